@@ -1,0 +1,245 @@
+"""Reading a dump: ours with and without its checksum, its plain twin, other tools, a C loop and the machine's own limit, in turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.data import DATA, cluster_dump, redis_dump
+from benchmarks.measure import RunFailed, run_json, run_program
+from benchmarks.native_code import compile_program
+from benchmarks.old_dump import cut_version_9
+from benchmarks.options import Options
+from benchmarks.peers import Peer, find_peers, rdbtools
+from benchmarks.result import Bar, Cell, Result, Table
+
+NAME = "rdb"
+PLAIN_KEYS = 300_000
+OLD_KEYS = 50_000
+
+
+@dataclass(slots=True)
+class Contestant:
+    """One reader of a dump and the least figures of its rounds; *failed* says why it has none."""
+
+    name: str
+    does: str
+    run: Callable[[], dict[str, Any]]
+    slow: bool = False
+    """Runs in the first round only."""
+    best: dict[str, float] = field(default_factory=dict)
+    failed: str = ""
+
+    def take_turn(self) -> None:
+        """Run once and keep the least of each figure."""
+        if self.failed:
+            return
+        try:
+            figures = self.run()
+        except RunFailed as error:
+            self.failed = str(error)
+            return
+        for name, value in figures.items():
+            self.best[name] = min(value, self.best.get(name, value))
+
+
+def run(options: Options) -> Result:
+    """Measure every reader on a Redis dump and on a cluster dump of Valkey."""
+    scale = 0.05 if options.quick else 1.0
+    rounds = 2 if options.quick else 5
+    result = Result(
+        NAME,
+        "Reading RDB dumps",
+        "Key, slot, type, encoding, elements, size and expiry of every key. CPU seconds are user and system time of one process, the "
+        f"least of {rounds} rounds in which every reader has its turn; the page cache is warm. Ours is timed over its read loop in a "
+        "fresh process, machine code loaded; other programs from start to end (a few milliseconds).",
+        tables=[],
+    )
+    peers, missing = find_peers()
+    result.skipped.extend(missing)
+    dump = options.redis_dump or redis_dump(scale)
+    cluster = options.cluster_dump or cluster_dump(scale)
+    if dump is None:
+        result.skipped.append("the Redis dump: redis-server is not installed")
+    else:
+        _measure_redis_dump(result, dump, peers, rounds)
+    if cluster is None:
+        result.skipped.append("the cluster dump: no valkey-server is installed")
+    else:
+        _measure_cluster_dump(result, cluster, peers, rounds)
+    return result
+
+
+def _measure_redis_dump(result: Result, dump: Path, peers: list[Peer], rounds: int) -> None:
+    ours = _ours("slotscope", "every key, all columns", dump)
+    checked = _ours("slotscope, CRC checked", "every key, all columns, CRC", dump, "--crc")
+    plain = _ours(
+        "slotscope, plain Python twin",
+        "every key, all columns",
+        dump,
+        "--plain",
+        "--keys-max",
+        str(PLAIN_KEYS),
+    )
+    plain.slow = True
+    contestants = [ours, checked, plain, *_limits(dump), *_others(peers, dump)]
+    _take_turns(contestants, rounds)
+    keys = int(ours.best.get("keys", 0))
+    _scale_plain(plain, keys)
+    contestants.append(_measure_rdbtools(result, dump, keys))
+    note = f"`{dump.name}`: {dump.stat().st_size / 1e6:.1f} MB, {keys:,} keys."
+    result.tables.append(Table("One core, dump of redis-server", _rows(contestants, ours, dump, keys), note))
+    _note_failures(result, contestants, dump)
+    plain_rate = plain.best["keys"] / plain.best["cpu_s"] if plain.best else None
+    memory = [reader.best.get("above_interpreter_bytes") for reader in (ours, checked)]
+    result.bars.extend(
+        [
+            Bar("2.1 million keys, 474 MB, without the CRC, one core", 0.8, ours.best.get("cpu_s"), "CPU s"),
+            Bar("the same with the CRC", 1.5, checked.best.get("cpu_s"), "CPU s"),
+            Bar("plain twin", 100_000, plain_rate, "keys/s", at_most=False),
+            Bar(
+                "memory above the interpreter", 150, max(filter(None, memory), default=0) / 1e6 or None, "MB"
+            ),
+            _fastest_peer_bar(ours, contestants),
+        ]
+    )
+
+
+def _measure_cluster_dump(result: Result, dump: Path, peers: list[Peer], rounds: int) -> None:
+    ours = _ours("slotscope", "every key, all columns", dump)
+    checked = _ours("slotscope, CRC checked", "every key, all columns, CRC", dump, "--crc")
+    two = _ours("slotscope, two threads", "every key, all columns", dump, "--threads", "2")
+    two_checked = _ours(
+        "slotscope, two threads, CRC computed", "every key, all columns, CRC", dump, "--threads", "2", "--crc"
+    )
+    contestants = [ours, two, checked, two_checked, *_limits(dump), *_others(peers, dump)]
+    _take_turns(contestants, rounds)
+    keys = int(ours.best.get("keys", 0))
+    note = (
+        f"`{dump.name}`: {dump.stat().st_size / 1e6:.1f} MB, {keys:,} keys; the file names the slot of the keys that follow, so it is "
+        "cut at a slot boundary and both halves are read at once. Finding the cut is part of the time."
+    )
+    result.tables.append(Table("Cluster dump of a Valkey node", _rows(contestants, ours, dump, keys), note))
+    _note_failures(result, contestants, dump)
+    ratios = [
+        one.best["wall_s"] / both.best["wall_s"] if one.best and both.best.get("ranges") == 2 else None
+        for one, both in ((ours, two), (checked, two_checked))
+    ]
+    result.bars.append(
+        Bar("two cores against one, cluster dump, wall time", 1.8, ratios[0], "×", at_most=False)
+    )
+    result.bars.append(Bar("the same with the CRC of each half computed", 1.8, ratios[1], "×", at_most=False))
+
+
+def _ours(name: str, does: str, dump: Path, *flags: str) -> Contestant:
+    return Contestant(name, does, partial(run_json, "benchmarks.skim", dump, *flags))
+
+
+def _limits(dump: Path) -> list[Contestant]:
+    found = []
+    for program, name, does in (
+        ("rdb_walk", "C loop, mapped file", "totals only, nothing checked, no CRC"),
+        ("touch", "read and touch every byte", "nothing: the machine's limit"),
+    ):
+        path = compile_program(program)
+        if path is not None:
+            found.append(Contestant(name, does, partial(_figures, [path, dump], "")))
+    return found
+
+
+def _others(peers: list[Peer], dump: Path) -> list[Contestant]:
+    return [
+        Contestant(peer.name, peer.does, partial(_figures, [*peer.command, dump, *peer.after], peer.refuses))
+        for peer in peers
+    ]
+
+
+def _figures(command: list[str | Path], refuses: str) -> dict[str, Any]:
+    timing = run_program(command, 1, accept=lambda answer: not refuses or refuses not in answer)
+    return {"cpu_s": timing.cpu_s, "wall_s": timing.wall_s, "peak_bytes": timing.peak_bytes}
+
+
+def _take_turns(contestants: list[Contestant], rounds: int) -> None:
+    for number in range(rounds):
+        for contestant in contestants:
+            if number == 0 or not contestant.slow:
+                contestant.take_turn()
+
+
+def _scale_plain(plain: Contestant, keys: int) -> None:
+    """Take the time of the twin, which reads the first keys only, to all keys; its rate stays as it is."""
+    if plain.best:
+        plain.name += f" (first {plain.best['keys']:,.0f} keys, scaled)"
+        plain.best["scale"] = keys / plain.best["keys"]
+
+
+def _measure_rdbtools(result: Result, dump: Path, keys: int) -> Contestant:
+    """Time rdbtools, which ends at version 9 and takes minutes, on a sample and take that to all keys."""
+    contestant = Contestant("rdbtools", "each key's type, size, expiry", dict)
+    try:
+        peer = rdbtools()
+        sample = DATA / "version-9.rdb"
+        DATA.mkdir(parents=True, exist_ok=True)
+        taken = cut_version_9(dump, sample, OLD_KEYS)
+        contestant.name = f"{peer.name} (RDB 9 only: {taken:,} keys, nearly all strings, scaled)"
+        contestant.best = _figures([*peer.command, sample], "") | {"scale": keys / max(taken, 1)}
+    except RunFailed as error:
+        contestant.failed = str(error)
+    return contestant
+
+
+def _rows(contestants: list[Contestant], ours: Contestant, dump: Path, keys: int) -> list[dict[str, Cell]]:
+    size = dump.stat().st_size
+    rows: list[dict[str, Cell]] = []
+    for contestant in sorted(
+        contestants, key=lambda one: one.best.get("cpu_s", 0) * one.best.get("scale", 1)
+    ):
+        best = contestant.best
+        if not best:
+            continue
+        scale = best.get("scale", 1.0)
+        cpu = max(best["cpu_s"] * scale, 1e-3)
+        memory = best.get("peak_bytes", best.get("above_interpreter_bytes"))
+        rows.append(
+            {
+                "reader": contestant.name,
+                "reports": contestant.does,
+                "CPU s": cpu,
+                "wall s": best["wall_s"] * scale,
+                "million keys/s": keys / cpu / 1e6,
+                "MB/s": size / cpu / 1e6,
+                "memory MB": memory / 1e6 if memory is not None else None,
+                "× ours": cpu / ours.best["cpu_s"] if ours.best else None,
+            }
+        )
+    return rows
+
+
+def _note_failures(result: Result, contestants: list[Contestant], dump: Path) -> None:
+    result.skipped.extend(
+        f"{contestant.name} on `{dump.name}`: cannot read it ({contestant.failed})"
+        for contestant in contestants
+        if contestant.failed
+    )
+
+
+def _fastest_peer_bar(ours: Contestant, contestants: list[Contestant]) -> Bar:
+    """Compare with the fastest other tool that reads the whole dump, whatever it reports."""
+    others = [
+        one
+        for one in contestants
+        if one.best and not one.name.startswith(("slotscope", "C loop", "read and"))
+    ]
+    fastest = min(others, key=lambda one: one.best["cpu_s"] * one.best.get("scale", 1), default=None)
+    if fastest is None or not ours.best:
+        return Bar("against the fastest other tool", 1.0, None, "×", at_most=False)
+    return Bar(
+        f"against the fastest other tool ({fastest.name})",
+        1.0,
+        fastest.best["cpu_s"] / ours.best["cpu_s"],
+        "×",
+        at_most=False,
+    )

@@ -1,0 +1,233 @@
+"""The key distribution through Spark on two cores, against work that never leaves the JVM, all in one session.
+
+The session has Spark's own JVM settings (both compilers, its default collector): the local profile of the jobs, made for short runs,
+would slow the JVM's side down.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType
+
+from benchmarks.data import cluster_dump, key_files, linked, redis_dump
+from benchmarks.measure import run_json, tree_cpu_seconds
+from benchmarks.options import Options
+from benchmarks.result import Bar, Cell, Result, Table
+from cluster_core.kernels.key_slots import key_slots
+from cluster_core.slots.key_slot import SLOT_COUNT, key_slot
+from jobs.runtime.java import find_java_home
+from jobs.sources.inputs import find_inputs
+from jobs.sources.tally import TallyOptions, Unit, tally_units
+from schemas.interim import PARTIAL, SLOT
+
+NAME = "spark_scale"
+MASTER = "local[2]"
+UDF_KEYS = 1_000_000
+
+
+@dataclass(slots=True)
+class Way:
+    """One way to the same counts; *keys* is how many it reads, *wall_s* and *cpu_s* are the least of its turns."""
+
+    name: str
+    run: Callable[[], int]
+    keys: int
+    slow: bool = False
+    walls: list[float] = field(default_factory=list)
+    cpus: list[float] = field(default_factory=list)
+
+    def take_turn(self) -> None:
+        """Run once; raises RuntimeError if it did not count every key."""
+        cpu, wall = tree_cpu_seconds(), time.perf_counter()
+        counted = self.run()
+        self.walls.append(time.perf_counter() - wall)
+        self.cpus.append(tree_cpu_seconds() - cpu)
+        if counted != self.keys:
+            raise RuntimeError(f"{self.name}: counted {counted:,} of {self.keys:,} keys")
+
+    @property
+    def wall_s(self) -> float:
+        """Least wall seconds."""
+        return min(self.walls)
+
+    @property
+    def cpu_s(self) -> float:
+        """Least CPU seconds of the driver, the JVM and the Python workers together."""
+        return min(self.cpus)
+
+
+def run(options: Options) -> Result:
+    """Measure all ways over the same keys, then two dumps as one snapshot."""
+    result = Result(
+        NAME,
+        "Scale through Spark",
+        f"One session, `{MASTER}`, JVM settings as Spark has them. Wall seconds, and CPU seconds of the driver, the JVM and the Python "
+        "workers together; the least of three turns after one to warm up, all ways in turn.",
+        tables=[],
+    )
+    spark = _session()
+    try:
+        _measure_keys(result, spark, options)
+        _measure_dumps(result, spark, options)
+    finally:
+        spark.stop()
+    return result
+
+
+def _session() -> SparkSession:
+    os.environ["JAVA_HOME"] = find_java_home()
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    settings = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "2g",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    builder = SparkSession.builder.master(MASTER).appName("slotscope benchmarks")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _measure_keys(result: Result, spark: SparkSession, options: Options) -> None:
+    keys = 1_000_000 if options.quick else 50_000_000
+    paths = key_files(keys)
+    few = key_files(UDF_KEYS)
+    frame = spark.read.parquet(*map(str, paths))
+    jvm = Way("JVM: xxhash64(key) % 16384, never leaves the JVM", lambda: _counted(_jvm_counts(frame)), keys)
+    ours = Way("slotscope: Parquet to slot_load", lambda: _count_files(spark, paths), keys)
+    mapped = Way("slotscope kernel in mapInArrow over a DataFrame", lambda: _counted(_mapped_counts(frame)), keys)
+    nothing = Way("mapInArrow that only counts rows", lambda: _counted(frame.mapInArrow(_count_rows, "n long")), keys)
+    sample = spark.read.parquet(*map(str, few))
+    udf = Way(f"plain Python UDF (on {UDF_KEYS:,} keys)", lambda: _counted(_udf_counts(sample)), UDF_KEYS, slow=True)
+    ways = [jvm, ours, mapped, nothing, udf]
+    for turn in range(4):
+        for way in ways:
+            if turn < 2 or not way.slow:
+                way.take_turn()
+            if turn == 0:
+                way.walls.clear()
+                way.cpus.clear()
+    rows: list[dict[str, Cell]] = [
+        {
+            "way": way.name,
+            "wall s": way.wall_s * keys / way.keys,
+            "CPU s": way.cpu_s * keys / way.keys,
+            "CPU ns per key": way.cpu_s / way.keys * 1e9,
+            "× JVM, wall": way.wall_s / way.keys / (jvm.wall_s / keys),
+            "× JVM, CPU": way.cpu_s / way.keys / (jvm.cpu_s / keys),
+        }
+        for way in ways
+    ]
+    size = sum(path.stat().st_size for path in paths)
+    note = f"{keys:,} keys of 24 bytes in {len(paths)} Parquet files, {size / 1e6:,.0f} MB; a quarter has a hash tag."
+    result.tables.append(Table("Keys per slot from Parquet", rows, note))
+    result.bars.extend(
+        [
+            Bar("50 million Parquet keys to slot_load against the JVM's xxhash64", 1.0, ours.wall_s / jvm.wall_s, "×"),
+            Bar("an existing DataFrame by mapInArrow against the same", 3.0, mapped.wall_s / jvm.wall_s, "×"),
+        ]
+    )
+
+
+def _jvm_counts(frame: DataFrame) -> DataFrame:
+    return frame.groupBy((F.xxhash64("key") % SLOT_COUNT).alias("slot")).agg(F.count("*").alias("n"))
+
+
+def _mapped_counts(frame: DataFrame) -> DataFrame:
+    return frame.mapInArrow(_count_slots, "slot int, n long").groupBy("slot").agg(F.sum("n").alias("n"))
+
+
+def _udf_counts(frame: DataFrame) -> DataFrame:
+    slot_of = F.udf(lambda key: key_slot(key.encode()), IntegerType(), useArrow=False)
+    return frame.groupBy(slot_of("key").alias("slot")).agg(F.count("*").alias("n"))
+
+
+def _count_slots(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    counts = np.zeros(SLOT_COUNT, np.int64)
+    for batch in batches:
+        counts += np.bincount(key_slots(batch.column(0)), minlength=SLOT_COUNT)
+    slots = np.flatnonzero(counts)
+    yield pa.record_batch([pa.array(slots, pa.int32()), pa.array(counts[slots])], ["slot", "n"])
+
+
+def _count_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield pa.record_batch([pa.array([sum(batch.num_rows for batch in batches)], pa.int64())], ["n"])
+
+
+def _counted(counts: DataFrame) -> int:
+    """Run the query to its rows, at most two per slot, and return how many keys they stand for."""
+    return sum(row["n"] for row in counts.collect())
+
+
+def _count_files(spark: SparkSession, paths: list[Path]) -> int:
+    """Count the keys of Parquet files in tasks that open the files themselves."""
+    inputs = find_inputs([], [str(path) for path in paths], None)
+    return _counted(_slot_counts(spark, inputs.units(2, split=True), TallyOptions(details=False)))
+
+
+def _count_dumps(spark: SparkSession, paths: list[Path], options: TallyOptions) -> int:
+    """Count the keys of dumps of one snapshot."""
+    inputs = find_inputs([str(path) for path in paths], [], None)
+    return _counted(_slot_counts(spark, inputs.units(2, split=True), options))
+
+
+def _slot_counts(spark: SparkSession, units: list[Unit], options: TallyOptions) -> DataFrame:
+    def tally(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from tally_units([units[number] for number in batch.column(0).to_pylist()], options)
+
+    partial = spark.range(0, len(units), 1, len(units)).mapInArrow(tally, PARTIAL)
+    return partial.where(F.col("kind") == SLOT).groupBy("slot").agg(F.sum("keys").alias("n"))
+
+
+def _measure_dumps(result: Result, spark: SparkSession, options: Options) -> None:
+    scale = 0.05 if options.quick else 1.0
+    dump = options.redis_dump or redis_dump(scale) or options.cluster_dump or cluster_dump(scale)
+    if dump is None:
+        result.skipped.append("two dumps as one snapshot: no server is installed that could make them")
+        return
+    paths = [dump, linked(dump)]
+    kernel = run_json("benchmarks.skim", *paths, "--crc")
+    keys = int(kernel["keys"])
+    bins = Way("slotscope: keys per slot", lambda: _count_dumps(spark, paths, TallyOptions(details=False)), keys)
+    details = Way("slotscope: slots, largest keys, tags, prefixes, TTLs", lambda: _count_dumps(spark, paths, TallyOptions()), keys)
+    walls = [kernel["wall_s"]]
+    cpus = [kernel["cpu_s"]]
+    for turn in range(5):
+        for way in (bins, details):
+            way.take_turn()
+            if turn == 0:
+                way.walls.clear()
+                way.cpus.clear()
+        again = run_json("benchmarks.skim", *paths, "--crc")
+        walls.append(again["wall_s"])
+        cpus.append(again["cpu_s"])
+    rows: list[dict[str, Cell]] = [
+        {"way": "two threads over the kernel, no Spark", "wall s": min(walls), "CPU s": min(cpus), "× kernel, wall": 1.0}
+    ]
+    rows += [
+        {"way": way.name, "wall s": way.wall_s, "CPU s": way.cpu_s, "× kernel, wall": way.wall_s / min(walls)}
+        for way in (bins, details)
+    ]
+    note = f"`{dump.name}` under two names, {2 * dump.stat().st_size / 1e6:,.0f} MB and {keys:,} keys in all, CRC checked everywhere."
+    result.tables.append(Table("Two dumps as one snapshot, running session", rows, note))
+    result.bars.append(Bar("two 474 MB dumps as one snapshot against two threads of the kernel", 3.0, bins.wall_s / min(walls), "×"))
+    result.bars.append(Bar("the same with all details", 3.0, details.wall_s / min(walls), "×"))

@@ -1,0 +1,43 @@
+"""Every error that the core raises, one tree under `ClusterCoreError`.
+
+The message of an error holds everything a reader needs (source, offset, reason): only text travels from a Spark executor
+to the driver.
+"""
+
+from __future__ import annotations
+
+
+class ClusterCoreError(Exception):
+    """Root of all errors raised by `cluster_core`."""
+
+
+class DecodeError(ClusterCoreError):
+    """Bytes from outside that do not follow their format.
+
+    *reason* says what is wrong, *offset* is the byte position in *source* (a file name, stream name or ``<bytes>``).
+    """
+
+    def __init__(self, reason: str, *, offset: int, source: str = "<bytes>") -> None:
+        super().__init__(f"{source}: offset {offset}: {reason}")
+        self.reason = reason
+        self.offset = offset
+        self.source = source
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.reason, self.offset, self.source)
+
+
+class TruncatedError(DecodeError):
+    """Bytes that end before the value that they announce."""
+
+
+class ProtocolError(ClusterCoreError):
+    """A peer, or a caller, that did what the protocol forbids in this state."""
+
+
+class PlanError(ClusterCoreError):
+    """A rebalancing request that cannot be planned, with the reason."""
+
+
+def _rebuild(kind: type[DecodeError], reason: str, offset: int, source: str) -> DecodeError:
+    return kind(reason, offset=offset, source=source)

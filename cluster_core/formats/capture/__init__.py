@@ -1,0 +1,1 @@
+"""Packet captures: containers, link layers, and the cluster-bus messages inside."""

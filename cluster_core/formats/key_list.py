@@ -1,0 +1,64 @@
+"""Lists of keys as text: one key a line, raw as ``redis-cli --scan`` prints them or quoted as ``--quoted-input`` reads them."""
+
+from __future__ import annotations
+
+from cluster_core.errors import DecodeError
+
+LINE_BYTES_MAX = 1 << 26
+"""A longer line is an error, not a key."""
+
+_ESCAPES = {ord("n"): 10, ord("r"): 13, ord("t"): 9, ord("b"): 8, ord("a"): 7}
+_BACKSLASH = ord("\\")
+_QUOTE = ord('"')
+
+
+def is_quoted(line: bytes) -> bool:
+    """Say whether *line* is a quoted key as a whole: an opening quote, a closing one at the end, none bare between."""
+    if len(line) < 2 or line[0] != _QUOTE or line[-1] != _QUOTE:
+        return False
+    index = 1
+    while index < len(line) - 1:
+        if line[index] == _BACKSLASH:
+            index += 1
+        elif line[index] == _QUOTE:
+            return False
+        index += 1
+    return index == len(line) - 1
+
+
+def unquote(line: bytes, *, source: str = "<line>", offset: int = 0) -> bytes:
+    r"""Return the key that a quoted line stands for: ``\xHH``, ``\n \r \t \b \a``, and any other escaped byte as itself.
+
+    Raises DecodeError if *line* is not quoted as a whole.  Source: `sdssplitargs`.
+    """
+    if not is_quoted(line):
+        raise DecodeError("unbalanced quotes in this line", offset=offset, source=source)
+    if _BACKSLASH not in line:
+        return line[1:-1]
+    key = bytearray()
+    index = 1
+    while index < len(line) - 1:
+        byte = line[index]
+        if byte == _BACKSLASH:
+            index += 1
+            byte = line[index]
+            digits = line[index + 1 : min(index + 3, len(line) - 1)]
+            if byte == ord("x") and len(digits) == 2 and _is_hex(digits):
+                byte = int(digits, 16)
+                index += 2
+            else:
+                byte = _ESCAPES.get(byte, byte)
+        key.append(byte)
+        index += 1
+    return bytes(key)
+
+
+def _is_hex(digits: bytes) -> bool:
+    return all(digit in b"0123456789abcdefABCDEF" for digit in digits)
+
+
+def parse_line(line: bytes, *, quoted: bool | None = None, source: str = "<line>", offset: int = 0) -> bytes:
+    """Return the key of one line without its line end; *quoted* None decides by the line itself."""
+    if quoted is None:
+        quoted = is_quoted(line)
+    return unquote(line, source=source, offset=offset) if quoted else line

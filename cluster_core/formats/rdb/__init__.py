@@ -1,0 +1,1 @@
+"""The RDB snapshot format of Redis and Valkey."""

@@ -1,0 +1,158 @@
+"""Packed values (listpack, ziplist, intset, zipmap): how many entries, from the head or by walking.
+
+All four are one string in the file.  Their first bytes hold the entry count, unless that did not fit its field.
+"""
+
+from __future__ import annotations
+
+from cluster_core.formats.rdb import faults
+from cluster_core.formats.rdb.strings import Fault
+
+LISTPACK, ZIPLIST, INTSET, ZIPMAP = range(4)
+"""Forms of a packed value."""
+
+HEAD_BYTES = (6, 10, 8, 1)
+"""Bytes before the first entry, by form."""
+
+HEAD_BYTES_MAX = 10
+UNKNOWN = -1
+
+
+def entry_count(head: bytes, total: int, form: int, at: int) -> int:
+    """Return the entries that a packed value of *total* bytes states in its *head*, or `UNKNOWN`; zipmap entries are pairs.
+
+    Raises Fault, at *at*, for a size or count that cannot be.
+    """
+    if form == ZIPMAP:
+        if total < 2:
+            raise Fault(faults.PACKED_EMPTY, at, total)
+        count, least = head[0], 3 * head[0] + 2
+        if count >= 254:
+            return UNKNOWN
+    elif form == INTSET:
+        if total < 8:
+            raise Fault(faults.PACKED_EMPTY, at, total)
+        width = int.from_bytes(head[:4], "little")
+        count = int.from_bytes(head[4:8], "little")
+        if width not in (2, 4, 8):
+            raise Fault(faults.INTSET_WIDTH, at, width)
+        if 8 + count * width != total:
+            raise Fault(faults.PACKED_BYTES, at, 8 + count * width, total)
+        return count
+    else:
+        size = 7 if form == LISTPACK else 11
+        if total < size:
+            raise Fault(faults.PACKED_EMPTY, at, total)
+        said = int.from_bytes(head[:4], "little")
+        if said != total:
+            raise Fault(faults.PACKED_BYTES, at, said, total)
+        count = int.from_bytes(head[size - 3 : size - 1], "little")
+        if count == 65535:
+            return UNKNOWN
+        least = 2 * count + size
+    if least > total:
+        raise Fault(faults.PACKED_COUNT, at, count, total)
+    return count
+
+
+def listpack_entry_bytes(data: bytes, at: int) -> int:
+    """Return the size of the listpack entry at *at* with its back length (`lpCurrentEncodedSizeUnsafe`), -1 if undefined."""
+    first = data[at]
+    if first < 0x80:
+        return 2
+    if first < 0xC0:
+        size = 1 + (first & 63)
+    elif first < 0xE0:
+        return 3
+    elif first < 0xF0:
+        size = 2 + ((first & 15) << 8 | data[at + 1])
+    elif first == 0xF0:
+        if at + 5 > len(data):
+            raise IndexError
+        size = 5 + int.from_bytes(data[at + 1 : at + 5], "little")
+    elif first < 0xF5:
+        return (4, 5, 6, 10)[first - 0xF1]
+    else:
+        return -1
+    if size <= 127:
+        return size + 1
+    return size + (2 if size < 16383 else 3 if size < 2097151 else 4 if size < 268435455 else 5)
+
+
+def ziplist_entry_bytes(data: bytes, at: int) -> int:
+    """Return the size of the ziplist entry at *at* with the length of the one before it, -1 if undefined."""
+    head = 1 if data[at] < 254 else 5
+    at += head
+    first = data[at]
+    if first < 0x40:
+        return head + 1 + first
+    if first < 0x80:
+        return head + 2 + ((first & 0x3F) << 8 | data[at + 1])
+    if first == 0x80:
+        if at + 5 > len(data):
+            raise IndexError
+        return head + 5 + int.from_bytes(data[at + 1 : at + 5], "big")
+    if 0xF1 <= first <= 0xFD:
+        return head + 1
+    size = {0xC0: 3, 0xD0: 5, 0xE0: 9, 0xF0: 4, 0xFE: 2}.get(first)
+    return -1 if size is None else head + size
+
+
+def zipmap_entry_bytes(data: bytes, at: int, side: int) -> int:
+    """Return the size of the zipmap key (*side* 0) or value (1, with its free bytes) at *at*, -1 if undefined."""
+    first = data[at]
+    if first < 254:
+        return 2 + first + data[at + 1] if side else 1 + first
+    if first == 255:
+        return -1
+    if at + 5 + side > len(data):
+        raise IndexError
+    size = 5 + int.from_bytes(data[at + 1 : at + 5], "little")
+    return size + 1 + data[at + 5] if side else size
+
+
+class Walk:
+    """Counts the entries of one packed value of *form* over successive pieces of it; *left* bytes follow its head."""
+
+    def __init__(self, form: int, left: int) -> None:
+        self.form = form
+        self.left = left
+        self.count = 0
+        self._side = 0
+
+    def go(self, data: bytes, at: int) -> int:
+        """Walk from *at* and return where the next entry begins, perhaps beyond *data*; `left` is 0 after the end mark.
+
+        Raises IndexError, with the position as its argument, where an entry's head is cut by the end of *data*, and ValueError for an
+        entry that has no defined form or runs past the value's end.
+        """
+        stop = len(data)
+        while at < stop:
+            if data[at] == 255:
+                if self.left != 1 or self._side:
+                    raise ValueError
+                self.left = 0
+                return at + 1
+            size = self._entry_bytes(data, at)
+            if size >= self.left or size < 0:
+                raise ValueError
+            at += size
+            self.left -= size
+            if self.form == ZIPMAP:
+                self.count += self._side
+                self._side = 1 - self._side
+            else:
+                self.count += 1
+        return at
+
+    def _entry_bytes(self, data: bytes, at: int) -> int:
+        try:
+            if self.form == LISTPACK:
+                return listpack_entry_bytes(data, at)
+            if self.form == ZIPLIST:
+                return ziplist_entry_bytes(data, at)
+            return zipmap_entry_bytes(data, at, self._side)
+        except IndexError:
+            if len(data) - at >= self.left:
+                raise ValueError from None
+            raise IndexError(at) from None

@@ -1,0 +1,336 @@
+"""Values of the plain RDB skim that are not strings: how many elements they have and where they end (`rdbLoadObject`)."""
+
+from __future__ import annotations
+
+from cluster_core.formats.rdb import faults, packed
+from cluster_core.formats.rdb.buffer import Buffer, Work
+from cluster_core.formats.rdb.lzf import expand, expand_head, is_whole
+from cluster_core.formats.rdb.opcodes import (
+    DIALECT_VALKEY,
+    ELEMENTS_MAX,
+    HASHTABLE,
+    INTSET,
+    LINKEDLIST,
+    LISTPACK,
+    LISTPACKEX,
+    LZF_WALK_BYTES_MAX,
+    MODULE_DOUBLE,
+    MODULE_EOF,
+    MODULE_FLOAT,
+    MODULE_SINT,
+    MODULE_STRING,
+    MODULE_UINT,
+    QUICKLIST,
+    RAW,
+    SKIPLIST,
+    STREAM_ENCODING,
+    T_HASH,
+    T_HASH_2,
+    T_HASH_LISTPACK,
+    T_HASH_LISTPACK_EX,
+    T_HASH_LISTPACK_EX_PRE_GA,
+    T_HASH_METADATA,
+    T_HASH_ZIPLIST,
+    T_HASH_ZIPMAP,
+    T_LIST,
+    T_LIST_QUICKLIST,
+    T_LIST_QUICKLIST_2,
+    T_LIST_ZIPLIST,
+    T_MODULE_2,
+    T_SET,
+    T_SET_INTSET,
+    T_SET_LISTPACK,
+    T_STREAM,
+    T_STREAM_2,
+    T_STREAM_3,
+    T_ZSET,
+    T_ZSET_2,
+    T_ZSET_LISTPACK,
+    T_ZSET_ZIPLIST,
+    ZIPLIST,
+    ZIPMAP,
+)
+from cluster_core.formats.rdb.strings import INT_STRING, LZF_STRING, Fault, length_at, string_prefix
+
+# Value type: form, entries of an element, encoding.
+_PACKED = {
+    T_HASH_ZIPMAP: (packed.ZIPMAP, 1, ZIPMAP),
+    T_LIST_ZIPLIST: (packed.ZIPLIST, 1, ZIPLIST),
+    T_SET_INTSET: (packed.INTSET, 1, INTSET),
+    T_ZSET_ZIPLIST: (packed.ZIPLIST, 2, ZIPLIST),
+    T_HASH_ZIPLIST: (packed.ZIPLIST, 2, ZIPLIST),
+    T_HASH_LISTPACK: (packed.LISTPACK, 2, LISTPACK),
+    T_ZSET_LISTPACK: (packed.LISTPACK, 2, LISTPACK),
+    T_SET_LISTPACK: (packed.LISTPACK, 1, LISTPACK),
+    T_HASH_LISTPACK_EX_PRE_GA: (packed.LISTPACK, 3, LISTPACKEX),
+    T_HASH_LISTPACK_EX: (packed.LISTPACK, 3, LISTPACKEX),
+}
+
+# How an element is made: one string; with 8 bytes after it; field, value and 8 bytes; expiry, field, value; member and score text.
+_PLAIN, _POST8, _TRIPLE, _EXPIRY_FIRST, _SCORED = range(5)
+_ELEMENTS = {
+    T_LIST: (_PLAIN, 1, LINKEDLIST),
+    T_SET: (_PLAIN, 1, HASHTABLE),
+    T_ZSET: (_SCORED, 2, SKIPLIST),
+    T_HASH: (_PLAIN, 2, HASHTABLE),
+    T_ZSET_2: (_POST8, 1, SKIPLIST),
+    T_HASH_2: (_TRIPLE, 2, HASHTABLE),
+    T_HASH_METADATA: (_EXPIRY_FIRST, 2, HASHTABLE),
+}
+
+_PACKED_NODE = 2
+_PLAIN_NODE = 1
+_PREFIX_BYTES_MAX = 19
+_LZF_HEAD_BYTES = 40  # give at least ten bytes
+
+
+class Values(Buffer):
+    """Decoders of one value each; all return the position after it."""
+
+    def _value(self, kind: int, pos: int) -> Work[tuple[int, int, int]]:
+        """Return (elements, encoding, position after it) of the value of type *kind* at *pos*."""
+        if kind in (T_HASH_METADATA, T_HASH_LISTPACK_EX):
+            pos = yield from self._more(pos + 8, 0)  # the earliest expiry of a field
+        if kind in _PACKED:
+            form, divisor, encoding = _PACKED[kind]
+            offset = self._base + pos
+            units, pos = yield from self._packed(pos, pos, form)
+            if units % divisor:
+                raise Fault(faults.PACKED_UNITS, offset - self._base, units, divisor)
+            return units // divisor, encoding, pos
+        if kind == T_MODULE_2:
+            _, pos = yield from self._lengths(pos, 1)
+            return -1, RAW, (yield from self._module(pos))
+        at = pos
+        (count,), pos = yield from self._lengths(pos, 1)
+        _check_count(count, at + pos - pos)
+        if kind in (T_LIST_QUICKLIST, T_LIST_QUICKLIST_2):
+            return (yield from self._quicklist(kind, count, pos))
+        if kind in (T_STREAM, T_STREAM_2, T_STREAM_3):
+            return (yield from self._stream(kind, count, pos))
+        mode, strings, encoding = _ELEMENTS[kind]
+        if kind == T_HASH_2 and self.head.dialect != DIALECT_VALKEY:
+            mode = _EXPIRY_FIRST
+        return count, encoding, (yield from self._elements(pos, strings * count, mode))
+
+    def _lengths(self, pos: int, count: int) -> Work[tuple[list[int], int]]:
+        """Return (*count* lengths, position after them)."""
+        while True:
+            values = []
+            at = pos
+            try:
+                for _ in range(count):
+                    value, at = length_at(self._buffer, at)
+                    values.append(value)
+            except IndexError:
+                pos = yield from self._more(pos, len(self._buffer) - pos + 1)
+            else:
+                return values, at
+
+    def _count(self, pos: int) -> Work[tuple[int, int]]:
+        """Return (element count, position after it)."""
+        (count,), after = yield from self._lengths(pos, 1)
+        if count > ELEMENTS_MAX:
+            raise Fault(faults.COUNT, after - _length_bytes(count), count)
+        return count, after
+
+    def _elements(self, pos: int, left: int, mode: int) -> Work[int]:
+        """Pass over *left* strings, or strings and scores."""
+        while left:
+            pos, left, lzf = _pass_elements(self._buffer, pos, left, mode)
+            if lzf is not None:
+                post = 8 if mode == _POST8 or (mode == _TRIPLE and left & 1) else 0
+                pos = yield from self._pass_string(*lzf, LZF_STRING)
+                pos = yield from self._more(pos + post, 0)
+                left -= 1
+            elif left:
+                pos = yield from self._more(pos, max(len(self._buffer) - pos + 1, 0))
+        return (yield from self._more(pos, 0))
+
+    def _packed(self, begin: int, pos: int, form: int) -> Work[tuple[int, int]]:
+        """Return (entries, position after it) of the packed value whose string prefix is at *pos*."""
+        while True:
+            try:
+                start, body, raw, kind = string_prefix(self._buffer, pos)
+                if kind == INT_STRING:
+                    raise Fault(faults.PACKED_EMPTY, pos, body)
+                need = min(body, _LZF_HEAD_BYTES if kind == LZF_STRING else packed.HEAD_BYTES_MAX)
+                if start + need > len(self._buffer):
+                    raise IndexError
+            except IndexError:
+                moved = yield from self._more(begin, len(self._buffer) - begin + 1)
+                pos += moved - begin
+                begin = moved
+            else:
+                break
+        head = self._buffer[start : start + need]
+        if kind == LZF_STRING:
+            try:
+                head = expand_head(head, min(raw, packed.HEAD_BYTES_MAX))
+            except ValueError:
+                raise Fault(faults.LZF, pos, body, raw) from None
+        count = packed.entry_count(head, raw, form, pos)
+        if count != packed.UNKNOWN:
+            return count, (yield from self._pass_string(pos, start, body, raw, kind))
+        if kind == LZF_STRING:
+            return (yield from self._walk_compressed(pos, start, body, raw, form))
+        return (yield from self._walk(pos, start, body, form))
+
+    def _walk(self, prefix: int, start: int, body: int, form: int) -> Work[tuple[int, int]]:
+        """Count the entries of a packed value by walking them."""
+        offset = self._base + prefix
+        head = packed.HEAD_BYTES[form]
+        walk = packed.Walk(form, body - head)
+        pos = start + head
+        while walk.left:
+            try:
+                pos = yield from self._more(pos, 1)
+                pos = walk.go(self._buffer, pos)
+            except IndexError as short:
+                pos = yield from self._more(short.args[0], len(self._buffer) - short.args[0] + 1)
+            except ValueError:
+                raise Fault(faults.PACKED_ENTRY, offset - self._base, walk.count) from None
+        return walk.count, pos
+
+    def _walk_compressed(self, prefix: int, start: int, body: int, raw: int, form: int) -> Work[tuple[int, int]]:
+        if max(raw, body) > LZF_WALK_BYTES_MAX:
+            raise Fault(faults.WALK_BYTES, prefix, max(raw, body))
+        moved = yield from self._more(prefix, start + body - prefix)
+        start += moved - prefix
+        try:
+            data = expand(self._buffer[start : start + body], raw)
+        except ValueError:
+            raise Fault(faults.LZF, moved, body, raw) from None
+        head = packed.HEAD_BYTES[form]
+        walk = packed.Walk(form, raw - head)
+        try:
+            walk.go(data, head)
+            if walk.left:
+                raise ValueError
+        except (IndexError, ValueError):
+            raise Fault(faults.PACKED_ENTRY, moved, walk.count) from None
+        return walk.count, start + body
+
+    def _quicklist(self, kind: int, nodes: int, pos: int) -> Work[tuple[int, int, int]]:
+        """A list of packed nodes; one such node alone is a listpack to newer servers."""
+        elements = 0
+        encoding = QUICKLIST
+        for _ in range(nodes):
+            container = _PACKED_NODE
+            begin = pos
+            if kind == T_LIST_QUICKLIST_2:
+                (container,), pos = yield from self._lengths(pos, 1)
+                if container not in (_PACKED_NODE, _PLAIN_NODE):
+                    raise Fault(faults.CONTAINER, pos - _length_bytes(container), container)
+                begin = pos
+            if container == _PLAIN_NODE:
+                pos = yield from self._string(pos)
+                elements += 1
+                continue
+            form = packed.ZIPLIST if kind == T_LIST_QUICKLIST else packed.LISTPACK
+            count, pos = yield from self._packed(begin, pos, form)
+            elements += count
+            if nodes == 1 and kind == T_LIST_QUICKLIST_2 and self.head.small_lists_are_listpacks:
+                encoding = LISTPACK
+        return elements, encoding, pos
+
+    def _stream(self, kind: int, nodes: int, pos: int) -> Work[tuple[int, int, int]]:
+        """A stream: nodes of an id and a listpack, ids, then groups with pending entries and consumers."""
+        for _ in range(nodes):
+            pos = yield from self._stream_id(pos)
+            pos = yield from self._string(pos)
+        length, after = yield from self._count(pos)
+        if length and not nodes:
+            raise Fault(faults.STREAM_EMPTY, after - _length_bytes(length), length)
+        _, pos = yield from self._lengths(after, 2 if kind == T_STREAM else 7)
+        groups, pos = yield from self._count(pos)
+        for _ in range(groups):
+            pos = yield from self._string(pos)
+            _, pos = yield from self._lengths(pos, 2 if kind == T_STREAM else 3)
+            pending, pos = yield from self._count(pos)
+            for _ in range(pending):
+                pos = yield from self._more(pos + 24, 0)
+                _, pos = yield from self._lengths(pos, 1)
+            consumers, pos = yield from self._count(pos)
+            for _ in range(consumers):
+                pos = yield from self._string(pos)
+                pos = yield from self._more(pos + (16 if kind == T_STREAM_3 else 8), 0)
+                pending, pos = yield from self._count(pos)
+                pos = yield from self._more(pos + 16 * pending, 0)
+        return length, STREAM_ENCODING, pos
+
+    def _stream_id(self, pos: int) -> Work[int]:
+        while True:
+            try:
+                start, body, raw, form = string_prefix(self._buffer, pos)
+            except IndexError:
+                pos = yield from self._more(pos, len(self._buffer) - pos + 1)
+            else:
+                break
+        if raw != 16:
+            raise Fault(faults.STREAM_ID, pos)
+        return (yield from self._pass_string(pos, start, body, raw, form))
+
+    def _module(self, pos: int) -> Work[int]:
+        """Pass over a module's data by its opcodes, whatever the module."""
+        while True:
+            at = pos
+            (opcode,), pos = yield from self._lengths(pos, 1)
+            if opcode == MODULE_EOF:
+                return pos
+            if opcode in (MODULE_SINT, MODULE_UINT):
+                _, pos = yield from self._lengths(pos, 1)
+            elif opcode in (MODULE_FLOAT, MODULE_DOUBLE):
+                pos = yield from self._more(pos + (4 if opcode == MODULE_FLOAT else 8), 0)
+            elif opcode == MODULE_STRING:
+                pos = yield from self._string(pos)
+            else:
+                raise Fault(faults.MODULE_OPCODE, pos - _length_bytes(opcode), opcode)
+
+
+def _length_bytes(value: int) -> int:
+    return 1
+
+
+def _pass_elements(
+    data: bytes, pos: int, left: int, mode: int
+) -> tuple[int, int, tuple[int, int, int, int] | None]:
+    """Pass over strings as far as *data* goes: return (position, strings left, None or a cut compressed string).
+
+    The position may lie beyond *data*.  A compressed string that is cut is not counted as passed.
+    """
+    stop = len(data)
+    post = 8 if mode == _POST8 else 0
+    try:
+        while left and pos < stop:
+            at = pos
+            if mode > _POST8:
+                if mode == _SCORED:
+                    if left & 1:
+                        size = data[at]
+                        if not size:
+                            raise Fault(faults.SCORE, at)
+                        pos = at + 1 + (0 if size >= 253 else size)
+                        left -= 1
+                        continue
+                elif mode == _TRIPLE:
+                    post = 8 if left & 1 else 0
+                elif not left & 1:
+                    _, at = length_at(data, at)
+            first = data[at]
+            if first < 0x40:
+                pos = at + 1 + first + post
+            elif first < 0x80:
+                pos = at + 2 + ((first & 0x3F) << 8 | data[at + 1]) + post
+            else:
+                start, body, raw, form = string_prefix(data, at)
+                if form == LZF_STRING:
+                    if start + body > stop:
+                        return at, left, (at, start, body, raw)
+                    if not is_whole(data, start, start + body, raw):
+                        raise Fault(faults.LZF, at, body, raw)
+                pos = start + body + post
+            left -= 1
+    except IndexError:
+        pass
+    return pos, left, None

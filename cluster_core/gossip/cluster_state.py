@@ -1,0 +1,72 @@
+"""Whether the cluster is up, as one node sees it (R106 to R109)."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from cluster_core.gossip.events import Effect, StateChanged
+from cluster_core.gossip.failure_detection import quorum_of
+from cluster_core.gossip.flags import FAIL, FAILURES
+from cluster_core.gossip.view import EVERY_SLOT, View
+
+WRITABLE_DELAY_MS: Final = 2000
+"""A master stays in FAIL for so long after its start (R106)."""
+REJOIN_DELAY_MS_MIN: Final = 500
+REJOIN_DELAY_MS_MAX: Final = 5000
+
+
+class Coverage(NamedTuple):
+    """What the state depends on: uncovered slots, voting masters, those of them that can be reached."""
+
+    uncovered: bool
+    size: int
+    reachable: int
+
+
+def coverage_of(view: View) -> Coverage:
+    """Sum up the table for R107 and R108."""
+    healthy, size, reachable = 0, 0, 0
+    for peer in view.nodes.values():
+        if not peer.flags & FAIL:
+            healthy |= peer.slots
+        if peer.votes:
+            size += 1
+            reachable += not peer.flags & FAILURES
+    return Coverage(healthy != EVERY_SLOT, size, reachable)
+
+
+def down_reason(coverage: Coverage, *, full_coverage_required: bool) -> str:
+    """Why the state is FAIL, empty when it is OK (R107, R108).
+
+    >>> down_reason(Coverage(False, 3, 1), full_coverage_required=True)
+    'minority'
+    """
+    if coverage.reachable < quorum_of(coverage.size):
+        return "minority"
+    return "uncovered slots" if full_coverage_required and coverage.uncovered else ""
+
+
+def rejoin_delay_ms(node_timeout_ms: int) -> int:
+    """How long a master waits before it serves again after it was in the minority (R109)."""
+    return min(max(node_timeout_ms, REJOIN_DELAY_MS_MIN), REJOIN_DELAY_MS_MAX)
+
+
+def update_state(view: View, now_ms: int) -> list[Effect]:
+    """Evaluate the cluster state (R106 to R110, clusterUpdateState)."""
+    view.state_stale = False
+    if view.first_state_ms is None:
+        view.first_state_ms = now_ms
+    reason = down_reason(coverage_of(view), full_coverage_required=view.full_coverage_required)
+    if reason == "minority":
+        view.minority_ms = now_ms
+    ok = not reason
+    if ok == view.ok:
+        return []
+    if ok and view.myself.is_master:
+        fresh = now_ms - view.first_state_ms < WRITABLE_DELAY_MS
+        back = view.minority_ms and now_ms - view.minority_ms < rejoin_delay_ms(view.node_timeout_ms)
+        if fresh or back:
+            view.state_stale = True
+            return []
+    view.ok = ok
+    return [StateChanged(ok, reason)]

@@ -1,0 +1,142 @@
+"""Who is silent, who says so, and when that is enough (R32, R44, R51 to R55)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cluster_core.gossip.events import BroadcastFail, Changed, Effect, ReportAdded, ReportRemoved
+from cluster_core.gossip.flags import FAIL, FAILURES, HANDSHAKE, MASTER, MYSELF, NOADDR, PFAIL
+from cluster_core.gossip.profile import PfailVerdict
+from cluster_core.gossip.view import Peer, View
+
+REPORT_VALIDITY_FACTOR: Final = 2
+"""A failure report lives for this many node timeouts (R52)."""
+FAIL_UNDO_FACTOR: Final = 2
+"""FAIL of a voting master is taken back after this many node timeouts (R55b)."""
+
+
+def quorum_of(size: int) -> int:
+    """How many voting masters must agree (notation of the rules).
+
+    >>> quorum_of(3), quorum_of(4)
+    (2, 3)
+    """
+    return size // 2 + 1
+
+
+def ping_is_due(ping_sent_ms: int, pong_received_ms: int, now_ms: int, interval_ms: int) -> bool:
+    """R32: no ping is pending and the last pong is older than the interval (half the node timeout by default)."""
+    return ping_sent_ms == 0 and now_ms - pong_received_ms > interval_ms
+
+
+def silence_is_doubt(ping_sent_ms: int, data_received_ms: int, now_ms: int, timeout_ms: int) -> bool:
+    """R53: a ping is pending, and both it and the last data are older than the node timeout.
+
+    >>> silence_is_doubt(1, 0, 2001, 2000), silence_is_doubt(1, 0, 2002, 2000)
+    (False, True)
+    """
+    return ping_sent_ms != 0 and min(now_ms - ping_sent_ms, now_ms - data_received_ms) > timeout_ms
+
+
+def fail_may_clear(*, voting_master: bool, fail_age_ms: int, timeout_ms: int) -> bool:
+    """R55b: at once for a replica or a master without slots, else only after two node timeouts."""
+    return not voting_master or fail_age_ms > FAIL_UNDO_FACTOR * timeout_ms
+
+
+def mark_silent(view: View, now_ms: int) -> list[Effect]:
+    """Set PFAIL on every node that is silent for longer than the node timeout (R53, clusterCron)."""
+    effects: list[Effect] = []
+    timeout_ms = view.node_timeout_ms
+    for peer in view.nodes.values():
+        if not peer.ping_sent_ms or peer.flags & (MYSELF | NOADDR | HANDSHAKE | FAILURES):
+            continue
+        if silence_is_doubt(peer.ping_sent_ms, peer.data_received_ms, now_ms, timeout_ms):
+            peer.flags |= PFAIL
+            view.state_stale = True
+            effects.append(Changed(peer.id, "pfail", "R53"))
+            if _verdict_at_pfail(view):
+                effects += fail_if_agreed(view, peer, now_ms)
+    return effects
+
+
+def _verdict_at_pfail(view: View) -> bool:
+    verdict = view.profile.pfail_verdict
+    if verdict is PfailVerdict.NOBODY:
+        return False
+    if verdict is PfailVerdict.EVERY_VOTER:
+        return view.myself.votes
+    trusted = view.myself.votes if verdict is PfailVerdict.LONE_VOTER else view.myself.is_master
+    return trusted and view.size() == 1
+
+
+def live_reports(view: View, peer: Peer, now_ms: int) -> tuple[int, list[Effect]]:
+    """Drop the reports about *peer* that expired, and count the others (R52)."""
+    oldest = now_ms - REPORT_VALIDITY_FACTOR * view.node_timeout_ms
+    expired = [reporter for reporter, at in peer.reports.items() if at < oldest]
+    for reporter in expired:
+        del peer.reports[reporter]
+    return len(peer.reports), [ReportRemoved(reporter, peer.id, "expired") for reporter in expired]
+
+
+def fail_if_agreed(view: View, peer: Peer, now_ms: int) -> list[Effect]:
+    """Turn PFAIL into FAIL when a quorum of masters agrees (R54, markNodeAsFailingIfNeeded).
+
+    While the verdicts of a real node are observed, it is left to its own FAIL broadcast to say that it decided.
+    """
+    if not peer.flags & PFAIL or peer.flags & FAIL or view.verdicts_observed:
+        return []
+    count, effects = live_reports(view, peer, now_ms)
+    myself = view.myself
+    count += myself.votes if view.profile.own_doubt_needs_slots else myself.is_master
+    if count < quorum_of(view.size()):
+        return effects
+    return [*effects, *mark_failed(view, peer, now_ms, "R54"), BroadcastFail(peer.id)]
+
+
+def mark_failed(view: View, peer: Peer, now_ms: int, rule: str) -> list[Effect]:
+    """Set FAIL and drop PFAIL (R54, R55)."""
+    if peer.flags & FAIL or peer is view.myself:
+        return []
+    peer.flags = peer.flags & ~PFAIL | FAIL
+    peer.fail_time_ms = now_ms
+    view.state_stale = True
+    return [Changed(peer.id, "fail", rule)]
+
+
+def clear_by_pong(view: View, peer: Peer, now_ms: int) -> list[Effect]:
+    """A PONG on our own link clears PFAIL at once and FAIL by R55b (R53, clearNodeFailureIfNeeded)."""
+    if not peer.flags & FAILURES:
+        return []
+    if peer.flags & PFAIL:
+        peer.flags &= ~PFAIL
+        view.state_stale = True
+        return [Changed(peer.id, "pfail", "R53")]
+    age_ms = now_ms - peer.fail_time_ms
+    if not fail_may_clear(voting_master=peer.votes, fail_age_ms=age_ms, timeout_ms=view.node_timeout_ms):
+        return []
+    peer.flags &= ~FAIL
+    view.state_stale = True
+    return [Changed(peer.id, "fail", "R55b")]
+
+
+def may_report(view: View, reporter: Peer) -> bool:
+    """R51: whose word about failures counts."""
+    return bool(reporter.flags & MASTER and (reporter.slots or not view.profile.reporter_needs_slots))
+
+
+def take_report(view: View, reporter: Peer, subject: Peer, now_ms: int) -> list[Effect]:
+    """*reporter* gossips *subject* as PFAIL or FAIL (R51, R54, clusterNodeAddFailureReport)."""
+    if view.profile.reports_end_at_fail and subject.flags & FAIL:
+        return []
+    known = reporter.id in subject.reports
+    subject.reports[reporter.id] = now_ms
+    added: list[Effect] = [] if known else [ReportAdded(reporter.id, subject.id)]
+    return added + fail_if_agreed(view, subject, now_ms)
+
+
+def withdraw_report(view: View, reporter: Peer, subject: Peer, now_ms: int) -> list[Effect]:
+    """*reporter* gossips *subject* as healthy (R52, clusterNodeDelFailureReport)."""
+    if reporter.id not in subject.reports:
+        return []
+    del subject.reports[reporter.id]
+    return [ReportRemoved(reporter.id, subject.id, "withdrawn"), *live_reports(view, subject, now_ms)[1]]

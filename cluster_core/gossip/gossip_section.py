@@ -1,0 +1,85 @@
+"""What others say about third nodes, and about themselves in extensions (R15, R42 to R47, R61, R65)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cluster_core.gossip.events import Changed, Effect, Ignored
+from cluster_core.gossip.failure_detection import live_reports, may_report, take_report, withdraw_report
+from cluster_core.gossip.flags import FAILURES, HANDSHAKE, MEET
+from cluster_core.gossip.handshake import forget, introduce, move_address_by_gossip
+from cluster_core.gossip.roles import learn_shard_id
+from cluster_core.gossip.view import Peer, View
+from cluster_core.wire.bus import Gossip, GossipEntry
+from cluster_core.wire.bus_extensions import FORGOTTEN_NODE, HOSTNAME, SHARD_ID, ForgottenNode
+
+CLOCK_SLACK_MS: Final = 500
+"""Pong times of others may be this far ahead of our clock (R44)."""
+FORGET_TTL_S_MAX: Final = 86_400
+ID_CHARACTERS: Final = frozenset("0123456789abcdefghijklmnopqrstuvwxyz")
+NODE_ID_LENGTH: Final = 40
+
+
+def is_node_id(text: str) -> bool:
+    """Whether *text* can be a node id: 40 characters of 0-9 and a-z (R42, verifyGossipSectionNodeIds)."""
+    return len(text) == NODE_ID_LENGTH and ID_CHARACTERS.issuperset(text)
+
+
+def hear_gossip(view: View, sender: Peer, entries: tuple[GossipEntry, ...], now_ms: int) -> list[Effect]:
+    """Follow the gossip section of a known sender, entry by entry (R42 to R47, clusterProcessGossipSection)."""
+    nodes = view.nodes
+    if view.profile.odd_ids_void_gossip and any(e.node not in nodes and not is_node_id(e.node) for e in entries):
+        return [Ignored("gossip section with an impossible node id")]
+    effects: list[Effect] = []
+    trusted = may_report(view, sender)
+    anyone = view.profile.anyone_withdraws_reports
+    for entry in entries:
+        peer = nodes.get(entry.node)
+        if peer is None:
+            if is_node_id(entry.node):
+                effects += introduce(view, entry, now_ms)
+            else:
+                effects.append(Ignored("gossip entry with an impossible node id"))
+        elif peer is not view.myself:
+            if entry.flags & FAILURES:
+                if trusted and peer is not sender:
+                    effects += take_report(view, sender, peer, now_ms)
+            else:
+                if peer.reports and (trusted or anyone):
+                    effects += withdraw_report(view, sender, peer, now_ms)
+                effects += _hear_healthy(view, peer, entry, now_ms)
+    return effects
+
+
+def _hear_healthy(view: View, peer: Peer, entry: GossipEntry, now_ms: int) -> list[Effect]:
+    """Gossip that a node we know is well: its pong time (R44) and its address (R45)."""
+    effects: list[Effect] = []
+    clean = not view.profile.gossip_refreshes_clean_only or not peer.flags & (HANDSHAKE | MEET | FAILURES)
+    pong_ms = entry.pong_received_s * 1000
+    if clean and peer.ping_sent_ms == 0 and peer.pong_received_ms < pong_ms <= now_ms + CLOCK_SLACK_MS:
+        count, effects = live_reports(view, peer, now_ms) if peer.reports else (0, effects)
+        if not count:
+            peer.pong_received_ms = pong_ms
+    if peer.flags & FAILURES:
+        effects += move_address_by_gossip(view, peer, entry)
+    return effects
+
+
+def hear_extensions(view: View, sender: Peer, gossip: Gossip, now_ms: int) -> list[Effect]:
+    """Follow the extensions of a known sender's PING, PONG or MEET (R15, R61, R65)."""
+    effects: list[Effect] = []
+    hostname = shard_id = ""
+    for extension in gossip.extensions:
+        value = extension.value
+        if extension.type == HOSTNAME and isinstance(value, str):
+            hostname = value
+        elif extension.type == SHARD_ID and isinstance(value, str):
+            shard_id = value
+        elif extension.type == FORGOTTEN_NODE and isinstance(value, ForgottenNode) and view.profile.forgets_spread:
+            effects += forget(view, value.node, min(value.ttl_s, FORGET_TTL_S_MAX) * 1000, now_ms)
+    if sender.hostname != hostname:
+        sender.hostname = hostname
+        effects.append(Changed(sender.id, "hostname", "R15"))
+    if view.profile.shard_ids:
+        learn_shard_id(view, sender, shard_id)
+    return effects

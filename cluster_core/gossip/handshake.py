@@ -1,0 +1,200 @@
+"""How nodes enter and leave the table: MEET, handshakes, introductions, FORGET, RESET (R24, R46, R56 to R62, R82)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cluster_core.gossip.events import Changed, CloseLink, Effect, NodeAdded, NodeRemoved, NodeRenamed
+from cluster_core.gossip.failure_detection import mark_failed
+from cluster_core.gossip.flags import HANDSHAKE, MASTER, MEET, MYSELF, NOADDR, ROLES
+from cluster_core.gossip.view import NODES_MAX, Link, Peer, View
+from cluster_core.wire.bus import GossipEntry, Header
+
+HANDSHAKE_FLOOR_MS: Final = 1000
+"""A handshake lives for the node timeout, but at least this long (R59)."""
+BLACKLIST_MS: Final = 60_000
+"""How long a forgotten node is not let in again (R61)."""
+BLACKLIST_MAX: Final = NODES_MAX
+
+
+def handshake_timeout_ms(node_timeout_ms: int) -> int:
+    """How long a handshake may take (R59)."""
+    return max(node_timeout_ms, HANDSHAKE_FLOOR_MS)
+
+
+def start_handshake(view: View, ip: str, port: int, cport: int, flags: int, now_ms: int) -> tuple[Peer | None, list[Effect]]:
+    """Add a node whose id is not known yet (R56, clusterStartHandshake); None if that address is in handshake already."""
+    for peer in view.nodes.values():
+        if peer.flags & HANDSHAKE and (peer.ip, peer.port, peer.cport) == (ip, port, cport):
+            return None, []
+    if len(view.nodes) >= NODES_MAX:
+        return None, []
+    view.handshakes += 1
+    peer = Peer(f"handshake-{view.handshakes:030d}", HANDSHAKE | flags, now_ms)
+    peer.ip, peer.port, peer.cport = ip, port, cport
+    view.nodes[peer.id] = peer
+    return peer, [NodeAdded(peer.id, "R56")]
+
+
+def introduce(view: View, entry: GossipEntry, now_ms: int) -> list[Effect]:
+    """Trust a known sender's gossip about an unknown node (R46)."""
+    if entry.flags & NOADDR or is_blacklisted(view, entry.node, now_ms) or len(view.nodes) >= NODES_MAX:
+        return []
+    peer = Peer(entry.node, entry.flags & ~(MYSELF | HANDSHAKE), now_ms)
+    peer.ip, peer.port, peer.cport, peer.pport = entry.ip, entry.port, entry.cport, entry.pport
+    view.nodes[peer.id] = peer
+    view.state_stale = True
+    return [NodeAdded(peer.id, "R46")]
+
+
+def complete_handshake(view: View, peer: Peer, sender: Peer | None, link: int, header: Header) -> list[Effect]:
+    """A handshake answered: it is either a node that we know already, or now has its name (R57)."""
+    if sender is not None or header.sender == view.myself.id:
+        effects: list[Effect] = [] if sender is None else move_address(view, sender, peer.ip, header)
+        return [*effects, *remove_node(view, peer, "R57"), CloseLink(link)]
+    old = peer.id
+    view.nodes = {(header.sender if k == old else k): v for k, v in view.nodes.items()}
+    peer.id = header.sender
+    peer.flags = peer.flags & ~(HANDSHAKE | ROLES) | (header.flags & ROLES or MASTER)
+    for bound in view.links.values():
+        if bound.node == old:
+            bound.node = peer.id
+    view.state_stale = True
+    return [NodeRenamed(old, peer.id)]
+
+
+def refuse_impostor(view: View, peer: Peer, link: int, now_ms: int) -> list[Effect]:
+    """Another id answers at the node's address: the address is not its own any more (R58)."""
+    peer.flags |= NOADDR
+    peer.ip, peer.port, peer.cport, peer.pport = "", 0, 0, 0
+    effects: list[Effect] = [Changed(peer.id, "address", "R58"), CloseLink(link)]
+    if view.profile.mismatch_is_fail:
+        effects += mark_failed(view, peer, now_ms, "R58")
+    return effects + drop_link(view, link)
+
+
+def move_address(view: View, peer: Peer, socket_ip: str, header: Header) -> list[Effect]:
+    """Take the address of a PING that came on another link than ours to the node (R62, nodeUpdateAddressIfNeeded)."""
+    ip = header.myip or socket_ip or peer.ip
+    if (peer.ip, peer.port, peer.cport, peer.pport) == (ip, header.port, header.cport, header.pport):
+        return []
+    return _readdress(view, peer, (ip, header.port, header.cport, header.pport), "R62")
+
+
+def move_address_by_gossip(view: View, peer: Peer, entry: GossipEntry) -> list[Effect]:
+    """A node that fails for us is healthy elsewhere at another address: go there (R45)."""
+    new = (entry.ip, entry.port, entry.cport, entry.pport)
+    if entry.flags & NOADDR or not entry.ip or (peer.ip, peer.port, peer.cport, peer.pport) == new:
+        return []
+    return _readdress(view, peer, new, "R45")
+
+
+def _readdress(view: View, peer: Peer, address: tuple[str, int, int, int], rule: str) -> list[Effect]:
+    peer.ip, peer.port, peer.cport, peer.pport = address
+    peer.flags &= ~NOADDR
+    effects: list[Effect] = [Changed(peer.id, "address", rule)]
+    if peer.outbound is not None:
+        effects.append(CloseLink(peer.outbound))
+        effects += drop_link(view, peer.outbound)
+    return effects
+
+
+def expire_handshakes(view: View, now_ms: int) -> list[Effect]:
+    """Drop handshakes that took too long (R29, R59)."""
+    limit_ms = handshake_timeout_ms(view.node_timeout_ms)
+    late = [p for p in view.nodes.values() if p.flags & HANDSHAKE and now_ms - p.ctime_ms > limit_ms]
+    return [effect for peer in late for effect in remove_node(view, peer, "R59")]
+
+
+def remove_node(view: View, peer: Peer, rule: str) -> list[Effect]:
+    """Delete *peer* with its slots, marks, reports and links (R24, clusterDelNode)."""
+    if peer is view.myself or view.nodes.get(peer.id) is not peer:
+        return []
+    del view.nodes[peer.id]
+    view.unclaimed &= ~peer.slots
+    for marks in (view.migrating, view.importing):
+        for slot in [slot for slot, node in marks.items() if node == peer.id]:
+            del marks[slot]
+    effects: list[Effect] = [NodeRemoved(peer.id, rule)]
+    for other in view.nodes.values():
+        other.reports.pop(peer.id, None)
+        if other.replicaof == peer.id:
+            other.replicaof = ""
+            effects.append(Changed(other.id, "master", "R24"))
+    for link in (peer.inbound, peer.outbound):
+        if link is not None:
+            view.links.pop(link, None)
+    view.state_stale = True
+    return effects
+
+
+def forget(view: View, node_id: str, ttl_ms: int, now_ms: int) -> list[Effect]:
+    """Remove a node and keep it out for *ttl_ms*; never ourselves or our master (R61)."""
+    peer = view.nodes.get(node_id)
+    if peer is None or peer is view.myself or view.myself.replicaof == node_id:
+        return []
+    if len(view.blacklist) < BLACKLIST_MAX:
+        view.blacklist[node_id] = now_ms + ttl_ms
+    return remove_node(view, peer, "R61")
+
+
+def is_blacklisted(view: View, node_id: str, now_ms: int) -> bool:
+    """Whether a forgotten node is still kept out (R61)."""
+    until_ms = view.blacklist.get(node_id)
+    if until_ms is None:
+        return False
+    if until_ms > now_ms:
+        return True
+    del view.blacklist[node_id]
+    return False
+
+
+def reset(view: View, new_id: str) -> list[Effect]:
+    """Forget everybody and all slots; with a new id also all epochs (R82)."""
+    effects: list[Effect] = []
+    for peer in [peer for peer in view.nodes.values() if peer is not view.myself]:
+        effects += remove_node(view, peer, "R82")
+    myself = view.myself
+    myself.slots, myself.replicaof, view.unclaimed = 0, "", 0
+    view.set_role(myself, MASTER)
+    view.blacklist.clear()
+    view.migrating.clear()
+    view.importing.clear()
+    if new_id:
+        view.current_epoch = view.last_vote_epoch = myself.config_epoch = 0
+        effects.append(NodeRenamed(myself.id, new_id))
+        myself.id = new_id
+        view.nodes = {new_id: myself}
+    return [*effects, Changed(myself.id, "role", "R82")]
+
+
+def bind_link(view: View, link_id: int, link: Link, peer: Peer) -> list[Effect]:
+    """Bind a link to its node; an older one of that node in the same direction is closed (R26)."""
+    link.node = peer.id
+    effects: list[Effect] = []
+    old = peer.inbound if link.inbound else peer.outbound
+    if link.inbound:
+        peer.inbound = link_id
+    else:
+        peer.outbound = link_id
+    if old is not None and old != link_id and old in view.links:
+        effects.append(CloseLink(old))
+        view.links[old].node = None
+    return effects
+
+
+def drop_link(view: View, link_id: int) -> list[Effect]:
+    """Forget a link that closed."""
+    link = view.links.pop(link_id, None)
+    peer = view.nodes.get(link.node) if link is not None and link.node else None
+    if peer is not None:
+        if peer.outbound == link_id:
+            peer.outbound = None
+        if peer.inbound == link_id:
+            peer.inbound = None
+    return []
+
+
+def clear_meet(peer: Peer) -> None:
+    """The MEET flag has done its work (R30)."""
+    peer.flags &= ~MEET

@@ -1,0 +1,329 @@
+"""The machine: one cluster node, fed with messages, links and time.
+
+`ClusterNode.handle` is the only door.  It reads, asks the decisions beside it, changes the view, and returns everything
+that the world should do or know, in order.  It owns no clock, no socket and no randomness, and no input makes it raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from cluster_core.gossip import events as ev
+from cluster_core.gossip.cluster_state import update_state
+from cluster_core.gossip.epochs import learn_epochs, settle_collision
+from cluster_core.gossip.events import AckHeard, Changed, Effect, Event, Ignored, ReplyPong, VoteAsked
+from cluster_core.gossip.failure_detection import clear_by_pong, mark_failed, mark_silent
+from cluster_core.gossip.flags import CAPABILITIES, FAIL, HANDSHAKE, MEET, MYSELF, NOFAILOVER, PFAIL, REPLICA
+from cluster_core.gossip.gossip_section import hear_extensions, hear_gossip, is_node_id
+from cluster_core.gossip.handshake import (
+    BLACKLIST_MS,
+    bind_link,
+    complete_handshake,
+    drop_link,
+    expire_handshakes,
+    forget,
+    move_address,
+    refuse_impostor,
+    reset,
+    start_handshake,
+)
+from cluster_core.gossip.manual_failover import expire_manual_failover, hear_mfstart, hear_pause
+from cluster_core.gossip.own_claims import adopt_header
+from cluster_core.gossip.profile import Profile
+from cluster_core.gossip.roles import learn_role
+from cluster_core.gossip.slot_claims import read_claims, read_update
+from cluster_core.gossip.view import Link, Peer, View
+from cluster_core.gossip.votes import vote_refusal
+from cluster_core.wire.bus import Fail, Gossip, Header, LightHeader, MessageType, Update, drop_reason
+
+LINKS_MAX: Final = 100_000
+"""Bound of the links that are kept; a node of 1000 has 2000."""
+PING: Final = int(MessageType.PING)
+PONG: Final = int(MessageType.PONG)
+MEET_TYPE: Final = int(MessageType.MEET)
+KNOWN_TYPES: Final = len(MessageType)
+
+
+class ClusterNode:
+    """One node's beliefs; see the module for what it does and does not do."""
+
+    def __init__(
+        self, my_id: str, profile: Profile, node_timeout_ms: int, now_ms: int = 0, *, verdicts_observed: bool = False
+    ) -> None:
+        self.view = View(my_id, profile, node_timeout_ms, now_ms)
+        self.view.verdicts_observed = verdicts_observed
+
+    def handle(self, event: Event, now_ms: int) -> list[Effect]:
+        """Apply *event* at *now_ms* (milliseconds) and return the effects, in order."""
+        effects = self._HANDLERS[type(event)](self, event, now_ms)
+        if self.view.state_stale:
+            effects = effects + update_state(self.view, now_ms)
+        return effects
+
+    # -- links ---------------------------------------------------------------------------------------------------
+
+    def _on_accepted(self, event: ev.LinkAccepted, now_ms: int) -> list[Effect]:
+        if len(self.view.links) >= LINKS_MAX:
+            return [Ignored("too many links")]
+        self.view.links[event.link] = Link(None, inbound=True)
+        return []
+
+    def _on_connected(self, event: ev.LinkConnected, now_ms: int) -> list[Effect]:
+        peer = self.view.nodes.get(event.node)
+        if peer is None or len(self.view.links) >= LINKS_MAX:
+            return [Ignored("link to an unknown node")]
+        link = self.view.links[event.link] = Link(peer.id, inbound=False)
+        return bind_link(self.view, event.link, link, peer)
+
+    def _on_closed(self, event: ev.LinkClosed, now_ms: int) -> list[Effect]:
+        return drop_link(self.view, event.link)
+
+    # -- messages ------------------------------------------------------------------------------------------------
+
+    def _on_message(self, event: ev.MessageReceived, now_ms: int) -> list[Effect]:
+        view, message = self.view, event.message
+        header = message.header
+        link = view.links.get(event.link)
+        if link is None:
+            link = view.links[event.link] = Link(None, inbound=True)
+        reason = drop_reason(message)
+        if reason is not None:
+            return [Ignored("invalid message")]
+        bound = view.nodes.get(link.node) if link.node is not None else None
+        if isinstance(header, LightHeader):
+            return self._on_light(event.link, bound, now_ms)
+        if bound is not None and not bound.flags & HANDSHAKE:
+            sender: Peer | None = bound
+        else:
+            sender = view.nodes.get(header.sender)
+        if sender is view.myself:
+            return [Ignored("message in our own name")]
+        effects: list[Effect] = []
+        if sender is not None:
+            effects = self._note_sender(event.link, link, sender, header, now_ms)
+        handler = self._MESSAGES.get(header.type)
+        if handler is None:
+            return [*effects, Ignored("unknown type" if header.type >= KNOWN_TYPES else "nothing to follow")]
+        return effects + handler(self, event, link, sender, now_ms)
+
+    def _on_light(self, link: int, bound: Peer | None, now_ms: int) -> list[Effect]:
+        """A light message tells only that its sender lives; without a known one the link is closed (R7, R8, R37)."""
+        if bound is None or bound.flags & HANDSHAKE:
+            return [ev.CloseLink(link), Ignored("light message from an unknown sender")]
+        bound.data_received_ms = now_ms
+        return []
+
+    def _note_sender(self, link_id: int, link: Link, sender: Peer, header: Header, now_ms: int) -> list[Effect]:
+        """What every message says about a known sender (R26, R37, R48)."""
+        effects: list[Effect] = []
+        if link.node is None and link.inbound:
+            effects += bind_link(self.view, link_id, link, sender)
+        sender.data_received_ms = now_ms
+        if sender.flags & HANDSHAKE:
+            return effects
+        sender.flags = sender.flags & ~CAPABILITIES | header.flags & CAPABILITIES
+        effects += learn_epochs(self.view, sender, header)
+        sender.repl_offset = header.offset
+        if header.mflags[0] & 1:
+            effects += hear_pause(self.view, sender, header)
+        return effects
+
+    def _on_gossip(self, event: ev.MessageReceived, link: Link, sender: Peer | None, now_ms: int) -> list[Effect]:
+        """PING, PONG and MEET in the order of R49 and R50."""
+        view, header, body = self.view, event.message.header, event.message.body
+        if not isinstance(header, Header):
+            return [Ignored("no full header")]
+        effects: list[Effect] = []
+        if header.type != PONG:
+            if header.type == MEET_TYPE and sender is None:
+                effects += self._meet(event, link, header, now_ms)
+            effects.append(ReplyPong(event.link))
+        if not link.inbound and link.node is not None:
+            node = view.nodes.get(link.node)
+            if node is not None:
+                stop = self._settle_identity(event, node, sender, header, now_ms, effects)
+                if stop:
+                    return effects
+                if header.type == PONG:
+                    node.pong_received_ms = now_ms
+                    node.ping_sent_ms = 0
+                    effects += clear_by_pong(view, node, now_ms)
+        if sender is None:
+            return effects
+        if sender.flags & MEET and view.profile.meet_until_contact:
+            sender.flags &= ~MEET
+        if (sender.flags ^ header.flags) & NOFAILOVER:
+            sender.flags ^= NOFAILOVER
+            effects.append(Changed(sender.id, "nofailover", "R50"))
+        if header.type == PING and link.inbound:
+            effects += move_address(view, sender, event.peer_ip, header)
+        was_replica = bool(sender.flags & REPLICA)
+        changes, stale = learn_role(view, sender, header)
+        effects += changes
+        if stale:
+            return [*effects, Ignored("stale role")]
+        effects += read_claims(view, sender, header, was_replica=was_replica)
+        effects += settle_collision(view, sender, header)
+        if isinstance(body, Gossip):
+            effects += hear_gossip(view, sender, body.entries, now_ms)
+            effects += hear_extensions(view, sender, body, now_ms)
+        return effects
+
+    def _meet(self, event: ev.MessageReceived, link: Link, header: Header, now_ms: int) -> list[Effect]:
+        """A stranger wants to meet us: greet it back in a handshake of our own (R56)."""
+        ip = header.myip or event.peer_ip
+        peer, effects = start_handshake(self.view, ip, header.port, header.cport, 0, now_ms)
+        if peer is not None and self.view.profile.meet_binds_link and link.node is None:
+            effects += bind_link(self.view, event.link, link, peer)
+        return effects
+
+    def _settle_identity(
+        self,
+        event: ev.MessageReceived,
+        node: Peer,
+        sender: Peer | None,
+        header: Header,
+        now_ms: int,
+        effects: list[Effect],
+    ) -> bool:
+        """On our own link: complete a handshake, or notice that another node answers (R57, R58); True ends the message."""
+        if node.flags & HANDSHAKE:
+            if not is_node_id(header.sender):
+                effects.append(Ignored("handshake with an impossible node id"))
+                return True
+            known = sender is not None or header.sender == self.view.myself.id
+            effects += complete_handshake(self.view, node, sender, event.link, header)
+            return known
+        if header.sender != node.id:
+            effects += refuse_impostor(self.view, node, event.link, now_ms)
+            return True
+        return False
+
+    def _on_fail(self, event: ev.MessageReceived, link: Link, sender: Peer | None, now_ms: int) -> list[Effect]:
+        """A node that we know decided FAIL about another (R55)."""
+        body = event.message.body
+        if sender is None:
+            return [Ignored("FAIL from an unknown sender")]
+        target = self.view.nodes.get(body.node) if isinstance(body, Fail) else None
+        if target is None or target.flags & (FAIL | MYSELF):
+            return [Ignored("FAIL that changes nothing")]
+        return mark_failed(self.view, target, now_ms, "R55")
+
+    def _on_update(self, event: ev.MessageReceived, link: Link, sender: Peer | None, now_ms: int) -> list[Effect]:
+        """Somebody corrects us about a node's slots (R78)."""
+        body = event.message.body
+        if sender is None or not isinstance(body, Update):
+            return [Ignored("UPDATE from an unknown sender")]
+        return read_update(self.view, body)
+
+    def _on_request(self, event: ev.MessageReceived, link: Link, sender: Peer | None, now_ms: int) -> list[Effect]:
+        """A replica asks for our vote (R90); voting itself is not this half's business."""
+        header = event.message.header
+        if sender is None or not isinstance(header, Header):
+            return [Ignored("vote request from an unknown sender")]
+        return [VoteAsked(sender.id, header.current_epoch, vote_refusal(self.view, sender, header, now_ms))]
+
+    def _on_ack(self, event: ev.MessageReceived, link: Link, sender: Peer | None, now_ms: int) -> list[Effect]:
+        """A vote for us (R92)."""
+        header = event.message.header
+        if sender is None or not isinstance(header, Header):
+            return [Ignored("vote from an unknown sender")]
+        return [AckHeard(sender.id, header.current_epoch, sender.votes)]
+
+    def _on_mfstart(self, event: ev.MessageReceived, link: Link, sender: Peer | None, now_ms: int) -> list[Effect]:
+        """Our replica starts a manual failover (R98)."""
+        if sender is None:
+            return [Ignored("MFSTART from an unknown sender")]
+        return hear_mfstart(self.view, sender, now_ms)
+
+    def _on_publish(self, event: ev.MessageReceived, link: Link, sender: Peer | None, now_ms: int) -> list[Effect]:
+        """PUBLISH, PUBLISHSHARD and MODULE say only that the sender lives (R37)."""
+        return [] if sender is not None else [Ignored("PUBLISH from an unknown sender")]
+
+    # -- time and orders -----------------------------------------------------------------------------------------
+
+    def _on_tick(self, event: ev.Tick, now_ms: int) -> list[Effect]:
+        effects = expire_handshakes(self.view, now_ms) + mark_silent(self.view, now_ms)
+        if self.view.mf_end_ms:
+            effects += expire_manual_failover(self.view, now_ms)
+        if not self.view.ok:
+            self.view.state_stale = True
+        return effects
+
+    def _on_ping_sent(self, event: ev.PingSent, now_ms: int) -> list[Effect]:
+        peer = self.view.nodes.get(event.node)
+        if peer is None:
+            return [Ignored("ping to an unknown node")]
+        if not peer.ping_sent_ms or not event.reconnected:
+            peer.ping_sent_ms = now_ms
+        if peer.flags & MEET and not self.view.profile.meet_until_contact:
+            peer.flags &= ~MEET
+        return []
+
+    def _on_meet_ordered(self, event: ev.MeetOrdered, now_ms: int) -> list[Effect]:
+        return start_handshake(self.view, event.ip, event.port, event.cport, MEET, now_ms)[1]
+
+    def _on_forget_ordered(self, event: ev.ForgetOrdered, now_ms: int) -> list[Effect]:
+        return forget(self.view, event.node, BLACKLIST_MS, now_ms)
+
+    def _on_reset_ordered(self, event: ev.ResetOrdered, now_ms: int) -> list[Effect]:
+        return reset(self.view, event.new_id)
+
+    def _on_restarted(self, event: ev.Restarted, now_ms: int) -> list[Effect]:
+        """Start again from nodes.conf: links, pings, reports and PFAIL are gone, FAIL counts from now (R129)."""
+        view, effects = self.view, list[Effect]()
+        view.links.clear()
+        view.blacklist.clear()
+        view.unclaimed = 0
+        for peer in [p for p in view.nodes.values() if p.flags & HANDSHAKE]:
+            effects += expire_handshakes(view, peer.ctime_ms + (1 << 62))
+        for peer in view.nodes.values():
+            peer.inbound = peer.outbound = None
+            peer.ping_sent_ms = peer.pong_received_ms = peer.data_received_ms = 0
+            peer.reports.clear()
+            if peer.flags & PFAIL:
+                peer.flags &= ~PFAIL
+                effects.append(Changed(peer.id, "pfail", "R129"))
+            if peer.flags & FAIL:
+                peer.fail_time_ms = now_ms
+        view.first_state_ms, view.ok, view.state_stale = None, False, True
+        return effects
+
+    def _on_fail_sent(self, event: ev.FailSent, now_ms: int) -> list[Effect]:
+        peer = self.view.nodes.get(event.node)
+        return [Ignored("FAIL about an unknown node")] if peer is None else mark_failed(self.view, peer, now_ms, "R54")
+
+    def _on_header_sent(self, event: ev.HeaderSent, now_ms: int) -> list[Effect]:
+        return adopt_header(self.view, event.header)
+
+    _MESSAGES: Final[dict[int, Callable[..., list[Effect]]]] = {
+        0: _on_gossip,
+        1: _on_gossip,
+        2: _on_gossip,
+        3: _on_fail,
+        4: _on_publish,
+        5: _on_request,
+        6: _on_ack,
+        7: _on_update,
+        8: _on_mfstart,
+        9: _on_publish,
+        10: _on_publish,
+    }
+
+    _HANDLERS: Final[dict[type, Callable[..., list[Effect]]]] = {
+        ev.MessageReceived: _on_message,
+        ev.LinkAccepted: _on_accepted,
+        ev.LinkConnected: _on_connected,
+        ev.LinkClosed: _on_closed,
+        ev.PingSent: _on_ping_sent,
+        ev.Tick: _on_tick,
+        ev.MeetOrdered: _on_meet_ordered,
+        ev.ForgetOrdered: _on_forget_ordered,
+        ev.ResetOrdered: _on_reset_ordered,
+        ev.Restarted: _on_restarted,
+        ev.FailSent: _on_fail_sent,
+        ev.HeaderSent: _on_header_sent,
+    }
+
+

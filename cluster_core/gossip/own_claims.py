@@ -1,0 +1,74 @@
+"""What a node's own header says about itself, taken over into its view: operators' commands show only there.
+
+CLUSTER ADDSLOTS, DELSLOTS, SETSLOT, REPLICATE, BUMPEPOCH and won elections are not messages; the next header of the node
+tells their result (R3: own role, master, config epoch and slots; a replica's header carries its master's epoch and slots).
+"""
+
+from __future__ import annotations
+
+from cluster_core.gossip.events import Changed, Effect
+from cluster_core.gossip.flags import MASTER, NOFAILOVER, REPLICA
+from cluster_core.gossip.roles import attach, detach
+from cluster_core.gossip.view import Peer, View, slot_bits
+from cluster_core.wire.bus import Header
+
+RULE = "own header"
+
+
+def adopt_header(view: View, header: Header) -> list[Effect]:
+    """Make the view say of ourselves, and of our master, what our header says; the effects are the differences."""
+    myself = view.myself
+    effects = _adopt_role(view, header)
+    if header.current_epoch > view.current_epoch:
+        view.current_epoch = header.current_epoch
+    if (myself.flags ^ header.flags) & NOFAILOVER:
+        myself.flags ^= NOFAILOVER
+        effects.append(Changed(myself.id, "nofailover", RULE))
+    holder = myself if myself.flags & MASTER else view.master_of(myself)
+    if holder is None:
+        return effects
+    if holder.config_epoch != header.config_epoch:
+        holder.config_epoch = header.config_epoch
+        effects.append(Changed(holder.id, "config_epoch", RULE))
+    claimed = slot_bits(header.myslots)
+    if holder.slots != claimed:
+        effects += assign_slots(view, holder, claimed)
+    return effects
+
+
+def assign_slots(view: View, holder: Peer, bits: int) -> list[Effect]:
+    """Make *holder* own exactly *bits*; slots that others had leave them (R68)."""
+    effects: list[Effect] = []
+    gained = bits & ~holder.slots
+    for peer in view.nodes.values():
+        if peer is not holder and peer.slots & gained:
+            peer.slots &= ~gained
+            effects.append(Changed(peer.id, "slots", RULE))
+    holder.slots = bits
+    view.unclaimed &= view.assigned() & ~gained
+    view.state_stale = True
+    effects.append(Changed(holder.id, "slots", RULE))
+    return effects
+
+
+def _adopt_role(view: View, header: Header) -> list[Effect]:
+    myself = view.myself
+    effects: list[Effect] = []
+    if not header.replicaof:
+        if not myself.flags & MASTER:
+            detach(view, myself)
+            view.set_role(myself, MASTER)
+            effects.append(Changed(myself.id, "role", RULE))
+        return effects
+    if myself.flags & MASTER:
+        view.set_role(myself, REPLICA)
+        effects.append(Changed(myself.id, "role", RULE))
+        if myself.slots:
+            myself.slots = 0
+            effects.append(Changed(myself.id, "slots", RULE))
+    master = view.nodes.get(header.replicaof)
+    if master is None:
+        myself.replicaof = header.replicaof
+    elif myself.replicaof != master.id:
+        effects += attach(view, myself, master, RULE)
+    return effects

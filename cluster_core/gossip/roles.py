@@ -1,0 +1,139 @@
+"""Who is a master and who replicates whom (R23, R63 to R67)."""
+
+from __future__ import annotations
+
+from cluster_core.gossip.events import BecameReplica, Changed, Effect
+from cluster_core.gossip.flags import MASTER, MIGRATE_TO, REPLICA
+from cluster_core.gossip.profile import Demotion
+from cluster_core.gossip.view import Peer, View
+from cluster_core.wire.bus import Header
+
+
+def learn_role(view: View, sender: Peer, header: Header) -> tuple[list[Effect], bool]:
+    """Follow the role in a header (R63 to R66); the second value is True when the message is stale and must be dropped."""
+    if not header.replicaof:
+        return become_master(view, sender, "R63"), False
+    effects: list[Effect] = []
+    master = view.nodes.get(header.replicaof)
+    if sender.flags & MASTER:
+        if master is not None and _is_stale(view, sender, master, header):
+            return [], view.profile.demotion is Demotion.GUARDED
+        effects += _demote(view, sender, master, header)
+    if master is not None and sender.replicaof != master.id and master is not sender:
+        effects += attach(view, sender, master, "R65")
+        if view.profile.chains_fold_on_attach:
+            effects += fold_chain(view)
+    return effects, False
+
+
+def become_master(view: View, peer: Peer, rule: str) -> list[Effect]:
+    """Make a replica a master (R63, clusterSetNodeAsPrimary)."""
+    if peer.flags & MASTER:
+        return []
+    was_replica_of = detach(view, peer)
+    view.set_role(peer, MASTER)
+    if was_replica_of and peer is not view.myself:
+        peer.flags |= MIGRATE_TO
+    return [Changed(peer.id, "role", rule)]
+
+
+def detach(view: View, peer: Peer) -> str:
+    """Take *peer* off its master's replicas; a master without replicas is no migration target (R23)."""
+    old = peer.replicaof
+    peer.replicaof = ""
+    master = view.nodes.get(old)
+    if master is not None and not any(other.replicaof == old for other in view.nodes.values()):
+        master.flags &= ~MIGRATE_TO
+    return old
+
+
+def attach(view: View, peer: Peer, master: Peer, rule: str) -> list[Effect]:
+    """Make *peer* a replica of *master* in the table (R65, R23)."""
+    detach(view, peer)
+    peer.replicaof = master.id
+    master.flags |= MIGRATE_TO
+    if view.profile.shard_ids and master.shard_id:
+        peer.shard_id = master.shard_id
+    return [Changed(peer.id, "master", rule)]
+
+
+def replicate(view: View, master: Peer, rule: str) -> list[Effect]:
+    """Become a replica of *master*; whatever slots we had must be gone already (R67, clusterSetPrimary)."""
+    myself = view.myself
+    if master is myself or myself.replicaof == master.id:
+        return []
+    effects: list[Effect] = []
+    if myself.flags & MASTER:
+        view.set_role(myself, REPLICA)
+        effects.append(Changed(myself.id, "role", rule))
+        view.migrating.clear()
+        view.importing.clear()
+    effects += attach(view, myself, master, rule)
+    view.mf_end_ms = 0
+    view.mf_replica = ""
+    view.mf_master_offset = -1
+    return [*effects, BecameReplica(master.id, rule)]
+
+
+def fold_chain(view: View) -> list[Effect]:
+    """Replicate our master's master when our master became a replica (R66)."""
+    master = view.master_of(view.myself)
+    grand = view.master_of(master) if master is not None and master.flags & REPLICA else None
+    if grand is None or grand is view.myself:
+        return []
+    return replicate(view, grand, "R66")
+
+
+def same_shard(one: Peer, other: Peer) -> bool:
+    """Whether two nodes carry the same shard id (R65)."""
+    return bool(one.shard_id) and one.shard_id == other.shard_id
+
+
+def learn_shard_id(view: View, sender: Peer, shard_id: str) -> None:
+    """Set the sender's shard id; ours follows our master's (R65); without an extension its master's holds."""
+    if not shard_id:
+        master = view.master_of(sender)
+        shard_id = master.shard_id if master is not None else ""
+    if not shard_id or sender.shard_id == shard_id:
+        return
+    sender.shard_id = shard_id
+    if view.myself.replicaof == sender.id:
+        view.myself.shard_id = shard_id
+
+
+def _is_stale(view: View, sender: Peer, master: Peer, header: Header) -> bool:
+    """R64: a message in which a master says to be a replica, but which is older than what we know."""
+    demotion = view.profile.demotion
+    if demotion is Demotion.UNASSIGN or not same_shard(sender, master):
+        return False
+    known = master if demotion is Demotion.GUARDED else sender
+    return known.config_epoch > header.config_epoch
+
+
+def _demote(view: View, sender: Peer, master: Peer | None, header: Header) -> list[Effect]:
+    """A master says that it is a replica now: its slots by R64, then the role bits."""
+    effects: list[Effect] = []
+    demotion = view.profile.demotion
+    if master is None or demotion is Demotion.UNASSIGN or not same_shard(sender, master):
+        effects += _unassign(view, sender)
+    else:
+        was_replica = bool(master.flags & REPLICA)
+        effects += become_master(view, master, "R64")
+        if header.config_epoch > master.config_epoch or demotion is not Demotion.GUARDED:
+            master.config_epoch = header.config_epoch
+            effects.append(Changed(master.id, "config_epoch", "R64"))
+        if sender.slots and (demotion is Demotion.MOVE or (demotion is Demotion.GUARDED and was_replica)):
+            master.slots |= sender.slots
+            sender.slots = 0
+            effects += [Changed(master.id, "slots", "R64"), Changed(sender.id, "slots", "R64")]
+    view.set_role(sender, REPLICA)
+    effects.append(Changed(sender.id, "role", "R64"))
+    return effects
+
+
+def _unassign(view: View, peer: Peer) -> list[Effect]:
+    if not peer.slots:
+        return []
+    view.unclaimed &= ~peer.slots
+    peer.slots = 0
+    return [Changed(peer.id, "slots", "R64")]

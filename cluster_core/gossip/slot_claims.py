@@ -1,0 +1,132 @@
+"""Slots that others claim: when claims are read, who wins, what a loser does, who needs an UPDATE (R68 to R78)."""
+
+from __future__ import annotations
+
+from cluster_core.gossip.events import Changed, Effect, SendUpdate, SlotsLost
+from cluster_core.gossip.flags import MASTER
+from cluster_core.gossip.roles import become_master, fold_chain, replicate, same_shard
+from cluster_core.gossip.view import EVERY_SLOT, Peer, View, slot_bits
+from cluster_core.wire.bus import Header, Update
+
+
+def bits_of(slots: dict[int, str]) -> int:
+    """The slots that have an open mark, as a number."""
+    bits = 0
+    for slot in slots:
+        bits |= 1 << slot
+    return bits
+
+
+def read_claims(view: View, sender: Peer, header: Header, *, was_replica: bool) -> list[Effect]:
+    """Compare the slots in a PING, PONG or MEET with what we have noted, then R70 and R76 (R69)."""
+    claimed = slot_bits(header.myslots)
+    if view.profile.claims_of_replicas_read:
+        master = sender if sender.flags & MASTER else view.master_of(sender)
+        if master is None or master.slots == claimed:
+            return []
+        effects: list[Effect] = []
+        if sender.flags & MASTER:
+            effects += take_claims(view, sender, header.config_epoch, claimed)
+        return effects + answer_stale_claims(view, sender, header.config_epoch, claimed)
+    if not sender.flags & MASTER or (sender.slots == claimed and not was_replica):
+        return []
+    effects = take_claims(view, sender, header.config_epoch, claimed)
+    return effects + answer_stale_claims(view, sender, header.config_epoch, claimed)
+
+
+def take_claims(view: View, sender: Peer, epoch: int, claimed: int) -> list[Effect]:
+    """Give *sender* the slots that its claim wins and react if they were ours (R70 to R74, clusterUpdateSlotsConfigWith)."""
+    myself = view.myself
+    if sender is myself:
+        return []
+    ours = myself if myself.flags & MASTER else view.master_of(myself)
+    had = sender.slots
+    view.unclaimed &= ~(claimed & had)
+    contested = claimed & ~had
+    if view.profile.importing_slots_stay and view.importing:
+        contested &= ~bits_of(view.importing)
+    effects: list[Effect] = []
+    taken = contested & ~view.assigned()
+    lost_by_us = 0
+    for owner in view.nodes.values():
+        lost = owner.slots & contested if owner is not sender else 0
+        if lost and owner.config_epoch >= epoch:
+            lost &= view.unclaimed
+        if lost:
+            owner.slots ^= lost
+            taken |= lost
+            effects.append(Changed(owner.id, "slots", "R70"))
+            if owner is ours:
+                lost_by_us = lost
+            if owner is myself:
+                effects.append(SlotsLost(sender.id, lost))
+    if taken:
+        view.unclaimed &= ~taken
+        sender.slots |= taken
+        view.state_stale = True
+        effects.append(Changed(sender.id, "slots", "R70"))
+        _close_marks(view, taken)
+    view.unclaimed |= sender.slots & ~claimed
+    return effects + _follow_winner(view, sender, ours, epoch, claimed, lost_by_us)
+
+
+def _close_marks(view: View, taken: int) -> None:
+    """Drop our open-slot marks of slots that changed hands (R70 of Valkey; a migrating mark is void in any case)."""
+    for marks in (view.migrating,) if view.profile.importing_slots_stay else (view.migrating, view.importing):
+        for slot in [slot for slot in marks if taken >> slot & 1]:
+            del marks[slot]
+
+
+def follows_winner(
+    *, lost_all: bool, may_migrate: bool, claimed_count: int, lost_count: int, shard_joins: bool, in_shard: bool
+) -> bool:
+    """R73: whether a node whose shard lost its last slot becomes a replica of the winner."""
+    if not lost_all:
+        return False
+    if shard_joins:
+        return may_migrate or in_shard
+    return may_migrate or claimed_count == lost_count
+
+
+def _follow_winner(
+    view: View, sender: Peer, ours: Peer | None, epoch: int, claimed: int, lost_by_us: int
+) -> list[Effect]:
+    myself = view.myself
+    joins = view.profile.shard_joins
+    emptied = bool(lost_by_us) and ours is not None and not ours.slots
+    if joins and not lost_by_us and sender.slots and not myself.slots and same_shard(sender, myself):
+        emptied = myself.replicaof != sender.id and view.epoch_shown(myself) < epoch
+    if follows_winner(
+        lost_all=emptied,
+        may_migrate=view.replica_migration_allowed,
+        claimed_count=claimed.bit_count(),
+        lost_count=lost_by_us.bit_count(),
+        shard_joins=joins,
+        in_shard=same_shard(sender, myself),
+    ):
+        return replicate(view, sender, "R73")
+    return [] if view.profile.chains_fold_on_attach else fold_chain(view)
+
+
+def answer_stale_claims(view: View, sender: Peer, epoch: int, claimed: int) -> list[Effect]:
+    """Send an UPDATE about the owner of the first claimed slot that belongs to a greater epoch (R76)."""
+    first, about = EVERY_SLOT, None
+    for owner in view.nodes.values():
+        if owner is sender or owner.config_epoch <= epoch:
+            continue
+        disputed = owner.slots & claimed & ~view.unclaimed
+        lowest = disputed & -disputed
+        if disputed and lowest < first:
+            first, about = lowest, owner
+    return [] if about is None else [SendUpdate(sender.id, about.id)]
+
+
+def read_update(view: View, update: Update) -> list[Effect]:
+    """Follow an UPDATE about a node that we know under a smaller epoch (R78)."""
+    node = view.nodes.get(update.node)
+    if node is None or node.config_epoch >= update.config_epoch:
+        return []
+    effects = become_master(view, node, "R78")
+    node.config_epoch = update.config_epoch
+    effects.append(Changed(node.id, "config_epoch", "R78"))
+    return effects + take_claims(view, node, update.config_epoch, slot_bits(update.myslots))

@@ -1,0 +1,193 @@
+"""The state of the machine: the node table (R21), the links, and what a node knows of itself (R22)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
+
+from cluster_core.gossip.flags import FAILURES, HANDSHAKE, MASTER, MIGRATE_TO, MYSELF, PRINTED, REPLICA, ROLES
+from cluster_core.gossip.profile import Profile
+
+NODES_MAX: Final = 20_000
+"""Bound of the node table; ten times the largest cluster that is known to work."""
+EVERY_SLOT: Final = (1 << 16384) - 1
+BITMAPS_CACHED: Final = 8192
+
+
+@lru_cache(maxsize=BITMAPS_CACHED)
+def slot_bits(bitmap: bytes) -> int:
+    """The slots of a wire bitmap as a number, slot s at bit s (R4); cached, as a cluster has few distinct bitmaps."""
+    return int.from_bytes(bitmap, "little")
+
+
+class Peer:
+    """One entry of the node table (R21); ids and addresses are text, times milliseconds, 0 for never."""
+
+    __slots__ = (
+        "config_epoch",
+        "cport",
+        "ctime_ms",
+        "data_received_ms",
+        "fail_time_ms",
+        "flags",
+        "hostname",
+        "id",
+        "inbound",
+        "ip",
+        "last_gossip",
+        "last_header",
+        "outbound",
+        "ping_sent_ms",
+        "pong_received_ms",
+        "port",
+        "pport",
+        "repl_offset",
+        "replicaof",
+        "reports",
+        "shard_id",
+        "slots",
+        "voted_time_ms",
+    )
+
+    def __init__(self, node_id: str, flags: int, now_ms: int) -> None:
+        self.id = node_id
+        self.flags = flags
+        self.ctime_ms = now_ms
+        self.ip = ""
+        self.port = self.cport = self.pport = 0
+        self.hostname = ""
+        self.shard_id = ""
+        self.config_epoch = 0
+        self.slots = 0
+        self.replicaof = ""
+        self.inbound: int | None = None
+        self.outbound: int | None = None
+        self.ping_sent_ms = self.pong_received_ms = self.data_received_ms = 0
+        self.fail_time_ms = self.voted_time_ms = 0
+        self.repl_offset = 0
+        self.reports: dict[str, int] = {}
+        self.last_header: tuple[object, ...] = ()
+        self.last_gossip: object = None
+
+    @property
+    def is_master(self) -> bool:
+        """Whether the node is a master as far as we know."""
+        return bool(self.flags & MASTER)
+
+    @property
+    def votes(self) -> bool:
+        """Whether the node is a voting master: a master with slots."""
+        return bool(self.flags & MASTER and self.slots)
+
+    @property
+    def in_handshake(self) -> bool:
+        """Whether its id is not known yet (R56)."""
+        return bool(self.flags & HANDSHAKE)
+
+
+class Link:
+    """One TCP connection of the bus; *node* is the id it is bound to, None while unknown (R26)."""
+
+    __slots__ = ("inbound", "node")
+
+    def __init__(self, node: str | None, *, inbound: bool) -> None:
+        self.node = node
+        self.inbound = inbound
+
+
+class View:
+    """Everything one node believes; the functions beside it read and change it, `ClusterNode` is its only door."""
+
+    def __init__(self, my_id: str, profile: Profile, node_timeout_ms: int, now_ms: int = 0) -> None:
+        self.profile = profile
+        self.node_timeout_ms = node_timeout_ms
+        self.myself = Peer(my_id, MYSELF | MASTER, now_ms)
+        self.nodes: dict[str, Peer] = {my_id: self.myself}
+        self.links: dict[int, Link] = {}
+        self.current_epoch = 0
+        self.last_vote_epoch = 0
+        self.blacklist: dict[str, int] = {}
+        self.unclaimed = 0
+        self.migrating: dict[int, str] = {}
+        self.importing: dict[int, str] = {}
+        self.replica_migration_allowed = True
+        self.full_coverage_required = True
+        self.ok = False
+        self.state_stale = True
+        self.first_state_ms: int | None = None
+        self.minority_ms = 0
+        self.mf_end_ms = 0
+        self.mf_replica = ""
+        self.mf_master_offset = -1
+        self.verdicts_observed = False
+        self.handshakes = 0
+
+    def peers(self) -> Iterator[Peer]:
+        """Every entry but myself and handshakes."""
+        for peer in self.nodes.values():
+            if not peer.flags & (MYSELF | HANDSHAKE):
+                yield peer
+
+    def master_of(self, peer: Peer) -> Peer | None:
+        """The master that *peer* replicates, None for a master or when it is not known."""
+        return self.nodes.get(peer.replicaof) if peer.replicaof else None
+
+    def replicas_of(self, node_id: str) -> list[Peer]:
+        """The replicas of a node in table order."""
+        return [peer for peer in self.nodes.values() if peer.replicaof == node_id]
+
+    def epoch_shown(self, peer: Peer) -> int:
+        """The config epoch that CLUSTER NODES prints: of a replica, its master's (R128)."""
+        if peer.replicaof and peer.flags & REPLICA:
+            master = self.nodes.get(peer.replicaof)
+            if master is not None:
+                return master.config_epoch
+        return peer.config_epoch
+
+    def owner_of(self, slot: int) -> Peer | None:
+        """The node that we think owns *slot* (R68)."""
+        return next((peer for peer in self.nodes.values() if peer.slots >> slot & 1), None)
+
+    def assigned(self) -> int:
+        """The slots that have an owner."""
+        bits = 0
+        for peer in self.nodes.values():
+            bits |= peer.slots
+        return bits
+
+    def max_epoch(self) -> int:
+        """The greatest epoch seen (R25, clusterGetMaxEpoch)."""
+        return max(self.current_epoch, *(peer.config_epoch for peer in self.nodes.values()))
+
+    def size(self) -> int:
+        """The number of voting masters."""
+        return sum(peer.votes for peer in self.nodes.values())
+
+    def at_address(self, ip: str, cport: int) -> list[Peer]:
+        """The nodes at a bus address; an entry whose ip is not known matches by port."""
+        return [p for p in self.nodes.values() if p.cport == cport and (p.ip == ip or not p.ip) and p is not self.myself]
+
+    def set_role(self, peer: Peer, role: int) -> None:
+        """Make *peer* a master or a replica; a replica is no migration target (R23)."""
+        peer.flags = peer.flags & ~(ROLES | (MIGRATE_TO if role == REPLICA else 0)) | role
+        self.state_stale = True
+
+
+def row_of(view: View, peer: Peer) -> tuple[int, str, int, int, str, int, int, str]:
+    """What CLUSTER NODES prints about *peer*: flags, master, config epoch, slots, ip, port, bus port, host name (R128)."""
+    return (
+        peer.flags & PRINTED,
+        peer.replicaof if peer.flags & REPLICA else "",
+        view.epoch_shown(peer),
+        peer.slots,
+        peer.ip,
+        peer.port,
+        peer.cport,
+        peer.hostname,
+    )
+
+
+def health_of(peer: Peer) -> int:
+    """The PFAIL and FAIL bits of *peer*."""
+    return peer.flags & FAILURES

@@ -1,0 +1,44 @@
+"""May we vote for a candidate, and if not, why (R90, R92)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cluster_core.gossip.flags import FAIL, MASTER
+from cluster_core.gossip.view import Peer, View, slot_bits
+from cluster_core.wire.bus import Header, MessageFlag
+
+VOTE_SPACING_FACTOR: Final = 2
+"""Two votes for replicas of one master are this many node timeouts apart where the profile says so (R90)."""
+
+
+def vote_refusal(view: View, candidate: Peer, header: Header, now_ms: int) -> str:
+    """Why an AUTH_REQUEST gets no vote from us, empty if it gets one; the checks in the server's order (R90)."""
+    if not view.myself.votes:
+        return "not a voting master"
+    if header.current_epoch < view.current_epoch:
+        return "request epoch is older than ours"
+    if view.last_vote_epoch == view.current_epoch:
+        return "already voted in this epoch"
+    if candidate.flags & MASTER:
+        return "candidate is a master"
+    master = view.master_of(candidate)
+    if master is None:
+        return "candidate's master is not known"
+    if not master.flags & FAIL and not header.mflags[0] & MessageFlag.FORCEACK:
+        return "candidate's master is up"
+    spacing_ms = VOTE_SPACING_FACTOR * view.node_timeout_ms
+    if view.profile.vote_spacing and master.voted_time_ms and now_ms - master.voted_time_ms < spacing_ms:
+        return "voted for this master too recently"
+    claimed = slot_bits(header.myslots) & ~view.unclaimed
+    if any(owner.slots & claimed and owner.config_epoch > header.config_epoch for owner in view.nodes.values()):
+        return "a claimed slot has a greater epoch"
+    return ""
+
+
+def note_vote(view: View, candidate: Peer, now_ms: int) -> None:
+    """Remember that we voted in the current epoch (R90)."""
+    view.last_vote_epoch = view.current_epoch
+    master = view.master_of(candidate)
+    if master is not None:
+        master.voted_time_ms = now_ms

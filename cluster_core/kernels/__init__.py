@@ -1,0 +1,1 @@
+"""Batch twins of plain core functions, compiled by numba where it is installed."""

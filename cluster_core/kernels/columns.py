@@ -1,0 +1,98 @@
+"""Columns of keys as Arrow: what leaves a kernel for Spark, without a Python object per row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cluster_core.formats.rdb.opcodes import ENCODINGS, KEY_TYPES
+from cluster_core.kernels.compiled import njit
+from cluster_core.kernels.key_batch import NONE, KeyBatch
+
+_TYPE_NAMES = pa.array(KEY_TYPES)
+_ENCODING_NAMES = pa.array(ENCODINGS)
+
+
+@njit()
+def _gather(data, starts, lengths, offsets, gathered):  # type: ignore[no-untyped-def]
+    used = 0
+    for i in range(len(starts)):
+        start = starts[i]
+        for j in range(lengths[i]):
+            gathered[used + j] = data[start + j]
+        used += lengths[i]
+        offsets[i + 1] = used
+
+
+def gather_binary(
+    data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64], *, null_if_empty: bool = False
+) -> pa.Array:
+    """Return the byte ranges of *data* as an Arrow ``binary`` array of the same length as *starts*."""
+    offsets = np.zeros(len(starts) + 1, np.int32)
+    gathered = np.empty(int(lengths.sum()), np.uint8)
+    _gather(data, starts, lengths, offsets, gathered)
+    valid = bits(lengths > 0) if null_if_empty else None
+    return pa.Array.from_buffers(
+        pa.binary(), len(starts), [valid, pa.py_buffer(offsets), pa.py_buffer(gathered)]
+    )
+
+
+def part_of(names: pa.Array, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> pa.Array:
+    """Return *lengths* bytes from *starts* of each of *names* (Arrow ``binary``, not sliced), null where the length is 0."""
+    _, offset_buffer, data_buffer = names.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int32, len(names)).astype(np.int64)
+    data = np.frombuffer(data_buffer, np.uint8)
+    return gather_binary(data, offsets + starts, lengths.astype(np.int64), null_if_empty=True)
+
+
+def bits(mask: NDArray[np.bool_]) -> pa.Buffer:
+    """Return *mask* as an Arrow validity bitmap."""
+    return pa.py_buffer(np.packbits(mask, bitorder="little"))
+
+
+def known(values: NDArray[np.generic], kind: pa.DataType) -> pa.Array:
+    """Return *values* as an Arrow array in which `NONE` is null."""
+    return pa.array(values, kind, mask=np.asarray(values == NONE))
+
+
+def named(codes: NDArray[np.generic], names: pa.Array) -> pa.Array:
+    """Return the names that *codes* index; a code out of range, as key lists have where they do not know, is null."""
+    indices = pa.array(codes.astype(np.int32), mask=np.asarray(codes.astype(np.int32) >= len(names)))
+    return names.take(indices)
+
+
+def key_array(batch: KeyBatch) -> pa.Array:
+    """Return the keys of *batch* as an Arrow ``binary`` array without copying."""
+    return pa.Array.from_buffers(
+        pa.binary(), len(batch), [None, pa.py_buffer(batch.key_offsets), pa.py_buffer(batch.key_data)]
+    )
+
+
+def type_names(codes: NDArray[np.generic]) -> pa.Array:
+    """Return `KEY_TYPES` words for type codes."""
+    return named(codes, _TYPE_NAMES)
+
+
+def encoding_names(codes: NDArray[np.generic]) -> pa.Array:
+    """Return `ENCODINGS` words for encoding codes."""
+    return named(codes, _ENCODING_NAMES)
+
+
+def key_columns(batch: KeyBatch) -> list[pa.Array]:
+    """Return the columns of ``schemas.bronze.KEY_FIELDS``, in that order, one row a key."""
+    keys = key_array(batch)
+    return [
+        pa.array(batch.db),
+        keys,
+        pa.array(batch.slot.astype(np.int32)),
+        part_of(keys, batch.tag_start.astype(np.int64), batch.tag_length),
+        type_names(batch.type),
+        encoding_names(batch.encoding),
+        known(batch.elements, pa.int64()),
+        known(batch.serialized_bytes, pa.int64()),
+        known(batch.expire_at_ms, pa.int64()),
+        known(batch.idle_s, pa.int64()),
+        known(batch.freq, pa.int16()),
+        known(batch.offset, pa.int64()),
+    ]

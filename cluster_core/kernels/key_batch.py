@@ -1,0 +1,44 @@
+"""Columns of a batch of keys, the value that flows from a decoded file to the tallies and to Arrow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+NONE = -1
+"""Stands for "the file does not say" in `expire_at_ms`, `idle_s`, `freq`, `elements` and `serialized_bytes`."""
+
+
+@dataclass(slots=True)
+class KeyBatch:
+    """One row a key, *n* rows; every array but the first two has length *n*.
+
+    Key *i* is ``key_data[key_offsets[i]:key_offsets[i + 1]]``; its hash tag is the *tag_length* bytes from *tag_start*,
+    counted from the key's first byte, and a length of 0 means that the whole key is hashed (R113).  *type* and *encoding* index
+    `cluster_core.formats.rdb.opcodes.KEY_TYPES` and ``ENCODINGS``.  *serialized_bytes* counts the whole record: expiry, idle
+    and frequency opcodes, type, key and value.  *offset* is where the record begins in the (decompressed) file.
+    """
+
+    key_offsets: NDArray[np.int32]
+    key_data: NDArray[np.uint8]
+    db: NDArray[np.int32]
+    slot: NDArray[np.uint16]
+    tag_start: NDArray[np.int32]
+    tag_length: NDArray[np.int32]
+    type: NDArray[np.uint8]
+    encoding: NDArray[np.uint8]
+    elements: NDArray[np.int64]
+    serialized_bytes: NDArray[np.int64]
+    expire_at_ms: NDArray[np.int64]
+    idle_s: NDArray[np.int64]
+    freq: NDArray[np.int16]
+    offset: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.slot)
+
+    def key(self, index: int) -> bytes:
+        """Return the bytes of one key."""
+        return self.key_data[self.key_offsets[index] : self.key_offsets[index + 1]].tobytes()

@@ -1,0 +1,316 @@
+"""Slots of many keys at once: the batch twin of `cluster_core.slots.key_slot.key_slot`.
+
+CRC16/XMODEM starts at 0, so zero bytes in front change nothing: a key whose length is no multiple of 8 is
+hashed as if padded in front, eight bytes a step, by eight tables of 256 entries (slicing, Kounavis and
+Berry 2005).  Braces are found 64 bytes a step as bits of a mask.  Keys close to the end of the buffer,
+where such steps would read past it, go byte by byte.
+
+`slot_of` and `tag_bounds` are for other kernels.  Without numba the plain functions run under the same
+names.
+"""
+
+from __future__ import annotations
+
+import binascii
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cluster_core.kernels.compiled import HAVE_NUMBA, njit
+from cluster_core.slots.key_slot import SLOT_COUNT, hash_tag, key_slot
+
+COMPILED = HAVE_NUMBA and sys.byteorder == "little"
+"""Whether the compiled functions run; they read words whose first byte is the lowest."""
+
+_STEP = 64
+_U0 = np.uint64(0)
+_U1 = np.uint64(1)
+_U2 = np.uint64(2)
+_U3 = np.uint64(3)
+_U7 = np.uint64(7)
+_U8 = np.uint64(8)
+_U16 = np.uint64(16)
+_U24 = np.uint64(24)
+_U32 = np.uint64(32)
+_U40 = np.uint64(40)
+_U48 = np.uint64(48)
+_U56 = np.uint64(56)
+_U64 = np.uint64(64)
+_BYTE = np.uint64(0xFF)
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+_SLOT_MASK = np.uint64(SLOT_COUNT - 1)
+_OPEN = np.uint8(ord("{"))
+_CLOSE = np.uint8(ord("}"))
+
+# Row k, entry b: the CRC of byte b followed by k zero bytes.
+_TABLES = np.array(
+    [binascii.crc_hqx(bytes([byte]) + bytes(zeros), 0) for zeros in range(8) for byte in range(256)],
+    dtype=np.uint16,
+)
+_ROW7, _ROW6, _ROW5, _ROW4, _ROW3, _ROW2, _ROW1 = (np.uint64(256 * row) for row in range(7, 0, -1))
+
+if COMPILED:
+    from llvmlite import ir
+    from numba import extending, types
+
+    intrinsic: Callable[[Callable[..., Any]], Callable[..., Any]] = extending.intrinsic
+
+    # Numba counts references to an array around every call that takes one, which costs more than hashing a
+    # key.  So the functions below pass the address of the bytes instead; the array itself stays alive in
+    # the caller of `slot_of`.
+
+    @intrinsic
+    def _address(typing_context: Any, data: Any) -> Any:
+        """Return the address of the first byte of *data*, a uint8 array, as uint64."""
+
+        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            array = context.make_array(signature.args[0])(context, builder, arguments[0])
+            return builder.ptrtoint(array.data, ir.IntType(64))
+
+        return types.uint64(data), build
+
+    @intrinsic
+    def _word(typing_context: Any, address: Any) -> Any:
+        """Return the eight bytes at *address* as a word."""
+
+        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
+            return builder.load(pointer, align=1)
+
+        return types.uint64(types.uint64), build
+
+    @intrinsic
+    def _places(typing_context: Any, address: Any, byte: Any) -> Any:
+        """Return which of the 64 bytes at *address* equal *byte*: bit i of a uint64 for byte i."""
+
+        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            row = ir.VectorType(ir.IntType(8), _STEP)
+            pointer = builder.inttoptr(arguments[0], row.as_pointer())
+            one = builder.insert_element(
+                ir.Constant(row, ir.Undefined), arguments[1], ir.Constant(ir.IntType(32), 0)
+            )
+            lanes = ir.Constant(ir.VectorType(ir.IntType(32), _STEP), [0] * _STEP)
+            same = builder.icmp_unsigned(
+                "==",
+                builder.load(pointer, align=1),
+                builder.shuffle_vector(one, ir.Constant(row, ir.Undefined), lanes),
+            )
+            return builder.bitcast(same, ir.IntType(64))
+
+        return types.uint64(types.uint64, types.uint8), build
+
+    @intrinsic
+    def _lowest(typing_context: Any, mask: Any) -> Any:
+        """Return the index of the lowest set bit of *mask*, or 64."""
+
+        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+        return types.uint64(types.uint64), build
+
+    @njit(forceinline=True)
+    def _fold(word: np.uint64, crc: np.uint64) -> np.uint64:
+        """Return the CRC after the eight bytes of *word*."""
+        word ^= (crc >> _U8) | ((crc & _BYTE) << _U8)
+        return np.uint64(
+            _TABLES[_ROW7 + (word & _BYTE)]
+            ^ _TABLES[_ROW6 + ((word >> _U8) & _BYTE)]
+            ^ _TABLES[_ROW5 + ((word >> _U16) & _BYTE)]
+            ^ _TABLES[_ROW4 + ((word >> _U24) & _BYTE)]
+            ^ _TABLES[_ROW3 + ((word >> _U32) & _BYTE)]
+            ^ _TABLES[_ROW2 + ((word >> _U40) & _BYTE)]
+            ^ _TABLES[_ROW1 + ((word >> _U48) & _BYTE)]
+            ^ _TABLES[word >> _U56]
+        )
+
+    @njit(forceinline=True)
+    def _crc16(first: np.uint64, last: np.uint64) -> np.uint64:
+        """Return CRC16/XMODEM of the bytes between two addresses (R112); eight bytes from *last* on are
+        readable.
+        """
+        if first >= last:
+            return _U0
+        head = ((last - first - _U1) & _U7) + _U1  # 1 to 8 bytes, so that whole words remain
+        crc = _fold(_word(first) << ((_U8 - head) << _U3), _U0)
+        first += head
+        while first < last:
+            crc = _fold(_word(first), crc)
+            first += _U8
+        return crc
+
+    @njit(forceinline=True)
+    def _find(first: np.uint64, last: np.uint64, byte: np.uint8) -> np.uint64:
+        """Return the address of the first *byte* between two addresses, or *last*; 64 more bytes are
+        readable.
+        """
+        while first < last:
+            places: np.uint64 = _places(first, byte)
+            if places:
+                found: np.uint64 = min(first + _lowest(places), last)
+                return found
+            first += _U64
+        return last
+
+    @njit(forceinline=True)
+    def _tag(first: np.uint64, last: np.uint64) -> tuple[np.uint64, np.uint64]:
+        """Return the addresses between which a key is hashed (R113); 64 bytes from *last* on are readable."""
+        if last - first < _U64:  # one step and no jump: where a tag stands in a key is hard to predict
+            inside = (_U1 << (last - first)) - _U1
+            opens = _places(first, _OPEN) & inside
+            closes = _places(first, _CLOSE) & inside & ~(opens ^ (opens - _U1))  # those after the first open
+            opened = first + _lowest(opens) + _U1
+            closed = first + _lowest(closes)
+        else:
+            opened = _find(first, last, _OPEN) + _U1
+            closed = _find(opened, last, _CLOSE)
+            closes = np.uint64(closed < last)
+        tagged = (closes != _U0) & (closed != opened)
+        return (opened if tagged else first), (closed if tagged else last)
+
+    @njit()
+    def _tag_at_end(data: NDArray[np.uint8], start: int, end: int) -> tuple[int, int]:
+        """Return what `tag_bounds` does, byte by byte."""
+        opened = start
+        while opened < end and data[opened] != _OPEN:
+            opened += 1
+        closed = opened + 1
+        while closed < end and data[closed] != _CLOSE:
+            closed += 1
+        if closed >= end or closed == opened + 1:
+            return start, end
+        return opened + 1, closed
+
+    @njit()
+    def _slot_at_end(data: NDArray[np.uint8], start: int, end: int) -> int:
+        """Return what `slot_of` does, byte by byte."""
+        first, last = _tag_at_end(data, start, end)
+        crc: int = 0
+        for index in range(first, last):
+            crc = ((crc << 8) & 0xFFFF) ^ int(_TABLES[(crc >> 8) ^ int(data[index])])
+        return crc & (SLOT_COUNT - 1)
+
+    @njit(forceinline=True)
+    def tag_bounds(data: NDArray[np.uint8], start: int, end: int) -> tuple[int, int]:
+        """Return where the hash tag of the key ``data[start:end]`` begins and ends, both counted in *data*
+        (R113).
+
+        ``(start, end)`` itself means that the whole key is hashed.  For other kernels: *data* is a
+        contiguous uint8 array, and the caller has checked ``0 <= start <= end <= data.size``.
+        """
+        if end + _STEP > data.size:
+            bounds: tuple[int, int] = _tag_at_end(data, start, end)
+            return bounds
+        base: np.uint64 = _address(data)
+        first, last = _tag(base + np.uint64(start), base + np.uint64(end))
+        return int(first - base), int(last - base)
+
+    @njit(forceinline=True)
+    def slot_of(data: NDArray[np.uint8], start: int, end: int) -> int:
+        """Return the slot, int64, of the key ``data[start:end]`` (R112, R113).
+
+        For other kernels: *data* is a contiguous uint8 array, and the caller has checked ``0 <= start <=
+        end <= data.size``.
+        """
+        if end + _STEP > data.size:
+            slot: int = _slot_at_end(data, start, end)
+            return slot
+        base: np.uint64 = _address(data)
+        first, last = _tag(base + np.uint64(start), base + np.uint64(end))
+        return int(_crc16(first, last) & _SLOT_MASK)
+
+else:
+
+    def tag_bounds(data: NDArray[np.uint8], start: int, end: int) -> tuple[int, int]:
+        """Return where the hash tag of the key ``data[start:end]`` begins and ends, or ``(start, end)``
+        (R113).
+        """
+        key = data[start:end].tobytes()
+        tag = hash_tag(key)
+        if tag is None:
+            return start, end
+        opened = start + key.index(b"{") + 1
+        return opened, opened + len(tag)
+
+    def slot_of(data: NDArray[np.uint8], start: int, end: int) -> int:
+        """Return the slot of the key ``data[start:end]`` (R112, R113)."""
+        return key_slot(data[start:end].tobytes())
+
+
+@njit()
+def _fill(data: NDArray[np.uint8], offsets: NDArray[np.int64], slots: NDArray[np.uint16]) -> None:
+    for index in range(slots.size):
+        slots[index] = slot_of(data, int(offsets[index]), int(offsets[index + 1]))
+
+
+def key_slots_of(
+    data: NDArray[np.uint8], offsets: NDArray[np.int32] | NDArray[np.int64]
+) -> NDArray[np.uint16]:
+    """Return the slots of the keys ``data[offsets[i]:offsets[i + 1]]``, uint16, one fewer than there are
+    *offsets*.
+
+    *data* is contiguous uint8, *offsets* int32 or int64.  Raises ValueError when the offsets fall or leave
+    *data*.
+    """
+    slots: NDArray[np.uint16] = np.empty(max(len(offsets) - 1, 0), dtype=np.uint16)
+    if not len(slots):
+        return slots
+    if offsets[0] < 0 or offsets[-1] > len(data) or (offsets[1:] < offsets[:-1]).any():
+        raise ValueError(f"the offsets do not rise within the {len(data)} bytes of the keys")
+    _fill(data, offsets, slots)
+    return slots
+
+
+def key_slots(keys: pa.Array | pa.ChunkedArray) -> NDArray[np.uint16]:
+    """Return the slot of every key of an Arrow column, uint16, in its order (R112, R113).
+
+    Takes binary and string arrays, their large, fixed-size and view variants, dictionaries of them, slices
+    and chunked arrays; strings are hashed as their UTF-8 bytes.  Raises ValueError for a null, naming the
+    first null row, and TypeError for any other type.
+    """
+    if keys.null_count:
+        raise ValueError(f"row {keys.is_null().index(True).as_py()} of the keys is null")
+    if isinstance(keys, pa.ChunkedArray):
+        chunks = [key_slots(chunk) for chunk in keys.chunks]
+        return np.concatenate(chunks) if chunks else np.empty(0, dtype=np.uint16)
+    if pa.types.is_dictionary(keys.type):
+        return _key_slots_of_dictionary(keys)
+    return key_slots_of(*_buffers(keys))
+
+
+def _key_slots_of_dictionary(keys: pa.DictionaryArray) -> NDArray[np.uint16]:
+    """Hash each value once; a null value is an error only where a row uses it."""
+    used = keys.dictionary
+    if used.null_count:
+        nulls = keys.dictionary_decode().is_null()
+        if nulls.true_count:
+            raise ValueError(f"row {nulls.index(True).as_py()} of the keys is null")
+        used = used.fill_null(
+            b"" if pa.types.is_binary(used.type) or pa.types.is_large_binary(used.type) else ""
+        )
+    slots: NDArray[np.uint16] = key_slots(used)[keys.indices.to_numpy(zero_copy_only=False)]
+    return slots
+
+
+def _buffers(keys: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int32] | NDArray[np.int64]]:
+    """Return data and offsets of *keys*, without a copy where its layout has both."""
+    kind = keys.type
+    wide = pa.types.is_large_binary(kind) or pa.types.is_large_string(kind)
+    if not wide and not pa.types.is_binary(kind) and not pa.types.is_string(kind):
+        if not (
+            pa.types.is_binary_view(kind)
+            or pa.types.is_string_view(kind)
+            or pa.types.is_fixed_size_binary(kind)
+        ):
+            raise TypeError(f"keys are binary or string, not {kind}")
+        keys = keys.cast(pa.large_string() if pa.types.is_string_view(kind) else pa.large_binary())
+        wide = True
+    if not len(keys):
+        return np.empty(0, dtype=np.uint8), np.zeros(1, dtype=np.int64)
+    _, offsets, data = keys.buffers()
+    kind = np.int64 if wide else np.int32
+    rows: NDArray[Any] = np.frombuffer(offsets, dtype=kind, count=keys.offset + len(keys) + 1)
+    return np.frombuffer(data if data is not None else b"", dtype=np.uint8), rows[keys.offset :]

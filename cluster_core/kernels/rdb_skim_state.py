@@ -1,0 +1,100 @@
+"""Names of the numbers that an RDB skim keeps between two windows, and of what its kernel answers."""
+
+from __future__ import annotations
+
+# Answers.
+NEED, BATCH, KEYS, EVENT, END, FAULT, SCRATCH, GO = range(8)
+
+# Events.
+EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_MODULE_AUX, EVENT_IMPORT = range(1, 6)
+
+# Phases.
+(
+    P_RECORD,
+    P_EMIT,
+    P_ELEMENTS,
+    P_COUNT,
+    P_BLOB,
+    P_BLOB_END,
+    P_QUICK,
+    P_STREAM_NODES,
+    P_STREAM_META,
+    P_STREAM_GROUP,
+    P_STREAM_GROUP_META,
+    P_STREAM_PEL,
+    P_STREAM_CONSUMERS,
+    P_STREAM_CONSUMER,
+    P_STREAM_CONSUMER_META,
+    P_MODULE,
+    P_FUNCTION,
+    P_FUNCTION_PRE_GA,
+    P_IMPORT,
+    P_IMPORT_RANGES,
+    P_STRING,
+) = range(21)
+
+# Places in the state array.
+(
+    PHASE,
+    POS,  # where the next atom begins, in the window
+    STOP,  # end of the filled part of the window
+    BASE,  # offset in the file of the window's first byte
+    WANT,  # bytes that the next atom needs, a lower bound
+    SKIP,  # bytes to pass over
+    ROW,  # rows in the batch
+    KEY_POS,  # bytes in the batch's key buffer
+    DB,
+    REC,  # offset in the file of the record at hand
+    EXPIRE,
+    IDLE,
+    FREQ,
+    TYPE_BYTE,
+    KEY_LENGTH,
+    SLOT,
+    TAG_START,
+    TAG_LENGTH,
+    ELEMENTS,
+    ENCODING,
+    LEFT,
+    MODE,
+    UNITS,  # packed entries counted so far
+    DIVISOR,
+    NODES,  # of a quicklist
+    LZF_LEFT,
+    LZF_MADE,
+    LZF_RAW,
+    LZF_LITERALS,
+    LZF_AT,
+    LZF_SIZE,
+    WALK_LEFT,
+    WALK_FORM,
+    WALK_COUNT,
+    WALK_SIDE,
+    WALK_AT,
+    GROUPS,
+    PEL,
+    CONSUMERS,
+    STEP,
+    AUX_MODULE,  # whether the module opcodes belong to an aux field
+    FAULT_CODE,
+    FAULT_AT,
+    FAULT_A,
+    FAULT_B,
+    EVENT_KIND,
+    EVENT_A,
+    EVENT_B,
+    VALKEY,  # dialect
+    LISTPACK_LISTS,
+    EMBSTR_RULE,
+    FUNCTIONS,
+    MODULE_AUXES,
+    SLOT_INFOS,
+    KEYS_DONE,
+) = range(55)
+STATE_LENGTH = 64
+
+# How an element is made of strings.
+M_PLAIN, M_POST8, M_TRIPLE, M_EXPIRY_FIRST, M_SCORED = range(5)
+
+# Forms of packed values.
+F_LISTPACK, F_ZIPLIST, F_INTSET, F_ZIPMAP = range(4)

@@ -1,0 +1,72 @@
+"""Keys, bytes and expiring keys per slot and per time-to-live bucket, from columns of keys."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cluster_core.kernels.compiled import njit
+from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.load.ttl import TTL_LABELS, TTL_LIMITS_MS
+
+SLOT_COUNT = 16384
+
+
+@njit()
+def _tally(slot, sizes, expire_at_ms, slots):  # type: ignore[no-untyped-def]
+    for i in range(len(slot)):
+        row = slot[i]
+        slots[row, 0] += 1
+        slots[row, 1] += max(np.int64(sizes[i]), 0)
+        if expire_at_ms[i] >= 0:
+            slots[row, 2] += 1
+
+
+@njit()
+def _tally_slots(slot, slots):  # type: ignore[no-untyped-def]
+    for i in range(len(slot)):
+        slots[slot[i], 0] += 1
+
+
+@njit()
+def _tally_ttl(expire_at_ms, sizes, taken_at_ms, limits, buckets):  # type: ignore[no-untyped-def]
+    last = len(buckets) - 1
+    for i in range(len(sizes)):
+        bucket = 0
+        if expire_at_ms[i] >= 0:
+            remaining_ms = expire_at_ms[i] - taken_at_ms
+            bucket = 1
+            while bucket < last and remaining_ms >= limits[bucket - 1]:
+                bucket += 1
+        buckets[bucket, 0] += 1
+        buckets[bucket, 1] += max(np.int64(sizes[i]), 0)
+
+
+class SlotTally:
+    """Counts per slot: *slots* is int64[16384, 3] of keys, serialized bytes and expiring keys (R112)."""
+
+    def __init__(self) -> None:
+        self.slots: NDArray[np.int64] = np.zeros((SLOT_COUNT, 3), np.int64)
+
+    def add(self, batch: KeyBatch) -> None:
+        """Count every key of *batch*."""
+        _tally(batch.slot, batch.serialized_bytes, batch.expire_at_ms, self.slots)
+
+    def add_slots(self, slot: NDArray[np.uint16], sizes: NDArray[np.int64] | None) -> None:
+        """Count keys of which only the slot is known, and their sizes if given."""
+        _tally_slots(slot, self.slots)
+        if sizes is not None:
+            np.add.at(self.slots[:, 1], slot, np.maximum(sizes, 0))
+
+
+class TtlTally:
+    """Counts per time-to-live bucket: *buckets* is int64[8, 2] of keys and bytes (`ttl_bucket` is the plain twin)."""
+
+    def __init__(self, taken_at_ms: int) -> None:
+        self.taken_at_ms = taken_at_ms
+        self.buckets: NDArray[np.int64] = np.zeros((len(TTL_LABELS), 2), np.int64)
+        self._limits = np.array(TTL_LIMITS_MS, np.int64)
+
+    def add(self, batch: KeyBatch) -> None:
+        """Count every key of *batch*."""
+        _tally_ttl(batch.expire_at_ms, batch.serialized_bytes, self.taken_at_ms, self._limits, self.buckets)

@@ -1,0 +1,130 @@
+"""Batch twin of `cluster_core.load.top_keys`: the largest keys of each group from columns of keys."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cluster_core.kernels.columns import gather_binary
+from cluster_core.kernels.compiled import njit
+from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.load.top_keys import TopKey
+
+_KEY_START = 12
+_KEY_LENGTH = 13
+_COLUMNS = 14
+_ARENA_BYTES_START = 1 << 20
+
+
+@njit()
+def _offer(  # type: ignore[no-untyped-def]
+    first, groups, offsets, data, db, slot, tag_start, tag_length, type_, encoding, elements, sizes, expire_at_ms,
+    idle_s, freq, offset, count, held, floor, rows, arena, arena_used,
+):  # fmt: skip
+    """Offer keys from *first* on; return the first key whose name does not fit into the arena."""
+    for i in range(first, len(sizes)):
+        group = groups[i]
+        size = sizes[i]
+        number = held[group]
+        if number == count and size <= floor[group]:
+            continue
+        begin = np.int64(offsets[i])
+        length = np.int64(offsets[i + 1]) - begin
+        if arena_used[0] + length > len(arena):
+            return i
+        base = group * count
+        place = number if number < count else count - 1
+        while place > 0 and rows[base + place - 1, 7] < size:
+            for column in range(14):
+                rows[base + place, column] = rows[base + place - 1, column]
+            place -= 1
+        row = base + place
+        rows[row, 0] = db[i]
+        rows[row, 1] = slot[i]
+        rows[row, 2] = tag_start[i]
+        rows[row, 3] = tag_length[i]
+        rows[row, 4] = type_[i]
+        rows[row, 5] = encoding[i]
+        rows[row, 6] = elements[i]
+        rows[row, 7] = size
+        rows[row, 8] = expire_at_ms[i]
+        rows[row, 9] = idle_s[i]
+        rows[row, 10] = freq[i]
+        rows[row, 11] = offset[i]
+        rows[row, 12] = arena_used[0]
+        rows[row, 13] = length
+        for j in range(length):
+            arena[arena_used[0] + j] = data[begin + j]
+        arena_used[0] += length
+        if number < count:
+            held[group] = number + 1
+        floor[group] = rows[base + held[group] - 1, 7]
+    return len(sizes)
+
+
+class TopKeys:
+    """The *count* largest keys of each of *group_count* groups; memory is that of the keys held."""
+
+    def __init__(self, group_count: int, count: int) -> None:
+        self._count = count
+        self._held = np.zeros(group_count, np.int64)
+        self._floor = np.full(group_count, -1, np.int64)
+        self._rows = np.zeros((group_count * count, _COLUMNS), np.int64)
+        self._arena = np.zeros(_ARENA_BYTES_START, np.uint8)
+        self._arena_used = np.zeros(1, np.int64)
+
+    def add(self, batch: KeyBatch, groups: NDArray[np.int64]) -> None:
+        """Offer all keys of *batch*; *groups* (int64, one a key) says which group each belongs to."""
+        if not self._count:
+            return
+        first = 0
+        while first < len(batch):
+            first = _offer(
+                first, groups, batch.key_offsets, batch.key_data, batch.db, batch.slot, batch.tag_start,
+                batch.tag_length, batch.type, batch.encoding, batch.elements, batch.serialized_bytes,
+                batch.expire_at_ms, batch.idle_s, batch.freq, batch.offset,
+                self._count, self._held, self._floor, self._rows, self._arena, self._arena_used,
+            )  # fmt: skip
+            if first < len(batch):
+                self._make_room(len(batch.key(first)))
+
+    def _live(self) -> NDArray[np.int64]:
+        """Return the rows in use, by group, largest first."""
+        places = np.arange(self._count)
+        used = places[None, :] < self._held[:, None]
+        return np.flatnonzero(used.ravel())
+
+    def keys(self) -> pa.Array:
+        """Return the names of the keys held as Arrow ``binary``, by group, largest first."""
+        live = self._rows[self._live()]
+        return gather_binary(self._arena, live[:, _KEY_START].copy(), live[:, _KEY_LENGTH].copy())
+
+    def facts(self) -> NDArray[np.int64]:
+        """Return int64[keys, 13]: the group and then the columns of `TopKey` after its key; in the order of `keys`."""
+        live = self._live()
+        return np.column_stack([live // max(self._count, 1), self._rows[live, :_KEY_START]])
+
+    def rows(self) -> list[TopKey]:
+        """Return the keys held, by group, largest first."""
+        return [
+            TopKey(group, key, *rest)
+            for key, (group, *rest) in zip(self.keys().to_pylist(), self.facts().tolist(), strict=True)
+        ]
+
+    def _make_room(self, length: int) -> None:
+        """Pack the arena; double it while the names held need more than half."""
+        live = self._live()
+        needed = int(self._rows[live, _KEY_LENGTH].sum()) + length
+        size = len(self._arena)
+        while needed * 2 > size:
+            size *= 2
+        arena = np.zeros(size, np.uint8)
+        used = 0
+        for row in live:
+            start, held_length = self._rows[row, _KEY_START], self._rows[row, _KEY_LENGTH]
+            arena[used : used + held_length] = self._arena[start : start + held_length]
+            self._rows[row, _KEY_START] = used
+            used += int(held_length)
+        self._arena = arena
+        self._arena_used[0] = used

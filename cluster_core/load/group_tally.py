@@ -1,0 +1,94 @@
+"""Heavy groups of keys (hash tags, prefixes) in bounded memory, with a proven error.
+
+How this works.  A table holds at most *capacity* groups with their keys, bytes and expiring keys.  When it could overflow, the
+groups that are light in keys *and* in bytes are dropped, about half of them, and the heaviest dropped figures become the table's
+``missed`` bound: no group outside the table has more than that.  A group that enters later carries the bound of that moment as
+its error, so for every group shown ``keys <= true keys <= keys + keys_error``, and the same for bytes.  With room for all groups
+nothing is dropped and every error is 0.  (Lossy counting, Manku and Motwani 2002, with the Space-Saving bound of Metwally et
+al. 2005, for two weights at once.)
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+NAME_BYTES_MAX = 1024
+"""Longer group names are not tracked; `GroupTally.untracked_keys` counts their keys."""
+
+
+class GroupRow(NamedTuple):
+    """One group: counts, and by how much the true counts may be higher."""
+
+    name: bytes
+    depth: int
+    keys: int
+    serialized_bytes: int
+    expires: int
+    keys_error: int
+    bytes_error: int
+
+
+class GroupTally:
+    """Plain twin of `cluster_core.kernels.group_tally.GroupTally`: the same rows for the same additions."""
+
+    def __init__(self, capacity: int = 65536) -> None:
+        if capacity < 16:
+            raise ValueError("a group tally needs room for at least 16 groups")
+        self.capacity = capacity
+        self.missed_keys = 0
+        self.missed_bytes = 0
+        self.untracked_keys = 0
+        self._groups: dict[bytes, list[int]] = {}
+
+    def reserve(self, count: int) -> None:
+        """Make room for *count* new groups, dropping light ones if the table could overflow."""
+        if len(self._groups) + count > self.capacity:
+            self._prune()
+
+    def add(self, name: bytes, depth: int, serialized_bytes: int, expires: bool) -> None:
+        """Count one key of the group *name*."""
+        if len(name) > NAME_BYTES_MAX:
+            self.untracked_keys += 1
+            return
+        group = self._groups.get(name)
+        if group is None:
+            group = self._groups[name] = [depth, 0, 0, 0, self.missed_keys, self.missed_bytes]
+        group[1] += 1
+        group[2] += serialized_bytes
+        group[3] += expires
+
+    def add_tagged(self, hash_tag: bytes, serialized_bytes: int, expires: bool) -> None:
+        """Count one key under its hash tag."""
+        if len(hash_tag) <= NAME_BYTES_MAX:
+            self.reserve(1)
+        self.add(hash_tag, 0, serialized_bytes, expires)
+
+    def add_prefixes(
+        self, key: bytes, separators: bytes, depth_max: int, serialized_bytes: int, expires: bool
+    ) -> None:
+        """Count one key under each of its first *depth_max* prefixes that end in a byte of *separators*."""
+        self.reserve(depth_max)
+        depth = 0
+        for index, byte in enumerate(key):
+            if byte in separators:
+                depth += 1
+                self.add(key[: index + 1], depth, serialized_bytes, expires)
+                if depth == depth_max:
+                    return
+
+    def rows(self) -> list[GroupRow]:
+        """Return all groups held, in the order of their names."""
+        return [GroupRow(name, *self._groups[name]) for name in sorted(self._groups)]
+
+    def _prune(self) -> None:
+        keep = self.capacity // 4
+        keys_cut = sorted((group[1] for group in self._groups.values()), reverse=True)[keep - 1]
+        bytes_cut = sorted((group[2] for group in self._groups.values()), reverse=True)[keep - 1]
+        kept = {}
+        for name, group in self._groups.items():
+            if group[1] > keys_cut or group[2] > bytes_cut:
+                kept[name] = group
+            else:
+                self.missed_keys = max(self.missed_keys, group[1] + group[4])
+                self.missed_bytes = max(self.missed_bytes, group[2] + group[5])
+        self._groups = kept

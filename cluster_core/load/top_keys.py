@@ -1,0 +1,51 @@
+"""The largest keys of each group (slot, type, owner), kept while keys stream by."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class TopKey(NamedTuple):
+    """One of the largest keys of *group*; -1 stands for unknown, as in `KeyBatch`."""
+
+    group: int
+    key: bytes
+    db: int
+    slot: int
+    tag_start: int
+    tag_length: int
+    type: int
+    encoding: int
+    elements: int
+    serialized_bytes: int
+    expire_at_ms: int
+    idle_s: int
+    freq: int
+    offset: int
+
+
+class TopKeys:
+    """Plain twin of `cluster_core.kernels.top_keys.TopKeys`: the *count* largest keys of each group.
+
+    Of equally large keys the one that came first stays, so the result does not depend on how the input was cut.
+    """
+
+    def __init__(self, group_count: int, count: int) -> None:
+        self._count = count
+        self._groups: list[list[TopKey]] = [[] for _ in range(group_count)]
+
+    def add(self, key: TopKey) -> None:
+        """Offer one key."""
+        held = self._groups[key.group]
+        if len(held) == self._count:
+            if not held or key.serialized_bytes <= held[-1].serialized_bytes:
+                return
+            held.pop()
+        place = len(held)
+        while place and held[place - 1].serialized_bytes < key.serialized_bytes:
+            place -= 1
+        held.insert(place, key)
+
+    def rows(self) -> list[TopKey]:
+        """Return the keys held, by group, largest first."""
+        return [key for held in self._groups for key in held]

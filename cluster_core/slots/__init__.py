@@ -1,0 +1,1 @@
+"""Which slot a key belongs to, sets of slots, and who owns which slot."""

@@ -1,0 +1,36 @@
+"""Which slot does a key belong to: CRC16 of the key, or of its hash tag, modulo 16384."""
+
+from __future__ import annotations
+
+import binascii
+
+SLOT_COUNT = 16384
+"""Slots of a cluster (`CLUSTER_SLOTS`)."""
+
+_OPEN = ord("{")
+_CLOSE = ord("}")
+
+
+def hash_tag(key: bytes) -> bytes | None:
+    """Return the bytes between the first ``{`` and the first ``}`` after it, or None when the whole key is
+    hashed.
+
+    None stands for no ``{``, no ``}`` after it, or nothing between the two (R113, `keyHashSlot`).
+    """
+    start = key.find(_OPEN)
+    if start < 0:
+        return None
+    end = key.find(_CLOSE, start + 1)
+    if end <= start + 1:  # no closing brace (-1), or an empty tag
+        return None
+    return key[start + 1 : end]
+
+
+def key_slot(key: bytes) -> int:
+    """Return the slot, 0 to 16383, of *key*, any bytes: CRC16/XMODEM of its hash tag or of all of it (R112,
+    R113).
+
+    The batch twin is `cluster_core.kernels.key_slots.key_slots`.
+    """
+    tag = hash_tag(key)
+    return binascii.crc_hqx(key if tag is None else tag, 0) & (SLOT_COUNT - 1)

@@ -1,0 +1,186 @@
+"""Who owns which slot, how operators change it, and whether a cluster with such owners serves requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cluster_core.errors import ProtocolError
+from cluster_core.slots.key_slot import SLOT_COUNT
+from cluster_core.slots.slot_set import SlotSet
+from cluster_core.topology.node_flags import NodeFlags
+
+WRITABLE_DELAY_MS = 2000
+"""For how long a master stays in state fail after its start (R106, `CLUSTER_WRITABLE_DELAY`)."""
+REJOIN_DELAY_MIN_MS = 500
+REJOIN_DELAY_MAX_MS = 5000
+
+_LONG_LONG_MAX = 2**63 - 1
+
+
+class SlotMap:
+    """The owner of each of the 16384 slots, a node id or None, with the commands that change it.
+
+    The commands do all or nothing and raise ProtocolError with the text of a server's error reply.  Their
+    arguments are numbers, or texts that are read as a server reads them.
+    """
+
+    __slots__ = ("_counts", "_owners")
+
+    def __init__(self, owners: Mapping[str, SlotSet] | None = None) -> None:
+        """Start from the sets of some nodes; ValueError when two of them share a slot."""
+        self._owners: list[str | None] = [None] * SLOT_COUNT
+        self._counts: dict[str, int] = {}
+        for node_id, slots in (owners or {}).items():
+            for slot in slots:
+                if self._owners[slot] is not None:
+                    raise ValueError(f"slot {slot} belongs to {self._owners[slot]} and to {node_id}")
+                self.assign(slot, node_id)
+
+    def __getitem__(self, slot: int) -> str | None:
+        """Return the owner of *slot*; IndexError when out of range."""
+        if not 0 <= slot < SLOT_COUNT:
+            raise IndexError(f"slot {slot} is not in 0 to {SLOT_COUNT - 1}")
+        return self._owners[slot]
+
+    def __eq__(self, other: object) -> bool:
+        return self._owners == other._owners if isinstance(other, SlotMap) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def assign(self, slot: int, node_id: str | None) -> None:
+        """Make *node_id* the owner of *slot*, or nobody; IndexError when out of range."""
+        before = self[slot]
+        if before is not None:
+            self._counts[before] -= 1
+            if not self._counts[before]:
+                del self._counts[before]
+        if node_id is not None:
+            self._counts[node_id] = self._counts.get(node_id, 0) + 1
+        self._owners[slot] = node_id
+
+    def owners(self) -> list[str | None]:
+        """Return the owner of every slot, by slot."""
+        return list(self._owners)
+
+    def numslots(self, node_id: str) -> int:
+        """Return how many slots *node_id* owns."""
+        return self._counts.get(node_id, 0)
+
+    def slots_of(self, node_id: str) -> SlotSet:
+        """Return the slots that *node_id* owns."""
+        return SlotSet(slot for slot, owner in enumerate(self._owners) if owner == node_id)
+
+    def covered(self) -> SlotSet:
+        """Return the slots that have an owner."""
+        return SlotSet(slot for slot, owner in enumerate(self._owners) if owner is not None)
+
+    def add_slots(self, node_id: str, slots: Sequence[int | str]) -> None:
+        """Apply CLUSTER ADDSLOTS on *node_id*: first every argument is read, then every slot is checked."""
+        self._take([(slot, slot) for slot in _slots(slots, "addslots")], node_id)
+
+    def del_slots(self, slots: Sequence[int | str]) -> None:
+        """Apply CLUSTER DELSLOTS, which makes slots unassigned whoever owns them."""
+        self._take([(slot, slot) for slot in _slots(slots, "delslots")], None)
+
+    def add_slots_range(self, node_id: str, bounds: Sequence[int | str]) -> None:
+        """Apply CLUSTER ADDSLOTSRANGE to first, last, first, last…: pairs are read and checked one after
+        another.
+        """
+        self._take(_pairs(bounds, "addslotsrange"), node_id)
+
+    def del_slots_range(self, bounds: Sequence[int | str]) -> None:
+        """Apply CLUSTER DELSLOTSRANGE to first, last, first, last…"""
+        self._take(_pairs(bounds, "delslotsrange"), None)
+
+    def _take(self, ranges: Iterable[tuple[int, int]], node_id: str | None) -> None:
+        """Check slot by slot (`checkSlotAssignmentsOrReply`), then give all of them to *node_id*."""
+        named: dict[int, None] = {}
+        for first, last in ranges:
+            for slot in range(first, last + 1):
+                if node_id is None and self._owners[slot] is None:
+                    raise ProtocolError(f"ERR Slot {slot} is already unassigned")
+                if node_id is not None and self._owners[slot] is not None:
+                    raise ProtocolError(f"ERR Slot {slot} is already busy")
+                if slot in named:
+                    raise ProtocolError(f"ERR Slot {slot} specified multiple times")
+                named[slot] = None
+        for slot in named:
+            self.assign(slot, node_id)
+
+
+def _slots(arguments: Sequence[int | str], command: str) -> list[int]:
+    if not arguments:
+        raise ProtocolError(f"ERR wrong number of arguments for 'cluster|{command}' command")
+    return [_slot(argument) for argument in arguments]
+
+
+def _pairs(arguments: Sequence[int | str], command: str) -> Iterable[tuple[int, int]]:
+    if not arguments or len(arguments) % 2:
+        raise ProtocolError(f"ERR wrong number of arguments for 'cluster|{command}' command")
+    for index in range(0, len(arguments), 2):
+        first, last = _slot(arguments[index]), _slot(arguments[index + 1])
+        if first > last:
+            raise ProtocolError(f"ERR start slot number {first} is greater than end slot number {last}")
+        yield first, last
+
+
+def _slot(argument: int | str) -> int:
+    """Read one argument as `getSlotOrReply` does: digits without sign, space or leading zero."""
+    text = str(argument)
+    plain = text.isascii() and text.isdigit() and len(text) <= len(str(_LONG_LONG_MAX))
+    if not plain or (text[0] == "0" and text != "0") or int(text) >= SLOT_COUNT:
+        raise ProtocolError("ERR Invalid or out of range slot")
+    return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """What a node thinks of its cluster: *ok* as in cluster_state of CLUSTER INFO, and what the next
+    evaluation needs.
+
+    *size* counts the voting masters and *reachable* those without doubt (R108).  Times are milliseconds.
+    *first_at_ms* is when the state was first evaluated, None before; *minority_at_ms* when it was last
+    evaluated in a minority.
+    """
+
+    ok: bool = False
+    size: int = 0
+    reachable: int = 0
+    first_at_ms: int | None = None
+    minority_at_ms: int = 0
+
+
+def cluster_state(
+    before: ClusterState,
+    slots: SlotMap,
+    flags: Mapping[str, NodeFlags],
+    *,
+    myself_is_master: bool,
+    require_full_coverage: bool,
+    node_timeout_ms: int,
+    now_ms: int,
+) -> ClusterState:
+    """Return the state after one evaluation at *now_ms* (R106 to R109, `clusterUpdateState`).
+
+    *flags* holds every known node, also the one that evaluates.  A state that fails or comes back is
+    reported at once, except that a master waits before it returns to ok: after its start (R106) and after
+    it was in a minority (R109).
+    """
+    first_at_ms = now_ms if before.first_at_ms is None else before.first_at_ms
+    if myself_is_master and not before.ok and now_ms - first_at_ms < WRITABLE_DELAY_MS:
+        return replace(before, first_at_ms=first_at_ms)
+    voting = [flag for node_id, flag in flags.items() if NodeFlags.MASTER in flag and slots.numslots(node_id)]
+    reachable = sum(not flag & (NodeFlags.PFAIL | NodeFlags.FAIL) for flag in voting)
+    minority = reachable < len(voting) // 2 + 1
+    minority_at_ms = now_ms if minority else before.minority_at_ms
+    ok = not minority and not (require_full_coverage and _has_unserved_slot(slots, flags))
+    rejoin_delay_ms = min(max(node_timeout_ms, REJOIN_DELAY_MIN_MS), REJOIN_DELAY_MAX_MS)
+    if ok and not before.ok and myself_is_master and now_ms - minority_at_ms < rejoin_delay_ms:
+        ok = False
+    return ClusterState(ok, len(voting), reachable, first_at_ms, minority_at_ms)
+
+
+def _has_unserved_slot(slots: SlotMap, flags: Mapping[str, NodeFlags]) -> bool:
+    served = sum(slots.numslots(node_id) for node_id, flag in flags.items() if NodeFlags.FAIL not in flag)
+    return served < SLOT_COUNT

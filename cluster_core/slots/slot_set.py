@@ -1,0 +1,177 @@
+"""A set of slots, as nodes claim it on the bus and as CLUSTER NODES prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from cluster_core.errors import DecodeError, TruncatedError
+from cluster_core.slots.key_slot import SLOT_COUNT
+
+WIRE_BYTES: Final = SLOT_COUNT // 8
+"""Bytes of the bitmap in a bus message (R4)."""
+
+_EVERY_BIT = (1 << SLOT_COUNT) - 1
+_DIGITS_MAX = len(str(SLOT_COUNT - 1))
+
+
+class SlotSet:
+    """An immutable set of slots, 0 to 16383, with the algebra of a frozenset and ranges in and out.
+
+    Raises ValueError for a slot out of range.  Bit i of the number inside stands for slot i.
+    """
+
+    __slots__ = ("_bits",)
+    _bits: int
+
+    def __init__(self, slots: Iterable[int] = ()) -> None:
+        marks = bytearray(WIRE_BYTES)
+        for slot in slots:
+            marks[_checked(slot) >> 3] |= 1 << (slot & 7)
+        object.__setattr__(self, "_bits", int.from_bytes(marks, "little"))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("a SlotSet does not change")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return SlotSet.from_wire, (self.to_wire(),)
+
+    @classmethod
+    def _of(cls, bits: int) -> SlotSet:
+        made = object.__new__(cls)
+        object.__setattr__(made, "_bits", bits)
+        return made
+
+    @classmethod
+    def every(cls) -> SlotSet:
+        """Return the set of all 16384 slots."""
+        return cls._of(_EVERY_BIT)
+
+    @classmethod
+    def from_ranges(cls, ranges: Iterable[tuple[int, int]]) -> SlotSet:
+        """Return the union of (first, last) pairs, both ends within; ValueError when they fall or leave
+        0 to 16383.
+        """
+        bits = 0
+        for first, last in ranges:
+            if _checked(first) > _checked(last):
+                raise ValueError(f"the range {first}-{last} ends before it begins")
+            bits |= (1 << (last + 1)) - (1 << first)
+        return cls._of(bits)
+
+    @classmethod
+    def from_wire(cls, raw: bytes, *, source: str = "<bytes>") -> SlotSet:
+        """Return the set that a 2048-byte bitmap holds: slot s is bit s % 8 of byte s / 8 (R4).
+
+        Raises TruncatedError for fewer bytes and DecodeError for more.
+        """
+        if len(raw) < WIRE_BYTES:
+            reason = f"a slot bitmap of {len(raw)} bytes, not {WIRE_BYTES}"
+            raise TruncatedError(reason, offset=len(raw), source=source)
+        if len(raw) > WIRE_BYTES:
+            raise DecodeError(
+                f"{len(raw) - WIRE_BYTES} bytes after a slot bitmap", offset=WIRE_BYTES, source=source
+            )
+        return cls._of(int.from_bytes(raw, "little"))
+
+    def to_wire(self) -> bytes:
+        """Return the 2048-byte bitmap (R4)."""
+        return self._bits.to_bytes(WIRE_BYTES, "little")
+
+    @classmethod
+    def parse(cls, text: str, *, source: str = "<slots>") -> SlotSet:
+        """Return the set written as in CLUSTER NODES, ``0-5460 5500`` (R128); spaces separate, order is free.
+
+        Raises DecodeError, with the offset in *text*, for any other word.
+        """
+        ranges = []
+        offset = 0
+        for word in text.split(" "):
+            if word:
+                ranges.append(parse_range(word, offset=offset, source=source))
+            offset += len(word) + 1
+        return cls.from_ranges(ranges)
+
+    def __str__(self) -> str:
+        return " ".join(str(first) if first == last else f"{first}-{last}" for first, last in self.ranges())
+
+    def __repr__(self) -> str:
+        return f"SlotSet.parse({str(self)!r})"
+
+    def ranges(self) -> list[tuple[int, int]]:
+        """Return the (first, last) pairs of the longest runs, ascending."""
+        found: list[tuple[int, int]] = []
+        rest, base = self._bits, 0
+        while rest:
+            gap = (rest & -rest).bit_length() - 1
+            rest >>= gap
+            length = (rest ^ (rest + 1)).bit_length() - 1
+            rest >>= length
+            base += gap
+            found.append((base, base + length - 1))
+            base += length
+        return found
+
+    def __iter__(self) -> Iterator[int]:
+        for first, last in self.ranges():
+            yield from range(first, last + 1)
+
+    def __len__(self) -> int:
+        return self._bits.bit_count()
+
+    def __contains__(self, slot: object) -> bool:
+        return isinstance(slot, int) and 0 <= slot < SLOT_COUNT and bool(self._bits >> slot & 1)
+
+    def __eq__(self, other: object) -> bool:
+        return self._bits == other._bits if isinstance(other, SlotSet) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._bits)
+
+    def __or__(self, other: SlotSet) -> SlotSet:
+        return SlotSet._of(self._bits | other._bits) if isinstance(other, SlotSet) else NotImplemented
+
+    def __and__(self, other: SlotSet) -> SlotSet:
+        return SlotSet._of(self._bits & other._bits) if isinstance(other, SlotSet) else NotImplemented
+
+    def __sub__(self, other: SlotSet) -> SlotSet:
+        return SlotSet._of(self._bits & ~other._bits) if isinstance(other, SlotSet) else NotImplemented
+
+    def __xor__(self, other: SlotSet) -> SlotSet:
+        return SlotSet._of(self._bits ^ other._bits) if isinstance(other, SlotSet) else NotImplemented
+
+    def __invert__(self) -> SlotSet:
+        return SlotSet._of(self._bits ^ _EVERY_BIT)
+
+    def isdisjoint(self, other: SlotSet) -> bool:
+        """Say whether no slot is in both sets."""
+        return not self._bits & other._bits
+
+    def issubset(self, other: SlotSet) -> bool:
+        """Say whether every slot of this set is in *other*."""
+        return not self._bits & ~other._bits
+
+
+def parse_range(word: str, *, offset: int = 0, source: str = "<slots>") -> tuple[int, int]:
+    """Return (first, last) of one word of CLUSTER NODES, ``5500`` or ``0-5460``; DecodeError for any
+    other.
+    """
+    first, dash, last = word.partition("-")
+    bounds = [_number(first), _number(last) if dash else _number(first)]
+    if bounds[0] is None or bounds[1] is None:
+        raise DecodeError(f"{word[:40]!r} is no slot or range of slots", offset=offset, source=source)
+    if bounds[0] > bounds[1]:
+        raise DecodeError(f"the range {word} ends before it begins", offset=offset, source=source)
+    return bounds[0], bounds[1]
+
+
+def _number(digits: str) -> int | None:
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > _DIGITS_MAX:
+        return None
+    return int(digits) if int(digits) < SLOT_COUNT else None
+
+
+def _checked(slot: int) -> int:
+    if not 0 <= slot < SLOT_COUNT:
+        raise ValueError(f"slot {slot} is not in 0 to {SLOT_COUNT - 1}")
+    return slot

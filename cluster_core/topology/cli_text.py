@@ -1,0 +1,182 @@
+"""Replies as redis-cli shows them to a person, ``1) 1) (integer) 0``, back to nested lists and dicts, and
+forth.
+
+Every item begins with its number, right-aligned among its siblings, so the column where a number ends says
+which list it is in.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from cluster_core.errors import DecodeError, TruncatedError
+
+NESTING_MAX = 32
+"""Lists within one another; CLUSTER SHARDS has four."""
+
+_MARKER = re.compile(r" *([0-9]{1,9})([)#~]) ")
+_INTEGER = re.compile(r"\(integer\) (-?[0-9]{1,19})")
+_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|(.))", re.DOTALL)
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "a": "\a", "b": "\b", "\\": "\\", '"': '"'}
+_UNESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\a": "\\a", "\b": "\\b", "\\": "\\\\", '"': '\\"'}
+_EMPTY = {
+    "(empty array)": list,
+    "(empty list or set)": list,
+    "(empty set)": list,
+    "(empty hash)": dict,
+    "(empty push)": list,
+}
+
+
+@dataclass(slots=True)
+class _Level:
+    """A list or dict that is being read; *column* is where the numbers of its items end."""
+
+    column: int
+    value: Any
+    key: str | None = None
+
+
+class _Reader:
+    """Reads line by line; *levels* are the open lists, outermost first."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.offset = 0
+        self.root: Any = None
+        self.levels: list[_Level] = []
+        self.waiting = True  # for the value of the root, of an item or of a key
+
+    def fault(self, reason: str) -> DecodeError:
+        return DecodeError(reason, offset=self.offset, source=self.source)
+
+    def line(self, text: str) -> None:
+        position = 0
+        while match := _MARKER.match(text, position):
+            self._mark(int(match[1]), match[2], match.end(2))
+            position = match.end()
+            if match[2] == "#":
+                position = self._key(text, position)
+        content = text[position:].lstrip(" ")
+        if content:
+            self._put(self._scalar(content))
+        elif position == 0:
+            raise self.fault("a line without an item")
+
+    def _mark(self, number: int, sign: str, column: int) -> None:
+        """Go to the list whose numbers end at *column*, opening it when it is deeper than the last one."""
+        while self.levels and self.levels[-1].column > column:
+            self.levels.pop()
+        if not self.levels or self.levels[-1].column < column:
+            if not self.waiting:
+                raise self.fault(f"item {number} is in no list")
+            if len(self.levels) >= NESTING_MAX:
+                raise self.fault(f"more than {NESTING_MAX} lists within one another")
+            value: Any = {} if sign == "#" else []
+            self._put(value)
+            self.levels.append(_Level(column, value))
+        elif self.waiting:
+            raise self.fault(f"item {number} where a value is due")
+        level = self.levels[-1]
+        if number != len(level.value) + 1 or isinstance(level.value, dict) != (sign == "#"):
+            raise self.fault(f"item {number}{sign} after {len(level.value)} items")
+        self.waiting = True
+
+    def _key(self, text: str, position: int) -> int:
+        """Read ``"name" => `` and return the position after it."""
+        match = re.compile(r'("(?:[^"\\]|\\.)*") => ?').match(text, position)
+        if not match:
+            raise self.fault("a name without a value")
+        name = self._scalar(match[1])
+        if name in self.levels[-1].value:
+            raise self.fault(f"the name {name[:40]!r} a second time")
+        self.levels[-1].key = name
+        return match.end()
+
+    def _put(self, value: Any) -> None:
+        if not self.waiting:
+            raise self.fault("a value where an item is due")
+        self.waiting = False
+        if not self.levels:
+            self.root = value
+        elif isinstance(self.levels[-1].value, dict):
+            self.levels[-1].value[self.levels[-1].key] = value
+        else:
+            self.levels[-1].value.append(value)
+
+    def _scalar(self, content: str) -> Any:
+        if content in _EMPTY:
+            return _EMPTY[content]()
+        if content == "(nil)":
+            return None
+        if match := _INTEGER.fullmatch(content):
+            return int(match[1])
+        if len(content) >= 2 and content[0] == content[-1] == '"':
+            return _ESCAPE.sub(self._unescape, content[1:-1])
+        if content.startswith("(error) "):
+            raise self.fault(f"the reply is an error: {content[8:200]}")
+        raise self.fault(f"{content[:60]!r} is no value")
+
+    def _unescape(self, match: re.Match[str]) -> str:
+        if match[1]:
+            return bytes([int(match[1], 16)]).decode("utf-8", "surrogateescape")
+        return _ESCAPES.get(match[2], match[2])
+
+
+def read_cli_text(data: bytes, *, source: str = "<bytes>") -> Any:
+    """Return the reply that redis-cli's text shows, as lists, dicts, str, int and None.
+
+    Raises DecodeError with the offset of the line at fault, TruncatedError when the last item has no value.
+    """
+    reader = _Reader(source)
+    for line in data.split(b"\n"):
+        text = line.rstrip(b"\r").decode("utf-8", "surrogateescape")
+        if text.strip():
+            reader.line(text)
+        reader.offset += len(line) + 1
+    if reader.waiting:
+        raise TruncatedError("the text ends before its last item", offset=len(data), source=source)
+    return reader.root
+
+
+def write_cli_text(reply: Any) -> str:
+    """Return *reply*, lists, dicts, str, int and None, as redis-cli shows it on a terminal
+    (`cliFormatReplyTTY`).
+    """
+    return _shown(reply, "")
+
+
+def _shown(reply: Any, prefix: str) -> str:
+    if reply is None:
+        return "(nil)\n"
+    if isinstance(reply, int):
+        return f"(integer) {reply}\n"
+    if isinstance(reply, str):
+        return _quoted(reply) + "\n"
+    if not reply:
+        return "(empty hash)\n" if isinstance(reply, dict) else "(empty array)\n"
+    if prefix.count(" ") > 16 * NESTING_MAX:
+        raise ValueError(f"more than {NESTING_MAX} lists within one another")
+    width = len(str(len(reply)))
+    inner = prefix + " " * (width + 2)
+    shown = []
+    for index, item in enumerate(reply):
+        mark = f"{prefix if index else ''}{index + 1:>{width}}"
+        if not isinstance(reply, dict):
+            shown.append(f"{mark}) {_shown(item, inner)}")
+            continue
+        value = reply[item]
+        gap = "\n" + inner if isinstance(value, list | dict) else ""
+        shown.append(f"{mark}# {_quoted(item)} => {gap}{_shown(value, inner)}")
+    return "".join(shown)
+
+
+def _quoted(text: str) -> str:
+    """Quote as `sdscatrepr` does: bytes that are not printable ASCII as ``\\xHH``."""
+    shown = []
+    for byte in text.encode("utf-8", "surrogateescape"):
+        letter = chr(byte)
+        shown.append(_UNESCAPES.get(letter) or (letter if 32 <= byte < 127 else f"\\x{byte:02x}"))
+    return '"' + "".join(shown) + '"'

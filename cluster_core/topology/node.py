@@ -1,0 +1,138 @@
+"""A node as its cluster describes it, and all nodes of one description."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from cluster_core.slots.slot_map import SlotMap
+from cluster_core.slots.slot_set import SlotSet
+from cluster_core.topology.node_flags import NodeFlags
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node; fields that a form does not have keep their defaults.
+
+    *aux* holds ``shard-id``, ``nodename``, ``tls-port``, ``availability-zone`` and whatever else a server
+    adds, in its order.  Times are milliseconds since the epoch, 0 for none.  *migrating* and *importing*
+    map a slot to the id of the other node.  *endpoint*, *replication_offset* and *health* come from CLUSTER
+    SHARDS and SLOTS; an endpoint of None is "unknown".
+    """
+
+    id: str
+    ip: str = ""
+    port: int = 0
+    cport: int | None = None
+    hostname: str = ""
+    aux: Mapping[str, str] = field(default_factory=dict)
+    flags: NodeFlags = NodeFlags(0)  # noqa: RUF009 - a flag is immutable
+    extra_flags: tuple[str, ...] = ()
+    master_id: str | None = None
+    ping_sent: int = 0
+    pong_received: int = 0
+    config_epoch: int = 0
+    link_connected: bool = True
+    slots: SlotSet = SlotSet()  # noqa: RUF009 - a SlotSet is immutable
+    migrating: Mapping[int, str] = field(default_factory=dict)
+    importing: Mapping[int, str] = field(default_factory=dict)
+    endpoint: str | None = None
+    replication_offset: int | None = None
+    health: str = ""
+
+    @property
+    def is_master(self) -> bool:
+        """Whether the node is a master."""
+        return NodeFlags.MASTER in self.flags
+
+    @property
+    def address(self) -> str:
+        """``ip:port`` as CLUSTER NODES prints it; ``:0`` when unknown."""
+        return f"{self.ip}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Slots that two nodes claim; the first one keeps them, as in a server that loads such a file."""
+
+    slots: SlotSet
+    keeper_id: str
+    other_id: str
+
+
+@dataclass(frozen=True)
+class Topology:
+    """The nodes of one description, in its order.
+
+    *form* is ``nodes``, ``nodes.conf``, ``shards`` or ``slots``.  The epochs are None but for nodes.conf.
+    *shards* holds the node ids of each shard of CLUSTER SHARDS, in its order.  *conflicts* is empty unless
+    the description was read with ``strict=False``.
+    """
+
+    nodes: tuple[Node, ...]
+    form: str = "nodes"
+    current_epoch: int | None = None
+    last_vote_epoch: int | None = None
+    shards: tuple[tuple[str, ...], ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+
+    @cached_property
+    def by_id(self) -> dict[str, Node]:
+        """The nodes by their ids."""
+        return {node.id: node for node in self.nodes}
+
+    @cached_property
+    def my_id(self) -> str | None:
+        """The id of the node that described the cluster, None when it did not say."""
+        return next((node.id for node in self.nodes if NodeFlags.MYSELF in node.flags), None)
+
+    @cached_property
+    def _owners(self) -> SlotMap:
+        owners = SlotMap()
+        for node in self.nodes:
+            for slot in node.slots:
+                if owners[slot] is None:
+                    owners.assign(slot, node.id)
+        return owners
+
+    def masters(self) -> tuple[Node, ...]:
+        """Return the masters, with slots or without."""
+        return tuple(node for node in self.nodes if node.is_master)
+
+    def replicas_of(self, node_id: str) -> tuple[Node, ...]:
+        """Return the replicas of *node_id*."""
+        return tuple(node for node in self.nodes if node.master_id == node_id)
+
+    def slot_map(self) -> SlotMap:
+        """Return the owners of all slots, a copy of the caller's own; of two claims the first counts."""
+        copy = SlotMap()
+        for slot, owner in enumerate(self._owners.owners()):
+            if owner is not None:
+                copy.assign(slot, owner)
+        return copy
+
+    def owner_of(self, slot: int) -> Node | None:
+        """Return the node that owns *slot*, or None; IndexError when *slot* is out of range."""
+        owner = self._owners[slot]
+        return None if owner is None else self.by_id[owner]
+
+    def uncovered(self) -> SlotSet:
+        """Return the slots that nobody owns."""
+        return ~self._owners.covered()
+
+
+def find_conflicts(nodes: tuple[Node, ...]) -> tuple[Conflict, ...]:
+    """Return every overlap of two nodes' slots, each slot counted against the first node that claims it."""
+    found: list[Conflict] = []
+    claimed = SlotSet()
+    for index, node in enumerate(nodes):
+        shared = node.slots & claimed
+        if shared:
+            for keeper in nodes[:index]:
+                kept = shared & keeper.slots
+                if kept:
+                    found.append(Conflict(kept, keeper.id, node.id))
+                    shared -= kept
+        claimed |= node.slots
+    return tuple(found)

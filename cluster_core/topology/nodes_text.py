@@ -1,0 +1,222 @@
+"""CLUSTER NODES and nodes.conf: one line a node, and in the file a last line with the epochs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from cluster_core.errors import DecodeError, TruncatedError
+from cluster_core.slots.key_slot import SLOT_COUNT
+from cluster_core.slots.slot_set import SlotSet, parse_range
+from cluster_core.topology.node import Node, Topology
+from cluster_core.topology.node_flags import NodeFlags, read_flags, write_flags
+
+LINE_BYTES_MAX = 1024 * 1024
+"""Bytes of a line; a node with every second slot and as many open slots needs fewer."""
+
+NODE_ID = re.compile(r"[0-9a-z]{40}")
+"""The letters that servers accept as a node id (`verifyClusterNodeId`)."""
+
+_FIELDS = 8
+_OPEN_SLOT = re.compile(r"\[([0-9]{1,5})-([<>])-([0-9a-z]{40})\]")
+_NUMBER = re.compile(r"-?[0-9]{1,19}")
+_EPOCH = re.compile(r"[0-9]{1,20}")
+_PORT_MAX = 65535
+_EPOCH_MAX = 2**64 - 1
+
+
+@dataclass(slots=True)
+class _Words:
+    """The words of one line, with the offset of the one that is being read."""
+
+    words: list[bytes]
+    offset: int
+    source: str
+    index: int = 0
+
+    def take(self) -> str:
+        if self.index:
+            self.offset += len(self.words[self.index - 1]) + 1
+        self.index += 1
+        return self.words[self.index - 1].decode("utf-8", "surrogateescape")
+
+    def fault(self, reason: str) -> DecodeError:
+        return DecodeError(reason, offset=self.offset, source=self.source)
+
+    @property
+    def left(self) -> int:
+        return len(self.words) - self.index
+
+
+@dataclass(slots=True)
+class _Claims:
+    """What the words at the end of a line say about slots."""
+
+    ranges: list[tuple[int, int]] = field(default_factory=list)
+    migrating: dict[int, str] = field(default_factory=dict)
+    importing: dict[int, str] = field(default_factory=dict)
+
+
+def read_nodes(data: bytes, *, source: str = "<bytes>") -> Topology:
+    """Return the topology that CLUSTER NODES or nodes.conf text describes (R128, R129), overlaps and all.
+
+    Blank lines are skipped, lines end in ``\\n`` or ``\\r\\n``.  Raises DecodeError with the offset of the
+    word at fault, and TruncatedError for a last line that is cut short.
+    """
+    nodes: list[Node] = []
+    seen: dict[str, int] = {}
+    epochs: dict[str, int] = {}
+    offset = 0
+    while offset < len(data):
+        end = data.find(b"\n", offset)
+        ended, end = end >= 0, len(data) if end < 0 else end
+        if end - offset > LINE_BYTES_MAX:
+            raise DecodeError(f"a line longer than {LINE_BYTES_MAX} bytes", offset=offset, source=source)
+        line = data[offset:end].rstrip(b"\r ")
+        if line.startswith(b"vars "):
+            epochs = _read_vars(_Words(line.split(b" "), offset, source))
+        elif line:
+            words = _Words(line.split(b" "), offset, source)
+            if words.left < _FIELDS:
+                kind = DecodeError if ended else TruncatedError
+                raise kind(
+                    f"a line of {words.left} words, not {_FIELDS} or more", offset=offset, source=source
+                )
+            node = _read_node(words)
+            if node.id in seen:
+                raise DecodeError(f"node {node.id} a second time", offset=offset, source=source)
+            seen[node.id] = offset
+            nodes.append(node)
+        offset = end + 1
+    if sum(NodeFlags.MYSELF in node.flags for node in nodes) > 1:
+        raise DecodeError("two nodes are myself", offset=seen[nodes[-1].id], source=source)
+    form = "nodes.conf" if epochs else "nodes"
+    return Topology(tuple(nodes), form, epochs.get("currentEpoch"), epochs.get("lastVoteEpoch"))
+
+
+def _read_node(words: _Words) -> Node:
+    node_id = _read_id(words)
+    ip, port, cport, hostname, aux = _read_address(words)
+    flag_text = words.take()
+    flags, extra_flags = read_flags(flag_text, offset=words.offset, source=words.source)
+    master_id = None if words.words[words.index] == b"-" and words.take() else _read_id(words)
+    ping_sent, pong_received = _read_number(words, _NUMBER), _read_number(words, _NUMBER)
+    config_epoch = _read_number(words, _EPOCH)
+    link = words.take()
+    if link not in ("connected", "disconnected"):
+        raise words.fault(f"{link[:40]!r} is no state of a link")
+    claims = _read_claims(words)
+    return Node(
+        id=node_id,
+        ip=ip,
+        port=port,
+        cport=cport,
+        hostname=hostname,
+        aux=aux,
+        flags=flags,
+        extra_flags=extra_flags,
+        master_id=master_id,
+        ping_sent=ping_sent,
+        pong_received=pong_received,
+        config_epoch=config_epoch,
+        link_connected=link == "connected",
+        slots=SlotSet.from_ranges(claims.ranges),
+        migrating=claims.migrating,
+        importing=claims.importing,
+    )
+
+
+def _read_id(words: _Words) -> str:
+    word = words.take()
+    if not NODE_ID.fullmatch(word):
+        raise words.fault(f"{word[:48]!r} is no node id of 40 characters")
+    return word
+
+
+def _read_address(words: _Words) -> tuple[str, int, int | None, str, dict[str, str]]:
+    """Read ``ip:port[@cport][,hostname[,name=value…]]``; the ip may hold colons or be empty."""
+    place, *rest = words.take().split(",")
+    bare, at, bus = place.partition("@")
+    ip, colon, port = bare.rpartition(":")
+    if not colon or not _is_port(port) or (at and not _is_port(bus)):
+        raise words.fault(f"{place[:80]!r} is no address of the form ip:port@cport")
+    aux: dict[str, str] = {}
+    for entry in rest[1:]:
+        name, equals, value = entry.partition("=")
+        if not equals or not name or name in aux:
+            raise words.fault(f"{entry[:80]!r} is no name=value, or a name a second time")
+        aux[name] = value
+    return ip, int(port), int(bus) if at else None, rest[0] if rest else "", aux
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= len(str(_PORT_MAX)) and int(text) <= _PORT_MAX
+
+
+def _read_number(words: _Words, shape: re.Pattern[str]) -> int:
+    word = words.take()
+    if not shape.fullmatch(word) or int(word) > _EPOCH_MAX:
+        raise words.fault(f"{word[:40]!r} is no number")
+    return int(word)
+
+
+def _read_claims(words: _Words) -> _Claims:
+    claims = _Claims()
+    while words.left:
+        word = words.take()
+        if not word:
+            continue
+        if not word.startswith("["):
+            claims.ranges.append(parse_range(word, offset=words.offset, source=words.source))
+            continue
+        match = _OPEN_SLOT.fullmatch(word)
+        if not match or int(match[1]) >= SLOT_COUNT:
+            raise words.fault(f"{word[:80]!r} is no open slot of the form [slot->-id] or [slot-<-id]")
+        side = claims.migrating if match[2] == ">" else claims.importing
+        side[int(match[1])] = match[3]
+    return claims
+
+
+def _read_vars(words: _Words) -> dict[str, int]:
+    """Read ``vars currentEpoch n lastVoteEpoch m``; unknown names are skipped, as in a server."""
+    words.take()
+    found = {"currentEpoch": 0, "lastVoteEpoch": 0}
+    while words.left:
+        name = words.take()
+        if not words.left:
+            raise TruncatedError(f"{name[:40]!r} without a value", offset=words.offset, source=words.source)
+        if name in found:
+            found[name] = _read_number(words, _EPOCH)
+        else:
+            words.take()
+    return found
+
+
+def write_nodes(topology: Topology) -> bytes:
+    """Return the text of CLUSTER NODES (R128), which has host names but no aux fields."""
+    return "".join(_line(node, with_aux=False) for node in topology.nodes).encode("utf-8", "surrogateescape")
+
+
+def write_nodes_conf(topology: Topology) -> bytes:
+    """Return the text of nodes.conf (R129); epochs that are not known are written as 0."""
+    lines = [_line(node, with_aux=True) for node in topology.nodes]
+    lines.append(
+        f"vars currentEpoch {topology.current_epoch or 0} lastVoteEpoch {topology.last_vote_epoch or 0}\n"
+    )
+    return "".join(lines).encode("utf-8", "surrogateescape")
+
+
+def _line(node: Node, *, with_aux: bool) -> str:
+    aux = [f"{name}={value}" for name, value in node.aux.items()] if with_aux else []
+    place = node.address if node.cport is None else f"{node.address}@{node.cport}"
+    if node.hostname or aux:
+        place = ",".join([place, node.hostname, *aux])
+    words = [node.id, place, write_flags(node.flags, node.extra_flags), node.master_id or "-"]
+    words += [str(node.ping_sent), str(node.pong_received), str(node.config_epoch)]
+    words.append("connected" if node.link_connected else "disconnected")
+    if node.slots:
+        words.append(str(node.slots))
+    marks = [(slot, ">", other) for slot, other in node.migrating.items()]
+    marks += [(slot, "<", other) for slot, other in node.importing.items()]
+    words += [f"[{slot}-{arrow}-{other}]" for slot, arrow, other in sorted(marks)]
+    return " ".join(words) + "\n"

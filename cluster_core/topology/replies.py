@@ -1,0 +1,315 @@
+"""Replies of CLUSTER SHARDS and CLUSTER SLOTS as nested lists and dicts, whatever bytes they came in.
+
+In RESP2 a map is a list of names and values in turn, in RESP3 and JSON a dict; readers take both, anywhere.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from cluster_core.errors import DecodeError
+from cluster_core.slots.key_slot import SLOT_COUNT
+from cluster_core.slots.slot_set import SlotSet
+from cluster_core.topology.node import Node, Topology
+from cluster_core.topology.node_flags import NodeFlags
+from cluster_core.topology.nodes_text import NODE_ID
+
+Reply = Any
+"""A list or dict of replies, a str, an int or None."""
+
+_SHARD_FIELDS = frozenset(
+    ("id", "port", "tls-port", "ip", "endpoint", "hostname", "role", "replication-offset", "health")
+)
+
+
+class ReplyReader:
+    """Reads one reply; its errors name the place within it, as a reply has no offsets of its own."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+
+    def read(self, reply: Reply) -> Topology:
+        """Return the topology of a reply of CLUSTER SHARDS or SLOTS, recognised by its first entry."""
+        entries = self._list(reply, "the reply")
+        if entries and isinstance(entries[0], list) and entries[0] and isinstance(entries[0][0], int):
+            return self._read_slots(entries)
+        return self._read_shards(entries)
+
+    def _read_shards(self, entries: list[Reply]) -> Topology:
+        nodes: dict[str, Node] = {}
+        shards: list[tuple[str, ...]] = []
+        for index, entry in enumerate(entries):
+            place = f"shard {index}"
+            shard = self._map(entry, place)
+            members = [
+                self._shard_node(self._map(fields, f"{place}, node {row}"), f"{place}, node {row}")
+                for row, fields in enumerate(self._list(shard.get("nodes"), f"{place}, nodes"))
+            ]
+            slots = self._ranges(self._list(shard.get("slots"), f"{place}, slots"), f"{place}, slots")
+            members = self._joined(members, slots, shard.get("id"), place)
+            for node in members:
+                if node.id in nodes:
+                    raise self._fault(f"{place}: node {node.id} a second time")
+                nodes[node.id] = node
+            shards.append(tuple(node.id for node in members))
+        return Topology(tuple(nodes.values()), "shards", shards=tuple(shards))
+
+    def _joined(self, members: list[Node], slots: SlotSet, shard_id: Reply, place: str) -> list[Node]:
+        """Give the shard's slots to its master and its master to its replicas."""
+        masters = [node for node in members if node.is_master]
+        # A failed master may stand beside the one that took its slots over.
+        owner = next(
+            (node for node in masters if NodeFlags.FAIL not in node.flags), masters[0] if masters else None
+        )
+        if slots and owner is None:
+            raise self._fault(f"{place}: slots {slots} but no master")
+        joined = []
+        for node in members:
+            aux = (
+                dict(node.aux)
+                if shard_id is None
+                else {**node.aux, "shard-id": self._text(shard_id, f"{place}, id")}
+            )
+            master_id = None if node.is_master or owner is None else owner.id
+            joined.append(
+                replace(node, aux=aux, master_id=master_id, slots=slots if node is owner else SlotSet())
+            )
+        return joined
+
+    def _shard_node(self, fields: dict[str, Reply], place: str) -> Node:
+        role = fields.get("role")
+        if role not in ("master", "replica"):
+            raise self._fault(f"{place}: {role!r} is no role")
+        health = self._text(fields.get("health", ""), f"{place}, health")
+        flags = NodeFlags.MASTER if role == "master" else NodeFlags.REPLICA
+        endpoint = fields.get("endpoint")
+        aux = self._aux(fields, _SHARD_FIELDS - {"tls-port"}, place)
+        return Node(
+            id=self._id(fields.get("id"), f"{place}, id"),
+            ip=self._text(fields.get("ip", ""), f"{place}, ip"),
+            port=self._port(fields.get("port", 0), f"{place}, port"),
+            hostname=self._text(fields.get("hostname", ""), f"{place}, hostname"),
+            aux=aux,
+            flags=flags | NodeFlags.FAIL if health == "fail" else flags,
+            endpoint=None if endpoint is None else self._text(endpoint, f"{place}, endpoint"),
+            replication_offset=self._number(
+                fields.get("replication-offset", 0), f"{place}, replication-offset"
+            ),
+            health=health,
+        )
+
+    def _read_slots(self, entries: list[Reply]) -> Topology:
+        nodes: dict[str, Node] = {}
+        ranges: dict[str, list[tuple[int, int]]] = {}
+        for index, entry in enumerate(entries):
+            place = f"entry {index}"
+            first, last, *members = [*self._list(entry, place), None, None][: max(len(entry), 2)]
+            self._ranges([first, last], place)
+            if not members:
+                raise self._fault(f"{place}: slots without a node")
+            master_id: str | None = None
+            for row, member in enumerate(members):
+                node = self._slots_node(
+                    self._list(member, f"{place}, node {row}"), master_id, f"{place}, node {row}"
+                )
+                known = nodes.setdefault(node.id, node)
+                if known != node:
+                    raise self._fault(
+                        f"{place}: node {node.id} differs from how an earlier entry describes it"
+                    )
+                if master_id is None:
+                    master_id = node.id
+                    ranges.setdefault(node.id, []).append((first, last))
+        return Topology(
+            tuple(
+                replace(node, slots=self._union(ranges.get(node.id, []), node.id)) for node in nodes.values()
+            ),
+            "slots",
+        )
+
+    def _slots_node(self, fields: list[Reply], master_id: str | None, place: str) -> Node:
+        if len(fields) < 3:
+            raise self._fault(f"{place}: {len(fields)} fields, not 3 or more")
+        endpoint = None if fields[0] is None else self._text(fields[0], f"{place}, endpoint")
+        extra = self._map(fields[3], f"{place}, metadata") if len(fields) > 3 else {}
+        ip = self._text(extra.get("ip", endpoint if _is_ip(endpoint) else ""), f"{place}, ip")
+        named = endpoint if endpoint and endpoint != "?" and not _is_ip(endpoint) else ""
+        return Node(
+            id=self._id(fields[2], f"{place}, id"),
+            ip=ip,
+            port=self._port(fields[1], f"{place}, port"),
+            hostname=self._text(extra.get("hostname", named), f"{place}, hostname"),
+            aux=self._aux(extra, frozenset(("ip", "hostname")), place),
+            flags=NodeFlags.MASTER if master_id is None else NodeFlags.REPLICA,
+            master_id=master_id,
+            endpoint=endpoint,
+        )
+
+    def _aux(self, fields: dict[str, Reply], known: frozenset[str], place: str) -> dict[str, str]:
+        """Keep the fields that have no place of their own; what is no text or number is left out."""
+        return {
+            self._text(name, f"{place}, a name"): self._text(str(value), f"{place}, {name[:40]}")
+            for name, value in fields.items()
+            if name not in known and isinstance(value, str | int)
+        }
+
+    def _ranges(self, bounds: list[Reply], place: str) -> SlotSet:
+        if len(bounds) % 2:
+            raise self._fault(f"{place}: {len(bounds)} bounds, not first and last in turn")
+        pairs = list(zip(bounds[::2], bounds[1::2], strict=True))
+        for first, last in pairs:
+            if not _is_slot(first) or not _is_slot(last) or first > last:
+                raise self._fault(f"{place}: {str(first)[:20]} to {str(last)[:20]} is no range of slots")
+        return self._union(pairs, place)
+
+    def _union(self, pairs: list[tuple[int, int]], place: str) -> SlotSet:
+        slots = SlotSet.from_ranges(pairs)
+        if len(slots) != sum(last - first + 1 for first, last in pairs):
+            raise self._fault(f"{place}: a slot a second time")
+        return slots
+
+    def _list(self, value: Reply, place: str) -> list[Reply]:
+        if not isinstance(value, list):
+            raise self._fault(f"{place} is {_kind(value)}, not a list")
+        return value
+
+    def _map(self, value: Reply, place: str) -> dict[str, Reply]:
+        if (
+            isinstance(value, list)
+            and len(value) % 2 == 0
+            and all(isinstance(name, str) for name in value[::2])
+        ):
+            return dict(zip(value[::2], value[1::2], strict=True))
+        if not isinstance(value, dict):
+            raise self._fault(f"{place} is {_kind(value)}, not names and values")
+        return value
+
+    def _text(self, value: Reply, place: str) -> str:
+        if not isinstance(value, str):
+            raise self._fault(f"{place} is {_kind(value)}, not a text")
+        if not value.isprintable() or " " in value or "," in value:
+            raise self._fault(f"{place} {value[:60]!r} holds what no name or address holds")
+        return value
+
+    def _id(self, value: Reply, place: str) -> str:
+        if not isinstance(value, str) or not NODE_ID.fullmatch(value):
+            raise self._fault(f"{place} {str(value)[:48]!r} is no node id of 40 characters")
+        return value
+
+    def _number(self, value: Reply, place: str) -> int:
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise self._fault(f"{place} is {_kind(value)}, not a number")
+        return value
+
+    def _port(self, value: Reply, place: str) -> int:
+        port = self._number(value, place)
+        if not 0 <= port <= 65535:
+            raise self._fault(f"{place} {str(port)[:20]} is not in 0 to 65535")
+        return port
+
+    def _fault(self, reason: str) -> DecodeError:
+        return DecodeError(reason, offset=0, source=self._source)
+
+
+def _is_slot(value: Reply) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < SLOT_COUNT
+
+
+def _is_ip(text: str | None) -> bool:
+    try:
+        ipaddress.ip_address(text or "")
+    except ValueError:
+        return False
+    return True
+
+
+def _kind(value: Reply) -> str:
+    return "missing" if value is None else f"a {type(value).__name__}"
+
+
+def read_reply(reply: Reply, *, source: str = "<reply>") -> Topology:
+    """Return the topology of a CLUSTER SHARDS or SLOTS reply; an empty reply is a topology without nodes.
+
+    Raises DecodeError (offset 0, the place within the reply in the reason) for anything else.
+    """
+    return ReplyReader(source).read(reply)
+
+
+def shards_reply(topology: Topology, *, protocol: int = 2) -> list[Reply]:
+    """Return the CLUSTER SHARDS reply that describes *topology*, with lists for maps in RESP2 and dicts
+    in RESP3.
+    """
+    shards = topology.shards or tuple(
+        (master.id, *(replica.id for replica in topology.replicas_of(master.id)))
+        for master in topology.masters()
+    )
+    reply = []
+    for ids in shards:
+        members = [topology.by_id[node_id] for node_id in ids]
+        bounds = [bound for node in members for pair in node.slots.ranges() for bound in pair]
+        nodes = [_as_map(_shard_fields(node, topology.form), protocol) for node in members]
+        shard: dict[str, Reply] = {"slots": bounds, "nodes": nodes}
+        shard_id = next((node.aux["shard-id"] for node in members if "shard-id" in node.aux), None)
+        if shard_id is not None:
+            shard["id"] = shard_id
+        reply.append(_as_map(shard, protocol))
+    return reply
+
+
+def _shard_fields(node: Node, form: str) -> dict[str, Reply]:
+    tls_port = node.aux.get("tls-port", "0")
+    fields: dict[str, Reply] = {"id": node.id}
+    if node.port:
+        fields["port"] = node.port
+    if tls_port.isdigit() and int(tls_port):
+        fields["tls-port"] = int(tls_port)
+    fields |= {"ip": node.ip, "endpoint": _endpoint(node, form)}
+    if node.hostname:
+        fields["hostname"] = node.hostname
+    fields |= {
+        name: value
+        for name, value in node.aux.items()
+        if name not in ("tls-port", "shard-id", "nodename") and value
+    }
+    fields["role"] = "master" if node.is_master else "replica"
+    fields["replication-offset"] = node.replication_offset or 0
+    fields["health"] = node.health or ("fail" if NodeFlags.FAIL in node.flags else "online")
+    return fields
+
+
+def slots_reply(topology: Topology, *, protocol: int = 2) -> list[Reply]:
+    """Return the CLUSTER SLOTS reply that describes *topology*; failed replicas are left out (R131)."""
+    reply = []
+    rows = [(pair, node) for node in topology.nodes for pair in node.slots.ranges()]
+    for (first, last), node in sorted(rows, key=lambda row: row[0]):
+        replicas = [other for other in topology.replicas_of(node.id) if NodeFlags.FAIL not in other.flags]
+        members = [_slots_fields(member, topology.form, protocol) for member in (node, *replicas)]
+        reply.append([first, last, *members])
+    return reply
+
+
+def _slots_fields(node: Node, form: str, protocol: int) -> list[Reply]:
+    endpoint = _endpoint(node, form)
+    extra: dict[str, Reply] = {}
+    if node.ip and node.ip != endpoint:
+        extra["ip"] = node.ip
+    if node.hostname and node.hostname != endpoint:
+        extra["hostname"] = node.hostname
+    extra |= {
+        name: value
+        for name, value in node.aux.items()
+        if name not in ("tls-port", "shard-id", "nodename") and value
+    }
+    return [endpoint, node.port, node.id, _as_map(extra, protocol)]
+
+
+def _endpoint(node: Node, form: str) -> str | None:
+    return node.endpoint if form in ("shards", "slots") else node.ip
+
+
+def _as_map(fields: dict[str, Reply], protocol: int) -> Reply:
+    pairs: Iterable[tuple[str, Reply]] = fields.items()
+    return fields if protocol == 3 else [item for pair in pairs for item in pair]

@@ -1,0 +1,1 @@
+"""Bytes on the network to values and back."""

@@ -1,0 +1,553 @@
+"""Messages of the cluster bus, both ways: `decode_message` and `encode_message` (R2 to R18, clusterMsg in
+cluster_legacy.h).
+
+Every field of the wire is kept, also the ones that servers ignore, so ``encode_message(decode_message(raw))
+== raw`` holds for every input that is accepted.  Fixed-size texts (node ids, addresses) are Latin-1 strings
+without their trailing NULs, which loses nothing: they are padded again.  What does not follow the rules
+inside a message that has a signature and a believable length becomes a typed part with its raw bytes and a
+reason; nothing inside a message raises.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import IntEnum, IntFlag
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from cluster_core.errors import DecodeError, TruncatedError
+from cluster_core.wire.bus_extensions import Extension, decode_extensions, encode_extension
+
+if TYPE_CHECKING:
+    from cluster_core.slots.slot_set import SlotSet
+
+SIGNATURE = b"RCmb"
+VERSION = 1
+HEADER_BYTES = 2256
+LIGHT_HEADER_BYTES = 16
+LIGHT_BIT = 0x8000
+GOSSIP_BYTES = 104
+SLOT_BITMAP_BYTES = 2048
+NODE_ID_BYTES = 40
+IP_BYTES = 46
+UPDATE_BYTES = 8 + NODE_ID_BYTES + SLOT_BITMAP_BYTES
+MODULE_BYTES = 13
+SLOT_SETS_CACHED = 4096
+
+_HEAD = struct.Struct(">4sIHHHH")
+_HEADER = struct.Struct(">4sIHHHHQQQ40s2048s40s46sH30sHHHB3s")
+_PEEK = struct.Struct(">QQQ40s")
+_MIDDLE = struct.Struct(">2048s40s46sH30s")
+_ENDING = struct.Struct(">HHHB3s")
+_TAIL = struct.Struct(">HB3s")
+_GOSSIP = struct.Struct(">40sII46sHHHHH")
+_PUBLISH = struct.Struct(">II")
+_UPDATE = struct.Struct(">Q40s2048s")
+_MODULE = struct.Struct(">8sIB")
+_TAIL_OFFSET = 2250
+
+
+class MessageType(IntEnum):
+    """Types of R5; a header may hold others, so `Header.type` is a plain integer."""
+
+    PING = 0
+    PONG = 1
+    MEET = 2
+    FAIL = 3
+    PUBLISH = 4
+    AUTH_REQUEST = 5
+    AUTH_ACK = 6
+    UPDATE = 7
+    MFSTART = 8
+    MODULE = 9
+    PUBLISHSHARD = 10
+
+
+TYPE_NAMES: tuple[str, ...] = (
+    "ping",
+    "pong",
+    "meet",
+    "fail",
+    "publish",
+    "auth-req",
+    "auth-ack",
+    "update",
+    "mfstart",
+    "module",
+    "publishshard",
+)
+"""Words of CLUSTER INFO's counters (R5); the code is the index."""
+
+GOSSIP_TYPES = frozenset((MessageType.PING, MessageType.PONG, MessageType.MEET))
+LIGHT_TYPES = frozenset((MessageType.PUBLISH, MessageType.PUBLISHSHARD, MessageType.MODULE))
+"""Types that may travel under a light header (R7)."""
+
+
+class MessageFlag(IntFlag):
+    """Bits of ``mflags[0]`` (R6)."""
+
+    PAUSED = 1
+    FORCEACK = 2
+    EXT_DATA = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The full header of 2256 bytes, its fields in the order of the wire (R3)."""
+
+    totlen: int = HEADER_BYTES
+    ver: int = VERSION
+    port: int = 0
+    type: int = MessageType.PING
+    count: int = 0
+    current_epoch: int = 0
+    config_epoch: int = 0
+    offset: int = 0
+    sender: str = ""
+    myslots: bytes = bytes(SLOT_BITMAP_BYTES)
+    replicaof: str = ""
+    myip: str = ""
+    extensions: int = 0
+    notused1: bytes = bytes(30)
+    pport: int = 0
+    cport: int = 0
+    flags: int = 0
+    state: int = 0
+    mflags: bytes = bytes(3)
+
+    @property
+    def slots(self) -> SlotSet:
+        """The slots that the sender (or, for a replica, its master) claims."""
+        return slots_of(self.myslots)
+
+
+@dataclass(frozen=True, slots=True)
+class LightHeader:
+    """The header of 16 bytes that Valkey puts before PUBLISH, PUBLISHSHARD and MODULE (R7); it names no
+    sender.
+    """
+
+    totlen: int = LIGHT_HEADER_BYTES
+    ver: int = VERSION
+    notused1: int = 0
+    type: int = MessageType.PUBLISH
+    notused2: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PartialHeader:
+    """The first bytes of a full header, at least 16, whose rest was not captured; *peek* reads them."""
+
+    raw: bytes
+
+    @property
+    def peek(self) -> HeaderPeek:
+        """The fields that the bytes reach."""
+        return peek_header(self.raw)
+
+    @property
+    def type(self) -> int:
+        """The type number (R5)."""
+        return self.peek.type
+
+
+@dataclass(frozen=True, slots=True)
+class GossipEntry:
+    """What the sender says about one other node (R9); *ping_sent_s* and *pong_received_s* are epoch seconds."""
+
+    node: str
+    ping_sent_s: int = 0
+    pong_received_s: int = 0
+    ip: str = ""
+    port: int = 0
+    cport: int = 0
+    flags: int = 0
+    pport: int = 0
+    notused1: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Gossip:
+    """Body of PING, PONG and MEET: gossip entries (R9), then extensions (R15)."""
+
+    entries: tuple[GossipEntry, ...] = ()
+    extensions: tuple[Extension, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """Body of FAIL: the node that failed (R10)."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Body of PUBLISH and PUBLISHSHARD (R11)."""
+
+    channel: bytes
+    message: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Body of UPDATE: who owns *slots* under which config epoch (R12)."""
+
+    config_epoch: int
+    node: str
+    myslots: bytes
+
+    @property
+    def slots(self) -> SlotSet:
+        """The slots that *node* owns."""
+        return slots_of(self.myslots)
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """Body of MODULE (R14); *module_id* is opaque."""
+
+    module_id: bytes
+    type: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """Body of AUTH_REQUEST, AUTH_ACK and MFSTART: nothing (R13)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Bytes of a message that were not understood, and why."""
+
+    raw: bytes
+    reason: str
+
+
+Body = Gossip | Fail | Publish | Update | Module | Empty | Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message: header, body by type, and what stood behind the body, if anything did."""
+
+    header: Header | LightHeader | PartialHeader
+    body: Body = Empty()
+    rest: Unknown | None = None
+
+    @property
+    def type(self) -> int:
+        """The type number without the light bit (R5)."""
+        return self.header.type
+
+    @property
+    def name(self) -> str:
+        """The word for the type, as in CLUSTER INFO."""
+        return type_name(self.header.type)
+
+    @property
+    def sender(self) -> str | None:
+        """The node id in the header; None under a light header, or where it was not captured."""
+        if isinstance(self.header, PartialHeader):
+            return self.header.peek.sender
+        return self.header.sender if isinstance(self.header, Header) else None
+
+
+class HeaderPeek(NamedTuple):
+    """The header fields that filters need; None for those that the bytes at hand do not reach."""
+
+    type: int
+    light: bool
+    totlen: int
+    ver: int
+    count: int
+    current_epoch: int | None
+    config_epoch: int | None
+    offset: int | None
+    sender: str | None
+    flags: int | None
+    state: int | None
+    mflags: int | None
+
+
+def type_name(number: int) -> str:
+    """The word for a message type.
+
+    >>> type_name(5), type_name(11)
+    ('auth-req', 'type-11')
+    """
+    return TYPE_NAMES[number] if number < len(TYPE_NAMES) else f"type-{number}"
+
+
+@lru_cache(maxsize=SLOT_SETS_CACHED)
+def slots_of(bitmap: bytes) -> SlotSet:
+    """The slot set of a wire bitmap (R4), cached by content: a cluster has few distinct bitmaps."""
+    from cluster_core.slots.slot_set import SlotSet
+
+    return SlotSet.from_wire(bitmap)
+
+
+def peek_header(raw: bytes | memoryview) -> HeaderPeek:
+    """Read the filter fields of a message, or of the first bytes of one (at least 16), without reading it
+    whole.
+
+    Raises `TruncatedError` under 16 bytes and `DecodeError` without the signature (R3, R7).
+    """
+    if len(raw) < LIGHT_HEADER_BYTES:
+        raise TruncatedError(f"{len(raw)} bytes hold no bus header", offset=0)
+    signature, totlen, ver, _, kind, count = _HEAD.unpack_from(raw)
+    if signature != SIGNATURE:
+        raise DecodeError(f"signature is {signature!r}", offset=0)
+    if kind & LIGHT_BIT:
+        return HeaderPeek(kind ^ LIGHT_BIT, True, totlen, ver, 0, None, None, None, None, None, None, None)
+    fields: list[int | str | None] = [None] * 7
+    if len(raw) >= LIGHT_HEADER_BYTES + _PEEK.size:
+        current, config, offset, sender = _PEEK.unpack_from(raw, LIGHT_HEADER_BYTES)
+        fields[:4] = current, config, offset, _text(sender)
+    if len(raw) >= HEADER_BYTES:
+        flags, state, mflags = _TAIL.unpack_from(raw, _TAIL_OFFSET)
+        fields[4:] = flags, state, mflags[0]
+    return HeaderPeek(kind, False, totlen, ver, count, *fields)  # type: ignore[arg-type]
+
+
+def decode_message(raw: bytes, *, offset: int = 0, source: str = "<bytes>") -> Message:
+    """Decode one message, header and body (R3 to R15); the exact inverse of `encode_message`.
+
+    Raises `TruncatedError` when *raw* is shorter than its header or its ``totlen``, and `DecodeError` without
+    the signature or with a ``totlen`` below the header's own size; *offset* and *source* only go into these
+    errors.
+    """
+    raw = bytes(raw)
+    if len(raw) < LIGHT_HEADER_BYTES:
+        raise TruncatedError(f"{len(raw)} bytes hold no bus header", offset=offset, source=source)
+    signature, totlen, ver, notused1, kind, notused2 = _HEAD.unpack_from(raw)
+    if signature != SIGNATURE:
+        raise DecodeError(f"signature is {signature!r}", offset=offset, source=source)
+    start = LIGHT_HEADER_BYTES if kind & LIGHT_BIT else HEADER_BYTES
+    if totlen < start:
+        raise DecodeError(
+            f"totlen {totlen} is below the {start} bytes of its header", offset=offset, source=source
+        )
+    if totlen > len(raw):
+        raise TruncatedError(f"totlen {totlen} is beyond the {len(raw)} bytes", offset=offset, source=source)
+    header: Header | LightHeader
+    if kind & LIGHT_BIT:
+        header = LightHeader(totlen, ver, notused1, kind ^ LIGHT_BIT, notused2)
+    else:
+        header = decode_header(raw)
+    body, end, reason = decode_body(header, raw, totlen)
+    if end == len(raw):
+        return Message(header, body)
+    return Message(header, body, Unknown(raw[end:], reason or f"{len(raw) - end} bytes behind the body"))
+
+
+def decode_partial(raw: bytes) -> Message:
+    """Decode the captured beginning of a message whose end is missing: the fields and gossip entries that are
+    whole.
+
+    Under 2256 bytes the header is a `PartialHeader`.  What is not a whole part stays in `Message.rest`, so
+    this too is undone by `encode_message`.  Raises `TruncatedError` under 16 bytes and `DecodeError` without
+    the signature.
+    """
+    peek = peek_header(raw)
+    reason = f"{len(raw)} of {peek.totlen} bytes were captured"
+    if peek.light:
+        _, totlen, ver, notused1, _, notused2 = _HEAD.unpack_from(raw)
+        header = LightHeader(totlen, ver, notused1, peek.type, notused2)
+        return Message(header, Unknown(raw[LIGHT_HEADER_BYTES:], reason))
+    if len(raw) < HEADER_BYTES:
+        return Message(PartialHeader(bytes(raw)), Unknown(b"", reason))
+    full = decode_header(raw)
+    body, end, _ = decode_body(full, raw, len(raw))
+    if isinstance(body, Unknown):
+        body = Unknown(body.raw, reason)
+    return Message(full, body, Unknown(raw[end:], reason))
+
+
+def decode_header(raw: bytes) -> Header:
+    """Read the full header from the first 2256 bytes of *raw*, which the caller has checked to be there (R3)."""
+    fields = list(_HEADER.unpack_from(raw))
+    fields[9], fields[11], fields[12] = (_text(fields[9]), _text(fields[11]), _text(fields[12]))
+    return Header(*fields[1:])
+
+
+def decode_body(header: Header | LightHeader, raw: bytes, end: int) -> tuple[Body, int, str]:
+    """Read the body between the header and *end*: the body, where it ends, and why it ends early (empty if it
+    does not).
+
+    Never raises: a type that is not known, or a body that is too short for its type, is `Unknown`.
+    """
+    light = isinstance(header, LightHeader)
+    start = LIGHT_HEADER_BYTES if light else HEADER_BYTES
+    kind = header.type
+    if kind >= len(TYPE_NAMES):
+        return Unknown(raw[start:end], f"type {kind} is not known"), end, ""
+    if isinstance(header, LightHeader) and kind not in LIGHT_TYPES:
+        return (Unknown(raw[start:end], f"{type_name(kind)} under a light header"), end, "")
+    if isinstance(header, Header) and kind in GOSSIP_TYPES:
+        return _decode_gossip(header, raw, end)
+    body, stop = _BODY_READERS[kind](raw, start, end)
+    if body is None:
+        return (Unknown(raw[start:end], f"{end - start} bytes are no body of {type_name(kind)}"), end, "")
+    return body, stop, ""
+
+
+def encode_message(message: Message) -> bytes:
+    """Write a message exactly as its fields say, lengths and counts included; see `sized` to set those (R3 to
+    R15).
+    """
+    rest = message.rest.raw if message.rest is not None else b""
+    return _encode_header(message.header) + _encode_body(message.body) + rest
+
+
+def sized(message: Message) -> Message:
+    """Return the message with ``totlen``, ``count`` and ``extensions`` set from its parts, EXT_DATA set if it
+    has any.
+    """
+    header, body = message.header, message.body
+    if isinstance(header, PartialHeader):
+        return message
+    if isinstance(header, Header) and isinstance(body, Gossip):
+        flags = header.mflags[0] | (MessageFlag.EXT_DATA if body.extensions else 0)
+        mflags = bytes((flags,)) + header.mflags[1:]
+        header = replace(header, count=len(body.entries), extensions=len(body.extensions), mflags=mflags)
+    size = len(encode_message(replace(message, header=header)))
+    return replace(message, header=replace(header, totlen=size))
+
+
+def drop_reason(message: Message) -> str | None:
+    """Why a server would drop this message unseen, None if it would not (R18, clusterIsValidPacket)."""
+    if isinstance(message.header, PartialHeader):
+        return None
+    if message.header.ver != VERSION:
+        return f"version {message.header.ver}"
+    if message.rest is not None:
+        return message.rest.reason
+    if isinstance(message.body, Unknown) and message.header.type < len(TYPE_NAMES):
+        return message.body.reason
+    return None
+
+
+def _decode_gossip(header: Header, raw: bytes, end: int) -> tuple[Gossip, int, str]:
+    whole = min(header.count, (end - HEADER_BYTES) // GOSSIP_BYTES)
+    stop = HEADER_BYTES + whole * GOSSIP_BYTES
+    entries = tuple(
+        GossipEntry(_text(node), ping, pong, _text(ip), port, cport, flags, pport, notused1)
+        for node, ping, pong, ip, port, cport, flags, pport, notused1 in _GOSSIP.iter_unpack(
+            raw[HEADER_BYTES:stop]
+        )
+    )
+    if whole < header.count:
+        return (Gossip(entries), stop, f"gossip count {header.count} overruns the message after {whole}")
+    if not header.extensions:
+        return Gossip(entries), stop, ""
+    if not header.mflags[0] & MessageFlag.EXT_DATA:
+        return (Gossip(entries), stop, f"{header.extensions} extensions without the EXT_DATA flag")
+    extensions, stop, reason = decode_extensions(raw, stop, end, header.extensions)
+    return Gossip(entries, extensions), stop, reason
+
+
+def _decode_publish(raw: bytes, start: int, end: int) -> tuple[Body | None, int]:
+    if end - start < _PUBLISH.size:
+        return None, end
+    channel_bytes, message_bytes = _PUBLISH.unpack_from(raw, start)
+    at = start + _PUBLISH.size
+    if channel_bytes + message_bytes > end - at:
+        return None, end
+    middle, stop = at + channel_bytes, at + channel_bytes + message_bytes
+    return Publish(raw[at:middle], raw[middle:stop]), stop
+
+
+def _decode_fail(raw: bytes, start: int, end: int) -> tuple[Body | None, int]:
+    stop = start + NODE_ID_BYTES
+    return (Fail(_text(raw[start:stop])), stop) if stop <= end else (None, end)
+
+
+def _decode_update(raw: bytes, start: int, end: int) -> tuple[Body | None, int]:
+    if end - start < UPDATE_BYTES:
+        return None, end
+    config_epoch, node, slots = _UPDATE.unpack_from(raw, start)
+    return Update(config_epoch, _text(node), slots), start + UPDATE_BYTES
+
+
+def _decode_module(raw: bytes, start: int, end: int) -> tuple[Body | None, int]:
+    if end - start < MODULE_BYTES:
+        return None, end
+    module_id, length, kind = _MODULE.unpack_from(raw, start)
+    stop = start + MODULE_BYTES + length
+    return (Module(module_id, kind, raw[start + MODULE_BYTES : stop]), stop) if stop <= end else (None, end)
+
+
+def _decode_empty(raw: bytes, start: int, end: int) -> tuple[Body | None, int]:
+    return Empty(), start
+
+
+_BODY_READERS: dict[int, Callable[[bytes, int, int], tuple[Body | None, int]]] = {
+    MessageType.FAIL: _decode_fail,
+    MessageType.PUBLISH: _decode_publish,
+    MessageType.AUTH_REQUEST: _decode_empty,
+    MessageType.AUTH_ACK: _decode_empty,
+    MessageType.UPDATE: _decode_update,
+    MessageType.MFSTART: _decode_empty,
+    MessageType.MODULE: _decode_module,
+    MessageType.PUBLISHSHARD: _decode_publish,
+}
+
+
+def _encode_header(header: Header | LightHeader | PartialHeader) -> bytes:
+    if isinstance(header, PartialHeader):
+        return header.raw
+    if isinstance(header, LightHeader):
+        kind = header.type | LIGHT_BIT
+        return _HEAD.pack(SIGNATURE, header.totlen, header.ver, header.notused1, kind, header.notused2)
+    head = _HEAD.pack(SIGNATURE, header.totlen, header.ver, header.port, header.type, header.count)
+    sender, replicaof = (_fixed(header.sender, NODE_ID_BYTES), _fixed(header.replicaof, NODE_ID_BYTES))
+    epochs = _PEEK.pack(header.current_epoch, header.config_epoch, header.offset, sender)
+    myip = _fixed(header.myip, IP_BYTES)
+    middle = _MIDDLE.pack(header.myslots, replicaof, myip, header.extensions, header.notused1)
+    return (
+        head
+        + epochs
+        + middle
+        + _ENDING.pack(header.pport, header.cport, header.flags, header.state, header.mflags)
+    )
+
+
+def _encode_body(body: Body) -> bytes:
+    match body:
+        case Gossip():
+            entries = b"".join(map(_encode_entry, body.entries))
+            return entries + b"".join(map(encode_extension, body.extensions))
+        case Fail():
+            return _fixed(body.node, NODE_ID_BYTES).ljust(NODE_ID_BYTES, b"\0")
+        case Publish():
+            return _PUBLISH.pack(len(body.channel), len(body.message)) + body.channel + body.message
+        case Update():
+            return _UPDATE.pack(body.config_epoch, _fixed(body.node, NODE_ID_BYTES), body.myslots)
+        case Module():
+            return _MODULE.pack(body.module_id, len(body.payload), body.type) + body.payload
+        case Unknown():
+            return body.raw
+        case Empty():
+            return b""
+
+
+def _encode_entry(entry: GossipEntry) -> bytes:
+    node, ip = _fixed(entry.node, NODE_ID_BYTES), _fixed(entry.ip, IP_BYTES)
+    times = (entry.ping_sent_s, entry.pong_received_s)
+    return _GOSSIP.pack(node, *times, ip, entry.port, entry.cport, entry.flags, entry.pport, entry.notused1)
+
+
+def _text(raw: bytes) -> str:
+    return raw.rstrip(b"\0").decode("latin-1")
+
+
+def _fixed(text: str, size: int) -> bytes:
+    """The bytes of a fixed-size text; `struct` pads it with NULs.  Raises ValueError when it is too long."""
+    raw = text.encode("latin-1")
+    if len(raw) > size:
+        raise ValueError(f"{text!r} is longer than {size} bytes")
+    return raw

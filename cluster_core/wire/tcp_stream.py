@@ -1,0 +1,189 @@
+"""Segments of one TCP direction, in any order, to bytes in order and gaps (RFC 9293, sections 3.4 and 3.10).
+
+The reader of a capture sees what passed one point of the network, not what a host received: segments may come
+twice, out of order, overlapping, cut short by the capture's snap length, or not at all.  `TcpStream` delivers
+every byte once, in order; bytes that were on the wire but are not in the capture come out as a `Gap`.
+Sequence numbers decide, never time, except that a hole which stays open for `HOLE_NS_MAX` is given up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+FIN = 0x01
+SYN = 0x02
+RST = 0x04
+ACK = 0x10
+
+HELD_BYTES_MAX = 1 << 20
+"""Bytes held back behind a hole before the hole is given up."""
+
+HELD_SEGMENTS_MAX = 256
+"""Segments held back behind a hole before the hole is given up."""
+
+HOLE_NS_MAX = 3_000_000_000
+"""How long a hole may stay open: above TCP's first retransmissions (RFC 6298), below what an observer would
+call silence.
+"""
+
+JUMP_BYTES_MAX = 1 << 26
+"""A sequence number farther away than this is no retransmission and no loss but another stream or a damaged
+packet.
+"""
+
+_SEQUENCES = 1 << 32
+
+
+class Mark(NamedTuple):
+    """Where bytes come from: the packet's time, its number in the series and its offset in the source."""
+
+    ts_ns: int
+    packet: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A TCP segment of one direction: *missing* bytes followed *payload* on the wire but were not captured."""
+
+    seq: int
+    flags: int
+    payload: bytes
+    missing: int
+    mark: Mark
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """The next bytes of the direction."""
+
+    payload: bytes
+    mark: Mark
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Bytes from sequence number *start* up to *end* are not in the capture; *count* is None after a wild
+    jump.
+    """
+
+    start: int
+    end: int
+    count: int | None
+    reason: str
+    mark: Mark
+
+
+class TcpStream:
+    """One direction of one connection; `handle` takes a segment and returns the bytes and gaps that it
+    settles.
+    """
+
+    def __init__(self, first: Segment) -> None:
+        self.saw_syn = bool(first.flags & SYN)
+        self.isn = first.seq
+        self.next_seq = (first.seq + 1) % _SEQUENCES if self.saw_syn else first.seq
+        self.repeated_bytes = 0
+        self._held: list[tuple[int, int, Segment]] = []  # a heap: position, arrival number, segment
+        self._held_bytes = 0
+        self._arrivals = 0
+        self._hole_since_ns = 0
+        self._position = 0  # of next_seq, counted without wrapping around
+
+    @property
+    def plain(self) -> bool:
+        """No segment is held back: the next one in order may be taken as it is."""
+        return not self._held
+
+    def is_reopened_by(self, segment: Segment) -> bool:
+        """Whether *segment* opens a new connection on the same ports (a SYN that is no copy of this stream's
+        own).
+        """
+        return bool(segment.flags & SYN) and not (self.saw_syn and segment.seq == self.isn)
+
+    def handle(self, segment: Segment) -> list[Bytes | Gap]:
+        """Add a segment; a SYN's sequence number counts one, so its data begins one later."""
+        settled: list[Bytes | Gap] = []
+        if not segment.payload and not segment.missing:
+            return settled
+        ahead = self._ahead(segment)
+        if abs(ahead) > JUMP_BYTES_MAX:
+            self._give_up_all(settled)
+            start = self._start(segment)
+            settled.append(Gap(self.next_seq, start, None, "sequence number jumps", segment.mark))
+            self.next_seq = start
+            ahead = 0
+        if ahead > 0:
+            self._hold(segment, ahead, settled)
+            return settled
+        self._deliver(segment, -ahead, segment.mark, settled)
+        self._release(segment.mark, settled)
+        return settled
+
+    def finish(self) -> list[Bytes | Gap]:
+        """The capture or the connection ends: give up every hole and return what lies behind."""
+        settled: list[Bytes | Gap] = []
+        self._give_up_all(settled)
+        return settled
+
+    def _start(self, segment: Segment) -> int:
+        return (segment.seq + bool(segment.flags & SYN)) % _SEQUENCES
+
+    def _ahead(self, segment: Segment) -> int:
+        return (self._start(segment) - self.next_seq + (_SEQUENCES >> 1)) % _SEQUENCES - (_SEQUENCES >> 1)
+
+    def _advance(self, count: int) -> None:
+        self._position += count
+        self.next_seq = (self.next_seq + count) % _SEQUENCES
+
+    def _deliver(self, segment: Segment, behind: int, mark: Mark, settled: list[Bytes | Gap]) -> None:
+        """Hand on what of *segment* is new; its first *behind* bytes were delivered before."""
+        known = min(behind, len(segment.payload) + segment.missing)
+        self.repeated_bytes += known
+        payload = segment.payload[known:]
+        missing = segment.missing - max(0, known - len(segment.payload))
+        if payload:
+            settled.append(Bytes(payload, mark))
+            self._advance(len(payload))
+        if missing:
+            end = (self.next_seq + missing) % _SEQUENCES
+            settled.append(Gap(self.next_seq, end, missing, "cut by the snap length", mark))
+            self._advance(missing)
+
+    def _hold(self, segment: Segment, ahead: int, settled: list[Bytes | Gap]) -> None:
+        now_ns = segment.mark.ts_ns
+        if not self._held:
+            self._hole_since_ns = now_ns
+        self._arrivals += 1
+        heappush(self._held, (self._position + ahead, self._arrivals, segment))
+        self._held_bytes += len(segment.payload)
+        while self._held and (
+            self._held_bytes > HELD_BYTES_MAX
+            or len(self._held) > HELD_SEGMENTS_MAX
+            or now_ns - self._hole_since_ns > HOLE_NS_MAX
+        ):
+            self._give_up(settled)
+            self._hole_since_ns = now_ns
+
+    def _release(self, mark: Mark, settled: list[Bytes | Gap]) -> None:
+        """Hand on what the filled hole held back; *mark* is the packet that filled it."""
+        while self._held and self._held[0][0] <= self._position:
+            position, _, segment = heappop(self._held)
+            self._held_bytes -= len(segment.payload)
+            self._hole_since_ns = mark.ts_ns
+            self._deliver(segment, self._position - position, mark, settled)
+
+    def _give_up(self, settled: list[Bytes | Gap]) -> None:
+        """Declare the first hole lost and hand on what follows it, under the mark of the packet behind it."""
+        position, _, segment = self._held[0]
+        count = position - self._position
+        end = (self.next_seq + count) % _SEQUENCES
+        settled.append(Gap(self.next_seq, end, count, "not in the capture", segment.mark))
+        self._advance(count)
+        self._release(segment.mark, settled)
+
+    def _give_up_all(self, settled: list[Bytes | Gap]) -> None:
+        while self._held:
+            self._give_up(settled)

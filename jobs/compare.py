@@ -1,0 +1,58 @@
+"""What grew between two snapshots, per node, slot, prefix and hash tag?  Reads the tables that key-slots wrote; writes none."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from jobs.runtime import cli
+from jobs.runtime.cli import Common
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from jobs.reports.comparison import ComparisonReport
+
+
+def run(spark: SparkSession, *, root: str, before: str, after: str) -> ComparisonReport:
+    """Return what changed from snapshot *before* to snapshot *after*; raises InputError if one is not there."""
+    from jobs.reports.comparison import compare_reports
+    from jobs.reports.keyspace_tables import load_report
+
+    return compare_reports(load_report(spark, root, before), load_report(spark, root, after))
+
+
+def command(
+    *,
+    before: Annotated[str, Parameter(name="--from")],
+    after: Annotated[str, Parameter(name="--to")],
+    html: str | None = None,
+    common: Common,
+) -> None:
+    """Show what grew between two snapshots: per node, slot, prefix and hash tag.
+
+    Parameters
+    ----------
+    before
+        Name of the earlier snapshot.
+    after
+        Name of the later snapshot.
+    html
+        Where the HTML report goes. Default: ROOT/reports/FROM-to-TO.html.
+    """
+    from jobs.reports.delivery import deliver_comparison
+
+    report = run(common.session("compare"), root=common.root, before=before, after=after)
+    deliver_comparison(report, root=common.root, html=html, stream=sys.stdout)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """What spark-submit calls."""
+    cli.main(command, argv)
+
+
+if __name__ == "__main__":
+    main()

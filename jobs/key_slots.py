@@ -1,0 +1,141 @@
+"""How are keys and bytes spread over the 16384 slots?
+
+Reads RDB dumps and key lists; writes silver/slot_load, silver/sources, silver/snapshots, gold/node_load, gold/big_keys,
+gold/hash_tags, gold/key_prefixes, gold/ttl_buckets, bronze/bad_records and, when asked, bronze/keys; prints a summary and writes an HTML
+report.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jobs.runtime import cli
+from jobs.runtime.cli import Common, Paths
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from jobs.reports.keyspace import KeyspaceReport
+    from jobs.runtime.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What to read and how; see `command` for the words."""
+
+    root: str
+    snapshot: str = "current"
+    rdb: Sequence[str] = ()
+    keys: Sequence[str] = ()
+    topology: str | None = None
+    dump_node: Sequence[str] = ()
+    key_format: str | None = None
+    key_column: str | None = None
+    size_column: str | None = None
+    ops_column: str | None = None
+    quoted: bool | None = None
+    check_crc: bool = True
+    split: bool = True
+    keep_keys: bool = False
+    permissive: bool = False
+
+
+def run(spark: SparkSession, request: Request, settings: Settings) -> KeyspaceReport:
+    """Read the inputs of *request*, replace its snapshot in all tables, and return what they now say."""
+    from jobs.reports.keyspace_tables import load_report
+    from jobs.transforms.key_snapshot import KeySnapshot
+
+    snapshot = KeySnapshot.read(spark, request, settings)
+    snapshot.write(spark)
+    return load_report(spark, request.root, request.snapshot)
+
+
+def command(
+    *,
+    rdb: Paths = (),
+    keys: Paths = (),
+    topology: str | None = None,
+    snapshot: str = "current",
+    dump_node: Paths = (),
+    key_format: str | None = None,
+    key_column: str | None = None,
+    size_column: str | None = None,
+    ops_column: str | None = None,
+    quoted: bool | None = None,
+    no_crc: bool = False,
+    no_split: bool = False,
+    keep_keys: bool = False,
+    top: int | None = None,
+    top_per_slot: int | None = None,
+    separators: str | None = None,
+    prefix_depth: int | None = None,
+    html: str | None = None,
+    common: Common,
+) -> int | None:
+    """Show where the load of a cluster is: keys and bytes per slot, node, key, hash tag and prefix.
+
+    Parameters
+    ----------
+    rdb
+        RDB dumps: files, globs, folders or URIs; gzip and zstd are recognised.
+    keys
+        Key lists: text (one key a line), CSV, JSON lines, Parquet files or a Delta table, with optional size and ops columns.
+    topology
+        CLUSTER NODES, nodes.conf, CLUSTER SHARDS or CLUSTER SLOTS output; without it slots have no owners.
+    snapshot
+        Name of the snapshot; what the tables hold of it is replaced.
+    dump_node
+        FILE=NODE: whose dump FILE (a path or its last part) is; NODE is an id or host:port. Default: seen from its keys.
+    key_format
+        text, csv, jsonl, parquet or delta. Default: by the file's name.
+    key_column
+        Column of the keys. Default: key, key_base64 or the only one.
+    size_column
+        Column of sizes in bytes. Default: the first of serialized_bytes, size, bytes, memory_bytes.
+    ops_column
+        Column of operation counts. Default: ops.
+    quoted
+        Text lines are all quoted as redis-cli --quoted-input takes them (or, with --no-quoted, none is). Default: seen from the line.
+    no_crc
+        Do not check the CRC64 of dumps.
+    no_split
+        Read each dump in one task.
+    keep_keys
+        Also write every key to bronze/keys.
+    top
+        Keys listed for the cluster and for each node and type.
+    top_per_slot
+        Keys listed for each slot.
+    separators
+        Characters that end a prefix.
+    prefix_depth
+        Number of separators that the longest prefix has.
+    html
+        Where the HTML report goes. Default: ROOT/reports/SNAPSHOT.html.
+    """
+    request = Request(
+        root=common.root, snapshot=snapshot, rdb=rdb, keys=keys, topology=topology, dump_node=dump_node, key_format=key_format,
+        key_column=key_column, size_column=size_column, ops_column=ops_column, quoted=quoted, check_crc=not no_crc,
+        split=not no_split, keep_keys=keep_keys, permissive=common.mode == "permissive",
+    )  # fmt: skip
+    settings = common.settings(top=top, top_per_slot=top_per_slot, separators=separators, prefix_depth=prefix_depth)
+    from jobs.sources.inputs import check_request
+
+    check_request(request)
+    report = run(common.session("key-slots"), request, settings)
+    from jobs.reports.delivery import deliver_keyspace
+
+    deliver_keyspace(report, root=common.root, html=html, stream=sys.stdout)
+    return cli.PARTIAL if report.bad_records else None
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """What spark-submit calls."""
+    cli.main(command, argv)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,24 @@
+"""``slotscope JOB …``: one program, a subcommand for each job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jobs.runtime import cli
+
+ABOUT = "Where is the load of a Redis or Valkey cluster? Reads dumps and key lists; writes Delta tables and reports."
+
+COMMANDS = {
+    "key-slots": ("jobs.key_slots:command", "How are keys and bytes spread over the 16384 slots?"),
+    "compare": ("jobs.compare:command", "What grew between two snapshots?"),
+}
+"""Subcommand to the function that carries it out, and its line of help.  A new job is one line here."""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the subcommand that *argv* (default: the command line) names."""
+    cli.main(cli.application(ABOUT, COMMANDS), argv)
+
+
+if __name__ == "__main__":
+    main()

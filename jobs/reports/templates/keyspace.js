@@ -1,0 +1,155 @@
+// The page of one snapshot: bars of the masters, the map with its controls, the search and the download.
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const find = (selector) => document.querySelector(selector);
+  const chosen = (name) => find(`input[name=${name}]:checked`)?.value;
+  const ownerName = (slot) => {
+    const node = data.nodes[data.owner[slot]];
+    return node ? (node.name === node.address ? node.name : `${node.name} (${node.address})`) : "none";
+  };
+
+  // Bars of the masters
+  function drawShares() {
+    const shown = chosen("share");
+    const rows = [...document.querySelectorAll("#master-table tbody tr")];
+    const values = rows.map((row) => Number(row.querySelector(`[data-figure=${shown}] data`)?.value ?? 0));
+    const sum = values.reduce((a, b) => a + b, 0), peak = Math.max(...values);
+    rows.forEach((row, at) => {
+      const share = row.querySelector(".share data"), mark = row.querySelector(".bar-mark");
+      share.value = values[at];
+      share.textContent = figures.percent(values[at], sum);
+      row.querySelector(".bar-fill").setAttribute("width", peak ? (100 * values[at]) / peak : 0);
+      if (mark && peak) for (const end of ["x1", "x2"]) mark.setAttribute(end, (100 * sum) / rows.length / peak);
+    });
+    find("#master-table .bar-column").textContent = `Share of ${shown}`;
+  }
+  for (const input of document.querySelectorAll("input[name=share]")) input.addEventListener("change", drawShares);
+
+  // What is said about a slot
+  function describe(readout, slot) {
+    const say = (field, words) => { readout.querySelector(`[data-field=${field}]`).textContent = words; };
+    say("slot", String(slot));
+    say("owner", ownerName(slot));
+    say("keys", figures.count(data.keys[slot]));
+    say("bytes", data.bytes ? figures.size(data.bytes[slot]) : "—");
+    say("expires", figures.count(data.expires[slot]));
+    say("topKey", data.topKey[slot] ?? "—");
+    const size = data.topKeyBytes[slot];
+    say("topKeyBytes", size === null ? "" : figures.size(size));
+    if (data.bytes) readout.querySelector("[data-field=bytes]").title = `${figures.count(data.bytes[slot])} bytes`;
+  }
+  function describePinned(slot) {
+    const readout = find("#pinned");
+    readout.querySelector("dl").hidden = slot === null;
+    readout.querySelector("[data-unpinned]").hidden = slot !== null;
+    if (slot === null) readout.querySelector("[data-field=slot]").textContent = "none";
+    else describe(readout, slot);
+  }
+
+  const map = new SlotMap(data, find("#slot-map"), (slot) => describe(find("#readout"), slot), describePinned);
+
+  // Legend
+  function drawLegend() {
+    const byOwner = map.metric === "owner", pale = !map.scale;
+    find("#legend-ramp").hidden = find("#legend-ticks").hidden = byOwner || pale;
+    find("#legend-owners").hidden = !byOwner;
+    find("#scale-choice").disabled = byOwner;
+    if (byOwner) { drawOwnerLegend(); return; }
+    if (pale) return;
+    const ramp = find("#legend-ramp"), pen = ramp.getContext("2d"), shades = slotColours.ramp[map.theme];
+    ramp.width = 256;
+    shades.forEach((shade, at) => { pen.fillStyle = shade; pen.fillRect(at, 0, 1, 12); });
+    const write = map.metric === "bytes" ? figures.size : figures.count;
+    find("#legend-ticks").replaceChildren(...[0, 0.25, 0.5, 0.75, 1].map((place) => {
+      const tick = document.createElement("li");
+      tick.textContent = write(Math.round(map.scale.value(place)));
+      return tick;
+    }));
+  }
+  function drawOwnerLegend() {
+    const most = 24, entries = data.nodes.slice(0, most).map((node, at) => {
+      const entry = document.createElement("li"), swatch = document.createElement("span");
+      swatch.className = "swatch";
+      swatch.style.background = slotColours.owner(at, map.theme);
+      entry.append(swatch, node.name);
+      return entry;
+    });
+    if (data.nodes.length > most) {
+      entries.push(Object.assign(document.createElement("li"), { textContent: `and ${data.nodes.length - most} more` }));
+    }
+    find("#legend-owners").replaceChildren(...entries);
+  }
+
+  function redraw() {
+    map.metric = chosen("metric");
+    map.scaleKind = chosen("scale");
+    map.borders = find("#borders").checked;
+    map.draw();
+    drawLegend();
+    for (const swatch of document.querySelectorAll("[data-owner]")) {
+      swatch.style.background = slotColours.owner(Number(swatch.dataset.owner), map.theme);
+    }
+  }
+  for (const input of document.querySelectorAll("input[name=metric], input[name=scale], #borders")) {
+    input.addEventListener("change", redraw);
+  }
+  document.addEventListener("themechange", redraw);
+  const theme = document.documentElement.dataset;
+  let themeBeforePrint = theme.theme;
+  addEventListener("beforeprint", () => { themeBeforePrint = theme.theme; theme.theme = "light"; redraw(); });
+  addEventListener("afterprint", () => { theme.theme = themeBeforePrint; redraw(); });
+
+  // Going to a slot
+  function goTo(slot) {
+    map.moveTo(slot);
+    map.holder.scrollIntoView({ block: "nearest" });
+  }
+  function jumpTo(slot) {
+    goTo(slot);
+    map.holder.focus({ preventScroll: true });
+  }
+  for (const link of document.querySelectorAll("a[data-slot]")) {
+    link.addEventListener("click", () => setTimeout(() => jumpTo(Number(link.dataset.slot))));
+  }
+  find("#find").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const typed = find("#find-input").value, result = find("#find-result");
+    if (typed === "") { result.textContent = ""; return; }
+    const asKey = slotOfKey(bytesOfShownKey(typed));
+    if (/^\d{1,5}$/.test(typed) && Number(typed) < 16384) {
+      const slot = Number(typed), other = document.createElement("button");
+      other.type = "button";
+      other.textContent = `go to slot ${asKey}`;
+      other.addEventListener("click", () => { goTo(asKey); result.textContent = `A key of that name is in slot ${asKey}.`; });
+      goTo(slot);
+      result.replaceChildren(`Slot ${slot}. A key of that name: `, other);
+      return;
+    }
+    goTo(asKey);
+    result.textContent = `That key is in slot ${asKey}, owner ${ownerName(asKey)}.`;
+  });
+
+  // All slots as a file
+  const csvCell = (value) => {
+    const words = String(value ?? "");
+    const harmless = typeof value === "string" && /^[=+\-@\t\r]/.test(words) ? `'${words}` : words; // no formula for a spreadsheet
+    return /[",\r\n]/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
+  };
+  function slotsAsCsv() {
+    const lines = ["slot,node_id,address,keys,serialized_bytes,expires,top_key,top_key_bytes"];
+    for (let slot = 0; slot < data.keys.length; slot += 1) {
+      const node = data.nodes[data.owner[slot]];
+      lines.push([slot, node?.id, node?.address, data.keys[slot], data.bytes?.[slot], data.expires[slot], data.topKey[slot], data.topKeyBytes[slot]].map(csvCell).join(","));
+    }
+    return `${lines.join("\r\n")}\r\n`;
+  }
+  find("#download-csv").addEventListener("click", () => {
+    const address = URL.createObjectURL(new Blob([slotsAsCsv()], { type: "text/csv;charset=utf-8" }));
+    const link = Object.assign(document.createElement("a"), { href: address, download: `slots-${data.snapshot.replace(/[^\w.-]+/g, "_")}.csv` });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(address), 10_000);
+  });
+
+  redraw();
+  describe(find("#readout"), map.current);
+})();

@@ -1,0 +1,1 @@
+"""What every job stands on: command line, errors, session, settings, tables, progress, packaging."""

@@ -1,0 +1,53 @@
+"""Says that work goes on: a line on the error stream for what takes longer than a few seconds.
+
+On a terminal the line is drawn in place and vanishes; elsewhere (a log file, CI) a plain line comes now and
+then.  Work that is done at once says nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+
+PATIENCE_SECONDS = 3.0
+"""Silence that nobody minds."""
+LOG_SECONDS = 30.0
+"""Time between two plain lines."""
+
+
+@contextmanager
+def progress(what: str) -> Iterator[None]:
+    """Tell that *what* ("reading") goes on while the ``with`` block runs."""
+    if sys.stderr is None or sys.stderr.closed:
+        yield
+        return
+    done = threading.Event()
+    teller = threading.Thread(target=_tell, args=(what, done), name="progress", daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        done.set()
+        teller.join()
+
+
+def _tell(what: str, done: threading.Event) -> None:
+    start = time.monotonic()
+    if done.wait(PATIENCE_SECONDS):
+        return
+    console = Console(stderr=True)
+    if console.is_terminal:
+        with console.status(f"{what} …") as status:
+            while not done.wait(1.0):
+                status.update(f"{what} … {time.monotonic() - start:.0f} s")
+        return
+    while True:
+        sys.stderr.write(f"slotscope: {what}, {time.monotonic() - start:.0f} s so far\n")
+        sys.stderr.flush()
+        if done.wait(LOG_SECONDS):
+            return

@@ -1,0 +1,139 @@
+"""The only place that starts a Spark session.
+
+What is set comes from ``conf/spark-local.conf`` or ``conf/spark-cluster.conf``; what spark-submit was told
+comes before either. A session that we start ourselves gets the Delta jars of ``.jars``, keeps its warehouse
+in a folder that goes when Python ends, and writes the JVM's own words to a log there: the error stream
+belongs to the job, whose errors are one line.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from jobs.runtime import code_zip
+from jobs.runtime.conf import read_conf, read_properties
+from jobs.runtime.errors import InputError
+from jobs.runtime.jars import jars
+from jobs.runtime.java import find_java_home
+
+MASTER_DEFAULT = "local[*]"
+DELTA_CLASS = "io.delta.sql.DeltaSparkSessionExtension"
+
+
+def spark_session(app: str, *, master: str | None = None, verbose: bool = False) -> SparkSession:
+    """Return the running session, or start one named *app* on *master* (default: what spark-submit says, else
+    this machine).
+
+    *verbose* lets the JVM write to the error stream.  Raises `InputError` where no Java, no Delta or no such
+    master is found.
+    """
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        session = _join_submitted(app, master)
+    else:
+        session = _start(app, master or MASTER_DEFAULT, verbose)
+    session.sparkContext.setLogLevel("WARN" if verbose else "ERROR")
+    return session
+
+
+def is_local(master: str) -> bool:
+    """Whether driver and executors are one process (``local-cluster`` starts others)."""
+    return master == "local" or master.startswith("local[")
+
+
+def _settings(app: str, master: str) -> dict[str, str]:
+    profile = read_properties("spark-local.conf" if is_local(master) else "spark-cluster.conf")
+    found = jars()
+    return {
+        "spark.app.name": f"slotscope {app}",
+        "spark.master": master,
+        **profile,
+        **({"spark.jars": ",".join(found)} if found else {}),
+    }
+
+
+def _start(app: str, master: str, verbose: bool) -> SparkSession:
+    """Launch a JVM, then the session; both end with Python."""
+    os.environ["JAVA_HOME"] = find_java_home()
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    scratch = Path(tempfile.mkdtemp(prefix="slotscope-"))
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    settings = _settings(app, master)
+    if "spark.jars" not in settings:
+        raise InputError(
+            "the Delta jars are not here: run `make setup`, or start the job with spark-submit --packages"
+        )
+    if is_local(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Spark looks up the host name, and warns
+    (scratch / "log4j2.properties").write_text(read_conf("log4j2.properties"), "utf-8")
+    settings["spark.sql.warehouse.dir"] = str(scratch / "warehouse")
+    settings["spark.driver.extraJavaOptions"] = " ".join(
+        [
+            settings.get("spark.driver.extraJavaOptions", ""),
+            f"-Dderby.system.home={scratch}",
+            f"-Dlog4j2.configurationFile={(scratch / 'log4j2.properties').as_uri()}",
+        ]
+    ).strip()
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    with open(scratch / "jvm.log", "wb") as log:
+        session = _build(conf, launch_kwargs={} if verbose else {"stdout": log, "stderr": log})
+    atexit.register(session.stop)
+    return _ship_code(session, master, scratch)
+
+
+def _join_submitted(app: str, master: str | None) -> SparkSession:
+    """Session in the JVM that spark-submit started: what is missing there is added, what is set stays."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    SparkContext._ensure_initialized()
+    conf = SparkConf()
+    chosen = master or conf.get("spark.master", None) or MASTER_DEFAULT
+    if master:
+        conf.set("spark.master", master)
+    for name, value in _settings(app, chosen).items():
+        conf.setIfMissing(name, value)
+    _load_delta(conf)
+    scratch = Path(tempfile.mkdtemp(prefix="slotscope-"))
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    conf.setIfMissing("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+    return _ship_code(_build(conf, launch_kwargs={}), chosen, scratch)
+
+
+def _build(conf: SparkConf, launch_kwargs: dict[str, Any]) -> SparkSession:
+    try:
+        SparkContext(conf=conf, gateway=SparkContext._gateway or launch_gateway(conf, launch_kwargs))
+    except PySparkRuntimeError as error:
+        raise InputError(
+            f"Spark did not start with Java {os.environ.get('JAVA_HOME', '')}: run again with --debug"
+        ) from error
+    return SparkSession.builder.getOrCreate()
+
+
+def _load_delta(conf: SparkConf) -> None:
+    """Let the driver of spark-submit see the jars: ``spark.jars`` set this late reaches executors only."""
+    jvm: Any = SparkContext._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    known = {str(url.getPath()) for url in loader.getURLs()} if hasattr(loader, "getURLs") else set()
+    for path in jars():
+        if path not in known and hasattr(loader, "addURL"):
+            loader.addURL(jvm.java.io.File(path).toURI().toURL())
+
+
+def _ship_code(session: SparkSession, master: str, scratch: Path) -> SparkSession:
+    if not is_local(master):
+        session.sparkContext.addPyFile(
+            str(code_zip.running_from() or code_zip.build(scratch / "slotscope.zip"))
+        )
+    return session

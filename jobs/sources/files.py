@@ -1,0 +1,233 @@
+"""Files by path, glob or URI: expanded on the driver, opened in the Python worker.
+
+Local paths are opened directly, URIs (``s3://…``, ``hdfs://…``, ``file:///…``) through pyarrow's file systems.  gzip and zstd are
+recognised by their first bytes, not by their name, and decompressed while reading.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import os
+from dataclasses import dataclass
+from typing import IO, Any, Protocol
+
+import pyarrow as pa
+from pyarrow import fs
+
+from cluster_core.errors import DecodeError
+
+GZIP_MAGIC = b"\x1f\x8b"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """A file that exists: its path or URI and its size as stored."""
+
+    path: str
+    size: int
+
+
+class ByteStream(Protocol):
+    """What the readers need of an open file."""
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        """Fill *buffer* from the current position; 0 at the end."""
+
+    def skip(self, count: int) -> None:
+        """Move forward."""
+
+    def close(self) -> None:
+        """Release the file."""
+
+
+def is_uri(path: str) -> bool:
+    """Say whether *path* names a file system (``scheme://``)."""
+    return "://" in path
+
+
+def expand(patterns: list[str]) -> list[InputFile]:
+    """Return the files that *patterns* (paths, globs, directories, URIs) name, each once, ordered by path.
+
+    Raises DecodeError, with the pattern as source, for a missing file, a glob without match and a directory that cannot be read.
+    """
+    found: dict[str, InputFile] = {}
+    for pattern in patterns:
+        for file in _expand_uri(pattern) if is_uri(pattern) else _expand_local(pattern):
+            found[file.path] = file
+    return [found[path] for path in sorted(found)]
+
+
+def _expand_local(pattern: str) -> list[InputFile]:
+    if os.path.lexists(pattern) or not glob.has_magic(pattern):
+        paths = [pattern]
+    else:
+        paths = sorted(glob.glob(pattern, recursive=True))
+        if not paths:
+            raise DecodeError("no file matches this pattern", offset=0, source=pattern)
+    files: list[InputFile] = []
+    for path in paths:
+        files += _list_local(path)
+    return files
+
+
+def _list_local(path: str) -> list[InputFile]:
+    try:
+        if not os.path.isdir(path):
+            return [InputFile(os.path.abspath(path), os.stat(path).st_size)]
+        names = sorted(name for name in os.listdir(path) if not name.startswith((".", "_")))
+    except OSError as error:
+        raise DecodeError(_os_reason(error), offset=0, source=path) from error
+    inside = [os.path.join(path, name) for name in names]
+    files = [InputFile(os.path.abspath(file), os.stat(file).st_size) for file in inside if os.path.isfile(file)]
+    if not files:
+        raise DecodeError("the directory holds no files", offset=0, source=path)
+    return files
+
+
+def _expand_uri(uri: str) -> list[InputFile]:
+    try:
+        stem, _, pattern = uri.rpartition("/")
+        if glob.has_magic(pattern):
+            system, base = fs.FileSystem.from_uri(stem)
+            infos = system.get_file_info(fs.FileSelector(base))
+            infos = [info for info in infos if fnmatch.fnmatch(info.base_name, pattern)]
+            if not infos:
+                raise DecodeError("no file matches this pattern", offset=0, source=uri)
+            scheme = uri.split("://", 1)[0]
+            return [
+                InputFile(f"{scheme}://{info.path}", info.size) for info in infos if info.type == fs.FileType.File
+            ]
+        system, base = fs.FileSystem.from_uri(uri)
+        info = system.get_file_info(base)
+    except (OSError, ValueError) as error:
+        raise DecodeError(_os_reason(error), offset=0, source=uri) from error
+    if info.type == fs.FileType.Directory:
+        return _expand_uri(uri.rstrip("/") + "/*")
+    if info.type != fs.FileType.File:
+        raise DecodeError("no such file", offset=0, source=uri)
+    return [InputFile(uri, info.size)]
+
+
+def _os_reason(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "no such file"
+    if isinstance(error, PermissionError):
+        return "permission denied"
+    return getattr(error, "strerror", None) or str(error).splitlines()[0]
+
+
+def open_raw(path: str) -> IO[bytes]:
+    """Open a file for reading bytes; raises DecodeError if that is refused."""
+    try:
+        if is_uri(path):
+            system, base = fs.FileSystem.from_uri(path)
+            opened: IO[bytes] = system.open_input_file(base)
+            return opened
+        return open(path, "rb", buffering=0)
+    except (OSError, ValueError) as error:
+        raise DecodeError(_os_reason(error), offset=0, source=path) from error
+
+
+def as_arrow(raw: Any) -> pa.NativeFile:
+    """Return an open file as pyarrow's readers take it."""
+    return raw if isinstance(raw, pa.NativeFile) else pa.PythonFile(raw, mode="r")
+
+
+def write_text(path: str, text: str) -> None:
+    """Write a small file as a whole: never half of it under its name; folders are made.  Raises DecodeError if refused."""
+    data = text.encode("utf-8", "surrogateescape")
+    try:
+        if is_uri(path):
+            system, base = fs.FileSystem.from_uri(path)
+            system.create_dir(base.rpartition("/")[0], recursive=True)
+            with system.open_output_stream(base) as remote:
+                remote.write(data)
+            return
+        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+        partial = f"{path}.partial"
+        with open(partial, "wb") as local:
+            local.write(data)
+        os.replace(partial, path)
+    except (OSError, ValueError) as error:
+        raise DecodeError(_os_reason(error), offset=0, source=path) from error
+
+
+def compression_of(path: str) -> str | None:
+    """Return ``gzip``, ``zstd`` or None, by the file's first bytes."""
+    with open_raw(path) as raw:
+        head = raw.read(4) or b""
+    if head.startswith(GZIP_MAGIC):
+        return "gzip"
+    return "zstd" if head == ZSTD_MAGIC else None
+
+
+def open_stream(path: str, *, start: int = 0) -> ByteStream:
+    """Open a file for forward reading of its plain bytes from *start*, decompressing as needed."""
+    compression = compression_of(path)
+    if compression is None:
+        raw = open_raw(path)
+        raw.seek(start)
+        return PlainStream(raw, path)
+    stream = InflatedStream(path, compression)
+    stream.skip(start)
+    return stream
+
+
+class PlainStream:
+    """An uncompressed file."""
+
+    def __init__(self, raw: IO[bytes], path: str) -> None:
+        self._raw: Any = raw
+        self._path = path
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Fill *buffer*; raises DecodeError where the medium fails."""
+        try:
+            return int(self._raw.readinto(buffer) or 0)
+        except OSError as error:
+            raise DecodeError(_os_reason(error), offset=self._raw.tell(), source=self._path) from error
+
+    def skip(self, count: int) -> None:
+        """Seek forward."""
+        self._raw.seek(count, os.SEEK_CUR)
+
+    def close(self) -> None:
+        """Release the file."""
+        self._raw.close()
+
+
+class InflatedStream:
+    """A gzip or zstd file (also several members in a row), decompressed with bounded memory."""
+
+    def __init__(self, path: str, compression: str) -> None:
+        self._path = path
+        self._compression = compression
+        self._offset = 0
+        raw: Any = open_raw(path)
+        self._stream = pa.CompressedInputStream(as_arrow(raw), compression)
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Fill *buffer*; raises DecodeError with the offset in the plain bytes if the data is damaged or cut short."""
+        try:
+            count = int(self._stream.readinto(buffer))
+        except OSError as error:
+            reason = f"{self._compression} data is damaged or cut short ({_os_reason(error)})"
+            raise DecodeError(reason, offset=self._offset, source=self._path) from error
+        self._offset += count
+        return count
+
+    def skip(self, count: int) -> None:
+        """Read and drop."""
+        room = memoryview(bytearray(min(count, _CHUNK_BYTES)))
+        while count:
+            read = self.readinto(room[: min(count, len(room))])
+            if not read:
+                return
+            count -= read
+
+    def close(self) -> None:
+        """Release the file."""
+        self._stream.close()

@@ -1,0 +1,94 @@
+"""What a key-distribution job reads: files and topology, checked on the driver before any task starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cluster_core.errors import DecodeError
+from cluster_core.load.attribution import resolve_node
+from cluster_core.topology.node import Topology
+from cluster_core.topology.reader import read_topology
+from jobs.runtime.errors import InputError
+from jobs.sources import key_lists, rdb_files
+from jobs.sources.files import InputFile, expand, open_raw
+from jobs.sources.tally import Unit
+
+if TYPE_CHECKING:
+    from jobs.key_slots import Request
+
+TOPOLOGY_BYTES_MAX = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Files by how they are read; *delta* tables are read by Spark."""
+
+    rdb: list[InputFile]
+    keys: list[InputFile]
+    delta: list[str]
+    key_format: str | None = None
+
+    def units(self, parallelism: int, *, split: bool) -> list[Unit]:
+        """Return the units of work of all files, largest first."""
+        units: list[Unit] = [*rdb_files.plan_units(self.rdb, parallelism=parallelism, split=split)]
+        return [*units, *key_lists.plan_units(self.keys, self.key_format, parallelism)]
+
+
+def find_inputs(rdb: list[str], keys: list[str], key_format: str | None) -> Inputs:
+    """Expand what the user named; raises DecodeError for what is not there, InputError for nothing or an unknown format."""
+    if not rdb and not keys:
+        raise InputError("nothing to read: name dumps with --rdb or key lists with --keys")
+    if key_format is not None and key_format not in key_lists.KINDS:
+        raise InputError(f"unknown key list format {key_format!r}: use {', '.join(key_lists.KINDS)}")
+    delta = [path for path in keys if key_format == "delta" or (key_format is None and _is_delta(path))]
+    return Inputs(expand(list(rdb)), expand([path for path in keys if path not in delta]), delta, key_format)
+
+
+def _is_delta(path: str) -> bool:
+    try:
+        return bool(expand([f"{path.rstrip('/')}/_delta_log/*.json"]))
+    except DecodeError:
+        return False
+
+
+def load_topology(path: str | None) -> Topology | None:
+    """Read a CLUSTER NODES, nodes.conf, SHARDS or SLOTS file; raises DecodeError, also for overlapping slots."""
+    if path is None:
+        return None
+    (file,) = _single(path)
+    if file.size > TOPOLOGY_BYTES_MAX:
+        raise DecodeError(f"{file.size} bytes are too many for a topology", offset=0, source=path)
+    with open_raw(path) as raw:
+        data = raw.read(TOPOLOGY_BYTES_MAX)
+    return read_topology(data, source=path)
+
+
+def _single(path: str) -> list[InputFile]:
+    files = expand([path])
+    if len(files) != 1:
+        raise InputError(f"{path}: {len(files)} files; a topology is one file")
+    return files
+
+
+def given_node(source: str, given: Sequence[str]) -> str | None:
+    """Return the node that one of *given* (``FILE=NODE``, FILE a path or its last part) names for *source*."""
+    for words in given:
+        file, _, node = words.rpartition("=")
+        if source == file or source.rpartition("/")[2] == file or source.endswith("/" + file.lstrip("./")):
+            return node
+    return None
+
+
+def check_request(request: Request) -> None:
+    """Refuse what cannot work before Spark starts: nothing to read, missing files, a topology that is none."""
+    find_inputs(list(request.rdb), list(request.keys), request.key_format)
+    topology = load_topology(request.topology)
+    if not request.snapshot:
+        raise InputError("the snapshot needs a name")
+    for words in request.dump_node:
+        if "=" not in words:
+            raise InputError(f"--dump-node {words}: write FILE=NODE")
+        if topology is None or resolve_node(words.rpartition("=")[2], topology) is None:
+            raise InputError(f"--dump-node {words}: no such node in the topology")

@@ -1,0 +1,317 @@
+"""The task of the key distribution: read units where Python runs, return partial sums.
+
+Bulk bytes never cross to the JVM: a unit's keys are tallied in the worker and leave as at most 16384 slot rows, the largest keys,
+and bounded tables of hash tags and prefixes (`schemas.interim.PARTIAL`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark import TaskContext
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from cluster_core.errors import DecodeError
+from cluster_core.formats.rdb.opcodes import KEY_TYPES
+from cluster_core.formats.rdb.splits import SplitError
+from cluster_core.kernels.columns import encoding_names, key_columns, known, part_of, type_names
+from cluster_core.kernels.group_tally import GroupTally
+from cluster_core.kernels.key_batch import NONE, KeyBatch
+from cluster_core.kernels.key_list import batch_of_keys
+from cluster_core.kernels.key_slots import key_slots
+from cluster_core.kernels.slot_tally import SLOT_COUNT, SlotTally, TtlTally
+from cluster_core.kernels.top_keys import TopKeys
+from jobs.sources.key_lists import KeyListOptions, KeyListReader, KeyListUnit, KeyRows
+from jobs.sources.rdb_files import RdbUnit, RdbUnitReader
+from schemas.bronze import RDB_SOURCE
+from schemas.interim import BAD, PARTIAL, PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL, UNIT
+
+Unit = RdbUnit | KeyListUnit
+BAD_ROWS_MAX = 10_000
+"""Bad records of one unit beyond this are counted in its last row, not listed."""
+
+_UNKNOWN_TYPE = len(KEY_TYPES)
+
+
+@dataclass(frozen=True, slots=True)
+class TallyOptions:
+    """What to tally; *owners* is the group number of each slot's owner (empty without topology)."""
+
+    details: bool = True
+    check_crc: bool = True
+    permissive: bool = False
+    top: int = 100
+    top_per_slot: int = 3
+    groups_max: int = 65536
+    separators: bytes = b":"
+    prefix_depth: int = 3
+    owners: tuple[int, ...] = ()
+    lists: KeyListOptions = field(default_factory=KeyListOptions)
+
+
+@cache
+def partial_schema() -> pa.Schema:
+    """Return the Arrow schema of `PARTIAL`."""
+    return to_arrow_schema(PARTIAL)
+
+
+def tally_units(
+    numbers: Iterator[pa.RecordBatch], units: list[Unit], options: TallyOptions
+) -> Iterator[pa.RecordBatch]:
+    """Read the units that the rows of *numbers* index, one after the other, and yield the partial rows of each.
+
+    Raises DecodeError at the first bad byte; with ``options.permissive`` what was read before it is kept and the error becomes
+    a row of kind `BAD`.
+    """
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():
+            yield from _Tally(units[number], number, options).run()
+
+
+def tally_rows(batches: Iterator[pa.RecordBatch], source: str, options: TallyOptions) -> Iterator[pa.RecordBatch]:
+    """Yield the partial rows of keys that are a DataFrame already: columns ``key`` and, if known, ``size`` and ``ops``."""
+    yield from _Tally(KeyListUnit(source, "delta", 0), TaskContext.getPartitionId(), options).run(batches)
+
+
+def read_keys(
+    numbers: Iterator[pa.RecordBatch], units: list[Unit], options: TallyOptions
+) -> Iterator[pa.RecordBatch]:
+    """Yield every key of the units that the rows of *numbers* index, as rows of ``schemas.bronze.RDB_SOURCE``.
+
+    What cannot be read is left out with ``options.permissive``, and raises DecodeError otherwise.
+    """
+    schema = to_arrow_schema(RDB_SOURCE)
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():
+            try:
+                for keys in _key_batches(units[number], options):
+                    source = pa.array([units[number].path], pa.string()).take(pa.array(np.zeros(len(keys), np.int8)))
+                    yield pa.RecordBatch.from_arrays([*key_columns(keys), source], schema=schema)
+            except DecodeError:
+                if not options.permissive:
+                    raise
+
+
+def _key_batches(unit: Unit, options: TallyOptions) -> Iterator[KeyBatch]:
+    if isinstance(unit, RdbUnit):
+        yield from RdbUnitReader(unit, check_crc=options.check_crc)
+        return
+    row = 0
+    for rows in KeyListReader(unit, options.lists, permissive=options.permissive):
+        yield batch_of_keys(rows.keys, rows.sizes, row)
+        row += len(rows.keys)
+
+
+class _Tally:
+    """The sums of one unit; *part* is its number within the snapshot."""
+
+    def __init__(self, unit: Unit, part: int, options: TallyOptions) -> None:
+        self.unit = unit
+        self.part = part
+        self.options = options
+        self.keys = 0
+        self.facts: dict[str, str] = {}
+        self.bad: list[DecodeError] = []
+        self.skipped_bytes: int | None = None
+        self.slots = SlotTally()
+        self.ops: NDArray[np.int64] | None = None
+        self.declared = np.full(SLOT_COUNT, NONE, np.int64)
+        self.sized = isinstance(unit, RdbUnit)
+        self.ttl: TtlTally | None = None
+        if options.details:
+            owners = np.array(options.owners or [0] * SLOT_COUNT, np.int64)
+            self._owner_of = owners
+            self.top_slot = TopKeys(SLOT_COUNT, options.top_per_slot)
+            self.top_type = TopKeys(_UNKNOWN_TYPE + 1, options.top)
+            self.top_owner = TopKeys(int(owners.max()) + 1, options.top if options.owners else 0)
+            self.tags = GroupTally(options.groups_max)
+            self.prefixes = GroupTally(options.groups_max)
+
+    def run(self, batches: Iterator[pa.RecordBatch] | None = None) -> Iterator[pa.RecordBatch]:
+        """Read, tally and yield the rows; *batches* are the unit's rows if Spark has read them."""
+        if batches is not None:
+            self._read_batches(batches)
+        elif isinstance(self.unit, RdbUnit):
+            self._read_rdb(self.unit)
+        elif isinstance(self.unit, KeyListUnit):
+            self._read_list(self.unit)
+        yield from self._rows()
+
+    def _read_rdb(self, unit: RdbUnit) -> None:
+        reader = RdbUnitReader(unit, check_crc=self.options.check_crc)
+        skimmer = reader.skimmer
+        try:
+            for batch in reader:
+                if self.ttl is None:
+                    self.ttl = TtlTally(reader.taken_at_ms or 0)
+                self._add(batch)
+        except SplitError as error:
+            self.facts["split_failed"] = error.reason
+        except DecodeError as error:
+            if not self.options.permissive:
+                raise
+            self.bad.append(error)
+            self.skipped_bytes = max((unit.end or unit.size) - error.offset, 0)
+        self.declared = skimmer.declared_slot_keys
+        self.facts |= reader.facts
+        if reader.head is not None:
+            self.facts["rdb"] = f"{reader.head.dialect} {reader.head.version}"
+        if skimmer.stored_crc is not None:
+            self.facts["stored_crc"] = f"{skimmer.stored_crc:016x}"
+        self.facts["functions"] = str(skimmer.function_count)
+        self.facts["trailing_bytes"] = str(reader.trailing_bytes)
+
+    def _read_list(self, unit: KeyListUnit) -> None:
+        self._read_rows(KeyListReader(unit, self.options.lists, permissive=self.options.permissive))
+
+    def _read_batches(self, batches: Iterator[pa.RecordBatch]) -> None:
+        unit = KeyListUnit(self.unit.path, "parquet", 0)
+        reader = KeyListReader(unit, self.options.lists, permissive=self.options.permissive)
+        self._read_rows(reader, reader.rows_of(batches))
+
+    def _read_rows(self, reader: KeyListReader, rows_of: Iterator[KeyRows] | None = None) -> None:
+        try:
+            for rows in reader if rows_of is None else rows_of:
+                self._add_rows(rows)
+        except DecodeError as error:
+            if not self.options.permissive:
+                raise
+            reader.bad.append(error)
+        self.bad = reader.bad
+
+    def _add_rows(self, rows: KeyRows) -> None:
+        self.sized |= rows.sizes is not None
+        if self.options.details:
+            batch = batch_of_keys(rows.keys, rows.sizes, self.keys)
+            slots = batch.slot
+            self._add(batch)
+        else:
+            slots = key_slots(rows.keys)
+            self.keys += len(slots)
+            self.slots.add_slots(slots, rows.sizes)
+        if rows.ops is not None:
+            if self.ops is None:
+                self.ops = np.zeros(SLOT_COUNT, np.int64)
+            np.add.at(self.ops, slots, np.maximum(rows.ops, 0))
+
+    def _add(self, batch: KeyBatch) -> None:
+        options = self.options
+        self.keys += len(batch)
+        self.slots.add(batch)
+        if not options.details:
+            return
+        if self.ttl is not None:
+            self.ttl.add(batch)
+        if self.sized:
+            self.top_slot.add(batch, batch.slot.astype(np.int64))
+            self.top_type.add(batch, np.minimum(batch.type, _UNKNOWN_TYPE).astype(np.int64))
+            if options.owners:
+                self.top_owner.add(batch, self._owner_of[batch.slot])
+        self.tags.add_tags(batch)
+        self.prefixes.add_prefixes(batch, options.separators, options.prefix_depth)
+
+    # rows
+
+    def _rows(self) -> Iterator[pa.RecordBatch]:
+        yield self._slot_rows()
+        yield self._unit_row()
+        if self.bad:
+            yield self._bad_rows()
+        if not self.options.details:
+            return
+        for kind, top in ((TOP_SLOT, self.top_slot), (TOP_TYPE, self.top_type), (TOP_OWNER, self.top_owner)):
+            yield self._top_rows(kind, top)
+        yield self._group_rows(TAG, self.tags)
+        yield self._group_rows(PREFIX, self.prefixes)
+        if self.ttl is not None:
+            yield self._ttl_rows(self.ttl)
+
+    def _record(self, kind: int, count: int, **columns: Any) -> pa.RecordBatch:
+        """A batch of *count* rows; a column not given is null."""
+        unit = self.unit
+        given = {
+            "kind": pa.array(np.full(count, kind, np.int32)),
+            "source": pa.array([unit.path] * count, pa.string()),
+            "part": pa.array(np.full(count, self.part, np.int32)),
+            **columns,
+        }
+        schema = partial_schema()
+        arrays = [
+            given[name].cast(kind_) if name in given else pa.nulls(count, kind_)
+            for name, kind_ in zip(schema.names, schema.types, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _slot_rows(self) -> pa.RecordBatch:
+        present = np.flatnonzero((self.slots.slots[:, 0] > 0) | (self.declared > 0))
+        keys, sizes, expires = (self.slots.slots[present, column] for column in range(3))
+        return self._record(
+            SLOT, len(present),
+            slot=pa.array(present), keys=pa.array(keys),
+            **({"serialized_bytes": pa.array(sizes)} if self.sized else {}),
+            **({"expires": pa.array(expires)} if isinstance(self.unit, RdbUnit) else {}),
+            **({"ops": pa.array(self.ops[present])} if self.ops is not None else {}),
+            number=pa.array(self.declared[present]),
+        )  # fmt: skip
+
+    def _unit_row(self) -> pa.RecordBatch:
+        errors = {}
+        if self.options.details:
+            errors = {
+                "missed_tag_keys": str(self.tags.missed_keys), "missed_tag_bytes": str(self.tags.missed_bytes),
+                "missed_prefix_keys": str(self.prefixes.missed_keys),
+                "missed_prefix_bytes": str(self.prefixes.missed_bytes),
+                "untracked_keys": str(self.tags.untracked_keys + self.prefixes.untracked_keys),
+            }  # fmt: skip
+        facts = pa.array([list((self.facts | errors).items())], pa.map_(pa.string(), pa.string()))
+        return self._record(
+            UNIT, 1,
+            keys=pa.array([self.keys]), serialized_bytes=pa.array([self.unit.size]), facts=facts,
+            text=pa.array(["rdb" if isinstance(self.unit, RdbUnit) else self.unit.kind]),
+        )  # fmt: skip
+
+    def _bad_rows(self) -> pa.RecordBatch:
+        listed = self.bad[:BAD_ROWS_MAX]
+        reasons = [error.reason for error in listed]
+        if len(self.bad) > BAD_ROWS_MAX:
+            reasons[-1] = f"{len(self.bad) - BAD_ROWS_MAX + 1} further bad records are not listed"
+        return self._record(
+            BAD, len(listed),
+            offset=pa.array([error.offset for error in listed], pa.int64()), text=pa.array(reasons),
+            serialized_bytes=pa.array([self.skipped_bytes] * len(listed), pa.int64()),
+        )  # fmt: skip
+
+    def _top_rows(self, kind: int, top: TopKeys) -> pa.RecordBatch:
+        facts = top.facts()
+        names = top.keys()
+        group, db, slot, tag_start, tag_length, type_, encoding, elements, size, expire, idle, freq, offset = facts.T
+        return self._record(
+            kind, len(facts),
+            name=names, hash_tag=part_of(names, tag_start, tag_length), slot=pa.array(slot), db=pa.array(db), number=pa.array(group),
+            type=type_names(type_), encoding=encoding_names(encoding), elements=known(elements, pa.int64()),
+            serialized_bytes=known(size, pa.int64()), expire_at_ms=known(expire, pa.int64()),
+            idle_s=known(idle, pa.int64()), freq=known(freq, pa.int16()), offset=known(offset, pa.int64()),
+        )  # fmt: skip
+
+    def _group_rows(self, kind: int, tally: GroupTally) -> pa.RecordBatch:
+        keys, sizes, expires, keys_error, bytes_error, depth = tally.counts().T
+        names = tally.names()
+        slots = {"slot": pa.array(key_slots(names))} if kind == TAG else {}
+        return self._record(
+            kind, len(names),
+            name=names, keys=pa.array(keys), expires=pa.array(expires), keys_error=pa.array(keys_error),
+            serialized_bytes=pa.array(sizes), bytes_error=pa.array(bytes_error), number=pa.array(depth), **slots,
+        )  # fmt: skip
+
+    def _ttl_rows(self, ttl: TtlTally) -> pa.RecordBatch:
+        keys, sizes = ttl.buckets.T
+        return self._record(
+            TTL, len(keys),
+            number=pa.array(np.arange(len(keys))), keys=pa.array(keys), serialized_bytes=pa.array(sizes),
+        )  # fmt: skip

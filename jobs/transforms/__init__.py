@@ -1,0 +1,1 @@
+"""DataFrame to DataFrame: no files, no session."""

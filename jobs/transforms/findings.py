@@ -1,0 +1,150 @@
+"""What is wrong with a snapshot, said loudly: pure functions from collected facts to `Warning`s."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from cluster_core.load.attribution import Attribution
+from cluster_core.topology.node import Topology
+from jobs.reports.keyspace import Warning
+from jobs.runtime.failure import printable
+
+LISTED_MAX = 5
+"""Examples named in one warning; the rest is counted."""
+
+
+class UnitFacts(NamedTuple):
+    """What one task found in a file or a range of it."""
+
+    source: str
+    kind: str
+    keys: int
+    file_bytes: int
+    facts: dict[str, str]
+
+
+class Foreign(NamedTuple):
+    """Keys that a dump holds although its node does not own their slots."""
+
+    source: str
+    owner_id: str | None
+    keys: int
+
+
+def find_bad(bad: Sequence[tuple[str, int, str]], count: int) -> list[Warning]:
+    """*bad* are (source, offset, reason) of the first bad records, *count* is how many there are in all."""
+    if not count:
+        return []
+    examples = [f"{printable(source)}: offset {offset}: {printable(reason)}" for source, offset, reason in bad[:LISTED_MAX]]
+    return [
+        Warning("error", "bad_records", f"{_count(count, 'record')} could not be read; the totals are partial: {_list(examples, count)}")
+    ]
+
+
+def find_foreign(foreign: Iterable[Foreign], attributions: Mapping[str, Attribution], topology: Topology) -> list[Warning]:
+    """Keys in slots that the dump's node does not own, one warning a dump."""
+    by_source: dict[str, list[Foreign]] = defaultdict(list)
+    for row in foreign:
+        if attributions[row.source].node_id not in (None, row.owner_id) and row.keys:
+            by_source[row.source].append(row)
+    return [
+        Warning(
+            "error",
+            "foreign_keys",
+            f"{printable(source)} is a dump of {_node(attributions[source].node_id, topology)} but holds "
+            + ", ".join(f"{_count(row.keys, 'key')} in slots of {_node(row.owner_id, topology)}" for row in rows),
+        )
+        for source, rows in sorted(by_source.items())
+    ]
+
+
+def find_twins(units: Sequence[UnitFacts], attributions: Mapping[str, Attribution], topology: Topology | None) -> list[Warning]:
+    """Two dumps of one node (by attribution, or by replication id where that is unknown) in one snapshot."""
+    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for source, facts in {unit.source: unit.facts for unit in units if unit.kind == "rdb"}.items():
+        node_id = attributions[source].node_id
+        replid = facts.get("repl-id", "")
+        if node_id is not None:
+            groups["node", node_id].append(source)
+        elif replid.strip("0"):
+            groups["repl-id", replid].append(source)
+    return [
+        Warning(
+            "error",
+            "same_node_twice",
+            f"{' and '.join(printable(source) for source in sorted(sources))} hold data of the same node "
+            f"({_node(name, topology) if how == 'node' and topology else f'{how} {printable(name)}'}): its keys are counted {len(sources)} times",
+        )
+        for (how, name), sources in sorted(groups.items())
+        if len(sources) > 1
+    ]
+
+
+def find_mismatches(mismatches: Sequence[tuple[str, int, int, int]], count: int) -> list[Warning]:
+    """*mismatches* are (source, slot, keys, declared) of the first slots whose own count in the dump is not what it holds."""
+    if not count:
+        return []
+    examples = [
+        f"slot {slot} of {printable(source)} declares {declared}, holds {keys}" for source, slot, keys, declared in mismatches[:LISTED_MAX]
+    ]
+    return [Warning("error", "slot_info", f"{_count(count, 'slot')} with another number of keys than the dump declares: {_list(examples, count)}")]
+
+
+def find_file_facts(units: Sequence[UnitFacts]) -> list[Warning]:
+    """Trailing bytes, missing checksums, names too long to group."""
+    found = []
+    for unit in units:
+        trailing = int(unit.facts.get("trailing_bytes", "0"))
+        if trailing:
+            found.append(
+                Warning("warning", "trailing_bytes", f"{printable(unit.source)}: {_count(trailing, 'byte')} after the end of the dump were not read")
+            )
+        if unit.facts.get("stored_crc") == "0" * 16:
+            found.append(Warning("note", "no_checksum", f"{printable(unit.source)} has no checksum: its writer had rdbchecksum off"))
+        if int(unit.facts.get("untracked_keys", "0")):
+            found.append(
+                Warning("note", "long_names", f"{printable(unit.source)}: {unit.facts['untracked_keys']} keys have tags or prefixes too long to group")
+            )
+    return found
+
+
+def find_coverage(topology: Topology | None, keys_in_unowned: int) -> list[Warning]:
+    """Slots that nobody owns, and keys in them."""
+    if topology is None:
+        return []
+    uncovered = topology.uncovered()
+    if not len(uncovered):
+        return []
+    text = f"{_count(len(uncovered), 'slot')} without owner: {str(uncovered)[:200]}"
+    if keys_in_unowned:
+        text += f"; the inputs hold {_count(keys_in_unowned, 'key')} in them"
+    return [Warning("error", "uncovered_slots", text)]
+
+
+def find_unattributed(attributions: Mapping[str, Attribution], topology: Topology | None) -> list[Warning]:
+    """Dumps that could not be given to a node of the topology."""
+    if topology is None:
+        return []
+    unknown = sorted(source for source, found in attributions.items() if found.node_id is None)
+    if not unknown:
+        return []
+    names = _list([printable(source) for source in unknown[:LISTED_MAX]], len(unknown))
+    return [Warning("warning", "unknown_node", f"no node of the topology owns most keys of {names}; their keys count for the slots' owners")]
+
+
+def _node(node_id: str | None, topology: Topology | None) -> str:
+    if node_id is None:
+        return "nobody"
+    node = topology.by_id.get(node_id) if topology else None
+    return printable(f"{node.address} ({node_id[:8]})" if node else node_id[:12])
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _list(examples: list[str], count: int) -> str:
+    more = count - len(examples)
+    return "; ".join(examples) + (f"; and {more:,} more" if more > 0 else "")

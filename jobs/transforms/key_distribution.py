@@ -1,0 +1,250 @@
+"""From partial sums to the tables of a snapshot; every function takes and returns DataFrames.
+
+*partial* has the columns of `schemas.interim.PARTIAL`.  *sources* says whose data a file holds (``source, node_id``; null node where
+that is not known), *owners* who owns a slot (``slot, owner_id``, 16384 rows; null owner where nobody does or no topology was given).
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from cluster_core.load.ttl import TTL_LABELS
+from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, NODE_LOAD, TTL_BUCKETS
+from schemas.interim import BAD, PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL
+from schemas.silver import SLOT_LOAD
+
+_LOADS = ("keys", "serialized_bytes", "expires", "ops")
+
+
+def _with_node(rows: DataFrame, sources: DataFrame, owners: DataFrame) -> DataFrame:
+    """Add ``owner_id`` and ``node_id``: whose the file is, or who owns the slot where the file is nobody's."""
+    return (
+        rows.join(F.broadcast(sources), "source", how="left")
+        .join(F.broadcast(owners), "slot", how="left")
+        .withColumn("node_id", F.coalesce("node_id", "owner_id"))
+    )
+
+
+def slot_load(partial: DataFrame, sources: DataFrame, owners: DataFrame, snapshot_id: str) -> DataFrame:
+    """Every slot on every node that owns it or holds keys of it; a slot without keys has a row of its owner."""
+    held = (
+        _with_node(partial.where(F.col("kind") == SLOT), sources, owners)
+        .where(F.col("keys") > 0)
+        .groupBy("slot", "node_id")
+        .agg(*(F.sum(name).alias(name) for name in _LOADS))
+    )
+    has_sizes, has_expires, has_ops = (
+        F.max(F.col(name).isNotNull()).over(Window.partitionBy()).alias(f"has_{name}") for name in _LOADS[1:]
+    )
+    owned = owners.select("slot", F.col("owner_id").alias("node_id"))
+    every = held.select("slot", "node_id").union(owned).distinct()
+    loads = every.alias("every").join(
+        held.alias("held"),
+        (F.col("every.slot") == F.col("held.slot")) & F.col("every.node_id").eqNullSafe(F.col("held.node_id")),
+        how="left",
+    )
+    loads = loads.select(
+        "every.slot", "every.node_id", F.coalesce("keys", F.lit(0)).alias("keys"), *_LOADS[1:], has_sizes, has_expires, has_ops
+    )
+    others = F.count("*").over(Window.partitionBy("slot")) > 1
+    return (
+        loads.withColumn("redundant", F.col("node_id").isNull() & (F.col("keys") == 0) & others)
+        .where(~F.col("redundant"))
+        .join(F.broadcast(owners), "slot", how="left")
+        .withColumns({name: _zero_where_known(name) for name in _LOADS[1:]})
+        .withColumns({"snapshot_id": F.lit(snapshot_id), "memory_bytes": F.lit(None).cast("bigint")})
+        .select(*SLOT_LOAD.columns)
+    )
+
+
+def _zero_where_known(name: str) -> Column:
+    """A slot without keys has 0 of a load that the snapshot knows, and null of one that it does not."""
+    return F.coalesce(name, F.when(F.col(f"has_{name}") & (F.col("keys") == 0), F.lit(0)))
+
+
+def node_load(slot_loads: DataFrame, nodes: DataFrame, snapshot_id: str) -> DataFrame:
+    """Sums per master; *nodes* has ``node_id, address`` of all masters, and none without topology."""
+    sums = slot_loads.groupBy("node_id").agg(
+        F.sum(F.when(F.col("owner_id").eqNullSafe(F.col("node_id")), 1).otherwise(0)).cast("int").alias("slots"),
+        *(F.sum(name).alias(name) for name in ("keys", "serialized_bytes", "memory_bytes", "expires", "ops")),
+    )
+    joined = sums.join(F.broadcast(nodes), "node_id", how="full")
+    everything = Window.partitionBy()
+    masters = F.count("node_id").over(everything)
+    return joined.select(
+        F.lit(snapshot_id).alias("snapshot_id"),
+        "node_id",
+        "address",
+        F.coalesce("slots", F.lit(0)).alias("slots"),
+        F.coalesce("keys", F.lit(0)).alias("keys"),
+        "serialized_bytes",
+        "memory_bytes",
+        "expires",
+        "ops",
+        *_shares("keys", everything, masters),
+        *_shares("serialized_bytes", everything, masters, name="bytes"),
+    ).select(*NODE_LOAD.columns)
+
+
+def _shares(column: str, everything: Window, masters: Column, name: str | None = None) -> list[Column]:
+    total = F.sum(column).over(everything)
+    share = F.when(total > 0, F.coalesce(F.col(column), F.lit(0)) / total).when(total == 0, F.lit(0.0))
+    if name is None:
+        share = F.coalesce(share, F.lit(0.0))
+    label = name or column
+    return [share.alias(f"{label}_share"), (share * F.greatest(masters, F.lit(1))).alias(f"{label}_over_mean")]
+
+
+def big_keys(
+    partial: DataFrame, sources: DataFrame, owners: DataFrame, snapshot_id: str, *, top: int, top_per_slot: int
+) -> DataFrame:
+    """The largest keys of the cluster and of each node, slot and type; of equals, the first in file order."""
+    tops = _with_node(partial.where(F.col("kind").isin(TOP_TYPE, TOP_OWNER, TOP_SLOT)), sources, owners)
+    types, by_owner, slots = (tops.where(F.col("kind") == kind) for kind in (TOP_TYPE, TOP_OWNER, TOP_SLOT))
+    nodes = types.unionByName(by_owner).where(F.col("node_id").isNotNull()).dropDuplicates(["source", "offset", "name", "db"])
+    ranked = [
+        _ranked(types, "cluster", F.lit(""), top),
+        _ranked(nodes, "node", F.col("node_id"), top),
+        _ranked(slots, "slot", F.col("slot").cast("string"), top_per_slot),
+        _ranked(types.where(F.col("type").isNotNull()), "type", F.col("type"), top),
+    ]
+    union = ranked[0]
+    for more in ranked[1:]:
+        union = union.unionByName(more)
+    return (
+        union.withColumnRenamed("name", "key")
+        .withColumn("snapshot_id", F.lit(snapshot_id))
+        .withColumn("db", F.coalesce("db", F.lit(0)))
+        .select(*BIG_KEYS.columns)
+    )
+
+
+def _ranked(rows: DataFrame, scope: str, value: Column, count: int) -> DataFrame:
+    order = Window.partitionBy("scope_value").orderBy(F.col("serialized_bytes").desc_nulls_last(), "source", "offset")
+    return (
+        rows.where(F.col("serialized_bytes").isNotNull())
+        .withColumns({"scope": F.lit(scope), "scope_value": value})
+        .withColumn("rank", F.row_number().over(order))
+        .where(F.col("rank") <= count)
+    )
+
+
+def _groups(partial: DataFrame, kind: int, missed_keys: int, missed_bytes: int, sized: bool) -> DataFrame:
+    """Sum groups over all units; a unit that does not list a group may have missed up to its own bound of it."""
+    rows = partial.where(F.col("kind") == kind)
+    units = partial.where(F.col("facts").isNotNull()).select(
+        "source", "part", *(F.col("facts")[f"missed_{_NOUNS[kind]}_{what}"].cast("bigint").alias(f"missed_{what}") for what in ("keys", "bytes"))
+    )
+    return (
+        rows.join(F.broadcast(units), ["source", "part"], how="left")
+        .groupBy("name")
+        .agg(
+            F.sum("keys").alias("keys"),
+            (F.sum("serialized_bytes") if sized else F.lit(None).cast("bigint")).alias("serialized_bytes"),
+            F.sum("expires").alias("expires"),
+            (F.sum("keys_error") + missed_keys - F.sum("missed_keys")).alias("keys_error"),
+            (F.sum("bytes_error") + missed_bytes - F.sum("missed_bytes")).alias("bytes_error"),
+            F.first("slot").alias("slot"),
+            F.first("number").alias("depth"),
+        )
+    )
+
+
+_NOUNS = {TAG: "tag", PREFIX: "prefix"}
+
+
+def hash_tags(
+    partial: DataFrame, owners: DataFrame, snapshot_id: str, *, missed: tuple[int, int], count: int, sized: bool
+) -> DataFrame:
+    """The *count* heaviest tags by keys and the *count* heaviest by bytes."""
+    groups = _groups(partial, TAG, *missed, sized=sized)
+    heavy = _heaviest(groups, count)
+    return (
+        heavy.join(F.broadcast(owners), "slot", how="left")
+        .select(F.lit(snapshot_id).alias("snapshot_id"), F.col("name").alias("hash_tag"), F.col("owner_id").alias("node_id"), "*")
+        .select(*HASH_TAGS.columns)
+    )
+
+
+def key_prefixes(
+    partial: DataFrame, snapshot_id: str, *, missed: tuple[int, int], count: int, depth: int, sized: bool
+) -> DataFrame:
+    """The *count* heaviest prefixes of each depth; a prefix of one key only is no roll-up and is left out."""
+    groups = _groups(partial, PREFIX, *missed, sized=sized).where((F.col("keys") > 1) | (F.col("depth") == 1))
+    order = Window.partitionBy("depth").orderBy(*_by_bytes())
+    return (
+        groups.withColumn("rank_bytes", F.row_number().over(order))
+        .where(F.col("rank_bytes") <= count)
+        .select(F.lit(snapshot_id).alias("snapshot_id"), F.col("name").alias("prefix"), "*")
+        .select(*KEY_PREFIXES.columns)
+    )
+
+
+def _by_bytes() -> list[Column]:
+    return [F.col("serialized_bytes").desc_nulls_last(), F.col("keys").desc(), F.col("name").asc()]
+
+
+def _heaviest(groups: DataFrame, count: int) -> DataFrame:
+    by_keys = [F.col("keys").desc(), F.col("serialized_bytes").desc_nulls_last(), F.col("name").asc()]
+    top = groups.orderBy(*by_keys).limit(count).union(groups.orderBy(*_by_bytes()).limit(count)).dropDuplicates(["name"])
+    everything = Window.partitionBy()
+    return top.withColumns(
+        {
+            "rank_keys": F.row_number().over(everything.orderBy(*by_keys)),
+            "rank_bytes": F.row_number().over(everything.orderBy(*_by_bytes())),
+        }
+    )
+
+
+def ttl_buckets(partial: DataFrame, sources: DataFrame, snapshot_id: str) -> DataFrame:
+    """Keys and bytes per node and remaining time to live."""
+    labels = F.array(*(F.lit(label) for label in TTL_LABELS))
+    return (
+        partial.where(F.col("kind") == TTL)
+        .join(F.broadcast(sources), "source", how="left")
+        .groupBy("node_id", F.col("number").alias("bucket"))
+        .agg(F.sum("keys").alias("keys"), F.sum("serialized_bytes").alias("serialized_bytes"))
+        .select(F.lit(snapshot_id).alias("snapshot_id"), "node_id", "bucket", labels[F.col("bucket")].alias("label"), "keys", "serialized_bytes")
+        .select(*TTL_BUCKETS.columns)
+    )
+
+
+def bad_records(partial: DataFrame, snapshot_id: str) -> DataFrame:
+    """What could not be read, as rows of ``bronze/bad_records``."""
+    return partial.where(F.col("kind") == BAD).select(
+        F.lit(snapshot_id).alias("snapshot_id"),
+        "source",
+        "offset",
+        F.col("text").alias("reason"),
+        F.col("serialized_bytes").alias("skipped_bytes"),
+    )
+
+
+def keys_by_owner(partial: DataFrame, owners: DataFrame) -> DataFrame:
+    """Keys of each file per owner of their slots: ``source, owner_id, keys``."""
+    return (
+        partial.where(F.col("kind") == SLOT)
+        .join(F.broadcast(owners), "slot", how="left")
+        .groupBy("source", "owner_id")
+        .agg(F.sum("keys").alias("keys"))
+    )
+
+
+def slot_info_mismatches(partial: DataFrame) -> DataFrame:
+    """Slots whose own record in the dump declares another number of keys than it holds: ``source, slot, keys, declared``."""
+    return (
+        partial.where((F.col("kind") == SLOT) & (F.col("number") >= 0))
+        .groupBy("source", "slot")
+        .agg(F.sum("keys").alias("keys"), F.sum("number").alias("declared"))
+        .where(F.col("keys") != F.col("declared"))
+    )
+
+
+def slot_counts(partial: DataFrame) -> DataFrame:
+    """Keys and bytes per slot over all units, for whoever only wants these: ``slot, keys, serialized_bytes``."""
+    return (
+        partial.where(F.col("kind") == SLOT)
+        .groupBy("slot")
+        .agg(F.sum("keys").alias("keys"), F.sum("serialized_bytes").alias("serialized_bytes"))
+    )

@@ -1,0 +1,261 @@
+"""One snapshot of a key space, from its inputs to its tables: who calls what, in which order.
+
+``inputs → units → partial sums (Python workers) → attribution of dumps to nodes → tables → warnings``.  Partial sums are persisted
+once; every table is a small aggregate of them.  ``silver/snapshots`` is written last: it says that the snapshot is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial as bind
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from cluster_core.load.attribution import Attribution, attribute
+from cluster_core.slots.key_slot import SLOT_COUNT
+from cluster_core.topology.node import Topology
+from cluster_core.topology.nodes_text import write_nodes
+from jobs.reports.keyspace import Warning
+from jobs.runtime import tables
+from jobs.runtime.progress import progress
+from jobs.sources.inputs import Inputs, find_inputs, given_node, load_topology
+from jobs.sources.key_lists import KeyListOptions
+from jobs.sources.tally import TallyOptions, Unit, read_keys, tally_rows, tally_units
+from jobs.transforms import findings, key_distribution
+from jobs.transforms.findings import Foreign, UnitFacts
+from schemas.bronze import BAD_RECORDS, KEYS, RDB_SOURCE
+from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, NODE_LOAD, TTL_BUCKETS
+from schemas.interim import BAD, PARTIAL, UNIT
+from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
+from schemas.table import Table
+
+if TYPE_CHECKING:
+    from jobs.key_slots import Request
+    from jobs.runtime.settings import Settings
+
+Batches = Iterator[pa.RecordBatch]
+_SOURCE_NODES = StructType([StructField("source", StringType()), StructField("node_id", StringType())])
+
+
+def over_units(
+    spark: SparkSession, task: Callable[[Batches], Batches], count: int, schema: StructType
+) -> DataFrame:
+    """Run *task* once for each of the unit numbers 0 to *count* - 1, one Spark task a unit."""
+    return spark.range(0, count, 1, max(count, 1)).mapInArrow(task, schema)
+
+
+def tally(spark: SparkSession, inputs: Inputs, options: TallyOptions, *, split: bool = True) -> DataFrame:
+    """Return the partial sums (`schemas.interim.PARTIAL`) of all *inputs*; nothing is read before an action asks for it."""
+    units: list[Unit] = inputs.units(spark.sparkContext.defaultParallelism, split=split)
+    partial = over_units(spark, bind(tally_units, units=units, options=options), len(units), PARTIAL)
+    for path in inputs.delta:
+        rows = spark.read.format("delta").load(path)
+        partial = partial.union(rows.mapInArrow(bind(tally_rows, source=path, options=options), PARTIAL))
+    return partial
+
+
+@dataclass(slots=True)
+class KeySnapshot:
+    """The facts of one snapshot between reading and writing."""
+
+    request: Request
+    settings: Settings
+    topology: Topology | None
+    inputs: Inputs
+    options: TallyOptions
+    partial: DataFrame
+    units: list[UnitFacts]
+    bad_count: int
+    bad: list[tuple[str, int, str]]
+    owners: DataFrame
+    attributions: dict[str, Attribution] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, spark: SparkSession, request: Request, settings: Settings) -> KeySnapshot:
+        """Read and tally the inputs; raises DecodeError for bad input in strict mode, and for missing files in both."""
+        topology = load_topology(request.topology)
+        inputs = find_inputs(list(request.rdb), list(request.keys), request.key_format)
+        options = _options(request, settings, topology)
+        with progress("reading"):
+            partial, units = _read_units(spark, inputs, options, split=request.split)
+            if any("split_failed" in unit.facts for unit in units):
+                partial.unpersist()
+                partial, units = _read_units(spark, inputs, options, split=False)
+        bad_rows = partial.where(F.col("kind") == BAD)
+        bad_count = bad_rows.count() if request.permissive else 0
+        listed = bad_rows.select("source", "offset", "text").limit(findings.LISTED_MAX).collect() if bad_count else []
+        found = cls(
+            request=request, settings=settings, topology=topology, inputs=inputs, options=options, partial=partial,
+            units=units, bad_count=bad_count, bad=[(row[0], row[1], row[2]) for row in listed],
+            owners=_owners_frame(spark, topology),
+        )  # fmt: skip
+        found.attributions = found._attribute()
+        return found
+
+    def _attribute(self) -> dict[str, Attribution]:
+        rows = key_distribution.keys_by_owner(self.partial, self.owners).collect() if self.topology else []
+        by_source: dict[str, dict[str | None, int]] = {}
+        for row in rows:
+            by_source.setdefault(row["source"], {})[row["owner_id"]] = row["keys"]
+        return {
+            unit.source: attribute(
+                unit.source, by_source.get(unit.source, {}), self.topology, given_node(unit.source, self.request.dump_node)
+            )
+            for unit in self.units
+            if unit.kind == "rdb"
+        }
+
+    def write(self, spark: SparkSession) -> None:
+        """Replace the snapshot in every table; ``silver/snapshots`` last."""
+        root, snapshot_id = self.request.root, self.request.snapshot
+        with progress("writing tables"):
+            if self.request.keep_keys:
+                self._write_keys(spark)
+            tables.replace_snapshots(self._tables(spark), root, snapshot_id)
+            slots = tables.read_snapshot(spark, SLOT_LOAD, root, snapshot_id)
+            warnings = self._warnings(slots)
+            tables.replace_snapshot(self._snapshot_row(spark, warnings), SNAPSHOTS, root, snapshot_id)
+        self.partial.unpersist()
+
+    def _tables(self, spark: SparkSession) -> list[tuple[DataFrame, Table]]:
+        snapshot_id, settings = self.request.snapshot, self.settings
+        sources = spark.createDataFrame(
+            [(source, found.node_id) for source, found in self.attributions.items()], _SOURCE_NODES
+        )
+        sized = any(unit.kind == "rdb" for unit in self.units) or not self.partial.where("serialized_bytes is not null and kind = 0").isEmpty()
+        slots = key_distribution.slot_load(self.partial, sources, self.owners, snapshot_id).persist()
+        return [
+            (slots, SLOT_LOAD),
+            (key_distribution.node_load(slots, _nodes_frame(spark, self.topology), snapshot_id), NODE_LOAD),
+            (
+                key_distribution.big_keys(
+                    self.partial, sources, self.owners, snapshot_id, top=settings.top, top_per_slot=settings.top_per_slot
+                ),
+                BIG_KEYS,
+            ),
+            (
+                key_distribution.hash_tags(
+                    self.partial, self.owners, snapshot_id, missed=self._missed("tag"), count=settings.groups_listed, sized=sized
+                ),
+                HASH_TAGS,
+            ),
+            (
+                key_distribution.key_prefixes(
+                    self.partial, snapshot_id, missed=self._missed("prefix"), count=settings.groups_listed, sized=sized
+                ),
+                KEY_PREFIXES,
+            ),
+            (key_distribution.ttl_buckets(self.partial, sources, snapshot_id), TTL_BUCKETS),
+            (key_distribution.bad_records(self.partial, snapshot_id), BAD_RECORDS),
+            (self._sources_frame(spark), SOURCES),
+        ]
+
+    def _missed(self, noun: str) -> tuple[int, int]:
+        return (
+            sum(int(unit.facts.get(f"missed_{noun}_keys", "0")) for unit in self.units),
+            sum(int(unit.facts.get(f"missed_{noun}_bytes", "0")) for unit in self.units),
+        )
+
+    def _write_keys(self, spark: SparkSession) -> None:
+        units: list[Unit] = self.inputs.units(spark.sparkContext.defaultParallelism, split=False)
+        rows = over_units(spark, bind(read_keys, units=units, options=self.options), len(units), RDB_SOURCE)
+        keyed = rows.withColumn("snapshot_id", F.lit(self.request.snapshot)).select(*KEYS.columns)
+        tables.replace_snapshot(keyed, KEYS, self.request.root, self.request.snapshot, files=None)
+
+    def _sources_frame(self, spark: SparkSession) -> DataFrame:
+        merged: dict[str, UnitFacts] = {}
+        for unit in self.units:
+            known = merged.get(unit.source)
+            keys = unit.keys + (known.keys if known else 0)
+            merged[unit.source] = unit._replace(keys=keys, facts={**(known.facts if known else {}), **unit.facts})
+        rows = [
+            (self.request.snapshot, unit.source, unit.kind, self._node_of(unit.source), unit.keys, unit.file_bytes, unit.facts)
+            for unit in merged.values()
+        ]
+        return spark.createDataFrame(rows, SOURCES.schema)
+
+    def _node_of(self, source: str) -> str | None:
+        found = self.attributions.get(source)
+        return found.node_id if found else None
+
+    def _warnings(self, slots: DataFrame) -> list[Warning]:
+        mismatches = key_distribution.slot_info_mismatches(self.partial)
+        listed = [(row["source"], row["slot"], row["keys"], row["declared"]) for row in mismatches.orderBy("source", "slot").limit(findings.LISTED_MAX).collect()]
+        found = [
+            *findings.find_bad(self.bad, self.bad_count),
+            *findings.find_twins(self.units, self.attributions, self.topology),
+            *findings.find_mismatches(listed, mismatches.count() if listed else 0),
+            *findings.find_unattributed(self.attributions, self.topology),
+            *findings.find_file_facts(self.units),
+        ]
+        if self.topology is None:
+            return found
+        by_owner = key_distribution.keys_by_owner(self.partial, self.owners).collect()
+        foreign = [Foreign(row["source"], row["owner_id"], row["keys"]) for row in by_owner if row["source"] in self.attributions]
+        unowned = sum(row["keys"] for row in by_owner if row["owner_id"] is None)
+        return [
+            *findings.find_foreign(foreign, self.attributions, self.topology),
+            *findings.find_coverage(self.topology, unowned),
+            *found,
+        ]
+
+    def _snapshot_row(self, spark: SparkSession, warnings: list[Warning]) -> DataFrame:
+        sums = tables.read_snapshot(spark, SLOT_LOAD, self.request.root, self.request.snapshot).agg(
+            F.coalesce(F.sum("keys"), F.lit(0)).alias("keys"), F.sum("serialized_bytes").alias("serialized_bytes")
+        )
+        taken = [int(unit.facts["ctime"]) for unit in self.units if unit.facts.get("ctime", "").isdigit()]
+        return sums.select(
+            F.lit(self.request.snapshot).alias("snapshot_id"),
+            F.timestamp_seconds(F.lit(max(taken) if taken else None).cast("bigint")).alias("taken_at"),
+            "keys",
+            "serialized_bytes",
+            F.lit(self.bad_count).cast("bigint").alias("bad_records"),
+            F.array(*(F.lit(f"{warning.severity}|{warning.code}|{warning.text}") for warning in warnings)).cast("array<string>").alias("warnings"),
+            F.lit(write_nodes(self.topology).decode() if self.topology else None).alias("topology"),
+        )
+
+
+def _options(request: Request, settings: Settings, topology: Topology | None) -> TallyOptions:
+    owners: tuple[int, ...] = ()
+    if topology is not None:
+        numbers = {node.id: number for number, node in enumerate(topology.nodes, start=1)}
+        owners = tuple(numbers[owner] if owner else 0 for owner in topology.slot_map().owners())
+    return TallyOptions(
+        check_crc=request.check_crc,
+        permissive=request.permissive,
+        top=settings.top,
+        top_per_slot=settings.top_per_slot,
+        groups_max=settings.groups_max,
+        separators=settings.separators.encode(),
+        prefix_depth=settings.prefix_depth,
+        owners=owners,
+        lists=KeyListOptions(request.key_column, request.size_column, request.ops_column, request.quoted),
+    )
+
+
+def _read_units(
+    spark: SparkSession, inputs: Inputs, options: TallyOptions, *, split: bool
+) -> tuple[DataFrame, list[UnitFacts]]:
+    """Tally *inputs* and keep the result; the second value is what each unit says of itself."""
+    partial = tally(spark, inputs, options, split=split).persist(StorageLevel.MEMORY_AND_DISK)
+    rows = partial.where(F.col("kind") == UNIT).select("source", "text", "keys", "serialized_bytes", "facts").collect()
+    units = [UnitFacts(row[0], row[1], row[2], row[3], dict(row[4])) for row in rows]
+    return partial, sorted(units, key=lambda unit: unit[:4])
+
+
+def _owners_frame(spark: SparkSession, topology: Topology | None) -> DataFrame:
+    owners = topology.slot_map().owners() if topology else [None] * SLOT_COUNT
+    rows = pa.table({"slot": pa.array(range(SLOT_COUNT), pa.int32()), "owner_id": pa.array(owners, pa.string())})
+    return spark.createDataFrame(rows)
+
+
+def _nodes_frame(spark: SparkSession, topology: Topology | None) -> DataFrame:
+    masters = topology.masters() if topology else ()
+    rows = [(node.id, node.address) for node in masters]
+    return spark.createDataFrame(rows, "node_id string, address string")

@@ -1,0 +1,1 @@
+"""What the tables are: name, columns, key and partitioning, as values."""

@@ -1,0 +1,58 @@
+"""Tables of what was read, one row a record, nothing interpreted yet."""
+
+from __future__ import annotations
+
+from pyspark.sql.types import (
+    BinaryType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from schemas.table import Table, optional, required
+
+SNAPSHOT_ID = required("snapshot_id", StringType(), "name of the snapshot")
+
+KEY_FIELDS: list[StructField] = [
+    required("db", IntegerType(), "database number"),
+    required("key", BinaryType(), "name of the key"),
+    required("slot", IntegerType(), "CRC16 of the key or its hash tag, modulo 16384"),
+    optional("hash_tag", BinaryType(), "bytes between the first { and the next }, null if the whole key is hashed"),
+    optional("type", StringType(), "as TYPE replies; null in key lists that do not say"),
+    optional("encoding", StringType(), "as OBJECT ENCODING replied on the server that wrote the file"),
+    optional("elements", LongType(), "length of the value: STRLEN, LLEN, SCARD, HLEN, ZCARD, XLEN"),
+    optional("serialized_bytes", LongType(), "bytes of the whole record in the dump, or of the list's size column"),
+    optional("expire_at_ms", LongType(), "when the key expires, epoch; null if never"),
+    optional("idle_s", LongType(), "seconds since last use, if the server kept them"),
+    optional("freq", ShortType(), "LFU counter, if the server kept it"),
+    optional("offset", LongType(), "where the record begins in the (decompressed) file"),
+]
+
+RDB_SOURCE = StructType([*KEY_FIELDS, required("source", StringType(), "file the key was read from")])
+
+KEYS = Table(
+    "bronze/keys",
+    "Every key of every input, one row each; written with --keep-keys only.",
+    StructType([SNAPSHOT_ID, *RDB_SOURCE.fields]),
+    key=("snapshot_id", "source", "offset"),
+    partition_by=("snapshot_id",),
+)
+
+BAD_RECORDS = Table(
+    "bronze/bad_records",
+    "What could not be read: one row a record or file, with the place and the reason.",
+    StructType(
+        [
+            SNAPSHOT_ID,
+            required("source", StringType(), "file, or stream, that holds the record"),
+            required("offset", LongType(), "byte (or line, for line formats) at which reading failed"),
+            required("reason", StringType(), "what is wrong there"),
+            optional("skipped_bytes", LongType(), "bytes that were not read because of it, null if unknown"),
+        ]
+    ),
+    key=("snapshot_id", "source", "offset", "reason"),
+    partition_by=("snapshot_id",),
+)

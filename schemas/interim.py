@@ -1,0 +1,46 @@
+"""What a task of the key distribution returns: partial sums, never a row a key.  Not a table on disk."""
+
+from __future__ import annotations
+
+from pyspark.sql.types import (
+    BinaryType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+SLOT, TOP_SLOT, TOP_TYPE, TOP_OWNER, TAG, PREFIX, TTL, UNIT, BAD = range(9)
+"""Kinds of partial rows."""
+
+PARTIAL = StructType(
+    [
+        StructField("kind", IntegerType(), nullable=False),
+        StructField("source", StringType(), nullable=False),
+        StructField("part", IntegerType(), nullable=False),
+        StructField("slot", IntegerType()),
+        StructField("name", BinaryType()),
+        StructField("hash_tag", BinaryType()),
+        StructField("keys", LongType()),
+        StructField("serialized_bytes", LongType()),
+        StructField("expires", LongType()),
+        StructField("ops", LongType()),
+        StructField("keys_error", LongType()),
+        StructField("bytes_error", LongType()),
+        StructField("number", IntegerType()),
+        StructField("db", IntegerType()),
+        StructField("type", StringType()),
+        StructField("encoding", StringType()),
+        StructField("elements", LongType()),
+        StructField("expire_at_ms", LongType()),
+        StructField("idle_s", LongType()),
+        StructField("freq", ShortType()),
+        StructField("offset", LongType()),
+        StructField("text", StringType()),
+        StructField("facts", MapType(StringType(), StringType())),
+    ]
+)
+"""*number* is a prefix's depth, a time-to-live bucket, or the keys that a slot's own record in the dump declares (-1: none)."""

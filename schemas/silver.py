@@ -1,0 +1,72 @@
+"""Tables of facts per slot, per file and per snapshot."""
+
+from __future__ import annotations
+
+from pyspark.sql.types import (
+    ArrayType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from schemas.bronze import SNAPSHOT_ID
+from schemas.table import Table, optional, required
+
+SLOT_LOAD = Table(
+    "silver/slot_load",
+    "Load of every slot on every node that owns it or holds keys of it.",
+    StructType(
+        [
+            SNAPSHOT_ID,
+            required("slot", IntegerType(), "0 to 16383"),
+            optional("node_id", StringType(), "master that holds the keys; null if no topology was given"),
+            required("keys", LongType(), "number of keys"),
+            optional("serialized_bytes", LongType(), "bytes in the dump; null if no source knows sizes"),
+            optional("memory_bytes", LongType(), "estimated bytes in memory; null where no model applies"),
+            optional("expires", LongType(), "keys with a time to live; null if no source knows"),
+            optional("ops", LongType(), "operations, if a key list has them"),
+            optional("owner_id", StringType(), "master that owns the slot in the topology"),
+        ]
+    ),
+    key=("snapshot_id", "slot", "node_id"),
+    partition_by=("snapshot_id",),
+)
+
+SOURCES = Table(
+    "silver/sources",
+    "One row an input file: what it is, whose it is, what was found in it.",
+    StructType(
+        [
+            SNAPSHOT_ID,
+            required("source", StringType(), "path or address of the file"),
+            required("kind", StringType(), "rdb, text, csv, jsonl, parquet, delta"),
+            optional("node_id", StringType(), "master whose data it holds, null if not known"),
+            required("keys", LongType(), "keys read"),
+            required("file_bytes", LongType(), "bytes of the file as stored"),
+            required("facts", MapType(StringType(), StringType()), "aux fields, version, checks"),
+        ]
+    ),
+    key=("snapshot_id", "source"),
+    partition_by=("snapshot_id",),
+)
+
+SNAPSHOTS = Table(
+    "silver/snapshots",
+    "One row a finished snapshot, written last: a snapshot without it is incomplete.",
+    StructType(
+        [
+            SNAPSHOT_ID,
+            optional("taken_at", TimestampType(), "latest ctime of the dumps, UTC"),
+            required("keys", LongType(), "keys in all inputs"),
+            optional("serialized_bytes", LongType(), "bytes of all keys"),
+            required("bad_records", LongType(), "rows in bronze/bad_records"),
+            required("warnings", ArrayType(StringType(), containsNull=False), "severity|code|text of each warning"),
+            optional("topology", StringType(), "the topology as CLUSTER NODES text, null if none was given"),
+        ]
+    ),
+    key=("snapshot_id",),
+    partition_by=("snapshot_id",),
+)

