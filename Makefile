@@ -1,31 +1,41 @@
 # `make` prints the targets.  Needs Python 3.11 or newer, Java 17 or newer and make; nothing else.
 
 # The first Python that is new enough; `make PYTHON=/path/to/python setup` takes another.
-PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3; do \
+ifndef PYTHON
+PYTHON := $(shell for name in python3.11 python3.12 python3.13 python3; do \
 	"$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo "$$name" && break; done)
+endif
 VENV := .venv
 BIN := $(VENV)/bin
 JARS := .jars
-STAMP := $(VENV)/.set-up
+SET_UP := $(VENV)/.packages $(JARS)/.fetched
 # Another Ivy settings file, for a company's own Maven mirror.
 IVY_SETTINGS ?=
 
-# Made by nothing in this shell's directory but by set-up, for a shell without JAVA_HOME.
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types unit test test-all demo bench zip clean check-machine
+.PHONY: help setup lint types test test-all demo bench zip clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMP) ## create .venv with pinned packages, fetch the Delta jars
+# One line for whatever is missing, before anything is fetched.
+define CHECK_MACHINE
+	@test -n "$(PYTHON)" || { echo "slotscope: needs Python 3.11 or newer as python3.11, python3.12, python3.13 or python3;" \
+		"found: $$(python3 --version 2>&1 | head -1). Try: make PYTHON=/path/to/python $(MAKECMDGOALS)" >&2; exit 2; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "slotscope: needs Python 3.11 or newer;" \
+		"$(PYTHON) is $$("$(PYTHON)" --version 2>&1 | head -1)" >&2; exit 2; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { echo "slotscope: $(PYTHON) cannot make virtual environments;" \
+		"install its venv module (Debian: apt-get install python3-venv)" >&2; exit 2; }
+	@"$(PYTHON)" -m jobs.runtime.java >/dev/null
+endef
+
+setup: $(SET_UP) ## create .venv with pinned packages, fetch the Delta jars
 
 # Packages follow pyproject.toml and constraints.txt, jars follow conf/ivy.xml; an unchanged one is not fetched again.
-$(STAMP): $(VENV)/.packages $(JARS)/.fetched
-	@touch $@
-
-$(VENV)/.packages: pyproject.toml constraints.txt | check-machine
+$(VENV)/.packages: pyproject.toml constraints.txt
+	$(CHECK_MACHINE)
 	@echo "setting up $(VENV) with $(PYTHON): some minutes and about 500 MB the first time"
 	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
 	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
@@ -35,19 +45,10 @@ $(JARS)/.fetched: conf/ivy.xml conf/ivysettings.xml $(VENV)/.packages
 	@$(BIN)/python -m jobs.runtime.jars $(JARS) $(IVY_SETTINGS)
 	@touch $@
 
-check-machine:
-	@test -n "$(PYTHON)" || { echo "slotscope: needs Python 3.11 or newer as python3.11, python3.12, python3.13 or python3;" \
-		"found: $$(python3 --version 2>&1 | head -1). Try: make PYTHON=/path/to/python $(MAKECMDGOALS)" >&2; exit 2; }
-	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "slotscope: needs Python 3.11 or newer;" \
-		"$(PYTHON) is $$("$(PYTHON)" --version 2>&1 | head -1)" >&2; exit 2; }
-	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { echo "slotscope: $(PYTHON) cannot make virtual environments;" \
-		"install its venv module (Debian: apt-get install python3-venv)" >&2; exit 2; }
-	@"$(PYTHON)" -m jobs.runtime.java >/dev/null
-
-lint: $(STAMP) ## ruff: rules and format
+lint: $(SET_UP) ## ruff: rules and format
 	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --check --quiet . && echo "ruff: nothing to say"
 
-types: $(STAMP) ## mypy
+types: $(SET_UP) ## mypy
 	@$(BIN)/mypy
 
 test: lint types ## set-up, lint, types and all tests but the slow ones
@@ -56,7 +57,7 @@ test: lint types ## set-up, lint, types and all tests but the slow ones
 test-all: lint types ## the same with the slow tests
 	@$(BIN)/python -m pytest $(PYTEST)
 
-demo: $(STAMP) ## the main job on the recorded cluster of tests/data
+demo: $(SET_UP) ## the main job on the recorded cluster of tests/data
 	@mkdir -p build/demo
 	@$(BIN)/slotscope key-slots --root build/demo --snapshot before \
 		--rdb 'tests/data/valkey-9.1/before/*.rdb' --topology tests/data/valkey-9.1/topology/nodes.txt
@@ -64,12 +65,12 @@ demo: $(STAMP) ## the main job on the recorded cluster of tests/data
 		--rdb 'tests/data/valkey-9.1/after/*.rdb' --topology tests/data/valkey-9.1/topology/nodes.txt
 	@$(BIN)/slotscope compare --root build/demo --from before --to after
 
-bench: $(STAMP) ## measure, and write the table of docs/performance.md
+bench: $(SET_UP) ## measure, and write the table of docs/performance.md
 	@$(BIN)/python -m benchmarks
 
 zip: build/slotscope.zip ## build/slotscope.zip: what spark-submit --py-files takes
 
-build/slotscope.zip: $(STAMP) $(shell find cluster_core jobs schemas conf -type f -not -name '*.pyc' 2>/dev/null)
+build/slotscope.zip: $(SET_UP) $(shell find cluster_core jobs schemas conf -type f -not -name '*.pyc' 2>/dev/null)
 	@$(BIN)/python -m jobs.runtime.code_zip $@ && echo "$@"
 
 clean: ## remove what was built, with .venv and .jars

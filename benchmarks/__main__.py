@@ -1,6 +1,7 @@
 """Run the benchmarks and write ``docs/performance.md``: ``python -m benchmarks [--quick] [NAME …]``.
 
-Each benchmark's figures are kept in ``build/bench-results``; the page is made of the newest of each, so that one can be run alone.
+Each benchmark's figures are kept in ``build/bench-results``; the page is made of the newest of each, so that one can
+be run alone.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ def main(arguments: list[str] | None = None) -> int:
     results = RESULTS / "quick" if options.quick else RESULTS
     results.mkdir(parents=True, exist_ok=True)
     for name in names:
-        print(f"benchmarks: {name} …", file=sys.stderr, flush=True)  # noqa: T201
+        print(f"benchmarks: {name} …", file=sys.stderr, flush=True)
         where = machine.describe()
         result = importlib.import_module(f"benchmarks.{name}").run(
             Options(quick=options.quick, redis_dump=options.redis_dump, cluster_dump=options.cluster_dump)
         )
         kept = {"date": options.date, "machine": where, "result": result.to_json()}
         (results / f"{name}.json").write_text(json.dumps(kept, indent=1))
-        print(result_markdown(result, options.date) + "\n\n" + bars_markdown(result.bars) + "\n", flush=True)  # noqa: T201
+        print(result_markdown(result, options.date) + "\n\n" + bars_markdown(result.bars) + "\n", flush=True)
     if not options.quick:
         write_page(PAGE)
     return 0
@@ -44,9 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def write_page(page: Path) -> None:
     """Write the page from the newest figures of every benchmark."""
-    kept = [
-        json.loads(path.read_text()) for path in (RESULTS / f"{name}.json" for name in NAMES) if path.exists()
-    ]
+    kept = [json.loads(path.read_text()) for path in (RESULTS / f"{name}.json" for name in NAMES) if path.exists()]
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(page_text(kept))
 
@@ -57,8 +56,8 @@ def page_text(kept: list[dict[str, Any]]) -> str:
     bars = [bar for result in results for bar in result.bars]
     parts = [
         "# Performance",
-        "Written by `make bench`; do not edit. Every figure stands beside a peer, a C loop or the machine's own limit that was "
-        "measured in the same run on the same machine; compare ratios, not seconds.",
+        "Written by `make bench`; do not edit. Every figure stands beside a peer, a C loop or the machine's own limit "
+        "that was measured in the same run on the same machine; compare ratios, not seconds.",
         "## What holds",
         bars_markdown(bars),
         *[result_markdown(result, one["date"]) for result, one in zip(results, kept, strict=True)],
@@ -69,22 +68,14 @@ def page_text(kept: list[dict[str, Any]]) -> str:
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks", description="Measure Slotscope against its peers."
-    )
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"which benchmarks: {', '.join(NAMES)} (default: all)"
-    )
-    parser.add_argument(
-        "--quick", action="store_true", help="small data and few rounds, no page: does everything run?"
-    )
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure Slotscope against its peers.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which benchmarks: {', '.join(NAMES)} (default: all)")
+    parser.add_argument("--quick", action="store_true", help="small data and few rounds, no page: does everything run?")
     parser.add_argument(
         "--date", default=datetime.date.today().isoformat(), help="date to write on the page (default: today)"
     )
     parser.add_argument("--redis-dump", type=Path, help="read this dump instead of a generated one")
-    parser.add_argument(
-        "--cluster-dump", type=Path, help="read this dump of a cluster node instead of a generated one"
-    )
+    parser.add_argument("--cluster-dump", type=Path, help="read this dump of a cluster node instead of a generated one")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.names if name not in NAMES]
     if unknown:

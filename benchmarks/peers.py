@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.data import valkey_server
-from benchmarks.measure import RunFailed
+from benchmarks.measure import RunError
 
 PEERS = Path("build/bench-peers")
 _INSTALL_SECONDS_MAX = 600
@@ -38,7 +38,7 @@ def find_peers() -> tuple[list[Peer], list[str]]:
     for make in (_redis_check, _valkey_check, _valkey_stats, _rdb_rs, _rdb_py, _hdt):
         try:
             peers.append(make())
-        except RunFailed as error:
+        except RunError as error:
             missing.append(str(error))
     return peers, missing
 
@@ -46,7 +46,7 @@ def find_peers() -> tuple[list[Peer], list[str]]:
 def _redis_check() -> Peer:
     path = shutil.which("redis-check-rdb")
     if path is None:
-        raise RunFailed("redis-check-rdb: is not installed")
+        raise RunError("redis-check-rdb: is not installed")
     return Peer("redis-check-rdb", "totals, CRC", (path,), refuses="RDB ERROR")
 
 
@@ -72,7 +72,7 @@ def _valkey_check_path() -> Path:
         return Path(found)
     server = valkey_server()
     if server is None:
-        raise RunFailed("valkey-check-rdb: no valkey-server is installed")
+        raise RunError("valkey-check-rdb: no valkey-server is installed")
     PEERS.mkdir(parents=True, exist_ok=True)
     link = PEERS / "valkey-check-rdb"
     link.unlink(missing_ok=True)
@@ -87,17 +87,13 @@ def _rdb_rs() -> Peer:
         target = ["--root", str(PEERS / "cargo"), "--target-dir", str(PEERS / "cargo-target")]
         _install("rdb-rs", cargo, "install", "--quiet", *target, "rdb@0.4.0")
         shutil.rmtree(PEERS / "cargo-target", ignore_errors=True)
-    return Peer(
-        "rdb-rs 0.4.0 -f nil", "nothing (parses values), no streams, no CRC", (str(program), "-f", "nil")
-    )
+    return Peer("rdb-rs 0.4.0 -f nil", "nothing (parses values), no streams, no CRC", (str(program), "-f", "nil"))
 
 
 def _rdb_py() -> Peer:
     python = _python_with("rdb-py", "rdb-py==0.4.0")
     code = "import rdb, sys\nprint(sum(1 for _ in rdb.RdbDecoder(sys.argv[1])))"
-    return Peer(
-        "rdb-py 0.4.0", "each value as a Python object, no streams, no CRC", (str(python), "-c", code)
-    )
+    return Peer("rdb-py 0.4.0", "each value as a Python object, no streams, no CRC", (str(python), "-c", code))
 
 
 def _hdt() -> Peer:
@@ -118,7 +114,7 @@ def _hdt() -> Peer:
 
 
 def rdbtools() -> Peer:
-    """Return rdbtools (RDB 9 at most) with its fast LZF module; raises RunFailed where it does not install."""
+    """Return rdbtools (RDB 9 at most) with its fast LZF module; raises RunError where it does not install."""
     python = _python_with("rdbtools", "rdbtools==0.1.15", "python-lzf==0.2.6")
     command = (str(python.with_name("rdb")), "-c", "memory", "-f", str(PEERS / "rdbtools-memory.csv"))
     return Peer("rdbtools 0.1.15 -c memory", "each key's type, size, expiry", command)
@@ -131,9 +127,7 @@ def _python_with(name: str, *packages: str) -> Path:
     stamp = home / "installed"
     if not stamp.exists():
         _install(name, sys.executable, "-m", "venv", str(home))
-        _install(
-            name, str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages
-        )
+        _install(name, str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages)
         stamp.touch()
     return python
 
@@ -141,7 +135,7 @@ def _python_with(name: str, *packages: str) -> Path:
 def _needed(program: str, peer: str) -> str:
     path = shutil.which(program)
     if path is None:
-        raise RunFailed(f"{peer}: {program}, which installs it, is not here")
+        raise RunError(f"{peer}: {program}, which installs it, is not here")
     return path
 
 
@@ -150,6 +144,6 @@ def _install(peer: str, *command: str) -> None:
     try:
         done = subprocess.run(command, capture_output=True, check=False, timeout=_INSTALL_SECONDS_MAX)
     except (OSError, subprocess.TimeoutExpired):
-        raise RunFailed(f"{peer}: its installation did not finish") from None
+        raise RunError(f"{peer}: its installation did not finish") from None
     if done.returncode != 0:
-        raise RunFailed(f"{peer}: does not install on this machine")
+        raise RunError(f"{peer}: does not install on this machine")

@@ -1,7 +1,7 @@
 """The key distribution through Spark on two cores, against work that never leaves the JVM, all in one session.
 
-The session has Spark's own JVM settings (both compilers, its default collector): the local profile of the jobs, made for short runs,
-would slow the JVM's side down.
+The session has Spark's own JVM settings (both compilers, its default collector): the local profile of the jobs, made
+for short runs, would slow the JVM's side down.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,8 +27,10 @@ from cluster_core.kernels.key_slots import key_slots
 from cluster_core.slots.key_slot import SLOT_COUNT, key_slot
 from jobs.runtime.java import find_java_home
 from jobs.sources.inputs import find_inputs
-from jobs.sources.tally import TallyOptions, Unit, tally_units
-from schemas.interim import PARTIAL, SLOT
+from jobs.sources.tally import TallyOptions
+from jobs.transforms.key_distribution import slot_load
+from jobs.transforms.key_snapshot import tally
+from schemas.interim import SLOT
 
 NAME = "spark_scale"
 MASTER = "local[2]"
@@ -72,8 +73,8 @@ def run(options: Options) -> Result:
     result = Result(
         NAME,
         "Scale through Spark",
-        f"One session, `{MASTER}`, JVM settings as Spark has them. Wall seconds, and CPU seconds of the driver, the JVM and the Python "
-        "workers together; the least of three turns after one to warm up, all ways in turn.",
+        f"One session, `{MASTER}`, JVM settings as Spark has them. Wall seconds, and CPU seconds of the driver, the "
+        "JVM and the Python workers together; the least of three turns after one to warm up, all ways in turn.",
         tables=[],
     )
     spark = _session()
@@ -112,12 +113,19 @@ def _measure_keys(result: Result, spark: SparkSession, options: Options) -> None
     few = key_files(UDF_KEYS)
     frame = spark.read.parquet(*map(str, paths))
     jvm = Way("JVM: xxhash64(key) % 16384, never leaves the JVM", lambda: _counted(_jvm_counts(frame)), keys)
-    ours = Way("slotscope: Parquet to slot_load", lambda: _count_files(spark, paths), keys)
+    ours = Way(
+        "slotscope: keys per slot", lambda: _counted(_slot_counts(_partial(spark, keys=paths, details=False))), keys
+    )
+    table = Way(
+        "slotscope: the rows of silver/slot_load",
+        lambda: _counted(_slot_load(spark, _partial(spark, keys=paths, details=False))),
+        keys,
+    )
     mapped = Way("slotscope kernel in mapInArrow over a DataFrame", lambda: _counted(_mapped_counts(frame)), keys)
     nothing = Way("mapInArrow that only counts rows", lambda: _counted(frame.mapInArrow(_count_rows, "n long")), keys)
     sample = spark.read.parquet(*map(str, few))
     udf = Way(f"plain Python UDF (on {UDF_KEYS:,} keys)", lambda: _counted(_udf_counts(sample)), UDF_KEYS, slow=True)
-    ways = [jvm, ours, mapped, nothing, udf]
+    ways = [jvm, ours, table, mapped, nothing, udf]
     for turn in range(4):
         for way in ways:
             if turn < 2 or not way.slow:
@@ -142,6 +150,7 @@ def _measure_keys(result: Result, spark: SparkSession, options: Options) -> None
     result.bars.extend(
         [
             Bar("50 million Parquet keys to slot_load against the JVM's xxhash64", 1.0, ours.wall_s / jvm.wall_s, "×"),
+            Bar("the same with the joins that make the table's rows", 1.0, table.wall_s / jvm.wall_s, "×"),
             Bar("an existing DataFrame by mapInArrow against the same", 3.0, mapped.wall_s / jvm.wall_s, "×"),
         ]
     )
@@ -177,25 +186,25 @@ def _counted(counts: DataFrame) -> int:
     return sum(row["n"] for row in counts.collect())
 
 
-def _count_files(spark: SparkSession, paths: list[Path]) -> int:
-    """Count the keys of Parquet files in tasks that open the files themselves."""
-    inputs = find_inputs([], [str(path) for path in paths], None)
-    return _counted(_slot_counts(spark, inputs.units(2, split=True), TallyOptions(details=False)))
+def _partial(
+    spark: SparkSession, *, rdb: list[Path] | None = None, keys: list[Path] | None = None, details: bool
+) -> DataFrame:
+    """Return the partial sums that the job `key-slots` makes its tables of."""
+    inputs = find_inputs([str(path) for path in rdb or []], [str(path) for path in keys or []], None)
+    return tally(spark, inputs, TallyOptions(details=details))
 
 
-def _count_dumps(spark: SparkSession, paths: list[Path], options: TallyOptions) -> int:
-    """Count the keys of dumps of one snapshot."""
-    inputs = find_inputs([str(path) for path in paths], [], None)
-    return _counted(_slot_counts(spark, inputs.units(2, split=True), options))
-
-
-def _slot_counts(spark: SparkSession, units: list[Unit], options: TallyOptions) -> DataFrame:
-    def tally(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield from tally_units([units[number] for number in batch.column(0).to_pylist()], options)
-
-    partial = spark.range(0, len(units), 1, len(units)).mapInArrow(tally, PARTIAL)
+def _slot_counts(partial: DataFrame) -> DataFrame:
     return partial.where(F.col("kind") == SLOT).groupBy("slot").agg(F.sum("keys").alias("n"))
+
+
+def _slot_load(spark: SparkSession, partial: DataFrame) -> DataFrame:
+    """Return the rows of ``silver/slot_load``, all 16384 of them, as for a cluster without topology."""
+    owners = spark.createDataFrame(
+        pa.table({"slot": pa.array(range(SLOT_COUNT), pa.int32()), "owner_id": pa.nulls(SLOT_COUNT, pa.string())})
+    )
+    nodes = spark.createDataFrame([], "source string, node_id string")
+    return slot_load(partial, nodes, owners, "benchmark").withColumnRenamed("keys", "n")
 
 
 def _measure_dumps(result: Result, spark: SparkSession, options: Options) -> None:
@@ -207,8 +216,14 @@ def _measure_dumps(result: Result, spark: SparkSession, options: Options) -> Non
     paths = [dump, linked(dump)]
     kernel = run_json("benchmarks.skim", *paths, "--crc")
     keys = int(kernel["keys"])
-    bins = Way("slotscope: keys per slot", lambda: _count_dumps(spark, paths, TallyOptions(details=False)), keys)
-    details = Way("slotscope: slots, largest keys, tags, prefixes, TTLs", lambda: _count_dumps(spark, paths, TallyOptions()), keys)
+    bins = Way(
+        "slotscope: keys per slot", lambda: _counted(_slot_counts(_partial(spark, rdb=paths, details=False))), keys
+    )
+    details = Way(
+        "slotscope: slots, largest keys, tags, prefixes, TTLs",
+        lambda: _counted(_slot_counts(_partial(spark, rdb=paths, details=True))),
+        keys,
+    )
     walls = [kernel["wall_s"]]
     cpus = [kernel["cpu_s"]]
     for turn in range(5):
@@ -221,13 +236,23 @@ def _measure_dumps(result: Result, spark: SparkSession, options: Options) -> Non
         walls.append(again["wall_s"])
         cpus.append(again["cpu_s"])
     rows: list[dict[str, Cell]] = [
-        {"way": "two threads over the kernel, no Spark", "wall s": min(walls), "CPU s": min(cpus), "× kernel, wall": 1.0}
+        {
+            "way": "two threads over the kernel, no Spark",
+            "wall s": min(walls),
+            "CPU s": min(cpus),
+            "× kernel, wall": 1.0,
+        }
     ]
     rows += [
         {"way": way.name, "wall s": way.wall_s, "CPU s": way.cpu_s, "× kernel, wall": way.wall_s / min(walls)}
         for way in (bins, details)
     ]
-    note = f"`{dump.name}` under two names, {2 * dump.stat().st_size / 1e6:,.0f} MB and {keys:,} keys in all, CRC checked everywhere."
+    note = (
+        f"`{dump.name}` under two names, {2 * dump.stat().st_size / 1e6:,.0f} MB and {keys:,} keys in "
+        "all, CRC checked everywhere."
+    )
     result.tables.append(Table("Two dumps as one snapshot, running session", rows, note))
-    result.bars.append(Bar("two 474 MB dumps as one snapshot against two threads of the kernel", 3.0, bins.wall_s / min(walls), "×"))
+    result.bars.append(
+        Bar("two 474 MB dumps as one snapshot against two threads of the kernel", 3.0, bins.wall_s / min(walls), "×")
+    )
     result.bars.append(Bar("the same with all details", 3.0, details.wall_s / min(walls), "×"))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from jobs.runtime import cli
 
-ABOUT = "Where is the load of a Redis or Valkey cluster? Reads dumps and key lists; writes Delta tables and reports."
+ABOUT = "Where is the load of a Redis or Valkey cluster? Dumps and key lists to Delta tables and a report."
 
 COMMANDS = {
     "key-slots": ("jobs.key_slots:command", "How are keys and bytes spread over the 16384 slots?"),

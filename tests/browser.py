@@ -1,4 +1,4 @@
-"""Opens a page in a real headless Chromium and asks it questions; tests that need one are skipped where none is installed."""
+"""Opens a page in a real headless Chromium and asks it questions; without one the test is skipped."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Page:
         self.run(script, name, value)
 
     def console(self) -> list[str]:
-        """Return what the page's console said since it was last asked, warnings and errors only."""
+        """Return the warnings and errors of the page's console since it was last asked."""
         return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
 
     def requests(self) -> list[str]:
@@ -77,7 +77,10 @@ class Page:
 def open_chromium() -> Iterator[Any]:
     """Start the system's Chromium with a profile of its own; skip the test by name where it is not installed."""
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    browser, driver_path = shutil.which("chromium") or shutil.which("chromium-browser"), shutil.which("chromedriver")
+    browser, driver_path = (
+        shutil.which("chromium") or shutil.which("chromium-browser"),
+        shutil.which("chromedriver"),
+    )
     if browser is None or driver_path is None:
         pytest.skip("chromium is not installed" if browser is None else "chromedriver is not installed")
     options = webdriver.ChromeOptions()

@@ -1,4 +1,4 @@
-"""Makes key-space reports for tests: three masters, skewed load, figures that one can add up, and hostile names on request."""
+"""Makes key-space reports for tests: three masters, skewed load, and hostile names on request."""
 
 from __future__ import annotations
 
@@ -31,27 +31,26 @@ HOSTILE_KEYS = (
     b"\xff\xfe not utf-8 \xc3",
     "line\u2028separator\u2029paragraph".encode(),
     "zero\u200bwidth\ufeff".encode(),
-    "z" + "\u0301" * 40 + "algo",
+    ("z" + "\u0301" * 40 + "algo").encode(),
     b"new\r\nline\ttab",
-    b"=HYPERLINK(\"x\")",
+    b'=HYPERLINK("x")',
     b"back\\slash\\x00",
     b" spaces ",
     b"",
     b"k" * 10_240,
 )
-HOSTILE_KEYS = tuple(key.encode() if isinstance(key, str) else key for key in HOSTILE_KEYS)
-_RANGES = (range(0, 5461), range(5461, 10923), range(10923, 16384))
+_RANGES = (range(5461), range(5461, 10923), range(10923, 16384))
 
 
 def keyspace_report(*, seed: int = 7, hostile: bool = False, sizes: bool = True, masters: int = 3) -> KeyspaceReport:
-    """Build a snapshot in which ``{user1}`` and ``big:list`` weigh most; *hostile* puts `HOSTILE_KEYS` everywhere."""
+    """Build a snapshot in which ``big:list`` and ``{user1}`` weigh most; *hostile* adds `HOSTILE_KEYS`."""
     chance = random.Random(seed)
     slots = _slots(chance, masters)
     nodes = _nodes(slots, masters)
     big_keys = _big_keys(chance, slots, nodes)
     if hostile:
         slots, big_keys = _with_hostile_keys(slots, big_keys)
-    user_slot, names = key_slot(b"user1"), HOSTILE_KEYS if hostile else ()
+    user_slot, names = key_slot(b"user1"), (HOSTILE_KEYS if hostile else ())
     report = KeyspaceReport(
         snapshot_id="2026-09-21<b>\x1b[1m" if hostile else "2026-09-21",
         taken_at_ms=TAKEN_AT_MS,
@@ -61,8 +60,16 @@ def keyspace_report(*, seed: int = 7, hostile: bool = False, sizes: bool = True,
         slots=slots,
         big_keys=big_keys,
         hash_tags=[
-            KeyGroup(b"user1", user_slot, slots[user_slot].keys * 4 // 5, (slots[user_slot].serialized_bytes or 0) * 4 // 5),
-            *(KeyGroup(f"tenant:{n}".encode(), key_slot(f"tenant:{n}".encode()), 400 - n, 90_000 - n, 12, 900) for n in range(20)),
+            KeyGroup(
+                b"user1",
+                user_slot,
+                slots[user_slot].keys * 4 // 5,
+                (slots[user_slot].serialized_bytes or 0) * 4 // 5,
+            ),
+            *(
+                KeyGroup(f"tenant:{n}".encode(), key_slot(f"tenant:{n}".encode()), 400 - n, 90_000 - n, 12, 900)
+                for n in range(20)
+            ),
             *(KeyGroup(name, key_slot(name), 3, 300) for name in names),
         ],
         prefixes=[
@@ -115,7 +122,9 @@ def _slots(chance: random.Random, masters: int) -> list[SlotLoad]:
         elif slot == list_slot:
             keys, top, size, name = 14, 14_200_000, 14_600_000, b"big:list"
         known = keys > 0
-        slots.append(SlotLoad(slot, owners[slot], keys, size, keys // 3, name if known else None, top if known else None))
+        slots.append(
+            SlotLoad(slot, owners[slot], keys, size, keys // 3, name if known else None, top if known else None)
+        )
     return slots
 
 
@@ -167,14 +176,25 @@ def _with_hostile_keys(slots: list[SlotLoad], big_keys: list[BigKey]) -> tuple[l
 
 def _sources(nodes: list[NodeLoad]) -> list[Source]:
     return [
-        Source(f"dumps/node-{at}.rdb", "rdb", node.node_id, node.keys, 1_000_000 + at, {"version": "80", "slot-info": "yes"})
+        Source(
+            f"dumps/node-{at}.rdb",
+            "rdb",
+            node.node_id,
+            node.keys,
+            1_000_000 + at,
+            {"version": "80", "slot-info": "yes"},
+        )
         for at, node in enumerate(nodes)
     ] + [Source("dumps/nodes.txt", "topology", None, 0, 900, {"masters": str(len(nodes))})]
 
 
 def _warnings(names: tuple[bytes, ...]) -> list[Warning]:
     return [
-        Warning("warning", "foreign-keys", "dumps/node-1.rdb holds 12 keys in 3 slots that its node does not own (117, 118, 4002)"),
+        Warning(
+            "warning",
+            "foreign-keys",
+            "dumps/node-1.rdb holds 12 keys in 3 slots that its node does not own (117, 118, 4002)",
+        ),
         Warning("error", "cut-short", "dumps/node-2.rdb: offset 904211: the file ends inside a value"),
         Warning("note", "no-memory", "no source tells memory; bytes are those of the dump"),
         *(Warning("warning", "hostile", "key " + name.decode("utf-8", "surrogateescape")) for name in names),

@@ -143,9 +143,7 @@ def running(
         options = {"bind": "127.0.0.1", "port": port, "dir": name, "save": "", "appendonly": "no", **settings}
         if cluster:
             options |= {"cluster-enabled": "yes", "cluster-node-timeout": 5000}
-        arguments = [
-            part for key, value in options.items() for part in (f"--{key.replace('_', '-')}", str(value))
-        ]
+        arguments = [part for key, value in options.items() for part in (f"--{key.replace('_', '-')}", str(value))]
         with open(directory / "server.log", "wb") as log:
             process = subprocess.Popen([binary, *arguments], cwd=name, stdout=log, stderr=log)
         server = Server(port, directory, process)

@@ -43,6 +43,7 @@ _U64 = np.uint64(64)
 _BYTE = np.uint64(0xFF)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _SLOT_MASK = np.uint64(SLOT_COUNT - 1)
+_signed: Any = np.int64  # numba makes a float of a number that is now signed, now unsigned
 _OPEN = np.uint8(ord("{"))
 _CLOSE = np.uint8(ord("}"))
 
@@ -54,7 +55,7 @@ _TABLES = np.array(
 _ROW7, _ROW6, _ROW5, _ROW4, _ROW3, _ROW2, _ROW1 = (np.uint64(256 * row) for row in range(7, 0, -1))
 
 if COMPILED:
-    from llvmlite import ir
+    from llvmlite import ir  # type: ignore[import-untyped]
     from numba import extending, types
 
     intrinsic: Callable[[Callable[..., Any]], Callable[..., Any]] = extending.intrinsic
@@ -90,9 +91,7 @@ if COMPILED:
         def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             row = ir.VectorType(ir.IntType(8), _STEP)
             pointer = builder.inttoptr(arguments[0], row.as_pointer())
-            one = builder.insert_element(
-                ir.Constant(row, ir.Undefined), arguments[1], ir.Constant(ir.IntType(32), 0)
-            )
+            one = builder.insert_element(ir.Constant(row, ir.Undefined), arguments[1], ir.Constant(ir.IntType(32), 0))
             lanes = ir.Constant(ir.VectorType(ir.IntType(32), _STEP), [0] * _STEP)
             same = builder.icmp_unsigned(
                 "==",
@@ -134,8 +133,8 @@ if COMPILED:
         """
         if first >= last:
             return _U0
-        head = ((last - first - _U1) & _U7) + _U1  # 1 to 8 bytes, so that whole words remain
-        crc = _fold(_word(first) << ((_U8 - head) << _U3), _U0)
+        head: np.uint64 = ((last - first - _U1) & _U7) + _U1  # 1 to 8 bytes, so that whole words remain
+        crc: np.uint64 = _fold(_word(first) << ((_U8 - head) << _U3), _U0)
         first += head
         while first < last:
             crc = _fold(_word(first), crc)
@@ -158,9 +157,11 @@ if COMPILED:
     @njit(forceinline=True)
     def _tag(first: np.uint64, last: np.uint64) -> tuple[np.uint64, np.uint64]:
         """Return the addresses between which a key is hashed (R113); 64 bytes from *last* on are readable."""
-        if last - first < _U64:  # one step and no jump: where a tag stands in a key is hard to predict
+        if last - first < _U64:  # one step and one jump: where a tag stands in a key is hard to predict
             inside = (_U1 << (last - first)) - _U1
             opens = _places(first, _OPEN) & inside
+            if not opens:
+                return first, last
             closes = _places(first, _CLOSE) & inside & ~(opens ^ (opens - _U1))  # those after the first open
             opened = first + _lowest(opens) + _U1
             closed = first + _lowest(closes)
@@ -206,7 +207,7 @@ if COMPILED:
             return bounds
         base: np.uint64 = _address(data)
         first, last = _tag(base + np.uint64(start), base + np.uint64(end))
-        return int(first - base), int(last - base)
+        return _signed(first - base), _signed(last - base)
 
     @njit(forceinline=True)
     def slot_of(data: NDArray[np.uint8], start: int, end: int) -> int:
@@ -216,11 +217,33 @@ if COMPILED:
         end <= data.size``.
         """
         if end + _STEP > data.size:
-            slot: int = _slot_at_end(data, start, end)
-            return slot
+            late: int = _slot_at_end(data, start, end)
+            return late
         base: np.uint64 = _address(data)
         first, last = _tag(base + np.uint64(start), base + np.uint64(end))
-        return int(_crc16(first, last) & _SLOT_MASK)
+        slot: int = _signed(_crc16(first, last) & _SLOT_MASK)
+        return slot
+
+    @njit()
+    def _rise(offsets: NDArray[np.int64]) -> bool:
+        """Say whether no offset is below the one before it."""
+        falls = 0
+        for index in range(offsets.size - 1):
+            falls |= offsets[index + 1] < offsets[index]
+        return falls == 0
+
+    @njit()
+    def _fill(data: NDArray[np.uint8], offsets: NDArray[np.int64], slots: NDArray[np.uint16]) -> None:
+        """Write the slot of every key; the offsets rise within *data*."""
+        roomy = slots.size  # keys with room behind them, which need no look at where the buffer ends
+        while roomy > 0 and offsets[roomy] + _STEP > data.size:
+            roomy -= 1
+        base: np.uint64 = _address(data)
+        for index in range(roomy):
+            first, last = _tag(base + np.uint64(offsets[index]), base + np.uint64(offsets[index + 1]))
+            slots[index] = _crc16(first, last) & _SLOT_MASK
+        for index in range(roomy, slots.size):
+            slots[index] = _slot_at_end(data, np.int64(offsets[index]), np.int64(offsets[index + 1]))
 
 else:
 
@@ -239,16 +262,15 @@ else:
         """Return the slot of the key ``data[start:end]`` (R112, R113)."""
         return key_slot(data[start:end].tobytes())
 
+    def _rise(offsets: NDArray[np.int64]) -> bool:
+        return bool((offsets[1:] >= offsets[:-1]).all())
 
-@njit()
-def _fill(data: NDArray[np.uint8], offsets: NDArray[np.int64], slots: NDArray[np.uint16]) -> None:
-    for index in range(slots.size):
-        slots[index] = slot_of(data, int(offsets[index]), int(offsets[index + 1]))
+    def _fill(data: NDArray[np.uint8], offsets: NDArray[np.int64], slots: NDArray[np.uint16]) -> None:
+        for index in range(slots.size):
+            slots[index] = slot_of(data, int(offsets[index]), int(offsets[index + 1]))
 
 
-def key_slots_of(
-    data: NDArray[np.uint8], offsets: NDArray[np.int32] | NDArray[np.int64]
-) -> NDArray[np.uint16]:
+def key_slots_of(data: NDArray[np.uint8], offsets: NDArray[np.int32] | NDArray[np.int64]) -> NDArray[np.uint16]:
     """Return the slots of the keys ``data[offsets[i]:offsets[i + 1]]``, uint16, one fewer than there are
     *offsets*.
 
@@ -258,7 +280,7 @@ def key_slots_of(
     slots: NDArray[np.uint16] = np.empty(max(len(offsets) - 1, 0), dtype=np.uint16)
     if not len(slots):
         return slots
-    if offsets[0] < 0 or offsets[-1] > len(data) or (offsets[1:] < offsets[:-1]).any():
+    if offsets[0] < 0 or offsets[-1] > len(data) or not _rise(offsets):
         raise ValueError(f"the offsets do not rise within the {len(data)} bytes of the keys")
     _fill(data, offsets, slots)
     return slots
@@ -288,9 +310,7 @@ def _key_slots_of_dictionary(keys: pa.DictionaryArray) -> NDArray[np.uint16]:
         nulls = keys.dictionary_decode().is_null()
         if nulls.true_count:
             raise ValueError(f"row {nulls.index(True).as_py()} of the keys is null")
-        used = used.fill_null(
-            b"" if pa.types.is_binary(used.type) or pa.types.is_large_binary(used.type) else ""
-        )
+        used = used.fill_null(b"" if pa.types.is_binary(used.type) or pa.types.is_large_binary(used.type) else "")
     slots: NDArray[np.uint16] = key_slots(used)[keys.indices.to_numpy(zero_copy_only=False)]
     return slots
 
@@ -300,11 +320,7 @@ def _buffers(keys: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int32] | NDA
     kind = keys.type
     wide = pa.types.is_large_binary(kind) or pa.types.is_large_string(kind)
     if not wide and not pa.types.is_binary(kind) and not pa.types.is_string(kind):
-        if not (
-            pa.types.is_binary_view(kind)
-            or pa.types.is_string_view(kind)
-            or pa.types.is_fixed_size_binary(kind)
-        ):
+        if not (pa.types.is_binary_view(kind) or pa.types.is_string_view(kind) or pa.types.is_fixed_size_binary(kind)):
             raise TypeError(f"keys are binary or string, not {kind}")
         keys = keys.cast(pa.large_string() if pa.types.is_string_view(kind) else pa.large_binary())
         wide = True

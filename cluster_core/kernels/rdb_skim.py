@@ -61,6 +61,14 @@ class RdbSkimmer:
     `trailing_bytes`.
     """
 
+    def __new__(cls, source: str, *, compiled: bool = True, **options: object) -> RdbSkimmer:
+        """Make a `PlainRdbSkimmer` where numba is missing or *compiled* is false."""
+        if compiled and HAVE_NUMBA:
+            return super().__new__(cls)
+        from cluster_core.kernels.rdb_skim_plain import PlainRdbSkimmer  # it builds on this module
+
+        return super().__new__(PlainRdbSkimmer)
+
     def __init__(
         self,
         source: str,
@@ -70,7 +78,7 @@ class RdbSkimmer:
         head: RdbHead | None = None,
         check_crc: bool = True,
         batch_keys: int = 65_536,
-        compiled: bool = True,
+        compiled: bool = True,  # see `__new__`
     ) -> None:
         if start < 0 or (end is not None and end < start) or batch_keys < 1:
             raise ValueError(f"not a range or batch: start {start}, end {end}, batch_keys {batch_keys}")
@@ -88,16 +96,19 @@ class RdbSkimmer:
         self._end = end
         self._check_crc = check_crc
         self._capacity = batch_keys
-        self._facts = FileFacts(head, source=source, start=start, end=end)
+        self._error: DecodeError | None = None
+        self._set_up(head)
+
+    def _set_up(self, head: RdbHead | None) -> None:
+        self._facts = FileFacts(head, source=self._source, start=self._start, end=self._end)
         self._state: NDArray[np.int64] = np.zeros(at.STATE_LENGTH, dtype=np.int64)
-        self._state[at.BASE] = start
+        self._state[at.BASE] = self._start
         self._window: NDArray[np.uint8] = np.empty(WINDOW_BYTES, dtype=np.uint8)
         self._scratch: NDArray[np.uint8] = np.empty(64, dtype=np.uint8)
         self._crc_at = 0
         self._at_eof = False
         self._is_past_end = False
-        self._error: DecodeError | None = None
-        self._needs_magic = start == 0
+        self._needs_magic = self._start == 0
         if head is not None:
             self._apply_head(head)
         self._new_batch()
@@ -133,8 +144,8 @@ class RdbSkimmer:
 
     @property
     def position(self) -> int:
-        """Offset in the file up to which all is decoded."""
-        return int(self._state[at.BASE] + self._state[at.POS])
+        """Offset in the file up to which all is decoded, and the CRC computed; the stored CRC is not counted."""
+        return int(self._state[at.BASE] + self._state[at.POS]) - (0 if self.stored_crc is None else 8)
 
     @property
     def crc_ok(self) -> bool | None:
@@ -179,11 +190,14 @@ class RdbSkimmer:
             self._at_eof = True
 
     def skippable(self) -> int:
-        """Return how many bytes may be passed over instead of read: 0 when the CRC is computed."""
+        """Return how many bytes may be passed over instead of read: 0 when the CRC is computed.
+
+        The last byte of a string is never among them: it must be seen to be there.
+        """
         st = self._state
         if self._check_crc or st[at.POS] != st[at.STOP] or st[at.LZF_RAW] > 0:
             return 0
-        skip = int(st[at.SKIP])
+        skip = max(int(st[at.SKIP]) - 1, 0)
         return skip if self._end is None else min(skip, self._end - self.position)
 
     def skipped(self, count: int) -> None:
@@ -309,9 +323,9 @@ class RdbSkimmer:
         elif kind == at.EVENT_RESIZEDB:
             self._facts.resize(int(st[at.EVENT_A]), int(st[at.EVENT_B]))
         elif st[at.EVENT_B] >= 0:
-            name = string_at(self._window, int(st[at.EVENT_A]))
-            value = string_at(self._window, int(st[at.EVENT_B]))
-            if self._facts.add_aux(name, value):
+            first, second = int(st[at.EVENT_A]), int(st[at.EVENT_B])
+            field = self._window[first : int(st[at.POS])].tobytes()
+            if self._facts.add_aux(string_at(field, 0), string_at(field, second - first)):
                 self._apply_head(self.head)
 
     def _read_stored_crc(self) -> int:
@@ -333,7 +347,7 @@ class RdbSkimmer:
         if self.crc_ok is False:
             raise DecodeError(
                 f"CRC64 is {self.crc:016x}, but the file says {self.stored_crc:016x}",
-                offset=self.position - 8,
+                offset=self.position,
                 source=self._source,
             )
         return at.END
@@ -360,8 +374,3 @@ class RdbSkimmer:
         self.keys += rows
         self._new_batch()
         return batch
-
-
-def compiled_skim_is_available() -> bool:
-    """Whether `RdbSkimmer` runs compiled here."""
-    return HAVE_NUMBA

@@ -45,7 +45,101 @@ from cluster_core.formats.rdb.opcodes import (
 )
 from cluster_core.kernels.compiled import njit
 from cluster_core.kernels.key_slots import slot_of, tag_bounds
-from cluster_core.kernels.rdb_skim_state import *  # noqa: F403
+from cluster_core.kernels.rdb_skim_state import (
+    AUX_MODULE,
+    BASE,
+    BATCH,
+    CONSUMERS,
+    DB,
+    DIVISOR,
+    ELEMENTS,
+    EMBSTR_RULE,
+    ENCODING,
+    END,
+    EVENT,
+    EVENT_A,
+    EVENT_AUX,
+    EVENT_B,
+    EVENT_KIND,
+    EVENT_RESIZEDB,
+    EVENT_SELECTDB,
+    EXPIRE,
+    F_INTSET,
+    F_LISTPACK,
+    F_ZIPLIST,
+    F_ZIPMAP,
+    FAULT,
+    FAULT_A,
+    FAULT_AT,
+    FAULT_B,
+    FAULT_CODE,
+    FREQ,
+    FUNCTIONS,
+    GO,
+    GROUPS,
+    IDLE,
+    KEY_LENGTH,
+    KEY_POS,
+    KEYS,
+    LEFT,
+    LISTPACK_LISTS,
+    LZF_AT,
+    LZF_LEFT,
+    LZF_LITERALS,
+    LZF_MADE,
+    LZF_RAW,
+    LZF_SIZE,
+    M_EXPIRY_FIRST,
+    M_PLAIN,
+    M_POST8,
+    M_SCORED,
+    M_TRIPLE,
+    MODE,
+    MODULE_AUXES,
+    NEED,
+    NODES,
+    P_BLOB,
+    P_BLOB_END,
+    P_COUNT,
+    P_ELEMENTS,
+    P_EMIT,
+    P_FUNCTION_PRE_GA,
+    P_IMPORT,
+    P_IMPORT_RANGES,
+    P_MODULE,
+    P_QUICK,
+    P_RECORD,
+    P_STREAM_CONSUMER,
+    P_STREAM_CONSUMER_META,
+    P_STREAM_CONSUMERS,
+    P_STREAM_GROUP,
+    P_STREAM_GROUP_META,
+    P_STREAM_META,
+    P_STREAM_NODES,
+    P_STREAM_PEL,
+    PEL,
+    PHASE,
+    POS,
+    REC,
+    ROW,
+    SCRATCH,
+    SKIP,
+    SLOT,
+    SLOT_INFOS,
+    STEP,
+    STOP,
+    TAG_LENGTH,
+    TAG_START,
+    TYPE_BYTE,
+    UNITS,
+    VALKEY,
+    WALK_AT,
+    WALK_COUNT,
+    WALK_FORM,
+    WALK_LEFT,
+    WALK_SIDE,
+    WANT,
+)
 
 # By value type.
 _KEY_TYPE = np.array(
@@ -53,7 +147,21 @@ _KEY_TYPE = np.array(
 )
 _ENCODING = np.array(
     [
-        *(RAW, LINKEDLIST, HASHTABLE, SKIPLIST, HASHTABLE, SKIPLIST, RAW, RAW, 0, ZIPMAP, ZIPLIST, INTSET, ZIPLIST),
+        *(
+            RAW,
+            LINKEDLIST,
+            HASHTABLE,
+            SKIPLIST,
+            HASHTABLE,
+            SKIPLIST,
+            RAW,
+            RAW,
+            0,
+            ZIPMAP,
+            ZIPLIST,
+            INTSET,
+            ZIPLIST,
+        ),
         *(ZIPLIST, QUICKLIST, STREAM_ENCODING, LISTPACK, LISTPACK, QUICKLIST, STREAM_ENCODING, LISTPACK),
         *(STREAM_ENCODING, HASHTABLE, LISTPACKEX, HASHTABLE, LISTPACKEX),
     ],
@@ -450,7 +558,9 @@ def _zipmap_entry(data: Any, at: int, end: int, side: int) -> int:
 
 
 @njit(boundscheck=False)
-def _walk(data: Any, at: int, end: int, left: int, form: int, count: int, side: int) -> tuple[int, int, int, int, int]:
+def _walk(
+    data: Any, at: int, end: int, left: int, form: int, count: int, side: int
+) -> tuple[int, int, int, int, int]:
     """Count packed entries from *at*: return (position, bytes left, entries, side, state).
 
     *left* are the value's bytes from *at* on, its end mark included.  State 0: more bytes are needed; 1: the end mark was
@@ -660,18 +770,20 @@ def _one_string(data: Any, st: Any, begin: int, at: int) -> int:
 
 
 @njit(boundscheck=False)
-def _lengths(data: Any, st: Any, at: int, count: int) -> tuple[int, int, int]:
-    """Read *count* lengths from *at*: return (state, position, last value); a state other than `GO` is the answer."""
+def _lengths(data: Any, st: Any, at: int, count: int) -> tuple[int, int, int, int]:
+    """Read *count* lengths from *at*: return (state, position after, last value, its position); not `GO`: the answer."""
     begin = at
+    last = at
     value = np.int64(0)
     for _ in range(count):
+        last = at
         size, value = _length(data, at, st[STOP])
         if size == 0:
-            return np.int64(_short(st, begin, at - begin + 9)), at, value
+            return np.int64(_short(st, begin, at - begin + 9)), at, value, last
         if size < 0:
-            return np.int64(_fault(st, -size, at, value, 0)), at, value
+            return np.int64(_fault(st, -size, at, value, 0)), at, value, last
         at += size
-    return np.int64(GO), at, value
+    return np.int64(GO), at, value, last
 
 
 @njit(boundscheck=False)
@@ -683,11 +795,11 @@ def _count_is_wild(count: int) -> bool:
 def _count(data: Any, st: Any) -> int:
     """Read a value's element count and choose how its elements are passed over."""
     at = st[POS]
-    rc, pos, count = _lengths(data, st, at, 1)
+    rc, pos, count, last = _lengths(data, st, at, 1)
     if rc != GO:
         return rc
     if _count_is_wild(count):
-        return _fault(st, faults.COUNT, at, count, 0)
+        return _fault(st, faults.COUNT, last, count, 0)
     kind = st[TYPE_BYTE]
     st[POS] = pos
     st[ELEMENTS] = count
@@ -771,7 +883,7 @@ def _quicklist(data: Any, st: Any, scratch: Any) -> int:
     if st[TYPE_BYTE] == 14:
         rc = _blob(data, st, begin, at, F_ZIPLIST, scratch)
     else:
-        rc, at, container = _lengths(data, st, begin, 1)
+        rc, at, container, last = _lengths(data, st, begin, 1)
         if rc != GO:
             return rc
         if container == 2:
@@ -819,14 +931,14 @@ def _stream(data: Any, st: Any) -> int:
     at = st[POS]
     kind = st[TYPE_BYTE]
     if phase == P_STREAM_META:
-        rc, pos, length = _lengths(data, st, at, 1)
+        rc, pos, length, last = _lengths(data, st, at, 1)
         if rc != GO:
             return rc
         if _count_is_wild(length):
             return _fault(st, faults.COUNT, at, length, 0)
         if length > 0 and st[NODES] == 0:
             return _fault(st, faults.STREAM_EMPTY, at, length, 0)
-        rc, pos, count = _lengths(data, st, at, 4 if kind == 15 else 9)
+        rc, pos, count, last = _lengths(data, st, at, 4 if kind == 15 else 9)
         if rc != GO:
             return rc
         st[ELEMENTS] = length
@@ -844,14 +956,14 @@ def _stream(data: Any, st: Any) -> int:
         st[PHASE] = P_STREAM_GROUP_META
         return GO
     elif phase == P_STREAM_GROUP_META:
-        rc, pos, count = _lengths(data, st, at, 3 if kind == 15 else 4)
+        rc, pos, count, last = _lengths(data, st, at, 3 if kind == 15 else 4)
         if rc != GO:
             return rc
         st[PEL] = count
         st[POS] = pos
         st[PHASE] = P_STREAM_PEL
     elif phase == P_STREAM_CONSUMERS:
-        rc, pos, count = _lengths(data, st, at, 1)
+        rc, pos, count, last = _lengths(data, st, at, 1)
         if rc != GO:
             return rc
         st[CONSUMERS] = count
@@ -869,14 +981,14 @@ def _stream(data: Any, st: Any) -> int:
         st[PHASE] = P_STREAM_CONSUMER_META
         return GO
     else:
-        rc, pos, count = _lengths(data, st, at, 1)
+        rc, pos, count, last = _lengths(data, st, at, 1)
         if rc != GO:
             return rc
         if not _count_is_wild(count):
             _pass(st, pos + 16 * count)
         st[PHASE] = P_STREAM_CONSUMER
     if _count_is_wild(count):
-        return _fault(st, faults.COUNT, at, count, 0)
+        return _fault(st, faults.COUNT, last, count, 0)
     return GO
 
 
@@ -902,12 +1014,12 @@ def _module(data: Any, st: Any) -> int:
     """Pass over a module's value by its opcodes."""
     at = st[POS]
     if st[STEP] == 0:
-        rc, pos, _ = _lengths(data, st, at, 1)
+        rc, pos, _, last = _lengths(data, st, at, 1)
         if rc == GO:
             st[POS] = pos
             st[STEP] = 1
         return rc
-    rc, pos, opcode = _lengths(data, st, at, 1)
+    rc, pos, opcode, last = _lengths(data, st, at, 1)
     if rc != GO:
         return rc
     if opcode == 0:
@@ -919,7 +1031,7 @@ def _module(data: Any, st: Any) -> int:
             st[PHASE] = P_EMIT
         return GO
     if opcode == 1 or opcode == 2:
-        rc, pos, _ = _lengths(data, st, at, 2)
+        rc, pos, _, last = _lengths(data, st, at, 2)
         if rc == GO:
             st[POS] = pos
         return rc
@@ -938,7 +1050,7 @@ def _function_pre_ga(data: Any, st: Any) -> int:
     at = st[POS]
     step = st[STEP]
     if step == 2:
-        rc, pos, described = _lengths(data, st, at, 1)
+        rc, pos, described, last = _lengths(data, st, at, 1)
         if rc == GO:
             st[POS] = pos
             st[STEP] = 3 if described else 4
@@ -962,17 +1074,17 @@ def _slot_import(data: Any, st: Any) -> int:
             if rc == GO:
                 st[STEP] = 1
             return rc
-        rc, pos, count = _lengths(data, st, at, 1)
+        rc, pos, count, last = _lengths(data, st, at, 1)
         if rc != GO:
             return rc
         if _count_is_wild(count):
-            return _fault(st, faults.COUNT, at, count, 0)
+            return _fault(st, faults.COUNT, last, count, 0)
         st[LEFT] = count
         st[POS] = pos
         st[PHASE] = P_IMPORT_RANGES
         return GO
     while st[LEFT] > 0:
-        rc, pos, _ = _lengths(data, st, st[POS], 2)
+        rc, pos, _, last = _lengths(data, st, st[POS], 2)
         if rc != GO:
             return rc
         st[POS] = pos
@@ -995,7 +1107,9 @@ def _decimal(data: Any, at: int, stop: int) -> tuple[int, int]:
 
 
 @njit(boundscheck=False)
-def _note_slot(st: Any, slot: int, keys: int, expires: int, declared_keys: Any, declared_expires: Any) -> bool:
+def _note_slot(
+    st: Any, slot: int, keys: int, expires: int, declared_keys: Any, declared_expires: Any
+) -> bool:
     if slot < 0 or slot > 16383 or keys < 0 or expires < 0 or keys > ELEMENTS_MAX or expires > keys:
         return False
     declared_keys[slot] = max(declared_keys[slot], np.int64(0)) + keys
@@ -1038,10 +1152,14 @@ def _aux(data: Any, st: Any, begin: int, at: int, declared_keys: Any, declared_e
                 pos, keys = _decimal(data, pos + 1, start + body)
                 if pos > 0 and pos < start + body and data[pos] == 44:
                     pos, expires = _decimal(data, pos + 1, start + body)
-            while pos > 0 and pos < start + body and data[pos] == 44:  # Valkey 9 adds the keys with expiring fields
+            while (
+                pos > 0 and pos < start + body and data[pos] == 44
+            ):  # Valkey 9 adds the keys with expiring fields
                 pos, _ = _decimal(data, pos + 1, start + body)
-            if pos != start + body or not _note_slot(st, slot, keys, expires, declared_keys, declared_expires):
-                return _fault(st, faults.SLOT_INFO, begin, slot, 0)
+            if pos != start + body or not _note_slot(
+                st, slot, keys, expires, declared_keys, declared_expires
+            ):
+                return _fault(st, faults.SLOT_INFO, begin, 0, 0)
             st[POS] = start + body
             return GO
     if kind2 == _LZF_STRING and not _lzf_is_whole(data, start, start + body, raw):
@@ -1063,7 +1181,7 @@ def _opcode(data: Any, st: Any, op: int, at: int, declared_keys: Any, declared_e
         st[POS] = at + 1
         return END
     if op == 254:
-        rc, pos, db = _lengths(data, st, at + 1, 1)
+        rc, pos, db, last = _lengths(data, st, at + 1, 1)
         if rc == GO:
             if db < 0 or db >= DATABASES_MAX:
                 return _fault(st, faults.DATABASE, at, db, 0)
@@ -1071,31 +1189,31 @@ def _opcode(data: Any, st: Any, op: int, at: int, declared_keys: Any, declared_e
             st[EVENT_A] = db
             st[DB] = db
     elif op == 251:
-        rc, pos, keys = _lengths(data, st, at + 1, 1)
+        rc, pos, keys, last = _lengths(data, st, at + 1, 1)
         if rc == GO:
             st[EVENT_A] = keys
-            rc, pos, expires = _lengths(data, st, at + 1, 2)
+            rc, pos, expires, last = _lengths(data, st, at + 1, 2)
             st[EVENT_B] = expires
             st[EVENT_KIND] = EVENT_RESIZEDB
             if rc == GO and (_count_is_wild(keys) or _count_is_wild(expires)):
                 return _fault(st, faults.COUNT, at, keys if _count_is_wild(keys) else expires, 0)
     elif op == 244:
-        rc, pos, slot = _lengths(data, st, at + 1, 1)
+        rc, pos, slot, last = _lengths(data, st, at + 1, 1)
         if rc == GO:
-            rc, pos, keys = _lengths(data, st, at + 1, 2)
+            rc, pos, keys, last = _lengths(data, st, at + 1, 2)
         if rc == GO:
-            rc, pos, expires = _lengths(data, st, at + 1, 3)
+            rc, pos, expires, last = _lengths(data, st, at + 1, 3)
             if rc == GO:
                 if not _note_slot(st, slot, keys, expires, declared_keys, declared_expires):
-                    return _fault(st, faults.SLOT_INFO, at, slot, 0)
+                    return _fault(st, faults.SLOT_INFO, at, 0, 0)
                 st[POS] = pos
                 return GO
     elif op == 247:
-        rc, pos, when = _lengths(data, st, at + 1, 2)
+        rc, pos, when, last = _lengths(data, st, at + 1, 2)
         if rc == GO:
             if when != 2:
                 return _fault(st, faults.MODULE_WHEN, at, when, 0)
-            rc, pos, when = _lengths(data, st, at + 1, 3)
+            rc, pos, when, last = _lengths(data, st, at + 1, 3)
             if rc == GO:
                 st[POS] = pos
                 st[PHASE] = P_MODULE

@@ -69,9 +69,7 @@ class SlotSet:
             reason = f"a slot bitmap of {len(raw)} bytes, not {WIRE_BYTES}"
             raise TruncatedError(reason, offset=len(raw), source=source)
         if len(raw) > WIRE_BYTES:
-            raise DecodeError(
-                f"{len(raw) - WIRE_BYTES} bytes after a slot bitmap", offset=WIRE_BYTES, source=source
-            )
+            raise DecodeError(f"{len(raw) - WIRE_BYTES} bytes after a slot bitmap", offset=WIRE_BYTES, source=source)
         return cls._of(int.from_bytes(raw, "little"))
 
     def to_wire(self) -> bytes:

@@ -54,9 +54,7 @@ def read_flags(text: str, *, offset: int, source: str) -> tuple[NodeFlags, tuple
     for word in text.split(","):
         flag = FLAG_WORDS.get(word)
         if not word or word in unknown or (flag is not None and flag in flags):
-            raise DecodeError(
-                f"the flags {text[:80]!r} have an empty or repeated word", offset=offset, source=source
-            )
+            raise DecodeError(f"the flags {text[:80]!r} have an empty or repeated word", offset=offset, source=source)
         if flag is None:
             unknown.append(word)
         else:

@@ -79,17 +79,16 @@ def read_nodes(data: bytes, *, source: str = "<bytes>") -> Topology:
             words = _Words(line.split(b" "), offset, source)
             if words.left < _FIELDS:
                 kind = DecodeError if ended else TruncatedError
-                raise kind(
-                    f"a line of {words.left} words, not {_FIELDS} or more", offset=offset, source=source
-                )
+                raise kind(f"a line of {words.left} words, not {_FIELDS} or more", offset=offset, source=source)
             node = _read_node(words)
             if node.id in seen:
                 raise DecodeError(f"node {node.id} a second time", offset=offset, source=source)
             seen[node.id] = offset
             nodes.append(node)
         offset = end + 1
-    if sum(NodeFlags.MYSELF in node.flags for node in nodes) > 1:
-        raise DecodeError("two nodes are myself", offset=seen[nodes[-1].id], source=source)
+    myself = [node.id for node in nodes if NodeFlags.MYSELF in node.flags]
+    if len(myself) > 1:
+        raise DecodeError("two nodes are myself", offset=seen[myself[1]], source=source)
     form = "nodes.conf" if epochs else "nodes"
     return Topology(tuple(nodes), form, epochs.get("currentEpoch"), epochs.get("lastVoteEpoch"))
 
@@ -200,9 +199,7 @@ def write_nodes(topology: Topology) -> bytes:
 def write_nodes_conf(topology: Topology) -> bytes:
     """Return the text of nodes.conf (R129); epochs that are not known are written as 0."""
     lines = [_line(node, with_aux=True) for node in topology.nodes]
-    lines.append(
-        f"vars currentEpoch {topology.current_epoch or 0} lastVoteEpoch {topology.last_vote_epoch or 0}\n"
-    )
+    lines.append(f"vars currentEpoch {topology.current_epoch or 0} lastVoteEpoch {topology.last_vote_epoch or 0}\n")
     return "".join(lines).encode("utf-8", "surrogateescape")
 
 

@@ -60,9 +60,7 @@ def _read_form(data: bytes, source: str) -> Topology:
     if _CLI.match(data, start):
         return _read_value(read_cli_text(data, source=source), source)
     if _RAW.match(data, start):
-        raise DecodeError(
-            "redis-cli's raw output does not tell lists apart: use --json", offset=start, source=source
-        )
+        raise DecodeError("redis-cli's raw output does not tell lists apart: use --json", offset=start, source=source)
     raise DecodeError(
         "neither CLUSTER NODES, nodes.conf, nor a reply of CLUSTER SHARDS or SLOTS",
         offset=start,
@@ -117,10 +115,7 @@ def write_reply(topology: Topology, command: str, form: str) -> bytes:
     protocol = 3 if form in ("resp3", "json") else 2
     reply = (shards_reply if command == "shards" else slots_reply)(topology, protocol=protocol)
     if form == "json":
-        return (
-            json.dumps(reply, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogateescape")
-            + b"\n"
-        )
+        return json.dumps(reply, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogateescape") + b"\n"
     if form == "cli":
         return write_cli_text(reply).encode("utf-8", "surrogateescape")
     return encode_value(_wire(reply), protocol=protocol)

@@ -61,22 +61,14 @@ class ReplyReader:
         """Give the shard's slots to its master and its master to its replicas."""
         masters = [node for node in members if node.is_master]
         # A failed master may stand beside the one that took its slots over.
-        owner = next(
-            (node for node in masters if NodeFlags.FAIL not in node.flags), masters[0] if masters else None
-        )
+        owner = next((node for node in masters if NodeFlags.FAIL not in node.flags), masters[0] if masters else None)
         if slots and owner is None:
             raise self._fault(f"{place}: slots {slots} but no master")
         joined = []
         for node in members:
-            aux = (
-                dict(node.aux)
-                if shard_id is None
-                else {**node.aux, "shard-id": self._text(shard_id, f"{place}, id")}
-            )
+            aux = dict(node.aux) if shard_id is None else {**node.aux, "shard-id": self._text(shard_id, f"{place}, id")}
             master_id = None if node.is_master or owner is None else owner.id
-            joined.append(
-                replace(node, aux=aux, master_id=master_id, slots=slots if node is owner else SlotSet())
-            )
+            joined.append(replace(node, aux=aux, master_id=master_id, slots=slots if node is owner else SlotSet()))
         return joined
 
     def _shard_node(self, fields: dict[str, Reply], place: str) -> Node:
@@ -95,9 +87,7 @@ class ReplyReader:
             aux=aux,
             flags=flags | NodeFlags.FAIL if health == "fail" else flags,
             endpoint=None if endpoint is None else self._text(endpoint, f"{place}, endpoint"),
-            replication_offset=self._number(
-                fields.get("replication-offset", 0), f"{place}, replication-offset"
-            ),
+            replication_offset=self._number(fields.get("replication-offset", 0), f"{place}, replication-offset"),
             health=health,
         )
 
@@ -112,21 +102,15 @@ class ReplyReader:
                 raise self._fault(f"{place}: slots without a node")
             master_id: str | None = None
             for row, member in enumerate(members):
-                node = self._slots_node(
-                    self._list(member, f"{place}, node {row}"), master_id, f"{place}, node {row}"
-                )
+                node = self._slots_node(self._list(member, f"{place}, node {row}"), master_id, f"{place}, node {row}")
                 known = nodes.setdefault(node.id, node)
                 if known != node:
-                    raise self._fault(
-                        f"{place}: node {node.id} differs from how an earlier entry describes it"
-                    )
+                    raise self._fault(f"{place}: node {node.id} differs from how an earlier entry describes it")
                 if master_id is None:
                     master_id = node.id
                     ranges.setdefault(node.id, []).append((first, last))
         return Topology(
-            tuple(
-                replace(node, slots=self._union(ranges.get(node.id, []), node.id)) for node in nodes.values()
-            ),
+            tuple(replace(node, slots=self._union(ranges.get(node.id, []), node.id)) for node in nodes.values()),
             "slots",
         )
 
@@ -177,11 +161,7 @@ class ReplyReader:
         return value
 
     def _map(self, value: Reply, place: str) -> dict[str, Reply]:
-        if (
-            isinstance(value, list)
-            and len(value) % 2 == 0
-            and all(isinstance(name, str) for name in value[::2])
-        ):
+        if isinstance(value, list) and len(value) % 2 == 0 and all(isinstance(name, str) for name in value[::2]):
             return dict(zip(value[::2], value[1::2], strict=True))
         if not isinstance(value, dict):
             raise self._fault(f"{place} is {_kind(value)}, not names and values")
@@ -243,8 +223,7 @@ def shards_reply(topology: Topology, *, protocol: int = 2) -> list[Reply]:
     in RESP3.
     """
     shards = topology.shards or tuple(
-        (master.id, *(replica.id for replica in topology.replicas_of(master.id)))
-        for master in topology.masters()
+        (master.id, *(replica.id for replica in topology.replicas_of(master.id))) for master in topology.masters()
     )
     reply = []
     for ids in shards:
@@ -270,9 +249,7 @@ def _shard_fields(node: Node, form: str) -> dict[str, Reply]:
     if node.hostname:
         fields["hostname"] = node.hostname
     fields |= {
-        name: value
-        for name, value in node.aux.items()
-        if name not in ("tls-port", "shard-id", "nodename") and value
+        name: value for name, value in node.aux.items() if name not in ("tls-port", "shard-id", "nodename") and value
     }
     fields["role"] = "master" if node.is_master else "replica"
     fields["replication-offset"] = node.replication_offset or 0
@@ -299,9 +276,7 @@ def _slots_fields(node: Node, form: str, protocol: int) -> list[Reply]:
     if node.hostname and node.hostname != endpoint:
         extra["hostname"] = node.hostname
     extra |= {
-        name: value
-        for name, value in node.aux.items()
-        if name not in ("tls-port", "shard-id", "nodename") and value
+        name: value for name, value in node.aux.items() if name not in ("tls-port", "shard-id", "nodename") and value
     }
     return [endpoint, node.port, node.id, _as_map(extra, protocol)]
 

@@ -311,9 +311,7 @@ def _scalar(value: Value, protocol: int) -> bytes:
         case None:
             return b"$-1\r\n" if protocol == 2 else b"_\r\n"
         case bool():
-            return (b":%d\r\n" if protocol == 2 else b"#%c\r\n") % (
-                int(value) if protocol == 2 else b"ft"[value]
-            )
+            return (b":%d\r\n" if protocol == 2 else b"#%c\r\n") % (int(value) if protocol == 2 else b"ft"[value])
         case int():
             if not _INT64_MIN <= value <= _INT64_MAX:
                 raise ValueError("a number beyond 64 bits is a BigNumber")

@@ -1,4 +1,4 @@
-"""Growth between two snapshots: per master, slot, prefix and hash tag, as values, on a terminal and as a page."""
+"""Growth between two snapshots per master, slot, prefix and hash tag: values, terminal, page."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Load:
 class Growth:
     """One thing in two snapshots; *before* is None where it is new, *after* where it has vanished.
 
-    *name* is a node id, a slot number, a prefix or a hash tag without its braces; *detail* says more: a node's address,
-    a slot's owner.
+    *name* is a node id, a slot number, a prefix or a hash tag without its braces; *detail* says more: a
+    node's address, a slot's owner.
     """
 
     name: bytes
@@ -68,7 +68,7 @@ class Growth:
 
     @property
     def status(self) -> str:
-        """One of ``new``, ``vanished``, ``grown``, ``shrunk`` and ``same``; bytes decide, and keys where bytes do not."""
+        """``new``, ``vanished``, ``grown``, ``shrunk`` or ``same``, by bytes first, then by keys."""
         if self.before is None:
             return "new"
         if self.after is None:
@@ -81,7 +81,8 @@ class Growth:
 class GrowthTable:
     """All that changed of one kind (`GROWTH_KINDS`), the largest change first.
 
-    *partial* says that each snapshot lists only its heaviest: what is new or has vanished may just have entered or left that list.
+    *partial* says that each snapshot lists only its heaviest: what is new or has vanished may just have
+    entered or left that list.
     """
 
     kind: str
@@ -178,7 +179,9 @@ def render_comparison_terminal(report: ComparisonReport, console: Console, *, ht
     """Print *report* on *console*: the total, then the largest changes of each kind."""
     ink = Ink(console)
     ink.line(
-        ink.words("Slotscope", "bold").append_text(ink.words(f" · growth from {report.from_snapshot} to {report.to_snapshot}"))
+        ink.words("Slotscope", "bold").append_text(
+            ink.words(f" · growth from {report.from_snapshot} to {report.to_snapshot}")
+        )
     )
     total = report.total
     parts = [f"{text.signed_count(total.keys_delta)} keys ({text.ratio(total.keys_ratio)})"]
@@ -219,15 +222,22 @@ def _row_name(kind: str, row: Growth, room: int, ink: Ink) -> Text:
     if kind == "hash_tags":
         return ink.tag(row.name, room)
     if kind == "masters":
-        return ink.key(row.name[:8], room).append_text(ink.words(f" {row.detail}", "dim")) if row.detail else ink.key(row.name, room)
+        return (
+            ink.key(row.name[:8], room).append_text(ink.words(f" {row.detail}", "dim"))
+            if row.detail
+            else ink.key(row.name, room)
+        )
     return ink.key(row.name, room)
 
 
 def status_words(row: Growth, table: GrowthTable) -> str:
-    """Say what became of *row*, no more than is known: in a list of the heaviest, *new* is new to the list."""
-    if table.partial and row.status in ("new", "vanished"):
-        return "new in list" if row.status == "new" else "left list"
-    return row.status
+    """Say what became of *row* and no more than is known: new in a list of the heaviest is not yet new."""
+    words = {"new": "new", "vanished": "vanished"}
+    if table.kind == "slots":
+        words = {"new": "first keys", "vanished": "emptied"}
+    elif table.partial:
+        words = {"new": "new in list", "vanished": "left list"}
+    return words.get(row.status, row.status)
 
 
 def render_comparison_html(report: ComparisonReport) -> str:

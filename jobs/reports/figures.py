@@ -1,4 +1,4 @@
-"""Figures that both renderings of a key-space report derive from it: totals, skew, names of nodes, causes of heavy slots."""
+"""Figures that both renderings derive from a report: totals, skew, names of nodes, causes of heavy slots."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """The key or hash tag that makes a slot heavy; *by* says which of the slot's figures *share* refers to."""
+    """The key or hash tag that makes a slot heavy; *share* is of the slot's figure *by*."""
 
     kind: str
     name: bytes
@@ -75,7 +75,7 @@ def weighs_bytes(report: KeyspaceReport) -> bool:
 
 
 def node_names(nodes: Iterable[NodeLoad]) -> list[str]:
-    """Return a short name for each node: the first digits of its id, as many as tell all apart, else its address."""
+    """Return a short name for each node: as many digits of its id as tell all apart, else its address."""
     nodes = list(nodes)
     ids = sorted({node.node_id for node in nodes if node.node_id})
     length = SHORT_ID_LENGTH
@@ -99,10 +99,12 @@ def warnings_by_severity(report: KeyspaceReport) -> dict[str, int]:
 
 
 def heavy_slots(report: KeyspaceReport, limit: int) -> list[HeavySlot]:
-    """Return the *limit* heaviest slots that hold keys, heaviest first, the lower number first among equals."""
+    """Return the *limit* heaviest slots with keys, heaviest first, the lower number first among equals."""
     by_bytes = weighs_bytes(report)
     heaviest = heapq.nsmallest(
-        limit, (slot for slot in report.slots if slot.keys), key=lambda slot: (-weight(slot, by_bytes), slot.slot)
+        limit,
+        (slot for slot in report.slots if slot.keys),
+        key=lambda slot: (-weight(slot, by_bytes), slot.slot),
     )
     whole = sum(weight(slot, by_bytes) for slot in report.slots)
     tags: dict[int, list[KeyGroup]] = {}
@@ -148,6 +150,13 @@ def _key_cause(slot: SlotLoad) -> Cause | None:
 def _tag_cause(slot: SlotLoad, tag: KeyGroup) -> Cause:
     """Weigh *tag* by bytes where both sizes are known, else by keys."""
     if slot.serialized_bytes and tag.serialized_bytes is not None:
-        return Cause("tag", tag.name, tag.keys, tag.serialized_bytes, tag.serialized_bytes / slot.serialized_bytes, "bytes")
+        return Cause(
+            "tag",
+            tag.name,
+            tag.keys,
+            tag.serialized_bytes,
+            tag.serialized_bytes / slot.serialized_bytes,
+            "bytes",
+        )
     share = tag.keys / slot.keys if slot.keys else 0.0
     return Cause("tag", tag.name, tag.keys, tag.serialized_bytes, share, "keys")

@@ -1,6 +1,8 @@
-"""The key-space report as one HTML file: warnings, totals, masters, a map of the 16384 slots, and what makes them heavy."""
+"""The key-space report as one HTML file: warnings, totals, masters, a map of the slots, what is heavy."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from jobs.reports import text
 from jobs.reports.figures import (
@@ -54,9 +56,9 @@ def render_html(report: KeyspaceReport) -> str:
     return render_page("keyspace.html", context, data=slot_data(report), scripts=scripts)
 
 
-def _shares(nodes: list[NodeLoad]) -> dict[str, dict[str, object]]:
-    """Return for each figure of the masters its values, sum, and max over mean; without sizes there are no bytes."""
-    columns = {
+def _shares(nodes: Sequence[NodeLoad]) -> dict[str, dict[str, object]]:
+    """Return values, sum and max over mean of each figure of the masters; unknown bytes are left out."""
+    columns: dict[str, list[int | None]] = {
         "slots": [node.slots for node in nodes],
         "keys": [node.keys for node in nodes],
         "bytes": [node.serialized_bytes for node in nodes],

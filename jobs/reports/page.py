@@ -1,8 +1,9 @@
-"""One self-contained HTML page: templates, styles and scripts of the package put into one file that needs no network.
+"""One self-contained HTML page: templates, styles and scripts in one file that needs no network.
 
-A page is safe against what it shows in three layers: `jobs.reports.text` makes names printable, Jinja2 escapes them, and the
-page's own Content-Security-Policy (W3C CSP 3) runs nothing but the one script and the one style sheet whose SHA-256 it states.
-Data travels as JSON in a ``<script type="application/json">``, in which ``<``, ``>``, ``&`` and line separators are escaped.
+A page is safe against what it shows in three layers: `jobs.reports.text` makes names printable, Jinja2
+escapes them, and the page's own Content-Security-Policy (W3C CSP 3) runs nothing but the one script and the
+one style sheet whose SHA-256 it states.  Data travels as JSON in a ``<script type="application/json">``, in
+which ``<``, ``>``, ``&`` and line separators are escaped.
 """
 
 from __future__ import annotations
@@ -33,18 +34,23 @@ def render_page(
     data: object = None,
     scripts: Sequence[str] = (),
 ) -> str:
-    """Render *template*, which extends ``base.html``, with *data* for its *scripts*; the same input gives the same text.
+    """Render *template*, which extends ``base.html``; equal input gives equal text.
 
-    *scripts* are file names beside the templates; they run after the page's own (theme, sortable tables).
+    *data* is what the *scripts* read.  They are file names beside the templates and run after the page's
+    own (theme, sortable tables).
     """
     style = read_template(STYLE_SHEET)
     script = "\n".join(read_template(name) for name in (PAGE_SCRIPT, *scripts))
-    return environment().get_template(template).render(
-        **context,
-        style=Markup(style),
-        script=Markup(script),
-        policy=content_security_policy(style, script),
-        data=None if data is None else embedded_json(data),
+    return (
+        environment()
+        .get_template(template)
+        .render(
+            **context,
+            style=Markup(style),
+            script=Markup(script),
+            policy=content_security_policy(style, script),
+            data=None if data is None else embedded_json(data),
+        )
     )
 
 

@@ -105,8 +105,11 @@ def _print_nodes(report: KeyspaceReport, ink: Ink) -> None:
     whole, peak = sum(weights), max(weights)
     bar_width = min(max(ink.console.width - 74, 6), _BAR_WIDTH_MAX)
     rows = [
-        _node_row(node, name, weight, ink)
-        + [ink.words(text.percent(weight, whole)), ink.bar(weight / peak if peak else 0, bar_width)]
+        [
+            *_node_row(node, name, ink),
+            ink.words(text.percent(weight, whole)),
+            ink.bar(weight / peak if peak else 0, bar_width),
+        ]
         for node, name, weight in named
     ]
     rows.append(
@@ -127,7 +130,7 @@ def _print_nodes(report: KeyspaceReport, ink: Ink) -> None:
     ink.table([Column("node"), Column("address"), *figures, Column("of bytes" if by_bytes else "of keys")], rows)
 
 
-def _node_row(node: NodeLoad, name: str, weight: int, ink: Ink) -> list[Text]:
+def _node_row(node: NodeLoad, name: str, ink: Ink) -> list[Text]:
     address = "" if name == node.address else node.address
     return [
         ink.key(name.encode("utf-8", "surrogateescape"), 21),
@@ -144,7 +147,11 @@ def _print_heavy_slots(report: KeyspaceReport, ink: Ink) -> None:
         return
     names = names_by_id(report)
     whole = totals(report)
-    mean = text.size((whole.serialized_bytes or 0) // SLOT_COUNT) if weighs_bytes(report) else f"{whole.keys / SLOT_COUNT:.1f} keys"
+    mean = (
+        text.size((whole.serialized_bytes or 0) // SLOT_COUNT)
+        if weighs_bytes(report)
+        else f"{whole.keys / SLOT_COUNT:.1f} keys"
+    )
     ink.heading("Heaviest slots", f"the mean slot holds {mean}")
     room = max(ink.console.width - 45, 28)
     rows = [
@@ -159,7 +166,10 @@ def _print_heavy_slots(report: KeyspaceReport, ink: Ink) -> None:
         for heavy in heaviest
     ]
     figures = [Column(heading, figures=True) for heading in ("keys", "bytes", "share")]
-    ink.table([Column("slot", figures=True), Column("owner"), *figures, Column("because of, share of the slot")], rows)
+    ink.table(
+        [Column("slot", figures=True), Column("owner"), *figures, Column("because of, share of the slot")],
+        rows,
+    )
 
 
 def _share(share: float) -> str:
@@ -196,7 +206,14 @@ def _print_big_keys(report: KeyspaceReport, ink: Ink) -> None:
         for key in report.big_keys[:GROUPS_SHOWN]
     ]
     ink.table(
-        [Column("key"), Column("type"), Column("elements", True), Column("bytes", True), Column("slot", True)], rows
+        [
+            Column("key"),
+            Column("type"),
+            Column("elements", True),
+            Column("bytes", True),
+            Column("slot", True),
+        ],
+        rows,
     )
 
 

@@ -1,7 +1,8 @@
 """How bytes, numbers and times from outside become words that are safe to show anywhere.
 
-Key names are hostile text: they may hold terminal escapes, direction overrides, NULs or no text at all.  Everything that a
-report prints goes through this module first; HTML escaping comes on top of it (`page`), never instead of it.
+Key names are hostile text: they may hold terminal escapes, direction overrides, NULs or no text at all.
+Everything that a report prints goes through this module first; HTML escaping comes on top of it (`page`),
+never instead of it.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ _UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 def shown(key: bytes, limit: int = KEY_LENGTH_MAX, *, ascii_only: bool = False) -> str:
     r"""Return *key* as one line of at most *limit* characters that no terminal or browser acts upon.
 
-    Valid UTF-8 stays text.  Control characters and bytes that are not UTF-8 become ``\xNN``; direction overrides, zero-width,
-    private and unassigned characters become ``\u{NNNN}``; a backslash is doubled, so the escapes can be read back.  What is too
-    long loses its middle, where its length in bytes is said if *limit* leaves room for it.  Only the ends of a long key are looked at.
+    Valid UTF-8 stays text.  Control characters and bytes that are not UTF-8 become ``\xNN``; direction
+    overrides, zero-width, private and unassigned characters become ``\u{NNNN}``; a backslash is doubled, so
+    the escapes can be read back.  What is too long loses its middle, where its length in bytes is said if
+    *limit* leaves room for it.  Only the ends of a long key are looked at.
 
     >>> shown(b"user:1\x1b[31m")
     'user:1\\x1b[31m'
@@ -45,29 +47,39 @@ def shown(key: bytes, limit: int = KEY_LENGTH_MAX, *, ascii_only: bool = False) 
     if not key:
         return '""'
     limit = max(limit, KEY_LENGTH_MIN)
-    ends = 4 * limit + 4  # a character has at most four bytes, so a torn one lies beyond what is kept
-    if len(key) <= 2 * ends:
-        whole = list(_pieces(key.decode("utf-8", "surrogateescape"), ascii_only, escape_backslash=True))
-        whole[0], whole[-1] = _visible_space(whole[0]), _visible_space(whole[-1])
+    if len(key) <= _bytes_for(limit):
+        whole = _named_pieces(key, ascii_only)
         if sum(map(len, whole)) <= limit:
             return "".join(whole)
-        head, tail = whole, whole
-    else:
-        head = list(_pieces(key[:ends].decode("utf-8", "surrogateescape"), ascii_only, escape_backslash=True))
-        tail = list(_pieces(key[-ends:].decode("utf-8", "surrogateescape"), ascii_only, escape_backslash=True))
-        head[0], tail[-1] = _visible_space(head[0]), _visible_space(tail[-1])
     dots = "..." if ascii_only else "…"
     middle = f"{dots}{len(key):,} bytes{dots}" if limit >= _LIMIT_WITH_LENGTH else dots
-    room = max(limit - len(middle), 2)
-    kept_tail = _fill(reversed(tail), room // 3)[::-1]
-    kept_head = _fill(iter(head), room - sum(map(len, kept_tail)))
-    return "".join(kept_head) + middle + "".join(kept_tail)
+    room = limit - len(middle)
+    tail = _fill(reversed(_named_pieces(key[-_bytes_for(room // 3) :], ascii_only)), room // 3)[::-1]
+    head = _fill(iter(_named_pieces(key[: _bytes_for(room)], ascii_only)), room - sum(map(len, tail)))
+    return "".join(head) + middle + "".join(tail)
+
+
+def _bytes_for(length: int) -> int:
+    """Return how many bytes hold more than *length* characters, so that a torn one at their end is not kept."""
+    return 4 * length + 4
+
+
+def _named_pieces(raw: bytes, ascii_only: bool) -> list[str]:
+    """Return the characters of a name, escaped; a space at either end would not be seen, so it is too."""
+    if raw.isascii() and (plain := raw.decode("ascii")).isprintable() and "\\" not in plain and plain == plain.strip():
+        return list(plain)
+    pieces = list(_pieces(raw.decode("utf-8", "surrogateescape"), ascii_only, escape_backslash=True))
+    for end in (0, -1):
+        if pieces[end] == " ":
+            pieces[end] = "\\x20"
+    return pieces
 
 
 def printable(words: str, limit: int = 2000, *, ascii_only: bool = False) -> str:
     """Return *words* of our own (a warning, a path, an address) with what is unsafe escaped as in `shown`.
 
-    Backslashes stay single, because such text may already hold escapes.  Anything beyond *limit* characters is cut.
+    Backslashes stay single, because such text may already hold escapes.  Anything beyond *limit* characters
+    is cut.
     """
     cut = words if len(words) <= limit else words[: limit - 1] + ("~" if ascii_only else "…")
     return "".join(_pieces(cut, ascii_only, escape_backslash=False))
@@ -96,10 +108,6 @@ def _escaped(code: int) -> str:
     if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8, see PEP 383
         return f"\\x{code - 0xDC00:02x}"
     return f"\\x{code:02x}" if code < 0x80 else f"\\u{{{code:x}}}"
-
-
-def _visible_space(piece: str) -> str:
-    return "\\x20" if piece == " " else piece
 
 
 def _fill(pieces: Iterator[str], room: int) -> list[str]:

@@ -104,9 +104,7 @@ def run(program: App | Callable[..., int | None], argv: Sequence[str] | None = N
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
     try:
-        outcome = _app(program)(
-            arguments, exit_on_error=False, print_error=False, result_action="return_value"
-        )
+        outcome = _app(program)(arguments, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
     except KeyboardInterrupt:
         sys.stderr.write("slotscope: interrupted\n")

@@ -14,9 +14,5 @@ def read_conf(name: str) -> str:
 
 def read_properties(name: str) -> dict[str, str]:
     """A Spark properties file as a dict: a key, white space, the value; ``#`` starts a comment line."""
-    pairs = (
-        line.strip().split(None, 1)
-        for line in read_conf(name).splitlines()
-        if not line.lstrip().startswith("#")
-    )
+    pairs = (line.strip().split(None, 1) for line in read_conf(name).splitlines() if not line.lstrip().startswith("#"))
     return {pair[0]: pair[1].strip() for pair in pairs if len(pair) == 2}

@@ -68,9 +68,7 @@ def printable(text: str) -> str:
     """*text* as one line that a terminal shows and does not obey: control characters are escaped, the end is
     cut.
     """
-    shown = "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text
-    )
+    shown = "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
     return shown if len(shown) <= LINE_CHARS_MAX else shown[:LINE_CHARS_MAX] + "…"
 
 

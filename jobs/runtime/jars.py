@@ -54,9 +54,7 @@ def fetch(folder: Path, settings: Path | None = None) -> None:
         done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_SECONDS_MAX)
     if done.returncode or not any(folder.glob("*.jar")):
         lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip(" .:")]
-        why = next(
-            (line for line in lines if "not found" in line or "FAILED" in line), (lines or ["no output"])[-1]
-        )
+        why = next((line for line in lines if "not found" in line or "FAILED" in line), (lines or ["no output"])[-1])
         raise InputError(f"the Delta jars could not be fetched ({why}); is the Maven repository reachable?")
 
 

@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
@@ -49,35 +50,40 @@ def spark_session(app: str, *, master: str | None = None, verbose: bool = False)
     return session
 
 
-def is_local(master: str) -> bool:
+def is_one_process(master: str) -> bool:
     """Whether driver and executors are one process (``local-cluster`` starts others)."""
     return master == "local" or master.startswith("local[")
 
 
 def _settings(app: str, master: str) -> dict[str, str]:
-    profile = read_properties("spark-local.conf" if is_local(master) else "spark-cluster.conf")
+    here = master.startswith("local")
     found = jars()
-    return {
+    settings = {
         "spark.app.name": f"slotscope {app}",
         "spark.master": master,
-        **profile,
-        **({"spark.jars": ",".join(found)} if found else {}),
+        **read_properties("spark-local.conf" if here else "spark-cluster.conf"),
     }
+    if found:
+        settings["spark.jars"] = ",".join(found)
+    if not is_one_process(master):  # compiled kernels go where the executor may write and what is cleaned with it
+        settings["spark.executorEnv.XDG_CACHE_HOME"] = ".cache"
+    return settings
 
 
 def _start(app: str, master: str, verbose: bool) -> SparkSession:
     """Launch a JVM, then the session; both end with Python."""
     os.environ["JAVA_HOME"] = find_java_home()
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     scratch = Path(tempfile.mkdtemp(prefix="slotscope-"))
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     settings = _settings(app, master)
     if "spark.jars" not in settings:
-        raise InputError(
-            "the Delta jars are not here: run `make setup`, or start the job with spark-submit --packages"
-        )
-    if is_local(master):
+        raise InputError("the Delta jars are not here: run `make setup`, or start the job with spark-submit --packages")
+    if master.startswith("local"):
+        os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Spark looks up the host name, and warns
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # a cluster may have its Python elsewhere
     (scratch / "log4j2.properties").write_text(read_conf("log4j2.properties"), "utf-8")
     settings["spark.sql.warehouse.dir"] = str(scratch / "warehouse")
     settings["spark.driver.extraJavaOptions"] = " ".join(
@@ -108,7 +114,9 @@ def _join_submitted(app: str, master: str | None) -> SparkSession:
     scratch = Path(tempfile.mkdtemp(prefix="slotscope-"))
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     conf.setIfMissing("spark.sql.warehouse.dir", str(scratch / "warehouse"))
-    return _ship_code(_build(conf, launch_kwargs={}), chosen, scratch)
+    session = _build(conf, launch_kwargs={})
+    atexit.register(session.stop)  # else a local-cluster starts executors anew while the JVM ends
+    return _ship_code(session, chosen, scratch)
 
 
 def _build(conf: SparkConf, launch_kwargs: dict[str, Any]) -> SparkSession:
@@ -122,18 +130,27 @@ def _build(conf: SparkConf, launch_kwargs: dict[str, Any]) -> SparkSession:
 
 
 def _load_delta(conf: SparkConf) -> None:
-    """Let the driver of spark-submit see the jars: ``spark.jars`` set this late reaches executors only."""
+    """Bring the jars to driver and executors of spark-submit where its ``--jars`` or ``--packages`` did not.
+
+    ``spark.jars`` set this late reaches executors only, so the driver's class loader is told as well.
+    """
     jvm: Any = SparkContext._jvm
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    known = {str(url.getPath()) for url in loader.getURLs()} if hasattr(loader, "getURLs") else set()
-    for path in jars():
-        if path not in known and hasattr(loader, "addURL"):
-            loader.addURL(jvm.java.io.File(path).toURI().toURL())
+    try:
+        jvm.java.lang.Class.forName(DELTA_CLASS, False, loader)
+        return
+    except Py4JJavaError:
+        pass  # not on the class path yet
+    found = jars()
+    if not found or not loader.getClass().getName().endswith("URLClassLoader"):
+        raise InputError("the Delta jars are not here: give spark-submit --packages, or run `make setup`")
+    for path in found:
+        loader.addURL(jvm.java.io.File(path).toURI().toURL())
+    known = [path for path in conf.get("spark.jars", "").split(",") if path]
+    conf.set("spark.jars", ",".join([*known, *(path for path in found if path not in known)]))
 
 
 def _ship_code(session: SparkSession, master: str, scratch: Path) -> SparkSession:
-    if not is_local(master):
-        session.sparkContext.addPyFile(
-            str(code_zip.running_from() or code_zip.build(scratch / "slotscope.zip"))
-        )
+    if not is_one_process(master):
+        session.sparkContext.addPyFile(str(code_zip.running_from() or code_zip.build(scratch / "slotscope.zip")))
     return session

@@ -48,9 +48,7 @@ def read_snapshot(spark: SparkSession, table: Table, root: str, snapshot_id: str
     return read(spark, table, root).where(F.col(SNAPSHOT_COLUMN) == F.lit(snapshot_id))
 
 
-def replace_snapshot(
-    df: DataFrame, table: Table, root: str, snapshot_id: str, *, files: int | None = 1
-) -> None:
+def replace_snapshot(df: DataFrame, table: Table, root: str, snapshot_id: str, *, files: int | None = 1) -> None:
     """Put *df* in the place of what *table* holds of *snapshot_id*; rows of another snapshot in *df* are an
     error of Delta's.
 
@@ -92,9 +90,7 @@ def merge(df: DataFrame, table: Table, root: str) -> None:
     spark = df.sparkSession
     rows = _as_declared(df, table)
     if not exists(spark, table, root):
-        rows.limit(0).write.format("delta").mode("ignore").partitionBy(*table.partition_by).save(
-            location(table, root)
-        )
+        rows.limit(0).write.format("delta").mode("ignore").partitionBy(*table.partition_by).save(location(table, root))
     same = " AND ".join(f"old.`{name}` <=> new.`{name}`" for name in table.key)
     (
         DeltaTable.forPath(spark, location(table, root))

@@ -121,34 +121,36 @@ class KeyListReader:
             yield KeyRows(keys_of_lines(block, self.options.quoted, self.unit.path, offset, bad), None, None)
 
     def _blocks(self) -> Iterator[tuple[int, bytes]]:
-        """Yield whole lines with their place; a unit has the lines that begin in it (the first byte of a line counts)."""
+        """Yield whole lines with their place; a unit has the lines whose first byte lies in it."""
         unit = self.unit
-        offset = max(unit.start - 1, 0)
-        stream = open_stream(unit.path, start=offset)
+        stream = open_stream(unit.path, start=max(unit.start - 1, 0))
         try:
-            left = b""
-            aligned = unit.start == 0
+            offset, left = self._first_line(stream)
             while unit.end is None or offset < unit.end:
-                block = left + _read(stream, _BLOCK_BYTES)
-                final = len(block) == len(left)
-                if not aligned:
-                    first = block.find(b"\n") + 1
-                    if not first and not final:
-                        left = self._bounded(block, offset)
-                        continue
-                    offset, block, aligned = offset + (first or len(block)), block[first or len(block) :], True
-                if unit.end is not None and offset + len(block) > unit.end:
-                    cut = block.find(b"\n", max(unit.end - offset - 1, 0)) + 1
-                    if cut:
-                        block, final = block[:cut], True
-                whole = len(block) if final else block.rfind(b"\n") + 1
+                more = _read(stream, _BLOCK_BYTES)
+                block = left + more
+                whole = block.rfind(b"\n") + 1 if more else len(block)
+                if unit.end is not None and offset + whole > unit.end:
+                    whole = block.find(b"\n", unit.end - offset - 1) + 1 or whole
                 if whole:
                     yield offset, block[:whole]
-                if final:
+                if not more:
                     return
                 offset, left = offset + whole, self._bounded(block[whole:], offset + whole)
         finally:
             stream.close()
+
+    def _first_line(self, stream: ByteStream) -> tuple[int, bytes]:
+        """Return where the unit's first line begins, and what was read of it already."""
+        if not self.unit.start:
+            return 0, b""
+        offset = self.unit.start - 1
+        while block := _read(stream, _BLOCK_BYTES):
+            begin = block.find(b"\n") + 1
+            if begin:
+                return offset + begin, block[begin:]
+            offset += len(block)
+        return offset, b""
 
     def _bounded(self, line: bytes, offset: int) -> bytes:
         if len(line) > LINE_BYTES_MAX:
@@ -176,7 +178,7 @@ class KeyListReader:
             except pa.ArrowInvalid as error:
                 raise DecodeError(_reason(error), offset=0, source=self.unit.path) from error
         key, *_ = self._columns(names)
-        convert = csv.ConvertOptions(column_types={key: pa.binary()}, check_utf8=False, null_values=[])
+        convert = csv.ConvertOptions(column_types={key: pa.binary()}, check_utf8=False)
         read = csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False)
         self.bad.clear()
         with self._opened() as opened:

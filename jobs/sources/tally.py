@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.rdb.opcodes import KEY_TYPES
-from cluster_core.formats.rdb.splits import SplitError
+from cluster_core.formats.rdb.facts import SplitError
 from cluster_core.kernels.columns import encoding_names, key_columns, known, part_of, type_names
 from cluster_core.kernels.group_tally import GroupTally
 from cluster_core.kernels.key_batch import NONE, KeyBatch
@@ -261,7 +261,7 @@ class _Tally:
         )  # fmt: skip
 
     def _unit_row(self) -> pa.RecordBatch:
-        errors = {}
+        errors: dict[str, str] = {}
         if self.options.details:
             errors = {
                 "missed_tag_keys": str(self.tags.missed_keys), "missed_tag_bytes": str(self.tags.missed_bytes),
@@ -269,6 +269,8 @@ class _Tally:
                 "missed_prefix_bytes": str(self.prefixes.missed_bytes),
                 "untracked_keys": str(self.tags.untracked_keys + self.prefixes.untracked_keys),
             }  # fmt: skip
+        if self.sized:
+            errors["sized"] = "true"
         facts = pa.array([list((self.facts | errors).items())], pa.map_(pa.string(), pa.string()))
         return self._record(
             UNIT, 1,

@@ -25,6 +25,21 @@ class UnitFacts(NamedTuple):
     facts: dict[str, str]
 
 
+class SlotInDump(NamedTuple):
+    """Keys of a slot in one dump, and how many the dump declares."""
+
+    source: str
+    keys: int
+    declared: int
+
+
+class SuspiciousSlot(NamedTuple):
+    """A slot and the cluster dumps that have it."""
+
+    slot: int
+    dumps: list[SlotInDump]
+
+
 class Foreign(NamedTuple):
     """Keys that a dump holds although its node does not own their slots."""
 
@@ -61,15 +76,17 @@ def find_foreign(foreign: Iterable[Foreign], attributions: Mapping[str, Attribut
 
 
 def find_twins(units: Sequence[UnitFacts], attributions: Mapping[str, Attribution], topology: Topology | None) -> list[Warning]:
-    """Two dumps of one node (by attribution, or by replication id where that is unknown) in one snapshot."""
+    """Two dumps of one node in one snapshot: by attribution, else by replication id, else by checksum."""
     groups: dict[tuple[str, str], list[str]] = defaultdict(list)
     for source, facts in {unit.source: unit.facts for unit in units if unit.kind == "rdb"}.items():
         node_id = attributions[source].node_id
-        replid = facts.get("repl-id", "")
+        replid, crc = facts.get("repl-id", ""), facts.get("stored_crc", "")
         if node_id is not None:
             groups["node", node_id].append(source)
         elif replid.strip("0"):
             groups["repl-id", replid].append(source)
+        elif crc.strip("0"):
+            groups["checksum", crc].append(source)
     return [
         Warning(
             "error",
@@ -82,14 +99,27 @@ def find_twins(units: Sequence[UnitFacts], attributions: Mapping[str, Attributio
     ]
 
 
-def find_mismatches(mismatches: Sequence[tuple[str, int, int, int]], count: int) -> list[Warning]:
-    """*mismatches* are (source, slot, keys, declared) of the first slots whose own count in the dump is not what it holds."""
-    if not count:
+def find_mismatches(slots: Sequence[SuspiciousSlot]) -> list[Warning]:
+    """Slots whose own count in the dump is not what it holds."""
+    lies = [(slot.slot, dump) for slot in slots for dump in slot.dumps if dump.keys != dump.declared]
+    if not lies:
         return []
     examples = [
-        f"slot {slot} of {printable(source)} declares {declared}, holds {keys}" for source, slot, keys, declared in mismatches[:LISTED_MAX]
+        f"slot {slot} of {printable(dump.source)} declares {dump.declared}, holds {dump.keys}" for slot, dump in lies[:LISTED_MAX]
     ]
-    return [Warning("error", "slot_info", f"{_count(count, 'slot')} with another number of keys than the dump declares: {_list(examples, count)}")]
+    text = f"{_count(len(lies), 'slot')} with another number of keys than the dump declares: {_list(examples, len(lies))}"
+    return [Warning("error", "slot_info", text)]
+
+
+def find_shared(slots: Sequence[SuspiciousSlot]) -> list[Warning]:
+    """Slots with keys in more than one cluster dump: copies of one node, or a slot that was moving."""
+    shared = [(slot.slot, [dump.source for dump in slot.dumps if dump.keys]) for slot in slots]
+    shared = [(slot, sources) for slot, sources in shared if len(sources) > 1]
+    if not shared:
+        return []
+    examples = [f"slot {slot} in {' and '.join(map(printable, sources))}" for slot, sources in shared[:LISTED_MAX]]
+    text = f"{_count(len(shared), 'slot')} with keys in more than one dump, counted more than once: {_list(examples, len(shared))}"
+    return [Warning("error", "slots_twice", text)]
 
 
 def find_file_facts(units: Sequence[UnitFacts]) -> list[Warning]:

@@ -168,7 +168,7 @@ def hash_tags(
 
 
 def key_prefixes(
-    partial: DataFrame, snapshot_id: str, *, missed: tuple[int, int], count: int, depth: int, sized: bool
+    partial: DataFrame, snapshot_id: str, *, missed: tuple[int, int], count: int, sized: bool
 ) -> DataFrame:
     """The *count* heaviest prefixes of each depth; a prefix of one key only is no roll-up and is left out."""
     groups = _groups(partial, PREFIX, *missed, sized=sized).where((F.col("keys") > 1) | (F.col("depth") == 1))
@@ -231,14 +231,21 @@ def keys_by_owner(partial: DataFrame, owners: DataFrame) -> DataFrame:
     )
 
 
-def slot_info_mismatches(partial: DataFrame) -> DataFrame:
-    """Slots whose own record in the dump declares another number of keys than it holds: ``source, slot, keys, declared``."""
-    return (
+def suspicious_slots(partial: DataFrame) -> DataFrame:
+    """Slots of cluster dumps that hold another number of keys than they declare, or are in several dumps.
+
+    ``slot, dumps``: an array of (source, keys, declared), by source.
+    """
+    dumps = (
         partial.where((F.col("kind") == SLOT) & (F.col("number") >= 0))
         .groupBy("source", "slot")
         .agg(F.sum("keys").alias("keys"), F.sum("number").alias("declared"))
-        .where(F.col("keys") != F.col("declared"))
+        .groupBy("slot")
+        .agg(F.sort_array(F.collect_list(F.struct("source", "keys", "declared"))).alias("dumps"))
     )
+    lies = F.exists("dumps", lambda dump: dump["keys"] != dump["declared"])
+    held = F.size(F.filter("dumps", lambda dump: dump["keys"] > 0))
+    return dumps.where(lies | (held > 1)).orderBy("slot")
 
 
 def slot_counts(partial: DataFrame) -> DataFrame:

@@ -28,7 +28,7 @@ from jobs.sources.inputs import Inputs, find_inputs, given_node, load_topology
 from jobs.sources.key_lists import KeyListOptions
 from jobs.sources.tally import TallyOptions, Unit, read_keys, tally_rows, tally_units
 from jobs.transforms import findings, key_distribution
-from jobs.transforms.findings import Foreign, UnitFacts
+from jobs.transforms.findings import Foreign, SlotInDump, SuspiciousSlot, UnitFacts
 from schemas.bronze import BAD_RECORDS, KEYS, RDB_SOURCE
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, NODE_LOAD, TTL_BUCKETS
 from schemas.interim import BAD, PARTIAL, UNIT
@@ -74,6 +74,7 @@ class KeySnapshot:
     bad_count: int
     bad: list[tuple[str, int, str]]
     owners: DataFrame
+    keys_by_owner: list[Foreign] = field(default_factory=list)
     attributions: dict[str, Attribution] = field(default_factory=dict)
 
     @classmethod
@@ -99,10 +100,12 @@ class KeySnapshot:
         return found
 
     def _attribute(self) -> dict[str, Attribution]:
-        rows = key_distribution.keys_by_owner(self.partial, self.owners).collect() if self.topology else []
+        if self.topology:
+            rows = key_distribution.keys_by_owner(self.partial, self.owners).collect()
+            self.keys_by_owner = [Foreign(row["source"], row["owner_id"], row["keys"]) for row in rows]
         by_source: dict[str, dict[str | None, int]] = {}
-        for row in rows:
-            by_source.setdefault(row["source"], {})[row["owner_id"]] = row["keys"]
+        for row in self.keys_by_owner:
+            by_source.setdefault(row.source, {})[row.owner_id] = row.keys
         return {
             unit.source: attribute(
                 unit.source, by_source.get(unit.source, {}), self.topology, given_node(unit.source, self.request.dump_node)
@@ -114,22 +117,22 @@ class KeySnapshot:
     def write(self, spark: SparkSession) -> None:
         """Replace the snapshot in every table; ``silver/snapshots`` last."""
         root, snapshot_id = self.request.root, self.request.snapshot
-        with progress("writing tables"):
-            if self.request.keep_keys:
-                self._write_keys(spark)
-            tables.replace_snapshots(self._tables(spark), root, snapshot_id)
-            slots = tables.read_snapshot(spark, SLOT_LOAD, root, snapshot_id)
-            warnings = self._warnings(slots)
-            tables.replace_snapshot(self._snapshot_row(spark, warnings), SNAPSHOTS, root, snapshot_id)
-        self.partial.unpersist()
-
-    def _tables(self, spark: SparkSession) -> list[tuple[DataFrame, Table]]:
-        snapshot_id, settings = self.request.snapshot, self.settings
         sources = spark.createDataFrame(
             [(source, found.node_id) for source, found in self.attributions.items()], _SOURCE_NODES
         )
-        sized = any(unit.kind == "rdb" for unit in self.units) or not self.partial.where("serialized_bytes is not null and kind = 0").isEmpty()
         slots = key_distribution.slot_load(self.partial, sources, self.owners, snapshot_id).persist()
+        with progress("writing tables"):
+            if self.request.keep_keys:
+                self._write_keys(spark)
+            tables.replace_snapshots(self._tables(spark, slots, sources), root, snapshot_id)
+            last = self._snapshot_row(slots, self._warnings())
+            tables.replace_snapshot(last, SNAPSHOTS, root, snapshot_id)
+        slots.unpersist()
+        self.partial.unpersist()
+
+    def _tables(self, spark: SparkSession, slots: DataFrame, sources: DataFrame) -> list[tuple[DataFrame, Table]]:
+        snapshot_id, settings = self.request.snapshot, self.settings
+        sized = any(unit.facts.get("sized") for unit in self.units)
         return [
             (slots, SLOT_LOAD),
             (key_distribution.node_load(slots, _nodes_frame(spark, self.topology), snapshot_id), NODE_LOAD),
@@ -184,39 +187,34 @@ class KeySnapshot:
         found = self.attributions.get(source)
         return found.node_id if found else None
 
-    def _warnings(self, slots: DataFrame) -> list[Warning]:
-        mismatches = key_distribution.slot_info_mismatches(self.partial)
-        listed = [(row["source"], row["slot"], row["keys"], row["declared"]) for row in mismatches.orderBy("source", "slot").limit(findings.LISTED_MAX).collect()]
+    def _warnings(self) -> list[Warning]:
+        rows = key_distribution.suspicious_slots(self.partial).collect()
+        slots = [SuspiciousSlot(row["slot"], [SlotInDump(*dump) for dump in row["dumps"]]) for row in rows]
         found = [
             *findings.find_bad(self.bad, self.bad_count),
             *findings.find_twins(self.units, self.attributions, self.topology),
-            *findings.find_mismatches(listed, mismatches.count() if listed else 0),
+            *findings.find_shared(slots),
+            *findings.find_mismatches(slots),
             *findings.find_unattributed(self.attributions, self.topology),
             *findings.find_file_facts(self.units),
         ]
-        if self.topology is None:
-            return found
-        by_owner = key_distribution.keys_by_owner(self.partial, self.owners).collect()
-        foreign = [Foreign(row["source"], row["owner_id"], row["keys"]) for row in by_owner if row["source"] in self.attributions]
-        unowned = sum(row["keys"] for row in by_owner if row["owner_id"] is None)
-        return [
-            *findings.find_foreign(foreign, self.attributions, self.topology),
-            *findings.find_coverage(self.topology, unowned),
-            *found,
-        ]
+        if self.topology is not None:
+            dumps = [row for row in self.keys_by_owner if row.source in self.attributions]
+            unowned = sum(row.keys for row in self.keys_by_owner if row.owner_id is None)
+            found += findings.find_foreign(dumps, self.attributions, self.topology)
+            found += findings.find_coverage(self.topology, unowned)
+        return sorted(found, key=lambda warning: ("error", "warning", "note").index(warning.severity))
 
-    def _snapshot_row(self, spark: SparkSession, warnings: list[Warning]) -> DataFrame:
-        sums = tables.read_snapshot(spark, SLOT_LOAD, self.request.root, self.request.snapshot).agg(
-            F.coalesce(F.sum("keys"), F.lit(0)).alias("keys"), F.sum("serialized_bytes").alias("serialized_bytes")
-        )
+    def _snapshot_row(self, slots: DataFrame, warnings: list[Warning]) -> DataFrame:
         taken = [int(unit.facts["ctime"]) for unit in self.units if unit.facts.get("ctime", "").isdigit()]
-        return sums.select(
+        words = [F.lit(f"{warning.severity}|{warning.code}|{warning.text}") for warning in warnings]
+        return slots.agg(
             F.lit(self.request.snapshot).alias("snapshot_id"),
             F.timestamp_seconds(F.lit(max(taken) if taken else None).cast("bigint")).alias("taken_at"),
-            "keys",
-            "serialized_bytes",
+            F.coalesce(F.sum("keys"), F.lit(0)).alias("keys"),
+            F.sum("serialized_bytes").alias("serialized_bytes"),
             F.lit(self.bad_count).cast("bigint").alias("bad_records"),
-            F.array(*(F.lit(f"{warning.severity}|{warning.code}|{warning.text}") for warning in warnings)).cast("array<string>").alias("warnings"),
+            F.array(*words).cast("array<string>").alias("warnings"),
             F.lit(write_nodes(self.topology).decode() if self.topology else None).alias("topology"),
         )
 

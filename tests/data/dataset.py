@@ -58,9 +58,7 @@ HOSTILE_KEYS = (
 )
 
 
-def shop(
-    random: Random, *, users: int = 400, scale: float = 1.0, field_expiry: bool = False
-) -> Iterator[Command]:
+def shop(random: Random, *, users: int = 400, scale: float = 1.0, field_expiry: bool = False) -> Iterator[Command]:
     """Commands that fill the first snapshot (about 6,000 keys at *scale* 1)."""
     yield from _strings(random, users, scale)
     yield from _collections(random, users, scale)
@@ -154,11 +152,7 @@ def _big_keys(random: Random, scale: float) -> Iterator[Command]:
         yield (
             "HSET",
             "catalog:index",
-            *(
-                part
-                for index in range(start, start + 300)
-                for part in (f"sku-{index:06d}", f"{index * 37 % 9973}")
-            ),
+            *(part for index in range(start, start + 300) for part in (f"sku-{index:06d}", f"{index * 37 % 9973}")),
         )
         yield ("RPUSH", "queue:mail", *(f"to:{index}@shop.example" for index in range(start, start + 250)))
         yield ("SADD", "visitors:2030-01-01", *(f"visitor-{index}" for index in range(start, start + 200)))
@@ -187,11 +181,7 @@ def _stream(random: Random, key: str, entries: int) -> Iterator[Command]:
 
 def _expiry(random: Random) -> int:
     """Absolute expiry in ms: hours, days, months or decades after the start of 2030."""
-    return (
-        YEAR_2030_MS
-        + random.randrange(1, 24 * 10 ** random.randrange(1, 5)) * HOUR_MS
-        + random.randrange(1000)
-    )
+    return YEAR_2030_MS + random.randrange(1, 24 * 10 ** random.randrange(1, 5)) * HOUR_MS + random.randrange(1000)
 
 
 def _zipf(random: Random, count: int) -> int:

@@ -84,9 +84,7 @@ def record_standalone(binary: str, cluster_binary: str, folder: Path) -> None:
         for db in (0, 3, 9):
             server.ask(zoo(random, db), db)
         server.ask(shop(random, users=40, scale=0.1))
-        server.call(
-            "FUNCTION", "LOAD", "#!lua name=lib\nredis.register_function('f', function() return 1 end)"
-        )
+        server.call("FUNCTION", "LOAD", "#!lua name=lib\nredis.register_function('f', function() return 1 end)")
         _save(server, folder, "dump", slots=slots)
         server.call("FLUSHALL")
         server.ask(zoo(random, 0))
@@ -150,28 +148,21 @@ def _topology(nodes: list[Server], folder: Path) -> None:
                 (folder / f"{what.lower()}.{suffix}").write_bytes(shown.stdout)
 
 
-def _save(
-    server: Server, folder: Path, name: str, *, slots: Server | None = None, policy: str | None = None
-) -> None:
+def _save(server: Server, folder: Path, name: str, *, slots: Server | None = None, policy: str | None = None) -> None:
     """``NAME.rdb`` and ``keys-NAME.jsonl.gz``.  Idle time and frequency are asked first: any other question
     would change them.
     """
     databases = [
-        int(line.split(b":")[0][2:])
-        for line in server.call("INFO", "keyspace").splitlines()
-        if line.startswith(b"db")
+        int(line.split(b":")[0][2:]) for line in server.call("INFO", "keyspace").splitlines() if line.startswith(b"db")
     ]
     names = {db: sorted(server.call("KEYS", "*", db=db)) for db in databases}
     question = {"lru": "IDLETIME", "lfu": "FREQ"}.get(policy or "")
     ages = {
-        db: server.ask([("OBJECT", question, key) for key in names[db]], db) if question else None
-        for db in databases
+        db: server.ask([("OBJECT", question, key) for key in names[db]], db) if question else None for db in databases
     }
     server.call("SAVE")
     shutil.copy(server.directory / "dump.rdb", folder / f"{name}.rdb")
-    rows = [
-        row for db in databases for row in _truth(server, slots or server, db, names[db], ages[db], policy)
-    ]
+    rows = [row for db in databases for row in _truth(server, slots or server, db, names[db], ages[db], policy)]
     text = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
     (folder / f"keys-{name}.jsonl.gz").write_bytes(gzip.compress(text.encode(), 9, mtime=0))
 
@@ -204,17 +195,12 @@ def _key_lists(snapshot: Path, folder: Path) -> None:
     operations invented from the seed.
     """
     source = sorted(snapshot.glob("keys-*.jsonl.gz"))[0]
-    keys = [
-        base64.b64decode(json.loads(line)["key"])
-        for line in gzip.decompress(source.read_bytes()).splitlines()
-    ]
+    keys = [base64.b64decode(json.loads(line)["key"]) for line in gzip.decompress(source.read_bytes()).splitlines()]
     random = Random(SEED)
     plain = [key for key in keys if key and key.isascii() and key.decode("ascii").isprintable()][::4]
     rows = [(key, random.randrange(50, 5000), random.randrange(100)) for key in plain]
     (folder / "scan.txt").write_bytes(b"".join(key + b"\n" for key in plain))
-    (folder / "scan-quoted.txt").write_text(
-        "".join(f"{_quoted(key)}\n" for key in keys[::4] + keys[:20]), "ascii"
-    )
+    (folder / "scan-quoted.txt").write_text("".join(f"{_quoted(key)}\n" for key in keys[::4] + keys[:20]), "ascii")
     table = io.StringIO()
     table.write("key,size,ops\n")
     for key, size, ops in rows:
@@ -234,11 +220,7 @@ def _key_lists(snapshot: Path, folder: Path) -> None:
 def _quoted(key: bytes) -> str:
     """*key* as redis-cli prints it on a terminal."""
     short = {34: '\\"', 92: "\\\\", 10: "\\n", 13: "\\r", 9: "\\t", 7: "\\a", 8: "\\b"}
-    return (
-        '"'
-        + "".join(short.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\x{byte:02x}") for byte in key)
-        + '"'
-    )
+    return '"' + "".join(short.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\x{byte:02x}") for byte in key) + '"'
 
 
 def _emptied(folder: Path) -> Path:

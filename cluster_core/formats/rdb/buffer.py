@@ -23,6 +23,7 @@ class Buffer:
 
     def __init__(self, source: str, start: int, end: int | None, facts: FileFacts, check_crc: bool) -> None:
         self.crc = 0
+        self.stored_crc: int | None = None
         self._buffer = b""
         self._base = start
         self._pos = 0
@@ -48,13 +49,16 @@ class Buffer:
 
     @property
     def position(self) -> int:
-        """Offset in the file up to which all is decoded."""
-        return self._base + self._pos
+        """Offset in the file up to which all is decoded, and the CRC computed; the stored CRC is not counted."""
+        return self._base + self._pos - (0 if self.stored_crc is None else 8)
 
     @property
     def skippable(self) -> int:
-        """Bytes that the caller may pass over instead of feeding them; 0 when the CRC is computed."""
-        return 0 if self._check_crc else self._gap
+        """Bytes that the caller may pass over instead of feeding them; 0 when the CRC is computed.
+
+        The last byte of a string is never among them: it must be seen to be there.
+        """
+        return 0 if self._check_crc else max(self._gap - 1, 0)
 
     def skip(self, count: int) -> None:
         """Say that *count* of the `skippable` bytes were passed over."""

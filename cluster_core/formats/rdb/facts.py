@@ -50,6 +50,8 @@ class FileFacts:
             raise SplitError(
                 f"database {db} begins in a range that is not the last", offset=offset, source=self._source
             )
+        if not self._selected and self.head is not None:
+            self.head = self.head._replace(db=db)
         self.db = db
         self._selected = True
 

@@ -66,7 +66,7 @@ _SENTENCES = {
     MODULE_PRE_GA: "value type 6 is a module of a Redis 4.0 release candidate, which no server reads",
     MODULE_OPCODE: "module opcode {a} is unknown",
     MODULE_WHEN: "module aux data begins with opcode {a} instead of 2",
-    SLOT_INFO: "slot info does not read slot, keys, expires (slot {a})",
+    SLOT_INFO: "slot info is not a slot with its keys and, no more than these, its expiring keys",
     AUX_NAME: f"an aux field's name of {{a}} bytes is longer than this reader takes ({AUX_NAME_BYTES_MAX} bytes)",
     INTSET_WIDTH: "an intset's width is {a}, not 2, 4 or 8",
     STREAM_EMPTY: "a stream says that it has {a} entries, but it has no node",
@@ -75,6 +75,6 @@ _SENTENCES = {
 
 def describe(code: int, a: int, b: int) -> str:
     """Return the sentence of fault *code* with its two numbers."""
-    if code in (STRING_BYTES, COUNT) and a < 0:
+    if a < 0 and code != EXPIRY:  # a kernel's 64 bits have a sign
         a += 1 << 64
     return _SENTENCES[code].format(a=a, b=b)

@@ -25,6 +25,7 @@ from cluster_core.formats.rdb.opcodes import (
     INT,
     KEY_BYTES_MAX,
     KEY_TYPES,
+    OP_EOF,
     OP_EXPIRE_MS,
     OP_EXPIRE_S,
     OP_FREQ,
@@ -32,18 +33,27 @@ from cluster_core.formats.rdb.opcodes import (
     RAW,
     T_MODULE_PRE_GA,
     T_STRING,
-    OP_EOF,
     RdbHead,
     embstr_bytes_max,
 )
 from cluster_core.formats.rdb.records import OtherRecords
-from cluster_core.formats.rdb.strings import INT_STRING, LZF_STRING, RAW_STRING, Fault, length_at, string_at, string_prefix
+from cluster_core.formats.rdb.strings import (
+    INT_STRING,
+    LZF_STRING,
+    RAW_STRING,
+    Fault,
+    length_at,
+    string_at,
+    string_prefix,
+)
 from cluster_core.slots.key_slot import hash_tag
 
 IDLE_SECONDS_MAX = (1 << 40) - 1
 ATTRIBUTE_BYTES_MAX = 64
 _ATTRIBUTES = frozenset((OP_EXPIRE_MS, OP_EXPIRE_S, OP_FREQ, OP_IDLE))
-_KEY_TYPE = bytes([0, 1, 2, 3, 4, 3, 6, 6, 0, 4, 1, 2, 3, 4, 1, 5, 4, 3, 1, 5, 2, 5, 4, 4, 4, 4])  # by value type
+_KEY_TYPE = bytes(
+    [0, 1, 2, 3, 4, 3, 6, 6, 0, 4, 1, 2, 3, 4, 1, 5, 4, 3, 1, 5, 2, 5, 4, 4, 4, 4]
+)  # by value type
 _HYPERLOGLOG = b"HYLL"
 
 
@@ -84,8 +94,8 @@ class PlainSkim(OtherRecords):
         super().__init__(source, start, end, facts, check_crc)
         self.rows: list[KeyRow] = []
         self.done = False
-        self.stored_crc: int | None = None
         self.trailing_bytes = 0
+        self._mismatch: DecodeError | None = None
         self._work = self._file()
         self._advance(None)
 
@@ -103,6 +113,8 @@ class PlainSkim(OtherRecords):
             self.done = True
             self.trailing_bytes += len(self._buffer) - self._pos
             self._buffer = self._buffer[: self._pos]
+            if self._mismatch is not None:
+                raise self._mismatch from None
         except Fault as fault:
             reason = faults.describe(fault.code, fault.a, fault.b)
             raise DecodeError(reason, offset=self._base + fault.at, source=self._source) from None
@@ -129,15 +141,14 @@ class PlainSkim(OtherRecords):
         try:
             pos = yield from self._more(pos, 8)
         except TruncatedError as error:
-            raise TruncatedError("the file ends within its CRC", offset=error.offset, source=self._source) from None
+            raise TruncatedError(
+                "the file ends within its CRC", offset=error.offset, source=self._source
+            ) from None
         self.stored_crc = int.from_bytes(self._buffer[pos : pos + 8], "little")
         self._crc_at = pos + 8
         if self._check_crc and not self._start and self.stored_crc and self.stored_crc != self.crc:
-            raise DecodeError(
-                f"CRC64 is {self.crc:016x}, but the file says {self.stored_crc:016x}",
-                offset=self._base + pos,
-                source=self._source,
-            )
+            reason = f"CRC64 is {self.crc:016x}, but the file says {self.stored_crc:016x}"
+            self._mismatch = DecodeError(reason, offset=self._base + pos, source=self._source)
         return pos + 8
 
     def _records(self, pos: int) -> Work[int]:
@@ -165,7 +176,11 @@ class PlainSkim(OtherRecords):
                     raise Fault(faults.MODULE_PRE_GA, pos)
                 key, pos = _key(buffer, pos + 1)
                 if op == T_STRING:
-                    limit = 44 if self._embstr_rule == 2 else embstr_bytes_max(self._embstr_rule, len(key), expire >= 0)
+                    limit = (
+                        44
+                        if self._embstr_rule == 2
+                        else embstr_bytes_max(self._embstr_rule, len(key), expire >= 0)
+                    )
                     start, body, raw, form = string_prefix(buffer, pos)
                     encoding, elements = _string_facts(buffer, start, body, raw, form, limit, idle < 0 > freq)
             except IndexError:
@@ -210,7 +225,9 @@ def _attributes(buffer: bytes, pos: int) -> tuple[int, int, int, int]:
             stop = at + (8 if op == OP_EXPIRE_MS else 4)
             if stop >= len(buffer):
                 raise IndexError
-            expire = int.from_bytes(buffer[at:stop], "little", signed=True) * (1 if op == OP_EXPIRE_MS else 1000)
+            expire = int.from_bytes(buffer[at:stop], "little", signed=True) * (
+                1 if op == OP_EXPIRE_MS else 1000
+            )
             if expire < 0:
                 raise Fault(faults.EXPIRY, pos, expire)
         elif op == OP_FREQ:

@@ -99,11 +99,9 @@ class Values(Buffer):
                 raise Fault(faults.PACKED_UNITS, offset - self._base, units, divisor)
             return units // divisor, encoding, pos
         if kind == T_MODULE_2:
-            _, pos = yield from self._lengths(pos, 1)
+            _, _, pos = yield from self._lengths(pos, 1)
             return -1, RAW, (yield from self._module(pos))
-        at = pos
-        (count,), pos = yield from self._lengths(pos, 1)
-        _check_count(count, at + pos - pos)
+        count, pos = yield from self._count(pos)
         if kind in (T_LIST_QUICKLIST, T_LIST_QUICKLIST_2):
             return (yield from self._quicklist(kind, count, pos))
         if kind in (T_STREAM, T_STREAM_2, T_STREAM_3):
@@ -113,25 +111,26 @@ class Values(Buffer):
             mode = _EXPIRY_FIRST
         return count, encoding, (yield from self._elements(pos, strings * count, mode))
 
-    def _lengths(self, pos: int, count: int) -> Work[tuple[list[int], int]]:
-        """Return (*count* lengths, position after them)."""
+    def _lengths(self, pos: int, count: int) -> Work[tuple[list[int], int, int]]:
+        """Return (*count* lengths, position of the last, position after it)."""
         while True:
             values = []
-            at = pos
+            last = after = pos
             try:
                 for _ in range(count):
-                    value, at = length_at(self._buffer, at)
+                    last = after
+                    value, after = length_at(self._buffer, last)
                     values.append(value)
             except IndexError:
                 pos = yield from self._more(pos, len(self._buffer) - pos + 1)
             else:
-                return values, at
+                return values, last, after
 
     def _count(self, pos: int) -> Work[tuple[int, int]]:
         """Return (element count, position after it)."""
-        (count,), after = yield from self._lengths(pos, 1)
+        (count,), at, after = yield from self._lengths(pos, 1)
         if count > ELEMENTS_MAX:
-            raise Fault(faults.COUNT, after - _length_bytes(count), count)
+            raise Fault(faults.COUNT, at, count)
         return count, after
 
     def _elements(self, pos: int, left: int, mode: int) -> Work[int]:
@@ -192,7 +191,9 @@ class Values(Buffer):
                 raise Fault(faults.PACKED_ENTRY, offset - self._base, walk.count) from None
         return walk.count, pos
 
-    def _walk_compressed(self, prefix: int, start: int, body: int, raw: int, form: int) -> Work[tuple[int, int]]:
+    def _walk_compressed(
+        self, prefix: int, start: int, body: int, raw: int, form: int
+    ) -> Work[tuple[int, int]]:
         if max(raw, body) > LZF_WALK_BYTES_MAX:
             raise Fault(faults.WALK_BYTES, prefix, max(raw, body))
         moved = yield from self._more(prefix, start + body - prefix)
@@ -219,9 +220,9 @@ class Values(Buffer):
             container = _PACKED_NODE
             begin = pos
             if kind == T_LIST_QUICKLIST_2:
-                (container,), pos = yield from self._lengths(pos, 1)
+                (container,), at, pos = yield from self._lengths(pos, 1)
                 if container not in (_PACKED_NODE, _PLAIN_NODE):
-                    raise Fault(faults.CONTAINER, pos - _length_bytes(container), container)
+                    raise Fault(faults.CONTAINER, at, container)
                 begin = pos
             if container == _PLAIN_NODE:
                 pos = yield from self._string(pos)
@@ -239,18 +240,18 @@ class Values(Buffer):
         for _ in range(nodes):
             pos = yield from self._stream_id(pos)
             pos = yield from self._string(pos)
-        length, after = yield from self._count(pos)
-        if length and not nodes:
-            raise Fault(faults.STREAM_EMPTY, after - _length_bytes(length), length)
-        _, pos = yield from self._lengths(after, 2 if kind == T_STREAM else 7)
+        (length,), at, pos = yield from self._lengths(pos, 1)
+        if length > ELEMENTS_MAX or (length and not nodes):
+            raise Fault(faults.COUNT if length > ELEMENTS_MAX else faults.STREAM_EMPTY, at, length)
+        _, _, pos = yield from self._lengths(pos, 2 if kind == T_STREAM else 7)
         groups, pos = yield from self._count(pos)
         for _ in range(groups):
             pos = yield from self._string(pos)
-            _, pos = yield from self._lengths(pos, 2 if kind == T_STREAM else 3)
+            _, _, pos = yield from self._lengths(pos, 2 if kind == T_STREAM else 3)
             pending, pos = yield from self._count(pos)
             for _ in range(pending):
                 pos = yield from self._more(pos + 24, 0)
-                _, pos = yield from self._lengths(pos, 1)
+                _, _, pos = yield from self._lengths(pos, 1)
             consumers, pos = yield from self._count(pos)
             for _ in range(consumers):
                 pos = yield from self._string(pos)
@@ -274,22 +275,17 @@ class Values(Buffer):
     def _module(self, pos: int) -> Work[int]:
         """Pass over a module's data by its opcodes, whatever the module."""
         while True:
-            at = pos
-            (opcode,), pos = yield from self._lengths(pos, 1)
+            (opcode,), at, pos = yield from self._lengths(pos, 1)
             if opcode == MODULE_EOF:
                 return pos
             if opcode in (MODULE_SINT, MODULE_UINT):
-                _, pos = yield from self._lengths(pos, 1)
+                _, _, pos = yield from self._lengths(pos, 1)
             elif opcode in (MODULE_FLOAT, MODULE_DOUBLE):
                 pos = yield from self._more(pos + (4 if opcode == MODULE_FLOAT else 8), 0)
             elif opcode == MODULE_STRING:
                 pos = yield from self._string(pos)
             else:
-                raise Fault(faults.MODULE_OPCODE, pos - _length_bytes(opcode), opcode)
-
-
-def _length_bytes(value: int) -> int:
-    return 1
+                raise Fault(faults.MODULE_OPCODE, at, opcode)
 
 
 def _pass_elements(

@@ -53,6 +53,7 @@
     const byOwner = map.metric === "owner", pale = !map.scale;
     find("#legend-ramp").hidden = find("#legend-ticks").hidden = byOwner || pale;
     find("#legend-owners").hidden = !byOwner;
+    find("#legend-empty").hidden = byOwner;
     find("#scale-choice").disabled = byOwner;
     if (byOwner) { drawOwnerLegend(); return; }
     if (pale) return;

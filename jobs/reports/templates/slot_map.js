@@ -106,7 +106,7 @@ class SlotMap {
   layout() {
     const ratio = window.devicePixelRatio || 1, width = this.holder.parentElement.clientWidth;
     const wide = width >= 480;
-    const left = Math.round((wide ? 46 : 4) * ratio), right = Math.round((wide ? 76 : 4) * ratio), top = Math.round(20 * ratio);
+    const left = Math.round((wide ? 46 : 1) * ratio), right = Math.round((wide ? 76 : 1) * ratio), top = Math.round(20 * ratio);
     const room = Math.min(width * ratio - left - right, 900 * ratio);
     const cell = Math.max(Math.floor(room / SlotMap.COLUMNS), 2);
     const size = cell * SlotMap.COLUMNS;

@@ -32,7 +32,11 @@ def test_a_slot_is_explained_by_the_key_that_holds_most_of_it() -> None:
 
     assert heaviest.load.slot == key_slot(b"big:list")
     assert heaviest.cause is not None
-    assert (heaviest.cause.kind, heaviest.cause.name, round(heaviest.cause.share, 2)) == ("key", b"big:list", 0.97)
+    assert (heaviest.cause.kind, heaviest.cause.name, round(heaviest.cause.share, 2)) == (
+        "key",
+        b"big:list",
+        0.97,
+    )
 
 
 def test_a_slot_is_explained_by_its_tag_where_no_key_holds_half() -> None:
@@ -59,7 +63,11 @@ def test_an_even_slot_has_no_cause() -> None:
     slots = [replace(slot, top_key=None, top_key_bytes=None) for slot in report.slots]
     tag = KeyGroup(b"user1", key_slot(b"user1"), 3, 10)
 
-    assert [heavy.cause for heavy in heavy_slots(replace(report, slots=slots, hash_tags=[tag]), 3)] == [None, None, None]
+    assert [heavy.cause for heavy in heavy_slots(replace(report, slots=slots, hash_tags=[tag]), 3)] == [
+        None,
+        None,
+        None,
+    ]
 
 
 def test_slots_without_keys_are_never_heavy() -> None:

@@ -1,4 +1,4 @@
-"""The summary on a terminal: complete in 80 columns, plain when piped, harmless whatever the keys are called."""
+"""The summary on a terminal: complete in 80 columns, plain when piped, harmless whatever keys are called."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from rich.console import Console
 
 from jobs.reports import text
 from jobs.reports.figures import totals
+from jobs.reports.keyspace import KeyspaceReport
 from jobs.reports.terminal import render_terminal
 from tests.reports_builder import empty_report, keyspace_report
-
-from jobs.reports.keyspace import KeyspaceReport
 
 
 def rendered(report: KeyspaceReport, *, width: int = 80, encoding: str = "utf-8", colour: bool = False) -> str:
@@ -102,7 +101,9 @@ def test_hostile_names_change_nothing_but_their_own_cell(encoding: str) -> None:
     said = rendered(keyspace_report(hostile=True), encoding=encoding, width=120, colour=True)
     without_colours = re.sub(r"\x1b\[[0-9;]*m", "", said)
 
-    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2028-\u2029\u2066-\u2069\ufeff]", without_colours)
+    assert not re.search(
+        r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2028-\u2029\u2066-\u2069\ufeff]", without_colours
+    )
     assert r"\x1b[31mred\x1b[0m\x1b]0;title\x07" in without_colours
     assert "[bold red]markup[/]" in without_colours
     assert "<script>alert(1)</script>" in without_colours

@@ -45,7 +45,7 @@ def read_back(shown: str) -> bytes:
     ],
 )
 def test_a_name_is_shown_with_what_is_unsafe_escaped(key: bytes, expected: str) -> None:
-    """Control characters (Unicode category Cc), format characters (Cf) and bytes that are not UTF-8 (RFC 3629)."""
+    """Control (Unicode category Cc) and format characters (Cf), and bytes that are not UTF-8 (RFC 3629)."""
     assert text.shown(key) == expected
 
 
@@ -61,7 +61,15 @@ def test_what_is_shown_is_short_and_printable(name: str, limit: int) -> None:
     shown = text.shown(name.encode("utf-8", "surrogatepass"), limit)
 
     assert len(shown) <= max(limit, text.KEY_LENGTH_MIN)
-    assert not {unicodedata.category(character) for character in shown} & {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+    assert not {unicodedata.category(character) for character in shown} & {
+        "Cc",
+        "Cf",
+        "Cs",
+        "Co",
+        "Cn",
+        "Zl",
+        "Zp",
+    }
 
 
 @given(st.binary(max_size=100))

@@ -1,0 +1,132 @@
+"""`RdbSkimmer` over the plain skim, for where numba is missing: the same batches, slower."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+import numpy as np
+
+from cluster_core.errors import DecodeError
+from cluster_core.formats.rdb.facts import FileFacts
+from cluster_core.formats.rdb.opcodes import ENCODINGS, KEY_TYPES, RdbHead
+from cluster_core.formats.rdb.reader import KeyRow, PlainSkim
+from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.kernels.rdb_skim import KEY_DATA_BYTES, WINDOW_BYTES, RdbSkimmer
+
+_TYPE_CODES = {name: code for code, name in enumerate(KEY_TYPES)}
+_ENCODING_CODES = {name: code for code, name in enumerate(ENCODINGS)}
+
+
+class PlainRdbSkimmer(RdbSkimmer):
+    """See `RdbSkimmer`, whose constructor makes one of these where it cannot, or shall not, run compiled."""
+
+    def _set_up(self, head: RdbHead | None) -> None:
+        self._plain = PlainSkim(
+            self._source, start=self._start, end=self._end, head=head, check_crc=self._check_crc
+        )
+        self._plain.declared_slot_keys = cast(list[int], self.declared_slot_keys)
+        self._plain.declared_slot_expires = cast(list[int], self.declared_slot_expires)
+        self._facts: FileFacts = self._plain.facts
+        self._piece = bytearray(WINDOW_BYTES)
+        self._fed = self._start
+        self._sync()
+
+    @property
+    def function_count(self) -> int:
+        """Function libraries."""
+        return self._plain.function_count
+
+    @property
+    def module_aux_count(self) -> int:
+        """Aux fields of modules."""
+        return self._plain.module_aux_count
+
+    @property
+    def position(self) -> int:
+        """Offset in the file up to which all is decoded, and the CRC computed; the stored CRC is not counted."""
+        return self._plain.position
+
+    def room(self) -> memoryview:
+        """Return writable space for the next bytes of the file, never past *end*."""
+        limit = len(self._piece) if self._end is None else min(len(self._piece), self._end - self._fed)
+        return memoryview(self._piece)[:limit]
+
+    def filled(self, count: int) -> None:
+        """Say that *count* bytes were written to `room`; 0 is the end of the input."""
+        if not 0 <= count <= len(self.room()):
+            raise ValueError(f"{count} bytes were not asked for")
+        self._fed += count
+        if self._error is None:
+            try:
+                self._plain.feed(bytes(self._piece[:count]))
+            except DecodeError as error:
+                self._error = error
+        self._sync()
+
+    def skippable(self) -> int:
+        """Return how many bytes may be passed over instead of read: 0 when the CRC is computed."""
+        skip = self._plain.skippable
+        return skip if self._end is None else min(skip, self._end - self._fed)
+
+    def skipped(self, count: int) -> None:
+        """Say that *count* bytes were passed over."""
+        if not 0 <= count <= self.skippable():
+            raise ValueError(f"{count} bytes may not be skipped")
+        self._plain.skip(count)
+        self._fed += count
+
+    def batches(self) -> Iterator[KeyBatch]:
+        """Decode what was fed; yield each batch that is full, and the last one.
+
+        Raises DecodeError (TruncatedError, SplitError) with the offset in the file, after the keys before it were yielded.
+        """
+        rows = self._plain.rows
+        is_last = self._plain.done or self._error is not None
+        while rows:
+            count = _fitting(rows, self._capacity)
+            if count == len(rows) < self._capacity and not is_last:
+                break
+            self.keys += count
+            yield _batch_of(rows[:count])
+            del rows[:count]
+        self._sync()
+        self.done = self._plain.done
+        if self._error is not None:
+            raise self._error
+
+    def _sync(self) -> None:
+        """Copy what the plain skim knows."""
+        plain = self._plain
+        self.crc, self.stored_crc, self.trailing_bytes = plain.crc, plain.stored_crc, plain.trailing_bytes
+
+
+def _fitting(rows: list[KeyRow], rows_max: int) -> int:
+    """Return how many of *rows* make one batch."""
+    key_bytes = 0
+    for index, row in enumerate(rows[:rows_max]):
+        if index and key_bytes + len(row.key) + 16 > KEY_DATA_BYTES:
+            return index
+        key_bytes += len(row.key)
+    return min(len(rows), rows_max)
+
+
+def _batch_of(rows: list[KeyRow]) -> KeyBatch:
+    lengths = [len(row.key) for row in rows]
+    tags = [(0, 0) if row.hash_tag is None else (row.key.find(b"{") + 1, len(row.hash_tag)) for row in rows]
+    return KeyBatch(
+        key_offsets=np.concatenate(([0], np.cumsum(lengths))).astype(np.int32),
+        key_data=np.frombuffer(b"".join(row.key for row in rows), dtype=np.uint8),
+        db=np.array([row.db for row in rows], dtype=np.int32),
+        slot=np.array([row.slot for row in rows], dtype=np.uint16),
+        tag_start=np.array([start for start, _ in tags], dtype=np.int32),
+        tag_length=np.array([length for _, length in tags], dtype=np.int32),
+        type=np.array([_TYPE_CODES[row.type] for row in rows], dtype=np.uint8),
+        encoding=np.array([_ENCODING_CODES[row.encoding] for row in rows], dtype=np.uint8),
+        elements=np.array([row.elements for row in rows], dtype=np.int64),
+        serialized_bytes=np.array([row.serialized_bytes for row in rows], dtype=np.int64),
+        expire_at_ms=np.array([row.expire_at_ms for row in rows], dtype=np.int64),
+        idle_s=np.array([row.idle_s for row in rows], dtype=np.int64),
+        freq=np.array([row.freq for row in rows], dtype=np.int16),
+        offset=np.array([row.offset for row in rows], dtype=np.int64),
+    )

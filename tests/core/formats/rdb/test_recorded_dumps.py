@@ -1,0 +1,47 @@
+"""Real dumps of real servers: every key as its server described it."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.rdb_skimming import skim_all
+
+DATA = Path(__file__).parents[3] / "data"
+DUMPS = sorted(path.relative_to(DATA) for path in DATA.glob("**/*.rdb"))
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("dump", DUMPS, ids=str)
+def test_every_key_is_what_its_server_said(dump: Path, compiled: bool):
+    path = DATA / dump
+    rows, skimmer, error = skim_all(path.read_bytes(), compiled=compiled)
+    told = {}
+    with gzip.open(path.with_name(f"keys-{path.stem}.jsonl.gz"), "rt") as lines:
+        for line in lines:
+            said = json.loads(line)
+            told[said["db"], base64.b64decode(said["key"])] = said
+
+    assert error is None
+    assert skimmer.crc_ok
+    assert {(db, key) for db, key, *_ in rows} == set(told)
+    for db, key, slot, _, kind, encoding, elements, _, expire, idle, freq, _ in rows:
+        said = told[db, key]
+        assert (slot, kind, encoding, elements, expire) == (
+            said["slot"],
+            said["type"],
+            said["encoding"],
+            said["count"],
+            said["pexpiretime"],
+        )
+        if "idle" in said:
+            assert 0 <= idle - said["idle"] <= 5
+        assert freq == said.get("freq", -1)
+
+
+def test_there_are_recorded_dumps_of_both_servers():
+    assert {dump.parts[0].split("-")[0] for dump in DUMPS} == {"redis", "valkey"}

@@ -1,0 +1,296 @@
+"""The compiled RDB skim: equal to the plain one, resumable anywhere, never misled."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cluster_core.errors import DecodeError, TruncatedError
+from cluster_core.formats.rdb.facts import SplitError
+from cluster_core.kernels import rdb_skim
+from cluster_core.kernels.compiled import HAVE_NUMBA
+from cluster_core.kernels.rdb_skim import RdbSkimmer
+from cluster_core.slots.key_slot import hash_tag, key_slot
+from tests import rdb_builder as build
+from tests.rdb_skimming import facts_of, skim_all
+
+SMALL = [build.key(name, kind, value) for name, kind, value, *_ in build.SAMPLES if len(value) < 2000]
+FILE = build.rdb(
+    build.aux("redis-ver", "7.4.0"),
+    build.select(0),
+    build.resize(44, 1),
+    *(build.key(name, kind, value) for name, kind, value, *_ in build.SAMPLES),
+    magic="REDIS0012",
+)
+QUICK = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def outcome(data: bytes, pieces: list[int] | None = None, **options: Any) -> tuple[Any, ...]:
+    rows, skimmer, error = skim_all(data, pieces, **options)
+    return rows, facts_of(skimmer), type(error), str(error)
+
+
+@st.composite
+def files(draw: st.DrawFn) -> bytes:
+    """Files of a few records, some of them damaged, cut or with a tail."""
+    records = draw(st.lists(st.sampled_from(SMALL), min_size=0, max_size=8))
+    lead = build.aux("redis-ver", "7.4.0") + build.select(draw(st.integers(0, 3))) + build.resize(9, 3)
+    magic = draw(st.sampled_from(["REDIS0012", "REDIS0010", "REDIS0004", "VALKEY080"]))
+    data = bytearray(build.rdb(lead, *records, magic=magic, checksum=draw(st.booleans())))
+    for at, byte in draw(st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=4)):
+        data[at % len(data)] = byte
+    if draw(st.integers(0, 4)) == 0:
+        del data[draw(st.integers(0, len(data))) :]
+    return bytes(data) + b"tail" * draw(st.sampled_from([0, 0, 0, 1, 7]))
+
+
+@QUICK
+@given(files(), st.lists(st.sampled_from([0, 1, 2, 3, 7, 50, 500]), min_size=1, max_size=5), st.integers(1, 9))
+def test_compiled_and_plain_agree_on_rows_facts_and_errors(data: bytes, pieces: list[int], batch_keys: int):
+    options = {"batch_keys": batch_keys, "check_crc": sum(pieces) % 2 == 0}
+
+    compiled = outcome(data, pieces, compiled=True, **options)
+
+    assert compiled == outcome(data, [0], compiled=False, **options)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_every_type_and_encoding_is_named_and_counted(compiled: bool):
+    rows, skimmer, error = skim_all(FILE, compiled=compiled)
+
+    assert error is None
+    assert skimmer.crc_ok
+    assert [(row[1].decode(), *row[4:7]) for row in rows] == [
+        (name, kind, encoding, elements) for name, _, _, kind, encoding, elements in build.SAMPLES
+    ]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_records_lie_end_to_end(compiled: bool):
+    rows, skimmer, _ = skim_all(FILE, compiled=compiled)
+
+    assert all(row[11] + row[7] == following[11] for row, following in zip(rows, rows[1:], strict=False))
+    assert rows[-1][11] + rows[-1][7] + 1 == skimmer.position
+
+
+@pytest.mark.parametrize("size", [1, 3, 61, 4096])
+def test_pieces_of_any_size_give_the_same_rows(size: int):
+    assert outcome(FILE, [size]) == outcome(FILE)
+
+
+@settings(QUICK, max_examples=60)
+@given(st.lists(st.binary(max_size=80) | st.from_regex(rb"[a{}]{0,9}", fullmatch=True), max_size=30))
+def test_slot_and_tag_follow_the_cluster_rules(names: list[bytes]):
+    """R112, R113."""
+    rows, _, _ = skim_all(build.rdb(*(build.key(name, 0, build.string("v")) for name in names)))
+
+    assert [(row[1], row[2], row[3]) for row in rows] == [(n, key_slot(n), hash_tag(n)) for n in names]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_keys_may_be_integers_or_compressed(compiled: bool):
+    value = build.string("v")
+    numbered = b"\x00" + build.integer(-1234) + value
+    long_name = b"\x00" + build.compressed(b"n" * 5000) + value
+
+    rows, _, error = skim_all(build.rdb(numbered, long_name), [9], compiled=compiled)
+
+    assert error is None
+    assert [row[1] for row in rows] == [b"-1234", b"n" * 5000]
+
+
+def test_a_value_beyond_the_window_is_passed_over(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(rdb_skim, "WINDOW_BYTES", 4096)
+    big = build.key("big", 0, build.string(bytes(300_000)))
+    fields = build.key("hash", 4, build.length(9000) + build.string("f" * 20) * 18_000)
+    data = build.rdb(big, fields, build.key("after", 0, build.string("v")))
+
+    rows, skimmer, error = skim_all(data)
+
+    assert error is None
+    assert skimmer.crc_ok
+    assert [(row[1], row[6]) for row in rows] == [(b"big", 300_000), (b"hash", 9000), (b"after", 1)]
+
+
+def test_a_key_name_beyond_the_window_is_kept(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(rdb_skim, "WINDOW_BYTES", 4096)
+    monkeypatch.setattr(rdb_skim, "KEY_DATA_BYTES", 8192)
+    names = [b"a" * 3000, b"b" * 3000, b"c" * 3000, b"d" * 100_000, b"e"]
+
+    rows, _, error = skim_all(build.rdb(*(build.key(name, 0, build.integer(1)) for name in names)))
+
+    assert error is None
+    assert [row[1] for row in rows] == names
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_without_the_crc_most_of_a_big_value_need_not_be_read(compiled: bool):
+    data = build.rdb(build.key("big", 0, build.string(bytes(3 << 20))), build.key("k", 0, build.integer(1)))
+    skimmer = RdbSkimmer("x", check_crc=False, compiled=compiled)
+    room = skimmer.room()
+    room[:100] = data[:100]
+    skimmer.filled(100)
+    assert list(skimmer.batches()) == []
+
+    ahead = skimmer.skippable()
+    skimmer.skipped(ahead)
+    rest = data[100 + ahead :]
+    room = skimmer.room()
+    room[: len(rest)] = rest
+    skimmer.filled(len(rest))
+    batches = list(skimmer.batches())
+
+    assert ahead > (3 << 20) - 100
+    assert [batch.elements.tolist() for batch in batches] == [[3 << 20, 1]]
+    assert skimmer.done
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_value_that_is_cut_is_no_row_even_if_it_was_skipped(compiled: bool):
+    data = build.rdb(build.key("big", 0, build.string(bytes(9000))))[:6000]
+
+    rows, _, error = skim_all(data, [50], check_crc=False, compiled=compiled)
+
+    assert rows == []
+    assert isinstance(error, TruncatedError)
+
+
+def test_every_prefix_of_a_dump_is_an_error():
+    data = build.rdb(build.aux("a", "b"), build.select(0), *SMALL[:20], magic="REDIS0012")
+
+    errors = [skim_all(data[:cut])[2] for cut in range(len(data))]
+
+    assert all(isinstance(error, TruncatedError) for error in errors)
+    assert skim_all(data)[2] is None
+
+
+def test_keys_before_the_damage_are_kept():
+    records = [build.key(f"k{i}", 0, build.string("v")) for i in range(5)]
+    data = build.rdb(*records[:3], b"\x1b" + records[3], records[4])
+
+    rows, _, error = skim_all(data, batch_keys=2)
+
+    assert [row[1] for row in rows] == [b"k0", b"k1", b"k2"]
+    assert str(error) == f"test.rdb: offset {9 + 3 * len(records[0])}: value type 27 is unknown"
+
+
+@pytest.mark.skipif(not HAVE_NUMBA, reason="the plain skim is too slow for so many")
+def test_ten_thousand_mutations_never_pass_unnoticed():
+    rng = random.Random(7)
+    truth = skim_all(FILE)[0]
+    for _ in range(10_000):
+        data = bytearray(FILE)
+        for _ in range(rng.choice((1, 1, 1, 2, 8))):
+            data[rng.randrange(len(data))] = rng.choice((rng.randrange(256), 0, 0x81, 0xC3, 0xFF))
+        if data == FILE:
+            continue
+
+        rows, skimmer, error = skim_all(bytes(data), batch_keys=64)
+
+        unchecked = skimmer.stored_crc == 0 or skimmer.head.version < 5 if skimmer.done else False
+        assert error is not None or rows == truth or unchecked
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_ranges_add_up_to_the_file(compiled: bool):
+    whole, skimmer, _ = skim_all(FILE, compiled=compiled)
+    for cut in (whole[10][11], whole[-1][11]):
+        first, one, _ = skim_all(FILE, [100], end=cut, compiled=compiled)
+        second, two, error = skim_all(FILE, [100], start=cut, head=one.head, compiled=compiled)
+
+        assert error is None
+        assert first + second == whole
+        assert rdb_skim_crc(one, two, cut) == skimmer.stored_crc
+
+
+def rdb_skim_crc(one: RdbSkimmer, two: RdbSkimmer, cut: int) -> int:
+    from cluster_core.kernels.crc64 import combine_crc64
+
+    return combine_crc64(one.crc, two.crc, two.position - cut)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_range_that_ends_inside_a_record_is_refused(compiled: bool):
+    at = skim_all(FILE)[0][10][11]
+
+    for cut in (at - 1, at + 1, at + 9, len(FILE) - 8):
+        error = skim_all(FILE, end=cut, compiled=compiled)[2]
+        assert isinstance(error, SplitError)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_range_that_meets_another_database_is_refused(compiled: bool):
+    record = build.key("k", 0, build.string("v"))
+    data = build.rdb(build.select(3), record, build.select(5), record)
+
+    error = skim_all(data, end=len(data) - 9, compiled=compiled)[2]
+    rows, skimmer, none = skim_all(data, compiled=compiled)
+
+    assert isinstance(error, SplitError)
+    assert none is None
+    assert skimmer.head.db == 3
+    assert [row[0] for row in rows] == [3, 5]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_what_a_file_says_about_itself_is_kept(compiled: bool):
+    data = build.rdb(
+        build.aux("valkey-ver", "9.1.2"),
+        build.aux("ctime", 1_795_256_359),
+        build.aux("odd\xff", b"\xff"),
+        build.aux("huge", bytes(70_000)),
+        b"\xf5" + build.string("#!lua name=mylib"),
+        b"\xf7" + build.length(99) + b"\2\2" + b"".join(build.MODULE_PARTS) + b"\0",
+        b"\xf3" + build.string("job") + build.length(2) + bytes([1, 2, 3, 4]),
+        build.select(0) + build.resize(3, 1) + build.slot_info_aux(63, 4, 1),
+        build.key("hash", 22, build.VALKEY_HASH_2),
+        magic="VALKEY080",
+    )
+
+    rows, skimmer, error = skim_all(data, compiled=compiled)
+
+    assert error is None
+    assert skimmer.head.server == "valkey 9.1.2"
+    assert skimmer.aux == {"valkey-ver": "9.1.2", "ctime": "1795256359", "oddÿ": "\\xff"}
+    assert (skimmer.function_count, skimmer.module_aux_count) == (1, 1)
+    assert skimmer.databases == {0: (3, 1)}
+    assert (skimmer.declared_slot_keys[63], skimmer.declared_slot_expires[63]) == (4, 1)
+    assert skimmer.declared_slot_keys[64] == -1
+    assert rows[0][4:7] == ("hash", "hashtable", 2)
+
+
+def test_a_capped_number_of_aux_fields_is_kept():
+    data = build.rdb(*(build.aux(f"field-{i}", "v") for i in range(1000)))
+
+    _, skimmer, error = skim_all(data)
+
+    assert error is None
+    assert len(skimmer.aux) == 256
+
+
+def test_room_never_reaches_past_the_range():
+    skimmer = RdbSkimmer("x", end=100)
+
+    assert len(skimmer.room()) == 100
+
+
+def test_a_range_needs_a_head_and_sensible_bounds():
+    with pytest.raises(ValueError, match="head"):
+        RdbSkimmer("x", start=9)
+    with pytest.raises(ValueError, match="range"):
+        RdbSkimmer("x", start=9, end=3)
+    with pytest.raises(ValueError, match="not asked for"):
+        RdbSkimmer("x").filled(1 << 40)
+
+
+def test_errors_of_a_skim_are_raised_again():
+    skimmer = RdbSkimmer("x")
+    skimmer.filled(0)
+
+    for _ in range(2):
+        with pytest.raises(DecodeError, match="empty"):
+            list(skimmer.batches())

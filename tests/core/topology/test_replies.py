@@ -1,0 +1,313 @@
+"""CLUSTER SHARDS and CLUSTER SLOTS in every form in which they are kept (R131)."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster_core.errors import DecodeError, TruncatedError
+from cluster_core.slots.slot_set import SlotSet
+from cluster_core.topology.cli_text import NESTING_MAX, read_cli_text, write_cli_text
+from cluster_core.topology.node import Node, Topology
+from cluster_core.topology.node_flags import NodeFlags
+from cluster_core.topology.reader import read_topology, write_reply
+from cluster_core.topology.replies import read_reply, shards_reply, slots_reply
+
+A, B, C = "a" * 40, "b" * 40, "c" * 40
+FORMS = ["resp2", "resp3", "json", "cli"]
+
+IDS = st.text("0123456789abcdef", min_size=40, max_size=40)
+NAMES = st.text("abcdefghij0123456789.-", min_size=1, max_size=12)
+REPLIES = st.recursive(
+    st.none()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.text(st.characters(blacklist_categories=["Cs"], max_codepoint=126)),
+    lambda items: st.lists(items, max_size=12) | st.dictionaries(st.text("abc", min_size=1), items, max_size=11),
+    max_leaves=30,
+)
+
+
+@st.composite
+def shard_topologies(draw: st.DrawFn) -> Topology:
+    """Up to 12 shards of a master and up to 2 replicas; the slots are dealt out by turns."""
+    ids = draw(st.lists(IDS, min_size=1, max_size=24, unique=True))
+    nodes: list[Node] = []
+    shards: list[list[str]] = []
+    for node_id in ids:
+        master_id = shards[-1][0] if shards and len(shards[-1]) < 3 and draw(st.booleans()) else None
+        if master_id is None:
+            shards.append([])
+        shards[-1].append(node_id)
+        ip = draw(st.sampled_from(["10.0.0.1", "::1"]))
+        nodes.append(
+            Node(
+                id=node_id,
+                ip=ip,
+                port=draw(st.integers(1, 65535)),
+                hostname=draw(st.just("") | NAMES.map("h".__add__)),
+                aux=draw(st.sampled_from([{}, {"tls-port": "7", "availability-zone": "eu-1"}])),
+                flags=NodeFlags.MASTER if master_id is None else NodeFlags.REPLICA,
+                master_id=master_id,
+                endpoint=draw(st.sampled_from([None, ip])),
+                replication_offset=draw(st.integers(0, 2**60)),
+                health="online",
+            )
+        )
+    size = draw(st.integers(100, 3000))
+    masters = [shard[0] for shard in shards]
+    step = size * (len(masters) + 1)
+    slots = {
+        node_id: SlotSet.from_ranges((first, min(first + size, 16384) - 1) for first in range(turn * size, 16384, step))
+        for turn, node_id in enumerate(masters)
+    }
+    nodes = [replace(node, slots=slots.get(node.id, SlotSet())) for node in nodes]
+    return Topology(tuple(nodes), "shards", shards=tuple(map(tuple, shards)))
+
+
+@given(shard_topologies(), st.sampled_from(FORMS))
+def test_a_shards_reply_comes_back_in_every_form(topology: Topology, form: str) -> None:
+    """RESP2 and RESP3 bytes, redis-cli's JSON and its numbered text."""
+    raw = write_reply(topology, "shards", form)
+
+    found = read_topology(raw)
+
+    assert found == topology
+    assert write_reply(found, "shards", form) == raw
+
+
+@given(shard_topologies(), st.sampled_from(FORMS))
+def test_a_slots_reply_comes_back_in_every_form(topology: Topology, form: str) -> None:
+    """Nodes without slots are not in it; owners and addresses are."""
+    raw = write_reply(topology, "slots", form)
+
+    found = read_topology(raw)
+
+    assert write_reply(found, "slots", form) == raw
+    assert found.slot_map() == topology.slot_map()
+    assert {node.id: node.port for node in found.nodes}.items() <= {n.id: n.port for n in topology.nodes}.items()
+
+
+@given(shard_topologies(), st.sampled_from(FORMS), st.data())
+def test_a_reply_cut_or_changed_anywhere_is_read_or_refused(topology: Topology, form: str, data: st.DataObject) -> None:
+    """Bytes from outside never crash."""
+    raw = bytearray(write_reply(topology, "shards", form))
+    at = data.draw(st.integers(0, len(raw) - 1))
+    if data.draw(st.booleans()):
+        del raw[at:]
+    else:
+        raw[at] = data.draw(st.integers(0, 255))
+
+    offset = 0
+    try:
+        read_topology(bytes(raw), source="reply")
+    except DecodeError as fault:
+        offset = fault.offset
+
+    assert 0 <= offset <= len(raw)
+
+
+@given(REPLIES)
+def test_numbered_text_says_what_the_reply_says(reply: object) -> None:
+    """Lists and dicts of any shape; numbers are right-aligned from ten items on."""
+    assert read_cli_text(write_cli_text(reply).encode()) == reply
+
+
+def test_numbered_text_is_read_as_redis_cli_writes_it() -> None:
+    """RESP3 maps have ``1# name => value``; RESP2 has names and values in turn."""
+    text = b"""1) 1# "slots" => 
+      1) (integer) 0
+      2) (integer) 16383
+   2# "nodes" => 
+      1) 1# "id" => "%b"
+         2# "port" => (integer) 7391
+         3# "ip" => ""
+         4# "endpoint" => (nil)
+         5# "role" => "master"
+         6# "replication-offset" => (integer) 0
+         7# "health" => "online"
+""" % A.encode()  # noqa: W291
+
+    topology = read_topology(text)
+
+    assert topology.owner_of(16383) == topology.by_id[A]
+    assert write_reply(topology, "shards", "cli").startswith(b'1) 1) "slots"\n   2) 1) (integer) 0\n')
+    assert write_cli_text(shards_reply(topology, protocol=3)).encode() == text
+
+
+def shard(*slots: int, node_id: str = A, role: str = "master", health: str = "online") -> list:
+    fields = ["id", node_id, "port", 1, "ip", "h", "endpoint", "h", "role", role, "replication-offset", 0]
+    return ["slots", list(slots), "nodes", [[*fields, "health", health]]]
+
+
+def test_a_failed_master_beside_its_successor_owns_nothing() -> None:
+    """R131: both have the role of a master; the shard's slots are those of the healthy one."""
+    reply = shard(0, 9, health="fail")
+    reply[3] += shard(node_id=B)[3]
+
+    topology = read_reply([reply])
+
+    assert topology.owner_of(5) == topology.by_id[B]
+    assert NodeFlags.FAIL in topology.by_id[A].flags
+    assert shards_reply(topology) == [reply]
+
+
+def test_slots_may_name_nodes_by_host_name_or_not_at_all() -> None:
+    """The endpoint is what cluster-preferred-endpoint-type says; the rest stands in the metadata."""
+    reply = [
+        [0, 1, ["host-a", 1, A, ["ip", "10.0.0.1"]], [None, 2, B, ["ip", "10.0.0.2", "hostname", "host-b"]]],
+        [5, 5, ["10.0.0.3", 3, C, []]],
+    ]
+
+    topology = read_reply(reply)
+
+    assert [(node.ip, node.hostname, node.endpoint) for node in topology.nodes] == [
+        ("10.0.0.1", "host-a", "host-a"),
+        ("10.0.0.2", "host-b", None),
+        ("10.0.0.3", "", "10.0.0.3"),
+    ]
+    assert topology.by_id[B].master_id == A
+    assert slots_reply(topology) == reply
+
+
+def test_replies_of_old_servers_have_no_metadata() -> None:
+    """Redis 4 to 6 sent address, port and id only."""
+    topology = read_reply([[0, 16383, ["127.0.0.1", 7000, A]]])
+
+    assert topology.uncovered() == SlotSet()
+    assert topology.by_id[A].address == "127.0.0.1:7000"
+
+
+def test_cluster_nodes_can_be_described_as_shards_and_slots() -> None:
+    """Any form leads to any other; a failed replica is not in CLUSTER SLOTS (R131)."""
+    text = (
+        f"{A} 10.0.0.1:1@2 myself,master - 0 0 1 connected 0-16383\n"
+        f"{B} 10.0.0.2:1@2 slave {A} 0 0 1 connected\n{C} 10.0.0.3:1@2 slave,fail {A} 0 0 1 connected\n"
+    )
+    topology = read_topology(text.encode())
+
+    slots = [[0, 16383, ["10.0.0.1", 1, A, []], ["10.0.0.2", 1, B, []]]]
+    assert slots_reply(topology) == slots
+    (only,) = shards_reply(topology, protocol=3)
+    assert [(node["id"], node["role"], node["health"]) for node in only["nodes"]] == [
+        (A, "master", "online"),
+        (B, "replica", "online"),
+        (C, "replica", "fail"),
+    ]
+
+
+def test_an_empty_reply_is_a_topology_without_nodes() -> None:
+    """CLUSTER SLOTS of a node that owns nothing and knows nobody."""
+    for raw in (b"*0\r\n", b"[]", b"(empty array)\n"):
+        assert read_topology(raw).nodes == ()
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        ([shard(0, 9), shard(5, 6, node_id=B)], "slots 5-6 belong to"),
+        ([shard(0, 9, 9, 10)], "shard 0, slots: a slot a second time"),
+        ([shard(0)], "1 bounds"),
+        ([shard(9, 0)], "9 to 0 is no range"),
+        ([shard(0, 16384)], "no range of slots"),
+        ([shard(0, 1, role="replica")], "no master"),
+        ([shard(0, 1, role="king")], "'king' is no role"),
+        ([shard(0, 1), shard(node_id=A)], "shard 1: node a+ a second time"),
+        ([shard(0, 1, node_id="x y")], "no node id"),
+        ([["slots", []]], "nodes is missing"),
+        ([5], "is a int"),
+        (7, "is a int"),
+        ([[0, 1]], "without a node"),
+        ([[0]], "no range"),
+        ([[0, True, ["h", 1, A]]], "no range"),
+        ([[0, 1, ["h", 1]]], "2 fields"),
+        ([[0, 1, ["h", 70000, A]]], "not in 0 to 65535"),
+        ([[0, 1, ["a b", 1, A]]], "holds what no name"),
+        ([[0, 1, ["h", 1, A]], [2, 3, ["h", 2, A]]], "differs"),
+        ([[0, 1, ["h", 1, A]], [1, 3, ["h", 1, A]]], "a second time"),
+    ],
+)
+def test_a_reply_that_makes_no_sense_is_refused_with_its_place(reply: object, reason: str) -> None:
+    """One line for a person."""
+    with pytest.raises(DecodeError, match=reason):
+        read_topology(write_cli_text(reply).encode().replace(b"(integer) True", b'"x"'))
+
+
+@pytest.mark.parametrize(
+    ("raw", "offset", "reason"),
+    [
+        (b"", 0, "nothing but blanks"),
+        (b"\n  \n", 0, "nothing but blanks"),
+        (b"REDIS0011\xfa", 0, "neither CLUSTER NODES"),
+        (b"-ERR This instance has cluster support disabled\r\n", 0, "reply is an error: ERR This instance"),
+        (b"(error) ERR unknown\n", 0, "reply is an error: ERR unknown"),
+        (b"0\n5460\n127.0.0.1\n", 0, "raw output"),
+        (b"slots\n0\n", 0, "raw output"),
+        (b"*0\r\n*0\r\n", 0, "2 replies"),
+        (b"[1,", 3, "no JSON"),
+        (b"[" * 100_000, 0, "no JSON"),
+        (b"[\xff]", 0, "no JSON"),
+        (b'"\\ud800"', 0, "words"),
+        (b"*1\r\n,1.5\r\n", 0, "a float"),
+        (b"%1\r\n:1\r\n:2\r\n", 0, "no text"),
+        (b"1) (integer) 5\n3) (integer) 6\n", 15, "item 3"),
+        (b"1) (integer) 5\n   1) (integer) 6\n", 15, "in no list"),
+        (b"1) five\n", 0, "'five' is no value"),
+        (b'1# "a" => (nil)\n2# "a" => (nil)\n', 16, "a second time"),
+        (b"1# a => (nil)\n", 0, "a name without"),
+        (b"1) " * (NESTING_MAX + 1), 0, "within one another"),
+    ],
+)
+def test_what_is_no_description_is_refused(raw: bytes, offset: int, reason: str) -> None:
+    """Source, offset and reason for every form."""
+    with pytest.raises(DecodeError, match=reason) as caught:
+        read_topology(raw, source="file")
+
+    assert (caught.value.offset, caught.value.source) == (offset, "file")
+
+
+def test_text_that_ends_before_its_last_item_is_truncated() -> None:
+    """A copy that stopped."""
+    for raw in (b"1) 1) ", b"*2\r\n:1\r\n"):
+        with pytest.raises(TruncatedError):
+            read_topology(raw)
+
+
+@pytest.mark.parametrize("server", ["valkey_cluster_node", "redis_cluster_node"])
+@pytest.mark.parametrize("command", ["shards", "slots"])
+def test_replies_of_a_real_server_come_back_byte_for_byte(
+    server: str, command: str, request: pytest.FixtureRequest
+) -> None:
+    """The bytes of both protocols."""
+    node = request.getfixturevalue(server)
+    for protocol in (2, 3):
+        raw = node.raw_reply("CLUSTER", command, protocol=protocol)
+
+        topology = read_topology(raw)
+
+        assert topology.uncovered() == SlotSet()
+        assert write_reply(topology, command, f"resp{protocol}") == raw
+
+
+@pytest.mark.parametrize("command", ["shards", "slots", "nodes"])
+@pytest.mark.parametrize("options", [["--no-raw"], ["--no-raw", "-3"], ["--json"], ["--json", "-2"]], ids=" ".join)
+def test_what_redis_cli_prints_is_the_same_topology(
+    command: str, options: list[str], request: pytest.FixtureRequest
+) -> None:
+    """The numbered text and the JSON of the real program."""
+    if shutil.which("redis-cli") is None:
+        pytest.skip("redis-cli is not installed")
+    node = request.getfixturevalue("redis_cluster_node")
+    program = ["redis-cli", "-p", str(node.port), *options, "cluster", command]
+    shown = subprocess.run(program, capture_output=True, check=True, timeout=30).stdout
+
+    topology = read_topology(shown)
+
+    assert topology.uncovered() == SlotSet()
+    assert [found.id for found in topology.nodes] == [node.call("CLUSTER", "MYID").decode()]
+    if command != "nodes" and options in (["--no-raw"], ["--json"]):
+        assert write_reply(topology, command, "cli" if options == ["--no-raw"] else "json") == shown

@@ -1,0 +1,26 @@
+"""Progress: silence for short work, a line for long work."""
+
+from __future__ import annotations
+
+import time
+
+from jobs.runtime import progress as module
+from jobs.runtime.progress import progress
+
+
+def test_short_work_says_nothing(capsys):
+    """Nobody minds a few seconds."""
+    with progress("reading"):
+        pass
+
+    assert capsys.readouterr().err == ""
+
+
+def test_long_work_says_what_goes_on_in_plain_lines_where_no_terminal_is(capsys, monkeypatch):
+    """A log file gets a line now and then, without escape sequences."""
+    monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.01)
+
+    with progress("reading"):
+        time.sleep(0.3)
+
+    assert capsys.readouterr().err == "slotscope: reading, 0 s so far\n"

@@ -1,0 +1,332 @@
+"""The key distribution from dump to tables, on recorded dumps whose truth the servers told."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections import Counter
+
+import pytest
+from pyspark.sql import functions as F
+
+from cluster_core.errors import DecodeError
+from jobs import compare, key_slots
+from jobs.key_slots import Request
+from jobs.reports.keyspace_tables import load_report
+from jobs.runtime.errors import InputError
+from jobs.runtime.settings import read_settings
+from jobs.sources.inputs import find_inputs
+from jobs.sources.tally import TallyOptions
+from jobs.transforms.key_distribution import slot_counts
+from jobs.transforms.key_snapshot import KeySnapshot, tally
+from schemas.bronze import BAD_RECORDS, KEYS
+from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, NODE_LOAD, TTL_BUCKETS
+from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
+from tests.conftest import DATA
+
+VALKEY = DATA / "valkey-9.1"
+NODES = VALKEY / "topology" / "nodes.txt"
+ALL_TABLES = (SLOT_LOAD, SNAPSHOTS, SOURCES, NODE_LOAD, BIG_KEYS, HASH_TAGS, KEY_PREFIXES, TTL_BUCKETS, BAD_RECORDS)
+
+
+def truth(*names: str) -> list[dict]:
+    """What the servers said of every key of the named dumps."""
+    found = []
+    for name in names:
+        path = VALKEY / name
+        with gzip.open(path.parent / f"keys-{path.stem}.jsonl.gz", "rt") as lines:
+            found += [json.loads(line) for line in lines]
+    return found
+
+
+def rows(spark, table, root):
+    return spark.read.format("delta").load(f"{root}/{table.name}")
+
+
+def run(spark, root, **options):
+    return key_slots.run(spark, Request(root=str(root), **options), read_settings(top=5))
+
+
+BEFORE = [f"before/node-{port}.rdb" for port in (7001, 7002, 7003)]
+AFTER = [f"after/node-{port}.rdb" for port in (7001, 7002, 7003)]
+
+
+@pytest.fixture(scope="module")
+def root(spark, tmp_path_factory):
+    """A root with the snapshots ``before`` and ``after`` of the recorded cluster."""
+    root = tmp_path_factory.mktemp("root")
+    for name in ("before", "after"):
+        run(spark, root, snapshot=name, rdb=[str(VALKEY / name / "*.rdb")], topology=str(NODES), keep_keys=name == "before")
+    return root
+
+
+def test_slot_load_has_every_slot_and_counts_what_the_servers_counted(spark, root):
+    loads = rows(spark, SLOT_LOAD, root).where("snapshot_id = 'before'").collect()
+
+    expected = Counter(key["slot"] for key in truth(*BEFORE))
+    expiring = Counter(key["slot"] for key in truth(*BEFORE) if key["pexpiretime"] >= 0)
+    assert sorted(row["slot"] for row in loads) == list(range(16384))
+    assert {row["slot"]: row["keys"] for row in loads if row["keys"]} == dict(expected)
+    assert {row["slot"]: row["expires"] for row in loads if row["expires"]} == dict(expiring)
+    assert all(row["node_id"] == row["owner_id"] is not None for row in loads)
+
+
+def test_serialized_bytes_of_all_keys_make_up_almost_all_of_the_files(spark, root):
+    total = rows(spark, SLOT_LOAD, root).where("snapshot_id = 'before'").agg(F.sum("serialized_bytes")).first()[0]
+
+    size = sum((VALKEY / name).stat().st_size for name in BEFORE)
+    assert 0.5 * size < total < size
+
+
+def test_every_key_is_kept_with_its_facts_when_asked(spark, root):
+    kept = {bytes(row["key"]): row for row in rows(spark, KEYS, root).collect()}
+
+    said = truth(*BEFORE)
+    assert len(kept) == len(said)
+    for key in said:
+        row = kept[base64.b64decode(key["key"])]
+        assert (row["slot"], row["type"], row["encoding"], row["elements"]) == (
+            key["slot"],
+            key["type"],
+            key["encoding"],
+            key["count"],
+        )
+        assert row["expire_at_ms"] == (key["pexpiretime"] if key["pexpiretime"] >= 0 else None)
+
+
+def test_keys_are_not_kept_unless_asked(spark, root):
+    assert rows(spark, KEYS, root).where("snapshot_id = 'after'").isEmpty()
+
+
+def test_node_load_sums_the_slots_of_each_master(spark, root):
+    nodes = {row["address"]: row for row in rows(spark, NODE_LOAD, root).where("snapshot_id = 'before'").collect()}
+
+    by_dump = [len(truth(name)) for name in BEFORE]
+    assert sorted(row["keys"] for row in nodes.values()) == sorted(by_dump)
+    assert sum(row["slots"] for row in nodes.values()) == 16384
+    assert sum(row["bytes_share"] for row in nodes.values()) == pytest.approx(1)
+    assert max(row["keys_over_mean"] for row in nodes.values()) == pytest.approx(3 * max(by_dump) / sum(by_dump))
+
+
+def test_hash_tags_are_exact_while_they_fit_into_memory(spark, root):
+    tags = {bytes(row["hash_tag"]): row for row in rows(spark, HASH_TAGS, root).where("snapshot_id = 'before'").collect()}
+
+    expected = Counter()
+    for key in truth(*BEFORE):
+        name = base64.b64decode(key["key"])
+        opened = name.find(b"{")
+        closed = name.find(b"}", opened + 1)
+        if 0 <= opened < closed - 1:
+            expected[name[opened + 1 : closed]] += 1
+    assert {name: row["keys"] for name, row in tags.items()} == {name: expected[name] for name in tags}
+    assert all(row["keys_error"] == row["bytes_error"] == 0 for row in tags.values())
+    top = expected.most_common(1)[0][0]
+    assert tags[top]["rank_keys"] == 1
+
+
+def test_big_keys_are_ranked_in_each_scope(spark, root):
+    big = rows(spark, BIG_KEYS, root).where("snapshot_id = 'before'")
+    sizes = {
+        (row["source"], bytes(row["key"]), row["db"]): row["serialized_bytes"] for row in rows(spark, KEYS, root).collect()
+    }
+
+    cluster = [row["serialized_bytes"] for row in big.where("scope = 'cluster'").orderBy("rank").collect()]
+
+    assert cluster == sorted(sizes.values(), reverse=True)[:5]
+    assert {row["scope"] for row in big.select("scope").distinct().collect()} == {"cluster", "node", "slot", "type"}
+    assert big.groupBy("scope", "scope_value").count().where("scope = 'node'").count() == 3
+    for row in big.where("scope = 'slot' and rank = 1").collect():
+        assert row["scope_value"] == str(row["slot"])
+
+
+def test_prefixes_roll_up_at_separators(spark, root):
+    prefixes = {bytes(row["prefix"]): row for row in rows(spark, KEY_PREFIXES, root).where("snapshot_id = 'before'").collect()}
+
+    names = [base64.b64decode(key["key"]) for key in truth(*BEFORE)]
+    assert prefixes
+    for prefix, row in prefixes.items():
+        assert row["keys"] == sum(name.startswith(prefix) for name in names)
+        assert row["depth"] == prefix.count(b":")
+
+
+def test_time_to_live_buckets_hold_every_key(spark, root):
+    buckets = rows(spark, TTL_BUCKETS, root).where("snapshot_id = 'before'").groupBy("label").agg(F.sum("keys").alias("keys"))
+
+    counts = {row["label"]: row["keys"] for row in buckets.collect()}
+
+    said = truth(*BEFORE)
+    assert sum(counts.values()) == len(said)
+    assert counts["no expiry"] == sum(key["pexpiretime"] < 0 for key in said)
+
+
+def test_a_second_run_leaves_the_same_tables(spark, root):
+    def contents():
+        return {
+            table.name: sorted(map(repr, rows(spark, table, root).where("snapshot_id = 'before'").select(*table.columns).collect()))
+            for table in ALL_TABLES
+        }
+
+    first = contents()
+    run(spark, root, snapshot="before", rdb=[str(VALKEY / "before" / "*.rdb")], topology=str(NODES), keep_keys=True)
+
+    assert contents() == first
+
+
+def test_a_run_that_was_killed_between_tables_is_made_whole_by_the_next(spark, tmp_path, monkeypatch):
+    options = {"snapshot": "x", "rdb": [str(VALKEY / "before" / "*.rdb")], "topology": str(NODES)}
+
+    def die(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(KeySnapshot, "_warnings", die)  # after the tables, before the row that says that all is there
+    with pytest.raises(KeyboardInterrupt):
+        run(spark, tmp_path, **options)
+    with pytest.raises(InputError):
+        load_report(spark, str(tmp_path), "x")
+    monkeypatch.undo()
+
+    report = run(spark, tmp_path, **options)
+
+    assert report.keys == len(truth(*BEFORE))
+    assert rows(spark, SLOT_LOAD, tmp_path).count() == 16384
+
+
+def test_the_report_says_what_the_tables_say(spark, root):
+    report = load_report(spark, str(root), "before")
+
+    assert report.keys == len(truth(*BEFORE))
+    assert [node.slots for node in report.nodes] == [row["slots"] for row in rows(spark, NODE_LOAD, root).where("snapshot_id = 'before'").orderBy("address").collect()]
+    assert report.warnings == []
+    assert {source.kind for source in report.sources} == {"rdb"}
+
+
+def test_a_comparison_finds_what_grew(spark, root):
+    report = compare.run(spark, root=str(root), before="before", after="after")
+
+    assert report.total.keys_delta == len(truth(*AFTER)) - len(truth(*BEFORE))
+    prefixes = next(table for table in report.tables if table.kind == "prefixes")
+    assert (b"export:", "new") in [(row.name, row.status) for row in prefixes.rows]
+
+
+def test_a_snapshot_that_is_not_there_is_named(spark, root):
+    with pytest.raises(InputError, match="nosuch"):
+        compare.run(spark, root=str(root), before="nosuch", after="after")
+
+
+def test_keys_of_another_nodes_slots_are_said_loudly(spark, tmp_path):
+    swapped = NODES.read_text().replace("7001", "7009")
+    wrong = tmp_path / "nodes.txt"
+    ids = [line.split()[0] for line in swapped.splitlines()]
+    wrong.write_text(swapped)
+
+    report = run(
+        spark, tmp_path, rdb=[str(VALKEY / name) for name in BEFORE], topology=str(wrong), dump_node=[f"node-7001.rdb={ids[1]}"]
+    )
+
+    codes = {warning.code for warning in report.warnings}
+    assert "foreign_keys" in codes
+    assert "same_node_twice" in codes
+
+
+def test_the_same_dump_twice_is_said_loudly_without_a_topology(spark, tmp_path):
+    copy = tmp_path / "copy.rdb"
+    copy.write_bytes((VALKEY / BEFORE[0]).read_bytes())
+
+    report = run(spark, tmp_path / "root", rdb=[str(VALKEY / BEFORE[0]), str(copy)])
+
+    assert {"same_node_twice", "slots_twice"} <= {warning.code for warning in report.warnings}
+    assert report.nodes[0].node_id is None
+    assert report.keys == 2 * len(truth(BEFORE[0]))
+
+
+def test_slots_without_owner_are_said_loudly(spark, tmp_path):
+    lines = NODES.read_text().splitlines()
+    owned = [line for line in lines if len(line.split()) > 8]
+    short = tmp_path / "nodes.txt"
+    short.write_text("\n".join(line for line in lines if line != owned[-1]) + "\n")
+
+    report = run(spark, tmp_path / "root", rdb=[str(VALKEY / name) for name in BEFORE], topology=str(short))
+
+    uncovered = [warning for warning in report.warnings if warning.code == "uncovered_slots"]
+    assert len(uncovered) == 1
+    assert "the inputs hold" in uncovered[0].text
+
+
+def test_slot_counts_that_differ_from_the_keys_are_said_loudly(spark, tmp_path):
+    raw = (VALKEY / BEFORE[0]).read_bytes()
+    at = raw.index(b"slot-info") + len(b"slot-info")
+    length = raw[at]
+    slot, keys, *rest = raw[at + 1 : at + 1 + length].split(b",")
+    lied = b",".join([slot, str(int(keys) + 1).encode(), *rest])
+    assert len(lied) == length
+    changed = tmp_path / "lied.rdb"
+    changed.write_bytes(raw[: at + 1] + lied + raw[at + 1 + length :])
+
+    report = run(spark, tmp_path / "root", rdb=[str(changed)], check_crc=False)
+
+    assert [warning.code for warning in report.warnings] == ["slot_info"]
+    assert f"slot {int(slot)}" in report.warnings[0].text
+
+
+def test_a_cut_dump_stops_the_job_with_file_and_offset(spark, tmp_path):
+    cut = tmp_path / "cut.rdb"
+    cut.write_bytes((VALKEY / BEFORE[0]).read_bytes()[:200_000])
+
+    with pytest.raises(Exception, match=r"cut\.rdb: offset \d+: "):
+        run(spark, tmp_path / "root", rdb=[str(cut)])
+    assert not (tmp_path / "root").exists()
+
+
+def test_a_cut_dump_is_counted_and_flagged_in_permissive_mode(spark, tmp_path):
+    cut = tmp_path / "cut.rdb"
+    cut.write_bytes((VALKEY / BEFORE[0]).read_bytes()[:200_000])
+
+    report = run(spark, tmp_path / "root", rdb=[str(cut), str(VALKEY / BEFORE[1])], permissive=True)
+
+    bad = rows(spark, BAD_RECORDS, tmp_path / "root").collect()
+    assert [row["source"] for row in bad] == [str(cut)]
+    assert report.bad_records == 1
+    assert report.warnings[0].code == "bad_records"
+    assert len(truth(BEFORE[1])) < report.keys < len(truth(BEFORE[0], BEFORE[1]))
+
+
+@pytest.mark.parametrize("name", ["scan-quoted.txt", "keys.csv", "keys.jsonl", "keys.parquet"])
+def test_key_lists_of_every_format_give_the_slots_of_their_keys(spark, name):
+    inputs = find_inputs([], [str(DATA / "key-lists" / name)], None)
+
+    counts = {row["slot"]: row["keys"] for row in slot_counts(tally(spark, inputs, TallyOptions(details=False))).collect()}
+
+    assert counts == dict(Counter(key["slot"] for key in truth(BEFORE[0])))
+
+
+def test_a_list_without_sizes_reports_keys_and_no_bytes(spark, tmp_path):
+    report = run(spark, tmp_path, keys=[str(DATA / "key-lists" / "scan.txt")], topology=str(NODES))
+
+    assert report.keys == len((DATA / "key-lists" / "scan.txt").read_bytes().split())
+    assert {slot.serialized_bytes for slot in report.slots} == {None}
+    assert report.big_keys == []
+
+
+def test_a_delta_table_of_keys_is_read_by_spark(spark, tmp_path):
+    lists = spark.read.parquet(str(DATA / "key-lists" / "keys.parquet"))
+    lists.write.format("delta").save(str(tmp_path / "keys"))
+
+    report = run(spark, tmp_path / "root", keys=[str(tmp_path / "keys")])
+
+    assert report.keys == lists.count()
+
+
+def test_overlapping_slots_in_the_topology_are_refused(spark, tmp_path):
+    text = NODES.read_text().splitlines()
+    overlapping = tmp_path / "nodes.txt"
+    overlapping.write_text("\n".join(line.rsplit(" ", 1)[0] + " 0-16383" if "-" in line.split()[-1] else line for line in text) + "\n")
+
+    with pytest.raises(DecodeError, match=r"nodes\.txt: offset"):
+        run(spark, tmp_path / "root", rdb=[str(VALKEY / BEFORE[0])], topology=str(overlapping))
+
+
+@pytest.mark.parametrize("mode", [False, True])
+def test_a_glob_that_matches_nothing_is_refused_in_both_modes(spark, tmp_path, mode):
+    with pytest.raises(DecodeError, match="no file matches"):
+        run(spark, tmp_path, rdb=[str(tmp_path / "*.rdb")], permissive=mode)

@@ -1,0 +1,258 @@
+"""Imports point one way, the core touches nothing outside itself, and no name is in the way of another:
+checked on the syntax trees.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("cluster_core", "schemas", "jobs")
+ORDER = {"cluster_core": set(), "schemas": set(), "jobs": {"cluster_core", "schemas"}}
+"""Which of our packages each package may import beside itself."""
+KERNEL_LIBRARIES = {"numpy", "numba", "llvmlite", "pyarrow"}
+"""llvmlite is what numba itself compiles with: it comes with it."""
+WORLD = {
+    "socket",
+    "time",
+    "random",
+    "secrets",
+    "uuid",
+    "subprocess",
+    "threading",
+    "asyncio",
+    "os",
+    "pathlib",
+    "tempfile",
+}
+"""What a core that owns no clock, no chance and no files cannot need.  `random.Random` may come in as an
+argument.
+"""
+WORLD_CALLS = {"open", "input", "print", "hash", "exec", "eval"}
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Every module of the packages by its dotted name."""
+    paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    return {dotted(path): ast.parse(path.read_bytes()) for path in paths}
+
+
+def dotted(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported(tree: ast.AST, *, when_loaded: bool = False) -> Iterator[str]:
+    """Dotted names that *tree* imports; with *when_loaded* only those that loading the module itself
+    imports.
+    """
+    for node in loaded_nodes(tree) if when_loaded else ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield "." * node.level + (node.module or "")
+            yield from (f"{node.module}.{alias.name}" for alias in node.names if node.module)
+
+
+def loaded_nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    """Nodes that run when the module is loaded: not the bodies of functions, not what only a type checker
+    sees.
+    """
+    for child in ast.iter_child_nodes(tree):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
+            continue
+        yield child
+        yield from loaded_nodes(child)
+
+
+def modules_of(package: str) -> list[str]:
+    return [name for name in trees() if name.split(".")[0] == package]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_imports_only_what_lies_below_it(package):
+    """Style: cluster_core stands on the standard library, schemas on Spark's types, jobs on both."""
+    wrong = [
+        f"{module} imports {name}"
+        for module in modules_of(package)
+        for name in imported(trees()[module])
+        if name.split(".")[0] in (*PACKAGES, "tests", "benchmarks")
+        and name.split(".")[0] not in ORDER[package] | {package}
+    ]
+
+    assert wrong == []
+
+
+def test_the_core_stands_on_the_standard_library_and_its_kernels_on_arrays():
+    """Only `cluster_core.kernels` may use numpy, numba and pyarrow."""
+    wrong = [
+        f"{module} imports {name}"
+        for module in modules_of("cluster_core")
+        for name in imported(trees()[module])
+        if name.split(".")[0] not in sys.stdlib_module_names | {"cluster_core"}
+        and not (module.startswith("cluster_core.kernels") and name.split(".")[0] in KERNEL_LIBRARIES)
+    ]
+
+    assert wrong == []
+
+
+def test_numba_is_never_needed():
+    """Without numba the plain twins run: only `cluster_core.kernels.compiled` tries to import it, others ask
+    that module first.
+    """
+    wrong = [
+        f"{module}: {name}"
+        for module, tree in trees().items()
+        if module != "cluster_core.kernels.compiled"
+        for name in imported(without_numba_branches(tree))
+        if name.split(".")[0] in ("numba", "llvmlite")
+    ]
+
+    assert wrong == []
+
+
+def without_numba_branches(tree: ast.Module) -> ast.Module:
+    """*tree* less the branches that run only where numba is installed."""
+    body = [
+        node
+        for node in tree.body
+        if not (isinstance(node, ast.If) and re.search("HAVE_NUMBA|COMPILED", ast.dump(node.test)))
+    ]
+    return ast.Module(body, [])
+
+
+def test_schemas_use_spark_types_only():
+    """A schema can be read without a session, and without a JVM."""
+    allowed = sys.stdlib_module_names | {"schemas", "pyspark"}
+    names = {name for module in modules_of("schemas") for name in imported(trees()[module])}
+
+    assert {name.split(".")[0] for name in names} <= allowed
+    assert all(name.startswith("pyspark.sql.types") for name in names if name.split(".")[0] == "pyspark")
+
+
+def test_imports_are_absolute():
+    """One import path per name."""
+    wrong = [f"{m}: {name}" for m, tree in trees().items() for name in imported(tree) if name.startswith(".")]
+
+    assert wrong == []
+
+
+def test_no_module_imports_itself_by_a_detour():
+    """The graph of the imports that run at load time has no cycle."""
+    graph = {
+        module: sorted({name for name in imported(tree, when_loaded=True) if name in trees() and name != module})
+        for module, tree in trees().items()
+    }
+
+    assert find_cycle(graph) == []
+
+
+def find_cycle(graph: dict[str, list[str]]) -> list[str]:
+    """A cycle of *graph* as the list of its nodes, or an empty list."""
+    finished: set[str] = set()
+    for start in graph:
+        path, pending = [start], [iter(graph[start])]
+        while pending:
+            following = next(pending[-1], None)
+            if following is None:
+                finished.add(path.pop())
+                pending.pop()
+            elif following in path:
+                return [*path[path.index(following) :], following]
+            elif following not in finished:
+                path.append(following)
+                pending.append(iter(graph[following]))
+    return []
+
+
+def test_a_cycle_is_found_when_there_is_one():
+    """The finder itself: a test that cannot fail proves nothing."""
+    graph = {"a": ["b"], "b": ["c", "d"], "c": [], "d": ["b"]}
+
+    assert find_cycle(graph) == ["b", "d", "b"]
+    assert find_cycle({"a": ["b"], "b": []}) == []
+
+
+def test_package_files_hold_a_docstring_and_nothing_else():
+    """No re-exports: one import path per name."""
+    packages = [path for package in PACKAGES for path in (ROOT / package).rglob("__init__.py")]
+    wrong = [
+        str(path.relative_to(ROOT))
+        for path in packages
+        if len(body := ast.parse(path.read_bytes()).body) != 1 or ast.get_docstring(ast.Module(body, [])) is None
+    ]
+
+    assert packages
+    assert wrong == []
+
+
+def test_every_module_says_what_it_is():
+    """The first thing in a module is its docstring."""
+    assert [module for module, tree in trees().items() if ast.get_docstring(tree) is None] == []
+
+
+def test_no_job_is_named_like_a_module_of_the_standard_library():
+    """spark-submit puts jobs/ first on the path: jobs/inspect.py would break dataclasses."""
+    names = {path.stem for path in (ROOT / "jobs").iterdir() if path.suffix == ".py" or path.is_dir()}
+
+    assert names & (sys.stdlib_module_names - {"__init__"}) == set()
+
+
+def test_the_core_touches_no_file_no_clock_and_no_chance():
+    """Time, chance and IO come in through the door; `hash()` differs from run to run."""
+    wrong = [
+        f"{module}: {name}"
+        for module in modules_of("cluster_core")
+        if module.rpartition(".")[2] != "__main__"
+        for name in (*imported(trees()[module], when_loaded=True), *called(trees()[module]))
+        if name.split(".")[0] in WORLD or name in WORLD_CALLS
+    ]
+
+    assert wrong == []
+
+
+def called(tree: ast.AST) -> Iterator[str]:
+    """Plain names that *tree* calls, outside ``__hash__``: the hash of an object never leaves the process."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == "__hash__":
+            continue
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            yield node.func.id
+        yield from called(node)
+
+
+def test_only_the_command_line_catches_everything():
+    """`except Exception` hides what it does not understand; one place turns it into a line and an
+    exit code.
+    """
+    broad = {"Exception", "BaseException"}
+    found = {
+        module
+        for module, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ExceptHandler) and (node.type is None or ast.unparse(node.type) in broad)
+    }
+
+    assert found <= {"jobs.runtime.cli"}
+
+
+def test_only_one_module_starts_a_session():
+    """A second `getOrCreate` starts a session with other settings."""
+    found = {
+        module
+        for module, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr == "getOrCreate"
+    }
+
+    assert found <= {"jobs.runtime.session"}
