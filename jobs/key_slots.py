@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jobs.runtime import cli
-from jobs.runtime.cli import Common, Paths
+from jobs.runtime.cli import Common, Flag, Paths
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,9 +65,9 @@ def command(
     size_column: str | None = None,
     ops_column: str | None = None,
     quoted: bool | None = None,
-    no_crc: bool = False,
-    no_split: bool = False,
-    keep_keys: bool = False,
+    no_crc: Flag = False,
+    no_split: Flag = False,
+    keep_keys: Flag = False,
     top: int | None = None,
     top_per_slot: int | None = None,
     separators: str | None = None,

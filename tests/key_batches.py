@@ -14,7 +14,9 @@ from cluster_core.kernels.key_list import batch_of_keys
 def key_batch(keys: Sequence[tuple[bytes, int, int]], first_offset: int = 0) -> KeyBatch:
     """Strings of one element, as (key, serialized bytes, expiry in ms)."""
     batch = batch_of_keys(
-        pa.array([key for key, _, _ in keys], pa.binary()), np.array([size for _, size, _ in keys], np.int64), first_offset
+        pa.array([key for key, _, _ in keys], pa.binary()),
+        np.array([size for _, size, _ in keys], np.int64),
+        first_offset,
     )
     batch.type = np.zeros(len(keys), np.uint8)
     batch.encoding = np.zeros(len(keys), np.uint8)

@@ -1,4 +1,4 @@
-"""A small writer of RDB files for tests: every type and encoding of both servers, and the lies that a hostile file may tell."""
+"""A small writer of RDB files for tests: every type and encoding of both servers, and the lies of hostile files."""
 
 from __future__ import annotations
 
@@ -114,9 +114,7 @@ def _ziplist_entry(entry: bytes | int) -> bytes:
     if isinstance(entry, int):
         if 0 <= entry <= 12:
             return bytes([0xF1 + entry])
-        code, size = next(
-            (c, s) for c, s in ((0xFE, 1), (0xC0, 2), (0xF0, 3), (0xD0, 4), (0xE0, 8)) if _fits(entry, s)
-        )
+        code, size = next((c, s) for c, s in ((0xFE, 1), (0xC0, 2), (0xF0, 3), (0xD0, 4), (0xE0, 8)) if _fits(entry, s))
         return bytes([code]) + (entry & (1 << 8 * size) - 1).to_bytes(size, "little")
     if len(entry) < 64:
         return bytes([len(entry)]) + entry

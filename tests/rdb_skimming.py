@@ -14,7 +14,7 @@ Row = tuple[Any, ...]
 def skim_all(
     data: bytes, pieces: list[int] | None = None, *, start: int = 0, end: int | None = None, **options: Any
 ) -> tuple[list[Row], RdbSkimmer, DecodeError | None]:
-    """Return (rows, skimmer, error) of *data*, fed in *pieces* of those sizes in turn (0 is as much as there is room for)."""
+    """Return (rows, skimmer, error) of *data*, fed in *pieces* of those sizes in turn (0: all there is room for)."""
     skimmer = RdbSkimmer("test.rdb", start=start, end=end, **options)
     rows: list[Row] = []
     at = start
@@ -33,7 +33,7 @@ def skim_all(
             skimmer.filled(count)
             for batch in skimmer.batches():
                 rows += rows_of(batch)
-        while at < len(data):  # what follows the end
+        while end is None and at < len(data):  # what follows the end
             room = skimmer.room()
             count = min(len(room), len(data) - at)
             room[:count] = data[at : at + count]

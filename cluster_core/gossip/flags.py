@@ -1,4 +1,6 @@
-"""The node flag bits (R20) as plain integers: enum arithmetic is too slow for a machine that hears 40,000 messages a second."""
+"""The node flag bits (R20) as plain integers: enum arithmetic is too slow for a machine that hears 40,000 messages a
+second.
+"""
 
 from __future__ import annotations
 

@@ -22,8 +22,10 @@ def handshake_timeout_ms(node_timeout_ms: int) -> int:
     return max(node_timeout_ms, HANDSHAKE_FLOOR_MS)
 
 
-def start_handshake(view: View, ip: str, port: int, cport: int, flags: int, now_ms: int) -> tuple[Peer | None, list[Effect]]:
-    """Add a node whose id is not known yet (R56, clusterStartHandshake); None if that address is in handshake already."""
+def start_handshake(
+    view: View, ip: str, port: int, cport: int, flags: int, now_ms: int
+) -> tuple[Peer | None, list[Effect]]:
+    """Add a node whose id is not known yet (R56, clusterStartHandshake); None if its address already is."""
     for peer in view.nodes.values():
         if peer.flags & HANDSHAKE and (peer.ip, peer.port, peer.cport) == (ip, port, cport):
             return None, []

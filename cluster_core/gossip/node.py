@@ -30,6 +30,7 @@ from cluster_core.gossip.handshake import (
 )
 from cluster_core.gossip.manual_failover import expire_manual_failover, hear_mfstart, hear_pause
 from cluster_core.gossip.own_claims import adopt_header
+from cluster_core.gossip.prefilter import remember_quiet, settle_if_quiet
 from cluster_core.gossip.profile import Profile
 from cluster_core.gossip.roles import learn_role
 from cluster_core.gossip.slot_claims import read_claims, read_update
@@ -43,6 +44,9 @@ PING: Final = int(MessageType.PING)
 PONG: Final = int(MessageType.PONG)
 MEET_TYPE: Final = int(MessageType.MEET)
 KNOWN_TYPES: Final = len(MessageType)
+SILENT: Final = (ReplyPong, Ignored)
+"""Effects that leave the view as it was."""
+ORDERS: Final = (ev.Restarted, ev.ResetOrdered, ev.ForgetOrdered, ev.MeetOrdered, ev.HeaderSent)
 
 
 class ClusterNode:
@@ -51,14 +55,29 @@ class ClusterNode:
     def __init__(
         self, my_id: str, profile: Profile, node_timeout_ms: int, now_ms: int = 0, *, verdicts_observed: bool = False
     ) -> None:
+        self.prefilter = True
         self.view = View(my_id, profile, node_timeout_ms, now_ms)
         self.view.verdicts_observed = verdicts_observed
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """Apply *event* at *now_ms* (milliseconds) and return the effects, in order."""
-        effects = self._HANDLERS[type(event)](self, event, now_ms)
-        if self.view.state_stale:
-            effects = effects + update_state(self.view, now_ms)
+        view = self.view
+        if type(event) is ev.MessageReceived:
+            quiet = settle_if_quiet(view, event, now_ms) if self.prefilter else None
+            if quiet is not None:
+                return quiet
+            unclaimed = view.unclaimed
+            effects = self._on_message(event, now_ms)
+            if unclaimed != view.unclaimed or any(type(effect) not in SILENT for effect in effects):
+                view.version += 1
+            elif not any(type(effect) is Ignored for effect in effects):
+                remember_quiet(view, event)
+        else:
+            effects = self._HANDLERS[type(event)](self, event, now_ms)
+            if effects or type(event) in ORDERS:
+                view.version += 1
+        if view.state_stale:
+            effects = effects + update_state(view, now_ms)
         return effects
 
     # -- links ---------------------------------------------------------------------------------------------------
@@ -93,6 +112,8 @@ class ClusterNode:
         bound = view.nodes.get(link.node) if link.node is not None else None
         if isinstance(header, LightHeader):
             return self._on_light(event.link, bound, now_ms)
+        if not isinstance(header, Header):
+            return [Ignored("no whole header")]
         if bound is not None and not bound.flags & HANDSHAKE:
             sender: Peer | None = bound
         else:
@@ -187,7 +208,7 @@ class ClusterNode:
         now_ms: int,
         effects: list[Effect],
     ) -> bool:
-        """On our own link: complete a handshake, or notice that another node answers (R57, R58); True ends the message."""
+        """Complete a handshake, or notice that another node answers (R57, R58); True ends the message."""
         if node.flags & HANDSHAKE:
             if not is_node_id(header.sender):
                 effects.append(Ignored("handshake with an impossible node id"))
@@ -325,5 +346,3 @@ class ClusterNode:
         ev.FailSent: _on_fail_sent,
         ev.HeaderSent: _on_header_sent,
     }
-
-

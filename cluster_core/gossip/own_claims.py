@@ -1,7 +1,8 @@
 """What a node's own header says about itself, taken over into its view: operators' commands show only there.
 
-CLUSTER ADDSLOTS, DELSLOTS, SETSLOT, REPLICATE, BUMPEPOCH and won elections are not messages; the next header of the node
-tells their result (R3: own role, master, config epoch and slots; a replica's header carries its master's epoch and slots).
+CLUSTER ADDSLOTS, DELSLOTS, SETSLOT, REPLICATE, BUMPEPOCH and won elections are not messages; the next header of the
+node tells their result (R3: own role, master, config epoch and slots; a replica's header carries its master's epoch
+and slots).
 """
 
 from __future__ import annotations

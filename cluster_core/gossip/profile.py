@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from cluster_core.gossip.flags import EXTENSIONS_SUPPORTED, LIGHT_HEADER_MODULE, LIGHT_HEADER_PUBLISH
-from cluster_core.wire.bus import MessageFlag
 
 
 class PfailVerdict(Enum):
@@ -73,6 +72,8 @@ class Profile:
     """R58: a node whose address answers with another id is marked FAIL."""
     vote_spacing: bool = True
     """R90: no second vote for the same master's replicas within 2 node timeouts."""
+    setslot_replicated: bool = False
+    """R125: replicas follow CLUSTER SETSLOT through the replication stream."""
 
 
 REDIS_7_0 = Profile("redis-7.0")
@@ -99,6 +100,7 @@ VALKEY_8_0 = replace(
     shard_joins=True,
     meet_binds_link=True,
     meet_until_contact=True,
+    setslot_replicated=True,
 )
 VALKEY_8_1 = replace(
     VALKEY_8_0,

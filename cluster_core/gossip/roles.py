@@ -10,7 +10,7 @@ from cluster_core.wire.bus import Header
 
 
 def learn_role(view: View, sender: Peer, header: Header) -> tuple[list[Effect], bool]:
-    """Follow the role in a header (R63 to R66); the second value is True when the message is stale and must be dropped."""
+    """Follow the role in a header (R63 to R66); the second value says that the message is stale: drop it."""
     if not header.replicaof:
         return become_master(view, sender, "R63"), False
     effects: list[Effect] = []

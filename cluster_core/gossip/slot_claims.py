@@ -35,7 +35,9 @@ def read_claims(view: View, sender: Peer, header: Header, *, was_replica: bool) 
 
 
 def take_claims(view: View, sender: Peer, epoch: int, claimed: int) -> list[Effect]:
-    """Give *sender* the slots that its claim wins and react if they were ours (R70 to R74, clusterUpdateSlotsConfigWith)."""
+    """Give *sender* the slots that its claim wins and react if they were ours (R70 to R74,
+    clusterUpdateSlotsConfigWith).
+    """
     myself = view.myself
     if sender is myself:
         return []

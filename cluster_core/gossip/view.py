@@ -35,13 +35,15 @@ class Peer:
         "id",
         "inbound",
         "ip",
-        "last_gossip",
-        "last_header",
         "outbound",
         "ping_sent_ms",
         "pong_received_ms",
         "port",
         "pport",
+        "quiet_extensions",
+        "quiet_ip",
+        "quiet_said",
+        "quiet_version",
         "repl_offset",
         "replicaof",
         "reports",
@@ -67,8 +69,10 @@ class Peer:
         self.fail_time_ms = self.voted_time_ms = 0
         self.repl_offset = 0
         self.reports: dict[str, int] = {}
-        self.last_header: tuple[object, ...] = ()
-        self.last_gossip: object = None
+        self.quiet_said: object = None
+        self.quiet_extensions: object = ()
+        self.quiet_ip = ""
+        self.quiet_version = -1
 
     @property
     def is_master(self) -> bool:
@@ -122,6 +126,7 @@ class View:
         self.mf_master_offset = -1
         self.verdicts_observed = False
         self.handshakes = 0
+        self.version = 0
 
     def peers(self) -> Iterator[Peer]:
         """Every entry but myself and handshakes."""
@@ -166,7 +171,9 @@ class View:
 
     def at_address(self, ip: str, cport: int) -> list[Peer]:
         """The nodes at a bus address; an entry whose ip is not known matches by port."""
-        return [p for p in self.nodes.values() if p.cport == cport and (p.ip == ip or not p.ip) and p is not self.myself]
+        return [
+            p for p in self.nodes.values() if p.cport == cport and (p.ip == ip or not p.ip) and p is not self.myself
+        ]
 
     def set_role(self, peer: Peer, role: int) -> None:
         """Make *peer* a master or a replica; a replica is no migration target (R23)."""
@@ -175,7 +182,7 @@ class View:
 
 
 def row_of(view: View, peer: Peer) -> tuple[int, str, int, int, str, int, int, str]:
-    """What CLUSTER NODES prints about *peer*: flags, master, config epoch, slots, ip, port, bus port, host name (R128)."""
+    """What CLUSTER NODES prints about *peer*: flags, master, epoch, slots, ip, port, bus port, host name (R128)."""
     return (
         peer.flags & PRINTED,
         peer.replicaof if peer.flags & REPLICA else "",

@@ -33,9 +33,7 @@ def gather_binary(
     gathered = np.empty(int(lengths.sum()), np.uint8)
     _gather(data, starts, lengths, offsets, gathered)
     valid = bits(lengths > 0) if null_if_empty else None
-    return pa.Array.from_buffers(
-        pa.binary(), len(starts), [valid, pa.py_buffer(offsets), pa.py_buffer(gathered)]
-    )
+    return pa.Array.from_buffers(pa.binary(), len(starts), [valid, pa.py_buffer(offsets), pa.py_buffer(gathered)])
 
 
 def part_of(names: pa.Array, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> pa.Array:
@@ -86,7 +84,7 @@ def key_columns(batch: KeyBatch) -> list[pa.Array]:
         pa.array(batch.db),
         keys,
         pa.array(batch.slot.astype(np.int32)),
-        part_of(keys, batch.tag_start.astype(np.int64), batch.tag_length),
+        part_of(keys, batch.tag_start.astype(np.int64), batch.tag_length.astype(np.int64)),
         type_names(batch.type),
         encoding_names(batch.encoding),
         known(batch.elements, pa.int64()),

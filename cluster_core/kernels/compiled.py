@@ -10,7 +10,6 @@ try:
 
     HAVE_NUMBA = True
 except ImportError:  # the plain twins run instead, slower
-    numba = None
     HAVE_NUMBA = False
 
 

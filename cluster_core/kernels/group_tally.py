@@ -110,9 +110,7 @@ def _add_prefixes(  # type: ignore[no-untyped-def]
                 if length > NAME_BYTES_MAX:
                     state[4] += 1
                 else:
-                    _count(
-                        data, begin, length, digest, depth, size, expires, buckets, hashes, groups, arena, state
-                    )
+                    _count(data, begin, length, digest, depth, size, expires, buckets, hashes, groups, arena, state)
                 if depth == depth_max:
                     break
     return len(sizes)

@@ -12,11 +12,15 @@ from cluster_core.kernels.memory import copy_bytes, is_equal, word64
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _SEED = np.uint64(0xCBF29CE484222325)
+_STEP = np.uint64(0xA0761D6478BD6428)
+_ZERO = np.uint64(0)
 _SHIFT = np.uint64(29)
+
+WORDWISE_BYTES_MAX = 64
 
 
 class Interned(NamedTuple):
-    """Distinct values of *width* bytes in order of appearance, ``count[0]`` of them one after the other in *data*.
+    """Distinct values of *width* bytes in order of appearance, ``used[0]`` of them one after the other in *data*.
 
     *slots* is the hash index over them: int32, a power of two and at least twice the capacity, -1 where free.
     """
@@ -24,7 +28,7 @@ class Interned(NamedTuple):
     width: int
     data: NDArray[np.uint8]
     slots: NDArray[np.int32]
-    count: NDArray[np.int64]
+    used: NDArray[np.int64]
 
     @property
     def capacity(self) -> int:
@@ -33,7 +37,7 @@ class Interned(NamedTuple):
 
     def rows(self) -> NDArray[np.uint8]:
         """The values, uint8 (count, width); what is added later does not change them."""
-        used = int(self.count[0])
+        used = int(self.used[0])
         return self.data[: used * self.width].reshape(used, self.width)
 
 
@@ -46,37 +50,52 @@ def new_interned(width: int, capacity: int) -> Interned:
 
 def grown(table: Interned, room: int) -> Interned:
     """Return the table with room for at least *room* more values; the same table if it has it."""
-    count = int(table.count[0])
+    count = int(table.used[0])
     if count + room <= table.capacity:
         return table
     larger = new_interned(table.width, 2 * (count + room))
     larger.data[: count * table.width] = table.data[: count * table.width]
-    larger.count[0] = count
+    larger.used[0] = count
     _index(larger.data, table.width, larger.slots, count)
     return larger
 
 
-@njit()
+@njit(inline="always")
 def hash_of(data: NDArray[np.uint8], at: int, width: int) -> int:
-    """A hash of *width* bytes, not negative; it decides only where a value is looked for, never the result."""
-    value = _SEED
+    """A hash of *width* bytes, at least 8, not negative.
+
+    It decides only where a value is looked for, never the result.
+    """
     words = width >> 3
-    for word in range(words):
-        value = (value ^ word64(data, at + 8 * word)) * _MULTIPLIER
-        value ^= value >> _SHIFT
-    for index in range(8 * words, width):
-        value = (value ^ np.uint64(data[at + index])) * _MULTIPLIER
-        value ^= value >> _SHIFT
-    return np.int64(value >> np.uint64(1))  # type: ignore[return-value]
+    value = _SEED
+    factor = _MULTIPLIER
+    for word in range(words):  # sums of products do not wait for each other
+        value += (word64(data, at + 8 * word) ^ _SEED) * factor
+        factor += _STEP
+    value += (word64(data, at + width - 8) ^ _SEED) * factor
+    value ^= value >> _SHIFT
+    value *= _MULTIPLIER
+    return np.int64(value >> _SHIFT)  # type: ignore[return-value]
 
 
-@njit()
+@njit(inline="always")
+def is_same(one: NDArray[np.uint8], at: int, other: NDArray[np.uint8], other_at: int, width: int) -> bool:
+    """Whether *width* bytes, at least 8, are the same; by words while they are few."""
+    if width > WORDWISE_BYTES_MAX:
+        return bool(is_equal(one, at, other, other_at, width))
+    different = word64(one, at + width - 8) ^ word64(other, other_at + width - 8)
+    for word in range(width >> 3):
+        different |= word64(one, at + 8 * word) ^ word64(other, other_at + 8 * word)
+    return bool(different == _ZERO)
+
+
+@njit(inline="always")
 def is_row(table: Interned, index: int, data: NDArray[np.uint8], at: int) -> bool:
     """Whether the bytes of *data* from *at* are value number *index*."""
-    return is_equal(table.data, index * table.width, data, at, table.width)
+    return bool(is_same(table.data, index * table.width, data, at, table.width))
 
 
-@njit()
+@njit(inline="always")
 def intern(table: Interned, data: NDArray[np.uint8], at: int) -> int:
     """The number of the value at *at*; a value that is new is added, for which the caller has made room."""
     width = table.width
@@ -85,13 +104,13 @@ def intern(table: Interned, data: NDArray[np.uint8], at: int) -> int:
     while True:
         index = np.int64(table.slots[slot])
         if index < 0:
-            index = table.count[0]
+            index = table.used[0]
             table.slots[slot] = index
             copy_bytes(table.data, index * width, data, at, width)
-            table.count[0] += 1
-            return index  # type: ignore[return-value]
-        if is_equal(table.data, index * width, data, at, width):
-            return index  # type: ignore[return-value]
+            table.used[0] += 1
+            return int(index)
+        if is_same(table.data, index * width, data, at, width):
+            return int(index)
         slot = (slot + 1) & mask
 
 

@@ -1,6 +1,6 @@
-"""Reads, copies and comparisons of raw bytes inside kernels, without the index checks that keep numba from using whole words.
+"""Reads, copies and comparisons of raw bytes inside kernels, by whole words and without index checks.
 
-Callers have checked the bounds.  Where numba is missing each function does the same with numpy, slower.
+Callers have checked the bounds. Where numba is missing each function does the same with numpy, slower.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from cluster_core.kernels.compiled import HAVE_NUMBA, njit
 Bytes = NDArray[np.uint8]
 
 if HAVE_NUMBA:
-    from llvmlite import ir
-    from numba import types
+    from llvmlite import ir  # type: ignore[import-untyped]
+    from numba import extending, types
     from numba.core import cgutils
-    from numba.extending import intrinsic
 
-    _compare = types.ExternalFunction("memcmp", types.intc(types.uint64, types.uint64, types.uint64))
+    intrinsic: Callable[[Callable[..., Any]], Any] = extending.intrinsic
+    _compare: Any = types.ExternalFunction("memcmp", types.intc(types.uint64, types.uint64, types.uint64))
 
     def _pointer(context: Any, builder: Any, array_type: Any, array: Any, at: Any) -> Any:
         data = context.make_array(array_type)(context, builder, array).data
         return builder.gep(data, [at])
 
-    def _load(bits: int, result: Any, *, is_big: bool) -> Callable[..., Any]:
+    def _load(bits: int, result: Any, *, is_big: bool) -> Any:
         def load(typing_context: Any, data: Any, at: Any) -> Any:
             def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
                 pointer = _pointer(context, builder, signature.args[0], *arguments)
@@ -39,7 +39,7 @@ if HAVE_NUMBA:
 
             return result(data, types.intp), build
 
-        return intrinsic(load)  # type: ignore[no-any-return]
+        return intrinsic(load)
 
     big16 = _load(16, types.int64, is_big=True)
     big32 = _load(32, types.int64, is_big=True)
@@ -61,7 +61,7 @@ if HAVE_NUMBA:
         def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             target_pointer = _pointer(context, builder, signature.args[0], *arguments[:2])
             source_pointer = _pointer(context, builder, signature.args[2], *arguments[2:4])
-            cgutils.raw_memcpy(builder, target_pointer, source_pointer, arguments[4], 1)
+            cgutils.raw_memcpy(builder, target_pointer, source_pointer, arguments[4], 1)  # type: ignore[no-untyped-call]
             return context.get_dummy_value()
 
         return types.void(target, types.intp, source, types.intp, types.intp), build

@@ -1,6 +1,7 @@
 """Every key of an RDB file as batches of columns, without IO: the caller feeds bytes, the skimmer returns batches.
 
-The work is done by `cluster_core.kernels.rdb_walk`, or by its plain twin `cluster_core.formats.rdb.reader` where numba is missing.
+The work is done by `cluster_core.kernels.rdb_walk`, or by its plain twin `cluster_core.formats.rdb.reader`
+where numba is missing.
 
     skimmer = RdbSkimmer("dump.rdb")
     while not skimmer.done:
@@ -12,6 +13,7 @@ The work is done by `cluster_core.kernels.rdb_walk`, or by its plain twin `clust
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,11 +56,12 @@ _COLUMNS = (
 class RdbSkimmer:
     """Skims one RDB file, or the range [*start*, *end*) of one, which must begin and end between two records.
 
-    *source* names the file in errors.  A range that does not start at 0 needs the file's *head*.  *batch_keys* is the number of rows
-    of a full batch.  With *check_crc* the CRC64 of all bytes is computed, and of a whole file compared.
+    *source* names the file in errors.  A range that does not start at 0 needs the file's *head*.  *batch_keys*
+    is the number of rows of a full batch.  With *check_crc* the CRC64 of all bytes is computed, and of a whole
+    file compared.
 
-    `done` turns true when the file's last record (or the range's last byte) was decoded; what is fed after it only counts as
-    `trailing_bytes`.
+    `done` turns true when the file's last record (or the range's last byte) was decoded; what is fed after it
+    only counts as `trailing_bytes`.
     """
 
     def __new__(cls, source: str, *, compiled: bool = True, **options: object) -> RdbSkimmer:
@@ -111,7 +114,8 @@ class RdbSkimmer:
         self._needs_magic = self._start == 0
         if head is not None:
             self._apply_head(head)
-        self._new_batch()
+        self._key_data: NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
+        self._rows: tuple[NDArray[Any], ...] = ()  # made when they are needed
 
     # What the file says about itself.
 
@@ -176,7 +180,7 @@ class RdbSkimmer:
         limit = size
         if self._end is not None:
             limit = min(size, self._end - int(st[at.BASE]))
-        return memoryview(self._window)[kept:limit]
+        return memoryview(self._window.data)[kept:limit]
 
     def filled(self, count: int) -> None:
         """Say that *count* bytes were written to `room`; 0 is the end of the input."""
@@ -214,7 +218,8 @@ class RdbSkimmer:
     def batches(self) -> Iterator[KeyBatch]:
         """Decode what was fed; yield each batch that is full, and the last one.
 
-        Raises DecodeError (TruncatedError, SplitError) with the offset in the file, after the keys before it were yielded.
+        Raises DecodeError (TruncatedError, SplitError) with the offset in the file, after the keys before it
+        were yielded.
         """
         while not self.done and self._error is None:
             try:
@@ -250,13 +255,19 @@ class RdbSkimmer:
         elif answer == at.END:
             self._is_past_end = True
             if self._end is not None:
-                raise SplitError("the file's end lies within a range that is not the last", **self._here(-1))
+                raise SplitError(
+                    "the file's end lies within a range that is not the last",
+                    offset=self.position - 1,
+                    source=self._source,
+                )
         elif answer == at.FAULT:
             reason = describe(int(st[at.FAULT_CODE]), int(st[at.FAULT_A]), int(st[at.FAULT_B]))
             raise DecodeError(reason, offset=int(st[at.FAULT_AT]), source=self._source)
         return answer
 
     def _run(self) -> int:
+        if not self._rows:
+            self._new_batch()
         return int(
             skim(
                 self._window,
@@ -269,9 +280,6 @@ class RdbSkimmer:
                 self._capacity,
             )
         )
-
-    def _here(self, step: int = 0) -> dict[str, object]:
-        return {"offset": self.position + step, "source": self._source}
 
     def _end_of_input(self) -> int:
         """The input has ended while more was needed: the right end of a range, or an error."""
@@ -338,7 +346,9 @@ class RdbSkimmer:
         pos = int(st[at.POS])
         if int(st[at.STOP]) - pos < 8:
             if self._at_eof:
-                raise TruncatedError("the file ends within its CRC", **self._here(int(st[at.STOP]) - pos))
+                raise TruncatedError(
+                    "the file ends within its CRC", offset=self.position + int(st[at.STOP]) - pos, source=self._source
+                )
             st[at.WANT] = 8
             return at.NEED
         self.stored_crc = int.from_bytes(self._window[pos : pos + 8].tobytes(), "little")
@@ -359,10 +369,11 @@ class RdbSkimmer:
         self._crc_at = pos
 
     def _new_batch(self) -> None:
-        self._rows = tuple(np.empty(self._capacity, dtype=kind) for _, kind in _COLUMNS) + (
+        self._rows = (
+            *(np.empty(self._capacity, dtype=kind) for _, kind in _COLUMNS),
             np.zeros(self._capacity + 1, dtype=np.int32),
         )
-        self._key_data: NDArray[np.uint8] = np.empty(KEY_DATA_BYTES, dtype=np.uint8)
+        self._key_data = np.empty(KEY_DATA_BYTES, dtype=np.uint8)
         self._state[at.ROW] = self._state[at.KEY_POS] = 0
 
     def _take_batch(self) -> KeyBatch:
@@ -372,5 +383,6 @@ class RdbSkimmer:
         offsets = self._rows[-1][: rows + 1]
         batch = KeyBatch(key_offsets=offsets, key_data=self._key_data[: int(offsets[-1])].copy(), **columns)
         self.keys += rows
-        self._new_batch()
+        self._rows = ()
+        self._state[at.ROW] = 0
         return batch

@@ -22,9 +22,7 @@ class PlainRdbSkimmer(RdbSkimmer):
     """See `RdbSkimmer`, whose constructor makes one of these where it cannot, or shall not, run compiled."""
 
     def _set_up(self, head: RdbHead | None) -> None:
-        self._plain = PlainSkim(
-            self._source, start=self._start, end=self._end, head=head, check_crc=self._check_crc
-        )
+        self._plain = PlainSkim(self._source, start=self._start, end=self._end, head=head, check_crc=self._check_crc)
         self._plain.declared_slot_keys = cast(list[int], self.declared_slot_keys)
         self._plain.declared_slot_expires = cast(list[int], self.declared_slot_expires)
         self._facts: FileFacts = self._plain.facts
@@ -79,7 +77,8 @@ class PlainRdbSkimmer(RdbSkimmer):
     def batches(self) -> Iterator[KeyBatch]:
         """Decode what was fed; yield each batch that is full, and the last one.
 
-        Raises DecodeError (TruncatedError, SplitError) with the offset in the file, after the keys before it were yielded.
+        Raises DecodeError (TruncatedError, SplitError) with the offset in the file, after the keys before it
+        were yielded.
         """
         rows = self._plain.rows
         is_last = self._plain.done or self._error is not None
@@ -112,21 +111,22 @@ def _fitting(rows: list[KeyRow], rows_max: int) -> int:
 
 
 def _batch_of(rows: list[KeyRow]) -> KeyBatch:
-    lengths = [len(row.key) for row in rows]
-    tags = [(0, 0) if row.hash_tag is None else (row.key.find(b"{") + 1, len(row.hash_tag)) for row in rows]
+    db, keys, slot, tags, types, encodings, elements, sizes, expire, idle, freq, offset = zip(*rows, strict=True)
     return KeyBatch(
-        key_offsets=np.concatenate(([0], np.cumsum(lengths))).astype(np.int32),
-        key_data=np.frombuffer(b"".join(row.key for row in rows), dtype=np.uint8),
-        db=np.array([row.db for row in rows], dtype=np.int32),
-        slot=np.array([row.slot for row in rows], dtype=np.uint16),
-        tag_start=np.array([start for start, _ in tags], dtype=np.int32),
-        tag_length=np.array([length for _, length in tags], dtype=np.int32),
-        type=np.array([_TYPE_CODES[row.type] for row in rows], dtype=np.uint8),
-        encoding=np.array([_ENCODING_CODES[row.encoding] for row in rows], dtype=np.uint8),
-        elements=np.array([row.elements for row in rows], dtype=np.int64),
-        serialized_bytes=np.array([row.serialized_bytes for row in rows], dtype=np.int64),
-        expire_at_ms=np.array([row.expire_at_ms for row in rows], dtype=np.int64),
-        idle_s=np.array([row.idle_s for row in rows], dtype=np.int64),
-        freq=np.array([row.freq for row in rows], dtype=np.int16),
-        offset=np.array([row.offset for row in rows], dtype=np.int64),
+        key_offsets=np.concatenate(([0], np.cumsum([len(key) for key in keys]))).astype(np.int32),
+        key_data=np.frombuffer(b"".join(keys), dtype=np.uint8),
+        db=np.array(db, dtype=np.int32),
+        slot=np.array(slot, dtype=np.uint16),
+        tag_start=np.array(
+            [0 if tag is None else key.find(b"{") + 1 for key, tag in zip(keys, tags, strict=True)], dtype=np.int32
+        ),
+        tag_length=np.array([0 if tag is None else len(tag) for tag in tags], dtype=np.int32),
+        type=np.array([_TYPE_CODES[name] for name in types], dtype=np.uint8),
+        encoding=np.array([_ENCODING_CODES[name] for name in encodings], dtype=np.uint8),
+        elements=np.array(elements, dtype=np.int64),
+        serialized_bytes=np.array(sizes, dtype=np.int64),
+        expire_at_ms=np.array(expire, dtype=np.int64),
+        idle_s=np.array(idle, dtype=np.int64),
+        freq=np.array(freq, dtype=np.int16),
+        offset=np.array(offset, dtype=np.int64),
     )

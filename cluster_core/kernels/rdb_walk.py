@@ -1,19 +1,24 @@
-"""The RDB skim as one resumable state machine over a window of the file: the batch twin of `cluster_core.formats.rdb.reader`.
+"""The RDB skim as one resumable state machine over a window of the file, compiled.
 
-How this works.  The caller owns a window of bytes and a small array of numbers, `st`.  `skim` decodes *atoms* (a record's
-attributes, type and key; a length; the prefix of a string; the header of a packed value) as long as each lies whole in
-the window, and writes a row whenever a value has ended.  The bytes of a string are never looked at: they are a number to pass
-over, `SKIP`, which may reach far beyond the window.  Compressed strings are the exception: their control bytes are followed to
-see that they give the length that they claim (a liar would falsify the sizes), but nothing is expanded.
+The batch twin of `cluster_core.formats.rdb.reader`.
 
-An atom that is cut by the window's end is begun anew with the next window, so all that must survive is in `st`: the phase,
-the record at hand and a few counters.  `skim` answers with a code (`NEED` bytes, `BATCH` full, an `EVENT` for Python,
-`FAULT`, ...) and never raises.
+How this works.  The caller owns a window of bytes and a small array of numbers, `st`.  `skim` decodes *atoms*
+(a record's attributes, type and key; a length; the prefix of a string; the header of a packed value) as long as
+each lies whole in the window, and writes a row whenever a value has ended.  The bytes of a string are never
+looked at: they are a number to pass over, `SKIP`, which may reach far beyond the window.  Compressed strings
+are the exception: their control bytes are followed to see that they give the length that they claim (a liar
+would falsify the sizes), but nothing is expanded.
 
-Packed values (listpack, ziplist, intset, zipmap) state their entry count in their first bytes; compressed ones have just
-those bytes expanded.  Where the header says "unknown", the entries are walked.
+An atom that is cut by the window's end is begun anew with the next window, so all that must survive is in `st`:
+the phase, the record at hand and a few counters.  `skim` answers with a code (`NEED` bytes, `BATCH` full, an
+`EVENT` for Python, `FAULT`, ...) and never raises.
+
+Packed values (listpack, ziplist, intset, zipmap) state their entry count in their first bytes; compressed ones
+have just those bytes expanded.  Where the header says "unknown", the entries are walked.
 """
 
+# numba's int64 is what `int` stands for below.
+# mypy: disable-error-code="no-any-return,return-value,arg-type,assignment"
 from __future__ import annotations
 
 from typing import Any
@@ -35,11 +40,54 @@ from cluster_core.formats.rdb.opcodes import (
     LISTPACK,
     LISTPACKEX,
     LZF_WALK_BYTES_MAX,
+    MODULE_DOUBLE,
+    MODULE_EOF,
+    MODULE_FLOAT,
+    MODULE_SINT,
+    MODULE_STRING,
+    MODULE_UINT,
+    OP_AUX,
+    OP_EOF,
+    OP_EXPIRE_MS,
+    OP_EXPIRE_S,
+    OP_FREQ,
+    OP_FUNCTION2,
+    OP_FUNCTION_PRE_GA,
+    OP_IDLE,
+    OP_MODULE_AUX,
+    OP_RESIZEDB,
+    OP_SELECTDB,
+    OP_SLOT_IMPORT,
+    OP_SLOT_INFO,
     QUICKLIST,
     RAW,
     SKIPLIST,
     STREAM_ENCODING,
     STRING_BYTES_MAX,
+    T_HASH_2,
+    T_HASH_LISTPACK,
+    T_HASH_LISTPACK_EX,
+    T_HASH_LISTPACK_EX_PRE_GA,
+    T_HASH_METADATA,
+    T_HASH_ZIPLIST,
+    T_HASH_ZIPMAP,
+    T_LIST,
+    T_LIST_QUICKLIST,
+    T_LIST_QUICKLIST_2,
+    T_LIST_ZIPLIST,
+    T_MODULE_2,
+    T_MODULE_PRE_GA,
+    T_SET,
+    T_SET_INTSET,
+    T_SET_LISTPACK,
+    T_STREAM,
+    T_STREAM_2,
+    T_STREAM_3,
+    T_STRING,
+    T_ZSET,
+    T_ZSET_2,
+    T_ZSET_LISTPACK,
+    T_ZSET_ZIPLIST,
     ZIPLIST,
     ZIPMAP,
 )
@@ -142,9 +190,7 @@ from cluster_core.kernels.rdb_skim_state import (
 )
 
 # By value type.
-_KEY_TYPE = np.array(
-    [0, 1, 2, 3, 4, 3, 6, 6, 0, 4, 1, 2, 3, 4, 1, 5, 4, 3, 1, 5, 2, 5, 4, 4, 4, 4], dtype=np.uint8
-)
+_KEY_TYPE = np.array([0, 1, 2, 3, 4, 3, 6, 6, 0, 4, 1, 2, 3, 4, 1, 5, 4, 3, 1, 5, 2, 5, 4, 4, 4, 4], dtype=np.uint8)
 _ENCODING = np.array(
     [
         *(
@@ -168,9 +214,10 @@ _ENCODING = np.array(
     dtype=np.int64,
 )
 _RAW_STRING, _INT_STRING, _LZF_STRING = 0, 1, 2
+# How a HyperLogLog begins.  PFADD makes one in place, so it is raw however short, until a server loads it from a
+# file; the file does not say which.  Idle times and frequencies are taken for the sign of a server that has loaded
+# its keys.
 _HYLL = 0x48594C4C
-"""How a HyperLogLog begins.  PFADD makes one in place, so it is raw however short, until a server loads it from a file; the
-file does not say which.  Idle times and frequencies are taken for the sign of a server that has loaded its keys."""
 
 
 @njit(boundscheck=False, forceinline=True)
@@ -558,13 +605,12 @@ def _zipmap_entry(data: Any, at: int, end: int, side: int) -> int:
 
 
 @njit(boundscheck=False)
-def _walk(
-    data: Any, at: int, end: int, left: int, form: int, count: int, side: int
-) -> tuple[int, int, int, int, int]:
+def _walk(data: Any, at: int, end: int, left: int, form: int, count: int, side: int) -> tuple[int, int, int, int, int]:
     """Count packed entries from *at*: return (position, bytes left, entries, side, state).
 
-    *left* are the value's bytes from *at* on, its end mark included.  State 0: more bytes are needed; 1: the end mark was
-    reached and was the last byte; -1: an entry has no defined form or runs past the end.  The position may lie beyond *end*.
+    *left* are the value's bytes from *at* on, its end mark included.  State 0: more bytes are needed; 1: the
+    end mark was reached and was the last byte; -1: an entry has no defined form or runs past the end.  The
+    position may lie beyond *end*.
     """
     while left > 0:
         if at >= end:
@@ -771,7 +817,7 @@ def _one_string(data: Any, st: Any, begin: int, at: int) -> int:
 
 @njit(boundscheck=False)
 def _lengths(data: Any, st: Any, at: int, count: int) -> tuple[int, int, int, int]:
-    """Read *count* lengths from *at*: return (state, position after, last value, its position); not `GO`: the answer."""
+    """Read *count* lengths: return (`GO` or the answer, position after, last value, its position)."""
     begin = at
     last = at
     value = np.int64(0)
@@ -806,22 +852,22 @@ def _count(data: Any, st: Any) -> int:
     st[LEFT] = count
     st[MODE] = M_PLAIN
     st[PHASE] = P_ELEMENTS
-    if kind == 14 or kind == 18:
+    if kind in (T_LIST_QUICKLIST, T_LIST_QUICKLIST_2):
         st[PHASE] = P_QUICK
         st[NODES] = 0
-    elif kind == 15 or kind == 19 or kind == 21:
+    elif kind in (T_STREAM, T_STREAM_2, T_STREAM_3):
         st[PHASE] = P_STREAM_NODES
         st[NODES] = count
         st[LEFT] = 2 * count
-    elif kind == 5:
+    elif kind == T_ZSET_2:
         st[MODE] = M_POST8
-    elif kind != 1 and kind != 2:
+    elif kind != T_LIST and kind != T_SET:
         st[LEFT] = 2 * count
-        if kind == 3:
+        if kind == T_ZSET:
             st[MODE] = M_SCORED
-        elif kind == 22 and st[VALKEY]:
+        elif kind == T_HASH_2 and st[VALKEY]:
             st[MODE] = M_TRIPLE
-        elif kind == 22 or kind == 24:
+        elif kind in (T_HASH_2, T_HASH_METADATA):
             st[MODE] = M_EXPIRY_FIRST
     return GO
 
@@ -833,26 +879,26 @@ def _begin_value(st: Any) -> None:
     st[UNITS] = 0
     st[ENCODING] = _ENCODING[kind]
     st[SKIP] = 0
-    if kind == 7:
+    if kind == T_MODULE_2:
         st[PHASE] = P_MODULE
         st[STEP] = 0
         st[AUX_MODULE] = 0
         st[ELEMENTS] = -1
         return
-    if kind == 24 or kind == 25:
+    if kind in (T_HASH_METADATA, T_HASH_LISTPACK_EX):
         st[SKIP] = 8
     st[PHASE] = P_COUNT
     st[DIVISOR] = 1
-    if kind == 9:
+    if kind == T_HASH_ZIPMAP:
         st[MODE] = F_ZIPMAP
-    elif kind == 11:
+    elif kind == T_SET_INTSET:
         st[MODE] = F_INTSET
-    elif kind == 10 or kind == 12 or kind == 13:
+    elif kind in (T_LIST_ZIPLIST, T_ZSET_ZIPLIST, T_HASH_ZIPLIST):
         st[MODE] = F_ZIPLIST
-        st[DIVISOR] = 1 if kind == 10 else 2
-    elif kind == 16 or kind == 17 or kind == 20 or kind == 23 or kind == 25:
+        st[DIVISOR] = 1 if kind == T_LIST_ZIPLIST else 2
+    elif kind in (T_HASH_LISTPACK, T_ZSET_LISTPACK, T_SET_LISTPACK, T_HASH_LISTPACK_EX_PRE_GA, T_HASH_LISTPACK_EX):
         st[MODE] = F_LISTPACK
-        st[DIVISOR] = 1 if kind == 20 else 3 if kind >= 23 else 2
+        st[DIVISOR] = 1 if kind == T_SET_LISTPACK else 3 if kind >= T_HASH_LISTPACK_EX_PRE_GA else 2
     else:
         return
     st[PHASE] = P_BLOB
@@ -873,17 +919,17 @@ def _quicklist(data: Any, st: Any, scratch: Any) -> int:
     """Count the entries of one node of a quicklist."""
     if st[LEFT] == 0:
         st[ELEMENTS] = st[UNITS]
-        if st[TYPE_BYTE] == 18 and st[NODES] == 1 and st[LISTPACK_LISTS]:
+        if st[TYPE_BYTE] == T_LIST_QUICKLIST_2 and st[NODES] == 1 and st[LISTPACK_LISTS]:
             st[ENCODING] = LISTPACK
         st[PHASE] = P_EMIT
         return GO
     begin = st[POS]
     at = begin
     nodes = np.int64(1)
-    if st[TYPE_BYTE] == 14:
+    if st[TYPE_BYTE] == T_LIST_QUICKLIST:
         rc = _blob(data, st, begin, at, F_ZIPLIST, scratch)
     else:
-        rc, at, container, last = _lengths(data, st, begin, 1)
+        rc, at, container, _ = _lengths(data, st, begin, 1)
         if rc != GO:
             return rc
         if container == 2:
@@ -938,7 +984,7 @@ def _stream(data: Any, st: Any) -> int:
             return _fault(st, faults.COUNT, at, length, 0)
         if length > 0 and st[NODES] == 0:
             return _fault(st, faults.STREAM_EMPTY, at, length, 0)
-        rc, pos, count, last = _lengths(data, st, at, 4 if kind == 15 else 9)
+        rc, pos, count, last = _lengths(data, st, at, 4 if kind == T_STREAM else 9)
         if rc != GO:
             return rc
         st[ELEMENTS] = length
@@ -956,7 +1002,7 @@ def _stream(data: Any, st: Any) -> int:
         st[PHASE] = P_STREAM_GROUP_META
         return GO
     elif phase == P_STREAM_GROUP_META:
-        rc, pos, count, last = _lengths(data, st, at, 3 if kind == 15 else 4)
+        rc, pos, count, last = _lengths(data, st, at, 3 if kind == T_STREAM else 4)
         if rc != GO:
             return rc
         st[PEL] = count
@@ -977,7 +1023,7 @@ def _stream(data: Any, st: Any) -> int:
         if rc != GO:
             return rc
         st[CONSUMERS] -= 1
-        st[SKIP] += 16 if kind == 21 else 8
+        st[SKIP] += 16 if kind == T_STREAM_3 else 8
         st[PHASE] = P_STREAM_CONSUMER_META
         return GO
     else:
@@ -1014,15 +1060,15 @@ def _module(data: Any, st: Any) -> int:
     """Pass over a module's value by its opcodes."""
     at = st[POS]
     if st[STEP] == 0:
-        rc, pos, _, last = _lengths(data, st, at, 1)
+        rc, pos, _, _ = _lengths(data, st, at, 1)
         if rc == GO:
             st[POS] = pos
             st[STEP] = 1
         return rc
-    rc, pos, opcode, last = _lengths(data, st, at, 1)
+    rc, pos, opcode, _last = _lengths(data, st, at, 1)
     if rc != GO:
         return rc
-    if opcode == 0:
+    if opcode == MODULE_EOF:
         st[POS] = pos
         if st[AUX_MODULE]:
             st[MODULE_AUXES] += 1
@@ -1030,16 +1076,16 @@ def _module(data: Any, st: Any) -> int:
         else:
             st[PHASE] = P_EMIT
         return GO
-    if opcode == 1 or opcode == 2:
-        rc, pos, _, last = _lengths(data, st, at, 2)
+    if opcode in (MODULE_SINT, MODULE_UINT):
+        rc, pos, _, _ = _lengths(data, st, at, 2)
         if rc == GO:
             st[POS] = pos
         return rc
-    if opcode == 3:
+    if opcode == MODULE_FLOAT:
         return _pass(st, pos + 4)
-    if opcode == 4:
+    if opcode == MODULE_DOUBLE:
         return _pass(st, pos + 8)
-    if opcode == 5:
+    if opcode == MODULE_STRING:
         return _one_string(data, st, at, pos)
     return _fault(st, faults.MODULE_OPCODE, at, opcode, 0)
 
@@ -1050,7 +1096,7 @@ def _function_pre_ga(data: Any, st: Any) -> int:
     at = st[POS]
     step = st[STEP]
     if step == 2:
-        rc, pos, described, last = _lengths(data, st, at, 1)
+        rc, pos, described, _ = _lengths(data, st, at, 1)
         if rc == GO:
             st[POS] = pos
             st[STEP] = 3 if described else 4
@@ -1084,7 +1130,7 @@ def _slot_import(data: Any, st: Any) -> int:
         st[PHASE] = P_IMPORT_RANGES
         return GO
     while st[LEFT] > 0:
-        rc, pos, _, last = _lengths(data, st, st[POS], 2)
+        rc, pos, _, _ = _lengths(data, st, st[POS], 2)
         if rc != GO:
             return rc
         st[POS] = pos
@@ -1107,9 +1153,7 @@ def _decimal(data: Any, at: int, stop: int) -> tuple[int, int]:
 
 
 @njit(boundscheck=False)
-def _note_slot(
-    st: Any, slot: int, keys: int, expires: int, declared_keys: Any, declared_expires: Any
-) -> bool:
+def _note_slot(st: Any, slot: int, keys: int, expires: int, declared_keys: Any, declared_expires: Any) -> bool:
     if slot < 0 or slot > 16383 or keys < 0 or expires < 0 or keys > ELEMENTS_MAX or expires > keys:
         return False
     declared_keys[slot] = max(declared_keys[slot], np.int64(0)) + keys
@@ -1142,7 +1186,7 @@ def _aux(data: Any, st: Any, begin: int, at: int, declared_keys: Any, declared_e
     if is_large:
         rc = _one_string(data, st, begin, value)
         return EVENT if rc == GO else rc
-    if kind == _RAW_STRING and kind2 == _RAW_STRING and value - name == 9:
+    if kind == _RAW_STRING and kind2 == _RAW_STRING and value - name == 9:  # noqa: SIM102 - nine bytes first
         # "slot-info", letter by letter in two words
         if _be(data, name, 8) == 0x736C6F742D696E66 and data[name + 8] == 0x6F:
             pos, slot = _decimal(data, start, start + body)
@@ -1152,13 +1196,9 @@ def _aux(data: Any, st: Any, begin: int, at: int, declared_keys: Any, declared_e
                 pos, keys = _decimal(data, pos + 1, start + body)
                 if pos > 0 and pos < start + body and data[pos] == 44:
                     pos, expires = _decimal(data, pos + 1, start + body)
-            while (
-                pos > 0 and pos < start + body and data[pos] == 44
-            ):  # Valkey 9 adds the keys with expiring fields
+            while pos > 0 and pos < start + body and data[pos] == 44:  # Valkey 9 adds the keys with expiring fields
                 pos, _ = _decimal(data, pos + 1, start + body)
-            if pos != start + body or not _note_slot(
-                st, slot, keys, expires, declared_keys, declared_expires
-            ):
+            if pos != start + body or not _note_slot(st, slot, keys, expires, declared_keys, declared_expires):
                 return _fault(st, faults.SLOT_INFO, begin, 0, 0)
             st[POS] = start + body
             return GO
@@ -1175,55 +1215,55 @@ def _aux(data: Any, st: Any, begin: int, at: int, declared_keys: Any, declared_e
 @njit(boundscheck=False)
 def _opcode(data: Any, st: Any, op: int, at: int, declared_keys: Any, declared_expires: Any) -> int:
     """Handle a record that is no key; *at* is the place of its opcode."""
-    if op == 250:
+    if op == OP_AUX:
         return _aux(data, st, at, at + 1, declared_keys, declared_expires)
-    if op == 255:
+    if op == OP_EOF:
         st[POS] = at + 1
         return END
-    if op == 254:
-        rc, pos, db, last = _lengths(data, st, at + 1, 1)
+    if op == OP_SELECTDB:
+        rc, pos, db, _ = _lengths(data, st, at + 1, 1)
         if rc == GO:
             if db < 0 or db >= DATABASES_MAX:
                 return _fault(st, faults.DATABASE, at, db, 0)
             st[EVENT_KIND] = EVENT_SELECTDB
             st[EVENT_A] = db
             st[DB] = db
-    elif op == 251:
-        rc, pos, keys, last = _lengths(data, st, at + 1, 1)
+    elif op == OP_RESIZEDB:
+        rc, pos, keys, _ = _lengths(data, st, at + 1, 1)
         if rc == GO:
             st[EVENT_A] = keys
-            rc, pos, expires, last = _lengths(data, st, at + 1, 2)
+            rc, pos, expires, _ = _lengths(data, st, at + 1, 2)
             st[EVENT_B] = expires
             st[EVENT_KIND] = EVENT_RESIZEDB
             if rc == GO and (_count_is_wild(keys) or _count_is_wild(expires)):
                 return _fault(st, faults.COUNT, at, keys if _count_is_wild(keys) else expires, 0)
-    elif op == 244:
-        rc, pos, slot, last = _lengths(data, st, at + 1, 1)
+    elif op == OP_SLOT_INFO:
+        rc, pos, slot, _ = _lengths(data, st, at + 1, 1)
         if rc == GO:
-            rc, pos, keys, last = _lengths(data, st, at + 1, 2)
+            rc, pos, keys, _ = _lengths(data, st, at + 1, 2)
         if rc == GO:
-            rc, pos, expires, last = _lengths(data, st, at + 1, 3)
+            rc, pos, expires, _ = _lengths(data, st, at + 1, 3)
             if rc == GO:
                 if not _note_slot(st, slot, keys, expires, declared_keys, declared_expires):
                     return _fault(st, faults.SLOT_INFO, at, 0, 0)
                 st[POS] = pos
                 return GO
-    elif op == 247:
-        rc, pos, when, last = _lengths(data, st, at + 1, 2)
+    elif op == OP_MODULE_AUX:
+        rc, pos, when, _last = _lengths(data, st, at + 1, 2)
         if rc == GO:
-            if when != 2:
+            if when != MODULE_UINT:
                 return _fault(st, faults.MODULE_WHEN, at, when, 0)
-            rc, pos, when, last = _lengths(data, st, at + 1, 3)
+            rc, pos, _, _ = _lengths(data, st, at + 1, 3)
             if rc == GO:
                 st[POS] = pos
                 st[PHASE] = P_MODULE
                 st[STEP] = 1
                 st[AUX_MODULE] = 1
                 return GO
-    elif op == 245 or op == 246 or (op == 243 and st[VALKEY]):
+    elif op in (OP_FUNCTION2, OP_FUNCTION_PRE_GA) or (op == OP_SLOT_IMPORT and st[VALKEY]):
         st[POS] = at + 1
-        st[STEP] = 4 if op == 245 else 0
-        st[PHASE] = P_IMPORT if op == 243 else P_FUNCTION_PRE_GA
+        st[STEP] = 4 if op == OP_FUNCTION2 else 0
+        st[PHASE] = P_IMPORT if op == OP_SLOT_IMPORT else P_FUNCTION_PRE_GA
         return GO
     else:
         return _fault(st, faults.OPCODE if op >= 128 else faults.TYPE, at, op, 0)
@@ -1312,9 +1352,7 @@ def _embstr_max(rule: int, key_bytes: int, expires: bool) -> int:
 
 
 @njit(boundscheck=False)
-def _records(
-    data: Any, st: Any, keys: Any, rows: Any, declared_keys: Any, declared_expires: Any, capacity: int
-) -> int:
+def _records(data: Any, st: Any, keys: Any, rows: Any, declared_keys: Any, declared_expires: Any, capacity: int) -> int:
     """Decode records from a record's boundary on, until one needs another phase."""
     end = st[STOP]
     base = st[BASE]
@@ -1332,22 +1370,22 @@ def _records(
         idle = np.int64(-1)
         freq = np.int64(-1)
         op = np.int64(data[pos])
-        while op >= 248 and op != 250 and op != 251 and op < 254:
-            if op == 252:
+        while op >= OP_IDLE and op != OP_AUX and op != OP_RESIZEDB and op < OP_SELECTDB:
+            if op == OP_EXPIRE_MS:
                 if pos + 10 > end:
                     return _short(st, begin, pos + 10 - begin)
                 expire = _le(data, pos + 1, 8)
                 if expire < 0:
                     return _fault(st, faults.EXPIRY, pos, expire, 0)
                 pos += 9
-            elif op == 253:
+            elif op == OP_EXPIRE_S:
                 if pos + 6 > end:
                     return _short(st, begin, pos + 6 - begin)
                 expire = 1000 * _integer(data, pos + 1, 4)
                 if expire < 0:
                     return _fault(st, faults.EXPIRY, pos, expire, 0)
                 pos += 5
-            elif op == 249:
+            elif op == OP_FREQ:
                 if pos + 3 > end:
                     return _short(st, begin, pos + 3 - begin)
                 freq = np.int64(data[pos + 1])
@@ -1373,7 +1411,7 @@ def _records(
             if st[PHASE] != P_RECORD or st[SKIP] > 0 or st[LZF_RAW] > 0:
                 return GO
             continue
-        if op == 6:
+        if op == T_MODULE_PRE_GA:
             return _fault(st, faults.MODULE_PRE_GA, pos, 0, 0)
         # The key.
         at = pos + 1
@@ -1412,7 +1450,7 @@ def _records(
         st[IDLE] = idle
         st[FREQ] = freq
         st[TYPE_BYTE] = op
-        if op != 0:
+        if op != T_STRING:
             st[POS] = pos
             _begin_value(st)
             return GO
@@ -1475,9 +1513,10 @@ def skim(
 ) -> int:
     """Decode as much of the window as there is; return an answer of `rdb_skim_state`.
 
-    *data* uint8 window, filled to ``st[STOP]``; *st* int64 state; *keys* uint8, key names of the batch; *rows* the columns of the
-    batch in the order of `_emit`, each of *capacity* (key offsets: one more); *declared_keys* and *declared_expires* int64[16384];
-    *scratch* uint8, for packed values that must be expanded.
+    *data* uint8 window, filled to ``st[STOP]``; *st* int64 state; *keys* uint8, key names of the batch; *rows*
+    the columns of the batch in the order of `_emit`, each of *capacity* (key offsets: one more);
+    *declared_keys* and *declared_expires* int64[16384]; *scratch* uint8, for packed values that must be
+    expanded.
     """
     while True:
         if st[LZF_RAW] > 0:
@@ -1523,7 +1562,7 @@ def skim(
             rc = _module(data, st)
         elif phase == P_FUNCTION_PRE_GA:
             rc = _function_pre_ga(data, st)
-        elif phase == P_IMPORT or phase == P_IMPORT_RANGES:
+        elif phase in (P_IMPORT, P_IMPORT_RANGES):
             rc = _slot_import(data, st)
         else:
             rc = _stream(data, st)

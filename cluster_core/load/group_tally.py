@@ -63,9 +63,7 @@ class GroupTally:
             self.reserve(1)
         self.add(hash_tag, 0, serialized_bytes, expires)
 
-    def add_prefixes(
-        self, key: bytes, separators: bytes, depth_max: int, serialized_bytes: int, expires: bool
-    ) -> None:
+    def add_prefixes(self, key: bytes, separators: bytes, depth_max: int, serialized_bytes: int, expires: bool) -> None:
         """Count one key under each of its first *depth_max* prefixes that end in a byte of *separators*."""
         self.reserve(depth_max)
         depth = 0

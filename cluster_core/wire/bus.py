@@ -12,29 +12,87 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from enum import IntEnum, IntFlag
-from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import replace
 
 from cluster_core.errors import DecodeError, TruncatedError
 from cluster_core.wire.bus_extensions import Extension, decode_extensions, encode_extension
+from cluster_core.wire.bus_message import (
+    GOSSIP_TYPES,
+    HEADER_BYTES,
+    LIGHT_HEADER_BYTES,
+    LIGHT_TYPES,
+    SLOT_BITMAP_BYTES,
+    TYPE_NAMES,
+    VERSION,
+    Body,
+    Empty,
+    Fail,
+    Gossip,
+    GossipEntry,
+    Header,
+    HeaderPeek,
+    LightHeader,
+    Message,
+    MessageFlag,
+    MessageType,
+    Module,
+    PartialHeader,
+    Publish,
+    Unknown,
+    Update,
+    slots_of,
+    type_name,
+)
 
-if TYPE_CHECKING:
-    from cluster_core.slots.slot_set import SlotSet
+__all__ = [
+    "GOSSIP_BYTES",
+    "GOSSIP_TYPES",
+    "HEADER_BYTES",
+    "IP_BYTES",
+    "LIGHT_BIT",
+    "LIGHT_HEADER_BYTES",
+    "LIGHT_TYPES",
+    "NODE_ID_BYTES",
+    "SIGNATURE",
+    "SLOT_BITMAP_BYTES",
+    "TYPE_NAMES",
+    "VERSION",
+    "Body",
+    "Empty",
+    "Extension",
+    "Fail",
+    "Gossip",
+    "GossipEntry",
+    "Header",
+    "HeaderPeek",
+    "LightHeader",
+    "Message",
+    "MessageFlag",
+    "MessageType",
+    "Module",
+    "PartialHeader",
+    "Publish",
+    "Unknown",
+    "Update",
+    "decode_body",
+    "decode_header",
+    "decode_message",
+    "decode_partial",
+    "drop_reason",
+    "encode_message",
+    "peek_header",
+    "sized",
+    "slots_of",
+    "type_name",
+]
 
 SIGNATURE = b"RCmb"
-VERSION = 1
-HEADER_BYTES = 2256
-LIGHT_HEADER_BYTES = 16
 LIGHT_BIT = 0x8000
 GOSSIP_BYTES = 104
-SLOT_BITMAP_BYTES = 2048
 NODE_ID_BYTES = 40
 IP_BYTES = 46
 UPDATE_BYTES = 8 + NODE_ID_BYTES + SLOT_BITMAP_BYTES
 MODULE_BYTES = 13
-SLOT_SETS_CACHED = 4096
 
 _HEAD = struct.Struct(">4sIHHHH")
 _HEADER = struct.Struct(">4sIHHHHQQQ40s2048s40s46sH30sHHHB3s")
@@ -47,247 +105,6 @@ _PUBLISH = struct.Struct(">II")
 _UPDATE = struct.Struct(">Q40s2048s")
 _MODULE = struct.Struct(">8sIB")
 _TAIL_OFFSET = 2250
-
-
-class MessageType(IntEnum):
-    """Types of R5; a header may hold others, so `Header.type` is a plain integer."""
-
-    PING = 0
-    PONG = 1
-    MEET = 2
-    FAIL = 3
-    PUBLISH = 4
-    AUTH_REQUEST = 5
-    AUTH_ACK = 6
-    UPDATE = 7
-    MFSTART = 8
-    MODULE = 9
-    PUBLISHSHARD = 10
-
-
-TYPE_NAMES: tuple[str, ...] = (
-    "ping",
-    "pong",
-    "meet",
-    "fail",
-    "publish",
-    "auth-req",
-    "auth-ack",
-    "update",
-    "mfstart",
-    "module",
-    "publishshard",
-)
-"""Words of CLUSTER INFO's counters (R5); the code is the index."""
-
-GOSSIP_TYPES = frozenset((MessageType.PING, MessageType.PONG, MessageType.MEET))
-LIGHT_TYPES = frozenset((MessageType.PUBLISH, MessageType.PUBLISHSHARD, MessageType.MODULE))
-"""Types that may travel under a light header (R7)."""
-
-
-class MessageFlag(IntFlag):
-    """Bits of ``mflags[0]`` (R6)."""
-
-    PAUSED = 1
-    FORCEACK = 2
-    EXT_DATA = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """The full header of 2256 bytes, its fields in the order of the wire (R3)."""
-
-    totlen: int = HEADER_BYTES
-    ver: int = VERSION
-    port: int = 0
-    type: int = MessageType.PING
-    count: int = 0
-    current_epoch: int = 0
-    config_epoch: int = 0
-    offset: int = 0
-    sender: str = ""
-    myslots: bytes = bytes(SLOT_BITMAP_BYTES)
-    replicaof: str = ""
-    myip: str = ""
-    extensions: int = 0
-    notused1: bytes = bytes(30)
-    pport: int = 0
-    cport: int = 0
-    flags: int = 0
-    state: int = 0
-    mflags: bytes = bytes(3)
-
-    @property
-    def slots(self) -> SlotSet:
-        """The slots that the sender (or, for a replica, its master) claims."""
-        return slots_of(self.myslots)
-
-
-@dataclass(frozen=True, slots=True)
-class LightHeader:
-    """The header of 16 bytes that Valkey puts before PUBLISH, PUBLISHSHARD and MODULE (R7); it names no
-    sender.
-    """
-
-    totlen: int = LIGHT_HEADER_BYTES
-    ver: int = VERSION
-    notused1: int = 0
-    type: int = MessageType.PUBLISH
-    notused2: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class PartialHeader:
-    """The first bytes of a full header, at least 16, whose rest was not captured; *peek* reads them."""
-
-    raw: bytes
-
-    @property
-    def peek(self) -> HeaderPeek:
-        """The fields that the bytes reach."""
-        return peek_header(self.raw)
-
-    @property
-    def type(self) -> int:
-        """The type number (R5)."""
-        return self.peek.type
-
-
-@dataclass(frozen=True, slots=True)
-class GossipEntry:
-    """What the sender says about one other node (R9); *ping_sent_s* and *pong_received_s* are epoch seconds."""
-
-    node: str
-    ping_sent_s: int = 0
-    pong_received_s: int = 0
-    ip: str = ""
-    port: int = 0
-    cport: int = 0
-    flags: int = 0
-    pport: int = 0
-    notused1: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Gossip:
-    """Body of PING, PONG and MEET: gossip entries (R9), then extensions (R15)."""
-
-    entries: tuple[GossipEntry, ...] = ()
-    extensions: tuple[Extension, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Fail:
-    """Body of FAIL: the node that failed (R10)."""
-
-    node: str
-
-
-@dataclass(frozen=True, slots=True)
-class Publish:
-    """Body of PUBLISH and PUBLISHSHARD (R11)."""
-
-    channel: bytes
-    message: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Update:
-    """Body of UPDATE: who owns *slots* under which config epoch (R12)."""
-
-    config_epoch: int
-    node: str
-    myslots: bytes
-
-    @property
-    def slots(self) -> SlotSet:
-        """The slots that *node* owns."""
-        return slots_of(self.myslots)
-
-
-@dataclass(frozen=True, slots=True)
-class Module:
-    """Body of MODULE (R14); *module_id* is opaque."""
-
-    module_id: bytes
-    type: int
-    payload: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Empty:
-    """Body of AUTH_REQUEST, AUTH_ACK and MFSTART: nothing (R13)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unknown:
-    """Bytes of a message that were not understood, and why."""
-
-    raw: bytes
-    reason: str
-
-
-Body = Gossip | Fail | Publish | Update | Module | Empty | Unknown
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One message: header, body by type, and what stood behind the body, if anything did."""
-
-    header: Header | LightHeader | PartialHeader
-    body: Body = Empty()
-    rest: Unknown | None = None
-
-    @property
-    def type(self) -> int:
-        """The type number without the light bit (R5)."""
-        return self.header.type
-
-    @property
-    def name(self) -> str:
-        """The word for the type, as in CLUSTER INFO."""
-        return type_name(self.header.type)
-
-    @property
-    def sender(self) -> str | None:
-        """The node id in the header; None under a light header, or where it was not captured."""
-        if isinstance(self.header, PartialHeader):
-            return self.header.peek.sender
-        return self.header.sender if isinstance(self.header, Header) else None
-
-
-class HeaderPeek(NamedTuple):
-    """The header fields that filters need; None for those that the bytes at hand do not reach."""
-
-    type: int
-    light: bool
-    totlen: int
-    ver: int
-    count: int
-    current_epoch: int | None
-    config_epoch: int | None
-    offset: int | None
-    sender: str | None
-    flags: int | None
-    state: int | None
-    mflags: int | None
-
-
-def type_name(number: int) -> str:
-    """The word for a message type.
-
-    >>> type_name(5), type_name(11)
-    ('auth-req', 'type-11')
-    """
-    return TYPE_NAMES[number] if number < len(TYPE_NAMES) else f"type-{number}"
-
-
-@lru_cache(maxsize=SLOT_SETS_CACHED)
-def slots_of(bitmap: bytes) -> SlotSet:
-    """The slot set of a wire bitmap (R4), cached by content: a cluster has few distinct bitmaps."""
-    from cluster_core.slots.slot_set import SlotSet
-
-    return SlotSet.from_wire(bitmap)
 
 
 def peek_header(raw: bytes | memoryview) -> HeaderPeek:
@@ -328,18 +145,13 @@ def decode_message(raw: bytes, *, offset: int = 0, source: str = "<bytes>") -> M
         raise DecodeError(f"signature is {signature!r}", offset=offset, source=source)
     start = LIGHT_HEADER_BYTES if kind & LIGHT_BIT else HEADER_BYTES
     if totlen < start:
-        raise DecodeError(
-            f"totlen {totlen} is below the {start} bytes of its header", offset=offset, source=source
-        )
+        raise DecodeError(f"totlen {totlen} is below the {start} bytes of its header", offset=offset, source=source)
     if totlen > len(raw):
         raise TruncatedError(f"totlen {totlen} is beyond the {len(raw)} bytes", offset=offset, source=source)
-    header: Header | LightHeader
-    if kind & LIGHT_BIT:
-        header = LightHeader(totlen, ver, notused1, kind ^ LIGHT_BIT, notused2)
-    else:
-        header = decode_header(raw)
+    light = LightHeader(totlen, ver, notused1, kind ^ LIGHT_BIT, notused2) if kind & LIGHT_BIT else None
+    header = light or decode_header(raw)
     body, end, reason = decode_body(header, raw, totlen)
-    if end == len(raw):
+    if end == len(raw) and not reason:
         return Message(header, body)
     return Message(header, body, Unknown(raw[end:], reason or f"{len(raw) - end} bytes behind the body"))
 
@@ -359,7 +171,7 @@ def decode_partial(raw: bytes) -> Message:
         header = LightHeader(totlen, ver, notused1, peek.type, notused2)
         return Message(header, Unknown(raw[LIGHT_HEADER_BYTES:], reason))
     if len(raw) < HEADER_BYTES:
-        return Message(PartialHeader(bytes(raw)), Unknown(b"", reason))
+        return Message(PartialHeader(bytes(raw), peek), Unknown(b"", reason))
     full = decode_header(raw)
     body, end, _ = decode_body(full, raw, len(raw))
     if isinstance(body, Unknown):
@@ -436,16 +248,15 @@ def _decode_gossip(header: Header, raw: bytes, end: int) -> tuple[Gossip, int, s
     stop = HEADER_BYTES + whole * GOSSIP_BYTES
     entries = tuple(
         GossipEntry(_text(node), ping, pong, _text(ip), port, cport, flags, pport, notused1)
-        for node, ping, pong, ip, port, cport, flags, pport, notused1 in _GOSSIP.iter_unpack(
-            raw[HEADER_BYTES:stop]
-        )
+        for node, ping, pong, ip, port, cport, flags, pport, notused1 in _GOSSIP.iter_unpack(raw[HEADER_BYTES:stop])
     )
     if whole < header.count:
         return (Gossip(entries), stop, f"gossip count {header.count} overruns the message after {whole}")
     if not header.extensions:
         return Gossip(entries), stop, ""
     if not header.mflags[0] & MessageFlag.EXT_DATA:
-        return (Gossip(entries), stop, f"{header.extensions} extensions without the EXT_DATA flag")
+        reason = f"{header.extensions} extensions without the EXT_DATA flag" if stop < end else ""
+        return Gossip(entries), stop, reason
     extensions, stop, reason = decode_extensions(raw, stop, end, header.extensions)
     return Gossip(entries, extensions), stop, reason
 
@@ -508,12 +319,7 @@ def _encode_header(header: Header | LightHeader | PartialHeader) -> bytes:
     epochs = _PEEK.pack(header.current_epoch, header.config_epoch, header.offset, sender)
     myip = _fixed(header.myip, IP_BYTES)
     middle = _MIDDLE.pack(header.myslots, replicaof, myip, header.extensions, header.notused1)
-    return (
-        head
-        + epochs
-        + middle
-        + _ENDING.pack(header.pport, header.cport, header.flags, header.state, header.mflags)
-    )
+    return head + epochs + middle + _ENDING.pack(header.pport, header.cport, header.flags, header.state, header.mflags)
 
 
 def _encode_body(body: Body) -> bytes:

@@ -69,18 +69,18 @@ Frame = WholeMessage | PartialMessage | UnknownBytes
 class BusFramer:
     """Feed it the bytes of one direction in order; it returns frames.
 
-    *synced*: the first byte begins a message (the connection's SYN was seen); otherwise the first one is
-    searched for.
+    *pending* are bytes of a message that somebody else has gathered. *synced*: the first byte begins a message (the
+    connection's SYN was seen); otherwise the first one is searched for.
     """
 
-    def __init__(self, *, synced: bool) -> None:
+    def __init__(self, *, synced: bool, pending: bytes = b"") -> None:
         self.synced = synced
-        self._buffer = bytearray()
+        self._buffer = bytearray(pending)
         self._missing = 0  # of a message of which the head is in _partial: bytes still to pass over
         self._partial: PartialMessage | None = None
         self._unknown_count = 0
         self._unknown_sample = b""
-        self._unknown_mark: Mark = None
+        self._unknown_mark: Mark | None = None
 
     @property
     def plain(self) -> bool:
@@ -228,9 +228,7 @@ def looks_like(sample: bytes) -> str:
     """
     if len(sample) >= 3 and sample[0] in (0x14, 0x15, 0x16, 0x17) and sample[1] == 3 and sample[2] <= 4:
         return "TLS: cannot be read"
-    if sample.startswith(
-        (b"GET ", b"POST ", b"PUT ", b"HEAD ", b"DELETE ", b"OPTIONS ", b"HTTP/", b"PRI * ")
-    ):
+    if sample.startswith((b"GET ", b"POST ", b"PUT ", b"HEAD ", b"DELETE ", b"OPTIONS ", b"HTTP/", b"PRI * ")):
         return "HTTP"
     if sample.startswith((b"*", b"$", b"+", b"-", b":")) and (b"\r\n" in sample):
         return "RESP"

@@ -92,6 +92,13 @@ class TcpStream:
         self._hole_since_ns = 0
         self._position = 0  # of next_seq, counted without wrapping around
 
+    @classmethod
+    def resumed(cls, isn: int, next_seq: int, *, saw_syn: bool) -> TcpStream:
+        """A direction that somebody else has followed so far, without a hole, up to *next_seq*."""
+        stream = cls(Segment(isn, SYN if saw_syn else 0, b"", 0, Mark(0, 0, 0)))
+        stream.next_seq = next_seq
+        return stream
+
     @property
     def plain(self) -> bool:
         """No segment is held back: the next one in order may be taken as it is."""

@@ -50,7 +50,9 @@ def load_report(spark: SparkSession, root: str, snapshot_id: str) -> KeyspaceRep
         big_keys=_big_keys(rows(BIG_KEYS)),
         hash_tags=_groups(rows(HASH_TAGS).orderBy("rank_bytes").limit(GROUPS_SHOWN), "hash_tag"),
         prefixes=_groups(
-            rows(KEY_PREFIXES).orderBy(F.col("serialized_bytes").desc_nulls_last(), F.col("keys").desc(), "prefix").limit(GROUPS_SHOWN),
+            rows(KEY_PREFIXES)
+            .orderBy(F.col("serialized_bytes").desc_nulls_last(), F.col("keys").desc(), "prefix")
+            .limit(GROUPS_SHOWN),
             "prefix",
         ),
         ttl_buckets=_ttl_buckets(rows(TTL_BUCKETS)),
@@ -74,7 +76,9 @@ def _slots(loads: DataFrame, top_keys: DataFrame, numbers: dict[str | None, int]
         F.max("owner_id").alias("owner_id"),
         *(F.sum(name).alias(name) for name in ("keys", "serialized_bytes", "expires")),
     )
-    tops: dict[int, Any] = {int(row["scope_value"]): row for row in top_keys.select("scope_value", "key", "serialized_bytes").collect()}
+    tops: dict[int, Any] = {
+        int(row["scope_value"]): row for row in top_keys.select("scope_value", "key", "serialized_bytes").collect()
+    }
     found: dict[int, SlotLoad] = {}
     for row in summed.collect():
         top = tops.get(row["slot"])
@@ -105,16 +109,18 @@ def _big_keys(rows: DataFrame) -> list[BigKey]:
 def _groups(rows: DataFrame, name: str) -> list[KeyGroup]:
     return [
         KeyGroup(
-            name=bytes(row[name]), slot=row["slot"] if "slot" in row else None, keys=row["keys"],
+            name=bytes(row[name]), slot=row.asDict().get("slot"), keys=row["keys"],
             serialized_bytes=row["serialized_bytes"], keys_error=row["keys_error"], bytes_error=row["bytes_error"],
-            depth=row["depth"] if "depth" in row else 0,
+            depth=row.asDict().get("depth", 0),
         )
         for row in rows.collect()
     ]  # fmt: skip
 
 
 def _ttl_buckets(rows: DataFrame) -> list[TtlBucket]:
-    summed = rows.groupBy("bucket", "label").agg(F.sum("keys").alias("keys"), F.sum("serialized_bytes").alias("serialized_bytes"))
+    summed = rows.groupBy("bucket", "label").agg(
+        F.sum("keys").alias("keys"), F.sum("serialized_bytes").alias("serialized_bytes")
+    )
     return [TtlBucket(row["label"], row["keys"], row["serialized_bytes"]) for row in summed.orderBy("bucket").collect()]
 
 

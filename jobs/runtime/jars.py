@@ -23,10 +23,11 @@ FETCH_SECONDS_MAX = 900
 
 
 def jars() -> list[str]:
-    """Paths of the fetched jars, sorted; empty if set-up did not run beside this code (a cluster brings its
-    own).
+    """Paths of the fetched jars, sorted; empty where set-up did not run (a cluster brings its own).
+
+    Looked for beside this code and beside the virtual environment: the code may be a zip that lies elsewhere.
     """
-    for parent in Path(__file__).absolute().parents:
+    for parent in (*Path(__file__).absolute().parents, Path(sys.prefix).parent):
         folder = parent / ".jars"
         if folder.is_dir():
             return sorted(str(path) for path in folder.glob("*.jar"))

@@ -97,9 +97,7 @@ def _expand_uri(uri: str) -> list[InputFile]:
             if not infos:
                 raise DecodeError("no file matches this pattern", offset=0, source=uri)
             scheme = uri.split("://", 1)[0]
-            return [
-                InputFile(f"{scheme}://{info.path}", info.size) for info in infos if info.type == fs.FileType.File
-            ]
+            return [InputFile(f"{scheme}://{info.path}", info.size) for info in infos if info.type == fs.FileType.File]
         system, base = fs.FileSystem.from_uri(uri)
         info = system.get_file_info(base)
     except (OSError, ValueError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -80,14 +81,12 @@ def _cut(file: InputFile, kind: str, parts: int) -> list[KeyListUnit]:
     if kind == "parquet":
         groups = _open_parquet(file.path).num_row_groups
         bounds = np.linspace(0, groups, min(parts, max(groups, 1)) + 1).astype(int).tolist()
-        return [
-            KeyListUnit(file.path, kind, file.size, start, end) for start, end in zip(bounds, bounds[1:], strict=False)
-        ]
+        return [KeyListUnit(file.path, kind, file.size, start, end) for start, end in itertools.pairwise(bounds)]
     parts = min(parts, file.size // _PART_BYTES_MIN)
     if parts < 2 or compression_of(file.path):
         return [whole]
     cuts = [file.size * part // parts for part in range(parts + 1)]
-    return [KeyListUnit(file.path, kind, file.size, start, end) for start, end in zip(cuts, cuts[1:], strict=False)]
+    return [KeyListUnit(file.path, kind, file.size, start, end) for start, end in itertools.pairwise(cuts)]
 
 
 class KeyListReader:
@@ -104,7 +103,12 @@ class KeyListReader:
         self._permissive = permissive
 
     def __iter__(self) -> Iterator[KeyRows]:
-        read = {"text": self._read_text, "csv": self._read_csv, "jsonl": self._read_jsonl, "parquet": self._read_parquet}
+        read = {
+            "text": self._read_text,
+            "csv": self._read_csv,
+            "jsonl": self._read_jsonl,
+            "parquet": self._read_parquet,
+        }
         return read[self.unit.kind]()
 
     def _fail(self, reason: str, offset: int) -> None:
@@ -155,7 +159,9 @@ class KeyListReader:
     def _bounded(self, line: bytes, offset: int) -> bytes:
         if len(line) > LINE_BYTES_MAX:
             raise DecodeError(
-                f"a line is longer than {LINE_BYTES_MAX} bytes: not a list of keys", offset=offset, source=self.unit.path
+                f"a line is longer than {LINE_BYTES_MAX} bytes: not a list of keys",
+                offset=offset,
+                source=self.unit.path,
             )
         return line
 
@@ -166,7 +172,9 @@ class KeyListReader:
             place = row.number if row.number is not None else 0
             self.bad.append(
                 DecodeError(
-                    f"{row.actual_columns} columns instead of {row.expected_columns}", offset=place, source=self.unit.path
+                    f"{row.actual_columns} columns instead of {row.expected_columns}",
+                    offset=place,
+                    source=self.unit.path,
                 )
             )
             return "skip"
@@ -182,12 +190,16 @@ class KeyListReader:
         read = csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False)
         self.bad.clear()
         with self._opened() as opened:
-            yield from self.rows_of(csv.open_csv(opened, parse_options=parse, convert_options=convert, read_options=read))
+            yield from self.rows_of(
+                csv.open_csv(opened, parse_options=parse, convert_options=convert, read_options=read)
+            )
 
     def _read_jsonl(self) -> Iterator[KeyRows]:
         with self._opened() as opened:
             try:
-                batches = json.open_json(opened, read_options=json.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES))
+                batches = json.open_json(
+                    opened, read_options=json.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES)
+                )
                 yield from self.rows_of(batches)
             except pa.ArrowInvalid as error:
                 raise DecodeError(_reason(error), offset=0, source=self.unit.path) from error
@@ -215,7 +227,9 @@ class KeyListReader:
         if key is None:
             if len(names) != 1:
                 raise DecodeError(
-                    f"no column 'key' among {', '.join(names)}: name it with --key-column", offset=0, source=self.unit.path
+                    f"no column 'key' among {', '.join(names)}: name it with --key-column",
+                    offset=0,
+                    source=self.unit.path,
                 )
             key = names[0]
         size = chosen.size_column or next((name for name in SIZE_COLUMNS if name in names), None)
@@ -283,7 +297,8 @@ def _binary(column: pa.Array, *, base64_text: bool, source: str, row: int) -> pa
     if base64_text:
         try:
             return pa.array(
-                [None if text is None else base64.b64decode(text, validate=True) for text in column.to_pylist()], pa.binary()
+                [None if text is None else base64.b64decode(text, validate=True) for text in column.to_pylist()],
+                pa.binary(),
             )
         except (binascii.Error, ValueError, TypeError) as error:
             raise DecodeError(f"not base64 ({error})", offset=row, source=source) from error

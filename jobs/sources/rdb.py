@@ -104,7 +104,9 @@ class RdbReader(DataSourceReader):
 def _choice(options: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
     value = str(options.get(name, allowed[0])).lower()
     if value not in allowed:
-        raise DecodeError(f"option {name} is {value!r}, not {' or '.join(allowed)}", offset=0, source=options.get("path", ""))
+        raise DecodeError(
+            f"option {name} is {value!r}, not {' or '.join(allowed)}", offset=0, source=options.get("path", "")
+        )
     return value
 
 

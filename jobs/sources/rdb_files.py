@@ -165,15 +165,15 @@ def _milliseconds(ctime: str | None) -> int | None:
     return int(ctime) * 1000
 
 
-
 def _prefix_crc(path: str, count: int) -> int:
     """Return the CRC64 of the first *count* bytes of an uncompressed file."""
     stream = open_stream(path)
-    window = np.empty(_WINDOW_BYTES, np.uint8)
+    room = memoryview(bytearray(_WINDOW_BYTES))
+    window = np.frombuffer(room, np.uint8)
     crc = 0
     try:
         while count:
-            read = stream.readinto(memoryview(window)[: min(count, len(window))])
+            read = stream.readinto(room[: min(count, len(room))])
             if not read:
                 raise DecodeError("the file became shorter while it was read", offset=count, source=path)
             crc = crc64(window[:read], crc)

@@ -18,8 +18,8 @@ from pyspark import TaskContext
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.rdb.opcodes import KEY_TYPES
 from cluster_core.formats.rdb.facts import SplitError
+from cluster_core.formats.rdb.opcodes import KEY_TYPES
 from cluster_core.kernels.columns import encoding_names, key_columns, known, part_of, type_names
 from cluster_core.kernels.group_tally import GroupTally
 from cluster_core.kernels.key_batch import NONE, KeyBatch
@@ -76,12 +76,15 @@ def tally_units(
 
 def tally_rows(batches: Iterator[pa.RecordBatch], source: str, options: TallyOptions) -> Iterator[pa.RecordBatch]:
     """Yield the partial rows of keys that are a DataFrame already: columns ``key`` and, if known, ``size`` and ``ops``."""
-    yield from _Tally(KeyListUnit(source, "delta", 0), TaskContext.getPartitionId(), options).run(batches)
+    yield from _Tally(KeyListUnit(source, "delta", 0), _partition_number(), options).run(batches)
 
 
-def read_keys(
-    numbers: Iterator[pa.RecordBatch], units: list[Unit], options: TallyOptions
-) -> Iterator[pa.RecordBatch]:
+def _partition_number() -> int:
+    context = TaskContext.get()
+    return context.partitionId() if context is not None else 0
+
+
+def read_keys(numbers: Iterator[pa.RecordBatch], units: list[Unit], options: TallyOptions) -> Iterator[pa.RecordBatch]:
     """Yield every key of the units that the rows of *numbers* index, as rows of ``schemas.bronze.RDB_SOURCE``.
 
     What cannot be read is left out with ``options.permissive``, and raises DecodeError otherwise.

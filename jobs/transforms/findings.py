@@ -52,13 +52,21 @@ def find_bad(bad: Sequence[tuple[str, int, str]], count: int) -> list[Warning]:
     """*bad* are (source, offset, reason) of the first bad records, *count* is how many there are in all."""
     if not count:
         return []
-    examples = [f"{printable(source)}: offset {offset}: {printable(reason)}" for source, offset, reason in bad[:LISTED_MAX]]
+    examples = [
+        f"{printable(source)}: offset {offset}: {printable(reason)}" for source, offset, reason in bad[:LISTED_MAX]
+    ]
     return [
-        Warning("error", "bad_records", f"{_count(count, 'record')} could not be read; the totals are partial: {_list(examples, count)}")
+        Warning(
+            "error",
+            "bad_records",
+            f"{_count(count, 'record')} could not be read; the totals are partial: {_list(examples, count)}",
+        )
     ]
 
 
-def find_foreign(foreign: Iterable[Foreign], attributions: Mapping[str, Attribution], topology: Topology) -> list[Warning]:
+def find_foreign(
+    foreign: Iterable[Foreign], attributions: Mapping[str, Attribution], topology: Topology
+) -> list[Warning]:
     """Keys in slots that the dump's node does not own, one warning a dump."""
     by_source: dict[str, list[Foreign]] = defaultdict(list)
     for row in foreign:
@@ -75,7 +83,9 @@ def find_foreign(foreign: Iterable[Foreign], attributions: Mapping[str, Attribut
     ]
 
 
-def find_twins(units: Sequence[UnitFacts], attributions: Mapping[str, Attribution], topology: Topology | None) -> list[Warning]:
+def find_twins(
+    units: Sequence[UnitFacts], attributions: Mapping[str, Attribution], topology: Topology | None
+) -> list[Warning]:
     """Two dumps of one node in one snapshot: by attribution, else by replication id, else by checksum."""
     groups: dict[tuple[str, str], list[str]] = defaultdict(list)
     for source, facts in {unit.source: unit.facts for unit in units if unit.kind == "rdb"}.items():
@@ -105,9 +115,12 @@ def find_mismatches(slots: Sequence[SuspiciousSlot]) -> list[Warning]:
     if not lies:
         return []
     examples = [
-        f"slot {slot} of {printable(dump.source)} declares {dump.declared}, holds {dump.keys}" for slot, dump in lies[:LISTED_MAX]
+        f"slot {slot} of {printable(dump.source)} declares {dump.declared}, holds {dump.keys}"
+        for slot, dump in lies[:LISTED_MAX]
     ]
-    text = f"{_count(len(lies), 'slot')} with another number of keys than the dump declares: {_list(examples, len(lies))}"
+    text = (
+        f"{_count(len(lies), 'slot')} with another number of keys than the dump declares: {_list(examples, len(lies))}"
+    )
     return [Warning("error", "slot_info", text)]
 
 
@@ -129,13 +142,25 @@ def find_file_facts(units: Sequence[UnitFacts]) -> list[Warning]:
         trailing = int(unit.facts.get("trailing_bytes", "0"))
         if trailing:
             found.append(
-                Warning("warning", "trailing_bytes", f"{printable(unit.source)}: {_count(trailing, 'byte')} after the end of the dump were not read")
+                Warning(
+                    "warning",
+                    "trailing_bytes",
+                    f"{printable(unit.source)}: {_count(trailing, 'byte')} after the end of the dump were not read",
+                )
             )
         if unit.facts.get("stored_crc") == "0" * 16:
-            found.append(Warning("note", "no_checksum", f"{printable(unit.source)} has no checksum: its writer had rdbchecksum off"))
+            found.append(
+                Warning(
+                    "note", "no_checksum", f"{printable(unit.source)} has no checksum: its writer had rdbchecksum off"
+                )
+            )
         if int(unit.facts.get("untracked_keys", "0")):
             found.append(
-                Warning("note", "long_names", f"{printable(unit.source)}: {unit.facts['untracked_keys']} keys have tags or prefixes too long to group")
+                Warning(
+                    "note",
+                    "long_names",
+                    f"{printable(unit.source)}: {unit.facts['untracked_keys']} keys have tags or prefixes too long to group",
+                )
             )
     return found
 
@@ -161,7 +186,13 @@ def find_unattributed(attributions: Mapping[str, Attribution], topology: Topolog
     if not unknown:
         return []
     names = _list([printable(source) for source in unknown[:LISTED_MAX]], len(unknown))
-    return [Warning("warning", "unknown_node", f"no node of the topology owns most keys of {names}; their keys count for the slots' owners")]
+    return [
+        Warning(
+            "warning",
+            "unknown_node",
+            f"no node of the topology owns most keys of {names}; their keys count for the slots' owners",
+        )
+    ]
 
 
 def _node(node_id: str | None, topology: Topology | None) -> str:

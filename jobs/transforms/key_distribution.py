@@ -6,7 +6,7 @@ that is not known), *owners* who owns a slot (``slot, owner_id``, 16384 rows; nu
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from cluster_core.load.ttl import TTL_LABELS
@@ -45,7 +45,13 @@ def slot_load(partial: DataFrame, sources: DataFrame, owners: DataFrame, snapsho
         how="left",
     )
     loads = loads.select(
-        "every.slot", "every.node_id", F.coalesce("keys", F.lit(0)).alias("keys"), *_LOADS[1:], has_sizes, has_expires, has_ops
+        "every.slot",
+        "every.node_id",
+        F.coalesce("keys", F.lit(0)).alias("keys"),
+        *_LOADS[1:],
+        has_sizes,
+        has_expires,
+        has_ops,
     )
     others = F.count("*").over(Window.partitionBy("slot")) > 1
     return (
@@ -87,7 +93,7 @@ def node_load(slot_loads: DataFrame, nodes: DataFrame, snapshot_id: str) -> Data
     ).select(*NODE_LOAD.columns)
 
 
-def _shares(column: str, everything: Window, masters: Column, name: str | None = None) -> list[Column]:
+def _shares(column: str, everything: WindowSpec, masters: Column, name: str | None = None) -> list[Column]:
     total = F.sum(column).over(everything)
     share = F.when(total > 0, F.coalesce(F.col(column), F.lit(0)) / total).when(total == 0, F.lit(0.0))
     if name is None:
@@ -102,7 +108,11 @@ def big_keys(
     """The largest keys of the cluster and of each node, slot and type; of equals, the first in file order."""
     tops = _with_node(partial.where(F.col("kind").isin(TOP_TYPE, TOP_OWNER, TOP_SLOT)), sources, owners)
     types, by_owner, slots = (tops.where(F.col("kind") == kind) for kind in (TOP_TYPE, TOP_OWNER, TOP_SLOT))
-    nodes = types.unionByName(by_owner).where(F.col("node_id").isNotNull()).dropDuplicates(["source", "offset", "name", "db"])
+    nodes = (
+        types.unionByName(by_owner)
+        .where(F.col("node_id").isNotNull())
+        .dropDuplicates(["source", "offset", "name", "db"])
+    )
     ranked = [
         _ranked(types, "cluster", F.lit(""), top),
         _ranked(nodes, "node", F.col("node_id"), top),
@@ -134,7 +144,12 @@ def _groups(partial: DataFrame, kind: int, missed_keys: int, missed_bytes: int, 
     """Sum groups over all units; a unit that does not list a group may have missed up to its own bound of it."""
     rows = partial.where(F.col("kind") == kind)
     units = partial.where(F.col("facts").isNotNull()).select(
-        "source", "part", *(F.col("facts")[f"missed_{_NOUNS[kind]}_{what}"].cast("bigint").alias(f"missed_{what}") for what in ("keys", "bytes"))
+        "source",
+        "part",
+        *(
+            F.col("facts")[f"missed_{_NOUNS[kind]}_{what}"].cast("bigint").alias(f"missed_{what}")
+            for what in ("keys", "bytes")
+        ),
     )
     return (
         rows.join(F.broadcast(units), ["source", "part"], how="left")
@@ -162,7 +177,12 @@ def hash_tags(
     heavy = _heaviest(groups, count)
     return (
         heavy.join(F.broadcast(owners), "slot", how="left")
-        .select(F.lit(snapshot_id).alias("snapshot_id"), F.col("name").alias("hash_tag"), F.col("owner_id").alias("node_id"), "*")
+        .select(
+            F.lit(snapshot_id).alias("snapshot_id"),
+            F.col("name").alias("hash_tag"),
+            F.col("owner_id").alias("node_id"),
+            "*",
+        )
         .select(*HASH_TAGS.columns)
     )
 
@@ -187,7 +207,9 @@ def _by_bytes() -> list[Column]:
 
 def _heaviest(groups: DataFrame, count: int) -> DataFrame:
     by_keys = [F.col("keys").desc(), F.col("serialized_bytes").desc_nulls_last(), F.col("name").asc()]
-    top = groups.orderBy(*by_keys).limit(count).union(groups.orderBy(*_by_bytes()).limit(count)).dropDuplicates(["name"])
+    top = (
+        groups.orderBy(*by_keys).limit(count).union(groups.orderBy(*_by_bytes()).limit(count)).dropDuplicates(["name"])
+    )
     everything = Window.partitionBy()
     return top.withColumns(
         {
@@ -205,7 +227,14 @@ def ttl_buckets(partial: DataFrame, sources: DataFrame, snapshot_id: str) -> Dat
         .join(F.broadcast(sources), "source", how="left")
         .groupBy("node_id", F.col("number").alias("bucket"))
         .agg(F.sum("keys").alias("keys"), F.sum("serialized_bytes").alias("serialized_bytes"))
-        .select(F.lit(snapshot_id).alias("snapshot_id"), "node_id", "bucket", labels[F.col("bucket")].alias("label"), "keys", "serialized_bytes")
+        .select(
+            F.lit(snapshot_id).alias("snapshot_id"),
+            "node_id",
+            "bucket",
+            labels[F.col("bucket")].alias("label"),
+            "keys",
+            "serialized_bytes",
+        )
         .select(*TTL_BUCKETS.columns)
     )
 

@@ -43,9 +43,7 @@ Batches = Iterator[pa.RecordBatch]
 _SOURCE_NODES = StructType([StructField("source", StringType()), StructField("node_id", StringType())])
 
 
-def over_units(
-    spark: SparkSession, task: Callable[[Batches], Batches], count: int, schema: StructType
-) -> DataFrame:
+def over_units(spark: SparkSession, task: Callable[[Batches], Batches], count: int, schema: StructType) -> DataFrame:
     """Run *task* once for each of the unit numbers 0 to *count* - 1, one Spark task a unit."""
     return spark.range(0, count, 1, max(count, 1)).mapInArrow(task, schema)
 
@@ -108,7 +106,10 @@ class KeySnapshot:
             by_source.setdefault(row.source, {})[row.owner_id] = row.keys
         return {
             unit.source: attribute(
-                unit.source, by_source.get(unit.source, {}), self.topology, given_node(unit.source, self.request.dump_node)
+                unit.source,
+                by_source.get(unit.source, {}),
+                self.topology,
+                given_node(unit.source, self.request.dump_node),
             )
             for unit in self.units
             if unit.kind == "rdb"
@@ -138,13 +139,23 @@ class KeySnapshot:
             (key_distribution.node_load(slots, _nodes_frame(spark, self.topology), snapshot_id), NODE_LOAD),
             (
                 key_distribution.big_keys(
-                    self.partial, sources, self.owners, snapshot_id, top=settings.top, top_per_slot=settings.top_per_slot
+                    self.partial,
+                    sources,
+                    self.owners,
+                    snapshot_id,
+                    top=settings.top,
+                    top_per_slot=settings.top_per_slot,
                 ),
                 BIG_KEYS,
             ),
             (
                 key_distribution.hash_tags(
-                    self.partial, self.owners, snapshot_id, missed=self._missed("tag"), count=settings.groups_listed, sized=sized
+                    self.partial,
+                    self.owners,
+                    snapshot_id,
+                    missed=self._missed("tag"),
+                    count=settings.groups_listed,
+                    sized=sized,
                 ),
                 HASH_TAGS,
             ),
@@ -178,7 +189,15 @@ class KeySnapshot:
             keys = unit.keys + (known.keys if known else 0)
             merged[unit.source] = unit._replace(keys=keys, facts={**(known.facts if known else {}), **unit.facts})
         rows = [
-            (self.request.snapshot, unit.source, unit.kind, self._node_of(unit.source), unit.keys, unit.file_bytes, unit.facts)
+            (
+                self.request.snapshot,
+                unit.source,
+                unit.kind,
+                self._node_of(unit.source),
+                unit.keys,
+                unit.file_bytes,
+                unit.facts,
+            )
             for unit in merged.values()
         ]
         return spark.createDataFrame(rows, SOURCES.schema)

@@ -57,7 +57,14 @@ def root(spark, tmp_path_factory):
     """A root with the snapshots ``before`` and ``after`` of the recorded cluster."""
     root = tmp_path_factory.mktemp("root")
     for name in ("before", "after"):
-        run(spark, root, snapshot=name, rdb=[str(VALKEY / name / "*.rdb")], topology=str(NODES), keep_keys=name == "before")
+        run(
+            spark,
+            root,
+            snapshot=name,
+            rdb=[str(VALKEY / name / "*.rdb")],
+            topology=str(NODES),
+            keep_keys=name == "before",
+        )
     return root
 
 
@@ -110,7 +117,9 @@ def test_node_load_sums_the_slots_of_each_master(spark, root):
 
 
 def test_hash_tags_are_exact_while_they_fit_into_memory(spark, root):
-    tags = {bytes(row["hash_tag"]): row for row in rows(spark, HASH_TAGS, root).where("snapshot_id = 'before'").collect()}
+    tags = {
+        bytes(row["hash_tag"]): row for row in rows(spark, HASH_TAGS, root).where("snapshot_id = 'before'").collect()
+    }
 
     expected = Counter()
     for key in truth(*BEFORE):
@@ -128,7 +137,8 @@ def test_hash_tags_are_exact_while_they_fit_into_memory(spark, root):
 def test_big_keys_are_ranked_in_each_scope(spark, root):
     big = rows(spark, BIG_KEYS, root).where("snapshot_id = 'before'")
     sizes = {
-        (row["source"], bytes(row["key"]), row["db"]): row["serialized_bytes"] for row in rows(spark, KEYS, root).collect()
+        (row["source"], bytes(row["key"]), row["db"]): row["serialized_bytes"]
+        for row in rows(spark, KEYS, root).collect()
     }
 
     cluster = [row["serialized_bytes"] for row in big.where("scope = 'cluster'").orderBy("rank").collect()]
@@ -141,7 +151,9 @@ def test_big_keys_are_ranked_in_each_scope(spark, root):
 
 
 def test_prefixes_roll_up_at_separators(spark, root):
-    prefixes = {bytes(row["prefix"]): row for row in rows(spark, KEY_PREFIXES, root).where("snapshot_id = 'before'").collect()}
+    prefixes = {
+        bytes(row["prefix"]): row for row in rows(spark, KEY_PREFIXES, root).where("snapshot_id = 'before'").collect()
+    }
 
     names = [base64.b64decode(key["key"]) for key in truth(*BEFORE)]
     assert prefixes
@@ -151,7 +163,9 @@ def test_prefixes_roll_up_at_separators(spark, root):
 
 
 def test_time_to_live_buckets_hold_every_key(spark, root):
-    buckets = rows(spark, TTL_BUCKETS, root).where("snapshot_id = 'before'").groupBy("label").agg(F.sum("keys").alias("keys"))
+    buckets = (
+        rows(spark, TTL_BUCKETS, root).where("snapshot_id = 'before'").groupBy("label").agg(F.sum("keys").alias("keys"))
+    )
 
     counts = {row["label"]: row["keys"] for row in buckets.collect()}
 
@@ -163,7 +177,9 @@ def test_time_to_live_buckets_hold_every_key(spark, root):
 def test_a_second_run_leaves_the_same_tables(spark, root):
     def contents():
         return {
-            table.name: sorted(map(repr, rows(spark, table, root).where("snapshot_id = 'before'").select(*table.columns).collect()))
+            table.name: sorted(
+                map(repr, rows(spark, table, root).where("snapshot_id = 'before'").select(*table.columns).collect())
+            )
             for table in ALL_TABLES
         }
 
@@ -196,7 +212,10 @@ def test_the_report_says_what_the_tables_say(spark, root):
     report = load_report(spark, str(root), "before")
 
     assert report.keys == len(truth(*BEFORE))
-    assert [node.slots for node in report.nodes] == [row["slots"] for row in rows(spark, NODE_LOAD, root).where("snapshot_id = 'before'").orderBy("address").collect()]
+    assert [node.slots for node in report.nodes] == [
+        row["slots"]
+        for row in rows(spark, NODE_LOAD, root).where("snapshot_id = 'before'").orderBy("address").collect()
+    ]
     assert report.warnings == []
     assert {source.kind for source in report.sources} == {"rdb"}
 
@@ -221,7 +240,11 @@ def test_keys_of_another_nodes_slots_are_said_loudly(spark, tmp_path):
     wrong.write_text(swapped)
 
     report = run(
-        spark, tmp_path, rdb=[str(VALKEY / name) for name in BEFORE], topology=str(wrong), dump_node=[f"node-7001.rdb={ids[1]}"]
+        spark,
+        tmp_path,
+        rdb=[str(VALKEY / name) for name in BEFORE],
+        topology=str(wrong),
+        dump_node=[f"node-7001.rdb={ids[1]}"],
     )
 
     codes = {warning.code for warning in report.warnings}
@@ -295,7 +318,9 @@ def test_a_cut_dump_is_counted_and_flagged_in_permissive_mode(spark, tmp_path):
 def test_key_lists_of_every_format_give_the_slots_of_their_keys(spark, name):
     inputs = find_inputs([], [str(DATA / "key-lists" / name)], None)
 
-    counts = {row["slot"]: row["keys"] for row in slot_counts(tally(spark, inputs, TallyOptions(details=False))).collect()}
+    counts = {
+        row["slot"]: row["keys"] for row in slot_counts(tally(spark, inputs, TallyOptions(details=False))).collect()
+    }
 
     assert counts == dict(Counter(key["slot"] for key in truth(BEFORE[0])))
 
@@ -320,7 +345,9 @@ def test_a_delta_table_of_keys_is_read_by_spark(spark, tmp_path):
 def test_overlapping_slots_in_the_topology_are_refused(spark, tmp_path):
     text = NODES.read_text().splitlines()
     overlapping = tmp_path / "nodes.txt"
-    overlapping.write_text("\n".join(line.rsplit(" ", 1)[0] + " 0-16383" if "-" in line.split()[-1] else line for line in text) + "\n")
+    overlapping.write_text(
+        "\n".join(line.rsplit(" ", 1)[0] + " 0-16383" if "-" in line.split()[-1] else line for line in text) + "\n"
+    )
 
     with pytest.raises(DecodeError, match=r"nodes\.txt: offset"):
         run(spark, tmp_path / "root", rdb=[str(VALKEY / BEFORE[0])], topology=str(overlapping))

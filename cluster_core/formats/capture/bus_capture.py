@@ -185,9 +185,7 @@ class Stream:
             else:
                 yield item.mark, item
                 frames = (
-                    self.framer.skip(item.count, item.mark)
-                    if item.count is not None
-                    else self.framer.lose(item.mark)
+                    self.framer.skip(item.count, item.mark) if item.count is not None else self.framer.lose(item.mark)
                 )
             for frame in frames:
                 yield frame.mark, frame
@@ -200,8 +198,9 @@ class BusCapture:
     series.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, streams_max: int = STREAMS_MAX) -> None:
         self.repeated_bytes = 0
+        self._streams_max = streams_max
         self._streams: dict[_Flow, Stream] = {}
         self._packets = 0
         self._stream_count = 0
@@ -250,7 +249,7 @@ class BusCapture:
             return stream
         if stream is not None:
             self._retire(stream, rows)
-        if len(self._streams) >= STREAMS_MAX:
+        if len(self._streams) >= self._streams_max:
             self._evict(rows)
         stream = Stream(self._stream_count, flow, segment)
         self._stream_count += 1
@@ -264,9 +263,7 @@ class BusCapture:
         """
         peer = self._streams.get((view.target, view.target_port, view.source, view.source_port))
         opens = view.flags & (SYN | ACK) == SYN
-        if peer is not None and (
-            peer.peer is not None or (opens and peer.syn_ack != (view.seq + 1) % (1 << 32))
-        ):
+        if peer is not None and (peer.peer is not None or (opens and peer.syn_ack != (view.seq + 1) % (1 << 32))):
             if opens:
                 self._retire(peer, rows)
                 peer = None
@@ -293,7 +290,7 @@ class BusCapture:
 
     def _evict(self, rows: list[Row]) -> None:
         oldest = sorted(self._streams.values(), key=lambda stream: (stream.last.packet, stream.number))
-        for stream in oldest[: STREAMS_MAX // 4]:
+        for stream in oldest[: max(1, self._streams_max // 4)]:
             self._retire(stream, rows)
 
     def _finish_stream(self, stream: Stream, rows: list[Row]) -> None:

@@ -168,13 +168,7 @@ def _read_ipv6(data: bytes, at: int, length: int) -> tuple[int, int, int, int]:
             return BAD_IP, 0, 0, 0
         if protocol == 44 and (data[start + 2] << 8 | data[start + 3]) & 0xFFF9:
             return FRAGMENT, 0, 0, 0
-        size = (
-            8
-            if protocol == 44
-            else 4 * (data[start + 1] + 2)
-            if protocol == 51
-            else 8 * (data[start + 1] + 1)
-        )
+        size = 8 if protocol == 44 else 4 * (data[start + 1] + 2) if protocol == 51 else 8 * (data[start + 1] + 1)
         protocol = data[start]
         start += size
     return OK, protocol, start, end

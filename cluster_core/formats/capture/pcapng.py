@@ -129,9 +129,7 @@ class PcapngReader:
             at += 4 + length + (-length % 4)
         self._interfaces.append(Interface(link_type, snap_bytes, ticks, offset_s))
 
-    def _read_packet(
-        self, body: bytes, offset: int, found: list[Packet | CaptureProblem], layout: str
-    ) -> None:
+    def _read_packet(self, body: bytes, offset: int, found: list[Packet | CaptureProblem], layout: str) -> None:
         form = struct.Struct(self._order + layout)
         if len(body) < form.size:
             found.append(CaptureProblem(offset, "packet block is too short", len(body)))
@@ -139,15 +137,11 @@ class PcapngReader:
         fields = form.unpack_from(body)
         index, (high, low, captured, length) = fields[0], fields[-4:]
         if index >= len(self._interfaces) or captured > len(body) - form.size:
-            reason = (
-                f"packet block of interface {index} with {captured} captured bytes contradicts its section"
-            )
+            reason = f"packet block of interface {index} with {captured} captured bytes contradicts its section"
             found.append(CaptureProblem(offset, reason, len(body)))
             return
         interface = self._interfaces[index]
-        ts_ns = (
-            (high << 32) | low
-        ) * _SECOND_NS // interface.ticks_per_second + interface.offset_s * _SECOND_NS
+        ts_ns = ((high << 32) | low) * _SECOND_NS // interface.ticks_per_second + interface.offset_s * _SECOND_NS
         if not 0 <= ts_ns < 1 << 63:
             found.append(CaptureProblem(offset, "packet block with an impossible time", len(body)))
             return

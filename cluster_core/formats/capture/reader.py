@@ -56,8 +56,4 @@ def not_a_capture(start: bytes) -> str:
     if not start:
         return "the file is empty"
     packed = _COMPRESSED.get(start[:2])
-    return (
-        f"a {packed} file: decompress it first"
-        if packed
-        else f"not a capture file (begins with {start[:4].hex()})"
-    )
+    return f"a {packed} file: decompress it first" if packed else f"not a capture file (begins with {start[:4].hex()})"

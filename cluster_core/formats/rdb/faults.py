@@ -57,8 +57,8 @@ _SENTENCES = {
     PACKED_ENTRY: "a packed value has an entry that runs past its end or has no defined form (after {a} entries)",
     PACKED_EMPTY: "a packed value of {a} bytes is too short for its own header",
     WALK_BYTES: (
-        "a compressed packed value of {a} bytes must be expanded to count its entries, and is larger than this reader takes"
-        f" ({LZF_WALK_BYTES_MAX} bytes)"
+        "a compressed packed value of {a} bytes must be expanded to count its entries, and is larger"
+        f" than this reader takes ({LZF_WALK_BYTES_MAX} bytes)"
     ),
     CONTAINER: "quicklist container {a} is unknown",
     STREAM_ID: "a stream node's key is not an id of 16 bytes",

@@ -43,20 +43,14 @@ def read_magic(first: bytes, source: str) -> RdbHead:
         digits = first[len(name) :]
         if first.startswith(name) and digits.isdigit() and len(first) == MAGIC_BYTES:
             return RdbHead(dialect, _checked_version(int(digits), low, high, source))
-        if len(first) < MAGIC_BYTES and (
-            name.startswith(first) or (first.startswith(name) and digits.isdigit())
-        ):
+        if len(first) < MAGIC_BYTES and (name.startswith(first) or (first.startswith(name) and digits.isdigit())):
             raise TruncatedError("the file ends within its first 9 bytes", offset=len(first), source=source)
     raise DecodeError(f"this is not an RDB: it begins with {first!r}", offset=0, source=source)
 
 
 def _checked_version(version: int, low: int, high: int, source: str) -> int:
     if version > high:
-        raise DecodeError(
-            f"RDB version {version} is newer than this reader knows ({high})", offset=0, source=source
-        )
+        raise DecodeError(f"RDB version {version} is newer than this reader knows ({high})", offset=0, source=source)
     if version < low:
-        raise DecodeError(
-            f"RDB version {version} is older than any that exists ({low})", offset=0, source=source
-        )
+        raise DecodeError(f"RDB version {version} is older than any that exists ({low})", offset=0, source=source)
     return version

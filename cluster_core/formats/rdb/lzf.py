@@ -1,7 +1,7 @@
 """LZF, the compression of strings in an RDB file (M. Lehmann's liblzf, as both servers bundle it).
 
-A control byte below 32 announces that many literal bytes plus one; any other is a reference: its top three bits (and, if all are
-set, one more byte) give a length, the rest with the next byte a distance back.
+A control byte below 32 announces that many literal bytes plus one; any other is a reference: its top three bits
+(and, if all are set, one more byte) give a length, the rest with the next byte a distance back.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def is_whole(data: bytes, at: int, stop: int, size: int) -> bool:
 
 
 class Check:
-    """Follows compressed data piece by piece to see that *left* bytes of it stand for exactly *size* bytes; expands nothing."""
+    """Follows compressed data piece by piece, expanding nothing: do *left* bytes stand for exactly *size* bytes?"""
 
     def __init__(self, left: int, size: int) -> None:
         self.left = left

@@ -124,8 +124,8 @@ LZF_WALK_BYTES_MAX = 32 << 20
 class RdbHead(NamedTuple):
     """What the first bytes of a file settle for every byte after them.
 
-    *server* is the writer's own word, ``valkey 9.1.2`` or ``redis 7.0.15`` (from aux ``valkey-ver`` or ``redis-ver``, empty
-    if absent); *db* is the database that a range starts in.
+    *server* is the writer's own word, ``valkey 9.1.2`` or ``redis 7.0.15`` (from aux ``valkey-ver`` or
+    ``redis-ver``, empty if absent); *db* is the database that a range starts in.
     """
 
     dialect: str
@@ -135,7 +135,7 @@ class RdbHead(NamedTuple):
 
     @property
     def small_lists_are_listpacks(self) -> bool:
-        """Whether a list of one packed node is a listpack there: Redis from 7.2, every Valkey (`listTypeTryConversion`)."""
+        """Whether a list of one packed node is a listpack: Redis from 7.2, Valkey (`listTypeTryConversion`)."""
         if self.dialect == DIALECT_VALKEY or self.version >= 11:
             return True
         return self.server.startswith("valkey") or _number(self.server) >= (7, 2)

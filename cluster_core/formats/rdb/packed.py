@@ -19,9 +19,9 @@ UNKNOWN = -1
 
 
 def entry_count(head: bytes, total: int, form: int, at: int) -> int:
-    """Return the entries that a packed value of *total* bytes states in its *head*, or `UNKNOWN`; zipmap entries are pairs.
+    """Return the entries that a packed value of *total* bytes states in its *head*, or `UNKNOWN`.
 
-    Raises Fault, at *at*, for a size or count that cannot be.
+    A zipmap's entries are pairs.  Raises Fault, at *at*, for a size or count that cannot be.
     """
     if form == ZIPMAP:
         if total < 2:
@@ -56,7 +56,7 @@ def entry_count(head: bytes, total: int, form: int, at: int) -> int:
 
 
 def listpack_entry_bytes(data: bytes, at: int) -> int:
-    """Return the size of the listpack entry at *at* with its back length (`lpCurrentEncodedSizeUnsafe`), -1 if undefined."""
+    """Return the size of the listpack entry at *at*, its back length included, -1 if it is undefined."""
     first = data[at]
     if first < 0x80:
         return 2
@@ -123,8 +123,8 @@ class Walk:
     def go(self, data: bytes, at: int) -> int:
         """Walk from *at* and return where the next entry begins, perhaps beyond *data*; `left` is 0 after the end mark.
 
-        Raises IndexError, with the position as its argument, where an entry's head is cut by the end of *data*, and ValueError for an
-        entry that has no defined form or runs past the value's end.
+        Raises IndexError, with the position as its argument, where an entry's head is cut by the end of *data*,
+        and ValueError for an entry that has no defined form or runs past the value's end.
         """
         stop = len(data)
         while at < stop:

@@ -1,10 +1,10 @@
 """The plain RDB skim: one row a key, with no element ever built.
 
-How this works.  `PlainSkim` is fed pieces of a file and appends rows to `rows`.  A generator decodes *atoms* (a record's
-attributes, type and key; a length; the prefix of a string; the head of a packed value); each must lie whole in the buffer, and
-one that does not is begun anew when more bytes have come.  The bytes of a string are not looked at but passed over, far
-beyond the buffer if need be.  Compressed strings are followed by their control bytes, to see that they give the length that
-they claim.
+How this works.  `PlainSkim` is fed pieces of a file and appends rows to `rows`.  A generator decodes *atoms* (a
+record's attributes, type and key; a length; the prefix of a string; the head of a packed value); each must lie
+whole in the buffer, and one that does not is begun anew when more bytes have come.  The bytes of a string are
+not looked at but passed over, far beyond the buffer if need be.  Compressed strings are followed by their
+control bytes, to see that they give the length that they claim.
 
 The compiled twin is `cluster_core.kernels.rdb_walk`; a property test holds the two equal, errors and offsets included.
 """
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from cluster_core.errors import DecodeError, TruncatedError
 from cluster_core.formats.rdb import faults
 from cluster_core.formats.rdb.buffer import Work
-from cluster_core.formats.rdb.facts import FileFacts
+from cluster_core.formats.rdb.facts import FileFacts, SplitError
 from cluster_core.formats.rdb.head import MAGIC_BYTES, read_magic
 from cluster_core.formats.rdb.opcodes import (
     EMBSTR,
@@ -51,14 +51,12 @@ from cluster_core.slots.key_slot import hash_tag
 IDLE_SECONDS_MAX = (1 << 40) - 1
 ATTRIBUTE_BYTES_MAX = 64
 _ATTRIBUTES = frozenset((OP_EXPIRE_MS, OP_EXPIRE_S, OP_FREQ, OP_IDLE))
-_KEY_TYPE = bytes(
-    [0, 1, 2, 3, 4, 3, 6, 6, 0, 4, 1, 2, 3, 4, 1, 5, 4, 3, 1, 5, 2, 5, 4, 4, 4, 4]
-)  # by value type
+_KEY_TYPE = bytes([0, 1, 2, 3, 4, 3, 6, 6, 0, 4, 1, 2, 3, 4, 1, 5, 4, 3, 1, 5, 2, 5, 4, 4, 4, 4])  # by value type
 _HYPERLOGLOG = b"HYLL"
 
 
 class KeyRow(NamedTuple):
-    """One key: *hash_tag* is None when the whole key is hashed; *expire_at_ms*, *idle_s*, *freq*, *elements* are -1 for "not said"."""
+    """One key: *hash_tag* is None when all of it is hashed; -1 stands for what the file does not say."""
 
     db: int
     key: bytes
@@ -75,10 +73,10 @@ class KeyRow(NamedTuple):
 
 
 class PlainSkim(OtherRecords):
-    """Skims one RDB file, or the range [*start*, *end*) of one; arguments as `cluster_core.kernels.rdb_skim.RdbSkimmer`.
+    """Skims one RDB file, or the range [*start*, *end*) of one.
 
-    `feed` pieces of the file, b"" at its end, and take what has come to `rows`.  `feed` raises DecodeError, TruncatedError or
-    SplitError with the offset in the file; the rows before it are in `rows` then.
+    `feed` pieces of the file, b"" at its end, and take what has come to `rows`.  `feed` raises DecodeError,
+    TruncatedError or SplitError with the offset in the file; the rows before it are in `rows` then.
     """
 
     def __init__(
@@ -108,7 +106,10 @@ class PlainSkim(OtherRecords):
 
     def _advance(self, piece: bytes | None) -> None:
         try:
-            self._work.send(piece)
+            if piece is None:
+                next(self._work)
+            else:
+                self._work.send(piece)
         except StopIteration:
             self.done = True
             self.trailing_bytes += len(self._buffer) - self._pos
@@ -141,9 +142,7 @@ class PlainSkim(OtherRecords):
         try:
             pos = yield from self._more(pos, 8)
         except TruncatedError as error:
-            raise TruncatedError(
-                "the file ends within its CRC", offset=error.offset, source=self._source
-            ) from None
+            raise TruncatedError("the file ends within its CRC", offset=error.offset, source=self._source) from None
         self.stored_crc = int.from_bytes(self._buffer[pos : pos + 8], "little")
         self._crc_at = pos + 8
         if self._check_crc and not self._start and self.stored_crc and self.stored_crc != self.crc:
@@ -151,9 +150,16 @@ class PlainSkim(OtherRecords):
             self._mismatch = DecodeError(reason, offset=self._base + pos, source=self._source)
         return pos + 8
 
+    def _refuse_end(self, pos: int) -> None:
+        """Raise SplitError if the end mark at *pos* lies within a range that is not the last."""
+        if self._end is not None:
+            reason = "the file's end lies within a range that is not the last"
+            raise SplitError(reason, offset=self._base + pos, source=self._source)
+
     def _records(self, pos: int) -> Work[int]:
         """Decode records up to the end mark, or to the range's end; return the position after it."""
         buffer, rows = self._buffer, self.rows
+        rule, type_max = self._embstr_rule, self._type_max
         while True:
             if self._base + pos == self._end:
                 return pos
@@ -164,23 +170,21 @@ class PlainSkim(OtherRecords):
                 if op in _ATTRIBUTES:
                     pos, expire, idle, freq = _attributes(buffer, pos)
                     op = buffer[pos]
-                if op > self._type_max or op == 8:
+                if op > type_max or op == 8:
                     if pos != begin:
                         raise Fault(faults.ATTRIBUTE, pos, op)
                     pos = yield from self._other_record(op, pos)
                     buffer = self._buffer
+                    rule = self._embstr_rule  # an aux field may have named the writer
                     if op == OP_EOF:
+                        self._refuse_end(pos - 1)
                         return pos
                     continue
                 if op == T_MODULE_PRE_GA:
                     raise Fault(faults.MODULE_PRE_GA, pos)
                 key, pos = _key(buffer, pos + 1)
                 if op == T_STRING:
-                    limit = (
-                        44
-                        if self._embstr_rule == 2
-                        else embstr_bytes_max(self._embstr_rule, len(key), expire >= 0)
-                    )
+                    limit = 44 if rule == 2 else embstr_bytes_max(rule, len(key), expire >= 0)
                     start, body, raw, form = string_prefix(buffer, pos)
                     encoding, elements = _string_facts(buffer, start, body, raw, form, limit, idle < 0 > freq)
             except IndexError:
@@ -221,13 +225,11 @@ def _attributes(buffer: bytes, pos: int) -> tuple[int, int, int, int]:
     expire = idle = freq = -1
     while (op := buffer[pos]) in _ATTRIBUTES:
         at = pos + 1
-        if op == OP_EXPIRE_MS or op == OP_EXPIRE_S:
+        if op in (OP_EXPIRE_MS, OP_EXPIRE_S):
             stop = at + (8 if op == OP_EXPIRE_MS else 4)
             if stop >= len(buffer):
                 raise IndexError
-            expire = int.from_bytes(buffer[at:stop], "little", signed=True) * (
-                1 if op == OP_EXPIRE_MS else 1000
-            )
+            expire = int.from_bytes(buffer[at:stop], "little", signed=True) * (1 if op == OP_EXPIRE_MS else 1000)
             if expire < 0:
                 raise Fault(faults.EXPIRY, pos, expire)
         elif op == OP_FREQ:
@@ -262,8 +264,9 @@ def _string_facts(
 ) -> tuple[int, int]:
     """Return (encoding, length) of the string whose body is at *start*.
 
-    PFADD makes a HyperLogLog in place, so that it is raw however short, until a server loads it from a file; the file does not
-    say which.  *is_new*, no idle time and no frequency, is taken for the sign of a server that has not loaded its keys.
+    PFADD makes a HyperLogLog in place, so that it is raw however short, until a server loads it from a file;
+    the file does not say which.  *is_new*, no idle time and no frequency, is taken for the sign of a server
+    that has not loaded its keys.
     """
     if form == INT_STRING:
         if start + body > len(buffer):

@@ -1,8 +1,9 @@
 """Where a cluster node's dump may be cut: at the slot info before each slot's keys (aux ``slot-info``, or opcode 244).
 
-A candidate is found by its bytes and then proved: its keys are walked up to the next slot info, all of them hash to the slot, they are
-as many as declared, and the next slot is a greater one.  Bytes that a user stored can still imitate that, so a reader of a range
-must land exactly on the range's end (`SplitError` otherwise: read the file whole).
+A candidate is found by its bytes and then proved: its keys are walked up to the next slot info, all of them
+hash to the slot, they are as many as declared, and the next slot is a greater one.  Bytes that a user stored
+can still imitate that, so a reader of a range must land exactly on the range's end (`SplitError` otherwise:
+read the file whole).
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _AFTER_SLOT_INFO = frozenset((*range(REDIS_TYPE_MAX + 1), OP_IDLE, OP_FREQ, OP_E
 _CANDIDATE_BYTES = 64
 
 
-class _Proved(Exception):
+class _Proved(Exception):  # noqa: N818 - no error
     """The walk of one slot has met the record that closes it."""
 
 
@@ -98,8 +99,8 @@ class _SlotWalk(PlainSkim):
 def find_splits(read_at: ReadAt, size: int, count: int) -> list[int]:
     """Return offsets that cut a file of *size* bytes into up to *count* ranges of about the same length.
 
-    They rise, and each is a proved slot boundary; [] if the file has no slot info.  Fewer are returned where no boundary lies near
-    the ideal cut.  Raises DecodeError if the file's first bytes are no RDB.
+    They rise, and each is a proved slot boundary; [] if the file has no slot info.  Fewer are returned where no
+    boundary lies near the ideal cut.  Raises DecodeError if the file's first bytes are no RDB.
     """
     if count < 2 or size < count * RANGE_BYTES_MIN:
         return []
@@ -118,7 +119,7 @@ def find_splits(read_at: ReadAt, size: int, count: int) -> list[int]:
 
 
 def next_slot_boundary(read_at: ReadAt, size: int, after: int) -> int | None:
-    """Return the first proved slot boundary at or after *after*, to go on behind a damaged record; None if there is none.
+    """Return the first proved slot boundary at or after *after*, or None: where to go on behind damage.
 
     Raises DecodeError if the file's first bytes are no RDB.
     """
@@ -158,7 +159,7 @@ def _candidates(read_at: ReadAt, head: RdbHead, start: int, stop: int) -> Iterat
         piece = read_at(at, SEARCH_PIECE_BYTES + _CANDIDATE_BYTES)
         if not piece:
             return
-        found = {place for place in _places(piece, _SLOT_INFO_AUX)}
+        found = set(_places(piece, _SLOT_INFO_AUX))
         if has_opcode:
             found.update(place for place in _places(piece, _SLOT_INFO) if _may_be_slot_info(piece, place))
         for place in sorted(found):
@@ -180,6 +181,6 @@ def _may_be_slot_info(data: bytes, place: int) -> bool:
         slot, at = length_at(data, place + 1)
         keys, at = length_at(data, at)
         expires, at = length_at(data, at)
-        return slot < 16384 and 0 < keys and expires <= keys and data[at] in _AFTER_SLOT_INFO
+        return slot < 16384 and keys > 0 and expires <= keys and data[at] in _AFTER_SLOT_INFO
     except (Fault, IndexError):
         return False

@@ -1,7 +1,7 @@
 """Lengths and strings of an RDB file, one at a time (`rdbLoadLen`, `rdbGenericLoadStringObject`).
 
-Everything here works on a buffer that may end too early: then IndexError is raised, and the caller tries again with more.
-What can never become right raises `Fault`.
+Everything here works on a buffer that may end too early: then IndexError is raised, and the caller tries again
+with more. What can never become right raises `Fault`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ RAW_STRING, INT_STRING, LZF_STRING = 0, 1, 2
 """Forms of a string: its bytes, a small integer, compressed."""
 
 
-class Fault(Exception):
+class Fault(Exception):  # noqa: N818 - it never leaves the package
     """A place in the buffer that cannot be decoded; the reader turns it into a DecodeError."""
 
     def __init__(self, code: int, at: int, a: int = 0, b: int = 0) -> None:

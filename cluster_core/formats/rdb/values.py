@@ -1,4 +1,4 @@
-"""Values of the plain RDB skim that are not strings: how many elements they have and where they end (`rdbLoadObject`)."""
+"""Values that are not strings, of the plain RDB skim: how many elements, and where they end (`rdbLoadObject`)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ _PACKED = {
     T_HASH_LISTPACK_EX: (packed.LISTPACK, 3, LISTPACKEX),
 }
 
-# How an element is made: one string; with 8 bytes after it; field, value and 8 bytes; expiry, field, value; member and score text.
+# How an element is made: one string; with 8 bytes after it; field, value and 8 bytes; expiry, field, value;
+# member and score text.
 _PLAIN, _POST8, _TRIPLE, _EXPIRY_FIRST, _SCORED = range(5)
 _ELEMENTS = {
     T_LIST: (_PLAIN, 1, LINKEDLIST),
@@ -191,9 +192,7 @@ class Values(Buffer):
                 raise Fault(faults.PACKED_ENTRY, offset - self._base, walk.count) from None
         return walk.count, pos
 
-    def _walk_compressed(
-        self, prefix: int, start: int, body: int, raw: int, form: int
-    ) -> Work[tuple[int, int]]:
+    def _walk_compressed(self, prefix: int, start: int, body: int, raw: int, form: int) -> Work[tuple[int, int]]:
         if max(raw, body) > LZF_WALK_BYTES_MAX:
             raise Fault(faults.WALK_BYTES, prefix, max(raw, body))
         moved = yield from self._more(prefix, start + body - prefix)
@@ -288,9 +287,7 @@ class Values(Buffer):
                 raise Fault(faults.MODULE_OPCODE, at, opcode)
 
 
-def _pass_elements(
-    data: bytes, pos: int, left: int, mode: int
-) -> tuple[int, int, tuple[int, int, int, int] | None]:
+def _pass_elements(data: bytes, pos: int, left: int, mode: int) -> tuple[int, int, tuple[int, int, int, int] | None]:
     """Pass over strings as far as *data* goes: return (position, strings left, None or a cut compressed string).
 
     The position may lie beyond *data*.  A compressed string that is cut is not counted as passed.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -73,7 +74,7 @@ def test_every_type_and_encoding_is_named_and_counted(compiled: bool):
 def test_records_lie_end_to_end(compiled: bool):
     rows, skimmer, _ = skim_all(FILE, compiled=compiled)
 
-    assert all(row[11] + row[7] == following[11] for row, following in zip(rows, rows[1:], strict=False))
+    assert all(row[11] + row[7] == following[11] for row, following in pairwise(rows))
     assert rows[-1][11] + rows[-1][7] + 1 == skimmer.position
 
 
@@ -160,7 +161,8 @@ def test_a_value_that_is_cut_is_no_row_even_if_it_was_skipped(compiled: bool):
 
 
 def test_every_prefix_of_a_dump_is_an_error():
-    data = build.rdb(build.aux("a", "b"), build.select(0), *SMALL[:20], magic="REDIS0012")
+    tiny = [record for record in SMALL if len(record) < 150]
+    data = build.rdb(build.aux("a", "b"), build.select(0), *tiny, magic="REDIS0012")
 
     errors = [skim_all(data[:cut])[2] for cut in range(len(data))]
 

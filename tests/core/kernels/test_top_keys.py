@@ -26,7 +26,20 @@ def test_the_compiled_list_equals_the_plain_one_however_the_input_is_cut(offers,
         batch = key_batch([(key, size, -1)])
         plain.add(
             TopKey(
-                group, key, 0, int(batch.slot[0]), int(batch.tag_start[0]), int(batch.tag_length[0]), 0, 0, 1, size, -1, -1, -1, offset
+                group,
+                key,
+                0,
+                int(batch.slot[0]),
+                int(batch.tag_start[0]),
+                int(batch.tag_length[0]),
+                0,
+                0,
+                1,
+                size,
+                -1,
+                -1,
+                -1,
+                offset,
             )
         )
 

@@ -67,7 +67,8 @@ def test_a_name_with_glob_characters_that_exists_is_that_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"), [("missing.rdb", "no such file"), ("*.rdb", "no file matches this pattern"), ("", "the directory holds no files")]
+    ("name", "reason"),
+    [("missing.rdb", "no such file"), ("*.rdb", "no file matches this pattern"), ("", "the directory holds no files")],
 )
 def test_what_is_not_there_is_named(tmp_path, name, reason):
     with pytest.raises(DecodeError, match=reason) as caught:

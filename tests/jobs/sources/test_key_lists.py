@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -38,7 +39,11 @@ def test_lines_are_keys_and_quoted_lines_are_unquoted(tmp_path):
     assert keys == KEYS
 
 
-@given(st.lists(st.binary(max_size=9).filter(lambda line: b"\n" not in line), max_size=30), st.integers(0, 60), st.integers(0, 60))
+@given(
+    st.lists(st.binary(max_size=9).filter(lambda line: b"\n" not in line), max_size=30),
+    st.integers(0, 60),
+    st.integers(0, 60),
+)
 def test_ranges_of_a_text_file_have_each_line_once(tmp_path_factory, lines, first, second):
     path = tmp_path_factory.getbasetemp() / "ranges.txt"
     data = b"".join(line + b"\n" for line in lines)
@@ -48,7 +53,7 @@ def test_ranges_of_a_text_file_have_each_line_once(tmp_path_factory, lines, firs
 
     parts = [
         read(KeyListUnit(str(path), "text", len(data), start, end), KeyListOptions(quoted=False))[0]
-        for start, end in zip(bounds, bounds[1:], strict=False)
+        for start, end in itertools.pairwise(bounds)
         if end > start
     ]
 
@@ -141,7 +146,17 @@ def test_json_that_is_none_is_an_error(tmp_path):
 def test_parquet_keys_of_every_text_type_are_read_in_row_groups(tmp_path, kind):
     path = tmp_path / "keys.parquet"
     names = [f"key:{number}" for number in range(1000)]
-    pq.write_table(pa.table({"key": pa.array(names).cast(kind) if pa.types.is_dictionary(kind) else pa.array(names, pa.string()).cast(kind)}), path, row_group_size=100)
+    pq.write_table(
+        pa.table(
+            {
+                "key": pa.array(names).cast(kind)
+                if pa.types.is_dictionary(kind)
+                else pa.array(names, pa.string()).cast(kind)
+            }
+        ),
+        path,
+        row_group_size=100,
+    )
 
     units = plan_units(expand([str(path)]), None, 4)
     keys = [key for unit in units for key in read(unit)[0]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from cluster_core.errors import DecodeError
@@ -30,7 +32,8 @@ def reader(data: bytes):
 
 
 @pytest.mark.parametrize(
-    ("magic", "info"), [("VALKEY080", build.slot_info_aux), ("REDIS0011", build.slot_info_aux), ("REDIS0012", build.slot_info)]
+    ("magic", "info"),
+    [("VALKEY080", build.slot_info_aux), ("REDIS0011", build.slot_info_aux), ("REDIS0012", build.slot_info)],
 )
 def test_ranges_between_cuts_hold_every_key_once(magic: str, info):
     data = build.rdb(build.select(0), build.resize(300, 0), *slotted(info), magic=magic)
@@ -40,7 +43,7 @@ def test_ranges_between_cuts_hold_every_key_once(magic: str, info):
     bounds = [0, *cuts, None]
     parts = [
         skim_all(data, start=start or 0, end=end, head=skimmer.head if start else None)
-        for start, end in zip(bounds, bounds[1:], strict=False)
+        for start, end in pairwise(bounds)
     ]
 
     assert len(cuts) == 3

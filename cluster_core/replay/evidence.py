@@ -1,0 +1,89 @@
+"""What a replay is fed with: sightings on the wire, and what one observer saw of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cluster_core.wire.bus import Message
+
+
+class Endpoint(NamedTuple):
+    """An address and a port."""
+
+    ip: str
+    port: int
+
+
+class Sighting(NamedTuple):
+    """One thing seen on the wire: a whole message, or a packet that opens or ends a connection.
+
+    *kind* is ``message``, ``syn``, ``syn-ack``, ``fin`` or ``rst``; *from_opener* says which side sent it.
+    """
+
+    ts_ns: int
+    ref: int
+    connection: int
+    from_opener: bool
+    opener: Endpoint
+    acceptor: Endpoint
+    kind: str
+    message: Message | None = None
+
+
+class MessageSeen(NamedTuple):
+    """A message that the observer *sent* or received, on a connection that it opened (*outbound*) or accepted (R27)."""
+
+    ts_ns: int
+    ref: int
+    connection: int
+    outbound: bool
+    sent: bool
+    peer: Endpoint
+    message: Message
+
+
+class LinkSeen(NamedTuple):
+    """A connection of the observer was ``opened``, ``closed`` or ``refused``; *by_us* if its side did it."""
+
+    ts_ns: int
+    ref: int
+    connection: int
+    outbound: bool
+    what: str
+    by_us: bool
+    peer: Endpoint
+
+
+class NodePoll(NamedTuple):
+    """A CLUSTER NODES answer of the observer, one entry per node."""
+
+    ts_ns: int
+    nodes: tuple[PolledNode, ...]
+
+
+class PolledNode(NamedTuple):
+    """One line of CLUSTER NODES (R128); *flags* are bits of R20, *slots* bit s for slot s."""
+
+    node_id: str
+    flags: int
+    master_id: str
+    config_epoch: int
+    slots: int
+    ip: str = ""
+    port: int = 0
+    cport: int = 0
+    hostname: str = ""
+
+
+class LogSeen(NamedTuple):
+    """A line of the observer's log that names a health change (R160).
+
+    *kind* is ``pfail``, ``fail-decided``, ``fail-learned`` or ``fail-cleared``.
+    """
+
+    ts_ns: int
+    kind: str
+    subject: str
+
+
+Evidence = MessageSeen | LinkSeen | NodePoll | LogSeen

@@ -1,0 +1,177 @@
+"""What happened at one observer: failure reports, votes, epochs and events, from the machine's effects and its
+messages.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from cluster_core.gossip.events import (
+    Changed,
+    Effect,
+    EpochBumped,
+    Ignored,
+    ManualFailoverMarked,
+    NodeRemoved,
+    ReportAdded,
+    ReportRemoved,
+    VoteAsked,
+)
+from cluster_core.gossip.flags import MASTER
+from cluster_core.replay.rows import EpochRow, EventRow, FailureReportRow, IgnoredRow, ReplayRow, VoteRow
+from cluster_core.wire.bus import Fail, Header, Message, MessageFlag, MessageType
+
+ANSWER_NS_MAX: Final = 1_000_000_000
+"""A vote comes within the pass that read the request; after this long there is none."""
+CROSSING_NS: Final = 50_000_000
+"""Two verdicts may cross: one that leaves so soon after another's arrived was made without it."""
+REASONS_MAX: Final = 1000
+
+
+class Request(NamedTuple):
+    """A vote that the observer was asked for."""
+
+    asked_ns: int
+    refusal: str
+    ref: int
+
+
+class Ledger:
+    """Keeps what is under way at one observer and returns rows when it is settled."""
+
+    def __init__(self, observer: str) -> None:
+        self.observer = observer
+        self._reports: dict[tuple[str, str], tuple[int, int]] = {}
+        self._requests: dict[tuple[str, int], Request] = {}
+        self._ignored: dict[str, int] = {}
+        self._last: Header | None = None
+        self._election_epoch = 0
+        self._bumped: dict[int, str] = {}
+        self._failed: dict[str, int] = {}
+        self._learned: dict[str, EventRow] = {}
+        self._promoted: tuple[str, int] = ("", -1)
+        self._raised: tuple[str, int] = ("", 0)
+
+    def note_effects(self, effects: list[Effect], ts_ns: int, ref: int) -> list[ReplayRow]:
+        """Take in what the machine said."""
+        rows: list[ReplayRow] = []
+        for effect in effects:
+            if isinstance(effect, ReportAdded):
+                self._reports.setdefault((effect.reporter, effect.subject), (ts_ns, ref))
+            elif isinstance(effect, ReportRemoved):
+                self._end_report((effect.reporter, effect.subject), ts_ns, effect.reason, rows)
+            elif isinstance(effect, NodeRemoved):
+                for pair in [pair for pair in self._reports if effect.node in pair]:
+                    self._end_report(pair, ts_ns, "node removed", rows)
+            elif isinstance(effect, VoteAsked):
+                self._requests[effect.candidate, effect.epoch] = Request(ts_ns, effect.refusal, ref)
+            elif isinstance(effect, EpochBumped):
+                self._bumped[effect.epoch] = effect.rule
+            elif isinstance(effect, ManualFailoverMarked):
+                rows.append(
+                    self._event(ts_ns, f"manual-failover-{effect.mark}", effect.node, 0, str(effect.offset), ref)
+                )
+            elif isinstance(effect, Changed) and effect.rule == "R55":
+                self._learned[effect.node] = self._event(ts_ns, "fail-learned", effect.node, 0, "", ref)
+            elif isinstance(effect, Ignored) and (effect.reason in self._ignored or len(self._ignored) < REASONS_MAX):
+                self._ignored[effect.reason] = self._ignored.get(effect.reason, 0) + 1
+        return rows
+
+    def note_sent(self, message: Message, receiver: str, ts_ns: int, ref: int) -> list[ReplayRow]:
+        """Take in a message that the observer sent to *receiver*."""
+        header = message.header
+        rows: list[ReplayRow] = []
+        if not isinstance(header, Header):
+            return rows
+        kind = header.type
+        if kind == MessageType.FAIL and isinstance(message.body, Fail):
+            self._learned.pop(message.body.node, None)  # it decided before it read the other's verdict
+            if ts_ns - self._failed.get(message.body.node, -ANSWER_NS_MAX) >= ANSWER_NS_MAX:
+                rows.append(self._event(ts_ns, "fail-decided", message.body.node, header.current_epoch, "", ref))
+            self._failed[message.body.node] = ts_ns
+        elif kind == MessageType.AUTH_REQUEST and header.current_epoch != self._election_epoch:
+            self._election_epoch = header.current_epoch
+            forced = "FORCEACK" if header.mflags[0] & MessageFlag.FORCEACK else ""
+            rows.append(self._event(ts_ns, "election-started", header.replicaof, header.current_epoch, forced, ref))
+        elif kind == MessageType.AUTH_ACK:
+            rows.append(self._event(ts_ns, "vote", receiver, header.current_epoch, "", ref))
+            request = self._requests.pop((receiver, header.current_epoch), Request(ts_ns, "", ref))
+            rows.append(self._vote(receiver, header.current_epoch, request, ts_ns))
+        elif kind == MessageType.MFSTART:
+            rows.append(self._event(ts_ns, "manual-failover-requested", receiver, header.current_epoch, "", ref))
+        self._note_header(header, ts_ns, ref, rows)
+        return rows
+
+    def settle(self, now_ns: int) -> list[ReplayRow]:
+        """Requests that nobody answers any more are refusals."""
+        rows: list[ReplayRow] = []
+        for node in [n for n, row in self._learned.items() if now_ns - row.ts_ns > CROSSING_NS]:
+            rows.append(self._learned.pop(node))
+        for key in [k for k, r in self._requests.items() if now_ns - r.asked_ns > ANSWER_NS_MAX]:
+            rows.append(self._vote(*key, self._requests.pop(key), None))
+        return rows
+
+    def finish(self) -> list[ReplayRow]:
+        """The replay ends: hand out everything that is open."""
+        rows: list[ReplayRow] = [self._vote(*key, request, None) for key, request in self._requests.items()]
+        for (reporter, subject), (from_ns, ref) in self._reports.items():
+            rows.append(FailureReportRow(self.observer, reporter, subject, from_ns, None, "", ref))
+        rows += self._learned.values()
+        rows += [IgnoredRow(self.observer, reason, count) for reason, count in self._ignored.items()]
+        self._requests, self._reports, self._ignored, self._learned = {}, {}, {}, {}
+        return rows
+
+    def _note_header(self, header: Header, ts_ns: int, ref: int, rows: list[ReplayRow]) -> None:
+        last, self._last = self._last, header
+        if last is not None and header.current_epoch < last.current_epoch and header.sender == last.sender:
+            self._last = last
+            return
+        if last is not None and last.sender == header.sender:
+            if header.state != last.state:
+                rows.append(self._event(ts_ns, "state-fail" if header.state else "state-ok", header.sender, 0, "", ref))
+            if header.mflags[0] & ~last.mflags[0] & MessageFlag.PAUSED:
+                rows.append(self._event(ts_ns, "paused", header.sender, header.current_epoch, str(header.offset), ref))
+        if header.flags & MASTER:
+            self._note_master(last, header, ts_ns, ref, rows)
+
+    def _note_master(self, last: Header | None, header: Header, ts_ns: int, ref: int, rows: list[ReplayRow]) -> None:
+        """A promotion, and an own config epoch that grew, each once: headers may leave out of order (R161)."""
+        known = last is not None and last.sender == header.sender
+        promoted = last is not None and known and not last.flags & MASTER
+        claim = (header.sender, header.config_epoch)
+        if promoted and claim != self._promoted:
+            self._promoted = claim
+            rows.append(self._promotion(header, ts_ns, ref))
+        noted = self._raised[1] if self._raised[0] == header.sender else 0
+        if header.config_epoch > noted:
+            self._raised = claim
+            mechanism = self._mechanism(last, header, promoted=promoted)
+            rows.append(EpochRow(header.sender, header.config_epoch, ts_ns, mechanism, ref))
+
+    def _promotion(self, header: Header, ts_ns: int, ref: int) -> EventRow:
+        won = bool(self._election_epoch) and header.config_epoch == self._election_epoch
+        kind = "election-won" if won else "promoted"
+        return self._event(ts_ns, kind, header.sender, header.config_epoch, str(header.offset), ref)
+
+    def _mechanism(self, last: Header | None, header: Header, *, promoted: bool) -> str:
+        """How an epoch was raised (R79, R80, R81, R93, R97)."""
+        if promoted:
+            return "election" if header.config_epoch == self._election_epoch else "takeover"
+        if last is None or last.sender != header.sender:
+            return "set-config-epoch"
+        if self._bumped.pop(header.config_epoch, "") == "R80":
+            return "collision"
+        return "slot import" if last.myslots != header.myslots else "bump"
+
+    def _end_report(self, pair: tuple[str, str], ts_ns: int, reason: str, rows: list[ReplayRow]) -> None:
+        begun = self._reports.pop(pair, None)
+        if begun is not None:
+            rows.append(FailureReportRow(self.observer, *pair, begun[0], ts_ns, reason, begun[1]))
+
+    def _vote(self, candidate: str, epoch: int, request: Request, answered_ns: int | None) -> VoteRow:
+        granted = answered_ns is not None
+        reason = "" if granted else request.refusal or "not answered"
+        return VoteRow(self.observer, candidate, epoch, request.asked_ns, answered_ns, granted, reason, request.ref)
+
+    def _event(self, ts_ns: int, kind: str, subject: str, epoch: int, detail: str, ref: int) -> EventRow:
+        return EventRow(self.observer, ts_ns, kind, subject, epoch, detail, ref)

@@ -1,0 +1,94 @@
+"""The node timeout, read off the traffic: a PING is due when the last pong is older than half of it (R32).
+
+The age of the last pong at every PING is taken from what the observer received, gossip included (R44).  Due pings have
+ages in one tick above T/2, random ones (R31) below; so T/2 is where the last dense tick of ages begins.  With a long
+timeout and few nodes random pings keep every pong young: nothing can be said then.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from cluster_core.gossip.flags import FAILURES
+from cluster_core.gossip.gossip_section import CLOCK_SLACK_MS
+from cluster_core.replay.evidence import Endpoint, Evidence, MessageSeen
+from cluster_core.wire.bus import Gossip, Header, MessageType
+
+TICK_MS: Final = 105
+"""A tick with its usual lateness (R28)."""
+ROUND_MS: Final = 100
+AGES_MIN: Final = 20
+AGES_MAX: Final = 50_000
+DUE_SHARE_MIN: Final = 0.2
+"""The share of pings that must lie in one tick of ages before they are taken for due ones."""
+DEFAULT_NODE_TIMEOUT_MS: Final = 15_000
+"""The servers' default (section 20 of the rules)."""
+
+PING: Final = int(MessageType.PING)
+PONG: Final = int(MessageType.PONG)
+
+
+def estimate_node_timeout_ms(streams: Mapping[Endpoint, Iterable[Evidence]]) -> int | None:
+    """Estimate T from the evidence of all observers, rounded to 100 ms; None when the traffic does not tell."""
+    ages: list[int] = []
+    for stream in streams.values():
+        ages += pong_ages_ms(stream, AGES_MAX - len(ages))
+    half_ms = due_age_ms(ages)
+    return None if half_ms is None else max(ROUND_MS, round(2 * half_ms / ROUND_MS) * ROUND_MS)
+
+
+def pong_ages_ms(stream: Iterable[Evidence], limit: int) -> list[int]:
+    """How old the last pong of the receiver was at each PING of one observer, at most *limit* of them."""
+    ages: list[int] = []
+    pong_ms: dict[str, int] = {}
+    node_of: dict[int, str] = {}
+    pending: set[str] = set()
+    for seen in stream:
+        if len(ages) >= limit:
+            break
+        header = seen.message.header if isinstance(seen, MessageSeen) else None
+        if not isinstance(seen, MessageSeen) or not isinstance(header, Header):
+            continue
+        now_ms = seen.ts_ns // 1_000_000
+        if not seen.sent:
+            if seen.outbound and header.type == PONG:
+                node_of[seen.connection] = header.sender
+                pong_ms[header.sender] = now_ms
+                pending.discard(header.sender)
+            if isinstance(seen.message.body, Gossip):
+                _hear(seen.message.body, now_ms, pong_ms, pending)
+        elif seen.outbound and header.type == PING and seen.connection in node_of:
+            node = node_of[seen.connection]
+            if node not in pending:
+                ages.append(now_ms - pong_ms[node])
+            pending.add(node)
+    return ages
+
+
+def _hear(body: Gossip, now_ms: int, pong_ms: dict[str, int], pending: set[str]) -> None:
+    for entry in body.entries:
+        told_ms = entry.pong_received_s * 1000
+        known_ms = pong_ms.get(entry.node)
+        if known_ms is None or entry.node in pending or entry.flags & FAILURES:
+            continue
+        if known_ms < told_ms <= now_ms + CLOCK_SLACK_MS:
+            pong_ms[entry.node] = told_ms
+
+
+def due_age_ms(ages: list[int]) -> int | None:
+    """Where the densest tick of ages begins; None when too few pings lie in it.
+
+    >>> due_age_ms([1001 + i % 100 for i in range(200)])
+    1001
+    """
+    if len(ages) < AGES_MIN:
+        return None
+    ordered = sorted(ages)
+    best, best_count = 0, 0
+    for age in ordered:
+        count = bisect_right(ordered, age + TICK_MS) - bisect_left(ordered, age)
+        if count > best_count:
+            best, best_count = age, count
+    return best if best_count >= DUE_SHARE_MIN * len(ordered) else None

@@ -1,0 +1,291 @@
+"""Replay of one observer: its evidence in, rows of belief and events out.
+
+The machine of `cluster_core.gossip` is fed with what the observer received; what the observer sent, and polls and
+logs if there are any, correct it, and each correction is a row.  Verdicts that always leave a message (FAIL) are
+taken from that message.  Pings on links that cannot be seen (a peer that refuses connections) are assumed by R32 and
+R34.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cluster_core.gossip import events as ev
+from cluster_core.gossip.events import NodeAdded
+from cluster_core.gossip.failure_detection import ping_is_due
+from cluster_core.gossip.flags import FAIL, FAILURES, HANDSHAKE, MASTER, MEET, MYSELF, NOADDR, PFAIL, ROLES
+from cluster_core.gossip.gossip_section import is_node_id
+from cluster_core.gossip.node import ClusterNode
+from cluster_core.gossip.profile import Profile, profile_of_header
+from cluster_core.gossip.view import Peer
+from cluster_core.replay.evidence import Endpoint, Evidence, LinkSeen, LogSeen, MessageSeen, NodePoll
+from cluster_core.replay.own_evidence import add_peer, health_word, set_health
+from cluster_core.replay.own_watch import OwnWatch
+from cluster_core.replay.pacing import Paced, Pacer
+from cluster_core.replay.recorder import Correction, Recorder
+from cluster_core.replay.rows import ReplayRow
+from cluster_core.replay.slot_steps import Fates
+from cluster_core.replay.view_log import Cause
+from cluster_core.wire.bus import Header, MessageType
+
+TICK_NS: Final = 100_000_000
+"""The cron of a server (R28)."""
+TICKS_BEHIND_MAX: Final = 600
+"""Ticks that are made up after a silence; a clock that jumps ahead must not keep us busy."""
+SILENCE_NS: Final = 1_000_000_000
+"""A node that knows nobody is silent; what was ordered before it speaks is dated this long before its first link."""
+BUS_PORT_OFFSET: Final = 10_000
+LOG_HEALTH: Final[dict[str, int]] = {"pfail": PFAIL, "fail-decided": FAIL, "fail-learned": FAIL, "fail-cleared": 0}
+
+
+class ObserverReplay:
+    """Feed it one process's evidence in time order; it returns rows as they end.  `finish` hands out the open ones.
+
+    *address* is where the process listens; *node_timeout_ms* as configured or estimated; *profile* is read from the
+    first header if not given; *start_ns* is when the view begins; *fates* come from `find_fates`.
+    """
+
+    def __init__(
+        self,
+        address: Endpoint,
+        *,
+        node_timeout_ms: int,
+        profile: Profile | None = None,
+        start_ns: int | None = None,
+        fates: Fates | None = None,
+    ) -> None:
+        self.address = address
+        self._timeout_ms = node_timeout_ms
+        self._profile = profile
+        self._start_ns = start_ns
+        self._fates = fates or {}
+        self._pacer = Pacer()
+        self._recorder: Recorder | None = None
+        self._next_tick_ns = 0
+        self._unbound: dict[int, None] = {}
+        self._alone_ns = 0
+        self._down = False
+
+    @property
+    def node(self) -> ClusterNode | None:
+        """The machine; None before the observer's first header."""
+        return self._recorder.node if self._recorder is not None else None
+
+    def feed(self, evidence: Evidence) -> list[ReplayRow]:
+        """Add evidence; return the rows that are settled now."""
+        for batch in self._pacer.feed(evidence):
+            self._run(batch)
+        return self._drain()
+
+    def finish(self) -> list[ReplayRow]:
+        """The evidence ends: return everything that is open."""
+        for batch in self._pacer.finish():
+            self._run(batch)
+        if self._recorder is not None:
+            self._recorder.finish()
+        return self._drain()
+
+    def _drain(self) -> list[ReplayRow]:
+        if self._recorder is None or not self._recorder.rows:
+            return []
+        rows, self._recorder.rows = self._recorder.rows, []
+        return rows
+
+    # -- order and time ------------------------------------------------------------------------------------------
+
+    def _run(self, batch: list[Paced]) -> None:
+        recorder = self._recorder or self._begin(batch)
+        if recorder is None:
+            return
+        renamed = _other_id(batch, recorder.view.myself.id)
+        for ts_ns, evidence, resumed in batch:
+            if renamed is not None and 0 < self._alone_ns < ts_ns and isinstance(evidence, MessageSeen):
+                self._rename(recorder, renamed, evidence.ref)
+                renamed = None
+            if resumed and ts_ns > self._next_tick_ns:
+                self._next_tick_ns = ts_ns
+            self._advance(recorder, ts_ns)
+            if isinstance(evidence, MessageSeen):
+                if evidence.sent:
+                    self._on_sent(recorder, evidence)
+                else:
+                    self._on_received(recorder, evidence)
+            elif isinstance(evidence, LinkSeen):
+                self._on_link(recorder, evidence)
+            elif isinstance(evidence, NodePoll):
+                self._watch.on_poll(evidence)
+            else:
+                _follow_log(recorder, evidence)
+
+    def _begin(self, batch: list[Paced]) -> Recorder | None:
+        """The observer's first header makes the machine; what it says is assumed to hold since the start."""
+        sent = (e.evidence for e in batch if isinstance(e.evidence, MessageSeen) and e.evidence.sent)
+        header = next((seen.message.header for seen in sent), None)
+        if not isinstance(header, Header) or not is_node_id(header.sender):
+            return None
+        begun_ns = batch[0].ts_ns
+        start_ns = begun_ns if self._start_ns is None else min(self._start_ns, begun_ns)
+        profile = self._profile or profile_of_header(header.flags, header.mflags[0])
+        node = ClusterNode(header.sender, profile, self._timeout_ms, start_ns // 1_000_000, verdicts_observed=True)
+        myself = node.view.myself
+        myself.ip, myself.cport, myself.port = self.address.ip, self.address.port, header.port
+        recorder = self._recorder = Recorder(node, start_ns)
+        self._watch = OwnWatch(recorder, self._fates)
+        self._next_tick_ns = begun_ns
+        first = batch[0].evidence
+        if isinstance(first, LinkSeen) and first.what == "opened":  # it knew nobody before
+            recorder.look(header.sender, start_ns, Cause("assumed new", -1))
+            recorder.now_ns = max(start_ns, begun_ns - SILENCE_NS)
+        recorder.apply(ev.HeaderSent(header), Cause("first header", -1))
+        recorder.look(header.sender, recorder.now_ns, Cause("first header", -1))
+        return recorder
+
+    def _advance(self, recorder: Recorder, ts_ns: int) -> None:
+        """Run the ticks up to *ts_ns*; time never goes back."""
+        if ts_ns - self._next_tick_ns > TICKS_BEHIND_MAX * TICK_NS:
+            self._next_tick_ns = ts_ns - TICKS_BEHIND_MAX * TICK_NS
+        while self._next_tick_ns <= ts_ns and not self._down:
+            recorder.now_ns = max(recorder.now_ns, self._next_tick_ns)
+            self._next_tick_ns += TICK_NS
+            self._tick(recorder)
+        recorder.now_ns = max(recorder.now_ns, ts_ns)
+
+    def _tick(self, recorder: Recorder) -> None:
+        """The cron: pings that leave on links that nobody sees (R32, R34), then what silence means (R53)."""
+        interval_ms, now_ms = self._timeout_ms // 2, recorder.now_ms
+        for peer in recorder.view.nodes.values():
+            if (
+                peer.outbound is None
+                and not peer.ping_sent_ms
+                and not peer.flags & (MYSELF | NOADDR | HANDSHAKE)
+                and ping_is_due(0, peer.pong_received_ms, now_ms, interval_ms)
+            ):
+                peer.ping_sent_ms = now_ms
+        recorder.apply(ev.Tick(), Cause("time", -1))
+        recorder.rows += recorder.ledger.settle(recorder.now_ns)
+
+    # -- evidence ------------------------------------------------------------------------------------------------
+
+    def _on_link(self, recorder: Recorder, seen: LinkSeen) -> None:
+        cause = Cause("link", seen.ref)
+        if seen.what == "refused":
+            self._down = self._down or (not seen.outbound and seen.by_us)
+        elif seen.what == "opened":
+            if seen.outbound:
+                self._unbound[seen.connection] = None
+            else:
+                recorder.apply(ev.LinkAccepted(seen.connection), cause)
+        else:
+            self._unbound.pop(seen.connection, None)
+            link = recorder.view.links.get(seen.connection)
+            node = link.node if link is not None and seen.what == "dropped" else None
+            recorder.apply(ev.LinkClosed(seen.connection), cause)
+            if seen.by_us and seen.outbound and all(p.outbound is None for p in recorder.view.nodes.values()):
+                self._alone_ns = recorder.now_ns
+            peer = recorder.view.nodes.get(node) if node is not None else None
+            if peer is not None and not peer.flags & (HANDSHAKE | NOADDR):
+                recorder.apply(ev.ForgetOrdered(peer.id), Cause("link dropped", seen.ref))
+
+    def _on_received(self, recorder: Recorder, seen: MessageSeen) -> None:
+        header = seen.message.header
+        if seen.outbound and seen.connection not in recorder.view.links and isinstance(header, Header):
+            self._bind_by_answer(recorder, seen, header)
+        replicaof = recorder.view.myself.replicaof
+        if replicaof and isinstance(header, Header) and header.sender == replicaof:
+            self._watch.step_master(header, seen.ref)
+        recorder.apply(ev.MessageReceived(seen.connection, seen.message, seen.peer.ip), Cause("message", seen.ref))
+
+    def _on_sent(self, recorder: Recorder, seen: MessageSeen) -> None:
+        if self._down:
+            self._revive(recorder, seen.ref)
+        header = seen.message.header
+        link = recorder.view.links.get(seen.connection)
+        fresh = seen.outbound and link is None
+        if fresh:
+            self._bind(recorder, seen)
+            link = recorder.view.links.get(seen.connection)
+        receiver = (link.node if link is not None else None) or ""
+        if isinstance(header, Header):
+            if header.sender != recorder.view.myself.id and is_node_id(header.sender):
+                self._rename(recorder, header, seen.ref)
+            self._watch.on_header(header, seen.ref)
+        if seen.outbound and header.type == MessageType.PING and receiver:
+            recorder.apply(ev.PingSent(receiver, reconnected=fresh), Cause("ping", seen.ref))
+        self._watch.on_sent(seen, receiver)
+        recorder.rows += recorder.ledger.note_sent(seen.message, receiver, recorder.now_ns, seen.ref)
+
+    def _revive(self, recorder: Recorder, ref: int) -> None:
+        """A process that refused connections speaks again: it was restarted."""
+        self._down = False
+        self._next_tick_ns = recorder.now_ns + TICK_NS
+        self._watch.forget_header()
+        recorder.apply(ev.Restarted(), Cause("restart", ref))
+
+    def _rename(self, recorder: Recorder, header: Header, ref: int) -> None:
+        """The observer has another id now: it was reset (R82), which closed all its links at that moment."""
+        now_ns = recorder.now_ns
+        linked = any(peer.outbound is not None for peer in recorder.view.nodes.values())
+        recorder.now_ns = now_ns if linked or not self._alone_ns else self._alone_ns
+        recorder.rename(header.sender, recorder.now_ns)
+        self._watch.forget_header()
+        recorder.apply(ev.ResetOrdered(header.sender), Cause("reset", ref))
+        recorder.now_ns = now_ns
+
+    # -- links ---------------------------------------------------------------------------------------------------
+
+    def _bind(self, recorder: Recorder, seen: MessageSeen) -> None:
+        """The first message on a connection of the observer's own: to whom is it (R30)?"""
+        here = recorder.view.at_address(seen.peer.ip, seen.peer.port)
+        free = [peer for peer in here if peer.outbound is None]
+        cause = Cause("link", seen.ref)
+        if seen.message.header.type == MessageType.MEET:
+            chosen = next((p for p in free if p.flags & HANDSHAKE and p.flags & MEET), None)
+            chosen = chosen or next((p for p in free if p.flags & MEET), None) or _meet(recorder, seen, cause)
+        else:
+            chosen = next((p for p in free if not p.flags & HANDSHAKE), None) or next(iter(free), None)
+        if chosen is not None:
+            self._unbound.pop(seen.connection, None)
+            recorder.apply(ev.LinkConnected(seen.connection, chosen.id), cause)
+
+    def _bind_by_answer(self, recorder: Recorder, seen: MessageSeen, header: Header) -> None:
+        """Somebody answers on a link whose node we could not tell: the observer knows who that is, so we do now."""
+        if not is_node_id(header.sender) or header.sender == recorder.view.myself.id:
+            return
+        peer = recorder.view.nodes.get(header.sender)
+        cause = Cause("own link", seen.ref)
+        if peer is None:
+            peer = add_peer(recorder.view, header.sender, header.flags & ROLES or MASTER, recorder.now_ms)
+            peer.ip, peer.port, peer.cport = seen.peer.ip, header.port, header.cport
+            recorder.note([NodeAdded(peer.id, "own link")], cause)
+        if peer.outbound is None:
+            self._unbound.pop(seen.connection, None)
+            recorder.apply(ev.LinkConnected(seen.connection, peer.id), cause)
+
+
+def _other_id(batch: list[Paced], my_id: str) -> Header | None:
+    """The header with which the observer speaks at the end of the batch, if it has another id now."""
+    last = batch[-1].evidence
+    header = last.message.header if isinstance(last, MessageSeen) and last.sent else None
+    if isinstance(header, Header) and header.sender != my_id and is_node_id(header.sender):
+        return header
+    return None
+
+
+def _meet(recorder: Recorder, seen: MessageSeen, cause: Cause) -> Peer | None:
+    """A MEET to an address that nobody known is waiting at: an operator ordered it (R56)."""
+    port = seen.peer.port - BUS_PORT_OFFSET if seen.peer.port > BUS_PORT_OFFSET else 0
+    effects = recorder.apply(ev.MeetOrdered(seen.peer.ip, port, seen.peer.port), cause)
+    added = next((effect.node for effect in effects if isinstance(effect, NodeAdded)), "")
+    return recorder.view.nodes.get(added)
+
+
+def _follow_log(recorder: Recorder, seen: LogSeen) -> None:
+    """A log line of the observer names the health of a node (R160)."""
+    peer = recorder.view.nodes.get(seen.subject)
+    bits = LOG_HEALTH.get(seen.kind)
+    if peer is None or bits is None or (bits == PFAIL and peer.flags & FAIL):
+        return
+    told = Correction(peer.id, "health", health_word(peer.flags & FAILURES), seen.kind)
+    effects = set_health(recorder.view, peer, bits, recorder.now_ms, "log")
+    if effects:
+        recorder.correct((effects, [told]), "log", -1)

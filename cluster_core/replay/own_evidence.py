@@ -1,0 +1,168 @@
+"""What an observer shows of its beliefs by what it sends: gossip flags, UPDATEs, forgotten nodes (R9, R40, R61, R77).
+
+These functions compare a sent message with the replayed view, make the view follow, and say what differed.
+"""
+
+from __future__ import annotations
+
+from cluster_core.gossip.cluster_state import coverage_of, down_reason
+from cluster_core.gossip.events import Changed, Effect, NodeAdded
+from cluster_core.gossip.flags import FAIL, FAILURES, HANDSHAKE, MYSELF, NOADDR, PFAIL, REPLICA, ROLES
+from cluster_core.gossip.gossip_section import is_node_id
+from cluster_core.gossip.own_claims import assign_slots
+from cluster_core.gossip.roles import become_master, detach
+from cluster_core.gossip.view import Peer, View, slot_bits
+from cluster_core.replay.evidence import NodePoll, PolledNode
+from cluster_core.replay.recorder import Correction
+from cluster_core.wire.bus import GossipEntry, Update
+
+OWN_GOSSIP = "own gossip"
+OWN_UPDATE = "own UPDATE"
+POLL = "poll"
+
+
+def health_word(flags: int) -> str:
+    """A node's health in one word."""
+    return "fail" if flags & FAIL else "fail?" if flags & PFAIL else "ok"
+
+
+def role_word(flags: int) -> str:
+    """A node's role in one word."""
+    return "slave" if flags & REPLICA else "master"
+
+
+def differs(peer: Peer, entry: GossipEntry) -> bool:
+    """Whether a gossip entry that the observer sent says another role or health than the view."""
+    return bool((peer.flags ^ entry.flags) & (ROLES | FAILURES))
+
+
+def follow_entry(view: View, peer: Peer, entry: GossipEntry, now_ms: int) -> tuple[list[Effect], list[Correction]]:
+    """Give *peer* the role and health that the observer's own gossip says."""
+    effects: list[Effect] = []
+    corrections: list[Correction] = []
+    if (peer.flags ^ entry.flags) & FAILURES:
+        corrections.append(Correction(peer.id, "health", health_word(peer.flags), health_word(entry.flags)))
+        effects += set_health(view, peer, entry.flags & FAILURES, now_ms, OWN_GOSSIP)
+    if (peer.flags ^ entry.flags) & ROLES and entry.flags & ROLES:
+        corrections.append(Correction(peer.id, "role", role_word(peer.flags), role_word(entry.flags)))
+        if entry.flags & REPLICA:
+            view.set_role(peer, REPLICA)
+            effects.append(Changed(peer.id, "role", OWN_GOSSIP))
+        else:
+            effects += become_master(view, peer, OWN_GOSSIP)
+    return effects, corrections
+
+
+def set_health(view: View, peer: Peer, bits: int, now_ms: int, rule: str) -> list[Effect]:
+    """Set the PFAIL and FAIL bits of *peer*."""
+    if peer.flags & FAILURES == bits or peer is view.myself:
+        return []
+    if bits & FAIL and not peer.flags & FAIL:
+        peer.fail_time_ms = now_ms
+    peer.flags = peer.flags & ~FAILURES | bits
+    view.state_stale = True
+    return [Changed(peer.id, "health", rule)]
+
+
+def meet_by_gossip(view: View, entry: GossipEntry, now_ms: int) -> tuple[list[Effect], list[Correction]]:
+    """The observer gossips a node that the view lacks: it knows it."""
+    if not is_node_id(entry.node):
+        return [], []
+    view.blacklist.pop(entry.node, None)
+    peer = add_peer(view, entry.node, entry.flags & ~(MYSELF | HANDSHAKE), now_ms)
+    peer.ip, peer.port, peer.cport, peer.pport = entry.ip, entry.port, entry.cport, entry.pport
+    return [NodeAdded(peer.id, OWN_GOSSIP)], [Correction(peer.id, "known", "no", "yes")]
+
+
+def add_peer(view: View, node_id: str, flags: int, now_ms: int) -> Peer:
+    """Put a node into the table on other evidence than a rule of the machine."""
+    peer = Peer(node_id, flags, now_ms)
+    view.nodes[node_id] = peer
+    view.state_stale = True
+    return peer
+
+
+def follow_update(view: View, update: Update) -> tuple[list[Effect], list[Correction]]:
+    """The observer tells somebody who owns slots: that is its belief about the owner (R77)."""
+    owner = view.nodes.get(update.node)
+    if owner is None:
+        return [], []
+    effects: list[Effect] = []
+    corrections: list[Correction] = []
+    if owner.config_epoch != update.config_epoch:
+        corrections.append(Correction(owner.id, "config_epoch", str(owner.config_epoch), str(update.config_epoch)))
+        owner.config_epoch = update.config_epoch
+        effects.append(Changed(owner.id, "config_epoch", OWN_UPDATE))
+    told = slot_bits(update.myslots)
+    if owner.slots & ~view.unclaimed != told:
+        corrections.append(
+            Correction(owner.id, "slots", f"{owner.slots.bit_count()} slots", f"{told.bit_count()} slots")
+        )
+        effects += assign_slots(view, owner, told | owner.slots & view.unclaimed)
+    return effects, corrections
+
+
+def follow_state(view: View) -> tuple[list[Effect], list[Correction]]:
+    """The observer says the cluster is down although all slots have healthy owners: slots that their owner does not
+    claim any more were deleted here too (CLUSTER DELSLOTS; R71, R107)."""
+    down = down_reason(coverage_of(view), full_coverage_required=view.full_coverage_required)
+    if down or not view.unclaimed:
+        return [], []
+    effects: list[Effect] = []
+    corrections: list[Correction] = []
+    for peer in view.peers():
+        lost = peer.slots & view.unclaimed
+        if lost:
+            peer.slots ^= lost
+            effects.append(Changed(peer.id, "slots", "own state"))
+            corrections.append(Correction(peer.id, "slots", f"{lost.bit_count()} unclaimed", "none of them"))
+    view.unclaimed = 0
+    view.state_stale = True
+    return effects, corrections
+
+
+def follow_poll(view: View, poll: NodePoll, now_ms: int) -> tuple[list[Effect], list[Correction]]:
+    """Make the view equal to a CLUSTER NODES answer of the observer; handshakes in it are left to the machine."""
+    effects: list[Effect] = []
+    corrections: list[Correction] = []
+    polled = {node.node_id: node for node in poll.nodes if not node.flags & HANDSHAKE}
+    for node_id, node in polled.items():
+        if node_id not in view.nodes:
+            add_peer(view, node_id, node.flags & ~MYSELF, now_ms)
+            corrections.append(Correction(node_id, "known", "no", "yes"))
+            effects.append(NodeAdded(node_id, POLL))
+    for node in polled.values():
+        _follow_line(view, view.nodes[node.node_id], node, now_ms, effects, corrections)
+    for node in polled.values():
+        peer = view.nodes[node.node_id]
+        if peer.slots != node.slots:
+            corrections.append(Correction(peer.id, "slots", str(peer.slots.bit_count()), str(node.slots.bit_count())))
+            effects += assign_slots(view, peer, node.slots)
+    return effects, corrections
+
+
+def _follow_line(
+    view: View, peer: Peer, node: PolledNode, now_ms: int, effects: list[Effect], corrections: list[Correction]
+) -> None:
+    if (peer.flags ^ node.flags) & FAILURES:
+        corrections.append(Correction(peer.id, "health", health_word(peer.flags), health_word(node.flags)))
+        effects += set_health(view, peer, node.flags & FAILURES, now_ms, POLL)
+    if (peer.flags ^ node.flags) & (ROLES | NOADDR):
+        corrections.append(Correction(peer.id, "role", role_word(peer.flags), role_word(node.flags)))
+        peer.flags = peer.flags & ~(ROLES | NOADDR) | node.flags & (ROLES | NOADDR)
+        effects.append(Changed(peer.id, "role", POLL))
+    if peer.replicaof != node.master_id:
+        corrections.append(Correction(peer.id, "master", peer.replicaof, node.master_id))
+        detach(view, peer)
+        peer.replicaof = node.master_id
+        effects.append(Changed(peer.id, "master", POLL))
+    if not node.flags & REPLICA and peer.config_epoch != node.config_epoch:
+        corrections.append(Correction(peer.id, "config_epoch", str(peer.config_epoch), str(node.config_epoch)))
+        peer.config_epoch = node.config_epoch
+        effects.append(Changed(peer.id, "config_epoch", POLL))
+    if node.ip and (peer.ip, peer.port, peer.cport) != (node.ip, node.port, node.cport):
+        peer.ip, peer.port, peer.cport = node.ip, node.port, node.cport
+        effects.append(Changed(peer.id, "address", POLL))
+    if peer.hostname != node.hostname:
+        peer.hostname = node.hostname
+        effects.append(Changed(peer.id, "hostname", POLL))

@@ -1,0 +1,183 @@
+"""Watches what an observer says and compares it with its machine: own headers, gossip, UPDATEs, FAILs, extensions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cluster_core.gossip import events as ev
+from cluster_core.gossip.events import Changed
+from cluster_core.gossip.flags import NOFAILOVER, ROLES
+from cluster_core.gossip.view import Peer, slot_bits
+from cluster_core.gossip.votes import note_vote
+from cluster_core.replay.evidence import MessageSeen, NodePoll
+from cluster_core.replay.own_evidence import (
+    differs,
+    follow_entry,
+    follow_poll,
+    follow_state,
+    follow_update,
+    meet_by_gossip,
+    set_health,
+)
+from cluster_core.replay.recorder import Correction, Recorder
+from cluster_core.replay.rows import DisagreementRow
+from cluster_core.replay.slot_steps import STEPS_MAX, Fates, each_bit, is_stepwise, move_slot, step_times_ns
+from cluster_core.replay.view_log import Cause
+from cluster_core.wire.bus import Fail, Gossip, Header, MessageType, Update
+from cluster_core.wire.bus_extensions import FORGOTTEN_NODE, ForgottenNode
+
+GRACE_NS: Final = 150_000_000
+"""What was built before a change may leave after it: such contradictions are not believed at once."""
+OWN_HEADER = "own header"
+OWN_GOSSIP = "own gossip"
+
+
+class OwnWatch:
+    """Feed it what the observer sent; it corrects the recorder's view."""
+
+    def __init__(self, recorder: Recorder, fates: Fates) -> None:
+        self._recorder = recorder
+        self._fates = fates
+        self._key: tuple[object, ...] = ()
+        self._epoch = 0
+        self._header: Header | None = None
+        self._seen_ns = 0
+        self._master_seen_ns = 0
+
+    def forget_header(self) -> None:
+        """The observer restarted or was reset: its last header says nothing about its next one."""
+        self._key, self._epoch, self._header = (), 0, None
+
+    def on_sent(self, seen: MessageSeen, receiver: str) -> None:
+        """Compare one sent message, body by body; its header went to `on_header`."""
+        recorder, body = self._recorder, seen.message.body
+        if isinstance(body, Gossip):
+            self._check_gossip(seen, body)
+        elif isinstance(body, Fail):
+            recorder.apply(ev.FailSent(body.node), Cause("FAIL sent", seen.ref))
+        elif isinstance(body, Update):
+            recorder.correct(follow_update(recorder.view, body), "own UPDATE", seen.ref)
+        elif seen.message.header.type == MessageType.AUTH_ACK and receiver in recorder.view.nodes:
+            note_vote(recorder.view, recorder.view.nodes[receiver], recorder.now_ms)
+
+    def on_header(self, header: Header, ref: int) -> None:
+        """Compare the observer's own header with the machine, unless it was built before a change that we know."""
+        if header.current_epoch >= self._epoch:
+            self._epoch = header.current_epoch
+            self._adopt(header, ref)
+            self._header, self._seen_ns = header, self._recorder.now_ns
+
+    def _adopt(self, header: Header, ref: int) -> None:
+        recorder = self._recorder
+        key = (header.config_epoch, header.replicaof, header.flags & (ROLES | NOFAILOVER), header.myslots)
+        old = self._header
+        if header.state and recorder.view.unclaimed:
+            recorder.correct(follow_state(recorder.view), OWN_HEADER, ref)
+        if key == self._key:
+            changed_ns = recorder.own_changed_ns
+            if not changed_ns or recorder.now_ns - changed_ns < GRACE_NS:
+                return
+        if old is not None:
+            self._step_own(old, header, ref)
+        self._key = key
+        effects = recorder.apply(ev.HeaderSent(header), Cause(OWN_HEADER, ref))
+        recorder.own_changed_ns = 0
+        observer, now_ns = recorder.view.myself.id, recorder.now_ns
+        for effect in effects:
+            if isinstance(effect, Changed):
+                recorder.rows.append(
+                    DisagreementRow(observer, effect.node, now_ns, effect.what, "", OWN_HEADER, "", ref)
+                )
+
+    def on_poll(self, poll: NodePoll, ref: int = -1) -> None:
+        """Compare an answer of the observer; its own slots may have moved one by one since its last header."""
+        recorder = self._recorder
+        view = recorder.view
+        polled = {node.node_id: node for node in poll.nodes}
+        holder = view.myself if view.myself.is_master else view.master_of(view.myself)
+        mine = polled.get(view.myself.id)
+        told = polled.get(holder.id) if holder is not None else None
+        if holder is not None and mine is not None and told is not None:
+            moved = holder.slots ^ told.slots
+            same = mine.master_id == view.myself.replicaof and told.config_epoch == holder.config_epoch
+            if same and 0 < moved.bit_count() <= STEPS_MAX:
+                owners = [(node.slots, node.node_id) for node in poll.nodes]
+                since_ns = max(self._seen_ns, self._master_seen_ns)
+                self._step(holder, moved, since_ns, Cause("poll", ref), owners)
+        recorder.correct(follow_poll(view, poll, recorder.now_ms), "poll", ref)
+        self._seen_ns = recorder.now_ns
+
+    # -- slots that were moved one by one --------------------------------------------------------------------------
+
+    def _step_own(self, old: Header, new: Header, ref: int) -> None:
+        """Slots that differ from the last own header without a message to say why were moved one by one (R124)."""
+        view = self._recorder.view
+        holder = view.myself if view.myself.is_master else view.master_of(view.myself)
+        if holder is None or old.myslots == new.myslots:
+            return
+        moved = (slot_bits(old.myslots) ^ slot_bits(new.myslots)) & (holder.slots ^ slot_bits(new.myslots))
+        if is_stepwise(old, new, moved.bit_count()):
+            self._step(holder, moved, self._seen_ns, Cause(OWN_HEADER, ref))
+
+    def step_master(self, header: Header, ref: int) -> None:
+        """Our master's new slots reached us one by one where SETSLOT is replicated (R125)."""
+        recorder = self._recorder
+        master = recorder.view.nodes.get(header.sender)
+        since_ns, self._master_seen_ns = max(self._master_seen_ns, self._seen_ns), recorder.now_ns
+        if master is None or header.replicaof or master.config_epoch != header.config_epoch:
+            return
+        gained = slot_bits(header.myslots) & ~master.slots
+        if recorder.view.profile.setslot_replicated and 0 < gained.bit_count() <= STEPS_MAX:
+            self._step(master, gained, since_ns, Cause("message", ref))
+
+    def _step(
+        self,
+        holder: Peer,
+        moved: int,
+        since_ns: int,
+        cause: Cause,
+        owners: list[tuple[int, str]] | None = None,
+    ) -> None:
+        recorder = self._recorder
+        bits = each_bit(moved)
+        fates = self._fates.get(cause.ref, []) if owners is None else owners
+        for ts_ns, bit in zip(step_times_ns(since_ns, recorder.now_ns, len(bits)), bits, strict=True):
+            target = next((node for slots, node in fates if slots & bit), "")
+            for node_id in move_slot(recorder.view, holder, bit, target):
+                recorder.look(node_id, ts_ns, cause)
+
+    # -- gossip ----------------------------------------------------------------------------------------------------
+
+    def _check_gossip(self, seen: MessageSeen, body: Gossip) -> None:
+        """Compare what the observer gossips with the machine (R9, R40, R61)."""
+        recorder = self._recorder
+        nodes, now_ns, touched_ns = recorder.view.nodes, recorder.now_ns, recorder.touched_ns
+        for entry in body.entries:
+            peer = nodes.get(entry.node)
+            if peer is not None and not differs(peer, entry):
+                continue
+            if now_ns - touched_ns.get(entry.node, 0) <= GRACE_NS:
+                continue
+            if peer is None:
+                found = meet_by_gossip(recorder.view, entry, recorder.now_ms)
+            else:
+                found = follow_entry(recorder.view, peer, entry, recorder.now_ms)
+            recorder.correct(found, OWN_GOSSIP, seen.ref)
+        header = seen.message.header
+        if recorder.doubted_ns and isinstance(header, Header) and header.count == len(body.entries):
+            self._check_doubts(body, seen.ref)
+        for extension in body.extensions:
+            value = extension.value if extension.type == FORGOTTEN_NODE else None
+            if isinstance(value, ForgottenNode) and value.node in nodes:
+                recorder.apply(ev.ForgetOrdered(value.node), Cause("own extension", seen.ref))
+
+    def _check_doubts(self, body: Gossip, ref: int) -> None:
+        """Every PING, PONG and MEET lists all nodes that are PFAIL (R40): one that is missing is not."""
+        recorder = self._recorder
+        listed = {entry.node for entry in body.entries}
+        for node_id, since_ns in list(recorder.doubted_ns.items()):
+            peer = recorder.view.nodes.get(node_id)
+            if node_id in listed or peer is None or recorder.now_ns - since_ns < 2 * GRACE_NS:
+                continue
+            effects = set_health(recorder.view, peer, 0, recorder.now_ms, OWN_GOSSIP)
+            recorder.correct((effects, [Correction(node_id, "health", "fail?", "ok")]), OWN_GOSSIP, ref)

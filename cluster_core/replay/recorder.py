@@ -1,0 +1,106 @@
+"""The machine of one observer together with the books that are kept about it: views, ledger, disagreements."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cluster_core.gossip.events import Changed, Effect, Event, NodeAdded, NodeRemoved, NodeRenamed, ReplyPong
+from cluster_core.gossip.flags import PFAIL
+from cluster_core.gossip.node import ClusterNode
+from cluster_core.gossip.view import View
+from cluster_core.replay.ledger import Ledger
+from cluster_core.replay.rows import DisagreementRow, ReplayRow
+from cluster_core.replay.view_log import Cause, ViewLog
+
+
+class Correction(NamedTuple):
+    """One difference: which node and field, what the machine had, what another source says."""
+
+    node: str
+    field: str
+    machine: str
+    source: str
+
+
+Found = tuple[list[Effect], list[Correction]]
+"""What a comparison changed in the view, and what differed."""
+
+
+class Recorder:
+    """Applies events to the machine at `now_ns` and writes down what they change; `rows` is drained by its owner."""
+
+    def __init__(self, node: ClusterNode, start_ns: int) -> None:
+        self.node = node
+        self.view: View = node.view
+        self.now_ns = start_ns
+        self.rows: list[ReplayRow] = []
+        self.log = ViewLog(self.view.myself.id)
+        self.ledger = Ledger(self.view.myself.id)
+        self.touched_ns: dict[str, int] = {}
+        self.doubted_ns: dict[str, int] = {}
+        self.own_changed_ns = 0
+
+    @property
+    def now_ms(self) -> int:
+        """The time in the machine's unit."""
+        return self.now_ns // 1_000_000
+
+    def apply(self, event: Event, cause: Cause) -> list[Effect]:
+        """Give an event to the machine and note its effects."""
+        effects = self.node.handle(event, self.now_ms)
+        if effects and (len(effects) > 1 or type(effects[0]) is not ReplyPong):
+            self.note(effects, cause)
+        return effects
+
+    def note(self, effects: list[Effect], cause: Cause) -> None:
+        """Write down what the effects changed."""
+        view, now_ns = self.view, self.now_ns
+        view.version += 1
+        touched: dict[str, str] = {}
+        for effect in effects:
+            if isinstance(effect, Changed):
+                touched[effect.node] = effect.rule
+                if effect.what in ("config_epoch", "role"):
+                    for replica in view.replicas_of(effect.node):
+                        touched.setdefault(replica.id, effect.rule)
+            elif isinstance(effect, NodeAdded | NodeRemoved):
+                touched[effect.node] = effect.rule
+            elif isinstance(effect, NodeRenamed):
+                touched[effect.old] = touched[effect.new] = cause.rule if cause.rule == "reset" else "R57"
+        mine = (view.myself.id, view.myself.replicaof)
+        for node_id, rule in touched.items():
+            self.touched_ns[node_id] = now_ns
+            if node_id in mine:
+                self.own_changed_ns = now_ns
+            peer = view.nodes.get(node_id)
+            if peer is not None and peer.flags & PFAIL:
+                self.doubted_ns.setdefault(node_id, now_ns)
+            else:
+                self.doubted_ns.pop(node_id, None)
+            self.look(node_id, now_ns, Cause(rule or cause.rule, cause.ref))
+        self.rows += self.ledger.note_effects(effects, now_ns, cause.ref)
+
+    def look(self, node_id: str, ts_ns: int, cause: Cause) -> None:
+        """Compare one node with its open row."""
+        self.rows += self.log.note(self.view, node_id, ts_ns, cause)
+
+    def correct(self, found: Found, source: str, ref: int) -> None:
+        """Note what another source changed, and each difference as a disagreement."""
+        effects, corrections = found
+        observer = self.view.myself.id
+        for node, field, machine, says in corrections:
+            self.rows.append(DisagreementRow(observer, node, self.now_ns, field, machine, source, says, ref))
+        if effects:
+            self.note(effects, Cause(source, ref))
+
+    def rename(self, observer: str, ts_ns: int) -> None:
+        """The observer has another id from *ts_ns* on: close its books and open new ones."""
+        self.rows += self.log.close(ts_ns)
+        self.rows += self.ledger.finish()
+        self.log, self.ledger = ViewLog(observer), Ledger(observer)
+        self.doubted_ns.clear()
+
+    def finish(self) -> None:
+        """Hand out everything that is open; rows that still hold have no end."""
+        self.rows += self.log.close(None)
+        self.rows += self.ledger.finish()

@@ -1,0 +1,103 @@
+"""Intervals of belief (SCD type 2): one open row per node, closed when what CLUSTER NODES prints changes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cluster_core.gossip.flags import FAIL, HANDSHAKE, MASTER, MYSELF, NOADDR, NOFAILOVER, PFAIL, REPLICA
+from cluster_core.gossip.view import View, row_of
+from cluster_core.replay.rows import NodeViewRow
+from cluster_core.slots.slot_set import WIRE_BYTES, SlotSet
+
+_WORDS = (
+    (MYSELF, "myself"),
+    (MASTER, "master"),
+    (REPLICA, "slave"),
+    (PFAIL, "fail?"),
+    (FAIL, "fail"),
+    (HANDSHAKE, "handshake"),
+    (NOADDR, "noaddr"),
+    (NOFAILOVER, "nofailover"),
+)
+
+
+class Cause(NamedTuple):
+    """Why a row begins: a rule or source, and the message that showed it (-1 for none)."""
+
+    rule: str
+    ref: int
+
+
+class OpenRow(NamedTuple):
+    """A row that still holds."""
+
+    values: tuple[int, str, int, int, str, int, int, str]
+    from_ns: int
+    cause: Cause
+
+
+def flag_words(flags: int) -> str:
+    """The flags as CLUSTER NODES prints them (R128).
+
+    >>> flag_words(0x11), flag_words(0)
+    ('myself,master', 'noflags')
+    """
+    return ",".join(word for bit, word in _WORDS if flags & bit) or "noflags"
+
+
+def slots_text(bits: int) -> str:
+    """The slots as CLUSTER NODES prints them."""
+    return str(SlotSet.from_wire(bits.to_bytes(WIRE_BYTES, "little")))
+
+
+class ViewLog:
+    """Compares the view with the open rows and hands out the rows that ended."""
+
+    def __init__(self, observer: str) -> None:
+        self.observer = observer
+        self.open: dict[str, OpenRow] = {}
+
+    def note(self, view: View, node_id: str, ts_ns: int, cause: Cause) -> list[NodeViewRow]:
+        """Look at one node and return the row that ends, if what is printed about it changed."""
+        peer = view.nodes.get(node_id)
+        values = row_of(view, peer) if peer is not None and not peer.flags & HANDSHAKE else None
+        old = self.open.get(node_id)
+        if old is None:
+            if values is not None:
+                self.open[node_id] = OpenRow(values, ts_ns, cause)
+            return []
+        if values == old.values:
+            return []
+        if values is None:
+            del self.open[node_id]
+        else:
+            self.open[node_id] = OpenRow(values, ts_ns, cause)
+        return [self._row(node_id, old, ts_ns)] if ts_ns > old.from_ns else []
+
+    def close(self, ts_ns: int | None) -> list[NodeViewRow]:
+        """End every open row, or with None hand them out as still valid."""
+        rows = [
+            self._row(node_id, row, ts_ns) for node_id, row in self.open.items() if ts_ns is None or row.from_ns < ts_ns
+        ]
+        self.open = {}
+        return rows
+
+    def _row(self, node_id: str, row: OpenRow, to_ns: int | None) -> NodeViewRow:
+        flags, master, epoch, slots, ip, port, cport, hostname = row.values
+        return NodeViewRow(
+            self.observer,
+            node_id,
+            ip,
+            port,
+            cport,
+            hostname,
+            flag_words(flags),
+            master,
+            epoch,
+            slots_text(slots),
+            bool(ip),
+            row.from_ns,
+            to_ns,
+            row.cause.rule,
+            row.cause.ref,
+        )

@@ -1,0 +1,258 @@
+"""Values of the cluster bus: message types, headers, bodies by type (R3 to R15, clusterMsg in
+cluster_legacy.h).
+
+Every field of the wire is kept, also the ones that servers ignore.  Fixed-size texts (node ids, addresses)
+are Latin-1 strings without their trailing NULs, which loses nothing: they are padded again.
+`cluster_core.wire.bus` reads and writes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+from functools import lru_cache
+from typing import NamedTuple
+
+from cluster_core.slots.slot_set import SlotSet
+from cluster_core.wire.bus_extensions import Extension
+
+VERSION = 1
+HEADER_BYTES = 2256
+LIGHT_HEADER_BYTES = 16
+SLOT_BITMAP_BYTES = 2048
+SLOT_SETS_CACHED = 4096
+
+
+class MessageType(IntEnum):
+    """Types of R5; a header may hold others, so `Header.type` is a plain integer."""
+
+    PING = 0
+    PONG = 1
+    MEET = 2
+    FAIL = 3
+    PUBLISH = 4
+    AUTH_REQUEST = 5
+    AUTH_ACK = 6
+    UPDATE = 7
+    MFSTART = 8
+    MODULE = 9
+    PUBLISHSHARD = 10
+
+
+TYPE_NAMES: tuple[str, ...] = (
+    "ping",
+    "pong",
+    "meet",
+    "fail",
+    "publish",
+    "auth-req",
+    "auth-ack",
+    "update",
+    "mfstart",
+    "module",
+    "publishshard",
+)
+"""Words of CLUSTER INFO's counters (R5); the code is the index."""
+
+GOSSIP_TYPES = frozenset((MessageType.PING, MessageType.PONG, MessageType.MEET))
+LIGHT_TYPES = frozenset((MessageType.PUBLISH, MessageType.PUBLISHSHARD, MessageType.MODULE))
+"""Types that may travel under a light header (R7)."""
+
+
+class MessageFlag(IntFlag):
+    """Bits of ``mflags[0]`` (R6)."""
+
+    PAUSED = 1
+    FORCEACK = 2
+    EXT_DATA = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The full header of 2256 bytes, its fields in the order of the wire (R3)."""
+
+    totlen: int = HEADER_BYTES
+    ver: int = VERSION
+    port: int = 0
+    type: int = MessageType.PING
+    count: int = 0
+    current_epoch: int = 0
+    config_epoch: int = 0
+    offset: int = 0
+    sender: str = ""
+    myslots: bytes = bytes(SLOT_BITMAP_BYTES)
+    replicaof: str = ""
+    myip: str = ""
+    extensions: int = 0
+    notused1: bytes = bytes(30)
+    pport: int = 0
+    cport: int = 0
+    flags: int = 0
+    state: int = 0
+    mflags: bytes = bytes(3)
+
+    @property
+    def slots(self) -> SlotSet:
+        """The slots that the sender (or, for a replica, its master) claims."""
+        return slots_of(self.myslots)
+
+
+@dataclass(frozen=True, slots=True)
+class LightHeader:
+    """The header of 16 bytes that Valkey puts before PUBLISH, PUBLISHSHARD and MODULE (R7); it names no
+    sender.
+    """
+
+    totlen: int = LIGHT_HEADER_BYTES
+    ver: int = VERSION
+    notused1: int = 0
+    type: int = MessageType.PUBLISH
+    notused2: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PartialHeader:
+    """The first bytes of a full header, at least 16, whose rest was not captured; *peek* holds what they say."""
+
+    raw: bytes
+    peek: HeaderPeek
+
+    @property
+    def type(self) -> int:
+        """The type number (R5)."""
+        return self.peek.type
+
+
+@dataclass(frozen=True, slots=True)
+class GossipEntry:
+    """What the sender says about one other node (R9); *ping_sent_s* and *pong_received_s* are epoch seconds."""
+
+    node: str
+    ping_sent_s: int = 0
+    pong_received_s: int = 0
+    ip: str = ""
+    port: int = 0
+    cport: int = 0
+    flags: int = 0
+    pport: int = 0
+    notused1: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Gossip:
+    """Body of PING, PONG and MEET: gossip entries (R9), then extensions (R15)."""
+
+    entries: tuple[GossipEntry, ...] = ()
+    extensions: tuple[Extension, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """Body of FAIL: the node that failed (R10)."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Body of PUBLISH and PUBLISHSHARD (R11)."""
+
+    channel: bytes
+    message: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Body of UPDATE: who owns *slots* under which config epoch (R12)."""
+
+    config_epoch: int
+    node: str
+    myslots: bytes
+
+    @property
+    def slots(self) -> SlotSet:
+        """The slots that *node* owns."""
+        return slots_of(self.myslots)
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """Body of MODULE (R14); *module_id* is opaque."""
+
+    module_id: bytes
+    type: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """Body of AUTH_REQUEST, AUTH_ACK and MFSTART: nothing (R13)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Bytes of a message that were not understood, and why."""
+
+    raw: bytes
+    reason: str
+
+
+Body = Gossip | Fail | Publish | Update | Module | Empty | Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message: header, body by type, and what stood behind the body, if anything did."""
+
+    header: Header | LightHeader | PartialHeader
+    body: Body = Empty()
+    rest: Unknown | None = None
+
+    @property
+    def type(self) -> int:
+        """The type number without the light bit (R5)."""
+        return self.header.type
+
+    @property
+    def name(self) -> str:
+        """The word for the type, as in CLUSTER INFO."""
+        return type_name(self.header.type)
+
+    @property
+    def sender(self) -> str | None:
+        """The node id in the header; None under a light header, or where it was not captured."""
+        if isinstance(self.header, PartialHeader):
+            return self.header.peek.sender
+        return self.header.sender if isinstance(self.header, Header) else None
+
+
+class HeaderPeek(NamedTuple):
+    """The header fields that filters need; None for those that the bytes at hand do not reach."""
+
+    type: int
+    light: bool
+    totlen: int
+    ver: int
+    gossip_count: int
+    current_epoch: int | None
+    config_epoch: int | None
+    offset: int | None
+    sender: str | None
+    flags: int | None
+    state: int | None
+    mflags: int | None
+
+
+def type_name(number: int) -> str:
+    """The word for a message type.
+
+    >>> type_name(5), type_name(11)
+    ('auth-req', 'type-11')
+    """
+    return TYPE_NAMES[number] if number < len(TYPE_NAMES) else f"type-{number}"
+
+
+@lru_cache(maxsize=SLOT_SETS_CACHED)
+def slots_of(bitmap: bytes) -> SlotSet:
+    """The slot set of a wire bitmap (R4), cached by content: a cluster has few distinct bitmaps."""
+    return SlotSet.from_wire(bitmap)

@@ -1,0 +1,201 @@
+"""The kernels tell of any capture exactly what the plain reader tells, however the packets came."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cluster_core.formats.capture.bus_capture import STREAMS_MAX, SkippedPackets
+from cluster_core.kernels import bus_decoder, bus_follower
+from cluster_core.wire.bus import encode_message
+from tests.bus_builder import (
+    CLIENT,
+    SERVER,
+    Sent,
+    closing,
+    conversation,
+    every_kind,
+    gossip_message,
+    messages,
+    pcap,
+    pcapng,
+    pieces_of,
+    ping,
+    refusal,
+)
+from tests.bus_comparison import kernel_story, plain_story
+
+EVERY = b"".join(map(encode_message, every_kind()))
+
+
+def check_equal(*sources: list[bytes], streams_max: int = STREAMS_MAX) -> tuple[list[dict[str, object]], list[object]]:
+    """Assert that both readers agree; return the messages and the other rows."""
+    plain = plain_story(sources, streams_max)
+    kernel = kernel_story(sources, streams_max)
+
+    assert kernel[0] == plain[0]
+    assert kernel[1] == plain[1]
+    assert kernel[2] == plain[2]
+    return plain[0], list(plain[2])
+
+
+def test_every_kind_of_message_has_the_same_columns() -> None:
+    """R3 to R15, in one segment and in many."""
+    told, rows = check_equal([pcap(conversation([EVERY], [EVERY]))])
+
+    assert [one["type"] for one in told[:14]] == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 4, 10, 9]
+    assert not rows
+
+
+@pytest.mark.parametrize("size", [1, 15, 16, 17, 100, 1460, 2256, 2257, 9000])
+def test_segments_of_any_size_give_the_same_messages(size: int) -> None:
+    """R1: a segment is not a message."""
+    told, _ = check_equal([pcap(conversation(pieces_of(EVERY, [size] * 40), [EVERY]))])
+
+    assert len(told) == 28
+
+
+def test_a_file_may_be_fed_in_pieces_of_any_size() -> None:
+    """A packet that ends in the next piece is kept."""
+    file = pcap(conversation(pieces_of(EVERY, [700] * 50)))
+
+    told, _ = check_equal([file[at : at + 997] for at in range(0, len(file), 997)])
+
+    assert len(told) == 14
+
+
+def test_a_message_may_begin_in_one_file_of_a_series_and_end_in_the_next() -> None:
+    """Rotation does not know of messages."""
+    sent = conversation(pieces_of(EVERY, [1000] * 50))
+
+    told, rows = check_equal([pcap(sent[:7])], [pcapng(sent[7:12])], [pcap(sent[12:], order=">", nanoseconds=True)])
+
+    assert len(told) == 14
+    assert not rows
+
+
+def test_hostile_sequences_of_packets_end_in_the_same_rows() -> None:
+    """Refused connections, port reuse, wild sequence numbers, other protocols, a stop in the middle of a message."""
+    first = conversation([EVERY[:5000]], [EVERY])
+    again = conversation([EVERY], isn=77, start_ns=first[-1].ts_ns + 10)
+    other = conversation([b"\x16\x03\x01\x02\x00\x01" + bytes(300)], [b"HTTP/1.1 200"], client=("10.0.0.9", 1), isn=5)
+    wild = replace(again[-1], seq=again[-1].seq + (1 << 30), payload=EVERY, ts_ns=again[-1].ts_ns + 5)
+    sent = [*first, closing(first[-1]), refusal(first[0]), *again, wild, replace(wild, seq=3), *other]
+
+    told, rows = check_equal([pcap(sent)])
+
+    assert len(told) > 30
+    assert {type(row).__name__ for row in rows} == {"CapturedGap", "CapturedUnknown"}
+
+
+def test_more_connections_than_the_bound_are_given_up_alike() -> None:
+    """The directions that were silent longest go first."""
+    sent: list[Sent] = []
+    for number in range(40):
+        client = ("10.0.0.1", 40000 + number % 17)
+        sent += conversation([EVERY[: 2000 + 50 * number]], [EVERY], client=client, isn=number * 7)
+
+    told, _ = check_equal([pcap(sent)], streams_max=8)
+
+    assert len(told) > 500
+
+
+def test_tables_begin_anew_beyond_their_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers of nodes, texts, bitmaps and addresses belong to their batch."""
+    for name in ("NODES_MAX", "TEXTS_MAX", "BITMAPS_MAX", "ADDRESSES_MAX"):
+        monkeypatch.setattr(bus_follower, name, 3)
+    monkeypatch.setattr(bus_decoder, "CHUNK_BYTES", 80_000)
+    sent = conversation([encode_message(ping(f"{i:040d}", myslots=bytes([i]) * 2048)) for i in range(60)], [EVERY] * 9)
+
+    told, _ = check_equal([pcap(sent)])
+
+    assert told[0]["sender"] == "0" * 40
+
+
+def test_a_big_message_and_many_gossip_entries_fit() -> None:
+    """65,535 entries make the tables grow; a message above the gathering bound is the plain code's."""
+    big = encode_message(gossip_message(0, entries=65535))
+    made = encode_message(gossip_message(1, entries=900))
+
+    told, rows = check_equal([pcap(conversation(pieces_of(big + made, [60000] * 200)))])
+
+    assert [one["count"] for one in told] == [65535, 900]
+    assert not rows
+
+
+def test_packets_without_tcp_are_counted_by_reason() -> None:
+    """Nothing is passed over in silence."""
+    file = pcap([replace(one, cut=cut) for one, cut in zip(conversation([EVERY]), (0, 15, 30, 45), strict=False)])
+
+    _, rows = check_equal([file])
+
+    assert sum(row.packets for row in rows if isinstance(row, SkippedPackets)) == 2
+
+
+@st.composite
+def captures(draw: st.DrawFn) -> bytes:
+    """Two connections of random messages: cut, reordered, repeated, overlapping, lost, begun late, snapped."""
+    sent: list[Sent] = []
+    for number in range(draw(st.integers(1, 2))):
+        ways = []
+        for _ in range(2):
+            raw = b"".join(draw(st.lists(messages(), min_size=0, max_size=4)))
+            if draw(st.integers(0, 5)) == 0:
+                raw = draw(st.binary(max_size=50)) + raw
+            ways.append(pieces_of(raw, draw(st.lists(st.sampled_from([1, 14, 700, 1460, 2300, 6000]), max_size=12))))
+        isn = draw(st.sampled_from([0, 1000, (1 << 32) - 3000]))
+        client = (CLIENT[0], draw(st.sampled_from([40000, 40000 + number])))
+        sent += conversation(*ways, client=client, server=SERVER, isn=isn, handshake=draw(st.booleans()))
+    for _ in range(draw(st.integers(0, 6))):
+        if not sent:
+            break
+        at = draw(st.integers(0, len(sent) - 1))
+        what = draw(st.sampled_from(["swap", "repeat", "lose", "overlap", "cut", "late", "fin", "back"]))
+        one = sent[at]
+        if what == "swap":
+            sent.insert(draw(st.integers(0, len(sent) - 1)), sent.pop(at))
+        elif what == "repeat":
+            sent.insert(draw(st.integers(at, len(sent))), one)
+        elif what == "lose":
+            sent.pop(at)
+        elif what == "overlap":
+            longer = replace(one, payload=one.payload + (sent[at + 1].payload if at + 1 < len(sent) else b"?"))
+            sent.insert(at, longer)
+        elif what == "cut":
+            sent[at] = replace(one, cut=draw(st.sampled_from([1, 20, 600, 2400])) % (len(one.payload) + 1))
+        elif what == "late":
+            sent = sent[at:]
+        elif what == "fin":
+            sent.insert(at + 1, closing(one))
+        else:
+            sent[at] = replace(one, ts_ns=one.ts_ns - draw(st.sampled_from([10**6, 10**10])))
+    step = draw(st.sampled_from([0, 10**6, 10**9]))
+    return pcap([replace(one, ts_ns=one.ts_ns + i * step) for i, one in enumerate(sent)])
+
+
+@settings(max_examples=150)
+@given(captures(), st.sampled_from([1 << 30, 4096, 400]))
+def test_kernels_equal_the_plain_reader(file: bytes, piece: int) -> None:
+    """Whatever happens to the packets, and however the file is fed."""
+    check_equal([file[at : at + piece] for at in range(0, len(file), piece)])
+
+
+@settings(max_examples=150)
+@given(captures(), st.data())
+def test_damaged_files_end_in_the_same_rows(file: bytes, data: st.DataObject) -> None:
+    """Bits flip, bytes vanish, the file ends anywhere: no exception, and both readers agree."""
+    damaged = bytearray(file)
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, max(0, len(damaged) - 1)))
+        match data.draw(st.integers(0, 2)):
+            case 0 if damaged:
+                damaged[at] ^= 1 << data.draw(st.integers(0, 7))
+            case 1:
+                del damaged[at : at + data.draw(st.integers(1, 9))]
+            case _:
+                del damaged[at:]
+
+    check_equal([bytes(damaged)])

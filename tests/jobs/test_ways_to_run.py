@@ -1,0 +1,127 @@
+"""The ways to start a job, each in a process of its own: the same options, tables, exit codes and lines."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobs.runtime import code_zip
+from schemas.bronze import BAD_RECORDS
+from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
+from tests.conftest import DATA
+
+CHECKOUT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+SLOTSCOPE = str(BIN / "slotscope")
+SUBMIT = str(BIN / "spark-submit")
+BEFORE = DATA / "valkey-9.1" / "before"
+NODES = DATA / "valkey-9.1" / "topology" / "nodes.txt"
+RUN_SECONDS_MAX = 600
+
+
+@pytest.fixture(scope="module")
+def dumps(tmp_path_factory) -> Path:
+    """A folder with a whole dump and one that ends in the middle of a record."""
+    folder = tmp_path_factory.mktemp("dumps")
+    (folder / "whole.rdb").write_bytes((BEFORE / "node-7002.rdb").read_bytes())
+    (folder / "cut.rdb").write_bytes((BEFORE / "node-7003.rdb").read_bytes()[:100_000])
+    return folder
+
+
+def run(*command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run *command* away from the checkout, as a shell without settings of ours does."""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYSPARK", "SPARK"))}
+    return subprocess.run(command, cwd=cwd, env=plain, capture_output=True, text=True, timeout=RUN_SECONDS_MAX)
+
+
+def truth(name: str) -> int:
+    """How many keys the server had when it wrote the dump."""
+    with gzip.open(BEFORE / f"keys-{name}.jsonl.gz") as lines:
+        return sum(1 for _ in lines)
+
+
+def lines(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """The error stream less the news that a slow machine is still at work."""
+    return [line for line in done.stderr.splitlines() if not re.fullmatch(r"slotscope: \w[\w ]*, \d+ s so far", line)]
+
+
+@pytest.mark.parametrize("way", ["slotscope", "spark-submit", pytest.param("cluster", marks=pytest.mark.slow)])
+def test_each_way_to_start_the_job_writes_the_same_tables_and_ends_with_the_same_code(spark, dumps, tmp_path, way):
+    """A program of its own, spark-submit with the code as a zip, executors in processes of their own."""
+    command = {
+        "slotscope": lambda: [SLOTSCOPE, "key-slots"],
+        "spark-submit": lambda: [
+            SUBMIT, "--master", "local[2]", "--conf", "spark.ui.enabled=false",
+            "--py-files", str(code_zip.build(tmp_path / "slotscope.zip")), str(CHECKOUT / "jobs" / "key_slots.py"),
+        ],
+        "cluster": lambda: [SLOTSCOPE, "key-slots", "--master", "local-cluster[2,1,1024]"],
+    }[way]()  # fmt: skip
+    root, elsewhere = tmp_path / "root", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    options = ["--root", str(root), "--rdb", str(dumps / "*.rdb"), "--topology", str(NODES), "--mode", "permissive"]
+
+    done = run(*command, *options, cwd=elsewhere)
+
+    assert done.returncode == 3, done.stderr  # partial: a dump was bad
+    if way != "spark-submit":  # which has words of its own
+        assert lines(done) == []
+    rows = {
+        table.name: spark.read.format("delta").load(f"{root}/{table.name}").collect()
+        for table in (SLOT_LOAD, SNAPSHOTS, SOURCES, BAD_RECORDS)
+    }
+    keys = {Path(row["source"]).name: row["keys"] for row in rows[SOURCES.name]}
+    assert keys["whole.rdb"] == truth("node-7002")
+    assert 0 < keys["cut.rdb"] < truth("node-7003")
+    assert sum(row["keys"] for row in rows[SLOT_LOAD.name]) == sum(keys.values())
+    assert [(row["keys"], row["bad_records"]) for row in rows[SNAPSHOTS.name]] == [(sum(keys.values()), 1)]
+    assert [Path(row["source"]).name for row in rows[BAD_RECORDS.name]] == ["cut.rdb"]
+    assert f"{sum(keys.values()):,}" in done.stdout
+    assert (root / "reports" / "current.html").stat().st_size > 10_000
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_bad_dump_is_one_line_with_file_offset_and_reason(dumps, tmp_path):
+    """Strict is the default: the first bad byte ends the job with 2 and no snapshot."""
+    done = run(SLOTSCOPE, "key-slots", "--root", str(tmp_path / "root"), "--rdb", str(dumps / "cut.rdb"), cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert done.stdout == ""
+    (line,) = lines(done)
+    assert re.fullmatch(rf"slotscope: {re.escape(str(dumps))}/cut\.rdb: offset \d+: \S.*", line)
+    assert not (tmp_path / "root").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--rdb", "none.rdb"], "none.rdb: offset 0: no such file"),
+        (["--rdb", "*.none"], "*.none: offset 0: "),
+        ([], "nothing to read"),
+        (["--rdb", "none.rdb", "--no-such-option"], "Unknown option: --no-such-option"),
+        (["--rdb", "none.rdb", "--conf-file", "none.toml"], "none.toml: No such file or directory"),
+    ],
+)
+def test_what_cannot_work_is_one_line_before_spark_starts(tmp_path, options, words):
+    """Files, options and settings are checked first: exit code 2, no trace, nothing on the output."""
+    done = run(SLOTSCOPE, "key-slots", "--root", str(tmp_path / "root"), *options, cwd=tmp_path)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("slotscope: ")
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_debug_shows_the_trace_above_the_line(tmp_path):
+    """The line stays the last one, and the exit code the same."""
+    done = run(SLOTSCOPE, "key-slots", "--root", "root", "--rdb", "none.rdb", "--debug", cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("Traceback")
+    assert done.stderr.splitlines()[-1] == "slotscope: none.rdb: offset 0: no such file"
