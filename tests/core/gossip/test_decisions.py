@@ -1,0 +1,176 @@
+"""Cluster state, votes, manual failover marks, profiles (R20, R90, R98, R99, R106 to R109)."""
+
+from __future__ import annotations
+
+import pytest
+
+from cluster_core.gossip.cluster_state import Coverage, down_reason, rejoin_delay_ms
+from cluster_core.gossip.epochs import bumped_epoch
+from cluster_core.gossip.events import ManualFailoverMarked, StateChanged, Tick, VoteAsked
+from cluster_core.gossip.failure_detection import ping_is_due, quorum_of
+from cluster_core.gossip.flags import FAIL
+from cluster_core.gossip.profile import PROFILES, REDIS_7_0, VALKEY_8_1, Profile, profile_of_header
+from cluster_core.wire.bus import Message, MessageType
+from tests.gossip_builder import ME, A, B, Bench, C, header, ping
+
+LAYOUT = {ME: "0-99", A: "100-199", B: "200-16383"}
+
+
+@pytest.mark.parametrize(("size", "quorum"), [(0, 1), (1, 1), (2, 2), (3, 2), (5, 3)])
+def test_a_quorum_is_more_than_half(size: int, quorum: int) -> None:
+    """Notation of the rules."""
+    assert quorum_of(size) == quorum
+
+
+@pytest.mark.parametrize(
+    ("coverage", "full", "reason"),
+    [
+        (Coverage(False, 3, 3), True, ""),
+        (Coverage(True, 3, 3), True, "uncovered slots"),
+        (Coverage(True, 3, 3), False, ""),
+        (Coverage(False, 3, 1), False, "minority"),
+    ],
+)
+def test_the_cluster_is_up_with_every_slot_and_a_majority(coverage: Coverage, full: bool, reason: str) -> None:
+    """R107, R108."""
+    assert down_reason(coverage, full_coverage_required=full) == reason
+
+
+def test_a_master_waits_before_it_serves_after_its_start() -> None:
+    """R106."""
+    bench = Bench(slots=LAYOUT)
+    assert bench.node.handle(Tick(), bench.now_ms) == []
+
+    effects = bench.node.handle(Tick(), bench.now_ms + 2000)
+
+    assert effects == [StateChanged(True, "")]
+
+
+@pytest.mark.parametrize(("timeout_ms", "delay_ms"), [(100, 500), (2000, 2000), (15000, 5000)])
+def test_the_wait_after_a_minority_has_bounds(timeout_ms: int, delay_ms: int) -> None:
+    """R109."""
+    assert rejoin_delay_ms(timeout_ms) == delay_ms
+
+
+def test_a_bump_takes_an_epoch_above_all_unless_it_is_ours() -> None:
+    """R79."""
+    assert (bumped_epoch(0, 0, 0), bumped_epoch(3, 7, 9), bumped_epoch(9, 9, 9)) == (1, 10, None)
+
+
+def test_a_ping_is_due_when_the_pong_is_older_than_the_interval() -> None:
+    """R32."""
+    assert ping_is_due(0, 0, 1001, 1000)
+    assert not ping_is_due(0, 0, 1000, 1000)
+    assert not ping_is_due(5, 0, 9999, 1000)
+
+
+def request(bench: Bench, *, epoch: int = 6, slots: str = LAYOUT[A], mflags: bytes = bytes(3)) -> VoteAsked:
+    """C, a replica of A, asks for a vote; the answer of the machine."""
+    message = Message(
+        header(
+            C,
+            MessageType.AUTH_REQUEST,
+            slots=slots,
+            replicaof=A,
+            current_epoch=epoch,
+            config_epoch=5,
+            mflags=mflags,
+        )
+    )
+    (asked,) = [effect for effect in bench.hear(message) if isinstance(effect, VoteAsked)]
+    return asked
+
+
+def voting_bench(profile: Profile = REDIS_7_0) -> Bench:
+    """A voter that knows C as a replica of A, which failed."""
+    bench = Bench(profile=profile, slots=LAYOUT, epochs={A: 5})
+    bench.hear(ping(C, slots=LAYOUT[A], replicaof=A, config_epoch=5, current_epoch=5))
+    bench.peer(A).flags |= FAIL
+    return bench
+
+
+def test_a_candidate_whose_master_failed_gets_the_vote() -> None:
+    """R90."""
+    assert request(voting_bench()).refusal == ""
+
+
+def test_no_vote_without_slots() -> None:
+    """R90 (1)."""
+    bench = voting_bench()
+    bench.view.myself.slots = 0
+
+    assert request(bench).refusal == "not a voting master"
+
+
+def test_no_vote_for_an_epoch_of_the_past() -> None:
+    """R90 (2)."""
+    bench = voting_bench()
+    bench.view.current_epoch = 9
+
+    assert request(bench).refusal == "request epoch is older than ours"
+
+
+def test_no_second_vote_in_an_epoch() -> None:
+    """R90 (3)."""
+    bench = voting_bench()
+    bench.view.last_vote_epoch = 6
+
+    assert request(bench).refusal == "already voted in this epoch"
+
+
+def test_no_vote_while_the_master_is_up_unless_forced() -> None:
+    """R90 (4)."""
+    bench = voting_bench()
+    bench.peer(A).flags &= ~FAIL
+
+    assert request(bench).refusal == "candidate's master is up"
+    assert request(bench, mflags=b"\x02\0\0").refusal == ""
+
+
+@pytest.mark.parametrize(("profile", "refused"), [(REDIS_7_0, True), (VALKEY_8_1, False)])
+def test_votes_for_one_master_are_spaced_before_valkey_8_1(profile: Profile, refused: bool) -> None:
+    """R90 (5), R132."""
+    bench = voting_bench(profile)
+    bench.peer(A).voted_time_ms = bench.now_ms - 1
+
+    assert bool(request(bench).refusal) == refused
+
+
+def test_no_vote_against_a_slot_of_a_greater_epoch() -> None:
+    """R90 (6)."""
+    bench = voting_bench()
+    bench.peer(B).config_epoch = 6
+
+    assert request(bench, slots="100-200").refusal == "a claimed slot has a greater epoch"
+
+
+def test_mfstart_of_our_replica_is_marked() -> None:
+    """R98."""
+    bench = Bench(slots=LAYOUT)
+    bench.hear(ping(C, slots=LAYOUT[ME], replicaof=ME))
+
+    effects = bench.hear(Message(header(C, MessageType.MFSTART, slots=LAYOUT[ME], replicaof=ME, offset=7)))
+
+    assert ManualFailoverMarked(C, "mfstart", 7) in effects
+    assert bench.view.mf_end_ms == bench.now_ms + 5000
+
+
+def test_the_first_paused_header_of_our_master_gives_the_offset_to_reach() -> None:
+    """R48, R99."""
+    bench = Bench(slots={A: "0-99"})
+    bench.view.myself.replicaof = A
+
+    first = bench.hear(ping(A, slots="0-99", offset=10, mflags=b"\x01\0\0"))
+    second = bench.hear(ping(A, slots="0-99", offset=20, mflags=b"\x01\0\0"))
+
+    assert ManualFailoverMarked(A, "paused", 10) in first
+    assert not [effect for effect in second if isinstance(effect, ManualFailoverMarked)]
+
+
+@pytest.mark.parametrize(
+    ("flags", "mflags", "name"),
+    [(0x111, 0, "redis-7.0"), (0x511, 4, "redis-8"), (0xD11, 4, "valkey-8.0"), (0x1D11, 4, "valkey-9.1")],
+)
+def test_a_header_tells_the_profile(flags: int, mflags: int, name: str) -> None:
+    """R6, R20."""
+    assert profile_of_header(flags, mflags) is PROFILES[name]

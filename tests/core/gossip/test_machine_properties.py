@@ -1,0 +1,176 @@
+"""Whatever arrives, in any order: no crash, one owner a slot, no FAIL on oneself, and the pre-filter changes nothing."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cluster_core.gossip import events as ev
+from cluster_core.gossip.flags import FAIL, FAILURES, MASTER, MYSELF, PFAIL, REPLICA
+from cluster_core.gossip.node import ClusterNode
+from cluster_core.gossip.profile import PROFILES, REDIS_7_0, VALKEY_9_1, Profile
+from cluster_core.gossip.view import row_of
+from cluster_core.wire.bus import Gossip, GossipEntry, Header, LightHeader, Message, MessageType, Unknown, decode_message
+from cluster_core.wire.bus_extensions import Extension
+from tests.gossip_builder import ME, PORTS, A, B, Bench, C, D, entry, fail, header, ping, update, wire
+
+IDS = (ME, A, B, C, D, "9" * 40, "not hex", "")
+SLOTS = ("", "0-5", "3-9", "0-16383", "9-20")
+epochs = st.integers(0, 6)
+ids = st.sampled_from(IDS)
+profiles = st.sampled_from(list(PROFILES.values()))
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> Message:
+    """A message of any type, sane or not."""
+    sender, kind = draw(ids), draw(st.sampled_from([0, 0, 0, 1, 1, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 77]))
+    if kind == MessageType.FAIL:
+        return fail(sender, draw(ids))
+    if kind == MessageType.UPDATE:
+        return update(sender, draw(ids), draw(epochs), draw(st.sampled_from(SLOTS)))
+    fields = {
+        "replicaof": draw(st.sampled_from(["", "", A, B, D])),
+        "config_epoch": draw(epochs),
+        "current_epoch": draw(epochs),
+        "mflags": bytes((draw(st.integers(0, 7)), 0, 0)),
+    }
+    head = header(sender, kind, slots=draw(st.sampled_from(SLOTS)), **fields)
+    if kind > MessageType.MEET:
+        return Message(head)
+    flags = st.sampled_from([MASTER, REPLICA, MASTER | PFAIL, MASTER | FAIL, 0xFFFF])
+    entries = draw(st.lists(st.builds(entry, ids, flags, st.integers(0, 2000)), max_size=4))
+    extensions = draw(st.lists(st.builds(Extension, st.integers(0, 9), st.binary(max_size=48)), max_size=2))
+    return Message(head, Gossip(tuple(entries), tuple(extensions)))
+
+
+events = st.one_of(
+    st.builds(ev.MessageReceived, st.sampled_from([10, 11, 20, 21, 30, 31, 77, 990]), messages(), st.just("127.0.0.1")),
+    st.builds(ev.PingSent, ids, st.booleans()),
+    st.just(ev.Tick()),
+    st.builds(ev.LinkConnected, st.sampled_from([10, 20, 77]), ids),
+    st.builds(ev.LinkAccepted, st.sampled_from([11, 50])),
+    st.builds(ev.LinkClosed, st.sampled_from([10, 11, 20, 50, 77])),
+    st.builds(ev.MeetOrdered, st.just("127.0.0.1"), st.just(7004), st.just(17004)),
+    st.builds(ev.ForgetOrdered, ids),
+    st.builds(ev.FailSent, ids),
+    st.builds(ev.ResetOrdered, st.sampled_from(["", D])),
+    st.just(ev.Restarted()),
+    st.builds(ev.HeaderSent, st.builds(header, st.just(ME), slots=st.sampled_from(SLOTS))),
+)
+steps = st.lists(st.tuples(st.integers(0, 900), events), max_size=30)
+
+
+def check(node: ClusterNode) -> None:
+    """The invariants of the table (R68, R167, R55)."""
+    view, seen = node.view, 0
+    assert view.nodes[view.myself.id] is view.myself
+    assert not view.myself.flags & FAILURES
+    assert sum(bool(peer.flags & MYSELF) for peer in view.nodes.values()) == 1
+    for node_id, peer in view.nodes.items():
+        assert peer.id == node_id
+        assert not seen & peer.slots
+        seen |= peer.slots
+    assert not view.unclaimed & ~seen
+
+
+@given(profiles, steps)
+@settings(max_examples=150, deadline=None)
+def test_no_sequence_of_events_breaks_the_table(profile: Profile, sequence: list[tuple[int, ev.Event]]) -> None:
+    """R68: one owner a slot; R55: never FAIL on oneself."""
+    bench = Bench(profile=profile, slots={ME: "0-2", A: "3-9"})
+    for wait_ms, event in sequence:
+        bench.now_ms += wait_ms
+        bench.node.handle(event, bench.now_ms)
+
+        check(bench.node)
+
+
+def state_of(node: ClusterNode) -> object:
+    """Everything that decides what the machine will do."""
+    view = node.view
+    peers = [
+        (*row_of(view, p), p.flags, p.ping_sent_ms, p.pong_received_ms, p.data_received_ms, p.reports, p.repl_offset)
+        for p in view.nodes.values()
+    ]
+    return (list(view.nodes), peers, view.current_epoch, view.unclaimed, view.ok, view.blacklist)
+
+
+@given(profiles, steps, st.data())
+@settings(max_examples=150, deadline=None)
+def test_the_pre_filter_changes_nothing(
+    profile: Profile, sequence: list[tuple[int, ev.Event]], data: st.DataObject
+) -> None:
+    """Quiet messages move the same clocks and get the same answers as in the full machine."""
+    filtered, full = Bench(profile=profile, slots={ME: "0-2"}), Bench(profile=profile, slots={ME: "0-2"})
+    full.node.prefilter = False
+    now_ms = filtered.now_ms
+    steady = [ev.MessageReceived(11, ping(A, entry(B, pong_received_s=now_ms // 1000 + i)), "") for i in range(3)]
+    for wait_ms, event in [*((1, e) for e in steady), *sequence]:
+        for repeat in range(data.draw(st.integers(1, 3))):
+            now_ms += wait_ms if repeat == 0 else 1
+
+            assert filtered.node.handle(event, now_ms) == full.node.handle(event, now_ms)
+            assert state_of(filtered.node) == state_of(full.node)
+
+
+def test_a_repeated_ping_takes_the_short_way() -> None:
+    """The pre-filter recognises the second of two equal messages."""
+    bench = Bench(slots={A: "0-99"})
+    message = ping(A, entry(B), slots="0-99")
+    bench.hear(message)
+
+    bench.node._on_message = None  # type: ignore[assignment,method-assign]
+
+    assert bench.hear(message) == [ev.ReplyPong(11)]
+
+
+@pytest.mark.parametrize("profile", [REDIS_7_0, VALKEY_9_1], ids=lambda p: p.name)
+def test_hostile_messages_are_counted_and_change_nothing(profile: Profile) -> None:
+    """R18, R42: unknown types, odd ids, claims that overrun, light headers of nobody."""
+    bench = Bench(profile=profile)
+    before = list(bench.view.nodes)
+    hostile = [
+        Message(header(A, 99), Unknown(b"x", "type 99 is not known")),
+        Message(header(A, ver=7), Gossip()),
+        Message(header(A, count=65_535), Gossip(), Unknown(b"", "gossip count 65535 overruns the message after 0")),
+        ping(A, entry("x" * 39 + "!")),
+        ping(ME),
+        Message(LightHeader(), Unknown(b"", "no body")),
+        Message(LightHeader(type=MessageType.PUBLISH)),
+    ]
+
+    for message in hostile:
+        effects = bench.hear(message, link=990 if isinstance(message.header, LightHeader) else None)
+
+        assert any(isinstance(effect, ev.Ignored) for effect in effects)
+    assert list(bench.view.nodes) == before
+
+
+def test_a_flood_of_introductions_is_bounded() -> None:
+    """A sender may name 65,535 nodes; the table has a bound."""
+    bench = Bench((A,))
+    entries = tuple(GossipEntry(f"{i:040x}", cport=1, flags=MASTER) for i in range(65_535))
+
+    bench.hear(Message(header(A, count=65_535), Gossip(entries)))
+
+    assert len(bench.view.nodes) <= 20_000
+
+
+@given(st.binary(max_size=400))
+@settings(max_examples=60, deadline=None)
+def test_bytes_that_decode_never_break_the_machine(noise: bytes) -> None:
+    """A damaged PING, decoded as far as it goes, is handled."""
+    bench = Bench()
+    raw = bytearray(2256 + len(noise))
+    raw[:16] = b"RCmb" + len(raw).to_bytes(4, "big") + b"\0\x01\0\0\0\0\0\x02"
+    raw[40:80] = A.encode()
+    raw[80:2128] = wire("0-5")
+    raw[2256:] = noise
+
+    bench.node.handle(ev.MessageReceived(11, decode_message(bytes(raw))), bench.now_ms)
+
+    check(bench.node)
+    assert PORTS[A] == 7001
+    assert isinstance(header(A), Header)
