@@ -36,7 +36,9 @@ def header(sender: str, kind: int = MessageType.PING, *, slots: str = "", **fiel
     return Header(type=int(kind), sender=sender, **{**defaults, **fields})  # type: ignore[arg-type]
 
 
-def ping(sender: str, *entries: GossipEntry, kind: int = MessageType.PING, slots: str = "", **fields: object) -> Message:
+def ping(
+    sender: str, *entries: GossipEntry, kind: int = MessageType.PING, slots: str = "", **fields: object
+) -> Message:
     """A PING (or PONG, or MEET) with gossip."""
     return Message(header(sender, kind, slots=slots, count=len(entries), **fields), Gossip(tuple(entries)))
 

@@ -62,7 +62,7 @@ class Attribution:
         for connection, ip in self._opener_ip.items():
             node_id = self._opener_id.get(connection)
             owner = alone.get(ip) if node_id is None else self._process_of(node_id)
-            if owner is not None:
+            if owner is not None and owner != self._acceptor[connection]:
                 found[connection] = owner
         return found
 

@@ -116,7 +116,10 @@ class OwnWatch:
         if holder is None or old.myslots == new.myslots:
             return
         moved = (slot_bits(old.myslots) ^ slot_bits(new.myslots)) & (holder.slots ^ slot_bits(new.myslots))
-        if is_stepwise(old, new, moved.bit_count()):
+        if holder.slots and is_stepwise(old, new, moved.bit_count()):  # a first claim comes by ranges, at once
+            recorder = self._recorder
+            told = Correction(holder.id, "slots", f"{holder.slots.bit_count()} slots", f"{moved.bit_count()} moved")
+            recorder.correct(([], [told]), OWN_HEADER, ref)
             self._step(holder, moved, self._seen_ns, Cause(OWN_HEADER, ref))
 
     def step_master(self, header: Header, ref: int) -> None:

@@ -114,6 +114,14 @@ def _origin_to_json(origin: Origin) -> dict[str, Any]:
 
 
 def _origin_from_json(told: dict[str, Any]) -> Origin:
-    numbers = (int(told[name]) for name in ("ts_ns", "packet", "offset", "stream", "connection_id"))
-    ends = (Endpoint(str(told[name][0]), int(told[name][1])) for name in ("source", "target"))
-    return Origin(*numbers, _NUMBERS[told["direction"]], *ends)
+    source, target = (Endpoint(str(told[name][0]), int(told[name][1])) for name in ("source", "target"))
+    return Origin(
+        int(told["ts_ns"]),
+        int(told["packet"]),
+        int(told["offset"]),
+        int(told["stream"]),
+        int(told["connection_id"]),
+        _NUMBERS[told["direction"]],
+        source,
+        target,
+    )

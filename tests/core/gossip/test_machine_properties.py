@@ -11,7 +11,16 @@ from cluster_core.gossip.flags import FAIL, FAILURES, MASTER, MYSELF, PFAIL, REP
 from cluster_core.gossip.node import ClusterNode
 from cluster_core.gossip.profile import PROFILES, REDIS_7_0, VALKEY_9_1, Profile
 from cluster_core.gossip.view import row_of
-from cluster_core.wire.bus import Gossip, GossipEntry, Header, LightHeader, Message, MessageType, Unknown, decode_message
+from cluster_core.wire.bus import (
+    Gossip,
+    GossipEntry,
+    Header,
+    LightHeader,
+    Message,
+    MessageType,
+    Unknown,
+    decode_message,
+)
 from cluster_core.wire.bus_extensions import Extension
 from tests.gossip_builder import ME, PORTS, A, B, Bench, C, D, entry, fail, header, ping, update, wire
 

@@ -44,7 +44,7 @@ def test_the_beginning_of_a_message_comes_back(size: int) -> None:
 def test_every_kind_of_row_comes_back() -> None:
     """Messages, unknown bytes, gaps, connections, skipped packets, problems."""
     whole = encode_message(ping())
-    sent = conversation([whole, b"lost" * 9, whole[:50], b"HTTP/1.1 200 OK\r\n"], [encode_message(light())])
+    sent = conversation([whole, b"lost" * 9, b"HTTP/1.1 200 OK\r\n", whole[:50]], [encode_message(light())])
     del sent[4]
     file = pcap([*sent, closing(sent[-1])]) + bytes(16) + b"cut"
     rows = [row for _, row in read_bus([("a", [file])])]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from cluster_core.errors import DecodeError, TruncatedError
@@ -51,6 +53,9 @@ def record(kind: int, value: bytes) -> bytes:
         (record(0, NEGATIVE), "a string claims 18446744073709551615 bytes", 12),
         (b"\x00" + EXABYTES, "a string claims 4611686018427387904 bytes", 10),
         (b"\x00" + build.length(20 << 20), "a key name of 20971520 bytes is longer", 10),
+        (b"\x00\xc3" + build.length(1 << 20) + build.length(20 << 20), "a key name of 20971520 bytes is longer", 10),
+        (b"\x00" + build.compressed(b"n" * 900, claim=901), "does not give the 901 bytes that it claims", 10),
+        (b"\x00\xc3" + EXABYTES, "a string claims 4611686018427387904 bytes", 10),
         (record(4, EXABYTES), "a count claims 4611686018427387904 elements", 12),
         (record(18, NEGATIVE), "a count claims 18446744073709551615 elements", 12),
         (record(0, b"\x82"), "length prefix 0x82 is not defined", 12),
@@ -120,12 +125,23 @@ def test_a_crc_of_zero_says_that_there_is_none(compiled: bool):
     assert skimmer.crc_ok is None
 
 
-def test_versions_before_five_have_no_crc(compiled: bool):
-    _, skimmer, error = skim_all(build.rdb(magic="REDIS0004"), compiled=compiled)
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
+def test_versions_before_five_have_no_crc(version: int, compiled: bool):
+    """`rdbLoadRioWithLoadingCtx`: the checksum came with version 5."""
+    records = [build.key("k", 0, build.string("v"), expire_s=1_700_000_000), build.key("i", 0, build.integer(-12))]
+    data = build.rdb(build.select(0), *records, magic=f"REDIS000{version}")
+
+    rows, skimmer, error = skim_all(data, compiled=compiled)
 
     assert error is None
+    assert [(row[1], row[5], row[6], row[8]) for row in rows] == [
+        (b"k", "raw", 1, 1_700_000_000_000),
+        (b"i", "int", 3, -1),
+    ]
     assert skimmer.done
-    assert skimmer.stored_crc is None
+    assert (skimmer.stored_crc, skimmer.crc_ok, skimmer.trailing_bytes) == (None, None, 0)
+    assert skim_all(data + b"tail", compiled=compiled)[1].trailing_bytes == 4
+    assert isinstance(skim_all(data[:-1], compiled=compiled)[2], TruncatedError)
 
 
 def test_bytes_after_the_end_are_counted(compiled: bool):
@@ -143,3 +159,38 @@ def test_a_file_without_its_end_is_truncated(missing: int, compiled: bool):
 
     assert isinstance(error, TruncatedError)
     assert error.offset == len(data)
+
+
+@pytest.mark.parametrize(
+    "claim", [EXABYTES, NEGATIVE, build.length(1 << 39)], ids=["exabytes", "negative", "terabytes"]
+)
+def test_no_claim_makes_the_reader_take_memory(claim: bytes, compiled: bool):
+    lies = [
+        record(0, claim),
+        record(0, b"\xc3" + build.length(9) + claim),
+        b"\x00" + claim,
+        b"\x00\xc3" + build.length(1 << 20) + claim,
+        *(
+            record(kind, (b"" if kind not in (24, 25) else bytes(8)) + claim)
+            for kind in range(1, 26)
+            if kind not in (7, 8)
+        ),
+        record(18, build.length(1) + build.length(2) + claim),
+        record(19, build.stream(19, 3)[:-1] + claim),
+        record(7, build.length(9) + b"\5" + claim),
+        b"\xf5" + claim,
+        b"\xfa" + build.string("a") + claim,
+        b"\xfb" + claim + claim,
+    ]
+
+    for lie in lies:
+        data = build.rdb(lie, bytes(40), magic="REDIS0012")
+        tracemalloc.start()
+        try:
+            error = skim_all(data, batch_keys=64, compiled=compiled)[2]
+            peak_bytes = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+        assert isinstance(error, DecodeError)
+        assert peak_bytes < 16 << 20  # a window and a batch's key names

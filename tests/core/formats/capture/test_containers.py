@@ -1,0 +1,144 @@
+"""Capture files of either container give the packets that dpkt finds; damage is a problem with its place."""
+
+from __future__ import annotations
+
+import io
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster_core.formats.capture.packet import CaptureProblem, Packet
+from cluster_core.formats.capture.reader import CaptureReader
+from tests.bus_builder import SECOND_NS, START_NS, block, conversation, frame, pcap, pcapng
+
+SENT = conversation([b"one", b"two" * 100], [b"three"])
+FILES = {
+    "pcap": pcap(SENT),
+    "pcap ns big-endian": pcap(SENT, order=">", nanoseconds=True),
+    "pcapng": pcapng(SENT),
+    "pcapng ns big-endian": pcapng(SENT, order=">", tsresol=9),
+    "pcapng 2^-20 s": pcapng(SENT, tsresol=0x94),
+}
+
+
+def read(file: bytes, piece: int = 1 << 20) -> list[Packet | CaptureProblem]:
+    """All that a file holds."""
+    reader = CaptureReader()
+    found = [item for at in range(0, len(file), piece) for item in reader.feed(file[at : at + piece])]
+    return [*found, *reader.finish()]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_packets_are_those_that_dpkt_finds(name: str) -> None:
+    """An independent reader of both containers."""
+    dpkt = pytest.importorskip("dpkt")
+    kind = dpkt.pcapng.Reader if "pcapng" in name else dpkt.pcap.Reader
+
+    found = read(FILES[name])
+
+    theirs = list(kind(io.BytesIO(FILES[name])))
+    assert [one.data for one in found if isinstance(one, Packet)] == [data for _, data in theirs]
+    assert [one.ts_ns for one in found if isinstance(one, Packet)] == pytest.approx(
+        [int(stamp * SECOND_NS) for stamp, _ in theirs], abs=1000
+    )
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("piece", [1, 7, 1000])
+def test_a_file_may_come_in_pieces_of_any_size(name: str, piece: int) -> None:
+    """Nothing but the packet under way is kept."""
+    assert read(FILES[name], piece) == read(FILES[name])
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_ends_anywhere_keeps_what_was_before(name: str) -> None:
+    """Every byte."""
+    file = FILES[name]
+    whole = [one for one in read(file) if isinstance(one, Packet)]
+    for end in range(len(file)):
+        found = read(file[:end])
+        packets = [one for one in found if isinstance(one, Packet)]
+        problems = [one for one in found if isinstance(one, CaptureProblem)]
+        assert packets == whole[: len(packets)]
+        assert len(problems) <= 1
+        if problems and problems[0].skipped_bytes:
+            assert problems[0].offset + problems[0].skipped_bytes == end
+
+
+def test_nanoseconds_are_exact() -> None:
+    """Both containers count them as whole numbers."""
+    sent = [SENT[0].__class__(**{**SENT[0].__dict__, "ts_ns": START_NS + 123_456_789})]
+
+    for file in (pcap(sent, nanoseconds=True), pcapng(sent, tsresol=9)):
+        (packet,) = read(file)
+        assert isinstance(packet, Packet)
+        assert packet.ts_ns == START_NS + 123_456_789
+
+
+@pytest.mark.parametrize(
+    ("start", "reason"),
+    [
+        (b"", "the file is empty"),
+        (b"\x1f\x8b\x08\x00", "a gzip file: decompress it first"),
+        (b"\x28\xb5\x2f\xfd", "a zstd file: decompress it first"),
+        (b"GET / HTTP", "not a capture file (begins with 47455420)"),
+    ],
+)
+def test_a_file_that_is_no_capture_says_what_it_is(start: bytes, reason: str) -> None:
+    """One problem for the whole file."""
+    file = start + bytes(100) if start else b""
+
+    assert read(file, 3) == [CaptureProblem(0, reason, len(file))]
+
+
+def test_a_packet_of_an_impossible_size_stops_the_reading() -> None:
+    """The lengths behind it cannot be trusted; what was before is kept."""
+    good = pcap(SENT[:1])
+    file = good + struct.pack("<IIII", 0, 0, 1 << 30, 1 << 30) + bytes(50)
+
+    assert read(file)[1:] == [CaptureProblem(len(good), f"packet claims {1 << 30} captured bytes", 66)]
+
+
+def test_sections_interfaces_and_old_packet_blocks_are_followed() -> None:
+    """Two sections of different byte order, two interfaces with their own clocks and link types, OPB and SPB."""
+    data = frame(SENT[0])
+    raw = frame(SENT[0], 101)
+    first = pcapng([])
+    second = block(1, struct.pack("<HHI", 101, 0, 20) + struct.pack("<HHB3x", 9, 1, 3))
+    old = block(2, struct.pack("<HHIIII", 1, 0, 0, 5000, len(raw), len(raw)) + raw)
+    simple = block(3, struct.pack("<I", len(data)) + data)
+    unknown = block(0xBAD, b"whatever")
+    file = first + second + old + unknown + simple + pcapng(SENT[:1], order=">")
+
+    found = read(file)
+
+    assert [(one.ts_ns, one.link_type, one.data) for one in found if isinstance(one, Packet)] == [
+        (5 * SECOND_NS, 101, raw),
+        (0, 1, data),
+        (START_NS, 1, data),
+    ]
+    assert [one.reason for one in found if isinstance(one, CaptureProblem)] == [
+        "simple packet blocks have no time: 0 is used"
+    ]
+
+
+def test_a_packet_block_that_contradicts_itself_is_passed_over() -> None:
+    """The block says where it ends."""
+    bad = block(6, struct.pack("<IIIII", 9, 0, 0, 4, 4) + b"data")
+
+    found = read(pcapng(SENT[:1]) + bad)
+
+    assert isinstance(found[0], Packet)
+    assert isinstance(found[1], CaptureProblem)
+
+
+@given(st.sampled_from(sorted(FILES)), st.data())
+def test_damage_never_raises(name: str, data: st.DataObject) -> None:
+    """Bits flip anywhere."""
+    file = bytearray(FILES[name])
+    for _ in range(4):
+        file[data.draw(st.integers(0, len(file) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+
+    assert read(bytes(file), 100) == read(bytes(file))

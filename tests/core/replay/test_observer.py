@@ -1,0 +1,436 @@
+"""From what an observer sent and received to what it believed: intervals, corrections, inferred orders."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cluster_core.gossip.flags import FAIL, MASTER, MYSELF, PFAIL, REPLICA
+from cluster_core.replay.evidence import Endpoint, Evidence, LinkSeen, LogSeen, MessageSeen, NodePoll, PolledNode
+from cluster_core.replay.observer import ObserverReplay
+from cluster_core.replay.rows import (
+    DisagreementRow,
+    EpochRow,
+    EventRow,
+    FailureReportRow,
+    IgnoredRow,
+    NodeViewRow,
+    ReplayRow,
+    VoteRow,
+)
+from cluster_core.replay.slot_steps import find_fates
+from cluster_core.wire.bus import Message, MessageType
+from tests.gossip_builder import ME, PORTS, A, B, C, bits, entry, fail, header, ping
+
+S = 1_000_000_000
+HOME = Endpoint("127.0.0.1", 17000)
+T0 = 1_700_000_000 * S
+PONG, MEET = MessageType.PONG, MessageType.MEET
+
+
+class Tape:
+    """Writes the evidence of one observer; connection 10·i is its link to the i-th peer, 10·i+1 that peer's to it."""
+
+    def __init__(self) -> None:
+        self.evidence: list[Evidence] = []
+        self.ref = 0
+
+    def add(self, at_s: float, peer: str, message: Message, *, sent: bool, outbound: bool) -> None:
+        """One message at a time in seconds."""
+        connection = 10 * (PORTS[peer] - 7000) + (not outbound)
+        end = Endpoint("127.0.0.1", PORTS[peer] + 10000 if outbound else 50000 + connection)
+        ts_ns = T0 + round(at_s * S)
+        self.evidence.append(MessageSeen(ts_ns, self.ref, connection, outbound, sent, end, message))
+        self.ref += 1
+
+    def link(self, at_s: float, peer: str, what: str, *, outbound: bool = True, by_us: bool = True) -> None:
+        """A connection opened, closed or refused."""
+        connection = 10 * (PORTS[peer] - 7000) + (not outbound)
+        end = Endpoint("127.0.0.1", PORTS[peer] + 10000 if outbound else 50000 + connection)
+        self.evidence.append(LinkSeen(T0 + round(at_s * S), self.ref, connection, outbound, what, by_us, end))
+
+    def talk(self, at_s: float, peer: str, *, mine: dict[str, object] | None = None, **theirs: object) -> None:
+        """We ping *peer* and it answers; then it pings us and we answer."""
+        own = mine or {}
+        self.add(at_s, peer, ping(ME, **own), sent=True, outbound=True)  # type: ignore[arg-type]
+        self.add(at_s + 0.001, peer, ping(peer, kind=PONG, **theirs), sent=False, outbound=True)  # type: ignore[arg-type]
+        self.add(at_s + 0.002, peer, ping(peer, **theirs), sent=False, outbound=False)  # type: ignore[arg-type]
+        self.add(at_s + 0.003, peer, ping(ME, kind=PONG, **own), sent=True, outbound=False)  # type: ignore[arg-type]
+
+    def met(self, *peers: str) -> None:
+        """Links to *peers* come up in the first second."""
+        for peer in peers:
+            self.link(0, peer, "opened")
+            self.add(0.01, peer, ping(ME, kind=MEET), sent=True, outbound=True)
+            self.add(0.02, peer, ping(peer, kind=PONG), sent=False, outbound=True)
+
+    def replay(self, **options: object) -> list[ReplayRow]:
+        """Run it all."""
+        replay = ObserverReplay(HOME, node_timeout_ms=2000, **options)  # type: ignore[arg-type]
+        rows: list[ReplayRow] = []
+        for item in sorted(self.evidence, key=lambda item: item.ts_ns):
+            rows += replay.feed(item)
+        return rows + replay.finish()
+
+
+def views(rows: list[ReplayRow], node: str) -> list[NodeViewRow]:
+    """The intervals of one node in order of time."""
+    found = [row for row in rows if isinstance(row, NodeViewRow) and row.node_id == node]
+    return sorted(found, key=lambda row: row.valid_from_ns)
+
+
+def at(rows: list[ReplayRow], node: str, at_s: float) -> NodeViewRow | None:
+    """The row of a node that holds at a time."""
+    ts_ns = T0 + round(at_s * S)
+    holds = (
+        r for r in views(rows, node) if r.valid_from_ns <= ts_ns and (r.valid_to_ns is None or ts_ns < r.valid_to_ns)
+    )
+    return next(holds, None)
+
+
+def steady(tape: Tape, until_s: float, *peers: str, start_s: float = 0.5) -> None:
+    """Everybody talks twice a second."""
+    at_s = start_s
+    while at_s < until_s:
+        for peer in peers:
+            tape.talk(at_s, peer)
+        at_s += 0.5
+
+
+def test_intervals_of_a_node_touch_and_the_last_one_is_open() -> None:
+    """SCD type 2: valid_to of one is valid_from of the next."""
+    tape = Tape()
+    tape.met(A)
+    tape.talk(1, A, slots="0-99")
+    tape.talk(2, A, slots="0-199")
+
+    found = views(tape.replay(), A)
+
+    assert [row.slots for row in found] == ["", "0-99", "0-199"]
+    assert [row.valid_to_ns for row in found[:-1]] == [row.valid_from_ns for row in found[1:]]
+    assert found[-1].valid_to_ns is None
+    assert found[-1].cause == "R70"
+
+
+def test_an_order_shows_in_the_next_own_header() -> None:
+    """R3: CLUSTER ADDSLOTS is not on the bus."""
+    tape = Tape()
+    tape.met(A)
+    tape.talk(1, A)
+    tape.talk(2, A, mine={"slots": "0-99"})
+
+    rows = tape.replay()
+
+    assert [row.slots for row in views(rows, ME)][-1] == "0-99"
+    assert any(isinstance(row, DisagreementRow) and row.source == "own header" for row in rows)
+
+
+def test_a_dead_node_is_doubted_between_one_and_one_and_a_half_timeouts() -> None:
+    """R34: its last pong, then half a timeout until a ping is due, then the timeout."""
+    tape = Tape()
+    tape.met(A, B)
+    steady(tape, 3.1, A, B)
+    tape.link(3.1, B, "closed", by_us=False)
+    steady(tape, 8, A, start_s=3.5)
+
+    doubted = next(row for row in views(tape.replay(), B) if "fail?" in row.flags)
+
+    assert 3.0 + 3.0 <= (doubted.valid_from_ns - T0) / S <= 3.0 + 3.2
+
+
+def test_gossip_without_a_doubted_node_denies_the_doubt() -> None:
+    """R40: every ping lists all nodes that are PFAIL."""
+    tape = Tape()
+    tape.met(A, B)
+    steady(tape, 3.1, A, B)
+    tape.link(3.1, B, "closed", by_us=False)
+    steady(tape, 8, A, start_s=3.5)
+
+    rows = tape.replay()
+
+    assert "fail?" not in views(rows, B)[-1].flags
+    assert any(isinstance(row, DisagreementRow) and row.machine == "fail?" for row in rows)
+
+
+def test_our_own_gossip_is_believed_over_the_machine() -> None:
+    """R9: flags in gossip are what the sender thinks."""
+    tape = Tape()
+    tape.met(A, B)
+    tape.talk(1, A)
+    tape.add(2, A, ping(ME, entry(B, MASTER | FAIL)), sent=True, outbound=True)
+    steady(tape, 5, A, start_s=2.5)
+
+    rows = tape.replay()
+
+    failed = at(rows, B, 2.2)
+    assert failed is not None
+    assert failed.flags == "master,fail"
+
+
+def test_a_fail_that_we_broadcast_was_our_verdict() -> None:
+    """R54: one event, however many copies leave."""
+    tape = Tape()
+    tape.met(A, B, C)
+    tape.talk(1, A)
+    for peer in (A, C):
+        tape.add(2, peer, fail(ME, B), sent=True, outbound=True)
+
+    rows = tape.replay()
+
+    decided = [row for row in rows if isinstance(row, EventRow) and row.kind == "fail-decided"]
+    assert [row.subject for row in decided] == [B]
+    assert "fail" in views(rows, B)[-1].flags.split(",")
+
+
+def test_a_link_that_the_observer_closes_for_good_was_to_a_forgotten_node() -> None:
+    """R61, R29: servers connect again within a tick to every node they know."""
+    tape = Tape()
+    tape.met(A, B)
+    steady(tape, 3.1, A, B)
+    tape.link(3.2, B, "closed")
+    steady(tape, 7, A, start_s=3.5)
+
+    gone = views(tape.replay(), B)[-1]
+
+    assert gone.valid_to_ns == T0 + round(3.2 * S)
+
+
+def test_a_link_that_is_opened_again_was_not() -> None:
+    """R35: links are recycled."""
+    tape = Tape()
+    tape.met(A, B)
+    steady(tape, 3.1, A, B)
+    tape.link(3.2, B, "closed")
+    tape.evidence.append(LinkSeen(T0 + round(3.3 * S), 0, 99, True, "opened", False, Endpoint("127.0.0.1", 17002)))
+    steady(tape, 5, A, start_s=3.5)
+
+    assert views(tape.replay(), B)[-1].valid_to_ns is None
+
+
+def test_what_reached_a_stopped_process_counts_when_it_speaks_again() -> None:
+    """A PING that stays unanswered while nothing is sent: the process stood still."""
+    tape = Tape()
+    tape.met(A)
+    steady(tape, 2, A)
+    tape.add(3, A, ping(A, slots="0-99"), sent=False, outbound=False)
+    tape.add(9, A, ping(ME, kind=PONG), sent=True, outbound=False)
+    steady(tape, 11, A, start_s=9.5)
+
+    claimed = next(row for row in views(tape.replay(), A) if row.slots)
+
+    assert claimed.valid_from_ns == T0 + 9 * S
+
+
+def test_another_id_in_the_own_header_is_a_reset() -> None:
+    """R82."""
+    tape = Tape()
+    tape.met(A)
+    steady(tape, 2, A)
+    tape.link(2.5, A, "closed")
+    tape.add(4, A, ping("9" * 40, kind=PONG), sent=True, outbound=False)
+
+    rows = tape.replay()
+
+    assert views(rows, A)[-1].valid_to_ns is not None
+    (own,) = views(rows, "9" * 40)
+    assert (own.observer, own.valid_from_ns) == ("9" * 40, T0 + round(2.5 * S))
+
+
+def test_a_refusing_process_that_speaks_again_was_restarted() -> None:
+    """R129: FAIL is kept, PFAIL is not."""
+    tape = Tape()
+    tape.met(A, B)
+    steady(tape, 2, A, B)
+    tape.add(2.1, A, fail(A, B), sent=False, outbound=False)
+    for peer in (A, B):
+        tape.link(2.2, peer, "closed")
+    tape.link(2.4, A, "refused", outbound=False)
+    tape.link(20, A, "opened")
+    tape.talk(20.1, A)
+
+    rows = tape.replay()
+
+    assert "fail" in views(rows, B)[-1].flags
+    assert not [row for row in views(rows, A) if "fail?" in row.flags]
+
+
+def test_slots_that_leave_one_by_one_are_laid_between_two_headers() -> None:
+    """R124: and go to the node that claims them later."""
+    tape = Tape()
+    tape.met(A)
+    tape.talk(1, A, mine={"slots": "0-9"})
+    tape.talk(2, A, mine={"slots": "4-9"})
+    tape.talk(3, A, mine={"slots": "4-9"}, slots="0-3")
+    fates = find_fates(tape.evidence)
+
+    rows = tape.replay(fates=fates)
+
+    assert [row.slots for row in views(rows, ME)][-4:] == ["1-9", "2-9", "3-9", "4-9"]
+    assert [row.slots for row in views(rows, A)][-4:] == ["0", "0-1", "0-2", "0-3"]
+    times = [row.valid_from_ns for row in views(rows, ME)][-4:]
+    assert T0 + 1 * S < times[0] < times[-1] <= T0 + 2 * S
+
+
+def test_slots_that_nobody_claims_are_gone_when_the_own_state_fails() -> None:
+    """R71, R107: CLUSTER DELSLOTS on a node that is not the owner."""
+    tape = Tape()
+    tape.met(A)
+    tape.talk(1, A, slots="0-16383")
+    tape.talk(2, A, slots="0-16382")
+    tape.talk(3, A, slots="0-16382", mine={"state": 1})
+
+    assert views(tape.replay(), A)[-1].slots == "0-16382"
+
+
+def test_votes_are_granted_by_their_message_and_refused_by_rule() -> None:
+    """R90: a vote that is not seen is a refusal with the reason."""
+    tape = Tape()
+    tape.met(A, B, C)
+    own: dict[str, object] = {"slots": "0-99"}
+    tape.talk(1, A, mine=own, slots="100-16383")
+    tape.talk(1.1, B, mine=own, replicaof=A, slots="100-16383")
+    tape.add(1.2, B, fail(B, A), sent=False, outbound=False)
+    for at_s, epoch in ((2, 5), (4, 6)):
+        request = header(B, MessageType.AUTH_REQUEST, slots="100-16383", replicaof=A, current_epoch=epoch)
+        tape.add(at_s, B, Message(request), sent=False, outbound=False)
+        if epoch == 5:
+            ack = header(ME, MessageType.AUTH_ACK, current_epoch=5, slots="0-99")
+            tape.add(2.001, B, Message(ack), sent=True, outbound=True)
+        tape.talk(at_s + 1, C, mine={**own, "current_epoch": epoch})
+
+    votes = [row for row in tape.replay() if isinstance(row, VoteRow)]
+
+    assert [(row.epoch, row.granted) for row in votes] == [(5, True), (6, False)]
+    assert votes[1].reason == "voted for this master too recently"
+
+
+def test_failure_reports_have_a_beginning_and_an_end() -> None:
+    """R51, R52."""
+    tape = Tape()
+    tape.met(A, B)
+    tape.talk(1, A, slots="0-99")
+    tape.add(2, A, ping(A, entry(B, MASTER | PFAIL), slots="0-99"), sent=False, outbound=False)
+    tape.add(2.001, A, ping(ME, kind=PONG), sent=True, outbound=False)
+    tape.add(3, A, ping(A, entry(B), slots="0-99"), sent=False, outbound=False)
+    tape.add(3.001, A, ping(ME, kind=PONG), sent=True, outbound=False)
+    tape.talk(3.1, A, slots="0-99")
+
+    (report,) = [row for row in tape.replay() if isinstance(row, FailureReportRow)]
+
+    assert (report.reporter, report.subject, report.end) == (A, B, "withdrawn")
+    assert (report.from_ns, report.to_ns) == (T0 + 2 * S, T0 + 3 * S)
+
+
+def test_an_election_is_told_apart_from_a_takeover_and_a_bump() -> None:
+    """R79, R93, R97."""
+    tape = Tape()
+    tape.met(A, B)
+    replica: dict[str, object] = {"replicaof": A, "slots": "0-99", "current_epoch": 1}
+    tape.talk(1, A, slots="0-99", mine=replica)
+    request = header(ME, MessageType.AUTH_REQUEST, slots="0-99", replicaof=A, current_epoch=2)
+    tape.add(2, B, Message(request), sent=True, outbound=True)
+    tape.talk(3, B, mine={"slots": "0-99", "current_epoch": 2, "config_epoch": 2})
+    tape.talk(4, B, mine={"slots": "0-99", "current_epoch": 3, "config_epoch": 3})
+
+    rows = tape.replay()
+
+    assert [(row.epoch, row.mechanism) for row in rows if isinstance(row, EpochRow)] == [(2, "election"), (3, "bump")]
+    kinds = [row.kind for row in rows if isinstance(row, EventRow)]
+    assert [kind for kind in kinds if kind.startswith("election")] == ["election-started", "election-won"]
+
+
+def test_a_poll_makes_the_view_equal_to_the_answer() -> None:
+    """R128."""
+    tape = Tape()
+    tape.met(A, B)
+    steady(tape, 3, A, B)
+    nodes = (
+        PolledNode(ME, MASTER | MYSELF, "", 0, 0),
+        PolledNode(A, MASTER | FAIL, "", 7, bits("0-99")),
+        PolledNode(C, REPLICA, A, 7, 0),
+    )
+    tape.evidence.append(NodePoll(T0 + 4 * S, nodes))
+
+    rows = tape.replay()
+
+    told = at(rows, A, 4.1)
+    assert told is not None
+    assert (told.flags, told.config_epoch, told.slots) == ("master,fail", 7, "0-99")
+    replica = at(rows, C, 4.1)
+    assert replica is not None
+    assert (replica.master_id, replica.config_epoch) == (A, 7)
+
+
+def test_a_log_line_tells_a_doubt() -> None:
+    """R160."""
+    tape = Tape()
+    tape.met(A)
+    steady(tape, 3, A)
+    tape.evidence.append(LogSeen(T0 + round(3.2 * S), "pfail", A))
+
+    doubted = at(tape.replay(), A, 3.21)
+
+    assert doubted is not None
+    assert "fail?" in doubted.flags
+
+
+def test_a_capture_that_begins_late_learns_nodes_from_links_and_gossip() -> None:
+    """No SYN, no MEET: the observer answers and gossips, so it knows."""
+    tape = Tape()
+    tape.talk(1, A)
+    tape.add(2, A, ping(ME, entry(B)), sent=True, outbound=True)
+    steady(tape, 4, A, start_s=2.5)
+
+    rows = tape.replay()
+
+    assert views(rows, A)[0].cause == "own link"
+    assert views(rows, B)[0].cause == "own gossip"
+
+
+def test_a_clock_that_jumps_neither_hangs_nor_turns_time_back() -> None:
+    """Years ahead, then back."""
+    tape = Tape()
+    tape.met(A)
+    tape.talk(1, A)
+    tape.talk(10**8, A)
+    replay = ObserverReplay(HOME, node_timeout_ms=2000)
+    rows: list[ReplayRow] = []
+    for item in [*tape.evidence, tape.evidence[0]._replace(ts_ns=T0)]:
+        rows += replay.feed(item)
+    rows += replay.finish()
+
+    assert all(row.valid_to_ns is None or row.valid_to_ns > row.valid_from_ns for row in views(rows, A))
+
+
+def test_what_makes_no_sense_is_counted() -> None:
+    """Ignored with a reason."""
+    tape = Tape()
+    tape.met(A)
+    tape.add(1, A, ping(ME), sent=False, outbound=False)
+    tape.talk(2, A)
+
+    ignored = [row for row in tape.replay() if isinstance(row, IgnoredRow)]
+
+    assert ("message in our own name", 1) in [(row.reason, row.times) for row in ignored]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 700), st.sampled_from([A, B]), st.sampled_from(["", "0-9", "5-20"])), max_size=20)
+)
+@settings(max_examples=40, deadline=None)
+def test_intervals_never_overlap_and_leave_no_gap(talks: list[tuple[int, str, str]]) -> None:
+    """SCD type 2, whatever is said."""
+    tape = Tape()
+    tape.met(A, B)
+    at_s = 1.0
+    for wait_ms, peer, slots in talks:
+        at_s += 0.01 + wait_ms / 1000
+        tape.talk(at_s, peer, slots=slots)
+
+    rows = tape.replay()
+
+    for node in (ME, A, B):
+        found = views(rows, node)
+        assert found[-1].valid_to_ns is None
+        assert [row.valid_to_ns for row in found[:-1]] == [row.valid_from_ns for row in found[1:]]
+        assert all(row.valid_to_ns is None or row.valid_from_ns < row.valid_to_ns for row in found)

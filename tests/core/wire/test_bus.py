@@ -1,0 +1,252 @@
+"""Messages of the cluster bus: decoded by the rules, written back byte for byte, and never an exception inside one."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster_core.errors import DecodeError, TruncatedError
+from cluster_core.slots.slot_set import SlotSet
+from cluster_core.wire.bus import (
+    Fail,
+    Gossip,
+    Header,
+    LightHeader,
+    Message,
+    PartialHeader,
+    Publish,
+    Unknown,
+    Update,
+    decode_message,
+    decode_partial,
+    drop_reason,
+    encode_message,
+    peek_header,
+    sized,
+)
+from cluster_core.wire.bus_extensions import HOSTNAME, ForgottenNode, text_extension
+from tests.bus_builder import ONE, TWO, bitmap, every_kind, gossip_message, light, message, messages, ping
+
+
+@pytest.mark.parametrize("made", every_kind(), ids=lambda made: made.name)
+def test_every_kind_of_message_is_understood_and_written_back(made: Message) -> None:
+    """R3 to R15."""
+    raw = encode_message(made)
+
+    assert decode_message(raw) == made
+    assert drop_reason(made) is None
+
+
+@given(messages())
+def test_whatever_is_accepted_is_written_back_byte_for_byte(raw: bytes) -> None:
+    """Wrong counts, unknown types and bytes behind the body included."""
+    assert encode_message(decode_message(raw)) == raw
+
+
+@given(messages(), st.data())
+def test_damage_inside_a_message_is_a_typed_part_or_a_decode_error(raw: bytes, data: st.DataObject) -> None:
+    """R18: a server would drop it; here it is kept and said."""
+    damaged = bytearray(raw)
+    for _ in range(3):
+        damaged[data.draw(st.integers(0, len(raw) - 1))] ^= data.draw(st.integers(1, 255))
+    damaged += data.draw(st.binary(max_size=20))
+
+    try:
+        found = decode_message(bytes(damaged))
+    except DecodeError:
+        return
+    assert encode_message(found) == bytes(damaged)
+
+
+def test_the_header_is_laid_out_as_the_rules_say() -> None:
+    """R3: offsets of fields."""
+    header = Header(
+        port=1,
+        type=1,
+        current_epoch=2,
+        config_epoch=3,
+        offset=4,
+        sender=ONE,
+        myslots=bitmap(0, 9),
+        replicaof=TWO,
+        myip="::1",
+        pport=5,
+        cport=6,
+        flags=7,
+        state=1,
+        mflags=b"\4\0\0",
+    )
+    raw = encode_message(Message(header, Gossip()))
+
+    assert len(raw) == 2256
+    assert raw[:16] == struct.pack(">4sIHHHH", b"RCmb", 2256, 1, 1, 1, 0)
+    assert struct.unpack_from(">QQQ", raw, 16) == (2, 3, 4)
+    assert (raw[40:80], raw[80:82]) == (ONE.encode(), b"\x01\x02")
+    assert (raw[2128:2168], raw[2168:2172]) == (TWO.encode(), b"::1\0")
+    assert struct.unpack_from(">HHHB3s", raw, 2246) == (5, 6, 7, 1, b"\4\0\0")
+    assert decode_message(raw).header.slots == SlotSet([0, 9])  # type: ignore[union-attr]
+
+
+def test_a_light_publish_takes_32_bytes_and_names_no_sender() -> None:
+    """R7: seen on the wire."""
+    raw = encode_message(light())
+
+    assert (len(raw), raw[12:14]) == (32, b"\x80\x04")
+    found = decode_message(raw)
+    assert found == Message(LightHeader(totlen=32), Publish(b"ch", b"hello1"))
+    assert found.sender is None
+
+
+def test_a_type_that_is_not_known_keeps_its_bytes() -> None:
+    """R5: newer servers have more types."""
+    raw = encode_message(sized(Message(Header(type=11), Unknown(b"new body", ""))))
+
+    found = decode_message(raw)
+
+    assert found.body == Unknown(b"new body", "type 11 is not known")
+    assert found.name == "type-11"
+    assert drop_reason(found) is None
+
+
+@pytest.mark.parametrize("count", [3, 65535])
+def test_a_gossip_count_that_overruns_is_told_and_whole_entries_are_kept(count: int) -> None:
+    """R18; servers of VK91 reject it."""
+    made = gossip_message(0, entries=2)
+    raw = bytearray(encode_message(made))
+    raw[14:16] = count.to_bytes(2, "big")
+
+    found = decode_message(bytes(raw))
+
+    assert found.body == made.body
+    assert found.rest == Unknown(b"", f"gossip count {count} overruns the message after 2")
+    assert drop_reason(found) == found.rest.reason
+    assert encode_message(found) == raw
+
+
+@pytest.mark.parametrize("length", [0, 7, 12, 4096, 0xFFFFFFFF])
+def test_an_extension_of_an_impossible_length_is_kept_as_bytes(length: int) -> None:
+    """R18: not a multiple of 8, or beyond the message."""
+    made = gossip_message(0, extensions=[text_extension(HOSTNAME, "a"), text_extension(HOSTNAME, "b")])
+    raw = bytearray(encode_message(made))
+    raw[-16:-12] = length.to_bytes(4, "big")
+
+    found = decode_message(bytes(raw))
+
+    assert isinstance(found.body, Gossip)
+    assert [extension.value for extension in found.body.extensions] == ["a"]
+    assert found.rest == Unknown(bytes(raw[-16:]), f"extension 1 of 2 claims {length} bytes")
+    assert encode_message(found) == raw
+
+
+def test_extensions_are_read_only_where_the_sender_says_it_has_them() -> None:
+    """R15: EXT_DATA."""
+    made = gossip_message(0, extensions=[text_extension(HOSTNAME, "a")])
+    assert isinstance(made.header, Header)
+    raw = encode_message(replace(made, header=replace(made.header, mflags=bytes(3))))
+
+    found = decode_message(raw)
+
+    assert found.rest == Unknown(raw[-16:], "1 extensions without the EXT_DATA flag")
+
+
+def test_extension_values_are_read_by_type() -> None:
+    """R15: the table of types."""
+    found = decode_message(encode_message(every_kind()[0]))
+
+    assert isinstance(found.body, Gossip)
+    assert [(one.name, one.value) for one in found.body.extensions] == [
+        ("hostname", "node-1.example"),
+        ("human-nodename", "first"),
+        ("forgotten-node", ForgottenNode(TWO, 60)),
+        ("shard-id", "a" * 40),
+        ("client-ipv4", "10.0.0.1"),
+        ("client-ipv6", "fe80::1"),
+        ("type-6", None),
+    ]
+
+
+@pytest.mark.parametrize("body", [Fail(TWO), Update(1, TWO, bitmap()), Publish(b"a", b"b")])
+def test_a_body_that_is_too_short_for_its_type_is_kept_as_bytes(body: Fail | Update | Publish) -> None:
+    """R10 to R12."""
+    kinds = {Fail: 3, Update: 7, Publish: 4}
+    raw = bytearray(encode_message(message(kinds[type(body)], body))[:-1])
+    raw[4:8] = len(raw).to_bytes(4, "big")
+
+    found = decode_message(bytes(raw))
+
+    assert isinstance(found.body, Unknown)
+    assert encode_message(found) == raw
+
+
+def test_total_lies_are_decode_errors_that_say_where() -> None:
+    """R17: a server closes the link."""
+    raw = encode_message(ping())
+    short = raw[:4] + (2255).to_bytes(4, "big") + raw[8:]
+
+    for wrong, kind in (
+        (raw[:15], TruncatedError),
+        (raw[:-1], TruncatedError),
+        (b"X" + raw, DecodeError),
+        (short, DecodeError),
+    ):
+        with pytest.raises(kind) as caught:
+            decode_message(wrong, offset=70, source="a.pcap")
+        assert (caught.value.offset, caught.value.source) == (70, "a.pcap")
+
+
+def test_bytes_behind_totlen_are_kept() -> None:
+    """What is given is what comes back."""
+    found = decode_message(encode_message(ping()) + b"more")
+
+    assert found.rest == Unknown(b"more", "4 bytes behind the body")
+    assert encode_message(found)[-4:] == b"more"
+
+
+@pytest.mark.parametrize("size", [16, 60, 79, 80, 2255])
+def test_the_first_bytes_of_a_header_tell_what_they_reach(size: int) -> None:
+    """Snap-length-truncated captures: nothing is made up."""
+    raw = encode_message(ping(flags=0x11, current_epoch=7))[:size]
+
+    found = decode_partial(raw)
+
+    assert isinstance(found.header, PartialHeader)
+    assert (found.sender, found.header.peek.current_epoch) == ((ONE, 7) if size >= 80 else (None, None))
+    assert found.header.peek.flags is None
+    assert encode_message(found) == raw
+
+
+def test_gossip_entries_that_were_captured_whole_are_read() -> None:
+    """The header and one entry of three."""
+    raw = encode_message(gossip_message(0, entries=3))
+
+    found = decode_partial(raw[: 2256 + 104 + 50])
+
+    assert isinstance(found.body, Gossip)
+    assert len(found.body.entries) == 1
+    assert found.rest == Unknown(raw[2256 + 104 : 2256 + 154], "2410 of 2568 bytes were captured")
+
+
+def test_peeking_agrees_with_decoding() -> None:
+    """A filter may decide on the peek."""
+    for made in every_kind():
+        peek = peek_header(encode_message(made))
+        header = made.header
+
+        assert (peek.type, peek.totlen, peek.light, peek.sender) == (
+            made.type,
+            header.totlen,  # type: ignore[union-attr]
+            isinstance(header, LightHeader),
+            made.sender,
+        )
+        if isinstance(header, Header):
+            assert (peek.flags, peek.mflags, peek.config_epoch) == (header.flags, header.mflags[0], header.config_epoch)
+
+
+def test_a_text_that_is_too_long_for_its_field_is_refused() -> None:
+    """A wrong argument, not bytes from outside."""
+    with pytest.raises(ValueError, match="longer than 40"):
+        encode_message(ping("x" * 41))

@@ -1,0 +1,126 @@
+"""Bytes of a direction come once and in order, whatever happened to its segments; what is missing is a gap."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster_core.wire.tcp_stream import (
+    HELD_BYTES_MAX,
+    HELD_SEGMENTS_MAX,
+    HOLE_NS_MAX,
+    JUMP_BYTES_MAX,
+    SYN,
+    Bytes,
+    Gap,
+    Mark,
+    Segment,
+    TcpStream,
+)
+
+DATA = bytes(range(256)) * 8
+
+
+def segment(start: int, end: int, *, isn: int = 0, at_ns: int = 0, missing: int = 0) -> Segment:
+    """Bytes *start* to *end* of DATA; the SYN has *isn*."""
+    return Segment((isn + 1 + start) % (1 << 32), 0, DATA[start:end], missing, Mark(at_ns, start, end))
+
+
+def stream(isn: int = 0) -> TcpStream:
+    """A direction of which the SYN was seen."""
+    return TcpStream(Segment(isn, SYN, b"", 0, Mark(0, 0, 0)))
+
+
+def delivered(settled: list[Bytes | Gap]) -> bytes:
+    """All bytes; there must be no gap."""
+    assert all(isinstance(item, Bytes) for item in settled)
+    return b"".join(item.payload for item in settled if isinstance(item, Bytes))
+
+
+@given(st.data(), st.sampled_from([0, 7, (1 << 32) - 700]))
+def test_reordered_repeated_and_overlapping_segments_give_the_bytes_once(data: st.DataObject, isn: int) -> None:
+    """RFC 9293: sequence numbers decide; they wrap around."""
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(DATA) - 1), max_size=8)))
+    parts = list(zip([0, *cuts], [*cuts, len(DATA)], strict=True))
+    extra = data.draw(st.lists(st.tuples(st.integers(0, 1000), st.integers(1001, len(DATA))), max_size=3))
+    one = stream(isn)
+
+    settled = [
+        item for part in data.draw(st.permutations(parts + extra)) for item in one.handle(segment(*part, isn=isn))
+    ]
+
+    assert delivered(settled + one.finish()) == DATA
+    assert one.plain
+    assert one.repeated_bytes == sum(end - start for start, end in extra)
+
+
+def test_a_segment_that_fills_a_hole_gives_its_mark_to_what_waited() -> None:
+    """Only then could the receiver read it."""
+    one = stream()
+    one.handle(segment(10, 20, at_ns=1))
+
+    settled = one.handle(segment(0, 10, at_ns=5))
+
+    assert [item.mark.ts_ns for item in settled] == [5, 5]
+
+
+def test_a_hole_that_stays_open_too_long_is_a_gap() -> None:
+    """By time, by bytes and by segments."""
+    one = stream()
+    one.handle(segment(10, 20, at_ns=1))
+    late = one.handle(segment(30, 40, at_ns=HOLE_NS_MAX + 2))
+
+    assert late[:2] == [Gap(1, 11, 10, "not in the capture", Mark(1, 10, 20)), Bytes(DATA[10:20], Mark(1, 10, 20))]
+
+    for count, size in ((HELD_SEGMENTS_MAX + 1, 1), (HELD_BYTES_MAX // 1000 + 1, 1000)):
+        one = stream()
+        settled = [
+            item
+            for number in range(count)
+            for item in one.handle(Segment(100 + number * size, 0, bytes(size), 0, Mark(0, 0, 0)))
+        ]
+        assert isinstance(settled[0], Gap)
+        assert settled[0].count == 99
+
+
+def test_bytes_cut_by_the_snap_length_are_a_gap_behind_the_segment() -> None:
+    """The rest of the stream goes on behind them."""
+    one = stream()
+
+    settled = one.handle(segment(0, 100, missing=50)) + one.handle(segment(150, 160))
+
+    assert settled == [
+        Bytes(DATA[:100], Mark(0, 0, 100)),
+        Gap(101, 151, 50, "cut by the snap length", Mark(0, 0, 100)),
+        Bytes(DATA[150:160], Mark(0, 150, 160)),
+    ]
+
+
+def test_a_sequence_number_out_of_any_window_is_a_jump() -> None:
+    """Another stream on the same ports, or a damaged packet."""
+    one = stream()
+    one.handle(segment(0, 10))
+    far = Segment(JUMP_BYTES_MAX + 12, 0, b"far", 0, Mark(0, 0, 0))
+
+    assert one.handle(far) == [
+        Gap(11, JUMP_BYTES_MAX + 12, None, "sequence number jumps", Mark(0, 0, 0)),
+        Bytes(b"far", Mark(0, 0, 0)),
+    ]
+
+
+def test_a_copy_of_the_syn_opens_nothing() -> None:
+    """Port reuse has another initial sequence number."""
+    one = stream(isn=5)
+
+    assert not one.is_reopened_by(Segment(5, SYN, b"", 0, Mark(0, 0, 0)))
+    assert one.is_reopened_by(Segment(6, SYN, b"", 0, Mark(0, 0, 0)))
+    assert not one.is_reopened_by(Segment(6, 0, b"x", 0, Mark(0, 0, 0)))
+
+
+def test_a_direction_without_its_syn_begins_with_the_first_segment() -> None:
+    """A capture begun in the middle."""
+    first = Segment(1000, 0, b"abc", 0, Mark(0, 0, 0))
+    one = TcpStream(first)
+
+    assert delivered(one.handle(first)) == b"abc"
+    assert not one.saw_syn
