@@ -203,8 +203,7 @@ def _slot_load(spark: SparkSession, partial: DataFrame) -> DataFrame:
     owners = spark.createDataFrame(
         pa.table({"slot": pa.array(range(SLOT_COUNT), pa.int32()), "owner_id": pa.nulls(SLOT_COUNT, pa.string())})
     )
-    nodes = spark.createDataFrame([], "source string, node_id string")
-    return slot_load(partial, nodes, owners, "benchmark").withColumnRenamed("keys", "n")
+    return slot_load(partial, None, owners, "benchmark", known=frozenset()).withColumnRenamed("keys", "n")
 
 
 def _measure_dumps(result: Result, spark: SparkSession, options: Options) -> None:

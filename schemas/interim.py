@@ -22,6 +22,7 @@ PARTIAL = StructType(
         StructField("source", StringType(), nullable=False),
         StructField("part", IntegerType(), nullable=False),
         StructField("slot", IntegerType()),
+        StructField("owner_id", StringType()),
         StructField("name", BinaryType()),
         StructField("hash_tag", BinaryType()),
         StructField("keys", LongType()),

@@ -133,6 +133,10 @@ class BusBatch:
     belongs to its batch. *rows* holds what is no whole message, as the plain reader tells it: unknown bytes, gaps,
     skipped packets, problems. *odd* has the raw bytes of whole messages of which something was not understood, by
     row.
+
+    *released* is the packet with which each message was complete and all before it on its direction were; messages
+    are in this order.  *packed* has every message without its bitmap (`bus_packing.pack`), ending at *packed_ends*;
+    both are empty unless the decoder was asked to keep them.
     """
 
     messages: Rows
@@ -147,6 +151,9 @@ class BusBatch:
     addresses: NDArray[np.uint8]
     rows: list[Row] = field(default_factory=list)
     odd: dict[int, bytes] = field(default_factory=dict)
+    released: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    packed: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, dtype=np.uint8))
+    packed_ends: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def __len__(self) -> int:
         return len(self.messages)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,16 +46,28 @@ class BusDecoder:
 
     ``feed`` takes a piece of the current file (bytes, memoryview, mmap or uint8 array; large pieces are not copied),
     `end_source` ends the file, `finish` the series. Never raises on any input; the rows of problems are in the
-    batches.
+    batches.  *keep_packed*: the batches hold the messages' bytes, too.
+
+    It can be pickled between two files.
     """
 
-    def __init__(self, *, streams_max: int = STREAMS_MAX) -> None:
-        self._follower = BusFollower(streams_max)
-        self._records = new_rows(RECORD, PACKETS_PER_CHUNK)
-        self._segments = new_rows(SEGMENT, PACKETS_PER_CHUNK)
+    def __init__(self, *, streams_max: int = STREAMS_MAX, keep_packed: bool = False) -> None:
+        self._follower = BusFollower(streams_max, keep_packed=keep_packed)
         self._packets = 0
+        self._lay_out()
         self._skipped: dict[int, list[int]] = {}
         self._reset()
+
+    def _lay_out(self) -> None:
+        self._records = new_rows(RECORD, PACKETS_PER_CHUNK)
+        self._segments = new_rows(SEGMENT, PACKETS_PER_CHUNK)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in ("_records", "_segments")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lay_out()
 
     @property
     def repeated_bytes(self) -> int:
@@ -70,6 +83,10 @@ class BusDecoder:
         self._fraction_ns = 0
         self._link_type = 0
         self._problem: CaptureProblem | None = None
+
+    def take_packets(self, packets: list[Packet]) -> Iterator[BusBatch]:
+        """Follow packets that somebody else has read (captures of several places, in one order of time)."""
+        yield from self._take_packets(packets)
 
     def feed(self, piece: bytes | memoryview | NDArray[np.uint8]) -> Iterator[BusBatch]:
         """Add a piece of the current file and yield what it completes."""

@@ -6,7 +6,7 @@ The kernels' fast path and the plain code's slow path, put together in order of 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from cluster_core.kernels.bus_messages import (
     fill,
     measure_all,
 )
+from cluster_core.kernels.bus_packing import pack_all
 from cluster_core.kernels.interning import Interned, grown, intern, new_interned
 from cluster_core.kernels.packets import ADDRESS_BYTES, PACKETS_PER_CHUNK, Rows, new_rows
 from cluster_core.wire.bus import IP_BYTES, NODE_ID_BYTES, SLOT_BITMAP_BYTES
@@ -49,6 +50,7 @@ _SPAN_OF_FOUND = {
     "buffer": "side",
 }
 _NO_SPANS = new_rows(SPAN, 0)
+_SCRATCH = ("_messages", "_listed", "_retired", "_events")
 
 
 class _Slow(NamedTuple):
@@ -81,7 +83,9 @@ class _Where(NamedTuple):
 class BusFollower:
     """Follows the directions of a series; `follow` takes the segments of a chunk and yields batches."""
 
-    def __init__(self, streams_max: int) -> None:
+    def __init__(self, streams_max: int, *, keep_packed: bool = False) -> None:
+        self._keep_packed = keep_packed
+        self._last_packet = 0
         self.addresses = new_interned(ADDRESS_BYTES, 3 * PACKETS_PER_CHUNK)
         self.repeated_bytes = 0
         self._streams_max = streams_max
@@ -94,19 +98,38 @@ class BusFollower:
             np.full(4096, -1, dtype=np.int32),
         )
         self._slow: dict[int, _Slow] = {}
+        self._tops = np.zeros(5, dtype=np.int64)
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        """Make the lists that a flush fills and empties."""
         self._messages = new_rows(bs.FOUND, MESSAGES_PER_FLUSH)
         self._listed, self._retired, self._events = (
             new_rows(bs.FOUND, PACKETS_PER_CHUNK),
             new_rows(bs.FOUND, 2 * PACKETS_PER_CHUNK + 2),
             new_rows(bs.FOUND, PACKETS_PER_CHUNK),
         )
-        self._tops = np.zeros(5, dtype=np.int64)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the lists that are empty between two calls; of the side buffer what is in use."""
+        self._compact_side(0)
+        state = {name: value for name, value in self.__dict__.items() if name not in _SCRATCH}
+        state["_side"] = self._side[: self._tops[bs.SIDE_TOP]].copy()
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        side = np.empty(max(SIDE_BYTES, 2 * len(self._side)), dtype=np.uint8)
+        side[: len(self._side)] = self._side
+        self._side = side
+        self._lay_out()
 
     def follow(
         self, data: NDArray[np.uint8], records: Rows, segments: Rows, count: int, packet_base: int
     ) -> Iterator[BusBatch]:
         """Follow *count* segments whose bytes are in *data*; batches come in order."""
         self._bound_tables()
+        self._last_packet = packet_base + count - 1
         start = 0
         while start < count:
             start, status = bs.follow_segments(
@@ -157,6 +180,8 @@ class BusFollower:
             spans[ours] = self._messages[theirs][:found]
         spans.ts_ns, spans.packet, spans.offset = records.ts_ns[at], packet_base + at, records.offset[at]
         batch = self._decode(data, spans, key, extras, rows)
+        keys = np.concatenate((key, np.array([extra.key for extra in extras], dtype=np.int64)))
+        batch.released = packet_base + (np.sort(keys) >> 1)
         batch = self._with_events(batch, records, packet_base)
         tops[bs.MESSAGES :] = 0
         return batch
@@ -309,6 +334,11 @@ class BusFollower:
             for row in np.flatnonzero(~messages.understood & (messages.captured == messages.totlen))
         }
         tables = self._tables
+        packed_ends = np.zeros(count if self._keep_packed else 0, dtype=np.int64)
+        packed = _NO_BYTES
+        if self._keep_packed and count:
+            packed = np.empty(pack_all(*buffers, spans, packed_ends, packed), dtype=np.uint8)
+            pack_all(*buffers, spans, packed_ends, packed)
         return BusBatch(
             messages,
             gossip,
@@ -322,6 +352,9 @@ class BusFollower:
             self.addresses.rows(),
             rows,
             odd,
+            np.full(count, self._last_packet, dtype=np.int64),
+            packed,
+            packed_ends,
         )
 
     def _with_events(self, batch: BusBatch, records: Rows, packet_base: int) -> BusBatch:

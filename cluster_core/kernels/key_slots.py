@@ -2,8 +2,9 @@
 
 CRC16/XMODEM starts at 0, so zero bytes in front change nothing: a key whose length is no multiple of 8 is
 hashed as if padded in front, eight bytes a step, by eight tables of 256 entries (slicing, Kounavis and
-Berry 2005).  Braces are found 64 bytes a step as bits of a mask.  Keys close to the end of the buffer,
-where such steps would read past it, go byte by byte.
+Berry 2005).  Up to twelve bytes, as most tags are, take one step without a branch on their length.  Braces
+are found 32 or 64 bytes a step as bits of a mask.  Keys close to an end of the buffer, where such steps would
+read past it, go byte by byte.
 
 `slot_of` and `tag_bounds` are for other kernels.  Without numba the plain functions run under the same
 names.
@@ -49,9 +50,15 @@ _CLOSE = np.uint8(ord("}"))
 
 # Row k, entry b: the CRC of byte b followed by k zero bytes.
 _TABLES = np.array(
-    [binascii.crc_hqx(bytes([byte]) + bytes(zeros), 0) for zeros in range(8) for byte in range(256)],
+    [binascii.crc_hqx(bytes([byte]) + bytes(zeros), 0) for zeros in range(12) for byte in range(256)],
     dtype=np.uint16,
 )
+_LAST_BYTES = np.array([(1 << 64) - (1 << (64 - 8 * count)) for count in range(9)], dtype=np.uint64)
+"""Entry n keeps the last n bytes of a word."""
+_SHORT = np.uint64(12)
+_BEFORE = 16
+"""Bytes before the end of a tag that the step for short tags reads."""
+_ROW11, _ROW10, _ROW9, _ROW8 = (np.uint64(256 * row) for row in range(11, 7, -1))
 _ROW7, _ROW6, _ROW5, _ROW4, _ROW3, _ROW2, _ROW1 = (np.uint64(256 * row) for row in range(7, 0, -1))
 
 if COMPILED:
@@ -84,21 +91,32 @@ if COMPILED:
 
         return types.uint64(types.uint64), build
 
+    def _compare(builder: Any, address: Any, byte: Any, step: int) -> Any:
+        """Build a comparison of the *step* bytes at *address* with *byte*: bit i of a uint64 for byte i."""
+        row = ir.VectorType(ir.IntType(8), step)
+        pointer = builder.inttoptr(address, row.as_pointer())
+        one = builder.insert_element(ir.Constant(row, ir.Undefined), byte, ir.Constant(ir.IntType(32), 0))
+        lanes = ir.Constant(ir.VectorType(ir.IntType(32), step), [0] * step)
+        wanted = builder.shuffle_vector(one, ir.Constant(row, ir.Undefined), lanes)
+        same = builder.icmp_unsigned("==", builder.load(pointer, align=1), wanted)
+        mask = builder.bitcast(same, ir.IntType(step))
+        return mask if step == _STEP else builder.zext(mask, ir.IntType(_STEP))
+
     @intrinsic
     def _places(typing_context: Any, address: Any, byte: Any) -> Any:
         """Return which of the 64 bytes at *address* equal *byte*: bit i of a uint64 for byte i."""
 
         def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            row = ir.VectorType(ir.IntType(8), _STEP)
-            pointer = builder.inttoptr(arguments[0], row.as_pointer())
-            one = builder.insert_element(ir.Constant(row, ir.Undefined), arguments[1], ir.Constant(ir.IntType(32), 0))
-            lanes = ir.Constant(ir.VectorType(ir.IntType(32), _STEP), [0] * _STEP)
-            same = builder.icmp_unsigned(
-                "==",
-                builder.load(pointer, align=1),
-                builder.shuffle_vector(one, ir.Constant(row, ir.Undefined), lanes),
-            )
-            return builder.bitcast(same, ir.IntType(64))
+            return _compare(builder, *arguments, _STEP)
+
+        return types.uint64(types.uint64, types.uint8), build
+
+    @intrinsic
+    def _places_near(typing_context: Any, address: Any, byte: Any) -> Any:
+        """Return what `_places` does, of 32 bytes."""
+
+        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return _compare(builder, *arguments, _STEP // 2)
 
         return types.uint64(types.uint64, types.uint8), build
 
@@ -127,12 +145,25 @@ if COMPILED:
         )
 
     @njit(forceinline=True)
+    def _crc16_short(length: np.uint64, last: np.uint64) -> np.uint64:
+        """Return the CRC of the *length* bytes before *last*, at most 12; sixteen bytes before it are readable."""
+        word: np.uint64 = _word(last - _U8) & _LAST_BYTES[min(length, _U8)]
+        lead: np.uint64 = _word(last - _U16) & _LAST_BYTES[max(length, _U8) - _U8]
+        return np.uint64(
+            _TABLES[_ROW11 + ((lead >> _U32) & _BYTE)]
+            ^ _TABLES[_ROW10 + ((lead >> _U40) & _BYTE)]
+            ^ _TABLES[_ROW9 + ((lead >> _U48) & _BYTE)]
+            ^ _TABLES[_ROW8 + (lead >> _U56)]
+            ^ _fold(word, _U0)
+        )
+
+    @njit(forceinline=True)
     def _crc16(first: np.uint64, last: np.uint64) -> np.uint64:
-        """Return CRC16/XMODEM of the bytes between two addresses (R112); eight bytes from *last* on are
+        """Return CRC16/XMODEM of the bytes between two addresses (R112); 16 bytes before *last* and 8 from it on are
         readable.
         """
-        if first >= last:
-            return _U0
+        if last - first <= _SHORT:
+            return _crc16_short(last - first, last)
         head: np.uint64 = ((last - first - _U1) & _U7) + _U1  # 1 to 8 bytes, so that whole words remain
         crc: np.uint64 = _fold(_word(first) << ((_U8 - head) << _U3), _U0)
         first += head
@@ -159,10 +190,12 @@ if COMPILED:
         """Return the addresses between which a key is hashed (R113); 64 bytes from *last* on are readable."""
         if last - first < _U64:  # one step and one jump: where a tag stands in a key is hard to predict
             inside = (_U1 << (last - first)) - _U1
-            opens = _places(first, _OPEN) & inside
+            near = last - first <= _U32
+            opens = (_places_near(first, _OPEN) if near else _places(first, _OPEN)) & inside
             if not opens:
                 return first, last
-            closes = _places(first, _CLOSE) & inside & ~(opens ^ (opens - _U1))  # those after the first open
+            closes = (_places_near(first, _CLOSE) if near else _places(first, _CLOSE)) & inside
+            closes &= ~(opens ^ (opens - _U1))  # those after the first open
             opened = first + _lowest(opens) + _U1
             closed = first + _lowest(closes)
         else:
@@ -216,7 +249,7 @@ if COMPILED:
         For other kernels: *data* is a contiguous uint8 array, and the caller has checked ``0 <= start <=
         end <= data.size``.
         """
-        if end + _STEP > data.size:
+        if start < _BEFORE or end + _STEP > data.size:
             late: int = _slot_at_end(data, start, end)
             return late
         base: np.uint64 = _address(data)
@@ -235,15 +268,25 @@ if COMPILED:
     @njit()
     def _fill(data: NDArray[np.uint8], offsets: NDArray[np.int64], slots: NDArray[np.uint16]) -> None:
         """Write the slot of every key; the offsets rise within *data*."""
-        roomy = slots.size  # keys with room behind them, which need no look at where the buffer ends
+        roomy = slots.size  # keys with room around them, which need no look at where the buffer ends
         while roomy > 0 and offsets[roomy] + _STEP > data.size:
             roomy -= 1
-        base: np.uint64 = _address(data)
-        for index in range(roomy):
-            first, last = _tag(base + np.uint64(offsets[index]), base + np.uint64(offsets[index + 1]))
-            slots[index] = _crc16(first, last) & _SLOT_MASK
+        begun = 0
+        while begun < roomy and offsets[begun] < _BEFORE:
+            begun += 1
+        for index in range(begun):
+            slots[index] = _slot_at_end(data, np.int64(offsets[index]), np.int64(offsets[index + 1]))
+        _fill_roomy(data, offsets[begun : roomy + 1], slots[begun:roomy])
         for index in range(roomy, slots.size):
             slots[index] = _slot_at_end(data, np.int64(offsets[index]), np.int64(offsets[index + 1]))
+
+    @njit()
+    def _fill_roomy(data: NDArray[np.uint8], offsets: NDArray[np.int64], slots: NDArray[np.uint16]) -> None:
+        """Write the slot of every key, each with room around it."""
+        base: np.uint64 = _address(data)
+        for index in range(slots.size):
+            first, last = _tag(base + np.uint64(offsets[index]), base + np.uint64(offsets[index + 1]))
+            slots[index] = _crc16(first, last) & _SLOT_MASK
 
 else:
 

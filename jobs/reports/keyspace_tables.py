@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from cluster_core.slots.key_slot import SLOT_COUNT
@@ -27,6 +27,8 @@ from schemas.table import Table
 GROUPS_SHOWN = 500
 BIG_KEYS_SHOWN = 200
 SOURCES_SHOWN = 2000
+READ_THREADS = 4
+"""Tables read at a time: most of a small read is planning, and waiting for the log."""
 
 
 def load_report(spark: SparkSession, root: str, snapshot_id: str) -> KeyspaceReport:
@@ -38,24 +40,26 @@ def load_report(spark: SparkSession, root: str, snapshot_id: str) -> KeyspaceRep
     finished = rows(SNAPSHOTS).collect()
     if not finished:
         raise InputError(f"{root}: no finished snapshot {snapshot_id!r}; run the key-slots job for it")
-    nodes = _nodes(rows(NODE_LOAD))
-    top_keys = rows(BIG_KEYS).where((F.col("scope") == "slot") & (F.col("rank") == 1))
+    with ThreadPoolExecutor(READ_THREADS, "report") as pool:
+        nodes = pool.submit(_nodes, rows(NODE_LOAD))
+        slots = pool.submit(_slot_rows, rows(SLOT_LOAD))
+        tops = pool.submit(_top_keys, rows(BIG_KEYS))
+        big_keys = pool.submit(_big_keys, rows(BIG_KEYS))
+        hash_tags = pool.submit(_groups, rows(HASH_TAGS), "hash_tag")
+        prefixes = pool.submit(_groups, rows(KEY_PREFIXES), "prefix")
+        ttl_buckets = pool.submit(_ttl_buckets, rows(TTL_BUCKETS))
+        sources = pool.submit(_sources, rows(SOURCES))
     return KeyspaceReport(
         snapshot_id=snapshot_id,
         taken_at_ms=int(finished[0]["taken_at"].timestamp() * 1000) if finished[0]["taken_at"] else None,
-        sources=_sources(rows(SOURCES)),
+        sources=sources.result(),
         warnings=[Warning(*words.split("|", 2)) for words in finished[0]["warnings"]],
-        nodes=nodes,
-        slots=_slots(rows(SLOT_LOAD), top_keys, {node.node_id: number for number, node in enumerate(nodes)}),
-        big_keys=_big_keys(rows(BIG_KEYS)),
-        hash_tags=_groups(rows(HASH_TAGS).orderBy("rank_bytes").limit(GROUPS_SHOWN), "hash_tag"),
-        prefixes=_groups(
-            rows(KEY_PREFIXES)
-            .orderBy(F.col("serialized_bytes").desc_nulls_last(), F.col("keys").desc(), "prefix")
-            .limit(GROUPS_SHOWN),
-            "prefix",
-        ),
-        ttl_buckets=_ttl_buckets(rows(TTL_BUCKETS)),
+        nodes=nodes.result(),
+        slots=_slots(slots.result(), tops.result(), nodes.result()),
+        big_keys=big_keys.result(),
+        hash_tags=hash_tags.result(),
+        prefixes=prefixes.result(),
+        ttl_buckets=ttl_buckets.result(),
         bad_records=finished[0]["bad_records"],
     )
 
@@ -71,43 +75,48 @@ def _nodes(rows: DataFrame) -> list[NodeLoad]:
     ]  # fmt: skip
 
 
-def _slots(loads: DataFrame, top_keys: DataFrame, numbers: dict[str | None, int]) -> list[SlotLoad]:
-    summed = loads.groupBy("slot").agg(
-        F.max("owner_id").alias("owner_id"),
-        *(F.sum(name).alias(name) for name in ("keys", "serialized_bytes", "expires")),
-    )
-    tops: dict[int, Any] = {
-        int(row["scope_value"]): row for row in top_keys.select("scope_value", "key", "serialized_bytes").collect()
-    }
-    found: dict[int, SlotLoad] = {}
-    for row in summed.collect():
-        top = tops.get(row["slot"])
-        found[row["slot"]] = SlotLoad(
-            slot=row["slot"],
-            owner=numbers.get(row["owner_id"]) if row["owner_id"] else None,
-            keys=row["keys"],
-            serialized_bytes=row["serialized_bytes"],
-            expires=row["expires"] or 0,
+def _slot_rows(loads: DataFrame) -> list[Row]:
+    return loads.select("slot", "owner_id", "keys", "serialized_bytes", "expires").collect()
+
+
+def _top_keys(rows: DataFrame) -> dict[int, Row]:
+    """The largest key of each slot."""
+    first = rows.where((F.col("scope") == "slot") & (F.col("rank") == 1))
+    return {int(row["scope_value"]): row for row in first.select("scope_value", "key", "serialized_bytes").collect()}
+
+
+def _slots(loads: list[Row], tops: dict[int, Row], nodes: list[NodeLoad]) -> list[SlotLoad]:
+    numbers = {node.node_id: number for number, node in enumerate(nodes)}
+    found = [SlotLoad(slot, None, 0, None, 0, None, None) for slot in range(SLOT_COUNT)]
+    for slot, owner_id, keys, size, expires in loads:
+        known, top = found[slot], tops.get(slot)
+        found[slot] = SlotLoad(
+            slot=slot,
+            owner=numbers.get(owner_id) if owner_id else None,
+            keys=known.keys + keys,
+            serialized_bytes=known.serialized_bytes if size is None else (known.serialized_bytes or 0) + size,
+            expires=known.expires + (expires or 0),
             top_key=bytes(top["key"]) if top else None,
             top_key_bytes=top["serialized_bytes"] if top else None,
         )
-    return [found.get(slot) or SlotLoad(slot, None, 0, None, 0, None, None) for slot in range(SLOT_COUNT)]
+    return found
 
 
 def _big_keys(rows: DataFrame) -> list[BigKey]:
-    cluster = rows.where(F.col("scope") == "cluster").orderBy("rank").limit(BIG_KEYS_SHOWN)
+    cluster = rows.where((F.col("scope") == "cluster") & (F.col("rank") <= BIG_KEYS_SHOWN))
     return [
         BigKey(
             key=bytes(row["key"]), db=row["db"], slot=row["slot"], node_id=row["node_id"], type=row["type"] or "",
             encoding=row["encoding"] or "", elements=row["elements"], serialized_bytes=row["serialized_bytes"],
             expire_at_ms=row["expire_at_ms"],
         )
-        for row in cluster.collect()
+        for row in sorted(cluster.collect(), key=lambda row: int(row["rank"]))
     ]  # fmt: skip
 
 
 def _groups(rows: DataFrame, name: str) -> list[KeyGroup]:
-    return [
+    """The heaviest groups; the tables hold a bounded number of them (``groups_listed``)."""
+    found = [
         KeyGroup(
             name=bytes(row[name]), slot=row.asDict().get("slot"), keys=row["keys"],
             serialized_bytes=row["serialized_bytes"], keys_error=row["keys_error"], bytes_error=row["bytes_error"],
@@ -115,13 +124,17 @@ def _groups(rows: DataFrame, name: str) -> list[KeyGroup]:
         )
         for row in rows.collect()
     ]  # fmt: skip
+    return sorted(found, key=lambda group: (-(group.serialized_bytes or 0), -group.keys, group.name))[:GROUPS_SHOWN]
 
 
 def _ttl_buckets(rows: DataFrame) -> list[TtlBucket]:
-    summed = rows.groupBy("bucket", "label").agg(
-        F.sum("keys").alias("keys"), F.sum("serialized_bytes").alias("serialized_bytes")
-    )
-    return [TtlBucket(row["label"], row["keys"], row["serialized_bytes"]) for row in summed.orderBy("bucket").collect()]
+    summed: dict[int, TtlBucket] = {}
+    for row in rows.collect():
+        known = summed.get(row["bucket"]) or TtlBucket(row["label"], 0, None)
+        size = row["serialized_bytes"]
+        total = known.serialized_bytes if size is None else (known.serialized_bytes or 0) + size
+        summed[row["bucket"]] = TtlBucket(known.label, known.keys + row["keys"], total)
+    return [bucket for _, bucket in sorted(summed.items())]
 
 
 def _sources(rows: DataFrame) -> list[Source]:

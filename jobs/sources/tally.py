@@ -6,6 +6,7 @@ and bounded tables of hash tags and prefixes (`schemas.interim.PARTIAL`).
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -41,7 +42,7 @@ _UNKNOWN_TYPE = len(KEY_TYPES)
 
 @dataclass(frozen=True, slots=True)
 class TallyOptions:
-    """What to tally; *owners* is the group number of each slot's owner (empty without topology)."""
+    """What to tally; *owners* is the number of each slot's owner in *owner_ids*, 0 for nobody (both empty without topology)."""
 
     details: bool = True
     check_crc: bool = True
@@ -52,6 +53,7 @@ class TallyOptions:
     separators: bytes = b":"
     prefix_depth: int = 3
     owners: tuple[int, ...] = ()
+    owner_ids: tuple[str, ...] = ()
     lists: KeyListOptions = field(default_factory=KeyListOptions)
 
 
@@ -69,9 +71,19 @@ def tally_units(
     Raises DecodeError at the first bad byte; with ``options.permissive`` what was read before it is kept and the error becomes
     a row of kind `BAD`.
     """
+    _settle_worker()
     for batch in numbers:
         for number in batch.column(0).to_pylist():
             yield from _Tally(units[number], number, options).run()
+
+
+@cache
+def _settle_worker() -> None:
+    """Once a worker process: take what is imported by now out of the garbage collector's sight.
+
+    PySpark collects garbage after every task; with our modules loaded that takes 50 ms, as long as a small task.
+    """
+    gc.freeze()
 
 
 def tally_rows(batches: Iterator[pa.RecordBatch], source: str, options: TallyOptions) -> Iterator[pa.RecordBatch]:
@@ -127,9 +139,9 @@ class _Tally:
         self.declared = np.full(SLOT_COUNT, NONE, np.int64)
         self.sized = isinstance(unit, RdbUnit)
         self.ttl: TtlTally | None = None
+        self._owner_of = owners = np.array(options.owners or [0] * SLOT_COUNT, np.int64)
+        self._owner_ids = pa.array([None, *options.owner_ids], pa.string())
         if options.details:
-            owners = np.array(options.owners or [0] * SLOT_COUNT, np.int64)
-            self._owner_of = owners
             self.top_slot = TopKeys(SLOT_COUNT, options.top_per_slot)
             self.top_type = TopKeys(_UNKNOWN_TYPE + 1, options.top)
             self.top_owner = TopKeys(int(owners.max()) + 1, options.top if options.owners else 0)
@@ -162,6 +174,8 @@ class _Tally:
             self.bad.append(error)
             self.skipped_bytes = max((unit.end or unit.size) - error.offset, 0)
         self.declared = skimmer.declared_slot_keys
+        if (self.declared != NONE).any():
+            self.facts["slot_info"] = "true"
         self.facts |= reader.facts
         if reader.head is not None:
             self.facts["rdb"] = f"{reader.head.dialect} {reader.head.version}"
@@ -238,6 +252,8 @@ class _Tally:
     def _record(self, kind: int, count: int, **columns: Any) -> pa.RecordBatch:
         """A batch of *count* rows; a column not given is null."""
         unit = self.unit
+        if "slot" in columns:
+            columns["owner_id"] = self._owner_ids.take(pa.array(self._owner_of[columns["slot"].to_numpy()]))
         given = {
             "kind": pa.array(np.full(count, kind, np.int32)),
             "source": pa.array([unit.path] * count, pa.string()),
@@ -273,7 +289,11 @@ class _Tally:
                 "untracked_keys": str(self.tags.untracked_keys + self.prefixes.untracked_keys),
             }  # fmt: skip
         if self.sized:
-            errors["sized"] = "true"
+            errors["knows_serialized_bytes"] = "true"
+        if isinstance(self.unit, RdbUnit):
+            errors["knows_expires"] = "true"
+        if self.ops is not None:
+            errors["knows_ops"] = "true"
         facts = pa.array([list((self.facts | errors).items())], pa.map_(pa.string(), pa.string()))
         return self._record(
             UNIT, 1,

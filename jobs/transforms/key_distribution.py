@@ -1,7 +1,8 @@
 """From partial sums to the tables of a snapshot; every function takes and returns DataFrames.
 
-*partial* has the columns of `schemas.interim.PARTIAL`.  *sources* says whose data a file holds (``source, node_id``; null node where
-that is not known), *owners* who owns a slot (``slot, owner_id``, 16384 rows; null owner where nobody does or no topology was given).
+*partial* has the columns of `schemas.interim.PARTIAL`, whose ``owner_id`` is the owner of the row's slot.  *sources* says whose data a
+file holds (``source, node_id``; None where no topology was given), *owners* who owns a slot (``slot, owner_id``, 16384 rows; null
+where nobody does).
 """
 
 from __future__ import annotations
@@ -17,56 +18,41 @@ from schemas.silver import SLOT_LOAD
 _LOADS = ("keys", "serialized_bytes", "expires", "ops")
 
 
-def _with_node(rows: DataFrame, sources: DataFrame, owners: DataFrame) -> DataFrame:
-    """Add ``owner_id`` and ``node_id``: whose the file is, or who owns the slot where the file is nobody's."""
-    return (
-        rows.join(F.broadcast(sources), "source", how="left")
-        .join(F.broadcast(owners), "slot", how="left")
-        .withColumn("node_id", F.coalesce("node_id", "owner_id"))
-    )
+def _with_node(rows: DataFrame, sources: DataFrame | None) -> DataFrame:
+    """Add ``node_id``: whose the file is, or who owns the slot where the file is nobody's."""
+    if sources is None:
+        return rows.withColumn("node_id", F.lit(None).cast("string"))
+    joined = rows.join(F.broadcast(sources), "source", how="left")
+    return joined.withColumn("node_id", F.coalesce("node_id", "owner_id"))
 
 
-def slot_load(partial: DataFrame, sources: DataFrame, owners: DataFrame, snapshot_id: str) -> DataFrame:
-    """Every slot on every node that owns it or holds keys of it; a slot without keys has a row of its owner."""
-    held = (
-        _with_node(partial.where(F.col("kind") == SLOT), sources, owners)
-        .where(F.col("keys") > 0)
+def slot_load(
+    partial: DataFrame, sources: DataFrame | None, owners: DataFrame, snapshot_id: str, *, known: frozenset[str]
+) -> DataFrame:
+    """Every slot on every node that owns it or holds keys of it; a slot without keys has a row of its owner.
+
+    A load in *known* (of serialized_bytes, expires, ops) is 0 for a slot without keys, another one null.  One exchange: rows meet by
+    slot, so sums per node and the look at a slot's other rows need no second one.
+    """
+    held = _with_node(partial.where(F.col("kind") == SLOT), sources).where(F.col("keys") > 0)
+    unknown = {name: F.lit(None).cast("bigint") for name in _LOADS[1:]}
+    owned = owners.withColumns({"node_id": F.col("owner_id"), "keys": F.lit(0).cast("bigint"), **unknown})
+    columns = ("slot", "node_id", "owner_id", *_LOADS)
+    loads = (
+        held.select(*columns)
+        .union(owned.select(*columns))
+        .repartition("slot")
         .groupBy("slot", "node_id")
-        .agg(*(F.sum(name).alias(name) for name in _LOADS))
-    )
-    has_sizes, has_expires, has_ops = (
-        F.max(F.col(name).isNotNull()).over(Window.partitionBy()).alias(f"has_{name}") for name in _LOADS[1:]
-    )
-    owned = owners.select("slot", F.col("owner_id").alias("node_id"))
-    every = held.select("slot", "node_id").union(owned).distinct()
-    loads = every.alias("every").join(
-        held.alias("held"),
-        (F.col("every.slot") == F.col("held.slot")) & F.col("every.node_id").eqNullSafe(F.col("held.node_id")),
-        how="left",
-    )
-    loads = loads.select(
-        "every.slot",
-        "every.node_id",
-        F.coalesce("keys", F.lit(0)).alias("keys"),
-        *_LOADS[1:],
-        has_sizes,
-        has_expires,
-        has_ops,
+        .agg(F.first("owner_id").alias("owner_id"), *(F.sum(name).alias(name) for name in _LOADS))
     )
     others = F.count("*").over(Window.partitionBy("slot")) > 1
     return (
         loads.withColumn("redundant", F.col("node_id").isNull() & (F.col("keys") == 0) & others)
         .where(~F.col("redundant"))
-        .join(F.broadcast(owners), "slot", how="left")
-        .withColumns({name: _zero_where_known(name) for name in _LOADS[1:]})
+        .withColumns({name: F.when(F.col("keys") > 0, F.col(name)).otherwise(F.lit(0)) for name in known})
         .withColumns({"snapshot_id": F.lit(snapshot_id), "memory_bytes": F.lit(None).cast("bigint")})
         .select(*SLOT_LOAD.columns)
     )
-
-
-def _zero_where_known(name: str) -> Column:
-    """A slot without keys has 0 of a load that the snapshot knows, and null of one that it does not."""
-    return F.coalesce(name, F.when(F.col(f"has_{name}") & (F.col("keys") == 0), F.lit(0)))
 
 
 def node_load(slot_loads: DataFrame, nodes: DataFrame, snapshot_id: str) -> DataFrame:
@@ -103,10 +89,10 @@ def _shares(column: str, everything: WindowSpec, masters: Column, name: str | No
 
 
 def big_keys(
-    partial: DataFrame, sources: DataFrame, owners: DataFrame, snapshot_id: str, *, top: int, top_per_slot: int
+    partial: DataFrame, sources: DataFrame | None, snapshot_id: str, *, top: int, top_per_slot: int
 ) -> DataFrame:
     """The largest keys of the cluster and of each node, slot and type; of equals, the first in file order."""
-    tops = _with_node(partial.where(F.col("kind").isin(TOP_TYPE, TOP_OWNER, TOP_SLOT)), sources, owners)
+    tops = _with_node(partial.where(F.col("kind").isin(TOP_TYPE, TOP_OWNER, TOP_SLOT)), sources)
     types, by_owner, slots = (tops.where(F.col("kind") == kind) for kind in (TOP_TYPE, TOP_OWNER, TOP_SLOT))
     nodes = (
         types.unionByName(by_owner)
@@ -161,6 +147,7 @@ def _groups(partial: DataFrame, kind: int, missed_keys: int, missed_bytes: int, 
             (F.sum("keys_error") + missed_keys - F.sum("missed_keys")).alias("keys_error"),
             (F.sum("bytes_error") + missed_bytes - F.sum("missed_bytes")).alias("bytes_error"),
             F.first("slot").alias("slot"),
+            F.first("owner_id").alias("owner_id"),
             F.first("number").alias("depth"),
         )
     )
@@ -170,19 +157,14 @@ _NOUNS = {TAG: "tag", PREFIX: "prefix"}
 
 
 def hash_tags(
-    partial: DataFrame, owners: DataFrame, snapshot_id: str, *, missed: tuple[int, int], count: int, sized: bool
+    partial: DataFrame, snapshot_id: str, *, missed: tuple[int, int], count: int, sized: bool
 ) -> DataFrame:
     """The *count* heaviest tags by keys and the *count* heaviest by bytes."""
     groups = _groups(partial, TAG, *missed, sized=sized)
     heavy = _heaviest(groups, count)
     return (
-        heavy.join(F.broadcast(owners), "slot", how="left")
-        .select(
-            F.lit(snapshot_id).alias("snapshot_id"),
-            F.col("name").alias("hash_tag"),
-            F.col("owner_id").alias("node_id"),
-            "*",
-        )
+        heavy.withColumnsRenamed({"name": "hash_tag", "owner_id": "node_id"})
+        .withColumn("snapshot_id", F.lit(snapshot_id))
         .select(*HASH_TAGS.columns)
     )
 
@@ -219,12 +201,11 @@ def _heaviest(groups: DataFrame, count: int) -> DataFrame:
     )
 
 
-def ttl_buckets(partial: DataFrame, sources: DataFrame, snapshot_id: str) -> DataFrame:
+def ttl_buckets(partial: DataFrame, sources: DataFrame | None, snapshot_id: str) -> DataFrame:
     """Keys and bytes per node and remaining time to live."""
     labels = F.array(*(F.lit(label) for label in TTL_LABELS))
     return (
-        partial.where(F.col("kind") == TTL)
-        .join(F.broadcast(sources), "source", how="left")
+        _with_node(partial.where(F.col("kind") == TTL), sources)
         .groupBy("node_id", F.col("number").alias("bucket"))
         .agg(F.sum("keys").alias("keys"), F.sum("serialized_bytes").alias("serialized_bytes"))
         .select(
@@ -250,14 +231,10 @@ def bad_records(partial: DataFrame, snapshot_id: str) -> DataFrame:
     )
 
 
-def keys_by_owner(partial: DataFrame, owners: DataFrame) -> DataFrame:
+def keys_by_owner(partial: DataFrame) -> DataFrame:
     """Keys of each file per owner of their slots: ``source, owner_id, keys``."""
-    return (
-        partial.where(F.col("kind") == SLOT)
-        .join(F.broadcast(owners), "slot", how="left")
-        .groupBy("source", "owner_id")
-        .agg(F.sum("keys").alias("keys"))
-    )
+    slots = partial.where(F.col("kind") == SLOT)
+    return slots.groupBy("source", "owner_id").agg(F.sum("keys").alias("keys"))
 
 
 def suspicious_slots(partial: DataFrame) -> DataFrame:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from jobs.runtime.settings import Settings
 
 Batches = Iterator[pa.RecordBatch]
+LOADS_KNOWN = ("serialized_bytes", "expires", "ops")
+"""Loads that a unit says it knows by its fact ``knows_NAME``."""
 _SOURCE_NODES = StructType([StructField("source", StringType()), StructField("node_id", StringType())])
 
 
@@ -99,7 +101,7 @@ class KeySnapshot:
 
     def _attribute(self) -> dict[str, Attribution]:
         if self.topology:
-            rows = key_distribution.keys_by_owner(self.partial, self.owners).collect()
+            rows = key_distribution.keys_by_owner(self.partial).collect()
             self.keys_by_owner = [Foreign(row["source"], row["owner_id"], row["keys"]) for row in rows]
         by_source: dict[str, dict[str | None, int]] = {}
         for row in self.keys_by_owner:
@@ -118,10 +120,9 @@ class KeySnapshot:
     def write(self, spark: SparkSession) -> None:
         """Replace the snapshot in every table; ``silver/snapshots`` last."""
         root, snapshot_id = self.request.root, self.request.snapshot
-        sources = spark.createDataFrame(
-            [(source, found.node_id) for source, found in self.attributions.items()], _SOURCE_NODES
-        )
-        slots = key_distribution.slot_load(self.partial, sources, self.owners, snapshot_id).persist()
+        attributed = [(source, found.node_id) for source, found in self.attributions.items()]
+        sources = spark.createDataFrame(attributed, _SOURCE_NODES) if self.topology else None
+        slots = key_distribution.slot_load(self.partial, sources, self.owners, snapshot_id, known=self._known()).persist()
         with progress("writing tables"):
             if self.request.keep_keys:
                 self._write_keys(spark)
@@ -131,9 +132,14 @@ class KeySnapshot:
         slots.unpersist()
         self.partial.unpersist()
 
-    def _tables(self, spark: SparkSession, slots: DataFrame, sources: DataFrame) -> list[tuple[DataFrame, Table]]:
+    def _known(self) -> frozenset[str]:
+        """The loads that some input knows."""
+        facts = {fact for unit in self.units for fact in unit.facts}
+        return frozenset(name for name in LOADS_KNOWN if f"knows_{name}" in facts)
+
+    def _tables(self, spark: SparkSession, slots: DataFrame, sources: DataFrame | None) -> list[tuple[DataFrame, Table]]:
         snapshot_id, settings = self.request.snapshot, self.settings
-        sized = any(unit.facts.get("sized") for unit in self.units)
+        sized = "serialized_bytes" in self._known()
         return [
             (slots, SLOT_LOAD),
             (key_distribution.node_load(slots, _nodes_frame(spark, self.topology), snapshot_id), NODE_LOAD),
@@ -141,7 +147,6 @@ class KeySnapshot:
                 key_distribution.big_keys(
                     self.partial,
                     sources,
-                    self.owners,
                     snapshot_id,
                     top=settings.top,
                     top_per_slot=settings.top_per_slot,
@@ -151,7 +156,6 @@ class KeySnapshot:
             (
                 key_distribution.hash_tags(
                     self.partial,
-                    self.owners,
                     snapshot_id,
                     missed=self._missed("tag"),
                     count=settings.groups_listed,
@@ -207,7 +211,8 @@ class KeySnapshot:
         return found.node_id if found else None
 
     def _warnings(self) -> list[Warning]:
-        rows = key_distribution.suspicious_slots(self.partial).collect()
+        declared = any("slot_info" in unit.facts for unit in self.units)
+        rows = key_distribution.suspicious_slots(self.partial).collect() if declared else []
         slots = [SuspiciousSlot(row["slot"], [SlotInDump(*dump) for dump in row["dumps"]]) for row in rows]
         found = [
             *findings.find_bad(self.bad, self.bad_count),
@@ -240,7 +245,9 @@ class KeySnapshot:
 
 def _options(request: Request, settings: Settings, topology: Topology | None) -> TallyOptions:
     owners: tuple[int, ...] = ()
+    owner_ids: tuple[str, ...] = ()
     if topology is not None:
+        owner_ids = tuple(node.id for node in topology.nodes)
         numbers = {node.id: number for number, node in enumerate(topology.nodes, start=1)}
         owners = tuple(numbers[owner] if owner else 0 for owner in topology.slot_map().owners())
     return TallyOptions(
@@ -252,6 +259,7 @@ def _options(request: Request, settings: Settings, topology: Topology | None) ->
         separators=settings.separators.encode(),
         prefix_depth=settings.prefix_depth,
         owners=owners,
+        owner_ids=owner_ids,
         lists=KeyListOptions(request.key_column, request.size_column, request.ops_column, request.quoted),
     )
 
