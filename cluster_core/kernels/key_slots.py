@@ -107,7 +107,7 @@ if COMPILED:
         """Return which of the 64 bytes at *address* equal *byte*: bit i of a uint64 for byte i."""
 
         def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return _compare(builder, *arguments, _STEP)
+            return _compare(builder, arguments[0], arguments[1], _STEP)
 
         return types.uint64(types.uint64, types.uint8), build
 
@@ -116,7 +116,7 @@ if COMPILED:
         """Return what `_places` does, of 32 bytes."""
 
         def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return _compare(builder, *arguments, _STEP // 2)
+            return _compare(builder, arguments[0], arguments[1], _STEP // 2)
 
         return types.uint64(types.uint64, types.uint8), build
 
@@ -163,7 +163,8 @@ if COMPILED:
         readable.
         """
         if last - first <= _SHORT:
-            return _crc16_short(last - first, last)
+            short: np.uint64 = _crc16_short(last - first, last)
+            return short
         head: np.uint64 = ((last - first - _U1) & _U7) + _U1  # 1 to 8 bytes, so that whole words remain
         crc: np.uint64 = _fold(_word(first) << ((_U8 - head) << _U3), _U0)
         first += head

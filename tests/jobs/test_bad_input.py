@@ -1,0 +1,156 @@
+"""Every kind of bad input, as a user meets it: one line and exit code 2, or a row, a warning and exit code 3."""
+
+from __future__ import annotations
+
+import gzip
+import os
+
+import pytest
+
+from jobs import main as program
+from jobs.runtime import cli
+from jobs.runtime.failure import BAD_INPUT, PARTIAL
+from schemas.bronze import BAD_RECORDS
+from schemas.gold import BIG_KEYS
+from tests import rdb_builder as build
+from tests.conftest import DATA
+
+GOOD = (DATA / "valkey-9.1" / "before" / "node-7002.rdb").read_bytes()
+SELECT = build.select(0)
+FLIPPED = bytearray(GOOD)
+FLIPPED[len(GOOD) // 2] ^= 0x40
+
+BAD_DUMPS: dict[str, tuple[bytes, str]] = {
+    "empty.rdb": (b"", "empty"),
+    "text.rdb": (b"hello, this is no dump\n" * 20, "not an RDB"),
+    "cut.rdb": (GOOD[:150_000], "ends"),
+    "flipped.rdb": (bytes(FLIPPED), ""),
+    "exabytes.rdb": (build.rdb(SELECT, build.key("k", 0, b"\x81" + (1 << 62).to_bytes(8, "big"))), "claims"),
+    "lzf.rdb": (build.rdb(SELECT, build.key("k", 13, build.compressed(b"a" * 400, claim=90_000))), "claims"),
+    "future.rdb": (build.rdb(SELECT, build.key("k", 0, build.string("v")), magic="REDIS0099"), "version"),
+    "unknown-type.rdb": (build.rdb(SELECT, build.key("k", 201, b"")), "201"),
+    "log.rdb": (b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n" * 9, "AOF"),
+    "packed.rdb": (gzip.compress(b"not a dump either" * 50), "not an RDB"),
+    "packed-cut.rdb": (gzip.compress(GOOD)[:60_000], ""),
+}
+"""File to its bytes and a word that the reason must hold."""
+
+
+def slotscope(*arguments: object) -> int:
+    return cli.run(cli.application(program.ABOUT, program.COMMANDS), [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bad")
+    for name, (data, _) in BAD_DUMPS.items():
+        (folder / name).write_bytes(data)
+    return folder
+
+
+@pytest.mark.parametrize("name", BAD_DUMPS)
+def test_strict_mode_stops_with_one_line_that_names_file_offset_and_reason(spark, folder, tmp_path, capsys, name):
+    code = slotscope("key-slots", "--root", tmp_path / "root", "--rdb", folder / name)
+
+    lines = [line for line in capsys.readouterr().err.splitlines() if "so far" not in line]
+    assert (code, len(lines)) == (BAD_INPUT, 1), lines
+    assert lines[0].startswith(f"slotscope: {folder / name}: offset ")
+    assert BAD_DUMPS[name][1] in lines[0]
+    assert not (tmp_path / "root").exists()
+
+
+def test_permissive_mode_quarantines_each_warns_everywhere_and_counts_the_rest(spark, folder, tmp_path, capsys):
+    (tmp_path / "good.rdb").write_bytes(GOOD)
+    root, page = tmp_path / "root", tmp_path / "page.html"
+
+    code = slotscope(
+        "key-slots",
+        "--root",
+        root,
+        "--mode",
+        "permissive",
+        "--rdb",
+        folder / "*.rdb",
+        tmp_path / "good.rdb",
+        "--html",
+        page,
+    )
+
+    shown = capsys.readouterr().out
+    bad = {row["source"]: row for row in spark.read.format("delta").load(f"{root}/{BAD_RECORDS.name}").collect()}
+    assert code == PARTIAL
+    assert sorted(bad) == sorted(str(folder / name) for name in BAD_DUMPS)
+    assert all(word in bad[str(folder / name)]["reason"] for name, (_, word) in BAD_DUMPS.items())
+    assert all(0 <= bad[str(folder / name)]["offset"] <= len(data) * 40 for name, (data, _) in BAD_DUMPS.items())
+    assert f"{len(BAD_DUMPS)} records could not be read" in shown
+    assert f"{len(BAD_DUMPS)} records could not be read" in page.read_text("utf-8")
+
+
+HOSTILE_KEYS = (b"\xff\xfe\x00key", b"\x1b[2J\x1b]0;owned\x07", b"<script>alert(1)</script>")
+
+
+def test_keys_that_are_not_text_are_kept_as_bytes_and_shown_escaped(spark, tmp_path, capsys):
+    records = [build.key(key, 0, build.string(b"v" * (300 - 50 * at))) for at, key in enumerate(HOSTILE_KEYS)]
+    (tmp_path / "odd.rdb").write_bytes(build.rdb(SELECT, *records))
+
+    code = slotscope(
+        "key-slots", "--root", tmp_path / "root", "--rdb", tmp_path / "odd.rdb", "--html", tmp_path / "page.html"
+    )
+
+    kept = (
+        spark.read.format("delta").load(f"{tmp_path}/root/{BIG_KEYS.name}").where("scope = 'cluster'").orderBy("rank")
+    )
+    shown, page = capsys.readouterr().out, (tmp_path / "page.html").read_text("utf-8")
+    assert code == 0
+    assert [bytes(row["key"]) for row in kept.collect()] == list(HOSTILE_KEYS)
+    assert "\x1b]0;" not in shown
+    assert "\x1b[2J" not in shown
+    assert "\x07" not in shown
+    assert "<script>alert(1)" not in page
+    assert "\\xff\\xfe" in page.replace("\\\\", "\\")
+
+
+@pytest.mark.parametrize("mode", ["strict", "permissive"])
+def test_what_is_not_there_is_refused_in_both_modes(tmp_path, capsys, mode):
+    for what in (tmp_path / "missing.rdb", tmp_path / "nothing-*.rdb", tmp_path / "no-folder" / "x.rdb"):
+        code = slotscope("key-slots", "--root", tmp_path / "root", "--mode", mode, "--rdb", what)
+
+        line = capsys.readouterr().err
+        assert code == BAD_INPUT
+        assert line.count("\n") == 1
+        assert str(what) in line
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every folder")
+def test_a_folder_without_permission_is_named(tmp_path, capsys):
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    (closed / "x.rdb").write_bytes(GOOD)
+    closed.chmod(0)
+    try:
+        code = slotscope("key-slots", "--root", tmp_path / "root", "--rdb", closed)
+    finally:
+        closed.chmod(0o755)
+
+    line = capsys.readouterr().err
+    assert code == BAD_INPUT
+    assert line.count("\n") == 1
+    assert str(closed) in line
+
+
+def test_a_topology_with_overlapping_slots_is_refused_with_its_file(tmp_path, capsys):
+    nodes = (DATA / "valkey-9.1" / "topology" / "nodes.txt").read_text().splitlines()
+    masters = [at for at, line in enumerate(nodes) if "master" in line]
+    nodes[masters[0]] += " " + nodes[masters[1]].split()[-1]
+    (tmp_path / "nodes.txt").write_text("\n".join(nodes) + "\n")
+    (tmp_path / "good.rdb").write_bytes(GOOD)
+
+    code = slotscope(
+        "key-slots", "--root", tmp_path / "root", "--rdb", tmp_path / "good.rdb", "--topology", tmp_path / "nodes.txt"
+    )
+
+    line = capsys.readouterr().err
+    assert code == BAD_INPUT
+    assert line.count("\n") == 1
+    assert str(tmp_path / "nodes.txt") in line
+    assert "slot" in line
