@@ -156,9 +156,7 @@ def _groups(partial: DataFrame, kind: int, missed_keys: int, missed_bytes: int, 
 _NOUNS = {TAG: "tag", PREFIX: "prefix"}
 
 
-def hash_tags(
-    partial: DataFrame, snapshot_id: str, *, missed: tuple[int, int], count: int, sized: bool
-) -> DataFrame:
+def hash_tags(partial: DataFrame, snapshot_id: str, *, missed: tuple[int, int], count: int, sized: bool) -> DataFrame:
     """The *count* heaviest tags by keys and the *count* heaviest by bytes."""
     groups = _groups(partial, TAG, *missed, sized=sized)
     heavy = _heaviest(groups, count)

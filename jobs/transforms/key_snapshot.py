@@ -122,7 +122,9 @@ class KeySnapshot:
         root, snapshot_id = self.request.root, self.request.snapshot
         attributed = [(source, found.node_id) for source, found in self.attributions.items()]
         sources = spark.createDataFrame(attributed, _SOURCE_NODES) if self.topology else None
-        slots = key_distribution.slot_load(self.partial, sources, self.owners, snapshot_id, known=self._known()).persist()
+        slots = key_distribution.slot_load(
+            self.partial, sources, self.owners, snapshot_id, known=self._known()
+        ).persist()
         with progress("writing tables"):
             if self.request.keep_keys:
                 self._write_keys(spark)
@@ -137,7 +139,9 @@ class KeySnapshot:
         facts = {fact for unit in self.units for fact in unit.facts}
         return frozenset(name for name in LOADS_KNOWN if f"knows_{name}" in facts)
 
-    def _tables(self, spark: SparkSession, slots: DataFrame, sources: DataFrame | None) -> list[tuple[DataFrame, Table]]:
+    def _tables(
+        self, spark: SparkSession, slots: DataFrame, sources: DataFrame | None
+    ) -> list[tuple[DataFrame, Table]]:
         snapshot_id, settings = self.request.snapshot, self.settings
         sized = "serialized_bytes" in self._known()
         return [
