@@ -35,8 +35,9 @@ def dumps(tmp_path_factory) -> Path:
 
 
 def run(*command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run *command* away from the checkout, as a shell without settings of ours does."""
+    """Run *command* away from the checkout, as a shell does in which only the environment was activated."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYSPARK", "SPARK"))}
+    plain["PATH"] = f"{BIN}{os.pathsep}{plain.get('PATH', '')}"  # spark-submit asks the first python3 for PySpark
     return subprocess.run(command, cwd=cwd, env=plain, capture_output=True, text=True, timeout=RUN_SECONDS_MAX)
 
 
