@@ -15,7 +15,7 @@ IVY_SETTINGS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types test test-all demo bench zip clean
+.PHONY: help setup lint types test test-all demo bench fidelity zip clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,10 @@ demo: $(SET_UP) ## the main job on the recorded cluster of tests/data
 
 bench: $(SET_UP) ## measure, and write the table of docs/performance.md
 	@$(BIN)/python -m benchmarks
+
+fidelity: $(SET_UP) ## CAPTURES=DIR: how far replayed views equal what the servers answered
+	@test -d "$(CAPTURES)" || { echo "slotscope: make fidelity CAPTURES=DIR, a folder of recorded scenarios" >&2; exit 2; }
+	@$(BIN)/python -m jobs.fidelity "$(CAPTURES)"
 
 zip: build/slotscope.zip ## build/slotscope.zip: what spark-submit --py-files takes
 

@@ -18,7 +18,7 @@ from benchmarks import machine
 from benchmarks.options import Options
 from benchmarks.result import Result, bars_markdown, result_markdown, rows_markdown
 
-NAMES = ("key_slots", "rdb", "spark_scale")
+NAMES = ("key_slots", "rdb", "bus", "rebalance", "spark_scale")
 RESULTS = Path("build/bench-results")
 PAGE = Path("docs/performance.md")
 
@@ -33,7 +33,12 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"benchmarks: {name} …", file=sys.stderr, flush=True)
         where = machine.describe()
         result = importlib.import_module(f"benchmarks.{name}").run(
-            Options(quick=options.quick, redis_dump=options.redis_dump, cluster_dump=options.cluster_dump)
+            Options(
+                quick=options.quick,
+                redis_dump=options.redis_dump,
+                cluster_dump=options.cluster_dump,
+                capture=options.capture,
+            )
         )
         kept = {"date": options.date, "machine": where, "result": result.to_json()}
         (results / f"{name}.json").write_text(json.dumps(kept, indent=1))
@@ -76,6 +81,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--redis-dump", type=Path, help="read this dump instead of a generated one")
     parser.add_argument("--cluster-dump", type=Path, help="read this dump of a cluster node instead of a generated one")
+    parser.add_argument("--capture", type=Path, help="read this pcap file of the bus instead of a generated one")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.names if name not in NAMES]
     if unknown:

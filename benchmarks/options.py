@@ -8,8 +8,9 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """*quick* takes small data and few rounds, to see that all runs; the dumps replace the generated ones."""
+    """*quick* takes small data and few rounds, to see that all runs; the dumps and the capture replace the generated ones."""
 
     quick: bool = False
     redis_dump: Path | None = None
     cluster_dump: Path | None = None
+    capture: Path | None = None

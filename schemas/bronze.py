@@ -47,12 +47,13 @@ BAD_RECORDS = Table(
     StructType(
         [
             SNAPSHOT_ID,
+            required("job", StringType(), "job that met it; each replaces its own rows of a snapshot"),
             required("source", StringType(), "file, or stream, that holds the record"),
             required("offset", LongType(), "byte (or line, for line formats) at which reading failed"),
             required("reason", StringType(), "what is wrong there"),
             optional("skipped_bytes", LongType(), "bytes that were not read because of it, null if unknown"),
         ]
     ),
-    key=("snapshot_id", "source", "offset", "reason"),
+    key=("snapshot_id", "job", "source", "offset", "reason"),
     partition_by=("snapshot_id",),
 )

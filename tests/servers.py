@@ -142,7 +142,7 @@ def running(
             (directory / file).write_bytes(content)
         options = {"bind": "127.0.0.1", "port": port, "dir": name, "save": "", "appendonly": "no", **settings}
         if cluster:
-            options |= {"cluster-enabled": "yes", "cluster-node-timeout": 5000}
+            options = {"cluster-enabled": "yes", "cluster_node_timeout": 5000, **options}
         arguments = [part for key, value in options.items() for part in (f"--{key.replace('_', '-')}", str(value))]
         with open(directory / "server.log", "wb") as log:
             process = subprocess.Popen([binary, *arguments], cwd=name, stdout=log, stderr=log)

@@ -31,22 +31,26 @@ from cluster_core.kernels.packets import (
     SEGMENT,
     WANTS_BYTES,
     new_rows,
+    rows_to_fill,
     view_segments,
     walk_pcap,
 )
 
-CHUNK_BYTES = 8 << 20
+CHUNK_BYTES = 6 << 20
 """The kernels take about this many bytes at a time (more than one packet can have), so that one finds in the cache what the one before has read."""
 
 PCAP_VERSION = 2
+_NO_BYTES = np.zeros(0, dtype=np.uint8)
+_SCRATCH = ("_records", "_segments", "_window")
 
 
 class BusDecoder:
     """Feed it the (decompressed) files of a series, in pieces; it yields batches in order.
 
-    ``feed`` takes a piece of the current file (bytes, memoryview, mmap or uint8 array; large pieces are not copied),
-    `end_source` ends the file, `finish` the series. Never raises on any input; the rows of problems are in the
-    batches.  *keep_packed*: the batches hold the messages' bytes, too.
+    ``feed`` takes a piece of the current file (bytes, memoryview, mmap or uint8 array); or read into the bytes that
+    `room` gives and tell `take` how many, so that nothing is copied.  `end_source` ends the file, `finish` the series.
+    Never raises on any input; the rows of problems are in the batches.  *keep_packed*: the batches hold the messages'
+    bytes, too.
 
     It can be pickled between two files.
     """
@@ -59,11 +63,12 @@ class BusDecoder:
         self._reset()
 
     def _lay_out(self) -> None:
-        self._records = new_rows(RECORD, PACKETS_PER_CHUNK)
+        self._records = rows_to_fill(RECORD, PACKETS_PER_CHUNK)
         self._segments = new_rows(SEGMENT, PACKETS_PER_CHUNK)
+        self._window = _NO_BYTES
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_records", "_segments")}
+        return {name: value for name, value in self.__dict__.items() if name not in _SCRATCH}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -75,7 +80,7 @@ class BusDecoder:
         return self._follower.repeated_bytes
 
     def _reset(self) -> None:
-        self._tail: NDArray[np.uint8] = np.zeros(0, dtype=np.uint8)
+        self._tail: NDArray[np.uint8] = _NO_BYTES
         self._offset = 0  # of the tail's first byte in the file
         self._reader: CaptureReader | None = None
         self._is_pcap = False
@@ -112,6 +117,32 @@ class BusDecoder:
             at = FILE_HEADER_BYTES
         yield from self._feed_pcap(data, at)
 
+    def room(self) -> memoryview:
+        """Room for the next piece of the current file, behind what is left of the one before; good until `take`."""
+        kept = len(self._tail)
+        if len(self._window) < max(CHUNK_BYTES, 2 * kept):
+            self._window = np.empty(max(CHUNK_BYTES, 2 * kept), dtype=np.uint8)
+        self._window[:kept] = self._tail
+        return self._window.data[kept:]
+
+    def take(self, count: int) -> Iterator[BusBatch]:
+        """Take the first *count* bytes of the `room` and yield what they complete."""
+        kept = len(self._tail)
+        if self._is_pcap and self._problem is None:
+            yield from self._feed_pcap(self._window[: kept + count], 0)
+        else:
+            yield from self.feed(self._window[kept : kept + count])
+
+    def end_packets(self) -> BusBatch:
+        """The captures behind `take_packets` end: tell what was skipped in them."""
+        batch = self._empty()
+        self._tell_skipped(batch)
+        return batch
+
+    def empty(self) -> BusBatch:
+        """A batch without messages, for rows of others."""
+        return self._empty()
+
     def end_source(self) -> BusBatch:
         """The current file ends: a batch without messages that tells what was skipped in it and what is wrong."""
         batch = self._empty()
@@ -125,11 +156,14 @@ class BusDecoder:
             batch.rows.append(CaptureProblem(self._problem.offset, self._problem.reason, skipped))
         elif len(self._tail):
             batch.rows.append(CaptureProblem(self._offset, "file ends inside a packet", len(self._tail)))
+        self._tell_skipped(batch)
+        self._reset()
+        return batch
+
+    def _tell_skipped(self, batch: BusBatch) -> None:
         for reason, counts in sorted(self._skipped.items()):
             batch.rows.append(SkippedPackets(SKIP_REASONS[reason], *counts))
         self._skipped = {}
-        self._reset()
-        return batch
 
     def finish(self) -> BusBatch:
         """The series ends: what every direction still held."""

@@ -26,7 +26,7 @@ from cluster_core.kernels.bus_messages import (
 )
 from cluster_core.kernels.bus_packing import pack_all
 from cluster_core.kernels.interning import Interned, grown, intern, new_interned
-from cluster_core.kernels.packets import ADDRESS_BYTES, PACKETS_PER_CHUNK, Rows, new_rows
+from cluster_core.kernels.packets import ADDRESS_BYTES, PACKETS_PER_CHUNK, Rows, new_rows, rows_to_fill
 from cluster_core.wire.bus import IP_BYTES, NODE_ID_BYTES, SLOT_BITMAP_BYTES
 from cluster_core.wire.bus_framing import BusFramer, Frame, UnknownBytes
 from cluster_core.wire.tcp_stream import Bytes, Gap, Mark, Segment, TcpStream
@@ -103,11 +103,11 @@ class BusFollower:
 
     def _lay_out(self) -> None:
         """Make the lists that a flush fills and empties."""
-        self._messages = new_rows(bs.FOUND, MESSAGES_PER_FLUSH)
+        self._messages = rows_to_fill(bs.FOUND, MESSAGES_PER_FLUSH)
         self._listed, self._retired, self._events = (
-            new_rows(bs.FOUND, PACKETS_PER_CHUNK),
-            new_rows(bs.FOUND, 2 * PACKETS_PER_CHUNK + 2),
-            new_rows(bs.FOUND, PACKETS_PER_CHUNK),
+            rows_to_fill(bs.FOUND, PACKETS_PER_CHUNK),
+            rows_to_fill(bs.FOUND, 2 * PACKETS_PER_CHUNK + 2),
+            rows_to_fill(bs.FOUND, PACKETS_PER_CHUNK),
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -173,12 +173,14 @@ class BusFollower:
         rows: list[Row] = []
         if tops[bs.LISTED] or tops[bs.RETIREMENTS]:
             self._do_listed(data, records, segments, packet_base, extras, rows)
-        at = self._messages.segment[:found]
+        ours = self._messages[:found].view(np.ndarray)
+        at = ours["segment"].copy()
         key = 2 * at + 1
-        spans = new_rows(SPAN, int(found))
-        for ours, theirs in _SPAN_OF_FOUND.items():
-            spans[ours] = self._messages[theirs][:found]
-        spans.ts_ns, spans.packet, spans.offset = records.ts_ns[at], packet_base + at, records.offset[at]
+        spans = rows_to_fill(SPAN, int(found))
+        columns = spans.view(np.ndarray)
+        for name, theirs in _SPAN_OF_FOUND.items():
+            columns[name] = ours[theirs]
+        columns["ts_ns"], columns["packet"], columns["offset"] = records.ts_ns[at], packet_base + at, records.offset[at]
         batch = self._decode(data, spans, key, extras, rows)
         keys = np.concatenate((key, np.array([extra.key for extra in extras], dtype=np.int64)))
         batch.released = packet_base + (np.sort(keys) >> 1)
@@ -315,8 +317,8 @@ class BusFollower:
         count = len(spans)
         totals = measure_all(data, self._side, plain, spans, 0, count)
         messages = new_rows(MESSAGE, count)
-        gossip = new_rows(GOSSIP, int(totals[0]))
-        extensions = new_rows(EXTENSION, int(totals[1]))
+        gossip = rows_to_fill(GOSSIP, int(totals[0]))
+        extensions = rows_to_fill(EXTENSION, int(totals[1]))
         extension_data = np.zeros(int(totals[2]), dtype=np.uint8)
         channel_data = np.zeros(int(totals[3]), dtype=np.uint8)
         tops = np.zeros(2, dtype=np.int64)
@@ -492,6 +494,6 @@ def _kept(table: Interned, numbers: NDArray[np.int32]) -> Interned:
     result = new_interned(table.width, max(4096, 2 * len(wanted)))
     renumbered = np.full(int(table.used[0]) + 1, -1, dtype=np.int32)
     for number in wanted.tolist():
-        renumbered[number] = intern(result, table.data, number * table.width)
+        renumbered[number] = intern(result, table.data, number * table.width, table.width)
     numbers[:] = renumbered[numbers]
     return result

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from cluster_core.kernels.bus_streams import Streams
 from cluster_core.kernels.compiled import njit
 from cluster_core.kernels.interning import Interned, intern, is_row
-from cluster_core.kernels.memory import big16, big32, big64, copy_bytes
+from cluster_core.kernels.memory import big16, big32, big64, copy_bytes, word64
 from cluster_core.kernels.packets import Rows
 from cluster_core.wire import bus
 from cluster_core.wire.bus_message import MessageFlag, MessageType
 
 NONE = -1
+_ZERO = np.uint64(0)
 _HEADER = bus.HEADER_BYTES
 _LIGHT = bus.LIGHT_HEADER_BYTES
 _GOSSIP = bus.GOSSIP_BYTES
@@ -181,19 +182,20 @@ def measure_all(
 def _bitmap_of(tables: Tables, node: int, data: NDArray[np.uint8], at: int) -> int:
     """The number of a bitmap; what the node claimed last is compared first, because it rarely changes."""
     last = np.int64(tables.last_bitmap[node])
-    if last >= 0 and is_row(tables.bitmaps, last, data, at):
+    if last >= 0 and is_row(tables.bitmaps, last, data, at, _BITMAP):
         return last  # type: ignore[return-value]
-    number = intern(tables.bitmaps, data, at)
+    number = intern(tables.bitmaps, data, at, _BITMAP)
     tables.last_bitmap[node] = number
     return int(number)
 
 
 @njit(inline="always")
 def _is_zero(data: NDArray[np.uint8], at: int, width: int) -> bool:
-    total = 0
-    for i in range(width):
-        total |= data[at + i]
-    return total == 0
+    """Whether *width* bytes, at least 8, are all zero."""
+    total = word64(data, at + width - 8)
+    for word in range(width >> 3):
+        total |= word64(data, at + 8 * word)
+    return bool(total == _ZERO)
 
 
 @njit(inline="always")
@@ -216,16 +218,16 @@ def _fill_header(
     out[row].config_epoch = big64(data, at + 24)
     out[row].repl_offset = big64(data, at + 32)
     node = np.int64(streams.rows[stream].node)
-    if node < 0 or not is_row(tables.nodes, node, data, at + 40):
-        node = intern(tables.nodes, data, at + 40)
+    if node < 0 or not is_row(tables.nodes, node, data, at + 40, _ID):
+        node = intern(tables.nodes, data, at + 40, _ID)
         streams.rows[stream].node = node
     if length < _HEADER:
         return
     out[row].slots = _bitmap_of(tables, node, data, at + 80)
     if data[at + 2128] or not _is_zero(data, at + 2128, _ID):
-        out[row].replicaof = intern(tables.nodes, data, at + 2128)
+        out[row].replicaof = intern(tables.nodes, data, at + 2128, _ID)
     if data[at + 2168] or not _is_zero(data, at + 2168, _IP):
-        out[row].myip = intern(tables.texts, data, at + 2168)
+        out[row].myip = intern(tables.texts, data, at + 2168, _IP)
     out[row].extensions = big16(data, at + 2214)
     out[row].pport = big16(data, at + 2246)
     out[row].cport = big16(data, at + 2248)
@@ -245,12 +247,12 @@ def _fill_gossip(
         at = start + index * _GOSSIP
         entry = first + index
         out[entry].message = row
-        out[entry].node = intern(tables.nodes, data, at)
+        out[entry].node = intern(tables.nodes, data, at, _ID)
         out[entry].ping_sent_s = big32(data, at + 40)
         out[entry].pong_received_s = big32(data, at + 44)
         out[entry].ip = NONE
         if data[at + 48] or not _is_zero(data, at + 48, _IP):
-            out[entry].ip = intern(tables.texts, data, at + 48)
+            out[entry].ip = intern(tables.texts, data, at + 48, _IP)
         out[entry].port = big16(data, at + 94)
         out[entry].cport = big16(data, at + 96)
         out[entry].node_flags = big16(data, at + 98)
@@ -281,11 +283,11 @@ def _fill_body(
     """Columns of a body that `measure` found whole."""
     kind = out[row].type
     if kind == _FAIL:
-        out[row].subject = intern(tables.nodes, data, start)
+        out[row].subject = intern(tables.nodes, data, start, _ID)
     elif kind == _UPDATE_TYPE:
         out[row].body_epoch = big64(data, start)
-        out[row].subject = intern(tables.nodes, data, start + 8)
-        out[row].body_slots = intern(tables.bitmaps, data, start + 8 + _ID)
+        out[row].subject = intern(tables.nodes, data, start + 8, _ID)
+        out[row].body_slots = intern(tables.bitmaps, data, start + 8 + _ID, _BITMAP)
     elif kind == _MODULE:
         out[row].module_id = big64(data, start)
         out[row].module_type = data[start + 12]

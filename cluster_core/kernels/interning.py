@@ -90,15 +90,17 @@ def is_same(one: NDArray[np.uint8], at: int, other: NDArray[np.uint8], other_at:
 
 
 @njit(inline="always")
-def is_row(table: Interned, index: int, data: NDArray[np.uint8], at: int) -> bool:
-    """Whether the bytes of *data* from *at* are value number *index*."""
-    return bool(is_same(table.data, index * table.width, data, at, table.width))
+def is_row(table: Interned, index: int, data: NDArray[np.uint8], at: int, width: int) -> bool:
+    """Whether the bytes of *data* from *at* are value number *index*; *width* is the table's, best as a constant."""
+    return bool(is_same(table.data, index * width, data, at, width))
 
 
 @njit(inline="always")
-def intern(table: Interned, data: NDArray[np.uint8], at: int) -> int:
-    """The number of the value at *at*; a value that is new is added, for which the caller has made room."""
-    width = table.width
+def intern(table: Interned, data: NDArray[np.uint8], at: int, width: int) -> int:
+    """The number of the value at *at*; a value that is new is added, for which the caller has made room.
+
+    *width* is the table's; as a constant it lets the compiler unroll the loops over words.
+    """
     mask = table.slots.shape[0] - 1
     slot = hash_of(data, at, width) & mask
     while True:

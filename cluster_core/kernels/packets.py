@@ -31,6 +31,7 @@ CHUNK_FULL = 1
 BAD_RECORD = 2
 
 _MAX = PACKET_BYTES_MAX
+_ADDRESS = ADDRESS_BYTES
 _RECORD = RECORD_HEADER_BYTES
 _VLANS = links.ETHERTYPES_VLAN
 _VLAN_A, _VLAN_B, _VLAN_C, _VLAN_D = links.ETHERTYPES_VLAN
@@ -77,6 +78,11 @@ Rows = np.recarray[Any, Any]
 def new_rows(kind: np.dtype[np.void], count: int) -> Rows:
     """Zeroed rows of a structure."""
     return np.zeros(count, dtype=kind).view(np.recarray)
+
+
+def rows_to_fill(kind: np.dtype[np.void], count: int) -> Rows:
+    """Rows of a structure with whatever is in the memory: for who writes every field of a row before reading it."""
+    return np.empty(count, dtype=kind).view(np.recarray)
 
 
 @njit()
@@ -253,10 +259,10 @@ def view_segments(data: NDArray[np.uint8], records: Rows, count: int, addresses:
                 segments[index].missing = end - stop
                 if version == 4:
                     copy_bytes(address, 12, data, at + 12, 4)
-                    segments[index].source = intern(addresses, address, 0)
+                    segments[index].source = intern(addresses, address, 0, _ADDRESS)
                     copy_bytes(address, 12, data, at + 16, 4)
-                    segments[index].target = intern(addresses, address, 0)
+                    segments[index].target = intern(addresses, address, 0, _ADDRESS)
                 else:
-                    segments[index].source = intern(addresses, data, at + 8)
-                    segments[index].target = intern(addresses, data, at + 24)
+                    segments[index].source = intern(addresses, data, at + 8, _ADDRESS)
+                    segments[index].target = intern(addresses, data, at + 24, _ADDRESS)
         segments[index].reason = reason

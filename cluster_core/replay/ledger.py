@@ -17,7 +17,8 @@ from cluster_core.gossip.events import (
     ReportRemoved,
     VoteAsked,
 )
-from cluster_core.gossip.flags import MASTER
+from cluster_core.gossip.flags import MASTER, NOADDR
+from cluster_core.gossip.view import Peer
 from cluster_core.replay.rows import EpochRow, EventRow, FailureReportRow, IgnoredRow, ReplayRow, VoteRow
 from cluster_core.wire.bus import Fail, Header, Message, MessageFlag, MessageType
 
@@ -48,6 +49,7 @@ class Ledger:
         self._election_epoch = 0
         self._bumped: dict[int, str] = {}
         self._failed: dict[str, int] = {}
+        self._is_mismatch = False
         self._learned: dict[str, EventRow] = {}
         self._promoted: tuple[str, int] = ("", -1)
         self._raised: tuple[str, int] = ("", 0)
@@ -77,6 +79,11 @@ class Ledger:
                 self._ignored[effect.reason] = self._ignored.get(effect.reason, 0) + 1
         return rows
 
+    def note_verdict(self, peer: Peer | None) -> None:
+        """The observer is about to tell that *peer* failed: a node without address, or one that it has forgotten, was
+        not found silent by a quorum, but another id answers at its address (R58)."""
+        self._is_mismatch = peer is None or bool(peer.flags & NOADDR)
+
     def note_sent(self, message: Message, receiver: str, ts_ns: int, ref: int) -> list[ReplayRow]:
         """Take in a message that the observer sent to *receiver*."""
         header = message.header
@@ -87,7 +94,8 @@ class Ledger:
         if kind == MessageType.FAIL and isinstance(message.body, Fail):
             self._learned.pop(message.body.node, None)  # it decided before it read the other's verdict
             if ts_ns - self._failed.get(message.body.node, -ANSWER_NS_MAX) >= ANSWER_NS_MAX:
-                rows.append(self._event(ts_ns, "fail-decided", message.body.node, header.current_epoch, "", ref))
+                what = "fail-mismatch" if self._is_mismatch else "fail-decided"
+                rows.append(self._event(ts_ns, what, message.body.node, header.current_epoch, "", ref))
             self._failed[message.body.node] = ts_ns
         elif kind == MessageType.AUTH_REQUEST and header.current_epoch != self._election_epoch:
             self._election_epoch = header.current_epoch

@@ -21,6 +21,9 @@ TICK_MS: Final = 105
 ROUND_MS: Final = 100
 AGES_MIN: Final = 20
 AGES_MAX: Final = 50_000
+SETTLED_AGES: Final = 10_000
+SETTLED_NS: Final = 60_000_000_000
+"""After so many ages, or so much time, an estimate is not revised any more."""
 DUE_SHARE_MIN: Final = 0.2
 """The share of pings that must lie in one tick of ages before they are taken for due ones."""
 DEFAULT_NODE_TIMEOUT_MS: Final = 15_000
@@ -35,36 +38,79 @@ def estimate_node_timeout_ms(streams: Mapping[Endpoint, Iterable[Evidence]]) -> 
     ages: list[int] = []
     for stream in streams.values():
         ages += pong_ages_ms(stream, AGES_MAX - len(ages))
-    half_ms = due_age_ms(ages)
-    return None if half_ms is None else max(ROUND_MS, round(2 * half_ms / ROUND_MS) * ROUND_MS)
+    return _timeout_of(ages)
 
 
 def pong_ages_ms(stream: Iterable[Evidence], limit: int) -> list[int]:
     """How old the last pong of the receiver was at each PING of one observer, at most *limit* of them."""
+    watch = PongWatch()
     ages: list[int] = []
-    pong_ms: dict[str, int] = {}
-    node_of: dict[int, str] = {}
-    pending: set[str] = set()
     for seen in stream:
         if len(ages) >= limit:
             break
+        age_ms = watch.note(seen)
+        if age_ms is not None:
+            ages.append(age_ms)
+    return ages
+
+
+class PongWatch:
+    """Feed it one observer's evidence; it tells at each PING how old the last pong of its receiver was."""
+
+    def __init__(self) -> None:
+        self._pong_ms: dict[str, int] = {}
+        self._node_of: dict[int, str] = {}
+        self._pending: set[str] = set()
+
+    def note(self, seen: Evidence) -> int | None:
+        """Take in one piece of evidence; the age in ms if it is a PING that says something."""
         header = seen.message.header if isinstance(seen, MessageSeen) else None
         if not isinstance(seen, MessageSeen) or not isinstance(header, Header):
-            continue
+            return None
         now_ms = seen.ts_ns // 1_000_000
         if not seen.sent:
             if seen.outbound and header.type == PONG:
-                node_of[seen.connection] = header.sender
-                pong_ms[header.sender] = now_ms
-                pending.discard(header.sender)
+                self._node_of[seen.connection] = header.sender
+                self._pong_ms[header.sender] = now_ms
+                self._pending.discard(header.sender)
             if isinstance(seen.message.body, Gossip):
-                _hear(seen.message.body, now_ms, pong_ms, pending)
-        elif seen.outbound and header.type == PING and seen.connection in node_of:
-            node = node_of[seen.connection]
-            if node not in pending:
-                ages.append(now_ms - pong_ms[node])
-            pending.add(node)
-    return ages
+                _hear(seen.message.body, now_ms, self._pong_ms, self._pending)
+        elif seen.outbound and header.type == PING and seen.connection in self._node_of:
+            node = self._node_of[seen.connection]
+            is_new = node not in self._pending
+            self._pending.add(node)
+            return now_ms - self._pong_ms[node] if is_new else None
+        return None
+
+
+class TimeoutEstimate:
+    """Feed it the evidence of all observers; it is *settled* after `SETTLED_NS` or `SETTLED_AGES` ages."""
+
+    def __init__(self) -> None:
+        self._watches: dict[Endpoint, PongWatch] = {}
+        self._ages: list[int] = []
+        self._start_ns = -1
+        self.settled = False
+
+    def note(self, process: Endpoint, seen: Evidence) -> None:
+        """Take in one piece of evidence of *process*; times never go back."""
+        if self._start_ns < 0:
+            self._start_ns = seen.ts_ns
+        age_ms = self._watches.setdefault(process, PongWatch()).note(seen)
+        if age_ms is not None:
+            self._ages.append(age_ms)
+        if len(self._ages) >= SETTLED_AGES or seen.ts_ns - self._start_ns >= SETTLED_NS:
+            self.settled = True
+            self._watches = {}
+
+    def node_timeout_ms(self) -> int | None:
+        """What the evidence so far says, rounded to 100 ms; None when it does not tell."""
+        return _timeout_of(self._ages)
+
+
+def _timeout_of(ages: list[int]) -> int | None:
+    half_ms = due_age_ms(ages)
+    return None if half_ms is None else max(ROUND_MS, round(2 * half_ms / ROUND_MS) * ROUND_MS)
 
 
 def _hear(body: Gossip, now_ms: int, pong_ms: dict[str, int], pending: set[str]) -> None:

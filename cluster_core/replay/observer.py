@@ -8,6 +8,7 @@ R34.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final
 
 from cluster_core.gossip import events as ev
@@ -16,7 +17,7 @@ from cluster_core.gossip.failure_detection import ping_is_due
 from cluster_core.gossip.flags import FAIL, FAILURES, HANDSHAKE, MASTER, MEET, MYSELF, NOADDR, PFAIL, ROLES
 from cluster_core.gossip.gossip_section import is_node_id
 from cluster_core.gossip.node import ClusterNode
-from cluster_core.gossip.profile import Profile, profile_of_header
+from cluster_core.gossip.profile import REDIS_7_0, Profile, profile_of_header
 from cluster_core.gossip.view import Peer
 from cluster_core.replay.evidence import Endpoint, Evidence, LinkSeen, LogSeen, MessageSeen, NodePoll
 from cluster_core.replay.own_evidence import add_peer, health_word, set_health
@@ -24,9 +25,9 @@ from cluster_core.replay.own_watch import OwnWatch
 from cluster_core.replay.pacing import Paced, Pacer
 from cluster_core.replay.recorder import Correction, Recorder
 from cluster_core.replay.rows import ReplayRow
-from cluster_core.replay.slot_steps import Fates
+from cluster_core.replay.slot_steps import FateFinder, Fates
 from cluster_core.replay.view_log import Cause
-from cluster_core.wire.bus import Header, MessageType
+from cluster_core.wire.bus import Fail, Header, MessageType
 
 TICK_NS: Final = 100_000_000
 """The cron of a server (R28)."""
@@ -34,6 +35,8 @@ TICKS_BEHIND_MAX: Final = 600
 """Ticks that are made up after a silence; a clock that jumps ahead must not keep us busy."""
 SILENCE_NS: Final = 1_000_000_000
 """A node that knows nobody is silent; what was ordered before it speaks is dated this long before its first link."""
+BEHIND_MAX: Final = 200_000
+"""Bound of the evidence that waits for the fates of slots."""
 BUS_PORT_OFFSET: Final = 10_000
 LOG_HEALTH: Final[dict[str, int]] = {"pfail": PFAIL, "fail-decided": FAIL, "fail-learned": FAIL, "fail-cleared": 0}
 
@@ -42,7 +45,9 @@ class ObserverReplay:
     """Feed it one process's evidence in time order; it returns rows as they end.  `finish` hands out the open ones.
 
     *address* is where the process listens; *node_timeout_ms* as configured or estimated; *profile* is read from the
-    first header if not given; *start_ns* is when the view begins; *fates* come from `find_fates`.
+    first header if not given; *start_ns* is when the view begins.  Without *fates* (of `find_fates`) it finds them
+    itself, and waits up to `FATE_NS` with evidence that shows losses.  What it returns depends on the evidence alone, not on
+    how it was cut into calls; it can be pickled between two of them.
     """
 
     def __init__(
@@ -58,13 +63,16 @@ class ObserverReplay:
         self._timeout_ms = node_timeout_ms
         self._profile = profile
         self._start_ns = start_ns
-        self._fates = fates or {}
+        self._finder = FateFinder() if fates is None else None
+        self._fates = self._finder.fates if self._finder is not None else fates or {}
+        self._behind: deque[Evidence] = deque()
         self._pacer = Pacer()
         self._recorder: Recorder | None = None
         self._next_tick_ns = 0
         self._unbound: dict[int, None] = {}
         self._alone_ns = 0
         self._down = False
+        self._is_mute = False
 
     @property
     def node(self) -> ClusterNode | None:
@@ -73,12 +81,27 @@ class ObserverReplay:
 
     def feed(self, evidence: Evidence) -> list[ReplayRow]:
         """Add evidence; return the rows that are settled now."""
+        if self._finder is None:
+            self._pace(evidence)
+            return self._drain()
+        self._finder.note(evidence)
+        if not self._behind and self._finder.waits_for < 0:
+            self._pace(evidence)
+            return self._drain()
+        self._behind.append(evidence)
+        loss = self._finder.waits_for
+        while self._behind and (len(self._behind) > BEHIND_MAX or not _is_message(self._behind[0], loss)):
+            self._pace(self._behind.popleft())
+        return self._drain()
+
+    def _pace(self, evidence: Evidence) -> None:
         for batch in self._pacer.feed(evidence):
             self._run(batch)
-        return self._drain()
 
     def finish(self) -> list[ReplayRow]:
         """The evidence ends: return everything that is open."""
+        while self._behind:
+            self._pace(self._behind.popleft())
         for batch in self._pacer.finish():
             self._run(batch)
         if self._recorder is not None:
@@ -121,6 +144,8 @@ class ObserverReplay:
         """The observer's first header makes the machine; what it says is assumed to hold since the start."""
         sent = (e.evidence for e in batch if isinstance(e.evidence, MessageSeen) and e.evidence.sent)
         header = next((seen.message.header for seen in sent), None)
+        if header is None and isinstance(batch[-1].evidence, NodePoll):
+            return self._begin_by_poll(batch[-1].evidence)
         if not isinstance(header, Header) or not is_node_id(header.sender):
             return None
         begun_ns = batch[0].ts_ns
@@ -140,11 +165,30 @@ class ObserverReplay:
         recorder.look(header.sender, recorder.now_ns, Cause("first header", -1))
         return recorder
 
+    def _begin_by_poll(self, poll: NodePoll) -> Recorder | None:
+        """The observer was asked before it said anything: the answer makes the machine, the rest is read on."""
+        mine = next((node for node in poll.nodes if node.flags & MYSELF), None)
+        if mine is None or not is_node_id(mine.node_id):
+            return None
+        profile = self._profile or REDIS_7_0
+        node = ClusterNode(mine.node_id, profile, self._timeout_ms, poll.ts_ns // 1_000_000, verdicts_observed=True)
+        myself = node.view.myself
+        myself.ip, myself.cport, myself.port = mine.ip or self.address.ip, mine.cport, mine.port
+        recorder = self._recorder = Recorder(node, poll.ts_ns)
+        self._watch = OwnWatch(recorder, self._fates)
+        self._next_tick_ns = poll.ts_ns
+        self._is_mute = True
+        start_ns = poll.ts_ns if self._start_ns is None else min(self._start_ns, poll.ts_ns)
+        recorder.look(mine.node_id, start_ns, Cause("assumed new" if len(poll.nodes) == 1 else "poll", -1))
+        return recorder
+
     def _advance(self, recorder: Recorder, ts_ns: int) -> None:
         """Run the ticks up to *ts_ns*; time never goes back."""
         if ts_ns - self._next_tick_ns > TICKS_BEHIND_MAX * TICK_NS:
             self._next_tick_ns = ts_ns - TICKS_BEHIND_MAX * TICK_NS
-        while self._next_tick_ns <= ts_ns and not self._down:
+        if self._is_mute:  # nobody sees its pings, so nothing can be said of silence
+            self._next_tick_ns = ts_ns
+        while self._next_tick_ns <= ts_ns and not self._down and not self._is_mute:
             recorder.now_ns = max(recorder.now_ns, self._next_tick_ns)
             self._next_tick_ns += TICK_NS
             self._tick(recorder)
@@ -199,6 +243,9 @@ class ObserverReplay:
         if self._down:
             self._revive(recorder, seen.ref)
         header = seen.message.header
+        if self._is_mute and isinstance(header, Header):
+            self._is_mute = False
+            recorder.view.profile = self._profile or profile_of_header(header.flags, header.mflags[0])
         link = recorder.view.links.get(seen.connection)
         fresh = seen.outbound and link is None
         if fresh:
@@ -211,6 +258,9 @@ class ObserverReplay:
             self._watch.on_header(header, seen.ref)
         if seen.outbound and header.type == MessageType.PING and receiver:
             recorder.apply(ev.PingSent(receiver, reconnected=fresh), Cause("ping", seen.ref))
+        body = seen.message.body
+        if isinstance(body, Fail):
+            recorder.ledger.note_verdict(recorder.view.nodes.get(body.node))
         self._watch.on_sent(seen, receiver)
         recorder.rows += recorder.ledger.note_sent(seen.message, receiver, recorder.now_ns, seen.ref)
 
@@ -260,6 +310,10 @@ class ObserverReplay:
         if peer.outbound is None:
             self._unbound.pop(seen.connection, None)
             recorder.apply(ev.LinkConnected(seen.connection, peer.id), cause)
+
+
+def _is_message(evidence: Evidence, ref: int) -> bool:
+    return isinstance(evidence, MessageSeen) and evidence.ref == ref
 
 
 def _other_id(batch: list[Paced], my_id: str) -> Header | None:

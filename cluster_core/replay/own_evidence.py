@@ -5,6 +5,8 @@ These functions compare a sent message with the replayed view, make the view fol
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from cluster_core.gossip.cluster_state import coverage_of, down_reason
 from cluster_core.gossip.events import Changed, Effect, NodeAdded
 from cluster_core.gossip.flags import FAIL, FAILURES, HANDSHAKE, MYSELF, NOADDR, PFAIL, REPLICA, ROLES
@@ -121,11 +123,16 @@ def follow_state(view: View) -> tuple[list[Effect], list[Correction]]:
     return effects, corrections
 
 
-def follow_poll(view: View, poll: NodePoll, now_ms: int) -> tuple[list[Effect], list[Correction]]:
-    """Make the view equal to a CLUSTER NODES answer of the observer; handshakes in it are left to the machine."""
+def follow_poll(
+    view: View, poll: NodePoll, now_ms: int, fresh: Container[str] = ()
+) -> tuple[list[Effect], list[Correction]]:
+    """Make the view equal to a CLUSTER NODES answer of the observer; handshakes in it are left to the machine.
+
+    Nodes in *fresh* have changed so lately that the answer may be older.
+    """
     effects: list[Effect] = []
     corrections: list[Correction] = []
-    polled = {node.node_id: node for node in poll.nodes if not node.flags & HANDSHAKE}
+    polled = {node.node_id: node for node in poll.nodes if not node.flags & HANDSHAKE and node.node_id not in fresh}
     for node_id, node in polled.items():
         if node_id not in view.nodes:
             add_peer(view, node_id, node.flags & ~MYSELF, now_ms)

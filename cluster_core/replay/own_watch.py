@@ -94,17 +94,18 @@ class OwnWatch:
         recorder = self._recorder
         view = recorder.view
         polled = {node.node_id: node for node in poll.nodes}
+        fresh = {node for node, ts_ns in recorder.touched_ns.items() if recorder.now_ns - ts_ns < GRACE_NS}
         holder = view.myself if view.myself.is_master else view.master_of(view.myself)
         mine = polled.get(view.myself.id)
         told = polled.get(holder.id) if holder is not None else None
-        if holder is not None and mine is not None and told is not None:
+        if holder is not None and mine is not None and told is not None and holder.id not in fresh:
             moved = holder.slots ^ told.slots
             same = mine.master_id == view.myself.replicaof and told.config_epoch == holder.config_epoch
             if same and 0 < moved.bit_count() <= STEPS_MAX:
                 owners = [(node.slots, node.node_id) for node in poll.nodes]
                 since_ns = max(self._seen_ns, self._master_seen_ns)
                 self._step(holder, moved, since_ns, Cause("poll", ref), owners)
-        recorder.correct(follow_poll(view, poll, recorder.now_ms), "poll", ref)
+        recorder.correct(follow_poll(view, poll, recorder.now_ms, fresh), "poll", ref)
         self._seen_ns = recorder.now_ns
 
     # -- slots that were moved one by one --------------------------------------------------------------------------

@@ -39,9 +39,7 @@ def read_sightings(rows: Iterable[Row]) -> Iterator[Sighting]:
         if row.origin.direction == UNSEEN:
             ref += isinstance(row, CapturedMessage)
         elif isinstance(row, CapturedMessage):
-            message = _readable(row.decode())
-            if message is not None:
-                yield _sighting(row.origin, ref, "message", message)
+            yield _sighting(row.origin, ref, "message", readable_part(row.decode()))
             ref += 1
         elif row.kind in CLOSING:
             closing, closing_packet = _sighting(row.origin, ref, row.kind, None), row.origin.packet
@@ -51,7 +49,7 @@ def read_sightings(rows: Iterable[Row]) -> Iterator[Sighting]:
         yield closing
 
 
-def _readable(message: Message) -> Message | None:
+def readable_part(message: Message) -> Message:
     """The message as the machine may read it: a cut gossip section counts as far as it goes."""
     if message.rest is not None and isinstance(message.header, Header) and isinstance(message.body, Gossip):
         return replace(message, rest=None) if message.rest.reason.endswith("were captured") else message

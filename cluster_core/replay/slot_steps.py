@@ -4,12 +4,13 @@ away.
 CLUSTER SETSLOT NODE takes one slot at a time and sends no message to say so (R124).  The node's next header shows the
 sum of all commands since the last one.  A server would have answered with every state in between, so the replay lays
 the commands evenly over that time, in the order of the slots, which is how tools go.  To whom a slot was given is
-known when its new owner claims it, which may be seconds later: `find_fates` looks ahead for it.
+known when its new owner claims it, which may be seconds later: `FateFinder` looks ahead for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from cluster_core.gossip.flags import MASTER, ROLES
@@ -22,52 +23,87 @@ STEPS_MAX: Final = 1000
 GIVEN_MAX: Final = 10_000
 """Bound of the losses whose winner is looked for."""
 
+FATE_NS: Final = 15_000_000_000
+"""A loss whose winner does not claim the slots within this time has no winner that we know."""
+
 Fates = dict[int, list[tuple[int, str]]]
 """By the message that shows a loss: which slots (bits) went to which node."""
 
 
-def find_fates(stream: Iterable[Evidence]) -> Fates:
-    """For each own header that lost slots while the cluster stayed whole: who claimed those slots next."""
-    fates: Fates = {}
-    given: list[list[int]] = []
-    own: Header | None = None
-    claims: dict[str, bytes] = {}
-    for seen in stream:
+@dataclass(slots=True)
+class Loss:
+    """Slots (bits) that an own header has lost and nobody has claimed yet; *ref* and *ts_ns* are the header's."""
+
+    ref: int
+    ts_ns: int
+    slots: int
+
+
+class FateFinder:
+    """Feed it one observer's evidence; `fates` says, for each own header that lost slots while the cluster stayed
+    whole, who claimed those slots within `FATE_NS`.
+
+    The newest `GIVEN_MAX` fates are kept.
+    """
+
+    def __init__(self) -> None:
+        self.fates: Fates = {}
+        self._given: list[Loss] = []
+        self._own: Header | None = None
+        self._claims: dict[str, bytes] = {}
+
+    @property
+    def waits_for(self) -> int:
+        """The oldest own header whose losses may still find their winner, -1 if there is none."""
+        return self._given[0].ref if self._given else -1
+
+    def note(self, seen: Evidence) -> None:
+        """Take in one piece of evidence."""
+        while self._given and seen.ts_ns - self._given[0].ts_ns > FATE_NS:
+            self._given.pop(0)
         header = seen.message.header if isinstance(seen, MessageSeen) else None
         if not isinstance(seen, MessageSeen) or not isinstance(header, Header):
-            continue
+            return
         if seen.sent:
-            if own is not None and own.myslots != header.myslots:
-                _note_own(own, header, seen.ref, given, fates)
-            own = header
-        elif header.flags & MASTER and claims.get(header.sender) != header.myslots:
-            gained = slot_bits(header.myslots) & ~slot_bits(claims.get(header.sender, b""))
-            claims[header.sender] = header.myslots
-            if gained and given:
-                _settle(given, gained, header.sender, fates)
-    return fates
+            if self._own is not None and self._own.myslots != header.myslots:
+                self._note_own(self._own, header, seen)
+            self._own = header
+        elif header.flags & MASTER and self._claims.get(header.sender) != header.myslots:
+            gained = slot_bits(header.myslots) & ~slot_bits(self._claims.get(header.sender, b""))
+            self._claims[header.sender] = header.myslots
+            if gained and self._given:
+                self._settle(gained, header.sender)
+
+    def _note_own(self, old: Header, new: Header, seen: MessageSeen) -> None:
+        before, after = slot_bits(old.myslots), slot_bits(new.myslots)
+        if new.replicaof and new.replicaof != old.replicaof:  # its last slot gone, a node follows the winner (R124)
+            self._settle(after, new.replicaof)
+            return
+        gained = after & ~before
+        for loss in self._given if gained else ():
+            loss.slots &= ~gained
+        self._given = [loss for loss in self._given if loss.slots]
+        lost = before & ~after
+        if lost and is_stepwise(old, new, lost.bit_count()) and not new.state and len(self._given) < GIVEN_MAX:
+            self._given.append(Loss(seen.ref, seen.ts_ns, lost))
+
+    def _settle(self, gained: int, winner: str) -> None:
+        for loss in self._given:
+            hit = loss.slots & gained
+            if hit:
+                self.fates.setdefault(loss.ref, []).append((hit, winner))
+                loss.slots ^= hit
+        self._given = [loss for loss in self._given if loss.slots]
+        while len(self.fates) > GIVEN_MAX:
+            del self.fates[next(iter(self.fates))]
 
 
-def _note_own(old: Header, new: Header, ref: int, given: list[list[int]], fates: Fates) -> None:
-    before, after = slot_bits(old.myslots), slot_bits(new.myslots)
-    if new.replicaof and new.replicaof != old.replicaof:  # its last slot gone, a node follows the winner (R124)
-        _settle(given, after, new.replicaof, fates)
-        return
-    gained = after & ~before
-    for loss in given if gained else ():
-        loss[1] &= ~gained
-    lost = before & ~after
-    if lost and is_stepwise(old, new, lost.bit_count()) and not new.state and len(given) < GIVEN_MAX:
-        given.append([ref, lost])
-
-
-def _settle(given: list[list[int]], gained: int, winner: str, fates: Fates) -> None:
-    for loss in given:
-        hit = loss[1] & gained
-        if hit:
-            fates.setdefault(loss[0], []).append((hit, winner))
-            loss[1] ^= hit
-    given[:] = [loss for loss in given if loss[1]]
+def find_fates(stream: Iterable[Evidence]) -> Fates:
+    """The fates of all losses in a whole stream, as `FateFinder` finds them."""
+    finder = FateFinder()
+    for seen in stream:
+        finder.note(seen)
+    return finder.fates
 
 
 def is_stepwise(old: Header, new: Header, count: int) -> bool:

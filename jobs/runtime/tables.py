@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from delta.exceptions import DeltaConcurrentModificationException
 from delta.tables import DeltaTable
@@ -18,7 +19,7 @@ from jobs.runtime.errors import InputError
 from schemas.table import Table
 
 SNAPSHOT_COLUMN = "snapshot_id"
-WRITE_THREADS = 2
+WRITE_THREADS = 3
 """Tables that are written at a time: half of a small Delta write is waiting for the log."""
 ATTEMPTS_MAX = 4
 """Writers of different snapshots meet only when both create the table; the second try finds it there."""
@@ -48,37 +49,53 @@ def read_snapshot(spark: SparkSession, table: Table, root: str, snapshot_id: str
     return read(spark, table, root).where(F.col(SNAPSHOT_COLUMN) == F.lit(snapshot_id))
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """*rows* take the place of what *table* holds of a snapshot: of those rows for which the SQL condition *where* holds, or of all.
+
+    *files* is how many files the rows may take; None leaves their partitions as they are (tables with a row per key).
+    """
+
+    rows: DataFrame
+    table: Table
+    where: str | None = None
+    files: int | None = 1
+
+
 def replace_snapshot(df: DataFrame, table: Table, root: str, snapshot_id: str, *, files: int | None = 1) -> None:
     """Put *df* in the place of what *table* holds of *snapshot_id*; rows of another snapshot in *df* are an
     error of Delta's.
-
-    The table is created at first use.  *files* is how many files it may take; None leaves the partitions as
-    they are (tables with a row per key).
     """
-    rows = _as_declared(df, table)
+    apply_change(Change(df, table, files=files), root, snapshot_id)
+
+
+def apply_change(change: Change, root: str, snapshot_id: str) -> None:
+    """Make *change* in one commit; the table is created at first use."""
+    rows = _as_declared(change.rows, change.table)
+    own = f"{SNAPSHOT_COLUMN} = {sql_string(snapshot_id)}"
     writer = (
-        (rows if files is None else rows.coalesce(files))
+        (rows if change.files is None else rows.coalesce(change.files))
         .write.format("delta")
         .mode("overwrite")
-        .option("replaceWhere", f"{SNAPSHOT_COLUMN} = {sql_string(snapshot_id)}")
+        .option("replaceWhere", own if change.where is None else f"{own} AND ({change.where})")
         .option("mergeSchema", "true")
-        .partitionBy(*table.partition_by)
+        .partitionBy(*change.table.partition_by)
     )
     for attempt in range(1, ATTEMPTS_MAX + 1):
         try:
-            writer.save(location(table, root))
+            writer.save(location(change.table, root))
             return
         except DeltaConcurrentModificationException:
             if attempt == ATTEMPTS_MAX:
                 raise
 
 
-def replace_snapshots(writes: Iterable[tuple[DataFrame, Table]], root: str, snapshot_id: str) -> None:
-    """`replace_snapshot` for several small tables, a few at a time; the first error is raised when all have
+def apply_changes(changes: Iterable[Change], root: str, snapshot_id: str) -> None:
+    """`apply_change` for several small tables, a few at a time; the first error is raised when all have
     ended.
     """
     with ThreadPoolExecutor(WRITE_THREADS, "tables") as pool:
-        pending = [pool.submit(replace_snapshot, df, table, root, snapshot_id) for df, table in writes]
+        pending = [pool.submit(apply_change, change, root, snapshot_id) for change in changes]
     for done in pending:
         done.result()
 

@@ -218,10 +218,11 @@ def ttl_buckets(partial: DataFrame, sources: DataFrame | None, snapshot_id: str)
     )
 
 
-def bad_records(partial: DataFrame, snapshot_id: str) -> DataFrame:
-    """What could not be read, as rows of ``bronze/bad_records``."""
+def bad_records(partial: DataFrame, snapshot_id: str, job: str) -> DataFrame:
+    """What *job* could not read, as rows of ``bronze/bad_records``."""
     return partial.where(F.col("kind") == BAD).select(
         F.lit(snapshot_id).alias("snapshot_id"),
+        F.lit(job).alias("job"),
         "source",
         "offset",
         F.col("text").alias("reason"),

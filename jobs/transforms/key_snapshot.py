@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial as bind
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import StorageLevel
@@ -24,6 +24,7 @@ from cluster_core.topology.nodes_text import write_nodes
 from jobs.reports.keyspace import Warning
 from jobs.runtime import tables
 from jobs.runtime.progress import progress
+from jobs.runtime.tables import Change
 from jobs.sources.inputs import Inputs, find_inputs, given_node, load_topology
 from jobs.sources.key_lists import KeyListOptions
 from jobs.sources.tally import TallyOptions, Unit, read_keys, tally_rows, tally_units
@@ -33,13 +34,13 @@ from schemas.bronze import BAD_RECORDS, KEYS, RDB_SOURCE
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, NODE_LOAD, TTL_BUCKETS
 from schemas.interim import BAD, PARTIAL, UNIT
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
-from schemas.table import Table
 
 if TYPE_CHECKING:
     from jobs.key_slots import Request
     from jobs.runtime.settings import Settings
 
 Batches = Iterator[pa.RecordBatch]
+JOB = "key-slots"
 LOADS_KNOWN = ("serialized_bytes", "expires", "ops")
 """Loads that a unit says it knows by its fact ``knows_NAME``."""
 _SOURCE_NODES = StructType([StructField("source", StringType()), StructField("node_id", StringType())])
@@ -128,7 +129,7 @@ class KeySnapshot:
         with progress("writing tables"):
             if self.request.keep_keys:
                 self._write_keys(spark)
-            tables.replace_snapshots(self._tables(spark, slots, sources), root, snapshot_id)
+            tables.apply_changes(self._changes(spark, slots, sources), root, snapshot_id)
             last = self._snapshot_row(slots, self._warnings())
             tables.replace_snapshot(last, SNAPSHOTS, root, snapshot_id)
         slots.unpersist()
@@ -139,43 +140,21 @@ class KeySnapshot:
         facts = {fact for unit in self.units for fact in unit.facts}
         return frozenset(name for name in LOADS_KNOWN if f"knows_{name}" in facts)
 
-    def _tables(
-        self, spark: SparkSession, slots: DataFrame, sources: DataFrame | None
-    ) -> list[tuple[DataFrame, Table]]:
-        snapshot_id, settings = self.request.snapshot, self.settings
-        sized = "serialized_bytes" in self._known()
+    def _changes(self, spark: SparkSession, slots: DataFrame, sources: DataFrame | None) -> list[Change]:
+        snapshot_id, settings, partial = self.request.snapshot, self.settings, self.partial
+        groups: dict[str, Any] = {"count": settings.groups_listed, "sized": "serialized_bytes" in self._known()}
+        tops = {"top": settings.top, "top_per_slot": settings.top_per_slot}
+        nodes = _nodes_frame(spark, self.topology)
+        tags, prefixes = self._missed("tag"), self._missed("prefix")
         return [
-            (slots, SLOT_LOAD),
-            (key_distribution.node_load(slots, _nodes_frame(spark, self.topology), snapshot_id), NODE_LOAD),
-            (
-                key_distribution.big_keys(
-                    self.partial,
-                    sources,
-                    snapshot_id,
-                    top=settings.top,
-                    top_per_slot=settings.top_per_slot,
-                ),
-                BIG_KEYS,
-            ),
-            (
-                key_distribution.hash_tags(
-                    self.partial,
-                    snapshot_id,
-                    missed=self._missed("tag"),
-                    count=settings.groups_listed,
-                    sized=sized,
-                ),
-                HASH_TAGS,
-            ),
-            (
-                key_distribution.key_prefixes(
-                    self.partial, snapshot_id, missed=self._missed("prefix"), count=settings.groups_listed, sized=sized
-                ),
-                KEY_PREFIXES,
-            ),
-            (key_distribution.ttl_buckets(self.partial, sources, snapshot_id), TTL_BUCKETS),
-            (key_distribution.bad_records(self.partial, snapshot_id), BAD_RECORDS),
-            (self._sources_frame(spark), SOURCES),
+            Change(slots, SLOT_LOAD),
+            Change(key_distribution.node_load(slots, nodes, snapshot_id), NODE_LOAD),
+            Change(key_distribution.big_keys(partial, sources, snapshot_id, **tops), BIG_KEYS),
+            Change(key_distribution.hash_tags(partial, snapshot_id, missed=tags, **groups), HASH_TAGS),
+            Change(key_distribution.key_prefixes(partial, snapshot_id, missed=prefixes, **groups), KEY_PREFIXES),
+            Change(key_distribution.ttl_buckets(partial, sources, snapshot_id), TTL_BUCKETS),
+            Change(key_distribution.bad_records(partial, snapshot_id, JOB), BAD_RECORDS, f"job = '{JOB}'"),
+            Change(self._sources_frame(spark), SOURCES),
         ]
 
     def _missed(self, noun: str) -> tuple[int, int]:

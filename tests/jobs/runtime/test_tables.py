@@ -7,6 +7,7 @@ from pyspark.sql.types import ArrayType, LongType, StringType, StructType
 
 from jobs.runtime import tables
 from jobs.runtime.errors import InputError
+from jobs.runtime.tables import Change
 from schemas.table import Table, optional, required
 
 LOAD = Table(
@@ -39,12 +40,23 @@ def test_a_snapshot_is_replaced_and_its_neighbours_stay(spark, tmp_path):
     """A job that runs twice leaves the same rows; so does one that finds fewer."""
     root = str(tmp_path)
     tables.replace_snapshot(rows(spark, "a", [1, 2]), LOAD, root, "a")
-    tables.replace_snapshots([(rows(spark, HOSTILE, [3]), LOAD)], root, HOSTILE)
+    tables.apply_changes([Change(rows(spark, HOSTILE, [3]), LOAD)], root, HOSTILE)
     tables.replace_snapshot(rows(spark, "a", [2]), LOAD, root, "a")
     tables.replace_snapshot(rows(spark, HOSTILE, [3]), LOAD, root, HOSTILE)
 
     assert content(spark, root) == sorted([("a", 2), (HOSTILE, 3)])
     assert [row.slot for row in tables.read_snapshot(spark, LOAD, root, HOSTILE).collect()] == [3]
+
+
+def test_a_part_of_a_snapshot_is_replaced_and_the_rest_stays(spark, tmp_path):
+    """Rows for which the condition holds go, those of other snapshots stay even if it holds for them."""
+    root = str(tmp_path)
+    tables.replace_snapshot(rows(spark, "a", [1, 5, 6]), LOAD, root, "a")
+    tables.replace_snapshot(rows(spark, "b", [7]), LOAD, root, "b")
+
+    tables.apply_change(Change(rows(spark, "a", [8, 9]), LOAD, "slot >= 5"), root, "a")
+
+    assert content(spark, root) == [("a", 1), ("a", 8), ("a", 9), ("b", 7)]
 
 
 def test_a_table_is_read_as_it_is_declared(spark, tmp_path):

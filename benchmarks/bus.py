@@ -1,0 +1,341 @@
+"""Reading captures of the cluster bus and replaying them: file to Arrow rows, its parts, other readers, the machine.
+
+All measured on the same file in one run, in this process unless a row says otherwise, with the ways taking turns.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.bus_data import bus_capture
+from benchmarks.measure import RunError, run_program
+from benchmarks.native_code import compile_program
+from benchmarks.options import Options
+from benchmarks.result import Bar, Cell, Result, Table
+from cluster_core.formats.capture.bus_capture import read_bus
+from cluster_core.formats.capture.pcap import FILE_HEADER_BYTES
+from cluster_core.gossip.events import MessageReceived
+from cluster_core.gossip.node import ClusterNode
+from cluster_core.gossip.prefilter import settle_if_quiet
+from cluster_core.gossip.profile import REDIS_7_0
+from cluster_core.kernels.bus_batch import BusBatch
+from cluster_core.kernels.bus_decoder import CHUNK_BYTES, BusDecoder
+from cluster_core.kernels.bus_packing import unpack
+from cluster_core.kernels.interning import new_interned
+from cluster_core.kernels.packets import (
+    ADDRESS_BYTES,
+    PACKETS_PER_CHUNK,
+    RECORD,
+    SEGMENT,
+    new_rows,
+    view_segments,
+    walk_pcap,
+)
+from cluster_core.replay.attribution import Attribution, sort_out
+from cluster_core.replay.evidence import Endpoint, Evidence, MessageSeen
+from cluster_core.replay.node_timeout import DEFAULT_NODE_TIMEOUT_MS
+from cluster_core.replay.observer import ObserverReplay
+from cluster_core.replay.sightings import read_sightings
+from cluster_core.wire.bus import decode_message
+from jobs.sources.bus_files import CaptureFile, read_bundle
+from jobs.sources.cluster_bus import ClusterBusReader
+
+NAME = "bus"
+MESSAGES_READ = "messages"
+MESSAGES = 70_000
+ROUNDS = 15
+SLOW_ROUNDS = 3
+PLAIN_MESSAGES = 5_000
+OBSERVERS = 3
+QUIET_TAIL = 1_000
+QUIET_PASSES = 10
+ARROW = "file to all Arrow columns"
+DECODED = "file to BusBatch columns"
+WALK = "packet walk"
+REPLAY = "replay of an observer"
+QUIET = "the machine, quiet messages only"
+
+
+@dataclass(slots=True)
+class Way:
+    """One way over the capture: *run* returns how many *unit* it did; *best* is its least CPU time of one unit, in s."""
+
+    name: str
+    does: str
+    unit: str
+    run: Callable[[], int]
+    rounds_max: int = ROUNDS
+    best: float = field(default=float("inf"))
+    done: int = 0
+
+    def take_turn(self) -> None:
+        """Run once."""
+        start = time.process_time()
+        self.done = self.run()
+        self.best = min(self.best, (time.process_time() - start) / max(self.done, 1))
+
+    @property
+    def rate(self) -> float:
+        """Units a CPU second."""
+        return 1 / self.best
+
+
+def run(options: Options) -> Result:
+    """Measure readers and the machine on one capture."""
+    rounds = 2 if options.quick else ROUNDS
+    path = (options.capture or bus_capture(MESSAGES // 20 if options.quick else MESSAGES)).resolve()
+    result = Result(
+        NAME,
+        "Reading the cluster bus",
+        f"One core, CPU seconds (user and system), the least of {rounds} rounds ({SLOW_ROUNDS} for slow ways) in which "
+        "the ways take turns; the page cache is warm, machine code loaded. All columns are those of "
+        "`bronze/bus_messages` as the data source `cluster-bus` yields them.",
+        tables=[],
+    )
+    readers = [*_our_readers(path), *_limits(path, result.skipped), *_others(path, result.skipped)]
+    _take_turns(readers, rounds)
+    machine = _machine(path, 2 * SLOW_ROUNDS)  # after the readers: its evidence is millions of objects
+    _take_turns(machine, rounds)
+    ways = [*readers, *machine]
+    found = {way.name: way for way in ways}
+    messages, size = found[ARROW].done, path.stat().st_size
+    rows = [_row(way, size, messages) for way in readers]
+    for row in rows:
+        row["× ours"] = float(row["CPU s"] or 0) / (found[ARROW].best * messages)
+    about = f"`{path.name}`: {size / 1e6:.0f} MB, {messages:,} messages, {found[WALK].done:,} packets."
+    result.tables.append(Table("Reading a capture", rows, about))
+    result.tables.append(
+        Table(
+            "Replaying it",
+            [{"way": way.name, "does": way.does, "messages/s": way.rate} for way in machine],
+            f"Plain Python; evidence of {OBSERVERS} observers, which was decoded before.",
+        )
+    )
+    result.bars.append(Bar(f"{ARROW}, reassembly included, one core", 500_000, found[ARROW].rate, "messages/s", False))
+    result.bars.append(Bar("machine, per observer", 40_000, _rate(found, REPLAY), "messages/s", False))
+    result.bars.append(Bar("machine, quiet messages", 300_000, _rate(found, QUIET), "messages/s", False))
+    return result
+
+
+def _take_turns(ways: list[Way], rounds: int) -> None:
+    gc.collect()
+    gc.freeze()  # what exists now is not looked through again while something is timed
+    for number in range(rounds):
+        for way in ways:
+            if number < way.rounds_max:
+                way.take_turn()
+    gc.unfreeze()
+
+
+def _rate(found: dict[str, Way], name: str) -> float | None:
+    return found[name].rate if name in found and found[name].done else None
+
+
+def _row(way: Way, size: int, messages: int) -> dict[str, Cell]:
+    """One reader; what took only some of the messages is scaled to all of them."""
+    seconds = way.best * (messages if way.unit == MESSAGES_READ else way.done)
+    return {
+        "way": way.name,
+        "does": way.does,
+        "CPU s": seconds,
+        "MB/s": size / seconds / 1e6,
+        "a second": f"{way.rate:,.0f} {way.unit}",
+    }
+
+
+# -- ours ------------------------------------------------------------------------------------------------------------
+
+
+def _our_readers(path: Path) -> list[Way]:
+    return [
+        Way(ARROW, "read, reassemble, decode, 41 columns", MESSAGES_READ, lambda: _arrow_rows(path)),
+        Way(DECODED, "read, reassemble, decode", MESSAGES_READ, lambda: sum(map(len, _batches(path, BusDecoder())))),
+        Way(WALK, "read, find records and TCP segments", "packets", lambda: _walked_packets(path)),
+        _plain_codec(path),
+    ]
+
+
+def _arrow_rows(path: Path) -> int:
+    reader = ClusterBusReader({"path": str(path)})
+    return sum(batch.num_rows for part in reader.partitions() for batch in reader.read(part))
+
+
+def _batches(path: Path, decoder: BusDecoder) -> Iterator[BusBatch]:
+    for _, batch in read_bundle([CaptureFile(str(path), path.stat().st_size)], decoder):
+        yield batch
+    yield decoder.finish()
+
+
+def _walked_packets(path: Path) -> int:
+    """Packets of a pcap file of microseconds in this machine's order; 0 for other files."""
+    addresses, records = new_interned(ADDRESS_BYTES, 2 * PACKETS_PER_CHUNK + 4096), new_rows(RECORD, PACKETS_PER_CHUNK)
+    segments = new_rows(SEGMENT, PACKETS_PER_CHUNK)
+    window, kept, packets = np.empty(CHUNK_BYTES, dtype=np.uint8), 0, 0
+    with path.open("rb", buffering=0) as file:
+        link_type = int.from_bytes(file.read(FILE_HEADER_BYTES)[20:22], "little")
+        while count := file.readinto(window.data[kept:]):
+            data: NDArray[np.uint8] = window[: kept + count]
+            at, status = 0, 1
+            while status == 1:
+                found, at, status = walk_pcap(data, at, 0, True, 1000, link_type, records)
+                view_segments(data, records, found, addresses, segments)
+                packets += found
+            kept = len(data) - at
+            if status or kept == len(window):
+                return packets
+            window[:kept] = data[at:].copy()
+    return packets
+
+
+def _plain_codec(path: Path) -> Way:
+    raws: list[bytes] = []
+    for batch in _batches(path, BusDecoder(keep_packed=True)):
+        start = 0
+        for row, end in enumerate(batch.packed_ends.tolist()):
+            slots = int(batch.messages.slots[row])
+            if batch.messages.captured[row] == batch.messages.totlen[row] and len(raws) < PLAIN_MESSAGES:
+                raws.append(unpack(batch.packed[start:end].tobytes(), batch.bitmap(slots) if slots >= 0 else b""))
+            start = end
+
+    def decode() -> int:
+        for raw in raws:
+            decode_message(raw)
+        return len(raws)
+
+    return Way(
+        f"plain codec (first {len(raws):,})", "bytes of a message to an object", MESSAGES_READ, decode, SLOW_ROUNDS
+    )
+
+
+def _machine(path: Path, rounds: int) -> list[Way]:
+    """The replay of some observers, and their machines with messages that tell nothing new."""
+    sightings = list(read_sightings(row for _, row in read_bus([("", [path.read_bytes()])])))
+    attribution = Attribution()
+    for sighting in sightings:
+        attribution.learn(sighting)
+    streams = sort_out(sightings, attribution)
+    chosen = sorted(streams, key=lambda process: (-len(streams[process]), process))[:OBSERVERS]
+
+    def replay() -> int:
+        return sum(_replayed(process, streams[process])[1] for process in chosen)
+
+    quiet = [_quiet_events(process, streams[process]) for process in chosen]
+
+    def settle() -> int:
+        for node, events, now_ms in quiet:
+            for event in QUIET_PASSES * events:
+                node.handle(event, now_ms)
+        return QUIET_PASSES * sum(len(events) for _, events, _ in quiet)
+
+    ways = [Way(REPLAY, "machine, comparison with what it sent, rows", MESSAGES_READ, replay, rounds)]
+    if any(events for _, events, _ in quiet):
+        ways.append(
+            Way(
+                QUIET,
+                "messages without news, ten times each: in the cache, as just decoded",
+                MESSAGES_READ,
+                settle,
+                rounds,
+            )
+        )
+    return ways
+
+
+def _replayed(process: Endpoint, evidence: list[Evidence]) -> tuple[ClusterNode | None, int]:
+    """The machine after all *evidence*, and how many messages that was."""
+    replay = ObserverReplay(process, node_timeout_ms=DEFAULT_NODE_TIMEOUT_MS)
+    messages = 0
+    for one in evidence:
+        replay.feed(one)
+        messages += type(one) is MessageSeen
+    replay.finish()
+    return replay.node, messages
+
+
+def _quiet_events(process: Endpoint, evidence: list[Evidence]) -> tuple[ClusterNode, list[MessageReceived], int]:
+    """The machine after all *evidence*, the last messages that would be quiet now, and its time."""
+    node, _ = _replayed(process, evidence)
+    now_ms = evidence[-1].ts_ns // 1_000_000
+    if node is None:
+        return ClusterNode("", REDIS_7_0, DEFAULT_NODE_TIMEOUT_MS), [], now_ms
+    received = [one for one in evidence[-QUIET_TAIL:] if isinstance(one, MessageSeen) and not one.sent]
+    events = [MessageReceived(one.connection, one.message, one.peer.ip) for one in received]
+    return node, [event for event in events if settle_if_quiet(node.view, event, now_ms) is not None], now_ms
+
+
+# -- others ----------------------------------------------------------------------------------------------------------
+
+
+def _limits(path: Path, skipped: list[str]) -> list[Way]:
+    ways = [Way("copy in memory", "read the file into a window, nothing else", "bytes", lambda: _copied_bytes(path))]
+    touch = compile_program("touch")
+    if touch is None:
+        skipped.append("touching every byte: no C compiler")
+        return ways
+    return [*ways, _Program("touch", "C: read and add every byte", "bytes", [touch, path], path.stat().st_size)]
+
+
+def _copied_bytes(path: Path) -> int:
+    window, total = memoryview(bytearray(CHUNK_BYTES)), 0
+    with path.open("rb", buffering=0) as file:
+        while count := file.readinto(window):
+            total += count
+    return total
+
+
+def _others(path: Path, skipped: list[str]) -> list[Way]:
+    ways: list[Way] = []
+    try:
+        dpkt = importlib.import_module("dpkt")
+    except ImportError:
+        skipped.append("dpkt: not installed")
+    else:
+
+        def read() -> int:
+            packets = 0
+            with path.open("rb") as file:
+                for _, raw in dpkt.pcap.Reader(file):
+                    packets += 1
+                    tcp = dpkt.ethernet.Ethernet(raw).data.data
+                    len(tcp.data)
+            return packets
+
+        ways.append(Way("dpkt", "packets down to TCP, no streams", "packets", read, SLOW_ROUNDS))
+    tshark = shutil.which("tshark")
+    if tshark is None:
+        skipped.append("tshark: not installed")
+        return ways
+    command = [tshark, "-n", "-r", str(path), "-T", "fields", "-e", "tcp.stream", "-e", "tcp.seq", "-e", "tcp.len"]
+    try:
+        lines = run_program([*command, "-c", "10"], 1)
+    except RunError as error:
+        skipped.append(f"tshark: {error}")
+        return ways
+    if lines.answer:
+        packets = _walked_packets(path)
+        ways.append(_Program("tshark", "streams and sequence numbers, no bus", "packets", command, packets, 1))
+    return ways
+
+
+class _Program(Way):
+    """Another program, from start to end; *done* is known before."""
+
+    def __init__(
+        self, name: str, does: str, unit: str, command: Sequence[str | Path], done: int, rounds: int = ROUNDS
+    ) -> None:
+        super().__init__(name, does, unit, lambda: done, rounds)
+        self.done = done
+        self._command = command
+
+    def take_turn(self) -> None:
+        """Run once."""
+        self.best = min(self.best, run_program(self._command, 1).cpu_s / self.done)

@@ -1,0 +1,127 @@
+"""Polls of CLUSTER NODES as JSON lines: what ``slotscope collect`` writes and ``bus-replay`` reads.
+
+Each line is an object::
+
+    {"time": 1795254729693956704, "asked": 1795254729693012345, "node": "127.0.0.1:7000", "text": "07c37df… …\\n…"}
+
+*time* is when the answer was complete: nanoseconds, microseconds, milliseconds or seconds since the epoch (told apart
+by their size, fractions allowed), or ISO 8601 with an offset (UTC without one).  *asked*, in the same forms, may be
+missing.  *node* is the node that was asked: ip:port, a port or an id; it may be missing, because the line of *text*
+that is marked ``myself`` names it too, and is believed where both are given.  *text* is the reply of CLUSTER NODES as
+it came (R128).  Other members are ignored.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final, NamedTuple
+
+from cluster_core.errors import DecodeError
+from cluster_core.topology.node import Topology
+from cluster_core.topology.nodes_text import NODE_ID, read_nodes
+
+LINE_BYTES_MAX: Final = 16 << 20
+"""A cluster of ten thousand nodes needs a tenth of it."""
+TIME_NS_MAX: Final = 2**63 - 1
+TIME_NAMES: Final = ("time", "ts", "t", "ts_ns")
+NODE_NAMES: Final = ("node", "address", "id")
+TEXT_NAMES: Final = ("text", "nodes")
+"""Names that are taken for *time*, *node* and *text*, the first that is there."""
+
+_UNITS: Final = ((10**17, 1), (10**14, 1_000), (10**11, 1_000_000), (0, 1_000_000_000))
+"""A time from this number on, in its own unit, times this is nanoseconds: the years 1973 to 5138 are told apart."""
+
+
+class Poll(NamedTuple):
+    """One answer: *observer* is the id of the node that answered, *address* ip:port as far as it is known."""
+
+    line: int
+    ts_ns: int
+    asked_ns: int | None
+    observer: str
+    address: str
+    text: str
+    topology: Topology
+
+
+def read_poll(raw: bytes, *, line: int, source: str = "<polls>") -> Poll:
+    """Read one line; raises DecodeError whose offset is *line* (lines count from 1)."""
+    try:
+        told = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise DecodeError(f"not a line of JSON: {type(error).__name__}", offset=line, source=source) from error
+    if not isinstance(told, dict):
+        raise DecodeError("a poll is a JSON object", offset=line, source=source)
+    text = _member(told, TEXT_NAMES)
+    if not isinstance(text, str):
+        raise DecodeError("no text of CLUSTER NODES", offset=line, source=source)
+    ts_ns, asked_ns = time_ns(_member(told, TIME_NAMES)), time_ns(told.get("asked"))
+    if ts_ns is None:
+        raise DecodeError("no time that is understood", offset=line, source=source)
+    try:
+        topology = read_nodes(text.encode("utf-8", "surrogatepass"), source=source)
+    except DecodeError as error:
+        reason = f"CLUSTER NODES, byte {error.offset} of the text: {error.reason}"
+        raise DecodeError(reason, offset=line, source=source) from error
+    observer, address = _who(_member(told, NODE_NAMES), topology)
+    if not observer and not address:
+        raise DecodeError("neither node nor text says who answered", offset=line, source=source)
+    return Poll(line, ts_ns, asked_ns, observer, address, text, topology)
+
+
+def write_poll(*, ts_ns: int, asked_ns: int, node: str, text: str) -> str:
+    """Return one line, with its line feed."""
+    told = {"time": ts_ns, "asked": asked_ns, "node": node, "text": text}
+    return json.dumps(told, separators=(",", ":")) + "\n"
+
+
+def time_ns(told: Any) -> int | None:
+    """A time in any of the forms above as nanoseconds since the epoch; None if it is none.
+
+    >>> time_ns(1795254729), time_ns("1795254729693"), time_ns("2026-11-21T10:00:00.5+01:00")
+    (1795254729000000000, 1795254729693000000, 1795251600500000000)
+    """
+    if isinstance(told, bool) or not isinstance(told, int | float | str):
+        return None
+    if isinstance(told, float) and not math.isfinite(told):
+        return None
+    try:
+        number = Decimal(str(told)) if not isinstance(told, str) or len(told) <= 40 else None
+    except InvalidOperation:
+        number = None
+    if number is None:
+        return _iso_ns(str(told))
+    if not number.is_finite() or not 0 <= number <= TIME_NS_MAX:
+        return None
+    factor = next(factor for least, factor in _UNITS if number >= least)
+    return int(number * factor)
+
+
+def _iso_ns(words: str) -> int | None:
+    try:
+        moment = datetime.fromisoformat(words.strip())
+        moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        seconds = (moment.replace(microsecond=0) - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()
+    except (ValueError, OverflowError):
+        return None
+    ns = int(seconds) * 1_000_000_000 + moment.microsecond * 1_000
+    return ns if 0 <= ns <= TIME_NS_MAX else None
+
+
+def _member(told: dict[str, Any], names: tuple[str, ...]) -> Any:
+    return next((told[name] for name in names if told.get(name) is not None), None)
+
+
+def _who(node: Any, topology: Topology) -> tuple[str, str]:
+    """Id and address of the node that answered."""
+    words = str(node)[:300] if isinstance(node, str | int) and not isinstance(node, bool) else ""
+    me = topology.by_id.get(topology.my_id or "")
+    if me is not None:
+        known = me.address if me.ip else words if ":" in words else f":{me.port}"
+        return me.id, known
+    if NODE_ID.fullmatch(words):
+        return words, ""
+    return "", f":{words}" if words.isdigit() else words

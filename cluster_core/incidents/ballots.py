@@ -1,0 +1,99 @@
+"""Invariants of votes, wins and verdicts (R162 to R165)."""
+
+from __future__ import annotations
+
+from cluster_core.gossip.failure_detection import REPORT_VALIDITY_FACTOR, quorum_of
+from cluster_core.incidents.history import History
+from cluster_core.incidents.incident import Finding, short
+from cluster_core.replay.rows import EpochRow, EventRow
+
+
+def check_ballots(history: History) -> list[Finding]:
+    """All of them."""
+    return [*_double_votes(history), *_double_wins(history), *_wins_without_votes(history), *_bare_verdicts(history)]
+
+
+def _double_votes(history: History) -> list[Finding]:
+    """R162: one AUTH_ACK a node and epoch."""
+    cast: dict[tuple[str, int], list[EventRow]] = {}
+    for event in history.events_of("vote"):
+        cast.setdefault((event.observer, event.epoch), []).append(event)
+    return [
+        Finding(
+            "error", "double-vote", "R162", voter, votes[1].subject, votes[0].ts_ns, votes[-1].ts_ns, len(votes), None,
+            f"{short(voter)} voted {len(votes)} times in epoch {epoch}: for"
+            f" {', '.join(short(vote.subject) for vote in votes)}",
+            tuple(vote.ref for vote in votes),
+        )
+        for (voter, epoch), votes in cast.items()
+        if len(votes) > 1
+    ]  # fmt: skip
+
+
+def _double_wins(history: History) -> list[Finding]:
+    """R163: one winner an epoch."""
+    wins: dict[int, list[EpochRow]] = {}
+    for row in history.epochs:
+        if row.mechanism == "election":
+            wins.setdefault(row.epoch, []).append(row)
+    return [
+        Finding(
+            "error", "double-win", "R163", rows[0].node, rows[1].node, rows[0].ts_ns, rows[-1].ts_ns, len(rows), None,
+            f"{', '.join(short(row.node) for row in rows)} all won the election of epoch {epoch}",
+            tuple(row.ref for row in rows),
+        )
+        for epoch, rows in wins.items()
+        if len(rows) > 1
+    ]  # fmt: skip
+
+
+def _wins_without_votes(history: History) -> list[Finding]:
+    """R164: as many votes as the quorum of the voting masters, as the winner knew them."""
+    found = []
+    for row in history.epochs:
+        if row.mechanism != "election":
+            continue
+        votes = {
+            vote.voter
+            for vote in history.votes
+            if vote.granted
+            and vote.candidate == row.node
+            and vote.epoch >= row.epoch
+            and (vote.answered_ns or row.ts_ns) <= row.ts_ns
+        }
+        needed = quorum_of(len(history.voting_masters_at(row.node, row.ts_ns - 1)))
+        if len(votes) < needed:
+            text = f"{short(row.node)} won epoch {row.epoch} with {len(votes)} votes seen, the quorum is {needed}"
+            found.append(
+                Finding("warning", "win-without-quorum", "R164", row.node, "", row.ts_ns, row.ts_ns, 1, len(votes),
+                        f"{text}: a gap in the capture, or a bug", (row.ref,))
+            )  # fmt: skip
+    return found
+
+
+def _bare_verdicts(history: History) -> list[Finding]:
+    """R165: FAIL is decided by who doubts the node itself, with enough reports of the last 2·T."""
+    found = []
+    window_ns = REPORT_VALIDITY_FACTOR * history.thresholds.timeout_ns
+    gone = {old for old, _, _ in history.resets}
+    for event in history.events_of("fail-decided"):
+        if event.subject in gone:
+            continue  # another id answers at its address: that is FAIL without asking anybody (R58)
+        voters = history.voting_masters_at(event.observer, event.ts_ns - 1)
+        told = history.reports_at(event.observer, event.subject, event.ts_ns - window_ns, event.ts_ns)
+        reporters = {row.reporter for row in told}
+        doubted = any(
+            spell.observer == event.observer
+            and spell.from_ns <= event.ts_ns
+            and (spell.to_ns is None or spell.to_ns >= event.ts_ns - window_ns)
+            for spell in history.doubts.get(event.subject, [])
+        )
+        held = len(reporters) + (event.observer in voters)
+        if not doubted or held < quorum_of(len(voters)):
+            why = "did not doubt it itself" if not doubted else f"{held} masters of {len(voters)} doubted it"
+            text = f"{short(event.observer)} decided FAIL of {short(event.subject)}, but {why}"
+            found.append(
+                Finding("warning", "verdict-without-quorum", "R165", event.observer, event.subject, event.ts_ns,
+                        event.ts_ns, 1, held, f"{text}: a gap in the capture, or a bug", (event.ref,))
+            )  # fmt: skip
+    return found

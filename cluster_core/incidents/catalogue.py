@@ -1,0 +1,75 @@
+"""All incidents and findings of one replay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cluster_core.incidents.ballots import check_ballots
+from cluster_core.incidents.beliefs import check_beliefs
+from cluster_core.incidents.claims import check_claims
+from cluster_core.incidents.connections import Breach, finding_of
+from cluster_core.incidents.failovers import Promotion, contest_steps, failover_of, find_promotions
+from cluster_core.incidents.failures import Episode, failure_of, find_episodes, is_failure
+from cluster_core.incidents.history import History
+from cluster_core.incidents.incident import Finding, Incident, findings_in_order, in_order
+from cluster_core.incidents.layout import check_layout
+from cluster_core.incidents.memberships import find_memberships
+from cluster_core.incidents.slot_moves import find_slot_moves, slot_incidents
+from cluster_core.incidents.traffic import Cost, cost_findings
+from cluster_core.incidents.troubles import find_collisions, find_flapping, find_partitions, with_first_epochs
+
+
+def find_incidents(history: History) -> list[Incident]:
+    """Every incident, in the order of `in_order`; the same history gives the same list."""
+    episodes = [one for one in find_episodes(history) if not _gave_up_its_id(history, one)]
+    promotions = find_promotions(history)
+    moves = find_slot_moves(history, promotions)
+    incidents = [_failure(history, one, promotions) for one in episodes if is_failure(history, one)]
+    incidents += [failover_of(history, one, _behind(one, episodes)) for one in promotions]
+    incidents += find_partitions(history, episodes)
+    incidents += find_collisions(history)
+    incidents += find_flapping(history, episodes)
+    incidents += slot_incidents(history, moves)
+    incidents += find_memberships(history, promotions, episodes, moves.emptied)
+    return in_order(with_first_epochs(history, incidents))
+
+
+def _failure(history: History, episode: Episode, promotions: list[Promotion]) -> Incident:
+    """A failure; where no replica took over, with the elections that nobody won."""
+    if any(_behind(promotion, [episode]) for promotion in promotions):
+        return failure_of(history, episode)
+    end_ns = history.last_ns if episode.to_ns is None else episode.to_ns
+    return failure_of(history, episode, contest_steps(history, episode.subject, episode.started_ns, end_ns))
+
+
+def _gave_up_its_id(history: History, episode: Episode) -> bool:
+    """Whether the node is gone because its process has another id now: who notices marks the old id FAIL (R58)."""
+    return any(
+        old == episode.subject and ts_ns <= episode.from_ns + history.thresholds.together_ns
+        for old, _, ts_ns in history.resets
+    )
+
+
+def _behind(promotion: Promotion, episodes: list[Episode]) -> Episode | None:
+    """The failure of the old master that was going on at the promotion."""
+    return next(
+        (
+            one
+            for one in episodes
+            if one.subject == promotion.old
+            and one.from_ns <= promotion.ts_ns
+            and (one.to_ns is None or promotion.ts_ns < one.to_ns)
+        ),
+        None,
+    )
+
+
+def find_findings(history: History, breaches: Iterable[Breach], costs: Iterable[Cost]) -> list[Finding]:
+    """Every finding, the gravest first; *breaches* and *costs* were counted message by message."""
+    findings = [finding_of(breach) for breach in breaches]
+    findings += check_ballots(history)
+    findings += check_claims(history)
+    findings += check_beliefs(history)
+    findings += check_layout(history)
+    findings += cost_findings(costs, history.first_ns, history.last_ns)
+    return findings_in_order(findings)

@@ -1,0 +1,177 @@
+"""Invariants of what nodes claim at the same time: slots, epochs, shards, masters (R80, R166, R168)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from cluster_core.incidents.history import History, slots_text
+from cluster_core.incidents.incident import Finding, short
+from cluster_core.incidents.speech import Speech
+
+
+class Overlap(NamedTuple):
+    """Two spans of different nodes that were said at the same time, from *from_ns* to *to_ns*."""
+
+    one: Speech
+    other: Speech
+    from_ns: int
+    to_ns: int
+
+
+def check_claims(history: History) -> list[Finding]:
+    """All of them."""
+    return [*_split_claims(history), *_equal_epochs(history), *_two_masters(history), *_stale_replicas(history)]
+
+
+def overlaps(history: History, wanted: Callable[[Speech], bool]) -> Iterator[Overlap]:
+    """Pairs of wanted spans of two nodes that overlap in time, in order."""
+    spans = sorted(
+        (span for spans in history.speech.values() for span in spans if wanted(span)),
+        key=lambda span: (span.from_ns, span.node),
+    )
+    live: list[Speech] = []
+    for span in spans:
+        live = [old for old in live if old.to_ns > span.from_ns and old.node != span.node]
+        for old in live:
+            yield Overlap(old, span, span.from_ns, min(old.to_ns, span.to_ns))
+        live.append(span)
+
+
+def _runs(parts: list[Overlap], gap_ns: int) -> list[list[Overlap]]:
+    """Join overlaps of one pair that follow each other."""
+    runs: list[list[Overlap]] = []
+    until_ns = 0
+    for part in parts:
+        if runs and part.from_ns - until_ns <= gap_ns:
+            runs[-1].append(part)
+            until_ns = max(until_ns, part.to_ns)
+        else:
+            runs.append([part])
+            until_ns = part.to_ns
+    return runs
+
+
+def _lasting(
+    history: History, wanted: Callable[[Speech], bool], contradict: Callable[[Overlap], bool], lasting_ns: int
+) -> Iterator[tuple[str, str, list[Overlap], int, int]]:
+    """Pairs of nodes that contradict each other for longer than *lasting_ns*: both, the parts, from and to."""
+    pairs: dict[tuple[str, str], list[Overlap]] = {}
+    for part in overlaps(history, wanted):
+        if contradict(part):
+            low, high = sorted((part.one.node, part.other.node))
+            pairs.setdefault((low, high), []).append(part)
+    for (low, high), parts in sorted(pairs.items()):
+        for run in _runs(parts, history.thresholds.silence_ns):
+            from_ns, to_ns = run[0].from_ns, max(part.to_ns for part in run)
+            if to_ns - from_ns > lasting_ns:
+                yield low, high, run, from_ns, to_ns
+
+
+def _split_claims(history: History) -> list[Finding]:
+    """R166: two masters claim one slot; it must end with the lower epoch losing."""
+    slots = history.own_slots
+
+    def both_claim(part: Overlap) -> bool:
+        return bool(slots(part.one) & slots(part.other))
+
+    found = []
+    for low, high, run, from_ns, to_ns in _lasting(
+        history, lambda span: bool(slots(span)), both_claim, history.thresholds.lasting_ns
+    ):
+        bits = 0
+        for part in run:
+            bits |= slots(part.one) & slots(part.other)
+        open_end = history.last_ns - to_ns < history.thresholds.silence_ns
+        ending = "to the end of the capture" if open_end else f"for {(to_ns - from_ns) // 1_000_000} ms"
+        found.append(
+            Finding(
+                "error" if open_end or to_ns - from_ns > history.thresholds.grave_ns else "warning",
+                "split-claim", "R166", low, high, from_ns, to_ns, 1, (to_ns - from_ns) // 1_000_000,
+                f"{short(low)} and {short(high)} both claimed {bits.bit_count()} slots {ending}: {slots_text(bits)}",
+                (run[0].other.first_ref, run[-1].other.last_ref),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _equal_epochs(history: History) -> list[Finding]:
+    """R80, R166: two masters with one config epoch; the one with the smaller id must draw another."""
+
+    def same_epoch(part: Overlap) -> bool:
+        return part.one.config_epoch == part.other.config_epoch
+
+    return [
+        Finding("warning", "equal-epochs", "R80", low, high, from_ns, to_ns, 1, (to_ns - from_ns) // 1_000_000,
+                f"masters {short(low)} and {short(high)} had config epoch {run[0].one.config_epoch} for"
+                f" {(to_ns - from_ns) // 1_000_000} ms", (run[0].other.first_ref, run[-1].other.last_ref))
+        for low, high, run, from_ns, to_ns in _lasting(
+            history, lambda span: span.is_master, same_epoch, history.thresholds.grave_ns
+        )
+    ]  # fmt: skip
+
+
+def shard_of(history: History, span: Speech) -> str:
+    """The shard of a node: its shard id (R65), or else the master that it last replicated, or itself."""
+    if span.shard:
+        return span.shard
+    if span.replicaof:
+        return span.replicaof
+    before = [old for old in history.speech[span.node] if old.from_ns < span.from_ns and old.replicaof]
+    return before[-1].replicaof if before else span.node
+
+
+def _two_masters(history: History) -> list[Finding]:
+    """Two masters with slots in one shard, both talking, for longer than news takes to travel."""
+
+    def same_shard(part: Overlap) -> bool:
+        return shard_of(history, part.one) == shard_of(history, part.other)
+
+    return [
+        Finding("error", "two-masters", "R65", low, high, from_ns, to_ns, 1, (to_ns - from_ns) // 1_000_000,
+                f"{short(low)} and {short(high)} were both masters with slots of one shard for"
+                f" {(to_ns - from_ns) // 1_000_000} ms", (run[0].other.first_ref, run[-1].other.last_ref))
+        for low, high, run, from_ns, to_ns in _lasting(
+            history, lambda span: bool(history.own_slots(span)), same_shard, history.thresholds.lasting_ns
+        )
+    ]  # fmt: skip
+
+
+def _stale_replicas(history: History) -> list[Finding]:
+    """R168: a replica's headers show its master's epoch and slots, and no difference persists."""
+    found = []
+    slack_ns = history.thresholds.lasting_ns
+    for node, spans in history.speech.items():
+        worst: tuple[int, Speech] | None = None
+        times = 0
+        for span in spans:
+            if not span.replicaof:
+                continue
+            late_ns = _late_ns(history, span, slack_ns)
+            if late_ns > history.thresholds.grave_ns:
+                times += 1
+                if worst is None or late_ns > worst[0]:
+                    worst = late_ns, span
+        if worst is not None:
+            late_ns, span = worst
+            found.append(
+                Finding("warning", "stale-replica", "R168", node, span.replicaof, span.from_ns, span.to_ns, times,
+                        late_ns // 1_000_000, f"replica {short(node)} showed other slots or another config epoch than"
+                        f" its master {short(span.replicaof)} for {late_ns // 1_000_000} ms",
+                        (span.first_ref, span.last_ref))
+            )  # fmt: skip
+    return found
+
+
+def _late_ns(history: History, span: Speech, slack_ns: int) -> int:
+    """For how long a replica's span showed what its master had not said within the last *slack_ns*."""
+    masters = [
+        said
+        for said in history.speech.get(span.replicaof, [])
+        if said.is_master and said.from_ns <= span.to_ns and said.to_ns + slack_ns >= span.from_ns
+    ]
+    if not masters or masters[-1].silent_after:
+        return 0
+    good = [said for said in masters if (said.config_epoch, said.slots) == (span.config_epoch, span.slots)]
+    until_ns = max((said.to_ns + slack_ns for said in good), default=span.from_ns)
+    return max(0, min(span.to_ns, masters[-1].to_ns) - max(until_ns, span.from_ns))

@@ -1,0 +1,208 @@
+"""Failures: a node that others could not reach, from its last sign of life to the day it is trusted again (R51 to R55)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from cluster_core.incidents.history import Doubt, History
+from cluster_core.incidents.incident import Incident, Step, milliseconds
+from cluster_core.incidents.speech import Speech
+
+
+class Episode(NamedTuple):
+    """A time in which at least one observer doubted *subject*, without a break.
+
+    *silent_from_ns* is its last sign of life, None if none is known; *back_ns* when it spoke again; *talked* if it was
+    heard all the while.
+    """
+
+    subject: str
+    spells: tuple[Doubt, ...]
+    from_ns: int
+    to_ns: int | None
+    silent_from_ns: int | None
+    silent_ref: int
+    back_ns: int | None
+    back_ref: int
+    agreed: bool
+    by_most: bool
+    talked: bool
+
+    @property
+    def started_ns(self) -> int:
+        """When the trouble began: with the last sign of life if there was one."""
+        return self.from_ns if self.silent_from_ns is None else min(self.silent_from_ns, self.from_ns)
+
+    @property
+    def fail_ns(self) -> int | None:
+        """When the first observer held it to be FAIL."""
+        return min((spell.fail_ns for spell in self.spells if spell.fail_ns is not None), default=None)
+
+    def covers(self, ts_ns: int) -> bool:
+        """Whether a time lies within."""
+        return self.started_ns <= ts_ns and (self.to_ns is None or ts_ns <= self.to_ns)
+
+
+def find_episodes(history: History) -> list[Episode]:
+    """Every time in which somebody doubted a node, in order of time."""
+    found: list[Episode] = []
+    for subject, spells in history.doubts.items():
+        group: list[Doubt] = []
+        until: int | None = 0
+        for spell in spells:
+            if group and until is not None and spell.from_ns > until + history.thresholds.together_ns:
+                found.append(_episode(history, subject, group))
+                group, until = [], 0
+            group.append(spell)
+            until = None if until is None or spell.to_ns is None else max(until, spell.to_ns)
+        found.append(_episode(history, subject, group))
+    return sorted(found, key=lambda one: (one.started_ns, one.subject))
+
+
+def _episode(history: History, subject: str, spells: list[Doubt]) -> Episode:
+    from_ns = min(spell.from_ns for spell in spells)
+    ends = [spell.to_ns for spell in spells]
+    to_ns = None if any(end is None for end in ends) else max(end for end in ends if end is not None)
+    last, back = _silence(history, subject, from_ns)
+    doubters = {spell.observer for spell in spells}
+    knowing = [one for one in history.observers if one != subject and history.view_at(one, subject, from_ns)]
+    return Episode(
+        subject,
+        tuple(spells),
+        from_ns,
+        to_ns,
+        last.to_ns if last else None,
+        last.last_ref if last else -1,
+        back.from_ns if back else None,
+        back.first_ref if back else -1,
+        agreed=any(spell.fail_ns is not None for spell in spells),
+        by_most=2 * len(doubters) > len(knowing),
+        talked=last is None and _talks(history, subject, from_ns, to_ns),
+    )
+
+
+def _talks(history: History, subject: str, from_ns: int, to_ns: int | None) -> bool:
+    """Whether a node was heard from before a doubt began until it ended, or for a node timeout."""
+    until_ns = from_ns + history.thresholds.timeout_ns
+    until_ns = until_ns if to_ns is None else min(to_ns, until_ns)
+    at_ns = from_ns
+    for span in history.speech.get(subject, []):
+        if span.from_ns <= at_ns + history.thresholds.silence_ns and span.to_ns > at_ns:
+            at_ns = span.to_ns
+    before = history.said_at(subject, from_ns)
+    return before is not None and at_ns + history.thresholds.silence_ns >= until_ns and at_ns > from_ns
+
+
+def _silence(history: History, subject: str, doubt_ns: int) -> tuple[Speech | None, Speech | None]:
+    """The span before the silence that a doubt is about, and the one after it; None, None if it kept talking."""
+    spans = history.speech.get(subject, [])
+    for at, span in enumerate(spans):
+        back = spans[at + 1] if at + 1 < len(spans) else None
+        if span.silent_after and span.to_ns <= doubt_ns and (back is None or back.from_ns > doubt_ns):
+            return span, back
+    return None, None
+
+
+def is_failure(history: History, episode: Episode) -> bool:
+    """FAIL was agreed, or most doubted it for longer than an agreement takes and did not reach one."""
+    if episode.agreed:
+        return True
+    end_ns = history.last_ns if episode.to_ns is None else episode.to_ns
+    return episode.by_most and end_ns - episode.from_ns > 2 * history.thresholds.timeout_ns
+
+
+def failure_of(history: History, episode: Episode, attempts: Iterable[Step] = ()) -> Incident:
+    """Tell one failure; *attempts* are elections that nobody won."""
+    steps = [*failure_steps(history, episode), *attempts]
+    variant = "agreed" if episode.agreed else "not agreed"
+    return Incident(
+        kind="failure",
+        variant=variant,
+        subject=episode.subject,
+        started_ns=episode.started_ns,
+        ended_ns=episode.to_ns,
+        nodes=tuple(dict.fromkeys(spell.observer for spell in episode.spells)),
+        silence_to_pfail_ms=milliseconds(episode.silent_from_ns, episode.from_ns),
+        silence_to_fail_ms=milliseconds(episode.silent_from_ns, episode.fail_ns),
+        outage_ms=milliseconds(episode.silent_from_ns, episode.back_ns),
+        steps=tuple(sorted(steps, key=step_order)),
+    )
+
+
+def failure_steps(history: History, episode: Episode) -> list[Step]:
+    """Last sign of life, first PFAIL of each observer, reports, verdicts, return (R51 to R55b)."""
+    subject = episode.subject
+    steps: list[Step] = []
+    if episode.silent_from_ns is not None:
+        steps.append(_step(episode.silent_from_ns, "last-sign", subject, subject, episode.silent_ref))
+    for observer, spell in _first_by_observer(episode.spells).items():
+        if spell.fail_ns is None or spell.from_ns < spell.fail_ns:
+            steps.append(_step(spell.from_ns, "pfail", observer, subject, spell.ref, spell.cause))
+    steps += _report_steps(history, episode)
+    steps += _verdict_steps(history, episode)
+    if episode.back_ns is not None:
+        steps.append(_step(episode.back_ns, "back", subject, subject, episode.back_ref))
+    for spell in episode.spells:
+        if spell.to_ns is not None:
+            after = history.view_at(spell.observer, subject, spell.to_ns)
+            ref = after.ref if after is not None else -1
+            kind = "trusted" if after is not None else "forgotten"
+            steps.append(_step(spell.to_ns, kind, spell.observer, subject, ref))
+    return steps
+
+
+def _first_by_observer(spells: tuple[Doubt, ...]) -> dict[str, Doubt]:
+    first: dict[str, Doubt] = {}
+    for spell in spells:
+        first.setdefault(spell.observer, spell)
+    return first
+
+
+def _report_steps(history: History, episode: Episode) -> list[Step]:
+    """The first report of each reporter, and how many observers it reached before FAIL was agreed."""
+    by_reporter: dict[str, list[tuple[int, str, int]]] = {}
+    for row in history.reports_of.get(episode.subject, []):
+        if episode.covers(row.from_ns):
+            by_reporter.setdefault(row.reporter, []).append((row.from_ns, row.observer, row.ref))
+    steps = []
+    for reporter, told in by_reporter.items():
+        from_ns, _, ref = told[0]
+        steps.append(Step(from_ns, "report", reporter, episode.subject, None, len(told), "", ref, until_ns=told[-1][0]))
+    return steps
+
+
+def _verdict_steps(history: History, episode: Episode) -> list[Step]:
+    """Who decided FAIL and who heard of it; where a log or poll told so first, that stands for the message."""
+    steps: list[Step] = []
+    for event in history.events_of("fail-decided", "fail-learned"):
+        if event.subject != episode.subject or not episode.covers(event.ts_ns):
+            continue
+        told = None
+        if event.kind == "fail-decided":
+            told = len(history.reports_at(event.observer, event.subject, event.ts_ns, event.ts_ns))
+        steps.append(Step(event.ts_ns, event.kind, event.observer, event.subject, None, told, "", event.ref))
+    told_by = {step.actor for step in steps}
+    for spell in episode.spells:
+        if spell.fail_ns is not None and spell.observer not in told_by:
+            told_by.add(spell.observer)
+            steps.append(_step(spell.fail_ns, "fail-learned", spell.observer, episode.subject, spell.fail_ref))
+    return steps
+
+
+def _step(ts_ns: int, kind: str, actor: str, subject: str, ref: int, detail: str = "") -> Step:
+    return Step(ts_ns, kind, actor, subject, None, None, detail, ref)
+
+
+STEP_ORDER = (
+    "last-sign", "pfail", "report", "fail-decided", "fail-learned", "state-fail", "manual-failover-requested",
+    "manual-failover-mfstart", "paused", "manual-failover-paused", "election-scheduled", "election-stalled", "election-started",
+    "vote", "no-vote", "vote-refused", "won", "took-over", "adopted", "follows", "back", "demoted", "trusted", "state-ok",
+)  # fmt: skip
+"""What comes first of steps at one instant: a cause before what it causes."""
+
+
+def step_order(step: Step) -> tuple[int, int, str, str]:
+    """Sort key of the steps of an incident."""
+    rank = STEP_ORDER.index(step.kind) if step.kind in STEP_ORDER else len(STEP_ORDER)
+    return step.ts_ns, rank, step.actor, step.subject

@@ -1,0 +1,228 @@
+"""The rows of a replay, indexed for questions: who believed what of whom and when, what a node said of itself."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import NamedTuple
+
+from cluster_core.incidents.speech import Speech, without_flips
+from cluster_core.incidents.thresholds import Thresholds
+from cluster_core.replay.rows import (
+    EpochRow,
+    EventRow,
+    FailureReportRow,
+    NodeViewRow,
+    ReplayRow,
+    VoteRow,
+)
+from cluster_core.slots.slot_set import SlotSet
+
+PROMOTIONS = ("election", "takeover")
+"""Mechanisms by which a replica becomes a master (R93, R97)."""
+RENAMED = ("reset", "R82")
+"""Causes with which a process begins under another id (R82)."""
+
+
+class Doubt(NamedTuple):
+    """*observer* held *subject* to be failing: PFAIL from *from_ns*, FAIL from *fail_ns* if ever."""
+
+    observer: str
+    subject: str
+    from_ns: int
+    to_ns: int | None
+    fail_ns: int | None
+    cause: str
+    ref: int
+    fail_ref: int
+
+
+class History:
+    """All rows of one replay.  *slots_of* gives the slots (bit s for slot s) behind the numbers in *speech*."""
+
+    def __init__(
+        self,
+        rows: Iterable[ReplayRow],
+        speech: Iterable[Speech],
+        slots_of: Mapping[int, int],
+        *,
+        node_timeout_ms: int,
+        first_ns: int,
+        last_ns: int,
+    ) -> None:
+        self.thresholds = Thresholds(node_timeout_ms * 1_000_000)
+        self.first_ns, self.last_ns = first_ns, last_ns
+        self.slots_of = slots_of
+        self.views: dict[tuple[str, str], list[NodeViewRow]] = {}
+        self.events: list[EventRow] = []
+        self.votes: list[VoteRow] = []
+        self.epochs: list[EpochRow] = []
+        self.reports: list[FailureReportRow] = []
+        for row in rows:
+            if isinstance(row, NodeViewRow):
+                self.views.setdefault((row.observer, row.node_id), []).append(row)
+            elif isinstance(row, EventRow):
+                self.events.append(row)
+            elif isinstance(row, VoteRow):
+                self.votes.append(row)
+            elif isinstance(row, EpochRow):
+                self.epochs.append(row)
+            elif isinstance(row, FailureReportRow):
+                self.reports.append(row)
+        self.views = {pair: sorted(self.views[pair], key=lambda row: row.valid_from_ns) for pair in sorted(self.views)}
+        self.events.sort(key=lambda row: (row.ts_ns, row.observer, row.kind, row.subject))
+        self.votes.sort(key=lambda row: (row.asked_ns, row.voter, row.candidate))
+        self.epochs.sort(key=lambda row: (row.ts_ns, row.node, row.epoch))
+        self.reports.sort(key=lambda row: (row.from_ns, row.observer, row.reporter, row.subject))
+        spans: dict[str, list[Speech]] = {}
+        for span in sorted(speech, key=lambda span: (span.node, span.first_ref)):
+            spans.setdefault(span.node, []).append(span)
+        self.speech = {node: without_flips(found) for node, found in spans.items()}
+
+    @cached_property
+    def observers(self) -> list[str]:
+        """Nodes whose beliefs are known."""
+        return list(dict.fromkeys(observer for observer, _ in self.views))
+
+    @cached_property
+    def nodes(self) -> list[str]:
+        """Nodes that anybody knew."""
+        return sorted({node for _, node in self.views} | set(self.speech))
+
+    @cached_property
+    def addresses(self) -> dict[str, str]:
+        """The last address of each node that anybody knew, ``ip:port``."""
+        last: dict[str, tuple[int, str]] = {}
+        for (_, node), rows in self.views.items():
+            for row in rows:
+                if row.ip and row.valid_from_ns >= last.get(node, (-1, ""))[0]:
+                    last[node] = (row.valid_from_ns, f"{row.ip}:{row.port}")
+        return {node: address for node, (_, address) in last.items()}
+
+    def view_at(self, observer: str, node: str, ts_ns: int) -> NodeViewRow | None:
+        """What *observer* believed of *node* at that time; None if it did not know it."""
+        rows = self.views.get((observer, node), [])
+        at = bisect_right(rows, ts_ns, key=lambda row: row.valid_from_ns) - 1
+        if at < 0 or _over(rows[at].valid_to_ns, ts_ns):
+            return None
+        return rows[at]
+
+    def said_at(self, node: str, ts_ns: int) -> Speech | None:
+        """The span in which *node* was at that time, or the last one before."""
+        spans = self.speech.get(node, [])
+        at = bisect_right(spans, ts_ns, key=lambda span: span.from_ns) - 1
+        return spans[at] if at >= 0 else None
+
+    def first_said_after(self, node: str, ts_ns: int) -> Speech | None:
+        """The first span of *node* that begins after a time."""
+        spans = self.speech.get(node, [])
+        at = bisect_right(spans, ts_ns, key=lambda span: span.from_ns)
+        return spans[at] if at < len(spans) else None
+
+    def own_slots(self, span: Speech | None) -> int:
+        """The slots that a span claims for its node itself: those of a replica are its master's (R3)."""
+        return self.slots_of.get(span.slots, 0) if span is not None and span.is_master else 0
+
+    @cached_property
+    def resets(self) -> list[tuple[str, str, int]]:
+        """Ids that processes gave up, the ids that they took, and when (CLUSTER RESET HARD, R82)."""
+        found = []
+        for node in self.observers:
+            rows = self.views.get((node, node), [])
+            if not rows or rows[0].cause not in RENAMED:
+                continue
+            old = next(
+                (
+                    other
+                    for other in self.observers
+                    if other != node
+                    and (own := self.views.get((other, other)))
+                    and own[-1].valid_to_ns == rows[0].valid_from_ns
+                    and (own[-1].ip, own[-1].port) == (rows[0].ip, rows[0].port)
+                ),
+                "",
+            )
+            if old:
+                found.append((old, node, rows[0].valid_from_ns))
+        return found
+
+    def events_of(self, *kinds: str) -> list[EventRow]:
+        """Events of these kinds, in order of time."""
+        if len(kinds) == 1:
+            return self._events_by_kind.get(kinds[0], [])
+        found = [event for kind in kinds for event in self._events_by_kind.get(kind, [])]
+        return sorted(found, key=lambda event: (event.ts_ns, event.observer, event.kind, event.subject))
+
+    @cached_property
+    def _events_by_kind(self) -> dict[str, list[EventRow]]:
+        found: dict[str, list[EventRow]] = {}
+        for event in self.events:
+            found.setdefault(event.kind, []).append(event)
+        return found
+
+    def voting_masters_at(self, observer: str, ts_ns: int) -> list[str]:
+        """Masters with slots in the view of *observer*: who makes up the quorum (notation of the rules)."""
+        known = (self.view_at(observer, node, ts_ns) for node in self.nodes)
+        return [row.node_id for row in known if row is not None and "master" in row.flags and row.slots]
+
+    def reports_at(self, observer: str, subject: str, from_ns: int, to_ns: int) -> list[FailureReportRow]:
+        """The failure reports about *subject* that lived at *observer* at some time of an interval (R51)."""
+        rows = self._reports_by_pair.get((observer, subject), [])
+        return [row for row in rows if row.from_ns <= to_ns and not _over(row.to_ns, from_ns)]
+
+    @cached_property
+    def _reports_by_pair(self) -> dict[tuple[str, str], list[FailureReportRow]]:
+        found: dict[tuple[str, str], list[FailureReportRow]] = {}
+        for row in self.reports:
+            found.setdefault((row.observer, row.subject), []).append(row)
+        return found
+
+    @cached_property
+    def reports_of(self) -> dict[str, list[FailureReportRow]]:
+        """Failure reports by subject, in order of time."""
+        found: dict[str, list[FailureReportRow]] = {}
+        for row in self.reports:
+            found.setdefault(row.subject, []).append(row)
+        return found
+
+    @cached_property
+    def doubts(self) -> dict[str, list[Doubt]]:
+        """By subject: every spell in which an observer held it to be failing, in order of time."""
+        found: dict[str, list[Doubt]] = {}
+        for (observer, subject), rows in self.views.items():
+            if observer != subject:
+                found.setdefault(subject, []).extend(_doubts(observer, subject, rows))
+        return {
+            subject: sorted(spells, key=lambda one: (one.from_ns, one.observer))
+            for subject, spells in sorted(found.items())
+            if spells
+        }
+
+
+def _over(to_ns: int | None, ts_ns: int) -> bool:
+    return to_ns is not None and to_ns <= ts_ns
+
+
+def _doubts(observer: str, subject: str, rows: list[NodeViewRow]) -> list[Doubt]:
+    spells: list[Doubt] = []
+    current: Doubt | None = None
+    for row in rows:
+        words = row.flags.split(",")
+        failed = "fail" in words
+        if not failed and "fail?" not in words:
+            current = None
+            continue
+        if current is None or current.to_ns != row.valid_from_ns:
+            current = Doubt(observer, subject, row.valid_from_ns, row.valid_to_ns, None, row.cause, row.ref, -1)
+            spells.append(current)
+        fail_ns, fail_ref = current.fail_ns, current.fail_ref
+        if failed and fail_ns is None:
+            fail_ns, fail_ref = row.valid_from_ns, row.ref
+        current = spells[-1] = current._replace(to_ns=row.valid_to_ns, fail_ns=fail_ns, fail_ref=fail_ref)
+    return spells
+
+
+def slots_text(bits: int) -> str:
+    """Slots as CLUSTER NODES prints them."""
+    return str(SlotSet.from_wire(bits.to_bytes(2048, "little")))

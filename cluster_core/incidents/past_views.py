@@ -1,0 +1,116 @@
+"""The cluster as one node saw it at one time: CLUSTER NODES of the past, from rows of belief (R128)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from cluster_core.errors import ClusterCoreError
+from cluster_core.replay.rows import NodeViewRow
+from cluster_core.slots.slot_set import SlotSet
+from cluster_core.topology.node import Node, Topology
+from cluster_core.topology.node_flags import FLAG_WORDS, NodeFlags
+
+FIELDS = ("address", "flags", "master", "config_epoch", "slots")
+"""What `view_differences` compares: all that CLUSTER NODES prints but times and link states."""
+
+
+class NoSuchView(ClusterCoreError, LookupError):  # noqa: N818 - a name that reads like the situation
+    """The observer is not known, or its beliefs at that time are not."""
+
+
+class Difference(NamedTuple):
+    """One field of one node that two views show differently; an unknown node has the field ``known``."""
+
+    node: str
+    field: str
+    first: str
+    second: str
+
+
+def view_at(rows: Iterable[NodeViewRow], observer: str, ts_ns: int) -> Topology:
+    """Return what *observer* would have answered to CLUSTER NODES at *ts_ns* (ns since the epoch), itself first.
+
+    Ping and pong times are 0, which the rows do not hold; links are connected where an address is known and the node
+    was not failing; open slots are not known.  Raises NoSuchView if no row of the observer holds then.
+    """
+    held = [
+        row
+        for row in rows
+        if row.observer == observer
+        and row.valid_from_ns <= ts_ns
+        and (row.valid_to_ns is None or row.valid_to_ns > ts_ns)
+    ]
+    if not held:
+        raise NoSuchView(f"nothing is known of what {observer} believed then")
+    held.sort(key=lambda row: (row.node_id != observer, row.node_id, row.valid_from_ns))
+    latest = {row.node_id: row for row in held}
+    return Topology(tuple(_node(row) for row in latest.values()))
+
+
+def _node(row: NodeViewRow) -> Node:
+    flags = NodeFlags(0)
+    for word in row.flags.split(","):
+        flags |= FLAG_WORDS.get(word, NodeFlags(0))
+    failing = bool(flags & (NodeFlags.FAIL | NodeFlags.PFAIL))
+    return Node(
+        id=row.node_id,
+        ip=row.ip,
+        port=row.port,
+        cport=row.cport,
+        hostname=row.hostname,
+        flags=flags,
+        master_id=row.master_id or None,
+        config_epoch=row.config_epoch,
+        link_connected=NodeFlags.MYSELF in flags or (row.link_known and not failing),
+        slots=SlotSet.parse(row.slots) if row.slots else SlotSet(),
+    )
+
+
+def view_differences(first: Topology, second: Topology) -> list[Difference]:
+    """Return where two views differ, in the order of node ids; ``myself`` is not compared."""
+    found = []
+    for node_id in sorted(first.by_id.keys() | second.by_id.keys()):
+        one, other = first.by_id.get(node_id), second.by_id.get(node_id)
+        if one is None or other is None:
+            found.append(Difference(node_id, "known", _known(one), _known(other)))
+            continue
+        mine, theirs = printed_fields(one), printed_fields(other)
+        found += [Difference(node_id, name, mine[name], theirs[name]) for name in FIELDS if mine[name] != theirs[name]]
+    return found
+
+
+def _known(node: Node | None) -> str:
+    return "no" if node is None else "yes"
+
+
+def printed_fields(node: Node) -> dict[str, str]:
+    """What CLUSTER NODES prints of a node, by the names of `FIELDS`."""
+    words = [word for word, flag in FLAG_WORDS.items() if flag in node.flags and word != "myself"]
+    address = f"{node.address}@{node.cport or 0}" + (f",{node.hostname}" if node.hostname else "")
+    return {
+        "address": address,
+        "flags": ",".join(words) or "noflags",
+        "master": node.master_id or "-",
+        "config_epoch": str(node.config_epoch),
+        "slots": str(node.slots) or "-",
+    }
+
+
+def find_observer(wanted: str, addresses: Mapping[str, str]) -> str:
+    """Return the id that *wanted* names: an id, the beginning of one id only, or ``host:port``.
+
+    *addresses* maps each observer to its address.  Raises NoSuchView that says what there is.
+    """
+    if wanted in addresses:
+        return wanted
+    if ":" in wanted:
+        found = [node for node, address in addresses.items() if address == wanted]
+    else:
+        found = [node for node in addresses if wanted and node.startswith(wanted.lower())]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise NoSuchView(f"{wanted!r} may be {' or '.join(sorted(found))}")
+    known = ", ".join(f"{node[:8]} ({address})" for node, address in sorted(addresses.items())[:10])
+    raise NoSuchView(f"no observer {wanted!r}; there are {known or 'none'}")

@@ -1,0 +1,168 @@
+"""What a node said of itself, and when it said nothing: its headers folded into spans of equal claims (R3).
+
+A span ends when the node claims something else, or is silent for longer than a living node can be.  One folder takes
+the headers of one node in the order of their messages; it keeps one span.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from cluster_core.incidents.thresholds import ORDER_NS, Thresholds
+from cluster_core.topology.node_flags import NodeFlags
+
+CLAIMED_FLAGS: Final = int(NodeFlags.MASTER | NodeFlags.REPLICA | NodeFlags.LIGHT_HEADER_MODULE | NodeFlags.NOFAILOVER)
+"""The flag bits that are kept: role, version, whether it may be elected."""
+
+
+class Said(NamedTuple):
+    """A whole header of one node; *slots* is anything that is equal for equal bitmaps."""
+
+    ts_ns: int
+    ref: int
+    flags: int
+    replicaof: str
+    current_epoch: int
+    config_epoch: int
+    slots: int
+    state: int
+    offset: int
+    shard: str = ""
+
+
+class Speech(NamedTuple):
+    """From *from_ns* to *to_ns* the node sent *messages* headers with these claims; *silent_after* if it then fell
+    silent.  Offsets are those of the first header and the greatest.
+    """
+
+    node: str
+    from_ns: int
+    to_ns: int
+    first_ref: int
+    last_ref: int
+    messages: int
+    flags: int
+    replicaof: str
+    current_epoch: int
+    config_epoch: int
+    slots: int
+    state: int
+    first_offset: int
+    last_offset: int
+    shard: str
+    silent_after: bool = False
+
+    @property
+    def is_master(self) -> bool:
+        """Whether it claims to be a master."""
+        return bool(self.flags & NodeFlags.MASTER)
+
+    @property
+    def claim(self) -> tuple[int, str, int, int, int]:
+        """What makes a span: other claims begin another one."""
+        return self.flags, self.replicaof, self.config_epoch, self.slots, self.state
+
+
+class SpeechFolder:
+    """Feed it the headers of one node in order; it returns the spans that ended."""
+
+    def __init__(self, node: str, thresholds: Thresholds) -> None:
+        self.node = node
+        self._silence_ns = thresholds.silence_ns
+        self._open: Speech | None = None
+
+    def feed(self, said: Said) -> Speech | None:
+        """Take one header; return the span that it ends."""
+        span = self._open
+        if span is None:
+            self._open = self._begin(said)
+            return None
+        silent = said.ts_ns - span.to_ns > self._silence_ns
+        stale = said.current_epoch < span.current_epoch and said.ts_ns - span.to_ns < ORDER_NS
+        flags = said.flags & CLAIMED_FLAGS
+        same = (flags, said.replicaof, said.config_epoch, said.slots, said.state) == span.claim
+        if not silent and (same or stale):
+            self._open = span._replace(
+                to_ns=max(span.to_ns, said.ts_ns),
+                last_ref=said.ref,
+                messages=span.messages + 1,
+                current_epoch=max(span.current_epoch, said.current_epoch),
+                last_offset=span.last_offset if stale else max(span.last_offset, said.offset),
+                shard=said.shard or span.shard,
+            )
+            return None
+        self._open = self._begin(said)
+        return span._replace(silent_after=silent)
+
+    def finish(self, last_ns: int) -> Speech | None:
+        """The capture ends at *last_ns*: return the open span."""
+        span, self._open = self._open, None
+        return None if span is None else span._replace(silent_after=last_ns - span.to_ns > self._silence_ns)
+
+    def _begin(self, said: Said) -> Speech:
+        return Speech(
+            self.node,
+            said.ts_ns,
+            said.ts_ns,
+            said.ref,
+            said.ref,
+            1,
+            said.flags & CLAIMED_FLAGS,
+            said.replicaof,
+            said.current_epoch,
+            said.config_epoch,
+            said.slots,
+            said.state,
+            said.offset,
+            said.offset,
+            said.shard,
+        )
+
+
+def without_flips(spans: Iterable[Speech]) -> list[Speech]:
+    """Undo the mixing of late headers of one node with newer ones (R161).
+
+    Two claims that alternate within `ORDER_NS` are one change, or none if the first claim is also the last.
+    """
+    todo = list(spans)
+    kept: list[Speech] = []
+    at = 0
+    while at < len(todo):
+        end = _alternation(todo, at)
+        if end - at < 3:
+            kept.append(todo[at])
+            at += 1
+        elif (end - at) % 2:
+            kept.append(_joined(todo[at:end]))
+            at = end
+        else:
+            kept += [todo[at], _joined(todo[at + 1 : end])]
+            at = end
+    return kept
+
+
+def _alternation(spans: list[Speech], at: int) -> int:
+    """Where the run of two claims that alternate quickly ends; *at* + 1 for none."""
+    end = at + 1
+    while end < len(spans) and not spans[end - 1].silent_after:
+        if spans[end].from_ns - spans[min(at + 1, len(spans) - 1)].from_ns > ORDER_NS:
+            break
+        if end - at >= 2 and spans[end].claim != spans[end - 2].claim:
+            break
+        end += 1
+    return end
+
+
+def _joined(spans: list[Speech]) -> Speech:
+    """One span with the claims of the first and the length of all."""
+    last = spans[-1]
+    return spans[0]._replace(
+        to_ns=max(span.to_ns for span in spans),
+        last_ref=last.last_ref,
+        messages=sum(span.messages for span in spans),
+        current_epoch=max(span.current_epoch for span in spans),
+        last_offset=max(span.last_offset for span in spans),
+        silent_after=last.silent_after,
+        shard=next((span.shard for span in reversed(spans) if span.shard), ""),
+    )

@@ -1,0 +1,311 @@
+"""Who saw what?  Clues of a capture, polls and log lines, in order, to the processes that they concern, as they come.
+
+A process is known by the address that it listens on: the accepting end of a connection.  The opening end has a port
+of no meaning; the id in the messages that it sends leads to the process, because the same id answers at its listening
+address, or else the bus port in its headers does (R3).  An id may change while the process lives (R82), so evidence
+is sorted by process.  A connection without a message belongs to a process only if no other process shares the
+address.
+
+A clue waits until it is known whose it is, at most `WAIT_NS`, and all that follow wait behind it.  So what comes out
+depends on the clues alone and not on how a capture was cut into files; `attribution` does the same for a capture that
+is there as a whole, with knowledge from its end at its start.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from cluster_core.replay.evidence import Endpoint
+
+WAIT_NS: Final = 2_000_000_000
+"""How long a clue waits for the id that tells whose it is; nodes that are linked speak each second (R31)."""
+WAITING_MAX: Final = 1_000_000
+"""Bound of the clues that wait."""
+CLOSED_NS: Final = 60_000_000_000
+"""How long a connection is remembered after its end; stray packets may follow."""
+CONNECTIONS_MAX: Final = 100_000
+PROCESSES_MAX: Final = 20_000
+"""Addresses that are taken for processes; a scan of ports must not make observers without end."""
+CLOCK_BACK_NS: Final = 1_000_000_000
+"""Packets of several processors are out of order by microseconds; a clock that goes back by more was set."""
+
+
+class Clue(NamedTuple):
+    """One thing seen on the wire: a whole message, or a packet that opens or ends a connection.
+
+    *kind* is ``message``, ``syn``, ``syn-ack``, ``fin`` or ``rst``; *from_opener* says which side sent it.  *sender*
+    and *cport* are those of a full header, *ref* is the number of the message (-1 for none).  *packed* is the message
+    without its bitmap, which has the number *bitmap* (-1 for none).
+    """
+
+    ts_ns: int
+    ref: int
+    connection: int
+    from_opener: bool
+    opener: Endpoint
+    acceptor: Endpoint
+    kind: str
+    sender: str = ""
+    cport: int = 0
+    type: int = -1
+    total_bytes: int = 0
+    bitmap: int = -1
+    packed: bytes = b""
+
+
+class Telling(NamedTuple):
+    """What a process said of itself outside the bus: a ``poll`` or a ``log`` line, as bytes of its own form.
+
+    *node_id* or *address* (either may be missing) tells which process.
+    """
+
+    ts_ns: int
+    kind: str
+    node_id: str
+    address: Endpoint | None
+    told: bytes
+
+
+class Delivery(NamedTuple):
+    """A piece of evidence for one process, not decoded yet.
+
+    *kind* is ``message``, ``opened``, ``closed``, ``refused``, ``poll`` or ``log``; *sent* tells who caused it.
+    """
+
+    process: Endpoint
+    number: int
+    ts_ns: int
+    ref: int
+    connection: int
+    outbound: bool
+    sent: bool
+    kind: str
+    peer: Endpoint
+    bitmap: int
+    packed: bytes
+
+
+class Passage(NamedTuple):
+    """A clue or telling whose turn has come: *number* counts them, *ts_ns* never goes back.
+
+    *opener* and *acceptor* are processes, None where not known; *was_open* tells whether the connection was up.
+    """
+
+    number: int
+    ts_ns: int
+    item: Clue | Telling
+    opener: Endpoint | None
+    acceptor: Endpoint | None
+    was_open: bool
+
+
+@dataclass(slots=True)
+class Connection:
+    """What is known of a connection."""
+
+    opener_id: str = ""
+    opener: Endpoint | None = None
+    is_open: bool = False
+    fins: int = 0
+    marks: tuple[tuple[str, bool], ...] = ()
+
+
+class Dispatcher:
+    """Feed it clues in the order of the capture; it returns passages as soon as it is known whose they are.
+
+    *homes* says where nodes listen as far as other sources know (addresses in polls); *tellings* are in order of time.
+    """
+
+    def __init__(self) -> None:
+        self.clock_ns = 0
+        self.number = 0
+        self.clock_steps: list[tuple[int, int]] = []
+        self._tellings: deque[Telling] = deque()
+        self._hints: dict[str, Endpoint] = {}
+        self._waiting: deque[tuple[int, Clue | Telling]] = deque()
+        self._connections: dict[int, Connection] = {}
+        self._closed: deque[tuple[int, int]] = deque()
+        self._homes: dict[str, Endpoint] = {}
+        self._guesses: dict[str, Endpoint] = {}
+        self._alone: dict[str, Endpoint | None] = {}
+        self._ids: dict[Endpoint, str] = {}
+        self._told_ns = 0
+
+    def tell(self, tellings: list[Telling], hints: dict[str, Endpoint]) -> bool:
+        """Add tellings; False, and nothing is added, when one is older than what has had its turn."""
+        if tellings and self.number and min(telling.ts_ns for telling in tellings) <= self._told_ns:
+            return False
+        self._tellings = deque(sorted([*self._tellings, *tellings], key=lambda telling: telling.ts_ns))
+        self._hints = {**hints, **self._hints}
+        return True
+
+    def feed(self, clue: Clue) -> list[Passage]:
+        """Add a clue and return what has its turn now."""
+        if clue.ts_ns < self.clock_ns - CLOCK_BACK_NS and len(self.clock_steps) < CONNECTIONS_MAX:
+            self.clock_steps.append((clue.ref, self.clock_ns - clue.ts_ns))
+        self.clock_ns = max(self.clock_ns, clue.ts_ns)
+        while self._tellings and self._tellings[0].ts_ns <= self.clock_ns:
+            telling = self._tellings.popleft()
+            self._waiting.append((telling.ts_ns, telling))
+        if self._learn(clue):
+            self._waiting.append((self.clock_ns, clue))
+        return self._release()
+
+    def advance(self) -> list[Passage]:
+        """There are no captures, only tellings: the last of them is the time."""
+        if not self._tellings:
+            return []
+        self.clock_ns = max(self.clock_ns, self._tellings[-1].ts_ns)
+        self._waiting.extend((telling.ts_ns, telling) for telling in self._tellings)
+        self._tellings.clear()
+        return self._release()
+
+    def finish(self) -> list[Passage]:
+        """No more comes: return all that waits."""
+        self._waiting.extend((telling.ts_ns, telling) for telling in self._tellings)
+        self._tellings.clear()
+        found = [self._pass(*item) for item in self._waiting]
+        self._waiting.clear()
+        return found
+
+    def id_of(self, process: Endpoint | None) -> str:
+        """The node id that a process had last; its address while it has not told."""
+        if process is None:
+            return ""
+        return self._ids.get(process) or f"{process.ip}:{process.port}"
+
+    def processes(self) -> dict[Endpoint, str]:
+        """The processes that spoke, each with its last node id, in order of appearance."""
+        return dict(self._ids)
+
+    # -- learning ------------------------------------------------------------------------------------------------
+
+    def _learn(self, clue: Clue) -> bool:
+        """Learn whose a connection is; False for a copy of a packet that opened or ended it."""
+        connection = self._connections.get(clue.connection)
+        if connection is None:
+            if len(self._connections) >= CONNECTIONS_MAX:
+                for old in list(self._connections)[: CONNECTIONS_MAX // 4]:
+                    del self._connections[old]
+            connection = self._connections[clue.connection] = Connection()
+        if clue.kind != "message":
+            mark = (clue.kind, clue.from_opener)
+            is_new = mark not in connection.marks
+            connection.marks += (mark,) if is_new else ()
+            return is_new
+        sender = clue.sender
+        if not sender:
+            return True
+        if not clue.from_opener:
+            home = self._homes.setdefault(sender, clue.acceptor)
+            if home == clue.acceptor:
+                self._ids[home] = sender
+            self._note_process(clue.acceptor)
+        elif not connection.opener_id:
+            connection.opener_id = sender
+            self._guesses.setdefault(sender, Endpoint(clue.opener.ip, clue.cport))
+        return True
+
+    def _note_process(self, process: Endpoint) -> None:
+        known = self._alone.setdefault(process.ip, process)
+        if known is not None and known != process:
+            self._alone[process.ip] = None
+
+    # -- turns ---------------------------------------------------------------------------------------------------
+
+    def _release(self) -> list[Passage]:
+        waiting = self._waiting
+        if len(waiting) == 1 and self._is_certain(waiting[0][1]):
+            return [self._pass(*waiting.popleft())]
+        found = []
+        limit_ns = self.clock_ns - WAIT_NS
+        while waiting and (waiting[0][0] < limit_ns or len(waiting) > WAITING_MAX or self._is_certain(waiting[0][1])):
+            found.append(self._pass(*waiting.popleft()))
+        return found
+
+    def _is_certain(self, item: Clue | Telling) -> bool:
+        if isinstance(item, Telling):
+            return item.node_id in self._homes
+        connection = self._connections.get(item.connection)
+        return connection is not None and (connection.opener is not None or connection.opener_id in self._homes)
+
+    def _pass(self, ts_ns: int, item: Clue | Telling) -> Passage:
+        self.number += 1
+        self._told_ns = max(self._told_ns, ts_ns)
+        if isinstance(item, Telling):
+            return Passage(self.number, ts_ns, item, self._teller(item), None, False)
+        connection = self._connections.get(item.connection) or Connection()
+        opener = connection.opener or self._opener_of(item, connection)
+        passage = Passage(self.number, ts_ns, item, opener, item.acceptor, connection.is_open)
+        if item.kind in ("syn-ack", "message"):
+            connection.is_open = True
+        elif item.kind == "rst" or item.kind == "fin":
+            self._close(item, connection, ts_ns)
+        return passage
+
+    def _opener_of(self, clue: Clue, connection: Connection) -> Endpoint | None:
+        node_id = connection.opener_id
+        home = self._homes.get(node_id)
+        opener = home or self._guesses.get(node_id) if node_id else self._alone.get(clue.opener.ip)
+        if opener is None or opener == clue.acceptor:
+            return None
+        if home is not None:
+            connection.opener = home
+        elif node_id:
+            self._note_process(opener)
+            self._ids.setdefault(opener, node_id)
+        return opener
+
+    def _teller(self, telling: Telling) -> Endpoint | None:
+        node_id = telling.node_id
+        known = self._homes.get(node_id) or self._hints.get(node_id) or self._guesses.get(node_id)
+        process = known or telling.address or (Endpoint(node_id, 0) if node_id else None)
+        if process is not None and node_id:
+            self._ids.setdefault(process, node_id)
+        return process
+
+    def _close(self, clue: Clue, connection: Connection, ts_ns: int) -> None:
+        connection.fins += 2 if clue.kind == "rst" else 1
+        if connection.fins >= 2:
+            self._closed.append((ts_ns, clue.connection))
+        while self._closed and self._closed[0][0] < ts_ns - CLOSED_NS:
+            self._connections.pop(self._closed.popleft()[1], None)
+
+
+def deliveries(passage: Passage) -> Iterator[Delivery]:
+    """What a passage is to the processes that it concerns: both ends of a connection see its messages (R27)."""
+    item = passage.item
+    if isinstance(item, Telling):
+        if passage.opener is not None:
+            yield Delivery(
+                passage.opener,
+                passage.number,
+                passage.ts_ns,
+                -1,
+                -1,
+                True,
+                True,
+                item.kind,
+                passage.opener,
+                -1,
+                item.told,
+            )
+        return
+    kind = item.kind
+    if kind == "syn":
+        return
+    if kind != "message":
+        kind = {"syn-ack": "opened", "fin": "closed"}.get(kind, "closed" if passage.was_open else "refused")
+    number, ts_ns, from_opener = passage.number, passage.ts_ns, item.from_opener
+    seen = (item.ref, item.connection)
+    if passage.opener is not None:
+        yield Delivery(
+            passage.opener, number, ts_ns, *seen, True, from_opener, kind, item.acceptor, item.bitmap, item.packed
+        )
+    if passage.acceptor is not None:
+        yield Delivery(
+            passage.acceptor, number, ts_ns, *seen, False, not from_opener, kind, item.opener, item.bitmap, item.packed
+        )

@@ -1,0 +1,137 @@
+"""Which words of a command are keys: by the key specifications that servers give, and by hand where those say that
+they do not know (`getKeysFromCommand`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from cluster_core.routing.command_table import CommandInfo, KeySpec
+
+NOT_KEY: Final = "not_key"
+"""Flag of a specification that finds shard channels: routed like keys, but no keys."""
+_UNSURE: Final = frozenset(("incomplete", "variable_flags"))
+_KEYS_MAX: Final = 1 << 20
+_LEADING_NUMBER: Final = re.compile(rb"[ \t-\r]*([+-]?\d+)")
+
+
+def key_positions(command: Sequence[bytes], info: CommandInfo) -> tuple[int, ...]:
+    """Positions of the keys, and of shard channels, in *command* (its name is word 0), in the server's order.
+
+    Empty for a command that has none, and for one whose words contradict its specifications: a server then answers an
+    error of its own, and redirects nothing.
+    """
+    by_hand = _BY_HAND.get(info.name)
+    if by_hand is not None and any(_is_unsure(spec) for spec in info.key_specs):
+        return by_hand(command)
+    found: list[int] = []
+    for spec in info.key_specs:
+        positions = _positions(command, spec)
+        if positions is None:
+            return ()
+        found += positions
+    return tuple(found)
+
+
+def _is_unsure(spec: KeySpec) -> bool:
+    return bool(spec.flags & _UNSURE) or spec.begin[0] == "unknown"
+
+
+def _positions(command: Sequence[bytes], spec: KeySpec) -> range | None:
+    """Positions by one specification: empty if its keyword is not there, None if the words contradict it."""
+    first = _begin(command, spec.begin)
+    if first == 0:
+        return range(0)
+    words = len(command)
+    if first < 0 or first >= words:
+        return None
+    kind, *numbers = spec.find
+    if kind == "range":
+        last, step, limit = (int(number) for number in numbers)
+        share = words if limit <= 1 else first + (words - first) // limit
+        end = first + last if last >= 0 else share + last
+    elif kind == "keynum":
+        at, skip, step = (int(number) for number in numbers)
+        count = _number(command[first + at]) if first + at < words else None
+        if count is None or count < 1 or (step > 1 and command[first + at] != b"%d" % count):  # no `atoi` for MSETEX
+            return None
+        first += skip
+        end = first + (count - 1) * step
+    else:
+        return None
+    return range(first, end + 1, step) if first <= end < words and step > 0 else None
+
+
+def _begin(command: Sequence[bytes], begin: tuple[str | int, ...]) -> int:
+    """Where keys begin; 0 if the keyword is not there, -1 if nobody knows."""
+    if begin[0] == "index":
+        return int(begin[1])
+    if begin[0] != "keyword":
+        return -1
+    word, start = str(begin[1]).lower().encode(), int(begin[2])
+    last = len(command) - 1  # a keyword at the end has nothing behind it, and is not looked at
+    places = range(start, last) if start > 0 else range(len(command) + start, 0, -1)
+    return next((place + 1 for place in places if command[place].lower() == word), 0)
+
+
+def _number(word: bytes) -> int | None:
+    """A number of keys as the server's fallback, `atoi`, reads it: the digits at the beginning; None beyond all words."""
+    match = _LEADING_NUMBER.match(word)
+    if match is None:
+        return 0
+    return int(match[1]) if len(match[1]) <= len(str(_KEYS_MAX)) else None
+
+
+def _sort(command: Sequence[bytes]) -> tuple[int, ...]:
+    """SORT key … [STORE destination]: of several destinations the last counts (`sortGetKeys`)."""
+    skipped = {b"limit": 2, b"get": 1, b"by": 1}
+    store = 0
+    at = 2
+    while at < len(command):
+        word = command[at].lower()
+        if word in skipped:
+            at += skipped[word]
+        elif word == b"store" and at + 1 < len(command):
+            store = at + 1
+        at += 1
+    return (1, store) if store else (1,)
+
+
+def _sort_ro(command: Sequence[bytes]) -> tuple[int, ...]:
+    return (1,) if len(command) > 1 else ()
+
+
+def _migrate(command: Sequence[bytes]) -> tuple[int, ...]:
+    """MIGRATE host port key …, or with an empty key … KEYS key key … (`migrateGetKeys`)."""
+    skipped = {b"auth": 1, b"auth2": 2}
+    at = 6
+    while at < len(command):
+        word = command[at].lower()
+        if word == b"keys":
+            return () if command[3] else tuple(range(at + 1, len(command)))
+        at += 1 + skipped.get(word, 0)
+    return (3,) if len(command) > 3 else ()
+
+
+def _georadius(command: Sequence[bytes]) -> tuple[int, ...]:
+    """GEORADIUS key … [STORE key] [STOREDIST key]: of several the last counts (`georadiusGetKeys`)."""
+    store = 0
+    at = 5
+    while at < len(command):
+        if command[at].lower() in (b"store", b"storedist") and at + 1 < len(command):
+            store = at + 1
+            at += 1
+        at += 1
+    return (1, store) if store else (1,)
+
+
+_BY_HAND: Final[dict[str, Callable[[Sequence[bytes]], tuple[int, ...]]]] = {
+    "sort": _sort,
+    "sort_ro": _sort_ro,
+    "migrate": _migrate,
+    "georadius": _georadius,
+    "georadiusbymember": _georadius,
+}
+"""Commands whose specifications are unknown, incomplete or depend on other words."""

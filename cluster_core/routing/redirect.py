@@ -1,0 +1,270 @@
+"""What a cluster node answers before it carries out a command: serve, MOVED, ASK, TRYAGAIN, CROSSSLOT, CLUSTERDOWN
+(R112 to R122, `getNodeByQuery`).
+
+``str()`` of a decision is the text of the error reply, without its leading ``-``; of `Serve` it is empty.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from cluster_core.routing.command_table import CommandInfo, CommandTable, table_of
+from cluster_core.routing.key_positions import NOT_KEY, key_positions
+from cluster_core.routing.view import RoutingView
+from cluster_core.slots.key_slot import key_slot
+
+
+@dataclass(frozen=True, slots=True)
+class Serve:
+    """The node carries the command out itself, if only to answer an error of another kind."""
+
+    def __str__(self) -> str:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The slot belongs to another node."""
+
+    slot: int
+    address: str
+
+    def __str__(self) -> str:
+        return f"MOVED {self.slot} {self.address}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """The slot is being migrated and no key of the command is here any more: ask the target, once."""
+
+    slot: int
+    address: str
+
+    def __str__(self) -> str:
+        return f"ASK {self.slot} {self.address}"
+
+
+@dataclass(frozen=True, slots=True)
+class TryAgain:
+    """The slot is being migrated and some keys of the command are here, some are not."""
+
+    def __str__(self) -> str:
+        return "TRYAGAIN Multiple keys request during rehashing of slot"
+
+
+@dataclass(frozen=True, slots=True)
+class CrossSlot:
+    """The keys of the command belong to different slots."""
+
+    def __str__(self) -> str:
+        return "CROSSSLOT Keys in request don't hash to the same slot"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDown:
+    """The slot is not served, or the cluster is down; *reason* is the text behind the error code."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return f"CLUSTERDOWN {self.reason}"
+
+
+Decision = Serve | Moved | Ask | TryAgain | CrossSlot | ClusterDown
+
+SERVE: Final = Serve()
+NOT_SERVED: Final = ClusterDown("Hash slot not served")
+DOWN: Final = ClusterDown("The cluster is down")
+DOWN_READ_ONLY: Final = ClusterDown("The cluster is down and only accepts read commands")
+
+Command = Sequence[bytes]
+KeyCheck = Callable[[bytes], bool]
+"""Whether the node holds a key."""
+
+_SHEBANG: Final = re.compile(rb"#!(\S+)([^\n]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """What the connection is in: READONLY, ASKING just sent, and inside MULTI the commands queued so far."""
+
+    readonly: bool = False
+    asking: bool = False
+    queued: tuple[tuple[bytes, ...], ...] | None = None
+
+    def after(self, command: Command, decision: Decision) -> Client:
+        """The state when *command* was answered with *decision* (R120, R121).
+
+        ASKING lasts for one command, and from MULTI to its end.  A command that is redirected inside MULTI makes EXEC
+        fail; that is not kept here.
+        """
+        name = command[0].lower() if command else b""
+        inside = self.queued is not None
+        client = self if inside or name in (b"asking", b"multi") else replace(self, asking=False)
+        if name in (b"exec", b"discard", b"reset"):
+            client = Client(readonly=self.readonly and name != b"reset")
+        elif name == b"multi" and not inside:
+            client = replace(client, queued=())
+        elif self.queued is not None and decision == SERVE:
+            client = replace(client, queued=(*self.queued, tuple(command)))
+        elif name == b"asking":
+            client = replace(client, asking=True)
+        elif name in (b"readonly", b"readwrite"):
+            client = replace(client, readonly=name == b"readonly")
+        return client
+
+
+def route(
+    view: RoutingView,
+    command: Command,
+    *,
+    client: Client = Client(),
+    keys_here: KeyCheck | Collection[bytes] = (),
+    table: CommandTable | None = None,
+    script_writes: bool | None = None,
+) -> Decision:
+    """Return what the node of *view* answers to *command* (its words, the name first).
+
+    *keys_here* says which keys the node holds; only keys of open slots are asked for.  *table* is that of the view's
+    dialect unless given.  *script_writes* says whether EVALSHA or FCALL may write, which only the node's script cache
+    knows; None takes it from the text of EVAL, and else from COMMAND.  A command that the server does not know, or whose
+    words are too few, is `Serve`: the node answers that error itself, before it looks for a slot.
+    """
+    table = table or table_of(view.dialect.name)
+    info = table.find(command)
+    if info is None or not info.takes(len(command)):
+        return SERVE
+    if info.name == "exec":
+        if client.queued is None:
+            return SERVE
+        batch = [(words, found) for words in client.queued if (found := table.find(words)) is not None]
+    else:
+        batch = [(tuple(command), info)]
+    asked = _asked(view, batch, info, client, script_writes)
+    if asked is None:
+        return SERVE
+    is_here = keys_here if callable(keys_here) else keys_here.__contains__
+    return _decide(view, asked, client, is_here)
+
+
+class _Asked(NamedTuple):
+    """What a command, or a transaction, asks for: its keys in order, and what kind of command it is."""
+
+    keys: list[bytes]
+    writes: bool
+    is_channel: bool
+    is_migrate: bool
+    brings_asking: bool
+    is_queued: bool
+
+
+def _asked(
+    view: RoutingView,
+    batch: list[tuple[tuple[bytes, ...], CommandInfo]],
+    outer: CommandInfo,
+    client: Client,
+    script_writes: bool | None,
+) -> _Asked | None:
+    """Gather what is asked for; None without a key."""
+    keys = [words[position] for words, info in batch for position in key_positions(words, info)]
+    if not keys:
+        return None
+    inner = [info for _, info in batch] if view.dialect.pubsub_inside_exec else [outer]
+    return _Asked(
+        keys,
+        any(_writes(words, info, script_writes) for words, info in batch),
+        any(NOT_KEY in spec.flags for info in inner for spec in info.key_specs),
+        outer.name == "migrate",
+        "asking" in outer.flags,
+        client.queued is not None and outer.name != "exec",
+    )
+
+
+def _writes(words: tuple[bytes, ...], info: CommandInfo, script_writes: bool | None) -> bool:
+    """Whether a command may write; a script with a shebang line says so itself (`getCommandFlags`)."""
+    if "write" in info.flags:
+        return True
+    if info.name in ("evalsha", "fcall"):
+        return bool(script_writes)
+    if info.name == "eval":
+        match = _SHEBANG.match(words[1]) if len(words) > 1 else None
+        if match is None:
+            return bool(script_writes)
+        flags = match[2].partition(b"flags=")[2].split(b" ")[0].split(b",")
+        return b"no-writes" not in [flag.strip() for flag in flags]
+    return False
+
+
+def _decide(view: RoutingView, asked: _Asked, client: Client, is_here: KeyCheck) -> Decision:
+    """The decision for at least one key, in the order of `getNodeByQuery`."""
+    slot = key_slot(asked.keys[0])
+    owner = view.owners.get(slot)
+    crosses = any(key_slot(key) != slot for key in asked.keys[1:])
+    if crosses and view.dialect.cross_slot_first:
+        return CrossSlot()
+    if owner is None:
+        return NOT_SERVED
+    if crosses:
+        return CrossSlot()
+    if not view.cluster_ok:
+        refusal = _when_down(view, asked)
+        if refusal is not None:
+            return refusal
+    open_slot = _in_open_slot(view, slot, owner, asked, client, is_here)
+    if open_slot is not None:
+        return open_slot
+    reads_replica = client.readonly or asked.is_channel
+    if view.master_id and owner == view.master_id and reads_replica and not asked.writes:
+        return SERVE
+    return SERVE if owner == view.myself else Moved(slot, view.address(owner))
+
+
+def _when_down(view: RoutingView, asked: _Asked) -> ClusterDown | None:
+    """What a node answers while it holds the cluster for down (R118); None lets the command pass."""
+    if asked.is_channel:
+        return None if view.settings.allow_pubsubshard_when_down else DOWN
+    if not view.settings.allow_reads_when_down:
+        return DOWN
+    return DOWN_READ_ONLY if asked.writes else None
+
+
+def _in_open_slot(
+    view: RoutingView, slot: int, owner: str, asked: _Asked, client: Client, is_here: KeyCheck
+) -> Decision | None:
+    """Decide where the slot is being migrated or imported (R116, R117, R119); None where that does not matter."""
+    by_mark = view.dialect.marks_of_masters
+    if by_mark and view.master_id and not client.readonly:
+        return None
+    migrating = slot in view.migrating and owner == (view.serving if by_mark else view.myself)
+    importing = not migrating and slot in view.importing
+    if not migrating and not importing:
+        return None
+    if asked.is_migrate and not (by_mark and view.master_id):
+        return SERVE
+    unasked = asked.is_channel or (asked.is_queued and view.dialect.keys_at_exec)
+    held = [unasked or is_here(key) for key in asked.keys]
+    if migrating and not all(held):
+        return TryAgain() if any(held) else Ask(slot, view.address(view.migrating[slot]))
+    if importing and (client.asking or asked.brings_asking):
+        several = any(key != asked.keys[0] for key in asked.keys)
+        return TryAgain() if several and not all(held) else SERVE
+    return None
+
+
+def route_blocked(view: RoutingView, key: bytes, *, client: Client = Client(), writes: bool = True) -> Decision:
+    """Return what a client that is blocked on *key* is told when the cluster changes (R122): `Serve` lets it wait.
+
+    *writes* is whether the command that blocks may write (BLPOP may, XREAD may not).
+    """
+    if not view.cluster_ok:
+        return DOWN
+    slot = key_slot(key)
+    owner = view.owners.get(slot)
+    if view.master_id and owner == view.master_id and client.readonly and not writes:
+        return SERVE
+    if owner == view.myself or slot in view.importing:
+        return SERVE
+    return NOT_SERVED if owner is None else Moved(slot, view.address(owner))

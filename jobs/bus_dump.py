@@ -1,0 +1,158 @@
+"""What went over the bus?  One line a message, as tshark would show it, or JSON lines that ``bus-replay`` reads; needs no Spark."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from cluster_core.errors import DecodeError
+from cluster_core.formats.capture.bus_capture import (
+    CapturedGap,
+    CapturedMessage,
+    CapturedUnknown,
+    ConnectionEvent,
+    Row,
+)
+from cluster_core.formats.capture.bus_filter import RowFilter
+from cluster_core.formats.capture.bus_lines import row_to_line
+from cluster_core.formats.capture.packet import CaptureProblem
+from cluster_core.formats.poll_lines import time_ns
+from cluster_core.wire.bus_message import TYPE_NAMES
+from jobs.reports.bus_text import BusText
+from jobs.runtime import cli
+from jobs.runtime.cli import Flag, Paths
+from jobs.runtime.errors import InputError
+from jobs.sources.bus_rows import read_rows
+
+OTHER_TYPES = ("connection", "unknown", "gap")
+
+
+def command(
+    *pcap: str,
+    node: Paths = (),
+    type: Paths = (),
+    since: str | None = None,
+    until: str | None = None,
+    stream: Annotated[tuple[int, ...], Parameter(consume_multiple=1, show_default=False)] = (),
+    subject: Paths = (),
+    connections: Flag = False,
+    verbose: Annotated[bool, Parameter(name=("--verbose", "-v"), negative=(), show_default=False)] = False,
+    relative: Flag = False,
+    json: Flag = False,
+    limit: int | None = None,
+    debug: Flag = False,
+) -> int | None:
+    """Show the messages of captures of the cluster bus, one line each.
+
+    A line is: time, from > to (addresses), sender > receiver (ids), type, current/config epoch of the sender, its role and
+    flags, slots, gossip entries (those that it holds for failing are named), extensions.  Bytes that are no message,
+    gaps and damage have lines too; with any of those the exit code is 3.
+
+    Parameters
+    ----------
+    pcap
+        Captures (pcap, pcapng) or JSON lines, plain or compressed: files, globs, folders or URIs.
+    node
+        Only messages from or to this node: an id or its beginning, a port, an address, address:port.
+    type
+        Only these: ping, pong, meet, fail, publish, auth-req, auth-ack, update, mfstart, module, publishshard, type-N, or
+        connection, unknown, gap.
+    since
+        From this time: ISO 8601 (UTC without an offset) or seconds, ms, µs, ns since the epoch.
+    until
+        Before this time.
+    stream
+        Only the TCP connection of this number (see --verbose).
+    subject
+        Only messages about this node: FAIL, UPDATE, forgotten, or gossip that holds it for failing.
+    connections
+        Also show when connections are opened and closed.
+    verbose
+        Also show all that is in a message.
+    relative
+        Times in seconds since the first line.
+    json
+        Write JSON lines, which bus-replay and this command read; connections are always among them.
+    limit
+        Show so many rows at most.
+    debug
+        Show the trace of an error.
+    """
+    if not pcap:
+        raise InputError("nothing to read: name captures")
+    wanted = RowFilter(node, _types(type), _time(since), _time(until), stream, subject)
+    ascii_only = (sys.stdout.encoding or "ascii").lower().replace("-", "") not in ("utf8", "utf16")
+    text = BusText(details=verbose, relative=relative, ascii_only=ascii_only)
+    shows_connections = json or connections or "connection" in wanted.types
+    rows = (row for row in _checked(read_rows(pcap)) if wanted.keeps(row))
+    shown = damaged = False
+    for row in _limited((row for row in rows if shows_connections or not isinstance(row, ConnectionEvent)), limit):
+        lines = [row_to_line(row)] if json else text.lines(row)
+        sys.stdout.write("\n".join(lines) + "\n")
+        damaged = damaged or is_damage(row)
+        shown = True
+    if not shown:
+        sys.stderr.write("slotscope: no row is as wanted\n")
+    return cli.PARTIAL if damaged else None
+
+
+def is_damage(row: Row) -> bool:
+    """Whether a row tells of something that could not be read."""
+    if isinstance(row, CapturedMessage):
+        return not row.is_whole or row.decode().rest is not None
+    return isinstance(row, CapturedUnknown | CapturedGap | CaptureProblem)
+
+
+def _checked(rows: Iterator[tuple[str, Row]]) -> Iterator[Row]:
+    """The rows; raises DecodeError if there is nothing but problems: such a file is no capture at all."""
+    problems: list[tuple[str, CaptureProblem]] = []
+    for path, row in rows:
+        if isinstance(row, CaptureProblem):
+            problems.append((path, row))
+            continue
+        yield from (problem for _, problem in problems)
+        yield row
+        break
+    else:
+        if problems:
+            path, problem = problems[0]
+            raise DecodeError(problem.reason, offset=problem.offset, source=path)
+    yield from (row for _, row in rows)
+
+
+def _limited(rows: Iterable[Row], limit: int | None) -> Iterator[Row]:
+    if limit is not None and limit < 1:
+        raise InputError("--limit must be 1 or more")
+    for number, row in enumerate(rows, 1):
+        yield row
+        if number == limit:
+            return
+
+
+def _types(words: Sequence[str]) -> tuple[str, ...]:
+    known = (*TYPE_NAMES, *OTHER_TYPES)
+    for word in words:
+        if word.lower() not in known and not (word.startswith("type-") and word[5:].isdigit()):
+            raise InputError(f"--type {word}: no such type; there are {', '.join(known)}")
+    return tuple(word.lower() for word in words)
+
+
+def _time(words: str | None) -> int | None:
+    if words is None:
+        return None
+    moment = time_ns(words)
+    if moment is None:
+        raise InputError(f"{words}: not a time; write 2026-11-21T10:11:12.5 or seconds since the epoch")
+    return moment
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """What ``python -m jobs.bus_dump`` calls."""
+    cli.main(command, argv)
+
+
+if __name__ == "__main__":
+    main()

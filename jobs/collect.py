@@ -1,0 +1,116 @@
+"""What does every node of a live cluster believe, second by second?  Asks with read-only commands and writes JSON lines, which
+``bus-replay --nodes`` reads.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from jobs.runtime import cli
+from jobs.runtime.cli import Flag
+from jobs.runtime.errors import InputError
+from jobs.runtime.failure import printable
+
+INTERVAL_S_MIN = 0.05
+
+
+def command(
+    address: str,
+    *,
+    out: str,
+    interval: float = 1.0,
+    duration: float | None = None,
+    user: str | None = None,
+    password_env: str = "SLOTSCOPE_PASSWORD",
+    tls: Flag = False,
+    tls_ca: str | None = None,
+    tls_cert: str | None = None,
+    tls_key: str | None = None,
+    tls_insecure: Flag = False,
+    debug: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+) -> None:
+    """Ask every node of a live cluster what it believes, again and again, and append the answers to a file.
+
+    Sends CLUSTER NODES and CLUSTER INFO, never a command that writes.  Ctrl-C ends it; what was answered until then is
+    in the file.
+
+    Parameters
+    ----------
+    address
+        HOST:PORT of one node; the others are found from its answer.
+    out
+        File of JSON lines, which is added to.
+    interval
+        Seconds between two questions to a node; a node that does not answer is asked less and less often.
+    duration
+        Seconds after which to end. Default: until Ctrl-C.
+    user
+        ACL user. Default: the default user.
+    password_env
+        Environment variable that holds the password; not set: no password.
+    tls
+        Connect with TLS.
+    tls_ca
+        Certificates of the authorities that are trusted. Default: the system's.
+    tls_cert
+        Certificate of this client.
+    tls_key
+        Its key.
+    tls_insecure
+        Do not check the servers' certificates.
+    debug
+        Show the trace of an error.
+    """
+    from jobs.sources.live_cluster import Access, Collection, LineFile, collect, parse_address
+
+    if not INTERVAL_S_MIN <= interval < math.inf or (duration is not None and not 0 < duration < math.inf):
+        raise InputError(f"--interval must be {INTERVAL_S_MIN} or more, --duration more than 0")
+    first = parse_address(address)
+    access = Access(user, os.environ.get(password_env), tls, tls_ca, tls_cert, tls_key, tls_insecure)
+    collection = Collection(access, interval)
+    file = LineFile(out)
+    try:
+        with _ended_by_signals(collection.stop.set):
+            collection.start(first)
+            _tell(f"asking {len(collection.nodes)} nodes every {interval:g} s; Ctrl-C ends")
+            until_s = math.inf if duration is None else time.monotonic() + duration
+            answers, failures = collect(collection, file, until_s=until_s, tell=_tell)
+    finally:
+        collection.finish()
+        file.close()
+    _tell(f"{answers} answers in {out}, {failures} questions without one")
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"slotscope: {printable(line)}\n")
+
+
+@contextmanager
+def _ended_by_signals(end: Callable[[], None]) -> Iterator[None]:
+    """SIGINT and SIGTERM call *end* instead of ending Python."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        for number in before:
+            signal.signal(number, lambda *_: end())
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """What ``python -m jobs.collect`` calls."""
+    cli.main(command, argv)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""``spark.read.format("cluster-bus")``: captures of the cluster bus as rows.
+
+    spark.dataSource.register(ClusterBusDataSource)
+    messages = spark.read.format("cluster-bus").load("bus.pcap*")                            # one row a message
+    gossip = spark.read.format("cluster-bus").option("rows", "gossip").load("bus.pcap*")     # one row a gossip entry
+    lost = spark.read.format("cluster-bus").option("rows", "bad").load("bus.pcap*")          # what was not understood
+
+Files of a path are one series: rotated ones follow each other, captures of one time are merged.  pcap, pcapng and JSON
+lines, plain, gzip or zstd.  Options: ``rows`` (``messages``, ``gossip``, ``bad``); ``mode`` (``strict``: damage fails the
+query; ``permissive``: what can be read is returned, ``rows=bad`` tells the rest).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from cluster_core.errors import DecodeError
+from schemas.history import GOSSIP_FIELDS, MESSAGE_FIELDS
+
+if TYPE_CHECKING:
+    from jobs.sources.bus_files import CaptureFile
+
+BAD = StructType(
+    [
+        StructField("source", StringType(), nullable=False),
+        StructField("offset", LongType(), nullable=False),
+        StructField("reason", StringType(), nullable=False),
+        StructField("skipped_bytes", LongType()),
+    ]
+)
+"""Schema of ``rows=bad``."""
+SCHEMAS = {"messages": StructType(MESSAGE_FIELDS), "gossip": StructType(GOSSIP_FIELDS), "bad": BAD}
+_OPTIONS = {"path", "paths", "rows", "mode"}
+
+
+@dataclass
+class SeriesPartition(InputPartition):
+    """One series of files."""
+
+    files: tuple[CaptureFile, ...]
+
+
+class ClusterBusDataSource(DataSource):
+    """The source named ``cluster-bus``; see the module for its options."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the format's name."""
+        return "cluster-bus"
+
+    def schema(self) -> StructType:
+        """Return the schema of the rows asked for."""
+        return SCHEMAS[_choice(self.options, "rows", tuple(SCHEMAS))]
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return the reader of all partitions."""
+        unknown = sorted(set(self.options) - _OPTIONS)
+        if unknown:
+            raise DecodeError(f"no option {unknown[0]!r} of cluster-bus", offset=0, source=self.options.get("path", ""))
+        return ClusterBusReader(dict(self.options))
+
+
+class ClusterBusReader(DataSourceReader):
+    """Finds the files on the driver, decodes a series in one Python worker as Arrow batches."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self.rows = _choice(options, "rows", tuple(SCHEMAS))
+        self.permissive = _choice(options, "mode", ("strict", "permissive")) == "permissive"
+        self.path = options.get("path", "")
+
+    def partitions(self) -> list[InputPartition]:
+        """Return the series; raises DecodeError for a path that names nothing."""
+        from jobs.sources.bus_files import find_captures, survey
+
+        return [SeriesPartition(tuple(survey(find_captures([self.path]))))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one series; raises DecodeError in strict mode."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        from jobs.sources.bus_series import read_series
+
+        assert isinstance(partition, SeriesPartition)
+        schema = to_arrow_schema(SCHEMAS[self.rows], timezone="UTC")
+        for columns in read_series(partition.files, self.rows, permissive=self.permissive):
+            arrays = [
+                columns[name] if columns[name].type == kind else columns[name].cast(kind)
+                for name, kind in zip(schema.names, schema.types, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _choice(options: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
+    value = str(options.get(name, allowed[0])).lower()
+    if value not in allowed:
+        raise DecodeError(
+            f"option {name} is {value!r}, not {' or '.join(allowed)}", offset=0, source=options.get("path", "")
+        )
+    return value

@@ -1,0 +1,297 @@
+"""A live cluster: find its nodes from one address and ask each what it believes, with read-only commands only.
+
+Nothing but the commands in `ASKED` (and AUTH, where a password is given) is ever sent.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import redis
+from redis.connection import Connection, SSLConnection
+
+from cluster_core.errors import DecodeError
+from cluster_core.topology.node_flags import NodeFlags
+from cluster_core.topology.nodes_text import read_nodes
+from jobs.runtime.errors import InputError
+
+ASKED: Final = (("CLUSTER", "NODES"), ("CLUSTER", "INFO"))
+"""Everything that is asked, in one pipeline."""
+TIMEOUT_S: Final = 5.0
+BACKOFF_S_MAX: Final = 30.0
+JITTER: Final = 0.1
+"""Share by which each wait is shortened or lengthened, so that nodes are not asked in step."""
+NODES_MAX: Final = 2000
+_UNREACHABLE = NodeFlags.NOADDR | NodeFlags.HANDSHAKE
+
+
+class Address(NamedTuple):
+    """Where a node listens for clients."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How to connect: user and password, TLS files; *insecure* does not check the certificate."""
+
+    user: str | None = None
+    password: str | None = None
+    tls: bool = False
+    tls_ca: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    insecure: bool = False
+
+    def connect(self, address: Address) -> Connection:
+        """Open a connection that sends nothing of its own but AUTH."""
+        options: dict[str, Any] = {
+            "host": address.host,
+            "port": address.port,
+            "username": self.user,
+            "password": self.password,
+            "protocol": 2,
+            "socket_timeout": TIMEOUT_S,
+            "socket_connect_timeout": TIMEOUT_S,
+            "driver_info": None,
+        }
+        if self.tls:
+            options |= {
+                "ssl_ca_certs": self.tls_ca,
+                "ssl_certfile": self.tls_cert,
+                "ssl_keyfile": self.tls_key,
+                "ssl_cert_reqs": "none" if self.insecure else "required",
+                "ssl_check_hostname": not self.insecure,
+            }
+        connection = SSLConnection(**options) if self.tls else Connection(**options)
+        connection.connect()
+        return connection
+
+
+class Answer(NamedTuple):
+    """What a node answered: times in nanoseconds since the epoch, texts as they came."""
+
+    address: Address
+    asked_ns: int
+    ts_ns: int
+    nodes: str
+    info: str
+
+    def line(self) -> str:
+        """One line of JSON (`cluster_core.formats.poll_lines`), with CLUSTER INFO as a further member."""
+        told = {
+            "time": self.ts_ns,
+            "asked": self.asked_ns,
+            "node": str(self.address),
+            "text": self.nodes,
+            "info": self.info,
+        }
+        return json.dumps(told, separators=(",", ":")) + "\n"
+
+
+class Refused(NamedTuple):
+    """A node that did not answer, and why."""
+
+    address: Address
+    reason: str
+
+
+def parse_address(words: str) -> Address:
+    """``host:port``, ``[::1]:port`` or a host with port 6379; raises InputError."""
+    host, sign, port = words.rpartition(":")
+    if not sign or (host.count(":") and not host.endswith("]")):
+        host, port = words, "6379"
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise InputError(f"{words}: write HOST:PORT")
+    return Address(host.strip("[]"), int(port))
+
+
+def neighbours(answer: Answer) -> list[Address]:
+    """The nodes that an answer lists and that have an address; its own line may lack one."""
+    found = []
+    for node in read_nodes(answer.nodes.encode("utf-8", "surrogateescape"), source=str(answer.address)).nodes:
+        if node.port and not node.flags & _UNREACHABLE:
+            found.append(Address(node.ip or answer.address.host, node.port))
+    return found
+
+
+class NodePoll:
+    """One node: keeps its connection, asks, and says when to ask again."""
+
+    def __init__(self, address: Address, access: Access, interval_s: float) -> None:
+        self.address = address
+        self.failures = 0
+        self._access = access
+        self._interval_s = interval_s
+        self._connection: Connection | None = None
+
+    def ask(self) -> Answer | Refused:
+        """Ask once; a failure closes the connection."""
+        try:
+            if self._connection is None:
+                self._connection = self._access.connect(self.address)
+            asked_ns = time.time_ns()
+            self._connection.send_packed_command(self._connection.pack_commands(ASKED))
+            nodes, info = (self._connection.read_response() for _ in ASKED)
+            ts_ns = time.time_ns()
+        except (redis.RedisError, OSError, ValueError) as error:
+            self.close()
+            self.failures += 1
+            return Refused(self.address, str(error) or type(error).__name__)
+        self.failures = 0
+        return Answer(self.address, asked_ns, ts_ns, _text(nodes), _text(info))
+
+    def wait_s(self, chance: float) -> float:
+        """How long to wait before asking again: the interval, doubled with each failure; *chance* is from 0 to 1."""
+        backoff = min(self._interval_s * 2 ** min(self.failures, 16), max(BACKOFF_S_MAX, self._interval_s))
+        return backoff * (1 + JITTER * (2 * chance - 1))
+
+    def close(self) -> None:
+        """Hang up."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.disconnect()
+
+
+def _text(reply: Any) -> str:
+    if not isinstance(reply, bytes):
+        raise ValueError(f"not a text: {str(reply)[:80]}")
+    return reply.decode("utf-8", "backslashreplace")
+
+
+@dataclass(slots=True)
+class Collection:
+    """Asks every node of a cluster until told to stop: one thread a node, answers in one queue."""
+
+    access: Access
+    interval_s: float
+    stop: threading.Event = field(default_factory=threading.Event)
+    told: queue.Queue[Answer | Refused] = field(default_factory=queue.Queue)
+    nodes: dict[Address, threading.Thread] = field(default_factory=dict)
+
+    def start(self, first: Address) -> None:
+        """Ask *first* once and begin to ask every node that it lists; raises InputError if it cannot be asked."""
+        poll = NodePoll(first, self.access, self.interval_s)
+        answer = poll.ask()
+        poll.close()
+        if isinstance(answer, Refused):
+            raise InputError(f"{first}: {answer.reason}")
+        try:
+            self.follow(answer)
+        except DecodeError as error:
+            raise InputError(f"{first}: CLUSTER NODES: {error.reason}") from error
+
+    def follow(self, answer: Answer) -> list[Address]:
+        """Begin to ask the nodes of *answer* that are new; return them."""
+        added = [address for address in dict.fromkeys(neighbours(answer)) if address not in self.nodes]
+        added = added[: NODES_MAX - len(self.nodes)]
+        for address in added:
+            thread = threading.Thread(target=self._poll, args=(address,), name=f"poll {address}", daemon=True)
+            self.nodes[address] = thread
+            thread.start()
+        return added
+
+    def finish(self) -> None:
+        """Tell all threads to end and wait for them, not longer than a connection may hang."""
+        self.stop.set()
+        end = time.monotonic() + TIMEOUT_S
+        for thread in self.nodes.values():
+            thread.join(max(0.0, end - time.monotonic()))
+
+    def _poll(self, address: Address) -> None:
+        poll = NodePoll(address, self.access, self.interval_s)
+        try:
+            while not self.stop.is_set():
+                self.told.put(poll.ask())
+                self.stop.wait(poll.wait_s(random.random()))
+        finally:
+            poll.close()
+
+
+class LineFile:
+    """A file that lines are added to: every line is on the disk when `sync` returns, none is joined to a torn one."""
+
+    def __init__(self, path: str) -> None:
+        self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
+        if self._file.tell() and not _ends_with_line_feed(path):
+            self._file.write(b"\n")
+
+    def write(self, line: str) -> None:
+        """Add one line in one write."""
+        self._file.write(line.encode("ascii"))
+
+    def sync(self) -> None:
+        """Wait until the disk has it."""
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """End."""
+        self.sync()
+        self._file.close()
+
+
+def _ends_with_line_feed(path: str) -> bool:
+    with open(path, "rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
+
+
+Tell = Callable[[str], None]
+
+
+def collect(collection: Collection, file: LineFile, *, until_s: float, tell: Tell) -> tuple[int, int]:
+    """Write answers until the monotonic clock shows *until_s* or the collection is stopped; return answers and failures.
+
+    *tell* gets one line for each node that is new, lost or back.
+    """
+    answers = failures = 0
+    lost: set[Address] = set()
+    while not collection.stop.is_set() and (left_s := until_s - time.monotonic()) > 0:
+        batch = _next_batch(collection.told, min(left_s, 0.5))
+        for told in batch:
+            if isinstance(told, Refused):
+                failures += 1
+                if told.address not in lost:
+                    tell(f"{told.address}: {told.reason}; will be asked again")
+                lost.add(told.address)
+                continue
+            answers += 1
+            file.write(told.line())
+            if told.address in lost:
+                lost.discard(told.address)
+                tell(f"{told.address}: answers again")
+            _follow(collection, told, tell)
+        if batch:
+            file.sync()
+    return answers, failures
+
+
+def _follow(collection: Collection, answer: Answer, tell: Tell) -> None:
+    try:
+        for address in collection.follow(answer):
+            tell(f"{address}: new node, listed by {answer.address}")
+    except DecodeError as error:
+        tell(f"{answer.address}: CLUSTER NODES: {error.reason}")
+
+
+def _next_batch(told: queue.Queue[Answer | Refused], wait_s: float) -> list[Answer | Refused]:
+    """What is there, waiting *wait_s* at most for the first."""
+    batch: list[Answer | Refused] = []
+    try:
+        batch.append(told.get(timeout=wait_s))
+        while True:
+            batch.append(told.get_nowait())
+    except queue.Empty:
+        return batch

@@ -1,0 +1,280 @@
+"""From intervals of belief to who owned which slots, per observer and agreed, and to memberships.
+
+One pass over the beliefs of all observers in order of time: an owner table per observer (two bytes a slot) and one of
+what all observers agree on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+
+from cluster_core.slots.slot_set import SlotSet
+
+SLOT_COUNT: Final = 16384
+OWNED, MEMBER = 0, 1
+"""Kinds of rows of `DERIVED`."""
+NOBODY: Final = -1
+NO_ACCORD: Final = -2
+ROWS_PER_BATCH: Final = 20_000
+
+VIEW_COLUMNS: Final = (
+    "observer", "node_id", "ip", "port", "hostname", "slots", "valid_from_ns", "valid_to_ns", "cause", "message_id",
+)  # fmt: skip
+
+DERIVED = StructType(
+    [
+        StructField("row_kind", IntegerType(), nullable=False),
+        StructField("observer", StringType()),
+        StructField("first_slot", IntegerType()),
+        StructField("last_slot", IntegerType()),
+        StructField("owner", StringType()),
+        StructField("owners", IntegerType()),
+        StructField("node_id", StringType()),
+        StructField("ip", StringType()),
+        StructField("port", IntegerType()),
+        StructField("hostname", StringType()),
+        StructField("addresses", IntegerType()),
+        StructField("valid_from_ns", LongType()),
+        StructField("valid_to_ns", LongType()),
+        StructField("cause", StringType()),
+        StructField("message_id", LongType()),
+    ]
+)
+
+
+class Belief(NamedTuple):
+    """What is needed of a row of silver/node_views."""
+
+    observer: str
+    node_id: str
+    ip: str
+    port: int
+    hostname: str
+    slots: str
+    from_ns: int
+    to_ns: int | None
+    cause: str
+    message_id: int | None
+
+
+def derive_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows of `DERIVED` from all beliefs (`VIEW_COLUMNS`), which come in one partition."""
+    beliefs = [Belief(*row) for batch in batches for row in zip(*(c.to_pylist() for c in batch.columns), strict=True)]
+    rows = [*owner_rows(beliefs), *member_rows(beliefs)]
+    schema = _derived_arrow()
+    for start in range(0, len(rows), ROWS_PER_BATCH):
+        yield pa.RecordBatch.from_pylist(rows[start : start + ROWS_PER_BATCH], schema=schema)
+
+
+@cache
+def _derived_arrow() -> pa.Schema:
+    return to_arrow_schema(DERIVED)
+
+
+@dataclass(slots=True)
+class Owners:
+    """Who owns each slot in one view, since when; *count* is how many owners are named there."""
+
+    owner: NDArray[np.int32]
+    since_ns: NDArray[np.int64]
+    count: NDArray[np.int32]
+
+    @classmethod
+    def empty(cls, since_ns: int) -> Owners:
+        """Nobody owns anything."""
+        return cls(
+            np.full(SLOT_COUNT, NOBODY, np.int32),
+            np.full(SLOT_COUNT, since_ns, np.int64),
+            np.zeros(SLOT_COUNT, np.int32),
+        )
+
+
+def owner_rows(beliefs: list[Belief]) -> list[dict[str, Any]]:
+    """Rows of silver/slot_owners: ranges of slots with one owner for a while; slots that nobody owns have none."""
+    changes = _changes(beliefs)
+    if not changes:
+        return []
+    names: list[str] = sorted({belief.node_id for belief in beliefs})
+    numbers = {name: number for number, name in enumerate(names)}
+    books = _Books(names, changes[0][0])
+    at = 0
+    while at < len(changes):
+        ts_ns = changes[at][0]
+        touched: dict[str, list[tuple[int, NDArray[np.int64], bool]]] = {}
+        while at < len(changes) and changes[at][0] == ts_ns:
+            _, observer, node_id, slots, gained = changes[at]
+            touched.setdefault(observer, []).append((numbers[node_id], slots, gained))
+            at += 1
+        books.apply(ts_ns, touched)
+    books.close()
+    return books.rows
+
+
+def _changes(beliefs: list[Belief]) -> list[tuple[int, str, str, NDArray[np.int64], bool]]:
+    """What nodes gained and lost in each view, in order of time; within an instant losses come first."""
+    histories: dict[tuple[str, str], list[Belief]] = {}
+    for belief in beliefs:
+        histories.setdefault((belief.observer, belief.node_id), []).append(belief)
+    changes: list[tuple[int, str, str, NDArray[np.int64], bool]] = []
+    for (observer, node_id), history in sorted(histories.items()):
+        history.sort(key=lambda belief: belief.from_ns)
+        held, until = "", None
+        for belief in history:
+            if until is not None and held and until < belief.from_ns:
+                changes.append((until, observer, node_id, _slots_of(held), False))
+                held = ""
+            if belief.slots != held:
+                before, after = _slots_of(held), _slots_of(belief.slots)
+                lost, gained = np.setdiff1d(before, after), np.setdiff1d(after, before)
+                if len(lost):
+                    changes.append((belief.from_ns, observer, node_id, lost, False))
+                if len(gained):
+                    changes.append((belief.from_ns, observer, node_id, gained, True))
+                held = belief.slots
+            until = belief.to_ns
+        if until is not None and held:
+            changes.append((until, observer, node_id, _slots_of(held), False))
+    changes.sort(key=lambda change: (change[0], change[1], change[4], change[2]))
+    return changes
+
+
+def _slots_of(text: str) -> NDArray[np.int64]:
+    return np.array(list(SlotSet.parse(text)) if text else [], dtype=np.int64)
+
+
+class _Books:
+    """Owner tables of all observers and of their accord."""
+
+    def __init__(self, names: list[str], start_ns: int) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self._names = names
+        self._views: dict[str, Owners] = {}
+        self._accord = Owners.empty(start_ns)
+
+    def apply(self, ts_ns: int, touched: dict[str, list[tuple[int, NDArray[np.int64], bool]]]) -> None:
+        """Apply all changes of one instant."""
+        changed = np.zeros(SLOT_COUNT, dtype=np.bool_)
+        for observer, changes in touched.items():
+            view = self._views.get(observer)
+            if view is None:
+                view = self._views[observer] = Owners.empty(ts_ns)
+                changed[:] = True
+            owner = view.owner.copy()
+            for node, slots, gained in changes:
+                if gained:
+                    owner[slots] = node
+                else:
+                    owner[slots[owner[slots] == node]] = NOBODY
+            different = owner != view.owner
+            self._move(observer, view, owner, np.where(owner == NOBODY, 0, 1).astype(np.int32), different, ts_ns)
+            changed |= different
+        self._agree(np.flatnonzero(changed), ts_ns)
+
+    def _agree(self, slots: NDArray[np.int64], ts_ns: int) -> None:
+        """What all observers that name an owner say of *slots*."""
+        if not len(slots):
+            return
+        told = np.sort(np.stack([view.owner[slots] for view in self._views.values()]), axis=0)
+        named = told != NOBODY
+        first = np.ones(told.shape, dtype=np.bool_)
+        first[1:] = told[1:] != told[:-1]
+        count = (first & named).sum(axis=0).astype(np.int32)
+        top = told[-1]
+        owner, counts = self._accord.owner.copy(), self._accord.count.copy()
+        owner[slots] = np.where(count > 1, NO_ACCORD, top)
+        counts[slots] = count
+        different = (owner != self._accord.owner) | (counts != self._accord.count)
+        self._move("", self._accord, owner, counts, different, ts_ns)
+
+    def _move(
+        self,
+        observer: str,
+        view: Owners,
+        owner: NDArray[np.int32],
+        count: NDArray[np.int32],
+        different: NDArray[np.bool_],
+        ts_ns: int,
+    ) -> None:
+        self._write(observer, view, np.flatnonzero(different), ts_ns)
+        view.owner[different], view.count[different] = owner[different], count[different]
+        view.since_ns[different] = ts_ns
+
+    def close(self) -> None:
+        """What holds at the end has no end."""
+        for observer, view in sorted(self._views.items()):
+            self._write(observer, view, np.arange(SLOT_COUNT), None)
+        self._write("", self._accord, np.arange(SLOT_COUNT), None)
+
+    def _write(self, observer: str, view: Owners, slots: NDArray[np.int64], to_ns: int | None) -> None:
+        slots = slots[(view.owner[slots] != NOBODY) & ((view.since_ns[slots] < to_ns) if to_ns is not None else True)]
+        if not len(slots):
+            return
+        same = (
+            (np.diff(slots) == 1)
+            & (np.diff(view.owner[slots]) == 0)
+            & (np.diff(view.since_ns[slots]) == 0)
+            & (np.diff(view.count[slots]) == 0)
+        )
+        starts = np.concatenate(([0], np.flatnonzero(~same) + 1))
+        ends = np.concatenate((starts[1:] - 1, [len(slots) - 1]))
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+            slot = slots[start]
+            number = int(view.owner[slot])
+            self.rows.append(
+                {
+                    "row_kind": OWNED,
+                    "observer": observer,
+                    "first_slot": int(slot),
+                    "last_slot": int(slots[end]),
+                    "owner": self._names[number] if number >= 0 else None,
+                    "owners": int(view.count[slot]),
+                    "valid_from_ns": int(view.since_ns[slot]),
+                    "valid_to_ns": to_ns,
+                }
+            )
+
+
+def member_rows(beliefs: list[Belief]) -> list[dict[str, Any]]:
+    """Rows of silver/memberships: beliefs about one node that follow each other without a gap."""
+    rows: list[dict[str, Any]] = []
+    last: Belief | None = None
+    addresses: dict[tuple[str, int], None] = {}
+    for belief in sorted(beliefs, key=lambda belief: (belief.observer, belief.node_id, belief.from_ns)):
+        address = (belief.ip, belief.port)
+        follows = (
+            last is not None
+            and (last.observer, last.node_id) == (belief.observer, belief.node_id)
+            and last.to_ns == belief.from_ns
+        )
+        if follows:
+            addresses[address] = None
+            rows[-1] |= {"ip": belief.ip or rows[-1]["ip"], "port": belief.port, "hostname": belief.hostname}
+            rows[-1] |= {"valid_to_ns": belief.to_ns, "addresses": len(addresses)}
+        else:
+            addresses = {address: None}
+            rows.append(
+                {
+                    "row_kind": MEMBER,
+                    "observer": belief.observer,
+                    "node_id": belief.node_id,
+                    "ip": belief.ip,
+                    "port": belief.port,
+                    "hostname": belief.hostname,
+                    "addresses": 1,
+                    "valid_from_ns": belief.from_ns,
+                    "valid_to_ns": belief.to_ns,
+                    "cause": belief.cause,
+                    "message_id": belief.message_id,
+                }
+            )
+        last = belief
+    return rows

@@ -1,0 +1,292 @@
+"""Incidents that are no failures: members, replicas, slots, epochs, partitions, flapping (R56 to R61, R80, R103, R123)."""
+
+from __future__ import annotations
+
+import pytest
+
+from cluster_core.incidents.catalogue import find_incidents
+from cluster_core.incidents.incident import Incident
+from tests.history_builder import NODES, SLOTS, A, B, C, R, Tale, ns, quiet_tale
+
+NEW = "e" * 40
+
+
+def told(tale: Tale) -> list[tuple[str, str, str, str]]:
+    """Kind, variant, subject and winner of all incidents."""
+    return [(one.kind, one.variant, one.subject, one.winner) for one in find_incidents(tale.history())]
+
+
+def the_only(tale: Tale) -> Incident:
+    """The one incident."""
+    (one,) = find_incidents(tale.history())
+    return one
+
+
+def test_a_node_that_is_met_joins_once_however_many_learn_of_it() -> None:
+    """A handshake was completed (R57); others learned of it by gossip (R46)."""
+    tale = quiet_tale()
+    tale.view(A, NEW, 10, cause="R57", slots="")
+    for number, observer in enumerate((B, C, R)):
+        tale.view(observer, NEW, 10.5 + number, cause="R46", slots="")
+
+    one = the_only(tale)
+
+    assert (one.kind, one.variant, one.subject) == ("membership", "joined", NEW)
+    assert [(step.kind, step.actor, step.subject, step.amount) for step in one.steps] == [("met", NEW, A, 4)]
+
+
+def test_nodes_that_are_known_when_the_capture_begins_do_not_join() -> None:
+    """Without a handshake in the capture nobody was met."""
+    tale = quiet_tale()
+    for observer in NODES:
+        tale.view(observer, NEW, 0, cause="own gossip", slots="")
+
+    assert told(tale) == []
+
+
+def test_a_node_that_is_dropped_is_forgotten() -> None:
+    """FORGET by each observer is one incident about the node (R61)."""
+    tale = quiet_tale()
+    for number, observer in enumerate((A, B, C)):
+        tale.view(observer, NEW, 0, 10 + number, cause="own gossip", slots="")
+
+    one = the_only(tale)
+
+    assert (one.variant, one.subject, one.nodes) == ("forgotten", NEW, (A, B, C))
+
+
+def test_a_belief_that_was_laid_back_in_time_is_no_forgetting() -> None:
+    """Slots moved one by one leave small holes between intervals; the node was never gone."""
+    tale = quiet_tale()
+    tale.view(A, NEW, 0, 10, cause="own gossip", slots="")
+    tale.view(A, NEW, 10.2, cause="message", slots="5")
+
+    assert told(tale) == []
+
+
+def test_a_reset_gives_a_process_another_id() -> None:
+    """CLUSTER RESET HARD (R82): what the old id forgot with itself is not told node by node."""
+    tale = Tale()
+    for node in (A, B):
+        tale.view(node, B, 0)
+        tale.chatter(node, 0, 30)
+    tale.view(B, A, 0)
+    tale.view(A, A, 0)
+    tale.view(NEW, A, 0, 10)
+    tale.view(NEW, NEW, 0, 10, slots="")
+    tale.view("f" * 40, "f" * 40, 10, cause="R82", slots="")
+
+    assert ("membership", "reset", NEW, "f" * 40) in told(tale)
+    assert not any(variant == "forgotten" and subject == A for _, variant, subject, _ in told(tale))
+
+
+def test_the_old_id_of_a_process_that_was_reset_did_not_fail() -> None:
+    """Who reaches another id at its address marks it FAIL (R58): that is the reset, not a failure."""
+    tale = Tale()
+    tale.view(B, B, 0)
+    tale.view(B, NEW, 0, 10.1, slots="")
+    tale.view(B, NEW, 10.1, 14, flags="master,fail", slots="")
+    tale.view(NEW, NEW, 0, 10, slots="")
+    tale.view("f" * 40, "f" * 40, 10, cause="R82", slots="")
+    tale.chatter(B, 0, 30)
+    tale.chatter(NEW, 0, 10, connection=9)
+
+    assert [(kind, variant) for kind, variant, _, _ in told(tale)] == [
+        ("membership", "reset"),
+        ("membership", "forgotten"),
+    ]
+
+
+def test_a_replica_that_moves_to_a_master_without_replicas_is_told_as_such() -> None:
+    """Replica migration (R103 to R105)."""
+    tale = Tale()
+    tale.everybody_knows()
+    for node in (A, B, C):
+        tale.chatter(node, 0, 30)
+    tale.chatter(R, 0, 10, replicaof=A)
+    tale.chatter(R, 10, 30, replicaof=B)
+
+    (one,) = find_incidents(tale.history())
+
+    assert (one.kind, one.variant) == ("membership", "replicas changed")
+    assert [(step.kind, step.actor, step.subject, step.detail) for step in one.steps] == [
+        ("replica-moved", R, B, "orphaned")
+    ]
+
+
+def resharded(*, gap_s: float = 0.0, state: int = 0) -> Tale:
+    """B hands 150-199 over at 10 s; C claims them *gap_s* later."""
+    tale = Tale()
+    tale.everybody_knows()
+    tale.chatter(A, 0, 30)
+    tale.chatter(R, 0, 30, replicaof=A)
+    tale.chatter(B, 0, 10)
+    tale.chatter(B, 10, 30, slots="100-149", state=state)
+    tale.chatter(C, 0, 10 + gap_s)
+    tale.chatter(C, 10 + gap_s, 30, slots="150-299", epoch=4, current=4)
+    return tale
+
+
+@pytest.mark.parametrize("gap_s", [0.0, 8.0])
+def test_slots_that_pass_from_one_master_to_another_are_a_resharding(gap_s: float) -> None:
+    """However long nobody claims them: SETSLOT NODE tells the source and the target apart (R124)."""
+    one = the_only(resharded(gap_s=gap_s))
+
+    assert (one.kind, one.subject, one.winner, one.slots, one.slot_count) == ("resharding", B, C, "150-199", 50)
+
+
+def test_slots_that_were_deleted_and_added_elsewhere_are_not_moved() -> None:
+    """DELSLOTS leaves the owner with a cluster that is down (R107): that tells it from SETSLOT."""
+    assert told(resharded(gap_s=8.0, state=1)) == [
+        ("slots-assigned", "given up", B, ""),
+        ("slots-assigned", "taken", C, ""),
+    ]
+
+
+def test_a_master_whose_last_slot_goes_follows_the_new_owner_within_the_resharding() -> None:
+    """That it becomes a replica belongs to the story (R73, R124), and so do its replicas."""
+    tale = Tale()
+    tale.everybody_knows()
+    for node in (B, C):
+        tale.chatter(node, 0, 10)
+    tale.chatter(B, 10, 30, slots="0-199", epoch=4, current=4)
+    tale.chatter(C, 10, 30, current=4)
+    tale.chatter(A, 0, 10.5)
+    tale.chatter(A, 10.5, 30, replicaof=B, slots="0-199", epoch=4, current=4)
+    tale.chatter(R, 0, 11, replicaof=A)
+    tale.chatter(R, 11, 30, replicaof=B, slots="0-199", epoch=4, current=4)
+
+    one = the_only(tale)
+
+    assert (one.kind, one.subject, one.winner, one.slot_count) == ("resharding", A, B, 100)
+    assert [(step.kind, step.actor, step.subject) for step in one.steps] == [
+        ("moved", B, A),
+        ("emptied", A, B),
+        ("follows", R, B),
+    ]
+
+
+def test_claims_that_collide_when_clusters_meet_are_no_resharding() -> None:
+    """A first claim takes nothing from anybody; the loss that settles it is no handing over either (R166)."""
+    tale = Tale()
+    tale.everybody_knows()
+    tale.chatter(A, 0, 30)
+    tale.chatter(R, 0, 30, replicaof=A)
+    tale.chatter(B, 0, 2, slots="50-199")
+    tale.chatter(B, 2, 30)
+    tale.chatter(C, 0, 30)
+
+    assert told(tale) == []
+
+
+def test_masters_with_one_epoch_collide_and_the_smaller_id_draws_another() -> None:
+    """R80; the node with the greater id keeps its epoch."""
+    tale = Tale()
+    tale.everybody_knows()
+    for node in (A, B):
+        tale.chatter(node, 0, 10, epoch=7, current=7)
+    tale.chatter(A, 10, 30, epoch=8, current=8)
+    tale.chatter(B, 10, 30, epoch=7, current=8)
+    tale.epoch(A, 10, 8, "collision")
+
+    one = the_only(tale)
+
+    assert (one.kind, one.variant, one.epoch) == ("epoch-collision", "collision", 8)
+    assert [(step.actor, step.subject, step.epoch) for step in one.steps] == [(A, B, 8)]
+
+
+def test_the_first_epochs_of_a_new_cluster_belong_to_its_meeting() -> None:
+    """Every new master has epoch 0 and must draw: that is no incident of its own."""
+    tale = quiet_tale()
+    tale.view(A, NEW, 1, cause="R57", slots="")
+    tale.says(NEW, 1, epoch=0)
+    tale.chatter(NEW, 2, 30, epoch=4, current=4)
+    tale.epoch(NEW, 2, 4, "collision")
+
+    one = the_only(tale)
+
+    assert (one.kind, one.variant) == ("membership", "joined")
+    assert [step.kind for step in one.steps] == ["met", "epoch-raised"]
+
+
+def cut(*silent: str, talk: bool = False, back_s: float = 18.0) -> Tale:
+    """The *silent* nodes cannot be reached from 10 s until *back_s*; with *talk* they go on talking."""
+    tale = Tale()
+    for observer in NODES:
+        for node in NODES:
+            shown = {"flags": "slave", "master": A} if node == R else {"flags": "master"}
+            if node in silent and observer not in silent:
+                tale.view(observer, node, 0, 12, **shown)  # type: ignore[arg-type]
+                tale.view(observer, node, 12, 13, **{**shown, "flags": shown["flags"] + ",fail?"})  # type: ignore[arg-type]
+                tale.view(observer, node, 13, back_s, **{**shown, "flags": shown["flags"] + ",fail"})  # type: ignore[arg-type]
+                tale.view(observer, node, back_s, **shown)  # type: ignore[arg-type]
+            else:
+                tale.view(observer, node, 0, **shown)  # type: ignore[arg-type]
+    for node in NODES:
+        claims = {"replicaof": A} if node == R else {}
+        if node in silent and not talk:
+            tale.chatter(node, 0, 10, **claims)
+            tale.chatter(node, back_s, 30, **claims)
+        else:
+            tale.chatter(node, 0, 30, **claims)
+    return tale
+
+
+def test_nodes_that_go_and_return_together_were_partitioned() -> None:
+    """Each has its failure too."""
+    found = told(cut(C, R))
+
+    assert [(kind, variant) for kind, variant, _, _ in found] == [
+        ("partition", "silent together"),
+        ("failure", "agreed"),
+        ("failure", "agreed"),
+    ]
+    assert find_incidents(cut(C, R).history())[0].nodes == (C, R)
+
+
+def test_one_node_that_goes_and_returns_is_no_partition() -> None:
+    """It may as well have been restarted."""
+    assert [kind for kind, *_ in told(cut(C))] == ["failure"]
+
+
+def test_a_node_that_keeps_talking_while_others_miss_it_is_cut_off() -> None:
+    """The capture hears it, the others do not."""
+    found = told(cut(C, talk=True))
+
+    assert ("partition", "still talking", C, "") in found
+
+
+def test_without_messages_nobody_is_said_to_have_kept_talking() -> None:
+    """Polls and logs alone do not show who talked."""
+    tale = cut(C, talk=True)
+    tale.headers = []
+
+    assert [kind for kind, *_ in told(tale)] == ["failure"]
+
+
+def test_a_history_without_rows_has_no_incidents() -> None:
+    """Nothing was read."""
+    assert told(Tale()) == []
+
+
+def test_a_node_that_is_doubted_again_and_again_is_flapping() -> None:
+    """Three spells of PFAIL, none of them FAIL."""
+    tale = Tale(60.0)
+    tale.everybody_knows(nodes=(A, C, R))
+    tale.view(C, B, 0)
+    tale.view(R, B, 0)
+    for at_s in (10, 20, 30):
+        tale.view(A, B, at_s - 5, at_s, ref=1)
+        tale.view(A, B, at_s, at_s + 1, flags="master,fail?", cause="R53")
+        tale.view(A, B, at_s + 1, at_s + 5 if at_s < 30 else None)
+    for node in NODES:
+        tale.chatter(node, 0, 60, **({"replicaof": A} if node == R else {}))
+
+    one = the_only(tale)
+
+    assert (one.kind, one.subject, len(one.steps), one.started_ns) == ("flapping", B, 3, ns(10))
+
+
+def test_slots_of_the_builder_do_not_overlap() -> None:
+    """The tests above rely on it."""
+    assert len(set(SLOTS.values())) == 3

@@ -1,0 +1,248 @@
+"""From rows of a replay to failures and failovers (R51 to R55, R83 to R102)."""
+
+from __future__ import annotations
+
+from cluster_core.incidents.catalogue import find_incidents
+from cluster_core.incidents.incident import Incident
+from cluster_core.incidents.story import name_all, step_text, summary_of
+from tests.history_builder import NODES, A, B, C, R, Tale, failover_tale, ns, quiet_tale
+
+
+def only(incidents: list[Incident], kind: str) -> Incident:
+    """The one incident of a kind."""
+    (found,) = [one for one in incidents if one.kind == kind]
+    return found
+
+
+def steps(incident: Incident, *kinds: str) -> list[tuple[str, str, str]]:
+    """Kind, actor and subject of the steps, or of those of some kinds."""
+    return [(s.kind, s.actor, s.subject) for s in incident.steps if not kinds or s.kind in kinds]
+
+
+def test_nothing_is_invented_in_a_quiet_cluster() -> None:
+    """No row, no incident."""
+    assert find_incidents(quiet_tale().history()) == []
+
+
+def test_a_dead_master_is_one_failure_and_one_failover() -> None:
+    """Each with the time at which its trouble began: the last sign of life."""
+    incidents = find_incidents(failover_tale().history())
+
+    assert [(one.kind, one.variant, one.subject, one.winner) for one in incidents] == [
+        ("failure", "agreed", A, ""),
+        ("failover", "automatic", A, R),
+    ]
+    assert [one.started_ns for one in incidents] == [ns(9.5), ns(9.5)]
+
+
+def test_the_durations_of_a_failover_are_those_of_its_steps() -> None:
+    """Silence to PFAIL and FAIL, FAIL to election, election, outage, adoption."""
+    one = only(find_incidents(failover_tale().history()), "failover")
+
+    assert (one.silence_to_pfail_ms, one.silence_to_fail_ms, one.fail_to_election_ms) == (2500, 3000, 1000)
+    assert (one.election_ms, one.outage_ms, one.adoption_ms) == (200, 4200, 6350)
+    assert (one.epoch, one.votes, one.refusals, one.slots, one.slot_count) == (4, 2, 0, "0-99", 100)
+
+
+def test_the_story_of_a_failover_runs_from_the_last_sign_of_life_to_the_return() -> None:
+    """Last sign, PFAIL by observer, report, verdict, election, votes, win, adoption, return."""
+    one = only(find_incidents(failover_tale().history()), "failover")
+
+    assert [step.ts_ns for step in one.steps] == sorted(step.ts_ns for step in one.steps)
+    assert steps(one) == [
+        ("last-sign", A, A),
+        ("pfail", B, A),
+        ("pfail", C, A),
+        ("pfail", R, A),
+        ("report", C, A),
+        ("fail-decided", B, A),
+        ("fail-learned", C, A),
+        ("fail-learned", R, A),
+        ("state-fail", B, ""),
+        ("election-started", R, A),
+        ("vote", B, R),
+        ("vote", C, R),
+        ("won", R, A),
+        ("adopted", B, R),
+        ("adopted", C, R),
+        ("state-ok", B, ""),
+        ("back", A, A),
+        ("adopted", A, R),
+        ("trusted", B, A),
+        ("trusted", C, A),
+        ("trusted", R, A),
+        ("demoted", A, R),
+    ]
+
+
+def test_the_offset_gap_is_what_the_old_master_was_ahead() -> None:
+    """Its last offset as a master, 120, less the winner's at its promotion, 100."""
+    assert only(find_incidents(failover_tale().history()), "failover").offset_gap_bytes == 20
+
+
+def test_a_refusal_is_told_with_its_reason() -> None:
+    """A vote that was refused counts and has a step (R90)."""
+    tale = failover_tale()
+    tale.vote(A, R, 13.6, 4, "already voted in this epoch")
+
+    one = only(find_incidents(tale.history()), "failover")
+
+    assert (one.votes, one.refusals) == (2, 1)
+    assert [step.detail for step in one.steps if step.kind == "no-vote"] == ["already voted in this epoch"]
+
+
+def test_logs_tell_when_an_election_was_due_and_why_votes_were_refused() -> None:
+    """What the bus does not show (R86, R160)."""
+    tale = failover_tale()
+    tale.event(R, 12.6, "election-scheduled", "", 0, "Start of election delayed for 900 milliseconds")
+    tale.event(C, 13.55, "election-scheduled", "", 0, "of another shard")
+    tale.event(B, 13.55, "vote-refused", R, 4, "reqEpoch (3) < curEpoch(4)")
+
+    one = only(find_incidents(tale.history()), "failover")
+
+    assert steps(one, "election-scheduled", "vote-refused") == [("election-scheduled", R, A), ("vote-refused", B, R)]
+
+
+def test_who_holds_a_node_for_failed_is_told_whatever_showed_it() -> None:
+    """A log line may come before the message that says the same."""
+    tale = failover_tale()
+    tale.rows = [row for row in tale.rows if getattr(row, "kind", "") != "fail-learned"]
+
+    one = only(find_incidents(tale.history()), "failure")
+
+    assert steps(one, "fail-decided", "fail-learned") == [
+        ("fail-decided", B, A),
+        ("fail-learned", C, A),
+        ("fail-learned", R, A),
+    ]
+
+
+def test_an_election_that_nobody_won_belongs_to_the_failure() -> None:
+    """Why was it not promoted?  The attempts, the votes and what held them up."""
+    tale = failover_tale()
+    tale.rows = [row for row in tale.rows if getattr(row, "mechanism", "") != "election"]
+    tale.event(R, 13.9, "election-stalled", "", 0, "Waiting for votes")
+
+    (one,) = find_incidents(tale.history())
+
+    assert one.kind == "failure"
+    assert steps(one, "election-started", "vote", "election-stalled") == [
+        ("election-started", R, A),
+        ("vote", B, R),
+        ("vote", C, R),
+        ("election-stalled", R, A),
+    ]
+
+
+def ordered(*, mechanism: str = "election", forced: bool = False, asked: bool = False) -> Tale:
+    """R takes over from a healthy A at 10 s."""
+    tale = Tale()
+    for observer in NODES:
+        for node in (B, C):
+            tale.view(observer, node, 0)
+        tale.view(observer, A, 0, 10.1)
+        tale.view(observer, A, 10.1, flags="slave", master=R, epoch=4, slots="")
+        tale.view(observer, R, 0, 10, flags="slave", master=A)
+        tale.view(observer, R, 10, epoch=4, slots="0-99")
+    for node in (B, C):
+        tale.chatter(node, 0, 30)
+    tale.chatter(A, 0, 10)
+    tale.chatter(A, 10.5, 30, replicaof=R, slots="0-99", epoch=4, current=4)
+    tale.chatter(R, 0, 10, replicaof=A)
+    tale.chatter(R, 10, 30, slots="0-99", epoch=4, current=4)
+    if asked:
+        tale.event(R, 9.8, "manual-failover-requested", A, 3)
+        tale.event(A, 9.81, "paused", A, 3, "98")
+    if mechanism == "election":
+        tale.event(R, 9.9, "election-started", A, 4, "FORCEACK" if forced else "")
+    tale.epoch(R, 10, 4, mechanism)
+    return tale
+
+
+def test_a_failover_that_was_asked_for_is_manual() -> None:
+    """MFSTART comes before (R97); nobody failed."""
+    (one,) = find_incidents(ordered(asked=True, forced=True).history())
+
+    assert (one.kind, one.variant, one.subject, one.winner) == ("failover", "manual", A, R)
+    assert steps(one)[:3] == [
+        ("manual-failover-requested", R, A),
+        ("paused", A, A),
+        ("election-started", R, A),
+    ]
+
+
+def test_a_forced_failover_of_a_healthy_master_is_manual() -> None:
+    """FORCEACK while the master is not FAIL for the candidate can only be an order (R97, R134)."""
+    (one,) = find_incidents(ordered(forced=True).history())
+
+    assert one.variant == "manual"
+
+
+def test_a_promotion_without_election_is_a_takeover() -> None:
+    """CLUSTER FAILOVER TAKEOVER asks nobody (R97)."""
+    (one,) = find_incidents(ordered(mechanism="takeover").history())
+
+    assert (one.variant, one.votes, one.election_ms) == ("takeover", 0, None)
+
+
+def test_forceack_in_an_election_of_valkey_for_a_failed_master_is_no_order() -> None:
+    """Valkey 9.1 sets FORCEACK in automatic elections too (R134); its capability bit tells it from Redis."""
+    tale = failover_tale()
+    tale.headers = [
+        (node, way, said._replace(flags=said.flags | 0x1000) if node == R else said) for node, way, said in tale.headers
+    ]
+    tale.rows = [
+        row._replace(detail="FORCEACK") if getattr(row, "kind", "") == "election-started" else row  # type: ignore[call-arg]
+        for row in tale.rows
+    ]
+
+    assert only(find_incidents(tale.history()), "failover").variant == "automatic"
+
+
+def test_doubt_of_most_without_verdict_is_a_failure_that_nobody_agreed_on() -> None:
+    """With too few masters left there is no FAIL, but the node is gone (R54, R93)."""
+    tale = Tale()
+    for observer in NODES:
+        for node in NODES:
+            shown = {"flags": "slave", "master": A} if node == R else {}
+            if node == C and observer != C:
+                tale.view(observer, C, 0, 12)
+                tale.view(observer, C, 12, None, flags="master,fail?", cause="R53")
+            else:
+                tale.view(observer, node, 0, **shown)  # type: ignore[arg-type]
+    for node in (A, B, R):
+        tale.chatter(node, 0, 30, **({"replicaof": A} if node == R else {}))
+    tale.chatter(C, 0, 10)
+
+    (one,) = find_incidents(tale.history())
+
+    assert (one.kind, one.variant, one.ended_ns, one.silence_to_fail_ms) == ("failure", "not agreed", None, None)
+
+
+def test_every_step_and_incident_has_its_words() -> None:
+    """The story names nodes and needs no table of codes."""
+    history = failover_tale().history()
+    names = name_all(history.nodes, history.addresses)
+    incidents = find_incidents(history)
+
+    assert summary_of(incidents[1], names) == (
+        "dddddddd (10.0.0.1:7003) won the election for aaaaaaaa (10.0.0.1:7000) with epoch 4,"
+        " 4.20 s after its last sign of life; at most 20 bytes of writes lost"
+    )
+    assert [step_text(step, names) for step in incidents[0].steps][:2] == [
+        "last message of aaaaaaaa (10.0.0.1:7000)",
+        "bbbbbbbb (10.0.0.1:7001) holds aaaaaaaa (10.0.0.1:7000) to be failing (PFAIL):"
+        " it had not answered for the node timeout",
+    ]
+
+
+def test_ids_of_incidents_do_not_depend_on_the_order_of_rows() -> None:
+    """The same rows in another order give the same list."""
+    tale, turned = failover_tale(), failover_tale()
+    turned.rows.reverse()
+
+    assert find_incidents(turned.history()) == find_incidents(tale.history())
+    assert [one.incident_id for one in find_incidents(tale.history())] == [
+        f"failure-aaaaaaaa-{ns(9.5)}",
+        f"failover-aaaaaaaa-{ns(9.5)}",
+    ]

@@ -1,0 +1,116 @@
+"""CLUSTER NODES of the past, observers by short names, times as people write them (R128)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster_core.errors import ClusterCoreError
+from cluster_core.incidents.instants import read_instant, write_instant
+from cluster_core.incidents.past_views import find_observer, view_at, view_differences
+from cluster_core.replay.rows import NodeViewRow
+from cluster_core.topology.nodes_text import read_nodes, write_nodes
+from tests.history_builder import A, B, C, R, failover_tale, ns
+
+
+def rows() -> list[NodeViewRow]:
+    """The beliefs of the failover."""
+    return [row for row in failover_tale().rows if isinstance(row, NodeViewRow)]
+
+
+def test_a_past_view_is_what_cluster_nodes_prints() -> None:
+    """Myself first, then by id; the text can be read back."""
+    text = write_nodes(view_at(rows(), B, ns(13)))
+
+    assert text.decode().splitlines() == [
+        f"{B} 10.0.0.1:7001@17001 myself,master - 0 0 2 connected 100-199",
+        f"{A} 10.0.0.1:7000@17000 master,fail - 0 0 1 disconnected 0-99",
+        f"{C} 10.0.0.1:7002@17002 master - 0 0 3 connected 200-299",
+        f"{R} 10.0.0.1:7003@17003 slave {A} 0 0 1 connected",
+    ]
+    assert write_nodes(read_nodes(text)) == text
+
+
+def test_intervals_hold_from_their_first_instant_to_before_their_last() -> None:
+    """At the win the winner is a master already."""
+    before, after = view_at(rows(), B, ns(13.7) - 1), view_at(rows(), B, ns(13.7))
+
+    assert not before.by_id[R].is_master
+    assert after.by_id[R].is_master
+
+
+def test_two_views_differ_where_one_did_not_hear_yet() -> None:
+    """A came back and believes what it knew; B knows better."""
+    found = view_differences(view_at(rows(), A, ns(19)), view_at(rows(), B, ns(19)))
+
+    assert [(one.node, one.field, one.first, one.second) for one in found] == [
+        (A, "flags", "master", "master,fail"),
+        (A, "slots", "0-99", "-"),
+        (R, "flags", "slave", "master"),
+        (R, "master", A, "-"),
+        (R, "config_epoch", "1", "4"),
+        (R, "slots", "-", "0-99"),
+    ]
+    assert view_differences(view_at(rows(), B, ns(19)), view_at(rows(), B, ns(19))) == []
+
+
+def test_a_node_that_one_view_lacks_is_a_difference() -> None:
+    """Known or not."""
+    mine = [row for row in rows() if row.node_id != C]
+
+    assert [one[1:] for one in view_differences(view_at(mine, B, ns(1)), view_at(rows(), B, ns(1)))] == [
+        ("known", "no", "yes")
+    ]
+
+
+def test_an_observer_or_time_without_beliefs_is_said() -> None:
+    """Before the capture, or an id that is no observer."""
+    with pytest.raises(ClusterCoreError, match="nothing is known"):
+        view_at(rows(), B, ns(-1))
+
+
+@pytest.mark.parametrize(("wanted", "found"), [(B, B), ("bb", B), ("BB", B), ("10.0.0.1:7001", B), ("a", A)])
+def test_an_observer_is_found_by_id_prefix_or_address(wanted: str, found: str) -> None:
+    """What a person types."""
+    assert find_observer(wanted, {A: "10.0.0.1:7000", B: "10.0.0.1:7001"}) == found
+
+
+@pytest.mark.parametrize(("wanted", "said"), [("a", "may be"), ("x", "no observer"), ("", "no observer")])
+def test_an_unclear_observer_is_refused_with_the_choices(wanted: str, said: str) -> None:
+    """Two ids begin alike, or none does."""
+    with pytest.raises(ClusterCoreError, match=said):
+        find_observer(wanted, {A: "10.0.0.1:7000", "ab" * 20: "10.0.0.1:7001"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1700000000.5",
+        "1700000000500",
+        "1700000000500000",
+        "1700000000500000000",
+        "2023-11-14T22:13:20.5Z",
+        "2023-11-14 22:13:20.500",
+        "2023-11-14T23:13:20,5+01:00",
+        "2023-11-14T17:13:20.5-0500",
+    ],
+)
+def test_a_time_is_read_in_every_usual_form(text: str) -> None:
+    """s, ms, µs, ns and ISO 8601 with or without an offset."""
+    assert read_instant(text) == 1_700_000_000_500_000_000
+
+
+@pytest.mark.parametrize(
+    "text", ["", "yesterday", "17e8", "2023-13-01", "-5", "9" * 40, "1" * 5000, "2023-11-14T25:00Z"]
+)
+def test_what_is_no_time_is_refused(text: str) -> None:
+    """With words that say what is understood."""
+    with pytest.raises(ValueError, match="is no time"):
+        read_instant(text)
+
+
+@given(st.integers(min_value=10**17, max_value=9 * 10**18))
+def test_a_written_time_is_read_back_to_the_microsecond(ts_ns: int) -> None:
+    """Whatever is printed can be given again."""
+    assert read_instant(write_instant(ts_ns)) == ts_ns // 1000 * 1000

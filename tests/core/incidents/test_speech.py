@@ -1,0 +1,63 @@
+"""Headers folded into spans of equal claims, silence, and late headers (R3, R32, R161)."""
+
+from __future__ import annotations
+
+from cluster_core.incidents.speech import without_flips
+from tests.history_builder import A, B, C, Tale, failover_tale, ns
+
+
+def test_equal_claims_are_one_span() -> None:
+    """With the first and the greatest offset."""
+    tale = Tale(10.0)
+    tale.chatter(B, 0, 10)
+
+    (span,) = tale.speech()
+
+    assert (span.from_ns, span.to_ns, span.messages) == (ns(0), ns(9.5), 20)
+    assert (span.first_offset, span.last_offset, span.silent_after) == (0, 95, False)
+
+
+def test_silence_ends_a_span_and_marks_it() -> None:
+    """Longer than due pings, random pings and two ticks leave room for (R31, R32)."""
+    spans = [span for span in failover_tale().speech() if span.node == A]
+
+    assert [(span.to_ns, span.silent_after) for span in spans[:2]] == [(ns(9.5), True), (ns(20), False)]
+
+
+def test_a_node_that_is_not_heard_to_the_end_is_silent() -> None:
+    """The end of the capture counts."""
+    tale = Tale(10.0)
+    tale.chatter(B, 0, 5)
+
+    assert [span.silent_after for span in tale.speech()] == [True]
+
+
+def promotion(*claims: str) -> list[str]:
+    """Claims that follow each other within a ms, as slots; what remains of them."""
+    tale = Tale(10.0)
+    for number, slots in enumerate(claims):
+        tale.says(C, 5 + number / 1000, slots=slots)
+    tale.chatter(C, 5.5, 10, slots=claims[-1])
+    texts = {number: text for text, number in tale.bitmaps.items()}
+    return [texts[span.slots] for span in without_flips(tale.speech())]
+
+
+def test_a_late_header_does_not_undo_a_change() -> None:
+    """Old, new, old, new is one change; old, new, old is none."""
+    assert promotion("1", "2", "1", "2") == ["1", "2"]
+    assert promotion("1", "2", "1") == ["1"]
+    assert promotion("1", "2", "1", "2", "1") == ["1"]
+
+
+def test_changes_that_go_on_are_all_kept() -> None:
+    """Each is another claim."""
+    assert promotion("1", "2", "3") == ["1", "2", "3"]
+
+
+def test_an_older_epoch_that_arrives_late_is_no_claim() -> None:
+    """A header with a smaller current epoch was built before (R161)."""
+    tale = Tale(10.0)
+    tale.chatter(C, 0, 5, current=4)
+    tale.says(C, 4.501, slots="1", current=3)
+
+    assert len(tale.speech()) == 1

@@ -1,0 +1,103 @@
+"""Columns say of every message what its batch says, with null for what the message does not say."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from cluster_core.kernels import bus_decoder
+from cluster_core.kernels.bus_batch import BusBatch
+from cluster_core.kernels.bus_columns import TextTable, address_of, message_columns
+from cluster_core.kernels.bus_decoder import BusDecoder
+from cluster_core.wire.bus import HEADER_BYTES, Publish, encode_message, type_name
+from tests.bus_builder import conversation, every_kind, gossip_message, message, pcap, pieces_of, ping
+
+EVERY = b"".join(map(encode_message, every_kind()))
+ODD = encode_message(message(900, Publish(b"", b"")))
+MIXED = [
+    pcap(conversation(pieces_of(EVERY + ODD, [1448] * 40), [EVERY, ODD[:2300]], handshake=shaken))
+    for shaken in (True, False)
+]
+PINGS = pcap(conversation([encode_message(ping()) * 20], [encode_message(gossip_message(1, "2" * 40)) * 20]))
+
+
+def decode(file: bytes) -> list[BusBatch]:
+    decoder = BusDecoder()
+    return [*decoder.feed(file), decoder.end_source(), decoder.finish()]
+
+
+def expected(batch: BusBatch, row: int, first_id: int, ids: list[int]) -> dict[str, object]:
+    """What the columns of one message must say, read from its batch by hand."""
+    at = batch.messages[row]
+    origin = batch.origin(row)
+    named, full = not at.light and at.captured >= 80, not at.light and at.captured >= HEADER_BYTES
+    kind = int(at.type)
+    start = int(batch.messages.channel_end[row - 1]) if row else 0
+    has_body = at.body_slots >= 0
+    told: dict[str, object] = {
+        "message_id": first_id + row, "ts_ns": origin.ts_ns, "from_opener": {0: True, 1: False, -1: None}[origin.direction],
+        "source_ip": origin.source.ip, "target_ip": origin.target.ip, "type": type_name(kind), "type_number": kind,
+        "light": bool(at.light), "port": None if at.light else int(at.port), "myip": batch.text(at.myip) or None,
+        "bitmap_id": ids[at.slots] if at.slots >= 0 else None, "body_bitmap_id": ids[at.body_slots] if has_body else None,
+        "body_epoch": Decimal(int(at.body_epoch)) if has_body else None, "understood": bool(at.understood), "file": "é",
+        "channel": batch.channel_data[start : at.channel_end].tobytes() if kind in (4, 10) else None,
+        "payload_bytes": int(at.payload_bytes) if kind in (4, 9, 10) else None,
+    }  # fmt: skip
+    told |= {name: batch.node(at[name]) or None for name in ("sender", "receiver", "replicaof", "subject")}
+    told |= {
+        name: Decimal(int(at[name])) if named else None for name in ("current_epoch", "config_epoch", "repl_offset")
+    }
+    told |= {name: int(at[name]) if full else None for name in ("pport", "cport", "node_flags", "state", "mflags")}
+    same = ("packet", "offset", "connection", "source_port", "target_port", "count", "extensions", "unknown_bytes")
+    told |= {name: int(at[name]) for name in same}
+    return told | {"captured_bytes": int(at.captured), "total_bytes": int(at.totlen), "version": int(at.ver)}
+
+
+@pytest.mark.parametrize("file", [*MIXED, PINGS])
+def test_columns_equal_what_the_batch_says(file: bytes) -> None:
+    """Every column of every kind of message, with nulls in some, all or none of the rows."""
+    nodes, texts, addresses = TextTable(), TextTable(), TextTable(address_of)
+    seen = 0
+    for batch in decode(file):
+        ids = np.arange(len(batch.bitmaps)) + 70
+        columns = message_columns(
+            batch, first_id=seen, bitmap_ids=ids, file="é", nodes=nodes.read(batch.nodes),
+            texts=texts.read(batch.texts), addresses=addresses.read(batch.addresses),
+        )  # fmt: skip
+        told = {name: column.to_pylist() for name, column in columns.items() if name != "ts"}
+        assert columns["ts"].cast("int64").to_pylist() == [ns // 1000 for ns in told["ts_ns"]]
+        for row in range(len(batch)):
+            assert {name: values[row] for name, values in told.items()} == expected(batch, row, seen, ids.tolist())
+        seen += len(batch)
+    assert seen >= 29
+
+
+@pytest.mark.parametrize("step", [1 << 20, 5000, 997, 23])
+def test_reading_into_the_decoders_room_equals_feeding_it(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much of the room is filled at a time, and whatever was left over before."""
+    monkeypatch.setattr(bus_decoder, "CHUNK_BYTES", 8000)
+    file = MIXED[0]
+    decoder = BusDecoder()
+    found: list[BusBatch] = []
+    at = 0
+    while at < len(file):
+        room = decoder.room()
+        piece = file[at : at + min(step, len(room))]
+        room[: len(piece)] = piece
+        found += decoder.take(len(piece))
+        at += len(piece)
+    found += [decoder.end_source(), decoder.finish()]
+
+    whole = decode(file)
+    assert [origin(batch, row) for batch in found for row in range(len(batch))] == [
+        origin(batch, row) for batch in whole for row in range(len(batch))
+    ]
+    assert [row for batch in found for row in batch.rows] == [row for batch in whole for row in batch.rows]
+
+
+def origin(batch: BusBatch, row: int) -> tuple[object, ...]:
+    """Where a message comes from, what it is and who sent it."""
+    at = batch.messages[row]
+    return batch.origin(row), int(at.type), int(at.totlen), batch.node(at.sender)

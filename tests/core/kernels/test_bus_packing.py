@@ -1,0 +1,34 @@
+"""Messages without their slot bitmaps, and back."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+
+from cluster_core.kernels.bus_decoder import BusDecoder
+from cluster_core.kernels.bus_packing import pack, unpack
+from cluster_core.wire.bus import encode_message
+from tests.bus_builder import conversation, messages, pcap
+from tests.bus_builder import every_kind as kinds
+
+
+@given(messages())
+def test_a_packed_message_and_its_bitmap_are_the_message(raw) -> None:
+    packed, slots = pack(raw)
+
+    assert unpack(packed, slots) == raw
+    assert len(slots) in (0, 2048)
+
+
+def test_the_kernel_packs_as_the_plain_code_does() -> None:
+    raw = [encode_message(message) for message in kinds()]
+    decoder = BusDecoder(keep_packed=True)
+    batches = [*decoder.feed(pcap(conversation(raw))), decoder.end_source(), decoder.finish()]
+
+    found = []
+    for batch in batches:
+        ends = [0, *batch.packed_ends.tolist()]
+        found += [batch.packed[start:end].tobytes() for start, end in pairwise(ends)]
+
+    assert found == [pack(message)[0] for message in raw]

@@ -1,0 +1,139 @@
+"""Clues find their processes as they come, whatever order knowledge comes in."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from cluster_core.replay.dispatch import WAIT_NS, Clue, Delivery, Dispatcher, Passage, Telling, deliveries
+from cluster_core.replay.evidence import Endpoint
+
+HOME_A, HOME_B, HOME_C = Endpoint("10.0.0.1", 17001), Endpoint("10.0.0.2", 17001), Endpoint("10.0.0.2", 17002)
+SECOND_NS = 1_000_000_000
+A, B = "a" * 40, "b" * 40
+
+
+def clue(
+    kind: str = "message", *, ts_ns: int = SECOND_NS, connection: int = 1, sender: str = "", **given: object
+) -> Clue:
+    """Something from the opener of a connection, 10.0.0.1 to B, unless said otherwise."""
+    told = {"from_opener": True, "opener": Endpoint("10.0.0.1", 50_000), "acceptor": HOME_B, "ref": -1, "cport": 17001}
+    told |= {"sender": sender} if kind == "message" else {}
+    return Clue(ts_ns=ts_ns, connection=connection, kind=kind, **(told | given))
+
+
+def delivered(passages: list[Passage]) -> list[Delivery]:
+    """To whom they go."""
+    return [found for passage in passages for found in deliveries(passage)]
+
+
+def test_a_clue_waits_until_the_opener_has_spoken_at_home() -> None:
+    """R3: the id of the messages leads to the address at which the same id answers."""
+    dispatcher = Dispatcher()
+
+    first = dispatcher.feed(clue(sender=A))
+    second = dispatcher.feed(
+        clue(ts_ns=SECOND_NS + 5, connection=2, sender=A, from_opener=False, acceptor=HOME_A, opener=Endpoint("x", 1))
+    )
+
+    assert first == []
+    assert [(d.process, d.sent) for d in delivered(second)][:2] == [(HOME_A, True), (HOME_B, False)]
+
+
+def test_a_clue_does_not_wait_longer_than_its_time() -> None:
+    """Then the bus port of the header tells where the opener listens."""
+    dispatcher = Dispatcher()
+    dispatcher.feed(clue(sender=A))
+
+    found = dispatcher.feed(clue(ts_ns=SECOND_NS + WAIT_NS + 1, connection=9, acceptor=HOME_C))
+
+    assert [d.process for d in delivered(found)] == [Endpoint("10.0.0.1", 17001), HOME_B]
+
+
+def test_a_silent_connection_belongs_to_the_only_process_of_its_address() -> None:
+    dispatcher = Dispatcher()
+    dispatcher.feed(clue(sender=A, from_opener=False, acceptor=HOME_A, opener=Endpoint("10.0.0.9", 1)))
+    dispatcher.feed(clue("syn-ack", connection=5, from_opener=False))
+
+    assert {d.process for d in delivered(dispatcher.finish())} == {HOME_A, HOME_B}
+
+
+def test_a_silent_connection_of_an_address_with_two_processes_is_nobodys() -> None:
+    dispatcher = Dispatcher()
+    for home, node in ((HOME_A, A), (Endpoint("10.0.0.1", 17009), B)):
+        dispatcher.feed(
+            clue(sender=node, from_opener=False, acceptor=home, opener=Endpoint("10.0.0.9", 1), connection=home.port)
+        )
+    dispatcher.feed(clue("syn-ack", connection=5, from_opener=False))
+
+    found = [d for d in delivered(dispatcher.finish()) if d.kind == "opened"]
+
+    assert [d.process for d in found] == [HOME_B]
+
+
+def test_a_reset_before_the_connection_was_up_is_a_refusal() -> None:
+    dispatcher = Dispatcher()
+    dispatcher.feed(clue("rst", from_opener=False))
+
+    assert [d.kind for d in delivered(dispatcher.finish())] == ["refused"]
+
+
+@pytest.mark.parametrize("kind", ["syn-ack", "fin", "rst"])
+def test_copies_of_packets_that_open_or_end_a_connection_are_dropped(kind) -> None:
+    """Captures of both ends have each of them twice."""
+    dispatcher = Dispatcher()
+    for copy in range(2):
+        dispatcher.feed(clue(kind, from_opener=False, ts_ns=SECOND_NS + copy))
+
+    assert len(dispatcher.finish()) == 1
+
+
+def test_a_clock_that_goes_back_does_not_turn_back_time() -> None:
+    dispatcher = Dispatcher()
+    dispatcher.feed(clue(ts_ns=10 * SECOND_NS))
+    dispatcher.feed(clue(ts_ns=2 * SECOND_NS))
+
+    assert [passage.ts_ns for passage in dispatcher.finish()] == [10 * SECOND_NS] * 2
+    assert dispatcher.clock_steps == [(-1, 8 * SECOND_NS)]
+
+
+def test_tellings_have_their_turn_between_the_clues() -> None:
+    dispatcher = Dispatcher()
+    dispatcher.tell([Telling(2 * SECOND_NS, "poll", B, None, b"text")], {B: HOME_B})
+    for second in (1, 3):
+        dispatcher.feed(clue(ts_ns=second * SECOND_NS))
+
+    kinds = [d.kind for d in delivered(dispatcher.finish())]
+
+    assert kinds == ["message", "poll", "message"] or kinds.index("poll") == 1
+
+
+def test_a_telling_that_is_older_than_what_had_its_turn_is_refused() -> None:
+    dispatcher = Dispatcher()
+    for second in (1, 9):
+        dispatcher.feed(clue(ts_ns=second * SECOND_NS))
+
+    assert not dispatcher.tell([Telling(SECOND_NS, "poll", B, None, b"")], {})
+    assert dispatcher.tell([Telling(20 * SECOND_NS, "poll", B, None, b"")], {})
+
+
+def test_numbers_count_up_and_everything_comes_out_once_in_order() -> None:
+    chance = random.Random(4)
+    dispatcher, out = Dispatcher(), []
+    for ref in range(500):
+        kind = chance.choice(["message", "message", "fin", "syn-ack"])
+        out += dispatcher.feed(
+            clue(
+                kind,
+                ref=ref,
+                ts_ns=SECOND_NS + ref * 50_000_000,
+                connection=ref if kind != "message" else chance.randrange(9),
+                sender=chance.choice([A, B, ""]),
+                from_opener=chance.random() < 0.5,
+            )
+        )
+    out += dispatcher.finish()
+
+    assert [passage.number for passage in out] == list(range(1, 501))
+    assert [passage.item.ref for passage in out] == list(range(500))

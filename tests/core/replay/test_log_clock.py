@@ -1,0 +1,69 @@
+"""Logs against packets: clocks, time zones, events that only one side tells."""
+
+from __future__ import annotations
+
+import pytest
+
+from cluster_core.replay.log_clock import Told, compare_clocks, compare_events
+
+A, B = "a" * 40, "b" * 40
+S = 1_000_000_000
+CAPTURED = [
+    Told(10 * S, "fail-decided", A, 3),
+    Told(11 * S, "election-started", A, 4),
+    Told(11 * S + 5_000_000, "vote", B, 4),
+    Told(50 * S, "fail-decided", A, 9),
+    Told(60 * S, "state-ok", A),
+]
+
+
+def logged(ahead_ns: int) -> list[Told]:
+    """The same events as a log tells them: without some subjects and epochs."""
+    return [
+        Told(10 * S + ahead_ns + 2_000_000, "fail-decided", A),
+        Told(11 * S + ahead_ns + 1_000_000, "election-started", "", 4),
+        Told(11 * S + ahead_ns + 5_000_000, "vote", B, 4),
+        Told(50 * S + ahead_ns, "fail-decided", A),
+    ]
+
+
+def test_clocks_that_agree_need_no_warning():
+    """A few milliseconds lie between a message and its line."""
+    difference = compare_clocks(logged(0), CAPTURED)
+
+    assert difference is not None
+    assert (difference.pairs, difference.ahead_ns, difference.spread_ns) == (4, 0, 2_000_000)
+    assert difference.warning == ""
+
+
+@pytest.mark.parametrize(
+    ("ahead_ns", "words"),
+    [
+        (3600 * S, "3600.000 s ahead of packets: the logs are in time zone +01:00"),
+        (-19800 * S, "19800.000 s behind packets: the logs are in time zone -05:30"),
+        (7 * S, "7.000 s ahead of packets (4 events"),
+    ],
+)
+def test_a_clock_that_is_off_is_named(ahead_ns, words):
+    """Quarters of an hour look like a time zone; anything else is a clock."""
+    difference = compare_clocks(logged(ahead_ns), CAPTURED)
+
+    assert difference is not None
+    assert words in difference.warning
+
+
+def test_events_that_one_side_tells_more_often_are_not_paired():
+    """A capture that begins late lacks some: pairing by order would pair the wrong ones."""
+    assert compare_clocks([Told(1, "fail-decided", A)], CAPTURED) is None
+    assert compare_clocks([], []) is None
+
+
+def test_events_are_paired_one_to_one_within_the_slack():
+    """R160 against the wire: both, only the log, only the packets."""
+    extra = [*logged(0), Told(12 * S, "vote", A, 5)]
+
+    found = compare_events(extra, [*CAPTURED, Told(10 * S + 3, "fail-decided", B)])
+
+    assert (found["fail-decided"].both, found["fail-decided"].log_only) == (2, ())
+    assert len(found["fail-decided"].bus_only) == 1
+    assert (found["vote"].both, found["vote"].log_only) == (1, (Told(12 * S, "vote", A, 5),))

@@ -1,0 +1,254 @@
+"""Redirections against live clusters: the same commands to real nodes and to `route`, in every state of a slot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+from cluster_core.routing.command_table import table_of
+from cluster_core.routing.key_positions import key_positions
+from cluster_core.routing.redirect import SERVE, Client, Moved, route, route_blocked
+from cluster_core.routing.view import (
+    REDIS_7_0,
+    VALKEY_9_1,
+    Dialect,
+    Endpoint,
+    EndpointType,
+    RoutingView,
+    Settings,
+    view_of,
+)
+from cluster_core.slots.key_slot import key_slot
+from tests.clusters import Cluster, converse, error_text, running_cluster, topology_of
+from tests.servers import SLOT_COUNT, Server, redis_binary, valkey_binary, wait_for
+
+REDIRECTIONS = ("MOVED", "ASK", "TRYAGAIN", "CROSSSLOT", "CLUSTERDOWN")
+DIALECTS = {"redis-7.0": (REDIS_7_0, redis_binary), "valkey-9.1": (VALKEY_9_1, valkey_binary)}
+OPEN, CLOSED, FREE = (next(tag for tag in (b"{t%d}" % i for i in range(999)) if key_slot(tag) // 4096 == want)
+                      for want in (0, 2, 1))  # fmt: skip
+"""Hash tags: of a slot that is moved, of one of the other master, and of one that is taken away from its owner."""
+KEYS = [tag + name for tag in (OPEN, CLOSED, FREE) for name in (b"stays", b"goes", b"absent", b"absent2")]
+ONE_KEY = [b"GET", b"TTL", b"PERSIST", b"STRLEN", b"SORT", b"TYPE"]
+MANY_KEYS = [b"MGET", b"EXISTS", b"RPOPLPUSH", b"SINTER", b"TOUCH"]
+SHEBANG = (b"return 1", b"#!lua flags=no-writes\nreturn 1", b"#!lua\nreturn 1")
+
+
+@pytest.fixture(scope="module", params=list(DIALECTS))
+def live(request) -> Iterator[tuple[Dialect, Cluster]]:
+    """Two masters and a replica of the first, whose slot of OPEN is being moved to the second."""
+    dialect, binary_of = DIALECTS[request.param]
+    binary = binary_of()
+    if binary is None:
+        pytest.skip(f"the server of {request.param} is not installed")
+    with running_cluster(binary, masters=2, replicas=1) as cluster:
+        open_slot(cluster)
+        yield dialect, cluster
+
+
+def open_slot(cluster: Cluster) -> None:
+    """MIGRATING and IMPORTING, with one key moved and one still here."""
+    source, target = cluster.masters
+    slot = key_slot(OPEN)
+    for tag in (OPEN, FREE):
+        source.ask([("SET", tag + b"stays", 1), ("SET", tag + b"goes", 1)])
+    target.ask([("SET", CLOSED + b"stays", 1), ("SET", CLOSED + b"goes", 1)])
+    target.call("CLUSTER", "SETSLOT", slot, "IMPORTING", source.call("CLUSTER", "MYID"))
+    source.call("CLUSTER", "SETSLOT", slot, "MIGRATING", target.call("CLUSTER", "MYID"))
+    source.call("MIGRATE", "127.0.0.1", target.port, OPEN + b"goes", 0, 5000)
+    replica = cluster.replicas[0]
+    wait_for(lambda: keys_on(replica) == keys_on(source), "the replica to follow")
+
+
+def keys_on(node: Server) -> set[bytes]:
+    return set(node.call("KEYS", "*"))
+
+
+def view_from(node: Server, dialect: Dialect, settings: Settings) -> RoutingView:
+    ok = b"cluster_state:ok" in node.call("CLUSTER", "INFO")
+    return view_of(topology_of(node), cluster_ok=ok, dialect=dialect, settings=settings)
+
+
+def draw_command(random: Random, port: int) -> list[bytes]:
+    """A command that changes no key."""
+    shape = random.randrange(12)
+    key = random.choice(KEYS)
+    if shape < 4:
+        return [random.choice(ONE_KEY), key]
+    if shape < 9:
+        tag = random.choice((OPEN, OPEN, CLOSED, FREE))
+        near = [name for name in KEYS if name.startswith(tag)] if random.random() < 0.85 else KEYS
+        name = random.choice(MANY_KEYS)
+        return [name, *(random.choice(near) for _ in range(2 if name == b"RPOPLPUSH" else random.randint(1, 3)))]
+    if shape == 9:
+        return [b"EVAL", random.choice(SHEBANG), b"1", key]
+    if shape == 10:
+        return [b"SPUBLISH", key, b"message"]
+    return random.choice(
+        [
+            [b"MIGRATE", b"127.0.0.1", b"%d" % port, random.choice((OPEN, CLOSED)) + b"absent", b"0", b"100"],
+            [b"PING"],
+            [b"GET"],
+            [b"NOSUCH", key],
+            [b"EVAL", b"return 1", b"0"],
+            [b"OBJECT", b"ENCODING", key],
+        ]
+    )
+
+
+def draw_session(random: Random, port: int) -> list[list[bytes]]:
+    """Commands of one connection: flags, single commands, transactions."""
+    session: list[list[bytes]] = []
+    if random.random() < 0.5:
+        session.append([b"READONLY"])
+    for _ in range(random.randint(1, 4)):
+        if random.random() < 0.35:
+            session.append([b"ASKING"])
+        if random.random() < 0.25:
+            inside = [draw_command(random, port) for _ in range(random.randint(1, 3))]
+            session += [[b"MULTI"], *inside, [b"EXEC"]]
+        else:
+            session.append(draw_command(random, port))
+    if random.random() < 0.2:
+        session += [[b"READWRITE"], draw_command(random, port)]
+    return session
+
+
+def disagreements(cluster: Cluster, dialect: Dialect, settings: Settings, seed: int, sessions: int) -> list[object]:
+    """Sessions at random nodes, where node and `route` say different things; and how often each was said."""
+    random = Random(seed)
+    views = [view_from(node, dialect, settings) for node in cluster.nodes]
+    held = [keys_on(node) for node in cluster.nodes]
+    wrong: list[object] = []
+    said: dict[str, int] = {}
+    for _ in range(sessions):
+        index = random.randrange(len(cluster.nodes))
+        session = draw_session(random, cluster.masters[1].port)
+        client, refused = Client(), False
+        for words, reply in zip(session, converse(cluster.nodes[index], session), strict=True):
+            text = error_text(reply)
+            answered = text if text.startswith(REDIRECTIONS) else ""
+            decision = route(views[index], words, client=client, keys_here=held[index])
+            aborted = words == [b"EXEC"] and refused
+            if not aborted and answered != str(decision):
+                wrong.append((index, client, words, reply, str(decision)))
+            said[(answered or "serve").split()[0]] = said.get((answered or "serve").split()[0], 0) + 1
+            refused = client.queued is not None and (refused or text != "") and words != [b"EXEC"]
+            client = client.after(words, decision)
+    return [*wrong, *([] if len(said) > 1 else [said])]
+
+
+def configure(cluster: Cluster, **settings: str) -> None:
+    for node in cluster.nodes:
+        for name, value in settings.items():
+            node.call("CONFIG", "SET", name.replace("_", "-"), value)
+
+
+def test_a_slot_that_is_being_moved(live):
+    """R114 to R121: keys here, gone and never there; ASKING, READONLY, MULTI; masters and a replica."""
+    dialect, cluster = live
+
+    assert disagreements(cluster, dialect, Settings(), 1, 1200) == []
+
+
+@pytest.mark.parametrize("kind", list(EndpointType))
+def test_redirections_name_nodes_as_configured(live, kind):
+    """R120: cluster-preferred-endpoint-type, with a host name, with none, with nothing."""
+    dialect, cluster = live
+    cluster.masters[0].call("CONFIG", "SET", "cluster-announce-hostname", "first.example")
+    configure(cluster, cluster_preferred_endpoint_type=kind.value)
+    try:
+        wait_for(lambda: all(b"first.example" in node.call("CLUSTER", "NODES") for node in cluster.nodes), "the name")
+
+        assert disagreements(cluster, dialect, Settings(endpoint_type=kind), 2, 150) == []
+    finally:
+        configure(cluster, cluster_preferred_endpoint_type="ip")
+
+
+@pytest.mark.parametrize(
+    ("coverage", "reads", "pubsub"),
+    [("no", "no", "yes"), ("yes", "no", "yes"), ("yes", "no", "no"), ("yes", "yes", "yes"), ("yes", "yes", "no")],
+)
+def test_a_slot_that_nobody_serves(live, coverage, reads, pubsub):
+    """R115, R118: CLUSTERDOWN for the slot, for all slots, for writes, for shard channels."""
+    dialect, cluster = live
+    slot = key_slot(FREE)
+    configure(
+        cluster,
+        cluster_require_full_coverage=coverage,
+        cluster_allow_reads_when_down=reads,
+        cluster_allow_pubsubshard_when_down=pubsub,
+    )
+    for node in cluster.nodes:
+        topology = topology_of(node)
+        spare = next(number for number in range(slot + 1, SLOT_COUNT) if topology.owner_of(number) is not None)
+        if topology.owner_of(slot) is not None:
+            node.call("CLUSTER", "DELSLOTS", slot)
+        node.call("CLUSTER", "DELSLOTS", spare)  # so that the state is looked at again
+    cluster.settle(cluster_state="ok" if coverage == "no" else "fail")
+    settings = Settings(allow_reads_when_down=reads == "yes", allow_pubsubshard_when_down=pubsub == "yes")
+
+    assert disagreements(cluster, dialect, settings, 3, 300) == []
+
+
+ME, OTHER, KEY = "a" * 40, "b" * 40, b"k"
+NODES = {ME: Endpoint("10.0.0.1", 7000), OTHER: Endpoint("10.0.0.2", 7001, "two.example")}
+SLOT = key_slot(KEY)
+
+
+def owned_by(owner: str | None, **changes) -> RoutingView:
+    return RoutingView(ME, {} if owner is None else {SLOT: owner}, NODES, **changes)
+
+
+@pytest.mark.parametrize(
+    ("owner", "changes", "client", "writes", "text"),
+    [
+        (ME, {}, Client(), True, ""),
+        (OTHER, {}, Client(), True, f"MOVED {SLOT} 10.0.0.2:7001"),
+        (OTHER, {"importing": {SLOT: OTHER}}, Client(), True, ""),
+        (None, {}, Client(), True, "CLUSTERDOWN Hash slot not served"),
+        (ME, {"cluster_ok": False}, Client(), True, "CLUSTERDOWN The cluster is down"),
+        (OTHER, {"master_id": OTHER}, Client(readonly=True), False, ""),
+        (OTHER, {"master_id": OTHER}, Client(readonly=True), True, f"MOVED {SLOT} 10.0.0.2:7001"),
+        (OTHER, {"master_id": OTHER}, Client(), False, f"MOVED {SLOT} 10.0.0.2:7001"),
+    ],
+)
+def test_a_blocked_client_is_looked_at_again(owner, changes, client, writes, text):
+    """R122, `clusterRedirectBlockedClientIfNeeded`."""
+    assert str(route_blocked(owned_by(owner, **changes), KEY, client=client, writes=writes)) == text
+
+
+def test_a_decision_is_a_value():
+    """Decisions compare by what they say."""
+    assert route(owned_by(OTHER), [b"GET", KEY]) == Moved(SLOT, "10.0.0.2:7001")
+    assert route(owned_by(ME), [b"GET", KEY]) == SERVE
+
+
+def test_only_keys_of_open_slots_are_asked_for():
+    """A caller may have to look them up somewhere."""
+
+    def refuse(key: bytes) -> bool:
+        raise AssertionError(key)
+
+    assert route(owned_by(OTHER), [b"GET", KEY], keys_here=refuse) == Moved(SLOT, "10.0.0.2:7001")
+
+
+@pytest.mark.parametrize(("writes", "text"), [(None, ""), (False, ""), (True, f"MOVED {SLOT} 10.0.0.2:7001")])
+def test_what_a_cached_script_does_is_told_by_the_caller(writes, text):
+    """EVALSHA and FCALL on a replica: only the node knows the script (`getCommandFlags`)."""
+    view = owned_by(OTHER, master_id=OTHER)
+    command = [b"EVALSHA", b"0" * 40, b"1", KEY]
+
+    assert str(route(view, command, client=Client(readonly=True), script_writes=writes)) == text
+
+
+def test_every_way_to_write_a_name_is_one_command():
+    """Names are compared without case, subcommands too."""
+    table = table_of("valkey-9.1")
+    info = table.find([b"oBjEcT", b"EnCoDiNg", KEY])
+
+    assert info is not None
+    assert key_positions([b"oBjEcT", b"EnCoDiNg", KEY], info) == (2,)
+    assert table.find([b"object|encoding", KEY]) is None
+    assert table.find([]) is None

@@ -1,0 +1,232 @@
+"""`slotscope bus-dump`: one line a message, filters, JSON lines that read back, hostile text, damage."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+
+import pytest
+
+from cluster_core.formats.capture.bus_lines import row_from_line
+from cluster_core.wire.bus import encode_message
+from cluster_core.wire.bus_extensions import HOSTNAME, forgotten_node_extension, text_extension
+from cluster_core.wire.bus_message import Fail, Gossip, GossipEntry, MessageType, Update
+from jobs.main import main
+from jobs.reports.bus_text import flag_words, moment_text
+from jobs.sources.bus_rows import read_rows
+from tests.bus_builder import (
+    START_NS,
+    bitmap,
+    closing,
+    conversation,
+    every_kind,
+    gossip_message,
+    light,
+    message,
+    pcap,
+    pcapng,
+    ping,
+)
+
+ONE, TWO, SICK = "1" * 40, "2" * 40, "d" * 40
+SECOND = START_NS // 1_000_000_000
+
+
+def run(*words: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["bus-dump", *words])
+    return int(ended.value.code or 0)
+
+
+def write(tmp_path, sent, name: str = "bus.pcap") -> str:
+    path = tmp_path / name
+    data = pcap(sent)
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return str(path)
+
+
+def talk() -> list:
+    """Two nodes: a ping and its pong, gossip about a sick node, a FAIL, an UPDATE, a publication."""
+    doubt = Gossip((GossipEntry(SICK, 1, 2, "10.0.0.9", 6379, 16379, 0x5),))
+    ours = [
+        ping(ONE),
+        message(MessageType.PING, doubt, ONE, count=1),
+        message(MessageType.FAIL, Fail(SICK), ONE),
+        light(channel=b"news\x1b[31m\xe2\x80\xae", text=b"secret"),
+    ]
+    theirs = [ping(TWO), message(MessageType.UPDATE, Update(9, SICK, bitmap(5, 6)), TWO)]
+    sent = conversation([encode_message(one) for one in ours], [encode_message(one) for one in theirs])
+    return [*sent, closing(sent[-1])]
+
+
+def shown(capsys) -> list[str]:
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize("name", ["bus.pcap", "bus.pcap.gz"])
+def test_a_message_is_a_line(tmp_path, capsys, name):
+    """Time, addresses, ids, type, epochs, role, slots, gossip, what it is about."""
+    code = run(write(tmp_path, talk(), name))
+    lines = shown(capsys)
+
+    assert code == 0
+    assert [re.split(r" > \S+ +", line)[2].split()[0] for line in lines] == [
+        "ping",
+        "ping",
+        "fail",
+        "publish",
+        "ping",
+        "update",
+    ]
+    assert "10.0.0.1:40000 > 10.0.0.2:16379  11111111 > ?" in lines[0]
+    assert "10.0.0.2:16379 > 10.0.0.1:40000  22222222 > 11111111" in lines[4]
+    assert "gossip 1 (dddddddd master,fail?)" in lines[1]
+    assert "epoch 7/0  master  slots 2  about dddddddd" in lines[2]
+    assert "about dddddddd epoch 9 slots 2" in lines[5]
+
+
+def test_text_of_strangers_cannot_act_on_a_terminal(tmp_path, capsys):
+    """Channels, host names and ids are anything: escapes, direction overrides, line feeds."""
+    nasty = gossip_message(
+        MessageType.PING, "\x1b]0;x\x07\n" * 4, extensions=[text_extension(HOSTNAME, "h\x1b[2J\u202e")]
+    )
+    sent = conversation([encode_message(nasty), encode_message(light(channel=b"a\nb\x1b[31m\xff", text=b"\x9b"))])
+
+    run(write(tmp_path, sent), "--verbose")
+    out = capsys.readouterr().out
+
+    assert all(char == "\n" or char.isprintable() for char in out)
+    assert "\u202e" not in out
+    assert r"channel a\nb" not in out
+    assert r"channel a\x0ab\x1b[31m\xff" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "kinds"),
+    [
+        (["--type", "ping"], ["ping", "ping", "ping"]),
+        (["--type", "fail", "update"], ["fail", "update"]),
+        (["--subject", "dddd"], ["ping", "fail", "update"]),
+        (["--node", "2222"], ["ping", "update"]),
+        (["--node", "16379", "--type", "fail"], ["fail"]),
+        (["--node", "10.0.0.1:40000", "--limit", "2"], ["ping", "ping"]),
+        (["--node", "10.0.0.7"], []),
+        (["--stream", "0", "--type", "publish"], ["publish"]),
+        (["--stream", "1"], []),
+        (["--until", f"{SECOND}.0045"], ["ping", "ping"]),
+        (["--since", f"{SECOND}.0045", "--until", f"{SECOND}.0065"], ["fail", "publish"]),
+        (["--type", "connection"], ["SYN", "SYN-ACK", "FIN"]),
+    ],
+)
+def test_filters_choose_rows(tmp_path, capsys, words, kinds):
+    """By type, subject, node, connection, time; number."""
+    run(write(tmp_path, talk()), *words)
+    found = [next(kind for kind in (*["ping", "fail", "update", "publish"], "SYN-ACK", "SYN", "FIN") if f"  {kind}" in line)
+             for line in shown(capsys)]  # fmt: skip
+
+    assert found == kinds
+
+
+def test_gossip_and_extensions_are_shown_when_asked_for(tmp_path, capsys):
+    """--verbose: everything that is in a message; --relative: times from the first line."""
+    told = gossip_message(MessageType.PONG, ONE, entries=2, extensions=[forgotten_node_extension(SICK, 60)])
+
+    run(write(tmp_path, conversation([encode_message(told)])), "-v", "--relative")
+    out = capsys.readouterr().out
+
+    assert out.startswith("    0.000000  10.0.0.1:40000 > ")
+    assert out.count("    gossip 0000") == 2
+    assert f"    extension forgotten-node {SICK} for 60 s" in out
+    assert "    slots 1-2" in out
+
+
+def test_json_lines_say_all_and_read_back(tmp_path, capsys):
+    """The rows of every kind of message, and the same lines from the lines."""
+    sent = conversation([encode_message(one) for one in every_kind()])
+    path = write(tmp_path, [*sent, closing(sent[-1])])
+
+    run(path, "--json")
+    out = capsys.readouterr().out
+    (tmp_path / "bus.jsonl").write_text(out)
+    run(str(tmp_path / "bus.jsonl"), "--json")
+
+    rows = [row for _, row in read_rows([path])]
+    assert [row_from_line(line) for line in out.splitlines()] == rows
+    assert capsys.readouterr().out == out
+    assert {json.loads(line)["row"] for line in out.splitlines()} == {"message", "connection"}
+
+
+def test_two_captures_of_the_same_traffic_show_it_once(tmp_path, capsys):
+    """Made at both ends: sequence numbers tell copies."""
+    first, second = write(tmp_path, talk(), "a.pcap"), write(tmp_path, talk(), "b.pcap")
+
+    run(first, second)
+
+    assert len(shown(capsys)) == 6
+
+
+def test_what_is_no_message_is_a_line_and_the_exit_code_says_so(tmp_path, capsys):
+    """Another protocol, a gap, a file that ends too early: exit code 3."""
+    sent = conversation([b"GET / HTTP/1.1\r\n\r\n" * 5])
+    lost = conversation([encode_message(ping(ONE)) for _ in range(4)], client=("10.0.0.5", 4000))
+    del lost[4]
+    path = tmp_path / "x.pcapng"
+    path.write_bytes(pcapng([*sent, *lost])[:-5])
+
+    code = run(str(path))
+    out = capsys.readouterr().out
+
+    assert code == 3
+    assert "UNKNOWN      90 bytes are no bus message" in out
+    assert "GAP " in out
+    assert "file ends inside a block" in out
+
+
+def test_a_cut_off_message_shows_what_there_is(tmp_path, capsys):
+    """A capture with a snap length: header without gossip."""
+    sent = conversation([encode_message(ping(ONE)), encode_message(ping(ONE))])
+    cut = [one if not one.payload else type(one)(**{**vars_of(one), "cut": 100}) for one in sent]
+
+    code = run(write(tmp_path, cut))
+    out = capsys.readouterr().out
+
+    assert code == 3
+    assert "cut off" in out
+
+
+def vars_of(sent) -> dict[str, object]:
+    return {name: getattr(sent, name) for name in ("source", "target", "seq", "flags", "payload", "ts_ns", "ack")}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["nowhere.pcap"],
+        [__file__],
+        ["{path}", "--type", "pinggg"],
+        ["{path}", "--since", "yesterday"],
+        ["{path}", "--limit", "0"],
+    ],
+)
+def test_a_wish_that_cannot_be_carried_out_is_one_line(tmp_path, capsys, words):
+    """Exit code 2."""
+    path = write(tmp_path, talk())
+
+    assert run(*(word.format(path=path) for word in words)) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_nothing_that_is_wanted_is_said(tmp_path, capsys):
+    """An empty answer is not a failure."""
+    assert run(write(tmp_path, talk()), "--type", "meet") == 0
+    assert "no row is as wanted" in capsys.readouterr().err
+
+
+def test_flags_and_times_are_words():
+    """R20; times that no calendar holds are numbers."""
+    assert flag_words(0x3D11) == "master,my-primary-fail"
+    assert flag_words(0x10008) == "fail,0x10000"
+    assert moment_text(1_795_255_872_345_678_901) == "2026-11-21T10:11:12.345678Z"
+    assert moment_text(2**62 * 100) == f"{2**62 * 100} ns"

@@ -1,0 +1,238 @@
+"""The job bus-replay: captures, polls and logs to tables of what every node believed."""
+
+from __future__ import annotations
+
+import gzip
+import random
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from pyspark.sql import functions as F
+
+from cluster_core.errors import DecodeError
+from cluster_core.wire.bus import encode_message
+from jobs import bus_replay
+from jobs.bus_replay import Request, check_request
+from jobs.runtime.errors import InputError
+from schemas import history
+from schemas.bronze import BAD_RECORDS
+from tests.bus_builder import conversation, pcap, ping
+from tests.bus_folding import cut, fold, packet_ends
+from tests.conftest import DATA
+
+RECORDED = DATA / "bus-redis-7.0"
+CAPTURE = RECORDED / "bus.pcap.gz"
+TABLES = (
+    history.BUS_MESSAGES, history.SLOT_BITMAPS, BAD_RECORDS, history.NODE_VIEWS, history.DISAGREEMENTS,
+    history.FAILURE_REPORTS, history.VOTES, history.EPOCHS, history.EVENTS, history.SLOT_OWNERS, history.LINKS,
+    history.MEMBERSHIPS, history.IGNORED_INPUTS,
+)  # fmt: skip
+"""Tables whose rows depend on the evidence alone."""
+PLACES = {"file", "offset", "source"}
+
+
+def run(spark, root, **options):
+    return bus_replay.run(spark, Request(root=str(root), **options))
+
+
+def rows(spark, table, root) -> list:
+    """All rows of a table, as they compare whatever files they came from."""
+    found = spark.read.format("delta").load(f"{root}/{table.name}")
+    return sorted(repr(tuple(row[name] for name in table.columns if name not in PLACES)) for row in found.collect())
+
+
+@pytest.fixture(scope="module")
+def root(spark, tmp_path_factory):
+    """The tables of a recorded failover, from the capture alone."""
+    root = tmp_path_factory.mktemp("replay")
+    run(spark, root, pcap=[str(CAPTURE)], node_timeout_ms=1000)
+    return root
+
+
+def read(spark, table, root):
+    return spark.read.format("delta").load(f"{root}/{table.name}")
+
+
+def test_every_table_has_its_declared_columns_and_keys_are_unique(spark, root) -> None:
+    for table in (*TABLES, history.REPLAYS, history.REPLAY_STATE):
+        found = read(spark, table, root)
+
+        assert set(found.columns) == set(table.columns), table.name
+        keys = [tuple(row) for row in found.select(*table.key).collect()]
+        assert len(keys) == len(set(keys)), table.name
+
+
+def test_intervals_of_belief_of_one_node_never_overlap(spark, root) -> None:
+    """SCD type 2: valid_to is null while a row holds, and there is one such row at most."""
+    views = (
+        read(spark, history.NODE_VIEWS, root).select("observer", "node_id", "valid_from_ns", "valid_to_ns").collect()
+    )
+    by_pair: dict[tuple[str, str], list[tuple[int, int | None]]] = {}
+    for view in views:
+        by_pair.setdefault((view[0], view[1]), []).append((view[2], view[3]))
+
+    for intervals in by_pair.values():
+        intervals.sort()
+        for (_, end), (start, _) in pairwise(intervals):
+            assert end is not None
+            assert end <= start
+
+
+def test_at_the_end_all_observers_that_live_agree_who_owns_every_slot(spark, root) -> None:
+    agreed = read(spark, history.SLOT_OWNERS, root).where("observer = '' AND valid_to IS NULL")
+
+    assert agreed.agg(F.sum(F.expr("last_slot - first_slot + 1"))).first()[0] == 16384
+
+
+def test_a_failover_leaves_its_votes_epochs_and_events(spark, root) -> None:
+    kinds = {row["kind"] for row in read(spark, history.EVENTS, root).select("kind").distinct().collect()}
+    granted = read(spark, history.VOTES, root).where("granted").count()
+    elections = read(spark, history.EPOCHS, root).where("mechanism = 'election'").count()
+
+    assert {"fail-decided", "election-started", "vote", "election-won"} <= kinds
+    assert granted >= 2
+    assert elections >= 1
+
+
+def test_what_is_written_is_the_same_when_the_job_runs_again(spark, root, tmp_path) -> None:
+    before = {table.name: rows(spark, table, root) for table in TABLES}
+
+    outcome = run(spark, root, pcap=[str(CAPTURE)], node_timeout_ms=1000)
+
+    assert outcome.new_files == 0
+    assert {table.name: rows(spark, table, root) for table in TABLES} == before
+
+
+def test_folded_files_make_the_tables_of_a_replay_from_the_start(spark, root, tmp_path) -> None:
+    """Also when a fold was killed before its end: it is repeated, and what it had written is replaced."""
+    raw = gzip.decompress(CAPTURE.read_bytes())
+    ends = packet_ends(raw)
+    paths = cut(raw, [ends[len(ends) // 3], ends[len(ends) // 2]], tmp_path)
+    target = tmp_path / "tables"
+    run(spark, target, pcap=[str(paths[0])], node_timeout_ms=1000)
+    state = spark.read.format("delta").load(f"{target}/{history.REPLAY_STATE.name}").collect()
+    run(spark, target, pcap=[str(path) for path in paths[:2]], node_timeout_ms=1000)
+    back = spark.createDataFrame(state, history.REPLAY_STATE.schema)  # as if it had ended before the state was written
+    back.write.format("delta").mode("overwrite").save(f"{target}/{history.REPLAY_STATE.name}")
+    outcome = run(spark, target, pcap=[f"{tmp_path}/part-*.pcap"], node_timeout_ms=1000)
+
+    assert (outcome.known_files, outcome.new_files) == (1, 2)
+    for table in TABLES:
+        assert rows(spark, table, target) == rows(spark, table, root), table.name
+
+
+def test_polls_and_logs_are_kept_and_used(spark, tmp_path) -> None:
+    logs = sorted(str(path) for path in (RECORDED / "logs").iterdir())
+    given = {"pcap": [str(CAPTURE)], "nodes": [str(RECORDED / "polls.jsonl.gz")], "log": logs}
+    outcome = run(spark, tmp_path, **given, gossip=True, log_zone="+02:00", node_timeout_ms=1000)
+
+    assert read(spark, history.NODE_POLLS, tmp_path).count() > 10
+    assert read(spark, history.LOG_EVENTS, tmp_path).where("kind = 'election-won'").count() >= 1
+    assert read(spark, history.GOSSIP_ENTRIES, tmp_path).count() > 1000
+    assert outcome.bad_records == 0
+    assert any("time zone -02:00 relative to the one given" in warning for warning in outcome.warnings)
+
+
+def test_without_captures_polls_give_views_and_logs_events(spark, tmp_path) -> None:
+    run(spark, tmp_path, nodes=[str(RECORDED / "polls.jsonl.gz")], log=[str(RECORDED / "logs")])
+
+    views, events = read(spark, history.NODE_VIEWS, tmp_path), read(spark, history.EVENTS, tmp_path)
+
+    assert views.where("flags LIKE '%myself%'").select("observer").distinct().count() >= 3
+    assert views.where("cause = 'poll'").count() > 0
+    assert events.where("source = 'log' AND kind = 'election-won'").count() >= 1
+
+
+# -- bad input -------------------------------------------------------------------------------------------------------
+
+
+def damaged(tmp_path: Path) -> Path:
+    """A capture that ends inside a packet."""
+    path = tmp_path / "damaged.pcap"
+    path.write_bytes(gzip.decompress(CAPTURE.read_bytes())[:100_001])
+    return path
+
+
+def test_a_damaged_capture_ends_a_strict_job_with_its_place(spark, tmp_path) -> None:
+    with pytest.raises(Exception, match=r"damaged\.pcap: offset [0-9]+: file ends inside a packet"):
+        run(spark, tmp_path / "tables", pcap=[str(damaged(tmp_path))])
+
+
+def test_a_damaged_capture_is_read_as_far_as_it_goes_when_permissive(tmp_path) -> None:
+    found = fold([damaged(tmp_path)], permissive=True)
+
+    assert [row["reason"] for row in found.bad] == ["file ends inside a packet"]
+    assert len(found.messages) > 5
+
+
+def test_a_bus_under_tls_is_told_so(tmp_path) -> None:
+    path = tmp_path / "tls.pcap"
+    path.write_bytes(pcap(conversation([bytes.fromhex("1603010200010001fc0303") + bytes(600)])))
+
+    with pytest.raises(DecodeError, match="TLS: cannot be read"):
+        fold([path])
+    found = fold([path], permissive=True)
+
+    assert found.messages == []
+    assert "TLS: cannot be read" in found.bad[0]["reason"]
+
+
+def test_a_clock_that_was_set_back_is_counted_and_time_goes_on(tmp_path) -> None:
+    path = tmp_path / "clock.pcap"
+    later = conversation([encode_message(ping())] * 3)
+    path.write_bytes(pcap([*later, *(replace(s, ts_ns=s.ts_ns - 3600 * 10**9, seq=s.seq + 9999) for s in later)]))
+
+    found = fold([path], permissive=True)
+
+    assert found.facts["clock_steps"] > 0
+    assert found.facts["last_ns"] == later[-1].ts_ns
+
+
+def test_a_capture_begun_in_the_middle_of_messages_is_no_error(tmp_path) -> None:
+    """What is left of a message at the start is a row; the job goes on, strict or not."""
+    raw = encode_message(ping())
+    path = tmp_path / "late.pcap"
+    path.write_bytes(pcap(conversation([raw[700:], raw, raw], handshake=False)))
+
+    found = fold([path])
+
+    assert len(found.messages) == 2
+    assert len(found.bad) == 1
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_damage_in_messages_never_ends_a_permissive_replay(seed, tmp_path) -> None:
+    """Whatever bytes say, they become rows or are ignored with a reason."""
+    chance = random.Random(seed)
+    raw = bytearray(gzip.decompress(CAPTURE.read_bytes())[: 24 + 300_000])
+    for _ in range(10 ** chance.randrange(4)):
+        raw[chance.randrange(24, len(raw))] = chance.randrange(256)
+    path = tmp_path / "mutated.pcap"
+    path.write_bytes(raw)
+
+    found = fold([path], permissive=True)
+
+    assert all(row["reason"] for row in found.bad)
+    assert len(found.messages) == found.facts["messages"]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({}, "nothing to read"),
+        ({"pcap": ["x"], "snapshot": ""}, "needs a name"),
+        ({"pcap": ["x"], "profile": "redis-1"}, "no profile"),
+        ({"pcap": ["x"], "node_timeout_ms": 1}, "must be from"),
+        ({"pcap": ["x"], "log_zone": "Nowhere"}, "unknown time zone"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_spark_starts(options, reason) -> None:
+    with pytest.raises(InputError, match=reason):
+        check_request(Request(root="/nowhere", **options))
+
+
+def test_a_capture_that_is_not_there_is_refused_before_spark_starts() -> None:
+    with pytest.raises(DecodeError, match="no such file"):
+        check_request(Request(root="/nowhere", pcap=["/nowhere/bus.pcap"]))

@@ -1,0 +1,115 @@
+"""New files are folded in without reading the old ones again, and the result is that of a replay from the start."""
+
+from __future__ import annotations
+
+import gzip
+import random
+from pathlib import Path
+
+import pytest
+
+from cluster_core.errors import DecodeError
+from cluster_core.replay.saving import load, save
+from tests.bus_folding import Fold, cut, fold, packet_ends
+from tests.conftest import DATA
+
+PACKETS = 1000
+
+
+@pytest.fixture(scope="module")
+def capture() -> bytes:
+    """The first packets of a recorded failover."""
+    raw = gzip.decompress((DATA / "bus-valkey-9.1" / "bus.pcap.gz").read_bytes())
+    ends = packet_ends(raw)
+    return raw[: ends[min(PACKETS, len(ends) - 1)]]
+
+
+def whole(capture: bytes, folder: Path, timeout_ms: int | None) -> Fold:
+    """The replay of all of it at once."""
+    path = folder / "whole.pcap"
+    path.write_bytes(capture)
+    return fold([path], node_timeout_ms=timeout_ms)
+
+
+@pytest.mark.parametrize("timeout_ms", [1000, None])
+@pytest.mark.parametrize("seed", range(4))
+def test_files_cut_at_any_packet_and_folded_in_one_by_one_give_the_same_tables(
+    capture, tmp_path, seed, timeout_ms
+) -> None:
+    """With a node timeout that is given rows settle at once; one that is estimated keeps all provisional at first."""
+    ends = packet_ends(capture)
+    at = random.Random(seed).sample(ends[:-1], 1 + seed % 4)
+
+    folded: Fold | None = None
+    for path in cut(capture, at, tmp_path):
+        folded = fold([path], folded, node_timeout_ms=timeout_ms)
+
+    assert folded is not None
+    assert folded.comparable() == whole(capture, tmp_path, timeout_ms).comparable()
+
+
+def test_several_files_in_one_fold_are_one_stream(capture, tmp_path) -> None:
+    ends = packet_ends(capture)
+    paths = cut(capture, ends[100:900:200], tmp_path)
+
+    folded = fold(paths[::-1], node_timeout_ms=1000)
+
+    assert folded.comparable() == whole(capture, tmp_path, 1000).comparable()
+
+
+def test_a_message_that_two_files_share_belongs_to_the_file_that_completes_it(capture, tmp_path) -> None:
+    """Some message of a cut capture is provisional at the end of the first file: not whole, or not yet anybody's."""
+    ends = packet_ends(capture)
+    first = fold(cut(capture, [ends[777]], tmp_path)[:1], node_timeout_ms=1000)
+
+    assert first.settled_messages <= len(first.messages)
+    assert first.settled_by < PACKETS
+
+
+def test_captures_of_both_ends_give_what_one_gives(capture, tmp_path) -> None:
+    """Copies have sequence numbers that were delivered before, so they are dropped and counted."""
+    one, two = tmp_path / "here.pcap", tmp_path / "there.pcap"
+    one.write_bytes(capture)
+    two.write_bytes(capture)
+
+    both, alone = fold([one, two], node_timeout_ms=1000), whole(capture, tmp_path, 1000)
+
+    assert len(both.messages) == len(alone.messages)
+    assert sorted(map(repr, both.rows)) == sorted(map(repr, alone.rows))
+    assert both.facts["repeated_bytes"] > 0
+
+
+def test_rows_that_are_settled_do_not_change_with_further_files(capture, tmp_path) -> None:
+    ends = packet_ends(capture)
+    paths = cut(capture, [ends[700]], tmp_path)
+    first = fold(paths[:1], node_timeout_ms=1000)
+    second = fold(paths[1:], first, node_timeout_ms=1000)
+
+    settled = [pair for pair in first.rows if pair[1] is not None]
+
+    assert settled
+    assert set(map(repr, settled)) <= set(map(repr, second.rows))
+
+
+class Intruder:
+    """Something that a state must not name."""
+
+
+@pytest.mark.parametrize("value", [Intruder(), Path("/"), print, open])
+def test_a_state_that_names_anything_else_than_its_own_values_is_refused(value) -> None:
+    data = save({"x": value})
+
+    with pytest.raises(DecodeError, match="has no place in it"):
+        load(data)
+
+
+@pytest.mark.parametrize("damage", [b"", b"no state", save([1, 2, 3])[:-3], b"x" + save(1)])
+def test_a_damaged_state_is_a_typed_error(damage) -> None:
+    with pytest.raises(DecodeError):
+        load(damage)
+
+
+def test_what_goes_into_a_state_comes_out_of_it() -> None:
+    value = {"a": [1, (2, "x")], "b": {3: b"raw"}, "c": {1, 2}}
+
+    assert load(save(value)) == value

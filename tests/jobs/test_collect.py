@@ -1,0 +1,242 @@
+"""`slotscope collect` against a live cluster: what it writes, what it sends, how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jobs.main import main
+from jobs.sources.live_cluster import (
+    BACKOFF_S_MAX,
+    Access,
+    Address,
+    Answer,
+    LineFile,
+    NodePoll,
+    Refused,
+    neighbours,
+    parse_address,
+)
+from jobs.sources.node_polls import PollFile
+from tests.clusters import Cluster, running_cluster
+from tests.servers import free_port, redis_binary, running, valkey_binary
+
+ALLOWED = {"auth", "cluster|nodes", "cluster|info"}
+OWN = {"info", "config|resetstat", "client|setinfo", "replconf", "ping"}
+"""Commands of the tests themselves and of replicas."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """Two masters and a replica."""
+    binary = valkey_binary()
+    if binary is None:
+        pytest.skip("valkey-server is not installed")
+    with running_cluster(binary, masters=2, replicas=1) as running_one:
+        yield running_one
+
+
+def run(*words: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["collect", *words])
+    return int(ended.value.code or 0)
+
+
+def commands_of(cluster: Cluster) -> set[str]:
+    """What each node was asked since its statistics were reset."""
+    stats = b"".join(node.call("INFO", "commandstats") for node in cluster.nodes).decode()
+    return {line.split(":")[0].removeprefix("cmdstat_") for line in stats.split() if line.startswith("cmdstat_")}
+
+
+def test_every_node_is_found_and_asked_with_commands_that_only_read(cluster, tmp_path, capsys):
+    """COMMANDSTATS of every node: CLUSTER NODES and CLUSTER INFO, nothing else."""
+    out = tmp_path / "polls.jsonl"
+    for node in cluster.nodes:
+        node.call("CONFIG", "RESETSTAT")
+    before_ns = time.time_ns()
+
+    code = run(f"127.0.0.1:{cluster.nodes[0].port}", "--out", str(out), "--interval", "0.2", "--duration", "1.1")
+    polls = list(PollFile(str(out)))
+
+    assert code == 0
+    assert commands_of(cluster) - OWN <= ALLOWED
+    assert {poll.address for poll in polls} == {f"127.0.0.1:{node.port}" for node in cluster.nodes}
+    assert {poll.observer for poll in polls} == {node.call("CLUSTER", "MYID").decode() for node in cluster.nodes}
+    assert len(polls) >= 9
+    assert all(before_ns < poll.asked_ns <= poll.ts_ns < time.time_ns() for poll in polls)
+    assert "cluster_state:ok" in json.loads(out.read_text().splitlines()[0])["info"]
+    assert "0 questions without one" in capsys.readouterr().err
+
+
+def test_a_file_is_added_to_and_a_torn_line_stays_alone(cluster, tmp_path):
+    """A collector that was killed may leave half a line."""
+    out = tmp_path / "polls.jsonl"
+    out.write_text('{"time": 1795')
+
+    run(f"127.0.0.1:{cluster.nodes[0].port}", "--out", str(out), "--duration", "0.3")
+    polls = PollFile(str(out), permissive=True)
+
+    assert len(list(polls)) >= 3
+    assert [error.offset for error in polls.bad] == [1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_with_whole_lines(cluster, tmp_path, number):
+    """Ctrl-C is the usual end: exit code 0, every line complete."""
+    out = tmp_path / "polls.jsonl"
+    words = ["collect", f"127.0.0.1:{cluster.nodes[0].port}", "--out", str(out), "--interval", "0.1"]
+    process = subprocess.Popen([sys.executable, "-m", "jobs.main", *words], stderr=subprocess.PIPE, cwd=Path.cwd())
+    try:
+        end = time.monotonic() + 20
+        while not (out.exists() and out.stat().st_size > 2000) and time.monotonic() < end:
+            time.sleep(0.05)
+        process.send_signal(number)
+        _, told = process.communicate(timeout=20)
+    finally:
+        process.kill()
+
+    assert process.returncode == 0
+    assert b"answers in" in told
+    assert len(list(PollFile(str(out)))) >= 3
+
+
+def test_a_node_that_dies_is_told_once_and_asked_again(tmp_path, capsys):
+    """The others go on; it is back when it answers."""
+    binary = valkey_binary()
+    if binary is None:
+        pytest.skip("valkey-server is not installed")
+    with running_cluster(binary, masters=2) as cluster:
+        first, second = cluster.nodes
+        threading.Timer(0.5, second.process.kill).start()
+
+        run(f"127.0.0.1:{first.port}", "--out", str(tmp_path / "x"), "--interval", "0.1", "--duration", "2")
+
+    told = capsys.readouterr().err
+    assert told.count(f"127.0.0.1:{second.port}: ") == 1
+    assert "will be asked again" in told
+    assert sum(poll.address.endswith(str(first.port)) for poll in PollFile(str(tmp_path / "x"))) >= 15
+
+
+def test_a_password_comes_from_the_environment(tmp_path, monkeypatch, capsys):
+    """ACL user that may do nothing else; the password is on no command line."""
+    binary = valkey_binary()
+    if binary is None:
+        pytest.skip("valkey-server is not installed")
+    with running(binary, cluster=True) as node:
+        node.call("ACL", "SETUSER", "watcher", "on", ">secret", "-@all", "+cluster|nodes", "+cluster|info")
+        node.call("ACL", "SETUSER", "default", "-cluster")
+        words = (f"127.0.0.1:{node.port}", "--out", str(tmp_path / "x"), "--duration", "0.3")
+
+        monkeypatch.setenv("WATCHER", "secret")
+        assert run(*words, "--user", "watcher", "--password-env", "WATCHER") == 0
+        monkeypatch.setenv("WATCHER", "wrong")
+        assert run(*words, "--user", "watcher", "--password-env", "WATCHER") == 2
+        assert run(*words) == 2
+
+    told = capsys.readouterr().err
+    assert "secret" not in told
+    assert "invalid username-password pair" in told
+
+
+@pytest.mark.parametrize("words", ["nowhere", "127.0.0.1:0", ":7000", "127.0.0.1:x", "::1"])
+def test_an_address_that_cannot_be_asked_is_one_line(words, tmp_path, capsys):
+    """Exit code 2."""
+    assert run(words, "--out", str(tmp_path / "x")) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_port_where_nobody_listens_is_one_line(tmp_path, capsys):
+    """The first address must answer; others may come and go."""
+    assert run(f"127.0.0.1:{free_port()}", "--out", str(tmp_path / "x")) == 2
+    assert "refused" in capsys.readouterr().err
+
+
+def test_addresses_are_written_as_usual():
+    """IPv6 in brackets; the port of servers unless given."""
+    assert parse_address("10.0.0.1:7000") == Address("10.0.0.1", 7000)
+    assert parse_address("[::1]:7000") == Address("::1", 7000)
+    assert parse_address("db.example") == Address("db.example", 6379)
+
+
+def test_nodes_without_an_address_are_not_asked():
+    """R128: noaddr and handshake; a node that does not know its own address is where it was asked."""
+    lines = "".join(
+        f"{letter * 40} {place} {flags} - 0 0 1 connected\n"
+        for letter, place, flags in (
+            ("a", ":7000@17000", "myself,master"),
+            ("b", ":0@0", "master,noaddr"),
+            ("c", "10.0.0.3:7003@17003", "handshake"),
+            ("d", "10.0.0.4:7004@17004", "master,fail"),
+        )
+    )
+
+    found = neighbours(Answer(Address("10.0.0.1", 7000), 0, 0, lines, ""))
+
+    assert found == [Address("10.0.0.1", 7000), Address("10.0.0.4", 7004)]
+
+
+def test_a_node_that_does_not_answer_is_asked_less_often():
+    """Twice the time with each failure, a bound, and jitter of a tenth."""
+    poll = NodePoll(Address("127.0.0.1", free_port()), Access(), 1.0)
+    waits = []
+    for _ in range(12):
+        assert isinstance(poll.ask(), Refused)
+        waits.append(poll.wait_s(0.5))
+
+    assert waits[:3] == [2.0, 4.0, 8.0]
+    assert waits[-1] == BACKOFF_S_MAX
+    assert (poll.wait_s(0.0), poll.wait_s(1.0)) == (
+        pytest.approx(0.9 * BACKOFF_S_MAX),
+        pytest.approx(1.1 * BACKOFF_S_MAX),
+    )
+
+
+def test_lines_are_on_the_disk_when_sync_returns(tmp_path):
+    """Appending, in whole lines."""
+    path = str(tmp_path / "x")
+    for line in ("one\n", "two\n"):
+        file = LineFile(path)
+        file.write(line)
+        file.sync()
+        assert os.path.getsize(path) == 4 * (1 + (line == "two\n"))
+        file.close()
+
+    assert Path(path).read_text() == "one\ntwo\n"
+
+
+def test_tls_is_spoken_and_certificates_are_checked(tmp_path, capsys):
+    """With the authority's certificate it works, without it is refused, unless nobody checks."""
+    binary = redis_binary()
+    if binary is None or shutil.which("openssl") is None:
+        pytest.skip("redis-server or openssl is not installed")
+    key, cert = certificate(tmp_path)
+    port = free_port()
+    files = {"tls_cert_file": cert, "tls_key_file": key, "tls_ca_cert_file": cert}
+    options = {"tls_port": port, "tls_cluster": "yes", "tls_auth_clients": "no", **files}
+    words = (f"localhost:{port}", "--out", str(tmp_path / "x"), "--duration", "0.5", "--tls")
+    with running(binary, cluster=True, **options):
+        assert run(*words, "--tls-ca", cert) == 0
+        assert run(*words) == 2
+        assert run(*words, "--tls-insecure") == 0
+
+    assert "certificate verify failed" in capsys.readouterr().err
+    assert {poll.address for poll in PollFile(str(tmp_path / "x"))} == {f"localhost:{port}"}
+
+
+def certificate(folder: Path) -> tuple[str, str]:
+    """A key and a certificate of its own for localhost."""
+    key, cert = str(folder / "key.pem"), str(folder / "cert.pem")
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-keyout", key, "-out", cert]
+    subprocess.run([*made, *names], check=True, capture_output=True)
+    return key, cert

@@ -1,0 +1,60 @@
+"""A replay of a recorded failover shows what the servers said of themselves."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+
+import pytest
+
+from jobs import fidelity
+from jobs.runtime import cli
+from jobs.sources.recording import Recording, find_recordings
+from tests.conftest import DATA
+
+SERVERS = ("bus-redis-7.0", "bus-valkey-9.1")
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory):
+    """Two recordings in the form that the command reads; polls are the truth."""
+    root = tmp_path_factory.mktemp("recordings")
+    for server in SERVERS:
+        folder = root / server
+        shutil.copytree(DATA / server, folder)
+        with gzip.open(folder / "polls.jsonl.gz", "rt") as lines, open(folder / "truth.jsonl", "w") as out:
+            for line in lines:
+                poll = json.loads(line)
+                told = {"t": poll.get("asked", poll["time"]), "t2": poll["time"], "kind": "cluster", "info": ""}
+                out.write(json.dumps(told | {"port": 0, "id": None, "nodes": poll["text"]}) + "\n")
+    return root
+
+
+def test_recordings_are_found_by_their_files(recordings) -> None:
+    assert [found.path.name for found in find_recordings(str(recordings))] == list(SERVERS)
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_the_replayed_views_are_what_the_servers_answered(recordings, capsys, server) -> None:
+    """At least 99.5 of 100 rows from the capture alone, and no fewer with polls and logs as further input."""
+    code = cli.run(fidelity.command, [str(recordings), "--scenario", server, "--every-input", "--least", "99.5"])
+
+    told = capsys.readouterr().out
+    assert code == cli.OK, told
+    assert "WORSE" not in told
+    assert " 0 do not" in told
+
+
+def test_events_of_the_replay_are_those_of_the_logs_and_their_number_is_not_zero(recordings) -> None:
+    recording = Recording(recordings / SERVERS[0])
+    replayed = recording.replay()
+
+    kinds = {told.kind for events in replayed.events.values() for told in events}
+
+    assert {"fail-decided", "election-started", "vote", "election-won"} <= kinds
+
+
+def test_a_folder_without_recordings_is_an_error(tmp_path, capsys) -> None:
+    assert cli.run(fidelity.command, [str(tmp_path)]) == 2
+    assert "no recordings" in capsys.readouterr().err

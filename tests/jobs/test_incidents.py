@@ -1,0 +1,221 @@
+"""From the tables of a replay to gold/incidents, gold/incident_steps and gold/findings, and to what a person reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cluster_core.incidents.catalogue import find_findings, find_incidents
+from cluster_core.incidents.traffic import Cost
+from jobs.incidents import run, run_one
+from jobs.nodes import run as nodes
+from jobs.reports.history_html import render_history
+from jobs.runtime import tables
+from jobs.runtime.errors import InputError
+from jobs.transforms.bus_findings import write_gold
+from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
+from schemas.table import Table
+from tests.history_builder import NODES, A, B, R, failover_tale, ns
+from tests.history_tables import write_tale
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+
+
+@pytest.fixture(scope="module")
+def root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A replayed failover with its gold tables; one master also breaks R161 on one connection."""
+    folder = str(tmp_path_factory.mktemp("root"))
+    write_tale(spark, folder, "one", broken_tale())
+    write_gold(spark, folder, "one")
+    return folder
+
+
+def broken_tale():  # type: ignore[no-untyped-def]
+    """The failover with a line of a log, and an epoch of B that goes back."""
+    tale = failover_tale()
+    tale.ref = -1
+    tale.event(R, 12.6, "election-scheduled", "", 0, "Start of election delayed for 900 milliseconds")
+    tale.ref = len(tale.headers)
+    tale.says(B, 29.9, current=9, connection=90)
+    tale.says(B, 29.92, current=4, connection=90)
+    return tale
+
+
+def rows(spark: SparkSession, root: str, table: Table) -> list[Row]:
+    """All rows of a table in order of its key."""
+    return tables.read_snapshot(spark, table, root, "one").orderBy(*table.key).collect()
+
+
+def test_the_tables_hold_what_the_core_finds(spark: SparkSession, root: str) -> None:
+    """Message by message in Spark, or all at once in the core: the same incidents, steps and findings."""
+    tale = broken_tale()
+    incidents = find_incidents(tale.history())
+    breaches = [breach for checks in tale.checks().values() for breach in checks.finish()]
+    costs = [Cost(node, kind, 30 if kind == "ping" else 6, 75_000 if kind == "ping" else 15_000)
+             for node in NODES for kind in ("fail", "ping")]  # fmt: skip
+
+    found = rows(spark, root, INCIDENTS)
+    steps = rows(spark, root, INCIDENT_STEPS)
+    findings = rows(spark, root, FINDINGS)
+
+    assert [(row["incident_id"], row["subject"], row["started_ns"], row["ended_ns"]) for row in found] == [
+        (one.incident_id, one.subject, one.started_ns, one.ended_ns) for one in incidents
+    ]
+    assert [(row["kind"], row["actor"], row["at_ns"], row["message_id"]) for row in steps] == [
+        (step.kind, step.actor, step.ts_ns, step.ref if step.ref >= 0 else None)
+        for one in incidents
+        for step in one.steps
+    ]
+    assert [(row["code"], row["node_id"], row["times"], row["amount"]) for row in findings] == [
+        (one.code, one.node or None, one.times, one.amount) for one in find_findings(tale.history(), breaches, costs)
+    ]
+    assert "epoch-decreased" in {row["code"] for row in findings}
+
+
+def test_a_failover_is_one_row_with_its_figures(spark: SparkSession, root: str) -> None:
+    """Timestamps are those of the ns."""
+    (row,) = [row for row in rows(spark, root, INCIDENTS) if row["kind"] == "failover"]
+
+    assert (row["incident"], row["variant"], row["subject"], row["winner"]) == (2, "automatic", A, R)
+    assert (row["outage_ms"], row["offset_gap_bytes"], row["votes"], row["epoch"]) == (4200, 20, 2, 4)
+    assert (row["subject_address"], row["winner_address"]) == ("10.0.0.1:7000", "10.0.0.1:7003")
+    assert row["started_at"].timestamp() == row["started_ns"] / 1e9
+    assert row["message_ids"] == sorted(row["message_ids"])
+
+
+def test_writing_again_leaves_the_same_rows(spark: SparkSession, root: str) -> None:
+    """The snapshot is replaced, not added to."""
+    before = [rows(spark, root, table) for table in (INCIDENTS, INCIDENT_STEPS, FINDINGS)]
+
+    write_gold(spark, root, "one")
+
+    assert [rows(spark, root, table) for table in (INCIDENTS, INCIDENT_STEPS, FINDINGS)] == before
+
+
+def test_the_report_has_the_numbers_of_the_tables(spark: SparkSession, root: str) -> None:
+    """Incidents, steps, findings, costs, timelines and silences."""
+    report = run(spark, root=root, snapshot="one")
+
+    assert [one.summary for one in report.incidents] == [row["summary"] for row in rows(spark, root, INCIDENTS)]
+    assert sum(len(one.steps) for one in report.incidents) == len(rows(spark, root, INCIDENT_STEPS))
+    assert len(report.troubles) + len(report.costs) == len(rows(spark, root, FINDINGS))
+    assert report.silences[B, A] == 10_500
+    lane = next(lane for lane in report.lanes if lane.node.node_id == R)
+    assert [(span.role, span.epoch, span.slot_count) for span in lane.roles] == [("replica", 1, 0), ("master", 4, 100)]
+    master = next(lane for lane in report.lanes if lane.node.node_id == A)
+    assert [(span.role, span.epoch, span.slot_count) for span in master.roles] == [
+        ("master", 1, 100),
+        ("replica", 4, 0),
+    ]
+    assert [(span.health, span.observers, span.from_ns) for span in master.healths] == [
+        ("fine", 0, ns(0)),
+        ("doubted", 1, ns(12)),
+        ("doubted", 2, ns(12.1)),
+        ("doubted", 3, ns(12.2)),
+        ("failed", 3, ns(12.5)),
+        ("fine", 0, ns(20.1)),
+    ]
+    assert f"{len(report.incidents)}" in render_history(report)
+
+
+def test_one_incident_comes_with_its_steps(spark: SparkSession, root: str) -> None:
+    """Numbered as in the list; another number is refused."""
+    one = run_one(spark, root=root, number=2, snapshot="one")
+
+    assert (one.kind, len(one.steps)) == ("failover", one.step_count)
+    with pytest.raises(InputError, match="no incident 9: there are 2"):
+        run_one(spark, root=root, number=9, snapshot="one")
+
+
+def test_a_snapshot_that_was_not_replayed_is_refused(spark: SparkSession, root: str) -> None:
+    """It says which job to run."""
+    with pytest.raises(InputError, match="run the bus-replay job"):
+        run(spark, root=root, snapshot="two")
+
+
+def test_nodes_prints_what_an_observer_believed(spark: SparkSession, root: str) -> None:
+    """By prefix of its id and by address, in three ways to write the time."""
+    by_id = nodes(spark, root=root, snapshot="one", observer="bbb", at="1700000013")
+    by_address = nodes(spark, root=root, snapshot="one", observer="10.0.0.1:7001", at="2023-11-14T22:13:33Z")
+
+    assert by_id == by_address
+    assert by_id[:2] == [
+        f"{B} 10.0.0.1:7001@17001 myself,master - 0 0 2 connected 100-199",
+        f"{A} 10.0.0.1:7000@17000 master,fail - 0 0 1 disconnected 0-99",
+    ]
+
+
+def test_nodes_of_all_observers_are_headed(spark: SparkSession, root: str) -> None:
+    """At the last evidence unless a time is given."""
+    lines = nodes(spark, root=root, snapshot="one")
+
+    assert [line.split()[1] for line in lines if line.startswith("#")] == sorted(NODES)
+    assert "2023-11-14T22:13:50.000000Z" in lines[0]
+
+
+def test_nodes_shows_what_changed_between_two_times(spark: SparkSession, root: str) -> None:
+    """--diff."""
+    lines = nodes(spark, root=root, snapshot="one", observer="b", at="1700000013", diff="1700000014")
+
+    assert lines[1:] == [
+        f"{A} slots: 0-99 -> -",
+        f"{R} flags: slave -> master",
+        f"{R} master: {A} -> -",
+        f"{R} config_epoch: 1 -> 4",
+        f"{R} slots: - -> 0-99",
+    ]
+
+
+def test_nodes_shows_where_two_observers_differ(spark: SparkSession, root: str) -> None:
+    """--versus."""
+    lines = nodes(spark, root=root, snapshot="one", observer="b", at="1700000013", versus="a")
+
+    assert lines[1:] == [f"{A} flags: master,fail -> master"]
+    assert nodes(spark, root=root, snapshot="one", observer="b", at="1700000001", versus="a")[1:] == ["no difference"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"observer": "b", "at": "soon"}, "is no time"),
+        ({"observer": "b", "at": "1600000000"}, "holds no view"),
+        ({"at": "1700000001", "versus": "a"}, "--observer"),
+        ({"at": "1700000001", "versus": "a", "diff": "1700000002"}, "either"),
+    ],
+)
+def test_questions_that_make_no_sense_are_refused(
+    spark: SparkSession, root: str, options: dict[str, str], said: str
+) -> None:
+    """In one line that says what to do."""
+    with pytest.raises(InputError, match=said):
+        nodes(spark, root=root, snapshot="one", **options)
+
+
+def test_the_commands_write_what_they_say(root: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """incidents, incident N and nodes on the command line."""
+    from jobs.main import COMMANDS
+    from jobs.runtime import cli
+
+    program = cli.application("", COMMANDS)
+    page = tmp_path / "history.html"
+
+    codes = [
+        cli.run(program, [*words, "--root", root, "--snapshot", "one"])
+        for words in (
+            ["incidents", "--html", str(page)],
+            ["incident", "2"],
+            ["nodes", "--observer", "bbbb"],
+            ["incident", "7"],
+        )
+    ]
+
+    out = capsys.readouterr()
+    assert codes == [0, 0, 0, 2]
+    assert page.read_text("utf-8").startswith("<!doctype html>")
+    assert "won the election" in out.out
+    assert "+4.200 s" in out.out
+    assert "myself,master" in out.out
+    assert "no incident 7" in out.err
