@@ -52,6 +52,7 @@ from jobs.sources.cluster_bus import ClusterBusReader
 NAME = "bus"
 MESSAGES_READ = "messages"
 MESSAGES = 70_000
+FULL_MESSAGES = 50_000
 ROUNDS = 15
 SLOW_ROUNDS = 3
 PLAIN_MESSAGES = 5_000
@@ -120,7 +121,10 @@ def run(options: Options) -> Result:
             f"Plain Python; evidence of {OBSERVERS} observers, which was decoded before.",
         )
     )
-    result.bars.append(Bar(f"{ARROW}, reassembly included, one core", 500_000, found[ARROW].rate, "messages/s", False))
+    if messages >= FULL_MESSAGES:  # below, what a decoder sets up once weighs too much
+        result.bars.append(
+            Bar(f"{ARROW}, reassembly included, one core", 500_000, found[ARROW].rate, "messages/s", False)
+        )
     result.bars.append(Bar("machine, per observer", 40_000, _rate(found, REPLAY), "messages/s", False))
     result.bars.append(Bar("machine, quiet messages", 300_000, _rate(found, QUIET), "messages/s", False))
     return result

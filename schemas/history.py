@@ -90,6 +90,7 @@ MESSAGE_FIELDS: list[StructField] = [
     optional("replicaof", StringType(), "master of the sender"),
     optional("myip", StringType(), "address that the sender announces; null if none"),
     _number("extensions", "ping extensions announced", IntegerType()),
+    optional("shard_id", StringType(), "shard of the sender, if an extension says it"),
     optional("pport", IntegerType(), "plain-text port of the sender"),
     optional("cport", IntegerType(), "bus port of the sender"),
     optional("node_flags", IntegerType(), "flags of the sender, bits of CLUSTER_NODE_*"),

@@ -14,6 +14,7 @@ from cluster_core.formats.capture.bus_capture import INITIATOR, UNSEEN
 from cluster_core.formats.capture.link_layers import address_text
 from cluster_core.kernels.bus_batch import BusBatch, packed_address, text_of
 from cluster_core.wire.bus import HEADER_BYTES, LIGHT_HEADER_BYTES, TYPE_NAMES, type_name
+from cluster_core.wire.bus_extensions import NODE_ID_BYTES, SHARD_ID
 from cluster_core.wire.bus_message import MessageType
 
 EPOCH = pa.decimal128(20, 0)
@@ -176,6 +177,7 @@ def message_columns(
         "replicaof": texts_at(nodes_by, at["replicaof"]),
         "myip": texts_at(dictionary(texts), at["myip"]),
         "extensions": integers(at["extensions"], _SMALL),
+        "shard_id": _shard_ids(batch),
         "pport": integers(at["pport"], _SMALL, full),
         "cport": integers(at["cport"], _SMALL, full),
         "node_flags": integers(at["node_flags"], _SMALL, full),
@@ -190,6 +192,31 @@ def message_columns(
         "understood": booleans(at["understood"]),
         "file": one_text(file, count),
     }
+
+
+def _shard_ids(batch: BusBatch) -> pa.Array:
+    """The shard id in the extensions of each message (R65); null where there is none."""
+    rows, count = batch.extensions.view(np.ndarray), len(batch)
+    ends = rows["data_end"]
+    starts = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
+    has = (rows["type"] == SHARD_ID) & (ends - starts >= NODE_ID_BYTES)
+    messages, starts = rows["message"][has], starts[has]
+    if not len(messages):
+        return pa.nulls(count, pa.string())
+    first = np.concatenate((np.ones(1, np.bool_), messages[1:] != messages[:-1]))
+    messages, starts = messages[first], starts[first]
+    data = np.ascontiguousarray(batch.extension_data)
+    windows = np.ndarray((len(data) - NODE_ID_BYTES + 1,), f"V{NODE_ID_BYTES}", data, strides=(1,))
+    ids = windows[starts].view(np.uint8).reshape(-1, NODE_ID_BYTES)
+    valid = np.zeros(count, np.bool_)
+    valid[messages] = True
+    if ids.max() >= 0x80 or not ids.all():  # not what a server sends: texts of several lengths
+        told = iter([text_of(row) for row in ids])
+        return pa.array([next(told) if is_told else None for is_told in valid], pa.string())
+    offsets = np.zeros(count + 1, dtype=np.int32)
+    np.cumsum(valid, out=offsets[1:])
+    offsets *= NODE_ID_BYTES
+    return pa.Array.from_buffers(pa.string(), count, [_bits(valid), pa.py_buffer(offsets), pa.py_buffer(ids)])
 
 
 def _is_one_of(kinds: NDArray[np.int32], types: tuple[int, ...]) -> Mask:

@@ -61,7 +61,6 @@ class Basis(NamedTuple):
 
 def message_notes(messages: DataFrame, basis: Basis) -> DataFrame:
     """Spans of speech and broken invariants of every node, from rows of bronze/bus_messages; columns of `NOTE`."""
-    shard = F.col("shard_id") if "shard_id" in messages.columns else F.lit(None).cast("string")
     whole = "NOT light AND node_flags IS NOT NULL AND state IS NOT NULL AND bitmap_id IS NOT NULL"
     headers = messages.where(F.expr(whole) & F.col("sender").rlike(f"^(?:{NODE_ID.pattern})$")).select(
         "sender",
@@ -73,7 +72,7 @@ def message_notes(messages: DataFrame, basis: Basis) -> DataFrame:
         F.col("bitmap_id").alias("slots"),
         F.col("state").cast("bigint").alias("state"),
         _signed("repl_offset").alias("offset"),
-        F.coalesce(shard, F.lit("")).alias("shard"),
+        F.coalesce("shard_id", F.lit("")).alias("shard"),
         (F.col("connection") * 2 + F.coalesce(F.col("from_opener"), F.lit(False)).cast("bigint")).alias("way"),
     )
 

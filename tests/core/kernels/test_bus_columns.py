@@ -52,7 +52,19 @@ def expected(batch: BusBatch, row: int, first_id: int, ids: list[int]) -> dict[s
     told |= {name: int(at[name]) if full else None for name in ("pport", "cport", "node_flags", "state", "mflags")}
     same = ("packet", "offset", "connection", "source_port", "target_port", "count", "extensions", "unknown_bytes")
     told |= {name: int(at[name]) for name in same}
+    told["shard_id"] = shard_of(batch, row)
     return told | {"captured_bytes": int(at.captured), "total_bytes": int(at.totlen), "version": int(at.ver)}
+
+
+def shard_of(batch: BusBatch, row: int) -> str | None:
+    """The first shard id (extension 3, 40 bytes) of a message."""
+    start = 0
+    for extension in batch.extensions:
+        data = batch.extension_data[start : extension.data_end].tobytes()
+        start = int(extension.data_end)
+        if extension.message == row and extension.type == 3 and len(data) >= 40:
+            return data[:40].rstrip(b"\0").decode("latin-1")
+    return None
 
 
 @pytest.mark.parametrize("file", [*MIXED, PINGS])

@@ -1,0 +1,194 @@
+"""Rebalancing plans: how far above the proven bound, how long, and what others make of the same clusters."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from benchmarks.options import Options
+from benchmarks.result import Bar, Cell, Result, Table
+from cluster_core.kernels.rebalance_engine import ENGINE
+from cluster_core.rebalance.check import check_plan
+from cluster_core.rebalance.plan import Plan
+from cluster_core.rebalance.planner import plan
+from cluster_core.rebalance.problem import Master, Problem
+
+NAME = "rebalance"
+SLOTS = 16384
+MEANS = {"serialized_bytes": 1_000_000, "keys": 2_000, "ops": 50_000}
+RANK_CORRELATION = 0.8
+SEEDS = (1, 2, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One load model and its promises: at most *gap* per cent above the bound, in *seconds*."""
+
+    title: str
+    masters: int
+    zipf: float
+    new: float
+    tolerance: float
+    gap: float
+    seconds: float
+
+
+CASES = (
+    Case("6 masters, scale-out", 6, 1.0, 0.5, 0.02, 0.1, 5),
+    Case("6 masters, skew", 6, 1.0, 0.0, 0.02, 1, 5),
+    Case("100 masters, scale-out", 100, 0.5, 0.2, 0.05, 0.5, 8),
+    Case("100 masters, skew", 100, 0.5, 0.0, 0.05, 3, 8),
+    Case("1000 masters, scale-out", 1000, 0.3, 0.2, 0.05, 1, 20),
+    Case("1000 masters, skew", 1000, 0.3, 0.0, 0.05, 12, 20),
+)
+
+
+def run(options: Options | None = None) -> Result:
+    """Plan for every case, and check every plan in exact arithmetic."""
+    quick = options is not None and options.quick
+    result = Result(
+        NAME,
+        "Rebalancing plans",
+        f"{SLOTS:,} slots, bytes, keys and operations Zipf-distributed with ranks that correlate ({RANK_CORRELATION}), equal "
+        "contiguous ranges before; scale-out: half or a fifth of the masters are empty. One core. The gap is that of the moved bytes "
+        "to the proven bound; every plan was checked in exact arithmetic.",
+        tables=[],
+    )
+    plan(replace(zipf_problem(CASES[0], 1), iterations=20_480), ENGINE)  # compiles
+    rows: list[dict[str, Cell]] = []
+    for case in CASES[:2] if quick else CASES:
+        gaps, times = [], []
+        for seed in SEEDS[:1] if quick else SEEDS:
+            problem = zipf_problem(case, seed)
+            row, seconds, gap = _row(case.title, seed, problem)
+            rows += [row, _greedy_row(case.title, seed, problem)]
+            gaps.append(gap)
+            times.append(seconds)
+        at = f"{case.title}, tolerance {case.tolerance:.0%}"
+        result.bars.append(Bar(f"{at}: moved bytes above the bound (worst of {len(gaps)})", case.gap, max(gaps), "%"))
+        result.bars.append(Bar(f"{at}: time (worst of {len(times)})", case.seconds, max(times), "s"))
+    result.tables.append(Table("Skew and scale-out", rows))
+    _special(result, quick)
+    if shutil.which("redis-cli") is None:
+        result.skipped.append("redis-cli --cluster rebalance: not installed")
+    else:
+        result.skipped.append(
+            "redis-cli --cluster rebalance --cluster-simulate: needs a live cluster of as many nodes; it balances slot counts"
+        )
+    version = "" if sys.version_info >= (3, 12) else f", this is {sys.version_info.major}.{sys.version_info.minor}"
+    result.skipped.append(f"PyPI rebalancer: needs Python 3.12{version}")
+    return result
+
+
+def zipf_problem(case: Case, seed: int) -> Problem:
+    """Three resources with weights rank**-zipf in correlated random order; the last masters are empty."""
+    chance = np.random.default_rng(seed)
+    latent = chance.normal(size=SLOTS)
+    loads = {}
+    for name, mean in MEANS.items():
+        own = np.sqrt(1 - RANK_CORRELATION**2) * chance.normal(size=SLOTS)
+        noise = latent if name == "serialized_bytes" else RANK_CORRELATION * latent + own
+        rank = np.empty(SLOTS, np.int64)
+        rank[np.argsort(-noise)] = np.arange(SLOTS)
+        weight = (rank + 1.0) ** -case.zipf
+        loads[name] = np.maximum(1, np.rint(weight / weight.mean() * mean)).astype(np.int64).tolist()
+    old = round(case.masters * (1 - case.new))
+    return _problem(loads, [slot * old // SLOTS for slot in range(SLOTS)], case.masters, tolerance=case.tolerance)
+
+
+def _problem(
+    loads: dict[str, list[int]], owner: list[int], masters: int, *, drained: int = 0, tolerance: float
+) -> Problem:
+    names = [f"{number:040x}" for number in range(masters)]
+    nodes = [Master(name, drained=number < drained) for number, name in enumerate(names)]
+    return Problem(loads, [names[number] for number in owner], nodes, tolerance=tolerance)
+
+
+def _row(title: str, seed: int, problem: Problem) -> tuple[dict[str, Cell], float, float]:
+    start = time.perf_counter()
+    found = plan(problem, ENGINE)
+    seconds = time.perf_counter() - start
+    wrong = check_plan(problem, found)
+    if wrong:
+        raise RuntimeError(f"{title}: {wrong[0]}")
+    gap = float(found.gap or 0) * 100
+    return _cells(title, seed, "slotscope", problem, found, gap, seconds), seconds, gap
+
+
+def _cells(
+    title: str, seed: int, way: str, problem: Problem, found: Plan, gap: float, seconds: float
+) -> dict[str, Cell]:
+    total = sum(int(load) for load in problem.loads["serialized_bytes"])
+    return {
+        "case": title,
+        "seed": seed,
+        "way": way,
+        "bound, % of bytes": found.bound / total * 100,
+        "moved, % of bytes": found.moved / total * 100,
+        "gap, %": gap,
+        "slots": len(found.moves),
+        "ranges": found.ranges_after,
+        "max/mean": max(float(reach.after) for reach in found.reach),
+        "verdict": found.verdict,
+        "s": seconds,
+    }
+
+
+def _greedy_row(title: str, seed: int, problem: Problem) -> dict[str, Cell]:
+    """One pass, hottest master to coldest, heaviest slot that fits: what general balancers do."""
+    start = time.perf_counter()
+    loads = np.array([problem.loads[name] for name in problem.loads], float).T
+    index = {master.id: number for number, master in enumerate(problem.masters)}
+    owner = np.array([index[name] for name in problem.owners])
+    at, mean = owner.copy(), loads.sum(0) / len(index)
+    cap = mean * (1 + float(problem.tolerance))  # type: ignore[arg-type]
+    held = np.zeros((len(index), loads.shape[1]))
+    np.add.at(held, owner, loads)
+    for node in np.argsort(-(held / mean).max(1), kind="stable"):
+        for slot in sorted(np.flatnonzero(owner == node), key=lambda s: -(loads[s] / mean).max()):
+            if (held[node] <= cap).all():
+                break
+            full = ((held + loads[slot]) / cap).max(1)
+            target = int(full.argmin())
+            if full[target] <= 1:
+                at[slot] = target
+                held[node] -= loads[slot]
+                held[target] += loads[slot]
+    moved = loads[at != owner, 0].sum()
+    return {
+        "case": title,
+        "seed": seed,
+        "way": "one-pass greedy",
+        "bound, % of bytes": None,
+        "moved, % of bytes": moved / loads[:, 0].sum() * 100,
+        "gap, %": None,
+        "slots": int((at != owner).sum()),
+        "ranges": int((np.diff(at) != 0).sum() + 1),
+        "max/mean": float((held / mean).max()),
+        "verdict": "within limits" if (held <= cap).all() else "over limits",
+        "s": time.perf_counter() - start,
+    }
+
+
+def _special(result: Result, quick: bool) -> None:
+    """All slots on one of 201 masters (redis 4941), balanced clusters, drained masters."""
+    rows: list[dict[str, Cell]] = []
+    even = {"serialized_bytes": [100] * SLOTS}
+    cases = [("redis 4941: all slots on one of 201 masters", [0] * SLOTS, 201, 0)]
+    for masters in () if quick else (400, 1000):
+        cases.append((f"{masters} balanced masters", [s * masters // SLOTS for s in range(SLOTS)], masters, 0))
+    cases.append(("2 of 12 masters drained", [s * 12 // SLOTS for s in range(SLOTS)], 12, 2))
+    for title, owner, masters, drained in cases:
+        problem = _problem(even, owner, masters, drained=drained, tolerance=0.02)
+        row, seconds, gap = _row(title, 0, problem)
+        rows.append(row)
+        balanced = "balanced" in title
+        limit = "slots moved" if balanced else "moved above the bound"
+        measured = float(row["slots"] or 0) if balanced else gap
+        result.bars.append(Bar(f"{title}: {limit}", 0, measured, "" if balanced else "%"))
+        result.bars.append(Bar(f"{title}: time", 5, seconds, "s"))
+    result.tables.append(Table("Even slots", rows))

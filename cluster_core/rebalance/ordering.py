@@ -1,0 +1,162 @@
+"""In which order slots move: batches of jobs, one job a pair of source and target, safe in room and in slots at every moment.
+
+While a slot moves, both masters hold it: a target needs room for everything that comes before anything it gives away is gone, and a
+source keeps what it gives until the batch is over.  A master that gives away its last slot becomes a replica of the receiver (default
+``cluster-allow-replica-migration yes``), so one that stays always keeps a slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from cluster_core.errors import PlanError
+from cluster_core.rebalance.plan import Move, slot_ranges
+
+BATCHES_MAX = 16384
+
+
+class Job(NamedTuple):
+    """Slots from *source* to *target* in one go; *loads* are their sums, in the order of the moves' loads."""
+
+    source: str
+    target: str
+    slots: tuple[int, ...]
+    loads: tuple[float, ...]
+
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        """The slots as (first, last) pairs."""
+        return slot_ranges(self.slots)
+
+
+class Batch(NamedTuple):
+    """Jobs that run at the same time; the next batch starts when all are done."""
+
+    number: int
+    jobs: tuple[Job, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a master may hold while slots move: *limits* by resource number, *held* now, *slots* now, *stays* or not."""
+
+    held: tuple[float, ...]
+    limits: Mapping[int, float]
+    slots: int
+    stays: bool = True
+    zone: str = ""
+    excess: float = 0.0
+    """By how much it is over its fair limit: who is worse off gives away first."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeModel:
+    """Seconds that things take; the defaults were measured on loopback and are to be replaced by measurements."""
+
+    job_s: float = 0.11
+    slot_s: float = 0.0
+    bytes_per_s: float = 90e6
+
+    def job_seconds(self, job: Job, bytes_at: int = 0) -> float:
+        """Return the seconds of one job; *bytes_at* is the place of bytes among the loads."""
+        return self.job_s + len(job.slots) * self.slot_s + job.loads[bytes_at] / self.bytes_per_s
+
+    def batch_seconds(self, batch: Batch, bytes_at: int = 0) -> float:
+        """Return the seconds of a batch: jobs of one source run one after another, so do those into one target."""
+        busy: dict[tuple[str, str], float] = {}
+        for job in batch.jobs:
+            for end in (("source", job.source), ("target", job.target)):
+                busy[end] = busy.get(end, 0.0) + self.job_seconds(job, bytes_at)
+        return max(busy.values(), default=0.0)
+
+
+def order_moves(
+    moves: Sequence[Move], rooms: Mapping[str, Room], *, jobs_max: int = 1, zone_jobs_max: int = 0, slots_max: int = 0
+) -> list[Batch]:
+    """Return *moves* as batches: at most *jobs_max* jobs a source and a target, *zone_jobs_max* into a zone (0: any).
+
+    The masters worst off go first, then small jobs; a job is cut where room or *slots_max* ends.  Raises PlanError for a node that *rooms*
+    lacks, and when the rest cannot move because there is no room for both copies; it names slot and target.
+    """
+    if jobs_max < 1:
+        raise PlanError(f"at least one job must run at a time, not {jobs_max}")
+    pairs: dict[tuple[str, str], list[Move]] = {}
+    for move in moves:
+        for node in (move.source, move.target):
+            if node not in rooms:
+                raise PlanError(f"slot {move.slot} moves between nodes that are not there: {node}")
+        pairs.setdefault((move.source, move.target), []).append(move)
+    state = _State({node: list(room.held) for node, room in rooms.items()}, {n: r.slots for n, r in rooms.items()})
+    batches: list[Batch] = []
+    while pairs:
+        jobs = _fill(pairs, rooms, state, jobs_max, zone_jobs_max, slots_max)
+        if not jobs or len(batches) >= BATCHES_MAX:
+            move = min((moves[0] for moves in pairs.values()), key=lambda m: m.loads)
+            raise PlanError(f"no room for a second copy of slot {move.slot} on {move.target}: it cannot move yet")
+        batches.append(Batch(len(batches) + 1, tuple(jobs)))
+        for job in jobs:
+            state.finish(job)
+    return batches
+
+
+class _State:
+    """Loads and slots of every master between batches."""
+
+    def __init__(self, held: dict[str, list[float]], slots: dict[str, int]) -> None:
+        self.held, self.slots = held, slots
+
+    def finish(self, job: Job) -> None:
+        for r, load in enumerate(job.loads):
+            self.held[job.source][r] -= load
+            self.held[job.target][r] += load
+        self.slots[job.source] -= len(job.slots)
+        self.slots[job.target] += len(job.slots)
+
+
+def _fill(
+    pairs: dict[tuple[str, str], list[Move]], rooms: Mapping[str, Room], state: _State, jobs_max: int, zone_jobs_max: int,
+    slots_max: int,
+) -> list[Job]:  # fmt: skip
+    """Take what may run together out of *pairs*."""
+    starts: dict[str, int] = {}
+    ends: dict[str, int] = {}
+    zones: dict[str, int] = {}
+    coming: dict[str, list[float]] = {}
+    leaving: dict[str, int] = {}
+    jobs = []
+    sizes = {pair: sum(move.loads[0] for move in waiting) for pair, waiting in pairs.items()}
+    for pair in sorted(pairs, key=lambda p: (-rooms[p[0]].excess, sizes[p], p)):
+        source, target = pair
+        zone = rooms[target].zone
+        if starts.get(source, 0) >= jobs_max or ends.get(target, 0) >= jobs_max:
+            continue
+        if zone_jobs_max and zones.get(zone, 0) >= zone_jobs_max:
+            continue
+        extra = coming.setdefault(target, [0.0] * len(rooms[target].held))
+        taken: list[Move] = []
+        for move in pairs[pair]:
+            spare = state.slots[source] - leaving.get(source, 0) - len(taken) > 1
+            full = any(
+                state.held[target][r] + extra[r] + move.loads[r] > limit for r, limit in rooms[target].limits.items()
+            )
+            if full or (slots_max and len(taken) >= slots_max) or (rooms[source].stays and not spare):
+                continue
+            taken.append(move)
+            for r, load in enumerate(move.loads):
+                extra[r] += load
+        if not taken:
+            continue
+        for where, key in ((starts, source), (ends, target), (zones, zone)):
+            where[key] = where.get(key, 0) + 1
+        leaving[source] = leaving.get(source, 0) + len(taken)
+        sums = tuple(sum(move.loads[r] for move in taken) for r in range(len(taken[0].loads)))
+        jobs.append(Job(source, target, tuple(sorted(move.slot for move in taken)), sums))
+        gone = {move.slot for move in taken}
+        left = [move for move in pairs[pair] if move.slot not in gone]
+        if left:
+            pairs[pair] = left
+        else:
+            del pairs[pair]
+    return jobs

@@ -1,0 +1,112 @@
+"""A plan as plain values, and as JSON that is the same byte for byte whenever the plan is the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from cluster_core.rebalance.bound import Certificate
+from cluster_core.rebalance.targets import Floor, HeavySlot
+
+BALANCED = "balanced"
+"""Every master is within its limits: nothing moves."""
+TOO_SMALL = "gain too small"
+"""Limits are broken, but by less than it is worth to move slots for: nothing moves."""
+MOVE = "move"
+"""The moves bring every master within its limits."""
+CLOSER = "move, not all limits reached"
+"""The moves bring masters closer to their limits, which the search did not reach."""
+
+
+class Move(NamedTuple):
+    """One slot from *source* to *target*; *loads* in the order of the plan's resources, as given."""
+
+    slot: int
+    source: str
+    target: str
+    loads: tuple[int | float, ...]
+
+
+class Reach(NamedTuple):
+    """One resource before and after: the heaviest load over its fair share, the limit, and the proven floor."""
+
+    resource: str
+    before: Fraction
+    after: Fraction
+    limit: Fraction
+    floor: Fraction
+    relaxed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do, what it brings, and the proof.
+
+    *moved* and *bound* count the resource *cost* in 1/*unit*; *hosts_max* is how many masters may become hosts of heavy slots, whose
+    figures the bound leaves out.
+    """
+
+    verdict: str
+    cost: str
+    unit: int
+    moves: tuple[Move, ...]
+    moved: int
+    bound: int
+    certificates: tuple[Certificate, ...]
+    hosts_max: int
+    reach: tuple[Reach, ...]
+    floors: tuple[Floor, ...]
+    heavy: tuple[HeavySlot, ...]
+    zone_share: Fraction | None
+    zone_relaxed: bool
+    ranges_before: int
+    ranges_after: int
+    owners_after: tuple[str, ...]
+
+    @property
+    def gap(self) -> Fraction | None:
+        """How far above the bound the plan is, as a share of the bound; None where nothing has to move."""
+        return Fraction(self.moved - self.bound, self.bound) if self.bound else None
+
+    def to_json(self) -> str:
+        """Return the plan as JSON: the same text for the same plan."""
+        rows: dict[str, Any] = {
+            "verdict": self.verdict,
+            "cost": self.cost,
+            "unit": self.unit,
+            "moved": self.moved,
+            "bound": self.bound,
+            "hosts_max": self.hosts_max,
+            "moves": [list(move) for move in self.moves],
+            "certificates": [[c.node, c.kind, c.value, [str(p) for p in c.prices], c.nodes] for c in self.certificates],
+            "reach": [[_text(value) for value in row] for row in self.reach],
+            "floors": [[f.resource, _text(f.ratio), f.count] for f in self.floors],
+            "heavy": [[h.slot, h.resource, _text(h.ratio), h.pieces] for h in self.heavy],
+            "zone_share": _text(self.zone_share),
+            "zone_relaxed": self.zone_relaxed,
+            "ranges": [self.ranges_before, self.ranges_after],
+        }
+        return json.dumps(rows, separators=(",", ":"))
+
+
+def _text(value: object) -> object:
+    return str(value) if isinstance(value, Fraction) else value
+
+
+def count_ranges(owner: Sequence[object]) -> int:
+    """Return how many runs of slots with one owner there are."""
+    return sum(1 for s, n in enumerate(owner) if not s or owner[s - 1] != n)
+
+
+def slot_ranges(slots: Iterable[int]) -> list[tuple[int, int]]:
+    """Return *slots* as (first, last) pairs in order."""
+    ranges: list[tuple[int, int]] = []
+    for slot in sorted(slots):
+        if ranges and ranges[-1][1] == slot - 1:
+            ranges[-1] = (ranges[-1][0], slot)
+        else:
+            ranges.append((slot, slot))
+    return ranges

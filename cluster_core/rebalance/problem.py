@@ -1,0 +1,218 @@
+"""What a rebalancing request is: slots with loads, masters, limits; validated once, then never doubted.
+
+Loads of one resource are whole numbers or floats, one a slot.  Inside, every resource is counted in whole units (a float is a
+fraction with a power of two below), so that sums, shares and limits are exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from cluster_core.errors import PlanError
+
+Number = int | float | Fraction
+
+MASTERS_MAX = 16384
+RESOURCES_MAX = 16
+ITERATIONS_MAX = 1 << 32
+
+
+@dataclass(frozen=True, slots=True)
+class Master:
+    """One master: its share is *weight*; *capacity* holds hard limits by resource; a *drained* one is to end empty.
+
+    An *excluded* master keeps what it has and gets nothing; its load and weight are left out of everyone's fair share.
+    """
+
+    id: str
+    weight: Number = 1
+    zone: str = ""
+    capacity: Mapping[str, Number] = field(default_factory=dict)
+    drained: bool = False
+    excluded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A request: *loads* by resource, one number a slot; *owners*, one master id a slot.
+
+    *cost* names the resource of which as little as possible moves.  *tolerance* is one number or one a resource.  *slot_cost* and
+    *range_cost* say what one more moved slot and one more slot range weigh, in slots of mean size (None: chosen).  *gain_min*: a worst load that
+    would fall by less of its fair share is left alone.  *zone_share_max*: no zone holds more than this share of any resource.
+    *iterations* bounds the search (0: chosen by size), *seed* picks its course.
+    """
+
+    loads: Mapping[str, Sequence[Number]]
+    owners: Sequence[str]
+    masters: Sequence[Master]
+    cost: str = "serialized_bytes"
+    tolerance: Number | Mapping[str, Number] = 0.02
+    pinned: Sequence[int] = ()
+    slot_cost: Number | None = None
+    range_cost: Number = 0.002
+    gain_min: Number = 0
+    zone_share_max: Number | None = None
+    iterations: int = 0
+    seed: int = 20240601
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """A valid problem in whole units: *loads[r][s]*; one unit of resource r is 1/*units[r]* of what was given."""
+
+    problem: Problem
+    resources: tuple[str, ...]
+    cost: int
+    units: tuple[int, ...]
+    loads: tuple[tuple[int, ...], ...]
+    owner: tuple[int, ...]
+    weights: tuple[Fraction, ...]
+    tolerance: tuple[Fraction, ...]
+    fixed: frozenset[int]
+
+    @property
+    def masters(self) -> Sequence[Master]:
+        """The masters, by index."""
+        return self.problem.masters
+
+    def totals(self, owner: Sequence[int]) -> list[list[int]]:
+        """Return the load of every master and resource, ``[n][r]``, when *owner* holds."""
+        sums = [[0] * len(self.resources) for _ in self.masters]
+        for r, load in enumerate(self.loads):
+            for s, n in enumerate(owner):
+                sums[n][r] += load[s]
+        return sums
+
+
+def exact(value: Number, what: str) -> Fraction:
+    """Return *value* as a fraction, a float as its shortest decimal; PlanError for NaN, infinite or negative ones."""
+    if isinstance(value, bool) or not isinstance(value, int | float | Fraction):
+        raise PlanError(f"{what} is not a number")
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise PlanError(f"{what} is {value}")
+        value = Fraction(repr(value))
+    if value < 0:
+        raise PlanError(f"{what} is negative: {value}")
+    return Fraction(value)
+
+
+def validate(problem: Problem) -> Scaled:
+    """Return *problem* in whole units.
+
+    Raises PlanError that names the slot, node or resource: missing, negative, NaN or infinite loads, slots without owner, unknown
+    owners, masters twice, no master to take slots, capacity below the data.
+    """
+    index = _masters(problem)
+    resources = tuple(problem.loads)
+    if not resources or len(resources) > RESOURCES_MAX:
+        raise PlanError(f"a plan balances 1 to {RESOURCES_MAX} resources, not {len(resources)}")
+    if problem.cost not in resources:
+        raise PlanError(f"what moves is measured in {problem.cost}, of which no loads are given")
+    if not 0 <= problem.iterations <= ITERATIONS_MAX:
+        raise PlanError(f"iterations must be 0 to {ITERATIONS_MAX}")
+    owner = _owners(problem, index)
+    scaled = [_whole(name, problem.loads[name], len(owner)) for name in resources]
+    weights = tuple(exact(m.weight, f"weight of {m.id}") for m in problem.masters)
+    for master, weight in zip(problem.masters, weights, strict=True):
+        if weight == 0 and not (master.drained or master.excluded):
+            raise PlanError(f"weight of {master.id} is 0: mark it as drained to empty it")
+    found = Scaled(
+        problem,
+        resources,
+        resources.index(problem.cost),
+        tuple(unit for unit, _ in scaled),
+        tuple(load for _, load in scaled),
+        owner,
+        weights,
+        _tolerance(problem, resources),
+        _fixed(problem, owner),
+    )
+    _check_capacity(found)
+    return found
+
+
+def _masters(problem: Problem) -> dict[str, int]:
+    index: dict[str, int] = {}
+    for number, master in enumerate(problem.masters):
+        if master.id in index:
+            raise PlanError(f"master {master.id} is named twice")
+        if master.drained and master.excluded:
+            raise PlanError(f"master {master.id} is both drained and excluded")
+        index[master.id] = number
+    if len(index) > MASTERS_MAX:
+        raise PlanError(f"{len(index)} masters: there are only {MASTERS_MAX} slots")
+    if not any(not (master.drained or master.excluded) for master in problem.masters):
+        raise PlanError("no master is left that could hold slots")
+    return index
+
+
+def _owners(problem: Problem, index: Mapping[str, int]) -> tuple[int, ...]:
+    for slot, name in enumerate(problem.owners):
+        if name not in index:
+            raise PlanError(
+                f"slot {slot} has no owner" if not name else f"slot {slot} belongs to {name}: no such master"
+            )
+    if not problem.owners:
+        raise PlanError("there are no slots")
+    return tuple(index[name] for name in problem.owners)
+
+
+def _whole(name: str, loads: Sequence[Number], slots: int) -> tuple[int, tuple[int, ...]]:
+    if len(loads) != slots:
+        raise PlanError(f"{name}: {len(loads)} loads for {slots} slots")
+    unit = 1
+    for slot, value in enumerate(loads):
+        if isinstance(value, bool) or not isinstance(value, int | float | Fraction):
+            raise PlanError(
+                f"{name} of slot {slot} is missing" if value is None else f"{name} of slot {slot}: no number"
+            )
+        if isinstance(value, float) and not math.isfinite(value):
+            raise PlanError(f"{name} of slot {slot} is {value}")
+        if value < 0:
+            raise PlanError(f"{name} of slot {slot} is negative: {value}")
+        unit = math.lcm(unit, value.as_integer_ratio()[1])
+        if unit.bit_length() > 2200:
+            raise PlanError(f"{name}: the loads have no common unit (slot {slot})")
+    return unit, tuple(int(value * unit) if isinstance(value, int) else int(Fraction(value) * unit) for value in loads)
+
+
+def _tolerance(problem: Problem, resources: Iterable[str]) -> tuple[Fraction, ...]:
+    given = problem.tolerance
+    if isinstance(given, Mapping):
+        missing = [name for name in resources if name not in given]
+        if missing:
+            raise PlanError(f"tolerance of {missing[0]} is missing")
+        return tuple(exact(given[name], f"tolerance of {name}") for name in resources)
+    return tuple(exact(given, "tolerance") for _ in resources)
+
+
+def _fixed(problem: Problem, owner: Sequence[int]) -> frozenset[int]:
+    fixed = {slot for slot, n in enumerate(owner) if problem.masters[n].excluded}
+    for slot in problem.pinned:
+        if not 0 <= slot < len(owner):
+            raise PlanError(f"pinned slot {slot} is not in 0 to {len(owner) - 1}")
+        if problem.masters[owner[slot]].drained:
+            raise PlanError(f"slot {slot} is pinned to {problem.masters[owner[slot]].id}, which is drained")
+        fixed.add(slot)
+    return frozenset(fixed)
+
+
+def _check_capacity(scaled: Scaled) -> None:
+    taking = [m for m in scaled.masters if not m.drained and not m.excluded]
+    for master in scaled.masters:
+        for name, value in master.capacity.items():
+            exact(value, f"capacity of {master.id} in {name}")
+            if name not in scaled.resources:
+                raise PlanError(f"capacity of {master.id} is given in {name}, of which no loads are given")
+    for r, name in enumerate(scaled.resources):
+        if not all(name in master.capacity for master in taking):
+            continue
+        room = sum((exact(master.capacity[name], name) for master in taking), Fraction(0)) * scaled.units[r]
+        data = sum(load for s, load in enumerate(scaled.loads[r]) if not scaled.masters[scaled.owner[s]].excluded)
+        if room < data:
+            part = scaled.units[r]
+            raise PlanError(f"impossible: the data is {data // part} {name}, all capacity is {room // part}")

@@ -1,0 +1,111 @@
+"""The order of moves: room for both copies, no master through zero slots, one job a pair."""
+
+from __future__ import annotations
+
+import pytest
+
+from cluster_core.errors import PlanError
+from cluster_core.rebalance.commands import Command, Path, abort_of, commands_of
+from cluster_core.rebalance.ordering import Batch, Job, Room, TimeModel, order_moves
+from cluster_core.rebalance.plan import Move
+
+MOVES = [Move(slot, "a", "b", (10,)) for slot in (1, 2, 3, 7)] + [Move(20, "c", "b", (5,)), Move(30, "a", "d", (1,))]
+
+
+def rooms(**limits: float) -> dict[str, Room]:
+    """Four masters of ten slots and a load of 50 each."""
+    return {name: Room((50.0,), {0: limits[name]} if name in limits else {}, 10) for name in "abcd"}
+
+
+def test_one_job_a_pair_carries_all_its_ranges():
+    """MIGRATESLOTS costs a fixed time a job, not a range; one job a source and a target at a time."""
+    batches = order_moves(MOVES, rooms())
+
+    assert [[(job.source, job.target, job.slots) for job in batch.jobs] for batch in batches] == [
+        [("a", "d", (30,)), ("c", "b", (20,))],
+        [("a", "b", (1, 2, 3, 7))],
+    ]
+    assert batches[1].jobs[0].ranges == [(1, 3), (7, 7)]
+
+
+def test_a_target_never_holds_more_than_it_has_room_for():
+    """b has room for 20 more until it gives something away, which d takes."""
+    moves = [*MOVES[:4], Move(40, "b", "d", (30,))]
+    batches = order_moves(moves, rooms(b=70))
+    held = dict.fromkeys("abcd", 50.0)
+    for batch in batches:
+        for name in "abcd":
+            assert held[name] + sum(job.loads[0] for job in batch.jobs if job.target == name) <= (
+                70 if name == "b" else 999
+            )
+        for job in batch.jobs:
+            held[job.source] -= job.loads[0]
+            held[job.target] += job.loads[0]
+
+    assert sorted(slot for batch in batches for job in batch.jobs for slot in job.slots) == [1, 2, 3, 7, 40]
+    assert held["b"] == 60
+
+
+def test_no_room_for_a_second_copy_is_said():
+    """Two full masters cannot change slots."""
+    with pytest.raises(PlanError, match="no room for a second copy of slot 1 on b"):
+        order_moves(MOVES[:1], rooms(b=55))
+
+
+def test_a_master_that_stays_keeps_a_slot_until_it_gets_another():
+    """An emptied master becomes a replica; a drained one may."""
+    swap = [Move(1, "a", "b", (1,)), Move(2, "b", "a", (1,))]
+    one = {"a": Room((1.0,), {}, 1), "b": Room((9.0,), {}, 9)}
+    batches = order_moves(swap, one)
+
+    assert [[job.source for job in batch.jobs] for batch in batches] == [["b"], ["a"]]
+    with pytest.raises(PlanError, match="slot 1"):
+        order_moves(swap[:1], one)
+    assert len(order_moves(swap[:1], one | {"a": Room((1.0,), {}, 1, stays=False)})) == 1
+
+
+def test_a_move_between_unknown_nodes_is_refused():
+    """The plan and the topology must be of one cluster."""
+    with pytest.raises(PlanError, match="not there: z"):
+        order_moves([Move(1, "a", "z", (1,))], rooms())
+
+
+def test_the_time_is_that_of_the_busiest_end():
+    """Jobs of one source run one after another, sources side by side."""
+    model = TimeModel(job_s=1, bytes_per_s=10)
+    batch = Batch(1, (Job("a", "b", (1,), (10.0,)), Job("a", "c", (2,), (20.0,)), Job("d", "e", (3,), (30.0,))))
+
+    assert model.batch_seconds(batch) == 5
+
+
+BATCH = Batch(1, (Job("a", "b", (1, 2, 3, 7), (40.0,)), Job("a", "c", (9,), (1.0,))))
+
+
+def test_valkey_gets_one_command_a_source():
+    """CLUSTER MIGRATESLOTS SLOTSRANGE first last … NODE id, repeated for each target."""
+    words = "CLUSTER MIGRATESLOTS SLOTSRANGE 1 3 7 7 NODE b SLOTSRANGE 9 9 NODE c"
+
+    assert commands_of(BATCH, Path.VALKEY_JOBS) == [Command("a", tuple(words.split()))]
+    assert abort_of(BATCH, Path.VALKEY_JOBS) == [Command("a", ("CLUSTER", "CANCELSLOTMIGRATIONS"))]
+
+
+def test_redis_imports_at_the_target():
+    """CLUSTER MIGRATION IMPORT names no source."""
+    assert commands_of(BATCH, Path.REDIS_IMPORT) == [
+        Command("b", ("CLUSTER", "MIGRATION", "IMPORT", "1", "3", "7", "7")),
+        Command("c", ("CLUSTER", "MIGRATION", "IMPORT", "9", "9")),
+    ]
+
+
+def test_by_hand_the_target_learns_first_that_the_slot_is_its_own():
+    """SETSLOT NODE: target, source, others (redis 7116)."""
+    said = commands_of(Batch(1, (Job("a", "b", (5,), (1.0,)),)), Path.LEGACY, ["a", "b", "c"])
+
+    assert [(c.node, c.words[3:]) for c in said if c.words[1] == "SETSLOT"] == [
+        ("b", ("IMPORTING", "a")),
+        ("a", ("MIGRATING", "b")),
+        ("b", ("NODE", "b")),
+        ("a", ("NODE", "b")),
+        ("c", ("NODE", "b")),
+    ]
+    assert [c.node for c in said if c.each_key] == ["a", "a"]

@@ -1,0 +1,256 @@
+"""Plans: what they keep, what they prove, and that they come to rest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cluster_core.errors import PlanError
+from cluster_core.kernels.rebalance_engine import ENGINE
+from cluster_core.rebalance.check import check_plan
+from cluster_core.rebalance.plan import BALANCED, MOVE, TOO_SMALL
+from cluster_core.rebalance.planner import defragment, pieces_of_tag, plan, tolerance_table
+from cluster_core.rebalance.problem import Master, Problem, validate
+from tests.rebalance_problems import applied, problem, random_problem
+
+SHORT = 40_000
+"""Iterations that keep a test short."""
+
+
+def even(masters: int, slots: int = 16384) -> Problem:
+    """Slots of one weight, spread as evenly as they go."""
+    names = [f"n{n:04d}" for n in range(masters)]
+    owners = [names[slot * masters // slots] for slot in range(slots)]
+    return Problem({"serialized_bytes": [100] * slots}, owners, [Master(name) for name in names])
+
+
+@pytest.mark.parametrize("masters", [1, 2, 3, 6, 100, 201, 328, 400, 999, 1000])
+def test_an_even_cluster_is_left_alone(masters):
+    """redis-cli moves 384 slots of a perfect cluster of 400 masters, and 384 of one of 1000, each time."""
+    found = plan(even(masters), ENGINE)
+
+    assert found.verdict == BALANCED
+    assert found.moves == ()
+
+
+def test_one_master_that_holds_everything_gives_away_no_more_than_it_must():
+    """redis 4941: 201 masters, all slots on one; it keeps 83 (1.02 of 81.5), and all others stay at 83 or less."""
+    cluster = replace(even(201), owners=["n0000"] * 16384)
+    found = plan(cluster, ENGINE)
+
+    assert found.verdict == MOVE
+    assert found.moved == found.bound == (16384 - 83) * 100
+    assert check_plan(cluster, found) == []
+
+
+def test_a_drained_master_gives_everything_in_one_hop_and_gets_nothing():
+    """redis-cli moves a slot to a master of weight 0."""
+    cluster = replace(even(4, 400), masters=[Master(f"n{n:04d}", drained=n == 3) for n in range(4)])
+    found = plan(cluster, ENGINE)
+
+    assert found.moved == found.bound == 100 * 100
+    assert {move.source for move in found.moves} == {"n0003"}
+    assert "n0003" not in found.owners_after
+    assert plan(applied(cluster, found.owners_after), ENGINE).moves == ()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 24), st.integers(0, 8), st.sampled_from([0.0, 0.3, 0.7, 1.0]))
+def test_a_plan_holds_what_it_says_and_comes_to_rest(seed, masters, empty, skew):
+    """Every claim again in exact arithmetic; carried out and planned again, nothing moves."""
+    cluster = random_problem(
+        seed, masters, 256, empty=min(empty, masters - 1), skew=skew, tolerance=0.05, iterations=SHORT
+    )
+    found = plan(cluster, ENGINE)
+    again = applied(cluster, found.owners_after)
+
+    assert check_plan(cluster, found) == []
+    assert plan(again, ENGINE).moves == ()
+
+
+@pytest.mark.parametrize("masters", [*range(1, 12), *range(12, 1001, 76)])
+def test_a_cluster_of_any_size_comes_to_rest(masters):
+    """Applied and planned again: no moves.  `test_a_cluster_of_every_size_comes_to_rest` takes every N."""
+    come_to_rest(masters)
+
+
+@pytest.mark.slow
+def test_a_cluster_of_every_size_comes_to_rest():
+    """Every N from 1 to 1000."""
+    for masters in range(1, 1001):
+        come_to_rest(masters)
+
+
+def come_to_rest(masters: int) -> None:
+    """Plan for skewed slots on one master too few, and plan again."""
+    cluster = random_problem(masters, masters, 2048, empty=masters // 5, skew=0.2, tolerance=0.05, iterations=SHORT)
+    found = plan(cluster, ENGINE)
+
+    assert plan(applied(cluster, found.owners_after), ENGINE).moves == (), f"{masters} masters"
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(0, 9), min_size=3, max_size=6), st.data())
+def test_no_placement_moves_less_than_the_bound(loads, data):
+    """The bound against every placement within the limits there is."""
+    owners = data.draw(st.lists(st.sampled_from("abc"), min_size=len(loads), max_size=len(loads)))
+    cluster = problem(loads, owners, "abc", tolerance=0.5, iterations=SHORT)
+    found = plan(cluster, ENGINE)
+    scaled = validate(cluster)
+    total = Fraction(sum(loads), 3)
+    limit = max([Fraction(3, 2) * total, *(reach.limit * total for reach in found.reach)])
+    within = [
+        sum(v for v, n, o in zip(loads, placed, scaled.owner, strict=True) if n != o)
+        for placed in product(range(3), repeat=len(loads))
+        if all(sum(v for v, n in zip(loads, placed, strict=True) if n == m) <= limit for m in range(3))
+    ]
+
+    assert check_plan(cluster, found) == []
+    if not found.heavy:
+        assert found.bound <= min(within)
+
+
+def test_the_same_request_gives_the_same_bytes():
+    """No clock, no hash order, a seed in the request."""
+    cluster = random_problem(5, 12, 512, skew=0.6, iterations=200_000)
+
+    assert plan(cluster, ENGINE).to_json() == plan(cluster, ENGINE).to_json()
+
+
+def test_a_hot_slot_is_isolated_and_named():
+    """A slot with half of all operations: the floor is reached, and no more than said."""
+    loads = {"serialized_bytes": [10] * 40, "ops": [400] + [10] * 39}
+    cluster = problem(
+        loads,
+        "a" * 10 + "b" * 10 + "c" * 10 + "d" * 10,
+        "abcd",
+        tolerance={"serialized_bytes": 0.4, "ops": 0.1},
+        iterations=SHORT,
+    )
+    found = plan(cluster, ENGINE)
+    ops = found.reach[1]
+
+    assert (ops.after, ops.floor) == (Fraction(400 * 4, 790), Fraction(400 * 4, 790))
+    assert ops.relaxed
+    assert [(h.slot, h.resource, h.pieces) for h in found.heavy] == [(0, "ops", 2)]
+    assert [slot for slot, owner in enumerate(found.owners_after) if owner == found.owners_after[0]] == [0]
+    assert check_plan(cluster, found) == []
+
+
+def test_a_tag_is_split_into_as_many_pieces_as_fit():
+    """k = ceil(load / target)."""
+    assert pieces_of_tag(1000, 300) == 4
+    with pytest.raises(PlanError, match="target of 0"):
+        pieces_of_tag(1, 0)
+
+
+def test_a_small_gain_is_not_worth_a_move():
+    """A scheduled report does not churn."""
+    cluster = problem([10] * 20, "a" * 11 + "b" * 9, "ab", tolerance=0.05, iterations=SHORT)
+
+    assert plan(cluster, ENGINE).verdict == MOVE
+    assert plan(replace(cluster, gain_min=0.2), ENGINE).verdict == TOO_SMALL
+    assert plan(replace(cluster, gain_min=0.2), ENGINE).moves == ()
+
+
+def test_pinned_slots_and_excluded_masters_are_not_touched():
+    """A pinned slot stays, an excluded master neither gives nor gets."""
+    masters = [Master("a"), Master("b"), Master("c", excluded=True)]
+    cluster = problem(
+        [10] * 30, "a" * 16 + "b" * 4 + "c" * 10, masters, pinned=[0, 1, 2], iterations=SHORT, tolerance=0
+    )
+    found = plan(cluster, ENGINE)
+
+    assert found.verdict == MOVE
+    assert not {move.slot for move in found.moves} & {0, 1, 2}
+    assert {move.source for move in found.moves} | {move.target for move in found.moves} == {"a", "b"}
+    assert check_plan(cluster, found) == []
+
+
+def test_capacity_and_weight_are_kept():
+    """A master of double weight takes double, but never more than its capacity."""
+    masters = [Master("a"), Master("b", weight=2, capacity={"serialized_bytes": 130}), Master("c")]
+    cluster = problem([10] * 30, "a" * 30, masters, iterations=SHORT, tolerance=0.2)
+    found = plan(cluster, ENGINE)
+    held = found.owners_after.count
+
+    assert found.verdict == MOVE
+    assert held("b") <= 13
+    assert max(held("a"), held("c")) <= 9
+
+
+def test_scale_out_moves_long_runs():
+    """Slots of even weight: as many ranges as masters, or nearly."""
+    cluster = random_problem(3, 6, 1200, empty=3, skew=0.0, tolerance=0.05, iterations=SHORT)
+    found = plan(cluster, ENGINE)
+
+    assert found.verdict == MOVE
+    assert found.ranges_after <= 12
+
+
+def test_a_shredded_cluster_is_joined_again():
+    """Alternating owners become fewer ranges, within all limits."""
+    cluster = problem([10] * 60, "abc" * 20, "abc", tolerance=0.1, iterations=200_000)
+    found = defragment(cluster, ENGINE, range_cost=4)
+
+    assert found.ranges_after < found.ranges_before
+    assert found.reach[0].after <= found.reach[0].limit
+    assert check_plan(cluster, found) == []
+
+
+def test_a_looser_balance_moves_less():
+    """The table of tolerances is what a user chooses from."""
+    table = tolerance_table(random_problem(1, 6, 600, skew=0.5, iterations=SHORT), [0.02, 0.2, 0.5], ENGINE)
+    moved = [found.moved for _, found in table]
+
+    assert moved == sorted(moved, reverse=True)
+
+
+def test_zones_are_kept_or_relaxed_as_little_as_works():
+    """Three masters in one zone, one in the other: with equal shares the first zone holds three quarters."""
+    masters = [Master("a", zone="x"), Master("b", zone="x"), Master("c", zone="x"), Master("d", zone="y")]
+    cluster = problem(
+        [1] * 400, "a" * 100 + "b" * 100 + "c" * 100 + "d" * 100, masters, tolerance=0.2, iterations=SHORT
+    )
+    asked = replace(cluster, zone_share_max=Fraction(72, 100))
+    found = plan(asked, ENGINE)
+    tight = plan(replace(cluster, zone_share_max=Fraction(1, 2)), ENGINE)
+
+    assert not found.zone_relaxed
+    assert found.owners_after.count("d") >= 112
+    assert check_plan(asked, found) == []
+    assert (tight.zone_relaxed, tight.zone_share) == (True, Fraction(7, 10))
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda p: replace(p, moved=p.moved - 1),
+        lambda p: replace(p, bound=p.bound + 1),
+        lambda p: replace(p, moves=p.moves[1:]),
+        lambda p: replace(p, moves=(p.moves[0], *p.moves)),
+        lambda p: replace(p, ranges_after=p.ranges_after + 1),
+        lambda p: replace(
+            p, certificates=tuple(replace(c, value=c.value * 2) for c in p.certificates), bound=p.bound * 2
+        ),
+        lambda p: replace(p, floors=tuple(replace(f, ratio=f.ratio + 1, count=1) for f in p.floors)),
+        lambda p: replace(p, reach=(replace_reach(p.reach[0]), *p.reach[1:])),
+    ],
+)
+def test_a_plan_that_was_tampered_with_is_found_out(spoil):
+    """The check does not trust a single figure."""
+    cluster = random_problem(9, 8, 256, skew=0.6, tolerance=0.05, iterations=SHORT)
+    found = plan(cluster, ENGINE)
+
+    assert check_plan(cluster, found) == []
+    assert check_plan(cluster, spoil(found)) != []
+
+
+def replace_reach(reach):
+    """The same, with a better result than it has."""
+    return reach._replace(after=reach.after - Fraction(1, 100))
