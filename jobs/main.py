@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from jobs.runtime import cli
 
-ABOUT = "Where is the load of a Redis or Valkey cluster? Dumps and key lists to Delta tables and a report."
+ABOUT = "Where is the load of a Redis or Valkey cluster, and what happened to it? Dumps, captures and logs to Delta tables and reports."
 
 COMMANDS = {
     "key-slots": ("jobs.key_slots:command", "How are keys and bytes spread over the 16384 slots?"),
