@@ -54,6 +54,8 @@ class BatchBuilder:
         self._messages: list[Rows] = []
         self._events: list[Rows] = []
         self._gossip: list[tuple[int, ...]] = []
+        self._extensions: list[tuple[int, ...]] = []
+        self._extension_data = bytearray()
         self._rows: list[Row] = []
         self._released: list[int] = []
         self._channels: list[bytes] = []
@@ -78,15 +80,18 @@ class BatchBuilder:
         gossip = new_rows(GOSSIP, len(self._gossip))
         for name, column in zip(GOSSIP.names or (), zip(*self._gossip, strict=True), strict=False):
             gossip[name] = column
+        extensions = new_rows(EXTENSION, len(self._extensions))
+        for name, column in zip(EXTENSION.names or (), zip(*self._extensions, strict=True), strict=False):
+            extensions[name] = column
         channel_data = np.frombuffer(b"".join(self._channels), dtype=np.uint8)
         packed = np.frombuffer(b"".join(self._packed), dtype=np.uint8)
         return BusBatch(
             _joined(self._messages, MESSAGE),
             gossip,
-            new_rows(EXTENSION, 0),
+            extensions,
             _joined(self._events, EVENT),
             channel_data,
-            np.zeros(0, dtype=np.uint8),
+            np.frombuffer(bytes(self._extension_data), dtype=np.uint8),
             self._nodes.rows(),
             self._texts.rows(),
             self._bitmaps.rows(),
@@ -140,6 +145,10 @@ class BatchBuilder:
                 times = (entry.ping_sent_s, entry.pong_received_s)
                 ports = (entry.port, entry.cport, entry.flags, entry.pport, entry.notused1)
                 self._gossip.append((len(self._messages), node, *times, ip, *ports))
+            for extension in body.extensions:
+                self._extension_data += extension.data
+                row = (len(self._messages), extension.type, extension.unused, len(self._extension_data))
+                self._extensions.append(row)
         elif isinstance(body, Fail):
             made.subject = self._nodes.number(body.node.encode("latin-1"))
         elif isinstance(body, Update):
