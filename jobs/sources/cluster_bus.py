@@ -12,7 +12,7 @@ query; ``permissive``: what can be read is returned, ``rows=bad`` tells the rest
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from cluster_core.errors import DecodeError
+from jobs.sources.options import choice
 from schemas.history import GOSSIP_FIELDS, MESSAGE_FIELDS
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class ClusterBusDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the schema of the rows asked for."""
-        return SCHEMAS[_choice(self.options, "rows", tuple(SCHEMAS))]
+        return SCHEMAS[choice(self.options, "rows", tuple(SCHEMAS))]
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of all partitions."""
@@ -70,8 +71,8 @@ class ClusterBusReader(DataSourceReader):
     """Finds the files on the driver, decodes a series in one Python worker as Arrow batches."""
 
     def __init__(self, options: dict[str, str]) -> None:
-        self.rows = _choice(options, "rows", tuple(SCHEMAS))
-        self.permissive = _choice(options, "mode", ("strict", "permissive")) == "permissive"
+        self.rows = choice(options, "rows", tuple(SCHEMAS))
+        self.permissive = choice(options, "mode", ("strict", "permissive")) == "permissive"
         self.path = options.get("path", "")
 
     def partitions(self) -> list[InputPartition]:
@@ -94,12 +95,3 @@ class ClusterBusReader(DataSourceReader):
                 for name, kind in zip(schema.names, schema.types, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _choice(options: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
-    value = str(options.get(name, allowed[0])).lower()
-    if value not in allowed:
-        raise DecodeError(
-            f"option {name} is {value!r}, not {' or '.join(allowed)}", offset=0, source=options.get("path", "")
-        )
-    return value

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fnmatch
 import glob
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, Any, Protocol
 
@@ -46,6 +47,11 @@ class ByteStream(Protocol):
 def is_uri(path: str) -> bool:
     """Say whether *path* names a file system (``scheme://``)."""
     return "://" in path
+
+
+def is_named(words: str, path: str) -> bool:
+    """Say whether a user's *words*, a path or the last part of one, mean *path*."""
+    return path == words or path.rpartition("/")[2] == words or path.endswith("/" + words.lstrip("./"))
 
 
 def expand(patterns: list[str]) -> list[InputFile]:
@@ -172,6 +178,17 @@ def open_stream(path: str, *, start: int = 0) -> ByteStream:
     stream = InflatedStream(path, compression)
     stream.skip(start)
     return stream
+
+
+def read_pieces(path: str, piece_bytes: int) -> Iterator[bytes]:
+    """Yield the plain bytes of a file in pieces of at most *piece_bytes*; raises DecodeError where it is damaged."""
+    stream = open_stream(path)
+    try:
+        room = memoryview(bytearray(piece_bytes))
+        while count := stream.readinto(room):
+            yield bytes(room[:count])
+    finally:
+        stream.close()
 
 
 class PlainStream:

@@ -12,7 +12,7 @@ from cluster_core.topology.node import Topology
 from cluster_core.topology.reader import read_topology
 from jobs.runtime.errors import InputError
 from jobs.sources import key_lists, rdb_files
-from jobs.sources.files import InputFile, expand, open_raw
+from jobs.sources.files import InputFile, expand, is_named, open_raw
 from jobs.sources.tally import Unit
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def given_node(source: str, given: Sequence[str]) -> str | None:
     """Return the node that one of *given* (``FILE=NODE``, FILE a path or its last part) names for *source*."""
     for words in given:
         file, _, node = words.rpartition("=")
-        if source == file or source.rpartition("/")[2] == file or source.endswith("/" + file.lstrip("./")):
+        if is_named(file, source):
             return node
     return None
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.poll_lines import LINE_BYTES_MAX, Poll, read_poll
-from jobs.sources.files import open_stream
+from jobs.sources.files import read_pieces
 
 _WINDOW_BYTES = 1 << 20
 
@@ -42,18 +42,13 @@ class PollFile:
     def _lines(self) -> Iterator[tuple[int, bytes]]:
         """Number and bytes of every line that is not blank."""
         line, rest = 0, b""
-        stream = open_stream(self.path)
-        try:
-            room = memoryview(bytearray(_WINDOW_BYTES))
-            while count := stream.readinto(room):
-                *whole, rest = (rest + bytes(room[:count])).split(b"\n")
-                for raw in whole:
-                    line += 1
-                    if raw.strip():
-                        yield line, raw
-                if len(rest) > LINE_BYTES_MAX:
-                    raise DecodeError(f"a line longer than {LINE_BYTES_MAX} bytes", offset=line + 1, source=self.path)
-        finally:
-            stream.close()
+        for piece in read_pieces(self.path, _WINDOW_BYTES):
+            *whole, rest = (rest + piece).split(b"\n")
+            for raw in whole:
+                line += 1
+                if raw.strip():
+                    yield line, raw
+            if len(rest) > LINE_BYTES_MAX:
+                raise DecodeError(f"a line longer than {LINE_BYTES_MAX} bytes", offset=line + 1, source=self.path)
         if rest.strip():
             yield line + 1, rest

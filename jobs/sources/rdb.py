@@ -11,7 +11,7 @@ dump is read in ranges of slots, one task each); ``parallelism`` (tasks aimed at
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
 from cluster_core.errors import DecodeError
+from jobs.sources.options import choice
 from schemas.bronze import RDB_SOURCE
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class RdbDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the schema of the rows asked for."""
-        return FILES if _choice(self.options, "rows", ("keys", "files")) == "files" else RDB_SOURCE
+        return FILES if choice(self.options, "rows", ("keys", "files")) == "files" else RDB_SOURCE
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of all partitions."""
@@ -74,10 +75,10 @@ class RdbReader(DataSourceReader):
     """Plans units on the driver, reads them in Python workers as Arrow batches."""
 
     def __init__(self, options: dict[str, str]) -> None:
-        self.files_only = _choice(options, "rows", ("keys", "files")) == "files"
-        self.permissive = _choice(options, "mode", ("strict", "permissive")) == "permissive"
-        self.check_crc = _choice(options, "crc", ("true", "false")) == "true"
-        self.split = _choice(options, "split", ("true", "false")) == "true" and not self.files_only
+        self.files_only = choice(options, "rows", ("keys", "files")) == "files"
+        self.permissive = choice(options, "mode", ("strict", "permissive")) == "permissive"
+        self.check_crc = choice(options, "crc", ("true", "false")) == "true"
+        self.split = choice(options, "split", ("true", "false")) == "true" and not self.files_only
         self.parallelism = int(options.get("parallelism", "2"))
         self.path = options.get("path", "")
 
@@ -99,15 +100,6 @@ class RdbReader(DataSourceReader):
             yield _file_row(reader, permissive=self.permissive)
             return
         yield from _key_rows(reader, permissive=self.permissive)
-
-
-def _choice(options: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
-    value = str(options.get(name, allowed[0])).lower()
-    if value not in allowed:
-        raise DecodeError(
-            f"option {name} is {value!r}, not {' or '.join(allowed)}", offset=0, source=options.get("path", "")
-        )
-    return value
 
 
 def _key_rows(reader: RdbUnitReader, *, permissive: bool) -> Iterator[pa.RecordBatch]:

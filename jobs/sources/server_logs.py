@@ -23,7 +23,7 @@ from cluster_core.errors import DecodeError
 from cluster_core.formats.server_log import BadLine, LogReader, LogRow
 from cluster_core.topology.nodes_text import NODE_ID
 from jobs.runtime.errors import InputError
-from jobs.sources.files import InputFile, expand, open_stream
+from jobs.sources.files import InputFile, expand, is_named, read_pieces
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -93,21 +93,16 @@ def find_logs(patterns: Sequence[str], given: Sequence[str] = ()) -> list[InputF
         file, sign, node = words.rpartition("=")
         if not sign or not (NODE_ID.fullmatch(node) or _ADDRESS.fullmatch(node) or node.isdigit()):
             raise InputError(f"{words}: write FILE=NODE, NODE an id, an ip:port or a port")
-        if not any(_names(file, found.path) for found in files):
+        if not any(is_named(file, found.path) for found in files):
             raise InputError(f"{words}: no such log among those given")
     return files
-
-
-def _names(file: str, path: str) -> bool:
-    """Whether *file*, a path or its last part, is *path*."""
-    return path == file or path.rpartition("/")[2] == file or path.endswith("/" + file.lstrip("./"))
 
 
 def owner_of(path: str, rows: Sequence[LogRow], given: Sequence[str] = ()) -> LogOwner:
     """Whose log *path* with the lines *rows* is; see the module for the order."""
     for words in given:
         file, _, node = words.rpartition("=")
-        if _names(file, path):
+        if is_named(file, path):
             return _given(node)
     node_id = next((row.subject for row in rows if row.kind == "identity"), "")
     listening = (_PORT_LINE.search(row.detail) for row in rows if row.kind == "listening")
@@ -160,7 +155,7 @@ class ServerLog:
     def _rows(self) -> Iterator[LogRow]:
         reader = LogReader(zone=zone_of(self._options.zone))
         try:
-            for piece in _pieces(self.path):
+            for piece in read_pieces(self.path, _WINDOW_BYTES):
                 yield from self._good(reader.feed(piece))
         except DecodeError as error:
             if not self._options.permissive:
@@ -179,17 +174,6 @@ class ServerLog:
             self.lines += 1
             if row.kind or self._options.every:
                 yield row
-
-
-def _pieces(path: str) -> Iterator[bytes]:
-    """The (decompressed) bytes of a file in windows."""
-    stream = open_stream(path)
-    try:
-        room = memoryview(bytearray(_WINDOW_BYTES))
-        while count := stream.readinto(room):
-            yield bytes(room[:count])
-    finally:
-        stream.close()
 
 
 # -- in Spark --------------------------------------------------------------------------------------------------------
