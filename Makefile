@@ -57,13 +57,15 @@ test: lint types ## set-up, lint, types and all tests but the slow ones
 test-all: lint types ## the same with the slow tests
 	@$(BIN)/python -m pytest $(PYTEST)
 
-demo: $(SET_UP) ## the main job on the recorded cluster of tests/data
+demo: $(SET_UP) ## key distribution and plan for the recorded cluster of tests/data
 	@mkdir -p build/demo
 	@$(BIN)/slotscope key-slots --root build/demo --snapshot before \
 		--rdb 'tests/data/valkey-9.1/before/*.rdb' --topology tests/data/valkey-9.1/topology/nodes.txt
 	@$(BIN)/slotscope key-slots --root build/demo --snapshot after \
 		--rdb 'tests/data/valkey-9.1/after/*.rdb' --topology tests/data/valkey-9.1/topology/nodes.txt
 	@$(BIN)/slotscope compare --root build/demo --from before --to after
+	@$(BIN)/slotscope rebalance-plan --root build/demo --snapshot after
+	@$(BIN)/slotscope check-plan --root build/demo
 
 bench: $(SET_UP) ## measure, and write the table of docs/performance.md
 	@$(BIN)/python -m benchmarks

@@ -8,7 +8,10 @@ import time
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
+from benchmarks.fake_cluster import simulate_rebalance
+from benchmarks.measure import RunError
 from benchmarks.options import Options
 from benchmarks.result import Bar, Cell, Result, Table
 from cluster_core.kernels.rebalance_engine import ENGINE
@@ -54,8 +57,9 @@ def run(options: Options | None = None) -> Result:
         NAME,
         "Rebalancing plans",
         f"{SLOTS:,} slots, bytes, keys and operations Zipf-distributed with ranks that correlate ({RANK_CORRELATION}), equal "
-        "contiguous ranges before; scale-out: half or a fifth of the masters are empty. One core. The gap is that of the moved bytes "
-        "to the proven bound; every plan was checked in exact arithmetic.",
+        "contiguous ranges before; scale-out: half or a fifth of the masters are empty. `core s` is processor time, which other work on the machine does not stretch. The gap is that of the moved bytes "
+        "to the proven bound; every plan was checked in exact arithmetic. redis-cli is the real program in front of a cluster that only "
+        "answers what it asks (`benchmarks/fake_cluster.py`); it sees slot counts, and takes the lowest slots of each source.",
         tables=[],
     )
     plan(replace(zipf_problem(CASES[0], 1), iterations=20_480), ENGINE)  # compiles
@@ -65,20 +69,14 @@ def run(options: Options | None = None) -> Result:
         for seed in SEEDS[:1] if quick else SEEDS:
             problem = zipf_problem(case, seed)
             row, seconds, gap = _row(case.title, seed, problem)
-            rows += [row, _greedy_row(case.title, seed, problem)]
+            rows += [row, _greedy_row(case.title, seed, problem), *_redis_cli_rows(case.title, seed, problem, result)]
             gaps.append(gap)
             times.append(seconds)
         at = f"{case.title}, tolerance {case.tolerance:.0%}"
         result.bars.append(Bar(f"{at}: moved bytes above the bound (worst of {len(gaps)})", case.gap, max(gaps), "%"))
-        result.bars.append(Bar(f"{at}: time (worst of {len(times)})", case.seconds, max(times), "s"))
+        result.bars.append(Bar(f"{at}: time on one core (worst of {len(times)})", case.seconds, max(times), "s"))
     result.tables.append(Table("Skew and scale-out", rows))
     _special(result, quick)
-    if shutil.which("redis-cli") is None:
-        result.skipped.append("redis-cli --cluster rebalance: not installed")
-    else:
-        result.skipped.append(
-            "redis-cli --cluster rebalance --cluster-simulate: needs a live cluster of as many nodes; it balances slot counts"
-        )
     version = "" if sys.version_info >= (3, 12) else f", this is {sys.version_info.major}.{sys.version_info.minor}"
     result.skipped.append(f"PyPI rebalancer: needs Python 3.12{version}")
     return result
@@ -109,18 +107,18 @@ def _problem(
 
 
 def _row(title: str, seed: int, problem: Problem) -> tuple[dict[str, Cell], float, float]:
-    start = time.perf_counter()
+    start, used = time.perf_counter(), time.process_time()
     found = plan(problem, ENGINE)
-    seconds = time.perf_counter() - start
+    wall, seconds = time.perf_counter() - start, time.process_time() - used
     wrong = check_plan(problem, found)
     if wrong:
         raise RuntimeError(f"{title}: {wrong[0]}")
     gap = float(found.gap or 0) * 100
-    return _cells(title, seed, "slotscope", problem, found, gap, seconds), seconds, gap
+    return _cells(title, seed, "slotscope", problem, found, gap, seconds, wall), seconds, gap
 
 
 def _cells(
-    title: str, seed: int, way: str, problem: Problem, found: Plan, gap: float, seconds: float
+    title: str, seed: int, way: str, problem: Problem, found: Plan, gap: float, seconds: float, wall: float
 ) -> dict[str, Cell]:
     total = sum(int(load) for load in problem.loads["serialized_bytes"])
     return {
@@ -134,7 +132,8 @@ def _cells(
         "ranges": found.ranges_after,
         "max/mean": max(float(reach.after) for reach in found.reach),
         "verdict": found.verdict,
-        "s": seconds,
+        "core s": seconds,
+        "s": wall,
     }
 
 
@@ -158,19 +157,50 @@ def _greedy_row(title: str, seed: int, problem: Problem) -> dict[str, Cell]:
                 at[slot] = target
                 held[node] -= loads[slot]
                 held[target] += loads[slot]
-    moved = loads[at != owner, 0].sum()
+    return _peer_cells(title, seed, "one-pass greedy", problem, owner, at, time.perf_counter() - start)
+
+
+def _redis_cli_rows(title: str, seed: int, problem: Problem, result: Result) -> list[dict[str, Cell]]:
+    """What the real redis-cli would make of the cluster; no row, and a word why, where it cannot be asked."""
+    path = shutil.which("redis-cli")
+    index = {master.id: number for number, master in enumerate(problem.masters)}
+    owner = [index[name] for name in problem.owners]
+    start = time.perf_counter()
+    try:
+        if path is None:
+            raise RunError("redis-cli --cluster rebalance: not installed")
+        drained = [number for number, master in enumerate(problem.masters) if master.drained]
+        at = simulate_rebalance(path, owner, len(index), drained)
+    except (RunError, OSError) as error:
+        if str(error) not in result.skipped:
+            result.skipped.append(str(error))
+        return []
+    seconds = time.perf_counter() - start
+    return [_peer_cells(title, seed, "redis-cli", problem, np.array(owner), np.array(at), seconds)]
+
+
+def _peer_cells(
+    title: str, seed: int, way: str, problem: Problem, owner: NDArray[np.int64], at: NDArray[np.int64], seconds: float
+) -> dict[str, Cell]:
+    loads = np.array([problem.loads[name] for name in problem.loads], float).T
+    takers = [not master.drained for master in problem.masters]
+    mean = loads.sum(0) / sum(takers)
+    held = np.zeros((len(takers), loads.shape[1]))
+    np.add.at(held, at, loads)
+    within = (held[takers] <= mean * (1 + float(problem.tolerance))).all()  # type: ignore[arg-type]
     return {
         "case": title,
         "seed": seed,
-        "way": "one-pass greedy",
+        "way": way,
         "bound, % of bytes": None,
-        "moved, % of bytes": moved / loads[:, 0].sum() * 100,
+        "moved, % of bytes": loads[at != owner, 0].sum() / loads[:, 0].sum() * 100,
         "gap, %": None,
         "slots": int((at != owner).sum()),
         "ranges": int((np.diff(at) != 0).sum() + 1),
         "max/mean": float((held / mean).max()),
-        "verdict": "within limits" if (held <= cap).all() else "over limits",
-        "s": time.perf_counter() - start,
+        "verdict": "within limits" if within else "over limits",
+        "core s": None,
+        "s": seconds,
     }
 
 
@@ -185,10 +215,10 @@ def _special(result: Result, quick: bool) -> None:
     for title, owner, masters, drained in cases:
         problem = _problem(even, owner, masters, drained=drained, tolerance=0.02)
         row, seconds, gap = _row(title, 0, problem)
-        rows.append(row)
+        rows += [row, *_redis_cli_rows(title, 0, problem, result)]
         balanced = "balanced" in title
         limit = "slots moved" if balanced else "moved above the bound"
         measured = float(row["slots"] or 0) if balanced else gap
         result.bars.append(Bar(f"{title}: {limit}", 0, measured, "" if balanced else "%"))
-        result.bars.append(Bar(f"{title}: time", 5, seconds, "s"))
+        result.bars.append(Bar(f"{title}: time on one core", 5, seconds, "s"))
     result.tables.append(Table("Even slots", rows))

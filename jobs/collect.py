@@ -29,6 +29,7 @@ def command(
     out: str,
     interval: float = 1.0,
     duration: float | None = None,
+    slot_stats: Flag = False,
     user: str | None = None,
     password_env: str = "SLOTSCOPE_PASSWORD",
     tls: Flag = False,
@@ -40,7 +41,7 @@ def command(
 ) -> None:
     """Ask every node of a live cluster what it believes, again and again, and append the answers to a file.
 
-    Sends CLUSTER NODES and CLUSTER INFO, never a command that writes.  Ctrl-C ends it; what was answered until then is
+    Sends CLUSTER NODES, CLUSTER INFO and, when asked, CLUSTER SLOT-STATS, never a command that writes.  Ctrl-C ends it; what was answered until then is
     in the file.
 
     Parameters
@@ -53,6 +54,9 @@ def command(
         Seconds between two questions to a node; a node that does not answer is asked less and less often.
     duration
         Seconds after which to end. Default: until Ctrl-C.
+    slot_stats
+        Also ask CLUSTER SLOT-STATS (Valkey 8, Redis 8.2 and newer), which rebalance-plan --slot-stats reads: a megabyte or two
+        an answer, so take an --interval of a minute or more.
     user
         ACL user. Default: the default user.
     password_env
@@ -76,7 +80,7 @@ def command(
         raise InputError(f"--interval must be {INTERVAL_S_MIN} or more, --duration more than 0")
     first = parse_address(address)
     access = Access(user, os.environ.get(password_env), tls, tls_ca, tls_cert, tls_key, tls_insecure)
-    collection = Collection(access, interval)
+    collection = Collection(access, interval, slot_stats)
     file = LineFile(out)
     try:
         with _ended_by_signals(collection.stop.set):

@@ -64,6 +64,7 @@ class Server:
     port: int
     directory: Path
     process: subprocess.Popen[bytes]
+    arguments: tuple[str, ...] = ()
 
     def connect(self, db: int = 0) -> redis.Connection:
         """A plain RESP2 connection: replies come as the server sent them, errors are raised."""
@@ -112,6 +113,17 @@ class Server:
             self.process.kill()
             self.process.wait()
 
+    def kill(self) -> None:
+        """End the process without a word to it, as a crash does."""
+        self.process.kill()
+        self.process.wait()
+
+    def start_again(self) -> None:
+        """Start the server that has ended with what it left on the disk; return when it answers."""
+        with open(self.directory / "server.log", "ab") as log:
+            self.process = subprocess.Popen(self.arguments, cwd=self.directory, stdout=log, stderr=log)
+        _wait_until_ready(self)
+
 
 def _until_pong(link: socket.socket) -> bytes:
     received = b""
@@ -146,7 +158,7 @@ def running(
         arguments = [part for key, value in options.items() for part in (f"--{key.replace('_', '-')}", str(value))]
         with open(directory / "server.log", "wb") as log:
             process = subprocess.Popen([binary, *arguments], cwd=name, stdout=log, stderr=log)
-        server = Server(port, directory, process)
+        server = Server(port, directory, process, (binary, *arguments))
         try:
             _wait_until_ready(server)
             yield server

@@ -1,4 +1,4 @@
-"""The planner's loops compiled: the very functions of `cluster_core.rebalance.cover` and `.search`, with numpy arrays."""
+"""The planner's loops compiled: the very functions of `cluster_core.rebalance.cover`, `.relaxation` and `.search`, with numpy arrays."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.kernels.compiled import HAVE_NUMBA, njit
-from cluster_core.rebalance import cover, search
+from cluster_core.rebalance import cover, relaxation, search
 from cluster_core.rebalance.engine import PLAIN, Engine
 
 
@@ -40,7 +40,11 @@ def _engine() -> Engine:
         return PLAIN
     covers = _compile(cover, "solve", "fill_basis", "enter", "price", "dive")
     walks = _compile(search, "step", "pick", "measure", "shift", "anneal", "mend")
-    return Engine(floats, whole, covers["price"], covers["dive"], walks["anneal"], walks["mend"])
+    programs = _compile(relaxation, "fee", "candidate", "begin", "charge", "relax", "appraise", "weigh")
+    return Engine(
+        floats, whole, covers["price"], covers["dive"], walks["anneal"], walks["mend"],
+        programs["relax"], programs["appraise"], programs["weigh"],
+    )  # fmt: skip
 
 
 ENGINE = _engine()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from cluster_core.rebalance.bound import add_up, needs, prove
+from cluster_core.rebalance.joint import prove_joint
 from cluster_core.rebalance.plan import BALANCED, MOVE, Plan, count_ranges
 from cluster_core.rebalance.problem import Problem, Scaled, validate
 from cluster_core.rebalance.targets import Targets, find_targets, floor_ratio
@@ -136,8 +137,13 @@ def _check_bound(scaled: Scaled, targets: Targets, plan: Plan) -> list[str]:
         if not prove(scaled, slots, needs(scaled, targets, n, slots), certificate):
             wrong.append(f"{certificate.node} need not give away {certificate.value}")
     hosts = len({h.slot for h in targets.heavy})
-    if hosts != plan.hosts_max or add_up(plan.certificates, hosts) != plan.bound:
-        wrong.append(f"the certificates do not add up to {plan.bound}")
+    if plan.joint is not None and not prove_joint(scaled, targets, plan.joint):
+        wrong.append(f"the joint proof does not show that {plan.joint.value} moves")
+    if (
+        hosts != plan.hosts_max
+        or max(add_up(plan.certificates, hosts), plan.joint.value if plan.joint else 0) != plan.bound
+    ):
+        wrong.append(f"the certificates and the joint proof do not show that {plan.bound} moves")
     if not wrong and plan.verdict == MOVE and plan.moved < plan.bound:
         wrong.append("the plan moves less than the bound: one of them is wrong")
     return wrong

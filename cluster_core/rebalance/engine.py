@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from cluster_core.rebalance.cover import dive, price
+from cluster_core.rebalance.relaxation import appraise, relax, weigh
 from cluster_core.rebalance.search import anneal, mend
 
 
 class Engine(NamedTuple):
-    """Array constructors and the four loops; `cluster_core.kernels.rebalance_engine.ENGINE` has the same, compiled."""
+    """Array constructors and the loops; `cluster_core.kernels.rebalance_engine.ENGINE` has the same, compiled."""
 
     floats: Callable[[Iterable[float]], Any]
     whole: Callable[[Iterable[int]], Any]
@@ -18,6 +19,9 @@ class Engine(NamedTuple):
     dive: Callable[..., int]
     anneal: Callable[..., float]
     mend: Callable[..., int]
+    relax: Callable[..., int]
+    appraise: Callable[..., float]
+    weigh: Callable[..., float]
 
 
 def floats(values: Iterable[float]) -> list[float]:
@@ -25,4 +29,4 @@ def floats(values: Iterable[float]) -> list[float]:
     return [float(value) for value in values]
 
 
-PLAIN = Engine(floats, list, price, dive, anneal, mend)
+PLAIN = Engine(floats, list, price, dive, anneal, mend, relax, appraise, weigh)

@@ -1,7 +1,8 @@
 """In which order slots move: batches of jobs, one job a pair of source and target, safe in room and in slots at every moment.
 
 While a slot moves, both masters hold it: a target needs room for everything that comes before anything it gives away is gone, and a
-source keeps what it gives until the batch is over.  A master that gives away its last slot becomes a replica of the receiver (default
+source keeps what it gives until the batch is over.  No master gives and takes in one batch: who takes a slot raises its config epoch, and
+its old claim on a slot that it has just given away would win over the new owner's until all have heard.  A master that gives away its last slot becomes a replica of the receiver (default
 ``cluster-allow-replica-migration yes``), so one that stays always keeps a slot.
 """
 
@@ -130,7 +131,7 @@ def _fill(
     for pair in sorted(pairs, key=lambda p: (-rooms[p[0]].excess, sizes[p], p)):
         source, target = pair
         zone = rooms[target].zone
-        if starts.get(source, 0) >= jobs_max or ends.get(target, 0) >= jobs_max:
+        if starts.get(source, 0) >= jobs_max or ends.get(target, 0) >= jobs_max or source in ends or target in starts:
             continue
         if zone_jobs_max and zones.get(zone, 0) >= zone_jobs_max:
             continue

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from cluster_core.rebalance.bound import Certificate
+from cluster_core.rebalance.joint import Joint
 from cluster_core.rebalance.targets import Floor, HeavySlot
 
 BALANCED = "balanced"
@@ -45,7 +46,8 @@ class Reach(NamedTuple):
 class Plan:
     """What to do, what it brings, and the proof.
 
-    *moved* and *bound* count the resource *cost* in 1/*unit*; *hosts_max* is how many masters may become hosts of heavy slots, whose
+    *moved* and *bound* count the resource *cost* in 1/*unit*; the bound is what the *certificates* of masters add up to, or what the
+    *joint* proof says, if that is more (else there is none); *hosts_max* is how many masters may become hosts of heavy slots, whose
     figures the bound leaves out.
     """
 
@@ -65,6 +67,7 @@ class Plan:
     ranges_before: int
     ranges_after: int
     owners_after: tuple[str, ...]
+    joint: Joint | None = None
 
     @property
     def gap(self) -> Fraction | None:
@@ -82,6 +85,8 @@ class Plan:
             "hosts_max": self.hosts_max,
             "moves": [list(move) for move in self.moves],
             "certificates": [[c.node, c.kind, c.value, [str(p) for p in c.prices], c.nodes] for c in self.certificates],
+            "joint": self.joint
+            and [self.joint.value, [[str(p) for p in row] for row in self.joint.prices], self.joint.tree],
             "reach": [[_text(value) for value in row] for row in self.reach],
             "floors": [[f.resource, _text(f.ratio), f.count] for f in self.floors],
             "heavy": [[h.slot, h.resource, _text(h.ratio), h.pieces] for h in self.heavy],

@@ -14,6 +14,8 @@ from cluster_core.errors import ProtocolError
 
 KEYS_MAX = 100
 """Keys asked for at a time."""
+TRIES_MAX = 5
+"""How often the same keys are sent where source and target lose touch."""
 
 
 class State(Enum):
@@ -35,6 +37,11 @@ class State(Enum):
 @dataclass(frozen=True, slots=True)
 class Started:
     """Begin, or begin again: every step may be repeated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """Begin at the end: the target owns the slot already, the others may not know it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +68,7 @@ class Stopped:
     """The user wants the move undone, said in place of the answer just read; possible as long as no key has moved."""
 
 
-Event = Started | Accepted | Listed | Refused | Stopped
+Event = Started | Owned | Accepted | Listed | Refused | Stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +103,10 @@ Effect = Send | Migrate | Transition
 
 @dataclass(slots=True)
 class SlotMove:
-    """The move of *slot* from *source* to *target*; *others* are told of the new owner at the end."""
+    """The move of *slot* from *source* to *target*; *others* are told of the new owner at the end.
+
+    A move that is taken up again is given as *keys_sent* what the target holds of the slot: with keys there it cannot be undone.
+    """
 
     slot: int
     source: str
@@ -106,6 +116,7 @@ class SlotMove:
     keys_sent: int = 0
     pending: tuple[bytes, ...] = ()
     replaced: bool = False
+    tries: int = 0
     told: int = 0
     undone: int = 0
     failed: str = ""
@@ -115,10 +126,18 @@ class SlotMove:
         if isinstance(event, Started) and self.state not in (State.DONE, State.UNDONE):
             self.pending, self.told, self.undone = (), 0, 0
             return self._go(State.IMPORTING, "started", self._setslot(self.target, "IMPORTING", self.source))
+        if isinstance(event, Owned) and self.state is State.NEW:
+            return self._go(State.TAKING, "target owns it", self._setslot(self.target, "NODE", self.target))
         handler = _HANDLERS.get((self.state, type(event)))
         if handler is None:
             raise ProtocolError(f"slot {self.slot}: {type(event).__name__} in state {self.state.value}")
         return handler(self, event)
+
+    @property
+    def can_stop(self) -> bool:
+        """Whether `Stopped` may be said now: nothing has been sent, and nothing is on its way."""
+        begun = self.state in (State.IMPORTING, State.MIGRATING, State.LISTING)
+        return begun and not self.keys_sent and not self.pending
 
     def _go(self, state: State, cause: str, *effects: Effect) -> list[Effect]:
         before, self.state = self.state, state
@@ -145,12 +164,20 @@ class SlotMove:
 
     def _sent(self, event: Event) -> list[Effect]:
         self.keys_sent += len(self.pending)
-        self.pending = ()
+        self.pending, self.tries = (), 0
         return self._go(State.LISTING, "keys have moved", self._list())
 
     def _not_sent(self, event: Event) -> list[Effect]:
-        """BUSYKEY: an earlier MIGRATE arrived and its answer did not; the source's copy is the one that clients changed."""
+        """BUSYKEY: an earlier MIGRATE arrived and its answer did not; the source's copy is the one that clients changed.
+
+        IOERR: the target did not answer the source in time; whatever the source still holds is sent again.
+        """
         text = event.text if isinstance(event, Refused) else ""
+        if text.startswith("IOERR") and self.tries < TRIES_MAX:
+            self.tries += 1
+            self.keys_sent += len(self.pending)
+            self.pending = ()
+            return self._go(State.LISTING, "target did not answer", self._list())
         if "BUSYKEY" in text and not self.replaced:
             self.replaced = True
             return [Migrate(self.source, self.target, self.pending, replace=True)]

@@ -130,7 +130,7 @@ def anneal(
     slots = len(owner)
     x = seed
     least_cost = 1e300
-    decay = (cold / warm) ** (1.0 / chunks)
+    decay = (cold / warm) ** (1.0 / max(chunks, 1))
     heat = warm
     for chunk in range(chunks):
         last = chunk >= closing * chunks

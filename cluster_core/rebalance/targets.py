@@ -68,11 +68,13 @@ def find_targets(scaled: Scaled) -> Targets:
         shares = sorted((fair[n][r] for n in takers), reverse=True)
         floors.append(find_floor(name, order, shares))
         ratio = max(1 + scaled.tolerance[r], find_floor(name, order, shares, least=1).ratio)
-        giants = [s for s in free if shares[0] and load[s] > ratio * shares[0]]
+        limit = int(ratio * shares[0])
+        giants = [s for s in free if load[s] > limit] if shares[0] else []
         if 0 < len(giants) < len(takers):
             rest = find_floor(name, order[len(giants) :], shares[len(giants) :], least=1)
             ratio = max(ratio, min(rest.ratio, Fraction(load[min(giants, key=lambda s: load[s])]) / shares[0]))
-        giants = [s for s in giants if load[s] > ratio * shares[0]]
+        limit = int(ratio * shares[0])
+        giants = [s for s in giants if load[s] > limit]
         relaxed.append(ratio)
         target = (1 + scaled.tolerance[r]) * shares[0]
         heavy += [HeavySlot(s, name, load[s] / shares[0], int(-(-load[s] // target)) if target else 1) for s in giants]
@@ -157,11 +159,12 @@ def _host(
         if home in takers and home not in taken:
             hosts[s] = home
             taken[home] = None
+    free = iter(sorted((n for n in takers if n not in taken), key=lambda n: (held[n], n)))
     for s in slots:
-        free = [n for n in takers if n not in taken]
-        if s not in hosts and s not in scaled.fixed and free:
-            hosts[s] = min(free, key=lambda n: (held[n], n))
-            taken[hosts[s]] = None
+        if s not in hosts and s not in scaled.fixed:
+            n = next(free, -1)
+            if n >= 0:
+                hosts[s] = n
     for s, n in hosts.items():
         for r, name in enumerate(scaled.resources):
             if any(h.slot == s and h.resource == name for h in heavy):
@@ -175,19 +178,30 @@ def _host(
 
 
 def _zone_share(scaled: Scaled, caps: list[list[int]], takers: list[int]) -> tuple[Fraction | None, bool]:
-    """Return the share of a zone that is asked for, or the smallest one with which the data has room at all."""
+    """Return the share of a zone that is asked for, or the smallest one that is not proven to be impossible.
+
+    What excluded masters hold stays in their zone; the rest needs room, and whole slots (pigeonhole, as `find_floor`).
+    """
     asked = scaled.problem.zone_share_max
     if asked is None:
         return None, False
     share = exact(asked, "zone_share_max")
+    names = list(dict.fromkeys(scaled.masters[n].zone for n in takers))
     least = share
-    for r in range(len(scaled.resources)):
-        total = sum(scaled.loads[r])
-        zones: dict[str, int] = {}
+    for r, name in enumerate(scaled.resources):
+        load, total = scaled.loads[r], sum(scaled.loads[r])
+        if not total:
+            continue
+        stays = dict.fromkeys(names, 0)
+        for s, n in enumerate(scaled.owner):
+            if scaled.masters[n].excluded:
+                stays[scaled.masters[n].zone] = stays.get(scaled.masters[n].zone, 0) + load[s]
+        rooms = dict(stays)
         for n in takers:
-            zones[scaled.masters[n].zone] = zones.get(scaled.masters[n].zone, 0) + caps[n][r]
-        if total:
-            least = max(least, _least_share(sorted(zones.values()), total))
+            rooms[scaled.masters[n].zone] += caps[n][r]
+        free = sorted((load[s] for s, n in enumerate(scaled.owner) if not scaled.masters[n].excluded), reverse=True)
+        whole = find_floor(name, free, [Fraction(total, len(names))] * len(names), least=1).ratio / len(names)
+        least = max(least, _least_share(sorted(rooms.values()), total), Fraction(max(stays.values()), total), whole)
     return least, least > share
 
 

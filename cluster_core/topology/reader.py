@@ -8,18 +8,17 @@ from dataclasses import replace
 from typing import Any
 
 from cluster_core.errors import DecodeError
-from cluster_core.topology.cli_text import read_cli_text, write_cli_text
+from cluster_core.topology.cli_text import write_cli_text
 from cluster_core.topology.node import Topology, find_conflicts
 from cluster_core.topology.nodes_text import read_nodes
 from cluster_core.topology.replies import read_reply, shards_reply, slots_reply
-from cluster_core.wire.resp import RespError, RespMap, RespSet, Verbatim, decode_values, encode_value
+from cluster_core.topology.reply_value import is_reply, read_reply_value
+from cluster_core.wire.resp import RespMap, encode_value
 
 TOPOLOGY_BYTES_MAX = 256 * 1024 * 1024
 """Bytes of one description; a thousand nodes with every slot apart need some megabytes."""
 
-_RESP = re.compile(rb"[*%$=~>+!-][^\r\n]{0,500}\r\n")
 _NODES = re.compile(rb"[0-9a-z]{40} |vars ")
-_CLI = re.compile(rb" *1[)#] |\(")
 _RAW = re.compile(rb"[0-9]{1,5}\r?\n|slots[ \r\n]")
 
 
@@ -50,15 +49,8 @@ def _read_form(data: bytes, source: str) -> Topology:
         raise DecodeError("no description of a cluster: nothing but blanks", offset=0, source=source)
     if _NODES.match(data, start):
         return read_nodes(data, source=source)
-    if _RESP.match(data, start):
-        values = decode_values(data[start:], source=source)
-        if len(values) != 1:
-            raise DecodeError(f"{len(values)} replies, not one", offset=start, source=source)
-        return _read_value(_plain(values[0], source), source)
-    if data[start : start + 1] in (b"[", b"{", b'"'):
-        return _read_value(_read_json(data, source), source)
-    if _CLI.match(data, start):
-        return _read_value(read_cli_text(data, source=source), source)
+    if is_reply(data, start):
+        return _read_value(read_reply_value(data, source=source), source)
     if _RAW.match(data, start):
         raise DecodeError("redis-cli's raw output does not tell lists apart: use --json", offset=start, source=source)
     raise DecodeError(
@@ -72,37 +64,6 @@ def _read_value(value: Any, source: str) -> Topology:
     if isinstance(value, str):
         return read_nodes(value.encode("utf-8", "surrogatepass"), source=source)
     return read_reply(value, source=source)
-
-
-def _read_json(data: bytes, source: str) -> Any:
-    try:
-        return json.loads(data)
-    except json.JSONDecodeError as problem:
-        raise DecodeError(f"no JSON: {problem.msg}", offset=problem.pos, source=source) from None
-    except (ValueError, RecursionError) as problem:
-        raise DecodeError(f"no JSON: {problem}", offset=0, source=source) from None
-
-
-def _plain(value: Any, source: str) -> Any:
-    """Return a RESP value as lists, dicts, str, int and None; the parser has bounded how deep it is."""
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "surrogateescape")
-    if isinstance(value, list):
-        return [_plain(item, source) for item in value]
-    if isinstance(value, RespSet):
-        return [_plain(item, source) for item in value.items]
-    if isinstance(value, Verbatim):
-        return value.data.decode("utf-8", "surrogateescape")
-    if isinstance(value, RespMap):
-        pairs = [(_plain(name, source), _plain(item, source)) for name, item in value.pairs]
-        if not all(isinstance(name, str) for name, _ in pairs):
-            raise DecodeError("a map with a name that is no text", offset=0, source=source)
-        return dict(pairs)
-    if isinstance(value, RespError):
-        raise DecodeError(f"the reply is an error: {value.text[:200]}", offset=0, source=source)
-    if value is None or isinstance(value, str | int):
-        return value
-    raise DecodeError(f"a {type(value).__name__} in a description of a cluster", offset=0, source=source)
 
 
 def write_reply(topology: Topology, command: str, form: str) -> bytes:

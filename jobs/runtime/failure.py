@@ -18,6 +18,9 @@ OK = 0
 UNEXPECTED = 1
 BAD_INPUT = 2
 PARTIAL = 3
+NEW_PLAN = 10
+PROMISE_BROKEN = 11
+PAUSED = 12
 INTERRUPTED = 130
 READER_GONE = 141
 """Exit codes; the last two are 128 and the signal, as a shell reports them."""

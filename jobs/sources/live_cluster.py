@@ -1,6 +1,6 @@
 """A live cluster: find its nodes from one address and ask each what it believes, with read-only commands only.
 
-Nothing but the commands in `ASKED` (and AUTH, where a password is given) is ever sent.
+Nothing but the commands in `ASKED` and `SLOT_STATS` (and AUTH, where a password is given) is ever sent.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from jobs.runtime.errors import InputError
 
 ASKED: Final = (("CLUSTER", "NODES"), ("CLUSTER", "INFO"))
 """Everything that is asked, in one pipeline."""
+SLOT_STATS: Final = ("CLUSTER", "SLOT-STATS", "SLOTSRANGE", "0", "16383")
+"""Asked too where the user wants it: Valkey 8 and Redis 8.2 answer."""
 TIMEOUT_S: Final = 5.0
 BACKOFF_S_MAX: Final = 30.0
 JITTER: Final = 0.1
@@ -54,6 +56,7 @@ class Access:
     tls_cert: str | None = None
     tls_key: str | None = None
     insecure: bool = False
+    timeout_s: float = TIMEOUT_S
 
     def connect(self, address: Address) -> Connection:
         """Open a connection that sends nothing of its own but AUTH."""
@@ -63,7 +66,7 @@ class Access:
             "username": self.user,
             "password": self.password,
             "protocol": 2,
-            "socket_timeout": TIMEOUT_S,
+            "socket_timeout": self.timeout_s,
             "socket_connect_timeout": TIMEOUT_S,
             "driver_info": None,
         }
@@ -88,16 +91,19 @@ class Answer(NamedTuple):
     ts_ns: int
     nodes: str
     info: str
+    slot_stats: list[Any] | None = None
 
     def line(self) -> str:
-        """One line of JSON (`cluster_core.formats.poll_lines`), with CLUSTER INFO as a further member."""
-        told = {
+        """One line of JSON (`cluster_core.formats.poll_lines`), with CLUSTER INFO and slot statistics as further members."""
+        told: dict[str, Any] = {
             "time": self.ts_ns,
             "asked": self.asked_ns,
             "node": str(self.address),
             "text": self.nodes,
             "info": self.info,
         }
+        if self.slot_stats is not None:
+            told["slot_stats"] = self.slot_stats
         return json.dumps(told, separators=(",", ":")) + "\n"
 
 
@@ -130,8 +136,9 @@ def neighbours(answer: Answer) -> list[Address]:
 class NodePoll:
     """One node: keeps its connection, asks, and says when to ask again."""
 
-    def __init__(self, address: Address, access: Access, interval_s: float) -> None:
+    def __init__(self, address: Address, access: Access, interval_s: float, *, slot_stats: bool = False) -> None:
         self.address = address
+        self._asked = (*ASKED, SLOT_STATS) if slot_stats else ASKED
         self.failures = 0
         self._access = access
         self._interval_s = interval_s
@@ -143,15 +150,16 @@ class NodePoll:
             if self._connection is None:
                 self._connection = self._access.connect(self.address)
             asked_ns = time.time_ns()
-            self._connection.send_packed_command(self._connection.pack_commands(ASKED))
-            nodes, info = (self._connection.read_response() for _ in ASKED)
+            self._connection.send_packed_command(self._connection.pack_commands(self._asked))
+            nodes, info, *more = [self._connection.read_response() for _ in self._asked]
             ts_ns = time.time_ns()
-        except (redis.RedisError, OSError, ValueError) as error:
+            stats = [[slot, _names(metrics)] for slot, metrics in more[0]] if more else None
+        except (redis.RedisError, OSError, ValueError, TypeError) as error:
             self.close()
             self.failures += 1
             return Refused(self.address, str(error) or type(error).__name__)
         self.failures = 0
-        return Answer(self.address, asked_ns, ts_ns, _text(nodes), _text(info))
+        return Answer(self.address, asked_ns, ts_ns, _text(nodes), _text(info), stats)
 
     def wait_s(self, chance: float) -> float:
         """How long to wait before asking again: the interval, doubled with each failure; *chance* is from 0 to 1."""
@@ -171,19 +179,25 @@ def _text(reply: Any) -> str:
     return reply.decode("utf-8", "backslashreplace")
 
 
+def _names(metrics: list[Any]) -> dict[str, int]:
+    """A RESP2 reply of names and values in turn as a dict."""
+    return {_text(name): int(value) for name, value in zip(metrics[::2], metrics[1::2], strict=True)}
+
+
 @dataclass(slots=True)
 class Collection:
     """Asks every node of a cluster until told to stop: one thread a node, answers in one queue."""
 
     access: Access
     interval_s: float
+    slot_stats: bool = False
     stop: threading.Event = field(default_factory=threading.Event)
     told: queue.Queue[Answer | Refused] = field(default_factory=queue.Queue)
     nodes: dict[Address, threading.Thread] = field(default_factory=dict)
 
     def start(self, first: Address) -> None:
         """Ask *first* once and begin to ask every node that it lists; raises InputError if it cannot be asked."""
-        poll = NodePoll(first, self.access, self.interval_s)
+        poll = NodePoll(first, self.access, self.interval_s, slot_stats=self.slot_stats)
         answer = poll.ask()
         poll.close()
         if isinstance(answer, Refused):
@@ -211,7 +225,7 @@ class Collection:
             thread.join(max(0.0, end - time.monotonic()))
 
     def _poll(self, address: Address) -> None:
-        poll = NodePoll(address, self.access, self.interval_s)
+        poll = NodePoll(address, self.access, self.interval_s, slot_stats=self.slot_stats)
         try:
             while not self.stop.is_set():
                 self.told.put(poll.ask())

@@ -10,11 +10,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from cluster_core.formats.slot_stats import read_slot_stats_line
 from jobs.main import main
 from jobs.sources.live_cluster import (
     BACKOFF_S_MAX,
@@ -32,6 +34,7 @@ from tests.clusters import Cluster, running_cluster
 from tests.servers import free_port, redis_binary, running, valkey_binary
 
 ALLOWED = {"auth", "cluster|nodes", "cluster|info"}
+STATS = "cluster|slot-stats"
 OWN = {"info", "config|resetstat", "client|setinfo", "replconf", "ping"}
 """Commands of the tests themselves and of replicas."""
 
@@ -76,6 +79,26 @@ def test_every_node_is_found_and_asked_with_commands_that_only_read(cluster, tmp
     assert all(before_ns < poll.asked_ns <= poll.ts_ns < time.time_ns() for poll in polls)
     assert "cluster_state:ok" in json.loads(out.read_text().splitlines()[0])["info"]
     assert "0 questions without one" in capsys.readouterr().err
+
+
+def test_slot_statistics_are_asked_when_the_user_wants_them(cluster, tmp_path):
+    """Every slot once, by the master that owns it; the replica tells of no slot twice."""
+    out = tmp_path / "polls.jsonl"
+    for node in cluster.nodes:
+        node.call("CONFIG", "RESETSTAT")
+
+    run(f"127.0.0.1:{cluster.nodes[0].port}", "--out", str(out), "--duration", "0.5", "--slot-stats")
+    samples = [
+        sample
+        for line, raw in enumerate(out.read_bytes().splitlines(), 1)
+        for sample in read_slot_stats_line(raw, line=line)
+    ]
+
+    assert commands_of(cluster) - OWN == {"cluster|nodes", "cluster|info", STATS}
+    masters = {f"127.0.0.1:{node.port}" for node in cluster.masters}
+    counted = Counter(s.slot for s in samples if s.metric == "keys" and s.node in masters)
+    assert (len(counted), set(counted.values())) == (16384, {1})
+    assert len(list(PollFile(str(out)))) >= 3
 
 
 def test_a_file_is_added_to_and_a_torn_line_stays_alone(cluster, tmp_path):

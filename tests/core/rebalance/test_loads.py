@@ -5,54 +5,73 @@ from __future__ import annotations
 import pytest
 
 from cluster_core.errors import PlanError
-from cluster_core.rebalance.loads import SlotCounter, SlotDelta, combine_windows, counter_deltas, merge_rates
+from cluster_core.rebalance.loads import Growth, Reading, combine, combine_windows, counter_deltas, rates
+
+S = 1_000_000_000
 
 
 def test_a_slot_that_moved_starts_at_nothing():
-    """SLOT-STATS counters are 0 on the new owner: the new value is the growth."""
-    polls = [
-        SlotCounter(1, 7, "a", 100),
-        SlotCounter(2, 7, "a", 130),
-        SlotCounter(3, 7, "b", 5),
-        SlotCounter(4, 7, "b", 9),
-    ]
+    """SLOT-STATS counters are 0 on the new owner: the new value is the growth, and not comparable."""
+    polls = [Reading(1 * S, "a", 100), Reading(2 * S, "a", 130), Reading(3 * S, "b", 5), Reading(5 * S, "b", 9)]
 
     assert counter_deltas(polls) == [
-        SlotDelta(2, 7, "a", 30, False),
-        SlotDelta(3, 7, "b", 5, True),
-        SlotDelta(4, 7, "b", 4, False),
+        Growth(2 * S, "a", 30, 1.0, False),
+        Growth(3 * S, "b", 5, 1.0, True),
+        Growth(5 * S, "b", 4, 2.0, False),
     ]
 
 
 def test_a_counter_that_was_reset_counts_from_nothing():
     """CONFIG RESETSTAT sets CPU and network counters to 0."""
-    polls = [SlotCounter(1, 7, "a", 100), SlotCounter(2, 7, "a", 3)]
-
-    assert counter_deltas(polls) == [SlotDelta(2, 7, "a", 3, True)]
+    assert counter_deltas([Reading(1 * S, "a", 100), Reading(2 * S, "a", 3)]) == [Growth(2 * S, "a", 3, 1.0, True)]
 
 
-def test_windows_after_a_move_can_be_left_out():
-    """A window in which a slot moved is no rate."""
-    deltas = [SlotDelta(2, 0, "a", 30, False), SlotDelta(2, 1, "b", 5, True)]
+def test_a_slot_that_comes_back_is_not_compared_with_what_it_had_before():
+    """What the counter did on the other node is lost."""
+    polls = [Reading(1 * S, "a", 100), Reading(2 * S, "b", 5), Reading(3 * S, "a", 120)]
 
-    assert merge_rates(deltas, 2) == {2: [30.0, 0.0]}
-    assert merge_rates(deltas, 2, restarted=True) == {2: [30.0, 5.0]}
+    assert [growth.restarted for growth in counter_deltas(polls)] == [True, True]
+
+
+def test_rates_leave_out_windows_in_which_a_counter_restarted():
+    """They are used where there is nothing else: a lower bound is better than nothing."""
+    grown = [Growth(2 * S, "a", 30, 2.0, False), Growth(3 * S, "b", 5, 1.0, True)]
+
+    assert rates(grown) == [15.0]
+    assert rates(grown[1:]) == [5.0]
+    assert rates([Growth(0, "a", 7, 0.0, False)]) == [7.0]
+
+
+def test_a_negative_counter_is_refused():
+    """Servers count up from 0."""
+    with pytest.raises(PlanError, match="negative"):
+        counter_deltas([Reading(1, "a", -1)])
 
 
 @pytest.mark.parametrize(
-    ("how", "expected"), [("last", [4.0, 0.0]), ("mean", [2.5, 3.0]), ("p95", [4.0, 6.0]), ("ewma", [2.5, 2.25])]
+    ("how", "expected"), [("last", [4.0, 0.0]), ("mean", [2.5, 3.0]), ("p95", [4.0, 6.0]), ("ewma", [3.125, 1.5])]
 )
 def test_windows_combine_as_asked(how, expected):
     """Windows are oldest first."""
-    assert combine_windows([[1, 6], [2, 6], [3, 0], [4, 0]], how, smoothing=0.5)[0] == pytest.approx(
-        {"ewma": 3.125}.get(how, expected[0])
-    )
-    assert combine_windows([[1, 6], [2, 6], [3, 0], [4, 0]], how, smoothing=0.5)[1] == pytest.approx(
-        {"ewma": 1.5}.get(how, expected[1])
-    )
+    assert combine_windows([[1, 6], [2, 6], [3, 0], [4, 0]], how, smoothing=0.5) == pytest.approx(expected)
 
 
-def test_windows_of_different_length_are_refused():
+def test_the_95th_percentile_is_that_of_the_nearest_rank():
+    """Of 20 windows the 19th, of 100 the 95th."""
+    assert combine(list(range(1, 21)), "p95") == 19
+    assert combine(list(range(100, 0, -1)), "p95") == 95
+
+
+@pytest.mark.parametrize(
+    ("windows", "how", "smoothing", "said"),
+    [
+        ([[1, 2], [1]], "last", 0.3, "window 1 has 1 slots, the first 2"),
+        ([], "last", 0.3, "no window"),
+        ([[1]], "median", 0.3, "not median"),
+        ([[1]], "ewma", 0.0, "smoothing"),
+    ],
+)
+def test_windows_that_do_not_combine_are_refused(windows, how, smoothing, said):
     """A window that misses slots is a mistake, not a load of 0."""
-    with pytest.raises(PlanError, match="window 1 has 1 slots, the first 2"):
-        combine_windows([[1, 2], [1]])
+    with pytest.raises(PlanError, match=said):
+        combine_windows(windows, how, smoothing=smoothing)

@@ -46,6 +46,17 @@ def test_a_target_never_holds_more_than_it_has_room_for():
     assert held["b"] == 60
 
 
+def test_no_master_gives_and_takes_in_one_batch():
+    """Its new config epoch would bring back what it gives away."""
+    batches = order_moves(
+        [Move(1, "a", "b", (1,)), Move(2, "b", "c", (1,)), Move(3, "d", "b", (1,))], rooms(), jobs_max=2
+    )
+
+    for batch in batches:
+        assert not {job.source for job in batch.jobs} & {job.target for job in batch.jobs}
+    assert sum(len(batch.jobs) for batch in batches) == 3
+
+
 def test_no_room_for_a_second_copy_is_said():
     """Two full masters cannot change slots."""
     with pytest.raises(PlanError, match="no room for a second copy of slot 1 on b"):

@@ -7,9 +7,11 @@ import pytest
 from cluster_core.errors import ProtocolError
 from cluster_core.rebalance.reshard import (
     _HANDLERS,
+    TRIES_MAX,
     Accepted,
     Listed,
     Migrate,
+    Owned,
     Refused,
     Send,
     SlotMove,
@@ -67,6 +69,45 @@ def test_a_key_that_has_arrived_before_is_replaced_once():
     assert move.handle(Refused("BUSYKEY Target key name already exists.")) == [Migrate("a", "b", (b"x",), replace=True)]
     with pytest.raises(ProtocolError, match="keys do not move to b"):
         move.handle(Refused("BUSYKEY Target key name already exists."))
+
+
+def test_keys_that_a_target_did_not_acknowledge_are_sent_again():
+    """IOERR: some may have arrived; the source lists what it still has, and gives up after some tries."""
+    move = moved_to(State.SENDING)
+    for _ in range(TRIES_MAX):
+        assert said(move.handle(Refused("IOERR error or timeout reading to target instance"))) == [
+            ("a", "GETKEYSINSLOT 7 100")
+        ]
+        assert not move.can_stop
+        move.handle(Listed((b"x",)))
+
+    with pytest.raises(ProtocolError, match="IOERR"):
+        move.handle(Refused("IOERR error or timeout reading to target instance"))
+
+
+def test_a_slot_that_its_target_owns_already_is_only_told():
+    """Killed between the target's NODE and the others'."""
+    move = SlotMove(7, "a", "b", ("c",))
+
+    assert [line for event in (Owned(), Accepted(), Accepted(), Accepted()) for line in said(move.handle(event))] == [
+        ("b", "SETSLOT 7 NODE b"),
+        ("a", "SETSLOT 7 NODE b"),
+        ("c", "SETSLOT 7 NODE b"),
+    ]
+    assert move.state is State.DONE
+
+
+def test_a_resumed_move_whose_keys_have_left_cannot_be_undone():
+    """The target's count of keys is given as those that were sent."""
+    move = SlotMove(7, "a", "b", keys_sent=3)
+    move.handle(Started())
+
+    assert not move.can_stop
+    with pytest.raises(ProtocolError, match="it can only go on"):
+        move.handle(Stopped())
+    fresh = SlotMove(7, "a", "b")
+    fresh.handle(Started())
+    assert fresh.can_stop
 
 
 def test_a_source_that_became_a_replica_need_not_be_told():

@@ -59,3 +59,38 @@ def test_a_zone_share_that_cannot_be_is_relaxed_to_the_smallest_that_can():
 
     assert targets.zone_share == Fraction(1, 2)
     assert targets.zone_relaxed
+
+
+def test_what_excluded_masters_hold_counts_for_their_zone():
+    """Half of the data stays in zone x: no plan brings it below a half."""
+    masters = [
+        Master("a", zone="x", excluded=True),
+        Master("b", zone="x"),
+        Master("c", zone="y"),
+        Master("d", zone="y"),
+    ]
+    targets = find_targets(validate(problem([1] * 8, "aaaabbcd", masters, zone_share_max=Fraction(2, 5), tolerance=1)))
+
+    assert (targets.zone_share, targets.zone_relaxed) == (Fraction(1, 2), True)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(1, 9), min_size=2, max_size=6),
+    st.lists(st.sampled_from("xyz"), min_size=2, max_size=3),
+    st.sampled_from([Fraction(1, 10), Fraction(2, 5), Fraction(3, 5)]),
+)
+def test_no_placement_keeps_a_zone_share_below_the_relaxed_one(loads, zones, asked):
+    """Every placement within the limits: the largest zone holds at least what a relaxed share says."""
+    masters = [Master(str(n), zone=zone) for n, zone in enumerate(zones)]
+    cluster = problem(loads, ["0"] * len(loads), masters, zone_share_max=asked, tolerance=1)
+    targets = find_targets(validate(cluster))
+    shares = []
+    for placed in product(range(len(zones)), repeat=len(loads)):
+        held = [sum(v for v, n in zip(loads, placed, strict=True) if n == m) for m in range(len(zones))]
+        if all(load <= cap for load, (cap,) in zip(held, targets.caps, strict=True)):
+            shares.append(max(sum(h for h, z in zip(held, zones, strict=True) if z == zone) for zone in set(zones)))
+
+    assert targets.zone_share >= asked
+    if targets.zone_relaxed and shares and not targets.heavy:
+        assert targets.zone_share <= Fraction(min(shares), sum(loads))

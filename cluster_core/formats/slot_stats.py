@@ -1,0 +1,105 @@
+"""What servers say of each slot: CLUSTER SLOT-STATS, and counts of keys from CLUSTER COUNTKEYSINSLOT.
+
+A poll is one line of JSON, as ``slotscope collect --slot-stats`` writes it::
+
+    {"time": 1795254729693956704, "node": "127.0.0.1:7000", "slot_stats": [[0, {"key-count": 3, "cpu-usec": 12, …}], …]}
+
+*time* and *node* as in `cluster_core.formats.poll_lines`; *slot_stats* is the reply as RESP3 (maps) or RESP2 (names and values in
+turn) has it; a line without it is a poll of something else.  A file may instead hold a single reply, in any form of `cluster_core.topology.reply_value`; it has no time.
+Counts are lines ``SLOT COUNT``, parted by blanks, a comma or a tab.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from cluster_core.errors import DecodeError
+from cluster_core.formats.poll_lines import time_ns
+from cluster_core.slots.key_slot import SLOT_COUNT
+from cluster_core.topology.reply_value import read_reply_value
+
+LINE_BYTES_MAX: Final = 64 << 20
+"""16384 slots with five metrics each need two megabytes."""
+VALUE_MAX: Final = 2**63 - 1
+
+METRICS: Final = {
+    "key-count": "keys",
+    "cpu-usec": "cpu_usec",
+    "network-bytes-in": "network_bytes_in",
+    "network-bytes-out": "network_bytes_out",
+    "memory-bytes": "memory_bytes",
+}
+"""Names of the servers and ours; metrics that are not listed are ignored."""
+COUNTERS: Final = frozenset(("cpu_usec", "network_bytes_in", "network_bytes_out"))
+"""These only grow, from 0 on the slot's owner; the others are what holds at the time."""
+
+_COUNT_LINE = re.compile(rb"\s*(\d{1,5})[\s,;:]+(\d{1,19})\s*")
+
+
+class SlotSample(NamedTuple):
+    """One metric of one slot as *node* told it at *ts_ns* (None: at an unknown time)."""
+
+    ts_ns: int | None
+    node: str
+    slot: int
+    metric: str
+    value: int
+
+
+def read_slot_stats_line(raw: bytes, *, line: int, source: str = "<polls>") -> list[SlotSample]:
+    """Read one poll; DecodeError, with *line* as offset, for what is none."""
+    try:
+        told = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise DecodeError(f"not a line of JSON: {type(error).__name__}", offset=line, source=source) from error
+    if not isinstance(told, dict):
+        raise DecodeError("a poll is a JSON object", offset=line, source=source)
+    if told.get("slot_stats") is None:
+        return []
+    moment = time_ns(told.get("time"))
+    if moment is None:
+        raise DecodeError("no time that is understood", offset=line, source=source)
+    node = told.get("node")
+    return list(_samples(told["slot_stats"], moment, str(node)[:300] if node else "", line, source))
+
+
+def read_slot_stats(data: bytes, *, source: str = "<bytes>") -> list[SlotSample]:
+    """Read one reply of CLUSTER SLOT-STATS; DecodeError for another one."""
+    return list(_samples(read_reply_value(data, source=source), None, "", 0, source))
+
+
+def _samples(reply: Any, ts_ns: int | None, node: str, offset: int, source: str) -> Iterator[SlotSample]:
+    if not isinstance(reply, list) or len(reply) > SLOT_COUNT:
+        raise DecodeError("a reply of CLUSTER SLOT-STATS is a list of slots", offset=offset, source=source)
+    for number, entry in enumerate(reply):
+        if not isinstance(entry, list) or len(entry) != 2 or not _is_count(entry[0], SLOT_COUNT - 1):
+            raise DecodeError(f"entry {number} is no slot with its metrics", offset=offset, source=source)
+        slot, metrics = entry
+        for name, value in _pairs(metrics, slot, offset, source):
+            if name in METRICS:
+                if not _is_count(value, VALUE_MAX):
+                    raise DecodeError(f"slot {slot}: {name} is {str(value)[:40]}", offset=offset, source=source)
+                yield SlotSample(ts_ns, node, slot, METRICS[name], value)
+
+
+def _pairs(metrics: Any, slot: int, offset: int, source: str) -> list[tuple[Any, Any]]:
+    if isinstance(metrics, dict):
+        return list(metrics.items())
+    if isinstance(metrics, list) and len(metrics) % 2 == 0 and all(isinstance(name, str) for name in metrics[::2]):
+        return list(zip(metrics[::2], metrics[1::2], strict=True))
+    raise DecodeError(f"slot {slot}: its metrics are no names and values", offset=offset, source=source)
+
+
+def _is_count(value: Any, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
+
+
+def read_count_line(raw: bytes, *, line: int, source: str = "<counts>") -> SlotSample:
+    """Read one line of key counts; DecodeError, with *line* as offset, for what is none."""
+    match = _COUNT_LINE.fullmatch(raw)
+    if match is None or int(match[1]) >= SLOT_COUNT or int(match[2]) > VALUE_MAX:
+        raise DecodeError(f"not a slot and a count: {raw[:40]!r}", offset=line, source=source)
+    return SlotSample(None, "", int(match[1]), "keys", int(match[2]))

@@ -1,0 +1,280 @@
+"""Did a plan keep its promise?  What was promised against what was measured after its moves; no IO, evidence in, findings out.
+
+Counters of SLOT-STATS begin again at 0 when a slot moves (and at CONFIG RESETSTAT), so a rate from a time that holds the move says
+too little about exactly the slots that moved: such measurements are flagged (*kept* None), never compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cluster_core.rebalance.journal import DONE, FINISHED
+from cluster_core.rebalance.plan import slot_ranges
+from cluster_core.rebalance.record import StoredPlan
+from cluster_core.slots.slot_set import SlotSet
+
+OWNERS = "owners"
+OPEN_SLOTS = "open slots"
+LEFT_BEHIND = "keys left behind"
+KEYS = "sum of keys"
+LOAD = "load"
+MOVED = "moved"
+TIME = "time"
+"""Aspects of an audit: one finding each, `LOAD` one a resource."""
+
+SLACK = 0.005
+"""What a measured load may be above its promise, in fair shares: data changed while the plan was carried out."""
+ERRORS_ALLOWED = 2
+"""Standard errors of an estimate that are granted before a promise counts as broken."""
+DETAILS_MAX = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One aspect.  *kept* is None where nothing can be compared; *allowed* is the most that *measured* may be."""
+
+    aspect: str
+    resource: str
+    promised: float | None
+    measured: float | None
+    allowed: float | None
+    kept: bool | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """What one node believes: the owner of each slot (empty for none), its own open slots; *lost* says why it did not answer."""
+
+    address: str
+    owners: Sequence[str] = ()
+    open_slots: Sequence[int] = ()
+    lost: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Load of each master (node id) in one resource.
+
+    *errors* are standard errors where it was estimated.  *doubt* says why it must not be compared, *basis* how it was measured.
+    """
+
+    resource: str
+    loads: Mapping[str, float]
+    basis: str
+    errors: Mapping[str, float] = field(default_factory=dict)
+    doubt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalRow:
+    """One row of the journal as far as an audit needs it; *ts_ms* since the epoch."""
+
+    run_id: str
+    ts_ms: int
+    step: str
+    target: str = ""
+    slots: str = ""
+    keys: int | None = None
+
+
+def audit_owners(stored: StoredPlan, views: Sequence[NodeView]) -> list[Finding]:
+    """Return whether every node sees the owners that were planned, and whether a slot is still open."""
+    planned = stored.plan.owners_after
+    wrong: list[str] = []
+    worst = 0
+    for view in views:
+        if view.lost:
+            wrong.append(f"{view.address} did not answer: {view.lost}")
+            continue
+        others = [slot for slot, owner in enumerate(planned) if _owner_of(view, slot) != owner]
+        worst = max(worst, len(others))
+        if others:
+            first = others[0]
+            now, then = _name(stored, _owner_of(view, first)), _name(stored, planned[first])
+            wrong.append(
+                f"{view.address}: slots {_ranges(others)} are not as planned (slot {first} belongs to {now}, not {then})"
+            )
+    opened = sorted({slot for view in views for slot in view.open_slots})
+    return [
+        Finding(
+            OWNERS, "", 0.0, float(worst), 0.0, not wrong,
+            _few(wrong) or f"all {len(planned)} slots belong to the planned masters on all {len(views)} nodes",
+        ),
+        Finding(
+            OPEN_SLOTS, "", 0.0, float(len(opened)), 0.0, not opened,
+            f"slots {_ranges(opened)} are migrating or importing" if opened else "no slot is migrating or importing",
+        ),
+    ]  # fmt: skip
+
+
+def audit_left_behind(stored: StoredPlan, left: Mapping[tuple[str, int], int]) -> Finding:
+    """Return whether the former owners hold keys of slots that moved: *left* by (node, slot)."""
+    held = {place: keys for place, keys in left.items() if keys}
+    by_node: dict[str, list[int]] = {}
+    for node, slot in sorted(held):
+        by_node.setdefault(node, []).append(slot)
+    words = [
+        f"{_name(stored, node)} holds {sum(held[node, slot] for slot in slots)} keys of slots {_ranges(slots)}"
+        for node, slots in by_node.items()
+    ]
+    found = float(sum(held.values()))
+    detail = _few(words) or f"the former owners hold no key of {len(left)} moved slots"
+    return Finding(LEFT_BEHIND, "", 0.0, found, 0.0, not held, detail)
+
+
+def audit_keys(stored: StoredPlan, keys: int) -> Finding | None:
+    """Return how the number of keys changed since the plan; None where it was not planned with keys.
+
+    Another number is no broken promise: clients write and keys expire.
+    """
+    load = stored.problem.loads.get("keys")
+    if load is None:
+        return None
+    before = float(sum(load))
+    same = before == keys
+    change = (
+        "the same as when it was planned"
+        if same
+        else f"{keys - before:+,.0f} since it was planned: clients write, keys expire"
+    )
+    return Finding(KEYS, "keys", before, float(keys), None, True if same else None, change)
+
+
+def audit_load(stored: StoredPlan, measured: Measured, slack: float = SLACK) -> Finding:
+    """Return the heaviest master over its fair share, promised against measured.
+
+    Promised is the heaviest that the plan announced; a load may grow up to the plan's limit, *slack* and `ERRORS_ALLOWED` standard
+    errors of an estimate without breaking it.
+    """
+    reach = next((reach for reach in stored.plan.reach if reach.resource == measured.resource), None)
+    promised = None if reach is None else float(reach.after)
+    allowed = None if reach is None else max(float(reach.after), float(reach.limit)) + slack
+    found, heaviest, error = heaviest_share(stored, measured)
+    detail = f"{measured.basis}; heaviest is {_name(stored, heaviest)}" if heaviest else measured.basis
+    if error:
+        detail += f", ±{100 * ERRORS_ALLOWED * error:.2g} % of a fair share"
+    if measured.doubt or reach is None or found is None:
+        why = measured.doubt or ("it was not planned with" if reach is None else "nothing was measured")
+        return Finding(LOAD, measured.resource, promised, found, allowed, None, f"not compared: {why}; {detail}")
+    kept = allowed is not None and found - ERRORS_ALLOWED * error <= allowed
+    return Finding(LOAD, measured.resource, promised, found, allowed, kept, detail)
+
+
+def heaviest_share(stored: StoredPlan, measured: Measured) -> tuple[float | None, str, float]:
+    """Return the largest load over its fair share, the master that has it, and the standard error of that figure."""
+    masters = stored.problem.masters
+    takers = [master for master in masters if not master.drained and not master.excluded]
+    excluded = {master.id for master in masters if master.excluded}
+    total = sum(load for node, load in measured.loads.items() if node not in excluded)
+    weights = sum(float(master.weight) for master in takers)
+    if not total or not weights:
+        return None, "", 0.0
+    part = {master.id: float(master.weight) / weights for master in takers}
+
+    def over_fair(loads: Mapping[str, float], node: str) -> float:
+        return loads.get(node, 0.0) / total / part[node]  # in this order: a fair share of a tiny total may be 0
+
+    worst = max(takers, key=lambda master: (over_fair(measured.loads, master.id), master.id)).id
+    return over_fair(measured.loads, worst), worst, over_fair(measured.errors, worst)
+
+
+def audit_journal(stored: StoredPlan, rows: Sequence[JournalRow], estimated_s: float) -> list[Finding]:
+    """Return what was moved, and how long it took against the plan's estimate, by the journal of its runs."""
+    plan = stored.plan
+    planned = {move.slot: move.target for move in plan.moves}
+    where: dict[int, str] = {}
+    for row in sorted(rows, key=lambda row: row.ts_ms):
+        if row.step == DONE:
+            where.update(dict.fromkeys(SlotSet.parse(row.slots, source="plan_steps"), row.target))
+    cost = stored.problem.loads[plan.cost]
+    arrived = [slot for slot, target in planned.items() if where.get(slot) == target]
+    moved = float(sum(cost[slot] for slot in arrived))
+    promised = plan.moved / plan.unit
+    complete = len(arrived) == len(planned)
+    if not rows and planned:
+        detail = "the journal has no step of it"
+    else:
+        detail = f"{len(arrived)} of {len(planned)} slots, by the journal and the loads that were planned with"
+    result = Finding(MOVED, plan.cost, promised, moved, None, True if complete else None, detail)
+    return [result, _audit_time(rows, estimated_s)]
+
+
+def _audit_time(rows: Sequence[JournalRow], estimated_s: float) -> Finding:
+    runs: dict[str, list[int]] = {}
+    for row in rows:
+        runs.setdefault(row.run_id, []).append(row.ts_ms)
+    took_s = sum(max(times) - min(times) for times in runs.values()) / 1000 if runs else None
+    ended = any(row.step == FINISHED for row in rows)
+    how = (
+        f"{len(runs)} run{'' if len(runs) == 1 else 's'}, pauses between them left out"
+        if runs
+        else "the journal has no step of it"
+    )
+    if runs and not ended:
+        how += "; none of them finished"
+    return Finding(TIME, "seconds", estimated_s, took_s, None, None, f"an estimate, not a promise: {how}")
+
+
+def moved_until_ms(rows: Iterable[JournalRow]) -> int | None:
+    """Return when the last slot moved, by the journal; None if none did."""
+    return max((row.ts_ms for row in rows if row.step == DONE), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class CounterWindow:
+    """One counter of SLOT-STATS at the start and the end of a window: slot to (owner, value)."""
+
+    resource: str
+    start_ms: int
+    end_ms: int
+    first: Mapping[int, tuple[str, int]]
+    last: Mapping[int, tuple[str, int]]
+
+
+def measure_window(window: CounterWindow, moved_ms: int | None) -> Measured:
+    """Return rates a second by master; flagged where a slot moved, or a counter began again at 0, within the window."""
+    seconds = (window.end_ms - window.start_ms) / 1000
+    loads: dict[str, float] = {}
+    restarted = []
+    for slot, (owner, value) in sorted(window.last.items()):
+        before = window.first.get(slot)
+        if before is None or before[0] != owner or value < before[1]:
+            restarted.append(slot)
+            continue
+        loads[owner] = loads.get(owner, 0.0) + (value - before[1]) / seconds if seconds > 0 else 0.0
+    doubt = ""
+    if seconds <= 0:
+        doubt = "the window has no length"
+    elif moved_ms is not None and moved_ms >= window.start_ms:
+        doubt = "slots moved within the window, and their counters began again at 0"
+    elif restarted:
+        doubt = f"the counters of slots {_ranges(restarted)} began again at 0 within the window"
+    return Measured(window.resource, loads, f"SLOT-STATS over {seconds:.0f} s", doubt=doubt)
+
+
+def is_kept(findings: Iterable[Finding]) -> bool:
+    """Return whether no finding says that a promise was broken."""
+    return all(finding.kept is not False for finding in findings)
+
+
+def _name(stored: StoredPlan, node: str) -> str:
+    """A master as a person knows it: address and the beginning of its id."""
+    address = next((planned.address for planned in stored.nodes if planned.id == node and planned.address), "")
+    return f"{address} ({node[:8]})" if address else node or "nobody"
+
+
+def _owner_of(view: NodeView, slot: int) -> str:
+    return view.owners[slot] if slot < len(view.owners) else ""
+
+
+def _ranges(slots: Sequence[int]) -> str:
+    ranges = slot_ranges(slots)
+    words = [str(first) if first == last else f"{first}-{last}" for first, last in ranges[:DETAILS_MAX]]
+    return " ".join(words) + (f" and {len(ranges) - DETAILS_MAX} more ranges" if len(ranges) > DETAILS_MAX else "")
+
+
+def _few(sentences: Sequence[str]) -> str:
+    more = f"; and {len(sentences) - DETAILS_MAX} more" if len(sentences) > DETAILS_MAX else ""
+    return "; ".join(sentences[:DETAILS_MAX]) + more

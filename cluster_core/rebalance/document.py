@@ -1,0 +1,166 @@
+"""A plan as a JSON document and back: everything but what has a row a slot (loads, owners before and after).
+
+Values are written by their types: a fraction is ``"1/3"``, a dataclass or named tuple a list of its fields in order.  The same plan has
+the same text, byte for byte.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import types
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import cache
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from cluster_core.errors import PlanError
+from cluster_core.rebalance.ordering import Batch, Job, TimeModel
+from cluster_core.rebalance.plan import Move, Plan
+from cluster_core.rebalance.problem import Number, Problem
+from cluster_core.rebalance.record import PlannedNode, StoredPlan
+
+VERSION = 1
+ID_DIGITS = 12
+_BY_SLOT = ("loads", "owners")
+_FROM_MOVES = ("moves", "owners_after")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SlotRow:
+    """What was planned with, for one slot, and where it goes."""
+
+    owner: str
+    planned_owner: str
+    loads: Mapping[str, Number]
+
+
+def slot_rows(problem: Problem, plan: Plan) -> list[SlotRow]:
+    """Return one row a slot, in order."""
+    return [
+        SlotRow(owner, after, {name: load[slot] for name, load in problem.loads.items()})
+        for slot, (owner, after) in enumerate(zip(problem.owners, plan.owners_after, strict=True))
+    ]
+
+
+def write_document(
+    problem: Problem, plan: Plan, batches: Sequence[Batch], nodes: Sequence[PlannedNode], model: TimeModel
+) -> str:
+    """Return the document of a plan."""
+    document = {
+        "version": VERSION,
+        "resources": list(problem.loads),
+        "problem": {f.name: _encode(getattr(problem, f.name)) for f in dataclasses.fields(problem) if f.name not in _BY_SLOT},
+        "plan": {f.name: _encode(getattr(plan, f.name)) for f in dataclasses.fields(plan) if f.name not in _FROM_MOVES},
+        "batches": [[[job.source, job.target, job.ranges] for job in batch.jobs] for batch in batches],
+        "nodes": [_encode(node) for node in nodes],
+        "time_model": _encode(model),
+    }  # fmt: skip
+    return json.dumps(document, separators=(",", ":"), allow_nan=False)
+
+
+def identify(document: str, rows: Sequence[SlotRow]) -> str:
+    """Return the id of a plan: the beginning of the SHA-256 of all that it was made from and of what it says."""
+    digest = hashlib.sha256(document.encode())
+    for row in rows:
+        loads = [str(Fraction(value)) for value in row.loads.values()]
+        digest.update(f"{row.owner} {row.planned_owner} {' '.join(loads)}\n".encode())
+    return digest.hexdigest()[:ID_DIGITS]
+
+
+def read_document(
+    document: str, rows: Sequence[SlotRow], *, plan_id: str, snapshot_id: str, state_hash: str, created_at_ms: int
+) -> StoredPlan:
+    """Return the stored plan; PlanError for a document that is damaged, or one of a newer program."""
+    try:
+        told = json.loads(document)
+        if told["version"] != VERSION:
+            raise PlanError(f"plan {plan_id} has a document of version {told['version']}, not {VERSION}")
+        names = list(told["resources"])
+        loads = {name: [row.loads[name] for row in rows] for name in names}
+        problem = Problem(loads=loads, owners=[row.owner for row in rows], **_fields(Problem, told["problem"]))
+        moves = tuple(
+            Move(slot, row.owner, row.planned_owner, tuple(_plain(row.loads[name]) for name in names))
+            for slot, row in enumerate(rows)
+            if row.owner != row.planned_owner
+        )
+        after = tuple(row.planned_owner for row in rows)
+        plan = Plan(moves=moves, owners_after=after, **_fields(Plan, told["plan"]))
+        batches = tuple(_batch(number, jobs, loads) for number, jobs in enumerate(told["batches"], 1))
+        nodes = tuple(_decode(PlannedNode, node) for node in told["nodes"])
+        model = _decode(TimeModel, told["time_model"])
+    except (KeyError, TypeError, ValueError, IndexError, ArithmeticError, RecursionError) as error:
+        raise PlanError(f"the document of plan {plan_id} is damaged: {error}") from error
+    return StoredPlan(plan_id, snapshot_id, problem, plan, batches, nodes, state_hash, model, created_at_ms)
+
+
+def _batch(number: int, jobs: Any, loads: Mapping[str, Sequence[Number]]) -> Batch:
+    made = []
+    for source, target, ranges in jobs:
+        slots = tuple(slot for first, last in ranges for slot in range(first, last + 1))
+        made.append(Job(source, target, slots, tuple(sum(_plain(load[s]) for s in slots) for load in loads.values())))
+    return Batch(number, tuple(made))
+
+
+def _plain(value: Number) -> int | float:
+    return value if isinstance(value, int | float) else float(value)
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, Fraction):
+        return str(value)
+    if dataclasses.is_dataclass(value):
+        return [_encode(getattr(value, f.name)) for f in dataclasses.fields(value)]
+    if isinstance(value, Mapping):
+        return {key: _encode(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_encode(entry) for entry in value]
+    return value
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _fields(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    hints = _hints(kind)
+    return {name: _decode(hints[name], value) for name, value in values.items()}
+
+
+def _decode(kind: Any, value: Any) -> Any:
+    """Return *value* as a *kind*, as far as the annotations of this package's values go."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        return _decode_one_of(inner, value)
+    if kind is Fraction:
+        return Fraction(value)
+    if origin is tuple:
+        if len(inner) == 2 and inner[1] is Ellipsis:
+            return tuple(_decode(inner[0], entry) for entry in value)
+        return tuple(_decode(part, entry) for part, entry in zip(inner, value, strict=True))
+    if origin is not None and issubclass(origin, Mapping):
+        return {key: _decode(inner[1], entry) for key, entry in value.items()}
+    if origin is not None and issubclass(origin, Sequence):
+        return tuple(_decode(inner[0], entry) for entry in value)
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        hints = _hints(kind)
+        names = [f.name for f in dataclasses.fields(kind)]
+        return kind(**{n: _decode(hints[n], entry) for n, entry in zip(names, value, strict=True)})
+    if isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        hints = _hints(kind)
+        return kind(*(_decode(hints[n], entry) for n, entry in zip(kind._fields, value, strict=True)))
+    return value
+
+
+def _decode_one_of(kinds: tuple[Any, ...], value: Any) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        return _decode(next(kind for kind in kinds if get_origin(kind) is not None), value)
+    if isinstance(value, str) and Fraction in kinds:
+        return Fraction(value)
+    if isinstance(value, list):
+        return _decode(next(kind for kind in kinds if kind not in (int, float, type(None), Fraction)), value)
+    return value

@@ -1,0 +1,78 @@
+"""What an execution writes down before and after each thing it does, and what that tells the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from cluster_core.slots.slot_set import SlotSet
+
+STARTED = "started"
+INTENT = "intent"
+"""Written before the first command: these slots may be open or have moved from now on."""
+DONE = "done"
+FAILED = "failed"
+CANCELLED = "cancelled"
+PAUSED = "paused"
+REFUSED = "refused"
+FINISHED = "finished"
+ROLLED_BACK = "rolled-back"
+REVIVED = "revived"
+"""A master that the plan emptied, and that became a replica, is made a master again."""
+
+
+class Step(NamedTuple):
+    """One row of the journal; *slots* as in CLUSTER NODES, *batch* 0 where it concerns no batch."""
+
+    step: str
+    batch: int = 0
+    source: str = ""
+    target: str = ""
+    slots: str = ""
+    detail: str = ""
+    keys: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """What earlier runs of a plan wrote: the last intent for each slot, those of which no end is written, who was to take or give."""
+
+    intents: dict[int, tuple[str, str]]
+    receivers: tuple[str, ...]
+    givers: tuple[str, ...]
+    pending: dict[int, tuple[str, str]]
+    has_ended: bool = True
+    """Whether the last run that began said how it ended, with everything in place."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no run has begun to move anything."""
+        return not self.intents
+
+
+def read_journal(steps: Iterable[Step], before: Journal | None = None) -> Journal:
+    """Return what *steps*, oldest first, say after what *before* says; DecodeError for slots that are none."""
+    intents = dict(before.intents) if before else {}
+    pending = dict(before.pending) if before else {}
+    receivers = dict.fromkeys(before.receivers if before else ())
+    givers = dict.fromkeys(before.givers if before else ())
+    has_ended = before.has_ended if before else True
+    for step in steps:
+        if step.step in (STARTED, FINISHED, ROLLED_BACK):
+            has_ended = step.step != STARTED
+        if step.step == INTENT:
+            receivers[step.target] = givers[step.source] = None
+        if step.step in (INTENT, DONE, CANCELLED):
+            for slot in SlotSet.parse(step.slots, source="plan_steps"):
+                if step.step == INTENT:
+                    intents[slot] = pending[slot] = (step.source, step.target)
+                else:
+                    pending.pop(slot, None)
+    return Journal(intents, tuple(receivers), tuple(givers), pending, has_ended)
+
+
+def intents_of(moves: Sequence[tuple[int, str, str, Sequence[int]]]) -> tuple[Step, ...]:
+    """Return the intents for (batch, source, target, slots)."""
+    return tuple(Step(INTENT, batch, source, target, str(SlotSet(slots))) for batch, source, target, slots in moves)

@@ -1,0 +1,229 @@
+"""Did a plan keep its promise?  Compares what a plan promised with the live cluster or a new snapshot; writes gold/plan_audits."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from jobs.runtime import cli
+from jobs.runtime.cli import Flag
+from jobs.runtime.errors import InputError
+from jobs.runtime.failure import PROMISE_BROKEN
+
+if TYPE_CHECKING:
+    from cluster_core.rebalance.audit import Finding, JournalRow, Measured
+    from cluster_core.rebalance.record import StoredPlan
+    from jobs.sources.live_cluster import Access
+
+SAMPLE_MAX = 10_000
+
+
+def run(
+    root: str,
+    plan_id: str,
+    *,
+    cluster: str | None = None,
+    snapshot: str | None = None,
+    access: Access | None = None,
+    sample: int = 20,
+    window: float = 0.0,
+) -> tuple[StoredPlan, list[Finding]]:
+    """Audit a plan and write the findings; raises InputError for what is not there."""
+    from cluster_core.rebalance.audit import audit_journal
+    from jobs.runtime.delta_files import replace_rows
+    from jobs.sources.live_cluster import Access
+    from jobs.sources.stored_plans import find_plan, read_stored_plan
+    from schemas.audit import PLAN_AUDITS
+
+    if (cluster is None) == (snapshot is None):
+        raise InputError("give either --cluster HOST:PORT or --snapshot NAME")
+    if not 0 <= sample <= SAMPLE_MAX or not 0 <= window < math.inf:
+        raise InputError(f"--sample must be 0 to {SAMPLE_MAX}, --window 0 or more")
+    row = find_plan(root, plan_id)
+    stored = read_stored_plan(root, row["plan_id"])
+    steps = _journal(root, stored.plan_id)
+    if cluster is not None:
+        source = f"cluster {cluster}"
+        findings = _audit_cluster(stored, steps, cluster, access or Access(), sample, window)
+    else:
+        source = f"snapshot {snapshot}"
+        findings = _audit_snapshot(stored, steps, root, str(snapshot))
+    findings += audit_journal(stored, steps, row["estimated_s"])
+    audited_at = datetime.now(UTC)
+    rows = [_row(finding, stored.plan_id, source, audited_at) for finding in findings]
+    replace_rows(root, PLAN_AUDITS, rows, plan_id=stored.plan_id, source=source)
+    return stored, findings
+
+
+def _row(finding: Finding, plan_id: str, source: str, audited_at: datetime) -> dict[str, Any]:
+    return {
+        "plan_id": plan_id,
+        "source": source,
+        "audited_at": audited_at,
+        "aspect": finding.aspect,
+        "resource": finding.resource,
+        "promised": finding.promised,
+        "measured": finding.measured,
+        "allowed": finding.allowed,
+        "kept": finding.kept,
+        "detail": finding.detail,
+    }
+
+
+def _journal(root: str, plan_id: str) -> list[JournalRow]:
+    from cluster_core.rebalance.audit import JournalRow
+    from jobs.runtime.delta_files import exists, read_rows
+    from schemas.execution import PLAN_STEPS
+
+    if not exists(root, PLAN_STEPS):
+        return []
+    rows = read_rows(root, PLAN_STEPS, plan_id=plan_id)
+    rows.sort(key=lambda row: (row["ts"], row["run_id"], row["seq"]))
+    return [
+        JournalRow(
+            row["run_id"],
+            round(row["ts"].timestamp() * 1000),
+            row["step"],
+            row["target"] or "",
+            row["slots"] or "",
+            row["keys"],
+        )
+        for row in rows
+    ]
+
+
+def _audit_cluster(
+    stored: StoredPlan, steps: Sequence[JournalRow], cluster: str, access: Access, sample: int, window: float
+) -> list[Finding]:
+    from cluster_core.rebalance.audit import audit_keys, audit_left_behind, audit_load, audit_owners
+    from jobs.sources import live_audit
+    from jobs.sources.live_cluster import parse_address
+
+    with live_audit.connected(parse_address(cluster), access) as live:
+        findings = audit_owners(stored, live.views)
+        findings.append(
+            audit_left_behind(stored, live.left_behind({move.slot: move.source for move in stored.plan.moves}))
+        )
+        masters = live.masters()
+        keys = audit_keys(stored, sum(sum(master.keys.values()) for master in masters))
+        findings += [keys] if keys is not None else []
+        measured = _measure_live(stored, steps, live, masters, sample, window)
+    return findings + [audit_load(stored, one) for one in measured]
+
+
+def _measure_live(
+    stored: StoredPlan, steps: Sequence[JournalRow], live: Any, masters: Sequence[Any], sample: int, window: float
+) -> list[Measured]:
+    """Measure every resource of the plan as well as the servers allow, in its order."""
+    from cluster_core.rebalance.audit import Measured, measure_window, moved_until_ms
+    from jobs.sources import live_audit
+
+    wanted = list(stored.problem.loads)
+    found = {"keys": live_audit.measure_keys(masters)}
+    memory = live_audit.measure_memory_bytes(live_audit.read_slot_stats(masters)) if "memory_bytes" in wanted else None
+    if memory is not None:
+        found["memory_bytes"] = memory
+    missing = [name for name in ("serialized_bytes", "memory_bytes") if name in wanted and name not in found]
+    if missing and sample:
+        found |= {one.resource: one for one in live_audit.measure_bytes(missing, masters, sample)}
+    elif missing:
+        found |= {name: live_audit.measure_dataset(name, live, masters) for name in missing}
+    if window:
+        moved_ms = moved_until_ms(steps)
+        windows = live_audit.watch_counters(masters, window)
+        found |= {one.resource: measure_window(one, moved_ms) for one in windows}
+    how = "SLOT-STATS tells it over a time: give --window" if not window else "the servers do not tell it"
+    return [found.get(name) or Measured(name, {}, "not measured", doubt=how) for name in wanted]
+
+
+def _audit_snapshot(stored: StoredPlan, steps: Sequence[JournalRow], root: str, name: str) -> list[Finding]:
+    from cluster_core.rebalance.audit import audit_keys, audit_left_behind, audit_load, audit_owners, moved_until_ms
+    from jobs.sources.snapshot_audit import read_snapshot
+
+    evidence = read_snapshot(root, name)
+    moved = {move.slot: move.source for move in stored.plan.moves}
+    moved_ms = moved_until_ms(steps)
+    findings = [*audit_owners(stored, [evidence.view]), audit_left_behind(stored, evidence.left_behind(moved))]
+    keys = audit_keys(stored, evidence.keys())
+    findings += [keys] if keys is not None else []
+    return findings + [audit_load(stored, evidence.measure(one, moved, moved_ms)) for one in stored.problem.loads]
+
+
+def command(
+    *,
+    root: str,
+    plan: str = "latest",
+    cluster: str | None = None,
+    snapshot: str | None = None,
+    sample: int = 20,
+    window: float = 0.0,
+    user: str | None = None,
+    password_env: str = "SLOTSCOPE_PASSWORD",
+    tls: Flag = False,
+    tls_ca: str | None = None,
+    tls_cert: str | None = None,
+    tls_key: str | None = None,
+    tls_insecure: Flag = False,
+    debug: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+) -> int:
+    """Compare what a plan promised with what is measured after it was carried out.
+
+    Owners on every node, open slots, keys that were left behind, the heaviest master of each resource, moved bytes and
+    time. Only reads; writes gold/plan_audits. Exit code 0: every promise was kept; 11: one was not.
+
+    Parameters
+    ----------
+    root
+        Folder of the tables.
+    plan
+        Id of the plan, the beginning of it, or latest.
+    cluster
+        HOST:PORT of one node of the live cluster; the others are found from its answer.
+    snapshot
+        Name of a snapshot that key-slots made of dumps after the moves, instead of the live cluster.
+    sample
+        Keys a slot whose size is asked for; 0 takes the memory that INFO tells.
+    window
+        Seconds over which to measure the counters of SLOT-STATS; 0 leaves them out.
+    user
+        ACL user. Default: the default user.
+    password_env
+        Environment variable that holds the password; not set: no password.
+    tls
+        Connect with TLS.
+    tls_ca
+        Certificates of the authorities that are trusted. Default: the system's.
+    tls_cert
+        Certificate of this client.
+    tls_key
+        Its key.
+    tls_insecure
+        Do not check the servers' certificates.
+    debug
+        Show the trace of an error.
+    """
+    from rich.console import Console
+
+    from cluster_core.rebalance.audit import is_kept
+    from jobs.reports.audit_terminal import print_audit
+    from jobs.sources.live_cluster import Access
+
+    access = Access(user, os.environ.get(password_env), tls, tls_ca, tls_cert, tls_key, tls_insecure)
+    stored, findings = run(root, plan, cluster=cluster, snapshot=snapshot, access=access, sample=sample, window=window)
+    print_audit(stored, findings, Console(file=sys.stdout))
+    return cli.OK if is_kept(findings) else PROMISE_BROKEN
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """What ``python -m jobs.audit_plan`` calls."""
+    cli.main(command, argv)
+
+
+if __name__ == "__main__":
+    main()

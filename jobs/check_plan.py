@@ -1,0 +1,59 @@
+"""Does a plan hold?  Bound, limits and sums of a stored plan once more, in exact arithmetic, from the tables alone; writes none."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from jobs.runtime import cli
+from jobs.sources.stored_plans import LATEST
+
+
+def command(
+    *, root: str, plan: str = LATEST, debug: Annotated[bool, Parameter(negative=(), show_default=False)] = False
+) -> int | None:
+    """Verify a plan without the program that made it: its bound, its limits and all its sums, in whole numbers and fractions.
+
+    Ends with 0 if everything holds, with 1 and a line for each thing that does not.
+
+    Parameters
+    ----------
+    root
+        Folder of the tables.
+    plan
+        Id of the plan, or the beginning of it.
+    debug
+        Show the trace of an error.
+    """
+    from cluster_core.rebalance.check import check_plan
+    from jobs.reports.text import printable
+    from jobs.runtime.progress import progress
+    from jobs.sources.stored_moves import compare_tables
+    from jobs.sources.stored_plans import read_stored_plan
+
+    stored = read_stored_plan(root, plan)
+    with progress("checking"):
+        wrong = [*compare_tables(root, stored), *check_plan(stored.problem, stored.plan)]
+    for line in wrong:
+        sys.stdout.write(f"wrong: {printable(line)}\n")
+    if wrong:
+        sys.stdout.write(f"plan {stored.plan_id} does not hold: {len(wrong)} of its claims are wrong\n")
+        return cli.UNEXPECTED
+    found = stored.plan
+    sys.stdout.write(
+        f"plan {stored.plan_id} holds: {found.verdict}, {len(found.moves)} slots; {found.moved // found.unit} {found.cost} move, "
+        f"at least {-(-found.bound // found.unit)} have to, proven by {len(found.certificates)} certificates\n"
+    )
+    return None
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """What ``python -m jobs.check_plan`` calls."""
+    cli.main(command, argv)
+
+
+if __name__ == "__main__":
+    main()

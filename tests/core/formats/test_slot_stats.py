@@ -1,0 +1,109 @@
+"""CLUSTER SLOT-STATS and counts of keys, in the forms in which people save them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster_core.errors import DecodeError
+from cluster_core.formats.slot_stats import SlotSample, read_count_line, read_slot_stats, read_slot_stats_line
+from cluster_core.topology.cli_text import write_cli_text
+
+
+@pytest.fixture(scope="module")
+def told(valkey_cluster_node):
+    """A node with two keys in two slots, and its answers as RESP2 and RESP3."""
+    node = valkey_cluster_node
+    node.call("CONFIG", "SET", "cluster-slot-stats-enabled", "yes")
+    node.call("FLUSHALL")
+    node.call("SET", "a", "1")  # slot 15495
+    node.call("SET", "{a}b", "1")
+    node.call("SET", "b", "1")  # slot 3300
+    words = ("CLUSTER", "SLOT-STATS", "SLOTSRANGE", "3300", "15495")
+    yield node.raw_reply(*words), node.raw_reply(*words, protocol=3), node.call(*words)
+    node.call("FLUSHALL")
+
+
+def plain(reply):
+    """What redis-cli sees of a RESP2 reply."""
+    return (
+        [plain(item) for item in reply]
+        if isinstance(reply, list)
+        else reply.decode()
+        if isinstance(reply, bytes)
+        else reply
+    )
+
+
+def test_a_real_servers_answer_reads_the_same_in_every_form(told):
+    """RESP2, RESP3, JSON and the numbered text of redis-cli."""
+    resp2, resp3, reply = told
+    forms = [resp2, resp3, json.dumps(plain(reply)).encode(), write_cli_text(plain(reply)).encode()]
+    read = [read_slot_stats(form) for form in forms]
+
+    assert read[1:] == read[:-1]
+    keys = {sample.slot: sample.value for sample in read[0] if sample.metric == "keys"}
+    assert (keys[15495], keys[3300], keys[3301], len(keys)) == (2, 1, 0, 15495 - 3300 + 1)
+    assert {sample.metric for sample in read[0]} == {"keys", "cpu_usec", "network_bytes_in", "network_bytes_out"}
+    assert next(s.value for s in read[0] if s.metric == "network_bytes_in" and s.slot == 3300) > 0
+
+
+def test_a_poll_has_a_time_and_a_node():
+    """As collect writes it; metrics that we do not know are left out."""
+    line = json.dumps({"time": 1795254729, "node": "h:1", "slot_stats": [[7, {"key-count": 3, "x": "y"}]]}).encode()
+
+    assert read_slot_stats_line(line, line=1) == [SlotSample(1795254729 * 10**9, "h:1", 7, "keys", 3)]
+    assert read_slot_stats_line(b'{"time": 1, "text": ""}', line=1) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b"{", "not a line of JSON"),
+        (b"[]", "a JSON object"),
+        (b'{"slot_stats": []}', "no time"),
+        (b'{"time": 1, "slot_stats": {}}', "a list of slots"),
+        (b'{"time": 1, "slot_stats": [[16384, {}]]}', "entry 0 is no slot"),
+        (b'{"time": 1, "slot_stats": [[1, {"key-count": -1}]]}', "slot 1: key-count is -1"),
+        (b'{"time": 1, "slot_stats": [[1, {"key-count": 1.5}]]}', "slot 1: key-count is 1.5"),
+        (b'{"time": 1, "slot_stats": [[1, ["key-count"]]]}', "no names and values"),
+        (b'{"time": 1, "slot_stats": [[true, {}]]}', "entry 0 is no slot"),
+    ],
+)
+def test_a_line_that_is_no_poll_says_why(line, said):
+    """The offset is the number of the line."""
+    with pytest.raises(DecodeError) as caught:
+        read_slot_stats_line(line, line=9, source="f")
+
+    assert said in caught.value.reason
+    assert (caught.value.offset, caught.value.source) == (9, "f")
+
+
+@pytest.mark.parametrize("line", [b"7 3", b"7,3", b"7\t3", b" 7 :  3 "])
+def test_a_count_is_a_slot_and_a_number(line):
+    """Whatever parts them."""
+    assert read_count_line(line, line=1) == SlotSample(None, "", 7, "keys", 3)
+
+
+@pytest.mark.parametrize("line", [b"16384 1", b"7", b"7 -1", b"a b", b"7 99999999999999999999"])
+def test_a_line_without_slot_and_count_is_refused(line):
+    """With its number as offset."""
+    with pytest.raises(DecodeError, match="not a slot and a count") as caught:
+        read_count_line(line, line=4)
+    assert caught.value.offset == 4
+
+
+@given(st.binary(max_size=300))
+def test_no_bytes_make_the_readers_fail_in_another_way(data):
+    """Samples or a DecodeError."""
+    for read in (
+        read_slot_stats,
+        lambda raw: read_slot_stats_line(raw, line=1),
+        lambda raw: read_count_line(raw, line=1),
+    ):
+        with contextlib.suppress(DecodeError):
+            assert read(data) is not None

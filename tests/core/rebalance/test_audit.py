@@ -1,0 +1,279 @@
+"""Promised against measured: what counts as kept, as broken, and as not to be compared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster_core.kernels.rebalance_engine import ENGINE
+from cluster_core.rebalance.audit import (
+    LOAD,
+    SLACK,
+    CounterWindow,
+    Finding,
+    JournalRow,
+    Measured,
+    NodeView,
+    audit_journal,
+    audit_keys,
+    audit_left_behind,
+    audit_load,
+    audit_owners,
+    heaviest_share,
+    is_kept,
+    measure_window,
+    moved_until_ms,
+)
+from cluster_core.rebalance.ordering import Room, TimeModel, order_moves
+from cluster_core.rebalance.planner import plan
+from cluster_core.rebalance.problem import Master, Problem
+from cluster_core.rebalance.record import PlannedNode, StoredPlan
+from tests.rebalance_problems import problem
+
+HEAVY = [10, 10, 10, 10, 2, 2, 2, 2]
+
+
+def stored_plan(request: Problem | None = None) -> StoredPlan:
+    """A plan for two masters of which one holds nearly everything."""
+    request = request or problem(
+        {"serialized_bytes": HEAVY, "keys": [1] * 8}, "aaaabbbb", "ab", tolerance=0.2, iterations=20_000
+    )
+    made = plan(request, ENGINE)
+    rooms = {master.id: Room((0.0,) * len(request.loads), {}, 8, not master.drained) for master in request.masters}
+    nodes = tuple(PlannedNode(master.id, f"{master.id}:6379", "", 1) for master in request.masters)
+    return StoredPlan("0" * 12, "s", request, made, tuple(order_moves(made.moves, rooms)), nodes, "", TimeModel(), 0)
+
+
+STORED = stored_plan()
+AFTER = STORED.plan.owners_after
+
+
+def test_the_problem_of_these_tests_moves_something() -> None:
+    """Else they would say nothing."""
+    assert STORED.plan.moves
+    assert STORED.plan.reach[0].after <= STORED.plan.reach[0].limit < STORED.plan.reach[0].before
+
+
+# -- owners ------------------------------------------------------------------------------------------------------------
+
+
+def test_owners_are_as_planned_when_every_node_sees_them() -> None:
+    """All nodes, all slots."""
+    owners, opened = audit_owners(STORED, [NodeView("a:1", AFTER), NodeView("b:1", AFTER)])
+
+    assert (owners.kept, opened.kept) == (True, True)
+    assert "8 slots" in owners.detail
+
+
+def test_a_node_that_sees_other_owners_is_named_with_the_slots() -> None:
+    """One of them is told in full."""
+    slot = STORED.plan.moves[0].slot
+    stale = list(AFTER)
+    stale[slot] = "a" if AFTER[slot] == "b" else "b"
+    owners, _ = audit_owners(STORED, [NodeView("a:1", AFTER), NodeView("b:1", stale)])
+
+    assert owners.kept is False
+    assert owners.measured == 1
+    assert owners.detail.startswith(f"b:1: slots {slot} are not as planned (slot {slot} belongs to {stale[slot]}:6379")
+
+
+def test_a_node_that_does_not_answer_keeps_no_promise() -> None:
+    """What it believes is not known."""
+    owners, _ = audit_owners(STORED, [NodeView("a:1", AFTER), NodeView("b:1", lost="refused")])
+
+    assert owners.kept is False
+    assert "b:1 did not answer: refused" in owners.detail
+
+
+def test_a_slot_without_owner_and_a_short_view_are_not_as_planned() -> None:
+    """No answer is no owner."""
+    owners, _ = audit_owners(STORED, [NodeView("a:1", AFTER[:-1])])
+
+    assert owners.kept is False
+    assert "belongs to nobody" in owners.detail
+
+
+def test_open_slots_break_the_promise() -> None:
+    """Migrating or importing on any node."""
+    _, opened = audit_owners(STORED, [NodeView("a:1", AFTER, [3]), NodeView("b:1", AFTER, [3, 7])])
+
+    assert (opened.kept, opened.measured) == (False, 2)
+    assert "slots 3 7 " in opened.detail
+
+
+def test_keys_that_the_former_owner_still_holds_are_told() -> None:
+    """COUNTKEYSINSLOT there must be 0."""
+    assert audit_left_behind(STORED, {("a", 1): 0, ("a", 2): 0}).kept is True
+    found = audit_left_behind(STORED, {("a", 1): 0, ("a", 2): 5})
+    assert (found.kept, found.measured) == (False, 5)
+    assert found.detail == "a:6379 (a) holds 5 keys of slots 2"
+
+
+def test_another_number_of_keys_is_no_broken_promise() -> None:
+    """Clients write and keys expire; the same number is worth saying."""
+    assert [audit_keys(STORED, keys).kept for keys in (8, 9)] == [True, None]  # type: ignore[union-attr]
+    assert audit_keys(stored_plan(problem(HEAVY, "aaaabbbb", "ab", tolerance=0.2, iterations=20_000)), 8) is None
+
+
+# -- loads -------------------------------------------------------------------------------------------------------------
+
+
+def load(**loads: float) -> Measured:
+    """Measured bytes of masters."""
+    return Measured("serialized_bytes", loads, "by hand")
+
+
+def test_a_load_within_the_limit_keeps_the_promise() -> None:
+    """Promised is what was announced, allowed the limit with some slack."""
+    found = audit_load(STORED, load(a=26, b=22))
+    reach = STORED.plan.reach[0]
+
+    assert found.kept is True
+    assert found.promised == float(reach.after)
+    assert found.measured == pytest.approx(26 / 24)
+    assert found.allowed == pytest.approx(float(reach.limit) + SLACK)
+
+
+def test_a_load_over_the_limit_breaks_it_and_names_the_master() -> None:
+    """By a little more than the slack."""
+    found = audit_load(STORED, load(a=1.21 * 24, b=0.79 * 24))
+
+    assert found.kept is False
+    assert "heaviest is a:6379 (a)" in found.detail
+
+
+def test_the_error_of_an_estimate_is_granted() -> None:
+    """Two standard errors, and the figure says so."""
+    over = load(a=1.21 * 24, b=0.79 * 24)
+    found = audit_load(STORED, replace(over, errors={"a": 0.2}))
+
+    assert found.kept is True
+    assert "±" in found.detail
+    assert audit_load(STORED, replace(over, errors={"a": 0.05})).kept is False
+
+
+def test_doubtful_figures_are_shown_and_not_compared() -> None:
+    """However bad they are."""
+    found = audit_load(STORED, replace(load(a=48, b=0), doubt="the counters began again"))
+
+    assert (found.kept, found.measured) == (None, 2)
+    assert found.detail.startswith("not compared: the counters began again")
+
+
+@pytest.mark.parametrize("measured", [load(), load(a=0, b=0), Measured("cpu_usec", {"a": 3.0}, "by hand")])
+def test_what_was_not_planned_or_not_measured_is_not_compared(measured: Measured) -> None:
+    """No figure is made up."""
+    assert audit_load(STORED, measured).kept is None
+
+
+def test_shares_go_by_weight_and_leave_out_masters_that_take_nothing() -> None:
+    """As in the plan: an excluded master's load is nobody's to share, a drained one's is everybody's."""
+    masters = [Master("a", weight=3), Master("b"), Master("x", excluded=True), Master("d", drained=True)]
+    stored = replace(STORED, problem=replace(STORED.problem, masters=masters))
+    found, heaviest, _ = heaviest_share(stored, load(a=60, b=30, x=1000, d=10))
+
+    assert heaviest == "b"
+    assert found == pytest.approx(30 / 25)
+
+
+@given(st.dictionaries(st.sampled_from("ab"), st.floats(min_value=0, max_value=1e15), max_size=2))
+def test_the_heaviest_is_never_below_an_even_spread(loads: dict[str, float]) -> None:
+    """Two masters of one weight: between 1 and 2."""
+    found, _, _ = heaviest_share(STORED, load(**loads))
+
+    assert found is None or 1 - 1e-9 <= found <= 2 + 1e-9
+
+
+# -- counters ----------------------------------------------------------------------------------------------------------
+
+
+def window(**more: Any) -> CounterWindow:
+    """Ten seconds, two slots."""
+    given: dict[str, Any] = {"first": {0: ("a", 100), 1: ("b", 500)}, "last": {0: ("a", 300), 1: ("b", 600)}} | more
+    return CounterWindow("cpu_usec", 1_000, 11_000, **given)
+
+
+def test_counters_become_rates_of_their_owner() -> None:
+    """Growth over the seconds of the window."""
+    found = measure_window(window(), None)
+
+    assert (found.loads, found.doubt) == ({"a": 20.0, "b": 10.0}, "")
+
+
+@pytest.mark.parametrize(
+    "last",
+    [{0: ("b", 300), 1: ("b", 600)}, {0: ("a", 99), 1: ("b", 600)}, {0: ("a", 300), 1: ("b", 600), 2: ("b", 7)}],
+    ids=["another owner", "less than before", "not there before"],
+)
+def test_a_counter_that_began_again_flags_the_window(last: dict[int, tuple[str, int]]) -> None:
+    """A slot that moved starts at 0 on its new owner: its rate is not known."""
+    assert "began again at 0" in measure_window(window(last=last), None).doubt
+
+
+def test_a_window_that_contains_the_move_is_flagged() -> None:
+    """Even where no counter shows it; one that begins after the move is not."""
+    assert "moved within" in measure_window(window(), 5_000).doubt
+    assert "moved within" in measure_window(window(), 1_000).doubt
+    assert measure_window(window(), 999).doubt == ""
+
+
+def test_a_window_of_no_length_is_flagged() -> None:
+    """No division by nothing."""
+    assert measure_window(replace(window(), end_ms=1_000), None).doubt
+
+
+# -- journal -----------------------------------------------------------------------------------------------------------
+
+
+def rows_of(stored: StoredPlan, count: int | None = None) -> list[JournalRow]:
+    """Steps that carried out the first *count* moves, a second each."""
+    moves = stored.plan.moves[:count]
+    steps = [JournalRow("r", 2_000 + 1_000 * at, "done", move.target, str(move.slot)) for at, move in enumerate(moves)]
+    return [JournalRow("r", 1_000, "started"), *steps, JournalRow("r", 9_000, "finished")]
+
+
+def test_the_journal_tells_what_was_moved_and_how_long_it_took() -> None:
+    """Sum of the loads that were planned with; from the first to the last row of each run."""
+    moved, took = audit_journal(STORED, rows_of(STORED), 5.0)
+
+    assert (moved.kept, moved.promised, moved.measured) == (True, STORED.plan.moved, STORED.plan.moved)
+    assert (took.kept, took.promised, took.measured) == (None, 5.0, 8.0)
+
+
+def test_moves_that_were_taken_back_do_not_count() -> None:
+    """The last word on a slot is where it is."""
+    first = STORED.plan.moves[0]
+    rows = [*rows_of(STORED), JournalRow("q", 20_000, "done", first.source, str(first.slot))]
+    moved, took = audit_journal(STORED, rows, 5.0)
+
+    assert moved.kept is None
+    assert moved.measured == STORED.plan.moved - first.loads[0]
+    assert "2 runs" in took.detail
+
+
+def test_a_plan_that_nobody_carried_out_is_said_to_be_so() -> None:
+    """Nothing moved, no time taken."""
+    moved, took = audit_journal(STORED, [], 5.0)
+
+    assert (moved.measured, moved.kept, took.measured) == (0, None, None)
+    assert "no step" in moved.detail
+    assert moved_until_ms([]) is None
+
+
+def test_the_last_move_is_what_a_window_must_not_contain() -> None:
+    """Not the last row of the journal."""
+    assert moved_until_ms(rows_of(STORED, 1)) == 2_000
+
+
+def test_a_plan_is_kept_unless_something_is_broken() -> None:
+    """What cannot be compared breaks nothing."""
+
+    def finding(kept: bool | None) -> Finding:
+        return Finding(LOAD, "keys", 1, 1, 1, kept, "")
+
+    assert is_kept([finding(True), finding(None)])
+    assert not is_kept([finding(True), finding(False)])

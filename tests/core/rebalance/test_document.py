@@ -1,0 +1,100 @@
+"""A plan as a document and back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from cluster_core.errors import PlanError
+from cluster_core.rebalance.check import check_plan
+from cluster_core.rebalance.document import identify, read_document, slot_rows, write_document
+from cluster_core.rebalance.joint import Joint
+from cluster_core.rebalance.ordering import Batch, Job, Room, TimeModel, order_moves
+from cluster_core.rebalance.planner import plan
+from cluster_core.rebalance.record import PlannedNode
+from tests.rebalance_problems import random_problem
+
+MASTERS = 4
+PROBLEM = replace(
+    random_problem(7, MASTERS, 300, skew=0.9), pinned=(3, 5), tolerance={"serialized_bytes": 0.02, "keys": 0.05, "ops": Fraction(1, 3)},
+    slot_cost=Fraction(1, 7), iterations=50_000,
+)  # fmt: skip
+PLAN = plan(PROBLEM)
+NODES = [PlannedNode(master.id, f"h:{n}", "z", n) for n, master in enumerate(PROBLEM.masters)]
+
+
+def stored(problem, found, batches):
+    """What comes back from the document of a plan, and the document itself."""
+    document, rows = write_document(problem, found, batches, NODES, TimeModel()), slot_rows(problem, found)
+    words = {"plan_id": identify(document, rows), "snapshot_id": "s", "state_hash": "h", "created_at_ms": 5}
+    return read_document(document, rows, **words), document, rows
+
+
+def batches_of(found):
+    return order_moves(found.moves, {master.id: Room((0.0,) * 3, {}, 300) for master in PROBLEM.masters})
+
+
+def test_a_plan_comes_back_as_it_was():
+    """Fractions, prices, batches and the problem's parameters, all exact; the same text again."""
+    assert PLAN.moves
+    back, document, _ = stored(PROBLEM, PLAN, batches_of(PLAN))
+
+    assert back.plan == PLAN
+    assert back.batches == tuple(batches_of(PLAN))
+    assert (back.nodes, back.time_model, back.created_at_ms) == (tuple(NODES), TimeModel(), 5)
+    assert check_plan(back.problem, back.plan) == []
+    assert write_document(back.problem, back.plan, back.batches, back.nodes, back.time_model) == document
+    assert identify(document, slot_rows(back.problem, back.plan)) == back.plan_id
+
+
+def test_a_joint_proof_comes_back_as_it_was():
+    """Its numbers are larger than a float holds."""
+    joint = Joint(12345, ((1 << 61, 0, 7), (3, 5, 1 << 90)), (4, -1, -2, -1, -1))
+    back, _, _ = stored(PROBLEM, replace(PLAN, joint=joint), [])
+
+    assert back.plan.joint == joint
+
+
+def test_another_load_or_owner_is_another_plan():
+    """The id is a digest of all of it."""
+    document, rows = write_document(PROBLEM, PLAN, [], NODES, TimeModel()), slot_rows(PROBLEM, PLAN)
+    other = [replace(rows[0], loads={**rows[0].loads, "keys": rows[0].loads["keys"] + 1}), *rows[1:]]
+    moved = [replace(rows[0], owner=rows[-1].owner), *rows[1:]]
+
+    assert (
+        len(
+            {
+                identify(document, rows),
+                identify(document, other),
+                identify(document, moved),
+                identify(document + " ", rows),
+            }
+        )
+        == 4
+    )
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda told: told.pop("plan"),
+        lambda told: told.update(version=2),
+        lambda told: told["plan"].update(bogus=1),
+        lambda told: told["plan"].update(reach=[["x"]]),
+        lambda told: told["problem"].update(tolerance="1/0"),
+        lambda told: told.update(batches=[[["a", "b", [[0, 999]]]]]),
+        lambda told: told.update(resources=["nothing"]),
+    ],
+)
+def test_a_damaged_document_is_refused(spoil):
+    """With the plan's id, never with a trace."""
+    told = json.loads(write_document(PROBLEM, PLAN, [Batch(1, (Job("a", "b", (1,), (1.0,)),))], NODES, TimeModel()))
+    spoil(told)
+
+    with pytest.raises(PlanError, match="plan p"):
+        read_document(
+            json.dumps(told), slot_rows(PROBLEM, PLAN), plan_id="p", snapshot_id="", state_hash="", created_at_ms=0
+        )

@@ -1,0 +1,305 @@
+"""Carrying a plan out on a simulated cluster: finished, paused, killed anywhere, resumed, rolled back."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cluster_core.rebalance.commands import Path
+from cluster_core.rebalance.execution import Execution, Outcome, Verdict
+from cluster_core.rebalance.work import Settings, Stop
+from cluster_core.slots.key_slot import SLOT_COUNT
+from cluster_core.slots.slot_set import SlotSet
+from tests.simulated_cluster import KilledError, SimulatedCluster, SimulatedNode, stored_plan
+
+PRODUCTS = {Path.LEGACY: "redis 7.0", Path.VALKEY_JOBS: "valkey 9.1", Path.REDIS_IMPORT: "redis 8.4"}
+PATHS = list(PRODUCTS)
+QUICK = Settings(patience_s=30, settle_s=30, job_timeout_s=60, group=2, groups_a_row=2)
+
+
+def cluster_of(path: Path, seed: int = 0) -> SimulatedCluster:
+    """Three masters with a third of the slots each, and an empty one."""
+    owners = ["abc"[slot * 3 // SLOT_COUNT] for slot in range(SLOT_COUNT)]
+    return SimulatedCluster(owners, "abcd", seed, product=PRODUCTS[path])
+
+
+def plan_for(cluster: SimulatedCluster, slots: int = 12):
+    """Hot slots and their neighbours change hands in every direction."""
+    owners = cluster.owners()
+    wanted = {slot for hot in cluster.hot for slot in (hot, (hot + 1) % SLOT_COUNT)}
+    chosen = sorted(cluster.chance.sample(sorted(wanted), slots))
+    moves = [(slot, owners[slot], cluster.chance.choice(sorted(set("abcd") - {owners[slot]}))) for slot in chosen]
+    return stored_plan(cluster, moves, slots_max=4)
+
+
+def again(cluster: SimulatedCluster, stored, **more) -> Outcome:
+    """Another process with the journal that the others left."""
+    given = replace(QUICK, **more)
+    return cluster.drive(Execution(stored, list(cluster.journal), None, given))
+
+
+def assert_all_right(cluster: SimulatedCluster, owners) -> None:
+    """Every node knows the same owners, nothing is open, no promised write is missing, no key lies where it does not belong."""
+    for node in cluster.nodes.values():
+        assert node.view == list(owners)
+        assert not node.migrating
+        assert not node.importing
+    assert cluster.lost_writes() == []
+    assert cluster.strays() == []
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_plan_is_carried_out_while_clients_write(path):
+    """Every node ends with the planned owners."""
+    cluster = cluster_of(path)
+    stored = plan_for(cluster)
+
+    outcome = again(cluster, stored)
+
+    assert outcome.verdict is Verdict.FINISHED
+    assert_all_right(cluster, stored.plan.owners_after)
+    assert cluster.spoken_to == set("abcd")
+    assert [step.step for step in cluster.journal if step.step in ("started", "finished")] == ["started", "finished"]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_finished_plan_is_already_in_place(path):
+    """Nothing is sent and nothing written the second time."""
+    cluster = cluster_of(path)
+    stored = plan_for(cluster)
+    again(cluster, stored)
+    rows = len(cluster.journal)
+
+    assert again(cluster, stored) == Outcome(Verdict.IN_PLACE, ("already in place",))
+    assert len(cluster.journal) == rows
+
+
+@pytest.mark.parametrize("path", PATHS)
+@settings(max_examples=25)
+@given(seed=st.integers(0, 10**6), kills=st.lists(st.integers(0, 120), min_size=1, max_size=4), back=st.booleans())
+def test_killed_anywhere_it_resumes_or_rolls_back(path, seed, kills, back):
+    """The executor dies after any command or journal row, several times; then it ends right, and no write is lost."""
+    cluster = cluster_of(path, seed)
+    stored = plan_for(cluster)
+    before = cluster.owners()
+    for kill in kills:
+        cluster.events, cluster.kill_after = 0, kill
+        try:
+            again(cluster, stored)
+        except KilledError:
+            continue
+    cluster.kill_after = None
+
+    outcome = again(cluster, stored, rollback=back)
+
+    assert outcome.verdict in (Verdict.ROLLED_BACK, Verdict.IN_PLACE) if back else (Verdict.FINISHED, Verdict.IN_PLACE)
+    cluster.gossip()
+    assert_all_right(cluster, before if back else stored.plan.owners_after)
+    moved = {move.slot for move in stored.plan.moves}
+    assert back or slots_done(cluster) == moved
+    assert cluster.journal == [] or back or cluster.journal[-1].step == "finished"
+
+
+def slots_done(cluster: SimulatedCluster) -> set[int]:
+    """Slots whose arrival is written down: an audit adds up what has moved from these rows."""
+    return {slot for step in cluster.journal if step.step == "done" for slot in SlotSet.parse(step.slots)}
+
+
+@pytest.mark.parametrize("path", PATHS)
+@settings(max_examples=15)
+@given(seed=st.integers(0, 10**6), kill=st.integers(0, 150))
+def test_a_rollback_that_is_killed_can_go_either_way(path, seed, kill):
+    """Rolled back half way, killed, then carried out after all."""
+    cluster = cluster_of(path, seed)
+    stored = plan_for(cluster)
+    again(cluster, stored, pause_after=2)
+    cluster.events, cluster.kill_after = 0, kill
+    with suppress(KilledError):
+        again(cluster, stored, rollback=True)
+    cluster.kill_after = None
+
+    outcome = again(cluster, stored)
+
+    if cluster.nodes["d"].is_master:
+        assert outcome.verdict in (Verdict.FINISHED, Verdict.IN_PLACE)
+        assert_all_right(cluster, stored.plan.owners_after)
+    else:  # it was empty before and is so again
+        assert outcome.verdict is Verdict.REFUSED
+        assert "d:1 (d) is a replica now" in " ".join(outcome.sentences)
+        assert_all_right(cluster, cluster.owners())
+
+
+@pytest.mark.parametrize("path", PATHS)
+@settings(max_examples=15)
+@given(seed=st.integers(0, 10**6), after=st.integers(0, 60), who=st.sampled_from("abcd"))
+def test_a_node_that_is_away_for_a_while_is_waited_for(path, seed, after, who):
+    """A target or a source restarts in the middle; keys that MIGRATE may or may not have sent are sent again."""
+    cluster = cluster_of(path, seed)
+    stored = plan_for(cluster)
+    cluster.trouble = 0.2
+    fall(cluster, cluster.nodes[who], after)
+
+    outcome = again(cluster, stored)
+    while outcome.verdict is Verdict.PAUSED:
+        outcome = again(cluster, stored)
+
+    assert outcome.verdict in (Verdict.FINISHED, Verdict.IN_PLACE), outcome
+    assert_all_right(cluster, stored.plan.owners_after)
+
+
+def fall(cluster: SimulatedCluster, node: SimulatedNode, after: int) -> None:
+    """*node* goes down for some time, so many events later; its jobs are forgotten."""
+    usual = cluster.count
+
+    def count() -> None:
+        usual()
+        if cluster.events == after + 1:
+            node.down = 6
+            for job in node.jobs:
+                if job["active"]:
+                    job.update(active=False, state="failed", message="Connection lost")
+            node.jobs = []
+
+    cluster.count = count  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_it_pauses_after_a_batch_and_says_how_to_go_on(path):
+    """--pause-after, and a first Ctrl-C."""
+    cluster = cluster_of(path)
+    stored = plan_for(cluster)
+    count = len(stored.batches)
+
+    outcome = again(cluster, stored, pause_after=1)
+
+    assert outcome == Outcome(
+        Verdict.PAUSED, (f"paused after batch 1 of {count}; run again to go on, --rollback to undo",)
+    )
+    assert cluster.journal[-1].step == "paused"
+    assert again(cluster, stored).verdict is Verdict.FINISHED
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("at", range(1, 90, 17))
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_stop_at_any_moment_leaves_nothing_open(path, at, times):
+    """Once: what runs is finished.  Twice: what has not moved is left where it is."""
+    cluster = cluster_of(path)
+    stored = plan_for(cluster)
+    execution = Execution(stored, [], None, QUICK)
+    usual = cluster.count
+
+    def count() -> None:
+        usual()
+        if cluster.events == at:
+            for _ in range(times):
+                execution.pause()
+
+    cluster.count = count  # type: ignore[method-assign]
+    outcome = cluster.drive(execution)
+    sight = cluster.look("abcd")
+
+    assert outcome.verdict in (Verdict.PAUSED, Verdict.FINISHED)
+    assert sight.open_slots() == {}
+    assert sight.active_jobs() == []
+    assert execution.stop is (Stop.NO if cluster.events < at else Stop(times))
+    assert again(cluster, stored).verdict in (Verdict.FINISHED, Verdict.IN_PLACE)
+    assert_all_right(cluster, stored.plan.owners_after)
+
+
+@pytest.mark.parametrize("path", [Path.VALKEY_JOBS, Path.REDIS_IMPORT])
+def test_a_job_that_fails_is_begun_again_and_then_it_pauses(path):
+    """Three attempts; the source keeps the slots of a migration that failed.  Redis 8.4 tries again by itself, until it is cancelled."""
+    cluster = cluster_of(path)
+    stored = plan_for(cluster)
+    cluster.fail_jobs = 2
+
+    assert again(cluster, stored).verdict is Verdict.FINISHED
+
+    cluster = cluster_of(path)
+    stored = plan_for(cluster)
+    cluster.fail_jobs = 99
+    outcome = again(cluster, stored)
+
+    assert outcome.verdict is Verdict.PAUSED
+    assert outcome.sentences[0].startswith("paused: ")
+    assert "no luck" in outcome.sentences[0]
+    assert cluster.look("abcd").active_jobs() == []
+    assert outcome.sentences[0].endswith("run again to go on, --rollback to undo")
+    assert cluster.owners() == list(stored.problem.owners)
+
+
+def test_a_drained_master_turns_into_a_replica_and_the_plan_is_still_in_place():
+    """redis 4592, 9223: its last slot is gone, it follows the receiver, and may not be told any more."""
+    owners = ["abc"[min(slot // 8192, 2)] if slot < 16380 else "c" for slot in range(SLOT_COUNT)]
+    for path in PATHS:
+        cluster = SimulatedCluster(owners, "abc", product=PRODUCTS[path])
+        stored = stored_plan(cluster, [(slot, "c", "ab"[slot % 2]) for slot in range(16380, SLOT_COUNT)])
+
+        assert again(cluster, stored).verdict is Verdict.FINISHED
+        assert not cluster.nodes["c"].is_master
+        assert_all_right(cluster, stored.plan.owners_after)
+        assert again(cluster, stored).verdict is Verdict.IN_PLACE
+        (sentence,) = {*again(cluster, stored, rollback=True).sentences}
+        assert "c:1 (c) is a replica now" in sentence
+
+
+@pytest.mark.parametrize("path", PATHS)
+@settings(max_examples=12)
+@given(seed=st.integers(0, 10**6), kills=st.lists(st.integers(0, 60), max_size=3))
+def test_a_finished_drain_rolls_back_when_the_drained_master_is_revived(path, seed, kills):
+    """CLUSTER RESET SOFT and MEET, killed anywhere, too: a node that was reset and not yet met is met by the next run."""
+    owners = ["ab"[slot % 2] if slot < 16370 else "c" for slot in range(SLOT_COUNT)]
+    cluster = SimulatedCluster(owners, "abc", seed, product=PRODUCTS[path])
+    stored = stored_plan(cluster, [(slot, "c", "ab"[slot % 2]) for slot in range(16370, SLOT_COUNT)])
+    assert again(cluster, stored).verdict is Verdict.FINISHED
+    assert again(cluster, stored, rollback=True).verdict is Verdict.REFUSED
+    for kill in kills:
+        cluster.events, cluster.kill_after = 0, kill
+        with suppress(KilledError):
+            again(cluster, stored, rollback=True, revive=True)
+    cluster.kill_after = None
+
+    outcome = again(cluster, stored, rollback=True, revive=True)
+
+    assert outcome.verdict in (Verdict.ROLLED_BACK, Verdict.IN_PLACE), outcome
+    assert cluster.nodes["c"].is_master
+    assert_all_right(cluster, owners)
+
+
+def test_with_many_masters_only_source_and_target_hear_of_a_slot():
+    """The broadcast is O(masters) for each slot; gossip tells the others, and that is waited for."""
+    cluster = cluster_of(Path.LEGACY)
+    stored = plan_for(cluster)
+    said = []
+    usual = cluster.setslot
+
+    def setslot(node, slot, what, other):
+        said.append((slot, what, node.id))
+        return usual(node, slot, what, other)
+
+    cluster.setslot = setslot  # type: ignore[method-assign]
+
+    assert again(cluster, stored, told_masters_max=3).verdict is Verdict.FINISHED
+    assert len([1 for _, what, _ in said if what == "NODE"]) == 2 * len(stored.plan.moves)
+    assert_all_right(cluster, stored.plan.owners_after)
+
+
+def test_the_intent_is_written_before_anything_is_sent():
+    """Whatever is open or has moved is named by an earlier row."""
+    for path in PATHS:
+        cluster = cluster_of(path)
+        stored = plan_for(cluster)
+        usual = cluster.call
+
+        def call(command, cluster=cluster, usual=usual):
+            named = {slot for step in cluster.journal if step.step == "intent" for slot in step.slots.split()}
+            assert named
+            return usual(command)
+
+        cluster.call = call  # type: ignore[method-assign]
+        assert again(cluster, stored).verdict is Verdict.FINISHED

@@ -1,0 +1,165 @@
+"""Why a plan is not carried out now: each reason alone, and what the plan itself changed is none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cluster_core.rebalance.commands import Path
+from cluster_core.rebalance.execution import foresee
+from cluster_core.rebalance.journal import INTENT, Step, read_journal
+from cluster_core.rebalance.refusals import choose_path
+from cluster_core.rebalance.sight import ClusterSight, JobSight
+from cluster_core.slots.key_slot import SLOT_COUNT
+from cluster_core.slots.slot_set import SlotSet
+from tests.simulated_cluster import SimulatedCluster, stored_plan
+
+NOTHING = read_journal([])
+
+
+def cluster_of(product: str = "valkey 9.1") -> SimulatedCluster:
+    """Three masters with a third of the slots each."""
+    return SimulatedCluster(["abc"[slot * 3 // SLOT_COUNT] for slot in range(SLOT_COUNT)], "abc", product=product)
+
+
+def plan_for(cluster: SimulatedCluster):
+    """Slots 1 to 4 from a to b, one to c."""
+    return stored_plan(cluster, [(1, "a", "b"), (2, "a", "b"), (3, "a", "b"), (4, "a", "b"), (9, "a", "c")])
+
+
+def reasons(cluster: SimulatedCluster, *, path: Path | None = None, steps=(), plan=None, **changed) -> list[str]:
+    """What is said when b is as *changed*."""
+    sight = cluster.look("abc")
+    sight = ClusterSight({**sight.nodes, "b": replace(sight.nodes["b"], **changed)})
+    return list(foresee(plan or plan_for(cluster), sight, read_journal(steps), path).refusals)
+
+
+def test_a_cluster_as_it_was_planned_is_refused_nothing():
+    """The way to begin: all checks hold."""
+    assert reasons(cluster_of()) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"cluster_ok": False}, "b:1 (b) says that the cluster is not ok (cluster_state)"),
+        ({"slots_ok": SLOT_COUNT - 3}, "b:1 (b) says that 3 slots are not ok"),
+        ({"doubted": ("c",)}, "b:1 (b) does not reach c:1 (c)"),
+        ({"config_epoch": 7}, "the plan is stale, make a new one: config epoch of b is 7, in the plan 2"),
+        ({"importing": {4000: "a"}}, "slot 4000 is open from a:1 (a) to b:1 (b), and this plan did not open it"),
+        ({"importing": {1: "a"}}, "slot 1 is open from a:1 (a) to b:1 (b), and this plan did not open it"),
+        ({"is_master": False}, "b:1 (b) is a replica now, and the plan moves slots from or to it"),
+    ],
+)
+def test_each_reason_is_a_sentence(changed, sentence):
+    """What is wrong, and where."""
+    assert any(found.startswith(sentence) for found in reasons(cluster_of(), **changed))
+
+
+def test_a_job_of_somebody_else_is_waited_for_by_a_person():
+    """A migration that no intent names."""
+    job = JobSight("x", False, "c", "b", SlotSet([16000]), "snapshotting")
+
+    assert reasons(cluster_of(), jobs=(job,)) == [
+        "c:1 (c) is moving slots 16000 to b:1 (b), which this plan did not begin: wait for it or cancel it"
+    ]
+    assert reasons(cluster_of(), jobs=(replace(job, state="success"),)) == []
+    own = replace(job, source="a", slots=SlotSet([1, 2]))
+    assert reasons(cluster_of(), jobs=(own,), steps=[Step(INTENT, 1, "a", "b", "1-4")]) == []
+
+
+def test_owners_that_changed_make_a_plan_stale_unless_it_changed_them_itself():
+    """By the journal: slots that moved count as not moved, receivers' epochs may have risen, nobody else's."""
+    cluster = cluster_of()
+    plan = plan_for(cluster)
+    steps = [Step(INTENT, 1, "a", "b", "1-2")]
+    for slot in (1, 2):
+        for node in cluster.nodes.values():
+            node.believe(slot, "b")
+
+    assert reasons(cluster, plan=plan, config_epoch=9, steps=steps) == []
+    (stale,) = reasons(cluster, plan=plan)
+    assert stale.startswith("the plan is stale, make a new one: slots 1-2: owner is b, in the plan a")
+    assert reasons(cluster, plan=plan, config_epoch=1, steps=steps) != []  # an epoch never falls
+    cluster.nodes["c"].epoch = 12
+    assert "config epoch of c is 12, in the plan 3" in reasons(cluster, plan=plan, config_epoch=9, steps=steps)[0]
+
+
+def test_masters_that_do_not_agree_are_told():
+    """Unless the plan is what they are about to learn of."""
+    cluster = cluster_of()
+    plan = plan_for(cluster)
+    cluster.nodes["c"].believe(20, "b")
+
+    assert "the masters do not agree on the owner of slots 20" in reasons(cluster, plan=plan)
+
+
+def test_an_open_slot_of_the_plan_goes_on():
+    """Its intent names source and target; the same slot towards another node is somebody else's."""
+    steps = [Step(INTENT, 1, "a", "b", "1-4")]
+
+    assert reasons(cluster_of(), importing={1: "a"}, steps=steps) == []
+    assert reasons(cluster_of(), importing={1: "c"}, steps=steps) != []
+    assert reasons(cluster_of(), importing={1: "a"}, steps=[Step(INTENT, 1, "a", "c", "1")]) != []
+
+
+def test_a_target_needs_room_for_both_copies():
+    """95 % of maxmemory, bytes as the plan has them or enlarged to what their owner uses for them."""
+    cluster = cluster_of()
+
+    assert reasons(cluster, used_memory=900, memory_max=1000) == []
+    (full,) = reasons(cluster, used_memory=911, memory_max=1000)
+    assert full == "b:1 (b) would need 951 bytes in batch 2 and may use 95% of its maxmemory of 1,000"
+
+
+def test_key_by_key_leaves_other_databases_behind():
+    """Valkey 9 with cluster-databases: MIGRATE moves database 0."""
+    assert "holds keys in database 3" in reasons(cluster_of(), databases=(0, 3), path=Path.LEGACY)[0]
+    assert reasons(cluster_of(), databases=(0, 3), path=Path.VALKEY_JOBS) == []
+    assert reasons(cluster_of(), databases=(0,), path=Path.LEGACY) == []
+
+
+@pytest.mark.parametrize(
+    ("product", "path"),
+    [
+        ("valkey 9.1", Path.VALKEY_JOBS),
+        ("valkey 9.0", Path.VALKEY_JOBS),
+        ("valkey 8.1", Path.LEGACY),
+        ("redis 8.4", Path.REDIS_IMPORT),
+        ("redis 8.2", Path.LEGACY),
+        ("redis 7.0", Path.LEGACY),
+    ],
+)
+def test_the_fastest_path_that_all_know_is_taken(product, path):
+    """Servers in the middle of an upgrade take the oldest way; a path given by hand that one does not know is refused."""
+    cluster = cluster_of(product)
+
+    assert choose_path(cluster.look("abc"), "abc") is path
+    mixed = cluster.look("abc")
+    mixed = ClusterSight({**mixed.nodes, "b": replace(mixed.nodes["b"], product="redis", version=(7, 0, 15))})
+    assert choose_path(mixed, "abc") is Path.LEGACY
+    said = reasons(cluster_of(product), product="redis", version=(7, 0, 15), path=Path.VALKEY_JOBS)
+    assert "b:1 (b) runs redis 7.0.15, which does not know CLUSTER MIGRATESLOTS: use --path setslot" in said
+
+
+def test_a_node_that_does_not_answer_is_the_only_reason():
+    """Nothing else can be known."""
+    cluster = cluster_of()
+    cluster.nodes["c"].down = 1
+
+    said = foresee(plan_for(cluster), cluster.look("abc"), NOTHING, None).refusals
+
+    assert said == ("c:1 (c) does not answer: connection refused",)
+
+
+def test_a_cluster_with_a_master_that_the_plan_does_not_know_is_refused():
+    """A failover or a new node since then."""
+    cluster = cluster_of()
+    plan = plan_for(cluster)
+    sight = cluster.look("abc")
+    nodes = {name: replace(node, epochs={**node.epochs, "z" * 40: 9}) for name, node in sight.nodes.items()}
+
+    (said,) = foresee(plan, ClusterSight(nodes), NOTHING, None).refusals
+
+    assert "is a master of the cluster that the plan does not know" in said

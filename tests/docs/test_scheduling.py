@@ -1,0 +1,316 @@
+"""The examples of docs/scheduling.md, read by the tools that would run them; a tool that is not installed skips its test by name."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.main import COMMANDS
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "docs" / "examples"
+PAGE = (ROOT / "docs" / "scheduling.md").read_text(encoding="utf-8")
+SCRIPT = EXAMPLES / "slotscope-plan.sh"
+UNITS = sorted(path.name for path in EXAMPLES.glob("slotscope-plan*.*") if path.suffix in (".service", ".timer"))
+
+
+def needs(tool: str) -> str:
+    """Where *tool* is; else the test is skipped."""
+    found = shutil.which(tool)
+    if found is None:
+        pytest.skip(f"{tool} is not installed")
+    return found
+
+
+# -- the script --------------------------------------------------------------------------------------------------------
+
+
+def plan(tmp_path: Path, codes: dict[str, int], **environment: str) -> tuple[int, list[str], str]:
+    """Run the script with a ``slotscope`` that only notes its words and ends with the code of its job."""
+    needs("flock")
+    folder = tmp_path / "bin"
+    folder.mkdir(exist_ok=True)
+    cases = "".join(f"{job}) exit {code};; " for job, code in codes.items())
+    stub = folder / "slotscope"
+    stub.write_text(f'#!/bin/sh\necho "$@" >> "{tmp_path}/said"\ncase $1 in {cases} esac\n')
+    stub.chmod(0o755)
+    settings = {
+        "PATH": f"{folder}:{os.environ['PATH']}",
+        "SLOTSCOPE_ROOT": str(tmp_path / "tables"),
+        "SLOTSCOPE_DUMPS": str(tmp_path / "du mps"),
+        "SLOTSCOPE_LOCK": str(tmp_path / "lock"),
+    }
+    ended = subprocess.run(
+        [str(SCRIPT)], env=settings | environment, capture_output=True, text=True, timeout=30, check=False
+    )
+    said = tmp_path / "said"
+    return ended.returncode, said.read_text().splitlines() if said.exists() else [], ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("key_slots", "rebalance_plan", "code"), [(0, 0, 0), (0, 10, 10), (0, 2, 2), (2, 0, 2), (3, 10, 3)]
+)
+def test_the_script_ends_with_the_code_of_the_job_that_decides(tmp_path, key_slots, rebalance_plan, code):
+    """A snapshot that failed is not planned with; 10 comes through."""
+    ended, said, _ = plan(tmp_path, {"key-slots": key_slots, "rebalance-plan": rebalance_plan})
+
+    assert ended == code
+    assert len(said) == (1 if key_slots else 2)
+    assert said[0].startswith("key-slots --root ")
+    assert key_slots or said[1].endswith("--if-needed")
+
+
+def test_a_second_run_at_the_same_time_does_nothing(tmp_path):
+    """It ends with 75 (EX_TEMPFAIL) as long as somebody holds the lock."""
+    flock = needs("flock")
+    lock = tmp_path / "lock"
+    with subprocess.Popen(
+        [flock, str(lock), "sh", "-c", "echo held; read line"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        ended, said, words = plan(tmp_path, {})
+        holder.communicate("\n", timeout=10)
+
+    assert (ended, said) == (75, [])
+    assert "another run" in words
+
+
+def test_polls_of_a_live_cluster_are_planned_with_and_removed(tmp_path):
+    """The password is in the environment only: no command has it."""
+    _, said, _ = plan(
+        tmp_path, {}, SLOTSCOPE_CLUSTER="10.0.0.1:6379", SLOTSCOPE_PASSWORD="s3cret", SLOTSCOPE_PLACEMENT="/p.toml"
+    )
+    polls = said[2].split("--slot-stats ")[1].split()[0]
+
+    assert said[1].startswith("collect 10.0.0.1:6379 --slot-stats ")
+    assert said[2].endswith("--placement /p.toml")
+    assert not Path(polls).exists()
+    assert "s3cret" not in " ".join(said)
+
+
+def test_the_options_of_the_script_exist() -> None:
+    """Every option that an example gives is one of its job."""
+    import inspect
+    from importlib import import_module
+
+    texts = [re.sub(r"\\\n", " ", path.read_text(encoding="utf-8")) for path in EXAMPLES.iterdir()]
+    for job in ("key-slots", "collect", "rebalance-plan"):
+        module, _, name = COMMANDS[job][0].partition(":")
+        known = {
+            word.replace("_", "-") for word in inspect.signature(getattr(import_module(module), name)).parameters
+        } | {"root"}
+        lines = [line for text in texts for line in text.splitlines() if f"slotscope {job} " in line]
+        given = {option for line in lines for option in re.findall(r" --([a-z][a-z-]+)", line)}
+        assert lines
+        assert given <= known, job
+    assert {"if-needed", "slot-stats", "placement"} <= {
+        word.replace("_", "-") for word in inspect.signature(import_module("jobs.rebalance_plan").command).parameters
+    }
+
+
+# -- cron --------------------------------------------------------------------------------------------------------------
+
+
+def cron_line() -> tuple[str, str, str]:
+    """Times, user and command of the one entry."""
+    text = (EXAMPLES / "slotscope-plan.cron").read_text(encoding="utf-8")
+    entries = [line for line in text.splitlines() if re.match(r"[\d*]", line)]
+    assert len(entries) == 1
+    *times, user, command = entries[0].split(None, 6)
+    return " ".join(times), user, command
+
+
+def test_the_times_of_the_crontab_are_times() -> None:
+    """By croniter."""
+    croniter = pytest.importorskip("croniter", reason="croniter is not installed")
+    times, user, _ = cron_line()
+
+    assert croniter.croniter.is_valid(times)
+    assert user == "slotscope"
+
+
+def test_crontab_takes_the_entry(tmp_path):
+    """The real program, as a user's crontab, which names no user; a wrong minute is refused."""
+    crontab = needs("crontab")
+    times, _, command = cron_line()
+    help_text = subprocess.run([crontab, "-h"], capture_output=True, text=True, check=False).stderr
+    if "dry run" not in help_text:
+        pytest.skip("this crontab has no dry run")
+    file = tmp_path / "crontab"
+
+    file.write_text(f"{times} {command}\n")
+    assert subprocess.run([crontab, "-n", str(file)], capture_output=True, check=False).returncode == 0
+    file.write_text(f"61 {times} {command}\n")
+    assert subprocess.run([crontab, "-n", str(file)], capture_output=True, check=False).returncode != 0
+
+
+@pytest.mark.parametrize(("code", "words"), [(0, ""), (10, "new plan"), (2, "failed with 2")])
+def test_the_command_of_the_crontab_mails_only_what_matters(tmp_path, code, words):
+    """cron mails what a command prints: nothing when there is nothing to do."""
+    _, _, command = cron_line()
+    assert "%" not in command
+    (tmp_path / "plan.env").write_text(f"SLOTSCOPE_ROOT={tmp_path}/tables\n")
+    stub = tmp_path / "slotscope-plan.sh"
+    stub.write_text(f"#!/bin/sh\necho noise from $SLOTSCOPE_ROOT\nexit {code}\n")
+    stub.chmod(0o755)
+    command = command.replace("/etc/slotscope", str(tmp_path)).replace("/var/log/slotscope", str(tmp_path))
+    path = f"{tmp_path}:{os.environ['PATH']}"
+
+    ended = subprocess.run(["/bin/sh", "-c", command], env={"PATH": path}, capture_output=True, text=True, check=False)
+
+    assert ended.stderr == ""
+    assert words in ended.stdout
+    assert bool(ended.stdout) == bool(code)
+    assert f"noise from {tmp_path}/tables" in (tmp_path / "plan.log").read_text()
+
+
+# -- systemd -----------------------------------------------------------------------------------------------------------
+
+
+def test_systemd_takes_the_units(tmp_path):
+    """systemd-analyze verify, with the paths of this checkout; it says nothing."""
+    analyze = needs("systemd-analyze")
+    for name in UNITS:
+        text = (EXAMPLES / name).read_text(encoding="utf-8")
+        (tmp_path / name).write_text(text.replace("/opt/slotscope/docs/examples", str(EXAMPLES)))
+    ended = subprocess.run(
+        [analyze, "verify", "--man=no", *(str(tmp_path / name) for name in UNITS)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "Failed to" in ended.stderr and "manager" in ended.stderr:
+        pytest.skip(f"systemd-analyze does not run here: {ended.stderr.strip()[:100]}")
+
+    assert (ended.stdout + ended.stderr, ended.returncode) == ("", 0)
+    assert len(UNITS) == 4
+
+
+def test_systemd_would_notice_a_mistake(tmp_path):
+    """Else the test above says nothing."""
+    analyze = needs("systemd-analyze")
+    unit = tmp_path / "slotscope-plan.service"
+    unit.write_text((EXAMPLES / unit.name).read_text(encoding="utf-8").replace("Type=oneshot", "Type=twoshot"))
+
+    ended = subprocess.run([analyze, "verify", "--man=no", str(unit)], capture_output=True, text=True, check=False)
+
+    assert "twoshot" in ended.stderr or ended.returncode
+
+
+def test_the_timer_is_a_time() -> None:
+    """systemd-analyze calendar."""
+    analyze = needs("systemd-analyze")
+    (when,) = re.findall(
+        r"^OnCalendar=(.*)$", (EXAMPLES / "slotscope-plan.timer").read_text(encoding="utf-8"), re.MULTILINE
+    )
+
+    assert subprocess.run([analyze, "calendar", when], capture_output=True, check=False).returncode == 0
+
+
+# -- Kubernetes --------------------------------------------------------------------------------------------------------
+
+
+def test_kubernetes_takes_the_manifest() -> None:
+    """The published schema of the newest version, no unknown field allowed."""
+    validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
+    manifest = read_manifest()
+
+    validate.validate(manifest, validate.latest_version(), strict=True)
+    manifest["spec"]["concurrencypolicy"] = "Forbid"
+    with pytest.raises(validate.ValidationError):
+        validate.validate(manifest, validate.latest_version(), strict=True)
+
+
+def test_the_manifest_keeps_runs_apart_and_the_password_out_of_it() -> None:
+    """Forbid, a secret, and the script that the container runs is the one beside it."""
+    manifest = read_manifest()
+    [container] = manifest["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    by_name = {entry["name"]: entry for entry in container["env"]}
+
+    assert manifest["spec"]["concurrencyPolicy"] == "Forbid"
+    assert set(by_name["SLOTSCOPE_PASSWORD"]) == {"name", "valueFrom"}
+    assert "docs/examples/slotscope-plan.sh" in container["args"][0]
+
+
+@pytest.mark.parametrize(("code", "ends"), [(0, 0), (10, 0), (2, 2)])
+def test_a_new_plan_is_no_failure_for_kubernetes(tmp_path, code, ends):
+    """The command of the container with a script that ends with *code*."""
+    [container] = read_manifest()["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    stub = tmp_path / "plan.sh"
+    stub.write_text(f"#!/bin/sh\nexit {code}\n")
+    stub.chmod(0o755)
+    words = container["args"][0].replace("/opt/slotscope/docs/examples/slotscope-plan.sh", str(stub))
+    words = words.replace("/dev/termination-log", str(tmp_path / "log"))
+
+    ended = subprocess.run([*container["command"], words], capture_output=True, text=True, check=False)
+
+    assert ended.returncode == ends
+    assert (tmp_path / "log").exists() == (code == 10)
+
+
+def read_manifest() -> Any:
+    """The CronJob; skipped without PyYAML."""
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+    return yaml.safe_load((EXAMPLES / "slotscope-plan.yaml").read_text(encoding="utf-8"))
+
+
+# -- Airflow -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_dag_is_python_and_names_jobs_that_exist() -> None:
+    """Without Airflow: it compiles, and what it submits is there."""
+    text = (EXAMPLES / "airflow_slotscope_plan.py").read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    compile(tree, "airflow_slotscope_plan.py", "exec")
+    submitted = re.findall(r"\{HOME\}/(jobs/\w+\.py|conf/[\w.-]+)", text)
+
+    assert submitted
+    assert all((ROOT / path).exists() for path in submitted)
+
+
+def test_airflow_parses_the_dag(monkeypatch, tmp_path):
+    """Tasks in order; exit code 10 of spark-submit is a new plan, any other but 0 a failure."""
+    pytest.importorskip("airflow.sdk", reason="Airflow is not installed")
+    pytest.importorskip("airflow.providers.apache.spark", reason="the Spark provider of Airflow is not installed")
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location("dag", EXAMPLES / "airflow_slotscope_plan.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    stub = tmp_path / "spark-submit"
+    stub.write_text('#!/bin/sh\nexit "$STUB_CODE"\n')
+    stub.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2]"}')
+
+    order = {name: sorted(module.dag.get_task(name).downstream_task_ids) for name in ("snapshot", "plan", "is_new")}
+    found = []
+    for code in (0, 10):
+        monkeypatch.setenv("STUB_CODE", str(code))
+        found.append(module.plan.execute({}))
+    monkeypatch.setenv("STUB_CODE", "2")
+    with pytest.raises(Exception, match="Error code is: 2"):
+        module.plan.execute({})
+
+    assert order == {"snapshot": ["plan"], "plan": ["is_new"], "is_new": ["tell"]}
+    assert found == [False, True]
+
+
+# -- the page ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_names_every_example_and_only_those_that_exist() -> None:
+    """A renamed file would be noticed."""
+    named = set(re.findall(r"examples/([\w.-]+\w)", PAGE))
+
+    assert named == {path.name for path in EXAMPLES.iterdir() if path.is_file()}

@@ -1,0 +1,408 @@
+"""`slotscope audit-plan`: a real cluster and a snapshot after a plan was carried out, before it was, and where something went wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Any
+
+import pytest
+
+from cluster_core.rebalance.problem import Master, Problem
+from cluster_core.rebalance.record import PlannedNode, StoredPlan
+from cluster_core.slots.key_slot import key_slot
+from cluster_core.slots.slot_set import SlotSet
+from jobs.audit_plan import PROMISE_BROKEN, run
+from jobs.main import main
+from jobs.runtime.delta_files import append_rows, read_rows
+from jobs.runtime.errors import InputError
+from jobs.sources.live_audit import ASKED
+from jobs.transforms.rebalance_plan import MadePlan, Schedule, make_plan
+from jobs.transforms.rebalance_rows import write_plan
+from schemas.audit import PLAN_AUDITS
+from schemas.execution import PLAN_STEPS
+from schemas.silver import SLOT_LOAD, SNAPSHOTS
+from tests.clusters import Cluster, running_cluster, topology_of
+from tests.servers import SLOT_COUNT, free_port, running_cluster_node, valkey_binary, wait_for
+
+MADE_MS = 1_790_000_000_000
+KEY_BYTES = 200
+OWN = {"info", "config|resetstat", "client|setinfo", "replconf", "ping", "auth", "cluster|myid"}
+"""Commands of the tests and of the nodes among themselves."""
+
+
+def hot_slots(first: int, last: int, count: int) -> dict[int, bytes]:
+    """Slots of a range with a hash tag for each."""
+    found: dict[int, bytes] = {}
+    number = 0
+    while len(found) < count:
+        tag = b"t%d" % number
+        if first <= key_slot(b"{%s}" % tag) <= last:
+            found.setdefault(key_slot(b"{%s}" % tag), tag)
+        number += 1
+    return found
+
+
+def stored_for(problem: Problem, root: str, addresses: dict[str, str]) -> StoredPlan:
+    """Plan and write it."""
+    nodes = [PlannedNode(master.id, addresses[master.id], "", 1) for master in problem.masters]
+    made = make_plan(problem, nodes, snapshot_id="", schedule=Schedule(), created_at_ms=MADE_MS, tolerances=())
+    write_plan(root, made, bad_records=0, parts={})
+    return made.stored
+
+
+# -- a live cluster ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """Three masters; the first holds two thirds of the keys, 120 slots under one tag each."""
+    binary = valkey_binary()
+    if binary is None:
+        pytest.skip("valkey-server is not installed")
+    with running_cluster(binary, masters=3, replicas=1, cluster_slot_stats_enabled="yes") as running_one:
+        for at, keys in enumerate((40, 10, 10)):
+            slots = hot_slots(*running_one.slots_of(at), 40)
+            running_one.masters[at].ask(
+                [("SET", b"{%s}:%05d" % (tag, n), b"v" * KEY_BYTES) for tag in slots.values() for n in range(keys)]
+            )
+        yield running_one
+
+
+def problem_of(cluster: Cluster, **more: Any) -> Problem:
+    """Keys and bytes of every slot as they are now, with the owners of now."""
+    owners = [""] * SLOT_COUNT
+    for node in topology_of(cluster.masters[0]).nodes:
+        for slot in node.slots:
+            owners[slot] = node.id
+    keys: Counter[int] = Counter()
+    for master in cluster.masters:
+        keys.update(key_slot(key) for key in master.call("KEYS", "*"))
+    loads = [keys[slot] for slot in range(SLOT_COUNT)]
+    resources = {"serialized_bytes": [100 * count for count in loads], "keys": loads} | more
+    return Problem(resources, owners, [Master(name) for name in sorted(set(owners))], tolerance=0.1, iterations=200_000)
+
+
+def carry_out(cluster: Cluster, stored: StoredPlan) -> None:
+    """Move the slots by Valkey's own jobs, and wait until every node knows."""
+    nodes = {node.call("CLUSTER", "MYID").decode(): node for node in cluster.nodes}
+    for batch in stored.batches:
+        for job in batch.jobs:
+            bounds = [bound for pair in job.ranges for bound in pair]
+            nodes[job.source].call("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", *bounds, "NODE", job.target)
+            wait_for(lambda job=job: owner_of(nodes[job.source], job.slots[0]) == job.target, "a job to end")
+    last = [
+        (slot, owner) for slot, owner in enumerate(stored.plan.owners_after) if owner != stored.problem.owners[slot]
+    ]
+    wait_for(
+        lambda: all(owner_of(node, slot) == owner for node in cluster.nodes for slot, owner in last), "all to know", 30
+    )
+
+
+def owner_of(node: Any, slot: int) -> str:
+    """Whose slot it is in the view of *node*."""
+    return next((one.id for one in topology_of(node).nodes if slot in one.slots), "")
+
+
+def audit(*words: str) -> int:
+    """Run the command and return its exit code."""
+    with pytest.raises(SystemExit) as ended:
+        main(["audit-plan", *words])
+    return int(ended.value.code or 0)
+
+
+def addresses_of(cluster: Cluster) -> dict[str, str]:
+    """Node id to host:port."""
+    return {node.call("CLUSTER", "MYID").decode(): f"127.0.0.1:{node.port}" for node in cluster.masters}
+
+
+def by_aspect(root: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """Rows of gold/plan_audits by aspect and resource."""
+    return {(row["aspect"], row["resource"]): row for row in read_rows(root, PLAN_AUDITS)}
+
+
+def test_a_plan_is_audited_before_and_after_it_is_carried_out(cluster, tmp_path, capsys):
+    """Before: owners are not as planned, loads are over; after: every promise is kept. An audit replaces the one before it."""
+    root = str(tmp_path)
+    stored = stored_for(problem_of(cluster), root, addresses_of(cluster))
+    where = f"127.0.0.1:{cluster.nodes[0].port}"
+    assert stored.plan.moves
+
+    before = audit("--root", root, "--plan", stored.plan_id, "--cluster", where)
+    told_before, rows_before = capsys.readouterr().out, by_aspect(root)
+    carry_out(cluster, stored)
+    after = audit("--root", root, "--cluster", where)
+    told_after, rows = capsys.readouterr().out, by_aspect(root)
+
+    assert (before, after) == (PROMISE_BROKEN, 0)
+    assert "promises of the plan are broken" in told_before
+    assert rows_before["owners", ""]["measured"] == len(stored.plan.moves)
+    assert [rows_before["load", name]["kept"] for name in ("keys", "serialized_bytes")] == [False, False]
+    assert "The plan kept what it promised." in told_after
+    assert len(read_rows(root, PLAN_AUDITS)) == len(rows) == len(rows_before)
+    assert rows["keys left behind", ""]["measured"] == 0
+    assert rows["sum of keys", "keys"]["kept"] is True
+    for name in ("keys", "serialized_bytes"):
+        row, reach = rows["load", name], next(reach for reach in stored.plan.reach if reach.resource == name)
+        assert row["kept"] is True
+        assert row["measured"] == pytest.approx(float(reach.after), abs=0.01)
+    assert "DUMP of" in rows["load", "serialized_bytes"]["detail"]
+
+
+def test_only_commands_that_read_are_sent(cluster, tmp_path):
+    """COMMANDSTATS of every node."""
+    root = str(tmp_path)
+    stored_for(problem_of(cluster, cpu_usec=[1] * SLOT_COUNT), root, addresses_of(cluster))
+    for node in cluster.nodes:
+        node.call("CONFIG", "RESETSTAT")
+
+    audit("--root", root, "--cluster", f"127.0.0.1:{cluster.nodes[0].port}", "--window", "0.2")
+    audit("--root", root, "--cluster", f"127.0.0.1:{cluster.nodes[0].port}", "--sample", "0")
+
+    stats = b"".join(node.call("INFO", "commandstats") for node in cluster.nodes).decode()
+    sent = {line.split(":")[0].removeprefix("cmdstat_") for line in stats.split() if line.startswith("cmdstat_")}
+    allowed = {name.lower().replace(" ", "|") for name in ASKED}
+    assert {"dump", "cluster|slot-stats", "memory|usage"} <= sent
+    assert sent - OWN <= allowed
+
+
+def test_rates_are_compared_over_a_window_and_not_made_up_without_one(cluster, tmp_path):
+    """Counters of slots that moved start at 0: without a window of its own nothing is compared."""
+    root = str(tmp_path)
+    where = f"127.0.0.1:{cluster.nodes[0].port}"
+    stored = stored_for(problem_of(cluster, cpu_usec=[1] * SLOT_COUNT), root, addresses_of(cluster))
+    ts = datetime.now(UTC) + timedelta(hours=1)
+    journal = {"plan_id": stored.plan_id, "run_id": "r", "seq": 1, "ts": ts, "batch": 1, "step": "done", "slots": "0"}
+
+    run(root, "latest", cluster=where)
+    without = by_aspect(root)["load", "cpu_usec"]
+    run(root, "latest", cluster=where, window=0.3)
+    watched = by_aspect(root)["load", "cpu_usec"]
+    append_rows(root, PLAN_STEPS, [journal])
+    run(root, "latest", cluster=where, window=0.3)
+    moving = by_aspect(root)["load", "cpu_usec"]
+
+    assert (without["kept"], without["measured"]) == (None, None)
+    assert "--window" in without["detail"]
+    assert "SLOT-STATS over" in watched["detail"]
+    assert moving["kept"] is None
+    assert "moved within the window" in moving["detail"]
+
+
+def test_an_open_slot_is_found(cluster, tmp_path):
+    """On whichever node it is open."""
+    root = str(tmp_path)
+    stored = stored_for(problem_of(cluster), root, addresses_of(cluster))
+    slot = next(iter(topology_of(cluster.masters[1]).by_id[addresses_id(cluster, 1)].slots))
+    cluster.masters[1].call("CLUSTER", "SETSLOT", slot, "MIGRATING", addresses_id(cluster, 2))
+    try:
+        code = audit("--root", root, "--plan", stored.plan_id, "--cluster", f"127.0.0.1:{cluster.nodes[0].port}")
+    finally:
+        cluster.masters[1].call("CLUSTER", "SETSLOT", slot, "STABLE")
+
+    assert code == PROMISE_BROKEN
+    assert f"slots {slot} are migrating" in by_aspect(root)["open slots", ""]["detail"]
+
+
+def addresses_id(cluster: Cluster, at: int) -> str:
+    """Id of a master."""
+    return cluster.masters[at].call("CLUSTER", "MYID").decode()
+
+
+def test_the_password_comes_from_the_environment_and_appears_nowhere(tmp_path, monkeypatch, capsys):
+    """Neither in what is printed nor in the table."""
+    binary = valkey_binary()
+    if binary is None:
+        pytest.skip("valkey-server is not installed")
+    with running_cluster_node(binary) as server:
+        own_id = server.call("CLUSTER", "MYID").decode()
+        server.call("CONFIG", "SET", "requirepass", "s3cret-word")
+        problem = Problem({"keys": [1] * SLOT_COUNT}, [own_id] * SLOT_COUNT, [Master(own_id)], cost="keys")
+        root = str(tmp_path)
+        stored_for(problem, root, {own_id: f"127.0.0.1:{server.port}"})
+        where = f"127.0.0.1:{server.port}"
+
+        refused = audit("--root", root, "--cluster", where)
+        monkeypatch.setenv("CLUSTER_PASSWORD", "s3cret-word")
+        let_in = audit("--root", root, "--cluster", where, "--password-env", "CLUSTER_PASSWORD")
+
+    said = capsys.readouterr()
+    assert (refused, let_in) == (2, 0)
+    assert "Authentication required" in said.err
+    assert "s3cret-word" not in said.out + said.err + str(read_rows(root, PLAN_AUDITS))
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ((), "give either --cluster HOST:PORT or --snapshot NAME"),
+        (("--cluster", "a:1", "--snapshot", "s"), "give either"),
+        (("--cluster", "127.0.0.1:0"), "write HOST:PORT"),
+        (("--cluster", "FREE"), "refused"),
+        (("--cluster", "a:1", "--sample", "-1"), "--sample must be"),
+        (("--snapshot", "none"), "no finished snapshot none"),
+        (("--cluster", "a:1", "--plan", "zz"), "0 plans have that id"),
+    ],
+)
+def test_what_cannot_be_audited_is_one_line_and_leaves_no_rows(tmp_path, capsys, words, why):
+    """Exit code 2, no trace, no half-written audit."""
+    root = str(tmp_path)
+    stored_by_hand(root)
+    words = tuple(f"127.0.0.1:{free_port()}" if word == "FREE" else word for word in words)
+
+    code = audit("--root", root, *words)
+    said = capsys.readouterr().err
+
+    assert code == 2
+    assert said.startswith("slotscope: ")
+    assert said.count("\n") == 1
+    assert why in said
+    assert not (tmp_path / PLAN_AUDITS.name).exists()
+
+
+# -- a snapshot --------------------------------------------------------------------------------------------------------
+
+A, B = "a" * 40, "b" * 40
+ADDRESSES = {A: "127.0.0.1:7001", B: "127.0.0.1:7002"}
+PROBLEM = Problem(
+    {
+        "serialized_bytes": [100 if slot < 60 else 20 if slot < 120 else 0 for slot in range(SLOT_COUNT)],
+        "keys": [1 if slot < 120 else 0 for slot in range(SLOT_COUNT)],
+        "ops": [1 if slot < 120 else 0 for slot in range(SLOT_COUNT)],
+    },
+    [A if slot < 60 or slot >= 8192 else B for slot in range(SLOT_COUNT)],
+    [Master(A), Master(B)],
+    tolerance={"serialized_bytes": 0.1, "keys": 0.5, "ops": 0.5},
+    iterations=100_000,
+)
+
+
+@cache
+def made_by_hand() -> MadePlan:
+    """The plan for `PROBLEM`, made once."""
+    nodes = [PlannedNode(master.id, ADDRESSES[master.id], "", 1) for master in PROBLEM.masters]
+    return make_plan(PROBLEM, nodes, snapshot_id="", schedule=Schedule(), created_at_ms=MADE_MS, tolerances=())
+
+
+def stored_by_hand(root: str) -> StoredPlan:
+    """Write it under *root*."""
+    write_plan(root, made_by_hand(), bad_records=0, parts={})
+    return made_by_hand().stored
+
+
+def write_snapshot(
+    root: str,
+    stored: StoredPlan,
+    *,
+    owners: tuple[str, ...] | None = None,
+    topology: bool = True,
+    taken_at: datetime | None = None,
+) -> None:
+    """What key-slots would write of dumps after the moves: the loads of the plan on their new owners."""
+    owners = owners or stored.plan.owners_after
+    loads = stored.problem.loads
+    rows = [
+        {
+            "snapshot_id": "after", "slot": slot, "node_id": owners[slot], "owner_id": owners[slot],
+            "keys": loads["keys"][slot], "serialized_bytes": loads["serialized_bytes"][slot], "ops": loads["ops"][slot],
+            "memory_bytes": None, "expires": 0,
+        }
+        for slot in range(SLOT_COUNT)
+        if loads["keys"][slot]
+    ]  # fmt: skip
+    append_rows(root, SLOT_LOAD, rows)
+    lines = [
+        f"{name} {ADDRESSES[name]}@17001 master - 0 0 {at} connected {ranges_of(owners, name)}"
+        for at, name in enumerate((A, B), 1)
+    ]
+    head = {
+        "snapshot_id": "after", "taken_at": taken_at, "keys": 120, "serialized_bytes": 7200, "bad_records": 0, "warnings": [],
+        "topology": "\n".join(lines) + "\n" if topology else None,
+    }  # fmt: skip
+    append_rows(root, SNAPSHOTS, [head])
+
+
+def ranges_of(owners: tuple[str, ...], name: str) -> str:
+    """Slots of a node as CLUSTER NODES prints them."""
+    return str(SlotSet(slot for slot, owner in enumerate(owners) if owner == name))
+
+
+def test_a_snapshot_after_the_moves_keeps_the_promise(tmp_path, capsys):
+    """Owners from its topology, loads from silver/slot_load."""
+    root = str(tmp_path)
+    stored = stored_by_hand(root)
+    write_snapshot(root, stored)
+
+    code = audit("--root", root, "--snapshot", "after")
+    rows = by_aspect(root)
+
+    assert stored.plan.moves
+    assert code == 0
+    assert rows["owners", ""]["kept"] is True
+    for reach in stored.plan.reach[:2]:
+        assert rows["load", reach.resource]["measured"] == pytest.approx(float(reach.after))
+    assert "kept" in capsys.readouterr().out
+
+
+def test_operations_of_a_snapshot_are_flagged(tmp_path):
+    """They may have been counted before the slots moved."""
+    root = str(tmp_path)
+    stored = stored_by_hand(root)
+    write_snapshot(root, stored)
+    run(root, "latest", snapshot="after")
+    row = by_aspect(root)["load", "ops"]
+
+    assert row["kept"] is None
+    assert "before the slots moved" in row["detail"]
+
+
+def test_a_snapshot_from_before_breaks_it(tmp_path):
+    """Owners, loads and keys on the former owners are all told."""
+    root = str(tmp_path)
+    stored = stored_by_hand(root)
+    write_snapshot(root, stored, owners=tuple(PROBLEM.owners))
+
+    assert audit("--root", root, "--snapshot", "after") == PROMISE_BROKEN
+    rows = by_aspect(root)
+    assert rows["owners", ""]["measured"] == len(stored.plan.moves)
+    assert rows["keys left behind", ""]["measured"] == sum(
+        PROBLEM.loads["keys"][move.slot] for move in stored.plan.moves
+    )
+    assert rows["load", "serialized_bytes"]["kept"] is False
+
+
+def test_a_snapshot_that_is_older_than_the_moves_is_not_compared(tmp_path):
+    """Its dumps show another time."""
+    root = str(tmp_path)
+    stored = stored_by_hand(root)
+    moved_at = datetime.fromtimestamp(MADE_MS / 1000, UTC)
+    write_snapshot(root, stored, taken_at=moved_at - timedelta(seconds=1))
+    move = stored.plan.moves[0]
+    append_rows(
+        root,
+        PLAN_STEPS,
+        [
+            {
+                "plan_id": stored.plan_id, "run_id": "r", "seq": 1, "ts": moved_at, "batch": 1, "step": "done",
+                "source": move.source, "target": move.target, "slots": str(move.slot),
+            }
+        ],
+    )  # fmt: skip
+    run(root, "latest", snapshot="after")
+    rows = by_aspect(root)
+
+    assert rows["load", "keys"]["kept"] is None
+    assert "taken before the last slot moved" in rows["load", "keys"]["detail"]
+    assert rows["moved", "serialized_bytes"]["measured"] == PROBLEM.loads["serialized_bytes"][move.slot]
+
+
+def test_a_snapshot_without_owners_cannot_audit(tmp_path):
+    """It was made without topology."""
+    root = str(tmp_path)
+    stored = stored_by_hand(root)
+    write_snapshot(root, stored, owners=("",) * SLOT_COUNT, topology=False)
+
+    with pytest.raises(InputError, match="without --topology"):
+        run(root, "latest", snapshot="after")

@@ -1,0 +1,35 @@
+"""From dumps to a plan: key-slots, rebalance-plan and check-plan, one after another on the recorded cluster."""
+
+from __future__ import annotations
+
+from jobs import main as program
+from jobs.runtime import cli
+from jobs.runtime.delta_files import read_rows
+from jobs.runtime.failure import OK
+from schemas.rebalance import REBALANCE_MOVES, REBALANCE_PLANS
+from schemas.silver import SLOT_LOAD
+from tests.conftest import DATA
+
+
+def slotscope(*arguments: object) -> int:
+    return cli.run(cli.application(program.ABOUT, program.COMMANDS), [str(argument) for argument in arguments])
+
+
+def test_a_recorded_cluster_is_planned_from_its_dumps(spark, tmp_path, capsys):
+    """The plan's bytes are those of the dumps, and the check agrees with it."""
+    recorded = DATA / "valkey-9.1"
+    topology = recorded / "topology" / "nodes.txt"
+    dumps = recorded / "before" / "*.rdb"
+
+    assert slotscope("key-slots", "--root", tmp_path, "--rdb", dumps, "--topology", topology) == OK
+    assert slotscope("rebalance-plan", "--root", tmp_path, "--iterations", 300_000) == OK
+    assert slotscope("check-plan", "--root", tmp_path) == OK
+
+    assert "holds: move" in capsys.readouterr().out
+    head = read_rows(str(tmp_path), REBALANCE_PLANS)[0]
+    size = {row["slot"]: row["serialized_bytes"] for row in read_rows(str(tmp_path), SLOT_LOAD)}
+    moves = read_rows(str(tmp_path), REBALANCE_MOVES)
+    assert [move["bytes"] for move in moves] == [size[move["slot"]] for move in moves]
+    assert sum(move["bytes"] for move in moves) == head["moved_bytes"] >= head["lower_bound_bytes"] > 0
+    assert max(head["max_over_mean_after"].values()) <= 1.02 < max(head["max_over_mean_before"].values())
+    assert (tmp_path / "reports" / f"plan-{head['plan_id']}.html").exists()

@@ -1,0 +1,288 @@
+"""The job rebalance-plan and the check of what it stores."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+
+from cluster_core.rebalance.check import check_plan
+from jobs import main as program
+from jobs.rebalance_plan import Request, run
+from jobs.runtime import cli
+from jobs.runtime.delta_files import exists, read_rows, replace_rows
+from jobs.runtime.failure import BAD_INPUT, NEW_PLAN, OK, UNEXPECTED
+from jobs.sources.stored_plans import read_stored_plan
+from schemas.rebalance import (
+    REBALANCE_HEAVY,
+    REBALANCE_LOAD,
+    REBALANCE_MOVES,
+    REBALANCE_PLANS,
+    REBALANCE_SLOTS,
+    REBALANCE_TOLERANCES,
+)
+from tests.rebalance_tables import node_id, topology, write_snapshot
+
+THIRDS = [slot * 3 // 16384 for slot in range(16384)]
+HOT = dict.fromkeys(range(60), 60000)
+"""Sixty heavy slots on the first master."""
+
+
+def slotscope(*arguments: object) -> int:
+    return cli.run(cli.application(program.ABOUT, program.COMMANDS), [str(argument) for argument in arguments])
+
+
+def request(**words):
+    """A request with a short search."""
+    return Request(**{"iterations": 300_000, **words})
+
+
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory):
+    """A root with a plan for three masters of which one is hot."""
+    root = tmp_path_factory.mktemp("planned")
+    write_snapshot(root, THIRDS, HOT)
+    return root, run(request(root=str(root), snapshots=("current",)), now_ms=1_795_000_000_000)
+
+
+def test_a_stored_plan_reads_back_as_it_was_made(planned):
+    """Problem, plan, batches, nodes and digest; and it holds when it is checked."""
+    root, outcome = planned
+    stored = read_stored_plan(str(root), "latest")
+
+    assert stored.plan == outcome.made.stored.plan
+    assert stored.batches == outcome.made.stored.batches
+    assert (stored.plan_id, stored.state_hash, stored.nodes) == (
+        outcome.made.stored.plan_id, outcome.made.stored.state_hash, outcome.made.stored.nodes,
+    )  # fmt: skip
+    assert check_plan(stored.problem, stored.plan) == []
+    assert stored.plan.verdict == "move"
+    assert max(reach.after for reach in stored.plan.reach) <= 1.02
+
+
+def test_the_tables_agree_with_one_another(planned):
+    """Moves add up to the loads before and after, and to what the plan says moves."""
+    root, outcome = planned
+    plan_id = outcome.made.stored.plan_id
+    head = read_rows(str(root), REBALANCE_PLANS, plan_id=plan_id)[0]
+    moves = read_rows(str(root), REBALANCE_MOVES, plan_id=plan_id)
+    loads = {
+        r["node_id"]: r
+        for r in read_rows(str(root), REBALANCE_LOAD, plan_id=plan_id)
+        if r["resource"] == "serialized_bytes"
+    }
+
+    assert (sum(m["bytes"] for m in moves), len(moves)) == (head["moved_bytes"], head["moved_slots"])
+    assert head["lower_bound_bytes"] <= head["moved_bytes"]
+    change: Counter[str] = Counter()
+    for move in moves:
+        change[move["source"]] -= move["bytes"]
+        change[move["target"]] += move["bytes"]
+    assert {name: row["after"] - row["before"] for name, row in loads.items()} == {name: change[name] for name in loads}
+    assert max(row["after"] / row["fair"] for row in loads.values()) == pytest.approx(
+        head["max_over_mean_after"]["serialized_bytes"]
+    )
+    assert len(read_rows(str(root), REBALANCE_SLOTS, plan_id=plan_id)) == 16384
+    costs = [(r["tolerance"], r["moved_bytes"]) for r in read_rows(str(root), REBALANCE_TOLERANCES, plan_id=plan_id)]
+    assert sorted(costs) == sorted(costs, key=lambda cost: (-cost[1], cost[0]))
+
+
+def test_the_same_input_gives_the_same_plan_and_the_same_rows(planned):
+    """Run twice, or killed and run again: nothing doubles, and the time of the first run stays."""
+    root, outcome = planned
+    tables = (REBALANCE_PLANS, REBALANCE_MOVES, REBALANCE_LOAD, REBALANCE_SLOTS)
+    before = [read_rows(str(root), table) for table in tables]
+
+    again = run(request(root=str(root), snapshots=("current",)), now_ms=1_795_999_000_000)
+
+    assert again.made.stored == outcome.made.stored
+    assert [sorted(read_rows(str(root), t), key=str) for t in tables] == [sorted(rows, key=str) for rows in before]
+
+
+def test_a_plan_that_was_carried_out_leaves_nothing_to_do(planned, tmp_path, capsys):
+    """--if-needed ends with 10 while there is a plan, with 0 once it is in place."""
+    root, outcome = planned
+    assert (
+        slotscope(
+            "rebalance-plan", "--root", root, "--if-needed", "--compare-tolerances", "none", "--iterations", 300_000
+        )
+        == NEW_PLAN
+    )
+    names = [node_id(number) for number in range(3)]
+    after = [names.index(owner) for owner in outcome.made.stored.plan.owners_after]
+    write_snapshot(tmp_path, after, HOT)
+    capsys.readouterr()
+
+    code = slotscope("rebalance-plan", "--root", tmp_path, "--if-needed")
+
+    assert code == OK
+    assert capsys.readouterr().out.endswith("nothing to do\n")
+    assert read_rows(str(tmp_path), REBALANCE_MOVES) == []
+
+
+def test_what_is_worth_less_than_the_threshold_is_left_alone(tmp_path):
+    """A scheduled report does not churn."""
+    write_snapshot(tmp_path, THIRDS, dict.fromkeys(range(5), 45_000))
+    kept = run(request(root=str(tmp_path), snapshots=("current",), gain_min=0.05, tolerances=()))
+    moved = run(request(root=str(tmp_path), snapshots=("current",), tolerances=()))
+
+    assert (kept.made.stored.plan.verdict, moved.made.stored.plan.verdict) == ("gain too small", "move")
+
+
+def test_a_slot_that_cannot_be_divided_is_named_with_its_hash_tag(tmp_path):
+    """And with the number of pieces into which the tag must be split to fit."""
+    whole = 16384 * 1000 - 1000 + 30_000_000
+    write_snapshot(
+        tmp_path, THIRDS, {7: 30_000_000}, tags={b"cart:42": (7, 900, 29_000_000)}, keys={b"{x}big": (7, 600_000)}
+    )
+
+    outcome = run(request(root=str(tmp_path), snapshots=("current",), resources=("bytes",), tolerances=()))
+
+    rows = sorted(read_rows(str(tmp_path), REBALANCE_HEAVY), key=lambda row: row["rank"])
+    fair = whole / 3
+    assert [(r["slot"], r["hash_tag"], r["key"], r["part_pieces"]) for r in rows] == [
+        (7, b"cart:42", None, -(-29_000_000 // int(1.02 * fair))), (7, None, b"{x}big", None),
+    ]  # fmt: skip
+    assert rows[0]["ratio"] == pytest.approx(30_000_000 / fair)
+    reach = outcome.made.stored.plan.reach[0]
+    assert (reach.relaxed, float(reach.after)) == (True, pytest.approx(30_000_000 / fair))
+
+
+def test_a_drained_master_ends_empty_and_gets_nothing(tmp_path):
+    """In one hop: nothing moves twice."""
+    write_snapshot(tmp_path, THIRDS, {})
+    (tmp_path / "p.toml").write_text('[[nodes]]\nnode = "10.0.0.2:7000"\ndrain = true\n')
+
+    outcome = run(
+        request(root=str(tmp_path), snapshots=("current",), placement=str(tmp_path / "p.toml"), tolerances=())
+    )
+
+    plan = outcome.made.stored.plan
+    assert node_id(1) not in plan.owners_after
+    assert {move.source for move in plan.moves} == {node_id(1)}
+    assert plan.gap == 0
+
+
+def test_a_changed_table_does_not_pass_the_check(planned, tmp_path, capsys):
+    """Every claim is computed again from the rows."""
+    root, outcome = planned
+    plan_id = outcome.made.stored.plan_id
+    assert slotscope("check-plan", "--root", root) == OK
+    heads, moves = (read_rows(str(root), table, plan_id=plan_id) for table in (REBALANCE_PLANS, REBALANCE_MOVES))
+    slots = read_rows(str(root), REBALANCE_SLOTS, plan_id=plan_id)
+
+    def changed(**tables):
+        for table, rows in ((REBALANCE_PLANS, heads), (REBALANCE_MOVES, moves), (REBALANCE_SLOTS, slots)):
+            replace_rows(str(tmp_path), table, tables.get(table.name.rpartition("_")[2], rows), plan_id=plan_id)
+        code = slotscope("check-plan", "--root", tmp_path, "--plan", plan_id)
+        return code, capsys.readouterr().out
+
+    def document(path, change):
+        told = json.loads(heads[0]["document"])
+        told["plan"][path] = change(told["plan"][path])
+        return [{**heads[0], "document": json.dumps(told, separators=(",", ":"))}]
+
+    capsys.readouterr()
+    assert changed() == (OK, changed()[1])
+    cases = {
+        "missing in the table of moves": changed(moves=moves[1:]),
+        "only in the table of moves": changed(moves=[*moves, {**moves[0], "slot": 16000}]),
+        "add up to": changed(plans=document("moved", lambda value: value - 1)),
+        "need not give away": changed(plans=document("certificates", lambda certs: [[c[0], c[1], c[2] * 2, *c[3:]] for c in certs])),
+        "another bound": changed(plans=[{**heads[0], "lower_bound_bytes": 1}]),
+        "over its limit": changed(slots=[{**s, "loads": {**s["loads"], "keys": 9e6}} if s["planned_owner"] == node_id(2) and s["slot"] > 16000 else s for s in slots]),
+        "not the digest": changed(plans=document("ranges_after", lambda value: value + 1)),
+    }  # fmt: skip
+    for words, (code, out) in cases.items():
+        assert code == UNEXPECTED, words
+        assert words in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--snapshot", "other"], "--snapshot other: no finished snapshot of that name; there are current"),
+        (["--tolerance", "lots"], "--tolerance lots: write a share"),
+        (["--tolerance", "ops=0.1"], "--tolerance ops=0.1: ops is not balanced"),
+        (["--tolerance", "-0.1"], ""),
+        (["--resources", "memory"], "--resources memory_bytes: not known"),
+        (["--cost", "ops"], "what moves is measured in ops"),
+        (["--topology", "no/such"], "no/such"),
+        (["--placement", "small.toml"], "impossible: the data is"),
+        (["--placement", "replica.toml"], "line 2: 10.0.0.4:7000 is a replica of"),
+        (["--placement", "unknown.toml"], "line 2: 10.9.9.9:1 is not in the cluster"),
+        (["--placement", "all.toml"], "no master is left"),
+        (["--iterations", "-1"], "iterations"),
+        (["--jobs", "0"], "at least one job"),
+        (["--gain-min", "-1"], "gain_min is negative"),
+        (["--bytes-per-s", "0"], "--bytes-per-s"),
+        (["--combine", "median"], "combine"),
+    ],
+)
+def test_what_cannot_be_planned_ends_with_one_line_and_no_plan(tmp_path, capsys, monkeypatch, arguments, said):
+    """Never a trace, never half a plan."""
+    monkeypatch.chdir(tmp_path)
+    write_snapshot("root", THIRDS, HOT, replicas={3: 0})
+    nodes = {number: f'[[nodes]]\nnode = "10.0.0.{number + 1}:7000"\n' for number in range(4)}
+    files = {
+        "small": "[defaults.capacity]\nserialized_bytes = 1000\n",
+        "replica": nodes[3],
+        "unknown": '[[nodes]]\nnode = "10.9.9.9:1"\n',
+        "all": "".join(f"{nodes[number]}drain = true\n" for number in range(3)),
+    }
+    for name, text in files.items():
+        (tmp_path / f"{name}.toml").write_text(text)
+
+    code = slotscope("rebalance-plan", "--root", "root", "--iterations", "1000", *arguments)
+
+    lines = [line for line in capsys.readouterr().err.splitlines() if "so far" not in line]
+    assert (code, len(lines)) == (BAD_INPUT, 1), lines
+    assert said in lines[0]
+    assert not exists("root", REBALANCE_PLANS)
+    assert not exists("root", REBALANCE_SLOTS)
+
+
+def test_a_cluster_of_one_has_nothing_to_move(tmp_path):
+    """There is nowhere to move it to."""
+    write_snapshot(tmp_path, [0] * 16384, HOT, masters=1)
+
+    assert run(request(root=str(tmp_path), snapshots=("current",))).made.stored.plan.verdict == "balanced"
+
+
+def test_zones_that_make_it_impossible_say_the_smallest_share_that_works(tmp_path):
+    """Two zones cannot both hold less than half."""
+    write_snapshot(tmp_path, THIRDS, {})
+    zones = ["a", "a", "b"]
+    text = "zone_share_max = 0.3\n" + "".join(
+        f'[[nodes]]\nnode = "10.0.0.{number + 1}:7000"\nzone = "{zone}"\n' for number, zone in enumerate(zones)
+    )
+    (tmp_path / "p.toml").write_text(text)
+
+    plan = run(
+        request(root=str(tmp_path), snapshots=("current",), placement=str(tmp_path / "p.toml"), tolerances=())
+    ).made.stored.plan
+
+    assert plan.zone_relaxed
+    assert plan.zone_share is not None
+    assert float(plan.zone_share) == pytest.approx(1 - 1.02 / 3, abs=1e-3)
+
+
+def test_weights_can_come_from_counts_alone(spark, tmp_path):
+    """COUNTKEYSINSLOT and a topology: keys are what moves least."""
+    (tmp_path / "counts").write_text("".join(f"{slot} {50 if slot < 4000 else 1}\n" for slot in range(16384)))
+    (tmp_path / "nodes").write_text(topology(THIRDS, 3))
+
+    outcome = run(
+        Request(
+            root=str(tmp_path), counts=(str(tmp_path / "counts"),), topology=str(tmp_path / "nodes"), tolerances=()
+        ),
+        spark,
+    )
+
+    plan = outcome.made.stored.plan
+    assert (plan.cost, plan.verdict) == ("keys", "move")
+    assert plan.reach[0].after <= 1.02
+    moves = read_rows(str(tmp_path), REBALANCE_MOVES)
+    assert {move["bytes"] for move in moves} == {None}
+    assert sum(move["keys"] for move in moves) == plan.moved

@@ -1,0 +1,279 @@
+"""`slotscope execute-plan` on live clusters: dry run, apply under writing clients, pause, resume, roll back, refuse."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from jobs import main as program
+from jobs.runtime import cli
+from jobs.runtime.delta_files import read_rows
+from jobs.runtime.failure import BAD_INPUT, OK, PAUSED
+from jobs.sources.plan_journal import PlanJournal, alone
+from schemas.execution import PLAN_STEPS
+from tests.clusters import Cluster, running_cluster, topology_of
+from tests.live_runs import slotscope, start, wait_for_commits
+from tests.moving_cluster import (
+    Writers,
+    assert_in_place,
+    count_keys,
+    load_hot_tags,
+    measure,
+    owners_of,
+    store_balance,
+    store_moves,
+)
+from tests.servers import Server, redis_binary, valkey_binary
+
+ASKED_OF_MASTERS = {"cluster|myid", "cluster|info", "cluster|getslotmigrations", "cluster|migrateslots"}
+"""Commands that must not reach a node that the plan does not name."""
+
+
+@pytest.fixture(scope="module")
+def valkey() -> Iterator[Cluster]:
+    """Four masters with hot tags on the first, and a replica that no plan names."""
+    binary = valkey_binary()
+    if binary is None:
+        pytest.skip("valkey-server is not installed")
+    with running_cluster(binary, masters=4, replicas=1) as cluster:
+        load_hot_tags(cluster, 20_000)
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def redis7() -> Iterator[Cluster]:
+    """Three masters of Redis 7 with hot tags on the first."""
+    binary = redis_binary()
+    if binary is None:
+        pytest.skip("redis-server is not installed")
+    with running_cluster(binary, masters=3) as cluster:
+        load_hot_tags(cluster, 10_000)
+        yield cluster
+
+
+def test_a_hot_cluster_is_balanced_while_clients_write(valkey, tmp_path, capsys):
+    """Dry run, apply, already in place, roll back: CLUSTER NODES everywhere as planned, no acknowledged write lost, max/mean as promised."""
+    keys, before = count_keys(valkey), owners_of(valkey.masters[0])
+    stored = store_balance(tmp_path, valkey, tolerance=0.015)
+    ids = [node.id for node in stored.nodes]
+    assert max(measure(valkey).max_over_mean(before, ids).values()) > 2
+    valkey.replicas[0].call("CONFIG", "RESETSTAT")
+
+    assert slotscope(tmp_path, valkey) == OK
+    assert "CLUSTER MIGRATESLOTS SLOTSRANGE" in capsys.readouterr().out
+    assert owners_of(valkey.masters[0]) == before
+    assert PlanJournal(str(tmp_path), stored.plan_id).read() == []
+
+    with Writers(valkey.masters[0]) as writers:
+        time.sleep(0.3)
+        assert slotscope(tmp_path, valkey, "--apply") == OK
+        time.sleep(0.2)
+
+    assert_in_place(valkey, stored.plan.owners_after, keys)
+    assert len(writers.acknowledged) > 100
+    assert writers.lost(valkey) == []
+    assert max(measure(valkey).max_over_mean(stored.plan.owners_after, ids).values()) <= 1.02
+    assert "cluster|nodes" in commands_of(valkey.replicas[0])
+    assert not commands_of(valkey.replicas[0]) & ASKED_OF_MASTERS
+    steps = [step.step for step in PlanJournal(str(tmp_path), stored.plan_id).read()]
+    assert (steps[0], steps[1], steps[-1]) == ("started", "intent", "finished")
+
+    assert slotscope(tmp_path, valkey, "--apply") == OK
+    assert "already in place" in capsys.readouterr().err
+    assert slotscope(tmp_path, valkey, "--apply", "--rollback") == OK
+    assert_in_place(valkey, before, keys)
+
+
+def commands_of(node: Server) -> set[str]:
+    """What a node was asked since its statistics were reset."""
+    stats = node.call("INFO", "commandstats").decode()
+    return {line.split(":")[0].removeprefix("cmdstat_") for line in stats.split() if line.startswith("cmdstat_")}
+
+
+def test_two_hundred_slots_key_by_key_on_redis_seven(redis7, tmp_path, capsys):
+    """The oldest way, with clients that write; then back."""
+    keys, before = count_keys(redis7), owners_of(redis7.masters[0])
+    first = redis7.slots_of(0)[0]
+    moves = [(first + n, 0, 1 + n % 2) for n in range(200)]
+    stored = store_moves(tmp_path, redis7, moves)
+
+    with Writers(redis7.masters[0]) as writers:
+        time.sleep(0.2)
+        assert slotscope(tmp_path, redis7, "--apply") == OK
+        assert_owned(redis7, stored.plan.owners_after)
+        assert slotscope(tmp_path, redis7, "--apply", "--rollback") == OK
+        time.sleep(0.2)
+
+    assert "all 200 slots of the plan are in place on every master" in capsys.readouterr().err
+    assert_in_place(redis7, before, keys)
+    assert len(writers.acknowledged) > 100
+    assert writers.lost(redis7) == []
+    rows = read_rows(str(tmp_path), PLAN_STEPS)
+    assert sum(row["keys"] for row in rows if row["step"] == "done") > 0
+
+
+def assert_owned(cluster: Cluster, owners) -> None:
+    for node in cluster.nodes:
+        assert owners_of(node) == list(owners)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_pauses_it_and_it_goes_on_from_there(redis7, tmp_path, number):
+    """Exit code 12, nothing open, what to do next; run again, it ends."""
+    before = owners_of(redis7.masters[0])
+    stored = store_moves(tmp_path, redis7, [(n, 0, 1) for n in range(100)])
+    process = start(tmp_path, redis7, "--pause-between", "0.2")
+    wait_for_commits(tmp_path, process, 2)
+    time.sleep(0.3)
+    process.send_signal(number)
+    _, told = process.communicate(timeout=30)
+
+    assert process.returncode == PAUSED, told
+    assert "pausing when what runs now is done" in told
+    assert told.splitlines()[-1] == "slotscope: paused in batch 1 of 1; run again to go on, --rollback to undo"
+    assert before != owners_of(redis7.masters[0]) != list(stored.plan.owners_after)
+    assert not any(node.migrating or node.importing for m in redis7.masters for node in topology_of(m).nodes)
+    assert slotscope(tmp_path, redis7, "--apply") == OK
+    assert_owned(redis7, stored.plan.owners_after)
+    assert slotscope(tmp_path, redis7, "--apply", "--rollback") == OK
+    assert_owned(redis7, before)
+
+
+def test_batches_are_paused_after_and_stopped_plans_roll_back(valkey, tmp_path, capsys):
+    """--pause-after 1, then --rollback."""
+    keys, before = count_keys(valkey), owners_of(valkey.masters[0])
+    moves = [(n, 0, 1) for n in range(40)] + [(n, 0, 2) for n in range(40, 80)]
+    stored = store_moves(tmp_path, valkey, moves)
+
+    assert slotscope(tmp_path, valkey, "--apply", "--pause-after", 1) == PAUSED
+    assert "paused after batch 1 of 2; run again to go on, --rollback to undo" in capsys.readouterr().err
+    assert sum(a != b for a, b in zip(before, owners_of(valkey.masters[0]), strict=True)) == 40
+    assert slotscope(tmp_path, valkey, "--apply", "--rollback") == OK
+    assert_in_place(valkey, before, keys)
+    assert slotscope(tmp_path, valkey, "--apply", "--rollback") == OK
+    assert "nothing to roll back" in capsys.readouterr().err
+    assert stored.plan.owners_after != before
+
+
+def test_what_changed_since_the_plan_was_made_is_refused(valkey, tmp_path, capsys):
+    """Stale owners, a slot that somebody opened, another process at work: exit code 2 and a line each, and nothing is touched."""
+    stored = store_moves(tmp_path, valkey, [(n, 0, 1) for n in range(5)])
+    a, b, c = (valkey.masters[n] for n in range(3))
+    ids = [node.call("CLUSTER", "MYID").decode() for node in (a, b, c)]
+
+    b.call("CLUSTER", "SETSLOT", 100, "IMPORTING", ids[0])
+    assert slotscope(tmp_path, valkey, "--apply") == BAD_INPUT
+    assert "slot 100 is open from" in capsys.readouterr().err
+    b.call("CLUSTER", "SETSLOT", 100, "STABLE")
+
+    with alone(str(tmp_path)):
+        assert slotscope(tmp_path, valkey, "--apply") == BAD_INPUT
+    assert "another execute-plan is at work" in capsys.readouterr().err
+
+    assert slotscope(tmp_path, valkey, "--apply", "--path", "migration-import") == BAD_INPUT
+    assert "which does not know CLUSTER MIGRATION IMPORT" in capsys.readouterr().err
+
+    other = store_moves(tmp_path / "other", valkey, [(1000, 0, 2)])
+    assert slotscope(tmp_path / "other", valkey, "--apply") == OK
+    assert slotscope(tmp_path, valkey) == BAD_INPUT
+    assert slotscope(tmp_path, valkey, "--apply") == BAD_INPUT
+    assert "the plan is stale, make a new one: slots 1000" in capsys.readouterr().err
+    assert slotscope(tmp_path / "other", valkey, "--apply", "--rollback") == OK
+    assert [row["step"] for row in read_rows(str(tmp_path), PLAN_STEPS)] == ["refused"] * 3
+    assert list(stored.problem.owners) == owners_of(a)
+    assert other.plan_id != stored.plan_id
+
+
+def test_the_dry_run_writes_commands_that_can_be_typed(redis7, tmp_path):
+    """All three dialects with what stops them, as text and as JSON; typed by hand, the legacy ones move the slot."""
+    store_moves(tmp_path, redis7, [(20, 0, 1), (21, 0, 1), (30, 0, 2)])
+
+    assert slotscope(tmp_path, redis7, "--commands", tmp_path / "c.txt", "--json", tmp_path / "c.json") == OK
+
+    text = (tmp_path / "c.txt").read_text()
+    told = json.loads((tmp_path / "c.json").read_text())
+    assert "CLUSTER MIGRATESLOTS SLOTSRANGE 20 21 NODE " in text
+    assert "CLUSTER MIGRATION IMPORT 20 21" in text
+    assert "CLUSTER CANCELSLOTMIGRATIONS" in text
+    assert "every other master> CLUSTER SETSLOT 20 NODE " in text
+    assert [job["slots"] for batch in told["batches"] for job in batch["jobs"]] in (["30", "20-21"], ["20-21", "30"])
+    assert set(told["batches"][0]["commands"]) == {"setslot", "migrateslots", "migration import"}
+    for batch in told["batches"]:
+        for line in batch["commands"]["setslot"]:
+            type_in(redis7, line["node"], line["command"])
+    for job in (job for batch in told["batches"] for job in batch["jobs"]):
+        assert {owners_of(node)[int(job["slots"].split("-")[0])] for node in redis7.masters} == {job["target"]}
+    assert slotscope(tmp_path, redis7, "--apply", "--rollback") == BAD_INPUT  # no journal: it was not us
+
+
+def type_in(cluster: Cluster, where: str, words: str) -> None:
+    """What a person does with a line; the keys of GETKEYSINSLOT go into the next MIGRATE."""
+    for node in cluster.masters:
+        if where == f"127.0.0.1:{node.port}":
+            if words.startswith("MIGRATE"):
+                return
+            reply = node.call(*words.split())
+            if "GETKEYSINSLOT" in words:
+                slot = words.split()[2]
+                importing = next(m for m in cluster.masters if int(slot) in topology_of(m).by_id[my_id(m)].importing)
+                while reply:
+                    node.call("MIGRATE", "127.0.0.1", importing.port, "", 0, 5000, "KEYS", *reply)
+                    reply = node.call(*words.split())
+        elif where == "every other master" and words.split()[-1] != my_id(node):
+            node.call(*words.split())
+
+
+def my_id(node: Server) -> str:
+    return node.call("CLUSTER", "MYID").decode()
+
+
+def test_a_password_is_used_and_shown_nowhere(valkey, tmp_path, capsys, monkeypatch):
+    """From a file and from the environment; not in the journal, not on any stream, also when it is wrong."""
+    before = owners_of(valkey.masters[0])
+    store_moves(tmp_path, valkey, [(n, 0, 1) for n in range(20)])
+    secret = "hush-hush-42"
+    for node in valkey.nodes:
+        allowed = ("cluster", "info", "migrate", "restore", "restore-asking", "asking", "select", "auth")
+        node.call("ACL", "SETUSER", "mover", "on", f">{secret}", *(f"+{name}" for name in allowed), "~*")
+    (tmp_path / "password").write_text(secret + "\n")
+    words = ("--user", "mover", "--path", "setslot", "--apply")
+
+    assert slotscope(tmp_path, valkey, *words, "--password-file", tmp_path / "password") == OK
+    monkeypatch.setenv("MOVER", secret)
+    assert slotscope(tmp_path, valkey, *words, "--password-env", "MOVER", "--rollback") == OK
+    monkeypatch.setenv("MOVER", secret + "x")
+    assert slotscope(tmp_path, valkey, *words, "--password-env", "MOVER") == BAD_INPUT
+
+    told = capsys.readouterr()
+    assert "invalid username-password pair" in told.err
+    assert secret not in told.err + told.out
+    assert secret not in json.dumps(read_rows(str(tmp_path), PLAN_STEPS), default=str)
+    assert owners_of(valkey.masters[0]) == before
+    assert all(b"hush" not in (node.directory / "server.log").read_bytes() for node in valkey.nodes)
+
+
+def test_a_cluster_of_another_plan_is_not_touched(redis7, tmp_path, capsys):
+    """The plan names masters that this cluster does not have."""
+    binary = redis_binary()
+    store_moves(tmp_path, redis7, [(40, 0, 1)])
+    with running_cluster(str(binary), masters=1) as stranger:
+        assert slotscope(tmp_path, stranger, "--apply") == BAD_INPUT
+
+    assert "is it the cluster that the plan was made for?" in capsys.readouterr().err
+
+
+def test_options_that_make_no_sense_are_one_line(tmp_path, capsys):
+    """Exit code 2, before anything is connected to."""
+    for words in (["--pause-after", "-1"], ["--patience", "nan"], ["--plan", "0000"]):
+        code = cli.run(
+            cli.application(program.ABOUT, program.COMMANDS),
+            ["execute-plan", "--root", str(tmp_path), "--cluster", "127.0.0.1:1", *words],
+        )
+        assert code == BAD_INPUT
+        assert capsys.readouterr().err.count("\n") == 1
+    assert os.listdir(tmp_path) == []

@@ -1,0 +1,192 @@
+"""Crashes in the middle of a plan on live clusters: of the executor, of a target, of a source; and the whole way from dumps to an audit."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from cluster_core.rebalance.record import StoredPlan
+from jobs.runtime.failure import BAD_INPUT, OK
+from jobs.sources.plan_journal import PlanJournal
+from schemas.execution import PLAN_STEPS
+from tests.clusters import Cluster, running_cluster
+from tests.live_runs import commits, slotscope, start, wait_for_commits
+from tests.moving_cluster import (
+    Writers,
+    assert_in_place,
+    count_keys,
+    load_hot_tags,
+    measure,
+    owners_of,
+    store_balance,
+    store_moves,
+)
+from tests.servers import redis_binary, valkey_binary
+
+SERVERS = {"redis": redis_binary, "valkey": valkey_binary}
+WAYS = [("redis", "setslot"), ("valkey", "migrateslots"), ("valkey", "setslot")]
+SEEDS = 20
+
+
+@contextmanager
+def hot_cluster(server: str, masters: int, keys: int, *, replicas: int = 0, **settings: str) -> Iterator[Cluster]:
+    """A cluster with hot tags on its first master."""
+    binary = SERVERS[server]()
+    if binary is None:
+        pytest.skip(f"{server}-server is not installed")
+    with running_cluster(binary, masters=masters, replicas=replicas, **settings) as cluster:
+        load_hot_tags(cluster, keys)
+        yield cluster
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("server", "path"), WAYS)
+def test_an_executor_that_is_killed_anywhere_resumes_or_rolls_back(server, path, tmp_path):
+    """SIGKILL at a random step, forwards and backwards, twenty times; clients write all the while and lose nothing."""
+    with hot_cluster(server, 4, 20_000) as cluster:
+        stored, keys = store_balance(tmp_path, cluster), count_keys(cluster)
+        in_place, killed = False, 0
+        with Writers(cluster.masters[0]) as writers:
+            for seed in range(SEEDS):
+                chance = random.Random(seed)
+                steps = 2 * len(stored.batches)
+                killed += kill_executor(tmp_path, cluster, chance, steps, "--path", path, *back(in_place))
+                in_place = chance.random() < 0.5
+                assert slotscope(tmp_path, cluster, "--apply", "--path", path, *back(not in_place)) == OK, seed
+                assert_in_place(cluster, owners_at_end(stored, in_place), keys)
+
+        assert killed >= SEEDS // 2
+        assert len(writers.acknowledged) > 300
+        assert writers.errors == []
+        assert writers.lost(cluster) == []
+
+
+def back(yes: bool) -> list[str]:
+    return ["--rollback"] if yes else []
+
+
+def owners_at_end(stored: StoredPlan, in_place: bool):
+    return stored.plan.owners_after if in_place else stored.problem.owners
+
+
+def kill_executor(root: Path, cluster: Cluster, chance: random.Random, steps: int, *more: str) -> bool:
+    """Kill a run some milliseconds after it wrote its journal so many times; say whether it was still at work."""
+    until = commits(root) + chance.randrange(1, steps + 1)
+    process = start(root, cluster, *more)
+    wait_for_commits(root, process, until)
+    time.sleep(chance.random() * 0.05)
+    process.kill()
+    process.communicate()
+    return process.returncode != OK
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("server", "path"), WAYS)
+@pytest.mark.parametrize("end", ["target", "source"])
+def test_a_master_that_crashes_in_the_middle_is_waited_for(server, path, end, tmp_path):
+    """SIGKILL, started again a second later with what it had on the disk: the run ends as planned, without open slots or lost keys."""
+    with hot_cluster(server, 3, 8_000, appendonly="yes", appendfsync="always") as cluster:
+        stored, keys = store_balance(tmp_path, cluster), count_keys(cluster)
+        nodes = {node.call("CLUSTER", "MYID").decode(): node for node in cluster.masters}
+        job = stored.batches[0].jobs[0]
+        victim = nodes[job.target if end == "target" else job.source]
+        with Writers(cluster.masters[-1]) as writers:
+            process = start(tmp_path, cluster, "--path", path, "--pause-between", "0.2")
+            wait_for_commits(tmp_path, process, 2)
+            time.sleep(0.03 if path == "migrateslots" else 0.3)
+            victim.kill()
+            was_at_work = process.poll() is None
+            time.sleep(1)
+            victim.start_again()
+            _, told = process.communicate(timeout=120)
+
+        assert was_at_work
+        assert process.returncode == OK, told
+        assert_in_place(cluster, stored.plan.owners_after, keys)
+        assert writers.lost(cluster) == []
+
+
+@pytest.mark.slow
+def test_from_real_dumps_to_an_audit_on_six_masters(spark, tmp_path, capsys):
+    """300,000 keys, hot tags on two of six masters: dumps, key-slots, rebalance-plan, dry run, apply, audit-plan."""
+    with hot_cluster("valkey", 6, 300_000) as cluster:
+        keys, before = count_keys(cluster), owners_of(cluster.masters[0])
+        ids = [node.call("CLUSTER", "MYID").decode() for node in cluster.masters]
+        assert float(measure(cluster).max_over_mean(before, ids)["bytes"]) > 1.9
+        assert "No rebalancing needed" in redis_cli_says(cluster)
+        for node in cluster.masters:
+            node.call("SAVE")
+        (tmp_path / "nodes.txt").write_bytes(cluster.masters[0].call("CLUSTER", "NODES"))
+        dumps = [str(node.directory / "dump.rdb") for node in cluster.masters]
+        told = ("--root", tmp_path / "tables")
+        topology = ("--topology", tmp_path / "nodes.txt")
+
+        assert run("key-slots", *told, "--rdb", *dumps, *topology) == OK
+        wanted = ("--resources", "serialized_bytes", "keys", "--tolerance", "0.015")
+        assert run("rebalance-plan", *told, *wanted, "--iterations", 1_000_000, "--compare-tolerances", "none") == OK
+        assert slotscope(tmp_path / "tables", cluster) == OK
+        with Writers(cluster.masters[0]) as writers:
+            assert slotscope(tmp_path / "tables", cluster, "--apply") == OK
+        assert run("audit-plan", *told, "--cluster", f"127.0.0.1:{cluster.masters[0].port}") == OK
+
+        after = owners_of(cluster.masters[0])
+        assert after != before
+        assert_in_place(cluster, after, keys)
+        assert writers.lost(cluster) == []
+        reached = measure(cluster).max_over_mean(after, ids)
+        assert float(max(reached.values())) <= 1.02, reached
+        capsys.readouterr()
+
+
+def run(job: str, *words: object) -> int:
+    """Another job of the program, in this process."""
+    from jobs import main as program
+    from jobs.runtime import cli
+
+    return cli.run(cli.application(program.ABOUT, program.COMMANDS), [job, *(str(word) for word in words)])
+
+
+def redis_cli_says(cluster: Cluster) -> str:
+    """What redis-cli would do: it counts slots."""
+    import shutil
+
+    if shutil.which("redis-cli") is None:
+        return "No rebalancing needed (redis-cli is not installed)"
+    address = f"127.0.0.1:{cluster.masters[0].port}"
+    done = subprocess.run(
+        ["redis-cli", "--cluster", "rebalance", address, "--cluster-simulate"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("server", "path"), WAYS)
+def test_a_finished_drain_is_rolled_back_with_a_revival(server, path, tmp_path, capsys):
+    """The drained master is a replica by then; reset and met, it takes its slots back while clients write."""
+    with hot_cluster(server, 3, 4_000, replicas=1) as cluster:
+        keys, before = count_keys(cluster), owners_of(cluster.masters[0])
+        first, last = cluster.slots_of(2)
+        stored = store_moves(tmp_path, cluster, [(slot, 2, slot % 2) for slot in range(first, last + 1)], drained=[2])
+        with Writers(cluster.masters[0]) as writers:
+            assert slotscope(tmp_path, cluster, "--apply", "--path", path) == OK
+            assert b"role:slave" in cluster.masters[2].call("INFO", "replication")
+            assert slotscope(tmp_path, cluster, "--apply", "--rollback", "--path", path) == BAD_INPUT
+            assert "--revive" in capsys.readouterr().err
+            assert slotscope(tmp_path, cluster, "--apply", "--rollback", "--revive", "--path", path) == OK
+
+        assert_in_place(cluster, before, keys)
+        assert writers.lost(cluster) == []
+        rows = PlanJournal(str(tmp_path), stored.plan_id).read()
+        assert "revived" in [row.step for row in rows]
+        assert sum(row.step == "done" for row in rows) == sum(row.step == "intent" for row in rows)
+        assert len(DeltaTable(str(tmp_path / PLAN_STEPS.name)).file_uris()) < 16  # joined at the end of each run
