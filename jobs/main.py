@@ -6,10 +6,16 @@ from collections.abc import Sequence
 
 from jobs.runtime import cli
 
-ABOUT = "Where is the load of a Redis or Valkey cluster, and what happened to it? Dumps, captures and logs to Delta tables and reports."
+ABOUT = "Where is the load of a Redis or Valkey cluster, what should move, and what happened? Dumps, captures and logs to Delta tables and reports."
 
 COMMANDS = {
     "key-slots": ("jobs.key_slots:command", "How are keys and bytes spread over the 16384 slots?"),
+    "rebalance-plan": ("jobs.rebalance_plan:command", "Which slots should move?"),
+    "check-plan": ("jobs.check_plan:command", "Does a plan hold, checked without the program that made it?"),
+    "execute-plan": (
+        "jobs.execute_plan:command",
+        "Carry a plan out on a live cluster: dry run, apply, pause, resume, roll back.",
+    ),
     "bus-replay": ("jobs.bus_replay:command", "What did every node believe, when, and why?"),
     "nodes": ("jobs.nodes:command", "What would a node have answered to CLUSTER NODES then?"),
     "route": ("jobs.route:command", "What would a node have answered to a command then?"),
@@ -17,6 +23,10 @@ COMMANDS = {
     "incident": ("jobs.incidents:story_command", "How did one incident go, step by step?"),
     "bus-dump": ("jobs.bus_dump:command", "What went over the bus, one line a message?"),
     "collect": ("jobs.collect:command", "What does every node of a live cluster believe, second by second?"),
+    "audit-plan": ("jobs.audit_plan:command", "Did a plan keep its promise?"),
+    "node": ("jobs.node:command", "What does it take to be a node?  Joins a real cluster and votes."),
+    "simulate": ("jobs.simulate:command", "What if? Simulated failures, as many as it takes."),
+    "replication-replay": ("jobs.replication_replay:command", "Who followed whom, and why was everything sent again?"),
     "compare": ("jobs.compare:command", "What grew between two snapshots?"),
 }
 """Subcommand to the function that carries it out, and its line of help.  A new job is one line here."""

@@ -114,6 +114,8 @@ _entries = st.builds(
     _u16,
     _u16,
     _u16,
+    _u16,
+    _u16,
 )
 _extensions = st.one_of(
     st.just(shard_id_extension("b" * 40)),

@@ -56,17 +56,22 @@ def update_state(view: View, now_ms: int) -> list[Effect]:
     view.state_stale = False
     if view.first_state_ms is None:
         view.first_state_ms = now_ms
-    reason = down_reason(coverage_of(view), full_coverage_required=view.full_coverage_required)
+    waits = not view.ok and view.myself.is_master
+    if waits and now_ms - view.first_state_ms < WRITABLE_DELAY_MS:
+        view.state_stale = True
+        return []
+    if view.coverage_version != view.version:
+        view.coverage, view.coverage_version = coverage_of(view), view.version
+    coverage = Coverage(*view.coverage)
+    view.size_shown = coverage.size
+    reason = down_reason(coverage, full_coverage_required=view.full_coverage_required)
     if reason == "minority":
         view.minority_ms = now_ms
     ok = not reason
     if ok == view.ok:
         return []
-    if ok and view.myself.is_master:
-        fresh = now_ms - view.first_state_ms < WRITABLE_DELAY_MS
-        back = view.minority_ms and now_ms - view.minority_ms < rejoin_delay_ms(view.node_timeout_ms)
-        if fresh or back:
-            view.state_stale = True
-            return []
+    if ok and waits and view.minority_ms and now_ms - view.minority_ms < rejoin_delay_ms(view.node_timeout_ms):
+        view.state_stale = True
+        return []
     view.ok = ok
     return [StateChanged(ok, reason)]

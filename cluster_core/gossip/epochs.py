@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from cluster_core.gossip.events import Changed, Effect, EpochBumped
 from cluster_core.gossip.view import Peer, View
 from cluster_core.wire.bus import Header
+
+EPOCH_MAX: Final = (1 << 64) - 1
 
 
 def learn_epochs(view: View, sender: Peer, header: Header) -> list[Effect]:
@@ -19,6 +23,11 @@ def learn_epochs(view: View, sender: Peer, header: Header) -> list[Effect]:
     return [Changed(sender.id, "config_epoch", "R48")]
 
 
+def next_epoch(epoch: int) -> int:
+    """The epoch behind *epoch*; like the servers' 64 bits it starts again at 0, which only a hostile header brings about."""
+    return (epoch + 1) & EPOCH_MAX
+
+
 def bumped_epoch(my_epoch: int, current_epoch: int, max_epoch: int) -> int | None:
     """The epoch that a bump without consensus takes, None if ours is the greatest already (R79).
 
@@ -26,7 +35,7 @@ def bumped_epoch(my_epoch: int, current_epoch: int, max_epoch: int) -> int | Non
     (6, None, 1)
     """
     if my_epoch == 0 or my_epoch != max_epoch:
-        return max(current_epoch, max_epoch) + 1
+        return next_epoch(max(current_epoch, max_epoch))
     return None
 
 
@@ -54,7 +63,7 @@ def settle_collision(view: View, sender: Peer, header: Header) -> list[Effect]:
         my_id=myself.id, sender_id=sender.id, my_epoch=myself.config_epoch, sender_epoch=header.config_epoch
     ):
         return []
-    return _take_epoch(view, view.current_epoch + 1, "R80")
+    return _take_epoch(view, next_epoch(view.current_epoch), "R80")
 
 
 def _take_epoch(view: View, epoch: int, rule: str) -> list[Effect]:

@@ -19,9 +19,10 @@ class MessageReceived:
 
 @dataclass(frozen=True, slots=True)
 class LinkAccepted:
-    """A peer connected to us (an inbound link, R27)."""
+    """A peer connected to us (an inbound link, R27) at our address *local_ip*."""
 
     link: int
+    local_ip: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +157,10 @@ class ReportRemoved(NamedTuple):
 
 
 class ReplyPong(NamedTuple):
-    """Answer on *link* with a PONG (R41)."""
+    """Answer on *link* with a PONG (R41): *message* if the machine can build it, as it was when the PING was read."""
 
     link: int
+    message: Message | None = None
 
 
 class SendUpdate(NamedTuple):

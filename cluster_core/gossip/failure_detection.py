@@ -46,17 +46,20 @@ def fail_may_clear(*, voting_master: bool, fail_age_ms: int, timeout_ms: int) ->
 def mark_silent(view: View, now_ms: int) -> list[Effect]:
     """Set PFAIL on every node that is silent for longer than the node timeout (R53, clusterCron)."""
     effects: list[Effect] = []
-    timeout_ms = view.node_timeout_ms
     for peer in view.nodes.values():
-        if not peer.ping_sent_ms or peer.flags & (MYSELF | NOADDR | HANDSHAKE | FAILURES):
-            continue
-        if silence_is_doubt(peer.ping_sent_ms, peer.data_received_ms, now_ms, timeout_ms):
-            peer.flags |= PFAIL
-            view.state_stale = True
-            effects.append(Changed(peer.id, "pfail", "R53"))
-            if _verdict_at_pfail(view):
-                effects += fail_if_agreed(view, peer, now_ms)
+        if peer.ping_sent_ms and not peer.flags & (MYSELF | NOADDR | HANDSHAKE | FAILURES):
+            effects += doubt_if_silent(view, peer, now_ms)
     return effects
+
+
+def doubt_if_silent(view: View, peer: Peer, now_ms: int) -> list[Effect]:
+    """Set PFAIL on a healthy node that is silent for longer than the node timeout (R53)."""
+    if not silence_is_doubt(peer.ping_sent_ms, peer.data_received_ms, now_ms, view.node_timeout_ms):
+        return []
+    peer.flags |= PFAIL
+    view.state_stale = True
+    effects: list[Effect] = [Changed(peer.id, "pfail", "R53")]
+    return effects + fail_if_agreed(view, peer, now_ms) if _verdict_at_pfail(view) else effects
 
 
 def _verdict_at_pfail(view: View) -> bool:
@@ -130,6 +133,7 @@ def take_report(view: View, reporter: Peer, subject: Peer, now_ms: int) -> list[
         return []
     known = reporter.id in subject.reports
     subject.reports[reporter.id] = now_ms
+    view.reported = True
     added: list[Effect] = [] if known else [ReportAdded(reporter.id, subject.id)]
     return added + fail_if_agreed(view, subject, now_ms)
 

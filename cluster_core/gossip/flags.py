@@ -25,5 +25,7 @@ ROLES: Final = MASTER | REPLICA
 FAILURES: Final = PFAIL | FAIL
 CAPABILITIES: Final = EXTENSIONS_SUPPORTED | LIGHT_HEADER_PUBLISH | LIGHT_HEADER_MODULE
 """What a node can read; copied from its own headers (R48)."""
+COPIED: Final = CAPABILITIES | MY_PRIMARY_FAIL
+"""What is taken over from each header of a node (R48, R134)."""
 PRINTED: Final = MYSELF | ROLES | FAILURES | HANDSHAKE | NOADDR | NOFAILOVER
 """The bits that CLUSTER NODES prints (R128)."""

@@ -11,7 +11,7 @@ from cluster_core.gossip.handshake import forget, introduce, move_address_by_gos
 from cluster_core.gossip.roles import learn_shard_id
 from cluster_core.gossip.view import Peer, View
 from cluster_core.wire.bus import Gossip, GossipEntry
-from cluster_core.wire.bus_extensions import FORGOTTEN_NODE, HOSTNAME, SHARD_ID, ForgottenNode
+from cluster_core.wire.bus_extensions import FORGOTTEN_NODE, HOSTNAME, HUMAN_NODENAME, SHARD_ID, ForgottenNode
 
 CLOCK_SLACK_MS: Final = 500
 """Pong times of others may be this far ahead of our clock (R44)."""
@@ -60,6 +60,7 @@ def _hear_healthy(view: View, peer: Peer, entry: GossipEntry, now_ms: int) -> li
         count, effects = live_reports(view, peer, now_ms) if peer.reports else (0, effects)
         if not count:
             peer.pong_received_ms = pong_ms
+            view.forget_told(peer)
     if peer.flags & FAILURES:
         effects += move_address_by_gossip(view, peer, entry)
     return effects
@@ -68,15 +69,18 @@ def _hear_healthy(view: View, peer: Peer, entry: GossipEntry, now_ms: int) -> li
 def hear_extensions(view: View, sender: Peer, gossip: Gossip, now_ms: int) -> list[Effect]:
     """Follow the extensions of a known sender's PING, PONG or MEET (R15, R61, R65)."""
     effects: list[Effect] = []
-    hostname = shard_id = ""
+    hostname = nodename = shard_id = ""
     for extension in gossip.extensions:
         value = extension.value
         if extension.type == HOSTNAME and isinstance(value, str):
             hostname = value
+        elif extension.type == HUMAN_NODENAME and isinstance(value, str):
+            nodename = value
         elif extension.type == SHARD_ID and isinstance(value, str):
             shard_id = value
         elif extension.type == FORGOTTEN_NODE and isinstance(value, ForgottenNode) and view.profile.forgets_spread:
             effects += forget(view, value.node, min(value.ttl_s, FORGET_TTL_S_MAX) * 1000, now_ms)
+    sender.nodename = nodename
     if sender.hostname != hostname:
         sender.hostname = hostname
         effects.append(Changed(sender.id, "hostname", "R15"))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from sys import intern
 from typing import Final
 
 from cluster_core.gossip.events import Changed, CloseLink, Effect, NodeAdded, NodeRemoved, NodeRenamed
 from cluster_core.gossip.failure_detection import mark_failed
-from cluster_core.gossip.flags import HANDSHAKE, MASTER, MEET, MYSELF, NOADDR, ROLES
+from cluster_core.gossip.flags import FAIL, HANDSHAKE, MASTER, MYSELF, NOADDR, PFAIL, ROLES
 from cluster_core.gossip.view import NODES_MAX, Link, Peer, View
 from cluster_core.wire.bus import GossipEntry, Header
 
@@ -32,9 +33,11 @@ def start_handshake(
     if len(view.nodes) >= NODES_MAX:
         return None, []
     view.handshakes += 1
-    peer = Peer(f"handshake-{view.handshakes:030d}", HANDSHAKE | flags, now_ms)
+    name = view.name_handshake() if view.name_handshake is not None else f"handshake-{view.handshakes:030d}"
+    peer = Peer(name, HANDSHAKE | flags, now_ms)
     peer.ip, peer.port, peer.cport = ip, port, cport
     view.nodes[peer.id] = peer
+    view.members += 1
     return peer, [NodeAdded(peer.id, "R56")]
 
 
@@ -45,6 +48,7 @@ def introduce(view: View, entry: GossipEntry, now_ms: int) -> list[Effect]:
     peer = Peer(entry.node, entry.flags & ~(MYSELF | HANDSHAKE), now_ms)
     peer.ip, peer.port, peer.cport, peer.pport = entry.ip, entry.port, entry.cport, entry.pport
     view.nodes[peer.id] = peer
+    view.members += 1
     view.state_stale = True
     return [NodeAdded(peer.id, "R46")]
 
@@ -55,8 +59,9 @@ def complete_handshake(view: View, peer: Peer, sender: Peer | None, link: int, h
         effects: list[Effect] = [] if sender is None else move_address(view, sender, peer.ip, header)
         return [*effects, *remove_node(view, peer, "R57"), CloseLink(link)]
     old = peer.id
-    view.nodes = {(header.sender if k == old else k): v for k, v in view.nodes.items()}
-    peer.id = header.sender
+    peer.id = intern(header.sender)
+    view.nodes = {(peer.id if k == old else k): v for k, v in view.nodes.items()}
+    view.members += 1
     peer.flags = peer.flags & ~(HANDSHAKE | ROLES) | (header.flags & ROLES or MASTER)
     for bound in view.links.values():
         if bound.node == old:
@@ -113,6 +118,7 @@ def remove_node(view: View, peer: Peer, rule: str) -> list[Effect]:
     if peer is view.myself or view.nodes.get(peer.id) is not peer:
         return []
     del view.nodes[peer.id]
+    view.members += 1
     view.unclaimed &= ~peer.slots
     for marks in (view.migrating, view.importing):
         for slot in [slot for slot, node in marks.items() if node == peer.id]:
@@ -124,8 +130,8 @@ def remove_node(view: View, peer: Peer, rule: str) -> list[Effect]:
             other.replicaof = ""
             effects.append(Changed(other.id, "master", "R24"))
     for link in (peer.inbound, peer.outbound):
-        if link is not None:
-            view.links.pop(link, None)
+        if link is not None and view.links.pop(link, None) is not None:
+            effects.append(CloseLink(link))
     view.state_stale = True
     return effects
 
@@ -170,6 +176,27 @@ def reset(view: View, new_id: str) -> list[Effect]:
     return [*effects, Changed(myself.id, "role", "R82")]
 
 
+def restart(view: View, now_ms: int) -> list[Effect]:
+    """Start again from nodes.conf: links, pings, reports and PFAIL are gone, FAIL counts from now (R129)."""
+    effects: list[Effect] = []
+    view.links.clear()
+    view.blacklist.clear()
+    view.unclaimed = 0
+    for peer in [p for p in view.nodes.values() if p.flags & HANDSHAKE]:
+        effects += expire_handshakes(view, peer.ctime_ms + (1 << 62))
+    for peer in view.nodes.values():
+        peer.inbound = peer.outbound = None
+        peer.ping_sent_ms = peer.pong_received_ms = peer.data_received_ms = 0
+        peer.reports.clear()
+        if peer.flags & PFAIL:
+            peer.flags &= ~PFAIL
+            effects.append(Changed(peer.id, "pfail", "R129"))
+        if peer.flags & FAIL:
+            peer.fail_time_ms = now_ms
+    view.first_state_ms, view.ok, view.state_stale = None, False, True
+    return effects
+
+
 def bind_link(view: View, link_id: int, link: Link, peer: Peer) -> list[Effect]:
     """Bind a link to its node; an older one of that node in the same direction is closed (R26)."""
     link.node = peer.id
@@ -195,8 +222,3 @@ def drop_link(view: View, link_id: int) -> list[Effect]:
         if peer.inbound == link_id:
             peer.inbound = None
     return []
-
-
-def clear_meet(peer: Peer) -> None:
-    """The MEET flag has done its work (R30)."""
-    peer.flags &= ~MEET

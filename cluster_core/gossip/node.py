@@ -14,7 +14,16 @@ from cluster_core.gossip.cluster_state import update_state
 from cluster_core.gossip.epochs import learn_epochs, settle_collision
 from cluster_core.gossip.events import AckHeard, Changed, Effect, Event, Ignored, ReplyPong, VoteAsked
 from cluster_core.gossip.failure_detection import clear_by_pong, mark_failed, mark_silent
-from cluster_core.gossip.flags import CAPABILITIES, FAIL, HANDSHAKE, MEET, MYSELF, NOFAILOVER, PFAIL, REPLICA
+from cluster_core.gossip.flags import (
+    COPIED,
+    EXTENSIONS_SUPPORTED,
+    FAIL,
+    HANDSHAKE,
+    MEET,
+    MYSELF,
+    NOFAILOVER,
+    REPLICA,
+)
 from cluster_core.gossip.gossip_section import hear_extensions, hear_gossip, is_node_id
 from cluster_core.gossip.handshake import (
     BLACKLIST_MS,
@@ -26,6 +35,7 @@ from cluster_core.gossip.handshake import (
     move_address,
     refuse_impostor,
     reset,
+    restart,
     start_handshake,
 )
 from cluster_core.gossip.manual_failover import expire_manual_failover, hear_mfstart, hear_pause
@@ -36,7 +46,17 @@ from cluster_core.gossip.roles import learn_role
 from cluster_core.gossip.slot_claims import read_claims, read_update
 from cluster_core.gossip.view import Link, Peer, View
 from cluster_core.gossip.votes import vote_refusal
-from cluster_core.wire.bus import Fail, Gossip, Header, LightHeader, MessageType, Update, drop_reason
+from cluster_core.wire.bus import (
+    Fail,
+    Gossip,
+    Header,
+    LightHeader,
+    Message,
+    MessageFlag,
+    MessageType,
+    Update,
+    drop_reason,
+)
 
 LINKS_MAX: Final = 100_000
 """Bound of the links that are kept; a node of 1000 has 2000."""
@@ -56,6 +76,7 @@ class ClusterNode:
         self, my_id: str, profile: Profile, node_timeout_ms: int, now_ms: int = 0, *, verdicts_observed: bool = False
     ) -> None:
         self.prefilter = True
+        self.build_pong: Callable[[int], Message] | None = None
         self.view = View(my_id, profile, node_timeout_ms, now_ms)
         self.view.verdicts_observed = verdicts_observed
 
@@ -85,7 +106,7 @@ class ClusterNode:
     def _on_accepted(self, event: ev.LinkAccepted, now_ms: int) -> list[Effect]:
         if len(self.view.links) >= LINKS_MAX:
             return [Ignored("too many links")]
-        self.view.links[event.link] = Link(None, inbound=True)
+        self.view.links[event.link] = Link(None, inbound=True, made_ms=now_ms, local_ip=event.local_ip)
         return []
 
     def _on_connected(self, event: ev.LinkConnected, now_ms: int) -> list[Effect]:
@@ -143,7 +164,9 @@ class ClusterNode:
         sender.data_received_ms = now_ms
         if sender.flags & HANDSHAKE:
             return effects
-        sender.flags = sender.flags & ~CAPABILITIES | header.flags & CAPABILITIES
+        if (sender.flags ^ header.flags) & COPIED:
+            sender.flags = sender.flags & ~COPIED | header.flags & COPIED
+            self.view.forget_told(sender)
         effects += learn_epochs(self.view, sender, header)
         sender.repl_offset = header.offset
         if header.mflags[0] & 1:
@@ -159,7 +182,8 @@ class ClusterNode:
         if header.type != PONG:
             if header.type == MEET_TYPE and sender is None:
                 effects += self._meet(event, link, header, now_ms)
-            effects.append(ReplyPong(event.link))
+            pong = self.build_pong(event.link) if self.build_pong is not None else None
+            effects.append(ReplyPong(event.link, pong))
         if not link.inbound and link.node is not None:
             node = view.nodes.get(link.node)
             if node is not None:
@@ -169,11 +193,13 @@ class ClusterNode:
                 if header.type == PONG:
                     node.pong_received_ms = now_ms
                     node.ping_sent_ms = 0
+                    view.forget_told(node)
                     effects += clear_by_pong(view, node, now_ms)
         if sender is None:
             return effects
         if sender.flags & MEET and view.profile.meet_until_contact:
             sender.flags &= ~MEET
+            view.forget_told(sender)
         if (sender.flags ^ header.flags) & NOFAILOVER:
             sender.flags ^= NOFAILOVER
             effects.append(Changed(sender.id, "nofailover", "R50"))
@@ -195,6 +221,8 @@ class ClusterNode:
         """A stranger wants to meet us: greet it back in a handshake of our own (R56)."""
         ip = header.myip or event.peer_ip
         peer, effects = start_handshake(self.view, ip, header.port, header.cport, 0, now_ms)
+        if peer is not None and header.mflags[0] & MessageFlag.EXT_DATA and self.view.profile.forgets_spread:
+            peer.flags |= EXTENSIONS_SUPPORTED
         if peer is not None and self.view.profile.meet_binds_link and link.node is None:
             effects += bind_link(self.view, event.link, link, peer)
         return effects
@@ -292,24 +320,7 @@ class ClusterNode:
         return reset(self.view, event.new_id)
 
     def _on_restarted(self, event: ev.Restarted, now_ms: int) -> list[Effect]:
-        """Start again from nodes.conf: links, pings, reports and PFAIL are gone, FAIL counts from now (R129)."""
-        view, effects = self.view, list[Effect]()
-        view.links.clear()
-        view.blacklist.clear()
-        view.unclaimed = 0
-        for peer in [p for p in view.nodes.values() if p.flags & HANDSHAKE]:
-            effects += expire_handshakes(view, peer.ctime_ms + (1 << 62))
-        for peer in view.nodes.values():
-            peer.inbound = peer.outbound = None
-            peer.ping_sent_ms = peer.pong_received_ms = peer.data_received_ms = 0
-            peer.reports.clear()
-            if peer.flags & PFAIL:
-                peer.flags &= ~PFAIL
-                effects.append(Changed(peer.id, "pfail", "R129"))
-            if peer.flags & FAIL:
-                peer.fail_time_ms = now_ms
-        view.first_state_ms, view.ok, view.state_stale = None, False, True
-        return effects
+        return restart(self.view, now_ms)
 
     def _on_fail_sent(self, event: ev.FailSent, now_ms: int) -> list[Effect]:
         peer = self.view.nodes.get(event.node)

@@ -6,7 +6,8 @@ pong_received, ping_sent, replication offset) and is answered; `settle_if_quiet`
 sure about it leaves to the machine, so a wrong "no" costs time and never truth.
 
 A message is quiet when the machine has read one with the same header to its end without any effect but a PONG, the
-view has not changed since (`View.version`), and its gossip names only nodes that are known and healthy on both sides.
+view has not changed since (`View.version`), and its gossip names only nodes that are known, and healthy on both sides or
+failing on both.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from operator import attrgetter
 from typing import Final
 
 from cluster_core.gossip.events import Effect, MessageReceived, ReplyPong
-from cluster_core.gossip.flags import FAILURES, HANDSHAKE, MEET, MYSELF
+from cluster_core.gossip.failure_detection import may_report
+from cluster_core.gossip.flags import FAIL, FAILURES, HANDSHAKE, MEET, MYSELF
 from cluster_core.gossip.gossip_section import CLOCK_SLACK_MS
 from cluster_core.gossip.view import Peer, View
-from cluster_core.wire.bus import Gossip, Header, MessageFlag, MessageType
+from cluster_core.wire.bus import Gossip, GossipEntry, Header, MessageFlag, MessageType
 
 PING: Final = int(MessageType.PING)
 PONG: Final = int(MessageType.PONG)
@@ -43,7 +45,7 @@ def settle_if_quiet(view: View, event: MessageReceived, now_ms: int) -> list[Eff
         return None
     kind = header.type
     if (
-        said_by(header) != peer.quiet_said
+        (header is not peer.quiet_header and said_by(header) != peer.quiet_said)
         or header.current_epoch > view.current_epoch
         or peer.flags & UNSETTLED
         or peer.quiet_ip != event.peer_ip
@@ -53,11 +55,21 @@ def settle_if_quiet(view: View, event: MessageReceived, now_ms: int) -> list[Eff
         or (peer.quiet_extensions and not body.extensions)
     ):
         return None
+    peer.quiet_header = header
     limit_ms = now_ms + CLOCK_SLACK_MS
     younger: list[tuple[Peer, int]] | None = None
+    reported = view.reported
+    repeated: list[Peer] | None = None
     for entry in body.entries:
         known = nodes.get(entry.node)
-        if known is None or known.reports or (entry.flags | known.flags) & FAILURES:
+        if known is None:
+            return None
+        if (entry.flags | known.flags) & FAILURES:
+            if not _repeats_failure(view, peer, known, entry):
+                return None
+            repeated = [known] if repeated is None else [*repeated, known]
+            continue
+        if reported and known.reports:
             return None
         pong_ms = entry.pong_received_s * 1000
         if known.pong_received_ms < pong_ms <= limit_ms:
@@ -69,9 +81,21 @@ def settle_if_quiet(view: View, event: MessageReceived, now_ms: int) -> list[Eff
     if kind == PONG and not link.inbound:
         peer.pong_received_ms = now_ms
         peer.ping_sent_ms = 0
+        view.told[peer.place] = None
     if younger is not None:
         _refresh(view, younger)
+    if repeated is not None:
+        for known in repeated:
+            if peer.id in known.reports and not view.profile.reports_end_at_fail:
+                known.reports[peer.id] = now_ms
     return [ReplyPong(event.link)] if kind == PING else []
+
+
+def _repeats_failure(view: View, peer: Peer, known: Peer, entry: GossipEntry) -> bool:
+    """Whether *peer* says again what it has reported of a node that is FAIL: only the report's time moves (R51)."""
+    if not (entry.flags & FAILURES and known.flags & FAIL) or known is peer:
+        return False
+    return view.profile.reports_end_at_fail or not may_report(view, peer) or peer.id in known.reports
 
 
 def _refresh(view: View, younger: list[tuple[Peer, int]]) -> None:
@@ -82,6 +106,7 @@ def _refresh(view: View, younger: list[tuple[Peer, int]]) -> None:
             continue
         if not clean_only or not known.flags & (HANDSHAKE | MEET):
             known.pong_received_ms = pong_ms
+            view.told[known.place] = None
 
 
 def remember_quiet(view: View, event: MessageReceived) -> None:
@@ -93,7 +118,7 @@ def remember_quiet(view: View, event: MessageReceived) -> None:
     peer = view.nodes.get(header.sender)
     if peer is None or link is None or link.node != peer.id:
         return
-    peer.quiet_said = said_by(header)
+    peer.quiet_said, peer.quiet_header = said_by(header), header
     peer.quiet_extensions = body.extensions
     peer.quiet_ip = event.peer_ip
     peer.quiet_version = view.version

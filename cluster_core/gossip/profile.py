@@ -29,6 +29,14 @@ class Demotion(Enum):
     GUARDED = "promote, move if that master was a replica, drop the stale"
 
 
+class ExtensionFlag(Enum):
+    """Which headers carry EXT_DATA (R6)."""
+
+    WITH_DATA = "those with an extension"
+    ALWAYS = "all"
+    GOSSIP = "PING, PONG and MEET"
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """The rules of one server version; the defaults are those of Redis 7.0."""
@@ -74,6 +82,67 @@ class Profile:
     """R90: no second vote for the same master's replicas within 2 node timeouts."""
     setslot_replicated: bool = False
     """R125: replicas follow CLUSTER SETSLOT through the replication stream."""
+    capabilities: int = 0
+    """R20: what its own flags say that it can read."""
+    extension_flag: ExtensionFlag = ExtensionFlag.WITH_DATA
+    """R6: which headers say that extensions are understood."""
+    receiver_gossiped: bool = True
+    """R39: gossip may be about the node that it is sent to."""
+    gossip_draws: int = 3
+    """R39: how many draws are made for each gossip entry that is wanted.  That of Valkey 9.1 is what its captures show:
+    its tables draw the same node again more seldom than by chance."""
+    reconnects_spread: bool = False
+    """R29: attempts to connect are spread over half the node timeout (else each cron tries each node)."""
+    meets_again: bool = False
+    """R60: a node that does not connect to us is sent a MEET."""
+    emptied_master_replaced: bool = False
+    """R84: a replica stands for election even if its master has no slots."""
+    rank_ties_by_id: bool = False
+    """R87: of two replicas with one offset the smaller id ranks first."""
+    rank_falls: bool = False
+    """R88: a better rank shortens the delay (a worse one always lengthens it)."""
+    delay_scaled: bool = False
+    """R86: the delay of an election follows the node timeout, up to 500 ms."""
+    failed_masters_ranked: bool = False
+    """R89b: shards take turns when several masters fail at once."""
+    best_replica_hurries: bool = False
+    """R134: the best replica starts at once when all its siblings see the master fail, and asks with FORCEACK."""
+    refusal_updates: bool = False
+    """R90: a candidate with stale slots is sent an UPDATE."""
+    rivals_end_elections: bool = False
+    """R94: an election ends when a master publishes an epoch that is not older."""
+    elections_reset: bool = False
+    """R93, R132: the election is forgotten when it is won, when a manual failover starts or when the master changes."""
+    role_changes_announced: bool = False
+    """R132: a new role is told to all nodes at once."""
+    replicate_announces: bool = False
+    """R67: CLUSTER REPLICATE is told to all nodes at once, and does nothing if it changes nothing."""
+    full_sync_by_shard: bool = False
+    """R67: only a master of one's own shard may be followed without a full sync."""
+    stray_keys_deleted: bool = False
+    """R126: keys in other nodes' slots are deleted at start (else their slots are marked as importing)."""
+    aux_fields: bool = False
+    """R129: nodes.conf holds shard ids and other fields in name=value form."""
+    shard_lists: bool = False
+    """R131: CLUSTER SHARDS lists shards by shard id (else each master with its replicas)."""
+    shard_ids_listed: bool = False
+    """R131: CLUSTER SHARDS tells the shard ids."""
+    commands_checked: bool = False
+    """R56, R123: CLUSTER MEET says which port is impossible, SETSLOT refuses to move a slot to where it is."""
+    first_size: int = 1
+    """R130: the cluster size that CLUSTER INFO shows before it was counted."""
+    info_of_nodes: bool = False
+    """R130: CLUSTER INFO counts failing nodes."""
+    info_of_bytes: bool = False
+    """R130: CLUSTER INFO counts bytes."""
+    word_for_master: str = "master"
+    """R160: how the server's log calls a master."""
+    addresses_logged: bool = False
+    """R160: the log shows the address of a node that has no name."""
+    names_logged: bool = False
+    """R160: the log puts the node's name behind its id."""
+    routing_table: str = "redis-7.0"
+    """R114 to R121: whose commands and redirections it has."""
 
 
 REDIS_7_0 = Profile("redis-7.0")
@@ -85,6 +154,12 @@ REDIS_8 = replace(
     shard_ids=True,
     odd_ids_void_gossip=True,
     forgets_spread=True,
+    capabilities=EXTENSIONS_SUPPORTED,
+    extension_flag=ExtensionFlag.ALWAYS,
+    receiver_gossiped=False,
+    aux_fields=True,
+    shard_lists=True,
+    names_logged=True,
 )
 VALKEY_8_0 = replace(
     REDIS_8,
@@ -101,6 +176,17 @@ VALKEY_8_0 = replace(
     meet_binds_link=True,
     meet_until_contact=True,
     setslot_replicated=True,
+    capabilities=EXTENSIONS_SUPPORTED | LIGHT_HEADER_PUBLISH,
+    extension_flag=ExtensionFlag.GOSSIP,
+    emptied_master_replaced=True,
+    rank_ties_by_id=True,
+    rank_falls=True,
+    replicate_announces=True,
+    full_sync_by_shard=True,
+    stray_keys_deleted=True,
+    word_for_master="primary",
+    first_size=0,
+    routing_table="valkey-9.1",
 )
 VALKEY_8_1 = replace(
     VALKEY_8_0,
@@ -108,6 +194,13 @@ VALKEY_8_1 = replace(
     pfail_verdict=PfailVerdict.EVERY_VOTER,
     mismatch_is_fail=True,
     vote_spacing=False,
+    capabilities=EXTENSIONS_SUPPORTED | LIGHT_HEADER_PUBLISH | LIGHT_HEADER_MODULE,
+    meets_again=True,
+    failed_masters_ranked=True,
+    refusal_updates=True,
+    rivals_end_elections=True,
+    elections_reset=True,
+    role_changes_announced=True,
 )
 VALKEY_9_1 = replace(
     VALKEY_8_1,
@@ -116,6 +209,15 @@ VALKEY_9_1 = replace(
     anyone_withdraws_reports=True,
     demotion=Demotion.GUARDED,
     gossip_refreshes_clean_only=True,
+    gossip_draws=5,
+    reconnects_spread=True,
+    delay_scaled=True,
+    best_replica_hurries=True,
+    commands_checked=True,
+    info_of_nodes=True,
+    info_of_bytes=True,
+    shard_ids_listed=True,
+    addresses_logged=True,
 )
 
 PROFILES: dict[str, Profile] = {p.name: p for p in (REDIS_7_0, REDIS_8, VALKEY_8_0, VALKEY_8_1, VALKEY_9_1)}

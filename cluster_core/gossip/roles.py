@@ -44,6 +44,7 @@ def detach(view: View, peer: Peer) -> str:
     master = view.nodes.get(old)
     if master is not None and not any(other.replicaof == old for other in view.nodes.values()):
         master.flags &= ~MIGRATE_TO
+        view.forget_told(master)
     return old
 
 
@@ -52,6 +53,7 @@ def attach(view: View, peer: Peer, master: Peer, rule: str) -> list[Effect]:
     detach(view, peer)
     peer.replicaof = master.id
     master.flags |= MIGRATE_TO
+    view.forget_told(master)
     if view.profile.shard_ids and master.shard_id:
         peer.shard_id = master.shard_id
     return [Changed(peer.id, "master", rule)]

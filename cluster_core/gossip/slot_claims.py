@@ -1,9 +1,11 @@
-"""Slots that others claim: when claims are read, who wins, what a loser does, who needs an UPDATE (R68 to R78)."""
+"""Slots that others claim: when claims are read, who wins, what a loser does, who needs an UPDATE (R23, R68 to R78)."""
 
 from __future__ import annotations
 
+from cluster_core.gossip.epochs import bump_without_consensus
 from cluster_core.gossip.events import Changed, Effect, SendUpdate, SlotsLost
-from cluster_core.gossip.flags import MASTER
+from cluster_core.gossip.flags import MASTER, MIGRATE_TO, REPLICA
+from cluster_core.gossip.own_claims import assign_slots
 from cluster_core.gossip.roles import become_master, fold_chain, replicate, same_shard
 from cluster_core.gossip.view import EVERY_SLOT, Peer, View, slot_bits
 from cluster_core.wire.bus import Header, Update
@@ -64,19 +66,62 @@ def take_claims(view: View, sender: Peer, epoch: int, claimed: int) -> list[Effe
                 effects.append(SlotsLost(sender.id, lost))
     if taken:
         view.unclaimed &= ~taken
+        if not sender.slots and any(peer.replicaof for peer in view.nodes.values()):
+            sender.flags |= MIGRATE_TO
+            view.forget_told(sender)
         sender.slots |= taken
         view.state_stale = True
         effects.append(Changed(sender.id, "slots", "R70"))
-        _close_marks(view, taken)
+        _close_marks(view, taken, sender)
     view.unclaimed |= sender.slots & ~claimed
+    if view.migrating or view.importing:
+        effects += _follow_migrations(view, sender, epoch, claimed)
     return effects + _follow_winner(view, sender, ours, epoch, claimed, lost_by_us)
 
 
-def _close_marks(view: View, taken: int) -> None:
-    """Drop our open-slot marks of slots that changed hands (R70 of Valkey; a migrating mark is void in any case)."""
-    for marks in (view.migrating,) if view.profile.importing_slots_stay else (view.migrating, view.importing):
-        for slot in [slot for slot in marks if taken >> slot & 1]:
-            del marks[slot]
+def _close_marks(view: View, taken: int, winner: Peer) -> None:
+    """Drop or move our open-slot marks of slots that changed hands (R70).
+
+    A migrating mark is void, in Valkey unless the winner is of our shard.  Valkey also drops an importing mark, or moves
+    it to a winner of the source's shard: the source failed over.
+    """
+    valkey = not view.profile.importing_slots_stay
+    if not (valkey and same_shard(winner, view.myself)):
+        for slot in [slot for slot in view.migrating if taken >> slot & 1]:
+            del view.migrating[slot]
+    if not valkey:
+        return
+    for slot in [slot for slot in view.importing if taken >> slot & 1]:
+        source = view.nodes.get(view.importing[slot])
+        if source is winner:
+            continue
+        if source is not None and same_shard(winner, source):
+            view.importing[slot] = winner.id
+        else:
+            del view.importing[slot]
+
+
+def _follow_migrations(view: View, sender: Peer, epoch: int, claimed: int) -> list[Effect]:
+    """R72: marks of slots that the sender does not claim follow a failover of the target; a slot that its source has
+    given up is ours, under a new epoch.  While a real node is observed, its own header says what it took.
+    """
+    if view.profile.importing_slots_stay or view.verdicts_observed:
+        return []
+    for slot, target_id in view.migrating.items():
+        target = view.nodes.get(target_id)
+        if claimed >> slot & 1 or target is None or target is sender or not same_shard(target, sender):
+            continue
+        if target.config_epoch < epoch or target.flags & REPLICA:
+            view.migrating[slot] = sender.id
+    if not view.myself.flags & MASTER:
+        return []
+    effects: list[Effect] = []
+    for slot in [slot for slot, node in view.importing.items() if node == sender.id and not claimed >> slot & 1]:
+        del view.importing[slot]
+        if not view.myself.slots >> slot & 1:
+            effects += assign_slots(view, view.myself, view.myself.slots | 1 << slot)
+            effects += bump_without_consensus(view, "R72")
+    return effects
 
 
 def follows_winner(

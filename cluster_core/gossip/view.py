@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
+from sys import intern
 from typing import Final
 
 from cluster_core.gossip.flags import FAILURES, HANDSHAKE, MASTER, MIGRATE_TO, MYSELF, PRINTED, REPLICA, ROLES
 from cluster_core.gossip.profile import Profile
+from cluster_core.wire.bus import GossipEntry
 
 NODES_MAX: Final = 20_000
 """Bound of the node table; ten times the largest cluster that is known to work."""
@@ -29,18 +31,25 @@ class Peer:
         "cport",
         "ctime_ms",
         "data_received_ms",
+        "due_ms",
         "fail_time_ms",
         "flags",
         "hostname",
         "id",
         "inbound",
+        "inbound_lost_ms",
         "ip",
+        "meet_sent_ms",
+        "nodename",
+        "orphaned_ms",
         "outbound",
         "ping_sent_ms",
+        "place",
         "pong_received_ms",
         "port",
         "pport",
         "quiet_extensions",
+        "quiet_header",
         "quiet_ip",
         "quiet_said",
         "quiet_version",
@@ -49,11 +58,12 @@ class Peer:
         "reports",
         "shard_id",
         "slots",
+        "tried_ms",
         "voted_time_ms",
     )
 
     def __init__(self, node_id: str, flags: int, now_ms: int) -> None:
-        self.id = node_id
+        self.id = intern(node_id)
         self.flags = flags
         self.ctime_ms = now_ms
         self.ip = ""
@@ -70,9 +80,14 @@ class Peer:
         self.repl_offset = 0
         self.reports: dict[str, int] = {}
         self.quiet_said: object = None
+        self.quiet_header: object = None
         self.quiet_extensions: object = ()
         self.quiet_ip = ""
         self.quiet_version = -1
+        self.nodename = ""
+        self.due_ms = 0
+        self.orphaned_ms = self.inbound_lost_ms = self.meet_sent_ms = 0
+        self.place = self.tried_ms = 0
 
     @property
     def is_master(self) -> bool:
@@ -91,13 +106,18 @@ class Peer:
 
 
 class Link:
-    """One TCP connection of the bus; *node* is the id it is bound to, None while unknown (R26)."""
+    """One TCP connection of the bus; *node* is the id it is bound to, None while unknown (R26).
 
-    __slots__ = ("inbound", "node")
+    *made_ms* is when it was begun or accepted and *local_ip* our own end of an accepted one (R35, R49), where they matter.
+    """
 
-    def __init__(self, node: str | None, *, inbound: bool) -> None:
+    __slots__ = ("inbound", "local_ip", "made_ms", "node")
+
+    def __init__(self, node: str | None, *, inbound: bool, made_ms: int = 0, local_ip: str = "") -> None:
         self.node = node
         self.inbound = inbound
+        self.made_ms = made_ms
+        self.local_ip = local_ip
 
 
 class View:
@@ -121,12 +141,24 @@ class View:
         self.state_stale = True
         self.first_state_ms: int | None = None
         self.minority_ms = 0
+        self.size_shown = profile.first_size
         self.mf_end_ms = 0
         self.mf_replica = ""
         self.mf_master_offset = -1
         self.verdicts_observed = False
         self.handshakes = 0
+        self.reported = True
+        self.name_handshake: Callable[[], str] | None = None
         self.version = 0
+        self.members = 0
+        self.sized = 0
+        self.sized_version = self.coverage_version = -1
+        self.coverage = (True, 0, 0)
+        self.told: list[GossipEntry | None] = [None]
+
+    def forget_told(self, peer: Peer) -> None:
+        """What is gossiped about *peer* changed: `told`, kept by `Peer.place`, does not hold any more (R9)."""
+        self.told[peer.place] = None
 
     def peers(self) -> Iterator[Peer]:
         """Every entry but myself and handshakes."""
@@ -166,8 +198,11 @@ class View:
         return max(self.current_epoch, *(peer.config_epoch for peer in self.nodes.values()))
 
     def size(self) -> int:
-        """The number of voting masters."""
-        return sum(peer.votes for peer in self.nodes.values())
+        """The number of voting masters; within one message it does not change, as in the servers (R110)."""
+        if self.sized_version != self.version:
+            self.sized = sum(peer.votes for peer in self.nodes.values())
+            self.sized_version = self.version
+        return self.sized
 
     def at_address(self, ip: str, cport: int) -> list[Peer]:
         """The nodes at a bus address; an entry whose ip is not known matches by port."""

@@ -125,7 +125,7 @@ def _body_to_json(body: Body) -> dict[str, Any]:
 
 
 def _present(entry: GossipEntry) -> dict[str, Any]:
-    told = {field.name: getattr(entry, field.name) for field in fields(entry)}
+    told: dict[str, Any] = entry._asdict()
     return {name: value for name, value in told.items() if value or name == "node"}
 
 

@@ -123,8 +123,7 @@ class PartialHeader:
         return self.peek.type
 
 
-@dataclass(frozen=True, slots=True)
-class GossipEntry:
+class GossipEntry(NamedTuple):
     """What the sender says about one other node (R9); *ping_sent_s* and *pong_received_s* are epoch seconds."""
 
     node: str

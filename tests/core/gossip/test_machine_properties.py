@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_core.gossip import events as ev
-from cluster_core.gossip.flags import FAIL, FAILURES, MASTER, MYSELF, PFAIL, REPLICA
+from cluster_core.gossip.flags import FAILURES, MASTER, MYSELF
 from cluster_core.gossip.node import ClusterNode
-from cluster_core.gossip.profile import PROFILES, REDIS_7_0, VALKEY_9_1, Profile
+from cluster_core.gossip.profile import REDIS_7_0, VALKEY_9_1, Profile
 from cluster_core.gossip.view import row_of
 from cluster_core.wire.bus import (
     Gossip,
@@ -21,38 +21,8 @@ from cluster_core.wire.bus import (
     Unknown,
     decode_message,
 )
-from cluster_core.wire.bus_extensions import Extension
-from tests.gossip_builder import ME, PORTS, A, B, Bench, C, D, entry, fail, header, ping, update, wire
-
-IDS = (ME, A, B, C, D, "9" * 40, "not hex", "")
-SLOTS = ("", "0-5", "3-9", "0-16383", "9-20")
-epochs = st.integers(0, 6)
-ids = st.sampled_from(IDS)
-profiles = st.sampled_from(list(PROFILES.values()))
-
-
-@st.composite
-def messages(draw: st.DrawFn) -> Message:
-    """A message of any type, sane or not."""
-    sender, kind = draw(ids), draw(st.sampled_from([0, 0, 0, 1, 1, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 77]))
-    if kind == MessageType.FAIL:
-        return fail(sender, draw(ids))
-    if kind == MessageType.UPDATE:
-        return update(sender, draw(ids), draw(epochs), draw(st.sampled_from(SLOTS)))
-    fields = {
-        "replicaof": draw(st.sampled_from(["", "", A, B, D])),
-        "config_epoch": draw(epochs),
-        "current_epoch": draw(epochs),
-        "mflags": bytes((draw(st.integers(0, 7)), 0, 0)),
-    }
-    head = header(sender, kind, slots=draw(st.sampled_from(SLOTS)), **fields)
-    if kind > MessageType.MEET:
-        return Message(head)
-    flags = st.sampled_from([MASTER, REPLICA, MASTER | PFAIL, MASTER | FAIL, 0xFFFF])
-    entries = draw(st.lists(st.builds(entry, ids, flags, st.integers(0, 2000)), max_size=4))
-    extensions = draw(st.lists(st.builds(Extension, st.integers(0, 9), st.binary(max_size=48)), max_size=2))
-    return Message(head, Gossip(tuple(entries), tuple(extensions)))
-
+from tests.gossip_builder import ME, PORTS, A, B, Bench, D, entry, header, ping, wire
+from tests.gossip_messages import SLOTS, ids, messages, profiles
 
 events = st.one_of(
     st.builds(ev.MessageReceived, st.sampled_from([10, 11, 20, 21, 30, 31, 77, 990]), messages(), st.just("127.0.0.1")),

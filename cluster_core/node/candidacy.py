@@ -1,0 +1,231 @@
+"""Our own election as it runs: scheduled, asked for, won, expired (R83 to R96, clusterHandleReplicaFailover)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cluster_core.gossip.epochs import next_epoch
+from cluster_core.gossip.events import Changed
+from cluster_core.gossip.failure_detection import quorum_of
+from cluster_core.gossip.flags import FAIL, MASTER
+from cluster_core.gossip.view import Peer
+from cluster_core.node.election import (
+    auth_retry_ms,
+    auth_timeout_ms,
+    data_age_ms,
+    data_is_too_old,
+    election_delay_ms,
+    failed_master_rank,
+    failed_rank_step_ms,
+    rank_step_ms,
+    replica_rank,
+    siblings_agree,
+)
+from cluster_core.node.events import ElectionStep
+from cluster_core.node.headers import bare_message
+from cluster_core.node.pings import broadcast, broadcast_pong
+from cluster_core.node.promotion import replace_master
+from cluster_core.node.state import TODO_FAILOVER, TODO_FSYNC, TODO_SAVE, NodeState
+from cluster_core.wire.bus import MessageType
+
+RELOG_MS: Final = 10_000
+"""A reason that stays the same is logged again after so long (`CLUSTER_CANT_FAILOVER_RELOG_PERIOD`)."""
+DATA_AGE: Final = (
+    "Disconnected from {master} for longer than allowed. "
+    "Please check the 'cluster-replica-validity-factor' configuration option."
+)
+WAITING_DELAY: Final = "Waiting the delay before I can start a new failover."
+EXPIRED: Final = "Failover attempt expired."
+WAITING_VOTES: Final = "Waiting for votes, but majority still not reached."
+
+
+def run_election(state: NodeState) -> None:
+    """Take the next step of our election, if we stand for one."""
+    state.todo &= ~TODO_FAILOVER
+    view, election, now_ms = state.view, state.election, state.now_ms
+    is_manual = bool(view.mf_end_ms and state.mf_can_start)
+    if not may_stand(state, is_manual=is_manual):
+        election.cause = ""
+        return
+    if not is_manual and _data_too_old(state):
+        _note_stall(state, DATA_AGE.format(master=view.profile.word_for_master))
+        return
+    timeout_ms = view.node_timeout_ms
+    age_ms = now_ms - election.time_ms
+    if age_ms > auth_retry_ms(timeout_ms):
+        _schedule(state)
+        if not election.hurried:
+            return
+        age_ms = 0
+    elif not election.is_sent and not view.mf_end_ms:
+        _adjust(state)
+    if now_ms < election.time_ms:
+        _note_stall(state, WAITING_DELAY)
+    elif age_ms > auth_timeout_ms(timeout_ms):
+        _note_stall(state, EXPIRED)
+    elif not election.is_sent:
+        _ask(state)
+    elif election.count >= quorum_of(view.size()):
+        _win(state)
+    else:
+        _note_stall(state, WAITING_VOTES)
+
+
+def may_stand(state: NodeState, *, is_manual: bool) -> bool:
+    """R84: a replica of a known master that failed, or that is to be replaced by order."""
+    view = state.view
+    master = view.master_of(view.myself)
+    if view.myself.flags & MASTER or master is None:
+        return False
+    if not is_manual and (not master.flags & FAIL or state.settings.no_failover):
+        return False
+    return bool(master.slots) or view.profile.emptied_master_replaced
+
+
+def _data_too_old(state: NodeState) -> bool:
+    timeout_ms = state.view.node_timeout_ms
+    heard_ms = state.repl_heard_ms if state.repl_up else state.repl_down_ms
+    return data_is_too_old(
+        data_age_ms(state.now_ms, heard_ms, timeout_ms),
+        node_timeout_ms=timeout_ms,
+        validity_factor=state.settings.validity_factor,
+        ping_period_s=state.settings.repl_ping_period_s,
+    )
+
+
+def _schedule(state: NodeState) -> None:
+    """R86: wait, longer with a worse rank; not in a manual failover, nor when all siblings agree (R134)."""
+    view, election, now_ms = state.view, state.election, state.now_ms
+    timeout_ms, factor = view.node_timeout_ms, state.settings.validity_factor
+    chance = state.rng.random()
+    election.count, election.is_sent, election.hurried = 0, False, False
+    election.rank = replica_rank(view, state.offset)
+    election.failed_rank = failed_master_rank(view, now_ms, factor)
+    election.time_ms = now_ms + election_delay_ms(
+        view.profile,
+        timeout_ms,
+        chance=chance,
+        rank=election.rank,
+        failed_rank=election.failed_rank,
+        offset=state.offset,
+    )
+    if view.mf_end_ms:
+        election.time_ms, election.rank, election.failed_rank = now_ms, 0, 0
+        state.todo |= TODO_FAILOVER
+    else:
+        _hurry(state)
+    ranks = f"rank #{election.rank}"
+    if view.profile.failed_masters_ranked:
+        ranks += f", {view.profile.word_for_master} rank #{election.failed_rank}"
+    delay_ms = election.time_ms - now_ms
+    state.log("*", f"Start of election delayed for {delay_ms} milliseconds ({ranks}, offset {state.offset}).")
+    state.out.append(ElectionStep("scheduled", view.current_epoch, f"{delay_ms} ms, {ranks}, offset {state.offset}"))
+    broadcast_pong(state, siblings=True)
+
+
+def _hurry(state: NodeState) -> None:
+    """R134: the best replica needs no delay once all its siblings have seen what it has seen."""
+    election = state.election
+    if not state.view.profile.best_replica_hurries or election.rank or election.failed_rank or election.hurried:
+        return
+    if siblings_agree(state.view):
+        election.hurried = True
+        election.time_ms = state.now_ms
+        state.log("*", "This is the best ranked replica and can initiate the election immediately.")
+
+
+def _adjust(state: NodeState) -> None:
+    """R88: others have told their offsets since the election was scheduled; each step of rank is a step of delay."""
+    view, election = state.view, state.election
+    profile, timeout_ms = view.profile, view.node_timeout_ms
+    rank = replica_rank(view, state.offset)
+    if rank > election.rank or (profile.rank_falls and rank != election.rank):
+        added_ms = (rank - election.rank) * rank_step_ms(profile, timeout_ms)
+        election.time_ms += added_ms
+        election.rank = rank
+        state.log("*", f"Replica rank updated to #{rank}, added {added_ms} milliseconds of delay.")
+        state.out.append(ElectionStep("ranked", view.current_epoch, f"rank #{rank}, {added_ms:+d} ms"))
+    if profile.failed_masters_ranked:
+        failed_rank = failed_master_rank(view, state.now_ms, state.settings.validity_factor)
+        if failed_rank != election.failed_rank:
+            added_ms = (failed_rank - election.failed_rank) * failed_rank_step_ms(profile, timeout_ms)
+            election.time_ms += added_ms
+            election.failed_rank = failed_rank
+            word = f"Failed {profile.word_for_master}"
+            state.log("*", f"{word} rank updated to #{failed_rank}, added {added_ms} milliseconds of delay.")
+            state.out.append(ElectionStep("ranked", view.current_epoch, f"{word} #{failed_rank}, {added_ms:+d} ms"))
+    _hurry(state)
+
+
+def _ask(state: NodeState) -> None:
+    """R89: a new epoch, and a request to everybody; the epoch must be durable first (R95)."""
+    view, election = state.view, state.election
+    view.current_epoch = next_epoch(view.current_epoch)
+    election.epoch = view.current_epoch
+    text = f"Starting a failover election for epoch {election.epoch}"
+    shown = view.epoch_shown(view.myself)
+    state.log("*", f"{text}, node config epoch is {shown}" if view.profile.best_replica_hurries else f"{text}.")
+    force = bool(view.mf_end_ms) or election.hurried
+    state.out.append(ElectionStep("started", election.epoch, "FORCEACK" if force else ""))
+    broadcast(state, bare_message(state, MessageType.AUTH_REQUEST, force=force))
+    election.is_sent = True
+    view.state_stale = True
+    state.todo |= TODO_SAVE | TODO_FSYNC
+
+
+def count_vote(state: NodeState, voter: str, epoch: int, *, counts: bool) -> None:
+    """R92: the acknowledgement of a voting master for our epoch or a later one."""
+    if not counts or epoch < state.election.epoch:
+        return
+    state.election.count += 1
+    state.out.append(ElectionStep("vote", state.election.epoch, voter))
+    state.todo |= TODO_FAILOVER
+
+
+def _win(state: NodeState) -> None:
+    """R93: take our master's place under the epoch of the election."""
+    view, election = state.view, state.election
+    myself = view.myself
+    state.log("*", f"Failover election won: I'm the new {view.profile.word_for_master}.")
+    state.out.append(ElectionStep("won", election.epoch, f"{election.count} votes"))
+    if myself.config_epoch < election.epoch:
+        myself.config_epoch = election.epoch
+        state.out.append(Changed(myself.id, "config_epoch", "R93"))
+        state.log("*", f"configEpoch set to {election.epoch} after successful failover")
+    replace_master(state)
+
+
+def reset_election(state: NodeState, why: str) -> None:
+    """Forget our election, so that another may start at once (R93, R94)."""
+    election = state.election
+    if election.time_ms and not election.count and why:
+        state.out.append(ElectionStep("reset", election.epoch, why))
+    election.time_ms, election.is_sent, election.count, election.hurried = 0, False, 0, False
+
+
+def yield_to_rival(state: NodeState, rival: Peer) -> None:
+    """R94: a master published an epoch that is not older than that of our running election."""
+    election = state.election
+    if not state.view.profile.rivals_end_elections or not election.is_sent or not rival.flags & MASTER:
+        return
+    if election.time_ms and rival.config_epoch >= election.epoch and not state.view.myself.flags & MASTER:
+        state.log(
+            "*",
+            f"Failover election in progress for epoch {election.epoch}, but received a claim from node {rival.id} "
+            f"with an equal or higher epoch {rival.config_epoch}. Resetting the election since we cannot win.",
+        )
+        reset_election(state, f"{rival.id} published epoch {rival.config_epoch}")
+
+
+def _note_stall(state: NodeState, cause: str) -> None:
+    """Log why there is no failover yet, but not again and again (clusterLogCantFailover)."""
+    election, now_ms = state.election, state.now_ms
+    if cause == election.cause and now_ms - election.cause_ms < RELOG_MS:
+        return
+    election.cause, election.cause_ms = cause, now_ms
+    state.log("*", f"Currently unable to failover: {cause}")
+    step = "expired" if cause == EXPIRED else "stalled"
+    state.out.append(ElectionStep(step, election.epoch, cause))
+    if cause in (WAITING_VOTES, EXPIRED):
+        quorum = quorum_of(state.view.size())
+        state.log("*", f"Needed quorum: {quorum}. Number of votes received so far: {election.count}")

@@ -1,0 +1,105 @@
+"""nodes.conf: what a node keeps over a restart, written and read back (R126, R129, clusterSaveConfig, clusterLoadConfig)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cluster_core.errors import DecodeError
+from cluster_core.gossip.flags import FAIL, MASTER, MEET, MYSELF, PFAIL, REPLICA, ROLES
+from cluster_core.gossip.view import Peer, View
+from cluster_core.node.descriptions import topology_of
+from cluster_core.node.events import DropKeys
+from cluster_core.node.state import TODO_SAVE, NodeState
+from cluster_core.slots.key_slot import SLOT_COUNT
+from cluster_core.topology.node import Node
+from cluster_core.topology.nodes_text import read_nodes, write_nodes_conf
+
+SOURCE: Final = "nodes.conf"
+KEPT_FLAGS: Final = 0x3FFF & ~(PFAIL | MEET)
+"""Doubts end with the process."""
+
+
+def config_text(state: NodeState) -> str:
+    """The text of nodes.conf as it is now (R129)."""
+    return write_nodes_conf(topology_of(state, to_file=True)).decode("utf-8", "surrogateescape")
+
+
+def load_config(state: NodeState, text: str) -> None:
+    """Start with what *text* says: nodes, slots, epochs, open slots; failures count from now (R129).
+
+    Raises DecodeError if it is no nodes.conf, or none of its nodes is ``myself``.
+    """
+    topology = read_nodes(text.encode("utf-8", "surrogateescape"), source=SOURCE)
+    mine = next((node for node in topology.nodes if node.id == topology.my_id), None)
+    if mine is None:
+        raise DecodeError("no node is myself", offset=0, source=SOURCE)
+    view, now_ms = state.view, state.now_ms
+    myself = view.myself
+    view.nodes = {mine.id: myself} if mine is topology.nodes[0] else {}
+    for node in topology.nodes:
+        peer = myself if node is mine else Peer(node.id, 0, now_ms)
+        _fill(view, peer, node, now_ms)
+        view.nodes[peer.id] = peer
+    view.members += 1
+    _take_slots(view, topology.nodes)
+    for peer in view.nodes.values():
+        if peer.replicaof and peer.replicaof not in view.nodes:
+            peer.replicaof = ""
+    view.migrating.update(mine.migrating)
+    view.importing.update(mine.importing)
+    view.current_epoch = max(topology.current_epoch or 0, *(p.config_epoch for p in view.nodes.values()))
+    view.last_vote_epoch = topology.last_vote_epoch or 0
+    state.log("*", f"Node configuration loaded, I'm {mine.id}")
+    if myself.flags & MASTER and not state.keyspace.is_empty():
+        _match_data(state)
+
+
+def _match_data(state: NodeState) -> None:
+    """R126: keys in a slot of nobody make it ours; keys in another's slot are imported or, by Valkey, deleted
+    (verifyClusterConfigWithData).
+    """
+    view = state.view
+    dropped = 0
+    for slot in range(SLOT_COUNT):
+        if view.myself.slots >> slot & 1 or slot in view.importing or not state.keyspace.count(slot):
+            continue
+        owner = view.owner_of(slot)
+        if owner is None:
+            view.myself.slots |= 1 << slot
+            state.todo |= TODO_SAVE
+        elif view.profile.stray_keys_deleted:
+            dropped |= 1 << slot
+        else:
+            view.importing[slot] = owner.id
+            state.todo |= TODO_SAVE
+    if dropped:
+        state.out.append(DropKeys(dropped))
+
+
+def _fill(view: View, peer: Peer, node: Node, now_ms: int) -> None:
+    """One line of the file into one entry of the table; pings and pongs count from now, what we are from the settings."""
+    peer.id = node.id
+    flags = int(node.flags) & KEPT_FLAGS & ~ROLES | (REPLICA if node.master_id else MASTER)
+    peer.replicaof = node.master_id or ""
+    peer.config_epoch = 0 if node.master_id else node.config_epoch
+    peer.shard_id = node.aux.get("shard-id", peer.shard_id)
+    if peer is view.myself:
+        peer.flags = flags | MYSELF | view.profile.capabilities
+        peer.ip = peer.ip or node.ip
+        return
+    peer.flags = flags & ~MYSELF
+    peer.ip, peer.port, peer.cport = node.ip, node.port, node.cport or node.port + 10_000
+    peer.hostname, peer.nodename = node.hostname, node.aux.get("nodename", "")
+    peer.ping_sent_ms = now_ms if node.ping_sent else 0
+    peer.pong_received_ms = now_ms if node.pong_received else 0
+    if flags & FAIL:
+        peer.fail_time_ms = now_ms
+
+
+def _take_slots(view: View, nodes: tuple[Node, ...]) -> None:
+    """Each slot has one owner, the first that claims it (R68)."""
+    taken = 0
+    for node in nodes:
+        bits = int.from_bytes(node.slots.to_wire(), "little") & ~taken
+        view.nodes[node.id].slots = bits
+        taken |= bits

@@ -1,0 +1,242 @@
+"""The whole node: events in, effects out, nothing else (docs/node.md is the contract with its driver).
+
+`Node` gives messages to the gossip machine, which believes; what follows from a changed belief, from time, from a client
+or from replication is in the functions beside it.  It owns no clock, no socket, no file and no chance of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from cluster_core.gossip import events as belief
+from cluster_core.gossip.cluster_state import update_state
+from cluster_core.gossip.events import Ignored, MessageReceived, ReplyPong
+from cluster_core.gossip.flags import MASTER
+from cluster_core.gossip.node import ClusterNode
+from cluster_core.node import events as ev
+from cluster_core.node.candidacy import run_election
+from cluster_core.node.client_desk import serve_client
+from cluster_core.node.config_file import config_text, load_config
+from cluster_core.node.cron import run_cron, run_replica_cron
+from cluster_core.node.events import Deliver, Effect, Event, SaveConfig
+from cluster_core.node.keyspace import Keyspace, NoKeys
+from cluster_core.node.links import answer_late_meet, close_link, link_lost, link_opened, link_refused
+from cluster_core.node.pings import broadcast_pong, build_ping
+from cluster_core.node.reactions import react
+from cluster_core.node.settings import NodeSettings
+from cluster_core.node.state import (
+    TODO_FAILOVER,
+    TODO_FSYNC,
+    TODO_MANUAL,
+    TODO_PONG,
+    TODO_SAVE,
+    NodeState,
+    random_id,
+)
+from cluster_core.node.switchover import check_offset
+from cluster_core.wire.bus import Message, MessageType, Publish
+
+if TYPE_CHECKING:
+    from random import Random
+
+PING: Final = int(MessageType.PING)
+PONG: Final = int(MessageType.PONG)
+MEET: Final = int(MessageType.MEET)
+PUBLISHSHARD: Final = int(MessageType.PUBLISHSHARD)
+STEPS_MAX: Final = 4
+"""An election takes at most so many steps within one event: scheduled, asked, won."""
+
+
+class Node:
+    """One cluster node; see the module.
+
+    *rng* is the only source of chance (R174) and draws the node's id and shard id unless they are given; *config* is
+    the text of a nodes.conf to start from.  *keyspace* answers what the node must know of its data.  Raises DecodeError
+    for a *config* that is none.  What follows from the start itself comes with the effects of the first event.
+    """
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        rng: Random,
+        now_ms: int,
+        *,
+        my_id: str = "",
+        shard_id: str = "",
+        config: str = "",
+        keyspace: Keyspace | None = None,
+    ) -> None:
+        profile = settings.profile
+        beliefs = ClusterNode(my_id or random_id(rng), profile, settings.node_timeout_ms, now_ms)
+        self.state = state = NodeState(beliefs, settings, rng, keyspace or NoKeys())
+        state.now_ms = now_ms
+        view = self.view = state.view
+        myself = view.myself
+        myself.flags |= profile.capabilities
+        myself.port, myself.cport, myself.ip = settings.port, settings.bus_port, settings.announce_ip
+        myself.hostname, myself.nodename = settings.hostname, settings.nodename
+        myself.shard_id = shard_id or random_id(rng)
+        view.replica_migration_allowed = settings.allow_replica_migration
+        view.full_coverage_required = settings.require_full_coverage
+        view.name_handshake = self._name_handshake
+        beliefs.build_pong = self._build_pong
+        if config:
+            load_config(state, config)
+        self._begun, state.out = state.out, []
+
+    def handle(self, event: Event, now_ms: int) -> list[Effect]:
+        """Apply *event* at *now_ms* (milliseconds of the wall clock) and return the effects, to be carried out in order."""
+        state = self.state
+        state.now_ms = now_ms
+        state.out = self._begun or []
+        if self._begun:
+            self._begun = []
+        self._HANDLERS[type(event)](self, event)
+        if state.todo or self.view.state_stale:
+            self._before_sleep()
+        return state.out
+
+    def config_text(self) -> str:
+        """What nodes.conf should hold now (R129)."""
+        return config_text(self.state)
+
+    # -- the bus -------------------------------------------------------------------------------------------------
+
+    def _on_message(self, event: MessageReceived) -> None:
+        state, view = self.state, self.view
+        link = view.links.get(event.link)
+        if link is None:
+            return
+        message = event.message
+        kind = message.header.type
+        if kind <= PUBLISHSHARD:
+            state.received[kind] += 1
+            state.received_bytes += message.header.totlen  # type: ignore[union-attr]  # a driver hands over whole ones
+        if kind == MEET or (kind == PING and not view.myself.ip):
+            self._learn_own_ip(link.local_ip)
+        changes = state.beliefs.handle(event, state.now_ms)
+        if type(message.body) is Publish:
+            self._deliver(message, changes)
+        if not changes:
+            return
+        if len(changes) == 1 and type(changes[0]) is ReplyPong:
+            pong = changes[0].message
+            if pong is None:
+                pong = build_ping(state, PONG, view.nodes.get(link.node) if link.node is not None else None)
+            state.send(event.link, pong)
+        else:
+            react(state, changes, event)
+        if kind == MEET and view.profile.meets_again:
+            answer_late_meet(state, message.sender)
+
+    def _deliver(self, message: Message, changes: list[belief.Effect]) -> None:
+        """R37: a message of a known sender for the clients that wait on its channel."""
+        if not any(type(change) is Ignored for change in changes):
+            body, sharded = message.body, message.header.type == PUBLISHSHARD
+            self.state.pubsub_received_bytes += message.header.totlen  # type: ignore[union-attr]
+            self.state.out.append(Deliver(body.channel, body.message, sharded))  # type: ignore[union-attr]
+
+    def _learn_own_ip(self, ip: str) -> None:
+        """R49: those who meet us know our address."""
+        myself = self.view.myself
+        if ip and not self.state.settings.announce_ip and myself.ip != ip:
+            myself.ip = ip
+            self.state.log("*", f"IP address for this node updated to {ip}")
+            self.state.todo |= TODO_SAVE
+
+    def _on_accepted(self, event: belief.LinkAccepted) -> None:
+        state = self.state
+        react(state, state.beliefs.handle(event, state.now_ms), None)
+        if event.link not in self.view.links:
+            state.out.append(belief.CloseLink(event.link))
+
+    def _on_opened(self, event: ev.LinkOpened) -> None:
+        link_opened(self.state, event.link)
+
+    def _on_closed(self, event: belief.LinkClosed) -> None:
+        link_lost(self.state, event.link)
+
+    def _on_refused(self, event: ev.LinkRefused) -> None:
+        link_refused(self.state, event.link)
+
+    def _on_overflow(self, event: ev.LinkOverflowed) -> None:
+        self.state.limit_exceeded += 1
+        close_link(self.state, event.link)
+
+    # -- time, replication, clients ------------------------------------------------------------------------------
+
+    def _on_tick(self, event: belief.Tick) -> None:
+        state = self.state
+        changes = run_cron(state)
+        if changes:
+            state.changed()
+            react(state, changes, None)
+        if self.view.mf_end_ms or not self.view.myself.flags & MASTER:
+            run_replica_cron(state)
+
+    def _on_replication_up(self, event: ev.ReplicationUp) -> None:
+        self.state.repl_up, self.state.repl_heard_ms = True, self.state.now_ms
+
+    def _on_replication_down(self, event: ev.ReplicationDown) -> None:
+        state = self.state
+        if state.repl_up:
+            state.repl_up, state.repl_down_ms = False, state.now_ms
+
+    def _on_offset(self, event: ev.ReplicationOffset) -> None:
+        state = self.state
+        state.offset = self.view.myself.repl_offset = event.offset
+        if not self.view.myself.flags & MASTER:
+            state.repl_heard_ms = state.now_ms
+            if self.view.mf_end_ms:
+                state.todo |= TODO_MANUAL
+
+    def _on_command(self, event: ev.ClientCommand) -> None:
+        serve_client(self.state, event.client, event.words)
+
+    def _on_client_closed(self, event: ev.ClientClosed) -> None:
+        self.state.clients.pop(event.client, None)
+
+    # -- inside --------------------------------------------------------------------------------------------------
+
+    def _before_sleep(self) -> None:
+        """What waited for the end of the event (R110, clusterBeforeSleep): election, state, PONGs, nodes.conf."""
+        state, view = self.state, self.view
+        for _ in range(STEPS_MAX):
+            if state.todo & TODO_MANUAL:
+                check_offset(state)
+            if not state.todo & TODO_FAILOVER:
+                break
+            run_election(state)
+        if view.state_stale:
+            react(state, update_state(view, state.now_ms), None)
+        if state.todo & TODO_PONG:
+            broadcast_pong(state)
+        if state.todo & TODO_SAVE:
+            state.out.insert(0, SaveConfig(bool(state.todo & TODO_FSYNC)))
+        state.todo = 0
+
+    def _build_pong(self, link_id: int) -> Message:
+        """The PONG for a PING or MEET that is being read; what the message changes later is not in it (R41)."""
+        link = self.view.links.get(link_id)
+        peer = self.view.nodes.get(link.node) if link is not None and link.node is not None else None
+        return build_ping(self.state, PONG, peer)
+
+    def _name_handshake(self) -> str:
+        """R56: a node without a name gets one by chance."""
+        return random_id(self.state.rng)
+
+    _HANDLERS: Final[dict[type, Callable[..., None]]] = {
+        MessageReceived: _on_message,
+        belief.Tick: _on_tick,
+        belief.LinkAccepted: _on_accepted,
+        belief.LinkClosed: _on_closed,
+        ev.LinkOpened: _on_opened,
+        ev.LinkRefused: _on_refused,
+        ev.LinkOverflowed: _on_overflow,
+        ev.ReplicationUp: _on_replication_up,
+        ev.ReplicationDown: _on_replication_down,
+        ev.ReplicationOffset: _on_offset,
+        ev.ClientCommand: _on_command,
+        ev.ClientClosed: _on_client_closed,
+    }

@@ -1,0 +1,236 @@
+"""What a change of belief makes a node do: send, save, log, replicate, stand for election (R41, R54, R70 to R80, R90 to R99).
+
+One function for each effect of `cluster_core.gossip.events` that has consequences; the others are only passed on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from cluster_core.gossip import events as belief
+from cluster_core.gossip.events import Changed, Effect, MessageReceived
+from cluster_core.gossip.flags import FAIL, MASTER, PFAIL
+from cluster_core.gossip.handshake import drop_link
+from cluster_core.gossip.view import Peer
+from cluster_core.node.agenda import hasten, hasten_all
+from cluster_core.node.candidacy import count_vote, yield_to_rival
+from cluster_core.node.events import DropKeys
+from cluster_core.node.headers import fail_message, update_message
+from cluster_core.node.pings import broadcast, build_ping
+from cluster_core.node.promotion import became_replica, note_master_health, start_replication
+from cluster_core.node.state import TODO_FAILOVER, TODO_FSYNC, TODO_SAVE, NodeState, named
+from cluster_core.node.switchover import begin_as_master, note_paused_offset
+from cluster_core.node.voting import answer_request
+from cluster_core.wire.bus import Header, MessageType
+
+PONG: Final = int(MessageType.PONG)
+Cause = MessageReceived | None
+"""The message that changed our beliefs, None if time or an order did."""
+
+
+def react(state: NodeState, changes: list[Effect], cause: Cause) -> None:
+    """Draw the consequences of *changes* in their order; what others may want to know is passed on.
+
+    Keys in slots that we lost are deleted, unless we become a replica, which replaces all keys (R74).
+    """
+    follows = any(type(change) is belief.BecameReplica for change in changes)
+    for change in changes:
+        reaction = _REACTIONS.get(type(change))
+        if reaction is None:
+            state.out.append(change)
+        else:
+            reaction(state, change, cause)
+        if type(change) is belief.SlotsLost and not follows:
+            state.out.append(DropKeys(change.slots))
+
+
+def _sender_of(state: NodeState, cause: Cause) -> Peer | None:
+    """The node whose message it was, None if it is not known."""
+    link = state.view.links.get(cause.link) if cause is not None else None
+    if link is not None and link.node is not None:
+        return state.view.nodes.get(link.node)
+    header = cause.message.header if cause is not None else None
+    return state.view.nodes.get(header.sender) if isinstance(header, Header) else None
+
+
+def _answer(state: NodeState, effect: belief.ReplyPong, cause: Cause) -> None:
+    link = state.view.links.get(effect.link)
+    if effect.message is not None:
+        if link is not None:
+            state.send(effect.link, effect.message)
+        return
+    if link is not None:
+        peer = state.view.nodes.get(link.node) if link.node is not None else None
+        state.send(effect.link, build_ping(state, PONG, peer))
+
+
+def _correct(state: NodeState, effect: belief.SendUpdate, cause: Cause) -> None:
+    """R76: the sender has stale slots."""
+    sender, owner = state.view.nodes.get(effect.to), state.view.nodes.get(effect.about)
+    if sender is None or owner is None:
+        return
+    text = f"has old slots configuration, sending an UPDATE message about {named(state, owner.id)}"
+    state.log("-", f"Node {named(state, sender.id)} {text}")
+    if sender.outbound is not None:
+        state.send(sender.outbound, update_message(state, owner))
+
+
+def _tell_failure(state: NodeState, effect: belief.BroadcastFail, cause: Cause) -> None:
+    """R54: a quorum agrees, everybody is told."""
+    broadcast(state, fail_message(state, effect.node))
+
+
+def _close(state: NodeState, effect: belief.CloseLink, cause: Cause) -> None:
+    drop_link(state.view, effect.link)
+    state.fit_version = -1
+    hasten_all(state)
+    state.out.append(effect)
+
+
+def _vote(state: NodeState, effect: belief.VoteAsked, cause: Cause) -> None:
+    candidate = state.view.nodes.get(effect.candidate)
+    header = cause.message.header if cause is not None else None
+    if candidate is not None and isinstance(header, Header):
+        answer_request(state, candidate, header, effect.refusal)
+
+
+def _count(state: NodeState, effect: belief.AckHeard, cause: Cause) -> None:
+    count_vote(state, effect.voter, effect.epoch, counts=effect.counts)
+
+
+def _switch(state: NodeState, effect: belief.ManualFailoverMarked, cause: Cause) -> None:
+    """R98, R99: a mark of a manual failover, ours or our replica's."""
+    if effect.mark == "paused":
+        note_paused_offset(state, effect.offset)
+        return
+    replica = state.view.nodes.get(effect.node)
+    if replica is not None and cause is not None:
+        begin_as_master(state, replica, cause.link)
+        state.out.append(effect)
+
+
+def _follow(state: NodeState, effect: belief.BecameReplica, cause: Cause) -> None:
+    """R67, R73: slots went, or our master did: we follow somebody else."""
+    name = named(state, effect.master)
+    if effect.rule == "R66":
+        state.log("#", f"I'm a sub-replica! Reconfiguring myself as a replica of {name}")
+    elif effect.rule == "R73":
+        state.log("#", f"Configuration change detected. Reconfiguring myself as a replica of {name}")
+    state.out.append(effect)
+    master = state.view.nodes.get(effect.master)
+    if master is not None:
+        became_replica(state, master)
+
+
+def _bumped(state: NodeState, effect: belief.EpochBumped, cause: Cause) -> None:
+    """R79, R80: a new epoch must be durable."""
+    if effect.rule == "R80":
+        sender = _sender_of(state, cause)
+        name = named(state, sender.id) if sender is not None else ""
+        mark = "" if state.view.profile.names_logged else "WARNING: "
+        state.log("-", f"{mark}configEpoch collision with node {name}. configEpoch set to {effect.epoch}")
+    else:
+        state.log("*", f"New configEpoch set to {effect.epoch}")
+    state.out.append(effect)
+    state.todo |= TODO_SAVE | TODO_FSYNC
+
+
+def _lost(state: NodeState, effect: belief.SlotsLost, cause: Cause) -> None:
+    """R70: slots of ours went to another master."""
+    state.out.append(effect)
+    state.todo |= TODO_SAVE | TODO_FSYNC
+
+
+def _state(state: NodeState, effect: belief.StateChanged, cause: Cause) -> None:
+    state.log("*" if effect.ok else "#", f"Cluster state changed: {'ok' if effect.ok else 'fail'}")
+    state.out.append(effect)
+
+
+def _membership(
+    state: NodeState, effect: belief.NodeAdded | belief.NodeRemoved | belief.NodeRenamed, cause: Cause
+) -> None:
+    if isinstance(effect, belief.NodeRenamed):
+        peer = state.view.nodes.get(effect.new)
+        if peer is not None:
+            hasten(state, peer)
+            state.log(".", f"Handshake with node {named(state, effect.new)} completed.")
+    elif isinstance(effect, belief.NodeAdded):
+        hasten_all(state)
+    else:
+        state.log(".", f"Deleting node {effect.node} from cluster view")
+    state.out.append(effect)
+    state.todo |= TODO_SAVE
+
+
+def _reported(state: NodeState, effect: belief.ReportAdded | belief.ReportRemoved, cause: Cause) -> None:
+    reporter, subject = named(state, effect.reporter), named(state, effect.subject)
+    if isinstance(effect, belief.ReportAdded):
+        state.log("-", f"Node {reporter} reported node {subject} as not reachable.")
+    elif effect.reason == "withdrawn":
+        state.log("-", f"Node {reporter} reported node {subject} is back online.")
+    state.out.append(effect)
+
+
+def _changed(state: NodeState, effect: Changed, cause: Cause) -> None:
+    """A field of a node changed: health, address, epoch, role or slots."""
+    state.out.append(effect)
+    peer = state.view.nodes.get(effect.node)
+    if peer is None:
+        return
+    state.view.forget_told(peer)
+    what = effect.what
+    if what == "fail":
+        _health_changed(state, peer, effect.rule, cause)
+    elif what == "address" and effect.node == state.view.myself.replicaof:
+        start_replication(state, peer)
+    elif what == "config_epoch" and peer is not state.view.myself:
+        yield_to_rival(state, peer)
+    if what != "pfail" or not peer.flags & PFAIL:
+        state.todo |= TODO_SAVE | (TODO_FSYNC if what == "config_epoch" else 0)
+
+
+def _health_changed(state: NodeState, peer: Peer, rule: str, cause: Cause) -> None:
+    """FAIL came or went (R54, R55, R55b, R58)."""
+    view = state.view
+    name, failed = named(state, peer.id), bool(peer.flags & FAIL)
+    if not failed:
+        word = view.profile.word_for_master
+        kind = f"{word} without slots is" if peer.flags & MASTER else "replica is"
+        reachable = "is reachable again and nobody is serving its slots after some time."
+        text = reachable if peer.votes else f"{kind} reachable again."
+        state.log("*", f"Clear FAIL state for node {name}: {text}")
+    elif rule == "R54":
+        state.log("*", f"Marking node {name} as failing (quorum reached).")
+    elif rule == "R55":
+        sender = _sender_of(state, cause)
+        by = named(state, sender.id) if sender is not None else ""
+        state.log("*", f"FAIL message received from {by} about {name}")
+    elif rule == "R58":
+        broadcast(state, fail_message(state, peer.id))
+    hasten(state, peer)
+    if view.myself.replicaof == peer.id:
+        note_master_health(state, failed=failed)
+        if failed and view.profile.best_replica_hurries:
+            state.todo |= TODO_FAILOVER
+
+
+_REACTIONS: Final[dict[type, Callable[..., None]]] = {
+    belief.ReplyPong: _answer,
+    belief.SendUpdate: _correct,
+    belief.BroadcastFail: _tell_failure,
+    belief.CloseLink: _close,
+    belief.VoteAsked: _vote,
+    belief.AckHeard: _count,
+    belief.ManualFailoverMarked: _switch,
+    belief.BecameReplica: _follow,
+    belief.EpochBumped: _bumped,
+    belief.SlotsLost: _lost,
+    belief.StateChanged: _state,
+    belief.NodeAdded: _membership,
+    belief.NodeRemoved: _membership,
+    belief.NodeRenamed: _membership,
+    belief.ReportAdded: _reported,
+    belief.ReportRemoved: _reported,
+    belief.Changed: _changed,
+}

@@ -1,0 +1,1 @@
+"""A node of the core as a member of a real cluster: sockets, time and files around the unchanged machine."""

@@ -1,0 +1,113 @@
+"""The bus with real sockets: frames in, frames out, nothing decided but when bytes are no bus at all.
+
+A connection ends where a server would end it: on bytes without the signature, on a length that no message has, on more waiting
+to be sent than is allowed.  Memory is bounded by one message in each direction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import struct
+from collections.abc import Callable
+from typing import Final
+
+from cluster_core.errors import DecodeError
+from cluster_core.wire.bus import SIGNATURE, decode_message, drop_reason, encode_message
+from cluster_core.wire.bus_message import LIGHT_HEADER_BYTES, Message
+
+MESSAGE_BYTES_MAX: Final = 64 << 20
+"""A longer message is a publication that nobody sends here, or an attack."""
+CONNECT_S_MAX: Final = 30.0
+_START = struct.Struct("!4sI")
+
+Report = Callable[[int], None]
+Heard = Callable[[int, Message, str], None]
+
+
+class BusLink:
+    """One connection of the bus, from before it is up until it is gone."""
+
+    def __init__(self, number: int, *, heard: Heard, lost: Report, overflowed: Report, waiting_bytes_max: int) -> None:
+        self.number = number
+        self.writer: asyncio.StreamWriter | None = None
+        self.task: asyncio.Task[None] | None = None
+        self._heard, self._lost, self._overflowed = heard, lost, overflowed
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+        self._waiting_bytes_max = waiting_bytes_max
+        self._closed = False
+
+    async def connect(self, host: str, port: int, opened: Report) -> None:
+        """Connect, say so, and read until the end; whatever goes wrong is a lost link."""
+        try:
+            async with asyncio.timeout(CONNECT_S_MAX):
+                streams = await asyncio.open_connection(host, port)
+        except (OSError, TimeoutError):
+            self._end()
+            return
+        if self._closed:
+            streams[1].close()
+            return
+        self.attach(streams[1])
+        opened(self.number)
+        await self.read(*streams)
+
+    def attach(self, writer: asyncio.StreamWriter) -> None:
+        """Use an open connection, and send what waits for it."""
+        self.writer = writer
+        for raw in self._waiting:
+            writer.write(raw)
+        self._waiting, self._waiting_bytes = [], 0
+
+    async def read(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Hand over message after message until the connection ends."""
+        peer = writer.get_extra_info("peername")
+        peer_ip = peer[0] if peer else ""
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            while not self._closed:
+                start = await reader.readexactly(_START.size)
+                signature, length = _START.unpack(start)
+                if signature != SIGNATURE or not LIGHT_HEADER_BYTES <= length <= MESSAGE_BYTES_MAX:
+                    break
+                message = _decoded(start + await reader.readexactly(length - _START.size))
+                if message is not None and not self._closed:
+                    self._heard(self.number, message, peer_ip)
+        self._end()
+
+    def send(self, message: Message) -> None:
+        """Put *message* behind what waits; say so when too much does."""
+        if self._closed:
+            return
+        raw = encode_message(message)
+        if self.writer is None:
+            self._waiting.append(raw)
+            self._waiting_bytes += len(raw)
+            waiting = self._waiting_bytes
+        else:
+            self.writer.write(raw)
+            waiting = self.writer.transport.get_write_buffer_size()
+        if waiting > self._waiting_bytes_max:
+            self._overflowed(self.number)
+
+    def close(self) -> None:
+        """End the connection without saying so."""
+        self._closed = True
+        if self.writer is not None:
+            self.writer.transport.abort()
+        elif self.task is not None:
+            self.task.cancel()
+
+    def _end(self) -> None:
+        if not self._closed:
+            self.close()
+            self._lost(self.number)
+
+
+def _decoded(raw: bytes) -> Message | None:
+    """The message, or None for one that a server drops unseen (R18)."""
+    try:
+        message = decode_message(raw)
+    except DecodeError:
+        return None
+    return None if drop_reason(message) else message

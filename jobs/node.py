@@ -1,0 +1,157 @@
+"""A member of a real cluster: the machine that replays captures and simulates, with sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from jobs.runtime import cli
+from jobs.runtime.errors import InputError
+from jobs.runtime.failure import printable
+
+if TYPE_CHECKING:
+    from cluster_core.node.settings import NodeSettings
+    from jobs.live.member import Member, Place
+    from jobs.sources.live_cluster import Access, Address
+
+
+def command(
+    *,
+    join: str | None = None,
+    port: int = 7777,
+    bus_port: int = 0,
+    bind: str = "127.0.0.1",
+    profile: Literal["redis-7.0", "redis-8", "valkey-8.0", "valkey-8.1", "valkey-9.1"] = "valkey-9.1",
+    node_timeout: int = 15000,
+    folder: str | None = None,
+    duration: float | None = None,
+    user: str | None = None,
+    password_env: str = "SLOTSCOPE_PASSWORD",
+    debug: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+) -> None:
+    """Be a node of a real cluster: join it, answer pings, see nodes fail, vote, and serve a slot that is given to it.
+
+    Keeps data in memory only and never replicates. The cluster bus has no authentication: whoever reaches the bus port can
+    change what nodes believe, so it binds to loopback unless told otherwise. Ctrl-C leaves the cluster: every node is told to
+    forget this one. While it owns slots it stays and says so; a second Ctrl-C ends it all the same, as if it had died.
+
+    Parameters
+    ----------
+    join
+        HOST:PORT of a node of the cluster, by its client port. Default: wait to be met.
+    port
+        Port for clients.
+    bus_port
+        Port for the bus. Default: port + 10000.
+    bind
+        Address to listen on.
+    profile
+        Whose rules to follow.
+    node_timeout
+        cluster-node-timeout in milliseconds; the same as in the cluster.
+    folder
+        Where nodes.conf is kept, and read at the start. Default: it is not kept.
+    duration
+        Seconds after which to end. Default: until Ctrl-C.
+    user
+        ACL user for CLUSTER FORGET at the end. Default: the default user.
+    password_env
+        Environment variable that holds its password; not set: no password.
+    debug
+        Show the trace of an error.
+    """
+    if not 0 < port < 65536 or not 0 <= bus_port < 65536 or (not bus_port and port + 10000 > 65535):
+        raise InputError(f"--port {port}: ports are 1 to 65535, and the bus needs one, too (--bus-port)")
+    if not 100 <= node_timeout <= 86_400_000 or (duration is not None and not duration > 0):
+        raise InputError("--node-timeout is 100 ms to a day, --duration more than 0 s")
+    place = Path(folder) if folder is not None else None
+    if place is not None and not place.is_dir():
+        raise InputError(f"{folder}: no such folder")
+    from cluster_core.gossip.profile import PROFILES
+    from cluster_core.node.settings import NodeSettings
+    from jobs.live.member import Place
+    from jobs.sources.live_cluster import Access, parse_address
+
+    settings = NodeSettings(profile=PROFILES[profile], node_timeout_ms=node_timeout, port=port, cport=bus_port)
+    first = parse_address(join) if join else None
+    access = Access(user, os.environ.get(password_env))
+    asyncio.run(_live(settings, Place(bind, place), first, access, duration))
+
+
+async def _live(
+    settings: NodeSettings, place: Place, first: Address | None, access: Access, duration_s: float | None
+) -> None:
+    from jobs.live.member import Member
+
+    member = Member(settings, place, _tell)
+    await member.start()
+    me = member.node.view.myself.id
+    _tell(
+        f"* node {me} listens on {place.bind}:{settings.port}, bus {settings.bus_port}; the bus has no authentication"
+    )
+    try:
+        if first is not None:
+            said = member.order("CLUSTER", "MEET", await _numeric(first.host), str(first.port))
+            if said != "OK":
+                raise InputError(f"--join {first}: {said}")
+        await _until_told(duration_s)
+        await _leave(member, access)
+    finally:
+        await member.stop()
+        _tell("* gone")
+
+
+async def _leave(member: Member, access: Access) -> None:
+    """Have every node forget this one; first wait until it owns no slots, or until we are told once more."""
+    from jobs.live.farewell import say_farewell
+
+    slots = member.owned_slots()
+    if slots:
+        _tell(f"# this node owns {slots} slots: move them away, then it leaves; a second Ctrl-C ends it at once")
+        while member.owned_slots() and not await _until_told(0.5):
+            pass
+    if not member.owned_slots():
+        for line in await asyncio.to_thread(say_farewell, member.node.view.myself.id, member.known_addresses(), access):
+            _tell(line)
+
+
+async def _numeric(host: str) -> str:
+    """CLUSTER MEET takes addresses, people write names."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, None)
+    except OSError as error:
+        raise InputError(f"--join {host}: {error.strerror or error}") from error
+    return str(found[0][4][0])
+
+
+async def _until_told(duration_s: float | None) -> bool:
+    """Wait for SIGINT, SIGTERM or the end of the time; return whether it was a signal."""
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ended.set)
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(ended.wait(), duration_s)
+    return ended.is_set()
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {printable(line)}\n")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """What ``python -m jobs.node`` calls."""
+    cli.main(command, argv)
+
+
+if __name__ == "__main__":
+    main()

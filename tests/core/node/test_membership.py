@@ -1,0 +1,156 @@
+"""How nodes meet, are introduced, are forgotten, are reset and come back (R27 to R30, R46, R56 to R62, R81, R82, R129)."""
+
+from __future__ import annotations
+
+import pytest
+
+from cluster_core.gossip.flags import HANDSHAKE
+from cluster_core.gossip.profile import PROFILES, REDIS_7_0, VALKEY_8_1, VALKEY_9_1, Profile
+from cluster_core.node.events import FlushKeys, SaveConfig
+from cluster_core.wire.bus import MessageType
+from tests.node_cluster import FIRST_PORT, Cluster
+
+every_profile = pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
+
+
+@every_profile
+def test_one_meet_each_is_enough_for_all_to_know_all(profile: Profile) -> None:
+    """R46, R56, R57: gossip introduces the rest; every pair has two links; ids, ports and shard ids are right."""
+    cluster = Cluster(6, profile=profile)
+    cluster.form(3, 3)
+
+    for host in cluster.hosts:
+        view = host.node.view
+        for other in cluster.hosts:
+            peer = view.nodes[other.id]
+            assert peer.port == FIRST_PORT + other.index
+            if other is not host:
+                assert peer.outbound is not None
+                assert peer.inbound is not None
+            if profile.shard_ids:
+                assert peer.shard_id == other.node.view.myself.shard_id
+        assert len(view.links) == 2 * 5
+        assert view.myself.ip == "127.0.0.1"
+
+
+@every_profile
+def test_three_masters_with_equal_epochs_end_with_different_ones(profile: Profile) -> None:
+    """R80: the smaller id moves on."""
+    cluster = Cluster(3, profile=profile)
+    for index in range(1, 3):
+        cluster.command(0, "CLUSTER", "MEET", "127.0.0.1", FIRST_PORT + index)
+    for index, bounds in enumerate(((0, 5000), (5001, 10000), (10001, 16383))):
+        cluster.command(index, "CLUSTER", "ADDSLOTSRANGE", *bounds)
+    cluster.run(12_000)
+
+    epochs = {host.node.view.myself.config_epoch for host in cluster.hosts}
+    assert len(epochs) == 3
+    assert cluster.run_until(cluster.agree, 10_000)
+
+
+def test_a_handshake_without_an_answer_ends() -> None:
+    """R59: after the node timeout, and MEET is repeated until then."""
+    cluster = Cluster(2, profile=REDIS_7_0)
+    cluster.crash(1)
+    cluster.command(0, "CLUSTER", "MEET", "127.0.0.1", FIRST_PORT + 1)
+    cluster.run(1000)
+    nodes = cluster.hosts[0].node.view.nodes
+    assert [peer.flags & HANDSHAKE for peer in nodes.values()] == [0, HANDSHAKE]
+
+    cluster.run(1500)
+    assert len(nodes) == 1
+    assert len(cluster.hosts[0].node.view.links) == 0
+
+
+@every_profile
+def test_a_forgotten_node_stays_away_for_a_minute(profile: Profile) -> None:
+    """R61: since Redis 7.2 the others hear of it, in Redis 7.0 each has to be told."""
+    cluster = Cluster(4, profile=profile)
+    cluster.form(3, 1)
+    gone = cluster.hosts[3].id
+    cluster.crash(3)
+    told = (0,) if profile.forgets_spread else (0, 1, 2)
+    for index in told:
+        assert cluster.command(index, "CLUSTER", "FORGET", gone) == "OK"
+    cluster.run(5000)
+
+    assert all(gone not in host.node.view.nodes for host in cluster.hosts[:3])
+    if profile.forgets_spread:
+        assert cluster.command(0, "CLUSTER", "FORGET", gone) == "OK"
+
+
+def test_a_reset_node_is_alone_and_can_be_met_again() -> None:
+    """R82: HARD takes a new name."""
+    cluster = Cluster(4, profile=VALKEY_9_1)
+    cluster.form(3, 1)
+    host = cluster.hosts[3]
+    old = host.id
+
+    assert cluster.command(3, "CLUSTER", "RESET", "HARD") == "OK"
+    assert host.id != old
+    assert list(host.node.view.nodes) == [host.id]
+    assert host.said(FlushKeys) == [FlushKeys()]
+    cluster.run(2000)
+    assert not host.node.view.nodes.keys() & {h.id for h in cluster.hosts[:3]}
+    cluster.command(0, "CLUSTER", "FORGET", old)
+    cluster.command(0, "CLUSTER", "MEET", "127.0.0.1", FIRST_PORT + 3)
+    assert cluster.run_until(lambda: host.id in cluster.hosts[2].node.view.nodes, 10_000)
+
+
+@every_profile
+def test_a_node_that_starts_again_knows_what_it_saved(profile: Profile) -> None:
+    """R129: the same node, slots, epochs and masters; links come back by themselves."""
+    cluster = Cluster(6, profile=profile)
+    cluster.form(3, 3)
+    before = [cluster.picture(host) for host in cluster.hosts]
+    for index in (1, 4):
+        cluster.crash(index)
+    cluster.run(500)
+    for index in (1, 4):
+        cluster.restart(index)
+    cluster.run(8000)
+
+    assert [cluster.picture(host) for host in cluster.hosts] == before
+    assert cluster.agree()
+
+
+def test_what_must_be_durable_is_saved_before_it_leaves() -> None:
+    """R95: an epoch that is voted in or asked for."""
+    cluster = Cluster(6, profile=REDIS_7_0)
+    cluster.form(3, 3)
+    node, seen = cluster.hosts[1].node, []
+    handle = node.handle
+
+    def watched(event, now_ms):
+        effects = handle(event, now_ms)
+        types = [getattr(e, "message", None) and e.message.type for e in effects]
+        if MessageType.AUTH_ACK in types:
+            seen.append(effects)
+        return effects
+
+    node.handle = watched  # type: ignore[method-assign]
+    cluster.crash(0)
+    cluster.run(8000)
+
+    assert [effects[0] for effects in seen] == [SaveConfig(fsync=True)]
+
+
+def test_a_one_sided_membership_is_repaired() -> None:
+    """R60: who has a link to a node that has none back sends it a MEET."""
+    cluster = Cluster(3, profile=VALKEY_8_1)
+    cluster.form(3, 0)
+    forgetful = cluster.hosts[2].node
+    other = cluster.hosts[0].id
+    for peer_id in [other]:
+        forgetful.view.blacklist.clear()
+        peer = forgetful.view.nodes.pop(peer_id)
+        for link in (peer.inbound, peer.outbound):
+            if link is not None:
+                forgetful.view.links.pop(link, None)
+                cluster._close(cluster.hosts[2], link)
+        forgetful.view.version += 1
+    cluster.cut((1, 2))
+    cluster.run(200)
+
+    assert cluster.run_until(lambda: other in forgetful.view.nodes, 20_000)
+    assert any("Sending MEET packet" in line for line in cluster.hosts[0].logged("Sending MEET"))
