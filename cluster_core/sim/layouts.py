@@ -1,0 +1,170 @@
+"""Which nodes a simulated cluster has, and where: shards, replicas, zones, the nodes.conf they start from.
+
+Masters are called M1, M2 …, the replicas of M1 R1, R1b, R1c …, nodes that belong to nothing yet N1, N2 …
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from cluster_core.errors import ClusterCoreError
+from cluster_core.node.settings import NodeSettings
+from cluster_core.node.state import random_id
+from cluster_core.slots.key_slot import SLOT_COUNT
+from cluster_core.slots.slot_set import SlotSet
+from cluster_core.topology.node import Node, Topology
+from cluster_core.topology.node_flags import NodeFlags
+from cluster_core.topology.nodes_text import write_nodes_conf
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from cluster_core.sim.host import Host
+    from cluster_core.sim.world import World
+
+NODES_MAX: Final = 2_000
+ZONES_MAX: Final = 250
+REPLICA_LETTERS: Final = " bcdefghijklmnopqrstuvwxyz"
+USUAL: Final = NodeSettings()
+NO_SLOTS: Final = SlotSet()
+
+
+class LayoutError(ClusterCoreError, ValueError):
+    """A cluster that cannot be; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How many masters with how many replicas each, in how many zones; *spares* are empty nodes that nobody knows.
+
+    Replica k of a master stands k + 1 zones further on: a zone that goes takes no whole shard with it if there are two.
+    """
+
+    masters: int = 3
+    replicas: int = 1
+    zones: int = 1
+    spares: int = 0
+
+    @property
+    def nodes(self) -> int:
+        """Nodes of the cluster, without spares."""
+        return self.masters * (1 + self.replicas)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One node: what it is called, where it stands, who it is; *master* names the one it replicates."""
+
+    name: str
+    ip: str
+    zone: str
+    settings: NodeSettings
+    node_id: str
+    shard_id: str
+    master: str = ""
+    slots: SlotSet = NO_SLOTS
+    is_spare: bool = False
+    config_epoch: int | None = None
+    """Of a recorded cluster; None: 1, 2, 3 … as the servers' tools give them."""
+
+
+def check_layout(layout: Layout) -> None:
+    """Raise LayoutError for a layout that no cluster can have."""
+    if layout.masters < 1 or layout.replicas < 0 or layout.spares < 0 or layout.zones < 1:
+        raise LayoutError("a cluster has one master and one zone at least, and no negative number of anything")
+    if layout.masters > SLOT_COUNT or layout.nodes + layout.spares > NODES_MAX:
+        raise LayoutError(f"{layout.nodes + layout.spares} nodes are more than {NODES_MAX}")
+    if layout.replicas >= len(REPLICA_LETTERS):
+        raise LayoutError(f"{layout.replicas} replicas of a master are more than {len(REPLICA_LETTERS) - 1}")
+    if layout.zones > min(layout.nodes + layout.spares, ZONES_MAX):
+        raise LayoutError(f"{layout.zones} zones are more than there are nodes, or than {ZONES_MAX}")
+
+
+def names_of(layout: Layout) -> dict[str, tuple[str, ...]]:
+    """What a scenario may call the nodes of *layout*: each by its name, groups, zones; ``others`` is ``all`` here."""
+    named = [(place.name, place.zone, place.master, place.is_spare) for place in _named(layout)]
+    everybody = tuple(name for name, *_ in named)
+    groups: dict[str, tuple[str, ...]] = {name: (name,) for name in everybody}
+    groups["all"] = groups["others"] = everybody
+    groups["masters"] = tuple(name for name, _, master, spare in named if not master and not spare)
+    groups["replicas"] = tuple(name for name, _, master, _ in named if master)
+    groups["spares"] = tuple(name for name, _, _, spare in named if spare)
+    for name, zone, _, _ in named:
+        groups[zone] = (*groups.get(zone, ()), name)
+    return groups
+
+
+def _named(layout: Layout) -> list[Place]:
+    """The nodes of *layout*, masters first, without ids and settings."""
+    places: list[Place] = []
+
+    def add(name: str, zone: int, master: str = "", *, is_spare: bool = False, slots: SlotSet = NO_SLOTS) -> None:
+        number = len(places)
+        ip = f"10.{zone}.{number // 250}.{number % 250 + 1}"
+        places.append(Place(name, ip, f"Z{zone + 1}", USUAL, "", "", master, slots, is_spare))
+
+    for index in range(layout.masters):
+        first, last = SLOT_COUNT * index // layout.masters, SLOT_COUNT * (index + 1) // layout.masters - 1
+        add(f"M{index + 1}", index % layout.zones, slots=SlotSet.parse(f"{first}-{last}"))
+    for number in range(layout.replicas):
+        for index in range(layout.masters):
+            name = f"R{index + 1}{REPLICA_LETTERS[number].strip()}"
+            add(name, (index + number + 1) % layout.zones, f"M{index + 1}")
+    for index in range(layout.spares):
+        add(f"N{index + 1}", index % layout.zones, is_spare=True)
+    return places
+
+
+def places_of(layout: Layout, settings_of: Callable[[str], NodeSettings], rng: Random) -> list[Place]:
+    """The nodes of *layout*, masters first, with ids by chance and the settings of each name; raises LayoutError."""
+    check_layout(layout)
+    shards: dict[str, str] = {}
+    places = []
+    for place in _named(layout):
+        shard_id, node_id = random_id(rng), random_id(rng)
+        shard_id = shards.setdefault(place.master or place.name, shard_id)
+        places.append(replace(place, settings=settings_of(place.name), node_id=node_id, shard_id=shard_id))
+    return places
+
+
+def topology_of(places: Sequence[Place]) -> Topology:
+    """The cluster that *places* make, with config epochs 1, 2, 3 … as the servers' tools give them."""
+    ids = {place.name: place.node_id for place in places}
+    masters = [place for place in places if not place.master]
+    epochs = {place.name: number for number, place in enumerate(masters, 1)}
+    epochs |= {place.name: place.config_epoch for place in masters if place.config_epoch is not None}
+    nodes = [
+        Node(
+            id=place.node_id,
+            ip=place.ip,
+            port=place.settings.port,
+            cport=place.settings.bus_port,
+            hostname=place.settings.hostname,
+            aux={"shard-id": place.shard_id},
+            flags=NodeFlags.REPLICA if place.master else NodeFlags.MASTER,
+            master_id=ids[place.master] if place.master else None,
+            config_epoch=epochs.get(place.master or place.name, 0),
+            slots=place.slots,
+        )
+        for place in places
+    ]
+    return Topology(tuple(nodes), "nodes.conf", max(epochs.values(), default=0), 0)
+
+
+def config_of(topology: Topology, my_id: str) -> str:
+    """The nodes.conf of the node *my_id* in *topology*: the same lines, one of them ``myself``."""
+    nodes = [replace(n, flags=n.flags | NodeFlags.MYSELF) if n.id == my_id else n for n in topology.nodes]
+    text = write_nodes_conf(replace(topology, nodes=tuple(nodes), form="nodes.conf"))
+    return text.decode("utf-8", "surrogateescape")
+
+
+def populate(world: World, places: Sequence[Place], shifts_us: Sequence[int] = ()) -> list[Host]:
+    """Put *places* into *world*, their clocks off by *shifts_us*; those of the cluster know each other from the start."""
+    topology = topology_of([place for place in places if not place.is_spare])
+    hosts = []
+    for number, place in enumerate(places):
+        config = "" if place.is_spare else config_of(topology, place.node_id)
+        hosts.append(world.add(place, config, shifts_us[number] if shifts_us else 0))
+    return hosts

@@ -1,0 +1,156 @@
+"""Which acknowledged writes are gone after a run, and whether the protocol allows that (R111, P6, P10).
+
+A write may be lost in three ways only:
+
+* ``not replicated``: its master was replaced by a replica that did not have it yet;
+* ``split``: its master took it after it had been replaced and before it was told: within `SLACK_US`, or at most `split_us`
+  after it was cut off, stopped or started again;
+* ``wiped``: somebody started the process without its data, or had it forget it.
+
+Everything else is a violation, and so is any loss in a manual failover for which the master had its writes wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from cluster_core.gossip.flags import MASTER
+from cluster_core.sim.checkers import Violation
+from cluster_core.sim.clients import Ack
+from cluster_core.sim.host import Host
+from cluster_core.sim.world import World
+from cluster_core.slots.key_slot import key_slot
+
+SLACK_US: Final = 1_500_000
+"""Ticks, round trips and the second that a reconnection may take."""
+
+
+class Promotion(NamedTuple):
+    """*winner* took the place of *loser* with the data up to *offset* of the history *replid*."""
+
+    time_us: int
+    winner: int
+    loser: int
+    replid: str
+    offset: int
+    is_orderly: bool = False
+    """The loser had its writes wait: a manual failover as it should be loses nothing (R98, R99)."""
+
+
+class Loss(NamedTuple):
+    """An acknowledged write that is gone, and the way it went (empty: there is no excuse)."""
+
+    ack: Ack
+    way: str
+
+
+class LossWatch:
+    """Listens for what may cost writes; `find` says which ones are gone."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.promotions: list[Promotion] = []
+        self.troubles: dict[int, list[int]] = {}
+        self.wiped: dict[int, list[int]] = {}
+        self.parents: dict[str, str] = {}
+        self.moves: list[tuple[int, Ack]] = []
+        world.replication.on_promoted = self._promoted
+
+    def _promoted(self, winner: Host, loser: Host | None) -> None:
+        store = winner.store
+        index = loser.index if loser is not None else -1
+        is_orderly = loser is not None and self.world.now_us < loser.paused_until_us
+        self.parents[store.next_replid] = store.replid
+        self.promotions.append(
+            Promotion(self.world.now_us, winner.index, index, store.replid, store.offset, is_orderly)
+        )
+
+    def trouble(self, host: Host) -> None:
+        """*host* was cut off, stopped, started again: from now on it may not know what the others decided."""
+        self.troubles.setdefault(host.index, []).append(self.world.now_us)
+
+    def wipe(self, host: Host) -> None:
+        """The data of *host* is gone by somebody's hand."""
+        self.wiped.setdefault(host.index, []).append(self.world.now_us)
+
+    def moved(self, slot: int, target: Host) -> None:
+        """The keys of *slot* were brought to *target*: from now on it answers for them."""
+        store = target.store
+        self.moves.append((slot, Ack(b"", target.index, self.world.now_us, store.replid, store.offset, 0)))
+
+    def find(self, acks: Iterable[Ack]) -> list[Loss]:
+        """The writes that are not at the owner of their slot now."""
+        owners = _owners(self.world)
+        lost: list[Loss] = []
+        for ack in acks:
+            owner = owners.get(key_slot(ack.key))
+            if owner is None or not owner.store.holds(ack.key):
+                slot = key_slot(ack.key)
+                later = [moved for at, moved in self.moves if at == slot and moved.time_us >= ack.time_us]
+                lost.append(Loss(ack, next(filter(None, map(self._excuse, (ack, *later))), "")))
+        return lost
+
+    def _excuse(self, ack: Ack) -> str:
+        for promotion in self.promotions:
+            if promotion.is_orderly:
+                continue
+            shared = promotion.replid == ack.replid and promotion.offset < ack.offset
+            shared = shared or self._came_from(ack.replid, promotion.replid)
+            if shared and promotion.time_us >= ack.time_us and not ack.replicated:
+                return "not replicated"
+            late_us = ack.time_us - promotion.time_us
+            if promotion.loser == ack.host and late_us > 0 and (late_us <= SLACK_US or self._was_cut_off(ack)):
+                return "split"
+        wiped = [at_us for times in self.wiped.values() for at_us in times]
+        if any(at_us >= ack.time_us for at_us in wiped):
+            return "wiped"
+        return ""
+
+    def _came_from(self, replid: str, ancestor: str) -> bool:
+        """Whether the history *replid* branched off *ancestor*, at once or later."""
+        known = self.parents.get(replid)
+        while known is not None:
+            if known == ancestor:
+                return True
+            known = self.parents.get(known)
+        return False
+
+    def _was_cut_off(self, ack: Ack) -> bool:
+        timeout_us = self.world.hosts[ack.host].settings.node_timeout_ms * 1000
+        times = self.troubles.get(ack.host, [])
+        return any(0 <= ack.time_us - at_us <= split_us(timeout_us) for at_us in times)
+
+
+def split_us(node_timeout_us: int) -> int:
+    """How long a master that is cut off may go on serving: until its pings are overdue, and a tick (R32, R53, R111).
+
+    >>> split_us(2_000_000)
+    4500000
+    """
+    return node_timeout_us + node_timeout_us // 2 + SLACK_US
+
+
+def _owners(world: World) -> dict[int, Host]:
+    """Who owns which slot, by those that own them and have the greatest epoch."""
+    owners: dict[int, Host] = {}
+    epochs: dict[int, int] = {}
+    for host in world.hosts:
+        myself = host.node.view.myself
+        if not host.alive or not myself.flags & MASTER:
+            continue
+        for slot in range(myself.slots.bit_length()):
+            if myself.slots >> slot & 1 and epochs.get(slot, -1) < myself.config_epoch:
+                owners[slot], epochs[slot] = host, myself.config_epoch
+    return owners
+
+
+def violations_of(world: World, lost: Iterable[Loss]) -> list[Violation]:
+    """Losses that nothing excuses."""
+    return [
+        Violation(
+            "lost write", loss.ack.time_us, f"{loss.ack.key.decode()} acknowledged by {world.hosts[loss.ack.host].name}"
+        )
+        for loss in lost
+        if not loss.way
+    ]

@@ -1,0 +1,281 @@
+"""The network between hosts: connections that open, carry messages in order, and break (R27 to R30, R36).
+
+A link is a TCP connection, two streams of messages.  What waits to be sent while a wall stands is delivered in order when
+it has fallen, if nobody has closed the link by then.
+"""
+
+from __future__ import annotations
+
+from heapq import heappush
+from typing import TYPE_CHECKING, Any, Final
+
+from cluster_core.gossip.events import LinkAccepted, LinkClosed, MessageReceived
+from cluster_core.node.events import LinkOpened, LinkOverflowed
+from cluster_core.sim.host import Host
+from cluster_core.sim.paths import CONNECT_ATTEMPTS_MAX, CONNECT_RETRY_US, Path, retry_after_us
+from cluster_core.wire.bus import Message
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from cluster_core.sim.world import World
+
+FIN: Final = None
+"""What stands in a stream for its end."""
+
+
+class Stream:
+    """One direction of a connection; *target_link* is how its receiver calls the link.
+
+    *waiting* holds what was sent before the connection was up, *held* what was sent behind a wall; None if there is no such.
+    """
+
+    __slots__ = (
+        "arrival_us",
+        "connection",
+        "held",
+        "held_us",
+        "is_open",
+        "is_ours",
+        "link",
+        "path",
+        "reverse",
+        "source",
+        "target",
+        "target_link",
+        "waiting",
+    )
+
+    def __init__(self, source: Host, link: int, target: Host, path: Path, *, is_ours: bool, connection: int) -> None:
+        self.source, self.link, self.target, self.path = source, link, target, path
+        self.target_link = -1
+        self.is_ours = is_ours
+        self.connection = connection
+        self.is_open = False
+        self.arrival_us = 0
+        self.waiting: list[Message] | None = []
+        self.held: list[Message | None] | None = None
+        self.held_us = 0
+        self.reverse: Stream | None = None
+
+
+class Network:
+    """Carries the bus between the hosts of a `World`; *rng* decides delays and losses."""
+
+    def __init__(self, world: World, rng: Random, path: Path) -> None:
+        self.world = world
+        self.rng, self.random = rng, rng.random
+        self.usual = path
+        self.paths: dict[tuple[int, int], Path] = {}
+        self.by_address: dict[tuple[str, int], Host] = {}
+        self.connections = 0
+        self.messages = 0
+        self.bytes = 0
+        self.sendbuf_limit_bytes = 0
+
+    # -- paths ---------------------------------------------------------------------------------------------------
+
+    def path(self, source: Host, target: Host) -> Path:
+        """The path from one host to another."""
+        return self.paths.get((source.index, target.index), self.usual)
+
+    def change(self, source: Host, target: Host, **changes: Any) -> None:
+        """Change one direction, as `Path.copy` has it; streams that stand are moved over, held messages go on."""
+        old = self.path(source, target)
+        new = self.paths[source.index, target.index] = old.copy(**changes)
+        for stream in source.streams.values():
+            if stream.target is target:
+                stream.path = new
+                if old.is_blocked and not new.is_blocked and stream.held is not None:
+                    wait_us = retry_after_us(self.world.now_us - stream.held_us)
+                    self.world.call_at(self.world.now_us + wait_us, self._retry, stream)
+
+    def _retry(self, stream: Stream, _: Any = None) -> None:
+        """The sender tries again what it could not get through."""
+        if stream.held is None or stream.path.is_blocked:
+            return
+        held, stream.held = stream.held, None
+        for message in held:
+            self._carry(stream, message)
+
+    # -- connections ---------------------------------------------------------------------------------------------
+
+    def open(self, host: Host, link: int, ip: str, cport: int) -> None:
+        """Begin to connect (R29); what answers decides whether the link comes up."""
+        target = self.by_address.get((ip, cport))
+        if target is None or target is host:
+            self.world.call_at(self.world.now_us + 2 * self.usual.delay_us, self._refuse, host, link)
+            return
+        self.connections += 1
+        path = self.path(host, target)
+        stream = host.streams[link] = Stream(host, link, target, path, is_ours=True, connection=self.connections)
+        self._syn(stream, 0)
+
+    def _refuse(self, host: Host, link: int) -> None:
+        """No such machine answers with a reset."""
+        self.world.tell(host, LinkClosed(link))
+
+    def _syn(self, stream: Stream, attempt: int) -> None:
+        source, target = stream.source, stream.target
+        if source.streams.get(stream.link) is not stream or stream.is_open:
+            return
+        if attempt == CONNECT_ATTEMPTS_MAX:
+            self._lose(stream)
+            return
+        now_us = self.world.now_us
+        if stream.path.is_blocked or self.path(target, source).is_blocked or target.is_off:
+            self.world.call_at(now_us + (CONNECT_RETRY_US << attempt), self._syn, stream, attempt + 1)
+        elif not target.alive:
+            round_us = stream.path.travel_us(self.rng) + self.path(target, source).delay_us
+            self.world.call_at(now_us + round_us, self._lose, stream)
+        else:
+            self.world.call_at(now_us + stream.path.travel_us(self.rng), self._accept, stream)
+
+    def _accept(self, stream: Stream, _: Any = None) -> None:
+        """The SYN arrives: the kernel answers, even for a process that is stopped."""
+        source, target = stream.source, stream.target
+        if source.streams.get(stream.link) is not stream:
+            return
+        now_us = self.world.now_us
+        back = self.path(target, source)
+        if target.is_off:
+            self.world.call_at(now_us + CONNECT_RETRY_US, self._syn, stream, 1)
+            return
+        if not target.alive:
+            self.world.call_at(now_us + back.travel_us(self.rng), self._lose, stream)
+            return
+        link = target.next_accepted
+        target.next_accepted += 2
+        reverse = target.streams[link] = Stream(target, link, source, back, is_ours=False, connection=stream.connection)
+        reverse.reverse, stream.reverse = stream, reverse
+        reverse.target_link, stream.target_link = stream.link, link
+        reverse.is_open, reverse.waiting = True, None
+        if self.world.recorder is not None:
+            self.world.recorder.connected(stream)
+        self.world.tell(target, LinkAccepted(link, target.ip))
+        self.world.call_at(now_us + back.travel_us(self.rng), self._establish, stream)
+
+    def _establish(self, stream: Stream, _: Any = None) -> None:
+        source = stream.source
+        if source.streams.get(stream.link) is not stream:
+            return
+        stream.is_open = True
+        waiting, stream.waiting = stream.waiting or [], None
+        for message in waiting:
+            self.send(source, stream.link, message)
+        self.world.tell(source, LinkOpened(stream.link))
+
+    def _lose(self, stream: Stream, _: Any = None) -> None:
+        """The attempt came to nothing."""
+        if stream.source.streams.get(stream.link) is stream:
+            del stream.source.streams[stream.link]
+            self.world.tell(stream.source, LinkClosed(stream.link))
+
+    def close(self, host: Host, link: int) -> None:
+        """*host* closes a link: what it has sent still arrives, what comes towards it does not."""
+        stream = host.streams.pop(link, None)
+        if stream is None or stream.reverse is None:
+            return
+        stream.reverse.is_open = False
+        stream.is_open = True
+        for message in stream.waiting or ():
+            self._carry(stream, message)
+        stream.waiting = None
+        self._carry(stream, FIN)
+
+    def crash(self, host: Host) -> None:
+        """The process ends: its kernel closes every link."""
+        for link in list(host.streams):
+            self.close(host, link)
+
+    def switch_off(self, host: Host) -> None:
+        """The machine goes: nothing is closed, nothing comes through."""
+        for stream in host.streams.values():
+            stream.is_open = False
+            if stream.reverse is not None:
+                stream.reverse.is_open = False
+                host.orphans.append(stream.reverse)
+        host.streams.clear()
+
+    def reset_orphans(self, host: Host) -> None:
+        """A machine that is on again knows nothing of old connections: who sends on them is told so."""
+        orphans, host.orphans = host.orphans, []
+        for stream in orphans:
+            if stream.source.streams.get(stream.link) is stream:
+                self.world.call_at(self.world.now_us + 2 * stream.path.delay_us, self._lose, stream)
+
+    # -- messages ------------------------------------------------------------------------------------------------
+
+    def send(self, host: Host, link: int, message: Message) -> None:
+        """Put *message* on a link of *host*, behind what waits there."""
+        stream = host.streams.get(link)
+        if stream is None:
+            return
+        if stream.waiting is not None:
+            stream.waiting.append(message)
+            return
+        self.messages += 1
+        self.bytes += message.header.totlen  # type: ignore[union-attr]  # nodes send whole messages
+        path = stream.path
+        if path.plain and stream.held is None:  # what `_carry` does, for nearly all messages
+            world = self.world
+            at_us = world.now_us + path.delay_us + int(self.random() * path.jitter_us)
+            if at_us < stream.arrival_us:
+                at_us = stream.arrival_us
+            stream.arrival_us = at_us
+            world.sequence += 1
+            heappush(world.heap, (at_us, world.sequence, self._deliver, stream, message))
+        else:
+            self._carry(stream, message)
+
+    def _carry(self, stream: Stream, message: Message | None) -> None:
+        world, path = self.world, stream.path
+        if stream.held is not None or path.is_blocked:
+            self._hold(stream, message)
+            return
+        if path.plain:
+            at_us = world.now_us + path.delay_us + int(self.rng.random() * path.jitter_us)
+        else:
+            at_us = world.now_us + path.travel_us(self.rng)
+        if at_us < stream.arrival_us and not (path.reorder and self.rng.random() < path.reorder):
+            at_us = stream.arrival_us
+        stream.arrival_us = at_us
+        world.sequence += 1
+        heappush(world.heap, (at_us, world.sequence, self._deliver, stream, message))
+        if path.duplicate and message is not FIN and self.rng.random() < path.duplicate:
+            world.call_at(at_us, self._deliver, stream, message)
+
+    def _hold(self, stream: Stream, message: Message | None) -> None:
+        if stream.held is None:
+            stream.held, stream.held_us = [], self.world.now_us
+        stream.held.append(message)
+        if self.sendbuf_limit_bytes and _bytes_in(stream.held) > self.sendbuf_limit_bytes:
+            self.world.call_at(self.world.now_us, self._overflow, stream)
+
+    def _overflow(self, stream: Stream, _: Any = None) -> None:
+        """R36: too much waits."""
+        if stream.source.streams.get(stream.link) is stream:
+            self.world.tell(stream.source, LinkOverflowed(stream.link))
+
+    def _deliver(self, stream: Stream, message: Message | None) -> None:
+        if not stream.is_open:
+            return
+        target, world = stream.target, self.world
+        if message is not None:
+            if world.recorder is not None:
+                world.recorder.delivered(stream, message)
+            world.tell(target, MessageReceived(stream.target_link, message, stream.source.ip))
+            return
+        stream.is_open = False
+        if target.streams.pop(stream.target_link, None) is not None:
+            if world.recorder is not None:
+                world.recorder.closed(stream)
+            world.tell(target, LinkClosed(stream.target_link))
+
+
+def _bytes_in(held: list[Message | None]) -> int:
+    total = 0
+    for message in held:
+        if message is not None:
+            total += message.header.totlen  # type: ignore[union-attr]  # nodes send whole messages
+    return total

@@ -1,0 +1,283 @@
+"""Replication between hosts, as far as failover depends on it (P1 to P11).
+
+Modelled: streams in order with the network's delay, offsets, backlog, partial and full syncs, replicas of replicas, a link
+that dies at once with its process and after `REPL_TIMEOUT_US` of silence otherwise.  Not modelled: memory, disks, the
+time that commands take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from cluster_core.node import events as ev
+from cluster_core.sim.host import US_PER_S, Host
+from cluster_core.sim.paths import retry_after_us
+from cluster_core.sim.store import PING_BYTES, WRITE_BYTES, Write
+
+if TYPE_CHECKING:
+    from cluster_core.sim.world import World
+
+REPL_TIMEOUT_US: Final = 60 * US_PER_S
+"""`repl-timeout`."""
+CRON_US: Final = US_PER_S
+"""How often a replica tries to connect, and looks at its link (replicationCron)."""
+FULL_SYNC_US: Final = 500_000
+"""What a full sync takes at least: fork, snapshot, transfer, loading."""
+KEY_SYNC_US: Final = 20
+"""What it takes for each key."""
+
+
+class Feed:
+    """The stream from *master* to *replica*; *heard_us* is when anything last came of it."""
+
+    __slots__ = ("acked", "arrival_us", "heard_us", "held", "held_us", "is_full", "is_up", "master", "replica")
+
+    def __init__(self, replica: Host, master: Host, *, is_full: bool) -> None:
+        self.replica, self.master, self.is_full = replica, master, is_full
+        self.is_up = False
+        self.arrival_us = self.heard_us = self.held_us = 0
+        self.held: list[Write] | None = None
+        self.acked = -1
+
+
+class Waiter:
+    """A client that waits until *count* replicas of *master* have confirmed *offset* (WAIT, P10)."""
+
+    __slots__ = ("count", "master", "offset", "then")
+
+    def __init__(self, master: Host, offset: int, count: int, then: Callable[[], None]) -> None:
+        self.master, self.offset, self.count, self.then = master, offset, count, then
+
+
+class Replication:
+    """All feeds of a `World`."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.feeds: dict[int, Feed] = {}
+        self.full_syncs = self.partial_syncs = 0
+        self.waiters: list[Waiter] = []
+        self.on_promoted: Callable[[Host, Host | None], None] | None = None
+        self.on_replaced: Callable[[Host], None] | None = None
+
+    def start(self, host: Host) -> None:
+        """A process started."""
+        self.world.call_at(self.world.now_us + int(host.rng.random() * CRON_US), self._cron, host, host.life)
+
+    def followers(self, master: Host) -> list[Feed]:
+        """The feeds that are up at *master*."""
+        return [feed for feed in self.feeds.values() if feed.master is master and feed.is_up]
+
+    def lag_bytes(self, replica: Host) -> int | None:
+        """How far *replica* is behind its master; None if it has none."""
+        feed = self.feeds.get(replica.index)
+        return None if feed is None else feed.master.store.offset - replica.store.offset
+
+    # -- connecting ----------------------------------------------------------------------------------------------
+
+    def follow(self, host: Host, effect: ev.StartReplication) -> None:
+        """Replicate another host from now on (R67, P2, P6)."""
+        master = self.world.network.by_address.get((effect.ip, effect.port))
+        self._drop_followers(host)
+        self.feeds.pop(host.index, None)
+        if master is None or master is host:
+            return
+        feed = self.feeds[host.index] = Feed(host, master, is_full=effect.full_sync)
+        self._connect(feed)
+
+    def promote(self, host: Host) -> None:
+        """Be a master with the data that is here (R93, P5)."""
+        feed = self.feeds.pop(host.index, None)
+        if feed is not None:
+            if self.on_promoted is not None:
+                self.on_promoted(host, feed.master)
+            host.store.shift()
+        self._drop_followers(host)
+
+    def crash(self, host: Host) -> None:
+        """The process of *host* ends; its replicas notice as soon as its kernel's FIN arrives."""
+        self.feeds.pop(host.index, None)
+        for feed in self.feeds.values():
+            if feed.master is host and host.is_off:
+                feed.held = None
+            elif feed.master is host:
+                path = self.world.network.path(host, feed.replica)
+                if not path.is_blocked:
+                    self.world.call_at(self.world.now_us + path.delay_us, self._lose, feed)
+
+    def _is_current(self, feed: Feed) -> bool:
+        return self.feeds.get(feed.replica.index) is feed
+
+    def _reaches(self, feed: Feed) -> bool:
+        network = self.world.network
+        walls = network.path(feed.replica, feed.master).is_blocked or network.path(feed.master, feed.replica).is_blocked
+        return feed.master.answers and not walls
+
+    def _connect(self, feed: Feed, _: Any = None) -> None:
+        if not self._is_current(feed) or feed.is_up or not feed.replica.alive:
+            return
+        upstream = self.feeds.get(feed.master.index)
+        now_us = self.world.now_us
+        if not self._reaches(feed) or feed.replica.is_stopped or (upstream is not None and not upstream.is_up):
+            self.world.call_at(now_us + CRON_US, self._connect, feed)
+            return
+        replica, master = feed.replica.store, feed.master.store
+        round_us = 4 * self.world.network.path(feed.replica, feed.master).delay_us
+        if not feed.is_full and master.continues(replica.replid, replica.offset):
+            self.world.call_at(now_us + round_us, self._continue, feed)
+        else:
+            keys = sum(len(keys) for keys in master.held.values())
+            wait_us = round_us + FULL_SYNC_US + keys * KEY_SYNC_US
+            self.world.call_at(now_us + wait_us, self._copy, feed)
+
+    def _continue(self, feed: Feed, _: Any = None) -> None:
+        """A partial sync: what we lack comes from the backlog (P3)."""
+        replica, master = feed.replica.store, feed.master.store
+        if (
+            not self._is_current(feed)
+            or not self._reaches(feed)
+            or not master.continues(replica.replid, replica.offset)
+        ):
+            self._connect(feed)
+            return
+        replica.follow(master)
+        self.partial_syncs += 1
+        missed = master.since(replica.offset)
+        self._up(feed)
+        for write in missed:
+            self._send(feed, write)
+
+    def _copy(self, feed: Feed, _: Any = None) -> None:
+        """A full sync ends: the master's data takes the place of ours (P7)."""
+        if not self._is_current(feed) or not self._reaches(feed) or not feed.replica.answers:
+            self._connect(feed)
+            return
+        self.full_syncs += 1
+        if self.on_replaced is not None:
+            self.on_replaced(feed.replica)
+        feed.replica.store.copy_from(feed.master.store)
+        feed.is_full = False
+        self._up(feed)
+
+    def _up(self, feed: Feed) -> None:
+        feed.is_up, feed.heard_us, feed.held = True, self.world.now_us, None
+        feed.acked = feed.replica.store.offset
+        self.world.tell(feed.replica, ev.ReplicationUp())
+        self.world.tell(feed.replica, ev.ReplicationOffset(feed.replica.store.offset))
+
+    def _lose(self, feed: Feed, _: Any = None) -> None:
+        """The link to the master broke."""
+        if not self._is_current(feed) or not feed.is_up:
+            return
+        feed.is_up, feed.held = False, None
+        self._drop_followers(feed.replica)
+        self.world.tell(feed.replica, ev.ReplicationDown())
+        self.world.call_at(self.world.now_us + CRON_US, self._connect, feed)
+
+    def _drop_followers(self, host: Host) -> None:
+        for feed in self.followers(host):
+            self.world.call_at(self.world.now_us, self._lose, feed)
+
+    def _cron(self, host: Host, life: int) -> None:
+        """Once a second: PINGs of a master to its replicas, silence of a master (P9, P10)."""
+        world = self.world
+        if host.life != life or not host.alive:
+            return
+        feed = self.feeds.get(host.index)
+        if feed is not None and feed.is_up and world.now_us - feed.heard_us > REPL_TIMEOUT_US:
+            self._lose(feed)
+        period_us = host.settings.repl_ping_period_s * US_PER_S
+        due = world.now_us // period_us != (world.now_us - CRON_US) // period_us
+        if feed is None and due and not host.is_stopped and not host.node.view.mf_end_ms and self.followers(host):
+            self.write(host, b"", None, PING_BYTES)
+        world.call_at(world.now_us + CRON_US, self._cron, host, life)
+
+    # -- the stream ----------------------------------------------------------------------------------------------
+
+    def execute(self, host: Host, words: tuple[bytes, ...]) -> Any:
+        """Carry out a client's command on the data of *host* and return its reply: SET, DEL, GET; others are OK."""
+        name = words[0].lower()
+        if name == b"set" and len(words) > 2:
+            self.write(host, words[1], words[2], WRITE_BYTES)
+        elif name == b"del":
+            for key in words[1:]:
+                self.write(host, key, None, WRITE_BYTES)
+        return "OK"
+
+    def write(self, host: Host, key: bytes, value: bytes | None, size: int) -> None:
+        """A write on a master: its offset grows, its replicas are told."""
+        write = host.store.append(key, value, size)
+        self.world.call_at(self.world.now_us, self._tell_offset, host, host.life)
+        for feed in self.followers(host):
+            self._send(feed, write)
+
+    def _tell_offset(self, host: Host, life: int) -> None:
+        if host.life == life:
+            self.world.tell(host, ev.ReplicationOffset(host.store.offset))
+
+    def _send(self, feed: Feed, write: Write) -> None:
+        path = self.world.network.path(feed.master, feed.replica)
+        if path.is_blocked or feed.held is not None:
+            if feed.held is None:
+                feed.held, feed.held_us = [], self.world.now_us
+            feed.held.append(write)
+            return
+        at_us = self.world.now_us + path.travel_us(self.world.network.rng)
+        feed.arrival_us = at_us = max(at_us, feed.arrival_us)
+        self.world.call_at(at_us, self._apply, feed, write)
+
+    def _apply(self, feed: Feed, write: Write) -> None:
+        replica = feed.replica
+        if not self._is_current(feed) or not feed.is_up or write.offset <= replica.store.offset:
+            return
+        if replica.is_stopped:
+            if feed.held is None:
+                feed.held, feed.held_us = [], self.world.now_us
+            feed.held.append(write)
+            return
+        replica.store.apply(write)
+        feed.heard_us = self.world.now_us
+        self.world.tell(replica, ev.ReplicationOffset(write.offset))
+        for follower in self.followers(replica):
+            self._send(follower, write)
+        path = self.world.network.path(replica, feed.master)
+        if self.waiters and not path.is_blocked:
+            self.world.call_at(self.world.now_us + path.delay_us, self._ack, feed, write.offset)
+
+    def healed(self, source: Host, target: Host) -> None:
+        """The wall from *source* to *target* fell, or *target* goes on: what was held up goes on."""
+        feed = self.feeds.get(target.index)
+        if feed is not None and feed.master is source and feed.held is not None:
+            wait_us = retry_after_us(self.world.now_us - feed.held_us)
+            self.world.call_at(self.world.now_us + wait_us, self._release, feed)
+
+    def _release(self, feed: Feed, _: Any = None) -> None:
+        path = self.world.network.path(feed.master, feed.replica)
+        if not self._is_current(feed) or feed.held is None or path.is_blocked or feed.replica.is_stopped:
+            return
+        held, feed.held = feed.held, None
+        for write in held:
+            self._send(feed, write)
+
+    # -- WAIT ----------------------------------------------------------------------------------------------------
+
+    def wait(self, master: Host, count: int, then: Callable[[], None]) -> None:
+        """Call *then* once *count* replicas have what *master* has written up to now (WAIT)."""
+        self.waiters.append(Waiter(master, master.store.offset, count, then))
+        self._look(master)
+
+    def _ack(self, feed: Feed, offset: int) -> None:
+        if self._is_current(feed):
+            feed.acked = max(feed.acked, offset)
+            self._look(feed.master)
+
+    def _look(self, master: Host) -> None:
+        done = []
+        for waiter in self.waiters:
+            acked = sum(feed.acked >= waiter.offset for feed in self.feeds.values() if feed.master is waiter.master)
+            if waiter.master is master and acked >= waiter.count:
+                done.append(waiter)
+        self.waiters = [waiter for waiter in self.waiters if waiter not in done]
+        for waiter in done:
+            waiter.then()

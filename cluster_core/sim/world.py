@@ -1,0 +1,287 @@
+"""The world of a simulation: virtual time, hosts, and the driver that keeps the contract of docs/node.md.
+
+Everything that happens is an entry of one heap, ordered by time and then by when it was planned: the same seed gives the
+same run, event by event, anywhere.  Chance comes from generators that the caller makes (*make_rng* of a text), one for
+each host and for each part of the world, so that a fault more does not change what another part draws.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from cluster_core.gossip import events as belief
+from cluster_core.gossip.events import Tick
+from cluster_core.node import events as ev
+from cluster_core.node.events import Effect, Event, SendMessage
+from cluster_core.node.machine import Node
+from cluster_core.sim.host import US_PER_S, Host
+from cluster_core.sim.network import Network
+from cluster_core.sim.paths import Path
+from cluster_core.sim.replication import Replication
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from cluster_core.sim.layouts import Place
+    from cluster_core.sim.recording import Recorder
+
+START_US: Final = 1_767_225_600 * US_PER_S
+"""What a true clock shows at the beginning: 2026-01-01, UTC."""
+TICK_US: Final = 100_500
+"""The cron of a server: 100 ms and what the loop takes, as measured (R170)."""
+
+Action = Callable[[Any, Any], None]
+
+
+class Observer(Protocol):
+    """Somebody who is told what nodes do and what is done to them, and changes nothing."""
+
+    def on_effect(self, host: Host, effect: Effect) -> None:
+        """A node wanted or believes something; messages are told to `on_send` of those who have it."""
+
+    def on_note(self, text: str) -> None:
+        """The scenario did something."""
+
+
+class World:
+    """Hosts and what is between them; *clients* of the hosts are answered through `on_reply`."""
+
+    def __init__(
+        self,
+        make_rng: Callable[[str], Random],
+        seed: int | str,
+        *,
+        path: Path | None = None,
+        tick_us: int = TICK_US,
+        tick_jitter_us: int = 200,
+        keep_configs: bool = True,
+    ) -> None:
+        self.make_rng, self.seed = make_rng, seed
+        self.now_us = 0
+        self.sequence = 0
+        self.heap: list[tuple[int, int, Action, Any, Any]] = []
+        self.tick_us, self.tick_jitter_us = tick_us, tick_jitter_us
+        self.keep_configs = keep_configs
+        self.rng = make_rng(f"{seed}/world")
+        self.hosts: list[Host] = []
+        self.network = Network(self, make_rng(f"{seed}/network"), path or Path())
+        self.replication = Replication(self)
+        self.observers: list[Observer] = []
+        self.senders: list[Callable[[Host, SendMessage], None]] = []
+        self.recorder: Recorder | None = None
+        self.on_reply: dict[int, Callable[[Host, Any], None]] = {}
+        self.on_deliver: Callable[[Host, ev.Deliver], None] | None = None
+        self.names: dict[str, str] = {}
+
+    # -- time ----------------------------------------------------------------------------------------------------
+
+    def call_at(self, at_us: int, action: Action, first: Any = None, second: Any = None) -> None:
+        """Have *action* done at a time, behind what is planned for it already."""
+        self.sequence += 1
+        heappush(self.heap, (at_us, self.sequence, action, first, second))
+
+    def run_to(self, end_us: int) -> None:
+        """Let time pass until *end_us*."""
+        heap = self.heap
+        while heap and heap[0][0] <= end_us:
+            self.now_us, _, action, first, second = heappop(heap)
+            action(first, second)
+        self.now_us = end_us
+
+    def wall_ms(self, host: Host) -> int:
+        """What *host*'s clock shows."""
+        return (self.now_us + host.shift_us) // 1000
+
+    # -- hosts ---------------------------------------------------------------------------------------------------
+
+    def add(self, place: Place, config: str = "", shift_us: int = 0) -> Host:
+        """Put a host into the world and start its process at a time of its own within the first tick."""
+        index = len(self.hosts)
+        rng = self.make_rng(f"{self.seed}/host/{index}")
+        host = Host(index, place.name, place.ip, place.zone, place.settings, rng, START_US + shift_us)
+        self.hosts.append(host)
+        self.network.by_address[host.ip, host.settings.bus_port] = host
+        self.network.by_address[host.ip, host.settings.port] = host
+        self.start(host, config, my_id=place.node_id, shard_id=place.shard_id)
+        return host
+
+    def start(self, host: Host, config: str = "", *, my_id: str = "", shard_id: str = "") -> None:
+        """Start the process of *host* from the text of a nodes.conf, or as a new node."""
+        host.alive, host.is_off, host.is_stopped = True, False, False
+        host.inbox = deque() if host.work_us else None
+        host.life += 1
+        host.paused_until_us, host.paused_work = 0, []
+        host.node = Node(
+            host.settings,
+            host.rng,
+            self.wall_ms(host),
+            my_id=my_id,
+            shard_id=shard_id,
+            config=config,
+            keyspace=host.store,
+        )
+        host.config_saved = host.config_synced = config
+        self.names[host.id] = host.name
+        if host.store.offset:
+            self.tell(host, ev.ReplicationOffset(host.store.offset))
+        self.call_at(self.now_us + int(host.rng.random() * self.tick_us), self._tick, host, host.life)
+        self.replication.start(host)
+
+    def _tick(self, host: Host, life: int) -> None:
+        if host.life != life or not host.alive or host.is_stopped:
+            return
+        if host.drift_ppm:
+            host.shift_us += int(self.tick_us * host.drift_ppm / 1e6)
+        self.tell(host, TICK)
+        if host.inbox is None:
+            self.plan_tick(host)
+
+    def plan_tick(self, host: Host) -> None:
+        """The next cron comes so long after this one (R28, R170)."""
+        wait_us = self.tick_us + int(host.rng.random() * self.tick_jitter_us)
+        self.call_at(self.now_us + wait_us, self._tick, host, host.life)
+
+    # -- driver --------------------------------------------------------------------------------------------------
+
+    def tell(self, host: Host, event: Event) -> None:
+        """Hand an event to a node, now or as soon as its process looks, and carry out what it wants."""
+        if not host.alive:
+            return
+        if host.inbox is not None:
+            host.inbox.append(event)
+            if host.work_us and len(host.inbox) == 1 and not host.is_stopped:
+                self.call_at(max(self.now_us, host.busy_us) + host.work_us, self._work, host, host.life)
+            return
+        send, observers = self.network.send, self.observers
+        wanted: list[Any] = host.node.handle(event, (self.now_us + host.shift_us) // 1000)
+        for effect in wanted:
+            kind = type(effect)
+            if kind is SendMessage:
+                send(host, effect.link, effect.message)
+                for watch in self.senders:
+                    watch(host, effect)
+                continue
+            action = _ACTIONS.get(kind)
+            if action is not None:
+                action(self, host, effect)
+            for observer in observers:
+                observer.on_effect(host, effect)
+
+    def _work(self, host: Host, life: int) -> None:
+        """A slow process takes the next event from its inbox."""
+        inbox = host.inbox
+        if host.life != life or not inbox or host.is_stopped:
+            return
+        event = inbox.popleft()
+        host.inbox = None
+        self.tell(host, event)
+        if not host.alive:
+            return
+        if type(event) is Tick:
+            self.plan_tick(host)
+        if host.work_us:
+            host.inbox = inbox
+            host.busy_us = self.now_us
+        if inbox:
+            self.call_at(self.now_us + host.work_us, self._work, host, life)
+
+    def note(self, text: str) -> None:
+        """Tell the observers what was done from outside."""
+        for observer in self.observers:
+            observer.on_note(text)
+
+    def find(self, name: str) -> Host | None:
+        """The host with a name."""
+        return next((host for host in self.hosts if host.name == name), None)
+
+    def name_of(self, node_id: str) -> str:
+        """How to call the node with an id: the host's name, or the beginning of an id that no host has."""
+        return self.names.get(node_id) or f"?{node_id[:6]}"
+
+    def running(self) -> Sequence[Host]:
+        """The hosts whose process runs and is not stopped."""
+        return [host for host in self.hosts if host.answers]
+
+    # -- effects -------------------------------------------------------------------------------------------------
+
+    def _open_link(self, host: Host, effect: ev.OpenLink) -> None:
+        self.network.open(host, effect.link, effect.ip, effect.cport)
+
+    def _close_link(self, host: Host, effect: belief.CloseLink) -> None:
+        self.network.close(host, effect.link)
+
+    def _save(self, host: Host, effect: ev.SaveConfig) -> None:
+        """R95: what was not synced is lost with the machine, not with the process."""
+        if self.keep_configs:
+            host.config_saved = host.node.config_text()
+            if effect.fsync:
+                host.config_synced = host.config_saved
+
+    def _replicate(self, host: Host, effect: ev.StartReplication) -> None:
+        self.replication.follow(host, effect)
+
+    def _promote(self, host: Host, effect: ev.PromoteMyself) -> None:
+        self.replication.promote(host)
+
+    def _drop_keys(self, host: Host, effect: ev.DropKeys) -> None:
+        host.store.drop(effect.slots)
+
+    def _flush(self, host: Host, effect: ev.FlushKeys) -> None:
+        host.store.clear()
+
+    def _pause(self, host: Host, effect: ev.PauseClients) -> None:
+        host.paused_until_us = effect.until_ms * 1000 - host.shift_us
+        self.call_at(host.paused_until_us + 1, self._unpause, host, host.life)
+
+    def _resume(self, host: Host, effect: ev.ResumeClients) -> None:
+        host.paused_until_us = 0
+        self.call_at(self.now_us, self._unpause, host, host.life)
+
+    def _unpause(self, host: Host, life: int) -> None:
+        """What clients had asked for is done, by the rules that hold now (R100)."""
+        if host.life != life or self.now_us < host.paused_until_us:
+            return
+        work, host.paused_work = host.paused_work, []
+        for client, words in work:
+            self.tell(host, ev.ClientCommand(client, words))
+
+    def _execute(self, host: Host, effect: ev.Execute) -> None:
+        if self.now_us < host.paused_until_us and effect.words[0].lower() in WRITES:
+            host.paused_work.append((effect.client, effect.words))
+            return
+        self._answer(host, effect.client, self.replication.execute(host, effect.words))
+
+    def _reply(self, host: Host, effect: ev.Reply) -> None:
+        self._answer(host, effect.client, effect.value)
+
+    def _answer(self, host: Host, client: int, value: Any) -> None:
+        heard = self.on_reply.get(client)
+        if heard is not None:
+            heard(host, value)
+
+    def _hand_over(self, host: Host, effect: ev.Deliver) -> None:
+        if self.on_deliver is not None:
+            self.on_deliver(host, effect)
+
+
+TICK: Final = Tick()
+WRITES: Final = frozenset((b"set", b"del"))
+"""What clients of a simulation write with."""
+
+_ACTIONS: Final[dict[type, Callable[[World, Host, Any], None]]] = {
+    ev.OpenLink: World._open_link,
+    belief.CloseLink: World._close_link,
+    ev.SaveConfig: World._save,
+    ev.StartReplication: World._replicate,
+    ev.PromoteMyself: World._promote,
+    ev.DropKeys: World._drop_keys,
+    ev.FlushKeys: World._flush,
+    ev.PauseClients: World._pause,
+    ev.ResumeClients: World._resume,
+    ev.Execute: World._execute,
+    ev.Reply: World._reply,
+    ev.Deliver: World._hand_over,
+}

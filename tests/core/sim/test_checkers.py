@@ -1,0 +1,186 @@
+"""The checkers see what they are there for: nodes that break a rule on purpose are caught."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from cluster_core.gossip import node as gossip_node
+from cluster_core.gossip.flags import FAIL
+from cluster_core.gossip.profile import REDIS_7_0
+from cluster_core.node.settings import NodeSettings
+from cluster_core.sim.clients import Ack
+from cluster_core.sim.layouts import Layout, LayoutError, check_layout, names_of, places_of
+from cluster_core.sim.losses import Promotion, split_us
+from cluster_core.sim.recorded import recorded_places
+from cluster_core.sim.stage import Stage
+from cluster_core.slots.key_slot import key_slot
+from cluster_core.topology.nodes_text import read_nodes
+
+
+def stage_of(masters, replicas, seed=1, node_timeout_ms=1000):
+    settings = NodeSettings(profile=REDIS_7_0, node_timeout_ms=node_timeout_ms)
+    return Stage(Random, seed, places_of(Layout(masters, replicas), lambda name: settings, Random(seed)))
+
+
+def rules(stage):
+    return {violation.rule for violation in stage.checks.violations}
+
+
+def test_a_voter_that_says_yes_to_everybody_is_caught(monkeypatch):
+    """R162, R163: two shards that ask in one epoch both win."""
+    monkeypatch.setattr(gossip_node, "vote_refusal", lambda *_: "")
+    found = set()
+    for seed in range(12):
+        stage = stage_of(5, 2, seed)
+        stage.faults.change_paths(stage.world.hosts, stage.world.hosts, delay_us=40_000)
+        stage.world.run_to(4_000_000)
+        for host in stage.world.hosts[:2]:
+            stage.faults.crash(host)
+        stage.world.run_to(10_000_000)
+        found |= rules(stage)
+
+    assert "R162" in found
+    assert "R163" in found
+
+
+def test_an_epoch_that_falls_is_caught():
+    """R161."""
+    stage = stage_of(3, 0)
+    stage.world.run_to(3_000_000)
+    stage.world.hosts[0].node.view.last_vote_epoch = 2
+    stage.world.run_to(6_000_000)
+    stage.world.hosts[0].node.view.last_vote_epoch = 1
+    stage.world.run_to(9_000_000)
+
+    assert "R161" in rules(stage)
+
+
+def test_two_owners_of_a_slot_in_one_epoch_are_caught():
+    """R166: one owner a slot and config epoch."""
+    stage = stage_of(3, 0)
+    stage.world.run_to(3_000_000)
+    stage.world.hosts[1].node.view.myself.slots |= 1
+    stage.world.hosts[1].node.view.myself.config_epoch = 1
+    stage.world.run_to(6_000_000)
+
+    assert "R166" in rules(stage)
+
+
+def test_a_node_that_says_that_it_fails_itself_is_caught():
+    """R167."""
+    stage = stage_of(3, 0)
+    stage.world.run_to(3_000_000)
+    stage.world.hosts[0].node.view.myself.flags |= FAIL
+    stage.world.run_to(5_000_000)
+
+    assert "R167" in rules(stage)
+
+
+def test_a_verdict_without_reports_is_caught():
+    """R165: FAIL needs a quorum that reported."""
+    stage = stage_of(5, 0)
+    stage.world.run_to(3_000_000)
+    stage.faults.crash(stage.world.hosts[4])
+    stage.world.run_to(4_300_000)
+    stage.checks._reports.clear()
+    stage.checks.on_effect = lambda host, effect: (
+        type(stage.checks).on_effect(stage.checks, host, effect) if type(effect).__name__ != "ReportAdded" else None
+    )
+    stage.world.run_to(7_000_000)
+
+    assert "R165" in rules(stage)
+
+
+def test_an_offset_that_falls_is_caught():
+    """R169: within one history of replication."""
+    stage = stage_of(3, 0)
+    stage.world.run_to(3_000_000)
+    host = stage.world.hosts[0]
+    for offset in (500, 400):
+        stage.world.replication.write(host, b"k", b"v", 10)
+        host.store.offset = host.node.state.offset = offset
+        stage.world.run_to(stage.world.now_us + 1_500_000)
+
+    assert "R169" in rules(stage)
+
+
+def test_views_that_differ_in_peace_are_caught():
+    """Every view converges once the network has healed."""
+    stage = stage_of(3, 1)
+    stage.world.run_to(5_000_000)
+    assert stage.agreement() == []
+    stage.faults.cut(stage.world.hosts[:1], stage.world.hosts[1:])
+    stage.world.run_to(9_000_000)
+
+    assert {violation.rule for violation in stage.agreement()} == {"converge"}
+
+
+def test_a_write_that_nothing_excuses_is_caught():
+    """A write that its master lost by itself; with a promotion that lacked it, it is excused (P6)."""
+    stage = stage_of(3, 1)
+    stage.world.run_to(5_000_000)
+    owner = next(h for h in stage.world.hosts if h.node.view.myself.slots >> key_slot(b"gone") & 1)
+    ack = Ack(b"gone", owner.index, 4_000_000, owner.store.replid, 60, 0)
+
+    (loss,) = stage.losses.find([ack])
+    stage.losses.promotions.append(Promotion(4_500_000, 5, owner.index, owner.store.replid, 0))
+    (excused,) = stage.losses.find([ack])
+    (confirmed,) = stage.losses.find([ack._replace(replicated=1)])
+
+    assert (loss.way, excused.way, confirmed.way) == ("", "not replicated", "")
+
+
+def test_a_split_lasts_about_as_long_as_pings_take_to_be_overdue():
+    """R111: T, half of it, and a little."""
+    assert split_us(15_000_000) == 24_000_000
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [Layout(0), Layout(1, -1), Layout(3000), Layout(100, 25), Layout(2, 0, 9), Layout(900, 2), Layout(1, 0, 1, -1)],
+)
+def test_impossible_layouts_are_refused(layout):
+    """With a reason."""
+    with pytest.raises(LayoutError):
+        check_layout(layout)
+
+
+def test_a_layout_names_its_nodes_and_spreads_its_shards():
+    """No zone holds a whole shard."""
+    names = names_of(Layout(3, 2, 3, 1))
+    places = places_of(Layout(3, 2, 3, 1), lambda name: NodeSettings(), Random(1))
+    zones = {place.name: place.zone for place in places}
+
+    assert names["all"] == ("M1", "M2", "M3", "R1", "R2", "R3", "R1b", "R2b", "R3b", "N1")
+    assert all(len({zones[f"M{n}"], zones[f"R{n}"], zones[f"R{n}b"]}) == 3 for n in (1, 2, 3))
+    assert sum(len(place.slots) for place in places) == 16384
+    assert len({place.ip for place in places}) == len({place.node_id for place in places}) == 10
+
+
+def test_a_recorded_cluster_keeps_its_ids_slots_and_epochs():
+    """Nodes that failed then are left out; a cluster without a master with slots is none."""
+    text = (
+        f"{'a' * 40} 10.0.1.1:7000@17000 myself,master - 0 0 7 connected 0-9999\n"
+        f"{'b' * 40} 10.0.2.1:7001@17001 slave {'a' * 40} 0 0 7 connected\n"
+        f"{'c' * 40} 10.0.2.2:7002@17002 master - 0 0 9 connected 10000-16383\n"
+        f"{'d' * 40} 10.0.2.3:7003@17003 slave,fail {'c' * 40} 0 0 9 disconnected\n"
+        f"{'e' * 40} 10.0.2.4:7004@17004 master,fail - 0 0 3 disconnected\n"
+        f"{'f' * 40} 10.0.2.5:7005@17005 slave {'e' * 40} 0 0 3 connected\n"
+    )
+    topology = read_nodes(text.encode(), source="x")
+
+    places = recorded_places(topology, NodeSettings(), {"B": ["10.0.2.0/24"], "A": ["aaaa"]})
+
+    assert [(p.name, p.zone, p.master) for p in places] == [
+        ("10.0.1.1:7000", "A", ""),
+        ("10.0.2.2:7002", "B", ""),
+        ("10.0.2.1:7001", "B", "10.0.1.1:7000"),
+    ]
+    stage = Stage(Random, 1, places)
+    stage.world.run_to(4_000_000)
+    assert stage.agreement() == []
+    assert [host.node.view.myself.config_epoch for host in stage.world.hosts[:2]] == [7, 9]
+    with pytest.raises(LayoutError, match="no master"):
+        recorded_places(read_nodes(text.split("\n")[3].encode() + b"\n", source="x"), NodeSettings())

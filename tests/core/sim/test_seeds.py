@@ -1,0 +1,66 @@
+"""Clusters, loads and faults by chance: whatever happens, the invariants hold, and in peace all views become one.
+
+Other seeds: ``SIM_SEEDS=1000-1200 pytest tests/core/sim/test_seeds.py``.
+"""
+
+from __future__ import annotations
+
+import os
+from random import Random
+
+import pytest
+
+from cluster_core.sim.fuzz import random_scenario
+from cluster_core.sim.play import Played, play
+from cluster_core.sim.scenario_text import read_scenario
+
+FEW = range(12)
+MANY = range(12, 312)
+
+
+def chosen() -> range:
+    first, _, last = os.environ.get("SIM_SEEDS", "").partition("-")
+    return range(int(first), int(last or first) + 1) if first else FEW
+
+
+def scenario_text(seed: int) -> str:
+    return random_scenario(Random(f"fuzz/{seed}"), seed)
+
+
+def play_seed(seed: int) -> Played:
+    return play(read_scenario(scenario_text(seed)), Random)
+
+
+def how_to_replay(seed: int) -> str:
+    return f"replay it with: python -m cluster_core.sim --random {seed} --text"
+
+
+@pytest.mark.parametrize("seed", chosen())
+def test_no_invariant_breaks(seed):
+    """R161 to R169, one owner a slot and epoch, one vote a voter and epoch, no loss without excuse, one view in the end."""
+    result = play_seed(seed)
+
+    assert result.violations == (), how_to_replay(seed)
+
+
+@pytest.mark.slow
+def test_no_invariant_breaks_in_many_runs():
+    """The same over three hundred seeds."""
+    broken = {seed: result.violations[0] for seed in MANY if (result := play_seed(seed)).violations}
+
+    assert broken == {}, how_to_replay(min(broken, default=0))
+
+
+def test_the_runs_are_not_empty():
+    """Faults happen in them, elections are won, writes are acknowledged and some of them lost."""
+    played = [play_seed(seed) for seed in FEW]
+
+    assert sum(sum("election won" in line for line in result.trace) for result in played) >= 5
+    assert sum(result.stage.acknowledged for result in played) > 10_000
+    assert {loss.way for result in played for loss in result.stage.lost()} <= {"not replicated", "split", "wiped"}
+
+
+def test_a_scenario_by_chance_is_a_text_that_stays():
+    """Equal seeds, equal texts: a failure is replayed from its number alone."""
+    assert scenario_text(5) == scenario_text(5)
+    assert scenario_text(5) != scenario_text(6)

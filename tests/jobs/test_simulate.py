@@ -1,0 +1,153 @@
+"""The job ``simulate``: a grid of runs to tables and a report, from made-up clusters and from a recorded one."""
+
+from __future__ import annotations
+
+import io
+import random
+from pathlib import Path
+
+import pytest
+
+from cluster_core.sim.experiment import Trial, run_trial
+from cluster_core.sim.grid import Grid
+from cluster_core.sim.play import play
+from cluster_core.sim.recording import Recorder
+from cluster_core.sim.scenario_text import read_scenario
+from jobs import bus_replay, simulate
+from jobs.reports.delivery import deliver_simulation
+from jobs.runtime import cli, tables
+from jobs.runtime.errors import InputError
+from jobs.simulate import Start, read_zones
+from jobs.transforms.simulation import run_grid
+from schemas.simulation import SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SHARDS
+
+SCENARIOS = Path(__file__).parents[1] / "scenarios"
+GRID = Grid(
+    Trial(node_timeout_ms=1000, clients=1, limit_s=20.0),
+    seeds=2,
+    profile=("redis-7.0", "valkey-8.1"),
+    fault=("crash", "zone"),
+)
+
+
+def rows_of(spark, table, root, snapshot):
+    rows = tables.read_snapshot(spark, table, root, snapshot).orderBy(*table.key).collect()
+    return [row.asDict() for row in rows]
+
+
+def test_runs_are_the_same_wherever_they_run(spark):
+    """A run is its parameters and its seed: on Spark, one task each or all in one, as in this process."""
+    one_each = {row["run"]: row for row in run_grid(spark, GRID).collect()}
+    in_one = {row["run"]: row for row in run_grid(spark, GRID).coalesce(1).collect()}
+    here = [run_trial(GRID.trial(number), random.Random) for number in range(GRID.runs)]
+
+    assert one_each == in_one
+    assert len(one_each) == 8
+    assert [one_each[number]["elected_ms"] for number in range(8)] == [outcome.elected_ms for outcome in here]
+    assert [one_each[number]["bus_bytes"] for number in range(8)] == [outcome.bus_bytes for outcome in here]
+
+
+def test_a_simulation_writes_its_tables_once(spark, tmp_path):
+    """Run twice, the tables hold one simulation; cases, quantiles and shards fit the runs."""
+    root = str(tmp_path)
+
+    report = simulate.run(spark, GRID, root=root, snapshot="what if")
+    first = {table.name: rows_of(spark, table, root, "what if") for table in (SIMULATED_RUNS, SIMULATED_SHARDS)}
+    simulate.run(spark, GRID, root=root, snapshot="what if")
+
+    assert {t.name: rows_of(spark, t, root, "what if") for t in (SIMULATED_RUNS, SIMULATED_SHARDS)} == first
+    runs = first[SIMULATED_RUNS.name]
+    assert [row["run"] for row in runs] == list(range(8))
+    assert all(row["violations"] == 0 and row["shards_recovered"] == row["shards_hit"] for row in runs)
+    quantiles = rows_of(spark, SIMULATED_QUANTILES, root, "what if")
+    assert len(quantiles) == 4 * 6
+    worst = {row["case"]: row["worst"] for row in quantiles if row["figure"] == "elected_ms"}
+    assert worst == {case: max(row["elected_ms"] for row in runs if row["run"] // 2 == case) for case in range(4)}
+    assert report.runs == 8
+    assert [case.parameters["profile"] for case in report.cases] == [
+        "redis-7.0",
+        "redis-7.0",
+        "valkey-8.1",
+        "valkey-8.1",
+    ]
+
+
+def test_a_report_says_what_is_modelled_and_what_is_not(spark, tmp_path):
+    """The HTML has a curve a case, the quantiles and both lists; the terminal says where it is."""
+    report = simulate.run(spark, GRID, root=str(tmp_path), snapshot="r")
+    out = io.StringIO()
+
+    path = deliver_simulation(report, root=str(tmp_path), html=None, stream=out)
+
+    page = Path(path).read_text()
+    assert page.count('<polyline class="curve"') == 4
+    assert "Not modelled" in page
+    assert 'data-figure="elected_ms"' in page
+    assert "until there is a new master: half" in out.getvalue()
+
+
+def test_a_recorded_cluster_is_asked_what_if(spark, tmp_path):
+    """From capture to replay to what-if: had a zone died then, which shards could not have been elected?"""
+    root = str(tmp_path)
+    recorders: list[Recorder] = []
+
+    def record(stage):
+        recorders.append(Recorder(stage.world))
+        stage.world.recorder = recorders[0]
+
+    scenario = read_scenario((SCENARIOS / "failover.txt").read_text())
+    world = play(scenario, random.Random, prepare=record).stage.world
+    capture = tmp_path / "bus.jsonl"
+    capture.write_text("".join(f"{line}\n" for line in recorders[0].lines()))
+    bus_replay.run(spark, bus_replay.Request(root=root, snapshot="then", pcap=[str(capture)], node_timeout_ms=2000))
+    addresses = {host.name: f"{host.ip}:{host.settings.port}" for host in world.hosts}
+
+    dead = f"B={addresses['M2']},{addresses['R2']}"
+    grid = Grid(Trial(node_timeout_ms=2000, limit_s=15.0, profile="valkey-8.1", fault="zone", hit="B"), seeds=2)
+    report = simulate.run(spark, grid, root=root, snapshot="had B died", start=Start(snapshot="then", zones=(dead,)))
+
+    assert [(stuck.master, stuck.runs, stuck.hindrance) for stuck in report.stuck] == [
+        (addresses["M2"], 2, "no replica is left")
+    ]
+    one = Start(snapshot="then", zones=(f"A={addresses['M3']}",))
+    report = simulate.run(
+        spark,
+        Grid(Trial(node_timeout_ms=2000, limit_s=15.0, profile="valkey-8.1", fault="zone", hit="A"), seeds=2),
+        root=root,
+        snapshot="had A died",
+        start=one,
+    )
+    assert report.stuck == ()
+    assert report.cases[0].spreads["elected_ms"].known == 2
+
+
+@pytest.mark.parametrize(
+    ("grid", "words"),
+    [
+        (Grid(Trial(profile="redis-2.8")), "no profile"),
+        (Grid(Trial(fault="meteor")), "no fault"),
+        (Grid(Trial(hit="9")), "9 masters cannot fail"),
+        (Grid(Trial(fault="zone", hit="Z9")), "no zone"),
+        (Grid(Trial(shards=0)), "one master"),
+        (Grid(Trial(shards=3000)), "more than 2000"),
+        (Grid(seeds=0), "0 runs"),
+        (Grid(Trial(node_timeout_ms=1)), "node timeout"),
+    ],
+)
+def test_an_impossible_simulation_is_refused(grid, words):
+    """Before Spark has to run anything."""
+    with pytest.raises(InputError, match=words):
+        simulate.run(None, grid, root="unused")  # type: ignore[arg-type]
+
+
+def test_zones_are_read_from_words():
+    """Several parts, several times."""
+    assert read_zones(["A=10.0.0.1,10.0.1.0/24", "B=x", "A=y"]) == {"A": ["10.0.0.1", "10.0.1.0/24", "y"], "B": ["x"]}
+    with pytest.raises(InputError, match="no zone of the form"):
+        read_zones(["A"])
+
+
+def test_options_that_contradict_each_other_are_refused(capsys):
+    """Exit code 2 and one line."""
+    assert cli.run(simulate.command, ["--root", "unused", "--at", "2026-01-01"]) == 2
+    assert "belong to --from-snapshot" in capsys.readouterr().err
