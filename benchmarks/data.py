@@ -64,6 +64,19 @@ def cluster_dump(scale: float) -> Path | None:
     return _dump(program, DATA / f"valkey-cluster-{scale:g}.rdb", scale, cluster=True) if program else None
 
 
+def command_log(scale: float) -> Path:
+    """Return the commands that fill the dumps, as they are sent, as an append-only log (1.0 = 2.8 million commands)."""
+    path = DATA / f"commands-{scale:g}.aof"
+    if not path.exists():
+        DATA.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(".partial")
+        with open(partial, "wb", buffering=_FLUSH_BYTES) as log:
+            for command in commands(scale):
+                log.write(command)
+        partial.rename(path)
+    return path
+
+
 def linked(path: Path) -> Path:
     """Return a second name of the file *path*, so that one dump can stand for two nodes."""
     twin = path.with_name(path.stem + "-twin" + path.suffix)

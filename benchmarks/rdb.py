@@ -92,7 +92,7 @@ def _measure_redis_dump(result: Result, dump: Path, peers: list[Peer], rounds: i
         str(PLAIN_KEYS),
     )
     contestants = [ours, checked, plain, *_limits(dump), *_others(peers, dump)]
-    _take_turns(contestants, rounds)
+    take_turns(contestants, rounds)
     keys = int(ours.best.get("keys", 0))
     _scale_plain(plain, keys)
     contestants.append(_measure_rdbtools(result, dump, keys))
@@ -121,7 +121,7 @@ def _measure_cluster_dump(result: Result, dump: Path, peers: list[Peer], rounds:
         "slotscope, two threads, CRC computed", "every key, all columns, CRC", dump, "--threads", "2", "--crc"
     )
     contestants = [ours, two, checked, two_checked, *_limits(dump), *_others(peers, dump)]
-    _take_turns(contestants, rounds)
+    take_turns(contestants, rounds)
     keys = int(ours.best.get("keys", 0))
     note = (
         f"`{dump.name}`: {dump.stat().st_size / 1e6:.1f} MB, {keys:,} keys; the file names the slot of the keys that "
@@ -154,7 +154,7 @@ def _limits(dump: Path) -> list[Contestant]:
     ):
         path = compile_program(program)
         if path is not None:
-            found.append(Contestant(name, does, partial(_figures, [path, dump], "")))
+            found.append(Contestant(name, does, partial(figures_of, [path, dump], "")))
     return found
 
 
@@ -163,19 +163,21 @@ def _others(peers: list[Peer], dump: Path) -> list[Contestant]:
         Contestant(
             peer.name,
             peer.does,
-            partial(_figures, [*peer.command, dump, *peer.after], peer.refuses),
+            partial(figures_of, [*peer.command, dump, *peer.after], peer.refuses),
             turns_max=PEER_TURNS,
         )
         for peer in peers
     ]
 
 
-def _figures(command: list[str | Path], refuses: str) -> dict[str, Any]:
+def figures_of(command: list[str | Path], refuses: str) -> dict[str, Any]:
+    """Run *command* once; raises RunError when it fails, or prints the words *refuses*."""
     timing = run_program(command, 1, accept=lambda answer: not refuses or refuses not in answer)
     return {"cpu_s": timing.cpu_s, "wall_s": timing.wall_s, "peak_bytes": timing.peak_bytes}
 
 
-def _take_turns(contestants: list[Contestant], rounds: int) -> None:
+def take_turns(contestants: list[Contestant], rounds: int) -> None:
+    """Let all run, one after the other, *rounds* times."""
     for number in range(rounds):
         for contestant in contestants:
             if number < contestant.turns_max:
@@ -198,7 +200,7 @@ def _measure_rdbtools(result: Result, dump: Path, keys: int) -> Contestant:
         DATA.mkdir(parents=True, exist_ok=True)
         taken = cut_version_9(dump, sample, OLD_KEYS)
         contestant.name = f"{peer.name} (RDB 9 only: {taken:,} keys, nearly all strings, scaled)"
-        contestant.best = _figures([*peer.command, sample], "") | {"scale": keys / max(taken, 1)}
+        contestant.best = figures_of([*peer.command, sample], "") | {"scale": keys / max(taken, 1)}
     except RunError as error:
         contestant.failed = str(error)
     return contestant

@@ -1,8 +1,8 @@
 """How are keys and bytes spread over the 16384 slots?
 
-Reads RDB dumps and key lists; writes silver/slot_load, silver/sources, silver/snapshots, gold/node_load, gold/big_keys,
-gold/hash_tags, gold/key_prefixes, gold/ttl_buckets, bronze/bad_records and, when asked, bronze/keys; prints a summary and writes an HTML
-report.
+Reads RDB dumps, append-only logs and key lists; writes silver/slot_load, silver/sources, silver/snapshots, gold/node_load, gold/big_keys,
+gold/hash_tags, gold/key_prefixes, gold/ttl_buckets, bronze/bad_records and, when asked, bronze/keys; for logs also silver/write_load,
+gold/command_load, gold/write_keys, gold/log_savings and gold/uncertain_keys; prints a summary and writes an HTML report.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class Request:
     root: str
     snapshot: str = "current"
     rdb: Sequence[str] = ()
+    aof: Sequence[str] = ()
     keys: Sequence[str] = ()
     topology: str | None = None
     dump_node: Sequence[str] = ()
@@ -41,6 +42,9 @@ class Request:
     split: bool = True
     keep_keys: bool = False
     permissive: bool = False
+    replay: bool = True
+    load_truncated: bool = True
+    appendfsync: str | None = None
 
 
 def run(spark: SparkSession, request: Request, settings: Settings) -> KeyspaceReport:
@@ -56,6 +60,7 @@ def run(spark: SparkSession, request: Request, settings: Settings) -> KeyspaceRe
 def command(
     *,
     rdb: Paths = (),
+    aof: Paths = (),
     keys: Paths = (),
     topology: str | None = None,
     snapshot: str = "current",
@@ -68,6 +73,9 @@ def command(
     no_crc: Flag = False,
     no_split: Flag = False,
     keep_keys: Flag = False,
+    no_replay: Flag = False,
+    no_load_truncated: Flag = False,
+    appendfsync: str | None = None,
     top: int | None = None,
     top_per_slot: int | None = None,
     separators: str | None = None,
@@ -81,6 +89,8 @@ def command(
     ----------
     rdb
         RDB dumps: files, globs, folders or URIs; gzip and zstd are recognised.
+    aof
+        Append-only logs: folders with a manifest (appendonlydir, or what holds it), manifests, or single files.
     keys
         Key lists: text (one key a line), CSV, JSON lines, Parquet files or a Delta table, with optional size and ops columns.
     topology
@@ -105,6 +115,12 @@ def command(
         Read each dump in one task.
     keep_keys
         Also write every key to bronze/keys.
+    no_replay
+        Do not replay logs: only what they write is counted, not which keys live.
+    no_load_truncated
+        A log whose last file a crash has cut is an error, as with the server's aof-load-truncated no.
+    appendfsync
+        always, everysec or no: what the servers of the logs have, for what a crash may lose. Default: all three are told.
     top
         Keys listed for the cluster and for each node and type.
     top_per_slot
@@ -117,9 +133,10 @@ def command(
         Where the HTML report goes. Default: ROOT/reports/SNAPSHOT.html.
     """
     request = Request(
-        root=common.root, snapshot=snapshot, rdb=rdb, keys=keys, topology=topology, dump_node=dump_node, key_format=key_format,
+        root=common.root, snapshot=snapshot, rdb=rdb, aof=aof, keys=keys, topology=topology, dump_node=dump_node, key_format=key_format,
         key_column=key_column, size_column=size_column, ops_column=ops_column, quoted=quoted, check_crc=not no_crc,
         split=not no_split, keep_keys=keep_keys, permissive=common.mode == "permissive",
+        replay=not no_replay, load_truncated=not no_load_truncated, appendfsync=appendfsync,
     )  # fmt: skip
     settings = common.settings(top=top, top_per_slot=top_per_slot, separators=separators, prefix_depth=prefix_depth)
     from jobs.sources.inputs import check_request

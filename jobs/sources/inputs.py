@@ -11,7 +11,9 @@ from cluster_core.load.attribution import resolve_node
 from cluster_core.topology.node import Topology
 from cluster_core.topology.reader import read_topology
 from jobs.runtime.errors import InputError
-from jobs.sources import key_lists, rdb_files
+from jobs.sources import aof_files, key_lists, rdb_files
+from jobs.sources.aof_files import AofLog, find_logs
+from jobs.sources.aof_state import AofStateUnit
 from jobs.sources.files import InputFile, expand, is_named, open_raw
 from jobs.sources.tally import Unit
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from jobs.key_slots import Request
 
 TOPOLOGY_BYTES_MAX = 64 << 20
+APPENDFSYNC = ("always", "everysec", "no")
+"""What a server's ``appendfsync`` may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,21 +33,28 @@ class Inputs:
     keys: list[InputFile]
     delta: list[str]
     key_format: str | None = None
+    logs: tuple[AofLog, ...] = ()
+    replays: bool = True
 
     def units(self, parallelism: int, *, split: bool) -> list[Unit]:
         """Return the units of work of all files, largest first."""
-        units: list[Unit] = [*rdb_files.plan_units(self.rdb, parallelism=parallelism, split=split)]
+        units: list[Unit] = [AofStateUnit(log) for log in self.logs] if self.replays else []
+        units += aof_files.plan_units(list(self.logs), parallelism=parallelism, split=split)
+        units += rdb_files.plan_units(self.rdb, parallelism=parallelism, split=split)
         return [*units, *key_lists.plan_units(self.keys, self.key_format, parallelism)]
 
 
-def find_inputs(rdb: list[str], keys: list[str], key_format: str | None) -> Inputs:
+def find_inputs(
+    rdb: list[str], keys: list[str], key_format: str | None, aof: Sequence[str] = (), *, replay: bool = True
+) -> Inputs:
     """Expand what the user named; raises DecodeError for what is not there, InputError for nothing or an unknown format."""
-    if not rdb and not keys:
-        raise InputError("nothing to read: name dumps with --rdb or key lists with --keys")
+    if not rdb and not keys and not aof:
+        raise InputError("nothing to read: name dumps with --rdb, logs with --aof or key lists with --keys")
     if key_format is not None and key_format not in key_lists.KINDS:
         raise InputError(f"unknown key list format {key_format!r}: use {', '.join(key_lists.KINDS)}")
     delta = [path for path in keys if key_format == "delta" or (key_format is None and _is_delta(path))]
-    return Inputs(expand(list(rdb)), expand([path for path in keys if path not in delta]), delta, key_format)
+    lists = expand([path for path in keys if path not in delta])
+    return Inputs(expand(list(rdb)), lists, delta, key_format, tuple(find_logs(list(aof))), replay)
 
 
 def _is_delta(path: str) -> bool:
@@ -83,7 +94,9 @@ def given_node(source: str, given: Sequence[str]) -> str | None:
 
 def check_request(request: Request) -> None:
     """Refuse what cannot work before Spark starts: nothing to read, missing files, a topology that is none."""
-    find_inputs(list(request.rdb), list(request.keys), request.key_format)
+    find_inputs(list(request.rdb), list(request.keys), request.key_format, request.aof)
+    if request.appendfsync is not None and request.appendfsync not in APPENDFSYNC:
+        raise InputError(f"--appendfsync {request.appendfsync}: {', '.join(APPENDFSYNC)}")
     topology = load_topology(request.topology)
     if not request.snapshot:
         raise InputError("the snapshot needs a name")

@@ -28,12 +28,15 @@ from cluster_core.kernels.key_list import batch_of_keys
 from cluster_core.kernels.key_slots import key_slots
 from cluster_core.kernels.slot_tally import SLOT_COUNT, SlotTally, TtlTally
 from cluster_core.kernels.top_keys import TopKeys
+from jobs.sources.aof_files import AofUnit
+from jobs.sources.aof_state import AofStateReader, AofStateUnit
+from jobs.sources.aof_tally import AofTally
 from jobs.sources.key_lists import KeyListOptions, KeyListReader, KeyListUnit, KeyRows
 from jobs.sources.rdb_files import RdbUnit, RdbUnitReader
 from schemas.bronze import RDB_SOURCE
-from schemas.interim import BAD, PARTIAL, PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL, UNIT
+from schemas.interim import BAD, LOG_DOUBT, PARTIAL, PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL, UNIT
 
-Unit = RdbUnit | KeyListUnit
+Unit = RdbUnit | KeyListUnit | AofUnit | AofStateUnit
 BAD_ROWS_MAX = 10_000
 """Bad records of one unit beyond this are counted in its last row, not listed."""
 
@@ -47,6 +50,7 @@ class TallyOptions:
     details: bool = True
     check_crc: bool = True
     permissive: bool = False
+    load_truncated: bool = True
     top: int = 100
     top_per_slot: int = 3
     groups_max: int = 65536
@@ -117,10 +121,23 @@ def _key_batches(unit: Unit, options: TallyOptions) -> Iterator[KeyBatch]:
     if isinstance(unit, RdbUnit):
         yield from RdbUnitReader(unit, check_crc=options.check_crc)
         return
+    if isinstance(unit, AofStateUnit):
+        state = AofStateReader(unit, load_truncated=options.load_truncated)
+        state.replay()
+        yield from state
+        return
+    if isinstance(unit, AofUnit):
+        return
     row = 0
     for rows in KeyListReader(unit, options.lists, permissive=options.permissive):
         yield batch_of_keys(rows.keys, rows.sizes, row)
         row += len(rows.keys)
+
+
+def _kind_of(unit: Unit) -> str:
+    if isinstance(unit, KeyListUnit):
+        return unit.kind
+    return "rdb" if isinstance(unit, RdbUnit) else "aof"
 
 
 class _Tally:
@@ -137,7 +154,7 @@ class _Tally:
         self.slots = SlotTally()
         self.ops: NDArray[np.int64] | None = None
         self.declared = np.full(SLOT_COUNT, NONE, np.int64)
-        self.sized = isinstance(unit, RdbUnit)
+        self.sized = self._tells_expiry = isinstance(unit, RdbUnit | AofStateUnit)
         self.ttl: TtlTally | None = None
         self._owner_of = owners = np.array(options.owners or [0] * SLOT_COUNT, np.int64)
         self._owner_ids = pa.array([None, *options.owner_ids], pa.string())
@@ -156,7 +173,33 @@ class _Tally:
             self._read_rdb(self.unit)
         elif isinstance(self.unit, KeyListUnit):
             self._read_list(self.unit)
+        elif isinstance(self.unit, AofStateUnit):
+            yield from self._read_state(self.unit)
+        elif isinstance(self.unit, AofUnit):
+            yield from AofTally(self.unit, self.options, self._record).run()
+            return
         yield from self._rows()
+
+    def _read_state(self, unit: AofStateUnit) -> Iterator[pa.RecordBatch]:
+        """Replay a log; in permissive mode what stands before an error counts, and the log's load says what is wrong."""
+        reader = AofStateReader(unit, load_truncated=self.options.load_truncated)
+        try:
+            reader.replay()
+        except DecodeError as error:
+            if not self.options.permissive:
+                raise
+            self.facts["replayed_to"] = f"{error.source}: offset {error.offset}"
+        self.ttl = None if reader.taken_at_ms is None else TtlTally(reader.taken_at_ms)
+        self.ops = np.zeros(SLOT_COUNT, np.int64)
+        for batch in reader:
+            self._add(batch)
+        self.facts |= reader.facts()
+        doubts = reader.uncertain
+        names = pa.array([row.key for row in doubts], pa.binary())
+        yield self._record(
+            LOG_DOUBT, len(doubts), name=names, db=pa.array([row.db for row in doubts], pa.int32()),
+            slot=pa.array(key_slots(names).astype(np.int64)), text=pa.array([row.why for row in doubts], pa.string()),
+        )  # fmt: skip
 
     def _read_rdb(self, unit: RdbUnit) -> None:
         reader = RdbUnitReader(unit, check_crc=self.options.check_crc)
@@ -256,7 +299,7 @@ class _Tally:
             columns["owner_id"] = self._owner_ids.take(pa.array(self._owner_of[columns["slot"].to_numpy()]))
         given = {
             "kind": pa.array(np.full(count, kind, np.int32)),
-            "source": pa.array([unit.path] * count, pa.string()),
+            "source": pa.array([unit.log if isinstance(unit, AofUnit) else unit.path] * count, pa.string()),
             "part": pa.array(np.full(count, self.part, np.int32)),
             **columns,
         }
@@ -274,7 +317,7 @@ class _Tally:
             SLOT, len(present),
             slot=pa.array(present), keys=pa.array(keys),
             **({"serialized_bytes": pa.array(sizes)} if self.sized else {}),
-            **({"expires": pa.array(expires)} if isinstance(self.unit, RdbUnit) else {}),
+            **({"expires": pa.array(expires)} if self._tells_expiry else {}),
             **({"ops": pa.array(self.ops[present])} if self.ops is not None else {}),
             number=pa.array(self.declared[present]),
         )  # fmt: skip
@@ -290,15 +333,15 @@ class _Tally:
             }  # fmt: skip
         if self.sized:
             errors["knows_serialized_bytes"] = "true"
-        if isinstance(self.unit, RdbUnit):
+        if self._tells_expiry:
             errors["knows_expires"] = "true"
         if self.ops is not None:
             errors["knows_ops"] = "true"
         facts = pa.array([list((self.facts | errors).items())], pa.map_(pa.string(), pa.string()))
         return self._record(
             UNIT, 1,
-            keys=pa.array([self.keys]), serialized_bytes=pa.array([self.unit.size]), facts=facts,
-            text=pa.array(["rdb" if isinstance(self.unit, RdbUnit) else self.unit.kind]),
+            keys=pa.array([self.keys]), facts=facts, text=pa.array([_kind_of(self.unit)]),
+            serialized_bytes=pa.array([0 if isinstance(self.unit, AofStateUnit) else self.unit.size]),
         )  # fmt: skip
 
     def _bad_rows(self) -> pa.RecordBatch:

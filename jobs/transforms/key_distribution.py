@@ -12,13 +12,13 @@ from pyspark.sql import functions as F
 
 from cluster_core.load.ttl import TTL_LABELS
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, NODE_LOAD, TTL_BUCKETS
-from schemas.interim import BAD, PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL
+from schemas.interim import BAD, LOG_SLOT, PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL
 from schemas.silver import SLOT_LOAD
 
 _LOADS = ("keys", "serialized_bytes", "expires", "ops")
 
 
-def _with_node(rows: DataFrame, sources: DataFrame | None) -> DataFrame:
+def with_node(rows: DataFrame, sources: DataFrame | None) -> DataFrame:
     """Add ``node_id``: whose the file is, or who owns the slot where the file is nobody's."""
     if sources is None:
         return rows.withColumn("node_id", F.lit(None).cast("string"))
@@ -34,7 +34,11 @@ def slot_load(
     A load in *known* (of serialized_bytes, expires, ops) is 0 for a slot without keys, another one null.  One exchange: rows meet by
     slot, so sums per node and the look at a slot's other rows need no second one.
     """
-    held = _with_node(partial.where(F.col("kind") == SLOT), sources).where(F.col("keys") > 0)
+    writes = F.col("kind") == LOG_SLOT
+    rows = partial.where((F.col("kind") == SLOT) | (writes & (F.col("ops") > 0))).withColumns(
+        {"keys": F.coalesce("keys", F.lit(0)), "serialized_bytes": F.when(~writes, F.col("serialized_bytes"))}
+    )
+    held = with_node(rows, sources).where((F.col("keys") > 0) | (F.col("ops") > 0))
     unknown = {name: F.lit(None).cast("bigint") for name in _LOADS[1:]}
     owned = owners.withColumns({"node_id": F.col("owner_id"), "keys": F.lit(0).cast("bigint"), **unknown})
     columns = ("slot", "node_id", "owner_id", *_LOADS)
@@ -46,10 +50,16 @@ def slot_load(
         .agg(F.first("owner_id").alias("owner_id"), *(F.sum(name).alias(name) for name in _LOADS))
     )
     others = F.count("*").over(Window.partitionBy("slot")) > 1
+    is_idle = (F.col("keys") == 0) & (F.coalesce("ops", F.lit(0)) == 0)
     return (
-        loads.withColumn("redundant", F.col("node_id").isNull() & (F.col("keys") == 0) & others)
+        loads.withColumn("redundant", F.col("node_id").isNull() & is_idle & others)
         .where(~F.col("redundant"))
-        .withColumns({name: F.when(F.col("keys") > 0, F.col(name)).otherwise(F.lit(0)) for name in known})
+        .withColumns(
+            {
+                name: F.when((F.col("keys") > 0) | F.col(name).isNotNull(), F.col(name)).otherwise(F.lit(0))
+                for name in known
+            }
+        )
         .withColumns({"snapshot_id": F.lit(snapshot_id), "memory_bytes": F.lit(None).cast("bigint")})
         .select(*SLOT_LOAD.columns)
     )
@@ -92,7 +102,7 @@ def big_keys(
     partial: DataFrame, sources: DataFrame | None, snapshot_id: str, *, top: int, top_per_slot: int
 ) -> DataFrame:
     """The largest keys of the cluster and of each node, slot and type; of equals, the first in file order."""
-    tops = _with_node(partial.where(F.col("kind").isin(TOP_TYPE, TOP_OWNER, TOP_SLOT)), sources)
+    tops = with_node(partial.where(F.col("kind").isin(TOP_TYPE, TOP_OWNER, TOP_SLOT)), sources)
     types, by_owner, slots = (tops.where(F.col("kind") == kind) for kind in (TOP_TYPE, TOP_OWNER, TOP_SLOT))
     nodes = (
         types.unionByName(by_owner)
@@ -203,7 +213,7 @@ def ttl_buckets(partial: DataFrame, sources: DataFrame | None, snapshot_id: str)
     """Keys and bytes per node and remaining time to live."""
     labels = F.array(*(F.lit(label) for label in TTL_LABELS))
     return (
-        _with_node(partial.where(F.col("kind") == TTL), sources)
+        with_node(partial.where(F.col("kind") == TTL), sources)
         .groupBy("node_id", F.col("number").alias("bucket"))
         .agg(F.sum("keys").alias("keys"), F.sum("serialized_bytes").alias("serialized_bytes"))
         .select(
@@ -231,9 +241,11 @@ def bad_records(partial: DataFrame, snapshot_id: str, job: str) -> DataFrame:
 
 
 def keys_by_owner(partial: DataFrame) -> DataFrame:
-    """Keys of each file per owner of their slots: ``source, owner_id, keys``."""
+    """Keys of each file per owner of their slots: ``source, owner_id, keys``; of a log that is not replayed, the writes."""
     slots = partial.where(F.col("kind") == SLOT)
-    return slots.groupBy("source", "owner_id").agg(F.sum("keys").alias("keys"))
+    keys = slots.groupBy("source", "owner_id").agg(F.sum("keys").alias("keys"))
+    logs = partial.where(F.col("kind") == LOG_SLOT).join(slots.select("source").distinct(), "source", how="left_anti")
+    return keys.union(logs.groupBy("source", "owner_id").agg(F.sum("ops").alias("keys")))
 
 
 def suspicious_slots(partial: DataFrame) -> DataFrame:

@@ -28,11 +28,12 @@ from jobs.runtime.tables import Change
 from jobs.sources.inputs import Inputs, find_inputs, given_node, load_topology
 from jobs.sources.key_lists import KeyListOptions
 from jobs.sources.tally import TallyOptions, Unit, read_keys, tally_rows, tally_units
-from jobs.transforms import findings, key_distribution
+from jobs.transforms import findings, key_distribution, log_findings, log_load
 from jobs.transforms.findings import Foreign, SlotInDump, SuspiciousSlot, UnitFacts
+from schemas.aof import COMMAND_LOAD, LOG_SAVINGS, UNCERTAIN_KEYS, WRITE_KEYS, WRITE_LOAD
 from schemas.bronze import BAD_RECORDS, KEYS, RDB_SOURCE
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, NODE_LOAD, TTL_BUCKETS
-from schemas.interim import BAD, PARTIAL, UNIT
+from schemas.interim import BAD, PARTIAL, SLOT, UNIT
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 
 if TYPE_CHECKING:
@@ -82,7 +83,9 @@ class KeySnapshot:
     def read(cls, spark: SparkSession, request: Request, settings: Settings) -> KeySnapshot:
         """Read and tally the inputs; raises DecodeError for bad input in strict mode, and for missing files in both."""
         topology = load_topology(request.topology)
-        inputs = find_inputs(list(request.rdb), list(request.keys), request.key_format)
+        inputs = find_inputs(
+            list(request.rdb), list(request.keys), request.key_format, request.aof, replay=request.replay
+        )
         options = _options(request, settings, topology)
         with progress("reading"):
             partial, units = _read_units(spark, inputs, options, split=request.split)
@@ -115,7 +118,7 @@ class KeySnapshot:
                 given_node(unit.source, self.request.dump_node),
             )
             for unit in self.units
-            if unit.kind == "rdb"
+            if unit.kind in ("rdb", "aof")
         }
 
     def write(self, spark: SparkSession) -> None:
@@ -155,6 +158,20 @@ class KeySnapshot:
             Change(key_distribution.ttl_buckets(partial, sources, snapshot_id), TTL_BUCKETS),
             Change(key_distribution.bad_records(partial, snapshot_id, JOB), BAD_RECORDS, f"job = '{JOB}'"),
             Change(self._sources_frame(spark), SOURCES),
+            *self._log_changes(spark, sources),
+        ]
+
+    def _log_changes(self, spark: SparkSession, sources: DataFrame | None) -> list[Change]:
+        """The tables of logs; also without logs where an earlier run of the snapshot may have left rows."""
+        if not self.inputs.logs and not tables.exists(spark, WRITE_LOAD, self.request.root):
+            return []
+        snapshot_id, partial, count = self.request.snapshot, self.partial, self.settings.groups_listed
+        return [
+            Change(log_load.write_load(partial, sources, snapshot_id), WRITE_LOAD),
+            Change(log_load.command_load(partial, sources, snapshot_id), COMMAND_LOAD),
+            Change(log_load.write_keys(partial, sources, snapshot_id, count=count), WRITE_KEYS),
+            Change(log_load.log_savings(partial, snapshot_id, count=count), LOG_SAVINGS),
+            Change(log_load.uncertain_keys(partial, snapshot_id), UNCERTAIN_KEYS),
         ]
 
     def _missed(self, noun: str) -> tuple[int, int]:
@@ -174,7 +191,9 @@ class KeySnapshot:
         for unit in self.units:
             known = merged.get(unit.source)
             keys = unit.keys + (known.keys if known else 0)
-            merged[unit.source] = unit._replace(keys=keys, facts={**(known.facts if known else {}), **unit.facts})
+            file_bytes = unit.file_bytes + (known.file_bytes if known and unit.kind == "aof" else 0)
+            facts = {**(known.facts if known else {}), **unit.facts}
+            merged[unit.source] = unit._replace(keys=keys, file_bytes=file_bytes, facts=facts)
         rows = [
             (
                 self.request.snapshot,
@@ -204,6 +223,10 @@ class KeySnapshot:
             *findings.find_mismatches(slots),
             *findings.find_unattributed(self.attributions, self.topology),
             *findings.find_file_facts(self.units),
+            *log_findings.find_cuts(self.units),
+            *log_findings.find_uncertain(self.units),
+            *log_findings.find_loss(self.units, self.request.appendfsync),
+            *log_findings.find_savings(self.units, self._live_bytes()),
         ]
         if self.topology is not None:
             dumps = [row for row in self.keys_by_owner if row.source in self.attributions]
@@ -211,6 +234,14 @@ class KeySnapshot:
             found += findings.find_foreign(dumps, self.attributions, self.topology)
             found += findings.find_coverage(self.topology, unowned)
         return sorted(found, key=lambda warning: ("error", "warning", "note").index(warning.severity))
+
+    def _live_bytes(self) -> int | None:
+        """Bytes of a log that just makes the living keys of all logs; None if they were not replayed."""
+        states = [unit.source for unit in self.units if unit.facts.get("role") == "state"]
+        if not states:
+            return None
+        alive = self.partial.where((F.col("kind") == SLOT) & F.col("source").isin(states))
+        return alive.agg(F.sum("serialized_bytes")).collect()[0][0] or 0
 
     def _snapshot_row(self, slots: DataFrame, warnings: list[Warning]) -> DataFrame:
         taken = [int(unit.facts["ctime"]) for unit in self.units if unit.facts.get("ctime", "").isdigit()]
@@ -236,6 +267,7 @@ def _options(request: Request, settings: Settings, topology: Topology | None) ->
     return TallyOptions(
         check_crc=request.check_crc,
         permissive=request.permissive,
+        load_truncated=request.load_truncated,
         top=settings.top,
         top_per_slot=settings.top_per_slot,
         groups_max=settings.groups_max,

@@ -1,0 +1,84 @@
+"""Which words of a logged command are keys: what `cluster_core.routing` knows, for every command of the servers' own tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
+
+from cluster_core.routing.command_table import TABLES, CommandInfo, KeySpec, table_of
+from cluster_core.routing.key_positions import NOT_KEY, key_positions
+
+NO_KEYS, BY_RANGE, BY_NUMBER = range(3)
+"""How a `Rule` finds keys."""
+
+
+class Rule(NamedTuple):
+    """One key specification as numbers: by range *first*, *last*, *step*, *limit*; by number *at*, *skip*, *step*, 0 (`KeySpec`)."""
+
+    kind: int
+    first: int
+    a: int
+    b: int
+    c: int
+
+
+NOTHING = Rule(NO_KEYS, 0, 0, 0, 0)
+RULES_MAX = 2
+
+
+@cache
+def known_commands() -> dict[str, CommandInfo]:
+    """All commands of all tables by lower-case name, subcommands as ``command|subcommand``; the newer table wins."""
+    found: dict[str, CommandInfo] = {}
+    for name in TABLES:
+        found |= table_of(name).commands
+    return dict(sorted(found.items()))
+
+
+@cache
+def command_names() -> tuple[str, ...]:
+    """The names of all known commands without their subcommands, sorted."""
+    return tuple(name for name in known_commands() if "|" not in name)
+
+
+def written_keys(words: Sequence[bytes]) -> tuple[int, ...] | None:
+    """Positions of the keys in a command, rising; None if nobody knows the command.
+
+    >>> written_keys([b"RENAME", b"a", b"b"]), written_keys([b"MULTI"]), written_keys([b"BF.ADD", b"k", b"v"])
+    ((1, 2), (), None)
+    """
+    name = words[0].decode("latin-1").lower()
+    info = None if "|" in name else known_commands().get(name)
+    if info is None:
+        return None
+    if len(words) > 1:
+        info = known_commands().get(f"{name}|{words[1].decode('latin-1').lower()}", info)
+    if any(NOT_KEY in spec.flags for spec in info.key_specs):
+        return ()
+    return tuple(sorted({at for at in key_positions(words, info) if 0 < at < len(words)}))
+
+
+@cache
+def rules_of(name: str) -> tuple[Rule, Rule] | None:
+    """The rules of a known command for a compiled walk; None if its keys need `written_keys`."""
+    commands = known_commands()
+    infos = [info for other, info in commands.items() if other.startswith(f"{name}|")] or [commands[name]]
+    if len({info.key_specs for info in infos}) != 1:
+        return None
+    specs = infos[0].key_specs
+    if any(NOT_KEY in spec.flags for spec in specs):
+        return NOTHING, NOTHING
+    rules = [_rule(spec) for spec in specs]
+    if len(rules) > RULES_MAX or None in rules:
+        return None
+    first, second, *_ = [*(rule for rule in rules if rule is not None), NOTHING, NOTHING]
+    return first, second
+
+
+def _rule(spec: KeySpec) -> Rule | None:
+    if spec.begin[0] != "index" or spec.find[0] == "unknown":
+        return None
+    kind = BY_RANGE if spec.find[0] == "range" else BY_NUMBER
+    a, b, c = (int(number) for number in spec.find[1:])
+    return Rule(kind, int(spec.begin[1]), a, b, c)

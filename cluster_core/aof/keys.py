@@ -1,0 +1,219 @@
+"""Commands of keys of any type, and of databases (`db.c`, `expire.c`, `sort.c`, RESTORE of `cluster.c`)."""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from cluster_core.aof.store import (
+    LIST,
+    NEVER,
+    SET,
+    UNCERTAIN,
+    ZSET,
+    Entry,
+    Hash,
+    Refused,
+    Store,
+    Stream,
+    Unsettled,
+    lowered,
+    number,
+    real,
+    sized,
+)
+from cluster_core.aof.streams import entry_bytes
+from cluster_core.errors import DecodeError
+from cluster_core.formats.rdb.elements import StreamValue, decode_value
+from cluster_core.formats.rdb.opcodes import DIALECT_REDIS, DIALECT_VALKEY, VALKEY_VERSION_MIN
+from cluster_core.slots.key_slot import key_slot
+
+Words = Sequence[bytes]
+_DUMP_TAIL_BYTES = 10
+
+
+def entry_of(kind: str, value: Any, expire_at_ms: int) -> Entry:
+    """The entry for a decoded value of a dump (`cluster_core.formats.rdb.elements`)."""
+    if isinstance(value, bytes):
+        kept: Any = value if value[:4] == b"HYLL" else sized(value)
+    elif kind == LIST:
+        kept = deque(value)
+    elif kind == SET:
+        kept = set(value)
+    elif kind == ZSET:
+        kept = dict(value)
+    elif isinstance(value, StreamValue):
+        entries = {entry.id: entry_bytes(entry.words) for entry in value.entries}
+        kept = Stream(entries, value.last_id, value.added, value.deleted_id, dict.fromkeys(value.groups))
+    elif value is None:
+        kept = None
+    else:
+        expiry = {field.name: field.expire_at_ms for field in value if field.expire_at_ms >= 0}
+        kept = Hash({field.name: sized(field.value) for field in value}, expiry)
+    return Entry(kind, kept, expire_at_ms)
+
+
+def _del(store: Store, words: Words) -> None:
+    for key in words[1:]:
+        store.remove(key)
+
+
+def _expireat(scale: int) -> Callable[[Store, Words], None]:
+    def run(store: Store, words: Words) -> None:
+        entry = store.find(words[1])
+        if entry is None:
+            raise Refused
+        when, options, old = number(words[2]) * scale, lowered(words[3:]), entry.expire_at_ms
+        if (b"nx" in options and old >= 0) or (b"xx" in options and old < 0):
+            raise Refused
+        if (b"gt" in options and (old < 0 or when <= old)) or (b"lt" in options and 0 <= old <= when):
+            raise Refused
+        entry.expire_at_ms = max(when, 0)
+
+    return run
+
+
+def _expire(store: Store, words: Words) -> None:
+    if store.find(words[1]) is None:
+        raise Refused
+    raise Unsettled  # counted from when it ran; servers log PEXPIREAT
+
+
+def _persist(store: Store, words: Words) -> None:
+    entry = store.find(words[1])
+    if entry is None:
+        raise Refused
+    entry.expire_at_ms = NEVER
+
+
+def _rename(store: Store, words: Words) -> None:
+    entry = store.keys.get(words[1])
+    if entry is None:
+        raise Refused
+    if words[1] != words[2]:
+        store.keys[words[2]] = store.keys.pop(words[1])
+
+
+def _renamenx(store: Store, words: Words) -> None:
+    if store.find(words[2]) is not None:
+        raise Refused
+    _rename(store, words)
+
+
+def _move(store: Store, words: Words) -> None:
+    target = store.databases.setdefault(number(words[2]), {})
+    entry = store.keys.get(words[1])
+    if entry is None or words[1] in target:
+        if words[1] in target and target[words[1]].kind == UNCERTAIN:
+            raise Unsettled
+        raise Refused
+    target[words[1]] = store.keys.pop(words[1])
+
+
+def _copy(store: Store, words: Words) -> None:
+    options = lowered(words[3:])
+    db = number(options[options.index(b"db") + 1]) if b"db" in options else store.db
+    entry = store.keys.get(words[1])
+    target = store.databases.setdefault(db, {})
+    held = target.get(words[2])
+    if entry is None or (held is not None and b"replace" not in options):
+        if held is not None and held.kind == UNCERTAIN:
+            raise Unsettled
+        raise Refused
+    target[words[2]] = copy.deepcopy(entry)
+
+
+def _restore(store: Store, words: Words) -> None:
+    """RESTORE key ttl payload [REPLACE] [ABSTTL] …: a value as DUMP gives it, with a version and a checksum after it."""
+    key, payload, options = words[1], words[3], lowered(words[4:])
+    if store.find(key) is not None and b"replace" not in options:
+        raise Refused
+    ttl = number(words[2])
+    if ttl and b"absttl" not in options:
+        raise Unsettled
+    if len(payload) <= _DUMP_TAIL_BYTES:
+        raise Refused
+    version = int.from_bytes(payload[-10:-8], "little")
+    dialect = DIALECT_VALKEY if version >= VALKEY_VERSION_MIN else DIALECT_REDIS
+    try:
+        kind, value = decode_value(payload[:-_DUMP_TAIL_BYTES], dialect)
+    except DecodeError:
+        raise Unsettled from None
+    store.keys[key] = entry_of(kind, value, ttl or NEVER)
+
+
+def _flushdb(store: Store, words: Words) -> None:
+    store.keys.clear()
+
+
+def _flushall(store: Store, words: Words) -> None:
+    store.databases.clear()
+
+
+def _swapdb(store: Store, words: Words) -> None:
+    first, second = number(words[1]), number(words[2])
+    held = store.databases.pop(first, {}), store.databases.pop(second, {})
+    store.databases[second], store.databases[first] = held
+
+
+def _flushslot(store: Store, words: Words) -> None:
+    """CLUSTER FLUSHSLOT slot (Valkey 9)."""
+    if words[1].lower() != b"flushslot":
+        raise Refused
+    slot = number(words[2])
+    for keys in store.databases.values():
+        for key in [key for key in keys if key_slot(key) == slot]:
+            del keys[key]
+
+
+def _sort(store: Store, words: Words) -> None:
+    """SORT key … STORE destination: the number of elements is followed; with GET or an order that matters, only if none is cut."""
+    target, gets, limit, at = None, 0, None, 2
+    options = lowered(words)
+    while at < len(words):
+        if options[at] == b"limit":
+            limit, at = (number(words[at + 1]), number(words[at + 2])), at + 2
+        elif options[at] == b"get":
+            gets, at = gets + 1, at + 1
+        elif options[at] == b"by":
+            at += 1
+        elif options[at] == b"store":
+            target, at = words[at + 1], at + 1
+        at += 1
+    if target is None:
+        raise Refused
+    entry = store.find(words[1])
+    if entry is not None and entry.kind not in (LIST, SET, ZSET):
+        raise Refused
+    if entry is not None and (gets or limit is not None or b"by" in options):
+        raise Unsettled
+    if entry is None:
+        store.remove(target)
+        return
+    members = list(entry.value)
+    if b"alpha" in options:
+        members.sort(reverse=b"desc" in options)
+    else:
+        members.sort(key=_as_number, reverse=b"desc" in options)
+    store.put(target, LIST, deque(members))
+
+
+def _as_number(word: bytes) -> tuple[float, bytes]:
+    """A word as SORT weighs it: `strtod`, to which no digits at all are 0."""
+    if not word:
+        return 0.0, word
+    if b"x" in word.lower():
+        raise Unsettled  # perhaps a number in base 16
+    if word != word.rstrip():
+        raise Refused
+    return real(word), word
+
+
+HANDLERS: Final[dict[str, Callable[[Store, Words], None]]] = {
+    "del": _del, "unlink": _del, "expireat": _expireat(1000), "pexpireat": _expireat(1), "expire": _expire, "pexpire": _expire,
+    "persist": _persist, "rename": _rename, "renamenx": _renamenx, "move": _move, "copy": _copy, "restore": _restore,
+    "restore-asking": _restore, "flushdb": _flushdb, "flushall": _flushall, "swapdb": _swapdb, "cluster": _flushslot,
+    "sort": _sort,
+}  # fmt: skip

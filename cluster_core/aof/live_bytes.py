@@ -1,0 +1,96 @@
+"""How long a log is that just makes one key: what a rewrite writes for it with ``aof-use-rdb-preamble no``
+(`rewriteAppendOnlyFileRio`).
+
+Exact for strings, lists, sets, sorted sets and hashes.  A stream's consumers and pending entries are not followed: their
+commands are missing from the sum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from cluster_core.aof.store import HASH, LIST, MODULE, SET, STREAM, STRING, ZSET, Entry, Hash, Sized, Stream, length_of
+
+ITEMS_PER_COMMAND = 64
+"""``AOF_REWRITE_ITEMS_PER_CMD``."""
+
+
+def word_bytes(length: int) -> int:
+    """Bytes of a word of *length* bytes with its header and end."""
+    return length + len(str(length)) + 5
+
+
+def head_bytes(words: int) -> int:
+    """Bytes of the header of a command of so many words."""
+    return len(str(words)) + 3
+
+
+def live_bytes(key: bytes, entry: Entry) -> int:
+    """Bytes of the commands that make *entry* under the name *key*; 0 for a module's value, which only its module can tell."""
+    name = word_bytes(len(key))
+    total = _value_bytes(name, entry)
+    if entry.expire_at_ms >= 0 and entry.kind != MODULE:
+        total += head_bytes(3) + word_bytes(len("PEXPIREAT")) + name + word_bytes(len(str(entry.expire_at_ms)))
+    return total
+
+
+def _value_bytes(name: int, entry: Entry) -> int:
+    if entry.kind == STRING:
+        return head_bytes(3) + word_bytes(3) + name + word_bytes(length_of(entry.value))
+    if entry.kind == LIST:
+        return _in_commands(name, len("RPUSH"), 1, (word_bytes(len(value)) for value in entry.value))
+    if entry.kind == SET:
+        return _in_commands(name, len("SADD"), 1, (word_bytes(len(value)) for value in entry.value))
+    if entry.kind == ZSET:
+        pairs = (word_bytes(len(score_text(score))) + word_bytes(len(member)) for member, score in entry.value.items())
+        return _in_commands(name, len("ZADD"), 2, pairs)
+    if entry.kind == HASH:
+        return _hash_bytes(name, entry.value)
+    return _stream_bytes(name, entry.value) if entry.kind == STREAM else 0
+
+
+def _in_commands(name: int, command: int, words: int, sizes: Iterable[int]) -> int:
+    """Bytes of items of *words* words each, 64 to a command."""
+    total = count = 0
+    for size in sizes:
+        total += size
+        count += 1
+    full, rest = divmod(count, ITEMS_PER_COMMAND)
+    per_command = word_bytes(command) + name
+    total += full * (head_bytes(2 + words * ITEMS_PER_COMMAND) + per_command)
+    return total + (head_bytes(2 + words * rest) + per_command if rest else 0)
+
+
+def score_text(score: float) -> str:
+    """A score as a rewrite writes it (``%.17g``)."""
+    if math.isinf(score):
+        return "inf" if score > 0 else "-inf"
+    return "%.17g" % score  # noqa: UP031 - it is the C format
+
+
+def _hash_bytes(name: int, value: Hash) -> int:
+    """HMSET for fields that stay, HSETEX key PXAT time FIELDS 1 field value for each that expires (Valkey 9)."""
+
+    def pair(field: bytes, word: Sized) -> int:
+        return word_bytes(len(field)) + word_bytes(length_of(word))
+
+    lasting = (pair(field, word) for field, word in value.fields.items() if field not in value.expiry)
+    total = _in_commands(name, len("HMSET"), 2, lasting)
+    for field, expire in value.expiry.items():
+        fixed = word_bytes(6) + name + word_bytes(4) + word_bytes(len(str(expire))) + word_bytes(6) + word_bytes(1)
+        total += head_bytes(8) + fixed + pair(field, value.fields[field])
+    return total
+
+
+def _stream_bytes(name: int, stream: Stream) -> int:
+    total = 0
+    for (ms, seq), size in stream.entries.items():
+        total += word_bytes(4) + name + word_bytes(len(f"{ms}-{seq}")) + size
+    last, deleted = (f"{ms}-{seq}" for ms, seq in (stream.last_id, stream.deleted_id))
+    if not stream.entries:
+        total += head_bytes(7) + word_bytes(4) + name + word_bytes(6) + word_bytes(1) + word_bytes(len(last))
+        total += 2 * word_bytes(1)
+    total += head_bytes(7) + word_bytes(6) + name + word_bytes(len(last)) + word_bytes(12)
+    total += word_bytes(len(str(stream.added))) + word_bytes(12) + word_bytes(len(deleted))
+    return total

@@ -1,0 +1,297 @@
+"""The value of one key of a dump, element by element: for whoever replays a log on top of it.
+
+Works on the bytes of one record whose bounds a skim has found and checked (`KeyRow.offset`, ``serialized_bytes``).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from cluster_core.errors import DecodeError
+from cluster_core.formats.rdb import packed
+from cluster_core.formats.rdb.opcodes import (
+    DIALECT_VALKEY,
+    OP_EXPIRE_MS,
+    OP_EXPIRE_S,
+    OP_FREQ,
+    OP_IDLE,
+    T_HASH_2,
+    T_HASH_LISTPACK,
+    T_HASH_LISTPACK_EX,
+    T_HASH_LISTPACK_EX_PRE_GA,
+    T_HASH_METADATA,
+    T_HASH_ZIPLIST,
+    T_HASH_ZIPMAP,
+    T_LIST,
+    T_LIST_QUICKLIST,
+    T_LIST_QUICKLIST_2,
+    T_LIST_ZIPLIST,
+    T_MODULE_2,
+    T_SET,
+    T_SET_INTSET,
+    T_SET_LISTPACK,
+    T_STREAM,
+    T_STREAM_2,
+    T_STREAM_3,
+    T_STRING,
+    T_ZSET,
+    T_ZSET_2,
+    T_ZSET_LISTPACK,
+    T_ZSET_ZIPLIST,
+)
+from cluster_core.formats.rdb.packed_elements import packed_elements
+from cluster_core.formats.rdb.strings import Fault, length_at, string_at, string_prefix
+
+NO_EXPIRY = -1
+_PLAIN_NODE = 1
+_NAN, _INFINITY, _MINUS_INFINITY = 253, 254, 255
+_DELETED, _SAME_FIELDS = 1, 2
+
+
+class Field(NamedTuple):
+    """A field of a hash; *expire_at_ms* is -1 if it stays."""
+
+    name: bytes
+    value: bytes
+    expire_at_ms: int
+
+
+class StreamEntry(NamedTuple):
+    """One entry of a stream: its id (milliseconds, sequence) and its words, field and value by turns."""
+
+    id: tuple[int, int]
+    words: tuple[bytes, ...]
+
+
+class StreamValue(NamedTuple):
+    """A stream: entries in order, its last id, the entries ever added, the largest id deleted, group names."""
+
+    entries: list[StreamEntry]
+    last_id: tuple[int, int]
+    added: int
+    deleted_id: tuple[int, int]
+    groups: list[bytes]
+
+
+class Record(NamedTuple):
+    """One key: its type as TYPE answers and its value.
+
+    *value* is bytes; a list of bytes (list, set); a list of (member, score); a list of `Field`; a `StreamValue`; None for a
+    module's data.
+    """
+
+    key: bytes
+    type: str
+    value: object
+    expire_at_ms: int
+
+
+def decode_record(data: bytes, dialect: str, *, source: str = "<record>", offset: int = 0) -> Record:
+    """Decode the bytes of one record, from its first attribute to the end of its value.
+
+    Raises DecodeError if the bytes end early or stand for nothing.
+    """
+    try:
+        at, expire = _attributes(data)
+        kind = data[at]
+        key = string_at(data, at + 1)
+        start, body, _, _ = string_prefix(data, at + 1)
+        name, value = _value(kind, data, start + body, dialect)
+    except (IndexError, ValueError, struct.error, Fault) as error:
+        raise DecodeError("the record cannot be decoded", offset=offset, source=source) from error
+    return Record(key, name, value, expire)
+
+
+def decode_value(data: bytes, dialect: str, *, source: str = "<value>") -> tuple[str, object]:
+    """Decode a type byte and the value after it, as DUMP and RESTORE have them: (type, value)."""
+    try:
+        return _value(data[0], data, 1, dialect)
+    except (IndexError, ValueError, struct.error, Fault) as error:
+        raise DecodeError("the value cannot be decoded", offset=0, source=source) from error
+
+
+def _attributes(data: bytes) -> tuple[int, int]:
+    at, expire = 0, NO_EXPIRY
+    while True:
+        op = data[at]
+        if op == OP_EXPIRE_MS:
+            expire, at = int.from_bytes(data[at + 1 : at + 9], "little"), at + 9
+        elif op == OP_EXPIRE_S:
+            expire, at = 1000 * int.from_bytes(data[at + 1 : at + 5], "little"), at + 5
+        elif op == OP_FREQ:
+            at += 2
+        elif op == OP_IDLE:
+            at = length_at(data, at + 1)[1]
+        else:
+            return at, expire
+
+
+def _value(kind: int, data: bytes, at: int, dialect: str) -> tuple[str, object]:
+    if kind == T_STRING:
+        return "string", string_at(data, at)
+    if kind == T_MODULE_2:
+        return "module", None
+    if kind in (T_LIST, T_LIST_ZIPLIST, T_LIST_QUICKLIST, T_LIST_QUICKLIST_2):
+        return "list", _list(kind, data, at)
+    if kind in (T_SET, T_SET_INTSET, T_SET_LISTPACK):
+        return "set", list(_strings(data, at)) if kind == T_SET else packed_elements(string_at(data, at), _SETS[kind])
+    if kind in (T_ZSET, T_ZSET_2):
+        return "zset", list(_scored(kind, data, at))
+    if kind in (T_ZSET_ZIPLIST, T_ZSET_LISTPACK):
+        words = packed_elements(string_at(data, at), _ZSETS[kind])
+        return "zset", [(member, float(score)) for member, score in zip(words[::2], words[1::2], strict=True)]
+    if kind in (T_STREAM, T_STREAM_2, T_STREAM_3):
+        return "stream", _stream(kind, data, at)
+    return "hash", _hash(kind, data, at, dialect)
+
+
+_SETS = {T_SET_INTSET: packed.INTSET, T_SET_LISTPACK: packed.LISTPACK}
+_ZSETS = {T_ZSET_ZIPLIST: packed.ZIPLIST, T_ZSET_LISTPACK: packed.LISTPACK}
+_HASHES = {
+    T_HASH_ZIPMAP: (packed.ZIPMAP, 2),
+    T_HASH_ZIPLIST: (packed.ZIPLIST, 2),
+    T_HASH_LISTPACK: (packed.LISTPACK, 2),
+    T_HASH_LISTPACK_EX: (packed.LISTPACK, 3),
+    T_HASH_LISTPACK_EX_PRE_GA: (packed.LISTPACK, 3),
+}
+
+
+def _after(data: bytes, at: int) -> int:
+    """The position after the string at *at*."""
+    start, body, _, _ = string_prefix(data, at)
+    if start + body > len(data):
+        raise IndexError
+    return start + body
+
+
+def _strings(data: bytes, at: int) -> Iterator[bytes]:
+    count, at = length_at(data, at)
+    for _ in range(count):
+        yield string_at(data, at)
+        at = _after(data, at)
+
+
+def _list(kind: int, data: bytes, at: int) -> list[bytes]:
+    if kind == T_LIST:
+        return list(_strings(data, at))
+    if kind == T_LIST_ZIPLIST:
+        return packed_elements(string_at(data, at), packed.ZIPLIST)
+    nodes, at = length_at(data, at)
+    found: list[bytes] = []
+    for _ in range(nodes):
+        container = 2
+        if kind == T_LIST_QUICKLIST_2:
+            container, at = length_at(data, at)
+        node, at = string_at(data, at), _after(data, at)
+        if container == _PLAIN_NODE:
+            found.append(node)
+        else:
+            found += packed_elements(node, packed.ZIPLIST if kind == T_LIST_QUICKLIST else packed.LISTPACK)
+    return found
+
+
+def _scored(kind: int, data: bytes, at: int) -> Iterator[tuple[bytes, float]]:
+    count, at = length_at(data, at)
+    for _ in range(count):
+        member, at = string_at(data, at), _after(data, at)
+        if kind == T_ZSET_2:
+            (score,) = struct.unpack_from("<d", data, at)
+            at += 8
+        else:
+            size = data[at]
+            special = {_NAN: "nan", _INFINITY: "inf", _MINUS_INFINITY: "-inf"}.get(size)
+            score = float(special if special else data[at + 1 : at + 1 + size])
+            at += 1 if special else 1 + size
+        yield member, score
+
+
+def _hash(kind: int, data: bytes, at: int, dialect: str) -> list[Field]:
+    if kind in (T_HASH_METADATA, T_HASH_LISTPACK_EX):
+        at += 8
+    if kind in _HASHES:
+        form, stride = _HASHES[kind]
+        words = packed_elements(string_at(data, at), form)
+        if stride == 2:
+            return [Field(*pair, NO_EXPIRY) for pair in zip(words[::2], words[1::2], strict=True)]
+        triples = zip(words[::3], words[1::3], words[2::3], strict=True)
+        return [Field(name, value, int(expire) or NO_EXPIRY) for name, value, expire in triples]
+    count, at = length_at(data, at)
+    found = []
+    for _ in range(count):
+        expire = NO_EXPIRY
+        if kind in (T_HASH_2, T_HASH_METADATA) and dialect != DIALECT_VALKEY:
+            delta, at = length_at(data, at)  # relative to the hash's earliest, which the skim has passed over
+            expire = NO_EXPIRY if delta == 0 else delta
+        name, at = string_at(data, at), _after(data, at)
+        value, at = string_at(data, at), _after(data, at)
+        if kind == T_HASH_2 and dialect == DIALECT_VALKEY:
+            expire = int.from_bytes(data[at : at + 8], "little", signed=True)
+            at += 8
+        found.append(Field(name, value, expire))
+    return found
+
+
+def _stream(kind: int, data: bytes, at: int) -> StreamValue:
+    nodes, at = length_at(data, at)
+    entries: list[StreamEntry] = []
+    for _ in range(nodes):
+        raw, at = string_at(data, at), _after(data, at)
+        node, at = string_at(data, at), _after(data, at)
+        entries += _stream_node(raw, packed_elements(node, packed.LISTPACK))
+    meta = []
+    for _ in range(3 if kind == T_STREAM else 8):
+        number, at = length_at(data, at)
+        meta.append(number)
+    added, deleted = (meta[7], (meta[5], meta[6])) if len(meta) == 8 else (meta[0], (0, 0))
+    return StreamValue(entries, (meta[1], meta[2]), added, deleted, _groups(kind, data, at))
+
+
+def _groups(kind: int, data: bytes, at: int) -> list[bytes]:
+    count, at = length_at(data, at)
+    names = []
+    for _ in range(count):
+        names.append(string_at(data, at))
+        at = _after(data, at)
+        for _ in range(2 if kind == T_STREAM else 3):
+            at = length_at(data, at)[1]
+        pending, at = length_at(data, at)
+        for _ in range(pending):
+            at = length_at(data, at + 24)[1]
+        consumers, at = length_at(data, at)
+        for _ in range(consumers):
+            at = _after(data, at) + (16 if kind == T_STREAM_3 else 8)
+            pending, at = length_at(data, at)
+            at += 16 * pending
+    return names
+
+
+def _stream_node(raw: bytes, words: list[bytes]) -> Iterator[StreamEntry]:
+    """The entries of one node: a master entry with field names, then entries that may share them (`streamAppendItem`)."""
+    ms, seq = int.from_bytes(raw[:8], "big"), int.from_bytes(raw[8:], "big")
+    fields = _counted(words[2])
+    names = words[3 : 3 + fields]
+    at = 4 + fields
+    while at < len(words):
+        flags, ms_delta, seq_delta = int(words[at]), int(words[at + 1]), int(words[at + 2])
+        at += 3
+        if flags & _SAME_FIELDS:
+            values = words[at : at + fields]
+            pairs = tuple(word for pair in zip(names, values, strict=True) for word in pair)
+            at += fields
+        else:
+            count = _counted(words[at])
+            pairs = tuple(words[at + 1 : at + 1 + 2 * count])
+            at += 1 + 2 * count
+        at += 1
+        if not flags & _DELETED:
+            yield StreamEntry((ms + ms_delta, seq + seq_delta), pairs)
+
+
+def _counted(word: bytes) -> int:
+    """A count in a node of a stream; raises ValueError if it is none."""
+    count = int(word)
+    if count < 0:
+        raise ValueError
+    return count

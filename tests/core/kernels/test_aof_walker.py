@@ -1,0 +1,287 @@
+"""The walk over an append-only log: both twins, at every cut, over damage, in ranges."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from cluster_core.errors import DecodeError
+from cluster_core.formats.aof.resync import find_boundary, find_cuts
+from cluster_core.formats.rdb.facts import SplitError
+from cluster_core.slots.key_slot import key_slot
+from tests.aof_logs import LOGS, SERVERS, encode, log_of, recorded_parts, walk_log
+
+SMALL = (
+    b"#TS:1700000000\r\n"
+    + log_of(
+        ("SELECT", 0),
+        ("SET", "a", "1"),
+        ("MSET", "{t}x", "22", "{t}y", "333"),
+        ("MULTI",),
+        ("DEL", "a", "b", "c"),
+        ("EXEC",),
+    )
+    + b"#TS:1700000060\r\n"
+    + log_of(
+        ("SELECT", 3),
+        ("ZUNIONSTORE", "d", 2, "{t}x", "k2", "WEIGHTS", 1, 2),
+        ("SORT", "l", "STORE", "m"),
+        ("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM"),
+        ("BF.ADD", "f", "v"),
+        ("set", b"nul\0\r\n*1\r\n$4\r\nPING\r\n", b""),
+        ("FUNCTION", "LOAD", "#!lua name=x\n"),
+    )
+)
+NAMES = [
+    "SET",
+    "del",
+    "MSET",
+    "ZUNIONSTORE",
+    "SORT",
+    "EVAL",
+    "GEORADIUS",
+    "XREADGROUP",
+    "MIGRATE",
+    "LMPOP",
+    "BITOP",
+    "SELECT",
+]
+NAMES += ["MSETEX", "NO.SUCH", "MULTI", "EXEC", "", "PUBLISH", "SPUBLISH", "RENAME", "SDIFFSTORE", "x" * 70]
+WORDS = st.sampled_from(
+    [b"1", b"2", b"0", b"-1", b" 3", b"+2", b"02", b"store", b"STREAMS", b"keys", b"a", b"{t}b", b"x" * 300]
+)
+COMMANDS = st.lists(st.tuples(st.sampled_from(NAMES), st.lists(WORDS, max_size=9)), max_size=12)
+
+
+def test_what_a_small_log_writes_is_told_by_command_and_key():
+    """Database, time, keys, slots and shares of the bytes; a share runs to the next key's word."""
+    found = walk_log(SMALL)
+
+    told = [(row.name, row.db, row.time_s, tuple(key.key for key in row.keys)) for row in found.commands]
+    assert told == [
+        (b"select", 0, 1700000000, ()),
+        (b"set", 0, 1700000000, (b"a",)),
+        (b"mset", 0, 1700000000, (b"{t}x", b"{t}y")),
+        (b"multi", 0, 1700000000, ()),
+        (b"del", 0, 1700000000, (b"a", b"b", b"c")),
+        (b"exec", 0, 1700000000, ()),
+        (b"select", 3, 1700000060, ()),
+        (b"zunionstore", 3, 1700000060, (b"d", b"{t}x", b"k2")),
+        (b"sort", 3, 1700000060, (b"l", b"m")),
+        (b"xgroup", 3, 1700000060, (b"s",)),
+        (b"bf.add", 3, 1700000060, ()),
+        (b"set", 3, 1700000060, (b"nul\0\r\n*1\r\n$4\r\nPING\r\n",)),
+        (b"function", 3, 1700000060, ()),
+    ]
+    assert all(sum(key.share for key in row.keys) == row.size for row in found.commands if row.keys)
+    assert all(key.slot == key_slot(key.key) for row in found.commands for key in row.keys)
+    assert found.tail is not None
+    assert not found.tail.is_cut
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_pieces_of_any_size_and_small_batches_change_nothing(compiled):
+    """The walk may stop at any byte."""
+    whole = walk_log(SMALL).told()
+
+    for piece in (1, 2, 3, 7, 16, 100):
+        assert walk_log(SMALL, piece=piece, compiled=compiled, rows=2).told() == whole
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_every_prefix_is_whole_or_cut_and_never_damaged(compiled):
+    """A crash leaves a prefix (`aof-load-truncated`): what is whole before it is kept, and said where it ends."""
+    commands = walk_log(SMALL).commands
+    multi = next(row.offset for row in commands if row.name == b"multi")
+    executed = next(row.offset + row.size for row in commands if row.name == b"exec")
+
+    for size in range(len(SMALL)):
+        found = walk_log(SMALL[:size], compiled=compiled)
+
+        assert found.error is None
+        assert found.commands == [row for row in commands if row.offset + row.size <= size]
+        assert found.tail is not None
+        starts_inside = multi + len(encode("MULTI")) <= size < executed
+        assert found.tail.loaded_end == (multi if starts_inside else found.tail.valid_end)
+        assert found.tail.is_cut == (starts_inside or found.tail.valid_end != size)
+
+
+def test_each_command_is_read_exactly_once_at_every_cut():
+    """Ranges that meet: each decodes alone, ends where the next begins, and together they say what the whole says."""
+    log = SMALL + recorded_parts("valkey-9.1", "aof-plain")["appendonly.aof.2.incr.aof"][:2000]
+    log = log[: walk_log(log).tail.valid_end]
+    whole = walk_log(log).commands
+    boundaries = {row.offset for row in whole}
+
+    for cut in range(1, len(log)):
+        place = find_boundary(log[cut - 1 :], first=2)
+        if place is None:
+            continue
+        middle = cut - 1 + place
+        first, second = walk_log(log, end=middle), walk_log(log, start=middle)
+
+        if middle not in boundaries:  # a value that looks like commands: seen, so that the file is read whole
+            assert isinstance(first.error, SplitError)
+            continue
+        assert [row.offset for row in (*first.commands, *second.commands)] == [row.offset for row in whole]
+        assert [[key.key for key in row.keys] for row in (*first.commands, *second.commands)] == [
+            [key.key for key in row.keys] for row in whole
+        ]
+
+
+def test_a_value_that_looks_like_a_log_does_not_fool_the_ranges():
+    """A cut inside such a value is a guess that the range before it disproves."""
+    inner = log_of(*[("SET", f"inner{number}", "v") for number in range(50)])
+    log = log_of(("SET", "outer", inner), ("SET", "next", "v"))
+
+    place = find_boundary(log[40:])
+
+    assert place is not None
+    assert isinstance(walk_log(log, end=40 + place).error, SplitError)
+
+
+def test_a_log_is_cut_into_about_equal_ranges_that_meet():
+    """`find_cuts` reads near its aims only."""
+    log = log_of(*[("SET", f"key{number}", "v" * (number % 90)) for number in range(5000)])
+    reads = []
+
+    def read_at(offset: int, count: int) -> bytes:
+        reads.append((offset, count))
+        return log[offset : offset + min(count, 5000)]
+
+    cuts = find_cuts(read_at, 0, len(log), 4)
+
+    assert len(cuts) == len(reads) == 3
+    bounds = [0, *cuts, len(log)]
+    names = [
+        key.key
+        for start, end in itertools.pairwise(bounds)
+        for row in walk_log(log, start=start, end=end).commands
+        for key in row.keys
+    ]
+    assert names == [b"key%d" % number for number in range(5000)]
+    assert max(bounds[at + 1] - bounds[at] for at in range(4)) < len(log) / 3
+
+
+@pytest.mark.parametrize(
+    ("bad", "place", "reason"),
+    [
+        (b"PING\r\n", 0, "begins with"),
+        (b"+OK\r\n", 0, "begins with"),
+        (b"%1\r\n$1\r\na\r\n", 0, "begins with"),
+        (b"*0\r\n", 1, "number of words"),
+        (b"*-1\r\n", 1, "number of words"),
+        (b"*99999999999\r\n", 1, "number of words"),
+        (b"*1x\r\n", 1, "number of words"),
+        (b"*1\n$4\r\nPING\r\n", 1, "number of words"),
+        (b"*1\r\n*1\r\n*1\r\n", 4, "a word begins with"),
+        (b"*1\r\n:1\r\n", 4, "a word begins with"),
+        (b"*1\r\n$-1\r\n", 5, "length of a word"),
+        (b"*2\r\n$3\r\nGET\r\n$9999999999999\r\n", 14, "a word of 9999999999999 bytes"),
+        (b"*2\r\n$3\r\nGET\r\n$99999999999999\r\n", 14, "length of a word"),
+        (b"*1\r\n$3\r\nPING\r\n", 11, "where its length says"),
+        (b"*2\r\n$6\r\nSELECT\r\n$1\r\nx\r\n", 0, "SELECT"),
+        (b"*2\r\n$6\r\nSELECT\r\n$5\r\n99999\r\n", 0, "SELECT"),
+        (b"#" + b"x" * 1100, 0, "annotation"),
+    ],
+)
+@pytest.mark.parametrize("compiled", [True, False])
+def test_damage_in_the_middle_is_an_error_with_its_offset(bad, place, reason, compiled):
+    """No server goes on after such a byte; what stands before it is told first."""
+    good = log_of(("SET", "a", "1"))
+
+    found = walk_log(good + bad + good, compiled=compiled)
+
+    assert [row.name for row in found.commands] == [b"set"]
+    assert found.error is not None
+    assert reason in found.error.reason
+    assert found.error.offset == len(good) + place
+
+
+def test_a_million_nested_arrays_are_refused_at_the_second():
+    """Nothing here recurses."""
+    found = walk_log(b"*1\r\n" * 1_000_000)
+
+    assert found.error is not None
+    assert found.error.offset == 4
+
+
+def test_a_lying_length_waits_for_no_memory():
+    """A word longer than the file is a cut tail, and costs a window."""
+    found = walk_log(encode("SET", "a", "1") + b"*3\r\n$3\r\nSET\r\n$1\r\nb\r\n$99999999999\r\nx")
+
+    assert found.tail is not None
+    assert found.tail.loaded_end == len(encode("SET", "a", "1"))
+    assert len(found.commands) == 1
+
+
+def test_a_value_larger_than_the_window_is_passed_over_but_its_end_is_seen():
+    """`skippable` leaves the last bytes to be read."""
+    value = b"v" * 3_000_000
+    log = log_of(("SET", "big", value), ("SET", "b", "2"), ("DEL", *[f"k{number:06d}" for number in range(100_000)]))
+
+    found = walk_log(log, rows=16)
+    broken = walk_log(log.replace(value + b"\r\n", value + b"\r!"))
+
+    assert [row.size for row in found.commands] == [row.size for row in walk_log(log, compiled=False).commands]
+    assert len(found.commands[2].keys) == 100_000
+    assert broken.error is not None
+    assert broken.error.offset == log.index(value) + len(value)
+
+
+@given(commands=COMMANDS, piece=st.sampled_from([1 << 20, 11]), rows=st.sampled_from([65_536, 3]))
+@example(commands=[("ZUNIONSTORE", [b"d", b"2", b"a"])], piece=1 << 20, rows=3)
+@settings(max_examples=150)
+def test_both_twins_tell_the_same_of_any_commands(commands, piece, rows):
+    """The compiled walk and the plain reader, keys by rule and by hand."""
+    log = log_of(*[(name, *words) for name, words in commands])
+
+    assert walk_log(log, piece=piece, rows=rows).told() == walk_log(log, compiled=False, rows=rows).told()
+
+
+@pytest.mark.parametrize("server", SERVERS)
+@pytest.mark.parametrize("log", LOGS)
+def test_both_twins_tell_the_same_of_recorded_logs(server, log):
+    """Logs that servers wrote are healthy: no error, no cut tail."""
+    for name, data in recorded_parts(server, log).items():
+        if name.endswith(".aof"):
+            found = walk_log(data)
+
+            assert found.told() == walk_log(data, compiled=False).told()
+            assert found.tail is not None
+            assert not found.tail.is_cut
+
+
+def test_ten_thousand_mutations_end_in_commands_a_cut_or_an_error():
+    """Damaged files never crash or hang, and both twins judge them alike."""
+    chance = random.Random(20_261_121)
+    for number in range(10_000):
+        data = bytearray(SMALL)
+        for _ in range(chance.randint(1, 3)):
+            place = chance.randrange(len(data))
+            if chance.random() < 0.5:
+                data[place] = chance.randrange(256)
+            else:
+                del data[place : place + chance.randint(1, 9)]
+        found = walk_log(bytes(data))
+
+        assert (found.tail is None) == (found.error is not None)
+        if number % 10 == 0:
+            assert found.told() == walk_log(bytes(data), compiled=False).told()
+
+
+def test_an_error_repeats():
+    """A caller that goes on after an error meets it again, not silence."""
+    from cluster_core.kernels.aof_walker import AofWalker
+
+    for compiled in (True, False):
+        walker = AofWalker("log", compiled=compiled)
+        walker.room()[:3] = b"abc"
+        walker.filled(3)
+        for _ in range(2):
+            with pytest.raises(DecodeError, match="begins with"):
+                list(walker.batches())

@@ -1,0 +1,273 @@
+"""``slotscope key-slots --aof``: writes, living keys, savings and losses of append-only logs, as tables and report."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+from cluster_core.errors import DecodeError
+from cluster_core.slots.key_slot import key_slot
+from jobs.key_slots import Request, run
+from jobs.runtime import tables
+from jobs.runtime.settings import read_settings
+from jobs.sources import aof_files
+from jobs.sources.inputs import check_request
+from jobs.sources.slot_weights import read_weights
+from schemas.aof import COMMAND_LOAD, LOG_SAVINGS, UNCERTAIN_KEYS, WRITE_KEYS, WRITE_LOAD
+from schemas.bronze import BAD_RECORDS
+from schemas.gold import BIG_KEYS
+from schemas.silver import SLOT_LOAD, SOURCES
+from tests.aof_logs import log_of, recorded_log, recorded_parts, recorded_truth, walk_log
+
+SERVER, LOG = "valkey-9.1", "aof-plain"
+
+
+@pytest.fixture(scope="module")
+def snapshot(spark, tmp_path_factory):
+    """A recorded log, read once: (rows of a table, its report)."""
+    folder = tmp_path_factory.mktemp("aof")
+    home = recorded_log(SERVER, LOG, folder)
+    request = Request(root=str(folder / "root"), aof=[str(home)], appendfsync="everysec")
+    check_request(request)
+    report = run(spark, request, read_settings())
+    return lambda table: tables.read(spark, table, request.root).collect(), report
+
+
+def written():
+    """Commands of the increments: what is write load."""
+    return [
+        row for name, data in recorded_parts(SERVER, LOG).items() if "incr" in name for row in walk_log(data).commands
+    ]
+
+
+def test_slots_hold_the_living_keys_and_the_writes_of_the_log(snapshot):
+    """``keys`` and ``expires`` are the server's, ``ops`` the keys that commands of the increments name."""
+    rows, _ = snapshot
+    keys, expires, ops = Counter(), Counter(), Counter()
+    for (_, key), (_, _, expiry) in recorded_truth(SERVER, LOG).items():
+        keys[key_slot(key)] += 1
+        expires[key_slot(key)] += expiry >= 0
+    for command in written():
+        ops.update(key.slot for key in command.keys)
+
+    told = {row["slot"]: row for row in rows(SLOT_LOAD)}
+
+    assert len(told) == 16384
+    assert {slot: row["keys"] for slot, row in told.items() if row["keys"]} == dict(keys)
+    assert {slot: row["expires"] for slot, row in told.items() if row["expires"]} == {
+        s: n for s, n in expires.items() if n
+    }
+    assert {slot: row["ops"] for slot, row in told.items() if row["ops"]} == dict(ops)
+    assert {row["ops"] is None for row in told.values()} == {False}
+
+
+def test_commands_are_counted_by_name_and_minute(snapshot):
+    rows, _ = snapshot
+    counts, sizes = Counter(), Counter()
+    for command in written():
+        counts[command.name.decode()] += 1
+        sizes[command.name.decode()] += command.size
+
+    told_counts, told_sizes = Counter(), Counter()
+    for row in rows(COMMAND_LOAD):
+        told_counts[row["command"]] += row["commands"]
+        told_sizes[row["command"]] += row["log_bytes"]
+
+    assert (told_counts, told_sizes) == (counts, sizes)
+    assert {row["known"] for row in rows(COMMAND_LOAD)} == {True}
+
+
+def test_slots_and_keys_share_the_bytes_of_the_commands(snapshot):
+    rows, _ = snapshot
+    by_slot, by_key = defaultdict(Counter), defaultdict(Counter)
+    for command in written():
+        for key in command.keys:
+            by_slot[key.slot].update(ops=1, bytes=key.share)
+            by_key[key.key].update(ops=1, bytes=key.share)
+
+    slots = defaultdict(Counter)
+    for row in rows(WRITE_LOAD):
+        slots[row["slot"]].update(ops=row["ops"], bytes=row["log_bytes"])
+    keys = {bytes(row["key"]): {"ops": row["ops"], "bytes": row["log_bytes"]} for row in rows(WRITE_KEYS)}
+
+    assert slots == by_slot
+    assert keys == by_key
+    assert {(row["ops_error"], row["bytes_error"]) for row in rows(WRITE_KEYS)} == {(0, 0)}
+
+
+def test_a_rewrite_saves_what_is_in_the_log_and_does_not_live(snapshot):
+    """Sums of slots, and of the log as a whole; prefixes are the part of the keys that have them."""
+    rows, report = snapshot
+    found = rows(LOG_SAVINGS)
+    (log,) = [row for row in found if row["scope"] == "log"]
+    slots = [row for row in found if row["scope"] == "slot"]
+    files = [data for name, data in recorded_parts(SERVER, LOG).items() if name.endswith(".aof")]
+    keyed = [row for data in files for row in walk_log(data).commands if row.keys]
+
+    assert log["log_bytes"] == sum(map(len, files))
+    assert sum(row["log_bytes"] for row in slots) == sum(row.size for row in keyed)
+    assert (
+        log["live_bytes"]
+        == sum(row["live_bytes"] for row in slots)
+        == sum(slot.serialized_bytes for slot in report.slots)
+    )
+    assert all(row["saved_bytes"] == row["log_bytes"] - row["live_bytes"] for row in found)
+    assert any(row["scope"] == "prefix" and bytes(row["scope_value"]) == b"quicklist:" for row in found)
+
+
+def test_the_report_says_what_a_crash_may_lose_and_a_rewrite_save(snapshot):
+    _, report = snapshot
+    notes = {warning.code: warning.text for warning in report.warnings}
+
+    assert set(notes) == {"appendfsync", "rewrite"}
+    assert "everysec: 1 s of writes (at worst 2 s)" in notes["appendfsync"]
+    assert "always" not in notes["appendfsync"]
+
+
+def test_the_largest_keys_are_those_that_live(snapshot):
+    rows, _ = snapshot
+    truth = recorded_truth(SERVER, LOG)
+    for row in rows(BIG_KEYS):
+        kind, count, expiry = truth[row["db"], bytes(row["key"])]
+        assert (row["type"], row["elements"], row["expire_at_ms"]) == (kind, count, expiry if expiry >= 0 else None)
+    (source,) = rows(SOURCES)
+    assert (source["kind"], source["keys"]) == ("aof", len(truth))
+
+
+def small_log(folder, name="appendonly.aof", **changed):
+    log = folder / name
+    commands = [
+        ("SELECT", 0),
+        ("SET", "{a}1", "v"),
+        ("BF.ADD", "{a}bloom", "v"),
+        ("INCR", "n"),
+        ("SPOP", "{a}1"),
+        ("DEL", "n"),
+    ]
+    log.write_bytes(log_of(*commands) + changed.get("more", b""))
+    return log
+
+
+def test_commands_that_are_not_known_are_counted_and_their_keys_flagged(spark, tmp_path):
+    """Never guessed: the key is in no count of keys, and named with the command that made it so."""
+    log = small_log(tmp_path)
+    report = run(spark, Request(root=str(tmp_path / "root"), aof=[str(log)]), read_settings())
+
+    rows = {
+        table: tables.read(spark, table, str(tmp_path / "root")).collect()
+        for table in (UNCERTAIN_KEYS, COMMAND_LOAD, SLOT_LOAD)
+    }
+    assert [(bytes(row["key"]), row["command"]) for row in rows[UNCERTAIN_KEYS]] == [(b"{a}bloom", "bf.add")]
+    assert {row["command"]: row["known"] for row in rows[COMMAND_LOAD]}["bf.add"] is False
+    assert {row["slot"]: (row["keys"], row["ops"]) for row in rows[SLOT_LOAD] if row["ops"]} == {
+        key_slot(b"a"): (1, 2),
+        key_slot(b"n"): (0, 2),
+    }
+    assert report.keys == 1
+    assert "bf.add (1)" in next(warning.text for warning in report.warnings if warning.code == "uncertain_keys")
+
+
+def test_a_log_of_one_file_with_a_dump_before_its_commands_counts_only_the_commands_as_writes(spark, tmp_path):
+    """Servers before 7.0 wrote a rewrite so; the dump's keys live, and are no writes.  Its own time tells times to live."""
+    base = recorded_parts("redis-7.0", "aof-preamble")["appendonly.aof.2.base.rdb"]
+    log = tmp_path / "appendonly.aof"
+    log.write_bytes(base + log_of(("SELECT", 0), ("SET", "new", "v"), ("DEL", "new", "new2")))
+    report = run(spark, Request(root=str(tmp_path / "root"), aof=[str(log)]), read_settings())
+
+    rows = tables.read(spark, SLOT_LOAD, str(tmp_path / "root")).collect()
+    assert {row["slot"]: row["ops"] for row in rows if row["ops"]} == {key_slot(b"new"): 2, key_slot(b"new2"): 1}
+    assert report.keys > 300
+    assert report.taken_at_ms is not None
+    assert sum(bucket.keys for bucket in report.ttl_buckets) == report.keys
+
+
+def test_without_replay_only_the_writes_are_told(spark, tmp_path):
+    log = small_log(tmp_path)
+    report = run(spark, Request(root=str(tmp_path / "root"), aof=[str(log)], replay=False), read_settings())
+
+    rows = [row for row in tables.read(spark, SLOT_LOAD, str(tmp_path / "root")).collect() if row["ops"]]
+    assert {(row["slot"], row["keys"], row["ops"]) for row in rows} == {(key_slot(b"a"), 0, 2), (key_slot(b"n"), 0, 2)}
+    assert report.keys == 0
+    assert [warning.code for warning in report.warnings] == ["appendfsync"]
+
+
+def test_a_cut_log_is_loaded_as_a_server_loads_it_and_said(spark, tmp_path):
+    """``aof-load-truncated``: by default what is whole counts; else it is an error with the offset."""
+    log = small_log(tmp_path, more=log_of(("MULTI",), ("SET", "late", "v"))[:-3])
+    report = run(spark, Request(root=str(tmp_path / "root"), aof=[str(log)]), read_settings())
+
+    (cut,) = [warning.text for warning in report.warnings if warning.code == "log_truncated"]
+    assert report.keys == 1
+    assert f"offset {len(small_log(tmp_path, 'twin').read_bytes())}" in cut
+    with pytest.raises(Exception, match=r"appendonly\.aof: offset \d+: the log ends inside"):
+        run(spark, Request(root=str(tmp_path / "strict"), aof=[str(log)], load_truncated=False), read_settings())
+
+
+def test_a_damaged_middle_stops_strict_mode_and_is_a_bad_record_in_permissive_mode(spark, tmp_path):
+    log = small_log(tmp_path, more=b"garbage" + log_of(("SET", "after", "v")))
+    place = len(small_log(tmp_path, "twin").read_bytes())
+
+    with pytest.raises(Exception, match=rf"appendonly\.aof: offset {place}: a command begins with"):
+        run(spark, Request(root=str(tmp_path / "strict"), aof=[str(log)]), read_settings())
+    report = run(spark, Request(root=str(tmp_path / "root"), aof=[str(log)], permissive=True), read_settings())
+
+    (bad,) = tables.read(spark, BAD_RECORDS, str(tmp_path / "root")).collect()
+    assert (bad["source"], bad["offset"]) == (str(log), place)
+    assert report.bad_records == 1
+    assert report.keys == 1
+
+
+def test_a_log_that_is_cut_into_ranges_gives_the_same_tables(spark, tmp_path, monkeypatch):
+    """Ranges, and a value that looks like commands, which makes the job read the file whole."""
+    log = tmp_path / "appendonly.aof"
+    commands = [("SET", f"key:{number % 50}", "v" * (number % 40)) for number in range(400)]
+    log.write_bytes(log_of(*commands, ("SET", "trap", log_of(*commands)), *commands))
+    request = Request(root=str(tmp_path / "whole"), aof=[str(log)])
+    run(spark, request, read_settings())
+    monkeypatch.setattr(aof_files, "PART_BYTES_MIN", 1000)
+
+    run(spark, Request(root=str(tmp_path / "cut"), aof=[str(log)]), read_settings())
+
+    for table in (WRITE_LOAD, COMMAND_LOAD, WRITE_KEYS, SLOT_LOAD):
+        whole, cut = (
+            sorted(map(str, tables.read(spark, table, str(tmp_path / name)).collect())) for name in ("whole", "cut")
+        )
+        assert whole == cut
+
+
+def test_what_is_not_there_is_said_before_spark_starts(tmp_path):
+    with pytest.raises(DecodeError, match="no such file"):
+        check_request(Request(root=str(tmp_path), aof=[str(tmp_path / "nowhere")]))
+    with pytest.raises(Exception, match="--appendfsync sometimes"):
+        check_request(Request(root=str(tmp_path), aof=[str(small_log(tmp_path))], appendfsync="sometimes"))
+
+
+def test_writes_are_weights_for_the_planner(snapshot):
+    """``rebalance-plan`` reads ``ops`` of the snapshot as a load to balance."""
+    _, report = snapshot
+    (home,) = [source.path for source in report.sources]
+    root = Path(home).parent / "root"
+
+    weights = read_weights(str(root), ["current"], how="last", smoothing=0.5)
+
+    assert sum(weights.loads["ops"]) == sum(len(command.keys) for command in written())
+    assert sum(weights.loads["keys"]) == report.keys
+
+
+def test_a_snapshot_that_is_read_again_without_its_log_keeps_no_rows_of_it(spark, tmp_path):
+    """A snapshot is replaced as a whole, and a dump with a log that is not replayed gives keys and writes."""
+    log, root = small_log(tmp_path), str(tmp_path / "root")
+    names = tmp_path / "keys.txt"
+    names.write_text("n\nm\n")
+
+    both = run(spark, Request(root=root, aof=[str(log)], keys=[str(names)], replay=False), read_settings())
+    ops = {
+        row["slot"]: (row["keys"], row["ops"]) for row in tables.read(spark, SLOT_LOAD, root).collect() if row["ops"]
+    }
+    run(spark, Request(root=root, keys=[str(names)]), read_settings())
+
+    assert both.keys == 2
+    assert ops == {key_slot(b"a"): (0, 2), key_slot(b"n"): (1, 2)}
+    assert [tables.read(spark, table, root).count() for table in (WRITE_LOAD, COMMAND_LOAD, WRITE_KEYS)] == [0, 0, 0]
