@@ -184,6 +184,19 @@ def read_bundle(bundle: Sequence[CaptureFile], decoder: BusDecoder) -> Iterator[
     yield path, decoder.end_packets()
 
 
+def read_packets(bundle: Sequence[CaptureFile]) -> Iterator[tuple[str, Packet | CaptureProblem]]:
+    """The packets of captures of one time in one order, and what is wrong with the files, each with its file.
+
+    Never raises: damage is a problem.  Packets of merged files go under the names of all.
+    """
+    problems: list[tuple[str, CaptureProblem]] = []
+    path = " + ".join(file.path for file in bundle)
+    streams = [_packets(file.path, problems) for file in bundle]
+    for packet in merge(*streams, key=lambda packet: packet.ts_ns) if len(streams) > 1 else streams[0]:
+        yield path, packet
+    yield from problems
+
+
 def _told(decoder: BusDecoder, problem: CaptureProblem) -> BusBatch:
     batch = decoder.empty()
     batch.rows.append(problem)

@@ -17,7 +17,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from heapq import merge
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from cluster_core.formats.capture.link_layers import OK, SKIP_REASONS, TcpView, address_text, view_tcp
 from cluster_core.formats.capture.packet import CaptureProblem, Packet
@@ -140,6 +140,22 @@ Row = CapturedMessage | CapturedUnknown | CapturedGap | ConnectionEvent | Skippe
 _Flow = tuple[bytes, int, bytes, int]
 
 
+class Framer(Protocol):
+    """What cuts the bytes of a direction; what it returns has a *mark*."""
+
+    def feed(self, data: bytes, mark: Mark, /) -> Iterable[Any]:
+        """Take the next bytes."""
+
+    def skip(self, count: int, mark: Mark, /) -> Iterable[Any]:
+        """Learn that *count* bytes are missing."""
+
+    def lose(self, mark: Mark, /) -> Iterable[Any]:
+        """Learn that bytes are missing, nobody knows how many."""
+
+    def finish(self, mark: Mark, /) -> Iterable[Any]:
+        """Give up what is pending."""
+
+
 class Stream:
     """One direction under way: numbers, reassembly, framing, and the node that sends in it."""
 
@@ -156,16 +172,16 @@ class Stream:
         "tcp",
     )
 
-    def __init__(self, number: int, flow: _Flow, segment: Segment) -> None:
+    def __init__(self, number: int, flow: _Flow, tcp: TcpStream, framer: Framer, mark: Mark) -> None:
         self.number = number
         self.flow = flow
         self.connection = -1
         self.direction = UNSEEN
         self.peer: Stream | None = None
-        self.tcp = TcpStream(segment)
-        self.framer = BusFramer(synced=self.tcp.saw_syn)
+        self.tcp = tcp
+        self.framer = framer
         self.node = ""
-        self.last = segment.mark
+        self.last = mark
         self.syn_ack = -1  # the acknowledgement number of a SYN+ACK: what its SYN must have been, plus 1
 
     def handle(self, segment: Segment) -> Iterator[tuple[Mark, Frame | Gap]]:
@@ -251,11 +267,16 @@ class BusCapture:
             self._retire(stream, rows)
         if len(self._streams) >= self._streams_max:
             self._evict(rows)
-        stream = Stream(self._stream_count, flow, segment)
+        tcp = TcpStream(segment)
+        stream = Stream(self._stream_count, flow, tcp, self._framer(synced=tcp.saw_syn), segment.mark)
         self._stream_count += 1
         self._connect(stream, view, rows)
         self._streams[flow] = stream
         return stream
+
+    def _framer(self, *, synced: bool) -> Framer:
+        """What cuts a new direction; *synced* says whether it is seen from its beginning."""
+        return BusFramer(synced=synced)
 
     def _connect(self, stream: Stream, view: TcpView, rows: list[Row]) -> None:
         """Find the other direction; a SYN without ACK begins a connection unless its own SYN+ACK was captured

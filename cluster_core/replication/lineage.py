@@ -1,0 +1,60 @@
+"""The identity of a data set: replication id, offset, and the id that it had before (P1, P4 to P8)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+NO_OFFSET = -1
+UNKNOWN_ID = ""
+"""An id that exists but that nobody has seen yet; it equals no id that is asked for."""
+
+
+@dataclass(slots=True)
+class Lineage:
+    """*replid* names a history of writes and *offset* how far it goes; *replid2* was its name up to *second_offset*.
+
+    `server.replid`, `master_repl_offset`, `replid2`, `second_replid_offset` (P1); an empty replid2 is none.
+    """
+
+    replid: str
+    offset: int = 0
+    replid2: str = UNKNOWN_ID
+    second_offset: int = NO_OFFSET
+
+    def advance(self, count: int) -> None:
+        """*count* bytes were added to the stream (P9)."""
+        self.offset += count
+
+    def promote(self, replid: str) -> None:
+        """A replica becomes a master: the old id stays good up to here (`shiftReplicationId`, P5)."""
+        self.replid2, self.second_offset = self.replid, self.offset + 1
+        self.replid = replid
+
+    def adopt(self, replid: str) -> None:
+        """The master continued under another id: it became ours, too (`replicaTryPartialResynchronization`, P4)."""
+        if replid != self.replid:
+            self.promote(replid)
+
+    def replace(self, replid: str, offset: int) -> None:
+        """A full resync gave us another's data (P7)."""
+        self.replid, self.offset = replid, offset
+        self.replid2, self.second_offset = UNKNOWN_ID, NO_OFFSET
+
+    def renew(self, replid: str) -> None:
+        """The backlog begins anew, so no history counts: new id, no second one (P8)."""
+        self.replace(replid, self.offset)
+
+    def restore(self, replid: str, offset: int, *, is_replica: bool, fresh_id: str) -> None:
+        """A server starts with the id and offset of a dump (`loadDataFromDisk`).
+
+        A replica goes on under the dump's id; a master has a new one, *fresh_id*, and the dump's as its second.
+        """
+        self.replace(replid, offset)
+        if not is_replica:
+            self.promote(fresh_id)
+
+    def knows(self, replid: str, offset: int) -> bool:
+        """Whether the byte *offset* of the history *replid* is ours: the first two conditions of P3."""
+        if replid == UNKNOWN_ID:
+            return False
+        return replid == self.replid or (replid == self.replid2 and offset <= self.second_offset)

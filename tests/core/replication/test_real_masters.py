@@ -1,0 +1,175 @@
+"""A fake replica made of the machine asks real masters, which answer what was foreseen (P2 to P5, P8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from cluster_core.replication.backlog import first_kept
+from cluster_core.replication.handshake import ReplicaState
+from cluster_core.replication.lineage import Lineage
+from cluster_core.replication.profile import REDIS_7_0, VALKEY_9_1, ReplicationProfile
+from cluster_core.replication.psync import AnswerKind, MasterView, Request, decide_psync
+from cluster_core.replication.replica import ReplicaLink
+from tests.replication_pair import RealLink, link_settings
+from tests.servers import Server, redis_binary, running, valkey_binary, wait_for
+
+BACKLOG_BYTES = 16384
+UNKNOWN_ID = "9" * 40
+WORDS = {"FULLRESYNC": AnswerKind.FULL, "CONTINUE": AnswerKind.PARTIAL, "DUALCHANNELSYNC": AnswerKind.DUAL_CHANNEL}
+
+
+@pytest.fixture(scope="module", params=["redis-server", "valkey-server"])
+def master(request) -> Iterator[tuple[Server, ReplicationProfile]]:
+    """A real master with the least backlog."""
+    is_valkey = request.param == "valkey-server"
+    binary = valkey_binary() if is_valkey else redis_binary()
+    if binary is None:
+        pytest.skip(f"{request.param} is not installed")
+    settings = {"repl_backlog_size": BACKLOG_BYTES, "repl_diskless_sync_delay": 0}
+    with running(binary, **settings) as server:
+        yield server, VALKEY_9_1 if is_valkey else REDIS_7_0
+
+
+def info(server: Server) -> dict:
+    return server.client().info("replication")
+
+
+def seen(server: Server) -> MasterView:
+    """What the master says of itself."""
+    said = info(server)
+    lineage = Lineage(
+        said["master_replid"], said["master_repl_offset"], said["master_replid2"], said["second_repl_offset"]
+    )
+    backlog = (said["repl_backlog_first_byte_offset"], said["repl_backlog_histlen"])
+    return MasterView(lineage, backlog if said["repl_backlog_active"] else None)
+
+
+def ask(server: Server, profile: ReplicationProfile, lineage: Lineage | None) -> RealLink:
+    """Connect with *lineage* until online; the answer must be the one that the decision gives."""
+    replid, offset = (lineage.replid, lineage.offset + 1) if lineage else ("?", -1)
+    foreseen = decide_psync(Request(replid, offset), seen(server))
+    with RealLink(server.port, ReplicaLink(link_settings(), profile, lineage)) as link:
+        link.run_until(lambda: link.replica.state is ReplicaState.ONLINE)
+
+        assert WORDS[link.answers[0][0]] is foreseen.kind
+        return link
+
+
+def test_a_replica_without_a_history_gets_everything_and_follows(master) -> None:
+    """Forced full resync; then the stream, PING and SELECT included, is counted as the master counts it (P9)."""
+    server, profile = master
+    server.call("SET", "before", "x")
+    with RealLink(server.port, ReplicaLink(link_settings(), profile)) as link:
+        link.run_until(lambda: link.replica.state is ReplicaState.ONLINE)
+        for number in range(20):
+            server.call("SET", "k", number)
+        end = info(server)["master_repl_offset"]
+
+        link.run_until(lambda: link.replica.lineage.offset >= end)
+        link.run_until(lambda: info(server).get("slave0", {}).get("offset") == link.replica.lineage.offset)
+
+        assert link.answers[0][0] == "FULLRESYNC"
+        assert link.dump_bytes > 100
+        assert link.replica.lineage.replid == info(server)["master_replid"]
+        assert info(server)["slave0"]["state"] == "online"
+
+
+@pytest.mark.parametrize("behind", [0, 1, 100, -1, -50])
+def test_offsets_around_the_end_are_answered_as_foreseen(master, behind: int) -> None:
+    """P3: up to one byte behind the end."""
+    server, profile = master
+    ask(server, profile, None)
+    wait_for(lambda: info(server)["connected_slaves"] == 0, "the replica to be gone")
+    for number in range(10):
+        server.call("SET", "k", number)
+    view = seen(server)
+
+    link = ask(server, profile, Lineage(view.lineage.replid, view.lineage.offset - behind))
+
+    assert link.answers[0][0] == ("CONTINUE" if behind >= 0 else "FULLRESYNC")
+
+
+def test_the_edge_of_the_backlog_is_where_it_was_foreseen(master) -> None:
+    """P3: the first byte that it has can be asked for, the one before cannot."""
+    server, profile = master
+    ask(server, profile, None)
+    for number in range(400):
+        server.call("SET", "k", f"{number:0>100}")
+    wait_for(lambda: info(server)["connected_slaves"] == 0, "the replica to be gone")
+    view = seen(server)
+    assert view.backlog is not None
+    first = view.backlog[0]
+
+    inside = ask(server, profile, Lineage(view.lineage.replid, first - 1))
+    wait_for(lambda: info(server)["connected_slaves"] == 0, "the replica to be gone")
+    outside = ask(server, profile, Lineage(view.lineage.replid, seen(server).backlog[0] - 2))
+
+    assert inside.answers[0][0] == "CONTINUE"
+    assert outside.answers[0][0] == "FULLRESYNC"
+    kept = {first_kept(1, view.lineage.offset, BACKLOG_BYTES, block) for block in (16384, 20440)}
+    assert first in kept
+
+
+def test_an_unknown_id_gets_everything(master) -> None:
+    """The id is neither of the two."""
+    server, profile = master
+
+    assert ask(server, profile, Lineage(UNKNOWN_ID, 5)).answers[0][0] == "FULLRESYNC"
+
+
+def test_a_promoted_master_lets_its_old_masters_replicas_go_on(master) -> None:
+    """P5: the second id, up to its offset and not beyond."""
+    server, profile = master
+    ask(server, profile, None)
+    wait_for(lambda: info(server)["connected_slaves"] == 0, "the replica to be gone")
+    old = seen(server).lineage
+    server.call("REPLICAOF", "127.0.0.1", "1")
+    server.call("REPLICAOF", "NO", "ONE")
+    view = seen(server)
+    assert view.lineage.replid2 == old.replid
+
+    goes_on = ask(server, profile, Lineage(old.replid, old.offset))
+    wait_for(lambda: info(server)["connected_slaves"] == 0, "the replica to be gone")
+    passed = ask(server, profile, Lineage(old.replid, old.offset + 10))
+
+    assert goes_on.answers[0] == ("CONTINUE", view.lineage.replid)
+    assert passed.answers[0][0] == "FULLRESYNC"
+
+
+def test_over_two_channels_the_stream_goes_on_behind_the_dump() -> None:
+    """Dual channel of Valkey: +DUALCHANNELSYNC, $ENDOFF, PSYNC behind it."""
+    binary = valkey_binary()
+    if binary is None:
+        pytest.skip("valkey-server is not installed")
+    settings = {"dual_channel_replication_enabled": "yes", "repl_diskless_sync_delay": 0}
+    with running(binary, **settings) as server:
+        server.call("SET", "before", "x")
+        with RealLink(server.port, ReplicaLink(link_settings(dual_channel=True), VALKEY_9_1)) as link:
+            link.run_until(lambda: link.replica.state is ReplicaState.ONLINE)
+            server.call("SET", "k", "v")
+            end = info(server)["master_repl_offset"]
+            link.run_until(lambda: link.replica.lineage.offset >= end)
+
+            assert [words[0] for words in link.answers] == ["DUALCHANNELSYNC", "CONTINUE"]
+            assert link.dump_bytes > 100
+            assert link.replica.lineage.replid == info(server)["master_replid"]
+
+
+def test_a_master_behind_a_password_is_reached_with_it() -> None:
+    """AUTH comes between PING and REPLCONF."""
+    binary = redis_binary()
+    if binary is None:
+        pytest.skip("redis-server is not installed")
+    with running(binary, repl_diskless_sync_delay=0) as server:
+        server.call("CONFIG", "SET", "requirepass", "secret")
+        settings = link_settings(password="secret")
+        with RealLink(server.port, ReplicaLink(settings, REDIS_7_0)) as link:
+            link.run_until(lambda: link.replica.state is ReplicaState.ONLINE)
+
+            assert link.moves[:3] == ["connecting", "ping", "auth"]
+        with RealLink(server.port, ReplicaLink(link_settings(password="wrong"), REDIS_7_0)) as link:
+            link.run_until(lambda: bool(link.closed))
+
+            assert "WRONGPASS" in link.closed
