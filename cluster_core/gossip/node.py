@@ -225,6 +225,8 @@ class ClusterNode:
             peer.flags |= EXTENSIONS_SUPPORTED
         if peer is not None and self.view.profile.meet_binds_link and link.node is None:
             effects += bind_link(self.view, event.link, link, peer)
+            if isinstance(event.message.body, Gossip):  # the link has a node now, so it is trusted
+                effects += hear_gossip(self.view, peer, event.message.body.entries, now_ms)
         return effects
 
     def _settle_identity(

@@ -115,6 +115,10 @@ class Profile:
     """R93, R132: the election is forgotten when it is won, when a manual failover starts or when the master changes."""
     role_changes_announced: bool = False
     """R132: a new role is told to all nodes at once."""
+    bumps_announced: bool = False
+    """R79, R80: an epoch taken after a collision or by BUMPEPOCH is told to all nodes at once (captures of 9.1)."""
+    pongs_extended: bool = False
+    """R16: a PONG has extensions whether its receiver is known to read them or not (captures of 9.1)."""
     replicate_announces: bool = False
     """R67: CLUSTER REPLICATE is told to all nodes at once, and does nothing if it changes nothing."""
     full_sync_by_shard: bool = False
@@ -213,6 +217,8 @@ VALKEY_9_1 = replace(
     reconnects_spread=True,
     delay_scaled=True,
     best_replica_hurries=True,
+    bumps_announced=True,
+    pongs_extended=True,
     commands_checked=True,
     info_of_nodes=True,
     info_of_bytes=True,

@@ -92,7 +92,7 @@ def _replicate(state: NodeState, args: list[str]) -> Any:
     if myself.replicaof == master.id and view.profile.replicate_announces:
         return OK
     follow_master(state, master, "R67")
-    if view.profile.replicate_announces:
+    if view.profile.replicate_announces and not view.profile.role_changes_announced:
         broadcast_pong(state)
     return OK
 

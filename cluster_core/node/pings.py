@@ -42,7 +42,7 @@ def build_ping(state: NodeState, kind: int, receiver: Peer | None) -> Message:
     if state.doubts:
         entries += doubted_entries(state)
     count = len(entries)
-    extensions, size = extensions_for(state, receiver)
+    extensions, size = extensions_for(state, kind, receiver)
     header = header_of(state, kind, size + count * GOSSIP_BYTES, count, len(extensions))
     return Message(header, Gossip(tuple(entries), extensions))
 
@@ -131,14 +131,15 @@ def entry_of(view: View, peer: Peer) -> GossipEntry:
     return told
 
 
-def extensions_for(state: NodeState, receiver: Peer | None) -> tuple[tuple[Extension, ...], int]:
+def extensions_for(state: NodeState, kind: int, receiver: Peer | None) -> tuple[tuple[Extension, ...], int]:
     """What is said behind the gossip, and its bytes (R15, R16): to those who read it; Redis 7.0 tells its host name to
     anyone.
     """
     view, settings = state.view, state.settings
     if not view.profile.shard_ids:
         return _sized((text_extension(HOSTNAME, settings.hostname),) if settings.hostname else ())
-    if receiver is None or not receiver.flags & EXTENSIONS_SUPPORTED:
+    reads = receiver is not None and receiver.flags & EXTENSIONS_SUPPORTED
+    if not reads and not (kind == PONG and view.profile.pongs_extended):
         return (), 0
     if not view.blacklist and state.extensions_of == view.myself.shard_id:
         return state.extensions

@@ -19,7 +19,7 @@ from cluster_core.node.events import DropKeys
 from cluster_core.node.headers import fail_message, update_message
 from cluster_core.node.pings import broadcast, build_ping
 from cluster_core.node.promotion import became_replica, note_master_health, start_replication
-from cluster_core.node.state import TODO_FAILOVER, TODO_FSYNC, TODO_SAVE, NodeState, named
+from cluster_core.node.state import TODO_FAILOVER, TODO_FSYNC, TODO_PONG, TODO_SAVE, NodeState, named
 from cluster_core.node.switchover import begin_as_master, note_paused_offset
 from cluster_core.node.voting import answer_request
 from cluster_core.wire.bus import Header, MessageType
@@ -134,6 +134,8 @@ def _bumped(state: NodeState, effect: belief.EpochBumped, cause: Cause) -> None:
         state.log("*", f"New configEpoch set to {effect.epoch}")
     state.out.append(effect)
     state.todo |= TODO_SAVE | TODO_FSYNC
+    if effect.rule == "R80" and state.view.profile.bumps_announced:
+        state.todo |= TODO_PONG
 
 
 def _lost(state: NodeState, effect: belief.SlotsLost, cause: Cause) -> None:

@@ -15,7 +15,7 @@ from cluster_core.node.pings import broadcast_pong
 from cluster_core.node.promotion import follow_master
 from cluster_core.node.reactions import react
 from cluster_core.node.report_commands import slot_of
-from cluster_core.node.state import TODO_FSYNC, TODO_SAVE, NodeState, named
+from cluster_core.node.state import TODO_FSYNC, TODO_PONG, TODO_SAVE, NodeState, named
 from cluster_core.slots.slot_map import SlotMap
 
 OK: Final = "OK"
@@ -198,6 +198,8 @@ def _bump_epoch(state: NodeState, args: list[str]) -> Any:
     """CLUSTER BUMPEPOCH (R79)."""
     bumped = bump_without_consensus(state.view, "R79")
     react(state, bumped, None)
+    if bumped and state.view.profile.bumps_announced:
+        state.todo |= TODO_PONG
     return f"{'BUMPED' if bumped else 'STILL'} {state.view.myself.config_epoch}"
 
 
