@@ -87,18 +87,21 @@ def test_slot_statistics_are_asked_when_the_user_wants_them(cluster, tmp_path):
     for node in cluster.nodes:
         node.call("CONFIG", "RESETSTAT")
 
-    run(f"127.0.0.1:{cluster.nodes[0].port}", "--out", str(out), "--duration", "0.5", "--slot-stats")
+    run(f"127.0.0.1:{cluster.nodes[0].port}", "--out", str(out), "--duration", "2", "--slot-stats")
     samples = [
         sample
         for line, raw in enumerate(out.read_bytes().splitlines(), 1)
         for sample in read_slot_stats_line(raw, line=line)
+        if sample.metric == "keys"
     ]
 
     assert commands_of(cluster) - OWN == {"cluster|nodes", "cluster|info", STATS}
     masters = {f"127.0.0.1:{node.port}" for node in cluster.masters}
-    counted = Counter(s.slot for s in samples if s.metric == "keys" and s.node in masters)
-    assert (len(counted), set(counted.values())) == (16384, {1})
-    assert len(list(PollFile(str(out)))) >= 3
+    owners = {sample.slot: sample.node for sample in samples if sample.node in masters}
+    assert (len(owners), set(owners.values())) == (16384, masters)
+    assert all(owners[sample.slot] == sample.node for sample in samples if sample.node in masters)
+    assert set(Counter((sample.ts_ns, sample.node, sample.slot) for sample in samples).values()) == {1}
+    assert {poll.address for poll in PollFile(str(out))} == {f"127.0.0.1:{node.port}" for node in cluster.nodes}
 
 
 def test_a_file_is_added_to_and_a_torn_line_stays_alone(cluster, tmp_path):
