@@ -183,6 +183,7 @@ def test_a_log_of_one_file_with_a_dump_before_its_commands_counts_only_the_comma
     assert sum(bucket.keys for bucket in report.ttl_buckets) == report.keys
 
 
+@pytest.mark.slow
 def test_without_replay_only_the_writes_are_told(spark, tmp_path):
     log = small_log(tmp_path)
     report = run(spark, Request(root=str(tmp_path / "root"), aof=[str(log)], replay=False), read_settings())
@@ -219,6 +220,7 @@ def test_a_damaged_middle_stops_strict_mode_and_is_a_bad_record_in_permissive_mo
     assert report.keys == 1
 
 
+@pytest.mark.slow
 def test_a_log_that_is_cut_into_ranges_gives_the_same_tables(spark, tmp_path, monkeypatch):
     """Ranges, and a value that looks like commands, which makes the job read the file whole."""
     log = tmp_path / "appendonly.aof"
@@ -256,6 +258,7 @@ def test_writes_are_weights_for_the_planner(snapshot):
     assert sum(weights.loads["keys"]) == report.keys
 
 
+@pytest.mark.slow
 def test_a_snapshot_that_is_read_again_without_its_log_keeps_no_rows_of_it(spark, tmp_path):
     """A snapshot is replaced as a whole, and a dump with a log that is not replayed gives keys and writes."""
     log, root = small_log(tmp_path), str(tmp_path / "root")
