@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from jobs.runtime import cli
-from jobs.runtime.cli import Flag
+from jobs.runtime.access import NO_OPTIONS, AccessOptions
 from jobs.runtime.errors import InputError
 from jobs.runtime.failure import PROMISE_BROKEN
 
@@ -163,13 +162,7 @@ def command(
     snapshot: str | None = None,
     sample: int = 20,
     window: float = 0.0,
-    user: str | None = None,
-    password_env: str = "SLOTSCOPE_PASSWORD",
-    tls: Flag = False,
-    tls_ca: str | None = None,
-    tls_cert: str | None = None,
-    tls_key: str | None = None,
-    tls_insecure: Flag = False,
+    access: AccessOptions = NO_OPTIONS,
     debug: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
 ) -> int:
     """Compare what a plan promised with what is measured after it was carried out.
@@ -191,20 +184,6 @@ def command(
         Keys a slot whose size is asked for; 0 takes the memory that INFO tells.
     window
         Seconds over which to measure the counters of SLOT-STATS; 0 leaves them out.
-    user
-        ACL user. Default: the default user.
-    password_env
-        Environment variable that holds the password; not set: no password.
-    tls
-        Connect with TLS.
-    tls_ca
-        Certificates of the authorities that are trusted. Default: the system's.
-    tls_cert
-        Certificate of this client.
-    tls_key
-        Its key.
-    tls_insecure
-        Do not check the servers' certificates.
     debug
         Show the trace of an error.
     """
@@ -212,10 +191,9 @@ def command(
 
     from cluster_core.rebalance.audit import is_kept
     from jobs.reports.audit_terminal import print_audit
-    from jobs.sources.live_cluster import Access
 
-    access = Access(user, os.environ.get(password_env), tls, tls_ca, tls_cert, tls_key, tls_insecure)
-    stored, findings = run(root, plan, cluster=cluster, snapshot=snapshot, access=access, sample=sample, window=window)
+    way = access.with_password(access.password())
+    stored, findings = run(root, plan, cluster=cluster, snapshot=snapshot, access=way, sample=sample, window=window)
     print_audit(stored, findings, Console(file=sys.stdout))
     return cli.OK if is_kept(findings) else PROMISE_BROKEN
 

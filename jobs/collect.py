@@ -5,20 +5,19 @@
 from __future__ import annotations
 
 import math
-import os
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from jobs.runtime import cli
+from jobs.runtime.access import NO_OPTIONS, AccessOptions
 from jobs.runtime.cli import Flag
 from jobs.runtime.errors import InputError
 from jobs.runtime.failure import printable
+from jobs.runtime.signals import caught_signals
 
 INTERVAL_S_MIN = 0.05
 
@@ -30,13 +29,7 @@ def command(
     interval: float = 1.0,
     duration: float | None = None,
     slot_stats: Flag = False,
-    user: str | None = None,
-    password_env: str = "SLOTSCOPE_PASSWORD",
-    tls: Flag = False,
-    tls_ca: str | None = None,
-    tls_cert: str | None = None,
-    tls_key: str | None = None,
-    tls_insecure: Flag = False,
+    access: AccessOptions = NO_OPTIONS,
     debug: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
 ) -> None:
     """Ask every node of a live cluster what it believes, again and again, and append the answers to a file.
@@ -57,33 +50,18 @@ def command(
     slot_stats
         Also ask CLUSTER SLOT-STATS (Valkey 8, Redis 8.2 and newer), which rebalance-plan --slot-stats reads: a megabyte or two
         an answer, so take an --interval of a minute or more.
-    user
-        ACL user. Default: the default user.
-    password_env
-        Environment variable that holds the password; not set: no password.
-    tls
-        Connect with TLS.
-    tls_ca
-        Certificates of the authorities that are trusted. Default: the system's.
-    tls_cert
-        Certificate of this client.
-    tls_key
-        Its key.
-    tls_insecure
-        Do not check the servers' certificates.
     debug
         Show the trace of an error.
     """
-    from jobs.sources.live_cluster import Access, Collection, LineFile, collect, parse_address
+    from jobs.sources.live_cluster import Collection, LineFile, collect, parse_address
 
     if not INTERVAL_S_MIN <= interval < math.inf or (duration is not None and not 0 < duration < math.inf):
         raise InputError(f"--interval must be {INTERVAL_S_MIN} or more, --duration more than 0")
     first = parse_address(address)
-    access = Access(user, os.environ.get(password_env), tls, tls_ca, tls_cert, tls_key, tls_insecure)
-    collection = Collection(access, interval, slot_stats)
+    collection = Collection(access.with_password(access.password()), interval, slot_stats)
     file = LineFile(out)
     try:
-        with _ended_by_signals(collection.stop.set):
+        with caught_signals(lambda _: collection.stop.set()):
             collection.start(first)
             _tell(f"asking {len(collection.nodes)} nodes every {interval:g} s; Ctrl-C ends")
             until_s = math.inf if duration is None else time.monotonic() + duration
@@ -96,19 +74,6 @@ def command(
 
 def _tell(line: str) -> None:
     sys.stderr.write(f"slotscope: {printable(line)}\n")
-
-
-@contextmanager
-def _ended_by_signals(end: Callable[[], None]) -> Iterator[None]:
-    """SIGINT and SIGTERM call *end* instead of ending Python."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        for number in before:
-            signal.signal(number, lambda *_: end())
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-import os
-import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from jobs.runtime import cli
+from jobs.runtime.access import NO_OPTIONS, AccessOptions
 from jobs.runtime.cli import Flag
 from jobs.runtime.errors import InputError
 from jobs.runtime.failure import BAD_INPUT, OK, PAUSED, printable
+from jobs.runtime.signals import caught_signals
 
 if TYPE_CHECKING:
     from cluster_core.rebalance.execution import Execution, Outcome
@@ -44,14 +44,8 @@ def command(
     job_timeout: float = 3600.0,
     commands: str | None = None,
     json: str | None = None,
-    user: str | None = None,
-    password_env: str = "SLOTSCOPE_PASSWORD",
     password_file: str | None = None,
-    tls: Flag = False,
-    tls_ca: str | None = None,
-    tls_cert: str | None = None,
-    tls_key: str | None = None,
-    tls_insecure: Flag = False,
+    access: AccessOptions = NO_OPTIONS,
     debug: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
 ) -> int:
     """Carry a stored plan out on the live cluster that it was made for.
@@ -89,35 +83,19 @@ def command(
         File for the commands of all three dialects, with those that stop them.
     json
         File for the same as JSON.
-    user
-        ACL user. Default: the default user.
-    password_env
-        Environment variable that holds the password; not set: no password.
     password_file
         File that holds the password, instead of the variable.
-    tls
-        Connect with TLS.
-    tls_ca
-        Certificates of the authorities that are trusted. Default: the system's.
-    tls_cert
-        Certificate of this client.
-    tls_key
-        Its key.
-    tls_insecure
-        Do not check the servers' certificates.
     debug
         Show the trace of an error.
     """
     from cluster_core.rebalance.work import Settings
-    from jobs.sources.live_cluster import Access
     from jobs.sources.live_moves import open_nodes
     from jobs.sources.stored_plans import read_stored_plan
 
     _check_numbers(pause_after, pause_between, patience, job_timeout)
     stored = read_stored_plan(root, plan)
-    password = _password(password_env, password_file)
-    access = Access(user, password, tls, tls_ca, tls_cert, tls_key, tls_insecure)
-    nodes = open_nodes(access, [node.id for node in stored.nodes], cluster)
+    password = access.password() if password_file is None else _read_password(password_file)
+    nodes = open_nodes(access.with_password(password), [node.id for node in stored.nodes], cluster)
     settings = Settings(rollback, revive, pause_after, pause_between, patience_s=patience, job_timeout_s=job_timeout)
     try:
         code = _preview(root, stored, nodes, settings, path, show=not apply, commands=commands, json=json)
@@ -246,10 +224,8 @@ def _check_numbers(pause_after: int, pause_between: float, patience: float, job_
             raise InputError(f"--{name} {value}: give seconds")
 
 
-def _password(variable: str, file: str | None) -> str | None:
-    """The password from *file*, else from the environment; it is on no command line, which every user of a machine can read."""
-    if file is None:
-        return os.environ.get(variable)
+def _read_password(file: str) -> str | None:
+    """The password in *file*, None where it holds none."""
     with open(file, "rb") as opened:
         held = opened.read(PASSWORD_BYTES_MAX + 1)
     if len(held) > PASSWORD_BYTES_MAX:
@@ -268,24 +244,17 @@ def _tell(line: str) -> None:
 @contextmanager
 def _paused_by_signals(execution: Execution, woken: threading.Event) -> Iterator[None]:
     """SIGINT and SIGTERM: the first pauses, the second breaks off, the third ends Python as usual."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     said: Sequence[str] = ("pausing when what runs now is done; once more to break it off", "breaking off what runs")
 
-    def handle(*_: object) -> None:
+    def pause(restore: Callable[[], None]) -> None:
         stop = execution.pause()
         _tell(said[min(stop, len(said)) - 1])
         if stop >= len(said):
-            for number, handler in before.items():
-                signal.signal(number, handler)
+            restore()
         woken.set()
 
-    try:
-        for number in before:
-            signal.signal(number, handle)
+    with caught_signals(pause):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -23,7 +23,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from cluster_core.errors import DecodeError
-from jobs.sources.options import choice
+from jobs.sources.options import choice, refuse_unknown
 from schemas.aof import AOF_SOURCE
 
 if TYPE_CHECKING:
@@ -68,9 +68,7 @@ class AofDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of all partitions."""
-        unknown = sorted(set(self.options) - _OPTIONS)
-        if unknown:
-            raise DecodeError(f"no option {unknown[0]!r} of redis-aof", offset=0, source=self.options.get("path", ""))
+        refuse_unknown(self.options, _OPTIONS, self.name())
         return AofReader(dict(self.options))
 
 

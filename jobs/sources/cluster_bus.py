@@ -13,38 +13,16 @@ query; ``permissive``: what can be read is returned, ``rows=bad`` tells the rest
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
-from cluster_core.errors import DecodeError
-from jobs.sources.options import choice
+from jobs.sources.capture_reader import BAD, OPTIONS, CaptureReader, SeriesPartition
+from jobs.sources.options import choice, refuse_unknown
 from schemas.history import GOSSIP_FIELDS, MESSAGE_FIELDS
 
-if TYPE_CHECKING:
-    from jobs.sources.bus_files import CaptureFile
-
-BAD = StructType(
-    [
-        StructField("source", StringType(), nullable=False),
-        StructField("offset", LongType(), nullable=False),
-        StructField("reason", StringType(), nullable=False),
-        StructField("skipped_bytes", LongType()),
-    ]
-)
-"""Schema of ``rows=bad``."""
 SCHEMAS = {"messages": StructType(MESSAGE_FIELDS), "gossip": StructType(GOSSIP_FIELDS), "bad": BAD}
-_OPTIONS = {"path", "paths", "rows", "mode"}
-
-
-@dataclass
-class SeriesPartition(InputPartition):
-    """One series of files."""
-
-    files: tuple[CaptureFile, ...]
 
 
 class ClusterBusDataSource(DataSource):
@@ -61,25 +39,14 @@ class ClusterBusDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of all partitions."""
-        unknown = sorted(set(self.options) - _OPTIONS)
-        if unknown:
-            raise DecodeError(f"no option {unknown[0]!r} of cluster-bus", offset=0, source=self.options.get("path", ""))
+        refuse_unknown(self.options, OPTIONS, self.name())
         return ClusterBusReader(dict(self.options))
 
 
-class ClusterBusReader(DataSourceReader):
-    """Finds the files on the driver, decodes a series in one Python worker as Arrow batches."""
+class ClusterBusReader(CaptureReader):
+    """Decodes a series as Arrow batches."""
 
-    def __init__(self, options: dict[str, str]) -> None:
-        self.rows = choice(options, "rows", tuple(SCHEMAS))
-        self.permissive = choice(options, "mode", ("strict", "permissive")) == "permissive"
-        self.path = options.get("path", "")
-
-    def partitions(self) -> list[InputPartition]:
-        """Return the series; raises DecodeError for a path that names nothing."""
-        from jobs.sources.bus_files import find_captures, survey
-
-        return [SeriesPartition(tuple(survey(find_captures([self.path]))))]
+    schemas = SCHEMAS
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one series; raises DecodeError in strict mode."""

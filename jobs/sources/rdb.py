@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
 from cluster_core.errors import DecodeError
-from jobs.sources.options import choice
+from jobs.sources.options import choice, refuse_unknown
 from schemas.bronze import RDB_SOURCE
 
 if TYPE_CHECKING:
@@ -65,9 +65,7 @@ class RdbDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of all partitions."""
-        unknown = sorted(set(self.options) - _OPTIONS)
-        if unknown:
-            raise DecodeError(f"no option {unknown[0]!r} of redis-rdb", offset=0, source=self.options.get("path", ""))
+        refuse_unknown(self.options, _OPTIONS, self.name())
         return RdbReader(dict(self.options))
 
 

@@ -12,35 +12,22 @@ gzip or zstd.  Long strings are cut; dumps inside replication streams are skippe
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StringType, StructType
 
-from cluster_core.errors import DecodeError
-from jobs.sources.cluster_bus import BAD
-from jobs.sources.options import choice
+from jobs.sources.capture_reader import BAD, OPTIONS, CaptureReader, SeriesPartition
+from jobs.sources.options import choice, refuse_unknown
 from schemas.replication import RESP_FIELDS
 from schemas.table import required
-
-if TYPE_CHECKING:
-    from jobs.sources.bus_files import CaptureFile
 
 SCHEMAS = {
     "values": StructType([*RESP_FIELDS, required("file", StringType(), "capture file in which it ended")]),
     "bad": BAD,
 }
 ROWS_PER_BATCH: Final = 5_000
-_OPTIONS = {"path", "paths", "rows", "mode"}
-
-
-@dataclass
-class SeriesPartition(InputPartition):
-    """One series of files."""
-
-    files: tuple[CaptureFile, ...]
 
 
 class RespStreamDataSource(DataSource):
@@ -57,25 +44,14 @@ class RespStreamDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of all partitions."""
-        unknown = sorted(set(self.options) - _OPTIONS)
-        if unknown:
-            raise DecodeError(f"no option {unknown[0]!r} of resp-stream", offset=0, source=self.options.get("path", ""))
+        refuse_unknown(self.options, OPTIONS, self.name())
         return RespStreamReader(dict(self.options))
 
 
-class RespStreamReader(DataSourceReader):
-    """Finds the files on the driver, decodes a series in one Python worker as Arrow batches."""
+class RespStreamReader(CaptureReader):
+    """Decodes a series as Arrow batches."""
 
-    def __init__(self, options: dict[str, str]) -> None:
-        self.rows = choice(options, "rows", tuple(SCHEMAS))
-        self.permissive = choice(options, "mode", ("strict", "permissive")) == "permissive"
-        self.path = options.get("path", "")
-
-    def partitions(self) -> list[InputPartition]:
-        """Return the series; raises DecodeError for a path that names nothing."""
-        from jobs.sources.bus_files import find_captures, survey
-
-        return [SeriesPartition(tuple(survey(find_captures([self.path]))))]
+    schemas = SCHEMAS
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one series; raises DecodeError in strict mode."""

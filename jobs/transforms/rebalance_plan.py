@@ -50,9 +50,10 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class MadePlan:
-    """A plan, its slots, what every master may hold, and the alternatives to it."""
+    """A plan, its problem in whole units, its slots, what every master may hold, and the alternatives to it."""
 
     stored: StoredPlan
+    scaled: Scaled
     document: str
     slots: list[SlotRow]
     targets: Targets
@@ -109,7 +110,7 @@ def make_plan(
         serves = found.verdict == MOVE and tolerance >= asked and (found.moved <= other.moved or tolerance == asked)
         chosen = found if serves else other
         others.append(Alternative(float(tolerance), chosen, _rough_seconds(stored, chosen)))
-    return MadePlan(stored, document, slots, targets, others)
+    return MadePlan(stored, scaled, document, slots, targets, others)
 
 
 def _rooms(scaled: Scaled, targets: Targets, nodes: Sequence[PlannedNode]) -> dict[str, Room]:

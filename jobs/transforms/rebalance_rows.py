@@ -8,7 +8,7 @@ from typing import Any
 
 from cluster_core.rebalance.plan import Plan, count_ranges, slot_ranges
 from cluster_core.rebalance.planner import pieces_of_tag
-from cluster_core.rebalance.problem import exact, validate
+from cluster_core.rebalance.problem import exact
 from cluster_core.rebalance.targets import HeavySlot
 from jobs.runtime import delta_files
 from jobs.runtime.delta_files import read_rows, replace_rows
@@ -47,7 +47,7 @@ def write_plan(root: str, made: MadePlan, *, bad_records: int, parts: Mapping[in
 
 def _plan_row(made: MadePlan, bad_records: int) -> Row:
     stored, plan = made.stored, made.stored.plan
-    tolerance = validate(stored.problem).tolerance
+    tolerance = made.scaled.tolerance
     return {
         "snapshot_id": stored.snapshot_id,
         "created_at": datetime.fromtimestamp(stored.created_at_ms / 1000, UTC),
@@ -103,8 +103,7 @@ def _move_rows(made: MadePlan) -> list[Row]:
 
 
 def _load_rows(made: MadePlan) -> list[Row]:
-    stored, targets = made.stored, made.targets
-    scaled = validate(stored.problem)
+    stored, scaled, targets = made.stored, made.scaled, made.targets
     index = {master.id: n for n, master in enumerate(scaled.masters)}
     after = tuple(index[name] for name in stored.plan.owners_after)
     sums = scaled.totals(scaled.owner), scaled.totals(after)
@@ -178,8 +177,7 @@ def heavy_parts(root: str, snapshot_id: str, heavy: Sequence[HeavySlot]) -> dict
 
 
 def _heavy_rows(made: MadePlan, parts: Mapping[int, Sequence[Row]]) -> list[Row]:
-    problem, plan, targets = made.stored.problem, made.stored.plan, made.targets
-    scaled = validate(problem)
+    problem, plan, scaled, targets = made.stored.problem, made.stored.plan, made.scaled, made.targets
     index = {master.id: n for n, master in enumerate(scaled.masters)}
     rows: list[Row] = []
     for heavy in plan.heavy:

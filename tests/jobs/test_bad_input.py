@@ -7,13 +7,12 @@ import os
 
 import pytest
 
-from jobs import main as program
-from jobs.runtime import cli
 from jobs.runtime.failure import BAD_INPUT, PARTIAL
 from schemas.bronze import BAD_RECORDS
 from schemas.gold import BIG_KEYS
 from tests import rdb_builder as build
 from tests.conftest import DATA
+from tests.program import slotscope
 
 GOOD = (DATA / "valkey-9.1" / "before" / "node-7002.rdb").read_bytes()
 SELECT = build.select(0)
@@ -34,10 +33,6 @@ BAD_DUMPS: dict[str, tuple[bytes, str]] = {
     "packed-cut.rdb": (gzip.compress(GOOD)[:60_000], ""),
 }
 """File to its bytes and a word that the reason must hold."""
-
-
-def slotscope(*arguments: object) -> int:
-    return cli.run(cli.application(program.ABOUT, program.COMMANDS), [str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="module")

@@ -45,7 +45,7 @@ def store(root: Path, cluster: SimulatedCluster) -> StoredPlan:
     document = write_document(stored.problem, plan, stored.batches, stored.nodes, stored.time_model)
     rows = slot_rows(stored.problem, plan)
     stored = replace(stored, plan=plan, plan_id=identify(document, rows), created_at_ms=1)
-    write_plan(str(root), MadePlan(stored, document, rows, targets, []), bad_records=0, parts={})
+    write_plan(str(root), MadePlan(stored, scaled, document, rows, targets, []), bad_records=0, parts={})
     return stored
 
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from jobs import main as program
-from jobs.runtime import cli
 from jobs.runtime.delta_files import read_rows
 from jobs.runtime.failure import OK
 from schemas.rebalance import REBALANCE_MOVES, REBALANCE_PLANS
 from schemas.silver import SLOT_LOAD
 from tests.conftest import DATA
-
-
-def slotscope(*arguments: object) -> int:
-    return cli.run(cli.application(program.ABOUT, program.COMMANDS), [str(argument) for argument in arguments])
+from tests.program import slotscope
 
 
 def test_a_recorded_cluster_is_planned_from_its_dumps(spark, tmp_path, capsys):

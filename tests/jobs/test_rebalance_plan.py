@@ -8,9 +8,7 @@ from collections import Counter
 import pytest
 
 from cluster_core.rebalance.check import check_plan
-from jobs import main as program
 from jobs.rebalance_plan import Request, run
-from jobs.runtime import cli
 from jobs.runtime.delta_files import exists, read_rows, replace_rows
 from jobs.runtime.failure import BAD_INPUT, NEW_PLAN, OK, UNEXPECTED
 from jobs.sources.stored_plans import read_stored_plan
@@ -22,15 +20,12 @@ from schemas.rebalance import (
     REBALANCE_SLOTS,
     REBALANCE_TOLERANCES,
 )
+from tests.program import slotscope
 from tests.rebalance_tables import node_id, topology, write_snapshot
 
 THIRDS = [slot * 3 // 16384 for slot in range(16384)]
 HOT = dict.fromkeys(range(60), 60000)
 """Sixty heavy slots on the first master."""
-
-
-def slotscope(*arguments: object) -> int:
-    return cli.run(cli.application(program.ABOUT, program.COMMANDS), [str(argument) for argument in arguments])
 
 
 def request(**words):
