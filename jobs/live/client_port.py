@@ -34,6 +34,8 @@ class ClientLink:
         self.protocol = 2
         self.channels: dict[tuple[bool, bytes], None] = {}
         self._reader, self._writer, self._said, self._table = reader, writer, said, table
+        self._free = asyncio.Event()
+        self._free.set()
 
     async def serve(self) -> None:
         """Read commands until the client goes, or says what is no command."""
@@ -44,10 +46,11 @@ class ClientLink:
                 try:
                     if not waiting - len(data) and data[:1] not in (b"*", b"\r"):
                         waiting = 0
-                        self._inline(data)
+                        await self._inline(data)
                         continue
                     for value in parser.feed(data):
                         waiting = 0
+                        await self._free.wait()
                         self._take(value)
                 except DecodeError as error:
                     self.reply(RespError(f"ERR Protocol error: {error.reason}"))
@@ -56,9 +59,18 @@ class ClientLink:
                     break
         self.close()
 
-    def _inline(self, data: bytes) -> None:
+    def hold(self) -> None:
+        """Take nothing more from this client until `release`: what it has asked for waits, and replies keep their order."""
+        self._free.clear()
+
+    def release(self) -> None:
+        """Go on with a client that was held."""
+        self._free.set()
+
+    async def _inline(self, data: bytes) -> None:
         for line in data.split(b"\n"):
             if words := tuple(line.split()):
+                await self._free.wait()
                 self._said(self.number, words)
 
     def _take(self, value: Any) -> None:

@@ -199,6 +199,7 @@ class Member:
             return
         if self.now_ms() < self._paused_until_ms and self._writes(effect.words):
             self._held.append(effect)
+            client.hold()
             return
         done, value = client.execute(effect.words)
         if not done:
@@ -219,7 +220,9 @@ class Member:
         self._paused_until_ms = 0
         held, self._held = self._held, []
         for waiting in held:
-            self.tell_node(ev.ClientCommand(waiting.client, waiting.words))
+            if (client := self._clients.get(waiting.client)) is not None:
+                client.release()
+                self.tell_node(ev.ClientCommand(waiting.client, waiting.words))
 
     def _deliver(self, effect: ev.Deliver) -> None:
         for client in list(self._clients.values()):

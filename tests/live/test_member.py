@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import socket
 import subprocess
@@ -16,8 +17,10 @@ import redis
 from cluster_core.gossip.events import MessageReceived
 from cluster_core.gossip.flags import FAIL, PFAIL
 from cluster_core.gossip.profile import REDIS_7_0, VALKEY_9_1, Profile
-from cluster_core.wire.bus import SIGNATURE
+from cluster_core.node.events import PauseClients
+from cluster_core.wire.bus import SIGNATURE, Publish, decode_message, encode_message
 from cluster_core.wire.bus_message import MessageType
+from tests.bus_builder import message, ping
 from tests.clusters import Cluster, running_cluster, topology_of
 from tests.live_member import LiveMember, give_slot, is_well, join, line_of, living
 from tests.servers import free_port, redis_binary, valkey_binary, wait_for
@@ -209,6 +212,55 @@ def test_a_peer_that_sends_rubbish_is_cut_off_and_nothing_else_happens(rubbish):
             client.sendall(b"*1\r\n$4\r\nPING\r\n")
             assert client.recv(100) == b"+PONG\r\n"
         wait_for(lambda: not member.member._links, "the link to be forgotten")
+
+
+def test_a_peer_that_claims_its_id_changes_nothing():
+    """PINGs in its own name, with slots and a great epoch, teach it nothing; a stranger's behind them gets its PONG (R19)."""
+    stranger = encode_message(ping("f" * 40))
+    with living(node_timeout_ms=T_MS) as member:
+
+        def exchange(raw: bytes) -> tuple[str, list[str]]:
+            link.sendall(raw)
+            assert decode_message(link.recv(1 << 16)).header.type == MessageType.PONG
+            return member.order("CLUSTER", "NODES"), member.order("CLUSTER", "INFO").splitlines()[:7]
+
+        with socket.create_connection(("127.0.0.1", member.port + 10000), timeout=5) as link:
+            before = exchange(stranger)
+            claim = ping(member.id, myslots=b"\xff" * 2048, config_epoch=99, current_epoch=99)
+            after = exchange(encode_message(claim) * 3 + stranger)
+
+    assert after == before
+
+
+@pytest.mark.slow
+def test_a_gigabyte_of_publications_from_a_stranger_takes_no_memory():
+    """Each is read, dropped, and forgotten; nothing waits for anybody."""
+    flood = encode_message(message(MessageType.PUBLISH, Publish(b"ch", b"x" * (32 << 20)), "f" * 40))
+    with living(node_timeout_ms=T_MS) as member:
+        most_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        with socket.create_connection(("127.0.0.1", member.port + 10000), timeout=60) as link:
+            for _ in range(32):
+                link.sendall(flood)
+            assert "slots" in member.order("CLUSTER", "INFO")
+        wait_for(lambda: not member.member._links, "the link to be forgotten")
+
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - most_kb < 400_000
+
+
+def test_a_client_that_waits_for_the_end_of_a_pause_gets_its_replies_in_order():
+    """While writes are paused (R98), nothing behind a write is answered before it."""
+    with living(node_timeout_ms=T_MS) as member:
+        member.order("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+        wait_for(lambda: "cluster_state:ok" in member.order("CLUSTER", "INFO"), "its state to be ok")
+        member.loop.call_soon_threadsafe(member.member._carry_out, PauseClients(member.member.now_ms() + 700))
+        with socket.create_connection(("127.0.0.1", member.port), timeout=5) as client:
+            client.sendall(b"GET k\r\nSET k 1\r\nGET k\r\nPING\r\n")
+            assert client.recv(100) == b"$-1\r\n"
+            told = b""
+            while not told.endswith(b"PONG\r\n"):
+                told += client.recv(100)
+
+    assert told == b"+OK\r\n$1\r\n1\r\n+PONG\r\n"
 
 
 @pytest.mark.parametrize("owns_a_slot", [False, True])

@@ -9,6 +9,7 @@ import pytest
 from cluster_core.gossip import node as gossip_node
 from cluster_core.gossip.flags import FAIL
 from cluster_core.gossip.profile import REDIS_7_0
+from cluster_core.node import candidacy
 from cluster_core.node.settings import NodeSettings
 from cluster_core.sim.clients import Ack
 from cluster_core.sim.layouts import Layout, LayoutError, check_layout, names_of, places_of
@@ -104,6 +105,43 @@ def test_an_offset_that_falls_is_caught():
         stage.world.run_to(stage.world.now_us + 1_500_000)
 
     assert "R169" in rules(stage)
+
+
+def test_a_win_without_a_majority_of_votes_is_caught(monkeypatch):
+    """R164: a candidate that hears two of five masters, and is content with one vote."""
+    monkeypatch.setattr(candidacy, "quorum_of", lambda size: 1)
+    stage = stage_of(5, 1)
+    stage.world.run_to(4_000_000)
+    victim, *others = [host for host in stage.world.hosts if not host.node.view.myself.replicaof]
+    candidate = next(host for host in stage.world.hosts if host.node.view.myself.replicaof == victim.id)
+    stage.faults.cut([candidate], others[2:])
+    stage.faults.crash(victim)
+    stage.world.run_to(9_000_000)
+
+    assert "R164" in rules(stage)
+
+
+def test_a_replica_that_does_not_know_its_masters_slots_is_caught():
+    """R168: what a replica says of slots is what its master says."""
+    stage = stage_of(3, 1)
+    stage.world.run_to(5_000_000)
+    assert stage.agreement() == []
+    replica = next(host for host in stage.world.hosts if host.node.view.myself.replicaof)
+    master = replica.node.view.master_of(replica.node.view.myself)
+    master.slots &= master.slots - 1
+
+    assert "R168" in {violation.rule for violation in stage.agreement()}
+
+
+def test_a_replica_of_a_replica_is_caught():
+    """R168: a chain that lasts."""
+    stage = stage_of(3, 2)
+    stage.world.run_to(5_000_000)
+    assert stage.agreement() == []
+    first, second = [host for host in stage.world.hosts if host.node.view.myself.replicaof][::3][:2]
+    second.node.view.myself.replicaof = first.id
+
+    assert any(violation.rule == "R168" and "is a replica" in violation.text for violation in stage.agreement())
 
 
 def test_views_that_differ_in_peace_are_caught():
