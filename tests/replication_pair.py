@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from cluster_core.replication import master as desk
@@ -27,27 +27,31 @@ def draw_ids() -> Callable[[], str]:
 
 
 class Pair:
-    """One master, one replica, a wire that cuts bytes into *step* at a time."""
+    """One master, one replica, a wire a channel that cuts bytes into *step* at a time."""
 
     def __init__(self, master: MasterDesk, replica: ReplicaLink, *, step: int = 1000, by_mark: bool = True) -> None:
         self.master, self.replica = master, replica
         self.now_ms = 0
         self.answers: list[Any] = []
+        self.moves: list[str] = []
         self.stream = b""
         self.client = 0
+        self.during_dump: list[bytes] = []
+        """Writes at the master while it sends a dump."""
         self._step, self._by_mark = step, by_mark
-        self._parser = RespParser()
+        self._clients: dict[str, int] = {}
+        self._parsers: dict[str, RespParser] = {}
 
     def connect(self) -> None:
         """Let the replica connect and say all that it has to say."""
-        self.client += 1
-        self._parser = RespParser()
         self._from_replica(self.replica.handle(link.Tick(), self.now_ms))
 
     def cut(self) -> None:
-        """The connection is lost at both ends."""
-        self._from_master(self.master.handle(desk.Gone(self.client), self.now_ms))
-        self._from_replica(self.replica.handle(link.Closed(), self.now_ms))
+        """The connections are lost at both ends."""
+        for channel, client in list(self._clients.items()):
+            self._from_master(self.master.handle(desk.Gone(client), self.now_ms))
+            self._from_replica(self.replica.handle(link.Closed(channel), self.now_ms))
+        self._clients.clear()
 
     def write(self, data: bytes) -> None:
         """A write at the master."""
@@ -63,43 +67,52 @@ class Pair:
     def _from_replica(self, effects: list[link.Effect]) -> None:
         for effect in effects:
             if isinstance(effect, link.Connect):
-                self._from_replica(self.replica.handle(link.Connected(), self.now_ms))
+                self.client += 1
+                self._clients[effect.channel], self._parsers[effect.channel] = self.client, RespParser()
+                self._from_replica(self.replica.handle(link.Connected(effect.channel), self.now_ms))
             elif isinstance(effect, link.Send):
-                for words in self._commands(effect.data):
-                    event = desk.CommandReceived(self.client, words)
+                for words in self._parsers[effect.channel].feed(effect.data):
+                    event = desk.CommandReceived(self._clients[effect.channel], tuple(words))
                     self._from_master(self.master.handle(event, self.now_ms))
             elif isinstance(effect, link.Load):
                 self._from_replica(self.replica.handle(link.Loaded(), self.now_ms))
             elif isinstance(effect, link.Answered):
                 self.answers.append(effect.words)
-
-    def _commands(self, data: bytes) -> Iterator[tuple[bytes, ...]]:
-        return (tuple(value) for value in self._parser.feed(data))
+            elif isinstance(effect, link.Moved):
+                self.moves.append(effect.after.value)
 
     def _from_master(self, effects: list[desk.Effect]) -> None:
         for effect in effects:
             if isinstance(effect, desk.Send):
-                self._deliver(effect.data)
+                self._deliver(effect.client, effect.data)
             elif isinstance(effect, desk.StartDump):
                 self._from_master(self.master.handle(desk.DumpStarted(), self.now_ms))
                 ready = desk.DumpReady(None, MARK) if self._by_mark else desk.DumpReady(len(DUMP))
                 self._from_master(self.master.handle(ready, self.now_ms))
             elif isinstance(effect, desk.SendDump):
-                self._deliver(DUMP + (MARK if self._by_mark else b""))
+                for data in self.during_dump:
+                    self.write(data)
+                self._deliver(effect.client, DUMP + (MARK if self._by_mark else b""))
                 self._from_master(self.master.handle(desk.DumpSent(effect.client), self.now_ms))
 
-    def _deliver(self, data: bytes) -> None:
+    def _deliver(self, client: int, data: bytes) -> None:
+        channel = next(name for name, number in self._clients.items() if number == client)
         for start in range(0, len(data), self._step):
-            part = link.Received(data[start : start + self._step])
+            part = link.Received(data[start : start + self._step], channel)
             self._from_replica(self.replica.handle(part, self.now_ms))
 
 
 def make_pair(
-    lineage: Lineage | None = None, profile: ReplicationProfile = REDIS_7_0, *, backlog_bytes: int = 1000, **how: Any
+    lineage: Lineage | None = None,
+    profile: ReplicationProfile = REDIS_7_0,
+    *,
+    backlog_bytes: int = 1000,
+    dual_channel: bool = False,
+    **how: Any,
 ) -> Pair:
     """A master with nothing and a replica that has *lineage*."""
-    master = MasterDesk(Lineage("f" * 40), profile, draw_ids(), backlog_bytes=backlog_bytes)
-    return Pair(master, ReplicaLink(link_settings(), profile, lineage), **how)
+    master = MasterDesk(Lineage("f" * 40), profile, draw_ids(), backlog_bytes=backlog_bytes, dual_channel=dual_channel)
+    return Pair(master, ReplicaLink(link_settings(dual_channel=dual_channel), profile, lineage), **how)
 
 
 def link_settings(**changes: Any) -> Any:

@@ -29,7 +29,7 @@ def first_kept(created: int, end: int, size_bytes: int, block_bytes: int) -> int
 class Backlog:
     """The bytes themselves, in blocks; *next_offset* is the offset that the next byte of the stream will have."""
 
-    __slots__ = ("_block_bytes", "_blocks", "first_offset", "length", "size_bytes")
+    __slots__ = ("_block_bytes", "_blocks", "first_offset", "keep_from", "length", "size_bytes")
 
     def __init__(self, size_bytes: int, next_offset: int, *, block_bytes: int = 0) -> None:
         if size_bytes < 1 or block_bytes < 0 or next_offset < 1:
@@ -37,6 +37,8 @@ class Backlog:
         self.size_bytes = size_bytes
         self.first_offset = next_offset
         self.length = 0
+        self.keep_from: int | None = None
+        """Somebody still reads from this offset on: what stands behind it stays, whatever the size."""
         self._block_bytes = block_bytes
         self._blocks: deque[bytearray] = deque()
 
@@ -76,10 +78,14 @@ class Backlog:
         return b"".join(self._blocks)[offset - self.first_offset :]
 
     def _trim(self) -> None:
+        spare = self.length if self.keep_from is None else self.keep_from - self.first_offset
         if not self._block_bytes:
-            self._drop_bytes(max(0, self.length - self.size_bytes))
+            self._drop_bytes(max(0, min(self.length - self.size_bytes, spare)))
             return
         while len(self._blocks) > 1 and self.length - len(self._blocks[0]) > self.size_bytes:
+            if len(self._blocks[0]) > spare:
+                return
+            spare -= len(self._blocks[0])
             self._drop_bytes(len(self._blocks[0]))
 
     def _drop_bytes(self, count: int) -> None:

@@ -1,4 +1,4 @@
-"""A master's side of replication, sans IO: handshakes, PSYNC, dumps, the stream, acknowledgements.
+"""A master's side of replication, sans IO: handshakes, PSYNC, dumps over one channel or two, the stream, acknowledgements.
 
 `MasterDesk` owns the identity and the backlog.  Whoever drives it makes the dumps: it is told when to start one and says
 when it begins and ends.  Ids are drawn by the *draw_id* that it is given.
@@ -7,7 +7,7 @@ when it begins and ends.  Ids are drawn by the *draw_id* that it is given.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
@@ -143,6 +143,12 @@ class Replica:
     held: bytearray = field(default_factory=bytearray)
     has_started: bool = False
     """Its dump is a picture of a moment that has been."""
+    is_dump_channel: bool = False
+    """It is a connection for a dump alone (dual channel): no stream, no acknowledgements."""
+    dump_client: int | None = None
+    """The client that is the connection for its dump."""
+    reads_from: int | None = None
+    """Of a connection for a dump: where the stream behind the dump begins, until its replica has come for it."""
 
 
 class MasterDesk:
@@ -156,6 +162,7 @@ class MasterDesk:
         *,
         backlog_bytes: int = 0,
         is_replica: bool = False,
+        dual_channel: bool = False,
     ) -> None:
         self.lineage = lineage
         self.backlog: Backlog | None = None
@@ -165,6 +172,7 @@ class MasterDesk:
         self._profile = profile
         self._draw_id = draw_id
         self._backlog_bytes = backlog_bytes or profile.backlog_bytes
+        self._dual_channel = dual_channel and profile.dual_channel
         self._pinged_ms: int | None = None
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
@@ -182,13 +190,15 @@ class MasterDesk:
                 return self._on_dump_sent(event.client, now_ms)
             case Gone():
                 self.replicas.pop(event.client, None)
+                self._keep_backlog()
                 return []
             case _:
                 return self._on_tick(now_ms)
 
     def acknowledged(self) -> list[Acknowledged]:
         """What the replicas said last, for `acks`."""
-        return [Acknowledged(r.acked, r.ack_ms, r.stage is Stage.ONLINE) for r in self.replicas.values()]
+        own = [replica for replica in self.replicas.values() if not replica.is_dump_channel]
+        return [Acknowledged(r.acked, r.ack_ms, r.stage is Stage.ONLINE) for r in own]
 
     def promote(self) -> list[Effect]:
         """REPLICAOF NO ONE: a new id, and replicas come back under the old one (P5)."""
@@ -231,12 +241,31 @@ class MasterDesk:
                 replica.port = int(value)
             elif name.lower() == b"capa":
                 replica.capabilities.add(value.decode("latin-1"))
+            elif name.lower() == b"rdb-channel" and self._dual_channel:
+                replica.is_dump_channel = value == b"1"
+            elif name.lower() == b"set-rdb-client-id" and self._dual_channel:
+                channel = self.replicas.get(int(value)) if value.isdigit() and len(value) <= 19 else None
+                if channel is None or channel.reads_from is None:
+                    return [Send(client, b"-ERR Unrecognized RDB client id\r\n")]
+                replica.dump_client = channel.client
         return [Send(client, b"+OK\r\n")]
 
     def _on_request(self, client: int, request: Request, now_ms: int) -> list[Effect]:
         replica = self._replica(client)
         window = (self.backlog.first_offset, self.backlog.length) if self.backlog else None
-        view = MasterView(self.lineage, window, is_replica=self.is_replica, is_link_up=self.is_link_up)
+        view = MasterView(
+            self.lineage,
+            window,
+            is_replica=self.is_replica,
+            is_link_up=self.is_link_up,
+            dual_channel=self._dual_channel,
+        )
+        request = replace(
+            request,
+            dual_channel="dual-channel" in replica.capabilities,
+            is_main_channel=replica.dump_client is not None,
+            is_dump_channel=replica.is_dump_channel,
+        )
         answer = decide_psync(request, view)
         told: list[Effect] = [Decided(client, answer)]
         if answer.promotes:
@@ -244,11 +273,15 @@ class MasterDesk:
             self.replicas[client] = replica
         if answer.kind is AnswerKind.REFUSED:
             return [*told, Send(client, _REFUSALS[answer.reason])]
+        if answer.kind is AnswerKind.DUAL_CHANNEL:
+            return [*told, Send(client, b"+DUALCHANNELSYNC\r\n")]
         if answer.kind is AnswerKind.PARTIAL and self.backlog is not None and request.offset is not None:
             replica.stage, replica.ack_ms = Stage.ONLINE, now_ms
             named = "psync2" in replica.capabilities and self._profile.continues_with_id
             line = f"+CONTINUE {self.lineage.replid}\r\n" if named else "+CONTINUE\r\n"
-            return [*told, Send(client, line.encode() + self.backlog.read_from(request.offset))]
+            told.append(Send(client, line.encode() + self.backlog.read_from(request.offset)))
+            self._release(replica)
+            return told
         return [*told, *self._begin_full(replica)]
 
     def _begin_full(self, replica: Replica) -> list[Effect]:
@@ -263,13 +296,32 @@ class MasterDesk:
     # -- dumps and the stream ----------------------------------------------------------------------------------------
 
     def _on_dump_started(self) -> list[Effect]:
-        line = f"+FULLRESYNC {self.lineage.replid} {self.lineage.offset}\r\n".encode()
+        replid, offset = self.lineage.replid, self.lineage.offset
         sent: list[Effect] = []
         for replica in self.replicas.values():
             if replica.stage is Stage.WAIT_DUMP and not replica.has_started:
                 replica.has_started = True
-                sent.append(Send(replica.client, line))
+                line = f"+FULLRESYNC {replid} {offset}\r\n"
+                if replica.is_dump_channel:
+                    replica.reads_from = offset + 1
+                    line = f"$ENDOFF:{offset} {replid} 0 {replica.client}\r\n"
+                sent.append(Send(replica.client, line.encode()))
+        self._keep_backlog()
         return sent
+
+    def _release(self, replica: Replica) -> None:
+        """The stream behind a dump goes to *replica* itself from now on (the main channel has come)."""
+        channel = self.replicas.get(replica.dump_client) if replica.dump_client is not None else None
+        replica.dump_client = None
+        if channel is not None:
+            channel.reads_from = None
+        self._keep_backlog()
+
+    def _keep_backlog(self) -> None:
+        """Nothing is dropped that the replica of a dump has still to come for (`addRdbReplicaToPsyncWait`)."""
+        if self.backlog is not None:
+            awaited = [r.reads_from for r in self.replicas.values() if r.reads_from is not None]
+            self.backlog.keep_from = min(awaited, default=None)
 
     def _on_dump_ready(self, event: DumpReady) -> list[Effect]:
         head = b"$EOF:" + event.mark + b"\r\n" if event.length is None else b"$%d\r\n" % event.length
@@ -297,6 +349,8 @@ class MasterDesk:
         self.lineage.advance(len(data))
         sent: list[Effect] = []
         for replica in self.replicas.values():
+            if replica.is_dump_channel:
+                continue
             if replica.stage is Stage.ONLINE:
                 sent.append(Send(replica.client, data))
             elif replica.has_started:
@@ -304,10 +358,12 @@ class MasterDesk:
         return sent
 
     def _on_tick(self, now_ms: int) -> list[Effect]:
-        late = [r.client for r in self.replicas.values() if r.stage is Stage.ONLINE and now_ms - r.ack_ms > TIMEOUT_MS]
+        online = [replica for replica in self.replicas.values() if replica.stage is Stage.ONLINE]
+        late = [r.client for r in online if now_ms - r.ack_ms > TIMEOUT_MS and (not r.is_dump_channel or r.reads_from)]
         effects: list[Effect] = [Drop(client, "no acknowledgement for the replication timeout") for client in late]
         for client in late:
             del self.replicas[client]
+        self._keep_backlog()
         if self._pinged_ms is None or now_ms - self._pinged_ms >= PING_MS:
             self._pinged_ms = now_ms
             if self.replicas and not self.is_replica:

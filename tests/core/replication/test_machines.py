@@ -15,6 +15,7 @@ from cluster_core.replication.profile import REDIS_7_0, VALKEY_9_1, profile_of
 from cluster_core.replication.replica import ReplicaLink
 from tests.replication_pair import DUMP, draw_ids, link_settings, make_pair
 
+PING = b"*1\r\n$4\r\nping\r\n"
 SET = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n"
 
 
@@ -32,6 +33,36 @@ def test_a_new_replica_gets_everything_and_then_the_stream(step: int, by_mark: b
     assert pair.replica.state is ReplicaState.ONLINE
     assert pair.replica.lineage.offset == pair.master.lineage.offset
     assert pair.master.replicas[1].stage is Stage.ONLINE
+
+
+@pytest.mark.parametrize("step", [1, 7, 1000])
+def test_over_two_channels_the_stream_comes_beside_the_dump(step: int) -> None:
+    """Dual channel of Valkey: everything that is written while the dump is sent is kept for the main channel, whatever the backlog's size."""
+    pair = make_pair(profile=VALKEY_9_1, backlog_bytes=60, dual_channel=True, step=step)
+    pair.during_dump = [SET] * 3000
+
+    pair.connect()
+    pair.during_dump = []
+    pair.write(SET)
+    pair.tick(2000)
+
+    assert [words[0] for words in pair.answers] == ["DUALCHANNELSYNC", "CONTINUE"]
+    assert "rdb-channel" in pair.moves
+    assert pair.replica.state is ReplicaState.ONLINE
+    assert pair.replica.lineage.offset == pair.master.lineage.offset == len(pair.stream) + len(PING)
+    assert pair.replica.lineage.replid == pair.master.lineage.replid
+    assert pair.master.backlog is not None
+    assert pair.master.backlog.length < 40_000, "what nobody waits for is dropped again"
+    assert len(pair.master.acknowledged()) == 1
+
+
+def test_a_main_channel_that_names_no_dump_is_refused() -> None:
+    """REPLCONF set-rdb-client-id of a client that is none."""
+    master = MasterDesk(Lineage("f" * 40), VALKEY_9_1, draw_ids(), dual_channel=True)
+
+    (reply,) = master.handle(desk.CommandReceived(1, (b"REPLCONF", b"set-rdb-client-id", b"7")), 0)
+
+    assert reply == desk.Send(1, b"-ERR Unrecognized RDB client id\r\n")
 
 
 def test_after_a_short_interruption_a_replica_goes_on_and_after_a_long_one_it_does_not() -> None:
