@@ -71,7 +71,9 @@ def _shape_of(places: Sequence[Place]) -> dict[str, int]:
 
 def write_runs(runs: DataFrame, root: str, snapshot: str) -> None:
     """Put *runs* of `run_grid` into the tables of *snapshot*; the same runs again change nothing."""
-    kept = runs.withColumn("snapshot_id", F.lit(snapshot)).persist(StorageLevel.MEMORY_AND_DISK)
+    partitions = runs.sparkSession.sparkContext.defaultParallelism  # of the rows; the runs themselves were a task each
+    gathered = runs.repartition(partitions, "run")
+    kept = gathered.withColumn("snapshot_id", F.lit(snapshot)).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         shards = kept.select("snapshot_id", "run", F.inline("failed_shards"))
         apply_changes(
