@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from cluster_core.sim.checkers import Violation
-from cluster_core.sim.conditions import holds
+from cluster_core.sim.conditions import holds as holds_of_cluster
 from cluster_core.sim.host import Host
-from cluster_core.sim.layouts import places_of
+from cluster_core.sim.layouts import Place, places_of
 from cluster_core.sim.scenario import Scenario, Step
 from cluster_core.sim.scenario_text import settings_of
+from cluster_core.sim.sentinel_scenario import holds_of_sentinels
+from cluster_core.sim.sentinel_stage import SentinelStage
 from cluster_core.sim.stage import Stage
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ def play(
     places = scenario.places or places_of(
         scenario.layout, lambda name: settings_of(scenario, name), make_rng(f"{chosen}/places")
     )
-    stage = Stage(make_rng, chosen, places, path=scenario.path)
+    stage = _set_up(scenario, make_rng, chosen, places)
     if prepare is not None:
         prepare(stage)
     failures: list[str] = []
@@ -64,6 +66,21 @@ def play(
     failures += [f"{rule} was to be broken and was not" for rule in unbroken]
     lines = [line for line in stage.trace.lines() if not any(word in line for word in scenario.hidden)]
     return Played(tuple(lines), tuple(failures), tuple(broken), stage)
+
+
+def _set_up(scenario: Scenario, make_rng: Callable[[str], Random], seed: int, places: Sequence[Place]) -> Stage:
+    """A cluster, or masters with sentinels."""
+    if scenario.sentinels is None:
+        return Stage(make_rng, seed, places, path=scenario.path)
+    zones = scenario.layout.zones
+    return SentinelStage(make_rng, seed, places, scenario.sentinels, zones=zones, path=scenario.path)
+
+
+def holds(stage: Stage, form: str, values: tuple[Any, ...]) -> bool:
+    """Whether the condition of *form* holds now, in the sense that it has on this stage."""
+    if isinstance(stage, SentinelStage):
+        return holds_of_sentinels(stage, form, values)
+    return holds_of_cluster(stage, form, values)
 
 
 def _take(stage: Stage, step: Step, since_us: int) -> list[str]:

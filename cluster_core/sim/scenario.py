@@ -10,6 +10,7 @@ from cluster_core.errors import ClusterCoreError
 from cluster_core.node.settings import NodeSettings
 from cluster_core.sim.layouts import Layout, Place
 from cluster_core.sim.paths import Path
+from cluster_core.sim.sentinel_layout import SentinelLayout
 
 
 class ScenarioError(ClusterCoreError, ValueError):
@@ -46,6 +47,8 @@ class Scenario:
     settings: NodeSettings = NodeSettings(node_timeout_ms=2000)  # noqa: RUF009 - frozen
     special: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Settings of single nodes that differ, by name."""
+    sentinels: SentinelLayout | None = None
+    """Who watches the masters, where these are no cluster (docs/sentinel.md)."""
     path: Path = field(default_factory=Path)
     seed: int = 1
     hidden: tuple[str, ...] = ()

@@ -1,6 +1,6 @@
 """Reads and writes scenario files; `docs/simulator.md` has their words.
 
-A line is a heading (`title`, `rules`, `cluster`, `settings`, `network`, `seed`, `hide`, `converges`, `breaks`), a step
+A line is a heading (`title`, `rules`, `cluster`, `sentinels`, `settings`, `network`, `seed`, `hide`, `converges`, `breaks`), a step
 (``at``, ``by``, ``until`` and a time, or ``then``), ``end`` and a time, or, behind that, ``expect``.  What stands below a line of ``---``
 is the trace of the last run.
 """
@@ -28,6 +28,8 @@ from cluster_core.sim.scenario_forms import (
     read_yes,
     words_of,
 )
+from cluster_core.sim.sentinel_layout import SentinelLayout, names_with_sentinels, with_values
+from cluster_core.sim.sentinel_scenario import SENTINEL_ACTIONS, SENTINEL_CONDITIONS
 
 LINES_MAX: Final = 10_000
 LINE_CHARS_MAX: Final = 1000
@@ -66,6 +68,13 @@ SETTINGS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
 """Names of settings in a scenario, the fields of `NodeSettings`, how their values are read."""
 CLUSTER: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     name: (name, read_count) for name in ("masters", "replicas", "zones", "spares")
+}
+SENTINELS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
+    "count": ("count", read_count),
+    "quorum": ("quorum", read_count),
+    "down-after": ("down_after_ms", _ms),
+    "failover-timeout": ("failover_timeout_ms", _ms),
+    "parallel-syncs": ("parallel_syncs", read_count),
 }
 NETWORK: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "delay": ("delay_us", read_time_us),
@@ -136,7 +145,7 @@ class _Reader:
         elif head.text == "expect":
             if not self.ended:
                 raise WrongWordError("expect stands behind the end, or behind at, by or until and a time", head.column)
-            form, values = match_any(CONDITIONS, words[1:], end, self._find)
+            form, values = self._condition(words[1:], end)
             step = Step("at", self.scenario.end_us, form, values, line, said(words))
             self.scenario = replace(self.scenario, after=(*self.scenario.after, step))
         elif head.text in _HEADINGS:
@@ -170,7 +179,7 @@ class _Reader:
             raise WrongWordError(f"{when.text} needs a time and what is done or expected", end)
         time_us = self._time(words[1])
         if words[2].text == "expect":
-            form, values = match_any(CONDITIONS, words[3:], end, self._find)
+            form, values = self._condition(words[3:], end)
         elif when.text != "at":
             raise WrongWordError(f"{words[2].text[:40]!r} where expect should be", words[2].column)
         else:
@@ -188,8 +197,13 @@ class _Reader:
         step = Step("then", self.time_us, form, values, line, said(words))
         self.scenario = replace(self.scenario, steps=(*self.scenario.steps, step))
 
+    def _condition(self, words: list[Word], end: int) -> tuple[str, tuple[Any, ...]]:
+        forms = CONDITIONS if self.scenario.sentinels is None else SENTINEL_CONDITIONS
+        return match_any(forms, words, end, self._find)
+
     def _action(self, words: list[Word], end: int) -> tuple[str, tuple[Any, ...]]:
-        known = [form for form in ACTIONS if form.split()[0] == f"={words[0].text}"]
+        actions = ACTIONS if self.scenario.sentinels is None else SENTINEL_ACTIONS
+        known = [form for form in actions if form.split()[0] == f"={words[0].text}"]
         if not known:
             raise WrongWordError(f"{words[0].text[:40]!r} is nothing that can be done", words[0].column)
         return match_any(known, words, end, self._find)
@@ -197,7 +211,8 @@ class _Reader:
     def _find(self, text: str) -> tuple[str, ...]:
         """The nodes that a word names: single ones, groups, zones, several with commas."""
         if not self.names:
-            self.names = names_of(self.scenario.layout)
+            layout, sentinels = self.scenario.layout, self.scenario.sentinels
+            self.names = names_of(layout) if sentinels is None else names_with_sentinels(layout, sentinels)
         found: list[str] = []
         for part in text.split(","):
             if part not in self.names:
@@ -232,6 +247,15 @@ class _Reader:
             raise WrongWordError(str(error), words[1].column) from error
         self.names = {}
         return replace(self.scenario, layout=layout)
+
+    def _sentinels(self, words: list[Word], end: int) -> Scenario:
+        values = self._pairs(words[1:], SENTINELS, end)
+        try:
+            sentinels = with_values(self.scenario.sentinels or SentinelLayout(), values)
+        except LayoutError as error:
+            raise WrongWordError(str(error), words[1].column) from error
+        self.names = {}
+        return replace(self.scenario, sentinels=sentinels)
 
     def _settings(self, words: list[Word], end: int) -> Scenario:
         names: tuple[str, ...] = ()
@@ -285,6 +309,7 @@ _HEADINGS: Final[Mapping[str, Callable[[_Reader, list[Word], int], Scenario]]] =
     "title": _Reader._title,
     "rules": _Reader._rules,
     "cluster": _Reader._cluster,
+    "sentinels": _Reader._sentinels,
     "settings": _Reader._settings,
     "network": _Reader._network,
     "seed": _Reader._seed,

@@ -80,9 +80,11 @@ class ClientLink:
             self._said(self.number, tuple(value))
 
     def reply(self, value: Any) -> None:
-        """Send *value* as the client's protocol has it."""
+        """Send *value* as the client's protocol has it; a client that takes nothing of what it has asked for is cut off."""
         if not self._writer.is_closing():
             self._writer.write(encode_value(value, protocol=self.protocol))
+            if self._writer.transport.get_write_buffer_size() > REPLY_BYTES_MAX:
+                self._writer.transport.abort()
 
     def close(self) -> None:
         """Hang up."""

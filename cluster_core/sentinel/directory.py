@@ -1,0 +1,119 @@
+"""Tables of instances: who is added, found, reset, moved to another address (createSentinelRedisInstance and others)."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import ip_address
+
+from cluster_core.sentinel.failover_states import FailoverState
+from cluster_core.sentinel.instance import MASTER, REPLICA, SENTINEL, Address, Instance, new_instance, replica_name
+from cluster_core.sentinel.links import close_both, release, share_link
+from cluster_core.sentinel.state import INSTANCES_MAX, SentinelState
+
+_HOSTNAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252})")
+
+
+def is_address(state: SentinelState, host: str) -> bool:
+    """Whether *host* can be connected to: an address, or a name if names are to be resolved (createSentinelAddr)."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return state.resolve_hostnames and _HOSTNAME.fullmatch(host) is not None
+    return "%" not in host
+
+
+def is_place(state: SentinelState, host: str, port: int) -> bool:
+    """Whether there can be an instance at *host* and *port*."""
+    return 0 <= port <= 65535 and is_address(state, host)
+
+
+def add_master(state: SentinelState, name: str, address: Address, quorum: int) -> Instance:
+    """Begin to monitor *address* as *name*, which is free."""
+    master = state.masters[name] = new_instance(MASTER, name, address, state.now_ms)
+    master.quorum = quorum
+    master.down_after_ms = state.periods.default_down_after_ms
+    master.failover_timeout_ms = state.periods.default_failover_timeout_ms
+    return master
+
+
+def add_replica(state: SentinelState, master: Instance, host: str, port: int) -> Instance | None:
+    """A new replica of *master*; None if it is known, cannot be, or is one too many."""
+    address = Address(host, port)
+    name = replica_name(address)
+    if not is_place(state, host, port) or name in master.replicas or len(master.replicas) >= INSTANCES_MAX:
+        return None
+    replica = master.replicas[name] = new_instance(REPLICA, name, address, state.now_ms, master=master)
+    return replica
+
+
+def add_sentinel(state: SentinelState, master: Instance, host: str, port: int, runid: str) -> Instance | None:
+    """A new sentinel of *master*, connected through a link that there is already; None as for `add_replica`."""
+    if not is_place(state, host, port) or runid in master.sentinels or len(master.sentinels) >= INSTANCES_MAX:
+        return None
+    address = Address(host, port)
+    sentinel = master.sentinels[runid] = new_instance(SENTINEL, runid, address, state.now_ms, master=master)
+    sentinel.runid = runid
+    share_link(state, sentinel)
+    return sentinel
+
+
+def find_master_at(state: SentinelState, host: str, port: int) -> Instance | None:
+    """The master at an address, whatever its name (getSentinelRedisInstanceByAddrAndRunID)."""
+    wanted = Address(host, port)
+    return next((master for master in state.masters.values() if master.address == wanted), None)
+
+
+def remove_sentinel(state: SentinelState, master: Instance, runid: str) -> bool:
+    """Forget the sentinel with an id (removeMatchingSentinelFromMaster)."""
+    sentinel = master.sentinels.pop(runid, None)
+    if sentinel is not None:
+        release(state, sentinel)
+    return sentinel is not None
+
+
+def remove_master(state: SentinelState, master: Instance) -> None:
+    """Monitor *master* no longer."""
+    del state.masters[master.name]
+    release(state, master)
+
+
+def reset_master(state: SentinelState, master: Instance, *, keeps_sentinels: bool = False) -> None:
+    """Forget replicas, sentinels, flags, votes and the failover of *master* (sentinelResetMaster)."""
+    replicas, master.replicas = master.replicas, {}
+    sentinels: dict[str, Instance] = {}
+    if not keeps_sentinels:
+        sentinels, master.sentinels = master.sentinels, {}
+    for instance in (*replicas.values(), *sentinels.values()):
+        release(state, instance)
+    link, now_ms = master.link, state.now_ms
+    close_both(state, link)
+    master.flags &= MASTER
+    master.leader = ""
+    master.failover_state = FailoverState.NONE
+    master.failover_changed_ms = master.failover_start_ms = 0
+    master.promoted = None
+    master.runid = master.master_host = ""
+    link.pending_ping_ms = link.available_ms = link.last_pong_ms = now_ms
+    link.last_ping_ms = 0
+    master.role_reported, master.role_reported_ms = MASTER, now_ms
+
+
+def move_master(state: SentinelState, master: Instance, address: Address) -> None:
+    """Have *master* be at *address* from now on, its old address one of its replicas (sentinelResetMasterAndChangeAddress)."""
+    replicas = [replica.address for replica in master.replicas.values() if replica.address != address]
+    if master.address != address:
+        replicas.append(master.address)
+    reset_master(state, master, keeps_sentinels=True)
+    master.address = address
+    master.o_down_since_ms = master.s_down_since_ms = 0
+    for place in replicas:
+        replica = add_replica(state, master, *place)
+        if replica is not None:
+            state.tell_of("*", "+slave", replica)
+    state.save()
+
+
+def propagate_down_after(master: Instance) -> None:
+    """All that belongs to *master* is down after the same time (sentinelPropagateDownAfterPeriod)."""
+    for instance in (*master.replicas.values(), *master.sentinels.values()):
+        instance.down_after_ms = master.down_after_ms

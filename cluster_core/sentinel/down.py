@@ -1,0 +1,121 @@
+"""Who is down: in our own eyes (S6), and by agreement (S7, S8)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cluster_core.sentinel.failover_states import FailoverState
+from cluster_core.sentinel.instance import (
+    MASTER,
+    MASTER_DOWN,
+    MASTER_REBOOT,
+    O_DOWN,
+    REPLICA,
+    S_DOWN,
+    SCRIPT_KILL_SENT,
+    Instance,
+)
+from cluster_core.sentinel.links import close_command, close_pubsub
+from cluster_core.sentinel.settings import Periods
+from cluster_core.sentinel.state import Awaited, SentinelState
+
+ANSWER_PERIODS: Final = 5
+"""After so many ask periods what another sentinel said of the master is forgotten (S8)."""
+
+
+def silent_ms(instance: Instance, now_ms: int) -> int:
+    """For how long *instance* has not answered: since the oldest open PING, or since it was there when disconnected."""
+    link = instance.link
+    if link.pending_ping_ms:
+        return now_ms - link.pending_ping_ms
+    return now_ms - link.available_ms if link.disconnected else 0
+
+
+def is_down(instance: Instance, periods: Periods, now_ms: int) -> bool:
+    """Whether *instance* is down in our eyes at *now_ms* (S6).
+
+    It does not answer; or it should be a master and has said for long that it is a replica; or it has rebooted and is not
+    back.
+    """
+    if silent_ms(instance, now_ms) > instance.down_after_ms:
+        return True
+    if instance.flags & MASTER and instance.role_reported == REPLICA:
+        patience_ms = instance.down_after_ms + periods.info_ms * 2
+        if now_ms - instance.role_reported_ms > patience_ms:
+            return True
+    rebooting = instance.flags & MASTER_REBOOT
+    return bool(rebooting and now_ms - instance.reboot_since_ms > instance.reboot_down_after_ms)
+
+
+def check_subjectively(state: SentinelState, instance: Instance) -> None:
+    """Close connections that are stuck, set or clear `S_DOWN` (sentinelCheckSubjectivelyDown)."""
+    _close_stuck(state, instance)
+    if is_down(instance, state.periods, state.now_ms):
+        if not instance.flags & S_DOWN:
+            state.tell_of("#", "+sdown", instance)
+            instance.s_down_since_ms = state.now_ms
+            instance.flags |= S_DOWN
+    elif instance.flags & S_DOWN:
+        state.tell_of("#", "-sdown", instance)
+        instance.flags &= ~(S_DOWN | SCRIPT_KILL_SENT)
+
+
+def _close_stuck(state: SentinelState, instance: Instance) -> None:
+    link, now_ms, periods = instance.link, state.now_ms, state.periods
+    half_ms = instance.down_after_ms // 2
+    if (
+        link.command
+        and now_ms - link.command_since_ms > periods.min_reconnect_ms
+        and link.pending_ping_ms
+        and now_ms - link.pending_ping_ms > half_ms
+        and now_ms - link.last_pong_ms > half_ms
+    ):
+        close_command(state, link)
+    if (
+        link.pubsub
+        and now_ms - link.pubsub_since_ms > periods.min_reconnect_ms
+        and now_ms - link.pubsub_active_ms > periods.publish_ms * 3
+    ):
+        close_pubsub(state, link)
+
+
+def is_agreed_down(master: Instance) -> tuple[bool, int]:
+    """Whether enough sentinels hold *master* for down, and how many do, ourselves included (S7)."""
+    if not master.flags & S_DOWN:
+        return False, 0
+    agreeing = 1 + sum(bool(s.flags & MASTER_DOWN) for s in master.sentinels.values())
+    return agreeing >= master.quorum, agreeing
+
+
+def check_objectively(state: SentinelState, master: Instance) -> None:
+    """Set or clear `O_DOWN` (sentinelCheckObjectivelyDown)."""
+    agreed, agreeing = is_agreed_down(master)
+    if agreed and not master.flags & O_DOWN:
+        state.tell_of("#", "+odown", master, f"#quorum {agreeing}/{master.quorum}")
+        master.flags |= O_DOWN
+        master.o_down_since_ms = state.now_ms
+    elif not agreed and master.flags & O_DOWN:
+        state.tell_of("#", "-odown", master)
+        master.flags &= ~O_DOWN
+
+
+def ask_others(state: SentinelState, master: Instance, *, forced: bool) -> None:
+    """Ask every sentinel whether *master* is down, and for its vote if a failover runs here (S8).
+
+    Not asked again within an ask period unless *forced* (sentinelAskMasterStateToOtherSentinels).
+    """
+    periods, now_ms = state.periods, state.now_ms
+    asks_vote = master.failover_state > FailoverState.NONE
+    forgets = bool(master.flags & S_DOWN) or not state.settings.keeps_opinions
+    for sentinel in master.sentinels.values():
+        age_ms = now_ms - sentinel.master_down_reply_ms
+        if forgets and age_ms > periods.ask_ms * ANSWER_PERIODS:
+            sentinel.flags &= ~MASTER_DOWN
+            sentinel.leader = ""
+        if not master.flags & S_DOWN or sentinel.link.disconnected:
+            continue
+        if not forced and age_ms < periods.ask_ms:
+            continue
+        address = master.address
+        words = ("SENTINEL", "is-master-down-by-addr", address.ip, str(address.port), str(state.current_epoch))
+        state.send(sentinel, Awaited.ASK, *words, state.my_id if asks_vote else "*")

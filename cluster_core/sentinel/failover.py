@@ -1,0 +1,253 @@
+"""Carries a failover from state to state; the table of states is `failover_states` (S10 to S14)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final
+
+from cluster_core.sentinel.directory import move_master
+from cluster_core.sentinel.events import Exit
+from cluster_core.sentinel.failover_states import TRANSITIONS, FailoverState, Told, Trigger
+from cluster_core.sentinel.instance import (
+    COORDINATED_FAILOVER,
+    FAILOVER_IN_PROGRESS,
+    FORCE_FAILOVER,
+    O_DOWN,
+    PROMOTED,
+    RECONF_DONE,
+    RECONF_INPROG,
+    RECONF_SENT,
+    S_DOWN,
+    Address,
+    Instance,
+)
+from cluster_core.sentinel.monitoring import force_hello
+from cluster_core.sentinel.replica_choice import choose_replica
+from cluster_core.sentinel.state import Awaited, SentinelState
+from cluster_core.sentinel.votes import find_leader
+
+CRASH_CODE: Final = 99
+HANDOVER_MS_MIN: Final = 1000
+"""A master that should hand over by itself gets so much time at least, or is not asked."""
+CRASH_AFTER_ELECTION: Final = "crash-after-election"
+CRASH_AFTER_PROMOTION: Final = "crash-after-promotion"
+
+
+def advance(state: SentinelState, master: Instance, trigger: Trigger, *, crash: str = "") -> bool:
+    """Take the step that `TRANSITIONS` has for *trigger*, and tell it; False if a simulated *crash* ends us within it."""
+    transition = TRANSITIONS[master.failover_state, trigger]
+    master.failover_state = transition.after
+    master.failover_changed_ms = state.now_ms
+    for number, told in enumerate(transition.told):
+        _tell(state, master, told)
+        if not number and crash in state.fails_after:
+            state.log("#", "Sentinel CRASH because of SENTINEL simulate-failure")
+            state.out.append(Exit(CRASH_CODE))
+            return False
+    return True
+
+
+def _tell(state: SentinelState, master: Instance, told: Told) -> None:
+    subject = master.promoted if told.of_replica and master.promoted is not None else master
+    state.tell_of(told.level, told.channel, subject)
+
+
+# -- beginning ---------------------------------------------------------------------------------------------------------
+
+
+def start_failover(state: SentinelState, master: Instance) -> None:
+    """Begin a failover of *master* in a new epoch (sentinelStartFailover)."""
+    master.flags |= FAILOVER_IN_PROGRESS
+    state.current_epoch += 1
+    master.failover_epoch = state.current_epoch
+    state.tell("#", "+new-epoch", str(state.current_epoch))
+    advance(state, master, Trigger.STARTED)
+    master.failover_start_ms = state.now_ms + state.desync_ms()
+
+
+def start_if_needed(state: SentinelState, master: Instance) -> bool:
+    """Begin one if all agree that *master* is down and none was tried for two failover timeouts (S10)."""
+    if not master.flags & O_DOWN or master.flags & FAILOVER_IN_PROGRESS:
+        return False
+    due_ms = master.failover_start_ms + master.failover_timeout_ms * 2
+    if state.now_ms < due_ms:
+        if master.failover_delay_logged_ms != master.failover_start_ms:
+            master.failover_delay_logged_ms = master.failover_start_ms
+            state.log("#", f"Next failover delay: I will not start a failover before {_clock(due_ms)}")
+        return False
+    start_failover(state, master)
+    return True
+
+
+def _clock(at_ms: int) -> str:
+    """A time as ctime writes it, in UTC."""
+    return datetime.fromtimestamp(at_ms // 1000, UTC).ctime()
+
+
+# -- states ------------------------------------------------------------------------------------------------------------
+
+
+def run_failover(state: SentinelState, master: Instance) -> None:
+    """Do what the state of the failover asks for (sentinelFailoverStateMachine)."""
+    if master.flags & FAILOVER_IN_PROGRESS:
+        step = _STEPS.get(master.failover_state)
+        if step is not None:
+            step(state, master)
+
+
+def _waited_ms(state: SentinelState, master: Instance) -> int:
+    return state.now_ms - master.failover_changed_ms
+
+
+def _wait_start(state: SentinelState, master: Instance) -> None:
+    """Be elected, or give up (S12)."""
+    leader = find_leader(state, master, master.failover_epoch)
+    if leader.lower() == state.my_id or master.flags & FORCE_FAILOVER:
+        advance(state, master, Trigger.ELECTED, crash=CRASH_AFTER_ELECTION)
+        return
+    patience_ms = min(state.periods.election_timeout_ms, master.failover_timeout_ms)
+    if state.now_ms - master.failover_start_ms > patience_ms:
+        _abort(state, master, Trigger.TIMED_OUT)
+
+
+def _select_replica(state: SentinelState, master: Instance) -> None:
+    replica = choose_replica(master, state.periods, state.now_ms)
+    if replica is None:
+        _abort(state, master, Trigger.NO_REPLICA)
+        return
+    master.promoted = replica
+    advance(state, master, Trigger.REPLICA_CHOSEN)
+    replica.flags |= PROMOTED
+
+
+def _send_noone(state: SentinelState, master: Instance) -> None:
+    """REPLICAOF NO ONE, as soon as the replica can be reached."""
+    replica = master.promoted
+    if master.flags & COORDINATED_FAILOVER and replica is not None:
+        _send_failover(state, master, replica)
+        return
+    if replica is not None and not replica.link.disconnected and replica.link.command:
+        send_replicaof(state, replica, None)
+        advance(state, master, Trigger.ORDER_SENT)
+    elif _waited_ms(state, master) > master.failover_timeout_ms:
+        _abort(state, master, Trigger.TIMED_OUT)
+
+
+def _send_failover(state: SentinelState, master: Instance, replica: Instance) -> None:
+    """Have the master hand over to *replica* in what is left of the time (sentinelFailoverSendFailover of Valkey 9)."""
+    left_ms = master.failover_timeout_ms - _waited_ms(state, master)
+    if left_ms < HANDOVER_MS_MIN:
+        _abort(state, master, Trigger.MASTER_TIMED_OUT)
+    elif is_reachable(master):
+        to = ("FAILOVER", "TO", replica.address.ip, str(replica.address.port), "TIMEOUT", str(left_ms))
+        for words in (("MULTI",), ("CLIENT", "PAUSE", str(left_ms), "WRITE"), to, ("EXEC",)):
+            state.send(master, Awaited.DISCARD, *words)
+        advance(state, master, Trigger.ORDER_SENT)
+
+
+def _wait_promotion(state: SentinelState, master: Instance) -> None:
+    """`promotion_seen` goes on; here only the time runs out."""
+    if _waited_ms(state, master) > master.failover_timeout_ms:
+        _abort(state, master, Trigger.TIMED_OUT)
+
+
+def promotion_seen(state: SentinelState, master: Instance) -> None:
+    """INFO of the chosen replica says that it is a master: the new configuration has the epoch that we won (S14)."""
+    master.config_epoch = master.failover_epoch
+    state.save()
+    if advance(state, master, Trigger.PROMOTED, crash=CRASH_AFTER_PROMOTION):
+        if master.flags & COORDINATED_FAILOVER:
+            for instance in (master, master.promoted):
+                if instance is not None and is_reachable(instance):
+                    _kill_clients(state, instance)
+        force_hello(state, master)
+
+
+def _reconf_replicas(state: SentinelState, master: Instance) -> None:
+    """Send replicas to the new master, `parallel-syncs` at a time (sentinelFailoverReconfNextSlave)."""
+    replicas, periods, promoted = master.replicas.values(), state.periods, master.promoted
+    busy = sum(bool(replica.flags & (RECONF_SENT | RECONF_INPROG)) for replica in replicas)
+    for replica in replicas:
+        if busy >= master.parallel_syncs or promoted is None:
+            break
+        if replica.flags & (PROMOTED | RECONF_DONE):
+            continue
+        waited_ms = state.now_ms - replica.reconf_sent_ms
+        if replica.flags & RECONF_SENT and waited_ms > periods.reconf_timeout_ms:
+            state.tell_of("*", "-slave-reconf-sent-timeout", replica)
+            replica.flags = replica.flags & ~RECONF_SENT | RECONF_DONE
+        if replica.flags & (RECONF_SENT | RECONF_INPROG) or not is_reachable(replica):
+            continue
+        send_replicaof(state, replica, promoted.address)
+        replica.flags |= RECONF_SENT
+        replica.reconf_sent_ms = state.now_ms
+        state.tell_of("*", "+slave-reconf-sent", replica)
+        busy += 1
+    _detect_end(state, master)
+
+
+def is_reachable(replica: Instance) -> bool:
+    """Whether a command can be sent to it."""
+    return bool(replica.link.command) and not replica.link.disconnected
+
+
+def _detect_end(state: SentinelState, master: Instance) -> None:
+    """All replicas that can be reached follow the new master, or the time is over (sentinelFailoverDetectEnd)."""
+    promoted = master.promoted
+    if promoted is None or promoted.flags & S_DOWN:
+        return
+    left = [r for r in master.replicas.values() if not r.flags & (PROMOTED | RECONF_DONE | S_DOWN)]
+    if _waited_ms(state, master) <= master.failover_timeout_ms:
+        if not left:
+            advance(state, master, Trigger.ALL_RECONFIGURED)
+        return
+    advance(state, master, Trigger.TIMED_OUT)
+    for replica in master.replicas.values():
+        if replica.flags & (PROMOTED | RECONF_DONE | RECONF_SENT) or not is_reachable(replica):
+            continue
+        send_replicaof(state, replica, promoted.address)
+        state.tell_of("*", "+slave-reconf-sent-be", replica)
+        replica.flags |= RECONF_SENT
+
+
+def switch_master(state: SentinelState, master: Instance) -> None:
+    """The promoted replica is the master from now on (sentinelFailoverSwitchToPromotedSlave)."""
+    new = (master.promoted or master).address
+    old = master.address
+    state.tell("#", "+switch-master", f"{master.name} {old.ip} {old.port} {new.ip} {new.port}")
+    advance(state, master, Trigger.SWITCHED)
+    move_master(state, master, new)
+
+
+def _abort(state: SentinelState, master: Instance, trigger: Trigger) -> None:
+    """Give up before the replica was promoted (sentinelAbortFailover)."""
+    advance(state, master, trigger)
+    master.flags &= ~(FAILOVER_IN_PROGRESS | FORCE_FAILOVER | COORDINATED_FAILOVER)
+    if master.promoted is not None:
+        master.promoted.flags &= ~PROMOTED
+        master.promoted = None
+
+
+def send_replicaof(state: SentinelState, instance: Instance, address: Address | None) -> None:
+    """REPLICAOF in a transaction that also rewrites the configuration and drops clients (sentinelSendSlaveOf)."""
+    host, port = (address.ip, str(address.port)) if address is not None else ("NO", "ONE")
+    for words in (("MULTI",), ("SLAVEOF", host, port), ("CONFIG", "REWRITE")):
+        state.send(instance, Awaited.DISCARD, *words)
+    _kill_clients(state, instance)
+    state.send(instance, Awaited.DISCARD, "EXEC")
+
+
+def _kill_clients(state: SentinelState, instance: Instance) -> None:
+    """Clients that connect again ask who the master is."""
+    for kind in ("normal", "pubsub"):
+        state.send(instance, Awaited.DISCARD, "CLIENT", "KILL", "TYPE", kind)
+
+
+_STEPS: Final[dict[FailoverState, Callable[[SentinelState, Instance], None]]] = {
+    FailoverState.WAIT_START: _wait_start,
+    FailoverState.SELECT_SLAVE: _select_replica,
+    FailoverState.SEND_SLAVEOF_NOONE: _send_noone,
+    FailoverState.WAIT_PROMOTION: _wait_promotion,
+    FailoverState.RECONF_SLAVES: _reconf_replicas,
+}

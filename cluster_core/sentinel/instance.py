@@ -1,0 +1,210 @@
+"""What a sentinel knows of one master, replica or other sentinel (S1; sentinelRedisInstance, instanceLink).
+
+Times are milliseconds of the wall clock of the sentinel that keeps the record; 0 means never, as in the server.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from cluster_core.sentinel.failover_states import FailoverState
+
+MASTER: Final = 1 << 0
+REPLICA: Final = 1 << 1
+SENTINEL: Final = 1 << 2
+S_DOWN: Final = 1 << 3
+O_DOWN: Final = 1 << 4
+MASTER_DOWN: Final = 1 << 5
+"""Of a sentinel: it thinks that the master is down."""
+FAILOVER_IN_PROGRESS: Final = 1 << 6
+PROMOTED: Final = 1 << 7
+RECONF_SENT: Final = 1 << 8
+RECONF_INPROG: Final = 1 << 9
+RECONF_DONE: Final = 1 << 10
+FORCE_FAILOVER: Final = 1 << 11
+SCRIPT_KILL_SENT: Final = 1 << 12
+MASTER_REBOOT: Final = 1 << 13
+COORDINATED_FAILOVER: Final = 1 << 14
+"""The master itself hands over, after an election (Valkey 9)."""
+DISCONNECTED: Final = 1 << 20
+"""No flag of the record in the server: a reply shows it when the record's link is not whole."""
+
+FLAG_NAMES: Final[tuple[tuple[int, str], ...]] = (
+    (S_DOWN, "s_down"),
+    (O_DOWN, "o_down"),
+    (MASTER, "master"),
+    (REPLICA, "slave"),
+    (SENTINEL, "sentinel"),
+    (DISCONNECTED, "disconnected"),
+    (MASTER_DOWN, "master_down"),
+    (FAILOVER_IN_PROGRESS, "failover_in_progress"),
+    (PROMOTED, "promoted"),
+    (RECONF_SENT, "reconf_sent"),
+    (RECONF_INPROG, "reconf_inprog"),
+    (RECONF_DONE, "reconf_done"),
+    (FORCE_FAILOVER, "force_failover"),
+    (SCRIPT_KILL_SENT, "script_kill_sent"),
+    (COORDINATED_FAILOVER, "coordinated_failover"),
+)
+"""Flags and their words, in the order in which replies name them (addReplySentinelRedisInstance)."""
+_BITS: Final = {name: bit for bit, name in FLAG_NAMES}
+
+DEFAULT_PRIORITY: Final = 100
+DEFAULT_DOWN_AFTER_MS: Final = 30_000
+DEFAULT_FAILOVER_TIMEOUT_MS: Final = 180_000
+DEFAULT_PARALLEL_SYNCS: Final = 1
+TYPES: Final = {MASTER: "master", REPLICA: "slave", SENTINEL: "sentinel"}
+
+
+def flag_text(flags: int) -> str:
+    """Return the words of *flags* as a reply shows them: ``s_down,master,disconnected``."""
+    return ",".join(name for bit, name in FLAG_NAMES if flags & bit)
+
+
+def parse_flags(text: str) -> int:
+    """Return the flags that a reply names; words that are unknown here are left out."""
+    return sum({bit: None for word in text.split(",") if (bit := _BITS.get(word, 0))})
+
+
+class Address(NamedTuple):
+    """Where an instance is."""
+
+    ip: str
+    port: int
+
+    def __str__(self) -> str:
+        """``127.0.0.1:6379``, ``[::1]:6379`` (announceSentinelAddrAndPort)."""
+        return f"[{self.ip}]:{self.port}" if ":" in self.ip else f"{self.ip}:{self.port}"
+
+
+@dataclass(slots=True, eq=False)
+class InstanceLink:
+    """Both connections to an instance, shared by all records of the same sentinel (S1).
+
+    *command* and *pubsub* are numbers of connections, 0 while there is none.
+    """
+
+    refcount: int = 1
+    disconnected: bool = True
+    pending_commands: int = 0
+    command: int = 0
+    pubsub: int = 0
+    local_ip: str = ""
+    """Our end of the command connection, which hello messages name."""
+    command_since_ms: int = 0
+    pubsub_since_ms: int = 0
+    pubsub_active_ms: int = 0
+    available_ms: int = 0
+    """When the last PING was answered well (S5)."""
+    pending_ping_ms: int = 0
+    """When the oldest PING that waits for an answer was sent; 0 when none waits."""
+    last_ping_ms: int = 0
+    last_pong_ms: int = 0
+    reconnected_ms: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Instance:
+    """One record; fields of one kind of instance only are grouped and named so."""
+
+    flags: int
+    name: str
+    address: Address
+    link: InstanceLink = field(default_factory=InstanceLink)
+    runid: str = ""
+    config_epoch: int = 0
+    is_gone: bool = False
+    """It is in no table any more: what is answered for it is ignored."""
+    published_ms: int = 0
+    hello_ms: int = 0
+    s_down_since_ms: int = 0
+    o_down_since_ms: int = 0
+    down_after_ms: int = DEFAULT_DOWN_AFTER_MS
+    info_ms: int = 0
+    info: str = ""
+    role_reported: int = 0
+    role_reported_ms: int = 0
+    master: Instance | None = None
+    """Of a replica or a sentinel: the master that it belongs to."""
+
+    # masters
+    sentinels: dict[str, Instance] = field(default_factory=dict)
+    """Other sentinels by id."""
+    replicas: dict[str, Instance] = field(default_factory=dict)
+    """Replicas by ``ip:port``."""
+    quorum: int = 0
+    parallel_syncs: int = DEFAULT_PARALLEL_SYNCS
+    auth_pass: str = ""
+    auth_user: str = ""
+    renamed: dict[str, str] = field(default_factory=dict)
+    """Commands that have other names on the master and its replicas, in lower case."""
+    notification_script: str = ""
+    reconfig_script: str = ""
+    reboot_down_after_ms: int = 0
+    reboot_since_ms: int = 0
+    failover_epoch: int = 0
+    failover_state: FailoverState = FailoverState.NONE
+    failover_changed_ms: int = 0
+    failover_start_ms: int = 0
+    failover_timeout_ms: int = DEFAULT_FAILOVER_TIMEOUT_MS
+    failover_delay_logged_ms: int = 0
+    promoted: Instance | None = None
+
+    # replicas
+    master_link_down_ms: int = 0
+    priority: int = DEFAULT_PRIORITY
+    is_announced: bool = True
+    reconf_sent_ms: int = 0
+    master_host: str = ""
+    master_port: int = 0
+    is_master_link_up: bool = False
+    offset: int = 0
+    conf_changed_ms: int = 0
+
+    # sentinels; *leader* also of masters: our own vote
+    master_down_reply_ms: int = 0
+    leader: str = ""
+    leader_epoch: int = 0
+
+    @property
+    def shown_flags(self) -> int:
+        """The flags as replies show them."""
+        return self.flags | (DISCONNECTED if self.link.disconnected else 0)
+
+    @property
+    def type_name(self) -> str:
+        """``master``, ``slave`` or ``sentinel`` (sentinelRedisInstanceTypeStr)."""
+        return TYPES[self.flags & (MASTER | REPLICA | SENTINEL)]
+
+    @property
+    def title(self) -> str:
+        """How events name it: ``slave NAME IP PORT @ MASTER IP PORT`` (sentinelEvent)."""
+        own = f"{self.type_name} {self.name} {self.address.ip} {self.address.port}"
+        master = self.master
+        return own if master is None else f"{own} @ {master.name} {master.address.ip} {master.address.port}"
+
+
+def replica_name(address: Address) -> str:
+    """The name of a replica's record (createSentinelRedisInstance)."""
+    return str(address)
+
+
+def new_instance(flags: int, name: str, address: Address, now_ms: int, *, master: Instance | None = None) -> Instance:
+    """A record as it begins: nothing heard yet, and a PING pending since now (createSentinelRedisInstance)."""
+    link = InstanceLink(pending_ping_ms=now_ms, available_ms=now_ms, last_pong_ms=now_ms)
+    return Instance(
+        flags,
+        name,
+        address,
+        link,
+        master=master,
+        quorum=master.quorum if master is not None else 0,
+        down_after_ms=master.down_after_ms if master is not None else DEFAULT_DOWN_AFTER_MS,
+        published_ms=now_ms,
+        hello_ms=now_ms,
+        master_down_reply_ms=now_ms,
+        role_reported=flags & (MASTER | REPLICA),
+        role_reported_ms=now_ms,
+        conf_changed_ms=now_ms,
+    )

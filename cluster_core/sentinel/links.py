@@ -1,0 +1,146 @@
+"""Connections to instances: made, lost, closed, and shared between records of the same sentinel (S1)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cluster_core.sentinel.events import CloseLink, OpenLink
+from cluster_core.sentinel.hello import HELLO_CHANNEL
+from cluster_core.sentinel.instance import MASTER, REPLICA, SENTINEL, Instance, InstanceLink
+from cluster_core.sentinel.monitoring import send_ping
+from cluster_core.sentinel.state import Connection, SentinelState
+
+CLIENT_NAME_CHARS: Final = 8
+"""So much of our id stands in the names of our connections."""
+
+
+def reconnect(state: SentinelState, instance: Instance) -> None:
+    """Make the connections that are missing, once in a ping period at most (sentinelReconnectInstance)."""
+    link, now_ms = instance.link, state.now_ms
+    if not link.disconnected or instance.address.port == 0:
+        return
+    if now_ms - link.reconnected_ms < state.periods.ping_ms:
+        return
+    link.reconnected_ms = now_ms
+    if not link.command:
+        link.pending_commands = 0
+        link.command_since_ms = now_ms
+        link.local_ip = ""
+        link.command = _open(state, instance, is_pubsub=False)
+        _introduce(state, link.command, instance, "cmd")
+        send_ping(state, instance)
+    if instance.flags & (MASTER | REPLICA) and not link.pubsub:
+        link.pubsub_since_ms = now_ms
+        link.pubsub = _open(state, instance, is_pubsub=True)
+        _introduce(state, link.pubsub, instance, "pubsub")
+        state.subscribe(link.pubsub, instance, HELLO_CHANNEL)
+    link.disconnected = False
+
+
+def _open(state: SentinelState, instance: Instance, *, is_pubsub: bool) -> int:
+    number = state.next_link
+    state.next_link += 1
+    state.connections[number] = Connection(instance.link, instance, is_pubsub)
+    state.out.append(OpenLink(number, instance.address.ip, instance.address.port))
+    return number
+
+
+def _introduce(state: SentinelState, number: int, instance: Instance, kind: str) -> None:
+    """AUTH and CLIENT SETNAME (sentinelSendAuthIfNeeded, sentinelSetClientName)."""
+    if instance.flags & SENTINEL:
+        user, password = state.auth_user, state.auth_pass
+        if not password:
+            user, password = "", state.requirepass
+    else:
+        master = instance.master or instance
+        user, password = master.auth_user, master.auth_pass
+    if password:
+        state.send_first(number, instance, *("AUTH", *((user,) if user else ()), password))
+    state.send_first(number, instance, "CLIENT", "SETNAME", f"sentinel-{state.my_id[:CLIENT_NAME_CHARS]}-{kind}")
+
+
+def link_opened(state: SentinelState, number: int, local_ip: str) -> None:
+    """A connection is up; hello messages name our end of it."""
+    connection = state.connections.get(number)
+    if connection is not None and not connection.is_pubsub:
+        connection.link.local_ip = local_ip
+
+
+def link_lost(state: SentinelState, number: int) -> None:
+    """A connection ended without our doing (instanceLinkConnectionError)."""
+    connection = state.connections.pop(number, None)
+    if connection is None:
+        return
+    if connection.is_pubsub:
+        connection.link.pubsub = 0
+    else:
+        connection.link.command = 0
+    connection.link.disconnected = True
+
+
+def close_command(state: SentinelState, link: InstanceLink) -> None:
+    """Close the connection for commands, if there is one (instanceLinkCloseConnection)."""
+    if link.command:
+        _close(state, link.command)
+        link.command = link.pending_commands = 0
+        link.disconnected = True
+
+
+def close_pubsub(state: SentinelState, link: InstanceLink) -> None:
+    """Close the connection that listens, if there is one."""
+    if link.pubsub:
+        _close(state, link.pubsub)
+        link.pubsub = 0
+        link.disconnected = True
+
+
+def close_both(state: SentinelState, link: InstanceLink) -> None:
+    """Close what there is."""
+    close_command(state, link)
+    close_pubsub(state, link)
+
+
+def _close(state: SentinelState, number: int) -> None:
+    state.connections.pop(number, None)
+    state.out.append(CloseLink(number))
+
+
+def release(state: SentinelState, instance: Instance) -> None:
+    """*instance* is in no table any more; its link goes with the last record that shares it (releaseInstanceLink)."""
+    instance.is_gone = True
+    instance.link.refcount -= 1
+    if not instance.link.refcount:
+        close_both(state, instance.link)
+    for other in (*instance.replicas.values(), *instance.sentinels.values()):
+        release(state, other)
+    if instance.master is not None and instance.master.promoted is instance:
+        instance.master.promoted = None
+
+
+def share_link(state: SentinelState, sentinel: Instance) -> None:
+    """Use the link of another record of the same sentinel, with another master (sentinelTryConnectionSharing)."""
+    if not sentinel.runid or sentinel.link.refcount > 1:
+        return
+    for master in state.masters.values():
+        if master is sentinel.master:
+            continue
+        for match in master.sentinels.values():
+            if match.runid == sentinel.runid and match is not sentinel:
+                close_both(state, sentinel.link)
+                sentinel.link = match.link
+                match.link.refcount += 1
+                return
+
+
+def drop_instances(state: SentinelState, master: Instance) -> None:
+    """Close the links to *master* and its replicas: how to log in has changed (dropInstanceConnections)."""
+    for instance in (master, *master.replicas.values()):
+        close_both(state, instance.link)
+
+
+def drop_sentinels(state: SentinelState) -> None:
+    """Close the links to all other sentinels (sentinelDropConnections)."""
+    for master in state.masters.values():
+        for sentinel in master.sentinels.values():
+            if not sentinel.link.disconnected:
+                close_both(state, sentinel.link)

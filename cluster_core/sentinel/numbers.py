@@ -1,0 +1,24 @@
+"""Numbers in texts of peers, read as the C library reads them: leniently, and never beyond 64 bits."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+INT64_MAX: Final = 2**63 - 1
+_LEADING = re.compile(r"[ \t\n\v\f\r]*([+-]?[0-9]{1,40})")
+
+
+def leading_number(text: str) -> int:
+    """Return the number that *text* begins with, cut to 64 bits, or 0 (strtoll, atoi)."""
+    found = _LEADING.match(text)
+    return max(-INT64_MAX - 1, min(int(found[1]), INT64_MAX)) if found else 0
+
+
+def whole_number(text: str) -> int | None:
+    """Return the number that *text* is, or None if it is anything else (string2ll)."""
+    digits = text[1:] if text.startswith("-") else text
+    if not digits.isascii() or not digits.isdigit() or len(digits) > 19 or (digits[0] == "0" and text != "0"):
+        return None
+    number = int(text)
+    return number if -INT64_MAX - 1 <= number <= INT64_MAX else None

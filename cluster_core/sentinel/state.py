@@ -1,0 +1,192 @@
+"""Everything that one sentinel knows, and how its parts say what they want (struct sentinelState)."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+from cluster_core.sentinel.events import Announced, Effect, LogLine, Reply, SaveConfig, SendCommand
+from cluster_core.sentinel.instance import Instance, InstanceLink
+from cluster_core.sentinel.patterns import matches
+from cluster_core.sentinel.settings import DESYNC_MS, Periods, SentinelSettings
+from cluster_core.wire.resp import Push
+
+if TYPE_CHECKING:
+    from random import Random
+
+ID_CHARS: Final = 40
+INSTANCES_MAX: Final = 1000
+"""So many replicas, and so many other sentinels, of one master are kept: more than that is an attack."""
+EPOCH_MAX: Final = 2**62
+"""A peer that claims a greater epoch lies: no failovers lead so far, and a few more must still be numbers of 64 bits."""
+
+
+class Awaited(Enum):
+    """What an answer is the answer to."""
+
+    DISCARD = 0
+    PING = 1
+    INFO = 2
+    PUBLISH = 3
+    ASK = 4
+
+
+@dataclass(slots=True)
+class Connection:
+    """One of our connections: whose it is, and what is to be answered on it, oldest first."""
+
+    link: InstanceLink
+    instance: Instance
+    is_pubsub: bool
+    awaited: deque[tuple[Awaited, Instance]] = field(default_factory=deque)
+
+
+@dataclass(slots=True)
+class Session:
+    """What is remembered of a client: its protocol and name, and what it listens to in the order in which it asked."""
+
+    protocol: int = 2
+    name: bytes = b""
+    channels: dict[bytes, None] = field(default_factory=dict)
+    patterns: dict[bytes, None] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """To how many it listens."""
+        return len(self.channels) + len(self.patterns)
+
+
+class SentinelState:
+    """What the machine knows; the functions beside it change it and put effects into *out*."""
+
+    __slots__ = (
+        "announce_hostnames",
+        "announce_ip",
+        "announce_port",
+        "auth_pass",
+        "auth_user",
+        "clients",
+        "connections",
+        "current_epoch",
+        "denies_scripts",
+        "fails_after",
+        "masters",
+        "my_id",
+        "next_link",
+        "now_ms",
+        "other_lines",
+        "out",
+        "periods",
+        "previous_ms",
+        "requirepass",
+        "resolve_hostnames",
+        "rng",
+        "settings",
+        "started_ms",
+        "tilt",
+        "tilt_since_ms",
+        "tilts",
+    )
+
+    def __init__(self, settings: SentinelSettings, rng: Random, now_ms: int) -> None:
+        self.settings, self.rng = settings, rng
+        self.periods = Periods()
+        self.now_ms = self.previous_ms = self.started_ms = now_ms
+        self.out: list[Effect] = []
+        self.my_id = ""
+        self.current_epoch = 0
+        self.masters: dict[str, Instance] = {}
+        self.tilt = False
+        self.tilt_since_ms = self.tilts = 0
+        self.announce_ip, self.announce_port = "", 0
+        self.auth_user, self.auth_pass, self.requirepass = "", "", ""
+        self.denies_scripts = True
+        self.resolve_hostnames = self.announce_hostnames = False
+        self.fails_after: set[str] = set()
+        self.other_lines: list[str] = []
+        self.connections: dict[int, Connection] = {}
+        self.next_link = 1
+        self.clients: dict[int, Session] = {}
+
+    # -- what it says --------------------------------------------------------------------------------------------
+
+    def log(self, level: str, text: str) -> None:
+        """A line of the log."""
+        self.out.append(LogLine(level, text))
+
+    def tell(self, level: str, channel: str, text: str) -> None:
+        """An event: logged, and published to our subscribers unless it is for debugging (sentinelEvent)."""
+        self.log(level, f"{channel} {text}")
+        if level == ".":
+            return
+        self.out.append(Announced(channel, text))
+        if self.clients:
+            self._publish(channel.encode(), text.encode("utf-8", "surrogateescape"))
+
+    def tell_of(self, level: str, channel: str, instance: Instance, more: str = "") -> None:
+        """An event that begins with the title of *instance* (``%@`` of sentinelEvent)."""
+        self.tell(level, channel, f"{instance.title} {more}" if more else instance.title)
+
+    def _publish(self, channel: bytes, text: bytes) -> None:
+        for client, wanted in self.clients.items():
+            if channel in wanted.channels:
+                self.out.append(Reply(client, Push((b"message", channel, text))))
+            for pattern in wanted.patterns:
+                if matches(pattern, channel):
+                    self.out.append(Reply(client, Push((b"pmessage", pattern, channel, text))))
+
+    def save(self) -> None:
+        """Write the configuration (sentinelFlushConfig)."""
+        self.out.append(SaveConfig())
+        self.log("*", "Sentinel new configuration saved on disk")
+
+    # -- what it sends -------------------------------------------------------------------------------------------
+
+    def send(self, instance: Instance, awaited: Awaited, *words: str) -> None:
+        """Send a command to *instance*, under the name that it has there (sentinelInstanceMapCommand)."""
+        link = instance.link
+        connection = self.connections[link.command]
+        link.pending_commands += 1
+        connection.awaited.append((awaited, instance))
+        self._send(link.command, instance, words)
+
+    def send_first(self, number: int, instance: Instance, *words: str) -> None:
+        """Send what opens a connection of either kind; its answer does not matter."""
+        connection = self.connections[number]
+        connection.link.pending_commands += 1
+        connection.awaited.append((Awaited.DISCARD, instance))
+        self._send(number, instance, words)
+
+    def subscribe(self, number: int, instance: Instance, channel: str) -> None:
+        """Listen to *channel* on a connection; its messages answer nothing that is awaited."""
+        self._send(number, instance, ("SUBSCRIBE", channel))
+
+    def _send(self, number: int, instance: Instance, words: tuple[str, ...]) -> None:
+        renamed = (instance.master or instance).renamed
+        name = renamed.get(words[0].lower(), words[0]) if renamed else words[0]
+        raw = tuple(word.encode("utf-8", "surrogateescape") for word in (name, *words[1:]))
+        self.out.append(SendCommand(number, raw))
+
+    # -- chance and tables ---------------------------------------------------------------------------------------
+
+    def desync_ms(self) -> int:
+        """A random time that keeps sentinels apart (S10)."""
+        return int(self.rng.random() * DESYNC_MS)
+
+    def raise_epoch(self, epoch: int) -> None:
+        """Take a greater epoch for the current one (S9)."""
+        self.current_epoch = epoch
+        self.save()
+        self.tell("#", "+new-epoch", str(epoch))
+
+
+def random_id(rng: Random) -> str:
+    """An id of 40 hexadecimal digits (getRandomHexChars)."""
+    return f"{rng.getrandbits(160):040x}"
+
+
+def text_of(value: Any) -> str:
+    """Bytes of a peer as text that goes back to the same bytes."""
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)

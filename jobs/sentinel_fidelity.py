@@ -1,0 +1,106 @@
+"""How true is a replay of sentinels?  Recorded ones, replayed, against what they answered and announced themselves.
+
+For every recording under a folder, from the capture, from the capture as if nobody had subscribed to the events, from
+the logs, and from capture and logs: the share of answers to SENTINEL MASTERS, REPLICAS and SENTINELS that the replayed
+beliefs show as recorded, and how many events of the sentinels' own channels are found.  Starts no Spark.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from jobs.runtime import cli
+
+if TYPE_CHECKING:
+    from cluster_core.sentinel_history.comparison import EventCount, Verdict
+    from jobs.sources.sentinel_recording import SentinelRecording
+
+WRONG_CHARS_MAX = 300
+
+
+def command(captures: str, *, show: int = 0, least: float = 0.0) -> int | None:
+    """Compare replays of recorded sentinels with what they answered and announced themselves.
+
+    A sample is one answer of one sentinel with all its instances; none is left out. It is right when flags, addresses,
+    epochs and roles of all its instances are, at one moment while it was asked; the second share is of those right in
+    run ids, votes, and what replicas say of their master, too.
+
+    Parameters
+    ----------
+    captures
+        Folder with recordings: resp.pcap, truth.jsonl, events.jsonl and logs/PORT.log, each plain or gzip.
+    show
+        Print the first SHOW wrong fields and missing events of each.
+    least
+        End with exit code 3 if a recording is below this percentage, or misses an event, from the capture or from all.
+    """
+    from jobs.runtime.errors import InputError
+    from jobs.sources.sentinel_recording import find_sentinel_recordings
+
+    found = find_sentinel_recordings(captures)
+    if not found:
+        raise InputError(f"{captures}: no recordings of sentinels (folders with resp.pcap and truth.jsonl)")
+    worst = 100.0
+    for recording in found:
+        alone = 0
+        for words, is_judged, verdict, events in judge(recording):
+            worse = words == "capture logs" and verdict.right < alone
+            sys.stdout.write(_line(recording.name, words, verdict, events) + ("  WORSE than less\n" if worse else "\n"))
+            for line in _wrong_lines(verdict, events, show):
+                sys.stdout.write(line + "\n")
+            sys.stdout.flush()
+            alone = max(alone, verdict.right)
+            if is_judged:
+                worst = min(worst, verdict.percent, 100.0 if not events.missing else 0.0)
+    sys.stdout.write(f"lowest: {worst:.3f} %\n")
+    return cli.PARTIAL if worst < least else None
+
+
+def judge(recording: SentinelRecording) -> Iterator[tuple[str, bool, Verdict, EventCount]]:
+    """What it was replayed from, whether the promise is about that, and how right it came out."""
+    from cluster_core.sentinel_history.comparison import compare_beliefs, compare_events
+    from cluster_core.sentinel_history.history import fold_history
+    from jobs.sources.sentinel_recording import without_events
+
+    evidence = recording.read()
+    heard = recording.heard(evidence)
+    for words, captured, logged, is_judged in (
+        ("capture", evidence.captured, {}, True),
+        ("capture, no events", without_events(evidence.captured), {}, False),
+        ("logs", {}, evidence.logged, False),
+        ("capture logs", evidence.captured, evidence.logged, True),
+    ):
+        history = fold_history(captured, logged)
+        verdict = compare_beliefs(history.spans, evidence.polled)
+        verdict.samples += evidence.unknown_answers  # of sentinels of which nothing was found out
+        yield words, is_judged, verdict, compare_events(history.events, heard)
+
+
+def _line(name: str, words: str, verdict: Verdict, events: EventCount) -> str:
+    wrong = ", ".join(f"{field} {count}" for field, count in verdict.by_field.most_common()) or "none"
+    known = events.found + len(events.missing)
+    return (
+        f"{name:24s} {words:18s} {verdict.percent:8.3f} %  {verdict.right}/{verdict.samples}, in all fields "
+        f"{verdict.percent_in_all:.3f} %  wrong: {wrong}  events {events.found}/{known}, {events.unheard} more"
+    )
+
+
+def _wrong_lines(verdict: Verdict, events: EventCount, limit: int) -> Iterator[str]:
+    from jobs.reports.text import printable
+
+    for wrong in verdict.wrong[:limit]:
+        words = f"    {wrong.ts_ns} {wrong.observer[:8]} {' '.join(wrong.key)} {wrong.field}: said {wrong.said!r}, "
+        yield printable(words + f"replayed {wrong.believed!r}", WRONG_CHARS_MAX)
+    for observer, channel, text in events.missing[:limit]:
+        yield printable(f"    not found: {observer[:8]} {channel} {text}", WRONG_CHARS_MAX)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line of this module."""
+    cli.main(command, argv)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""What is read of INFO: what the servers say, and nothing that they only claim (sentinelRefreshInstanceInfo)."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster_core.sentinel.info import read_info
+from cluster_core.sentinel.instance import MASTER, REPLICA
+
+OF_MASTER = "\r\n".join(
+    (
+        "# Server",
+        "redis_version:7.0.15",
+        "run_id:" + "a" * 40,
+        "# Replication",
+        "role:master",
+        "connected_slaves:2",
+        "slave0:ip=127.0.0.1,port=24001,state=online,offset=2520,lag=0",
+        "slave1:ip=::1,port=24002,state=online,offset=2520,lag=1",
+        "slave2:10.0.0.3,6379,online",
+        "slave3:nonsense",
+        "master_repl_offset:2520",
+        "",
+    )
+)
+OF_REPLICA = "\r\n".join(
+    (
+        "role:slave",
+        "master_host:127.0.0.1",
+        "master_port:24000",
+        "master_link_status:down",
+        "master_link_down_since_seconds:7",
+        "slave_repl_offset:77",
+        "slave_priority:50",
+        "replica_announced:0",
+        "run_id:" + "b" * 40,
+    )
+)
+
+
+def test_a_master_names_its_replicas():
+    """New and old form; a line that makes no sense is passed over."""
+    report = read_info(OF_MASTER)
+
+    assert (report.role, report.runid) == (MASTER, "a" * 40)
+    assert report.replicas == (("127.0.0.1", 24001), ("::1", 24002), ("10.0.0.3", 6379))
+    assert report.master_host is None
+
+
+def test_a_replica_names_its_master_and_itself():
+    """S13: priority, offset, and since when its link is down."""
+    report = read_info(OF_REPLICA)
+
+    assert (report.role, report.master_host, report.master_port, report.is_link_up) == (
+        REPLICA,
+        "127.0.0.1",
+        24000,
+        False,
+    )
+    assert (report.link_down_ms, report.offset, report.priority, report.is_announced) == (7000, 77, 50, False)
+    assert report.runid == "b" * 40
+
+
+def test_what_a_replica_says_counts_only_below_its_role():
+    """The server reads line by line."""
+    assert read_info("master_host:1.2.3.4\r\nrole:slave\r\n").master_host is None
+    assert read_info("role:master\r\nmaster_host:1.2.3.4\r\n").master_host is None
+
+
+def test_a_replica_that_never_had_its_master_says_minus_one():
+    """It is asked every second then (S2)."""
+    assert read_info("role:slave\r\nmaster_link_down_since_seconds:-1\r\n").link_down_ms == -1000
+
+
+def test_numbers_that_lie_are_cut():
+    """No number of a peer makes a time endless."""
+    report = read_info(f"role:slave\r\nmaster_link_down_since_seconds:{'9' * 400}\r\nslave_repl_offset:-{'9' * 30}\r\n")
+
+    assert report.link_down_ms == 10**12
+    assert report.offset == 0
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_read(text):
+    """Bytes of a peer raise nothing."""
+    assert read_info(f"role:slave\r\n{text}").role in (MASTER, REPLICA)

@@ -1,0 +1,445 @@
+"""One sentinel on a bench: what it sends and when, whom it meets, how it fails over and puts things right."""
+
+from __future__ import annotations
+
+import pytest
+
+from cluster_core.sentinel import events as ev
+from cluster_core.sentinel.instance import RECONF_SENT, Address
+from cluster_core.wire.resp import Push
+from tests.sentinel_bench import MASTER, MY_ID, Bench, info_of_master, info_of_replica
+
+R1, R2 = ("10.0.0.2", 6379), ("10.0.0.3", 6379)
+OTHER = ("10.0.9.1", 26379)
+
+
+def with_replicas(config: str | None = None) -> Bench:
+    bench = Bench(config) if config else Bench()
+    bench.infos |= {
+        MASTER: info_of_master(R1, R2),
+        R1: info_of_replica(runid="1" * 40),
+        R2: info_of_replica(runid="2" * 40),
+    }
+    bench.pass_ms(3000)
+    return bench
+
+
+def lose_master(bench: Bench) -> None:
+    """The master is silent, the other sentinel agrees and votes for us."""
+    bench.meet(1)
+    bench.pass_ms(2000)
+    bench.silent.add(MASTER)
+    bench.opinions[OTHER] = [1, MY_ID.encode(), 1]
+    bench.pass_ms(4000)
+
+
+# -- what is sent ------------------------------------------------------------------------------------------------------
+
+
+def test_a_new_connection_begins_with_its_name_and_a_ping():
+    """sentinelReconnectInstance: for commands and for messages."""
+    bench = Bench()
+    bench.pass_ms(100)
+    names = [words[2] for words in bench.commands_to(MASTER, "CLIENT", "SETNAME")]
+
+    assert names == [f"sentinel-{MY_ID[:8]}-cmd", f"sentinel-{MY_ID[:8]}-pubsub"]
+    assert bench.commands_to(MASTER, "SUBSCRIBE") == [("SUBSCRIBE", "__sentinel__:hello")]
+
+
+def test_a_password_is_said_first():
+    """sentinelSendAuthIfNeeded, with and without a user; replicas have the master's."""
+    bench = with_replicas(
+        "sentinel monitor main 10.0.0.1 6379 2\nsentinel auth-pass main x\nsentinel auth-user main me\n"
+    )
+
+    assert bench.commands_to(MASTER)[0] == ("AUTH", "me", "x")
+    assert bench.commands_to(R1)[0] == ("AUTH", "me", "x")
+
+
+def test_periods_are_those_of_the_server():
+    """S2: PING every second, INFO every ten, hello every two, within the step of the timer."""
+    bench = Bench()
+    bench.pass_ms(60_000)
+
+    assert 50 <= len(bench.commands_to(MASTER, "PING")) <= 61
+    assert len(bench.commands_to(MASTER, "INFO")) == 6
+    assert 27 <= len(bench.commands_to(MASTER, "PUBLISH")) <= 30
+
+
+def test_replicas_are_asked_every_second_while_their_master_fails():
+    """S2: the failover must not wait ten seconds for what a replica says."""
+    bench = with_replicas()
+    lose_master(bench)
+    before = len(bench.commands_to(R2, "INFO"))
+    bench.pass_ms(5000)
+
+    assert len(bench.commands_to(R2, "INFO")) - before >= 4
+
+
+def test_nothing_more_is_sent_when_a_hundred_answers_are_missing():
+    """SENTINEL_MAX_PENDING_COMMANDS."""
+    bench = Bench()
+    bench.pass_ms(100)
+    bench.silent.add(MASTER)
+    bench.master.down_after_ms = 10**9
+    bench.master.link.command_since_ms = 10**14
+    bench.pass_ms(200_000)
+
+    assert len(bench.commands_to(MASTER, "PING")) <= 100
+
+
+def test_renamed_commands_are_sent_by_their_new_name():
+    """sentinelInstanceMapCommand."""
+    bench = Bench()
+    bench.say("SENTINEL", "SET", "main", "rename-command", "PING", "beep")
+    bench.pass_ms(2000)
+
+    assert bench.commands_to(MASTER, "beep")
+    assert not bench.commands_to(MASTER, "PING")
+
+
+def test_a_hello_says_who_we_are_and_who_is_master():
+    """S3: our end of the connection, our port, our id and epoch, the master and its epoch."""
+    bench = Bench()
+    bench.pass_ms(3000)
+
+    assert bench.commands_to(MASTER, "PUBLISH")[0][2] == f"10.9.9.9,26379,{MY_ID},0,main,10.0.0.1,6379,0"
+
+
+def test_the_timer_changes_its_pace():
+    """sentinelTimer: 10 to 19 times a second, so that sentinels do not keep step."""
+    bench = Bench()
+    paces = set()
+    for _ in range(100):
+        bench.pass_ms(100)
+        paces.add(bench.sentinel.tick_ms)
+
+    assert paces == {1000 // hz for hz in range(10, 20)}
+
+
+# -- whom it meets -----------------------------------------------------------------------------------------------------
+
+
+def test_a_new_sentinel_is_told_and_connected_to():
+    """S4."""
+    bench = Bench()
+    bench.meet(1)
+    bench.pass_ms(200)
+
+    assert bench.told[-1] == ("+sentinel", f"sentinel {1:040x} 10.0.9.1 26379 @ main 10.0.0.1 6379")
+    assert bench.commands_to(OTHER, "PING")
+    assert not bench.commands_to(OTHER, "SUBSCRIBE")
+
+
+def test_a_sentinel_that_moves_is_followed_for_every_master():
+    """S4: the same id elsewhere."""
+    bench = Bench("sentinel monitor main 10.0.0.1 6379 2\nsentinel monitor more 10.0.0.5 6379 2\n")
+    for name in ("main", "more"):
+        bench.hello(f"10.0.9.1,26379,{'5' * 40},0,{name},10.0.0.1,6379,0")
+    masters = bench.sentinel.state.masters
+    assert masters["main"].sentinels["5" * 40].link is masters["more"].sentinels["5" * 40].link
+
+    bench.hello(f"10.0.9.2,26379,{'5' * 40},0,main,10.0.0.1,6379,0")
+
+    assert bench.channels()[-2:] == ["+sentinel-address-switch", "+sentinel-address-update"]
+    assert masters["more"].sentinels["5" * 40].address == Address("10.0.9.2", 26379)
+
+
+def test_a_new_id_at_an_old_address_replaces_the_old_one():
+    """S4: +sentinel-invalid-addr."""
+    bench = Bench()
+    bench.meet(1)
+    bench.hello(f"10.0.9.1,26379,{'6' * 40},0,main,10.0.0.1,6379,0")
+
+    assert list(bench.master.sentinels) == ["6" * 40]
+    assert "+sentinel-invalid-addr" in bench.channels()
+
+
+def test_a_newer_configuration_wins():
+    """S4: the master moves, the old one becomes a replica; an older one changes nothing."""
+    bench = with_replicas()
+    bench.hello(f"10.0.9.1,26379,{1:040x},7,main,10.0.0.2,6379,7")
+
+    assert bench.master.address == Address(*R1)
+    assert sorted(bench.master.replicas) == ["10.0.0.1:6379", "10.0.0.3:6379"]
+    assert bench.channels()[-5:] == ["+new-epoch", "+config-update-from", "+switch-master", "+slave", "+slave"]
+    assert bench.told[-3] == ("+switch-master", "main 10.0.0.1 6379 10.0.0.2 6379")
+
+    bench.hello(f"10.0.9.1,26379,{1:040x},7,main,10.0.0.1,6379,6")
+
+    assert bench.master.address == Address(*R1)
+
+
+def test_messages_of_the_hello_channel_are_heard_and_our_own_are_not():
+    """sentinelReceiveHelloMessages."""
+    bench = Bench()
+    bench.pass_ms(100)
+    number = bench.master.link.pubsub
+    for runid in (MY_ID, "7" * 40):
+        text = f"10.0.9.7,26379,{runid},0,main,10.0.0.1,6379,0"
+        bench.handle(ev.Answered(number, [b"message", b"__sentinel__:hello", text.encode()]))
+
+    assert list(bench.master.sentinels) == ["7" * 40]
+
+
+# -- failover ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_failover_goes_through_all_its_states():
+    """S10 to S14, with the events of the server in their order."""
+    bench = with_replicas()
+    lose_master(bench)
+    assert bench.commands_to(R1, "SLAVEOF") == [("SLAVEOF", "NO", "ONE")]
+    bench.infos[R1] = "run_id:" + "1" * 40 + "\r\nrole:master\r\n"
+    bench.pass_ms(1500)
+    assert bench.commands_to(R2, "SLAVEOF") == [("SLAVEOF", *map(str, R1))]
+    bench.infos[R2] = info_of_replica(R1, runid="2" * 40)
+    bench.pass_ms(2000)
+
+    begin = bench.channels().index("+odown")
+    assert bench.channels()[begin : begin + 19] == [
+        "+odown",
+        "+new-epoch",
+        "+try-failover",
+        "+vote-for-leader",
+        "+elected-leader",
+        "+failover-state-select-slave",
+        "+selected-slave",
+        "+failover-state-send-slaveof-noone",
+        "+failover-state-wait-promotion",
+        "-role-change",
+        "+promoted-slave",
+        "+failover-state-reconf-slaves",
+        "+slave-reconf-sent",
+        "+slave-reconf-inprog",
+        "+slave-reconf-done",
+        "+failover-end",
+        "+switch-master",
+        "+slave",
+        "+slave",
+    ]
+    assert (bench.master.address, bench.master.config_epoch) == (Address(*R1), 1)
+
+
+def test_the_order_to_a_replica_is_one_transaction():
+    """sentinelSendSlaveOf: REPLICAOF, CONFIG REWRITE, and clients are dropped so that they ask again."""
+    bench = with_replicas()
+    lose_master(bench)
+    words = bench.commands_to(R1)
+    begin = words.index(("MULTI",))
+
+    assert words[begin : begin + 6] == [
+        ("MULTI",),
+        ("SLAVEOF", "NO", "ONE"),
+        ("CONFIG", "REWRITE"),
+        ("CLIENT", "KILL", "TYPE", "normal"),
+        ("CLIENT", "KILL", "TYPE", "pubsub"),
+        ("EXEC",),
+    ]
+
+
+def test_without_votes_it_gives_up_and_waits_before_it_tries_again():
+    """S10, S12: ten seconds at most, then two failover timeouts from its start."""
+    bench = with_replicas()
+    lose_master(bench)
+    bench = with_replicas()
+    bench.meet(1)
+    bench.pass_ms(2000)
+    bench.silent.add(MASTER)
+    bench.opinions[OTHER] = [1, b"8" * 40, 1]
+    bench.pass_ms(15_000)
+    assert bench.channels().count("-failover-abort-not-elected") == 1
+    assert bench.channels().count("+try-failover") == 1
+
+    bench.pass_ms(15_000)
+
+    assert bench.channels().count("+try-failover") == 2
+    assert any(line.startswith("Next failover delay: I will not start a failover before ") for line in bench.log)
+
+
+def test_a_promotion_that_never_comes_is_given_up():
+    """S14: failover-timeout in WAIT_PROMOTION."""
+    bench = with_replicas()
+    lose_master(bench)
+    bench.pass_ms(10_500)
+
+    assert "-failover-abort-slave-timeout" in bench.channels()
+    assert bench.master.promoted is None
+
+
+def test_a_replica_that_is_not_reconfigured_ends_by_timeout():
+    """S14: ten seconds for one replica, then the failover ends without it (if parallel-syncs leaves room to look at it)."""
+    bench = with_replicas()
+    bench.say("SENTINEL", "SET", "main", "failover-timeout", "60000", "parallel-syncs", "2")
+    lose_master(bench)
+    bench.infos[R1] = "run_id:" + "1" * 40 + "\r\nrole:master\r\n"
+    bench.pass_ms(13_000)
+
+    assert "-slave-reconf-sent-timeout" in bench.channels()
+    assert bench.channels().count("+failover-end") == 1
+
+
+def test_a_failover_that_takes_too_long_ends_with_one_order_to_all_that_are_left():
+    """sentinelFailoverDetectEnd: +failover-end-for-timeout, +slave-reconf-sent-be."""
+    bench = with_replicas()
+    lose_master(bench)
+    bench.master.parallel_syncs = 0
+    bench.infos[R1] = "run_id:" + "1" * 40 + "\r\nrole:master\r\n"
+    bench.pass_ms(1000)
+    bench.master.replicas["10.0.0.3:6379"].flags &= ~RECONF_SENT
+    bench.pass_ms(11_500)
+
+    channels = bench.channels()
+    assert channels.index("+failover-end-for-timeout") < channels.index("+slave-reconf-sent-be")
+    assert "+switch-master" in channels
+
+
+def test_clients_are_sent_to_the_new_master_as_soon_as_it_is_one():
+    """sentinelGetCurrentMasterAddress: from RECONF_SLAVES on, in replies, hello messages and the file."""
+    bench = with_replicas()
+    lose_master(bench)
+    assert bench.say("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main") == [b"10.0.0.1", b"6379"]
+    bench.infos[R1] = "run_id:" + "1" * 40 + "\r\nrole:master\r\n"
+    bench.pass_ms(1200)
+
+    assert bench.say("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main") == [b"10.0.0.2", b"6379"]
+    assert "sentinel monitor main 10.0.0.2 6379 2" in bench.sentinel.config_text().splitlines()
+    assert "sentinel known-replica main 10.0.0.1 6379" in bench.sentinel.config_text().splitlines()
+
+
+def test_a_coordinated_failover_is_the_masters_own_doing():
+    """Valkey 9.1: by election, as the master is up; then MULTI, CLIENT PAUSE, FAILOVER TO, EXEC."""
+    bench = with_replicas()
+    bench.meet(1)
+    bench.infos[MASTER] += "master_failover_state:no-failover\r\n"
+    bench.pass_ms(10_000)
+    bench.opinions[OTHER] = [0, MY_ID.encode(), 1]
+    assert bench.say("SENTINEL", "FAILOVER", "main", "COORDINATED") == "OK"
+    bench.pass_ms(900)
+    begin = bench.commands_to(MASTER).index(("MULTI",))
+    words = bench.commands_to(MASTER)[begin : begin + 4]
+
+    assert bench.commands_to(OTHER, "SENTINEL")[0][-1] == MY_ID
+    assert [word[0] for word in words] == ["MULTI", "CLIENT", "FAILOVER", "EXEC"]
+    assert words[1] == ("CLIENT", "PAUSE", words[2][-1], "WRITE")
+    assert words[2][:5] == ("FAILOVER", "TO", *map(str, R1), "TIMEOUT")
+    assert 9000 <= int(words[2][-1]) <= 10_000
+    bench.infos[R1] = "run_id:" + "1" * 40 + "\r\nrole:master\r\n"
+    bench.infos[R2] = info_of_replica(R1, runid="2" * 40)
+    bench.pass_ms(3000)
+    assert "+switch-master" in bench.channels()
+    assert "+sdown" not in bench.channels()
+    assert ("CLIENT", "KILL", "TYPE", "normal") in bench.commands_to(R1)
+
+
+def test_a_coordinated_failover_without_election_or_without_the_master_comes_to_nothing():
+    """Valkey 9.1: votes are needed although nobody is down; old servers cannot do it."""
+    bench = with_replicas()
+    assert bench.say("SENTINEL", "FAILOVER", "main", "COORDINATED").text.startswith("NOGOODPRIMARY")
+    bench.infos[MASTER] += "master_failover_state:no-failover\r\n"
+    bench.meet(1)
+    bench.pass_ms(10_000)
+    assert bench.say("SENTINEL", "FAILOVER", "main", "COORDINATED") == "OK"
+    bench.pass_ms(12_000)
+    assert "-failover-abort-not-elected" in bench.channels()
+
+    bench.opinions[OTHER] = [0, MY_ID.encode(), 2]
+    assert bench.say("SENTINEL", "FAILOVER", "main", "COORDINATED") == "OK"
+    bench.pass_ms(200)
+    bench.handle(ev.LinkClosed(bench.master.link.command))
+    bench.master.link.reconnected_ms = bench.now_ms + 60_000
+    bench.pass_ms(9500)
+
+    assert "-failover-abort-master-timeout" in bench.channels()
+
+
+@pytest.mark.parametrize("when", ["crash-after-election", "crash-after-promotion"])
+def test_a_simulated_failure_ends_the_process(when):
+    """SENTINEL SIMULATE-FAILURE: exit code 99, nothing comes behind it."""
+    bench = with_replicas()
+    bench.say("SENTINEL", "SIMULATE-FAILURE", when)
+    lose_master(bench)
+    bench.infos[R1] = "run_id:" + "1" * 40 + "\r\nrole:master\r\n"
+    bench.pass_ms(1500)
+
+    assert bench.exits[0] == 99
+
+
+# -- putting things right ----------------------------------------------------------------------------------------------
+
+
+def test_an_old_master_that_is_back_is_made_a_replica():
+    """S15: after four hello periods of stable disagreement."""
+    bench = with_replicas()
+    bench.infos[R1] = "run_id:" + "1" * 40 + "\r\nrole:master\r\n"
+    bench.pass_ms(10_000)
+    assert "-role-change" in bench.channels()
+    assert "+convert-to-slave" not in bench.channels()
+
+    bench.pass_ms(11_000)
+
+    assert "+convert-to-slave" in bench.channels()
+    assert bench.commands_to(R1, "SLAVEOF") == [("SLAVEOF", *map(str, MASTER))]
+
+
+def test_a_replica_of_somebody_else_is_sent_back():
+    """S15: +fix-slave-config after a failover timeout."""
+    bench = with_replicas()
+    bench.infos[R1] = info_of_replica(("10.7.7.7", 1), runid="1" * 40)
+    bench.pass_ms(30_000)
+
+    assert "+fix-slave-config" in bench.channels()
+
+
+def test_nothing_is_put_right_while_the_master_does_not_look_sane():
+    """sentinelMasterLooksSane."""
+    bench = with_replicas()
+    bench.silent.add(MASTER)
+    bench.infos[R1] = "run_id:" + "1" * 40 + "\r\nrole:master\r\n"
+    bench.pass_ms(40_000)
+
+    assert "+convert-to-slave" not in bench.channels()
+
+
+# -- clients -----------------------------------------------------------------------------------------------------------
+
+
+def test_events_go_to_those_who_listen():
+    """SUBSCRIBE and PSUBSCRIBE of the sentinel's own channels, and nothing of debugging."""
+    bench = Bench()
+    bench.say("PSUBSCRIBE", "+s*")
+    bench.say("SUBSCRIBE", "+sentinel")
+    bench.replies.clear()
+    bench.meet(1)
+
+    title = f"sentinel {1:040x} 10.0.9.1 26379 @ main 10.0.0.1 6379".encode()
+    assert bench.replies[:2] == [
+        Push((b"message", b"+sentinel", title)),
+        Push((b"pmessage", b"+s*", b"+sentinel", title)),
+    ]
+
+
+def test_a_listener_of_resp2_may_say_little():
+    """processCommand: only (un)subscribe, PING and QUIT; in RESP3 everything."""
+    bench = Bench()
+    bench.say("SUBSCRIBE", "x")
+    assert bench.say("ROLE").text.startswith("ERR Can't execute 'role'")
+    assert bench.say("PING") == [b"pong", b""]
+    bench.say("HELLO", "3")
+    bench.handle(ev.ClientClosed(7))
+    bench.say("HELLO", "3")
+    bench.say("SUBSCRIBE", "x")
+
+    assert bench.say("ROLE") == [b"sentinel", [b"main"]]
+    assert bench.sentinel.protocol_of(7) == 3
+
+
+def test_a_reset_forgets_everything_but_the_master():
+    """sentinelResetMaster."""
+    bench = with_replicas()
+    bench.meet(1)
+
+    assert bench.say("SENTINEL", "RESET", "ma*") == 1
+    assert (bench.master.replicas, bench.master.sentinels) == ({}, {})
+    bench.pass_ms(11_000)
+    assert len(bench.master.replicas) == 2

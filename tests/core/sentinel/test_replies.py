@@ -1,0 +1,153 @@
+"""What clients hear, compared with real sentinels byte by byte: the same commands, one after the other, to both."""
+
+from __future__ import annotations
+
+import re
+import time
+from random import Random
+
+import pytest
+
+from cluster_core.sentinel.events import ClientCommand, Reply, Tick
+from cluster_core.sentinel.machine import Sentinel
+from cluster_core.sentinel.settings import SentinelSettings
+from cluster_core.wire.resp import encode_value
+from tests.sentinels import running_sentinel, sentinel_conf
+from tests.servers import redis_binary, valkey_binary
+
+SERVERS = {"redis-7.0": redis_binary, "valkey-9.1": valkey_binary}
+NOBODY = 1
+"""A port at which nothing listens."""
+COMMANDS = """
+PING
+PING hello
+PING a b
+FOO bar baz
+SENTINEL
+SENTINEL FOO
+SENTINEL MASTERS
+SENTINEL MASTERS x
+SENTINEL MASTER
+SENTINEL MASTER nobody
+SENTINEL MASTER mymaster
+SENTINEL REPLICAS mymaster
+SENTINEL SLAVES nobody
+SENTINEL SENTINELS mymaster
+SENTINEL GET-MASTER-ADDR-BY-NAME mymaster
+SENTINEL CKQUORUM mymaster
+SENTINEL CKQUORUM nobody
+INFO sentinel
+INFO nothing
+SENTINEL FAILOVER mymaster
+SENTINEL FAILOVER nobody
+SENTINEL FAILOVER
+SENTINEL FAILOVER mymaster X
+SENTINEL FAILOVER mymaster COORDINATED
+SENTINEL PRIMARY mymaster
+SENTINEL PRIMARIES
+SENTINEL MONITOR other 127.0.0.1 2 x
+SENTINEL MONITOR other 127.0.0.1 x 2
+SENTINEL MONITOR other 127.0.0.1 2 0
+SENTINEL MONITOR other nowhere 2 2
+SENTINEL MONITOR other 127.0.0.1 70000 2
+SENTINEL MONITOR mymaster 127.0.0.1 2 2
+SENTINEL MONITOR other 127.0.0.1 2 3
+SENTINEL CKQUORUM other
+SENTINEL SET other quorum 1
+SENTINEL SET other quorum 0
+SENTINEL SET other quorum
+SENTINEL SET other what 1
+SENTINEL SET other down-after-milliseconds 5000 parallel-syncs 2 failover-timeout 7000
+SENTINEL SET other parallel-syncs -1
+SENTINEL SET other notification-script /bin/true
+SENTINEL SET other auth-pass secret
+SENTINEL SET other rename-command CONFIG ""
+SENTINEL SET other rename-command CONFIG hidden
+SENTINEL SET nobody quorum 1
+SENTINEL MASTER other
+SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 1 0 *
+SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 2 5 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 2 5 bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
+SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 2 4 bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
+SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 2 6 bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
+SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 3 7 bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
+SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 x 7 b
+SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 2 x b
+SENTINEL IS-MASTER-DOWN-BY-ADDR 127.0.0.1 2 7
+SENTINEL INFO-CACHE nobody
+SENTINEL INFO-CACHE
+SENTINEL INFO-CACHE mymaster
+SENTINEL PENDING-SCRIPTS
+SENTINEL CONFIG GET announce*
+SENTINEL CONFIG GET nothing
+SENTINEL CONFIG SET announce-port 70000
+SENTINEL CONFIG SET announce-port 1234
+SENTINEL CONFIG SET resolve-hostnames maybe
+SENTINEL CONFIG SET what yes
+SENTINEL CONFIG GET announce-port
+SENTINEL CONFIG FOO x y
+SENTINEL CONFIG
+SENTINEL DEBUG
+SENTINEL DEBUG ping-period 0
+SENTINEL DEBUG what 1
+SENTINEL DEBUG info-period 9000
+SENTINEL SIMULATE-FAILURE help
+SENTINEL SIMULATE-FAILURE what
+SENTINEL SIMULATE-FAILURE
+PUBLISH elsewhere x
+PUBLISH __sentinel__:hello nonsense
+PUBLISH __sentinel__:hello 127.0.0.1,7,cccccccccccccccccccccccccccccccccccccccc,9,other,127.0.0.1,2,0
+SENTINEL SENTINELS other
+PUBLISH __sentinel__:hello 127.0.0.1,8,cccccccccccccccccccccccccccccccccccccccc,9,other,127.0.0.1,4,8
+SENTINEL MASTER other
+SENTINEL REPLICAS other
+SENTINEL GET-MASTER-ADDR-BY-NAME other
+SENTINEL FLUSHCONFIG
+SENTINEL RESET oth*
+SENTINEL SENTINELS other
+SENTINEL REMOVE nobody
+SENTINEL REMOVE other
+SENTINEL MASTERS
+ROLE
+CLIENT SETNAME me
+CLIENT NOTHING
+HELLO 9
+AUTH x
+"""
+SAME_KIND_ONLY = re.compile(rb"(last-[a-z-]+|[so]-down-time|role-reported-time|link-pending-commands)\r\n\$\d+\r\n\d+")
+"""Numbers that time makes."""
+
+
+def ours(sentinel: Sentinel, words: list[str], now_ms: int) -> bytes:
+    effects = sentinel.handle(ClientCommand(1, tuple(word.encode() for word in words)), now_ms)
+    return b"".join(encode_value(effect.value, protocol=2) for effect in effects if isinstance(effect, Reply))
+
+
+def masked(reply: bytes) -> bytes:
+    reply = reply.replace(b"disconnected", b"").replace(b"*-1\r\n", b"$-1\r\n")
+    return SAME_KIND_ONLY.sub(rb"\1", re.sub(rb"flags\r\n\$\d+\r\n[a-z_,]*", b"flags", reply))
+
+
+@pytest.mark.parametrize("dialect", SERVERS)
+def test_replies_are_those_of_the_real_sentinel(dialect):
+    """sentinelCommand and its neighbours: same order, same names, same texts, on both servers."""
+    binary = SERVERS[dialect]()
+    if binary is None:
+        pytest.skip(f"no server for {dialect}")
+    port = 26399
+    sentinel = Sentinel(SentinelSettings(port, dialect), Random(1), 10**12, config=sentinel_conf(port, NOBODY))
+    sentinel.handle(Tick(), 10**12)
+    different = []
+
+    with running_sentinel(binary, NOBODY, down_after_ms=100_000) as real:
+        time.sleep(0.2)
+        sentinel.handle(
+            ClientCommand(1, (b"SENTINEL", b"SET", b"mymaster", b"down-after-milliseconds", b"100000")), 10**12
+        )
+        for line in COMMANDS.strip().splitlines():
+            words = [word.strip('"') for word in line.split()]
+            theirs = masked(real.raw_reply(*words))
+            if masked(ours(sentinel, words, 10**12)) != theirs:
+                different.append((line, masked(ours(sentinel, words, 10**12)), theirs))
+
+    assert different == []

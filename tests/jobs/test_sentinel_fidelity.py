@@ -1,0 +1,28 @@
+"""The comparison of replays with what sentinels answered."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobs.runtime.errors import InputError
+from jobs.sentinel_fidelity import command
+from tests.sentinel_recordings import RECORDINGS
+
+
+def test_it_prints_the_share_of_equal_samples_and_found_events(capsys: pytest.CaptureFixture[str]) -> None:
+    """From four sets of evidence; none is worse with more."""
+    code = command(str(RECORDINGS / "valkey-9.1"), least=99.0)
+
+    lines = capsys.readouterr().out.splitlines()
+    assert code is None
+    assert [line[25:43].strip() for line in lines[:-1]] == ["capture", "capture, no events", "logs", "capture logs"]
+    assert "100.000 %  155/155" in lines[0]
+    assert "events 57/57" in lines[0]
+    assert not any("WORSE" in line for line in lines)
+    assert lines[-1].startswith("lowest: ")
+
+
+def test_a_folder_without_recordings_is_refused(tmp_path) -> None:
+    """One line that says what is looked for."""
+    with pytest.raises(InputError):
+        command(str(tmp_path))

@@ -1,0 +1,120 @@
+"""From captures, logs and polls of sentinels to silver/sentinel_views, votes, events and gold/incidents."""
+
+from __future__ import annotations
+
+import gzip
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jobs.reports.history_html import render_history
+from jobs.reports.history_tables import load_history, load_incidents
+from jobs.reports.sentinel_text import load_sentinels, sentinel_lines
+from jobs.runtime import cli, tables
+from jobs.runtime.errors import InputError
+from jobs.sentinel_replay import command, read_options, run
+from schemas.bronze import BAD_RECORDS
+from schemas.incidents import INCIDENT_STEPS, INCIDENTS
+from schemas.sentinel import SENTINEL_EVENTS, SENTINEL_VIEWS, SENTINEL_VOTES
+from tests.sentinel_recordings import RECORDINGS, history_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FOLDER = RECORDINGS / "redis-7.0-no-quorum"
+CAPTURE = str(FOLDER / "resp.pcap.gz")
+LOGS = str(FOLDER / "logs" / "*.log.gz")
+POLLS = str(FOLDER / "truth.jsonl.gz")
+ALL = (SENTINEL_VIEWS, SENTINEL_EVENTS, SENTINEL_VOTES, INCIDENTS, INCIDENT_STEPS)
+
+
+@pytest.fixture(scope="module")
+def root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The recording, replayed twice under one name."""
+    folder = str(tmp_path_factory.mktemp("root"))
+    for _ in range(2):
+        run(spark, root=folder, options=read_options([CAPTURE], [LOGS], ()), snapshot="one")
+    return folder
+
+
+def rows(spark: SparkSession, root: str, table) -> list[dict]:
+    read = tables.read_snapshot(spark, table, root, "one").orderBy(*table.key)
+    return [row.asDict() for row in read.collect()]
+
+
+def test_the_tables_hold_the_replay_once(spark: SparkSession, root: str) -> None:
+    """A row a belief, an event, a vote; a second run leaves the same rows."""
+    history = history_of("redis-7.0-no-quorum", logs=True)
+
+    views, events, votes, incidents, steps = (rows(spark, root, table) for table in ALL)
+
+    assert len(views) == len(history.spans)
+    assert {row["flags"] for row in views} == {span.belief.flags for span in history.spans}
+    assert [row["text"] for row in events] == [row.text for row in history.events]
+    assert [row["voted_for"] for row in votes] == [row.granted_to for row in history.votes]
+    assert [row["kind"] for row in incidents] == ["failover"]
+    assert incidents[0]["incident_id"].startswith("sentinel-failover-127.0.0.1:24000-")
+    assert len(steps) == incidents[0]["steps"]
+
+
+def test_the_report_of_incidents_tells_those_of_sentinels(spark: SparkSession, root: str) -> None:
+    """The same report, terminal and page, as for a cluster."""
+    report = load_history(spark, root, "one")
+    one = load_incidents(spark, root, "one", 1)[0]
+    page = render_history(report)
+    lines = sentinel_lines(*load_sentinels(spark, root, "one"), report.first_ns, "read")
+
+    assert one.summary in page
+    assert "O_DOWN" in page
+    assert any("was promoted in place of" in line for line in lines)
+    assert lines[-1].startswith("  mymaster is 127.0.0.1:24001 ")
+    assert "for 3 sentinels" in lines[-1]
+
+
+@pytest.mark.slow
+def test_a_clusters_incidents_of_the_snapshot_stay(spark: SparkSession, root: str) -> None:
+    """Those of sentinels are numbered behind them."""
+    first = tables.read_snapshot(spark, INCIDENTS, root, "one").limit(1)
+    from pyspark.sql import functions as F
+
+    other = first.withColumns(
+        {"snapshot_id": F.lit("both"), "incident_id": F.lit("failover-x-1"), "incident": F.lit(7)}
+    )
+    tables.replace_snapshot(other, INCIDENTS, root, "both")
+    run(spark, root=root, options=read_options((), [LOGS], ()), snapshot="both")
+
+    numbers = [row["incident"] for row in tables.read_snapshot(spark, INCIDENTS, root, "both").collect()]
+    steps = tables.read_snapshot(spark, INCIDENT_STEPS, root, "both").select("incident").distinct().collect()
+
+    assert sorted(numbers)[:2] == [7, 8]
+    assert {row["incident"] for row in steps} == set(numbers) - {7}
+
+
+def test_damage_is_noted_and_counted(spark: SparkSession, tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Permissive mode ends with exit code 3 and rows in bronze/bad_records, which the report counts."""
+    log, polls, root = tmp_path / "24010.log", tmp_path / "polls.jsonl", str(tmp_path / "root")
+    log.write_bytes(gzip.decompress((FOLDER / "logs" / "24010.log.gz").read_bytes()) + b"no line of a log\n")
+    polls.write_bytes(b'{"masters": []}\n')
+
+    code = cli.run(command, ["--logs", str(log), "--polls", str(polls), "--root", root, "--mode", "permissive"])
+
+    bad = tables.read_snapshot(spark, BAD_RECORDS, root, "current").collect()
+    assert code == cli.PARTIAL
+    assert sorted((row["job"], row["source"].rpartition("/")[2]) for row in bad) == [
+        ("sentinel-replay", "24010.log"),
+        ("sentinel-replay", "polls.jsonl"),
+    ]
+    assert "2 bad records" in capsys.readouterr().out
+    assert load_history(spark, root, "current").bad_records == 2
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"down_after_ms": 0}, {"quorum": 0}, {"log_zone": "Mars"}, {"log_node": ["x=y"]}],
+)
+def test_what_cannot_work_is_refused_before_spark_starts(given: dict) -> None:
+    """One line that says what to do."""
+    captures = [CAPTURE] if given else []
+
+    with pytest.raises(InputError):
+        read_options(captures, (), (), **given)
