@@ -29,6 +29,7 @@ DATA = Path("build/bench-data")
 KEY_LENGTH = 24
 _FLUSH_BYTES = 1 << 20
 _START_SECONDS_MAX = 30.0
+_KEYS_AT_ONCE = 1000
 
 
 def redis_server() -> str | None:
@@ -62,6 +63,40 @@ def cluster_dump(scale: float) -> Path | None:
     """Return the dump of a Valkey node that owns all slots, keys ordered by slot and counted in it, or None."""
     program = valkey_server()
     return _dump(program, DATA / f"valkey-cluster-{scale:g}.rdb", scale, cluster=True) if program else None
+
+
+def measured_dump(program: str, name: str, scale: float) -> tuple[Path, Path]:
+    """Return a dump of *program* and, a line a key, its name in hexadecimal and MEMORY USAGE with SAMPLES 0 before the dump."""
+    path, truth = DATA / f"{name}-memory-{scale:g}.rdb", DATA / f"{name}-memory-{scale:g}.tsv"
+    if path.exists() and truth.exists():
+        return path, truth
+    DATA.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=DATA) as folder, _server(program, folder, False) as stream:
+        _pipe(stream, commands(scale))
+        keys = _bulks(_ask(stream, encode(b"KEYS", b"*")))
+        with open(truth, "wb") as lines:
+            for start in range(0, len(keys), _KEYS_AT_ONCE):
+                part = keys[start : start + _KEYS_AT_ONCE]
+                asked = b"".join(encode(b"MEMORY", b"USAGE", key, b"SAMPLES", b"0") for key in part)
+                sizes = _ask(stream, asked).split(b"\r\n")
+                lines.writelines(
+                    b"%s\t%s\n" % (key.hex().encode(), size[1:]) for key, size in zip(part, sizes, strict=False)
+                )
+        if b"+OK" not in _ask(stream, encode(b"SAVE")):
+            raise RuntimeError(f"{program} could not save its data")
+        os.replace(Path(folder) / "dump.rdb", path)
+    return path, truth
+
+
+def _bulks(answer: bytes) -> list[bytes]:
+    """Return the strings of an array of strings."""
+    end = answer.index(b"\r\n")
+    found, at = [], end + 2
+    for _ in range(int(answer[1:end])):
+        start = answer.index(b"\r\n", at) + 2
+        at = start + int(answer[at + 1 : start - 2]) + 2
+        found.append(answer[start : at - 2])
+    return found
 
 
 def command_log(scale: float) -> Path:

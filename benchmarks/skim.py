@@ -1,6 +1,6 @@
 """One skim of a dump in a fresh process, printed as a line of JSON.
 
-``python -m benchmarks.skim FILE … [--crc] [--plain] [--threads N]``.
+``python -m benchmarks.skim FILE … [--crc] [--plain] [--memory] [--threads N]``.
 
 Several files are read at once, a thread each; one file is cut into *threads* ranges if it is a cluster dump.
 
@@ -26,6 +26,7 @@ from pathlib import Path
 from cluster_core.formats.rdb.opcodes import RdbHead
 from cluster_core.formats.rdb.splits import find_splits
 from cluster_core.kernels.rdb_skim import RdbSkimmer
+from cluster_core.memory.model import MemorySettings
 
 HEAD_BYTES = 1 << 16
 
@@ -40,11 +41,19 @@ class Piece:
     head: RdbHead | None = None
 
 
-def skim_piece(piece: Piece, *, check_crc: bool, compiled: bool, keys_max: int | None = None) -> tuple[int, int, float]:
+def skim_piece(
+    piece: Piece, *, check_crc: bool, compiled: bool, keys_max: int | None = None, memory: MemorySettings | None = None
+) -> tuple[int, int, float]:
     """Return keys, sum of their sizes and CPU seconds of *piece*; after *keys_max* keys no further batch is read."""
     started = time.thread_time()
     skimmer = RdbSkimmer(
-        piece.path, start=piece.start, end=piece.end, head=piece.head, check_crc=check_crc, compiled=compiled
+        piece.path,
+        start=piece.start,
+        end=piece.end,
+        head=piece.head,
+        check_crc=check_crc,
+        compiled=compiled,
+        memory=memory,
     )
     keys = serialized_bytes = 0
     with open(piece.path, "rb", buffering=0) as stream:
@@ -80,13 +89,19 @@ def cut_pieces(path: str, count: int) -> list[Piece]:
 
 
 def skim_files(
-    paths: list[str], threads: int, *, check_crc: bool, compiled: bool, keys_max: int | None
+    paths: list[str],
+    threads: int,
+    *,
+    check_crc: bool,
+    compiled: bool,
+    keys_max: int | None,
+    memory: MemorySettings | None = None,
 ) -> dict[str, float]:
     """Skim one dump in *threads* pieces, or several dumps with a thread each."""
     started = time.thread_time()
     pieces = cut_pieces(paths[0], threads) if len(paths) == 1 else [Piece(path) for path in paths]
     cutting = time.thread_time() - started
-    skim = partial(skim_piece, check_crc=check_crc, compiled=compiled, keys_max=keys_max)
+    skim = partial(skim_piece, check_crc=check_crc, compiled=compiled, keys_max=keys_max, memory=memory)
     if len(pieces) == 1:
         results = [skim(pieces[0])]
     else:
@@ -141,6 +156,7 @@ def main() -> None:
     parser.add_argument("files", nargs="+")
     parser.add_argument("--crc", action="store_true")
     parser.add_argument("--plain", action="store_true")
+    parser.add_argument("--memory", action="store_true", help="estimate every key's size in memory")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--keys-max", type=int)
     options = parser.parse_args()
@@ -155,6 +171,7 @@ def main() -> None:
         check_crc=options.crc,
         compiled=not options.plain,
         keys_max=options.keys_max,
+        memory=MemorySettings() if options.memory else None,
     )
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
     above = memory_bytes("VmHWM") - held

@@ -29,6 +29,12 @@ KEY_FIELDS: list[StructField] = [
     optional("idle_s", LongType(), "seconds since last use, if the server kept them"),
     optional("freq", ShortType(), "LFU counter, if the server kept it"),
     optional("offset", LongType(), "where the record begins in the (decompressed) file"),
+    optional(
+        "memory_bytes",
+        LongType(),
+        "MEMORY USAGE of the key on the server that wrote the file, estimated; null if not measured",
+    ),
+    optional("estimate", StringType(), "what memory_bytes is: model, or serialized where the layout is not known"),
 ]
 
 RDB_SOURCE = StructType([*KEY_FIELDS, required("source", StringType(), "file the key was read from")])

@@ -46,6 +46,8 @@ PARTIAL = StructType(
         StructField("offset", LongType()),
         StructField("text", StringType()),
         StructField("facts", MapType(StringType(), StringType())),
+        StructField("memory_bytes", LongType()),
+        StructField("estimate", StringType()),
     ]
 )
 """*number* is a prefix's depth, a time-to-live bucket, or the keys that a slot's own record in the dump declares (-1: none)."""

@@ -45,7 +45,7 @@ def skim_all(
 
 
 def rows_of(batch: Any) -> list[Row]:
-    """Return the rows of a batch as tuples in the order of `cluster_core.formats.rdb.reader.KeyRow`."""
+    """Return the rows of a batch as tuples in the order of `cluster_core.formats.rdb.reader.KeyRow`, sizes in memory if measured."""
     rows = []
     for index in range(len(batch)):
         key = batch.key(index)
@@ -64,6 +64,7 @@ def rows_of(batch: Any) -> list[Row]:
                 int(batch.idle_s[index]),
                 int(batch.freq[index]),
                 int(batch.offset[index]),
+                *(() if batch.memory_bytes is None else (int(batch.memory_bytes[index]), int(batch.estimate[index]))),
             )
         )
     return rows

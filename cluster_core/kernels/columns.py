@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 from cluster_core.formats.rdb.opcodes import ENCODINGS, KEY_TYPES
 from cluster_core.kernels.compiled import njit
 from cluster_core.kernels.key_batch import NONE, KeyBatch
+from cluster_core.memory.model import ESTIMATES
 
 _TYPE_NAMES = pa.array(KEY_TYPES)
 _ENCODING_NAMES = pa.array(ENCODINGS)
+_ESTIMATE_NAMES = pa.array(ESTIMATES)
 
 
 @njit()
@@ -77,6 +79,16 @@ def encoding_names(codes: NDArray[np.generic]) -> pa.Array:
     return named(codes, _ENCODING_NAMES)
 
 
+def memory_columns(
+    memory_bytes: NDArray[np.int64] | None, estimate: NDArray[np.generic] | None, count: int
+) -> tuple[pa.Array, pa.Array]:
+    """Return sizes in memory and what they are, both null where nothing was measured (`NONE`, or None for all *count*)."""
+    if memory_bytes is None or estimate is None:
+        return pa.nulls(count, pa.int64()), pa.nulls(count, pa.string())
+    codes = np.where(memory_bytes == NONE, len(ESTIMATES), estimate)
+    return known(memory_bytes, pa.int64()), named(codes, _ESTIMATE_NAMES)
+
+
 def key_columns(batch: KeyBatch) -> list[pa.Array]:
     """Return the columns of ``schemas.bronze.KEY_FIELDS``, in that order, one row a key."""
     keys = key_array(batch)
@@ -93,4 +105,5 @@ def key_columns(batch: KeyBatch) -> list[pa.Array]:
         known(batch.idle_s, pa.int64()),
         known(batch.freq, pa.int16()),
         known(batch.offset, pa.int64()),
+        *memory_columns(batch.memory_bytes, batch.estimate, len(batch)),
     ]

@@ -18,7 +18,8 @@ class KeyBatch:
     Key *i* is ``key_data[key_offsets[i]:key_offsets[i + 1]]``; its hash tag is the *tag_length* bytes from *tag_start*,
     counted from the key's first byte, and a length of 0 means that the whole key is hashed (R113).  *type* and *encoding* index
     `cluster_core.formats.rdb.opcodes.KEY_TYPES` and ``ENCODINGS``.  *serialized_bytes* counts the whole record: expiry, idle
-    and frequency opcodes, type, key and value.  *offset* is where the record begins in the (decompressed) file.
+    and frequency opcodes, type, key and value.  *offset* is where the record begins in the (decompressed) file.  *memory_bytes*
+    is the size in the server's memory, *estimate* indexes `cluster_core.memory.model.ESTIMATES`; None if nothing was measured.
     """
 
     key_offsets: NDArray[np.int32]
@@ -35,6 +36,8 @@ class KeyBatch:
     idle_s: NDArray[np.int64]
     freq: NDArray[np.int16]
     offset: NDArray[np.int64]
+    memory_bytes: NDArray[np.int64] | None = None
+    estimate: NDArray[np.uint8] | None = None
 
     def __len__(self) -> int:
         return len(self.slot)

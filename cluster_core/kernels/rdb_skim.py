@@ -28,7 +28,9 @@ from cluster_core.kernels import rdb_skim_state as at
 from cluster_core.kernels.compiled import HAVE_NUMBA
 from cluster_core.kernels.crc64 import crc64
 from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.kernels.memory_sizes import model_array
 from cluster_core.kernels.rdb_walk import skim
+from cluster_core.memory.model import MemorySettings, model_of
 
 WINDOW_BYTES = 1 << 20
 """The window that the file passes through; it fits a core's second-level cache."""
@@ -50,6 +52,8 @@ _COLUMNS = (
     ("idle_s", np.int64),
     ("freq", np.int16),
     ("offset", np.int64),
+    ("memory_bytes", np.int64),
+    ("estimate", np.uint8),
 )
 
 
@@ -58,7 +62,7 @@ class RdbSkimmer:
 
     *source* names the file in errors.  A range that does not start at 0 needs the file's *head*.  *batch_keys*
     is the number of rows of a full batch.  With *check_crc* the CRC64 of all bytes is computed, and of a whole
-    file compared.
+    file compared.  With *memory* every key's size in the server's memory is estimated (`cluster_core.memory`).
 
     `done` turns true when the file's last record (or the range's last byte) was decoded; what is fed after it
     only counts as `trailing_bytes`.
@@ -81,6 +85,7 @@ class RdbSkimmer:
         head: RdbHead | None = None,
         check_crc: bool = True,
         batch_keys: int = 65_536,
+        memory: MemorySettings | None = None,
         compiled: bool = True,  # see `__new__`
     ) -> None:
         if start < 0 or (end is not None and end < start) or batch_keys < 1:
@@ -99,6 +104,7 @@ class RdbSkimmer:
         self._end = end
         self._check_crc = check_crc
         self._capacity = batch_keys
+        self._memory = memory
         self._error: DecodeError | None = None
         self._set_up(head)
 
@@ -112,6 +118,7 @@ class RdbSkimmer:
         self._at_eof = False
         self._is_past_end = False
         self._needs_magic = self._start == 0
+        self._model = model_array(None)
         if head is not None:
             self._apply_head(head)
         self._key_data: NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
@@ -272,6 +279,7 @@ class RdbSkimmer:
             skim(
                 self._window,
                 self._state,
+                self._model,
                 self._key_data,
                 self._rows,
                 self.declared_slot_keys,
@@ -322,6 +330,8 @@ class RdbSkimmer:
         st[at.LISTPACK_LISTS] = head.small_lists_are_listpacks
         st[at.EMBSTR_RULE] = head.embstr_rule
         st[at.DB] = self._facts.db
+        if self._memory is not None:
+            self._model = model_array(model_of(head, self._memory))
 
     def _note_event(self) -> None:
         st = self._state
@@ -379,8 +389,10 @@ class RdbSkimmer:
     def _take_batch(self) -> KeyBatch:
         """Return the rows so far as a batch and begin a new one."""
         rows = int(self._state[at.ROW])
-        columns = {name: column[:rows] for (name, _), column in zip(_COLUMNS, self._rows, strict=False)}
+        columns: dict[str, Any] = {name: column[:rows] for (name, _), column in zip(_COLUMNS, self._rows, strict=False)}
         offsets = self._rows[-1][: rows + 1]
+        if self._memory is None:
+            columns["memory_bytes"] = columns["estimate"] = None
         batch = KeyBatch(key_offsets=offsets, key_data=self._key_data[: int(offsets[-1])].copy(), **columns)
         self.keys += rows
         self._rows = ()

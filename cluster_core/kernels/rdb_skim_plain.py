@@ -22,7 +22,9 @@ class PlainRdbSkimmer(RdbSkimmer):
     """See `RdbSkimmer`, whose constructor makes one of these where it cannot, or shall not, run compiled."""
 
     def _set_up(self, head: RdbHead | None) -> None:
-        self._plain = PlainSkim(self._source, start=self._start, end=self._end, head=head, check_crc=self._check_crc)
+        self._plain = PlainSkim(
+            self._source, start=self._start, end=self._end, head=head, check_crc=self._check_crc, memory=self._memory
+        )
         self._plain.declared_slot_keys = cast(list[int], self.declared_slot_keys)
         self._plain.declared_slot_expires = cast(list[int], self.declared_slot_expires)
         self._facts: FileFacts = self._plain.facts
@@ -87,7 +89,7 @@ class PlainRdbSkimmer(RdbSkimmer):
             if count == len(rows) < self._capacity and not is_last:
                 break
             self.keys += count
-            yield _batch_of(rows[:count])
+            yield _batch_of(rows[:count], self._memory is not None)
             del rows[:count]
         self._sync()
         self.done = self._plain.done
@@ -110,8 +112,10 @@ def _fitting(rows: list[KeyRow], rows_max: int) -> int:
     return min(len(rows), rows_max)
 
 
-def _batch_of(rows: list[KeyRow]) -> KeyBatch:
-    db, keys, slot, tags, types, encodings, elements, sizes, expire, idle, freq, offset = zip(*rows, strict=True)
+def _batch_of(rows: list[KeyRow], is_measured: bool) -> KeyBatch:
+    db, keys, slot, tags, types, encodings, elements, sizes, expire, idle, freq, offset, memory, estimate = zip(
+        *rows, strict=True
+    )
     return KeyBatch(
         key_offsets=np.concatenate(([0], np.cumsum([len(key) for key in keys]))).astype(np.int32),
         key_data=np.frombuffer(b"".join(keys), dtype=np.uint8),
@@ -129,4 +133,6 @@ def _batch_of(rows: list[KeyRow]) -> KeyBatch:
         idle_s=np.array(idle, dtype=np.int64),
         freq=np.array(freq, dtype=np.int16),
         offset=np.array(offset, dtype=np.int64),
+        memory_bytes=np.array(memory, dtype=np.int64) if is_measured else None,
+        estimate=np.array(estimate, dtype=np.uint8) if is_measured else None,
     )

@@ -31,7 +31,8 @@ EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_MODULE_AUX, EVENT_IMPORT = rang
     P_IMPORT,
     P_IMPORT_RANGES,
     P_STRING,
-) = range(21)
+    P_STREAM_CONSUMER_PEL,
+) = range(22)
 
 # Places in the state array.
 (
@@ -90,8 +91,27 @@ EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_MODULE_AUX, EVENT_IMPORT = rang
     MODULE_AUXES,
     SLOT_INFOS,
     KEYS_DONE,
-) = range(55)
-STATE_LENGTH = 64
+    # What the memory model has met of the value at hand.
+    SIZE_KNOWN,
+    SIZE_BYTES,
+    SIZE_UNITS,  # what chance is in, see `cluster_core.memory.tables`
+    TEXT,  # bytes of the string that was passed last
+    TEXT_LZF,  # its compressed bytes, or -1
+    FIELD,
+    FIELD_VALUE,
+    FIELD_EXPIRES,
+    MARKS,  # of the elements, see `memory_sizes.whole_size`
+    LIST_COMPRESSED,  # bytes of a list whose compressed nodes are so in memory
+    LIST_ENDS,  # what is known of its ends: see `_list_node`
+    STREAM_NODE,  # bytes of the listpack that came last
+    TREE_IDS,
+    TREE_NODES,
+    TREE_BYTES,
+    TREE_HIGH,  # the last id
+    TREE_LOW,
+    TREE_CHILDREN,  # of the open branch at each depth, 16 places
+) = range(73)
+STATE_LENGTH = 96
 
 # How an element is made of strings.
 M_PLAIN, M_POST8, M_TRIPLE, M_EXPIRY_FIRST, M_SCORED = range(5)

@@ -93,6 +93,27 @@ from cluster_core.formats.rdb.opcodes import (
 )
 from cluster_core.kernels.compiled import njit
 from cluster_core.kernels.key_slots import slot_of, tag_bounds
+from cluster_core.kernels.memory_sizes import (
+    CONSUMER,
+    DEPTH,
+    EXPIRING,
+    GROUP,
+    HAS_LONG,
+    HAS_TEXT,
+    LIST_NODE,
+    STREAM,
+    allocated,
+    compressed_size,
+    field_size,
+    is_known,
+    last_stream_node_size,
+    packed_size,
+    scored_member_units,
+    set_member_size,
+    string_size,
+    tree_size,
+    whole_size,
+)
 from cluster_core.kernels.rdb_skim_state import (
     AUX_MODULE,
     BASE,
@@ -121,6 +142,9 @@ from cluster_core.kernels.rdb_skim_state import (
     FAULT_AT,
     FAULT_B,
     FAULT_CODE,
+    FIELD,
+    FIELD_EXPIRES,
+    FIELD_VALUE,
     FREQ,
     FUNCTIONS,
     GO,
@@ -130,6 +154,8 @@ from cluster_core.kernels.rdb_skim_state import (
     KEY_POS,
     KEYS,
     LEFT,
+    LIST_COMPRESSED,
+    LIST_ENDS,
     LISTPACK_LISTS,
     LZF_AT,
     LZF_LEFT,
@@ -142,6 +168,7 @@ from cluster_core.kernels.rdb_skim_state import (
     M_POST8,
     M_SCORED,
     M_TRIPLE,
+    MARKS,
     MODE,
     MODULE_AUXES,
     NEED,
@@ -159,6 +186,7 @@ from cluster_core.kernels.rdb_skim_state import (
     P_RECORD,
     P_STREAM_CONSUMER,
     P_STREAM_CONSUMER_META,
+    P_STREAM_CONSUMER_PEL,
     P_STREAM_CONSUMERS,
     P_STREAM_GROUP,
     P_STREAM_GROUP_META,
@@ -171,13 +199,25 @@ from cluster_core.kernels.rdb_skim_state import (
     REC,
     ROW,
     SCRATCH,
+    SIZE_BYTES,
+    SIZE_KNOWN,
+    SIZE_UNITS,
     SKIP,
     SLOT,
     SLOT_INFOS,
     STEP,
     STOP,
+    STREAM_NODE,
     TAG_LENGTH,
     TAG_START,
+    TEXT,
+    TEXT_LZF,
+    TREE_BYTES,
+    TREE_CHILDREN,
+    TREE_HIGH,
+    TREE_IDS,
+    TREE_LOW,
+    TREE_NODES,
     TYPE_BYTE,
     UNITS,
     VALKEY,
@@ -188,6 +228,8 @@ from cluster_core.kernels.rdb_skim_state import (
     WALK_SIDE,
     WANT,
 )
+from cluster_core.memory.model import LONG_ELEMENT_BYTES, MODEL, PENDING_BYTES, SERIALIZED
+from cluster_core.memory.radix import LEAF_BYTES
 
 # By value type.
 _KEY_TYPE = np.array([0, 1, 2, 3, 4, 3, 6, 6, 0, 4, 1, 2, 3, 4, 1, 5, 4, 3, 1, 5, 2, 5, 4, 4, 4, 4], dtype=np.uint8)
@@ -673,6 +715,8 @@ def _blob(data: Any, st: Any, begin: int, at: int, form: int, scratch: Any) -> i
     st[WALK_AT] = st[BASE] + at
     if kind == _INT_STRING:
         return _fault(st, faults.PACKED_EMPTY, at, body, 0)
+    st[TEXT] = raw
+    st[TEXT_LZF] = body if kind == _LZF_STRING else -1
     if kind == _RAW_STRING:
         need = min(body, np.int64(10))
         if start + need > end:
@@ -748,13 +792,49 @@ def _blob_walk(data: Any, st: Any, begin: int, at: int, form: int, scratch: Any)
     return GO
 
 
+@njit(boundscheck=False, forceinline=True)
+def _digits(value: int) -> int:
+    """Return how many characters *value*, of 32 bits, has in decimal."""
+    count = np.int64(1)
+    if value < 0:
+        count = np.int64(2)
+        value = -value
+    limit = np.int64(10)
+    while value >= limit:
+        count += 1
+        limit *= 10
+    return count
+
+
+@njit(boundscheck=False, forceinline=True)
+def _element(st: Any, m: Any, kind: int, length: int, form: int) -> None:
+    """Add what one string of a value costs, which is no packed one (`KeyMeter.text`)."""
+    if length >= LONG_ELEMENT_BYTES:
+        st[MARKS] |= HAS_LONG
+    if form != _INT_STRING:
+        st[MARKS] |= HAS_TEXT
+    if kind == T_SET:
+        st[SIZE_BYTES] += set_member_size(m, length)
+    elif kind == T_ZSET_2:
+        st[SIZE_UNITS] += scored_member_units(m, length)
+    elif st[FIELD] < 0:
+        st[FIELD] = length
+    elif kind == T_HASH_2:
+        st[FIELD_VALUE] = length
+    else:
+        st[SIZE_BYTES] += field_size(m, st[FIELD], length, st[FIELD_EXPIRES] != 0)
+        st[FIELD] = -1
+
+
 @njit(boundscheck=False)
-def _elements(data: Any, st: Any) -> int:
+def _elements(data: Any, st: Any, m: Any) -> int:
     """Pass over the strings of a value that is not packed; `MODE` says what stands before and after each."""
     pos = st[POS]
     end = st[STOP]
     left = st[LEFT]
     mode = st[MODE]
+    is_measured = st[SIZE_KNOWN] != 0
+    type_byte = st[TYPE_BYTE]
     while left > 0:
         at = pos
         if mode == M_SCORED and left & 1:
@@ -765,6 +845,17 @@ def _elements(data: Any, st: Any) -> int:
             if size == 0:
                 return _fault(st, faults.SCORE, at, 0, 0)
             pos += 1 + (0 if size >= 253 else size)
+        elif mode == M_TRIPLE and left % 3 == 1:
+            if at + 8 > end:
+                st[LEFT] = left
+                return _short(st, pos, 8)
+            if is_measured:
+                expires = _le(data, at, 8) != -1
+                if expires:
+                    st[MARKS] += EXPIRING
+                st[SIZE_BYTES] += field_size(m, st[FIELD], st[FIELD_VALUE], expires)
+                st[FIELD] = -1
+            pos += 8
         else:
             if mode == M_EXPIRY_FIRST and not left & 1:
                 size, body = _length(data, at, end)
@@ -772,20 +863,31 @@ def _elements(data: Any, st: Any) -> int:
                     st[LEFT] = left
                     return _short(st, pos, 9) if size == 0 else _fault(st, -size, at, body, 0)
                 at += size
+                st[FIELD_EXPIRES] = body != 0
             size, body, raw, kind = _string(data, at, end)
             if size <= 0:
                 st[LEFT] = left
                 return _short(st, pos, at - pos + 20) if size == 0 else _fault(st, -size, at, body, raw)
-            post = np.int64(8 if mode == M_POST8 or (mode == M_TRIPLE and left & 1) else 0)
+            post = np.int64(8 if mode == M_POST8 else 0)
+            if kind == _INT_STRING:
+                if at + size + body > end:
+                    st[LEFT] = left
+                    return _short(st, pos, at + size + body - pos)
+                if is_measured:
+                    raw = _digits(_integer(data, at + size, body))
             pos = at + size + body
             if kind == _LZF_STRING:
                 if pos > end:
                     _lzf_begin(st, at, at + size, body, raw)
                     st[SKIP] = post
                     left -= 1
+                    if is_measured:
+                        _element(st, m, type_byte, raw, kind)
                     break
                 if not _lzf_is_whole(data, at + size, pos, raw):
                     return _fault(st, faults.LZF, at, body, raw)
+            if is_measured:
+                _element(st, m, type_byte, raw, kind)
             pos += post
         left -= 1
         if pos > end:
@@ -806,6 +908,11 @@ def _one_string(data: Any, st: Any, begin: int, at: int) -> int:
     if size <= 0:
         return _short(st, begin, at - begin + 20) if size == 0 else _fault(st, -size, at, body, raw)
     start = at + size
+    if kind == _INT_STRING:
+        if start + body > end:
+            return _short(st, begin, start + body - begin)
+        raw = _digits(_integer(data, start, body))
+    st[TEXT] = raw
     if kind == _LZF_STRING:
         if start + body > end:
             _lzf_begin(st, at, start, body, raw)
@@ -867,15 +974,28 @@ def _count(data: Any, st: Any) -> int:
             st[MODE] = M_SCORED
         elif kind == T_HASH_2 and st[VALKEY]:
             st[MODE] = M_TRIPLE
+            st[LEFT] = 3 * count
         elif kind in (T_HASH_2, T_HASH_METADATA):
             st[MODE] = M_EXPIRY_FIRST
     return GO
 
 
 @njit(boundscheck=False)
-def _begin_value(st: Any) -> None:
+def _begin_value(st: Any, m: Any) -> None:
     """Choose the first phase of the value whose type is `TYPE_BYTE`."""
     kind = st[TYPE_BYTE]
+    st[SIZE_KNOWN] = is_known(m, kind)
+    if st[SIZE_KNOWN]:
+        st[SIZE_BYTES] = 0
+        st[SIZE_UNITS] = 0
+        st[FIELD] = -1
+        st[FIELD_EXPIRES] = 0
+        st[MARKS] = 0
+        st[LIST_COMPRESSED] = 0
+        st[LIST_ENDS] = 0
+        st[STREAM_NODE] = 0
+        if kind >= T_STREAM:
+            _tree_begin(st)
     st[UNITS] = 0
     st[ENCODING] = _ENCODING[kind]
     st[SKIP] = 0
@@ -905,7 +1025,9 @@ def _begin_value(st: Any) -> None:
 
 
 @njit(boundscheck=False)
-def _blob_end(st: Any) -> int:
+def _blob_end(st: Any, m: Any) -> int:
+    if st[SIZE_KNOWN]:
+        st[SIZE_BYTES] += packed_size(m, st[TEXT])
     units = st[UNITS]
     if units % st[DIVISOR] != 0:
         return _fault(st, faults.PACKED_UNITS, st[WALK_AT] - st[BASE], units, st[DIVISOR])
@@ -915,9 +1037,29 @@ def _blob_end(st: Any) -> int:
 
 
 @njit(boundscheck=False)
-def _quicklist(data: Any, st: Any, scratch: Any) -> int:
+def _list_node(st: Any, m: Any) -> None:
+    """Add what a node of a list costs (`KeyMeter.list_node`); of `LIST_ENDS`, 1: the first is raw, 2: the last, 4: one is not."""
+    plain = m[LIST_NODE] + packed_size(m, st[TEXT])
+    is_lzf = st[TEXT_LZF] >= 0
+    compressed = compressed_size(m, st[TEXT_LZF]) if is_lzf else plain
+    depth = m[DEPTH]
+    place = st[ELEMENTS] - st[LEFT]
+    st[SIZE_BYTES] += compressed if depth > 0 and depth <= place < st[ELEMENTS] - depth else plain
+    st[LIST_COMPRESSED] += compressed
+    ends = st[LIST_ENDS] & 5
+    if is_lzf:
+        ends |= 4
+    else:
+        ends |= 2 if place else 3
+    st[LIST_ENDS] = ends
+
+
+@njit(boundscheck=False)
+def _quicklist(data: Any, st: Any, m: Any, scratch: Any) -> int:
     """Count the entries of one node of a quicklist."""
     if st[LEFT] == 0:
+        if st[LIST_ENDS] == 7 and m[DEPTH] == 0:
+            st[SIZE_BYTES] = st[LIST_COMPRESSED]
         st[ELEMENTS] = st[UNITS]
         if st[TYPE_BYTE] == T_LIST_QUICKLIST_2 and st[NODES] == 1 and st[LISTPACK_LISTS]:
             st[ENCODING] = LISTPACK
@@ -935,6 +1077,10 @@ def _quicklist(data: Any, st: Any, scratch: Any) -> int:
         if container == 2:
             rc = _blob(data, st, begin, at, F_LISTPACK, scratch)
         elif container == 1:
+            st[TEXT_LZF] = -1
+            size, body, _, form = _string(data, at, st[STOP])
+            if size > 0 and form == _LZF_STRING:
+                st[TEXT_LZF] = body
             rc = _one_string(data, st, begin, at)
             nodes = np.int64(2)  # a plain node alone is a quicklist still
             if rc == GO:
@@ -942,13 +1088,84 @@ def _quicklist(data: Any, st: Any, scratch: Any) -> int:
         else:
             return _fault(st, faults.CONTAINER, begin, container, 0)
     if rc == GO:
+        if st[SIZE_KNOWN]:
+            _list_node(st, m)
         st[LEFT] -= 1
         st[NODES] += nodes
     return rc
 
 
 @njit(boundscheck=False)
-def _stream_nodes(data: Any, st: Any) -> int:
+def _tree_begin(st: Any) -> None:
+    """Begin a radix tree of ids (`cluster_core.memory.radix.RadixTree`)."""
+    st[TREE_IDS] = 0
+    st[TREE_NODES] = 0
+    st[TREE_BYTES] = 0
+    for depth in range(16):
+        st[TREE_CHILDREN + depth] = 0
+
+
+@njit(boundscheck=False, forceinline=True)
+def _tree_node(st: Any, m: Any, size: int) -> None:
+    st[TREE_NODES] += 1
+    st[TREE_BYTES] += allocated(m, size)
+
+
+@njit(boundscheck=False)
+def _tree_close(st: Any, m: Any, depth: int) -> None:
+    """The last id's leaf and every branch below *depth* are complete."""
+    below = np.int64(16)
+    _tree_node(st, m, np.int64(LEAF_BYTES))
+    for at in range(15, depth, -1):
+        children = st[TREE_CHILDREN + at]
+        if children:
+            if below - at > 1:
+                _tree_node(st, m, 8 + ((below - at + 10) & ~7))
+            _tree_node(st, m, 8 * children + ((children + 11) & ~7))
+            st[TREE_CHILDREN + at] = 0
+            below = np.int64(at)
+    if below - depth > 1:
+        _tree_node(st, m, 8 + ((below - depth + 10) & ~7))
+
+
+@njit(boundscheck=False)
+def _tree_add(data: Any, at: int, st: Any, m: Any) -> None:
+    """Add the id of 16 bytes at *at*."""
+    high = _be(data, at, 8)
+    low = _be(data, at + 8, 8)
+    if st[TREE_IDS] > 0:
+        depth = np.int64(0)
+        unlike = high ^ st[TREE_HIGH]
+        if unlike == 0:
+            depth = np.int64(8)
+            unlike = low ^ st[TREE_LOW]
+            if unlike == 0:
+                return
+        while (unlike >> 56) & 255 == 0:
+            unlike <<= 8
+            depth += 1
+        _tree_close(st, m, depth)
+        children = st[TREE_CHILDREN + depth]
+        st[TREE_CHILDREN + depth] = children + 1 if children else 2
+    st[TREE_HIGH] = high
+    st[TREE_LOW] = low
+    st[TREE_IDS] += 1
+
+
+@njit(boundscheck=False)
+def _tree_end(st: Any, m: Any) -> int:
+    """Return what the tree costs and begin another one."""
+    if st[TREE_IDS] > 0:
+        _tree_close(st, m, np.int64(-1))
+    else:
+        _tree_node(st, m, np.int64(8))
+    size = tree_size(m, st[TREE_IDS], st[TREE_NODES], st[TREE_BYTES])
+    _tree_begin(st)
+    return size
+
+
+@njit(boundscheck=False)
+def _stream_nodes(data: Any, st: Any, m: Any) -> int:
     """Pass over a stream's nodes: an id of 16 bytes and a listpack each."""
     while st[LEFT] > 0:
         at = st[POS]
@@ -960,12 +1177,27 @@ def _stream_nodes(data: Any, st: Any) -> int:
                 return _fault(st, -size, at, body, raw)
             if (body if kind == _RAW_STRING else raw) != 16:
                 return _fault(st, faults.STREAM_ID, at, 0, 0)
+            if st[SIZE_KNOWN]:
+                if kind == _LZF_STRING:
+                    st[SIZE_KNOWN] = 0
+                elif at + size + 16 > st[STOP]:
+                    return _short(st, at, size + 16)
+                else:
+                    _tree_add(data, at + size, st, m)
         rc = _one_string(data, st, at, at)
         if rc != GO:
             return rc
+        if st[SIZE_KNOWN] and st[LEFT] & 1:
+            if st[STREAM_NODE]:
+                st[SIZE_BYTES] += allocated(m, st[STREAM_NODE])
+            st[STREAM_NODE] = st[TEXT]
         st[LEFT] -= 1
         if st[SKIP] > 0 or st[LZF_RAW] > 0:
             return GO
+    if st[SIZE_KNOWN]:
+        if st[STREAM_NODE]:
+            st[SIZE_BYTES] += last_stream_node_size(m, st[STREAM_NODE])
+        st[SIZE_BYTES] += m[STREAM] + _tree_end(st, m)
     st[PHASE] = P_STREAM_META
     return GO
 
@@ -1023,6 +1255,7 @@ def _stream(data: Any, st: Any) -> int:
         if rc != GO:
             return rc
         st[CONSUMERS] -= 1
+        st[FIELD] = st[TEXT]
         st[SKIP] += 16 if kind == T_STREAM_3 else 8
         st[PHASE] = P_STREAM_CONSUMER_META
         return GO
@@ -1031,6 +1264,11 @@ def _stream(data: Any, st: Any) -> int:
         if rc != GO:
             return rc
         if not _count_is_wild(count):
+            if st[SIZE_KNOWN]:
+                st[POS] = pos
+                st[PEL] = count
+                st[PHASE] = P_STREAM_CONSUMER_PEL
+                return GO
             _pass(st, pos + 16 * count)
         st[PHASE] = P_STREAM_CONSUMER
     if _count_is_wild(count):
@@ -1039,19 +1277,41 @@ def _stream(data: Any, st: Any) -> int:
 
 
 @njit(boundscheck=False)
-def _stream_pel(data: Any, st: Any) -> int:
+def _stream_pel(data: Any, st: Any, m: Any) -> int:
     """Pass over a group's pending entries: an id, a time and a delivery count each."""
     pos = st[POS]
+    is_measured = st[SIZE_KNOWN] != 0
     while st[PEL] > 0:
         size, value = _length(data, pos + 24, st[STOP])
         if size == 0:
             return _short(st, pos, 33)
         if size < 0:
             return _fault(st, -size, pos + 24, value, 0)
+        if is_measured:
+            _tree_add(data, pos, st, m)
         pos += 24 + size
         st[POS] = pos
         st[PEL] -= 1
+    if is_measured:
+        st[SIZE_BYTES] += m[GROUP] + PENDING_BYTES * st[TREE_IDS]
+        st[SIZE_BYTES] += _tree_end(st, m)
     st[PHASE] = P_STREAM_CONSUMERS
+    return GO
+
+
+@njit(boundscheck=False)
+def _stream_consumer_pel(data: Any, st: Any, m: Any) -> int:
+    """Read the ids that are pending for a consumer."""
+    pos = st[POS]
+    while st[PEL] > 0:
+        if pos + 16 > st[STOP]:
+            return _short(st, pos, 16)
+        _tree_add(data, pos, st, m)
+        pos += 16
+        st[POS] = pos
+        st[PEL] -= 1
+    st[SIZE_BYTES] += m[CONSUMER] + st[FIELD] + _tree_end(st, m)
+    st[PHASE] = P_STREAM_CONSUMER
     return GO
 
 
@@ -1277,7 +1537,21 @@ def _opcode(data: Any, st: Any, op: int, at: int, declared_keys: Any, declared_e
 
 
 @njit(boundscheck=False)
-def _emit(st: Any, row: int, rows: Any, pos: int) -> None:
+def _memory(st: Any, m: Any) -> int:
+    """Return the size in memory of the key at hand, or -1 where the layout is not known."""
+    kind = st[TYPE_BYTE]
+    expires = st[EXPIRE] >= 0
+    if kind == T_STRING and is_known(m, kind):
+        return string_size(m, st[KEY_LENGTH], expires, st[ENCODING], st[ELEMENTS])
+    if kind != T_STRING and st[SIZE_KNOWN]:
+        return whole_size(
+            m, kind, st[ENCODING], st[ELEMENTS], st[KEY_LENGTH], expires, st[SIZE_BYTES], st[SIZE_UNITS], st[MARKS]
+        )
+    return np.int64(-1)
+
+
+@njit(boundscheck=False, forceinline=True)
+def _emit(st: Any, row: int, rows: Any, pos: int, memory: int) -> None:
     rows[0][row] = st[DB]
     rows[1][row] = st[SLOT]
     rows[2][row] = st[TAG_START]
@@ -1290,8 +1564,10 @@ def _emit(st: Any, row: int, rows: Any, pos: int) -> None:
     rows[9][row] = st[IDLE]
     rows[10][row] = st[FREQ]
     rows[11][row] = st[REC]
+    rows[12][row] = memory if memory >= 0 else rows[7][row]
+    rows[13][row] = SERIALIZED if memory < 0 else MODEL
     st[KEY_POS] += st[KEY_LENGTH]
-    rows[12][row + 1] = st[KEY_POS]
+    rows[14][row + 1] = st[KEY_POS]
     st[ROW] = row + 1
 
 
@@ -1352,12 +1628,15 @@ def _embstr_max(rule: int, key_bytes: int, expires: bool) -> int:
 
 
 @njit(boundscheck=False)
-def _records(data: Any, st: Any, keys: Any, rows: Any, declared_keys: Any, declared_expires: Any, capacity: int) -> int:
+def _records(
+    data: Any, st: Any, m: Any, keys: Any, rows: Any, declared_keys: Any, declared_expires: Any, capacity: int
+) -> int:
     """Decode records from a record's boundary on, until one needs another phase."""
     end = st[STOP]
     base = st[BASE]
     rule = st[EMBSTR_RULE]
     type_max = 22 if st[VALKEY] else 25
+    knows_strings = is_known(m, T_STRING)
     room = np.int64(keys.size)
     while True:
         pos = st[POS]
@@ -1452,7 +1731,7 @@ def _records(data: Any, st: Any, keys: Any, rows: Any, declared_keys: Any, decla
         st[TYPE_BYTE] = op
         if op != T_STRING:
             st[POS] = pos
-            _begin_value(st)
+            _begin_value(st, m)
             return GO
         # A string value.
         at = pos
@@ -1465,13 +1744,8 @@ def _records(data: Any, st: Any, keys: Any, rows: Any, declared_keys: Any, decla
         if kind == _INT_STRING:
             if pos > end:
                 return _short(st, begin, pos - begin)
-            value = _integer(data, at, body)
             encoding = np.int64(INT)
-            raw = np.int64(1 if value >= 0 else 2)
-            value = abs(value)
-            while value >= 10:
-                raw += 1
-                value //= 10
+            raw = _digits(_integer(data, at, body))
         else:
             if raw <= 255 and raw <= _embstr_max(rule, key_bytes, expire >= 0):
                 encoding = np.int64(EMBSTR)
@@ -1497,13 +1771,17 @@ def _records(data: Any, st: Any, keys: Any, rows: Any, declared_keys: Any, decla
         if kind == _LZF_STRING and not _lzf_is_whole(data, at, pos, raw):
             return _fault(st, faults.LZF, at - size, body, raw)
         st[POS] = pos
-        _emit(st, st[ROW], rows, pos)
+        memory = np.int64(-1)
+        if knows_strings:
+            memory = string_size(m, key_bytes, expire >= 0, encoding, raw)
+        _emit(st, st[ROW], rows, pos, memory)
 
 
 @njit(boundscheck=False)
 def skim(
     data: Any,
     st: Any,
+    m: Any,
     keys: Any,
     rows: Any,
     declared_keys: Any,
@@ -1513,7 +1791,7 @@ def skim(
 ) -> int:
     """Decode as much of the window as there is; return an answer of `rdb_skim_state`.
 
-    *data* uint8 window, filled to ``st[STOP]``; *st* int64 state; *keys* uint8, key names of the batch; *rows*
+    *data* uint8 window, filled to ``st[STOP]``; *st* int64 state; *m* the memory model (`memory_sizes.model_array`); *keys* uint8, key names of the batch; *rows*
     the columns of the batch in the order of `_emit`, each of *capacity* (key offsets: one more);
     *declared_keys* and *declared_expires* int64[16384]; *scratch* uint8, for packed values that must be
     expanded.
@@ -1537,27 +1815,29 @@ def skim(
             continue
         phase = st[PHASE]
         if phase == P_RECORD:
-            rc = _records(data, st, keys, rows, declared_keys, declared_expires, capacity)
+            rc = _records(data, st, m, keys, rows, declared_keys, declared_expires, capacity)
         elif phase == P_EMIT:
-            _emit(st, st[ROW], rows, st[POS])
+            _emit(st, st[ROW], rows, st[POS], _memory(st, m))
             st[PHASE] = P_RECORD
             rc = GO
         elif phase == P_COUNT:
             rc = _count(data, st)
         elif phase == P_ELEMENTS:
-            rc = _elements(data, st)
+            rc = _elements(data, st, m)
         elif phase == P_BLOB:
             rc = _blob(data, st, st[POS], st[POS], st[MODE], scratch)
             if rc == GO:
                 st[PHASE] = P_BLOB_END
         elif phase == P_BLOB_END:
-            rc = _blob_end(st)
+            rc = _blob_end(st, m)
         elif phase == P_QUICK:
-            rc = _quicklist(data, st, scratch)
+            rc = _quicklist(data, st, m, scratch)
         elif phase == P_STREAM_NODES:
-            rc = _stream_nodes(data, st)
+            rc = _stream_nodes(data, st, m)
         elif phase == P_STREAM_PEL:
-            rc = _stream_pel(data, st)
+            rc = _stream_pel(data, st, m)
+        elif phase == P_STREAM_CONSUMER_PEL:
+            rc = _stream_consumer_pel(data, st, m)
         elif phase == P_MODULE:
             rc = _module(data, st)
         elif phase == P_FUNCTION_PRE_GA:

@@ -8,19 +8,19 @@ from numpy.typing import NDArray
 
 from cluster_core.kernels.columns import gather_binary
 from cluster_core.kernels.compiled import njit
-from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.kernels.key_batch import NONE, KeyBatch
 from cluster_core.load.top_keys import TopKey
 
-_KEY_START = 12
-_KEY_LENGTH = 13
-_COLUMNS = 14
+_KEY_START = 14
+_KEY_LENGTH = 15
+_COLUMNS = 16
 _ARENA_BYTES_START = 1 << 20
 
 
 @njit()
 def _offer(  # type: ignore[no-untyped-def]
     first, groups, offsets, data, db, slot, tag_start, tag_length, type_, encoding, elements, sizes, expire_at_ms,
-    idle_s, freq, offset, count, held, floor, rows, arena, arena_used,
+    idle_s, freq, offset, memory_bytes, estimate, count, held, floor, rows, arena, arena_used,
 ):  # fmt: skip
     """Offer keys from *first* on; return the first key whose name does not fit into the arena."""
     for i in range(first, len(sizes)):
@@ -36,7 +36,7 @@ def _offer(  # type: ignore[no-untyped-def]
         base = group * count
         place = number if number < count else count - 1
         while place > 0 and rows[base + place - 1, 7] < size:
-            for column in range(14):
+            for column in range(_COLUMNS):
                 rows[base + place, column] = rows[base + place - 1, column]
             place -= 1
         row = base + place
@@ -52,8 +52,10 @@ def _offer(  # type: ignore[no-untyped-def]
         rows[row, 9] = idle_s[i]
         rows[row, 10] = freq[i]
         rows[row, 11] = offset[i]
-        rows[row, 12] = arena_used[0]
-        rows[row, 13] = length
+        rows[row, 12] = memory_bytes[i]
+        rows[row, 13] = estimate[i]
+        rows[row, _KEY_START] = arena_used[0]
+        rows[row, _KEY_LENGTH] = length
         for j in range(length):
             arena[arena_used[0] + j] = data[begin + j]
         arena_used[0] += length
@@ -79,11 +81,14 @@ class TopKeys:
         if not self._count:
             return
         first = 0
+        memory_bytes, estimate = batch.memory_bytes, batch.estimate
+        if memory_bytes is None or estimate is None:
+            memory_bytes, estimate = np.full(len(batch), NONE, np.int64), np.zeros(len(batch), np.uint8)
         while first < len(batch):
             first = _offer(
                 first, groups, batch.key_offsets, batch.key_data, batch.db, batch.slot, batch.tag_start,
                 batch.tag_length, batch.type, batch.encoding, batch.elements, batch.serialized_bytes,
-                batch.expire_at_ms, batch.idle_s, batch.freq, batch.offset,
+                batch.expire_at_ms, batch.idle_s, batch.freq, batch.offset, memory_bytes, estimate,
                 self._count, self._held, self._floor, self._rows, self._arena, self._arena_used,
             )  # fmt: skip
             if first < len(batch):
@@ -101,7 +106,7 @@ class TopKeys:
         return gather_binary(self._arena, live[:, _KEY_START].copy(), live[:, _KEY_LENGTH].copy())
 
     def facts(self) -> NDArray[np.int64]:
-        """Return int64[keys, 13]: the group and then the columns of `TopKey` after its key; in the order of `keys`."""
+        """Return int64[keys, 15]: the group and then the columns of `TopKey` after its key; in the order of `keys`."""
         live = self._live()
         return np.column_stack([live // max(self._count, 1), self._rows[live, :_KEY_START]])
 

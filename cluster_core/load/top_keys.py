@@ -22,6 +22,8 @@ class TopKey(NamedTuple):
     idle_s: int
     freq: int
     offset: int
+    memory_bytes: int = -1
+    estimate: int = 0
 
 
 class TopKeys:

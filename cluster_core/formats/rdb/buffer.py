@@ -11,7 +11,8 @@ from cluster_core.formats.rdb.crc64 import crc64
 from cluster_core.formats.rdb.facts import FileFacts, SplitError
 from cluster_core.formats.rdb.lzf import Check, is_whole
 from cluster_core.formats.rdb.opcodes import DIALECT_VALKEY, REDIS_TYPE_MAX, VALKEY_TYPE_MAX, RdbHead
-from cluster_core.formats.rdb.strings import LZF_STRING, Fault, string_prefix
+from cluster_core.formats.rdb.strings import INT_STRING, LZF_STRING, Fault, integer_length, string_prefix
+from cluster_core.memory.meter import KeyMeter
 
 _T = TypeVar("_T")
 Work: TypeAlias = Generator[None, bytes, _T]
@@ -34,6 +35,7 @@ class Buffer:
         self._end = end
         self._facts = facts
         self._check_crc = check_crc
+        self._meter: KeyMeter | None = None
 
     @property
     def head(self) -> RdbHead:
@@ -107,13 +109,20 @@ class Buffer:
 
     def _string(self, pos: int) -> Work[int]:
         """Pass over the string whose prefix is at *pos*."""
+        _, pos = yield from self._text(pos)
+        return pos
+
+    def _text(self, pos: int) -> Work[tuple[int, int]]:
+        """Return (length, position after it) of the string whose prefix is at *pos*."""
         while True:
             try:
                 start, body, raw, form = string_prefix(self._buffer, pos)
+                if form == INT_STRING:
+                    raw = integer_length(self._buffer, start, body)
             except IndexError:
                 pos = yield from self._more(pos, len(self._buffer) - pos + 1)
             else:
-                return (yield from self._pass_string(pos, start, body, raw, form))
+                return raw, (yield from self._pass_string(pos, start, body, raw, form))
 
     def _pass_string(self, prefix: int, start: int, body: int, raw: int, form: int) -> Work[int]:
         """Pass over a string whose prefix was read; return the position after it."""

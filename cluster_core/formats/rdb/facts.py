@@ -33,10 +33,13 @@ class FileFacts:
         self._selected = start > 0
 
     def add_aux(self, name: bytes, value: bytes) -> bool:
-        """Keep one aux field, up to `AUX_FIELDS_MAX`; return whether it names the writer's version."""
+        """Keep one aux field, up to `AUX_FIELDS_MAX`; return whether it says more about the writer."""
         label = _text(name)
         if label in self.aux or len(self.aux) < AUX_FIELDS_MAX:
             self.aux[label] = _text(value)
+        if label == "redis-bits" and self.head is not None:
+            self.head = self.head._replace(bits=32 if value == b"32" else 64)
+            return True
         if label not in ("valkey-ver", "redis-ver") or self.head is None:
             return False
         if label == "redis-ver" and self.head.server.startswith("valkey"):

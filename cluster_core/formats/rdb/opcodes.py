@@ -125,13 +125,14 @@ class RdbHead(NamedTuple):
     """What the first bytes of a file settle for every byte after them.
 
     *server* is the writer's own word, ``valkey 9.1.2`` or ``redis 7.0.15`` (from aux ``valkey-ver`` or
-    ``redis-ver``, empty if absent); *db* is the database that a range starts in.
+    ``redis-ver``, empty if absent); *db* is the database that a range starts in; *bits* is 32 for a writer that was built so (aux ``redis-bits``).
     """
 
     dialect: str
     version: int
     server: str = ""
     db: int = 0
+    bits: int = 64
 
     @property
     def small_lists_are_listpacks(self) -> bool:

@@ -46,6 +46,8 @@ from cluster_core.formats.rdb.strings import (
     string_at,
     string_prefix,
 )
+from cluster_core.memory.meter import UNKNOWN, KeyMeter
+from cluster_core.memory.model import MODEL, SERIALIZED, MemorySettings, model_of
 from cluster_core.slots.key_slot import hash_tag
 
 IDLE_SECONDS_MAX = (1 << 40) - 1
@@ -56,7 +58,7 @@ _HYPERLOGLOG = b"HYLL"
 
 
 class KeyRow(NamedTuple):
-    """One key: *hash_tag* is None when all of it is hashed; -1 stands for what the file does not say."""
+    """One key: *hash_tag* is None when all of it is hashed; -1 stands for what the file does not say or nobody measured."""
 
     db: int
     key: bytes
@@ -70,6 +72,8 @@ class KeyRow(NamedTuple):
     idle_s: int
     freq: int
     offset: int
+    memory_bytes: int = -1
+    estimate: int = MODEL
 
 
 class PlainSkim(OtherRecords):
@@ -87,6 +91,7 @@ class PlainSkim(OtherRecords):
         end: int | None = None,
         head: RdbHead | None = None,
         check_crc: bool = True,
+        memory: MemorySettings | None = None,
     ) -> None:
         facts = FileFacts(head, source=source, start=start, end=end)
         super().__init__(source, start, end, facts, check_crc)
@@ -94,6 +99,9 @@ class PlainSkim(OtherRecords):
         self.done = False
         self.trailing_bytes = 0
         self._mismatch: DecodeError | None = None
+        self._memory = memory
+        if memory is not None and head is not None:
+            self._set_meter(memory)
         self._work = self._file()
         self._advance(None)
 
@@ -156,10 +164,26 @@ class PlainSkim(OtherRecords):
             reason = "the file's end lies within a range that is not the last"
             raise SplitError(reason, offset=self._base + pos, source=self._source)
 
+    def _set_meter(self, memory: MemorySettings) -> None:
+        model = model_of(self.head, memory)
+        self._meter = None if model is None else KeyMeter(model)
+
+    def _size(self, op: int, encoding: int, elements: int, key_bytes: int, expires: bool, size: int) -> tuple[int, int]:
+        """Return the size in memory of the key at hand, whose record has *size* bytes, and what kind of size it is."""
+        if self._meter is not None:
+            if op == T_STRING:
+                return self._meter.model.string_bytes(key_bytes, expires, encoding, elements), MODEL
+            found = self._meter.finish(encoding, elements, key_bytes, expires)
+            if found != UNKNOWN:
+                return found, MODEL
+        return size, SERIALIZED
+
     def _records(self, pos: int) -> Work[int]:
         """Decode records up to the end mark, or to the range's end; return the position after it."""
         buffer, rows = self._buffer, self.rows
         rule, type_max = self._embstr_rule, self._type_max
+        measured = self._memory is not None
+        memory, estimate = -1, MODEL
         while True:
             if self._base + pos == self._end:
                 return pos
@@ -176,6 +200,8 @@ class PlainSkim(OtherRecords):
                     pos = yield from self._other_record(op, pos)
                     buffer = self._buffer
                     rule = self._embstr_rule  # an aux field may have named the writer
+                    if self._memory is not None:
+                        self._set_meter(self._memory)
                     if op == OP_EOF:
                         self._refuse_end(pos - 1)
                         return pos
@@ -201,6 +227,8 @@ class PlainSkim(OtherRecords):
             else:
                 pos = start + body
             tag = hash_tag(key)
+            if measured:
+                memory, estimate = self._size(op, encoding, elements, len(key), expire >= 0, self._base + pos - base)
             rows.append(
                 KeyRow(
                     self._facts.db,
@@ -215,6 +243,8 @@ class PlainSkim(OtherRecords):
                     idle,
                     freq,
                     base,
+                    memory,
+                    estimate,
                 )
             )
 

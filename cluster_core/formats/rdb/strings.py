@@ -67,6 +67,13 @@ def string_prefix(data: bytes, at: int) -> tuple[int, int, int, int]:
     return start, body, raw, LZF_STRING
 
 
+def integer_length(data: bytes, start: int, body: int) -> int:
+    """Return the length in decimal of the integer of *body* bytes at *start*."""
+    if start + body > len(data):
+        raise IndexError
+    return len(str(int.from_bytes(data[start : start + body], "little", signed=True)))
+
+
 def string_at(data: bytes, at: int) -> bytes:
     """Return the string at *at* as bytes, integers in decimal; the caller has bounded its length."""
     start, body, raw, form = string_prefix(data, at)

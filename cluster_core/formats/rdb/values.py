@@ -50,7 +50,16 @@ from cluster_core.formats.rdb.opcodes import (
     ZIPLIST,
     ZIPMAP,
 )
-from cluster_core.formats.rdb.strings import INT_STRING, LZF_STRING, Fault, length_at, string_prefix
+from cluster_core.formats.rdb.strings import (
+    INT_STRING,
+    LZF_STRING,
+    RAW_STRING,
+    Fault,
+    integer_length,
+    length_at,
+    string_prefix,
+)
+from cluster_core.memory.meter import KeyMeter
 
 # Value type: form, entries of an element, encoding.
 _PACKED = {
@@ -82,6 +91,7 @@ _ELEMENTS = {
 _PACKED_NODE = 2
 _PLAIN_NODE = 1
 _PREFIX_BYTES_MAX = 19
+_NO_EXPIRY = b"\xff" * 8
 _LZF_HEAD_BYTES = 40  # give at least ten bytes
 
 
@@ -90,12 +100,16 @@ class Values(Buffer):
 
     def _value(self, kind: int, pos: int) -> Work[tuple[int, int, int]]:
         """Return (elements, encoding, position after it) of the value of type *kind* at *pos*."""
+        if self._meter is not None:
+            self._meter.begin(kind)
         if kind in (T_HASH_METADATA, T_HASH_LISTPACK_EX):
             pos = yield from self._more(pos + 8, 0)  # the earliest expiry of a field
         if kind in _PACKED:
             form, divisor, encoding = _PACKED[kind]
             offset = self._base + pos
-            units, pos = yield from self._packed(pos, pos, form)
+            units, length, _, pos = yield from self._packed(pos, pos, form)
+            if self._meter is not None:
+                self._meter.packed(length)
             if units % divisor:
                 raise Fault(faults.PACKED_UNITS, offset - self._base, units, divisor)
             return units // divisor, encoding, pos
@@ -110,6 +124,8 @@ class Values(Buffer):
         mode, strings, encoding = _ELEMENTS[kind]
         if kind == T_HASH_2 and self.head.dialect != DIALECT_VALKEY:
             mode = _EXPIRY_FIRST
+        if mode == _TRIPLE:
+            strings = 3
         return count, encoding, (yield from self._elements(pos, strings * count, mode))
 
     def _lengths(self, pos: int, count: int) -> Work[tuple[list[int], int, int]]:
@@ -137,18 +153,19 @@ class Values(Buffer):
     def _elements(self, pos: int, left: int, mode: int) -> Work[int]:
         """Pass over *left* strings, or strings and scores."""
         while left:
-            pos, left, lzf = _pass_elements(self._buffer, pos, left, mode)
+            pos, left, lzf = _pass_elements(self._buffer, pos, left, mode, self._meter)
             if lzf is not None:
-                post = 8 if mode == _POST8 or (mode == _TRIPLE and left & 1) else 0
                 pos = yield from self._pass_string(*lzf, LZF_STRING)
-                pos = yield from self._more(pos + post, 0)
+                pos = yield from self._more(pos + (8 if mode == _POST8 else 0), 0)
+                if self._meter is not None:
+                    self._meter.text(lzf[3], False)
                 left -= 1
             elif left:
                 pos = yield from self._more(pos, max(len(self._buffer) - pos + 1, 0))
         return (yield from self._more(pos, 0))
 
-    def _packed(self, begin: int, pos: int, form: int) -> Work[tuple[int, int]]:
-        """Return (entries, position after it) of the packed value whose string prefix is at *pos*."""
+    def _packed(self, begin: int, pos: int, form: int) -> Work[tuple[int, int, int, int]]:
+        """Return (entries, bytes, compressed bytes or -1, position after it) of the packed value whose prefix is at *pos*."""
         while True:
             try:
                 start, body, raw, kind = string_prefix(self._buffer, pos)
@@ -170,11 +187,14 @@ class Values(Buffer):
             except ValueError:
                 raise Fault(faults.LZF, pos, body, raw) from None
         count = packed.entry_count(head, raw, form, pos)
+        lzf_bytes = body if kind == LZF_STRING else -1
         if count != packed.UNKNOWN:
-            return count, (yield from self._pass_string(pos, start, body, raw, kind))
-        if kind == LZF_STRING:
-            return (yield from self._walk_compressed(pos, start, body, raw, form))
-        return (yield from self._walk(pos, start, body, form))
+            pos = yield from self._pass_string(pos, start, body, raw, kind)
+        elif kind == LZF_STRING:
+            count, pos = yield from self._walk_compressed(pos, start, body, raw, form)
+        else:
+            count, pos = yield from self._walk(pos, start, body, form)
+        return count, raw, lzf_bytes, pos
 
     def _walk(self, prefix: int, start: int, body: int, form: int) -> Work[tuple[int, int]]:
         """Count the entries of a packed value by walking them."""
@@ -215,7 +235,7 @@ class Values(Buffer):
         """A list of packed nodes; one such node alone is a listpack to newer servers."""
         elements = 0
         encoding = QUICKLIST
-        for _ in range(nodes):
+        for place in range(nodes):
             container = _PACKED_NODE
             begin = pos
             if kind == T_LIST_QUICKLIST_2:
@@ -224,21 +244,42 @@ class Values(Buffer):
                     raise Fault(faults.CONTAINER, at, container)
                 begin = pos
             if container == _PLAIN_NODE:
-                pos = yield from self._string(pos)
+                length, lzf_bytes, pos = yield from self._plain_node(pos)
                 elements += 1
+            else:
+                form = packed.ZIPLIST if kind == T_LIST_QUICKLIST else packed.LISTPACK
+                count, length, lzf_bytes, pos = yield from self._packed(begin, pos, form)
+                elements += count
+            if self._meter is not None:
+                self._meter.list_node(place, nodes, length, lzf_bytes)
+            if container == _PLAIN_NODE:
                 continue
-            form = packed.ZIPLIST if kind == T_LIST_QUICKLIST else packed.LISTPACK
-            count, pos = yield from self._packed(begin, pos, form)
-            elements += count
             if nodes == 1 and kind == T_LIST_QUICKLIST_2 and self.head.small_lists_are_listpacks:
                 encoding = LISTPACK
         return elements, encoding, pos
 
+    def _plain_node(self, pos: int) -> Work[tuple[int, int, int]]:
+        """Return (bytes, compressed bytes or -1, position after it) of a node that is one element."""
+        while True:
+            try:
+                _, body, _, form = string_prefix(self._buffer, pos)
+            except IndexError:
+                pos = yield from self._more(pos, len(self._buffer) - pos + 1)
+            else:
+                break
+        length, pos = yield from self._text(pos)
+        return length, (body if form == LZF_STRING else -1), pos
+
     def _stream(self, kind: int, nodes: int, pos: int) -> Work[tuple[int, int, int]]:
         """A stream: nodes of an id and a listpack, ids, then groups with pending entries and consumers."""
+        meter = self._meter
         for _ in range(nodes):
             pos = yield from self._stream_id(pos)
-            pos = yield from self._string(pos)
+            size, pos = yield from self._text(pos)
+            if meter is not None:
+                meter.stream_node(size)
+        if meter is not None:
+            meter.stream_nodes_end()
         (length,), at, pos = yield from self._lengths(pos, 1)
         if length > ELEMENTS_MAX or (length and not nodes):
             raise Fault(faults.COUNT if length > ELEMENTS_MAX else faults.STREAM_EMPTY, at, length)
@@ -249,15 +290,29 @@ class Values(Buffer):
             _, _, pos = yield from self._lengths(pos, 2 if kind == T_STREAM else 3)
             pending, pos = yield from self._count(pos)
             for _ in range(pending):
-                pos = yield from self._more(pos + 24, 0)
+                pos = yield from self._pending_id(pos)
+                pos = yield from self._more(pos + 8, 0)
                 _, _, pos = yield from self._lengths(pos, 1)
+            if meter is not None:
+                meter.group_pending_end()
             consumers, pos = yield from self._count(pos)
             for _ in range(consumers):
-                pos = yield from self._string(pos)
+                name, pos = yield from self._text(pos)
                 pos = yield from self._more(pos + (16 if kind == T_STREAM_3 else 8), 0)
                 pending, pos = yield from self._count(pos)
-                pos = yield from self._more(pos + 16 * pending, 0)
+                if meter is None:
+                    pos = yield from self._more(pos + 16 * pending, 0)
+                    continue
+                for _ in range(pending):
+                    pos = yield from self._pending_id(pos)
+                meter.consumer_pending_end(name)
         return length, STREAM_ENCODING, pos
+
+    def _pending_id(self, pos: int) -> Work[int]:
+        pos = yield from self._more(pos, 16)
+        if self._meter is not None:
+            self._meter.stream_id(self._buffer[pos : pos + 16])
+        return pos + 16
 
     def _stream_id(self, pos: int) -> Work[int]:
         while True:
@@ -269,6 +324,13 @@ class Values(Buffer):
                 break
         if raw != 16:
             raise Fault(faults.STREAM_ID, pos)
+        if self._meter is not None and form == LZF_STRING:
+            self._meter.stream_id(b"")
+        elif self._meter is not None:
+            moved = yield from self._more(pos, start + 16 - pos)
+            start += moved - pos
+            pos = moved
+            self._meter.stream_id(self._buffer[start : start + 16])
         return (yield from self._pass_string(pos, start, body, raw, form))
 
     def _module(self, pos: int) -> Work[int]:
@@ -287,10 +349,13 @@ class Values(Buffer):
                 raise Fault(faults.MODULE_OPCODE, at, opcode)
 
 
-def _pass_elements(data: bytes, pos: int, left: int, mode: int) -> tuple[int, int, tuple[int, int, int, int] | None]:
+def _pass_elements(
+    data: bytes, pos: int, left: int, mode: int, meter: KeyMeter | None
+) -> tuple[int, int, tuple[int, int, int, int] | None]:
     """Pass over strings as far as *data* goes: return (position, strings left, None or a cut compressed string).
 
-    The position may lie beyond *data*.  A compressed string that is cut is not counted as passed.
+    The position may lie beyond *data*.  A compressed string that is cut is not counted as passed.  The expiry after a field and
+    its value is counted as a string.
     """
     stop = len(data)
     post = 8 if mode == _POST8 else 0
@@ -307,22 +372,38 @@ def _pass_elements(data: bytes, pos: int, left: int, mode: int) -> tuple[int, in
                         left -= 1
                         continue
                 elif mode == _TRIPLE:
-                    post = 8 if left & 1 else 0
+                    if left % 3 == 1:
+                        if at + 8 > stop:
+                            raise IndexError
+                        if meter is not None:
+                            meter.expiry_after(data[at : at + 8] != _NO_EXPIRY)
+                        pos = at + 8
+                        left -= 1
+                        continue
                 elif not left & 1:
-                    _, at = length_at(data, at)
+                    expiry, at = length_at(data, at)
+                    if meter is not None:
+                        meter.expiry_before(expiry != 0)
             first = data[at]
+            form = RAW_STRING
             if first < 0x40:
+                raw = first
                 pos = at + 1 + first + post
             elif first < 0x80:
-                pos = at + 2 + ((first & 0x3F) << 8 | data[at + 1]) + post
+                raw = (first & 0x3F) << 8 | data[at + 1]
+                pos = at + 2 + raw + post
             else:
                 start, body, raw, form = string_prefix(data, at)
+                if form == INT_STRING:
+                    raw = integer_length(data, start, body)
                 if form == LZF_STRING:
                     if start + body > stop:
                         return at, left, (at, start, body, raw)
                     if not is_whole(data, start, start + body, raw):
                         raise Fault(faults.LZF, at, body, raw)
                 pos = start + body + post
+            if meter is not None:
+                meter.text(raw, form == INT_STRING)
             left -= 1
     except IndexError:
         pass

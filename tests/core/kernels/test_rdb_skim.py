@@ -15,6 +15,8 @@ from cluster_core.formats.rdb.facts import SplitError
 from cluster_core.kernels import rdb_skim
 from cluster_core.kernels.compiled import HAVE_NUMBA
 from cluster_core.kernels.rdb_skim import RdbSkimmer
+from cluster_core.memory.allocators import ALLOCATORS
+from cluster_core.memory.model import MemorySettings
 from cluster_core.slots.key_slot import hash_tag, key_slot
 from tests import rdb_builder as build
 from tests.rdb_skimming import facts_of, skim_all
@@ -27,6 +29,10 @@ FILE = build.rdb(
     *(build.key(name, kind, value) for name, kind, value, *_ in build.SAMPLES),
     magic="REDIS0012",
 )
+SERVERS = [
+    *("redis 6.2.14", "redis 7.0.15", "redis 7.2.5", "redis 7.4.0", "redis 9.9.9"),
+    *("valkey 7.2.5", "valkey 8.0.1", "valkey 8.1.0", "valkey 9.0.1", "valkey 9.1.2"),
+]
 QUICK = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -42,7 +48,8 @@ def outcome(data: bytes, pieces: list[int] | None = None, **options: Any) -> tup
 def files(draw: st.DrawFn) -> bytes:
     """Files of a few records, some of them damaged, cut or with a tail."""
     records = draw(st.lists(st.sampled_from(SMALL), min_size=0, max_size=8))
-    lead = build.aux("redis-ver", "7.4.0") + build.select(draw(st.integers(0, 3))) + build.resize(9, 3)
+    server = draw(st.sampled_from(SERVERS)).split()
+    lead = build.aux(f"{server[0]}-ver", server[1]) + build.select(draw(st.integers(0, 3))) + build.resize(9, 3)
     magic = draw(st.sampled_from(["REDIS0012", "REDIS0010", "REDIS0004", "VALKEY080"]))
     data = bytearray(build.rdb(lead, *records, magic=magic, checksum=draw(st.booleans())))
     for at, byte in draw(st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=4)):
@@ -52,10 +59,17 @@ def files(draw: st.DrawFn) -> bytes:
     return bytes(data) + b"tail" * draw(st.sampled_from([0, 0, 0, 1, 7]))
 
 
+MEMORY = st.none() | st.builds(
+    MemorySettings, st.sampled_from(["auto", *ALLOCATORS]), st.booleans(), st.sampled_from([0, 0, 1, 2]), st.booleans()
+)
+
+
 @QUICK
-@given(files(), st.lists(st.sampled_from([0, 1, 2, 3, 7, 50, 500]), min_size=1, max_size=5), st.integers(1, 9))
-def test_compiled_and_plain_agree_on_rows_facts_and_errors(data: bytes, pieces: list[int], batch_keys: int):
-    options = {"batch_keys": batch_keys, "check_crc": sum(pieces) % 2 == 0}
+@given(files(), st.lists(st.sampled_from([0, 1, 2, 3, 7, 50, 500]), min_size=1, max_size=5), st.integers(1, 9), MEMORY)
+def test_compiled_and_plain_agree_on_rows_facts_and_errors(
+    data: bytes, pieces: list[int], batch_keys: int, memory: MemorySettings | None
+):
+    options = {"batch_keys": batch_keys, "check_crc": sum(pieces) % 2 == 0, "memory": memory}
 
     compiled = outcome(data, pieces, compiled=True, **options)
 
@@ -205,7 +219,8 @@ def test_ten_thousand_mutations_never_pass_unnoticed():
 
 def test_mutations_are_judged_alike_by_both_twins():
     rng = random.Random(11)
-    lead = build.aux("redis-ver", "7.4.0") + build.select(0)
+    server = rng.choice(SERVERS).split()
+    lead = build.aux(f"{server[0]}-ver", server[1]) + build.select(0)
     for turn in range(1500):
         records = rng.sample(SMALL, 4)
         data = bytearray(build.rdb(lead, *records, magic=rng.choice(("REDIS0012", "VALKEY080"))))

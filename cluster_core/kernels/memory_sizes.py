@@ -1,0 +1,338 @@
+"""The memory model inside kernels: the twin of `cluster_core.memory.model`, over a model that is an array of numbers.
+
+The expectations that chance is in (skip list nodes, chains of bucket tables) are looked up in tables that the plain functions made.
+"""
+
+# numba's int64 is what `int` stands for below.
+# mypy: disable-error-code="no-any-return,return-value,arg-type,assignment"
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cluster_core.formats.rdb.opcodes import (
+    EMBSTR,
+    INT,
+    LISTPACK,
+    T_HASH,
+    T_HASH_2,
+    T_HASH_LISTPACK_EX,
+    T_HASH_METADATA,
+    T_LIST_QUICKLIST,
+    T_LIST_QUICKLIST_2,
+    T_SET,
+    T_ZSET_2,
+)
+from cluster_core.kernels.compiled import njit
+from cluster_core.memory.allocators import LIBC, SMALL_ALLOCATION_BYTES, small_allocations
+from cluster_core.memory.layouts import (
+    BUCKETS,
+    DICT,
+    EMBSTR_ALLOCATED,
+    EMBSTR_FOR_POINTER,
+    EMBSTR_LENGTH,
+    FIELD_APART,
+    FIELD_MSTR,
+    KEY_APART,
+    KEY_IN_ENTRY,
+)
+from cluster_core.memory.model import (
+    EMBEDDED_NODE_BYTES,
+    ENTRY_BYTES,
+    ENTRY_EMBEDS_BYTES_MAX,
+    EXPIRY_RESERVED_KEY_BYTES,
+    GUESSED_NODE_BYTES,
+    ID_BYTES,
+    LISTPACKEX_BYTES,
+    LZF_BYTES,
+    OBJECT_BYTES,
+    QUICKLIST_BYTES,
+    STREAM_NODE_BYTES,
+    MemoryModel,
+)
+from cluster_core.memory.radix import TREE_BYTES
+from cluster_core.memory.skiplists import LEVEL_BYTES, LEVEL_WEIGHTS, node_units
+from cluster_core.memory.tables import (
+    BUCKET_BYTES,
+    BUCKET_ENTRIES,
+    LOADS,
+    SMALL_MAX,
+    UNIT_BITS,
+    chained_units,
+    small_tables,
+)
+
+# Places in a model's array.
+(
+    TYPES,  # a bit a value type
+    ALLOCATOR,
+    KEY_PLACE,
+    LINK,
+    EMBSTR_FORM,
+    EMBEDS_MAX,
+    PACKED_EXACT,
+    LIST_NODE,
+    SET_ENTRY,
+    HASH_ENTRY,
+    ZSET_ENTRY,
+    FIELD_FORM,
+    TABLE_KIND,
+    TABLE,
+    HASH_EXTRA,
+    HASH_STEPS,
+    ZSET_EMBEDS,
+    ZSET,
+    STREAM,
+    TREE_EXACT,
+    GROUP,
+    CONSUMER,
+    DEPTH,
+    NODE_UNITS,
+    SET_LOW,
+    SET_HIGH,
+    INTEGERS_LOW,
+    INTEGERS_HIGH,
+    HASH_LOW,
+    HASH_HIGH,
+    ZSET_LOW,
+    ZSET_HIGH,
+    LOADED,
+) = range(33)
+HAS_LONG, HAS_TEXT, EXPIRING = 1, 2, 4
+_SIZES = 40
+_SIZES_COUNT = SMALL_ALLOCATION_BYTES
+_NODES = _SIZES + _SIZES_COUNT
+_NODES_COUNT = 128
+_SMALL = _NODES + _NODES_COUNT
+_CHAINED = _SMALL + 3 * (SMALL_MAX + 1)
+_LENGTH = _CHAINED + BUCKET_ENTRIES * LOADS + 1
+_WEIGHTS = np.array(LEVEL_WEIGHTS, np.int64)
+_HALF = 1 << (UNIT_BITS - 1)
+
+
+@cache
+def model_array(model: MemoryModel | None) -> NDArray[np.int64]:
+    """Return *model* as int64 numbers; None is the model that knows no layout."""
+    array = np.zeros(_LENGTH, np.int64)
+    if model is None:
+        return array
+    layout = model.layout
+    array[: LOADED + 1] = (
+        sum(1 << kind for kind in layout.types), model.allocator, layout.key_place,
+        layout.slot_link if model.cluster else 0, layout.embstr, layout.embeds_max, layout.packed_exact, layout.list_node, layout.set_entry,
+        layout.hash_entry, layout.zset_entry, layout.field_form, layout.table_kind, layout.table, layout.hash_extra,
+        layout.hash_steps, layout.zset_embeds, model.zset_bytes(), layout.stream, layout.tree_is_exact, layout.group,
+        layout.consumer, model.compress_depth, node_units(model.allocator, 24),
+        *layout.set_presized, *layout.integers_presized, *layout.hash_presized, *layout.zset_presized, model.loaded,
+    )  # fmt: skip
+    array[_SIZES:_NODES] = small_allocations(model.allocator)
+    array[_NODES:_SMALL] = [model.scored_member_units(length) for length in range(_NODES_COUNT)]
+    if layout.table_kind == BUCKETS:
+        array[_SMALL:_CHAINED] = (*small_tables(0), *small_tables(1), *small_tables(2))
+        array[_CHAINED:] = chained_units()
+    return array
+
+
+@njit(boundscheck=False, forceinline=True)
+def allocated(m: Any, size: int) -> int:
+    """`cluster_core.memory.allocators.allocated_bytes`."""
+    return m[_SIZES + size] if size < _SIZES_COUNT else _allocated_large(m, size)
+
+
+@njit(boundscheck=False)
+def _allocated_large(m: Any, size: int) -> int:
+    kind = m[ALLOCATOR]
+    if kind == LIBC:
+        chunk: int = (size + 23) & ~15
+        if chunk < 32:
+            chunk = np.int64(32)
+        if chunk < 131_072:
+            return chunk - 8
+        return ((chunk + 8 + 4095) & ~4095) - 16
+    shift = np.int64(7)
+    while (size - 1) >> (shift + 3) > 0:
+        shift += 1
+    return ((size + (np.int64(1) << shift) - 1) >> shift) << shift
+
+
+@njit(boundscheck=False, forceinline=True)
+def _embedded(length: int) -> int:
+    if length < 32:
+        return length + 2
+    if length < 256:
+        return length + 4
+    if length < 65_536:
+        return length + 6
+    return length + (10 if length < 4_294_967_296 else 18)
+
+
+@njit(boundscheck=False, forceinline=True)
+def _field_name(length: int) -> int:
+    return _embedded(length) if length >= 32 else length + 4
+
+
+@njit(boundscheck=False, forceinline=True)
+def _string(m: Any, length: int) -> int:
+    """What a string of its own takes."""
+    return allocated(m, _embedded(length) if length else np.int64(4))
+
+
+@njit(boundscheck=False, forceinline=True)
+def _key(m: Any, key_length: int, expires: bool) -> int:
+    place = m[KEY_PLACE]
+    if place == KEY_APART:
+        return ENTRY_BYTES + m[LINK] + _string(m, key_length) + OBJECT_BYTES
+    if place == KEY_IN_ENTRY:
+        return allocated(m, 17 + _embedded(key_length)) + OBJECT_BYTES
+    reserved = 8 if expires or key_length >= EXPIRY_RESERVED_KEY_BYTES else 0
+    return allocated(m, OBJECT_BYTES + _embedded(key_length) + 1 + reserved)
+
+
+@njit(boundscheck=False, forceinline=True)
+def string_size(m: Any, key_length: int, expires: bool, encoding: int, length: int) -> int:
+    """`MemoryModel.string_bytes`."""
+    if encoding == INT:
+        return _key(m, key_length, expires)
+    form = m[EMBSTR_FORM]
+    if encoding != EMBSTR:
+        if expires and form == EMBSTR_FOR_POINTER and not m[LOADED]:
+            whole = OBJECT_BYTES - 8 + 1 + _embedded(key_length) + length + 4
+            if whole <= m[EMBEDS_MAX] and allocated(m, whole) >= whole + 8:
+                return allocated(m, whole)
+        return _key(m, key_length, expires) + _string(m, length)
+    if form == EMBSTR_LENGTH:
+        return _key(m, key_length, expires) + length + 2
+    if form == EMBSTR_ALLOCATED:
+        return _key(m, key_length, expires) - OBJECT_BYTES + allocated(m, OBJECT_BYTES + 4 + length)
+    head = OBJECT_BYTES - (8 if form == EMBSTR_FOR_POINTER else 0) + (8 if expires else 0)
+    return allocated(m, head + 1 + _embedded(key_length) + length + 4)
+
+
+@njit(boundscheck=False)
+def packed_size(m: Any, length: int) -> int:
+    """`MemoryModel.packed_bytes`."""
+    return length if m[PACKED_EXACT] else allocated(m, length)
+
+
+@njit(boundscheck=False)
+def compressed_size(m: Any, length: int) -> int:
+    """`MemoryModel.compressed_node_bytes`."""
+    return m[LIST_NODE] + allocated(m, LZF_BYTES + length)
+
+
+@njit(boundscheck=False, forceinline=True)
+def set_member_size(m: Any, length: int) -> int:
+    """`MemoryModel.set_member_bytes`."""
+    return m[SET_ENTRY] + _string(m, length)
+
+
+@njit(boundscheck=False)
+def field_size(m: Any, length: int, value_length: int, expires: bool) -> int:
+    """`MemoryModel.field_bytes`."""
+    form = m[FIELD_FORM]
+    if form == FIELD_APART:
+        return m[HASH_ENTRY] + _string(m, length) + _string(m, value_length)
+    if form == FIELD_MSTR:
+        header = 1 if length < 32 else 3 if length < 65_536 else 9
+        name = allocated(m, header + length + 1 + (18 if expires else 0))
+        return m[HASH_ENTRY] + name + _string(m, value_length)
+    expiry = 8 if expires else 0
+    whole = expiry + (_field_name(length) if expires else _embedded(length)) + value_length + 4
+    if whole <= ENTRY_EMBEDS_BYTES_MAX:
+        return allocated(m, whole)
+    return allocated(m, expiry + 8 + _field_name(length)) + _string(m, value_length)
+
+
+@njit(boundscheck=False)
+def scored_member_units(m: Any, length: int) -> int:
+    """`MemoryModel.scored_member_units`."""
+    if length < _NODES_COUNT:
+        return m[_NODES + length]
+    if not m[ZSET_EMBEDS]:
+        return ((m[ZSET_ENTRY] + _string(m, length)) << UNIT_BITS) + m[NODE_UNITS]
+    fixed = EMBEDDED_NODE_BYTES + _embedded(length)
+    units = np.int64(0)
+    for level in range(_WEIGHTS.size):
+        units += _WEIGHTS[level] * allocated(m, fixed + (level + 1) * LEVEL_BYTES)
+    return units
+
+
+@njit(boundscheck=False)
+def _table_units(m: Any, count: int, steps: int, presized: bool) -> int:
+    presized = presized or m[LOADED] != 0
+    if m[TABLE_KIND] == DICT:
+        slots = np.int64(4)
+        if count > 4:
+            old = np.int64(4)
+            while 2 * old < count:
+                old *= 2
+            slots = 2 * old if presized or (count - old - 1) * steps >= (old * 647) >> 10 else 3 * old
+        return (m[TABLE] + 8 * slots) << UNIT_BITS
+    if count <= SMALL_MAX:
+        return (m[TABLE] << UNIT_BITS) + m[_SMALL + (0 if presized else steps) * (SMALL_MAX + 1) + count]
+    buckets = np.int64(1)
+    while BUCKET_ENTRIES * buckets < count:
+        buckets *= 2
+    old = buckets >> 1
+    moved = (count - BUCKET_ENTRIES * old - 1) * steps
+    if presized:
+        moved = old
+        while (count * 5 - 1) // 32 >= buckets:
+            buckets *= 2
+    load = m[_CHAINED + count * LOADS // buckets]
+    if moved >= old:
+        return ((m[TABLE] + buckets * BUCKET_BYTES) << UNIT_BITS) + buckets * load
+    full = m[_CHAINED + BUCKET_ENTRIES * LOADS]
+    return ((m[TABLE] + (buckets + old) * BUCKET_BYTES) << UNIT_BITS) + (old - moved) * full + 2 * moved * load
+
+
+@njit(boundscheck=False)
+def last_stream_node_size(m: Any, length: int) -> int:
+    """`MemoryModel.last_stream_node_bytes`."""
+    return allocated(m, length if m[LOADED] else max(length, np.int64(STREAM_NODE_BYTES)))
+
+
+@njit(boundscheck=False)
+def tree_size(m: Any, ids: int, nodes: int, node_bytes: int) -> int:
+    """`MemoryModel.tree_bytes`, of nodes that take *node_bytes* without the tree's head."""
+    if m[TREE_EXACT]:
+        return node_bytes + allocated(m, np.int64(TREE_BYTES))
+    return ids * ID_BYTES + nodes * GUESSED_NODE_BYTES
+
+
+@njit(boundscheck=False)
+def whole_size(
+    m: Any, kind: int, encoding: int, elements: int, key_length: int, expires: bool, parts: int, units: int, marks: int
+) -> int:
+    """`cluster_core.memory.meter.KeyMeter.finish` for the values that are no strings.
+
+    *marks* are `HAS_LONG`, `HAS_TEXT` and the number of fields that expire, from `EXPIRING` on.
+    """
+    total = parts + _key(m, key_length, expires)
+    if kind in (T_LIST_QUICKLIST, T_LIST_QUICKLIST_2):
+        return total - m[LIST_NODE] if encoding == LISTPACK else total + QUICKLIST_BYTES
+    if kind == T_SET:
+        low = SET_LOW if marks & HAS_TEXT else INTEGERS_LOW
+        units += _table_units(m, elements, 1, m[low] <= elements <= m[low + 1])
+    elif kind in (T_HASH, T_HASH_2, T_HASH_METADATA):
+        presized = m[HASH_LOW] <= elements <= m[HASH_HIGH] and not marks & HAS_LONG
+        units += _table_units(m, elements, m[HASH_STEPS], presized)
+        total += m[HASH_EXTRA]
+        expiring = marks // EXPIRING
+        if expiring > 1:
+            total += allocated(m, 8 + 8 * expiring)
+    elif kind == T_ZSET_2:
+        units += _table_units(m, elements, 2, m[ZSET_LOW] <= elements <= m[ZSET_HIGH])
+        total += m[ZSET]
+    elif kind == T_HASH_LISTPACK_EX:
+        total += allocated(m, np.int64(LISTPACKEX_BYTES))
+    return total + ((units + _HALF) >> UNIT_BITS)
+
+
+@njit(boundscheck=False, forceinline=True)
+def is_known(m: Any, kind: int) -> bool:
+    """Whether the model knows how a value of RDB type *kind* is laid out."""
+    return (m[TYPES] >> kind) & 1 == 1

@@ -1,0 +1,119 @@
+"""How the versions of the servers lay keys out in memory: what differs between them, as numbers.
+
+Read from ``object.c`` (`objectComputeSize`), ``server.h``, ``quicklist.h``, ``stream.h`` and ``dict.c`` of each version.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from cluster_core.formats.rdb.opcodes import (
+    T_HASH,
+    T_HASH_2,
+    T_HASH_LISTPACK,
+    T_HASH_LISTPACK_EX,
+    T_HASH_METADATA,
+    T_HASH_ZIPLIST,
+    T_LIST_QUICKLIST,
+    T_LIST_QUICKLIST_2,
+    T_SET,
+    T_SET_INTSET,
+    T_SET_LISTPACK,
+    T_STREAM,
+    T_STREAM_2,
+    T_STREAM_3,
+    T_STRING,
+    T_ZSET_2,
+    T_ZSET_LISTPACK,
+    T_ZSET_ZIPLIST,
+)
+
+KEY_APART, KEY_IN_ENTRY, KEY_IN_OBJECT = range(3)
+"""Where a key's name is: in a string of its own, in the entry of the key space, in the object of its value."""
+
+EMBSTR_LENGTH, EMBSTR_ALLOCATED, EMBSTR_AFTER_POINTER, EMBSTR_FOR_POINTER = range(4)
+"""What a string embedded in its object counts: its length, the allocation, that with the key, that without the pointer's place."""
+
+FIELD_APART, FIELD_MSTR, FIELD_ENTRY = range(3)
+"""How a hash table holds a field: two strings, an ``mstr`` and a string, an entry that embeds what fits."""
+
+DICT, BUCKETS = range(2)
+"""Kinds of hash tables: ``dict`` with an entry an element, ``hashtable`` with buckets."""
+
+
+class Layout(NamedTuple):
+    """Sizes in bytes of one server version on 64-bit machines; *types* are the RDB value types that such a server writes."""
+
+    name: str
+    types: frozenset[int]
+    key_place: int
+    slot_link: int  # what an entry of the key space has more in cluster mode
+    embstr: int
+    embeds_max: int  # bytes of an object with its key and value inside, where that is the rule
+    packed_exact: bool  # whether packed values count their own length, not their allocation
+    list_node: int
+    set_entry: int
+    hash_entry: int
+    zset_entry: int
+    field_form: int
+    table_kind: int
+    table: int
+    hash_extra: int  # what a hash's table has more
+    hash_steps: int  # buckets that an insertion moves while the table grows
+    set_presized: tuple[int, int]  # counts, from and to, at which a table is taken for presized
+    integers_presized: tuple[int, int]  # of a set of integers
+    hash_presized: tuple[int, int]  # of a hash without long fields and values
+    zset_presized: tuple[int, int]
+    zset_embeds: bool  # whether a node of a sorted set embeds its member
+    zset: int
+    stream: int
+    tree_is_exact: bool  # whether radix trees count their allocations, not a guess by nodes
+    group: int
+    consumer: int
+
+
+_NEVER = (1, 0)
+_OF_ALL = {T_STRING, T_SET, T_HASH, T_ZSET_2, T_SET_INTSET}
+_OF_LISTPACKS = _OF_ALL | {T_HASH_LISTPACK, T_ZSET_LISTPACK, T_LIST_QUICKLIST_2, T_STREAM_2}
+
+_REDIS_62 = Layout(
+    name="redis 6.2",
+    types=frozenset(_OF_ALL | {T_LIST_QUICKLIST, T_HASH_ZIPLIST, T_ZSET_ZIPLIST, T_STREAM}),
+    key_place=KEY_APART, slot_link=0, embstr=EMBSTR_LENGTH, embeds_max=0, packed_exact=True, list_node=32,
+    set_entry=24, hash_entry=24, zset_entry=24, field_form=FIELD_APART, table_kind=DICT, table=96, hash_extra=0,
+    hash_steps=2, set_presized=_NEVER, integers_presized=(513, 1024), hash_presized=_NEVER, zset_presized=_NEVER,
+    zset_embeds=False, zset=16 + 32, stream=40, tree_is_exact=False, group=32, consumer=24,
+)  # fmt: skip
+_REDIS_70 = _REDIS_62._replace(
+    name="redis 7.0", types=frozenset(_OF_LISTPACKS), slot_link=16, embstr=EMBSTR_ALLOCATED, packed_exact=False,
+    list_node=40, table=56, hash_presized=(513, 1024), stream=80, group=40,
+)  # fmt: skip
+_REDIS_72 = _REDIS_70._replace(
+    name="redis 7.2", types=frozenset(_OF_LISTPACKS | {T_SET_LISTPACK, T_STREAM_3}), hash_steps=1,
+    set_presized=(129, 512), zset_presized=(129, 512), consumer=32,
+)  # fmt: skip
+_REDIS_74 = _REDIS_72._replace(
+    name="redis 7.4", types=_REDIS_72.types | {T_HASH_METADATA, T_HASH_LISTPACK_EX}, slot_link=0, field_form=FIELD_MSTR
+)
+_VALKEY_80 = _REDIS_72._replace(name="valkey 8.0", key_place=KEY_IN_ENTRY, slot_link=0, set_entry=5)
+_VALKEY_81 = _VALKEY_80._replace(
+    name="valkey 8.1", key_place=KEY_IN_OBJECT, embstr=EMBSTR_AFTER_POINTER, embeds_max=64, set_entry=0, hash_entry=0, zset_entry=0,
+    field_form=FIELD_ENTRY, table_kind=BUCKETS, table=80, tree_is_exact=True,
+)  # fmt: skip
+_VALKEY_90 = _VALKEY_81._replace(
+    name="valkey 9.0", types=_VALKEY_81.types | {T_HASH_2}, embstr=EMBSTR_FOR_POINTER, hash_extra=8
+)
+_VALKEY_91 = _VALKEY_90._replace(name="valkey 9.1", embeds_max=128, zset_embeds=True, zset=16 + 528)
+
+_BY_VERSION = {
+    "redis": {(6, 2): _REDIS_62, (7, 0): _REDIS_70, (7, 2): _REDIS_72, (7, 4): _REDIS_74, (8, 0): _REDIS_74},
+    "valkey": {(7, 2): _REDIS_72, (8, 0): _VALKEY_80, (8, 1): _VALKEY_81, (9, 0): _VALKEY_90, (9, 1): _VALKEY_91},
+}
+
+
+def layout_of(server: str) -> Layout | None:
+    """Return the layout of the writer that a dump names, ``redis 7.0.15`` or ``valkey 9.1.2``; None for one that is not known."""
+    family, _, version = server.partition(" ")
+    number = tuple(int(part) for part in re.findall(r"[0-9]{1,9}", version)[:2])
+    return _BY_VERSION.get(family, {}).get(number)  # type: ignore[arg-type]

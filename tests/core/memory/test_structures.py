@@ -1,0 +1,200 @@
+"""Each structure of the memory model against what servers replied to MEMORY USAGE, or what their source says."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster_core.memory.allocators import JEMALLOC, JEMALLOC_16, LIBC, allocated_bytes
+from cluster_core.memory.layouts import layout_of
+from cluster_core.memory.model import MemoryModel
+from cluster_core.memory.radix import RadixTree, branch_bytes, chain_bytes
+from cluster_core.memory.skiplists import node_units
+from cluster_core.memory.strings import mstr_bytes, sds_bytes
+from cluster_core.memory.tables import BUCKET_BYTES, UNIT_BITS, bucket_table_units, dict_slots
+
+
+def model(server: str, allocator: int) -> MemoryModel:
+    layout = layout_of(server)
+    assert layout is not None
+    return MemoryModel(layout, allocator)
+
+
+@pytest.mark.parametrize(
+    ("allocator", "sizes"),
+    [
+        (JEMALLOC, {1: 8, 9: 16, 17: 24, 33: 40, 49: 56, 64: 64, 65: 80, 129: 160, 1025: 1280, 100_000: 114_688}),
+        (JEMALLOC_16, {1: 8, 9: 16, 17: 32, 33: 48, 49: 64, 65: 80, 129: 160, 14_337: 16_384, 1_000_000: 1_048_576}),
+        (LIBC, {1: 24, 24: 24, 25: 40, 41: 56, 1000: 1000, 1001: 1016, 200_009: 200_688, 1_000_009: 1_003_504}),
+    ],
+)
+def test_an_allocation_takes_its_size_class(allocator: int, sizes: dict[int, int]):
+    assert {size: allocated_bytes(allocator, size) for size in sizes} == sizes
+
+
+@given(st.sampled_from([JEMALLOC, JEMALLOC_16, LIBC]), st.integers(0, 1 << 34))
+def test_an_allocation_holds_what_was_asked_for_and_never_shrinks_with_it(allocator: int, size: int):
+    taken = allocated_bytes(allocator, size)
+
+    assert taken >= size
+    assert taken <= allocated_bytes(allocator, size + 1)
+    assert taken <= max(size * 5 // 4, size + 40) + (8192 if allocator == LIBC and size > 100_000 else 0)
+
+
+def test_a_string_has_the_header_of_its_length():
+    """`sdsHdrSize`: 1, 3, 5, 9 and 17 bytes; an empty string is made to grow; one byte ends each."""
+    lengths = {0: 4, 1: 3, 31: 33, 32: 36, 255: 259, 256: 262, 65_535: 65_541, 65_536: 65_546, 1 << 32: (1 << 32) + 18}
+
+    assert {length: sds_bytes(length) for length in lengths} == lengths
+
+
+def test_an_mstr_carries_its_expiry_before_itself():
+    assert mstr_bytes(5, False) == 7
+    assert mstr_bytes(5, True) - mstr_bytes(5, False) == 18
+    assert mstr_bytes(40, False) == 44
+
+
+def test_redis_strings_are_as_redis_7_0_15_replied():
+    """Key ``k``; lengths of the value and MEMORY USAGE, recorded on a build with jemalloc of quantum 16."""
+    redis = model("redis 7.0.15", JEMALLOC_16)
+    embedded = {length: redis.string_bytes(1, False, 1, length) for length in (1, 12, 13, 28, 29, 44)}
+    raw = {length: redis.string_bytes(1, False, 2, length) for length in (45, 60, 61, 127, 256, 100_000, 1_000_000)}
+
+    assert embedded == {1: 64, 12: 64, 13: 80, 28: 80, 29: 96, 44: 96}
+    assert raw == {45: 112, 60: 112, 61: 128, 127: 208, 256: 368, 100_000: 114_736, 1_000_000: 1_048_624}
+    assert [redis.string_bytes(length, False, 0, 1) for length in (1, 7, 15, 31, 255)] == [48, 56, 72, 88, 360]
+
+
+def test_valkey_strings_are_as_valkey_9_1_2_replied():
+    """Keys of ``k``; recorded on a build with glibc's malloc."""
+    valkey = model("valkey 9.1.2", LIBC)
+    embedded = {length: valkey.string_bytes(1, False, 1, length) for length in (1, 8, 9, 24, 25, 100)}
+    raw = {length: valkey.string_bytes(1, False, 2, length) for length in (127, 256, 1000, 200_000, 1_000_000)}
+
+    assert embedded == {1: 24, 8: 24, 9: 40, 24: 40, 25: 56, 100: 120}
+    assert raw == {127: 160, 256: 288, 1000: 1040, 200_000: 200_712, 1_000_000: 1_003_528}
+    assert [valkey.string_bytes(length, False, 0, 1) for length in (1, 6, 22, 127, 128)] == [24, 40, 56, 152, 168]
+    assert [valkey.string_bytes(length, True, 0, 1) for length in (1, 14, 30, 128)] == [40, 56, 72, 168]
+
+
+def test_a_value_stays_embedded_where_the_expiry_found_room_behind_it():
+    """SET with PXAT sets the expiry afterwards: 124 bytes with 136 allocated take it, whatever the rule for new objects."""
+    valkey = model("valkey 9.1.2", LIBC)
+
+    assert valkey.string_bytes(31, True, 2, 78) == 136
+    assert model("valkey 9.1.2", JEMALLOC).string_bytes(31, True, 2, 78) > 136
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "expires", "size"),
+    [(2, 0, False, 24), (2, 100, False, 120), (2, 124, False, 160), (10, 0, True, 40), (10, 12, True, 40)],
+)
+def test_a_field_of_valkey_9_embeds_what_fits(field: int, value: int, expires: bool, size: int):
+    """`entryMemUsage`: up to 128 bytes are one allocation; beyond, the value is a string of its own."""
+    assert model("valkey 9.1.2", LIBC).field_bytes(field, value, expires) == size
+
+
+def test_a_dict_doubles_when_full_and_holds_both_tables_for_a_while():
+    """Sizes of a set of Redis 7.0.15 that grew one by one: 4, 8 and 16 slots full, then 4 + 8, 8 + 16, 16 + 32."""
+    assert [dict_slots(count, 1, False) for count in (1, 4, 5, 8, 9, 16, 17, 32, 33)] == [
+        4,
+        4,
+        12,
+        8,
+        24,
+        16,
+        48,
+        32,
+        96,
+    ]
+    assert dict_slots(33 + 21, 1, False) == 64
+    assert dict_slots(33 + 11, 2, False) == 64
+    assert dict_slots(33, 1, True) == 64
+
+
+def test_a_bucket_table_has_seven_elements_a_bucket_before_it_doubles():
+    def buckets(count: int, steps: int = 1, presized: bool = False) -> float:
+        return bucket_table_units(count, steps, presized) / (BUCKET_BYTES << UNIT_BITS)
+
+    assert [buckets(count) for count in (1, 7, 9)] == [1, 1, pytest.approx(2, abs=0.1)]
+    assert buckets(8) == pytest.approx(3)
+    assert 32 <= buckets(224) < 48 < buckets(225)
+    assert 64 <= buckets(447) < buckets(447, presized=True) < 140
+    assert buckets(481, 2) < buckets(450, 2)
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_small_and_large_bucket_tables_join(steps: int):
+    small, large = (bucket_table_units(count, steps, False) / count for count in (400, 400 << 7))
+
+    assert small == pytest.approx(large, rel=0.02)
+
+
+def test_a_skip_list_node_is_four_thirds_levels_high():
+    """Fixed 24 bytes and 16 a level: 40, 56, 72, … in the classes 48, 64, 80 of quantum 16."""
+    expected = 0.75 * 48 + 0.1875 * 64 + 0.046875 * 80 + 0.01171875 * 96 + 0.0029296875 * 112 + 0.1
+
+    assert node_units(JEMALLOC_16, 24) / (1 << UNIT_BITS) == pytest.approx(expected, abs=0.05)
+
+
+def test_a_tree_of_one_id_is_a_chain_and_a_leaf():
+    tree = RadixTree(LIBC)
+    tree.add(bytes(16))
+
+    assert tree.finish() == (1, 2, 40 + 40 + 24)
+    assert tree.finish() == (0, 1, 40 + 24)
+
+
+@given(
+    st.sets(st.binary(min_size=16, max_size=16) | st.integers(0, 700).map(lambda n: n.to_bytes(16, "big")), max_size=60)
+)
+def test_a_tree_has_the_nodes_of_the_tree_that_was_built(ids: set[bytes]):
+    tree = RadixTree(JEMALLOC)
+    for id_ in sorted(ids):
+        tree.add(id_)
+    nodes: list[int] = []
+    _build(sorted(ids), 0, nodes)
+
+    assert tree.finish() == (
+        len(ids),
+        len(nodes),
+        sum(allocated_bytes(JEMALLOC, size) for size in nodes) + allocated_bytes(JEMALLOC, 32),
+    )
+
+
+def _build(ids: list[bytes], depth: int, nodes: list[int]) -> None:
+    """Build a compressed tree by its definition: chains between branches, leaves at the end."""
+    if not ids:
+        nodes.append(8)
+        return
+    end = depth
+    while end < 16 and all(id_[end] == ids[0][end] for id_ in ids):
+        end += 1
+    if end > depth:
+        nodes.append(chain_bytes(end - depth))
+    if end == 16:
+        nodes.append(16)
+        return
+    heads = sorted({id_[end] for id_ in ids})
+    nodes.append(branch_bytes(len(heads)))
+    for head in heads:
+        _build([id_ for id_ in ids if id_[end] == head], end + 1, nodes)
+
+
+@pytest.mark.parametrize(
+    "server", ["redis 5.0.7", "redis 6.0.1", "redis 8.2.1", "valkey 10.0.0", "keydb 6.3.0", "", "redis "]
+)
+def test_a_version_that_is_not_known_has_no_layout(server: str):
+    assert layout_of(server) is None
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        *("redis 6.2.14", "redis 7.0.15", "redis 7.2.5", "redis 7.4.1", "redis 8.0.0"),
+        *("valkey 7.2.8", "valkey 8.0.1", "valkey 8.1.3", "valkey 9.0.0", "valkey 9.1.2"),
+    ],
+)
+def test_a_version_that_is_known_has_a_layout(server: str):
+    assert layout_of(server) is not None

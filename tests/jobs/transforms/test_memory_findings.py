@@ -1,0 +1,42 @@
+"""What is said about sizes in memory, and when nothing is."""
+
+from __future__ import annotations
+
+from jobs.transforms import memory_findings
+from jobs.transforms.findings import UnitFacts
+
+MODEL = "redis 7.0, jemalloc-16"
+
+
+def unit(source: str = "/d.rdb", **facts: str) -> UnitFacts:
+    return UnitFacts(source, "rdb", 10, 1000, {"memory_model": MODEL, "unmeasured_keys": "0", **facts})
+
+
+def test_a_dump_that_fits_its_server_is_nothing_to_speak_of():
+    fits = unit(**{"used-mem": "100000000", "memory_total": "101000000"})
+
+    assert memory_findings.find_unmeasured([fits]) == []
+    assert memory_findings.find_contradictions([fits]) == []
+
+
+def test_keys_of_unknown_layout_are_counted_over_the_parts_of_a_dump():
+    (note,) = memory_findings.find_unmeasured([unit(unmeasured_keys="2"), unit(unmeasured_keys="1"), unit("/other")])
+
+    assert (note.severity, note.code) == ("note", "memory_unknown")
+    assert "/d.rdb: 3 keys" in note.text
+
+
+def test_keys_that_exceed_what_the_server_used_point_at_the_allocator():
+    parts = [unit(**{"used-mem": "100000000", "memory_total": "60000000"}) for _ in range(2)]
+    (note,) = memory_findings.find_contradictions(parts)
+
+    assert (note.severity, note.code) == ("note", "memory_exceeds")
+    assert "120 MB by the model redis 7.0, jemalloc-16" in note.text
+    assert "100 MB in all" in note.text
+
+
+def test_small_servers_and_hostile_figures_are_not_judged():
+    small = unit(**{"used-mem": "1000000", "memory_total": "9000000"})
+    hostile = [unit(**{"used-mem": words, "memory_total": "90000000"}) for words in ("", "-5", "9" * 40, "\u0665")]
+
+    assert memory_findings.find_contradictions([small, *hostile]) == []
