@@ -18,7 +18,18 @@ from benchmarks import machine
 from benchmarks.options import Options
 from benchmarks.result import Result, bars_markdown, result_markdown, rows_markdown
 
-NAMES = ("key_slots", "rdb", "aof", "bus", "rebalance", "simulation", "spark_scale")
+NAMES = (
+    "key_slots",
+    "rdb",
+    "memory",
+    "aof",
+    "split_rdb",
+    "bus",
+    "rebalance",
+    "simulation",
+    "gossip_engine",
+    "spark_scale",
+)
 RESULTS = Path("build/bench-results")
 PAGE = Path("docs/performance.md")
 

@@ -31,6 +31,10 @@ class TruncatedError(DecodeError):
     """Bytes that end before the value that they announce."""
 
 
+class EncodeError(ClusterCoreError):
+    """A value that the chosen format, or the chosen version of it, cannot hold."""
+
+
 class ProtocolError(ClusterCoreError):
     """A peer, or a caller, that did what the protocol forbids in this state."""
 

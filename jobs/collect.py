@@ -29,12 +29,13 @@ def command(
     interval: float = 1.0,
     duration: float | None = None,
     slot_stats: Flag = False,
+    persistence: Flag = False,
     access: AccessOptions = NO_OPTIONS,
     debug: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
 ) -> None:
     """Ask every node of a live cluster what it believes, again and again, and append the answers to a file.
 
-    Sends CLUSTER NODES, CLUSTER INFO and, when asked, CLUSTER SLOT-STATS, never a command that writes.  Ctrl-C ends it; what was answered until then is
+    Sends CLUSTER NODES, CLUSTER INFO and, when asked, CLUSTER SLOT-STATS, INFO and CONFIG GET, never a command that writes.  Ctrl-C ends it; what was answered until then is
     in the file.
 
     Parameters
@@ -50,6 +51,8 @@ def command(
     slot_stats
         Also ask CLUSTER SLOT-STATS (Valkey 8, Redis 8.2 and newer), which rebalance-plan --slot-stats reads: a megabyte or two
         an answer, so take an --interval of a minute or more.
+    persistence
+        Also ask INFO and CONFIG GET save, from which key-slots --info tells what a crash would lose.
     debug
         Show the trace of an error.
     """
@@ -58,7 +61,7 @@ def command(
     if not INTERVAL_S_MIN <= interval < math.inf or (duration is not None and not 0 < duration < math.inf):
         raise InputError(f"--interval must be {INTERVAL_S_MIN} or more, --duration more than 0")
     first = parse_address(address)
-    collection = Collection(access.with_password(access.password()), interval, slot_stats)
+    collection = Collection(access.with_password(access.password()), interval, slot_stats, persistence)
     file = LineFile(out)
     try:
         with caught_signals(lambda _: collection.stop.set()):

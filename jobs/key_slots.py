@@ -8,6 +8,7 @@ gold/command_load, gold/write_keys, gold/log_savings and gold/uncertain_keys; pr
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -45,6 +46,12 @@ class Request:
     replay: bool = True
     load_truncated: bool = True
     appendfsync: str | None = None
+    info: Sequence[str] = ()
+    now_ms: int | None = None
+    memory: bool = True
+    allocator: str = "auto"
+    list_compress_depth: int = 0
+    loaded: bool = False
 
 
 def run(spark: SparkSession, request: Request, settings: Settings) -> KeyspaceReport:
@@ -76,6 +83,11 @@ def command(
     no_replay: Flag = False,
     no_load_truncated: Flag = False,
     appendfsync: str | None = None,
+    info: Paths = (),
+    no_memory: Flag = False,
+    allocator: str = "auto",
+    list_compress_depth: int = 0,
+    loaded: Flag = False,
     top: int | None = None,
     top_per_slot: int | None = None,
     separators: str | None = None,
@@ -121,6 +133,17 @@ def command(
         A log whose last file a crash has cut is an error, as with the server's aof-load-truncated no.
     appendfsync
         always, everysec or no: what the servers of the logs have, for what a crash may lose. Default: all three are told.
+    info
+        INFO replies of the servers, for what a crash would lose: JSON lines (slotscope collect --persistence) or a whole reply as text.
+    no_memory
+        Do not estimate what keys take in the servers' memory.
+    allocator
+        What the servers allocate with: jemalloc (their own build), jemalloc-16 (of Linux distributions) or libc, as INFO's
+        mem_allocator says. Default: jemalloc-16 for Redis, libc for Valkey.
+    list_compress_depth
+        The servers' list-compress-depth. Default: 0, or seen from lists in dumps that are not compressed.
+    loaded
+        The servers were restarted, or are replicas, and their keys are as they loaded them from a file.
     top
         Keys listed for the cluster and for each node and type.
     top_per_slot
@@ -137,6 +160,9 @@ def command(
         key_column=key_column, size_column=size_column, ops_column=ops_column, quoted=quoted, check_crc=not no_crc,
         split=not no_split, keep_keys=keep_keys, permissive=common.mode == "permissive",
         replay=not no_replay, load_truncated=not no_load_truncated, appendfsync=appendfsync,
+        info=info, now_ms=time.time_ns() // 1_000_000,
+        memory=not no_memory, allocator=allocator, list_compress_depth=list_compress_depth,
+        loaded=loaded,
     )  # fmt: skip
     settings = common.settings(top=top, top_per_slot=top_per_slot, separators=separators, prefix_depth=prefix_depth)
     from jobs.sources.inputs import check_request

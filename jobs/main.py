@@ -25,8 +25,11 @@ COMMANDS = {
     "collect": ("jobs.collect:command", "What does every node of a live cluster believe, second by second?"),
     "audit-plan": ("jobs.audit_plan:command", "Did a plan keep its promise?"),
     "node": ("jobs.node:command", "What does it take to be a node?  Joins a real cluster and votes."),
+    "sentinel": ("jobs.sentinel:command", "What does it take to be a sentinel?  Watches beside real ones and votes."),
     "simulate": ("jobs.simulate:command", "What if? Simulated failures, as many as it takes."),
+    "split-rdb": ("jobs.split_rdb:command", "Which part of a dump would each planned master load?"),
     "replication-replay": ("jobs.replication_replay:command", "Who followed whom, and why was everything sent again?"),
+    "sentinel-replay": ("jobs.sentinel_replay:command", "What did every sentinel believe, and why a failover, or none?"),
     "compare": ("jobs.compare:command", "What grew between two snapshots?"),
 }
 """Subcommand to the function that carries it out, and its line of help.  A new job is one line here."""

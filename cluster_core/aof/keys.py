@@ -13,7 +13,9 @@ from cluster_core.aof.store import (
     SET,
     UNCERTAIN,
     ZSET,
+    Claimed,
     Entry,
+    Group,
     Hash,
     Refused,
     Store,
@@ -26,8 +28,9 @@ from cluster_core.aof.store import (
 )
 from cluster_core.aof.streams import entry_bytes
 from cluster_core.errors import DecodeError
-from cluster_core.formats.rdb.elements import StreamValue, decode_value
+from cluster_core.formats.rdb.elements import ModuleValue, decode_value
 from cluster_core.formats.rdb.opcodes import DIALECT_REDIS, DIALECT_VALKEY, VALKEY_VERSION_MIN
+from cluster_core.formats.rdb.stream_elements import StreamGroup, StreamValue
 from cluster_core.slots.key_slot import key_slot
 
 Words = Sequence[bytes]
@@ -46,13 +49,23 @@ def entry_of(kind: str, value: Any, expire_at_ms: int) -> Entry:
         kept = dict(value)
     elif isinstance(value, StreamValue):
         entries = {entry.id: entry_bytes(entry.words) for entry in value.entries}
-        kept = Stream(entries, value.last_id, value.added, value.deleted_id, dict.fromkeys(value.groups))
-    elif value is None:
+        groups = {group.name: _group_of(group) for group in value.groups}
+        kept = Stream(entries, value.last_id, value.added, value.deleted_id, groups)
+    elif isinstance(value, ModuleValue):
         kept = None
     else:
         expiry = {field.name: field.expire_at_ms for field in value if field.expire_at_ms >= 0}
         kept = Hash({field.name: sized(field.value) for field in value}, expiry)
     return Entry(kind, kept, expire_at_ms)
+
+
+def _group_of(group: StreamGroup) -> Group:
+    delivered = {entry.id: Claimed(entry.delivered_at_ms, entry.deliveries) for entry in group.pending}
+    consumers = {
+        held.name: {name: delivered[name] for name in held.pending if name in delivered} for held in group.consumers
+    }
+    holders = {name: held.name for held in group.consumers for name in held.pending if name in delivered}
+    return Group(group.last_id, group.read, consumers, holders)
 
 
 def _del(store: Store, words: Words) -> None:

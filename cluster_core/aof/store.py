@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 STRING, LIST, SET, ZSET, HASH, STREAM, MODULE = "string", "list", "set", "zset", "hash", "stream", "module"
 UNCERTAIN = "uncertain"
 NEVER: Final = -1
+NOT_READ: Final = -1
+"""What a group has read if the server does not know it (``SCG_INVALID_ENTRIES_READ``)."""
+SEQUENCE_MAX: Final = (1 << 64) - 1
 CONTENT_BYTES_MAX = 64
 """Longer strings and values of fields are kept as their length: nothing but a number's digits is needed later."""
 
@@ -39,15 +42,38 @@ class Hash:
     expiry: dict[bytes, int] = field(default_factory=dict)
 
 
+class Claimed(NamedTuple):
+    """When a pending entry was delivered last, and how often."""
+
+    at_ms: int
+    deliveries: int
+
+
+@dataclass(slots=True)
+class Group:
+    """A consumer group: last id delivered, entries read (`NOT_READ`: unknown), pending entries by consumer, and who holds each."""
+
+    last_id: StreamId
+    read: int = NOT_READ
+    consumers: dict[bytes, dict[StreamId, Claimed]] = field(default_factory=dict)
+    holders: dict[StreamId, bytes] = field(default_factory=dict)
+
+    def release(self, name: StreamId) -> None:
+        """Let an entry be pending no more."""
+        holder = self.holders.pop(name, None)
+        if holder is not None:
+            del self.consumers[holder][name]
+
+
 @dataclass(slots=True)
 class Stream:
-    """Entries in order, from id to the bytes of its words in a log; what XSETID says; names of groups."""
+    """Entries in order, from id to the bytes of its words in a log; what XSETID says; groups by name."""
 
     entries: dict[StreamId, int] = field(default_factory=dict)
     last_id: StreamId = (0, 0)
     added: int = 0
     deleted_id: StreamId = (0, 0)
-    groups: dict[bytes, None] = field(default_factory=dict)
+    groups: dict[bytes, Group] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -174,3 +200,15 @@ def real(word: bytes) -> float:
 def lowered(words: Sequence[bytes]) -> list[bytes]:
     """Words in lower case."""
     return [word.lower() for word in words]
+
+
+def stream_id(word: bytes, missing: int = 0) -> StreamId:
+    """An id as ``ms-seq`` or ``ms``; raises Refused for anything else, Unsettled for one that the server shall choose."""
+    if word in (b"-", b"+"):
+        return (0, 0) if word == b"-" else (SEQUENCE_MAX, SEQUENCE_MAX)
+    head, dash, tail = word.partition(b"-")
+    if not head.isdigit() or (dash and not tail.isdigit()) or len(word) > 41:
+        if word in (b"*", b"$", b">") or tail == b"*":
+            raise Unsettled
+        raise Refused
+    return int(head), int(tail) if dash else missing

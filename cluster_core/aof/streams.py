@@ -1,32 +1,20 @@
-"""Commands of streams, as far as entries, ids and the names of groups go (`t_stream.c`)."""
+"""Commands of streams: entries and ids; groups are in `stream_groups` (`t_stream.c`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from cluster_core.aof import stream_groups
 from cluster_core.aof.live_bytes import head_bytes, word_bytes
-from cluster_core.aof.store import STREAM, Entry, Refused, Store, Stream, StreamId, Unsettled, lowered, number
+from cluster_core.aof.store import STREAM, Refused, Store, Stream, Unsettled, lowered, number, stream_id
 
 Words = Sequence[bytes]
-_SEQUENCE_MAX = (1 << 64) - 1
 
 
 def entry_bytes(words: Sequence[bytes]) -> int:
     """Bytes of fields and values in the XADD that makes an entry, with the head of that command."""
     return head_bytes(3 + len(words)) + sum(word_bytes(len(word)) for word in words)
-
-
-def stream_id(word: bytes, missing: int = 0) -> StreamId:
-    """An id as ``ms-seq`` or ``ms``; raises Refused for anything else, Unsettled for one that the server shall choose."""
-    if word in (b"-", b"+"):
-        return (0, 0) if word == b"-" else (_SEQUENCE_MAX, _SEQUENCE_MAX)
-    head, dash, tail = word.partition(b"-")
-    if not head.isdigit() or (dash and not tail.isdigit()) or len(word) > 41:
-        if word in (b"*", b"$", b">") or tail == b"*":
-            raise Unsettled
-        raise Refused
-    return int(head), int(tail) if dash else missing
 
 
 def _xadd(store: Store, words: Words) -> None:
@@ -115,30 +103,6 @@ def _xsetid(store: Store, words: Words) -> None:
             stream.deleted_id = stream_id(options[at + 1])
 
 
-def _xgroup(store: Store, words: Words) -> None:
-    action = words[1].lower()
-    stream: Stream | None = store.typed(words[2], STREAM)
-    if stream is None:
-        if action != b"create" or b"mkstream" not in lowered(words[4:]):
-            raise Refused
-        stream = Stream()
-        store.keys[words[2]] = Entry(STREAM, stream)
-    if action == b"create":
-        stream.groups[words[3]] = None
-    elif action == b"destroy":
-        stream.groups.pop(words[3], None)
-
-
-def _touch(store: Store, words: Words) -> None:
-    """Pending entries and consumers change, and nothing that is followed here."""
-    store.typed(words[1], STREAM)
-
-
-def _xreadgroup(store: Store, words: Words) -> None:
-    return None
-
-
 HANDLERS: Final[dict[str, Callable[[Store, Words], None]]] = {
-    "xadd": _xadd, "xtrim": _xtrim, "xdel": _xdel, "xsetid": _xsetid, "xgroup": _xgroup, "xack": _touch, "xclaim": _touch,
-    "xautoclaim": _touch, "xreadgroup": _xreadgroup,
+    "xadd": _xadd, "xtrim": _xtrim, "xdel": _xdel, "xsetid": _xsetid, **stream_groups.HANDLERS,
 }  # fmt: skip

@@ -18,13 +18,14 @@ WORTH_NAMING_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The whole snapshot in one line; *serialized_bytes* is None where no source knows sizes."""
+    """The whole snapshot in one line; *serialized_bytes* and *memory_bytes* are None where no source knows them."""
 
     keys: int
     expires: int
     serialized_bytes: int | None
     owned_slots: int
     used_slots: int
+    memory_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +54,14 @@ def totals(report: KeyspaceReport) -> Totals:
     """Add up the slots of *report*."""
     slots = report.slots
     sizes = [slot.serialized_bytes for slot in slots if slot.serialized_bytes is not None]
+    memory = [node.memory_bytes for node in report.nodes if node.memory_bytes is not None]
     return Totals(
         keys=report.keys,
         expires=sum(slot.expires for slot in slots),
         serialized_bytes=sum(sizes) if sizes else None,
         owned_slots=sum(slot.owner is not None for slot in slots),
         used_slots=sum(slot.keys > 0 for slot in slots),
+        memory_bytes=sum(memory) if memory else None,
     )
 
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jobs.reports.log_load import LogLoad
 
 SLOT_COUNT = 16384
 
@@ -56,6 +60,8 @@ class BigKey:
     elements: int | None
     serialized_bytes: int | None
     expire_at_ms: int | None
+    memory_bytes: int | None = None
+    estimate: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +100,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class KeyspaceReport:
-    """One snapshot.  *slots* has 16384 entries; every list is ordered as it is to be shown."""
+    """One snapshot.  *slots* has 16384 entries; every list is ordered as it is to be shown; *log* is None without append-only logs."""
 
     snapshot_id: str
     taken_at_ms: int | None
@@ -107,6 +113,7 @@ class KeyspaceReport:
     prefixes: list[KeyGroup]
     ttl_buckets: list[TtlBucket]
     bad_records: int = 0
+    log: LogLoad | None = None
 
     @property
     def keys(self) -> int:

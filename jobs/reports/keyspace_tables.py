@@ -18,6 +18,7 @@ from jobs.reports.keyspace import (
     TtlBucket,
     Warning,
 )
+from jobs.reports.log_load import load_log_load
 from jobs.runtime import tables
 from jobs.runtime.errors import InputError
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, NODE_LOAD, TTL_BUCKETS
@@ -49,6 +50,7 @@ def load_report(spark: SparkSession, root: str, snapshot_id: str) -> KeyspaceRep
         prefixes = pool.submit(_groups, rows(KEY_PREFIXES), "prefix")
         ttl_buckets = pool.submit(_ttl_buckets, rows(TTL_BUCKETS))
         sources = pool.submit(_sources, rows(SOURCES))
+        log = pool.submit(load_log_load, spark, root, snapshot_id)
     return KeyspaceReport(
         snapshot_id=snapshot_id,
         taken_at_ms=int(finished[0]["taken_at"].timestamp() * 1000) if finished[0]["taken_at"] else None,
@@ -61,6 +63,7 @@ def load_report(spark: SparkSession, root: str, snapshot_id: str) -> KeyspaceRep
         prefixes=prefixes.result(),
         ttl_buckets=ttl_buckets.result(),
         bad_records=finished[0]["bad_records"],
+        log=log.result(),
     )
 
 
@@ -108,7 +111,8 @@ def _big_keys(rows: DataFrame) -> list[BigKey]:
         BigKey(
             key=bytes(row["key"]), db=row["db"], slot=row["slot"], node_id=row["node_id"], type=row["type"] or "",
             encoding=row["encoding"] or "", elements=row["elements"], serialized_bytes=row["serialized_bytes"],
-            expire_at_ms=row["expire_at_ms"],
+            expire_at_ms=row["expire_at_ms"], memory_bytes=row.asDict().get("memory_bytes"),
+            estimate=row.asDict().get("estimate"),
         )
         for row in sorted(cluster.collect(), key=lambda row: int(row["rank"]))
     ]  # fmt: skip

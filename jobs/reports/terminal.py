@@ -24,6 +24,7 @@ from jobs.reports.figures import (
 )
 from jobs.reports.ink import SEVERITY_STYLES, Column, Ink
 from jobs.reports.keyspace import SLOT_COUNT, KeyspaceReport, NodeLoad
+from jobs.reports.log_terminal import print_log_load
 
 WARNINGS_SHOWN = 6
 WARNING_LENGTH_MAX = 300
@@ -43,6 +44,7 @@ def render_terminal(report: KeyspaceReport, console: Console, *, html_path: str 
     _print_big_keys(report, ink)
     _print_prefixes(report, ink)
     _print_ttls(report, ink)
+    print_log_load(report, ink)
     if html_path is not None:
         console.print()
         ink.line(ink.words("All of it, with a map of the slots: ").append_text(ink.words(html_path, "bold")))
@@ -57,6 +59,7 @@ def _print_title(report: KeyspaceReport, ink: Ink) -> None:
     figures = [
         text.plural(whole.keys, "key"),
         f"{text.size(whole.serialized_bytes)} serialized" if whole.serialized_bytes is not None else "sizes unknown",
+        *([f"{text.size(whole.memory_bytes)} in memory"] if whole.memory_bytes is not None else []),
         f"{text.percent(whole.expires, whole.keys)} of keys expire",
         f"{text.count(whole.used_slots)} of {text.count(SLOT_COUNT)} slots used",
     ]
@@ -194,13 +197,15 @@ def _print_big_keys(report: KeyspaceReport, ink: Ink) -> None:
     if not report.big_keys:
         return
     ink.heading("Biggest keys")
-    room = max(ink.console.width - 44, 24)
+    measured = any(key.memory_bytes is not None for key in report.big_keys)
+    room = max(ink.console.width - (56 if measured else 44), 24)
     rows = [
         [
             ink.key(key.key, room),
             ink.words(text.printable(key.type, 8)),
             ink.words(text.count(key.elements)),
             ink.words(text.size(key.serialized_bytes)),
+            *([ink.words(text.size(key.memory_bytes))] if measured else []),
             ink.words(str(key.slot)),
         ]
         for key in report.big_keys[:GROUPS_SHOWN]
@@ -211,6 +216,7 @@ def _print_big_keys(report: KeyspaceReport, ink: Ink) -> None:
             Column("type"),
             Column("elements", True),
             Column("bytes", True),
+            *([Column("in memory", True)] if measured else []),
             Column("slot", True),
         ],
         rows,

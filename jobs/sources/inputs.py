@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from cluster_core.errors import DecodeError
 from cluster_core.load.attribution import resolve_node
+from cluster_core.memory.allocators import ALLOCATORS
 from cluster_core.topology.node import Topology
 from cluster_core.topology.reader import read_topology
 from jobs.runtime.errors import InputError
@@ -15,6 +16,7 @@ from jobs.sources import aof_files, key_lists, rdb_files
 from jobs.sources.aof_files import AofLog, find_logs
 from jobs.sources.aof_state import AofStateUnit
 from jobs.sources.files import InputFile, expand, is_named, open_raw
+from jobs.sources.persistence_polls import read_persistence_polls
 from jobs.sources.tally import Unit
 
 if TYPE_CHECKING:
@@ -97,6 +99,11 @@ def check_request(request: Request) -> None:
     find_inputs(list(request.rdb), list(request.keys), request.key_format, request.aof)
     if request.appendfsync is not None and request.appendfsync not in APPENDFSYNC:
         raise InputError(f"--appendfsync {request.appendfsync}: {', '.join(APPENDFSYNC)}")
+    if request.allocator != "auto" and request.allocator not in ALLOCATORS:
+        raise InputError(f"--allocator {request.allocator}: auto, {', '.join(ALLOCATORS)}")
+    if request.list_compress_depth < 0:
+        raise InputError(f"--list-compress-depth {request.list_compress_depth}: 0 or more")
+    read_persistence_polls(list(request.info), bad=[] if request.permissive else None)
     topology = load_topology(request.topology)
     if not request.snapshot:
         raise InputError("the snapshot needs a name")

@@ -1,6 +1,6 @@
 """A live cluster: find its nodes from one address and ask each what it believes, with read-only commands only.
 
-Nothing but the commands in `ASKED` and `SLOT_STATS` (and AUTH, where a password is given) is ever sent.
+Nothing but the commands in `ASKED`, `SLOT_STATS` and `PERSISTENCE` (and AUTH, where a password is given) is ever sent.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ ASKED: Final = (("CLUSTER", "NODES"), ("CLUSTER", "INFO"))
 """Everything that is asked, in one pipeline."""
 SLOT_STATS: Final = ("CLUSTER", "SLOT-STATS", "SLOTSRANGE", "0", "16383")
 """Asked too where the user wants it: Valkey 8 and Redis 8.2 answer."""
+PERSISTENCE: Final = (("INFO",), ("CONFIG", "GET", "save"))
+"""Asked too where the user wants it: when was it saved, what has changed since, when will it be saved."""
 TIMEOUT_S: Final = 5.0
 BACKOFF_S_MAX: Final = 30.0
 JITTER: Final = 0.1
@@ -92,9 +94,11 @@ class Answer(NamedTuple):
     nodes: str
     info: str
     slot_stats: list[Any] | None = None
+    persistence: str | None = None
+    save: str | None = None
 
     def line(self) -> str:
-        """One line of JSON (`cluster_core.formats.poll_lines`), with CLUSTER INFO and slot statistics as further members."""
+        """One line of JSON (`cluster_core.formats.poll_lines`), with CLUSTER INFO and what else was asked as further members."""
         told: dict[str, Any] = {
             "time": self.ts_ns,
             "asked": self.asked_ns,
@@ -104,6 +108,8 @@ class Answer(NamedTuple):
         }
         if self.slot_stats is not None:
             told["slot_stats"] = self.slot_stats
+        if self.persistence is not None:
+            told |= {"persistence": self.persistence, "save": self.save}
         return json.dumps(told, separators=(",", ":")) + "\n"
 
 
@@ -136,9 +142,17 @@ def neighbours(answer: Answer) -> list[Address]:
 class NodePoll:
     """One node: keeps its connection, asks, and says when to ask again."""
 
-    def __init__(self, address: Address, access: Access, interval_s: float, *, slot_stats: bool = False) -> None:
+    def __init__(
+        self,
+        address: Address,
+        access: Access,
+        interval_s: float,
+        *,
+        slot_stats: bool = False,
+        persistence: bool = False,
+    ) -> None:
         self.address = address
-        self._asked = (*ASKED, SLOT_STATS) if slot_stats else ASKED
+        self._asked = (*ASKED, *((SLOT_STATS,) if slot_stats else ()), *(PERSISTENCE if persistence else ()))
         self.failures = 0
         self._access = access
         self._interval_s = interval_s
@@ -151,15 +165,20 @@ class NodePoll:
                 self._connection = self._access.connect(self.address)
             asked_ns = time.time_ns()
             self._connection.send_packed_command(self._connection.pack_commands(self._asked))
-            nodes, info, *more = [self._connection.read_response() for _ in self._asked]
+            replies = {command: _reply(self._connection, command) for command in self._asked}
             ts_ns = time.time_ns()
-            stats = [[slot, _names(metrics)] for slot, metrics in more[0]] if more else None
+            nodes, info = (_text(replies[command]) for command in ASKED)
+            stats = (
+                [[slot, _names(metrics)] for slot, metrics in replies[SLOT_STATS]] if SLOT_STATS in replies else None
+            )
+            saved, points = (replies.get(command) for command in PERSISTENCE)
         except (redis.RedisError, OSError, ValueError, TypeError) as error:
             self.close()
             self.failures += 1
             return Refused(self.address, str(error) or type(error).__name__)
         self.failures = 0
-        return Answer(self.address, asked_ns, ts_ns, _text(nodes), _text(info), stats)
+        save = _text(points[1]) if isinstance(points, list) and len(points) == 2 else None
+        return Answer(self.address, asked_ns, ts_ns, nodes, info, stats, None if saved is None else _text(saved), save)
 
     def wait_s(self, chance: float) -> float:
         """How long to wait before asking again: the interval, doubled with each failure; *chance* is from 0 to 1."""
@@ -171,6 +190,16 @@ class NodePoll:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.disconnect()
+
+
+def _reply(connection: Connection, command: tuple[str, ...]) -> Any:
+    """The next reply; None where a user may not ask for what can be done without."""
+    try:
+        return connection.read_response()
+    except redis.ResponseError:
+        if command in PERSISTENCE:
+            return None
+        raise
 
 
 def _text(reply: Any) -> str:
@@ -191,13 +220,14 @@ class Collection:
     access: Access
     interval_s: float
     slot_stats: bool = False
+    persistence: bool = False
     stop: threading.Event = field(default_factory=threading.Event)
     told: queue.Queue[Answer | Refused] = field(default_factory=queue.Queue)
     nodes: dict[Address, threading.Thread] = field(default_factory=dict)
 
     def start(self, first: Address) -> None:
         """Ask *first* once and begin to ask every node that it lists; raises InputError if it cannot be asked."""
-        poll = NodePoll(first, self.access, self.interval_s, slot_stats=self.slot_stats)
+        poll = self._node_poll(first)
         answer = poll.ask()
         poll.close()
         if isinstance(answer, Refused):
@@ -224,8 +254,11 @@ class Collection:
         for thread in self.nodes.values():
             thread.join(max(0.0, end - time.monotonic()))
 
+    def _node_poll(self, address: Address) -> NodePoll:
+        return NodePoll(address, self.access, self.interval_s, slot_stats=self.slot_stats, persistence=self.persistence)
+
     def _poll(self, address: Address) -> None:
-        poll = NodePoll(address, self.access, self.interval_s, slot_stats=self.slot_stats)
+        poll = self._node_poll(address)
         try:
             while not self.stop.is_set():
                 self.told.put(poll.ask())

@@ -7,6 +7,10 @@
 Options: ``rows`` (``keys`` or ``files``); ``mode`` (``strict``: the first bad byte fails the query; ``permissive``: what stands before it is
 returned, and ``rows=files`` tells the rest in ``error``); ``crc`` (``true``: check the file's CRC64); ``split`` (``true``: a large cluster
 dump is read in ranges of slots, one task each); ``parallelism`` (tasks aimed at, default 2).
+
+What the server's memory holds (columns ``memory_bytes`` and ``estimate``, docs/memory.md): ``memory`` (``true``), ``allocator`` (``auto``,
+``jemalloc``, ``jemalloc-16``, ``libc``), ``cluster`` (``false``: whether the server ran in cluster mode), ``loaded`` (``false``: whether its keys are as it loaded them from a
+file), ``list-compress-depth`` (default 0).
 """
 
 from __future__ import annotations
@@ -20,6 +24,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
 from cluster_core.errors import DecodeError
+from cluster_core.memory.allocators import ALLOCATORS
+from cluster_core.memory.model import MemorySettings
 from jobs.sources.options import choice, refuse_unknown
 from schemas.bronze import RDB_SOURCE
 
@@ -41,7 +47,8 @@ FILES = StructType(
 )
 """Schema of ``rows=files``."""
 
-_OPTIONS = {"path", "rows", "mode", "crc", "split", "parallelism", "paths"}
+_MEMORY_OPTIONS = ("memory", "allocator", "cluster", "loaded", "list-compress-depth")
+_OPTIONS = {"path", "rows", "mode", "crc", "split", "parallelism", "paths", *_MEMORY_OPTIONS}
 
 
 @dataclass
@@ -79,6 +86,7 @@ class RdbReader(DataSourceReader):
         self.split = choice(options, "split", ("true", "false")) == "true" and not self.files_only
         self.parallelism = int(options.get("parallelism", "2"))
         self.path = options.get("path", "")
+        self.memory = _memory_settings(options)
 
     def partitions(self) -> list[InputPartition]:
         """Return the units of work; raises DecodeError for a path that names nothing."""
@@ -93,11 +101,24 @@ class RdbReader(DataSourceReader):
         from jobs.sources.rdb_files import RdbUnitReader
 
         assert isinstance(partition, RdbPartition)
-        reader = RdbUnitReader(partition.unit, check_crc=self.check_crc)
+        reader = RdbUnitReader(partition.unit, check_crc=self.check_crc, memory=self.memory)
         if self.files_only:
             yield _file_row(reader, permissive=self.permissive)
             return
         yield from _key_rows(reader, permissive=self.permissive)
+
+
+def _memory_settings(options: dict[str, str]) -> MemorySettings | None:
+    if choice(options, "memory", ("true", "false")) == "false":
+        return None
+    depth = options.get("list-compress-depth", "0")
+    if not depth.isdecimal() or len(depth) > 9:
+        raise DecodeError(
+            f"option list-compress-depth is {depth!r}, not a number", offset=0, source=options.get("path", "")
+        )
+    allocator = choice(options, "allocator", ("auto", *ALLOCATORS))
+    is_cluster, is_loaded = (choice(options, name, ("false", "true")) == "true" for name in ("cluster", "loaded"))
+    return MemorySettings(allocator, is_cluster, int(depth), is_loaded)
 
 
 def _key_rows(reader: RdbUnitReader, *, permissive: bool) -> Iterator[pa.RecordBatch]:

@@ -18,6 +18,7 @@ from cluster_core.formats.rdb.splits import find_splits
 from cluster_core.kernels.crc64 import crc64
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.rdb_skim import RdbSkimmer
+from cluster_core.memory.model import MemorySettings
 from jobs.sources.files import ByteStream, InputFile, compression_of, open_raw, open_stream
 
 PART_BYTES_MIN = 64 << 20
@@ -88,10 +89,11 @@ def read_facts(path: str) -> tuple[RdbHead, dict[str, str]]:
 class RdbUnitReader:
     """Iterate over the `KeyBatch`es of a unit; *skimmer* holds the facts that were met so far.
 
-    Raises DecodeError with path, offset and reason at the first byte that is wrong, after the keys before it.
+    With *memory* each key's size in the server's memory is estimated.  Raises DecodeError with path, offset and reason at the first
+    byte that is wrong, after the keys before it.
     """
 
-    def __init__(self, unit: RdbUnit, *, check_crc: bool = True) -> None:
+    def __init__(self, unit: RdbUnit, *, check_crc: bool = True, memory: MemorySettings | None = None) -> None:
         self.unit = unit
         self.facts: dict[str, str] = {}
         self.trailing_bytes = 0
@@ -106,6 +108,7 @@ class RdbUnitReader:
             end=unit.end,
             head=head,
             check_crc=check_crc and (unit.parts == 1 or self._check_parts),
+            memory=memory,
         )
 
     def __iter__(self) -> Iterator[KeyBatch]:

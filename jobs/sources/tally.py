@@ -21,13 +21,14 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from cluster_core.errors import DecodeError
 from cluster_core.formats.rdb.facts import SplitError
 from cluster_core.formats.rdb.opcodes import KEY_TYPES
-from cluster_core.kernels.columns import encoding_names, key_columns, known, part_of, type_names
+from cluster_core.kernels.columns import encoding_names, key_columns, known, memory_columns, part_of, type_names
 from cluster_core.kernels.group_tally import GroupTally
 from cluster_core.kernels.key_batch import NONE, KeyBatch
 from cluster_core.kernels.key_list import batch_of_keys
 from cluster_core.kernels.key_slots import key_slots
 from cluster_core.kernels.slot_tally import SLOT_COUNT, SlotTally, TtlTally
 from cluster_core.kernels.top_keys import TopKeys
+from cluster_core.memory.model import MemoryModel, MemorySettings, model_name, model_of
 from jobs.sources.aof_files import AofUnit
 from jobs.sources.aof_state import AofStateReader, AofStateUnit
 from jobs.sources.aof_tally import AofTally
@@ -59,6 +60,7 @@ class TallyOptions:
     owners: tuple[int, ...] = ()
     owner_ids: tuple[str, ...] = ()
     lists: KeyListOptions = field(default_factory=KeyListOptions)
+    memory: MemorySettings | None = None
 
 
 @cache
@@ -119,7 +121,7 @@ def read_keys(numbers: Iterator[pa.RecordBatch], units: list[Unit], options: Tal
 
 def _key_batches(unit: Unit, options: TallyOptions) -> Iterator[KeyBatch]:
     if isinstance(unit, RdbUnit):
-        yield from RdbUnitReader(unit, check_crc=options.check_crc)
+        yield from RdbUnitReader(unit, check_crc=options.check_crc, memory=options.memory)
         return
     if isinstance(unit, AofStateUnit):
         state = AofStateReader(unit, load_truncated=options.load_truncated)
@@ -154,6 +156,7 @@ class _Tally:
         self.slots = SlotTally()
         self.ops: NDArray[np.int64] | None = None
         self.declared = np.full(SLOT_COUNT, NONE, np.int64)
+        self._knows_memory = False
         self.sized = self._tells_expiry = isinstance(unit, RdbUnit | AofStateUnit)
         self.ttl: TtlTally | None = None
         self._owner_of = owners = np.array(options.owners or [0] * SLOT_COUNT, np.int64)
@@ -202,7 +205,8 @@ class _Tally:
         )  # fmt: skip
 
     def _read_rdb(self, unit: RdbUnit) -> None:
-        reader = RdbUnitReader(unit, check_crc=self.options.check_crc)
+        reader = RdbUnitReader(unit, check_crc=self.options.check_crc, memory=self.options.memory)
+        self._knows_memory = self.options.memory is not None
         skimmer = reader.skimmer
         try:
             for batch in reader:
@@ -222,10 +226,20 @@ class _Tally:
         self.facts |= reader.facts
         if reader.head is not None:
             self.facts["rdb"] = f"{reader.head.dialect} {reader.head.version}"
+            if self.options.memory is not None:
+                self._note_memory(model_of(reader.head, self.options.memory))
         if skimmer.stored_crc is not None:
             self.facts["stored_crc"] = f"{skimmer.stored_crc:016x}"
         self.facts["functions"] = str(skimmer.function_count)
         self.facts["trailing_bytes"] = str(reader.trailing_bytes)
+
+    def _note_memory(self, model: MemoryModel | None) -> None:
+        """Say by which model the keys were measured, and what the server would hold in all."""
+        self.facts["memory_model"] = model_name(model)
+        self.facts["unmeasured_keys"] = str(self.slots.unmeasured)
+        if model is not None:
+            tables = model.keyspace_bytes(self.keys, int(self.slots.slots[:, 2].sum()))
+            self.facts["memory_total"] = str(int(self.slots.memory.sum()) + tables)
 
     def _read_list(self, unit: KeyListUnit) -> None:
         self._read_rows(KeyListReader(unit, self.options.lists, permissive=self.options.permissive))
@@ -319,6 +333,7 @@ class _Tally:
             **({"serialized_bytes": pa.array(sizes)} if self.sized else {}),
             **({"expires": pa.array(expires)} if self._tells_expiry else {}),
             **({"ops": pa.array(self.ops[present])} if self.ops is not None else {}),
+            **({"memory_bytes": pa.array(self.slots.memory[present])} if self._knows_memory else {}),
             number=pa.array(self.declared[present]),
         )  # fmt: skip
 
@@ -337,6 +352,8 @@ class _Tally:
             errors["knows_expires"] = "true"
         if self.ops is not None:
             errors["knows_ops"] = "true"
+        if self._knows_memory:
+            errors["knows_memory_bytes"] = "true"
         facts = pa.array([list((self.facts | errors).items())], pa.map_(pa.string(), pa.string()))
         return self._record(
             UNIT, 1,
@@ -358,13 +375,17 @@ class _Tally:
     def _top_rows(self, kind: int, top: TopKeys) -> pa.RecordBatch:
         facts = top.facts()
         names = top.keys()
-        group, db, slot, tag_start, tag_length, type_, encoding, elements, size, expire, idle, freq, offset = facts.T
+        group, db, slot, tag_start, tag_length, type_, encoding, elements, size, expire, idle, freq, offset = facts.T[
+            :13
+        ]
+        memory_bytes, estimate = memory_columns(facts.T[13], facts.T[14], len(facts))
         return self._record(
             kind, len(facts),
             name=names, hash_tag=part_of(names, tag_start, tag_length), slot=pa.array(slot), db=pa.array(db), number=pa.array(group),
             type=type_names(type_), encoding=encoding_names(encoding), elements=known(elements, pa.int64()),
             serialized_bytes=known(size, pa.int64()), expire_at_ms=known(expire, pa.int64()),
             idle_s=known(idle, pa.int64()), freq=known(freq, pa.int16()), offset=known(offset, pa.int64()),
+            memory_bytes=memory_bytes, estimate=estimate,
         )  # fmt: skip
 
     def _group_rows(self, kind: int, tally: GroupTally) -> pa.RecordBatch:

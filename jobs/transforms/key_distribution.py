@@ -15,7 +15,7 @@ from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, NODE_LOAD, TTL_BUCKE
 from schemas.interim import BAD, LOG_SLOT, PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL
 from schemas.silver import SLOT_LOAD
 
-_LOADS = ("keys", "serialized_bytes", "expires", "ops")
+_LOADS = ("keys", "serialized_bytes", "memory_bytes", "expires", "ops")
 
 
 def with_node(rows: DataFrame, sources: DataFrame | None) -> DataFrame:
@@ -31,7 +31,7 @@ def slot_load(
 ) -> DataFrame:
     """Every slot on every node that owns it or holds keys of it; a slot without keys has a row of its owner.
 
-    A load in *known* (of serialized_bytes, expires, ops) is 0 for a slot without keys, another one null.  One exchange: rows meet by
+    A load in *known* (of serialized_bytes, memory_bytes, expires, ops) is 0 for a slot without keys, another one null.  One exchange: rows meet by
     slot, so sums per node and the look at a slot's other rows need no second one.
     """
     writes = F.col("kind") == LOG_SLOT
@@ -60,7 +60,7 @@ def slot_load(
                 for name in known
             }
         )
-        .withColumns({"snapshot_id": F.lit(snapshot_id), "memory_bytes": F.lit(None).cast("bigint")})
+        .withColumn("snapshot_id", F.lit(snapshot_id))
         .select(*SLOT_LOAD.columns)
     )
 

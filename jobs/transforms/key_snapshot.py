@@ -17,7 +17,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
+from cluster_core.errors import DecodeError
 from cluster_core.load.attribution import Attribution, attribute
+from cluster_core.load.persistence import Persistence
+from cluster_core.memory.model import MemorySettings
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.topology.node import Topology
 from cluster_core.topology.nodes_text import write_nodes
@@ -27,8 +30,9 @@ from jobs.runtime.progress import progress
 from jobs.runtime.tables import Change
 from jobs.sources.inputs import Inputs, find_inputs, given_node, load_topology
 from jobs.sources.key_lists import KeyListOptions
+from jobs.sources.persistence_polls import read_persistence_polls
 from jobs.sources.tally import TallyOptions, Unit, read_keys, tally_rows, tally_units
-from jobs.transforms import findings, key_distribution, log_findings, log_load
+from jobs.transforms import age_findings, findings, key_distribution, log_findings, log_load, memory_findings
 from jobs.transforms.findings import Foreign, SlotInDump, SuspiciousSlot, UnitFacts
 from schemas.aof import COMMAND_LOAD, LOG_SAVINGS, UNCERTAIN_KEYS, WRITE_KEYS, WRITE_LOAD
 from schemas.bronze import BAD_RECORDS, KEYS, RDB_SOURCE
@@ -42,7 +46,7 @@ if TYPE_CHECKING:
 
 Batches = Iterator[pa.RecordBatch]
 JOB = "key-slots"
-LOADS_KNOWN = ("serialized_bytes", "expires", "ops")
+LOADS_KNOWN = ("serialized_bytes", "memory_bytes", "expires", "ops")
 """Loads that a unit says it knows by its fact ``knows_NAME``."""
 _SOURCE_NODES = StructType([StructField("source", StringType()), StructField("node_id", StringType())])
 
@@ -78,6 +82,8 @@ class KeySnapshot:
     owners: DataFrame
     keys_by_owner: list[Foreign] = field(default_factory=list)
     attributions: dict[str, Attribution] = field(default_factory=dict)
+    polls: list[Persistence] = field(default_factory=list)
+    bad_polls: list[DecodeError] = field(default_factory=list)
 
     @classmethod
     def read(cls, spark: SparkSession, request: Request, settings: Settings) -> KeySnapshot:
@@ -95,10 +101,13 @@ class KeySnapshot:
         bad_rows = partial.where(F.col("kind") == BAD)
         bad_count = bad_rows.count() if request.permissive else 0
         listed = bad_rows.select("source", "offset", "text").limit(findings.LISTED_MAX).collect() if bad_count else []
+        bad_polls: list[DecodeError] = []
+        polls = read_persistence_polls(list(request.info), bad=bad_polls if request.permissive else None)
         found = cls(
             request=request, settings=settings, topology=topology, inputs=inputs, options=options, partial=partial,
-            units=units, bad_count=bad_count, bad=[(row[0], row[1], row[2]) for row in listed],
-            owners=_owners_frame(spark, topology),
+            units=units, bad_count=bad_count + len(bad_polls),
+            bad=[*((row[0], row[1], row[2]) for row in listed), *((e.source, e.offset, e.reason) for e in bad_polls)],
+            owners=_owners_frame(spark, topology), polls=polls, bad_polls=bad_polls,
         )  # fmt: skip
         found.attributions = found._attribute()
         return found
@@ -156,10 +165,15 @@ class KeySnapshot:
             Change(key_distribution.hash_tags(partial, snapshot_id, missed=tags, **groups), HASH_TAGS),
             Change(key_distribution.key_prefixes(partial, snapshot_id, missed=prefixes, **groups), KEY_PREFIXES),
             Change(key_distribution.ttl_buckets(partial, sources, snapshot_id), TTL_BUCKETS),
-            Change(key_distribution.bad_records(partial, snapshot_id, JOB), BAD_RECORDS, f"job = '{JOB}'"),
+            Change(self._bad_records(spark), BAD_RECORDS, f"job = '{JOB}'"),
             Change(self._sources_frame(spark), SOURCES),
             *self._log_changes(spark, sources),
         ]
+
+    def _bad_records(self, spark: SparkSession) -> DataFrame:
+        rows = key_distribution.bad_records(self.partial, self.request.snapshot, JOB)
+        polls = [(self.request.snapshot, JOB, bad.source, bad.offset, bad.reason, None) for bad in self.bad_polls]
+        return rows.unionByName(spark.createDataFrame(polls, BAD_RECORDS.schema)) if polls else rows
 
     def _log_changes(self, spark: SparkSession, sources: DataFrame | None) -> list[Change]:
         """The tables of logs; also without logs where an earlier run of the snapshot may have left rows."""
@@ -223,10 +237,15 @@ class KeySnapshot:
             *findings.find_mismatches(slots),
             *findings.find_unattributed(self.attributions, self.topology),
             *findings.find_file_facts(self.units),
+            *memory_findings.find_unmeasured(self.units),
+            *memory_findings.find_contradictions(self.units),
             *log_findings.find_cuts(self.units),
             *log_findings.find_uncertain(self.units),
             *log_findings.find_loss(self.units, self.request.appendfsync),
             *log_findings.find_savings(self.units, self._live_bytes()),
+            *age_findings.find_age(self.units, self.polls, self.request.now_ms),
+            *age_findings.find_since(self.units, self.polls),
+            *age_findings.find_unsaved(self.polls),
         ]
         if self.topology is not None:
             dumps = [row for row in self.keys_by_owner if row.source in self.attributions]
@@ -276,7 +295,14 @@ def _options(request: Request, settings: Settings, topology: Topology | None) ->
         owners=owners,
         owner_ids=owner_ids,
         lists=KeyListOptions(request.key_column, request.size_column, request.ops_column, request.quoted),
+        memory=_memory_settings(request, topology),
     )
+
+
+def _memory_settings(request: Request, topology: Topology | None) -> MemorySettings | None:
+    if not request.memory:
+        return None
+    return MemorySettings(request.allocator, topology is not None, request.list_compress_depth, request.loaded)
 
 
 def _read_units(

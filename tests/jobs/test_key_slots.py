@@ -224,6 +224,22 @@ def test_the_report_says_what_the_tables_say(spark, root):
     assert {source.kind for source in report.sources} == {"rdb"}
 
 
+def test_sizes_in_memory_add_up_from_keys_to_nodes(spark, root):
+    """Every key of a Valkey 9.1 dump has the model's size; slots and nodes hold the sums of their keys'."""
+    keys = rows(spark, KEYS, root).where("snapshot_id = 'before'")
+    by_slot = {
+        row["slot"]: row["total"] for row in keys.groupBy("slot").agg(F.sum("memory_bytes").alias("total")).collect()
+    }
+    slots = rows(spark, SLOT_LOAD, root).where("snapshot_id = 'before'").select("slot", "memory_bytes").collect()
+    nodes = rows(spark, NODE_LOAD, root).where("snapshot_id = 'before'").select("memory_bytes").collect()
+    big = rows(spark, BIG_KEYS, root).where("snapshot_id = 'before'").select("memory_bytes", "estimate").collect()
+
+    assert {row["estimate"] for row in keys.select("estimate").distinct().collect()} == {"model"}
+    assert {row["slot"]: row["memory_bytes"] for row in slots if row["memory_bytes"]} == by_slot
+    assert sum(row["memory_bytes"] for row in nodes) == sum(by_slot.values())
+    assert all(row["estimate"] == "model" and row["memory_bytes"] > 0 for row in big)
+
+
 def test_a_comparison_finds_what_grew(spark, root):
     report = compare.run(spark, root=str(root), before="before", after="after")
 

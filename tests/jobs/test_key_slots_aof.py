@@ -274,3 +274,25 @@ def test_a_snapshot_that_is_read_again_without_its_log_keeps_no_rows_of_it(spark
     assert both.keys == 2
     assert ops == {key_slot(b"a"): (0, 2), key_slot(b"n"): (1, 2)}
     assert [tables.read(spark, table, root).count() for table in (WRITE_LOAD, COMMAND_LOAD, WRITE_KEYS)] == [0, 0, 0]
+
+
+def test_the_report_has_a_section_of_the_logs_that_says_what_the_tables_say(snapshot):
+    """Savings by log, slot and prefix, commands by name and over time, keys and slots written most."""
+    rows, report = snapshot
+    (log,) = report.log.whole
+    counts = Counter()
+    for row in rows(COMMAND_LOAD):
+        counts[row["command"]] += row["commands"]
+
+    assert set(report.log.savings) == {"log", "slot", "prefix"}
+    assert log.saved_bytes == next(row["saved_bytes"] for row in rows(LOG_SAVINGS) if row["scope"] == "log")
+    assert {one.name: one.commands for one in report.log.commands} == dict(counts)
+    assert sum(span.commands for span in report.log.spans) == sum(
+        row["commands"] for row in rows(COMMAND_LOAD) if row["minute"] is not None
+    )
+    assert report.log.spans
+    assert {one.name for one in report.log.keys} <= {bytes(row["key"]) for row in rows(WRITE_KEYS)}
+    assert report.log.slots[0].ops == max(
+        sum(row["ops"] for row in rows(WRITE_LOAD) if row["slot"] == slot)
+        for slot in {r["slot"] for r in rows(WRITE_LOAD)}
+    )

@@ -21,7 +21,7 @@ def _table() -> tuple[int, ...]:
 TABLE = _table()
 
 
-def crc64(data: bytes, crc: int = 0) -> int:
+def crc64(data: bytes | bytearray, crc: int = 0) -> int:
     """Return the CRC of *data* after bytes whose CRC is *crc*.
 
     >>> hex(crc64(b"123456789"))

@@ -42,12 +42,14 @@ from cluster_core.formats.rdb.opcodes import (
     T_ZSET_ZIPLIST,
 )
 from cluster_core.formats.rdb.packed_elements import packed_elements
+from cluster_core.formats.rdb.stream_elements import stream_value, string_end
 from cluster_core.formats.rdb.strings import Fault, length_at, string_at, string_prefix
 
 NO_EXPIRY = -1
+_DAMAGE = (LookupError, ValueError, OverflowError, struct.error, Fault)
+"""What decoders raise for bytes that end early or stand for nothing."""
 _PLAIN_NODE = 1
 _NAN, _INFINITY, _MINUS_INFINITY = 253, 254, 255
-_DELETED, _SAME_FIELDS = 1, 2
 
 
 class Field(NamedTuple):
@@ -58,34 +60,25 @@ class Field(NamedTuple):
     expire_at_ms: int
 
 
-class StreamEntry(NamedTuple):
-    """One entry of a stream: its id (milliseconds, sequence) and its words, field and value by turns."""
+class ModuleValue(NamedTuple):
+    """A module's value as its bytes: the module's id, what it saved, its end mark.  Only the module knows what they mean."""
 
-    id: tuple[int, int]
-    words: tuple[bytes, ...]
-
-
-class StreamValue(NamedTuple):
-    """A stream: entries in order, its last id, the entries ever added, the largest id deleted, group names."""
-
-    entries: list[StreamEntry]
-    last_id: tuple[int, int]
-    added: int
-    deleted_id: tuple[int, int]
-    groups: list[bytes]
+    data: bytes
 
 
 class Record(NamedTuple):
     """One key: its type as TYPE answers and its value.
 
-    *value* is bytes; a list of bytes (list, set); a list of (member, score); a list of `Field`; a `StreamValue`; None for a
-    module's data.
+    *value* is bytes; a list of bytes (list, set); a list of (member, score); a list of `Field`; a `StreamValue`; a
+    `ModuleValue`.  Expiry, idle time and frequency are -1 where the file does not say.
     """
 
     key: bytes
     type: str
     value: object
     expire_at_ms: int
+    idle_s: int = -1
+    freq: int = -1
 
 
 def decode_record(data: bytes, dialect: str, *, source: str = "<record>", offset: int = 0) -> Record:
@@ -94,26 +87,26 @@ def decode_record(data: bytes, dialect: str, *, source: str = "<record>", offset
     Raises DecodeError if the bytes end early or stand for nothing.
     """
     try:
-        at, expire = _attributes(data)
+        at, expire, idle, freq = _attributes(data)
         kind = data[at]
         key = string_at(data, at + 1)
         start, body, _, _ = string_prefix(data, at + 1)
         name, value = _value(kind, data, start + body, dialect)
-    except (IndexError, ValueError, struct.error, Fault) as error:
+    except _DAMAGE as error:
         raise DecodeError("the record cannot be decoded", offset=offset, source=source) from error
-    return Record(key, name, value, expire)
+    return Record(key, name, value, expire, idle, freq)
 
 
 def decode_value(data: bytes, dialect: str, *, source: str = "<value>") -> tuple[str, object]:
     """Decode a type byte and the value after it, as DUMP and RESTORE have them: (type, value)."""
     try:
         return _value(data[0], data, 1, dialect)
-    except (IndexError, ValueError, struct.error, Fault) as error:
+    except _DAMAGE as error:
         raise DecodeError("the value cannot be decoded", offset=0, source=source) from error
 
 
-def _attributes(data: bytes) -> tuple[int, int]:
-    at, expire = 0, NO_EXPIRY
+def _attributes(data: bytes) -> tuple[int, int, int, int]:
+    at, expire, idle, freq = 0, NO_EXPIRY, -1, -1
     while True:
         op = data[at]
         if op == OP_EXPIRE_MS:
@@ -121,18 +114,18 @@ def _attributes(data: bytes) -> tuple[int, int]:
         elif op == OP_EXPIRE_S:
             expire, at = 1000 * int.from_bytes(data[at + 1 : at + 5], "little"), at + 5
         elif op == OP_FREQ:
-            at += 2
+            freq, at = data[at + 1], at + 2
         elif op == OP_IDLE:
-            at = length_at(data, at + 1)[1]
+            idle, at = length_at(data, at + 1)
         else:
-            return at, expire
+            return at, expire, idle, freq
 
 
 def _value(kind: int, data: bytes, at: int, dialect: str) -> tuple[str, object]:
     if kind == T_STRING:
         return "string", string_at(data, at)
     if kind == T_MODULE_2:
-        return "module", None
+        return "module", ModuleValue(data[at:])
     if kind in (T_LIST, T_LIST_ZIPLIST, T_LIST_QUICKLIST, T_LIST_QUICKLIST_2):
         return "list", _list(kind, data, at)
     if kind in (T_SET, T_SET_INTSET, T_SET_LISTPACK):
@@ -143,7 +136,7 @@ def _value(kind: int, data: bytes, at: int, dialect: str) -> tuple[str, object]:
         words = packed_elements(string_at(data, at), _ZSETS[kind])
         return "zset", [(member, float(score)) for member, score in zip(words[::2], words[1::2], strict=True)]
     if kind in (T_STREAM, T_STREAM_2, T_STREAM_3):
-        return "stream", _stream(kind, data, at)
+        return "stream", stream_value(kind, data, at)
     return "hash", _hash(kind, data, at, dialect)
 
 
@@ -158,19 +151,11 @@ _HASHES = {
 }
 
 
-def _after(data: bytes, at: int) -> int:
-    """The position after the string at *at*."""
-    start, body, _, _ = string_prefix(data, at)
-    if start + body > len(data):
-        raise IndexError
-    return start + body
-
-
 def _strings(data: bytes, at: int) -> Iterator[bytes]:
     count, at = length_at(data, at)
     for _ in range(count):
         yield string_at(data, at)
-        at = _after(data, at)
+        at = string_end(data, at)
 
 
 def _list(kind: int, data: bytes, at: int) -> list[bytes]:
@@ -184,7 +169,7 @@ def _list(kind: int, data: bytes, at: int) -> list[bytes]:
         container = 2
         if kind == T_LIST_QUICKLIST_2:
             container, at = length_at(data, at)
-        node, at = string_at(data, at), _after(data, at)
+        node, at = string_at(data, at), string_end(data, at)
         if container == _PLAIN_NODE:
             found.append(node)
         else:
@@ -195,7 +180,7 @@ def _list(kind: int, data: bytes, at: int) -> list[bytes]:
 def _scored(kind: int, data: bytes, at: int) -> Iterator[tuple[bytes, float]]:
     count, at = length_at(data, at)
     for _ in range(count):
-        member, at = string_at(data, at), _after(data, at)
+        member, at = string_at(data, at), string_end(data, at)
         if kind == T_ZSET_2:
             (score,) = struct.unpack_from("<d", data, at)
             at += 8
@@ -208,8 +193,9 @@ def _scored(kind: int, data: bytes, at: int) -> Iterator[tuple[bytes, float]]:
 
 
 def _hash(kind: int, data: bytes, at: int, dialect: str) -> list[Field]:
+    base = 0
     if kind in (T_HASH_METADATA, T_HASH_LISTPACK_EX):
-        at += 8
+        base, at = int.from_bytes(data[at : at + 8], "little"), at + 8
     if kind in _HASHES:
         form, stride = _HASHES[kind]
         words = packed_elements(string_at(data, at), form)
@@ -222,76 +208,12 @@ def _hash(kind: int, data: bytes, at: int, dialect: str) -> list[Field]:
     for _ in range(count):
         expire = NO_EXPIRY
         if kind in (T_HASH_2, T_HASH_METADATA) and dialect != DIALECT_VALKEY:
-            delta, at = length_at(data, at)  # relative to the hash's earliest, which the skim has passed over
-            expire = NO_EXPIRY if delta == 0 else delta
-        name, at = string_at(data, at), _after(data, at)
-        value, at = string_at(data, at), _after(data, at)
+            delta, at = length_at(data, at)  # counted from one before the earliest; from 1970 in the release candidates
+            expire = NO_EXPIRY if delta == 0 else delta + base - (kind == T_HASH_METADATA)
+        name, at = string_at(data, at), string_end(data, at)
+        value, at = string_at(data, at), string_end(data, at)
         if kind == T_HASH_2 and dialect == DIALECT_VALKEY:
             expire = int.from_bytes(data[at : at + 8], "little", signed=True)
             at += 8
         found.append(Field(name, value, expire))
     return found
-
-
-def _stream(kind: int, data: bytes, at: int) -> StreamValue:
-    nodes, at = length_at(data, at)
-    entries: list[StreamEntry] = []
-    for _ in range(nodes):
-        raw, at = string_at(data, at), _after(data, at)
-        node, at = string_at(data, at), _after(data, at)
-        entries += _stream_node(raw, packed_elements(node, packed.LISTPACK))
-    meta = []
-    for _ in range(3 if kind == T_STREAM else 8):
-        number, at = length_at(data, at)
-        meta.append(number)
-    added, deleted = (meta[7], (meta[5], meta[6])) if len(meta) == 8 else (meta[0], (0, 0))
-    return StreamValue(entries, (meta[1], meta[2]), added, deleted, _groups(kind, data, at))
-
-
-def _groups(kind: int, data: bytes, at: int) -> list[bytes]:
-    count, at = length_at(data, at)
-    names = []
-    for _ in range(count):
-        names.append(string_at(data, at))
-        at = _after(data, at)
-        for _ in range(2 if kind == T_STREAM else 3):
-            at = length_at(data, at)[1]
-        pending, at = length_at(data, at)
-        for _ in range(pending):
-            at = length_at(data, at + 24)[1]
-        consumers, at = length_at(data, at)
-        for _ in range(consumers):
-            at = _after(data, at) + (16 if kind == T_STREAM_3 else 8)
-            pending, at = length_at(data, at)
-            at += 16 * pending
-    return names
-
-
-def _stream_node(raw: bytes, words: list[bytes]) -> Iterator[StreamEntry]:
-    """The entries of one node: a master entry with field names, then entries that may share them (`streamAppendItem`)."""
-    ms, seq = int.from_bytes(raw[:8], "big"), int.from_bytes(raw[8:], "big")
-    fields = _counted(words[2])
-    names = words[3 : 3 + fields]
-    at = 4 + fields
-    while at < len(words):
-        flags, ms_delta, seq_delta = int(words[at]), int(words[at + 1]), int(words[at + 2])
-        at += 3
-        if flags & _SAME_FIELDS:
-            values = words[at : at + fields]
-            pairs = tuple(word for pair in zip(names, values, strict=True) for word in pair)
-            at += fields
-        else:
-            count = _counted(words[at])
-            pairs = tuple(words[at + 1 : at + 1 + 2 * count])
-            at += 1 + 2 * count
-        at += 1
-        if not flags & _DELETED:
-            yield StreamEntry((ms + ms_delta, seq + seq_delta), pairs)
-
-
-def _counted(word: bytes) -> int:
-    """A count in a node of a stream; raises ValueError if it is none."""
-    count = int(word)
-    if count < 0:
-        raise ValueError
-    return count

@@ -38,8 +38,8 @@ def test_base_and_increments_leave_what_the_server_answered(server, log):
 
 @pytest.mark.parametrize("server", SERVERS)
 def test_live_bytes_are_those_of_a_base_that_the_server_wrote(server):
-    """The base is a rewrite (`rewriteAppendOnlyFileRio`).  Consumers and pending entries of streams are not followed, and Valkey
-    writes scores of sorted sets in another form.
+    """The base is a rewrite (`rewriteAppendOnlyFileRio`), groups, consumers and pending entries of streams included; but Valkey writes
+    scores of sorted sets in another form, and an entry that is pending but deleted is claimed without effect.
     """
     (name, data), *_ = files_of(server, "aof-plain").items()
     keyspace = replay(Keyspace(), {name: data})
@@ -48,13 +48,17 @@ def test_live_bytes_are_those_of_a_base_that_the_server_wrote(server):
 
     reader = CommandReader(name)
     reader.feed(data)
+    added: set[tuple[int, bytes, bytes]] = set()
     for command in reader.commands():
-        if command.name != "select":
+        if command.name == "xadd":
+            added.add((command.db, *command.words[1:3]))
+        deleted = command.name == "xclaim" and (command.db, command.words[1], command.words[5]) not in added
+        if command.name != "select" and not deleted:
             key = command.words[2] if command.name == "xgroup" else command.words[1]
             written[command.db, key] = written.get((command.db, key), 0) + command.size
 
     rows = {(row.db, row.key): row for row in keyspace.rows()}
-    followed = {place for place, row in rows.items() if row.type not in ("stream", "zset")}
+    followed = {place for place, row in rows.items() if row.type != "zset" or "redis" in server}
     assert {place: rows[place].live_bytes for place in followed} == {place: written[place] for place in followed}
     assert all(rows[place].live_bytes <= written[place] for place in written)
     assert sum(row.live_bytes for row in rows.values()) > 0.95 * sum(written.values())

@@ -1,0 +1,178 @@
+"""From dumps and owners to the parts that are to be written, and every reason not to."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cluster_core.errors import DecodeError
+from cluster_core.formats.rdb.opcodes import OP_FUNCTION2, RdbHead
+from cluster_core.formats.rdb.strings import string_at
+from cluster_core.formats.rdb.target import target_like
+from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.slots.key_slot import SLOT_COUNT
+from cluster_core.slots.slot_set import SlotSet
+from cluster_core.topology.node import Topology
+from jobs.runtime.errors import InputError
+from jobs.sources.rdb_files import RdbUnit, RdbUnitReader
+from jobs.sources.rdb_parts import Part
+from jobs.sources.rdb_survey import Survey
+from jobs.sources.stored_plans import read_stored_plan
+
+UNOWNED = "unowned"
+"""Name of the part that takes the keys of slots that nobody owns, in permissive mode."""
+
+SHARED_KEYS_MAX = 2_000_000
+"""More keys than this in slots that lie in two dumps are not compared one by one."""
+
+_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.:-]{0,99}")
+_LIBRARY = re.compile(rb"#![^\n]*\bname=([^\s]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """Who is to own each slot: *names* of the masters, *addresses* of those that are known, *part_of* one number a slot, -1: nobody."""
+
+    names: tuple[str, ...]
+    part_of: NDArray[np.int64]
+    addresses: dict[str, str] = field(default_factory=dict)
+    plan_id: str | None = None
+
+    def slots(self, part: int) -> SlotSet:
+        """Return the slots of one master."""
+        return SlotSet(np.flatnonzero(self.part_of == part).tolist())
+
+
+def owners_of_plan(root: str, plan_id: str) -> Owners:
+    """Return the owners after a stored plan was carried out; InputError for a plan that is not there."""
+    stored = read_stored_plan(root, plan_id)
+    addresses = {node.id: node.address for node in stored.nodes if node.address}
+    names = [master.id for master in stored.problem.masters]
+    return _numbered(names, list(stored.plan.owners_after), addresses, stored.plan_id)
+
+
+def owners_of_topology(topology: Topology) -> Owners:
+    """Return the owners of a topology as they are."""
+    masters = [node for node in topology.masters() if node.slots]
+    addresses = {node.id: node.address for node in masters}
+    return _numbered([node.id for node in masters], topology.slot_map().owners(), addresses, None)
+
+
+def _numbered(
+    names: Sequence[str], owners: Sequence[str | None], addresses: dict[str, str], plan_id: str | None
+) -> Owners:
+    for name in names:
+        if not _NAME.fullmatch(name) or name == UNOWNED:
+            raise InputError(f"{name!r}: this master's id cannot be the name of a file")
+    number = {name: index for index, name in enumerate(names)}
+    part_of = np.array([number.get(owner, -1) if owner else -1 for owner in owners], np.int64)
+    return Owners(tuple(names), part_of, addresses, plan_id)
+
+
+def check_surveys(surveys: Sequence[Survey], owners: Owners, *, permissive: bool) -> tuple[RdbHead, int]:
+    """Return the head of the parts and the number of keys of slots that nobody owns.
+
+    Raises InputError for dumps of two dialects, for libraries of one name with different code, and, unless *permissive*, for keys
+    that nobody is to own.
+    """
+    heads = [survey.head for survey in surveys if survey.head is not None]
+    if not heads:
+        raise InputError("no dump could be read")
+    if len({head.dialect for head in heads}) > 1:
+        raise InputError("dumps of Redis and of Valkey 9 cannot be cut into one set of parts: no server reads both")
+    total = sum((survey.slot_keys for survey in surveys), np.zeros(SLOT_COUNT, np.int64))
+    unowned = np.flatnonzero((total > 0) & (owners.part_of < 0)).tolist()
+    count = int(total[unowned].sum())
+    if count and not permissive:
+        raise InputError(
+            f"{count} keys lie in slots that nobody is to own ({str(SlotSet(unowned))[:80]}); "
+            f"--mode permissive writes them to {UNOWNED}.rdb"
+        )
+    _common(surveys)
+    return max(heads, key=lambda head: head.version), count
+
+
+def _common(surveys: Sequence[Survey]) -> tuple[list[bytes], list[bytes]]:
+    """Records that every part holds, each once: before and after the keys."""
+    before = list(dict.fromkeys(record for survey in surveys for record in survey.before))
+    after = list(dict.fromkeys(record for survey in surveys for record in survey.after))
+    names: set[bytes] = set()
+    for record in [*before, *after]:
+        library = _LIBRARY.match(string_at(record, 1)) if record[0] == OP_FUNCTION2 else None
+        if library is not None and library[1] in names:
+            name = library[1].decode("utf-8", "backslashreplace")
+            raise InputError(f"the dumps hold different libraries of the name {name}: a server loads one")
+        if library is not None:
+            names.add(library[1])
+    return before, [record for record in after if record not in before]
+
+
+def refuse_twins(surveys: Sequence[Survey], units: Sequence[RdbUnit]) -> None:
+    """Raise InputError if a key lies in two dumps: a server that loads both ends with an error."""
+    spread = sum((survey.slot_keys > 0).astype(np.int64) for survey in surveys)
+    shared = np.flatnonzero(np.asarray(spread) > 1)
+    count = sum(int(survey.slot_keys[shared].sum()) for survey in surveys)
+    if not count:
+        return
+    if count > SHARED_KEYS_MAX:
+        raise InputError(f"{len(shared)} slots have keys in several dumps, {count} in all: name one dump of each shard")
+    is_shared = np.zeros(SLOT_COUNT, bool)
+    is_shared[shared] = True
+    met: dict[tuple[int, bytes], str] = {}
+    for survey, unit in zip(surveys, units, strict=True):
+        for batch in _batches(survey, unit) if survey.slot_keys[shared].any() else ():
+            for row in np.flatnonzero(is_shared[batch.slot]).tolist():
+                key = int(batch.db[row]), batch.key(row)
+                if key in met:
+                    twins = f"{met[key]} and {unit.path}"
+                    raise InputError(f"{twins} hold the same key {key[1][:80]!r}: name one dump of each shard")
+                met[key] = unit.path
+
+
+def _batches(survey: Survey, unit: RdbUnit) -> Iterator[KeyBatch]:
+    """The keys of a dump once more, up to its first error."""
+    try:
+        yield from RdbUnitReader(unit, check_crc=False)
+    except DecodeError:
+        if survey.bad is None:
+            raise
+
+
+def plan_parts(
+    folder: str, surveys: Sequence[Survey], owners: Owners, head: RdbHead, unowned: int
+) -> tuple[list[Part], NDArray[np.int64]]:
+    """Return the parts to be written to *folder*, and the number of the part of each slot."""
+    names = [*owners.names, *([UNOWNED] if unowned else [])]
+    part_of = np.where(owners.part_of < 0, len(owners.names), owners.part_of)
+    before, after = _common(surveys)
+    aux = _aux(surveys, head)
+    parts = []
+    for number, name in enumerate(names):
+        mine = part_of == number
+        counts = {}
+        for db in sorted({db for survey in surveys for db in survey.keys}):
+            held = [
+                (survey.keys[db][mine].sum(), survey.expires[db][mine].sum()) for survey in surveys if db in survey.keys
+            ]
+            counts[db] = (int(sum(keys for keys, _ in held)), int(sum(expires for _, expires in held)))
+        path = os.path.join(folder, f"{name}.rdb")
+        parts.append(Part(path, target_like(head), aux, counts, before, after))
+    return parts, part_of
+
+
+def _aux(surveys: Sequence[Survey], head: RdbHead) -> dict[str, str | int]:
+    """The writer's version and word size, and the time of the oldest dump."""
+    first = next(survey for survey in surveys if survey.head is not None and survey.head.version == head.version)
+    aux: dict[str, str | int] = {name: first.aux[name] for name in ("valkey-ver", "redis-ver") if name in first.aux}
+    for name in ("redis-bits", "ctime"):
+        told = [int(s.aux[name]) for s in surveys if s.aux.get(name, "").isdecimal() and len(s.aux[name]) <= 12]
+        if told:
+            aux[name] = min(told)
+    if head.version >= 10:
+        aux["aof-base"] = 0
+    return aux

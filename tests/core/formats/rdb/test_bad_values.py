@@ -1,0 +1,110 @@
+"""Values of damaged records: an error or a value that can be told, digested and written, never a crash."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import tracemalloc
+
+import pytest
+
+from cluster_core.errors import DecodeError, EncodeError
+from cluster_core.formats.rdb.between import records_between
+from cluster_core.formats.rdb.digest import REDIS_74, value_digest
+from cluster_core.formats.rdb.elements import Record, decode_record
+from cluster_core.formats.rdb.encoding import length_bytes
+from cluster_core.formats.rdb.opcodes import RdbHead
+from cluster_core.formats.rdb.stream_elements import StreamValue
+from cluster_core.formats.rdb.target import target_of
+from cluster_core.formats.rdb.value_encoding import value_bytes
+from tests import rdb_builder as build
+
+RECORDS = [
+    *((build.key(name, kind, value, expire_ms=5, freq=7), "REDIS") for name, kind, value, *_ in build.SAMPLES if len(value) < 400),
+    (build.key("h", 22, build.VALKEY_HASH_2, idle=70), "VALKEY"),
+]  # fmt: skip
+TARGET = target_of("REDIS", 12)
+
+
+def told(data: bytes, dialect: str) -> Record | None:
+    """The record that *data* stands for, digested and written if that is possible; None if it stands for none."""
+    try:
+        record = decode_record(data, dialect)
+    except DecodeError:
+        return None
+    value_digest(record, REDIS_74)
+    with contextlib.suppress(EncodeError):
+        value_bytes(record.type, record.value, TARGET)
+    return record
+
+
+@pytest.mark.parametrize(("data", "dialect"), RECORDS, ids=[record[:20].hex() for record, _ in RECORDS])
+def test_every_prefix_of_a_record_is_an_error_or_a_value(data, dialect):
+    """Nothing is read past the end."""
+    whole = told(data, dialect)
+    for size in range(len(data)):
+        found = told(data[:size], dialect)
+        assert found is None or found.key == (whole.key if whole else found.key)
+
+
+def test_ten_thousand_mutations_are_errors_or_values():
+    """Seeded; a changed byte, a removed piece, a length that lies."""
+    chance = random.Random(20_261_122)
+    values = 0
+    for number in range(10_000):
+        record, dialect = RECORDS[number % len(RECORDS)]
+        data = bytearray(record)
+        for _ in range(chance.randint(1, 3)):
+            place = chance.randrange(9, len(data))
+            how = chance.random()
+            if how < 0.6:
+                data[place] = chance.randrange(256)
+            elif how < 0.8:
+                del data[place : place + chance.randint(1, 9)]
+            else:
+                data[place:place] = length_bytes(chance.choice([1 << 13, 1 << 31, 1 << 40, (1 << 64) - 1]))
+            if len(data) < 12:
+                break
+        values += told(bytes(data), dialect) is not None
+
+    assert 500 < values < 9_500
+
+
+@pytest.mark.parametrize("kind", range(26))
+def test_a_count_that_lies_takes_no_memory(kind):
+    """A hundred billion elements, announced in a record of thirty bytes."""
+    tracemalloc.start()
+    for claim in (99_999_999_999, (1 << 64) - 1, 1 << 40):
+        for body in (
+            length_bytes(claim),
+            bytes(8) + length_bytes(claim),
+            b"\xc3" + length_bytes(claim) + length_bytes(claim),
+        ):
+            told(build.key("k", kind, body + b"\x01\x02\x03"), "REDIS")
+            told(build.key("k", kind, body + b"\x01\x02\x03"), "VALKEY")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert peak < 2_000_000
+
+
+def test_what_is_no_whole_record_between_keys_is_an_error():
+    """`records_between` gives records or an error at their place."""
+    head = RdbHead("REDIS", 11)
+    data = build.aux("a", "b") + build.select(3)
+
+    assert [record.op for record in records_between(data, head, source="f")] == [0xFA, 0xFE]
+    for cut in range(1, len(data)):
+        if cut != len(build.aux("a", "b")):
+            with pytest.raises(DecodeError):
+                records_between(data[:cut], head, source="f")
+
+
+def test_an_empty_stream_with_groups_is_a_value():
+    """XGROUP CREATE … MKSTREAM makes one."""
+    record = told(build.key("s", 21, build.stream(21, 0, nodes=(), groups=2, consumers=2)), "REDIS")
+
+    assert record is not None
+    assert isinstance(record.value, StreamValue)
+    assert [group.name for group in record.value.groups] == [b"group-0", b"group-1"]
+    assert [consumer.name for consumer in record.value.groups[0].consumers] == [b"consumer-0", b"consumer-1"]

@@ -1,0 +1,367 @@
+"""The job split-rdb: dumps cut by slots, and loaded by real servers."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from random import Random
+
+import pytest
+
+from cluster_core.errors import DecodeError
+from cluster_core.formats.rdb.digest import rules_of, value_digest
+from cluster_core.slots.key_slot import key_slot
+from jobs.rebalance_plan import Request as PlanRequest
+from jobs.rebalance_plan import run as make_plan
+from jobs.runtime.delta_files import read_rows
+from jobs.runtime.errors import InputError
+from jobs.runtime.failure import BAD_INPUT, OK, PARTIAL
+from jobs.sources import rdb_parts
+from jobs.split_rdb import MANIFEST, Request, run
+from schemas.bronze import BAD_RECORDS
+from schemas.rebalance import REBALANCE_SLOTS
+from tests import rdb_builder as build
+from tests.conftest import DATA
+from tests.program import slotscope
+from tests.rdb_writing import read_rows as rows_of_dump
+from tests.rebalance_tables import node_id, topology, write_snapshot
+from tests.servers import redis_binary, running, valkey_binary
+
+THIRDS = [slot * 3 // 16384 for slot in range(16384)]
+BEFORE = sorted((DATA / "valkey-9.1" / "before").glob("*.rdb"))
+ZOO = DATA / "redis-7.0" / "dump.rdb"
+GOOD = BEFORE[1].read_bytes()
+
+
+@pytest.fixture
+def nodes(tmp_path):
+    """A topology of three masters with a third of the slots each."""
+    path = tmp_path / "nodes.txt"
+    ranges = ("0-5461", "5462-10922", "10923-16383")
+    path.write_text(
+        "".join(
+            f"{node_id(number)} 10.0.0.{number}:7000@17000 master - 0 0 {number + 1} connected {held}\n"
+            for number, held in enumerate(ranges)
+        )
+    )
+    return path
+
+
+def split(tmp_path, *dumps, permissive: bool = False, **words):
+    """Cut *dumps* into tmp_path/out."""
+    return run(
+        Request(
+            root=str(tmp_path), rdb=[str(d) for d in dumps], out=str(tmp_path / "out"), permissive=permissive, **words
+        )
+    )
+
+
+def parts_of(tmp_path) -> dict[str, bytes]:
+    """Name and bytes of every part."""
+    return {path.stem: path.read_bytes() for path in sorted((tmp_path / "out").glob("*.rdb"))}
+
+
+def rows_in(*files: bytes):
+    """Every key of *files*, in an order of its own."""
+    return sorted((row for data in files for row in rows_of_dump(data)[1]), key=lambda row: (row[0], row[1].key))
+
+
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory):
+    """A root with a plan that moves slots of the first of three masters, and the planned owner of each slot."""
+    root = tmp_path_factory.mktemp("planned")
+    write_snapshot(root, THIRDS, dict.fromkeys(range(60), 60000))
+    made = make_plan(PlanRequest(root=str(root), snapshots=("current",), iterations=2_000), now_ms=1_795_000_000_000)
+    rows = read_rows(str(root), REBALANCE_SLOTS, plan_id=made.made.stored.plan_id)
+    return root, made.made.stored.plan_id, {row["slot"]: row["planned_owner"] for row in rows}
+
+
+def test_each_part_holds_the_keys_of_its_planned_master_and_all_together_hold_all(planned, tmp_path, capsys):
+    """`--plan ID` over the dumps of a whole cluster: values, expiries, slot info and sizes."""
+    root, plan_id, owner_of = planned
+    assert any(owner_of[slot] != node_id(THIRDS[slot]) for slot in range(16384))
+
+    assert slotscope("split-rdb", "--root", root, "--plan", plan_id, "--rdb", *BEFORE, "--out", tmp_path / "out") == OK
+    parts = parts_of(tmp_path)
+    assert set(parts) == {node_id(number) for number in range(3)}
+    assert rows_in(*parts.values()) == rows_in(*(path.read_bytes() for path in BEFORE))
+    for owner, data in parts.items():
+        skim, rows = rows_of_dump(data)
+        assert {owner_of[key_slot(record.key)] for _, record in rows} == {owner}
+        assert skim.facts.databases == {0: (len(rows), sum(record.expire_at_ms >= 0 for _, record in rows))}
+        per_slot = [0] * 16384
+        for _, record in rows:
+            per_slot[key_slot(record.key)] += 1
+        assert [max(keys, 0) for keys in skim.declared_slot_keys] == per_slot
+        assert set(skim.facts.aux) == {"valkey-ver", "redis-bits", "ctime", "aof-base"}
+    manifest = json.loads((tmp_path / "out" / MANIFEST).read_text())
+    assert manifest["plan"] == plan_id
+    assert {file["owner"]: file["bytes"] for file in manifest["files"]} == {
+        name: len(data) for name, data in parts.items()
+    }
+    assert "3 dumps, 6,002 keys: 3 parts after plan" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("server", ["redis", "valkey"])
+def test_real_servers_load_the_parts_to_the_same_data(server, nodes, tmp_path):
+    """Every key's DEBUG DIGEST-VALUE; function libraries in every part; a cluster node takes its part with the slots."""
+    binary = redis_binary() if server == "redis" else valkey_binary()
+    if binary is None:
+        pytest.skip(f"{server}-server is not installed")
+    dumps = [ZOO] if server == "redis" else BEFORE
+    split(tmp_path, *dumps, topology=str(nodes))
+
+    told = {}
+    for data in parts_of(tmp_path).values():
+        files = {"dump.rdb": data}
+        with running(binary, files=files, cluster=server == "valkey", enable_debug_command="yes") as loaded:
+            for db in [0] if server == "valkey" else range(16):
+                keys = loaded.call("KEYS", "*", db=db)
+                digests = loaded.ask([["DEBUG", "DIGEST-VALUE", key] for key in keys], db)
+                assert not {(db, key) for key in keys} & set(told)
+                told |= {(db, key): answer[0].decode() for key, answer in zip(keys, digests, strict=True)}
+            assert len(loaded.call("FUNCTION", "LIST")) == (1 if server == "redis" else 0)
+    whole = [rows_of_dump(path.read_bytes()) for path in dumps]
+    rules = rules_of(whole[0][0].head)
+    assert told == {(db, r.key): value_digest(r, rules).hex() for _, rows in whole for db, r in rows}
+
+
+def test_a_second_run_writes_the_same_bytes_and_compressed_dumps_give_them_too(nodes, tmp_path):
+    """Idempotent, and no clock in the files."""
+    split(tmp_path, ZOO, topology=str(nodes))
+    first = parts_of(tmp_path)
+    (tmp_path / "zoo.rdb.gz").write_bytes(gzip.compress(ZOO.read_bytes()))
+    split(tmp_path, tmp_path / "zoo.rdb.gz", topology=str(nodes))
+
+    assert parts_of(tmp_path) == first
+    assert rows_in(*first.values()) == rows_in(ZOO.read_bytes())
+
+
+def test_a_value_that_is_larger_than_the_window_passes_in_pieces(nodes, tmp_path, monkeypatch):
+    """Memory does not grow with the largest value."""
+    monkeypatch.setattr(rdb_parts, "SPAN_BYTES", 1000)
+    monkeypatch.setattr(rdb_parts, "BUFFERED_BYTES", 3 * 500)
+    split(tmp_path, ZOO, topology=str(nodes))
+
+    assert rows_in(*parts_of(tmp_path).values()) == rows_in(ZOO.read_bytes())
+
+
+def test_what_is_no_key_goes_to_all_parts_or_to_none_and_is_named(nodes, tmp_path):
+    """Functions and what modules keep beside keys: to all.  Replication ids and slot imports belong to the whole dump."""
+    function = b"\xf5" + build.string("#!lua name=one\nredis.register_function('f', function() end)")
+    module = b"\xf7" + build.length(77) + b"\x02\x02" + b"\x05" + build.string("kept") + b"\0"
+    slot_import = b"\xf3" + build.string("job") + build.length(1) + build.length(3) + build.length(5)
+    data = build.rdb(
+        build.aux("repl-id", "a" * 40), build.aux("ctime", 1234567890), function, module, slot_import, build.select(2),
+        build.key("foo", 0, build.string("bar"), freq=9), module, magic="VALKEY080",
+    )  # fmt: skip
+    (tmp_path / "d.rdb").write_bytes(data)
+    manifest = split(tmp_path, tmp_path / "d.rdb", topology=str(nodes))
+
+    assert manifest["sources"][0]["left_out"] == {"aux field repl-id": 1, "slot import": 1}
+    for name, part in parts_of(tmp_path).items():
+        skim, rows = rows_of_dump(part)
+        assert (skim.function_count, skim.module_aux_count) == (1, 1)
+        assert skim.facts.aux == {"ctime": "1234567890", "aof-base": "0"}
+        assert [(db, record.key, record.freq) for db, record in rows] == (
+            [(2, b"foo", 9)] if name == node_id(2) else []
+        )
+
+
+def dump(*keys: bytes, magic: str = "REDIS0011", before: bytes = b"") -> bytes:
+    """A dump of a few strings."""
+    return build.rdb(before, build.select(0), *(build.key(key, 0, build.string("v")) for key in keys), magic=magic)
+
+
+LIBRARY = b"\xf5" + build.string("#!lua name=one\n1")
+OTHER_LIBRARY = b"\xf5" + build.string("#!lua name=one\n2")
+REFUSED = {
+    "a key in two dumps": ([dump(b"a", b"b"), dump(b"b")], "hold the same key b'b': name one dump of each shard"),
+    "two dialects": ([dump(b"a"), dump(b"b", magic="VALKEY080")], "no server reads both"),
+    "two libraries of one name": ([dump(b"a", before=LIBRARY), dump(b"b", before=OTHER_LIBRARY)], "different libraries of the name one"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_dumps_that_make_no_set_of_parts_are_refused_before_anything_is_written(case, nodes, tmp_path):
+    dumps, reason = REFUSED[case]
+    for number, data in enumerate(dumps):
+        (tmp_path / f"{number}.rdb").write_bytes(data)
+    with pytest.raises(InputError, match=reason):
+        split(tmp_path, *(tmp_path / f"{number}.rdb" for number in range(len(dumps))), topology=str(nodes))
+    assert not (tmp_path / "out").exists()
+
+
+def test_dumps_of_one_slot_with_different_keys_are_joined(nodes, tmp_path):
+    """A slot on its way from one master to the other has keys in both; the library that both hold is there once."""
+    for name, key in (("a", b"{x}1"), ("b", b"{x}2")):
+        (tmp_path / f"{name}.rdb").write_bytes(dump(key, before=LIBRARY))
+    split(tmp_path, tmp_path / "a.rdb", tmp_path / "b.rdb", topology=str(nodes))
+    (part,) = [data for data in parts_of(tmp_path).values() if rows_of_dump(data)[1]]
+
+    assert [record.key for _, record in rows_of_dump(part)[1]] == [b"{x}1", b"{x}2"]
+    assert rows_of_dump(part)[0].facts.databases == {0: (2, 0)}
+    assert rows_of_dump(part)[0].function_count == 1
+
+
+def test_keys_that_nobody_is_to_own_are_refused_or_in_a_part_of_their_own(tmp_path, capsys):
+    """Never left out in silence."""
+    (tmp_path / "nodes.txt").write_text(topology([0] * 9000 + [3] * 7384, 1))
+    words = [
+        "split-rdb",
+        "--root",
+        tmp_path,
+        "--topology",
+        tmp_path / "nodes.txt",
+        "--rdb",
+        *BEFORE,
+        "--out",
+        tmp_path / "out",
+    ]
+
+    assert slotscope(*words) == BAD_INPUT
+    assert "keys lie in slots that nobody is to own" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    assert slotscope(*words, "--mode", "permissive") == PARTIAL
+    parts = parts_of(tmp_path)
+    assert set(parts) == {node_id(0), "unowned"}
+    assert rows_in(*parts.values()) == rows_in(*(path.read_bytes() for path in BEFORE))
+
+
+def test_a_damaged_dump_is_not_cut_unless_permissive_then_its_good_keys_are(nodes, tmp_path, capsys):
+    """Strict: one line with file and offset.  Permissive: exit code 3, a row in bronze/bad_records, a line in the report."""
+    (tmp_path / "cut.rdb").write_bytes(GOOD[:150_000])
+    words = [
+        "split-rdb",
+        "--root",
+        tmp_path,
+        "--topology",
+        nodes,
+        "--rdb",
+        tmp_path / "cut.rdb",
+        "--out",
+        tmp_path / "out",
+    ]
+
+    assert slotscope(*words) == BAD_INPUT
+    assert f"{tmp_path / 'cut.rdb'}: offset 150000: " in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    assert slotscope(*words, "--mode", "permissive") == PARTIAL
+    assert "damaged: " in capsys.readouterr().out
+    (bad,) = read_rows(str(tmp_path), BAD_RECORDS)
+    assert (bad["job"], bad["offset"]) == ("split-rdb", 150_000)
+    kept, whole = rows_in(*parts_of(tmp_path).values()), rows_in(GOOD)
+    assert len(whole) > len(kept) > 100
+    assert all(row in whole for row in kept)
+
+
+def test_nothing_is_left_behind_when_writing_fails(nodes, tmp_path, monkeypatch):
+    """A full disk: no part under its name, none half written."""
+    calls = []
+
+    def full(part, data):
+        calls.append(data)
+        if len(calls) > 3:
+            raise OSError(28, "No space left on device", part.path)
+
+    monkeypatch.setattr(rdb_parts.Part, "_append", full)
+    with pytest.raises(OSError, match="No space left"):
+        split(tmp_path, ZOO, topology=str(nodes))
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_folder_with_other_dumps_or_with_the_input_is_refused(nodes, tmp_path):
+    """What lies there could be taken for a part, or be lost."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "other.rdb").write_bytes(dump(b"a"))
+    with pytest.raises(InputError, match="no part of this split"):
+        split(tmp_path, ZOO, topology=str(nodes))
+    (tmp_path / "out" / "other.rdb").rename(tmp_path / "out" / f"{node_id(0)}.rdb")
+    with pytest.raises(InputError, match="choose another folder"):
+        split(tmp_path, tmp_path / "out" / f"{node_id(0)}.rdb", topology=str(nodes))
+    with pytest.raises(InputError, match="not both"):
+        split(tmp_path, ZOO, topology=str(nodes), plan="latest")
+    with pytest.raises(InputError, match="no plan there"):
+        split(tmp_path, ZOO)
+
+
+def test_a_dump_of_an_old_version_is_cut_too(nodes, tmp_path):
+    """Version 4 has no CRC, version 6 an expiry in seconds; what is older stays as it is."""
+    for magic in ("REDIS0004", "REDIS0006"):
+        data = build.rdb(
+            build.select(0),
+            build.key("a", 10, build.string(build.ziplist([b"x"])), expire_s=2_000_000_000),
+            magic=magic,
+        )
+        (tmp_path / "old.rdb").write_bytes(data)
+        split(tmp_path, tmp_path / "old.rdb", topology=str(nodes))
+        parts = parts_of(tmp_path)
+
+        assert {part[:9] for part in parts.values()} == {magic.encode()}
+        assert rows_in(*parts.values()) == rows_in(data)
+        assert all(rows_of_dump(part)[0].trailing_bytes == 0 for part in parts.values())
+
+
+def test_a_dump_with_a_log_behind_it_is_refused(nodes, tmp_path):
+    """An append-only file with a preamble: the log holds newer data than the part would."""
+    (tmp_path / "log.rdb").write_bytes(dump(b"a") + b"*1\r\n$4\r\nPING\r\n")
+    with pytest.raises(DecodeError, match="14 bytes follow the dump's end"):
+        split(tmp_path, tmp_path / "log.rdb", topology=str(nodes))
+
+
+def cut_or_change(data: bytes, random: Random) -> bytes:
+    """A prefix of *data*, or *data* with a few bytes changed."""
+    if random.random() < 0.3:
+        return data[: random.randrange(len(data))]
+    changed = bytearray(data)
+    for _ in range(random.randint(1, 4)):
+        changed[random.randrange(len(changed))] = random.randrange(256)
+    return bytes(changed)
+
+
+def _survives(data: bytes, nodes, tmp_path) -> None:
+    """Strict raises one of two errors or all is right; permissive writes parts that can be read, with no key that was not there."""
+    (tmp_path / "m.rdb").write_bytes(data)
+    try:
+        split(tmp_path, tmp_path / "m.rdb", topology=str(nodes), permissive=True)
+    except InputError:
+        return
+    for part in parts_of(tmp_path).values():
+        _, rows = rows_of_dump_unchecked(part)
+        assert all(row.serialized_bytes <= len(data) for row in rows)
+
+
+def rows_of_dump_unchecked(data: bytes):
+    """The skim of a part: its CRC and structure, values undecoded."""
+    from cluster_core.formats.rdb.reader import PlainSkim
+
+    skim = PlainSkim("<part>")
+    skim.feed(data)
+    assert skim.done
+    return skim, skim.rows
+
+
+def small_dump() -> bytes:
+    """Every value type of REDIS0012 in slots with slot info, a function, two databases."""
+    samples = [build.key(name, kind, value) for name, kind, value, *_ in build.SAMPLES if len(value) < 150]
+    return build.rdb(
+        build.aux("redis-ver", "7.4.1"), LIBRARY, build.select(0), build.resize(len(samples), 0), *samples, build.select(3),
+        build.slot_info(12182, 1), build.key("foo", 0, build.string("bar")), magic="REDIS0012",
+    )  # fmt: skip
+
+
+def test_prefixes_and_mutations_never_crash_a_split_or_leave_a_part_that_cannot_be_read(nodes, tmp_path):
+    data, random = small_dump(), Random(5)
+    for size in range(0, len(data), 61):
+        _survives(data[:size], nodes, tmp_path)
+    for _ in range(100):
+        _survives(cut_or_change(data, random), nodes, tmp_path)
+
+
+@pytest.mark.slow
+def test_every_prefix_and_ten_thousand_mutations(nodes, tmp_path):
+    data, random = small_dump(), Random(6)
+    for size in range(len(data)):
+        _survives(data[:size], nodes, tmp_path)
+    for _ in range(10_000):
+        _survives(cut_or_change(data, random), nodes, tmp_path)
