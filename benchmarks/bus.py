@@ -25,7 +25,7 @@ from cluster_core.formats.capture.bus_capture import read_bus
 from cluster_core.formats.capture.pcap import FILE_HEADER_BYTES
 from cluster_core.gossip.events import MessageReceived
 from cluster_core.gossip.node import ClusterNode
-from cluster_core.gossip.prefilter import settle_if_quiet
+from cluster_core.gossip.prefilter import news_of
 from cluster_core.gossip.profile import REDIS_7_0
 from cluster_core.kernels.bus_batch import BusBatch
 from cluster_core.kernels.bus_decoder import CHUNK_BYTES, BusDecoder
@@ -273,7 +273,12 @@ def _quiet_events(process: Endpoint, evidence: list[Evidence]) -> tuple[ClusterN
         return ClusterNode("", REDIS_7_0, DEFAULT_NODE_TIMEOUT_MS), [], now_ms
     received = [one for one in evidence[-QUIET_TAIL:] if isinstance(one, MessageSeen) and not one.sent]
     events = [MessageReceived(one.connection, one.message, one.peer.ip) for one in received]
-    return node, [event for event in events if settle_if_quiet(node.view, event, now_ms) is not None], now_ms
+    return node, [event for event in events if _is_quiet(node, event, now_ms)], now_ms
+
+
+def _is_quiet(node: ClusterNode, event: MessageReceived, now_ms: int) -> bool:
+    link = node.view.links.get(event.link)
+    return link is not None and news_of(node.view, link, event.message, event.peer_ip, now_ms) is not None
 
 
 # -- others ----------------------------------------------------------------------------------------------------------

@@ -29,7 +29,10 @@ COMMANDS = {
     "simulate": ("jobs.simulate:command", "What if? Simulated failures, as many as it takes."),
     "split-rdb": ("jobs.split_rdb:command", "Which part of a dump would each planned master load?"),
     "replication-replay": ("jobs.replication_replay:command", "Who followed whom, and why was everything sent again?"),
-    "sentinel-replay": ("jobs.sentinel_replay:command", "What did every sentinel believe, and why a failover, or none?"),
+    "sentinel-replay": (
+        "jobs.sentinel_replay:command",
+        "What did every sentinel believe, and why a failover, or none?",
+    ),
     "compare": ("jobs.compare:command", "What grew between two snapshots?"),
 }
 """Subcommand to the function that carries it out, and its line of help.  A new job is one line here."""

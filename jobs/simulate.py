@@ -139,6 +139,7 @@ def command(
     delay_ms: Fractions = (0.25,),
     clients: int = 0,
     limit_s: float = 160.0,
+    engine: str = "auto",
     from_snapshot: str | None = None,
     at: str | None = None,
     observer: str = "all",
@@ -184,6 +185,8 @@ def command(
         Clients that write ten times a second each.
     limit_s
         A run ends so many virtual seconds after the fault at the latest.
+    engine
+        auto (compiled code where the cluster is large), fast or plain: how, never what comes of it.
     from_snapshot
         Start from the cluster that bus-replay recorded under this name, instead of shards, replicas and zones.
     at
@@ -206,6 +209,7 @@ def command(
         migration_barrier=migration_barrier[0],
         clients=clients,
         limit_s=limit_s,
+        engine=engine,
     )
     if from_snapshot is not None and max(map(len, (profile, node_timeout_ms, validity_factor, migration_barrier))) > 1:
         raise InputError("a recorded cluster is simulated with one profile, node timeout, validity factor and barrier")

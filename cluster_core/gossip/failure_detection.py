@@ -57,6 +57,7 @@ def doubt_if_silent(view: View, peer: Peer, now_ms: int) -> list[Effect]:
     if not silence_is_doubt(peer.ping_sent_ms, peer.data_received_ms, now_ms, view.node_timeout_ms):
         return []
     peer.flags |= PFAIL
+    view.forget_told(peer)
     view.state_stale = True
     effects: list[Effect] = [Changed(peer.id, "pfail", "R53")]
     return effects + fail_if_agreed(view, peer, now_ms) if _verdict_at_pfail(view) else effects
@@ -101,6 +102,7 @@ def mark_failed(view: View, peer: Peer, now_ms: int, rule: str) -> list[Effect]:
     if peer.flags & FAIL or peer is view.myself:
         return []
     peer.flags = peer.flags & ~PFAIL | FAIL
+    view.forget_told(peer)
     peer.fail_time_ms = now_ms
     view.state_stale = True
     return [Changed(peer.id, "fail", rule)]

@@ -40,7 +40,7 @@ from cluster_core.gossip.handshake import (
 )
 from cluster_core.gossip.manual_failover import expire_manual_failover, hear_mfstart, hear_pause
 from cluster_core.gossip.own_claims import adopt_header
-from cluster_core.gossip.prefilter import remember_quiet, settle_if_quiet
+from cluster_core.gossip.prefilter import news_of, remember_quiet, settle
 from cluster_core.gossip.profile import Profile
 from cluster_core.gossip.roles import learn_role
 from cluster_core.gossip.slot_claims import read_claims, read_update
@@ -84,22 +84,35 @@ class ClusterNode:
         """Apply *event* at *now_ms* (milliseconds) and return the effects, in order."""
         view = self.view
         if type(event) is ev.MessageReceived:
-            quiet = settle_if_quiet(view, event, now_ms) if self.prefilter else None
-            if quiet is not None:
-                return quiet
-            unclaimed = view.unclaimed
-            effects = self._on_message(event, now_ms)
-            if unclaimed != view.unclaimed or any(type(effect) not in SILENT for effect in effects):
-                view.version += 1
-            elif not any(type(effect) is Ignored for effect in effects):
-                remember_quiet(view, event)
-        else:
-            effects = self._HANDLERS[type(event)](self, event, now_ms)
-            if effects or type(event) in ORDERS:
-                view.version += 1
-        if view.state_stale:
-            effects = effects + update_state(view, now_ms)
+            quiet = self._settle_if_quiet(event, now_ms) if self.prefilter else None
+            return self.read(event, now_ms) if quiet is None else quiet
+        effects = self._HANDLERS[type(event)](self, event, now_ms)
+        if effects or type(event) in ORDERS:
+            view.version += 1
+        return effects + update_state(view, now_ms) if view.state_stale else effects
+
+    def _settle_if_quiet(self, event: ev.MessageReceived, now_ms: int) -> list[Effect] | None:
+        view, message = self.view, event.message
+        link = view.links.get(event.link)
+        news = news_of(view, link, message, event.peer_ip, now_ms) if link is not None else None
+        if link is None or news is None:
+            return None
+        effects: list[Effect] = []
+        if message.header.type == PING:
+            effects.append(ReplyPong(event.link, self.build_pong(event.link) if self.build_pong is not None else None))
+        settle(view, link, message.header, news, now_ms)  # type: ignore[arg-type]  # there are only news under a whole one
         return effects
+
+    def read(self, event: ev.MessageReceived, now_ms: int) -> list[Effect]:
+        """`handle` for a message that is not quiet, or may not be."""
+        view = self.view
+        unclaimed = view.unclaimed
+        effects = self._on_message(event, now_ms)
+        if unclaimed != view.unclaimed or any(type(effect) not in SILENT for effect in effects):
+            view.version += 1
+        elif not any(type(effect) is Ignored for effect in effects):
+            remember_quiet(view, event)
+        return effects + update_state(view, now_ms) if view.state_stale else effects
 
     # -- links ---------------------------------------------------------------------------------------------------
 
@@ -346,7 +359,6 @@ class ClusterNode:
     }
 
     _HANDLERS: Final[dict[type, Callable[..., list[Effect]]]] = {
-        ev.MessageReceived: _on_message,
         ev.LinkAccepted: _on_accepted,
         ev.LinkConnected: _on_connected,
         ev.LinkClosed: _on_closed,

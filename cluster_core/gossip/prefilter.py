@@ -2,8 +2,8 @@
 news.
 
 Most of a bus is PINGs and PONGs that repeat what is known.  Such a message only moves clocks (data_received,
-pong_received, ping_sent, replication offset) and is answered; `settle_if_quiet` does exactly that.  What it is not
-sure about it leaves to the machine, so a wrong "no" costs time and never truth.
+pong_received, ping_sent, replication offset) and is answered; `settle` does exactly that.  What `news_of` is not sure
+about it leaves to the machine, so a wrong "no" costs time and never truth.
 
 A message is quiet when the machine has read one with the same header to its end without any effect but a PONG, the
 view has not changed since (`View.version`), and its gossip names only nodes that are known, and healthy on both sides or
@@ -12,15 +12,16 @@ failing on both.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from operator import attrgetter
 from typing import Final
 
-from cluster_core.gossip.events import Effect, MessageReceived, ReplyPong
+from cluster_core.gossip.events import MessageReceived
 from cluster_core.gossip.failure_detection import may_report
 from cluster_core.gossip.flags import FAIL, FAILURES, HANDSHAKE, MEET, MYSELF
-from cluster_core.gossip.gossip_section import CLOCK_SLACK_MS
-from cluster_core.gossip.view import Peer, View
-from cluster_core.wire.bus import Gossip, GossipEntry, Header, MessageFlag, MessageType
+from cluster_core.gossip.gossip_section import ADDRESS, CLOCK_SLACK_MS, FLAGS, NODE, PING_SENT, PONG_RECEIVED
+from cluster_core.gossip.view import Link, Peer, View
+from cluster_core.wire.bus import Gossip, GossipEntry, Header, Message, MessageFlag, MessageType
 
 PING: Final = int(MessageType.PING)
 PONG: Final = int(MessageType.PONG)
@@ -29,66 +30,86 @@ said_by: Final = attrgetter(
     "config_epoch", "replicaof", "flags", "mflags", "cport", "port", "pport", "myip", "ver", "myslots"
 )
 """What a header says that the machine could follow; the rest are clocks, and the current epoch, which may lag."""
+SECONDS_CACHED: Final = 256
+NOWHERE: Final[dict[str, int]] = {}
 UNSETTLED: Final = FAILURES | HANDSHAKE | MEET | MYSELF
 
 
-def settle_if_quiet(view: View, event: MessageReceived, now_ms: int) -> list[Effect] | None:
-    """Settle a message that can change nothing (R37, R41, R44, R48, R50); None leaves it to the machine, untouched."""
-    message = event.message
+News = tuple[Peer, list[tuple[Peer, GossipEntry]], list[Peer]]
+"""What a quiet message tells: who sent it, younger pong times of others, and failures that it reports again."""
+
+
+def news_of(view: View, link: Link, message: Message, peer_ip: str, now_ms: int) -> News | None:
+    """What a message on *link* tells if it can change nothing but clocks; None leaves it to the machine.
+
+    A driver that answers PINGs builds the PONG between this and `settle`: it says what held when the PING came (R41).
+    """
     header, body = message.header, message.body
     if type(header) is not Header or type(body) is not Gossip or message.rest is not None:
         return None
     nodes = view.nodes
     peer = nodes.get(header.sender)
-    link = view.links.get(event.link)
-    if peer is None or link is None or peer.quiet_version != view.version or link.node != peer.id:
+    if peer is None or peer.quiet_version != view.version or link.node != peer.id:
         return None
     kind = header.type
     if (
-        (header is not peer.quiet_header and said_by(header) != peer.quiet_said)
+        (header is not peer.quiet_header and header is not peer.quiet_before and said_by(header) != peer.quiet_said)
         or header.current_epoch > view.current_epoch
         or peer.flags & UNSETTLED
-        or peer.quiet_ip != event.peer_ip
+        or peer.quiet_ip != peer_ip
         or kind > PONG
         or (kind == PING and not link.inbound)
-        or (body.extensions and body.extensions != peer.quiet_extensions)
-        or (peer.quiet_extensions and not body.extensions)
+        or (body.extensions is not peer.quiet_extensions and body.extensions != peer.quiet_extensions)
     ):
         return None
-    peer.quiet_header = header
+    if header is not peer.quiet_header:
+        peer.quiet_before, peer.quiet_header = peer.quiet_header, header
     limit_ms = now_ms + CLOCK_SLACK_MS
-    younger: list[tuple[Peer, int]] | None = None
     reported = view.reported
-    repeated: list[Peer] | None = None
+    told, places = view.told, view.places if view.placed == view.members and not reported else NOWHERE
+    younger: list[tuple[Peer, GossipEntry]] = []
+    repeated: list[Peer] = []
     for entry in body.entries:
-        known = nodes.get(entry.node)
+        place = places.get(entry[NODE])
+        ours = told[place] if place is not None else None
+        if ours is entry:
+            continue
+        if (
+            ours is not None and not entry[FLAGS] & FAILURES
+        ):  # what we would say, of healthy nodes only, is what we know
+            if entry[PONG_RECEIVED] > ours[PONG_RECEIVED] and entry[PONG_RECEIVED] * 1000 <= limit_ms:
+                younger.append((nodes[entry[NODE]], entry))
+            continue
+        known = nodes.get(entry[NODE])
         if known is None:
             return None
-        if (entry.flags | known.flags) & FAILURES:
+        if (entry[FLAGS] | known.flags) & FAILURES:
             if not _repeats_failure(view, peer, known, entry):
                 return None
-            repeated = [known] if repeated is None else [*repeated, known]
+            repeated.append(known)
             continue
         if reported and known.reports:
             return None
-        pong_ms = entry.pong_received_s * 1000
-        if known.pong_received_ms < pong_ms <= limit_ms:
-            if younger is None:
-                younger = []
-            younger.append((known, pong_ms))
+        if known.pong_received_ms < entry[PONG_RECEIVED] * 1000 <= limit_ms:
+            younger.append((known, entry))
+    return peer, younger, repeated
+
+
+def settle(view: View, link: Link, header: Header, news: News, now_ms: int) -> None:
+    """Move the clocks as the *news* of a quiet message say (R37, R44, R50, R51)."""
+    peer, younger, repeated = news
     peer.data_received_ms = now_ms
     peer.repl_offset = header.offset
-    if kind == PONG and not link.inbound:
+    if header.type == PONG and not link.inbound:
         peer.pong_received_ms = now_ms
         peer.ping_sent_ms = 0
         view.told[peer.place] = None
-    if younger is not None:
+    if younger:
         _refresh(view, younger)
-    if repeated is not None:
+    if repeated and not view.profile.reports_end_at_fail:
         for known in repeated:
-            if peer.id in known.reports and not view.profile.reports_end_at_fail:
+            if peer.id in known.reports:
                 known.reports[peer.id] = now_ms
-    return [ReplyPong(event.link)] if kind == PING else []
 
 
 def _repeats_failure(view: View, peer: Peer, known: Peer, entry: GossipEntry) -> bool:
@@ -98,15 +119,33 @@ def _repeats_failure(view: View, peer: Peer, known: Peer, entry: GossipEntry) ->
     return view.profile.reports_end_at_fail or not may_report(view, peer) or peer.id in known.reports
 
 
-def _refresh(view: View, younger: list[tuple[Peer, int]]) -> None:
-    """Take over younger pong times, in the order of the entries (R44)."""
-    clean_only = view.profile.gossip_refreshes_clean_only
-    for known, pong_ms in younger:
+def _refresh(view: View, younger: list[tuple[Peer, GossipEntry]]) -> None:
+    """Take over younger pong times, in the order of the entries (R44), and with them the entries themselves, if they say
+    what we would say: then many nodes hold one and the same.
+    """
+    clean_only, told = view.profile.gossip_refreshes_clean_only, view.told
+    for known, entry in younger:
+        pong_ms = milliseconds(entry[PONG_RECEIVED])
         if known.ping_sent_ms or known is view.myself or known.pong_received_ms >= pong_ms:
             continue
         if not clean_only or not known.flags & (HANDSHAKE | MEET):
             known.pong_received_ms = pong_ms
-            view.told[known.place] = None
+            ours = told[known.place]
+            told[known.place] = (
+                entry if ours is not None and not entry[PING_SENT] and ours[ADDRESS:] == entry[ADDRESS:] else None
+            )
+
+
+@lru_cache(maxsize=SECONDS_CACHED)
+def one_second(second: int) -> int:
+    """The same second as the same object, wherever it is told: that one is in the processor's cache."""
+    return second
+
+
+@lru_cache(maxsize=SECONDS_CACHED)
+def milliseconds(seconds: int) -> int:
+    """Seconds as milliseconds; the same seconds are one object, not one in each of many tables."""
+    return seconds * 1000
 
 
 def remember_quiet(view: View, event: MessageReceived) -> None:
@@ -118,7 +157,8 @@ def remember_quiet(view: View, event: MessageReceived) -> None:
     peer = view.nodes.get(header.sender)
     if peer is None or link is None or link.node != peer.id:
         return
-    peer.quiet_said, peer.quiet_header = said_by(header), header
+    peer.quiet_said = said_by(header)
+    peer.quiet_header = peer.quiet_before = header
     peer.quiet_extensions = body.extensions
     peer.quiet_ip = event.peer_ip
     peer.quiet_version = view.version

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from cluster_core.errors import DecodeError
-from cluster_core.gossip.flags import FAIL, MASTER, MEET, MYSELF, PFAIL, REPLICA, ROLES
+from cluster_core.gossip.flags import FAIL, MASTER, MEET, MIGRATE_TO, MYSELF, PFAIL, REPLICA, ROLES
 from cluster_core.gossip.view import Peer, View
 from cluster_core.node.descriptions import topology_of
 from cluster_core.node.events import DropKeys
 from cluster_core.node.state import TODO_SAVE, NodeState
 from cluster_core.slots.key_slot import SLOT_COUNT
-from cluster_core.topology.node import Node
+from cluster_core.topology.node import Node, Topology
 from cluster_core.topology.nodes_text import read_nodes, write_nodes_conf
 
 SOURCE: Final = "nodes.conf"
@@ -24,13 +25,38 @@ def config_text(state: NodeState) -> str:
     return write_nodes_conf(topology_of(state, to_file=True)).decode("utf-8", "surrogateescape")
 
 
-def load_config(state: NodeState, text: str) -> None:
-    """Start with what *text* says: nodes, slots, epochs, open slots; failures count from now (R129).
+@dataclass(frozen=True, slots=True)
+class SavedConfig:
+    """What the nodes.conf of *my_id* says, without its text: all nodes of a large cluster start from one topology.
+
+    *owned* are the slots of its nodes in order, as `owned_slots` finds them.
+    """
+
+    my_id: str
+    topology: Topology
+    owned: tuple[int, ...]
+
+
+def owned_slots(topology: Topology) -> tuple[int, ...]:
+    """The slots of each node in order, slot s at bit s; each has one owner, the first that claims it (R68)."""
+    taken, owned = 0, list[int]()
+    for node in topology.nodes:
+        bits = int.from_bytes(node.slots.to_wire(), "little") & ~taken
+        owned.append(bits)
+        taken |= bits
+    return tuple(owned)
+
+
+def load_config(state: NodeState, config: str | SavedConfig) -> None:
+    """Start with what *config* says: nodes, slots, epochs, open slots; failures count from now (R129).
 
     Raises DecodeError if it is no nodes.conf, or none of its nodes is ``myself``.
     """
-    topology = read_nodes(text.encode("utf-8", "surrogateescape"), source=SOURCE)
-    mine = next((node for node in topology.nodes if node.id == topology.my_id), None)
+    if isinstance(config, str):
+        topology = read_nodes(config.encode("utf-8", "surrogateescape"), source=SOURCE)
+        config = SavedConfig(topology.my_id or "", topology, owned_slots(topology))
+    topology = config.topology
+    mine = topology.by_id.get(config.my_id)
     if mine is None:
         raise DecodeError("no node is myself", offset=0, source=SOURCE)
     view, now_ms = state.view, state.now_ms
@@ -41,10 +67,12 @@ def load_config(state: NodeState, text: str) -> None:
         _fill(view, peer, node, now_ms)
         view.nodes[peer.id] = peer
     view.members += 1
-    _take_slots(view, topology.nodes)
+    for node, bits in zip(topology.nodes, config.owned, strict=True):
+        view.nodes[node.id].slots = bits
     for peer in view.nodes.values():
         if peer.replicaof and peer.replicaof not in view.nodes:
             peer.replicaof = ""
+    _mark_targets(view)
     view.migrating.update(mine.migrating)
     view.importing.update(mine.importing)
     view.current_epoch = max(topology.current_epoch or 0, *(p.config_epoch for p in view.nodes.values()))
@@ -52,6 +80,20 @@ def load_config(state: NodeState, text: str) -> None:
     state.log("*", f"Node configuration loaded, I'm {mine.id}")
     if myself.flags & MASTER and not state.keyspace.is_empty():
         _match_data(state)
+
+
+def _mark_targets(view: View) -> None:
+    """R23 line by line, as the servers read the file: who has replicas is a target of replica migration, and so is who
+    gets slots once anybody has some (clusterLoadConfig, clusterNodeAddReplica, clusterNodeSetSlotBit).
+    """
+    anybody = False
+    for peer in view.nodes.values():
+        master = view.master_of(peer)
+        if master is not None:
+            master.flags |= MIGRATE_TO
+            anybody = anybody or bool(master.flags & MASTER)
+        if peer.slots and anybody:
+            peer.flags |= MIGRATE_TO
 
 
 def _match_data(state: NodeState) -> None:
@@ -94,12 +136,3 @@ def _fill(view: View, peer: Peer, node: Node, now_ms: int) -> None:
     peer.pong_received_ms = now_ms if node.pong_received else 0
     if flags & FAIL:
         peer.fail_time_ms = now_ms
-
-
-def _take_slots(view: View, nodes: tuple[Node, ...]) -> None:
-    """Each slot has one owner, the first that claims it (R68)."""
-    taken = 0
-    for node in nodes:
-        bits = int.from_bytes(node.slots.to_wire(), "little") & ~taken
-        view.nodes[node.id].slots = bits
-        taken |= bits

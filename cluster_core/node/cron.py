@@ -10,12 +10,22 @@ from typing import Final
 
 from cluster_core.gossip.events import Effect
 from cluster_core.gossip.failure_detection import doubt_if_silent
-from cluster_core.gossip.flags import FAILURES, HANDSHAKE, MASTER, MYSELF, NOADDR, PFAIL
+from cluster_core.gossip.flags import (
+    FAIL,
+    FAILURES,
+    HANDSHAKE,
+    LIGHT_HEADER_MODULE,
+    MASTER,
+    MEET,
+    MYSELF,
+    NOADDR,
+    PFAIL,
+)
 from cluster_core.gossip.handshake import handshake_timeout_ms, remove_node
 from cluster_core.gossip.view import Peer
 from cluster_core.node.agenda import put_back, take_due
 from cluster_core.node.candidacy import run_election
-from cluster_core.node.links import open_link, recycle_link, repair_membership
+from cluster_core.node.links import meet_due_ms, open_link, recycle_link, repair_membership
 from cluster_core.node.migration import Replication, is_spare, migration_target, replication_of
 from cluster_core.node.pings import note_fitness, send_ping
 from cluster_core.node.promotion import follow_master, start_replication
@@ -33,14 +43,15 @@ def run_cron(state: NodeState) -> list[Effect]:
     """Do what is due; what changed in our beliefs is returned, everything else is in `state.out` (R28)."""
     now_ms = state.now_ms
     state.iteration += 1
+    state.doubts = 0
     due = take_due(state, now_ms)
-    changes: list[Effect] = _reconnect(state, due)
+    changes: list[Effect] = _reconnect(state, due) if due else []
     view = state.view
     if state.fit_version != view.version:
         note_fitness(state)
     if not state.iteration % RANDOM_PING_CRONS:
         ping_at_random(state)
-        view.reported = any(peer.reports for peer in view.nodes.values())
+        view.reported = view.reported and any(peer.reports for peer in view.nodes.values())
     for peer in due:
         if view.nodes.get(peer.id) is peer:
             changes += _look_at(state, peer)
@@ -53,6 +64,8 @@ def run_cron(state: NodeState) -> list[Effect]:
 def run_replica_cron(state: NodeState) -> None:
     """The cron's last part: what comes of a failing or orphaned master (R28)."""
     view = state.view
+    if state.calm_version == view.version and not view.mf_end_ms and not state.election.cause:
+        return
     if view.mf_end_ms:
         expire(state)
     myself = view.myself
@@ -65,6 +78,20 @@ def run_replica_cron(state: NodeState) -> None:
     run_election(state)
     if state.settings.allow_replica_migration and not myself.flags & MASTER:
         _migrate(state)
+    note_calm(state)
+
+
+def note_calm(state: NodeState) -> None:
+    """See whether a replica's cron has nothing to do as long as the view stays as it is."""
+    view = state.view
+    master = view.master_of(view.myself)
+    calm = (
+        master is not None
+        and not master.flags & FAIL
+        and state.replicating == master.id
+        and not (state.settings.allow_replica_migration and is_spare(Replication(*state.orphans)))
+    )
+    state.calm_version = view.version if calm else -1
 
 
 def _reconnect(state: NodeState, due: list[Peer]) -> list[Effect]:
@@ -157,20 +184,24 @@ def next_look_ms(state: NodeState, peer: Peer) -> int:
 
     Whatever happens to the node in between happens half a node timeout, or one ping interval, later at the earliest.
     """
-    view = state.view
-    if (
-        peer.outbound is None
-        or peer.flags & (PFAIL | HANDSHAKE | NOADDR)
-        or (view.mf_end_ms and view.mf_replica == peer.id)
-    ):
+    view, flags, outbound = state.view, peer.flags, peer.outbound
+    if outbound is None or flags & (PFAIL | HANDSHAKE | NOADDR) or (view.mf_end_ms and view.mf_replica == peer.id):
         return 0
+    timeout_ms, interval_ms = view.node_timeout_ms, state.settings.ping_due_ms
+    next_ms = state.now_ms + min(timeout_ms // 2, interval_ms)
     if view.profile.meets_again and peer.inbound is None:
-        return 0
-    half_ms, interval_ms = view.node_timeout_ms // 2, state.settings.ping_due_ms
-    latest_ms = state.now_ms + min(half_ms, interval_ms)
+        if flags & MEET or not flags & LIGHT_HEADER_MODULE:
+            return 0
+        next_ms = min(next_ms, meet_due_ms(peer, timeout_ms))
     if not peer.ping_sent_ms:
-        return min(peer.pong_received_ms + interval_ms, latest_ms) + 1
-    return min(max(peer.ping_sent_ms, peer.data_received_ms) + half_ms, latest_ms) + 1
+        return min(next_ms, peer.pong_received_ms + interval_ms) + 1
+    heard_ms = max(peer.ping_sent_ms, peer.data_received_ms)
+    link = view.links.get(outbound)
+    if link is not None:
+        next_ms = min(next_ms, max(link.made_ms + timeout_ms, heard_ms + timeout_ms // 2))
+    if not flags & FAILURES:
+        next_ms = min(next_ms, heard_ms + timeout_ms)
+    return next_ms + 1
 
 
 def _migrate(state: NodeState) -> None:

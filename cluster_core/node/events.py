@@ -92,7 +92,8 @@ class OpenLink(NamedTuple):
     cport: int
 
 
-class SendMessage(NamedTuple):
+@dataclass(slots=True)
+class SendMessage:
     """Send *message* on *link*, behind what waits there."""
 
     link: int

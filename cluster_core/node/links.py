@@ -112,14 +112,18 @@ def answer_late_meet(state: NodeState, sender: str | None) -> None:
         close_link(state, peer.outbound)
 
 
+def meet_due_ms(peer: Peer, node_timeout_ms: int) -> int:
+    """After this time a node that does not connect to us is greeted: a handshake's time after it last did, or was (R60)."""
+    return max(peer.inbound_lost_ms, peer.ctime_ms, peer.meet_sent_ms) + handshake_timeout_ms(node_timeout_ms)
+
+
 def repair_membership(state: NodeState, peer: Peer) -> None:
     """Send a MEET to a node that does not connect to us: it may not know us (R60)."""
     if peer.outbound is None or peer.inbound is not None or peer.flags & (HANDSHAKE | NOADDR | MEET):
         return
-    limit_ms = handshake_timeout_ms(state.view.node_timeout_ms)
     if not peer.flags & LIGHT_HEADER_MODULE:
         return
-    if state.now_ms - max(peer.inbound_lost_ms, peer.ctime_ms) > limit_ms < state.now_ms - peer.meet_sent_ms:
+    if state.now_ms > meet_due_ms(peer, state.view.node_timeout_ms):
         peer.flags |= MEET
         state.view.forget_told(peer)
         state.log("*", f"Sending MEET packet to node {peer.id} because there is no inbound link for it")

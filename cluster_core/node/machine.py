@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from cluster_core.gossip import events as belief
 from cluster_core.gossip.cluster_state import update_state
-from cluster_core.gossip.events import Ignored, MessageReceived, ReplyPong
+from cluster_core.gossip.events import Ignored, MessageReceived
 from cluster_core.gossip.flags import MASTER
 from cluster_core.gossip.node import ClusterNode
+from cluster_core.gossip.prefilter import news_of, settle
 from cluster_core.node import events as ev
 from cluster_core.node.candidacy import run_election
 from cluster_core.node.client_desk import serve_client
-from cluster_core.node.config_file import config_text, load_config
+from cluster_core.node.config_file import SavedConfig, config_text, load_config
 from cluster_core.node.cron import run_cron, run_replica_cron
 from cluster_core.node.events import Deliver, Effect, Event, SaveConfig
 from cluster_core.node.keyspace import Keyspace, NoKeys
@@ -52,7 +53,7 @@ class Node:
     """One cluster node; see the module.
 
     *rng* is the only source of chance (R174) and draws the node's id and shard id unless they are given; *config* is
-    the text of a nodes.conf to start from.  *keyspace* answers what the node must know of its data.  Raises DecodeError
+    the text of a nodes.conf to start from, or what such a one would say.  *keyspace* answers what the node must know of its data.  Raises DecodeError
     for a *config* that is none.  What follows from the start itself comes with the effects of the first event.
     """
 
@@ -64,7 +65,7 @@ class Node:
         *,
         my_id: str = "",
         shard_id: str = "",
-        config: str = "",
+        config: str | SavedConfig = "",
         keyspace: Keyspace | None = None,
     ) -> None:
         profile = settings.profile
@@ -83,19 +84,35 @@ class Node:
         beliefs.build_pong = self._build_pong
         if config:
             load_config(state, config)
-        self._begun, state.out = state.out, []
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """Apply *event* at *now_ms* (milliseconds of the wall clock) and return the effects, to be carried out in order."""
-        state = self.state
-        state.now_ms = now_ms
-        state.out = self._begun or []
-        if self._begun:
-            self._begun = []
+        self.state.now_ms = now_ms
         self._HANDLERS[type(event)](self, event)
+        return self._effects()
+
+    def receive(self, link: int, message: Message, peer_ip: str, now_ms: int) -> list[Effect]:
+        """`handle` of a MessageReceived: for drivers that carry many."""
+        self.state.now_ms = now_ms
+        self._read(link, message, peer_ip)
+        return self._effects()
+
+    def tick(self, now_ms: int) -> list[Effect]:
+        """`handle` of a Tick: for drivers of many nodes."""
+        self.state.now_ms = now_ms
+        self._run_cron()
+        return self._effects()
+
+    def _effects(self) -> list[Effect]:
+        """What there is to be done after an event."""
+        state = self.state
         if state.todo or self.view.state_stale:
             self._before_sleep()
-        return state.out
+        out = state.out
+        if not out:
+            return []
+        state.out = []
+        return out
 
     def config_text(self) -> str:
         """What nodes.conf should hold now (R129)."""
@@ -104,29 +121,34 @@ class Node:
     # -- the bus -------------------------------------------------------------------------------------------------
 
     def _on_message(self, event: MessageReceived) -> None:
+        self._read(event.link, event.message, event.peer_ip)
+
+    def _read(self, link_id: int, message: Message, peer_ip: str) -> None:
         state, view = self.state, self.view
-        link = view.links.get(event.link)
+        link = view.links.get(link_id)
         if link is None:
             return
-        message = event.message
         kind = message.header.type
         if kind <= PUBLISHSHARD:
             state.received[kind] += 1
             state.received_bytes += message.header.totlen  # type: ignore[union-attr]  # a driver hands over whole ones
         if kind == MEET or (kind == PING and not view.myself.ip):
             self._learn_own_ip(link.local_ip)
-        changes = state.beliefs.handle(event, state.now_ms)
+        news = news_of(view, link, message, peer_ip, state.now_ms) if state.beliefs.prefilter else None
+        if news is None:
+            self._follow(MessageReceived(link_id, message, peer_ip), kind)
+            return
+        if kind == PING:
+            state.send(link_id, build_ping(state, PONG, news[0]))
+        settle(view, link, message.header, news, state.now_ms)  # type: ignore[arg-type]  # no news without a whole one
+
+    def _follow(self, event: MessageReceived, kind: int) -> None:
+        """A message that may change something."""
+        state, view, message = self.state, self.view, event.message
+        changes = state.beliefs.read(event, state.now_ms)
         if type(message.body) is Publish:
             self._deliver(message, changes)
-        if not changes:
-            return
-        if len(changes) == 1 and type(changes[0]) is ReplyPong:
-            pong = changes[0].message
-            if pong is None:
-                pong = build_ping(state, PONG, view.nodes.get(link.node) if link.node is not None else None)
-            state.send(event.link, pong)
-        else:
-            react(state, changes, event)
+        react(state, changes, event)
         if kind == MEET and view.profile.meets_again:
             answer_late_meet(state, message.sender)
 
@@ -167,6 +189,9 @@ class Node:
     # -- time, replication, clients ------------------------------------------------------------------------------
 
     def _on_tick(self, event: belief.Tick) -> None:
+        self._run_cron()
+
+    def _run_cron(self) -> None:
         state = self.state
         changes = run_cron(state)
         if changes:

@@ -48,9 +48,10 @@ class NodeState:
     __slots__ = (
         "aborted",
         "agenda",
-        "agenda_entries",
         "agenda_nodes",
+        "agenda_spans",
         "beliefs",
+        "calm_version",
         "clients",
         "doubts",
         "election",
@@ -102,8 +103,10 @@ class NodeState:
         self.out: list[Effect] = []
         self.todo = TODO_STATE
         self.iteration = 0
-        self.agenda: list[tuple[int, int, Peer]] = []
-        self.agenda_nodes = self.agenda_entries = 0
+        self.agenda: dict[int, list[Peer]] = {}
+        self.agenda_spans: list[int] = []
+        self.agenda_nodes = 0
+        self.calm_version = -1
         self.doubts = 0
         self.next_link = 2
         self.table: list[Peer] = []
@@ -141,7 +144,7 @@ class NodeState:
             self.table_members = view.members
             for place, peer in enumerate(self.table):
                 peer.place = place
-            view.told = [None] * len(self.table)
+            view.note_places()
             self.fit_version = -1
         return self.table
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from cluster_core.node.config_file import SavedConfig
 from cluster_core.node.events import Event
 from cluster_core.node.machine import Node
 from cluster_core.node.settings import NodeSettings
@@ -70,8 +71,8 @@ class Host:
         self.streams: dict[int, Stream] = {}
         self.next_accepted = 1
         self.orphans: list[Stream] = []
-        self.config_saved = ""
-        self.config_synced = ""
+        self.config_saved: str | SavedConfig = ""
+        self.config_synced: str | SavedConfig = ""
         self.paused_until_us = 0
         self.paused_work: list[tuple[int, tuple[bytes, ...]]] = []
 

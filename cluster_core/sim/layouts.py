@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from cluster_core.errors import ClusterCoreError
+from cluster_core.node.config_file import SavedConfig, owned_slots
 from cluster_core.node.settings import NodeSettings
 from cluster_core.node.state import random_id
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.topology.node import Node, Topology
 from cluster_core.topology.node_flags import NodeFlags
-from cluster_core.topology.nodes_text import write_nodes_conf
 
 if TYPE_CHECKING:
     from random import Random
@@ -153,18 +153,12 @@ def topology_of(places: Sequence[Place]) -> Topology:
     return Topology(tuple(nodes), "nodes.conf", max(epochs.values(), default=0), 0)
 
 
-def config_of(topology: Topology, my_id: str) -> str:
-    """The nodes.conf of the node *my_id* in *topology*: the same lines, one of them ``myself``."""
-    nodes = [replace(n, flags=n.flags | NodeFlags.MYSELF) if n.id == my_id else n for n in topology.nodes]
-    text = write_nodes_conf(replace(topology, nodes=tuple(nodes), form="nodes.conf"))
-    return text.decode("utf-8", "surrogateescape")
-
-
 def populate(world: World, places: Sequence[Place], shifts_us: Sequence[int] = ()) -> list[Host]:
     """Put *places* into *world*, their clocks off by *shifts_us*; those of the cluster know each other from the start."""
     topology = topology_of([place for place in places if not place.is_spare])
+    owned = owned_slots(topology)
     hosts = []
     for number, place in enumerate(places):
-        config = "" if place.is_spare else config_of(topology, place.node_id)
+        config = "" if place.is_spare else SavedConfig(place.node_id, topology, owned)
         hosts.append(world.add(place, config, shifts_us[number] if shifts_us else 0))
     return hosts

@@ -77,7 +77,7 @@ class Network:
 
     def path(self, source: Host, target: Host) -> Path:
         """The path from one host to another."""
-        return self.paths.get((source.index, target.index), self.usual)
+        return self.paths.get((source.index, target.index), self.usual) if self.paths else self.usual
 
     def change(self, source: Host, target: Host, **changes: Any) -> None:
         """Change one direction, as `Path.copy` has it; streams that stand are moved over, held messages go on."""
@@ -122,11 +122,11 @@ class Network:
         if attempt == CONNECT_ATTEMPTS_MAX:
             self._lose(stream)
             return
-        now_us = self.world.now_us
-        if stream.path.is_blocked or self.path(target, source).is_blocked or target.is_off:
+        now_us, back = self.world.now_us, self.path(target, source)
+        if stream.path.is_blocked or back.is_blocked or target.is_off:
             self.world.call_at(now_us + (CONNECT_RETRY_US << attempt), self._syn, stream, attempt + 1)
         elif not target.alive:
-            round_us = stream.path.travel_us(self.rng) + self.path(target, source).delay_us
+            round_us = stream.path.travel_us(self.rng) + back.delay_us
             self.world.call_at(now_us + round_us, self._lose, stream)
         else:
             self.world.call_at(now_us + stream.path.travel_us(self.rng), self._accept, stream)
@@ -264,7 +264,13 @@ class Network:
         if message is not None:
             if world.recorder is not None:
                 world.recorder.delivered(stream, message)
-            world.tell(target, MessageReceived(stream.target_link, message, stream.source.ip))
+            if target.inbox is None and target.alive:  # what `World.tell` does, for nearly all messages
+                now_ms = (world.now_us + target.shift_us) // 1000
+                wanted = target.node.receive(stream.target_link, message, stream.source.ip, now_ms)
+                if wanted:
+                    world.carry_out(target, wanted)
+            else:
+                world.tell(target, MessageReceived(stream.target_link, message, stream.source.ip))
             return
         stream.is_open = False
         if target.streams.pop(stream.target_link, None) is not None:

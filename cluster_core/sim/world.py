@@ -7,6 +7,7 @@ each host and for each part of the world, so that a fault more does not change w
 
 from __future__ import annotations
 
+import gc
 from collections import deque
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from cluster_core.gossip import events as belief
 from cluster_core.gossip.events import Tick
 from cluster_core.node import events as ev
+from cluster_core.node.config_file import SavedConfig
+from cluster_core.node.cron import RANDOM_PING_CRONS
 from cluster_core.node.events import Effect, Event, SendMessage
 from cluster_core.node.machine import Node
 from cluster_core.sim.host import US_PER_S, Host
@@ -84,11 +87,16 @@ class World:
         heappush(self.heap, (at_us, self.sequence, action, first, second))
 
     def run_to(self, end_us: int) -> None:
-        """Let time pass until *end_us*."""
-        heap = self.heap
-        while heap and heap[0][0] <= end_us:
-            self.now_us, _, action, first, second = heappop(heap)
-            action(first, second)
+        """Let time pass until *end_us*; what events leave behind holds no cycles, so the collector rests meanwhile."""
+        heap, collects = self.heap, gc.isenabled()
+        gc.disable()
+        try:
+            while heap and heap[0][0] <= end_us:
+                self.now_us, _, action, first, second = heappop(heap)
+                action(first, second)
+        finally:
+            if collects:
+                gc.enable()
         self.now_us = end_us
 
     def wall_ms(self, host: Host) -> int:
@@ -97,8 +105,8 @@ class World:
 
     # -- hosts ---------------------------------------------------------------------------------------------------
 
-    def add(self, place: Place, config: str = "", shift_us: int = 0) -> Host:
-        """Put a host into the world and start its process at a time of its own within the first tick."""
+    def add(self, place: Place, config: str | SavedConfig = "", shift_us: int = 0) -> Host:
+        """Put a host into the world and start its process, which has been up for a part of a second already."""
         index = len(self.hosts)
         rng = self.make_rng(f"{self.seed}/host/{index}")
         host = Host(index, place.name, place.ip, place.zone, place.settings, rng, START_US + shift_us)
@@ -108,8 +116,8 @@ class World:
         self.start(host, config, my_id=place.node_id, shard_id=place.shard_id)
         return host
 
-    def start(self, host: Host, config: str = "", *, my_id: str = "", shard_id: str = "") -> None:
-        """Start the process of *host* from the text of a nodes.conf, or as a new node."""
+    def start(self, host: Host, config: str | SavedConfig = "", *, my_id: str = "", shard_id: str = "") -> None:
+        """Start the process of *host* from a nodes.conf, or as a new node."""
         host.alive, host.is_off, host.is_stopped = True, False, False
         host.inbox = deque() if host.work_us else None
         host.life += 1
@@ -127,7 +135,11 @@ class World:
         self.names[host.id] = host.name
         if host.store.offset:
             self.tell(host, ev.ReplicationOffset(host.store.offset))
-        self.call_at(self.now_us + int(host.rng.random() * self.tick_us), self._tick, host, host.life)
+        crons = host.rng.random()
+        if host.life == 1:  # not all processes of a cluster were started in the same second
+            crons *= RANDOM_PING_CRONS
+            host.node.state.iteration = int(crons)
+        self.call_at(self.now_us + int(crons % 1 * self.tick_us), self._tick, host, host.life)
         self.replication.start(host)
 
     def _tick(self, host: Host, life: int) -> None:
@@ -135,7 +147,12 @@ class World:
             return
         if host.drift_ppm:
             host.shift_us += int(self.tick_us * host.drift_ppm / 1e6)
-        self.tell(host, TICK)
+        if host.inbox is not None:
+            self.tell(host, TICK)
+            return
+        wanted = host.node.tick((self.now_us + host.shift_us) // 1000)
+        if wanted:
+            self.carry_out(host, wanted)
         if host.inbox is None:
             self.plan_tick(host)
 
@@ -155,8 +172,11 @@ class World:
             if host.work_us and len(host.inbox) == 1 and not host.is_stopped:
                 self.call_at(max(self.now_us, host.busy_us) + host.work_us, self._work, host, host.life)
             return
+        self.carry_out(host, host.node.handle(event, (self.now_us + host.shift_us) // 1000))
+
+    def carry_out(self, host: Host, wanted: list[Any]) -> None:
+        """Do what the node of *host* wants."""
         send, observers = self.network.send, self.observers
-        wanted: list[Any] = host.node.handle(event, (self.now_us + host.shift_us) // 1000)
         for effect in wanted:
             kind = type(effect)
             if kind is SendMessage:

@@ -137,9 +137,9 @@ class GossipEntry(NamedTuple):
     notused1: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Gossip:
-    """Body of PING, PONG and MEET: gossip entries (R9), then extensions (R15)."""
+    """Body of PING, PONG and MEET: gossip entries (R9), then extensions (R15).  A value, like `Message`."""
 
     entries: tuple[GossipEntry, ...] = ()
     extensions: tuple[Extension, ...] = ()
@@ -199,9 +199,12 @@ class Unknown:
 Body = Gossip | Fail | Publish | Update | Module | Empty | Unknown
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Message:
-    """One message: header, body by type, and what stood behind the body, if anything did."""
+    """One message: header, body by type, and what stood behind the body, if anything did.
+
+    A value that nobody changes; frozen it would take three times as long to make, and nothing is made as often.
+    """
 
     header: Header | LightHeader | PartialHeader
     body: Body = Empty()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Iterator, Sequence
 from functools import partial as bind
@@ -42,6 +43,10 @@ def run_grid(spark: SparkSession, grid: Grid, places: Sequence[Place] = ()) -> D
 
 def run_trials(batches: Iterator[pa.RecordBatch], grid: Grid, places: tuple[Place, ...]) -> Iterator[pa.RecordBatch]:
     """Run the trials whose numbers come in."""
+    if (
+        not gc.get_freeze_count()
+    ):  # Spark's worker collects after each task: modules need not be looked through every time
+        gc.freeze()
     schema = to_arrow_schema(_RUN)
     for batch in batches:
         rows = [_row(grid, number, places) for number in batch.column("id").to_pylist()]

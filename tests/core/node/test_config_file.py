@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cluster_core.errors import DecodeError
 from cluster_core.gossip.events import Tick
-from cluster_core.gossip.flags import FAIL
+from cluster_core.gossip.flags import FAIL, MIGRATE_TO
 from cluster_core.gossip.profile import PROFILES, REDIS_7_0, VALKEY_9_1, Profile
+from cluster_core.node.config_file import SavedConfig, owned_slots
 from cluster_core.node.events import DropKeys
 from cluster_core.node.machine import Node
+from cluster_core.node.settings import NodeSettings
+from cluster_core.sim.layouts import Layout, places_of, topology_of
 from cluster_core.slots.key_slot import key_slot
 from cluster_core.topology.node import Topology
-from cluster_core.topology.nodes_text import read_nodes
+from cluster_core.topology.node_flags import NodeFlags
+from cluster_core.topology.nodes_text import read_nodes, write_nodes_conf
 from tests.node_cluster import Cluster, Keys
 from tests.servers import redis_binary, running, valkey_binary
 
@@ -114,6 +121,59 @@ def test_keys_in_slots_of_others_are_imported_or_deleted(profile: Profile) -> No
     else:
         assert not again.view.importing
         assert drops == [1 << key_slot(theirs)]
+
+
+def text_of(topology: Topology, my_id: str) -> str:
+    """The nodes.conf of one node of *topology*."""
+    nodes = [replace(n, flags=n.flags | NodeFlags.MYSELF) if n.id == my_id else n for n in topology.nodes]
+    return write_nodes_conf(replace(topology, nodes=tuple(nodes))).decode()
+
+
+def believed(node: Node) -> tuple[Any, ...]:
+    """Everything that a node believes after its start, in the order of its table."""
+    view = node.view
+    names = [name for kind in type(view.myself).__mro__ for name in getattr(kind, "__slots__", ())]
+    peers = [{name: getattr(peer, name) for name in names} for peer in view.nodes.values()]
+    rest = {name: value for name, value in vars(view).items() if name not in ("nodes", "myself", "name_handshake")}
+    return list(view.nodes), peers, rest
+
+
+@given(
+    st.builds(Layout, masters=st.integers(1, 6), replicas=st.integers(0, 3)),
+    st.integers(0, 23),
+    st.sampled_from(list(PROFILES.values())),
+    st.integers(0, 9),
+)
+def test_a_node_may_start_from_what_a_file_says_instead_of_its_text(
+    layout: Layout, index: int, profile: Profile, epoch: int
+) -> None:
+    """R129: the same table in the same order, the same draws; only nobody has to write and read N lines N times."""
+    settings = NodeSettings(profile=profile)
+    places = places_of(layout, lambda name: settings, Random(epoch))
+    topology = replace(topology_of(places), current_epoch=epoch, last_vote_epoch=epoch // 2)
+    my_id = places[index % len(places)].node_id
+    saved = SavedConfig(my_id, topology, owned_slots(topology))
+    one, other = Random(4), Random(4)
+    from_text = Node(settings, one, 1000, config=text_of(topology, my_id))
+    from_saved = Node(settings, other, 1000, config=saved)
+
+    assert believed(from_saved) == believed(from_text)
+    assert one.getstate() == other.getstate()
+    assert from_saved.handle(Tick(), 1000) == from_text.handle(Tick(), 1000)
+
+
+def test_masters_with_replicas_are_targets_of_replica_migration_from_the_start() -> None:
+    """R23: and so are those that the file gives slots once anybody has replicas (clusterLoadConfig)."""
+    settings = NodeSettings()
+    places = places_of(Layout(4, 1), lambda name: settings, Random(1))
+    order = {name: number for number, name in enumerate(("M1", "M2", "R2", "M3", "M4"))}
+    chosen = sorted((place for place in places if place.name in order), key=lambda place: order[place.name])
+    chosen[-1] = replace(chosen[-1], slots=chosen[-1].slots - chosen[-1].slots)
+    topology = topology_of(chosen)
+    node = Node(settings, Random(2), 1000, config=text_of(topology, chosen[0].node_id))
+
+    targets = [place.name for place in chosen if node.view.nodes[place.node_id].flags & MIGRATE_TO]
+    assert targets == ["M2", "M3"]
 
 
 @pytest.mark.parametrize("text", ["garbage", "\0" * 99, "vars currentEpoch 1 lastVoteEpoch 0\n"])

@@ -196,6 +196,32 @@ def test_looking_only_when_it_is_due_changes_nothing(
     assert sorted(told[0]) == sorted(told[1])
 
 
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
+def test_what_is_kept_to_be_gossiped_is_what_would_be_said_now(profile: Profile) -> None:
+    """R9: entries are kept, shared between nodes, and asked instead of the table; none may be out of date."""
+    cluster = Cluster(6, profile=profile, seed=3, node_timeout_ms=1000)
+    cluster.form(3, 3)
+    kept = 0
+    for step in range(60):
+        if step == 20:
+            cluster.crash(1)
+        if step == 45:
+            cluster.restart(1)
+        cluster.run(150)
+        for view in (host.node.view for host in cluster.hosts if host.alive):
+            for node_id, place in view.places.items() if view.placed == view.members else ():
+                told = view.told[place]
+                if told is not None:
+                    peer = view.nodes[node_id]
+                    times = peer.ping_sent_ms // 1000, peer.pong_received_ms // 1000
+                    said = (peer.id, *times, peer.ip, peer.port, peer.cport, peer.flags & 0xFFFF, peer.pport, 0)
+                    kept += 1
+
+                    assert told == said
+
+    assert kept
+
+
 def test_the_same_seed_gives_the_same_messages() -> None:
     """R174: all chance comes from the generator."""
     runs = []

@@ -89,12 +89,20 @@ def outcomes(profile, **changes):
     return [run_trial(Trial(seed=seed, profile=profile, node_timeout_ms=2000, **changes), Random) for seed in SEEDS]
 
 
-def test_a_failure_is_agreed_on_after_another_ping_at_the_latest():
-    """R54, R173: doubt takes up to 1.5 T, to hear of others' doubt takes up to half a node timeout more."""
-    found = [outcome.detected_ms for outcome in outcomes("redis-7.0")]
+@pytest.mark.parametrize(("profile", "half_ms", "late"), [("redis-7.0", 2900, 0.26), ("valkey-9.1", 2850, 0.18)])
+def test_a_failure_is_agreed_on_when_real_servers_agree_on_it(profile, half_ms, late):
+    """R54, R173: 1.5 T of doubt, and up to half a node timeout to hear of others' doubt.
 
-    assert min(found) >= 2000
-    assert max(found) <= 4000 + 2 * 101
+    Beside 80 crashes of masters of Redis 7.0.15 (2.29 to 3.79 s at T = 2 s) and 40 of Valkey 9.1 (2.20 to 3.63 s): after how
+    long half of them were FAIL, and the share of those that took more than 1.5 T and a tick.
+    """
+    trials = (Trial(seed=seed, profile=profile, node_timeout_ms=2000) for seed in range(100))
+    found = sorted(run_trial(trial, Random).detected_ms for trial in trials)
+
+    assert found[0] >= 2000
+    assert found[-1] <= 4000 + 2 * 101
+    assert found[50] == pytest.approx(half_ms, rel=0.07)
+    assert sum(ms > 3100 for ms in found) / 100 == pytest.approx(late, abs=0.12)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +118,7 @@ def test_a_replica_wins_in_the_time_of_its_profile(profile, least_ms, most_ms):
 
 def test_lost_elections_cost_four_node_timeouts_in_redis_7_0_and_not_in_valkey_8_1():
     """R83, R90, R96 and R94: with several masters down at once who loses a vote waits; redis #3770 saw a minute."""
-    changes = {"shards": 9, "hit": "4", "fault": "power", "delay_ms": 20.0}
+    changes = {"shards": 9, "hit": "3", "fault": "power", "delay_ms": 20.0}
     old = [outcome.elected_ms - outcome.detected_ms for outcome in outcomes("redis-7.0", **changes)]
     new = [outcome.elected_ms - outcome.detected_ms for outcome in outcomes("valkey-8.1", **changes)]
 
