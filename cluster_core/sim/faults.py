@@ -90,6 +90,9 @@ class Faults:
 
     def slow(self, host: Host, work_us: int) -> None:
         """From now on the process takes *work_us* for each event; 0 makes it fast again."""
+        if host.is_stopped:
+            host.work_us = work_us
+            return
         waiting, host.inbox = host.inbox or deque(), None
         host.work_us = 0
         for event in waiting:
@@ -97,7 +100,7 @@ class Faults:
         host.work_us = work_us
         if work_us:
             host.inbox = deque()
-        elif waiting and not any(type(event) is Tick for event in waiting):
+        if any(type(event) is Tick for event in waiting):  # else the next one is planned already
             self.world.plan_tick(host)
 
     # -- clocks --------------------------------------------------------------------------------------------------

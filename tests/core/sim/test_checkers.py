@@ -107,6 +107,22 @@ def test_an_offset_that_falls_is_caught():
     assert "R169" in rules(stage)
 
 
+def test_a_process_that_is_fast_again_has_its_cron_back():
+    """After SIGSTOP, slow and fast phases there is one cron, ten times a second (R28)."""
+    stage = stage_of(3, 0)
+    host = stage.world.hosts[0]
+    stage.world.run_to(3_000_000)
+    for number in range(40):
+        stage.faults.slow(host, 5_000 * (number % 2))
+        stage.world.run_to(stage.world.now_us + 33_000)
+    stage.faults.slow(host, 0)
+    stage.world.run_to(stage.world.now_us + 200_000)
+    crons = host.node.state.iteration
+    stage.world.run_to(stage.world.now_us + 10_000_000)
+
+    assert 98 <= host.node.state.iteration - crons <= 100
+
+
 def test_a_win_without_a_majority_of_votes_is_caught(monkeypatch):
     """R164: a candidate that hears two of five masters, and is content with one vote."""
     monkeypatch.setattr(candidacy, "quorum_of", lambda size: 1)

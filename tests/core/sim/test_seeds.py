@@ -43,10 +43,26 @@ def test_no_invariant_breaks(seed):
     assert result.violations == (), how_to_replay(seed)
 
 
+def is_chain_of_redis_8(seed: int, result: Played) -> bool:
+    """Redis 8 leaves replicas of replicas behind, and so does the model of it (R168, redis #15472).
+
+    The header of an UPDATE raises its sender's epoch before the slots in its body are compared with that, so a replica that hears
+    of a failover from its old master stays with it; when the old master's own header follows, the slots move without it.
+    """
+    chained = any(found.rule == "R168" and "which is a replica" in found.text for found in result.violations)
+    rules = {found.rule for found in result.violations}
+    return chained and rules <= {"R168", "converge"} and "profile=redis-8" in scenario_text(seed)
+
+
 @pytest.mark.slow
 def test_no_invariant_breaks_in_many_runs():
-    """The same over three hundred seeds."""
-    broken = {seed: result.violations[0] for seed in MANY if (result := play_seed(seed)).violations}
+    """The same over three hundred seeds, but for the chains of Redis 8."""
+    played = ((seed, play_seed(seed)) for seed in MANY)
+    broken = {
+        seed: result.violations[0]
+        for seed, result in played
+        if result.violations and not is_chain_of_redis_8(seed, result)
+    }
 
     assert broken == {}, how_to_replay(min(broken, default=0))
 
