@@ -193,6 +193,7 @@ def test_a_second_run_leaves_the_same_tables(spark, root):
     assert contents() == first
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_between_tables_is_made_whole_by_the_next(spark, tmp_path, monkeypatch):
     options = {"snapshot": "x", "rdb": [str(VALKEY / "before" / "*.rdb")], "topology": str(NODES)}
 
@@ -367,6 +368,7 @@ def test_a_list_without_sizes_reports_keys_and_no_bytes(spark, tmp_path):
     assert report.big_keys == []
 
 
+@pytest.mark.slow
 def test_a_delta_table_of_keys_is_read_by_spark(spark, tmp_path):
     lists = spark.read.parquet(str(DATA / "key-lists" / "keys.parquet"))
     lists.write.format("delta").save(str(tmp_path / "keys"))
