@@ -5,15 +5,15 @@ The result is the text of a scenario, so what goes wrong can be kept as a file, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 from cluster_core.gossip.profile import PROFILES
+from cluster_core.sim.plot import Plot, below, crash, cut, cut_zone, lose, pick, stop
 
 if TYPE_CHECKING:
     from random import Random
 
-T = TypeVar("T")
 FIRST_FAULT_S: Final = 6.0
 FAULTS_S: Final = 30.0
 """Within so many seconds faults begin."""
@@ -21,132 +21,79 @@ FAULTS_S: Final = 30.0
 
 def random_scenario(rng: Random, seed: int, profile: str = "") -> str:
     """The text of a scenario; equal generators give equal texts.  *seed* goes into it, *profile* is chosen if not given."""
-    masters, replicas = 3 + _below(rng, 4), _below(rng, 3)
-    timeout_s = _pick(rng, (1, 2, 5))
-    profile = profile or _pick(rng, tuple(PROFILES))
-    plot = _Plot(rng, masters, replicas, timeout_s)
-    while len(plot.steps) < 4 + 2 * _below(rng, 5):
-        _pick(rng, _FAULTS)(plot, FIRST_FAULT_S + rng.random() * FAULTS_S)
-    peace_s = max([at_s for at_s, _ in plot.steps] + [FIRST_FAULT_S + FAULTS_S]) + 1
+    masters, replicas = 3 + below(rng, 4), below(rng, 3)
+    timeout_s = pick(rng, (1, 2, 5))
+    profile = profile or pick(rng, tuple(PROFILES))
+    plot = _ClusterPlot(rng, masters, replicas, timeout_s)
+    peace_s = plot.unfold(_FAULTS, 4, FIRST_FAULT_S, FAULTS_S)
     end_s = peace_s + 20 * timeout_s + 30
     lines = [
         f"title By chance, seed {seed}",
         f"cluster masters={masters} replicas={replicas} zones=3",
         f"settings profile={profile} node-timeout={timeout_s}s repl-ping-period=1",
-        f"network delay={_pick(rng, ('200us', '1ms', '20ms'))} jitter={_pick(rng, ('50us', '1ms'))}",
+        f"network delay={pick(rng, ('200us', '1ms', '20ms'))} jitter={pick(rng, ('50us', '1ms'))}",
         f"seed {seed}",
-        f"at 3s clients {1 + _below(rng, 4)} rate {_pick(rng, (5, 20))}",
-        *(f"at {at_s:.3f}s {text}" for at_s, text in sorted(plot.steps, key=lambda step: step[0])),
-        f"at {peace_s:.3f}s heal",
-        *(f"at {peace_s:.3f}s {text}" for text in plot.repairs),
+        f"at 3s clients {1 + below(rng, 4)} rate {pick(rng, (5, 20))}",
+        *plot.lines(peace_s),
         f"at {end_s - 10:.3f}s stop-clients",
         f"end {end_s:.3f}s",
     ]
     return "\n".join((*lines, ""))
 
 
-def _below(rng: Random, limit: int) -> int:
-    return int(rng.random() * limit)
-
-
-def _pick(rng: Random, choices: Sequence[T]) -> T:
-    return choices[_below(rng, len(choices))]
-
-
-class _Plot:
-    """Steps so far; *repairs* puts right at the end what is not put right before."""
+class _ClusterPlot(Plot):
+    """The plot of a cluster."""
 
     def __init__(self, rng: Random, masters: int, replicas: int, timeout_s: int) -> None:
-        self.rng, self.timeout_s = rng, timeout_s
+        self.timeout_s = timeout_s
         self.masters = [f"M{number}" for number in range(1, masters + 1)]
-        self.replicas = [f"R{n}{'b' if k else ''}" for k in range(replicas) for n in range(1, masters + 1)]
-        self.names = self.masters + self.replicas
-        self.steps: list[tuple[float, str]] = []
-        self.repairs: list[str] = []
-
-    def add(self, at_s: float, text: str) -> None:
-        self.steps.append((at_s, text))
-
-    def node(self) -> str:
-        return _pick(self.rng, self.names)
-
-    def some(self) -> list[str]:
-        """Up to half of the nodes."""
-        return [name for name in self.names if self.rng.random() < 0.3][: len(self.names) // 2] or [self.node()]
+        others = [f"R{n}{'b' if k else ''}" for k in range(replicas) for n in range(1, masters + 1)]
+        super().__init__(rng, self.masters + others, zones=3)
 
     def rest(self) -> float:
         """A time that may be shorter or longer than a node timeout."""
         return self.timeout_s * (0.1 + 4 * self.rng.random())
 
 
-def _crash(plot: _Plot, at_s: float) -> None:
-    victim = plot.node()
-    plot.add(at_s, f"{_pick(plot.rng, ('crash', 'switch-off'))} {victim}")
-    plot.add(at_s + plot.rest(), f"restart {victim}")
+def _flap(plot: _ClusterPlot, at_s: float) -> None:
+    plot.add(at_s, f"flap {plot.victim()} from {','.join(plot.some())} every {plot.timeout_s * 300}ms for 5s")
 
 
-def _stop(plot: _Plot, at_s: float) -> None:
-    victim = plot.node()
-    plot.add(at_s, f"stop {victim}")
-    plot.add(at_s + plot.rest(), f"resume {victim}")
-    plot.repairs.append(f"resume {victim}")
+def _far(plot: _ClusterPlot, at_s: float) -> None:
+    plot.add(at_s, f"delay {','.join(plot.some())} from others by {pick(plot.rng, (50, 300))}ms")
 
 
-def _cut(plot: _Plot, at_s: float) -> None:
-    one = plot.some()
-    ways = "" if plot.rng.random() < 0.6 else " one-way"
-    plot.add(at_s, f"cut {','.join(one)} from others{ways}")
-    plot.add(at_s + plot.rest(), "heal")
+def _clock(plot: _ClusterPlot, at_s: float) -> None:
+    sign = pick(plot.rng, ("+", "-"))
+    plot.add(at_s, f"jump {plot.victim()} {sign}{pick(plot.rng, (200, 1500, 20_000))}ms")
 
 
-def _zone(plot: _Plot, at_s: float) -> None:
-    plot.add(at_s, f"cut Z{1 + _below(plot.rng, 3)} from others")
-    plot.add(at_s + plot.rest(), "heal")
-
-
-def _flap(plot: _Plot, at_s: float) -> None:
-    plot.add(at_s, f"flap {plot.node()} from {','.join(plot.some())} every {plot.timeout_s * 300}ms for 5s")
-
-
-def _lossy(plot: _Plot, at_s: float) -> None:
-    plot.add(at_s, f"lose 0.05 between {','.join(plot.some())} and others")
-
-
-def _far(plot: _Plot, at_s: float) -> None:
-    plot.add(at_s, f"delay {','.join(plot.some())} from others by {_pick(plot.rng, (50, 300))}ms")
-
-
-def _clock(plot: _Plot, at_s: float) -> None:
-    sign = _pick(plot.rng, ("+", "-"))
-    plot.add(at_s, f"jump {plot.node()} {sign}{_pick(plot.rng, (200, 1500, 20_000))}ms")
-
-
-def _slow(plot: _Plot, at_s: float) -> None:
-    victim = plot.node()
-    plot.add(at_s, f"slow {victim} {_pick(plot.rng, (1, 5))}ms")
+def _slow(plot: _ClusterPlot, at_s: float) -> None:
+    victim = plot.victim()
+    plot.add(at_s, f"slow {victim} {pick(plot.rng, (1, 5))}ms")
     plot.add(at_s + plot.rest(), f"slow {victim} 0ms")
 
 
-def _move(plot: _Plot, at_s: float) -> None:
-    one, other = _pick(plot.rng, plot.masters), _pick(plot.rng, plot.masters)
+def _move(plot: _ClusterPlot, at_s: float) -> None:
+    one, other = pick(plot.rng, plot.masters), pick(plot.rng, plot.masters)
     if one != other:
-        plot.add(at_s, f"move-slot {_below(plot.rng, 16384)} from {one} to {other}")
+        plot.add(at_s, f"move-slot {below(plot.rng, 16384)} from {one} to {other}")
 
 
-def _switch(plot: _Plot, at_s: float) -> None:
-    how = _pick(plot.rng, ("", "", " FORCE"))
-    plot.add(at_s, f"command {plot.node()} CLUSTER FAILOVER{how}")
+def _switch(plot: _ClusterPlot, at_s: float) -> None:
+    how = pick(plot.rng, ("", "", " FORCE"))
+    plot.add(at_s, f"command {plot.victim()} CLUSTER FAILOVER{how}")
 
 
-_FAULTS: Final[tuple[Callable[[_Plot, float], None], ...]] = (
-    _crash,
-    _crash,
-    _stop,
-    _cut,
-    _cut,
-    _zone,
+_FAULTS: Final[tuple[Callable[[_ClusterPlot, float], None], ...]] = (
+    crash,
+    crash,
+    stop,
+    cut,
+    cut,
+    cut_zone,
     _flap,
-    _lossy,
+    lose,
     _far,
     _clock,
     _slow,
