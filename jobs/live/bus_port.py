@@ -15,6 +15,7 @@ from typing import Final
 from cluster_core.errors import DecodeError
 from cluster_core.wire.bus import SIGNATURE, decode_message, drop_reason, encode_message
 from cluster_core.wire.bus_message import LIGHT_HEADER_BYTES, Message
+from jobs.live.connection import Connection
 
 MESSAGE_BYTES_MAX: Final = 64 << 20
 """A longer message is a publication that nobody sends here, or an attack."""
@@ -25,18 +26,15 @@ Report = Callable[[int], None]
 Heard = Callable[[int, Message, str], None]
 
 
-class BusLink:
+class BusLink(Connection):
     """One connection of the bus, from before it is up until it is gone."""
 
     def __init__(self, number: int, *, heard: Heard, lost: Report, overflowed: Report, waiting_bytes_max: int) -> None:
-        self.number = number
-        self.writer: asyncio.StreamWriter | None = None
-        self.task: asyncio.Task[None] | None = None
-        self._heard, self._lost, self._overflowed = heard, lost, overflowed
+        super().__init__(number, lost)
+        self._heard, self._overflowed = heard, overflowed
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
         self._waiting_bytes_max = waiting_bytes_max
-        self._closed = False
 
     async def connect(self, host: str, port: int, opened: Report) -> None:
         """Connect, say so, and read until the end; whatever goes wrong is a lost link."""
@@ -89,19 +87,6 @@ class BusLink:
             waiting = self.writer.transport.get_write_buffer_size()
         if waiting > self._waiting_bytes_max:
             self._overflowed(self.number)
-
-    def close(self) -> None:
-        """End the connection without saying so."""
-        self._closed = True
-        if self.writer is not None:
-            self.writer.transport.abort()
-        elif self.task is not None:
-            self.task.cancel()
-
-    def _end(self) -> None:
-        if not self._closed:
-            self.close()
-            self._lost(self.number)
 
 
 def _decoded(raw: bytes) -> Message | None:

@@ -6,7 +6,6 @@ Everything that is decided is decided by `cluster_core.node.machine.Node`; this 
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from cluster_core.routing.command_table import table_of
 from cluster_core.wire.resp import RespError
 from jobs.live.bus_port import BusLink
 from jobs.live.client_port import SENT, ClientLink
+from jobs.live.kept_file import replace_file
 from jobs.live.small_data import SmallData
 from jobs.runtime.errors import InputError
 from jobs.sources.live_cluster import Address
@@ -232,14 +232,7 @@ class Member:
     def _save(self, effect: ev.SaveConfig) -> None:
         if self.place.folder is None:
             return
-        path = self.place.folder / CONFIG_NAME
-        waiting = path.with_suffix(f".{os.getpid()}")
-        with open(waiting, "w", encoding="latin-1") as file:
-            file.write(self.node.config_text())
-            file.flush()
-            if effect.fsync:
-                os.fsync(file.fileno())
-        os.replace(waiting, path)
+        replace_file(self.place.folder / CONFIG_NAME, self.node.config_text().encode("latin-1"), fsync=effect.fsync)
 
     def _saved_config(self) -> str:
         path = None if self.place.folder is None else self.place.folder / CONFIG_NAME

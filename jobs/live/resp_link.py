@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from cluster_core.errors import DecodeError
 from cluster_core.wire.resp import RespParser, encode_value
+from jobs.live.connection import Connection
 
 ANSWER_BYTES_MAX: Final = 16 << 20
 """What may come without a whole value in it: INFO of a server takes some kilobytes."""
@@ -18,7 +19,7 @@ CONNECT_S_MAX: Final = 30.0
 _READ_BYTES: Final = 1 << 16
 
 
-class RespLink:
+class RespLink(Connection):
     """One connection, from before it is up until it is gone; *opened* is told our end of it."""
 
     def __init__(
@@ -29,12 +30,9 @@ class RespLink:
         heard: Callable[[int, Any], None],
         lost: Callable[[int], None],
     ) -> None:
-        self.number = number
-        self.task: asyncio.Task[None] | None = None
-        self._writer: asyncio.StreamWriter | None = None
-        self._opened, self._heard, self._lost = opened, heard, lost
+        super().__init__(number, lost)
+        self._opened, self._heard = opened, heard
         self._waiting = bytearray()
-        self._closed = False
 
     async def run(self, host: str, port: int) -> None:
         """Connect, say so, and read until the end; whatever goes wrong is a lost link."""
@@ -47,7 +45,7 @@ class RespLink:
         if self._closed:
             writer.close()
             return
-        self._writer = writer
+        self.writer = writer
         writer.write(bytes(self._waiting))
         self._waiting.clear()
         self._opened(self.number, str(writer.get_extra_info("sockname")[0]))
@@ -71,24 +69,11 @@ class RespLink:
         if self._closed:
             return
         raw = encode_value(list(words), protocol=2)
-        if self._writer is None:
+        if self.writer is None:
             self._waiting += raw
             waiting = len(self._waiting)
         else:
-            self._writer.write(raw)
-            waiting = self._writer.transport.get_write_buffer_size()
+            self.writer.write(raw)
+            waiting = self.writer.transport.get_write_buffer_size()
         if waiting > WAITING_BYTES_MAX:
             self._end()
-
-    def close(self) -> None:
-        """End the connection without saying so."""
-        self._closed = True
-        if self._writer is not None:
-            self._writer.transport.abort()
-        elif self.task is not None:
-            self.task.cancel()
-
-    def _end(self) -> None:
-        if not self._closed:
-            self.close()
-            self._lost(self.number)

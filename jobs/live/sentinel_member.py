@@ -6,7 +6,6 @@ Everything that is decided is decided by `cluster_core.sentinel.machine.Sentinel
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +19,7 @@ from cluster_core.sentinel.instance import FAILOVER_IN_PROGRESS
 from cluster_core.sentinel.machine import Sentinel
 from cluster_core.sentinel.settings import SentinelSettings
 from jobs.live.client_port import ClientLink
+from jobs.live.kept_file import replace_file
 from jobs.live.member import Place, Tell
 from jobs.live.resp_link import RespLink
 from jobs.runtime.errors import InputError
@@ -168,13 +168,8 @@ class SentinelMember:
         """The file is whole at every moment, and on the disk before anything is said that depends on it."""
         if self.place.folder is None:
             return
-        path = self.place.folder / CONFIG_NAME
-        waiting = path.with_suffix(f".{os.getpid()}")
-        with open(waiting, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(self.sentinel.config_text())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(waiting, path)
+        text = self.sentinel.config_text()
+        replace_file(self.place.folder / CONFIG_NAME, text.encode("utf-8", "surrogateescape"))
 
     def _log(self, effect: ev.LogLine) -> None:
         self._tell(f"{effect.level} {effect.text}")

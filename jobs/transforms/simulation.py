@@ -43,10 +43,8 @@ def run_grid(spark: SparkSession, grid: Grid, places: Sequence[Place] = ()) -> D
 
 def run_trials(batches: Iterator[pa.RecordBatch], grid: Grid, places: tuple[Place, ...]) -> Iterator[pa.RecordBatch]:
     """Run the trials whose numbers come in."""
-    if (
-        not gc.get_freeze_count()
-    ):  # Spark's worker collects after each task: modules need not be looked through every time
-        gc.freeze()
+    if not gc.get_freeze_count():
+        gc.freeze()  # Spark's worker collects after each task: modules need not be looked through every time
     schema = to_arrow_schema(_RUN)
     for batch in batches:
         rows = [_row(grid, number, places) for number in batch.column("id").to_pylist()]
