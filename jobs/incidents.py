@@ -41,13 +41,13 @@ def command(*, snapshot: str = "current", html: str | None = None, common: Commo
     """
     from rich.console import Console
 
-    from jobs.reports.delivery import report_path
+    from jobs.reports.delivery import Page, report_path
     from jobs.reports.history_html import render_history
     from jobs.reports.history_terminal import print_incidents
     from jobs.sources.files import write_text
 
     report = run(common.session("incidents"), root=common.root, snapshot=snapshot)
-    path = html or report_path(common.root, f"{snapshot}-history")
+    path = html or report_path(common.root, snapshot, page=Page.HISTORY)
     write_text(path, render_history(report))
     print_incidents(report.incidents, report.troubles, Console(file=sys.stdout), html_path=path)
 

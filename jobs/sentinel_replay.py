@@ -103,7 +103,7 @@ def command(
     html
         Where the HTML report goes. Default: ROOT/reports/SNAPSHOT-history.html, the report of `incidents`.
     """
-    from jobs.reports.delivery import report_path
+    from jobs.reports.delivery import Page, report_path
     from jobs.reports.history_html import render_history
     from jobs.reports.history_tables import load_history
     from jobs.reports.sentinel_text import load_sentinels, sentinel_lines
@@ -127,7 +127,7 @@ def command(
         sys.stdout.write(
             printable(f"warning: {stranger} belongs to no sentinel that is known; name it with --log-node\n")
         )
-    path = html or report_path(common.root, f"{snapshot}-history")
+    path = html or report_path(common.root, snapshot, page=Page.HISTORY)
     write_text(path, render_history(load_history(spark, common.root, snapshot)))
     sys.stdout.write(f"report: {path}\n")
     if outcome.bad_records:

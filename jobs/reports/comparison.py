@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial as bind
 
 from rich.console import Console
 from rich.text import Text
 
 from jobs.reports import text
 from jobs.reports.figures import node_names, totals
-from jobs.reports.ink import Column, Ink
+from jobs.reports.ink import Cell, Column, Ink
 from jobs.reports.keyspace import KeyGroup, KeyspaceReport
 from jobs.reports.page import render_page
 
@@ -199,10 +200,9 @@ def _print_table(table: GrowthTable, ink: Ink) -> None:
     if not table.rows:
         return
     ink.heading(table.title, "the largest changes" if len(table.rows) > ROWS_IN_TERMINAL else "")
-    room = max(ink.console.width - 66, 14)
-    rows = [
+    rows: list[list[Cell]] = [
         [
-            _row_name(table.kind, row, room, ink),
+            bind(_row_name, table.kind, row, ink),
             ink.words(text.count(row.after.keys) if row.after else text.NOTHING),
             ink.words(text.signed_count(row.keys_delta)),
             ink.words(text.size(row.after.serialized_bytes) if row.after else text.NOTHING),
@@ -218,12 +218,14 @@ def _print_table(table: GrowthTable, ink: Ink) -> None:
         ink.note(f"and {text.count(len(table.rows) - ROWS_IN_TERMINAL)} more")
 
 
-def _row_name(kind: str, row: Growth, room: int, ink: Ink) -> Text:
+def _row_name(kind: str, row: Growth, ink: Ink, room: int) -> Text:
     if kind == "hash_tags":
         return ink.tag(row.name, room)
     if kind == "masters":
         return (
-            ink.key(row.name[:8], room).append_text(ink.words(f" {row.detail}", "dim"))
+            ink.key(row.name[:8], 8)
+            .append_text(ink.words(" "))
+            .append_text(ink.key(row.detail.encode("utf-8", "surrogateescape"), room - 9, "dim"))
             if row.detail
             else ink.key(row.name, room)
         )

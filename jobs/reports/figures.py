@@ -77,14 +77,30 @@ def weighs_bytes(report: KeyspaceReport) -> bool:
     return any(slot.serialized_bytes is not None for slot in report.slots)
 
 
+def short_names(ids: Iterable[str]) -> dict[str, str]:
+    """Return as many digits of each node id as tell all apart; where these are too many, the first and the last of them."""
+    known = sorted(set(ids))
+    for head, tail in _ENDS:
+        names = {node_id: _ends(node_id, head, tail) for node_id in known}
+        if len(set(names.values())) == len(known):
+            return names
+    return {node_id: node_id for node_id in known}
+
+
+_ENDS = (*((length, 0) for length in range(SHORT_ID_LENGTH, 17, 4)), (4, 6), (6, 10))
+
+
+def _ends(node_id: str, head: int, tail: int) -> str:
+    return (
+        node_id if len(node_id) <= head + tail else f"{node_id[:head]}..{node_id[-tail:]}" if tail else node_id[:head]
+    )
+
+
 def node_names(nodes: Iterable[NodeLoad]) -> list[str]:
-    """Return a short name for each node: as many digits of its id as tell all apart, else its address."""
+    """Return a short name for each node: of its id (`short_names`), else its address."""
     nodes = list(nodes)
-    ids = sorted({node.node_id for node in nodes if node.node_id})
-    length = SHORT_ID_LENGTH
-    while len({node_id[:length] for node_id in ids}) < len(ids):
-        length += 4
-    return [node.node_id[:length] if node.node_id else node.address or "no node" for node in nodes]
+    names = short_names(node.node_id for node in nodes if node.node_id)
+    return [names[node.node_id] if node.node_id else node.address or "no node" for node in nodes]
 
 
 def names_by_id(report: KeyspaceReport) -> dict[str | None, str]:

@@ -5,20 +5,30 @@ Everything becomes a `rich.text.Text`, never markup, so that a key such as ``[re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from jobs.reports.text import printable, shown
+from jobs.reports.text import KEY_LENGTH_MIN, printable, shown
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _ASCII = str.maketrans(
     {"—": "-", "×": "x", "…": "...", "·": "-", "≥": ">=", "≤": "<=", "−": "-", "→": "->", "▲": "!", "█": "#"}
 )
+FITTED_MIN = 16
+"""Cells that a fitted column gets if words of other columns can give them."""
+WORDS_MIN = 9
+_INDENT, _GAP = 2, 2
 SEVERITY_STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+
+
+Cell = Text | Callable[[int], Text]
+"""What stands in a table: a text, or what makes one of at most so many characters (names of keys, which lose their middle)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +57,18 @@ class Ink:
         return Text(printable(words, ascii_only=self.ascii_only), style=style)
 
     def key(self, key: bytes, limit: int, style: str = "") -> Text:
-        """Return the name of a key, made safe, in at most *limit* characters."""
-        return Text(shown(key, limit, ascii_only=self.ascii_only), style=style)
+        """Return the name of a key, made safe, in at most *limit* cells; a character may take two."""
+        made, asked = shown(key, limit, ascii_only=self.ascii_only), limit
+        while cell_len(made) > limit and asked > KEY_LENGTH_MIN:
+            asked = max(asked - (cell_len(made) - limit), KEY_LENGTH_MIN)
+            made = shown(key, asked, ascii_only=self.ascii_only)
+        named = Text(made, style=style)
+        named.truncate(max(limit, KEY_LENGTH_MIN), overflow="ellipsis")
+        return named
 
     def tag(self, tag: bytes, limit: int) -> Text:
         """Return a hash tag in its braces."""
-        return Text("{" + shown(tag, limit - 2, ascii_only=self.ascii_only) + "}")
+        return Text("{").append_text(self.key(tag, limit - 2)).append_text(Text("}"))
 
     def bar(self, fraction: float, width: int, style: str = "cyan") -> Text:
         """Return a bar of *fraction* of *width* cells; what is not nothing shows at least a sliver."""
@@ -103,20 +119,50 @@ class Ink:
             grid.add_row(Text("  ").append_text(label), words)
         self.console.print(grid, highlight=False)
 
-    def table(self, columns: Sequence[Column], rows: Sequence[Sequence[Text]]) -> None:
-        """Write rows without any rules between them, indented by two."""
-        table = Table(box=None, pad_edge=False, show_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-        for column in columns:
+    def table(self, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:
+        """Write rows without any rules between them, indented by two; figures keep their width, names get what is left."""
+        table = Table(box=None, pad_edge=False, show_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
+        headings = [self.words(column.heading) for column in columns]
+        widths = self._widths(columns, headings, rows)
+        for column, heading, width in zip(columns, headings, widths, strict=True):
             table.add_column(
-                self.words(column.heading),
+                heading,
                 justify="right" if column.figures else "left",
                 no_wrap=True,
+                width=width,
                 overflow="crop" if self.ascii_only else "ellipsis",
             )
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*(_made(cell, width) for cell, width in zip(row, widths, strict=False)))
         indented = Table.grid(padding=0)
-        indented.add_column(width=2)
+        indented.add_column(width=_INDENT)
         indented.add_column()
         indented.add_row("", table)
         self.console.print(indented, highlight=False)
+
+    def _widths(self, columns: Sequence[Column], headings: Sequence[Text], rows: Sequence[Sequence[Cell]]) -> list[int]:
+        """Return the cells of each column: figures get all they need, then words, then what is fitted."""
+        room = self.console.width - _INDENT - _GAP * (len(columns) - 1)
+        cells = list(zip_longest(*rows, fillvalue=Text(""))) or [()] * len(columns)
+        fitted = [at for at, column in enumerate(cells) if any(not isinstance(cell, Text) for cell in column)]
+        widths = [
+            max([heading.cell_len, *(_made(cell, KEY_LENGTH_MIN).cell_len for cell in column)])
+            for heading, column in zip(headings, cells, strict=True)
+        ]
+        words = [at for at, column in enumerate(columns) if not column.figures and at not in fitted]
+        for at in fitted:
+            widths[at] = max(widths[at], FITTED_MIN)
+        while sum(widths) > room and words:
+            widest = max(words, key=lambda at: widths[at])
+            if widths[widest] <= WORDS_MIN:
+                break
+            widths[widest] -= 1
+        for number, at in enumerate(fitted):
+            left = (room - sum(widths)) // (len(fitted) - number)
+            longest = max(_made(cell, room).cell_len for cell in cells[at])
+            widths[at] = max(min(widths[at] + left, max(longest, headings[at].cell_len)), KEY_LENGTH_MIN)
+        return widths
+
+
+def _made(cell: Cell, width: int) -> Text:
+    return cell if isinstance(cell, Text) else cell(width)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial as bind
 
 from jobs.reports import text
-from jobs.reports.ink import Column, Ink
+from jobs.reports.ink import Cell, Column, Ink
 from jobs.reports.keyspace import KeyspaceReport
 from jobs.reports.log_load import LogLoad, Saving, Span, Written
 
@@ -31,11 +32,10 @@ def print_log_load(report: KeyspaceReport, ink: Ink) -> None:
 
 
 def _print_savings(log: LogLoad, ink: Ink) -> None:
-    room = max(ink.console.width - 52, 20)
-    rows = [
+    rows: list[list[Cell]] = [
         [
             ink.words("prefix" if one.scope == "prefix" else one.scope),
-            ink.key(one.name, room),
+            bind(ink.key, one.name),
             ink.words(text.size(one.log_bytes)),
             ink.words(text.size(one.live_bytes)),
             ink.words(text.signed_size(-one.saved_bytes)),
@@ -73,10 +73,9 @@ def _print_written(log: LogLoad, ink: Ink) -> None:
 
 
 def _print_writes(name: str, written: Sequence[Written], ink: Ink) -> None:
-    room = max(ink.console.width - 48, 20)
-    rows = [
+    rows: list[list[Cell]] = [
         [
-            *([ink.key(one.name, room)] if one.name is not None else []),
+            *([bind(ink.key, one.name)] if one.name is not None else []),
             ink.words(str(one.slot)),
             ink.words(text.count(one.ops) + (f" +≤ {text.count(one.ops_error)}" if one.ops_error else "")),
             ink.words(text.size(one.log_bytes)),

@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 
 from cluster_core.rebalance.plan import BALANCED, CLOSER, MOVE, TOO_SMALL, slot_ranges
 from jobs.reports import text
+from jobs.reports.figures import short_names
 from jobs.reports.keyspace import Warning
-
-NAME_LENGTH_MIN = 8
-"""Digits of a node id that are shown at least."""
 
 _UNITS = ("", "k", "M", "G", "T", "P")
 
@@ -222,12 +220,8 @@ class RebalanceReport:
 
     @property
     def names(self) -> dict[str, str]:
-        """As many digits of each node id as tell all apart."""
-        ids = sorted({node.node_id for node in self.nodes})
-        length = NAME_LENGTH_MIN
-        while len({node_id[:length] for node_id in ids}) < len(ids):
-            length += 4
-        return {node_id: node_id[:length] for node_id in ids}
+        """A short name of each node by its id."""
+        return short_names(node.node_id for node in self.nodes)
 
 
 def is_bytes(resource: str) -> bool:

@@ -6,6 +6,7 @@ Warnings come first.  Nothing depends on colour, and a console that knows only A
 from __future__ import annotations
 
 import heapq
+from functools import partial as bind
 
 from rich.console import Console
 from rich.text import Text
@@ -22,7 +23,7 @@ from jobs.reports.figures import (
     warnings_by_severity,
     weighs_bytes,
 )
-from jobs.reports.ink import SEVERITY_STYLES, Column, Ink
+from jobs.reports.ink import SEVERITY_STYLES, Cell, Column, Ink
 from jobs.reports.keyspace import SLOT_COUNT, KeyspaceReport, NodeLoad
 from jobs.reports.log_terminal import print_log_load
 
@@ -156,15 +157,14 @@ def _print_heavy_slots(report: KeyspaceReport, ink: Ink) -> None:
         else f"{whole.keys / SLOT_COUNT:.1f} keys"
     )
     ink.heading("Heaviest slots", f"the mean slot holds {mean}")
-    room = max(ink.console.width - 45, 28)
-    rows = [
+    rows: list[list[Cell]] = [
         [
             ink.words(str(heavy.load.slot)),
             ink.words(names.get(heavy.owner.node_id, "-") if heavy.owner else "-"),
             ink.words(text.count(heavy.load.keys)),
             ink.words(text.size(heavy.load.serialized_bytes)),
             ink.words(_share(heavy.share)),
-            _because(heavy.cause, room, ink),
+            bind(_because, heavy.cause, ink),
         ]
         for heavy in heaviest
     ]
@@ -179,7 +179,7 @@ def _share(share: float) -> str:
     return text.percent(round(share * 1_000_000), 1_000_000)
 
 
-def _because(cause: Cause | None, room: int, ink: Ink) -> Text:
+def _because(cause: Cause | None, ink: Ink, room: int) -> Text:
     """Say what makes a slot heavy: ``{user1}: 12,345 keys, 80 %`` or ``key big:list: 14.2 MB, 97 %``."""
     if cause is None:
         return ink.words("no single key or tag", "dim")
@@ -198,10 +198,9 @@ def _print_big_keys(report: KeyspaceReport, ink: Ink) -> None:
         return
     ink.heading("Biggest keys")
     measured = any(key.memory_bytes is not None for key in report.big_keys)
-    room = max(ink.console.width - (56 if measured else 44), 24)
-    rows = [
+    rows: list[list[Cell]] = [
         [
-            ink.key(key.key, room),
+            bind(ink.key, key.key),
             ink.words(text.printable(key.type, 8)),
             ink.words(text.count(key.elements)),
             ink.words(text.size(key.serialized_bytes)),
@@ -228,10 +227,9 @@ def _print_prefixes(report: KeyspaceReport, ink: Ink) -> None:
         return
     ink.heading("Heaviest prefixes")
     whole = totals(report)
-    room = max(ink.console.width - 40, 24)
-    rows = [
+    rows: list[list[Cell]] = [
         [
-            ink.key(group.name, room),
+            bind(ink.key, group.name),
             ink.words(text.count(group.keys)),
             ink.words(text.size(group.serialized_bytes)),
             ink.words(

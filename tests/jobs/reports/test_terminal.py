@@ -67,6 +67,43 @@ def test_bad_records_are_said_even_without_a_warning() -> None:
     assert "3 bad records left out" in rendered(replace(keyspace_report(), warnings=[], bad_records=3))
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+@pytest.mark.parametrize(
+    "key", [b"k" * 500, "ключ:с:очень:длинным:именем:".encode() * 20, "長い鍵".encode() * 40, b"\x1b[31m" * 60]
+)
+def test_figures_stay_whole_beside_long_names_and_ids_that_begin_alike(key: bytes, encoding: str) -> None:
+    """At 80 columns names lose their middle, never a slot, a count, a size or a share its digits."""
+    report = keyspace_report()
+    ids = [f"{number:040d}" for number in range(len(report.nodes))]
+    heaviest = max(range(len(report.slots)), key=lambda slot: report.slots[slot].serialized_bytes or 0)
+    slots = [replace(slot, top_key=key) if slot.slot == heaviest else slot for slot in report.slots]
+    nodes = [
+        replace(node, node_id=name, address="fd00:0:0:1::17:6379") for node, name in zip(report.nodes, ids, strict=True)
+    ]
+    report = replace(
+        report, nodes=nodes, slots=slots, big_keys=[replace(one, key=key) for one in report.big_keys],
+        prefixes=[replace(one, name=key) for one in report.prefixes],
+    )  # fmt: skip
+
+    lines = rendered(report, encoding=encoding).splitlines()
+
+    assert max(map(len, lines)) <= 80
+    slot = slots[heaviest]
+    row = next(line.split() for line in lines if line.split()[:1] == [str(heaviest)])
+    assert row[2:5] == [text.count(slot.keys), *text.size(slot.serialized_bytes).split()]
+    assert re.search(r": [\d.]+ MB, \d+ %$", " ".join(row))
+    for one in report.big_keys[:6]:
+        assert any(
+            line.endswith(str(one.slot)) and f"{text.count(one.elements)}  {text.size(one.serialized_bytes):>7}" in re.sub(" +", "  ", line).replace("  B", " B").replace("  kB", " kB").replace("  MB", " MB")
+            for line in lines
+        )  # fmt: skip
+    for node, name in zip(nodes, ids, strict=True):
+        assert any(
+            name[-6:] in line and text.count(node.keys) in line and text.size(node.serialized_bytes) in line
+            for line in lines
+        )
+
+
 @pytest.mark.parametrize("width", [80, 100, 120])
 @pytest.mark.parametrize("masters", [1, 3, 400])
 @pytest.mark.parametrize("sizes", [True, False])
