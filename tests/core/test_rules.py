@@ -41,7 +41,7 @@ def test_every_rule_is_one_sentence_with_the_function_that_decides_it() -> None:
     faulty = [
         rule.id
         for rule in RULES.values()
-        if not rule.text.endswith(".") or not rule.decided_in.isidentifier() and "." not in rule.decided_in
+        if not rule.text.endswith(".") or (not rule.decided_in.isidentifier() and "." not in rule.decided_in)
     ]
 
     assert faulty == []
