@@ -15,7 +15,7 @@ IVY_SETTINGS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types test test-all demo bench fidelity zip clean
+.PHONY: help setup lint types check test test-all demo bench fidelity zip clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,11 +51,17 @@ lint: $(SET_UP) ## ruff: rules and format
 types: $(SET_UP) ## mypy
 	@$(BIN)/mypy
 
+# Two processes; the tests of the Spark session stay together in one of them.
+PYTEST_RUN := $(BIN)/python -m pytest -n 2 --dist loadgroup
+
+check: lint types ## lint, types and the tests that need no JVM, server or browser
+	@$(PYTEST_RUN) -m "not slow and not spark and not servers and not browser" $(PYTEST)
+
 test: lint types ## set-up, lint, types and all tests but the slow ones
-	@$(BIN)/python -m pytest -m "not slow" $(PYTEST)
+	@$(PYTEST_RUN) -m "not slow" $(PYTEST)
 
 test-all: lint types ## the same with the slow tests
-	@$(BIN)/python -m pytest $(PYTEST)
+	@$(PYTEST_RUN) $(PYTEST)
 
 demo: $(SET_UP) ## key distribution and plan for the recorded cluster of tests/data
 	@mkdir -p build/demo

@@ -22,6 +22,28 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 DATA = Path(__file__).parent / "data"
 
 
+NEEDS = {
+    "spark": {"spark"},
+    "servers": {"valkey_server", "redis_server", "valkey_cluster_node", "redis_cluster_node", "live"},
+    "browser": {"chromium"},
+}
+"""Marks by the fixtures that a test asks for; a test that starts a JVM, a server or a browser by itself carries the mark in its file."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test by what it needs, and keep the tests of the one Spark session in one process."""
+    for item in items:
+        asked = set(getattr(item, "fixturenames", ()))
+        for mark, fixtures in NEEDS.items():
+            if asked & fixtures:
+                item.add_marker(mark)
+        if "live" in item.path.parts:
+            item.add_marker("servers")
+        if item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 @pytest.fixture(scope="session")
 def data() -> Path:
     """The folder of recorded files."""

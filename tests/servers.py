@@ -6,6 +6,8 @@ always stopped.
 
 from __future__ import annotations
 
+import os
+import random
 import shutil
 import socket
 import subprocess
@@ -24,6 +26,8 @@ STOP_SECONDS_MAX = 10.0
 PIPELINE_COMMANDS = 1000
 SLOT_COUNT = 16384
 BUS_PORT_STEP = 10000
+WORKER_PORTS = (range(11000, 15500), range(15500, 20000))
+"""Ports of servers by test process: with their bus ports they stay below 32768, where outgoing connections begin."""
 
 
 def valkey_binary() -> str | None:
@@ -42,14 +46,17 @@ def redis_binary() -> str | None:
 
 
 def free_port(preferred: int = 0) -> int:
-    """A TCP port that is free on loopback together with its bus port, *preferred* if that one is."""
-    for wanted in (preferred, *([0] * 50)):
+    """A TCP port that is free on loopback together with its bus port, *preferred* if that one is.
+
+    Both lie below the ports that the kernel gives to outgoing connections, and each test process has a range of its own, so that
+    nobody takes a port between this look and the server's start.
+    """
+    ports = WORKER_PORTS[int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % len(WORKER_PORTS)]
+    for wanted in ([preferred] if preferred else []) + random.sample(ports, 200):
         try:
             with socket.socket() as client, socket.socket() as bus:
                 client.bind(("127.0.0.1", wanted))
                 port = int(client.getsockname()[1])
-                if port + BUS_PORT_STEP > 65535:
-                    continue
                 bus.bind(("127.0.0.1", port + BUS_PORT_STEP))
                 return port
         except OSError:

@@ -27,6 +27,8 @@ from schemas.silver import SLOT_LOAD, SNAPSHOTS
 from tests.clusters import Cluster, running_cluster, topology_of
 from tests.servers import SLOT_COUNT, free_port, running_cluster_node, valkey_binary, wait_for
 
+pytestmark = pytest.mark.servers
+
 MADE_MS = 1_790_000_000_000
 KEY_BYTES = 200
 OWN = {"info", "config|resetstat", "client|setinfo", "replconf", "ping", "auth", "cluster|myid"}

@@ -33,6 +33,8 @@ from jobs.sources.node_polls import PollFile
 from tests.clusters import Cluster, running_cluster
 from tests.servers import free_port, redis_binary, running, valkey_binary
 
+pytestmark = pytest.mark.servers
+
 ALLOWED = {"auth", "cluster|nodes", "cluster|info"}
 STATS = "cluster|slot-stats"
 OWN = {"info", "config|resetstat", "client|setinfo", "replconf", "ping"}

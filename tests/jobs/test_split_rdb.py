@@ -102,6 +102,7 @@ def test_each_part_holds_the_keys_of_its_planned_master_and_all_together_hold_al
     assert "3 dumps, 6,002 keys: 3 parts after plan" in capsys.readouterr().out
 
 
+@pytest.mark.servers
 @pytest.mark.parametrize("server", ["redis", "valkey"])
 def test_real_servers_load_the_parts_to_the_same_data(server, nodes, tmp_path):
     """Every key's DEBUG DIGEST-VALUE; function libraries in every part; a cluster node takes its part with the slots."""

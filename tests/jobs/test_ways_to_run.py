@@ -16,6 +16,8 @@ from schemas.bronze import BAD_RECORDS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from tests.conftest import DATA
 
+pytestmark = pytest.mark.spark
+
 CHECKOUT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 SLOTSCOPE = str(BIN / "slotscope")

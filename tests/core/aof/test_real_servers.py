@@ -17,6 +17,8 @@ from tests.aof_logs import log_of, replay
 from tests.aof_workload import Workload
 from tests.servers import Server, redis_binary, running, valkey_binary, wait_for
 
+pytestmark = pytest.mark.servers
+
 COMMANDS = 500
 _COUNTS = {b"string": "STRLEN", b"list": "LLEN", b"set": "SCARD", b"zset": "ZCARD", b"hash": "HLEN", b"stream": "XLEN"}
 SETTINGS = {

@@ -259,6 +259,7 @@ def test_the_map_has_the_kinds_that_a_replay_tells_too():
 FORMS = [("legacy", "iso8601"), ("logfmt", "milliseconds"), ("logfmt", "legacy")]
 
 
+@pytest.mark.servers
 @pytest.mark.parametrize(("form", "stamp"), FORMS)
 def test_a_real_valkey_is_understood(form, stamp):
     """Valkey 8.1+: log-format and log-timestamp-format."""
@@ -272,6 +273,7 @@ def test_a_real_valkey_is_understood(form, stamp):
     assert_understood(rows, before_ns)
 
 
+@pytest.mark.servers
 def test_a_real_redis_is_understood():
     """The legacy form."""
     binary = redis_binary()

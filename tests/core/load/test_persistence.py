@@ -18,6 +18,8 @@ from cluster_core.load.persistence import (
 from cluster_core.replication.observed import read_info
 from tests.servers import redis_binary, running, valkey_binary, wait_for
 
+pytestmark = pytest.mark.servers
+
 BINARIES = {"redis": redis_binary, "valkey": valkey_binary}
 DEFAULT = (SavePoint(3600, 1), SavePoint(300, 100), SavePoint(60, 10_000))
 

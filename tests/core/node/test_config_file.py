@@ -67,6 +67,7 @@ def test_a_node_reads_back_what_it_wrote(profile: Profile) -> None:
     assert again.view.nodes[cluster.hosts[0].id].pong_received_ms == cluster.now_ms
 
 
+@pytest.mark.servers
 @pytest.mark.parametrize("server", SERVERS)
 def test_a_real_server_starts_from_our_file_and_we_from_its(server: str) -> None:
     """R129: the same nodes, roles, epochs and slots in both directions."""

@@ -276,6 +276,7 @@ def shard_of(reply: Any) -> str:
     return reply.decode() if isinstance(reply, bytes) else "no shard id"
 
 
+@pytest.mark.servers
 def test_a_node_that_knows_nobody_answers_as_a_server_does(kind: tuple[str, Profile]) -> None:
     """R79, R81, R123, R128, R130 and the error texts of every subcommand."""
     binary, profile = kind
@@ -308,6 +309,7 @@ def resp2(value: Any) -> Any:
     return value.data if isinstance(value, Verbatim) else value
 
 
+@pytest.mark.servers
 def test_nodes_of_a_cluster_answer_as_servers_do(real: Real, ours: Cluster, kind: tuple[str, Profile]) -> None:
     """R115 to R121 and R123, R124, R128, R131 between nodes that know each other."""
     servers = real.nodes

@@ -15,6 +15,8 @@ from cluster_core.replication.replica import ReplicaLink
 from tests.replication_pair import RealLink, link_settings
 from tests.servers import Server, redis_binary, running, valkey_binary, wait_for
 
+pytestmark = pytest.mark.servers
+
 BACKLOG_BYTES = 16384
 UNKNOWN_ID = "9" * 40
 WORDS = {"FULLRESYNC": AnswerKind.FULL, "CONTINUE": AnswerKind.PARTIAL, "DUALCHANNELSYNC": AnswerKind.DUAL_CHANNEL}

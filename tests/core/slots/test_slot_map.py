@@ -63,6 +63,7 @@ def empty_node(request: pytest.FixtureRequest) -> Iterator[Server]:
         yield server
 
 
+@pytest.mark.servers
 def test_replies_and_owners_are_those_of_a_real_server(empty_node: Server) -> None:
     """The server is the oracle: same reply to each of many command lines, same slots after each of them."""
     pick = random.Random(3)

@@ -227,6 +227,7 @@ def test_replies_of_a_real_server_come_back_byte_for_byte(
         assert encode_value(value, protocol=protocol) == raw
 
 
+@pytest.mark.servers
 @pytest.mark.parametrize("binary", [valkey_binary, redis_binary])
 def test_every_type_that_a_real_server_can_send_comes_back_byte_for_byte(binary: Callable[[], str | None]) -> None:
     """DEBUG PROTOCOL shows one value of each type of RESP3."""

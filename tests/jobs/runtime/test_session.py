@@ -13,6 +13,8 @@ import pytest
 from jobs.runtime import code_zip
 from jobs.runtime.session import is_one_process, spark_session
 
+pytestmark = pytest.mark.spark
+
 ROOT = Path(__file__).parents[3]
 
 PROGRAM = """

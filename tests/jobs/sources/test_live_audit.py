@@ -26,6 +26,8 @@ from jobs.sources.live_audit import (
 from jobs.sources.live_cluster import Access, Address
 from tests.servers import running_cluster_node, valkey_binary
 
+pytestmark = pytest.mark.servers
+
 
 @dataclass
 class FakeLink:

@@ -20,6 +20,8 @@ from tests.live_runs import slotscope
 from tests.moving_cluster import fill, owners_of, store_moves
 from tests.servers import SLOT_COUNT, free_port, redis_binary, running, wait_for
 
+pytestmark = pytest.mark.servers
+
 KEYS = (b"a", b"b")
 
 

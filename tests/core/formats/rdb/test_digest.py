@@ -29,6 +29,8 @@ from tests.conftest import DATA
 from tests.rdb_writing import read_rows
 from tests.servers import redis_binary, running, valkey_binary
 
+pytestmark = pytest.mark.servers
+
 SERVERS = {"redis-7.0": redis_binary, "valkey-9.1": valkey_binary}
 
 

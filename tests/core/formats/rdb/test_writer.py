@@ -237,6 +237,7 @@ def _loaded(server: str, data: bytes, rows: list[tuple[int, Record]]) -> tuple[b
 DUMPS = [("redis", "redis-7.0/dump"), ("redis", "redis-7.0/dump-lfu"), ("valkey", "valkey-9.1/before/node-7001")]
 
 
+@pytest.mark.servers
 @pytest.mark.parametrize(("server", "dump"), DUMPS)
 @pytest.mark.parametrize("packing", [PACKED, PLAIN], ids=["packed", "plain"])
 def test_a_real_dump_written_again_is_loaded_to_the_same_data(server, dump, packing):
@@ -254,6 +255,7 @@ def test_a_real_dump_written_again_is_loaded_to_the_same_data(server, dump, pack
     assert after[0].decode() == whole.result().hex()
 
 
+@pytest.mark.servers
 @pytest.mark.parametrize(
     ("server", "version"), [("redis", 9), ("redis", 10), ("valkey", 9), ("valkey", 10), ("valkey", 11)]
 )
@@ -282,6 +284,7 @@ def test_a_server_loads_every_version_that_it_can(server, version):
     ]
 
 
+@pytest.mark.servers
 def test_valkey_keeps_the_times_of_fields_that_expire():
     """HPEXPIRETIME of every field, of a small and of a large hash."""
     fields = [Field(b"f%d" % number, b"v" * number, FAR + number if number % 3 else -1) for number in range(300)]
