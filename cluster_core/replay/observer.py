@@ -339,6 +339,8 @@ def _follow_log(recorder: Recorder, seen: LogSeen) -> None:
     bits = LOG_HEALTH.get(seen.kind)
     if peer is None or bits is None or (bits == PFAIL and peer.flags & FAIL):
         return
+    if bits == PFAIL:
+        recorder.confirm_doubt(peer.id, recorder.now_ns)
     told = Correction(peer.id, "health", health_word(peer.flags & FAILURES), seen.kind)
     effects = set_health(recorder.view, peer, bits, recorder.now_ms, "log")
     if effects:

@@ -6,7 +6,7 @@ from typing import Final
 
 from cluster_core.gossip import events as ev
 from cluster_core.gossip.events import Changed
-from cluster_core.gossip.flags import NOFAILOVER, ROLES
+from cluster_core.gossip.flags import FAILURES, NOFAILOVER, PFAIL, ROLES
 from cluster_core.gossip.view import Peer, slot_bits
 from cluster_core.gossip.votes import note_vote
 from cluster_core.replay.evidence import MessageSeen, NodePoll
@@ -28,6 +28,8 @@ from cluster_core.wire.bus_extensions import FORGOTTEN_NODE, ForgottenNode
 
 GRACE_NS: Final = 150_000_000
 """What was built before a change may leave after it: such contradictions are not believed at once."""
+CRON_NS: Final = 100_000_000
+"""What a cron counts shows in the messages until the next one."""
 OWN_HEADER = "own header"
 OWN_GOSSIP = "own gossip"
 
@@ -43,6 +45,8 @@ class OwnWatch:
         self._header: Header | None = None
         self._seen_ns = 0
         self._master_seen_ns = 0
+        self._denied_ns: dict[str, int] = {}
+        self._listed_ns: dict[str, int] = {}
 
     def forget_header(self) -> None:
         """The observer restarted or was reset: its last header says nothing about its next one."""
@@ -106,6 +110,11 @@ class OwnWatch:
                 since_ns = max(self._seen_ns, self._master_seen_ns)
                 self._step(holder, moved, since_ns, Cause("poll", ref), owners)
         recorder.correct(follow_poll(view, poll, recorder.now_ms, fresh), "poll", ref)
+        for node in poll.nodes:
+            if node.flags & PFAIL:
+                recorder.confirm_doubt(node.node_id, self._denied_ns.get(node.node_id, 0))
+            elif not node.flags & FAILURES:
+                self._denied_ns[node.node_id] = recorder.now_ns
         self._seen_ns = recorder.now_ns
 
     # -- slots that were moved one by one --------------------------------------------------------------------------
@@ -176,12 +185,24 @@ class OwnWatch:
                 recorder.apply(ev.ForgetOrdered(value.node), Cause("own extension", seen.ref))
 
     def _check_doubts(self, body: Gossip, ref: int) -> None:
-        """Every PING, PONG and MEET lists all nodes that are PFAIL (R40): one that is missing is not."""
+        """Every PING, PONG and MEET lists the nodes that are PFAIL, as many as the last cron counted (R40).
+
+        One that is missing is not PFAIL, unless another became so in between and stands in its place.
+        """
         recorder = self._recorder
-        listed = {entry.node for entry in body.entries}
+        now_ns, unsure = recorder.now_ns, recorder.log.unsure
+        listed = {entry.node for entry in body.entries if entry.flags & PFAIL}
+        for node_id in [node for node in listed if node in unsure]:
+            recorder.confirm_doubt(node_id, self._denied_ns.get(node_id, 0))
+        self._listed_ns = {node: self._listed_ns.get(node, now_ns) for node in listed}
+        is_short = any(now_ns - since_ns < 2 * GRACE_NS for since_ns in self._listed_ns.values())
         for node_id, since_ns in list(recorder.doubted_ns.items()):
             peer = recorder.view.nodes.get(node_id)
-            if node_id in listed or peer is None or recorder.now_ns - since_ns < 2 * GRACE_NS:
+            if is_short or node_id in listed or peer is None:
+                continue
+            if node_id in unsure:
+                self._denied_ns[node_id] = now_ns - CRON_NS
+            if now_ns - since_ns < 2 * GRACE_NS:
                 continue
             effects = set_health(recorder.view, peer, 0, recorder.now_ms, OWN_GOSSIP)
             recorder.correct((effects, [Correction(node_id, "health", "fail?", "ok")]), OWN_GOSSIP, ref)

@@ -93,6 +93,12 @@ class Recorder:
         if effects:
             self.note(effects, Cause(source, ref))
 
+    def confirm_doubt(self, node_id: str, from_ns: int) -> None:
+        """The observer shows that it doubts a node, and did not before *from_ns*."""
+        if node_id in self.log.unsure:
+            self.doubted_ns[node_id] = self.now_ns
+            self.rows += self.log.confirm(node_id, from_ns)
+
     def rename(self, observer: str, ts_ns: int) -> None:
         """The observer has another id from *ts_ns* on: close its books and open new ones."""
         self.rows += self.log.close(ts_ns)

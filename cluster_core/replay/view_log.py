@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from cluster_core.gossip.flags import FAIL, HANDSHAKE, MASTER, MYSELF, NOADDR, NOFAILOVER, PFAIL, REPLICA
+from cluster_core.gossip.flags import FAIL, FAILURES, HANDSHAKE, MASTER, MYSELF, NOADDR, NOFAILOVER, PFAIL, REPLICA
 from cluster_core.gossip.view import View, row_of
 from cluster_core.replay.rows import NodeViewRow
 from cluster_core.slots.slot_set import WIRE_BYTES, SlotSet
@@ -50,12 +50,23 @@ def slots_text(bits: int) -> str:
     return str(SlotSet.from_wire(bits.to_bytes(WIRE_BYTES, "little")))
 
 
+BY_TIME: Final = "R53"
+"""The rule of a doubt that only time tells: nothing on the wire shows it at once."""
+CORRECTIONS: Final = ("own gossip", "poll", "log")
+"""Sources that know better than time."""
+
+
 class ViewLog:
-    """Compares the view with the open rows and hands out the rows that ended."""
+    """Compares the view with the open rows and hands out the rows that ended.
+
+    A doubt that time alone tells is *unsure*: the row before it is kept until the observer shows the doubt (`confirm`),
+    or takes it back, which leaves no row of it.
+    """
 
     def __init__(self, observer: str) -> None:
         self.observer = observer
         self.open: dict[str, OpenRow] = {}
+        self.unsure: dict[str, OpenRow] = {}
 
     def note(self, view: View, node_id: str, ts_ns: int, cause: Cause) -> list[NodeViewRow]:
         """Look at one node and return the row that ends, if what is printed about it changed."""
@@ -68,15 +79,36 @@ class ViewLog:
             return []
         if values == old.values:
             return []
+        rows: list[NodeViewRow] = []
+        if node_id in self.unsure:
+            if values is not None and not values[0] & FAILURES and cause.rule in CORRECTIONS:
+                old = self.open[node_id] = self.unsure.pop(node_id)
+                if values == old.values:
+                    return []
+            else:
+                rows = self.confirm(node_id, old.from_ns)
         if values is None:
             del self.open[node_id]
         else:
             self.open[node_id] = OpenRow(values, ts_ns, cause)
-        return [self._row(node_id, old, ts_ns)] if ts_ns > old.from_ns else []
+            if cause.rule == BY_TIME and values[0] & PFAIL and not old.values[0] & FAILURES:
+                self.unsure[node_id] = old
+                return rows
+        return [*rows, self._row(node_id, old, ts_ns)] if ts_ns > old.from_ns else rows
+
+    def confirm(self, node_id: str, from_ns: int) -> list[NodeViewRow]:
+        """The observer doubted a node indeed, but not before *from_ns*: return the row that ends then."""
+        before, doubt = self.unsure.pop(node_id, None), self.open.get(node_id)
+        if before is None or doubt is None:
+            return []
+        from_ns = max(from_ns, doubt.from_ns)
+        self.open[node_id] = doubt._replace(from_ns=from_ns)
+        return [self._row(node_id, before, from_ns)] if from_ns > before.from_ns else []
 
     def close(self, ts_ns: int | None) -> list[NodeViewRow]:
         """End every open row, or with None hand them out as still valid."""
-        rows = [
+        rows = [row for node_id in list(self.unsure) for row in self.confirm(node_id, 0)]
+        rows += [
             self._row(node_id, row, ts_ns) for node_id, row in self.open.items() if ts_ns is None or row.from_ns < ts_ns
         ]
         self.open = {}

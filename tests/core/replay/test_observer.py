@@ -126,30 +126,70 @@ def test_an_order_shows_in_the_next_own_header() -> None:
 
 
 def test_a_dead_node_is_doubted_between_one_and_one_and_a_half_timeouts() -> None:
-    """R34: its last pong, then half a timeout until a ping is due, then the timeout."""
+    """R34: its last pong, then half a timeout until a ping is due, then the timeout; our gossip tells soon after."""
     tape = Tape()
     tape.met(A, B)
     steady(tape, 3.1, A, B)
     tape.link(3.1, B, "closed", by_us=False)
-    steady(tape, 8, A, start_s=3.5)
+    steady(tape, 6.1, A, start_s=3.5)
+    tape.add(6.5, A, ping(ME, entry(B, MASTER | PFAIL)), sent=True, outbound=True)
+    steady(tape, 8, A, start_s=7)
 
     doubted = next(row for row in views(tape.replay(), B) if "fail?" in row.flags)
 
     assert 3.0 + 3.0 <= (doubted.valid_from_ns - T0) / S <= 3.0 + 3.2
 
 
-def test_gossip_without_a_doubted_node_denies_the_doubt() -> None:
-    """R40: every ping lists all nodes that are PFAIL."""
+def silent_node(*, gossip_s: tuple[float, ...] = ()) -> Tape:
+    """B dies at 3.1 s: by time alone it is doubted from 6.1 s on.  Our gossip lists it at some times, else nobody."""
     tape = Tape()
     tape.met(A, B)
     steady(tape, 3.1, A, B)
     tape.link(3.1, B, "closed", by_us=False)
-    steady(tape, 8, A, start_s=3.5)
+    steady(tape, 6.4, A, start_s=3.5)
+    for half in range(13, 20):
+        doubted = (entry(B, MASTER | PFAIL),) if half / 2 in gossip_s else ()
+        tape.add(half / 2, A, ping(ME, *doubted), sent=True, outbound=True)
+    return tape
 
-    rows = tape.replay()
 
-    assert "fail?" not in views(rows, B)[-1].flags
+def test_gossip_without_a_doubted_node_denies_the_doubt() -> None:
+    """R40: every ping lists the nodes that are PFAIL; a doubt that only time told leaves no row."""
+    rows = silent_node().replay()
+
+    assert [row.flags for row in views(rows, B) if row.valid_to_ns is not None and "fail?" in row.flags] == []
     assert any(isinstance(row, DisagreementRow) and row.machine == "fail?" for row in rows)
+
+
+def test_a_doubt_begins_when_our_gossip_shows_it_and_not_when_time_alone_would() -> None:
+    """R53 counts from a ping that may not have been seen; what we said in between proves that there was no doubt yet."""
+    (row,) = [row for row in views(silent_node(gossip_s=(8.5, 9.0, 9.5)).replay(), B) if "fail?" in row.flags]
+
+    assert 7.9 <= (row.valid_from_ns - T0) / S <= 8.5
+
+
+def test_a_log_line_says_when_a_doubt_began() -> None:
+    """What the machine held until then is taken back, and gossip of the same cron does not take the doubt back."""
+    tape = silent_node(gossip_s=(7.0, 7.5, 8.0, 8.5, 9.0, 9.5))
+    tape.evidence.append(LogSeen(T0 + round(6.45 * S), "pfail", B))
+    tape.evidence.sort(key=lambda each: each.ts_ns)
+
+    (row,) = [row for row in views(tape.replay(), B) if "fail?" in row.flags]
+
+    assert row.valid_from_ns == T0 + round(6.45 * S)
+
+
+def test_a_node_that_is_missing_because_another_stands_in_its_place_is_still_doubted() -> None:
+    """R40: gossip lists as many as the last cron counted; of two nodes that became PFAIL since, it may list the other."""
+    tape = Tape()
+    tape.met(A, B, C)
+    steady(tape, 3.1, A, B, C)
+    for second, listed in ((4.0, (B,)), (4.4, (C,)), (4.5, (B, C)), (5.0, (B, C)), (5.6, (C,)), (6.0, (C,))):
+        tape.add(second, A, ping(ME, *(entry(node, MASTER | PFAIL) for node in listed)), sent=True, outbound=True)
+
+    spells = [(row.valid_from_ns, row.valid_to_ns) for row in views(tape.replay(), B) if "fail?" in row.flags]
+
+    assert spells == [(T0 + 4 * S, T0 + round(5.6 * S))]
 
 
 def test_our_own_gossip_is_believed_over_the_machine() -> None:
