@@ -15,7 +15,7 @@ from benchmarks.rdb import Contestant, take_turns
 from benchmarks.result import Bar, Cell, Result, Table
 from cluster_core.formats.rdb.opcodes import KEY_TYPES
 from cluster_core.kernels.rdb_skim import RdbSkimmer
-from cluster_core.memory.model import SERIALIZED, MemorySettings
+from cluster_core.memory.model import UNMEASURED, MemorySettings
 
 NAME = "memory"
 SLOWER_MAX = 1.25
@@ -100,9 +100,10 @@ def _sizes(dump: Path, truth: Path) -> tuple[NDArray[np.int64], str]:
             skimmer.filled(stream.readinto(skimmer.room()))
             for batch in skimmer.batches():
                 assert batch.memory_bytes is not None
-                assert batch.estimate is not None
                 true = [told[batch.key(index)] for index in range(len(batch))]
-                rows.append(np.stack([batch.type, batch.slot, batch.memory_bytes, true, batch.estimate == SERIALIZED]))
+                rows.append(
+                    np.stack([batch.type, batch.slot, batch.memory_bytes, true, batch.memory_bytes == UNMEASURED])
+                )
     return np.concatenate(rows, axis=1).astype(np.int64), skimmer.head.server
 
 

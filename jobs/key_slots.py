@@ -52,6 +52,7 @@ class Request:
     allocator: str = "auto"
     list_compress_depth: int = 0
     loaded: bool = False
+    server: str | None = None
 
 
 def run(spark: SparkSession, request: Request, settings: Settings) -> KeyspaceReport:
@@ -88,6 +89,7 @@ def command(
     allocator: str = "auto",
     list_compress_depth: int = 0,
     loaded: Flag = False,
+    server: str | None = None,
     top: int | None = None,
     top_per_slot: int | None = None,
     separators: str | None = None,
@@ -144,6 +146,9 @@ def command(
         The servers' list-compress-depth. Default: 0, or seen from lists in dumps that are not compressed.
     loaded
         The servers were restarted, or are replicas, and their keys are as they loaded them from a file.
+    server
+        Whose layout in memory keys are measured by: redis-8.0, valkey-9.1, … Default: that of the server that the dump names, or of
+        the nearest version that is known.
     top
         Keys listed for the cluster and for each node and type.
     top_per_slot
@@ -162,7 +167,7 @@ def command(
         replay=not no_replay, load_truncated=not no_load_truncated, appendfsync=appendfsync,
         info=info, now_ms=time.time_ns() // 1_000_000,
         memory=not no_memory, allocator=allocator, list_compress_depth=list_compress_depth,
-        loaded=loaded,
+        loaded=loaded, server=server,
     )  # fmt: skip
     settings = common.settings(top=top, top_per_slot=top_per_slot, separators=separators, prefix_depth=prefix_depth)
     from jobs.sources.inputs import check_request

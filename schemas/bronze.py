@@ -32,9 +32,13 @@ KEY_FIELDS: list[StructField] = [
     optional(
         "memory_bytes",
         LongType(),
-        "MEMORY USAGE of the key on the server that wrote the file, estimated; null if not measured",
+        "MEMORY USAGE of the key on the server that wrote the file, estimated; null if no model knows its layout",
     ),
-    optional("estimate", StringType(), "what memory_bytes is: model, or serialized where the layout is not known"),
+    optional(
+        "estimate",
+        StringType(),
+        "whose model memory_bytes is: model (the writer's), nearest (of the nearest known version), named (by --server)",
+    ),
 ]
 
 RDB_SOURCE = StructType([*KEY_FIELDS, required("source", StringType(), "file the key was read from")])

@@ -25,7 +25,11 @@ SLOT_LOAD = Table(
             optional("node_id", StringType(), "master that holds the keys; null if no topology was given"),
             required("keys", LongType(), "number of keys"),
             optional("serialized_bytes", LongType(), "bytes in the dump; null if no source knows sizes"),
-            optional("memory_bytes", LongType(), "estimated bytes in memory; null where no model applies"),
+            optional(
+                "memory_bytes",
+                LongType(),
+                "estimated bytes in memory of the keys that a model knows; null where none applies",
+            ),
             optional("expires", LongType(), "keys with a time to live; null if no source knows"),
             optional("ops", LongType(), "operations, if a key list has them"),
             optional("owner_id", StringType(), "master that owns the slot in the topology"),
@@ -65,6 +69,18 @@ SNAPSHOTS = Table(
             required("bad_records", LongType(), "rows in bronze/bad_records"),
             required("warnings", ArrayType(StringType(), containsNull=False), "severity|code|text of each warning"),
             optional("topology", StringType(), "the topology as CLUSTER NODES text, null if none was given"),
+            optional(
+                "memory_model",
+                StringType(),
+                "models that memory_bytes is estimated by: redis 7.0, jemalloc-16; null: none",
+            ),
+            optional(
+                "memory_exactness",
+                StringType(),
+                "model (of the servers that wrote the dumps), named (by --server), nearest (some server has no model: that of the "
+                "nearest version, error not known), partial (some keys are in no figure of memory); null without memory",
+            ),
+            optional("unmeasured_keys", LongType(), "keys that no figure of memory holds; null without memory"),
         ]
     ),
     key=("snapshot_id",),

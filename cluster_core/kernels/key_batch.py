@@ -19,7 +19,8 @@ class KeyBatch:
     counted from the key's first byte, and a length of 0 means that the whole key is hashed (R113).  *type* and *encoding* index
     `cluster_core.formats.rdb.opcodes.KEY_TYPES` and ``ENCODINGS``.  *serialized_bytes* counts the whole record: expiry, idle
     and frequency opcodes, type, key and value.  *offset* is where the record begins in the (decompressed) file.  *memory_bytes*
-    is the size in the server's memory, *estimate* indexes `cluster_core.memory.model.ESTIMATES`; None if nothing was measured.
+    is the size in the server's memory, `NONE` where no model knows the layout, *estimate* indexes `cluster_core.memory.model.ESTIMATES`; both None
+    if nothing was measured.
     """
 
     key_offsets: NDArray[np.int32]

@@ -100,7 +100,8 @@ from cluster_core.memory.tables import (
     ZSET_LOW,
     ZSET_HIGH,
     LOADED,
-) = range(33)
+    ESTIMATE,
+) = range(34)
 HAS_LONG, HAS_TEXT, EXPIRING = 1, 2, 4
 _SIZES = 40
 _SIZES_COUNT = SMALL_ALLOCATION_BYTES
@@ -120,13 +121,13 @@ def model_array(model: MemoryModel | None) -> NDArray[np.int64]:
     if model is None:
         return array
     layout = model.layout
-    array[: LOADED + 1] = (
+    array[: ESTIMATE + 1] = (
         sum(1 << kind for kind in layout.types), model.allocator, layout.key_place,
         layout.slot_link if model.cluster else 0, layout.embstr, layout.embeds_max, layout.packed_exact, layout.list_node, layout.set_entry,
         layout.hash_entry, layout.zset_entry, layout.field_form, layout.table_kind, layout.table, layout.hash_extra,
         layout.hash_steps, layout.zset_embeds, model.zset_bytes(), layout.stream, layout.tree_is_exact, layout.group,
         layout.consumer, model.compress_depth, node_units(model.allocator, 24),
-        *layout.set_presized, *layout.integers_presized, *layout.hash_presized, *layout.zset_presized, model.loaded,
+        *layout.set_presized, *layout.integers_presized, *layout.hash_presized, *layout.zset_presized, model.loaded, model.estimate,
     )  # fmt: skip
     array[_SIZES:_NODES] = small_allocations(model.allocator)
     array[_NODES:_SMALL] = [model.scored_member_units(length) for length in range(_NODES_COUNT)]

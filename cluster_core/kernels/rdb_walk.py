@@ -96,6 +96,7 @@ from cluster_core.kernels.key_slots import slot_of, tag_bounds
 from cluster_core.kernels.memory_sizes import (
     CONSUMER,
     DEPTH,
+    ESTIMATE,
     EXPIRING,
     GROUP,
     HAS_LONG,
@@ -228,7 +229,7 @@ from cluster_core.kernels.rdb_skim_state import (
     WALK_SIDE,
     WANT,
 )
-from cluster_core.memory.model import LONG_ELEMENT_BYTES, MODEL, PENDING_BYTES, SERIALIZED
+from cluster_core.memory.model import LONG_ELEMENT_BYTES, PENDING_BYTES
 from cluster_core.memory.radix import LEAF_BYTES
 
 # By value type.
@@ -1551,7 +1552,7 @@ def _memory(st: Any, m: Any) -> int:
 
 
 @njit(boundscheck=False, forceinline=True)
-def _emit(st: Any, row: int, rows: Any, pos: int, memory: int) -> None:
+def _emit(st: Any, m: Any, row: int, rows: Any, pos: int, memory: int) -> None:
     rows[0][row] = st[DB]
     rows[1][row] = st[SLOT]
     rows[2][row] = st[TAG_START]
@@ -1564,8 +1565,8 @@ def _emit(st: Any, row: int, rows: Any, pos: int, memory: int) -> None:
     rows[9][row] = st[IDLE]
     rows[10][row] = st[FREQ]
     rows[11][row] = st[REC]
-    rows[12][row] = memory if memory >= 0 else rows[7][row]
-    rows[13][row] = SERIALIZED if memory < 0 else MODEL
+    rows[12][row] = memory
+    rows[13][row] = m[ESTIMATE]
     st[KEY_POS] += st[KEY_LENGTH]
     rows[14][row + 1] = st[KEY_POS]
     st[ROW] = row + 1
@@ -1774,7 +1775,7 @@ def _records(
         memory = np.int64(-1)
         if knows_strings:
             memory = string_size(m, key_bytes, expire >= 0, encoding, raw)
-        _emit(st, st[ROW], rows, pos, memory)
+        _emit(st, m, st[ROW], rows, pos, memory)
 
 
 @njit(boundscheck=False)
@@ -1817,7 +1818,7 @@ def skim(
         if phase == P_RECORD:
             rc = _records(data, st, m, keys, rows, declared_keys, declared_expires, capacity)
         elif phase == P_EMIT:
-            _emit(st, st[ROW], rows, st[POS], _memory(st, m))
+            _emit(st, m, st[ROW], rows, st[POS], _memory(st, m))
             st[PHASE] = P_RECORD
             rc = GO
         elif phase == P_COUNT:

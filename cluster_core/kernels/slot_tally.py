@@ -23,12 +23,14 @@ def _tally(slot, sizes, expire_at_ms, slots):  # type: ignore[no-untyped-def]
 
 
 @njit()
-def _tally_memory(slot, memory_bytes, estimate, memory):  # type: ignore[no-untyped-def]
-    unknown = 0
+def _tally_memory(slot, memory_bytes, memory):  # type: ignore[no-untyped-def]
+    unmeasured = 0
     for i in range(len(slot)):
-        memory[slot[i]] += memory_bytes[i]
-        unknown += estimate[i]
-    return unknown
+        if memory_bytes[i] < 0:
+            unmeasured += 1
+        else:
+            memory[slot[i]] += memory_bytes[i]
+    return unmeasured
 
 
 @njit()
@@ -54,7 +56,7 @@ def _tally_ttl(expire_at_ms, sizes, taken_at_ms, limits, buckets):  # type: igno
 class SlotTally:
     """Counts per slot: *slots* is int64[16384, 3] of keys, serialized bytes and expiring keys (R112).
 
-    *memory* is int64[16384] of bytes in memory; *unmeasured* keys count there with their serialized bytes.
+    *memory* is int64[16384] of bytes in memory, without the *unmeasured* keys.
     """
 
     def __init__(self) -> None:
@@ -65,8 +67,8 @@ class SlotTally:
     def add(self, batch: KeyBatch) -> None:
         """Count every key of *batch*."""
         _tally(batch.slot, batch.serialized_bytes, batch.expire_at_ms, self.slots)
-        if batch.memory_bytes is not None and batch.estimate is not None:
-            self.unmeasured += _tally_memory(batch.slot, batch.memory_bytes, batch.estimate, self.memory)
+        if batch.memory_bytes is not None:
+            self.unmeasured += _tally_memory(batch.slot, batch.memory_bytes, self.memory)
 
     def add_slots(self, slot: NDArray[np.uint16], sizes: NDArray[np.int64] | None) -> None:
         """Count keys of which only the slot is known, and their sizes if given."""

@@ -107,13 +107,59 @@ _VALKEY_90 = _VALKEY_81._replace(
 _VALKEY_91 = _VALKEY_90._replace(name="valkey 9.1", embeds_max=128, zset_embeds=True, zset=16 + 528)
 
 _BY_VERSION = {
-    "redis": {(6, 2): _REDIS_62, (7, 0): _REDIS_70, (7, 2): _REDIS_72, (7, 4): _REDIS_74, (8, 0): _REDIS_74},
-    "valkey": {(7, 2): _REDIS_72, (8, 0): _VALKEY_80, (8, 1): _VALKEY_81, (9, 0): _VALKEY_90, (9, 1): _VALKEY_91},
+    "redis": {
+        (6, 2): _REDIS_62,
+        (7, 0): _REDIS_70,
+        (7, 2): _REDIS_72,
+        (7, 4): _REDIS_74,
+        (8, 0): _REDIS_74._replace(name="redis 8.0"),
+    },
+    "valkey": {
+        (7, 2): _REDIS_72._replace(name="valkey 7.2"),
+        (8, 0): _VALKEY_80,
+        (8, 1): _VALKEY_81,
+        (9, 0): _VALKEY_90,
+        (9, 1): _VALKEY_91,
+    },
 }
+_BY_NAME = {layout.name.replace(" ", "-"): layout for family in _BY_VERSION.values() for layout in family.values()}
+LAYOUT_NAMES = tuple(_BY_NAME)
+"""What a user may name a layout: ``redis-8.0``."""
+
+_UNRELEASED = 255
+"""Major version of a build from the branch that releases are cut from."""
+_BY_RDB_VERSION = {
+    ("redis", 9): (6, 2), ("redis", 10): (7, 0), ("redis", 11): (7, 2), ("valkey", 10): (7, 2), ("valkey", 11): (8, 0),
+}  # fmt: skip
+_VERSION = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})")
 
 
 def layout_of(server: str) -> Layout | None:
     """Return the layout of the writer that a dump names, ``redis 7.0.15`` or ``valkey 9.1.2``; None for one that is not known."""
+    family, number = _family_and_number(server)
+    return _BY_VERSION.get(family, {}).get(number)
+
+
+def layout_named(name: str) -> Layout:
+    """Return the layout that a user names; KeyError if it is not in `LAYOUT_NAMES`."""
+    return _BY_NAME[name]
+
+
+def nearest_layout(server: str, rdb_version: int) -> Layout | None:
+    """Return the layout of the known version next before the writer's, else of the first one; None if it names no version.
+
+    A build that was not released says 255.255.255: its RDB version tells how old it is.
+    """
+    family, number = _family_and_number(server)
+    known = _BY_VERSION.get(family)
+    if known is None or not number[0]:
+        return None
+    if number[0] >= _UNRELEASED:
+        number = _BY_RDB_VERSION.get((family, rdb_version), number)
+    return known[max((version for version in known if version <= number), default=min(known))]
+
+
+def _family_and_number(server: str) -> tuple[str, tuple[int, int]]:
     family, _, version = server.partition(" ")
-    number = tuple(int(part) for part in re.findall(r"[0-9]{1,9}", version)[:2])
-    return _BY_VERSION.get(family, {}).get(number)  # type: ignore[arg-type]
+    match = _VERSION.match(version)
+    return family, (int(match[1]), int(match[2])) if match else (0, 0)

@@ -17,11 +17,17 @@ from cluster_core.formats.rdb.opcodes import (
     T_STRING,
     T_ZSET_2,
 )
-from cluster_core.memory.model import LISTPACKEX_BYTES, LONG_ELEMENT_BYTES, PENDING_BYTES, QUICKLIST_BYTES, MemoryModel
+from cluster_core.memory.model import (
+    LISTPACKEX_BYTES,
+    LONG_ELEMENT_BYTES,
+    PENDING_BYTES,
+    QUICKLIST_BYTES,
+    UNMEASURED,
+    MemoryModel,
+)
 from cluster_core.memory.radix import RadixTree
 from cluster_core.memory.tables import UNIT_BITS
 
-UNKNOWN = -1
 _HALF = 1 << (UNIT_BITS - 1)
 _LISTS = (T_LIST_QUICKLIST, T_LIST_QUICKLIST_2)
 _STREAMS = (T_STREAM, T_STREAM_2, T_STREAM_3)
@@ -135,9 +141,9 @@ class KeyMeter:
     # The whole.
 
     def finish(self, encoding: int, elements: int, key_length: int, expires: bool) -> int:
-        """Return the size of the key in bytes, or `UNKNOWN` where the layout is not known."""
+        """Return the size of the key in bytes, or `UNMEASURED` where the layout is not known."""
         if not self._known:
-            return UNKNOWN
+            return UNMEASURED
         model, kind = self.model, self._kind
         if kind == T_STRING:
             return model.string_bytes(key_length, expires, encoding, elements)

@@ -23,17 +23,22 @@ from cluster_core.memory.layouts import (
     KEY_APART,
     KEY_IN_ENTRY,
     Layout,
+    layout_named,
     layout_of,
+    nearest_layout,
 )
 from cluster_core.memory.skiplists import node_units
 from cluster_core.memory.strings import embedded_sds_bytes, field_sds_bytes, mstr_bytes, sds_bytes
 from cluster_core.memory.tables import UNIT_BITS, bucket_table_units, dict_slots
 
-MODEL, SERIALIZED = range(2)
-"""What a key's size is: the model's, or the bytes in the dump for want of one."""
+MODEL, NEAREST, NAMED = range(3)
+"""Whose model a key's size is: that of the server that wrote it, of the nearest version that is known, of the one that the user named."""
 
-ESTIMATES = ("model", "serialized")
+ESTIMATES = ("model", "nearest", "named")
 """Names of the codes."""
+
+UNMEASURED = -1
+"""Size of a key whose layout no model knows."""
 
 OBJECT_BYTES = 16
 ENTRY_BYTES = 24
@@ -59,13 +64,15 @@ class MemorySettings(NamedTuple):
     """What a dump does not say.
 
     *allocator* is ``auto`` or one of `ALLOCATORS`; *cluster* whether the server ran in cluster mode; *compress_depth* its
-    ``list-compress-depth``; *loaded* whether its keys are as it loaded them from a file, not as commands made them.
+    ``list-compress-depth``; *loaded* whether its keys are as it loaded them from a file, not as commands made them; *server*
+    names the layout (`LAYOUT_NAMES`) whatever the dump says, empty for the writer's.
     """
 
     allocator: str = "auto"
     cluster: bool = False
     compress_depth: int = 0
     loaded: bool = False
+    server: str = ""
 
 
 class MemoryModel(NamedTuple):
@@ -76,6 +83,7 @@ class MemoryModel(NamedTuple):
     cluster: bool = False
     compress_depth: int = 0
     loaded: bool = False
+    estimate: int = MODEL
 
     def allocated(self, size: int) -> int:
         """Return what an allocation of *size* bytes takes."""
@@ -194,12 +202,17 @@ class MemoryModel(NamedTuple):
 
 
 def model_of(head: RdbHead, settings: MemorySettings) -> MemoryModel | None:
-    """Return the model of the server that wrote a dump with this *head*; None where its layout is not known."""
-    layout = layout_of(head.server) if head.bits == 64 else None
-    if layout is None:
+    """Return the model of the server that wrote a dump with this *head*, or the nearest; None for a 32-bit or an unknown kind of server."""
+    layout, estimate = layout_of(head.server), MODEL
+    if settings.server:
+        named = layout_named(settings.server)
+        layout, estimate = named, MODEL if named == layout else NAMED
+    elif layout is None:
+        layout, estimate = nearest_layout(head.server, head.version), NEAREST
+    if layout is None or head.bits != 64:
         return None
     allocator = allocator_of(layout, settings.allocator)
-    return MemoryModel(layout, allocator, settings.cluster, settings.compress_depth, settings.loaded)
+    return MemoryModel(layout, allocator, settings.cluster, settings.compress_depth, settings.loaded, estimate)
 
 
 def model_name(model: MemoryModel | None) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from cluster_core.memory.basis import MemoryBasis
     from jobs.reports.log_load import LogLoad
 
 SLOT_COUNT = 16384
@@ -100,7 +101,8 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class KeyspaceReport:
-    """One snapshot.  *slots* has 16384 entries; every list is ordered as it is to be shown; *log* is None without append-only logs."""
+    """One snapshot.  *slots* has 16384 entries; every list is ordered as it is to be shown; *log* is None without append-only logs,
+    *memory* where nothing was measured."""
 
     snapshot_id: str
     taken_at_ms: int | None
@@ -114,6 +116,7 @@ class KeyspaceReport:
     ttl_buckets: list[TtlBucket]
     bad_records: int = 0
     log: LogLoad | None = None
+    memory: MemoryBasis | None = None
 
     @property
     def keys(self) -> int:

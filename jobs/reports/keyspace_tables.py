@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from cluster_core.memory.basis import Exactness, MemoryBasis
 from cluster_core.slots.key_slot import SLOT_COUNT
 from jobs.reports.keyspace import (
     BigKey,
@@ -64,7 +65,14 @@ def load_report(spark: SparkSession, root: str, snapshot_id: str) -> KeyspaceRep
         ttl_buckets=ttl_buckets.result(),
         bad_records=finished[0]["bad_records"],
         log=log.result(),
+        memory=_memory_basis(finished[0]),
     )
+
+
+def _memory_basis(row: Row) -> MemoryBasis | None:
+    if row["memory_exactness"] is None:
+        return None
+    return MemoryBasis(row["memory_model"], Exactness(row["memory_exactness"]), row["unmeasured_keys"])
 
 
 def _nodes(rows: DataFrame) -> list[NodeLoad]:

@@ -60,11 +60,16 @@ def _print_title(report: KeyspaceReport, ink: Ink) -> None:
     figures = [
         text.plural(whole.keys, "key"),
         f"{text.size(whole.serialized_bytes)} serialized" if whole.serialized_bytes is not None else "sizes unknown",
-        *([f"{text.size(whole.memory_bytes)} in memory"] if whole.memory_bytes is not None else []),
+        *([_memory_words(report, whole.memory_bytes)] if whole.memory_bytes is not None else []),
         f"{text.percent(whole.expires, whole.keys)} of keys expire",
         f"{text.count(whole.used_slots)} of {text.count(SLOT_COUNT)} slots used",
     ]
     ink.line(ink.words(" · ".join(figures)))
+
+
+def _memory_words(report: KeyspaceReport, size: int) -> str:
+    caveat = report.memory.caveat if report.memory else "by a model that was not recorded"
+    return f"{text.size(size)} in memory" + (f" ({caveat})" if caveat else "")
 
 
 def _print_warnings(report: KeyspaceReport, ink: Ink) -> None:

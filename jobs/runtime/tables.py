@@ -36,12 +36,18 @@ def exists(spark: SparkSession, table: Table, root: str) -> bool:
 
 
 def read(spark: SparkSession, table: Table, root: str) -> DataFrame:
-    """Rows of *table*, columns in the order of its schema.  Raises `InputError` if it is not there."""
+    """Rows of *table*, columns in the order of its schema, null where it was written before they were added.  Raises `InputError` if it
+    is not there.
+    """
     if not exists(spark, table, root):
         raise InputError(
             f"{location(table, root)}: no such table; is --root right, and did the job that writes it run?"
         )
-    return spark.read.format("delta").load(location(table, root)).select(*table.schema.names)
+    rows = spark.read.format("delta").load(location(table, root))
+    known = set(rows.columns)
+    return rows.select(
+        *(F.col(f.name) if f.name in known else F.lit(None).cast(f.dataType).alias(f.name) for f in table.schema.fields)
+    )
 
 
 def read_snapshot(spark: SparkSession, table: Table, root: str, snapshot_id: str) -> DataFrame:

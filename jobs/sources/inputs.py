@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from cluster_core.errors import DecodeError
 from cluster_core.load.attribution import resolve_node
 from cluster_core.memory.allocators import ALLOCATORS
+from cluster_core.memory.layouts import LAYOUT_NAMES
 from cluster_core.topology.node import Topology
 from cluster_core.topology.reader import read_topology
 from jobs.runtime.errors import InputError
@@ -101,6 +102,8 @@ def check_request(request: Request) -> None:
         raise InputError(f"--appendfsync {request.appendfsync}: {', '.join(APPENDFSYNC)}")
     if request.allocator != "auto" and request.allocator not in ALLOCATORS:
         raise InputError(f"--allocator {request.allocator}: auto, {', '.join(ALLOCATORS)}")
+    if request.server is not None and request.server not in LAYOUT_NAMES:
+        raise InputError(f"--server {request.server}: {', '.join(LAYOUT_NAMES)}")
     if request.list_compress_depth < 0:
         raise InputError(f"--list-compress-depth {request.list_compress_depth}: 0 or more")
     read_persistence_polls(list(request.info), bad=[] if request.permissive else None)

@@ -10,7 +10,7 @@ dump is read in ranges of slots, one task each); ``parallelism`` (tasks aimed at
 
 What the server's memory holds (columns ``memory_bytes`` and ``estimate``, docs/memory.md): ``memory`` (``true``), ``allocator`` (``auto``,
 ``jemalloc``, ``jemalloc-16``, ``libc``), ``cluster`` (``false``: whether the server ran in cluster mode), ``loaded`` (``false``: whether its keys are as it loaded them from a
-file), ``list-compress-depth`` (default 0).
+file), ``list-compress-depth`` (default 0), ``server`` (``redis-8.0``: whose layout, whatever the dump says).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from pyspark.sql.types import LongType, MapType, StringType, StructField, Struct
 
 from cluster_core.errors import DecodeError
 from cluster_core.memory.allocators import ALLOCATORS
+from cluster_core.memory.layouts import LAYOUT_NAMES
 from cluster_core.memory.model import MemorySettings
 from jobs.sources.options import choice, refuse_unknown
 from schemas.bronze import RDB_SOURCE
@@ -47,7 +48,7 @@ FILES = StructType(
 )
 """Schema of ``rows=files``."""
 
-_MEMORY_OPTIONS = ("memory", "allocator", "cluster", "loaded", "list-compress-depth")
+_MEMORY_OPTIONS = ("memory", "allocator", "cluster", "loaded", "list-compress-depth", "server")
 _OPTIONS = {"path", "rows", "mode", "crc", "split", "parallelism", "paths", *_MEMORY_OPTIONS}
 
 
@@ -118,7 +119,8 @@ def _memory_settings(options: dict[str, str]) -> MemorySettings | None:
         )
     allocator = choice(options, "allocator", ("auto", *ALLOCATORS))
     is_cluster, is_loaded = (choice(options, name, ("false", "true")) == "true" for name in ("cluster", "loaded"))
-    return MemorySettings(allocator, is_cluster, int(depth), is_loaded)
+    server = choice(options, "server", ("", *LAYOUT_NAMES))
+    return MemorySettings(allocator, is_cluster, int(depth), is_loaded, server)
 
 
 def _key_rows(reader: RdbUnitReader, *, permissive: bool) -> Iterator[pa.RecordBatch]:

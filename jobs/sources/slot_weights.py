@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cluster_core.memory.basis import Exactness, MemoryBasis
 from cluster_core.rebalance.loads import combine_windows
 from cluster_core.slots.key_slot import SLOT_COUNT
 from jobs.runtime.delta_files import read_rows
@@ -18,12 +19,13 @@ RESOURCES = ("serialized_bytes", "memory_bytes", "keys", "ops")
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Loads by resource; *topology* is CLUSTER NODES text of the newest snapshot, if it has one."""
+    """Loads by resource; *topology* is CLUSTER NODES text of the newest snapshot, if it has one; *memory* what memory_bytes rests on."""
 
     loads: dict[str, list[float]]
     topology: str | None
     bad_records: int
     warnings: tuple[str, ...]
+    memory: tuple[MemoryBasis, ...] = ()
 
 
 def read_weights(root: str, snapshots: Sequence[str], *, how: str, smoothing: float) -> Weights:
@@ -43,7 +45,19 @@ def read_weights(root: str, snapshots: Sequence[str], *, how: str, smoothing: fl
     warnings = (
         [f"{int(foreign)} keys lie on nodes that do not own their slots: they are not counted"] if foreign else []
     )
-    return Weights(loads, heads[-1]["topology"], sum(head["bad_records"] for head in heads), tuple(warnings))
+    return Weights(
+        loads,
+        heads[-1]["topology"],
+        sum(head["bad_records"] for head in heads),
+        tuple(warnings),
+        tuple(filter(None, map(_memory_basis, heads))),
+    )
+
+
+def _memory_basis(head: dict[str, Any]) -> MemoryBasis | None:
+    if head.get("memory_exactness") is None:
+        return None
+    return MemoryBasis(head["memory_model"], Exactness(head["memory_exactness"]), head["unmeasured_keys"])
 
 
 def _head(root: str, snapshot_id: str) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from cluster_core.kernels.key_list import batch_of_keys
 from cluster_core.kernels.key_slots import key_slots
 from cluster_core.kernels.slot_tally import SLOT_COUNT, SlotTally, TtlTally
 from cluster_core.kernels.top_keys import TopKeys
-from cluster_core.memory.model import MemoryModel, MemorySettings, model_name, model_of
+from cluster_core.memory.model import ESTIMATES, MemoryModel, MemorySettings, model_name, model_of
 from jobs.sources.aof_files import AofUnit
 from jobs.sources.aof_state import AofStateReader, AofStateUnit
 from jobs.sources.aof_tally import AofTally
@@ -206,7 +206,6 @@ class _Tally:
 
     def _read_rdb(self, unit: RdbUnit) -> None:
         reader = RdbUnitReader(unit, check_crc=self.options.check_crc, memory=self.options.memory)
-        self._knows_memory = self.options.memory is not None
         skimmer = reader.skimmer
         try:
             for batch in reader:
@@ -235,9 +234,11 @@ class _Tally:
 
     def _note_memory(self, model: MemoryModel | None) -> None:
         """Say by which model the keys were measured, and what the server would hold in all."""
+        self._knows_memory = model is not None
         self.facts["memory_model"] = model_name(model)
         self.facts["unmeasured_keys"] = str(self.slots.unmeasured)
         if model is not None:
+            self.facts["memory_estimate"] = ESTIMATES[model.estimate]
             tables = model.keyspace_bytes(self.keys, int(self.slots.slots[:, 2].sum()))
             self.facts["memory_total"] = str(int(self.slots.memory.sum()) + tables)
 

@@ -88,7 +88,7 @@ def find_twins(
 ) -> list[Warning]:
     """Two dumps of one node in one snapshot: by attribution, else by replication id, else by checksum."""
     groups: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for source, facts in {unit.source: unit.facts for unit in units if _holds_keys(unit)}.items():
+    for source, facts in {unit.source: unit.facts for unit in units if holds_keys(unit)}.items():
         node_id = attributions[source].node_id
         replid, crc = facts.get("repl-id", ""), facts.get("stored_crc", "")
         if node_id is not None:
@@ -109,7 +109,7 @@ def find_twins(
     ]
 
 
-def _holds_keys(unit: UnitFacts) -> bool:
+def holds_keys(unit: UnitFacts) -> bool:
     """Whether a unit counts the keys of a node: a dump, or a log that is replayed."""
     return unit.kind == "rdb" or unit.facts.get("role") == "state"
 

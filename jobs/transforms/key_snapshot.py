@@ -237,6 +237,7 @@ class KeySnapshot:
             *findings.find_mismatches(slots),
             *findings.find_unattributed(self.attributions, self.topology),
             *findings.find_file_facts(self.units),
+            *memory_findings.find_nearest(self.units),
             *memory_findings.find_unmeasured(self.units),
             *memory_findings.find_contradictions(self.units),
             *log_findings.find_cuts(self.units),
@@ -264,6 +265,7 @@ class KeySnapshot:
 
     def _snapshot_row(self, slots: DataFrame, warnings: list[Warning]) -> DataFrame:
         taken = [int(unit.facts["ctime"]) for unit in self.units if unit.facts.get("ctime", "").isdigit()]
+        basis = memory_findings.memory_basis(self.units)
         words = [F.lit(f"{warning.severity}|{warning.code}|{warning.text}") for warning in warnings]
         return slots.agg(
             F.lit(self.request.snapshot).alias("snapshot_id"),
@@ -273,6 +275,9 @@ class KeySnapshot:
             F.lit(self.bad_count).cast("bigint").alias("bad_records"),
             F.array(*words).cast("array<string>").alias("warnings"),
             F.lit(write_nodes(self.topology).decode() if self.topology else None).alias("topology"),
+            F.lit(basis.model if basis else None).alias("memory_model"),
+            F.lit(basis.exactness.value if basis else None).alias("memory_exactness"),
+            F.lit(basis.unmeasured_keys if basis else None).cast("bigint").alias("unmeasured_keys"),
         )
 
 
@@ -302,7 +307,9 @@ def _options(request: Request, settings: Settings, topology: Topology | None) ->
 def _memory_settings(request: Request, topology: Topology | None) -> MemorySettings | None:
     if not request.memory:
         return None
-    return MemorySettings(request.allocator, topology is not None, request.list_compress_depth, request.loaded)
+    return MemorySettings(
+        request.allocator, topology is not None, request.list_compress_depth, request.loaded, request.server or ""
+    )
 
 
 def _read_units(

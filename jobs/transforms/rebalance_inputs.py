@@ -95,8 +95,15 @@ def find_inputs(request: Request, spark: SparkSession | None) -> Found:
         problem, nodes, Schedule(request.jobs, request.zone_jobs, request.job_slots, model),
         TOLERANCES if request.tolerances is None else request.tolerances,
         request.snapshots[-1] if request.snapshots else NO_SNAPSHOT, activity, request.combine, bad,
-        [*weights.warnings, *_silent(activity, masters_without(topology, nodes))], request.permissive,
+        [*weights.warnings, *_memory_caveats(weights, resources), *_silent(activity, masters_without(topology, nodes))], request.permissive,
     )  # fmt: skip
+
+
+def _memory_caveats(weights: Weights, resources: Sequence[str]) -> list[str]:
+    """What memory_bytes rests on, where it is balanced and not every key is measured by its own server's model."""
+    if "memory_bytes" not in resources:
+        return []
+    return [f"memory_bytes: {caveat}" for caveat in dict.fromkeys(b.caveat for b in weights.memory) if caveat]
 
 
 def masters_without(topology: Topology, nodes: Sequence[PlannedNode]) -> list[str]:

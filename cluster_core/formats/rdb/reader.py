@@ -46,8 +46,8 @@ from cluster_core.formats.rdb.strings import (
     string_at,
     string_prefix,
 )
-from cluster_core.memory.meter import UNKNOWN, KeyMeter
-from cluster_core.memory.model import MODEL, SERIALIZED, MemorySettings, model_of
+from cluster_core.memory.meter import KeyMeter
+from cluster_core.memory.model import MODEL, UNMEASURED, MemorySettings, model_of
 from cluster_core.slots.key_slot import hash_tag
 
 IDLE_SECONDS_MAX = (1 << 40) - 1
@@ -168,15 +168,14 @@ class PlainSkim(OtherRecords):
         model = model_of(self.head, memory)
         self._meter = None if model is None else KeyMeter(model)
 
-    def _size(self, op: int, encoding: int, elements: int, key_bytes: int, expires: bool, size: int) -> tuple[int, int]:
-        """Return the size in memory of the key at hand, whose record has *size* bytes, and what kind of size it is."""
-        if self._meter is not None:
-            if op == T_STRING:
-                return self._meter.model.string_bytes(key_bytes, expires, encoding, elements), MODEL
-            found = self._meter.finish(encoding, elements, key_bytes, expires)
-            if found != UNKNOWN:
-                return found, MODEL
-        return size, SERIALIZED
+    def _size(self, op: int, encoding: int, elements: int, key_bytes: int, expires: bool) -> tuple[int, int]:
+        """Return the size in memory of the key at hand, `UNMEASURED` if no model knows its layout, and whose model it is."""
+        if self._meter is None:
+            return UNMEASURED, MODEL
+        model = self._meter.model
+        if op == T_STRING and op in model.layout.types:
+            return model.string_bytes(key_bytes, expires, encoding, elements), model.estimate
+        return self._meter.finish(encoding, elements, key_bytes, expires), model.estimate
 
     def _records(self, pos: int) -> Work[int]:
         """Decode records up to the end mark, or to the range's end; return the position after it."""
@@ -228,7 +227,7 @@ class PlainSkim(OtherRecords):
                 pos = start + body
             tag = hash_tag(key)
             if measured:
-                memory, estimate = self._size(op, encoding, elements, len(key), expire >= 0, self._base + pos - base)
+                memory, estimate = self._size(op, encoding, elements, len(key), expire >= 0)
             rows.append(
                 KeyRow(
                     self._facts.db,

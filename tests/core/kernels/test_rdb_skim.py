@@ -16,6 +16,7 @@ from cluster_core.kernels import rdb_skim
 from cluster_core.kernels.compiled import HAVE_NUMBA
 from cluster_core.kernels.rdb_skim import RdbSkimmer
 from cluster_core.memory.allocators import ALLOCATORS
+from cluster_core.memory.layouts import LAYOUT_NAMES
 from cluster_core.memory.model import MemorySettings
 from cluster_core.slots.key_slot import hash_tag, key_slot
 from tests import rdb_builder as build
@@ -60,7 +61,12 @@ def files(draw: st.DrawFn) -> bytes:
 
 
 MEMORY = st.none() | st.builds(
-    MemorySettings, st.sampled_from(["auto", *ALLOCATORS]), st.booleans(), st.sampled_from([0, 0, 1, 2]), st.booleans()
+    MemorySettings,
+    st.sampled_from(["auto", *ALLOCATORS]),
+    st.booleans(),
+    st.sampled_from([0, 0, 1, 2]),
+    st.booleans(),
+    st.sampled_from(["", *LAYOUT_NAMES]),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cluster_core.memory.basis import Exactness
 from jobs.transforms import memory_findings
 from jobs.transforms.findings import UnitFacts
 
@@ -9,7 +10,9 @@ MODEL = "redis 7.0, jemalloc-16"
 
 
 def unit(source: str = "/d.rdb", **facts: str) -> UnitFacts:
-    return UnitFacts(source, "rdb", 10, 1000, {"memory_model": MODEL, "unmeasured_keys": "0", **facts})
+    return UnitFacts(
+        source, "rdb", 10, 1000, {"memory_model": MODEL, "memory_estimate": "model", "unmeasured_keys": "0", **facts}
+    )
 
 
 def test_a_dump_that_fits_its_server_is_nothing_to_speak_of():
@@ -40,3 +43,35 @@ def test_small_servers_and_hostile_figures_are_not_judged():
     hostile = [unit(**{"used-mem": words, "memory_total": "90000000"}) for words in ("", "-5", "9" * 40, "\u0665")]
 
     assert memory_findings.find_contradictions([small, *hostile]) == []
+
+
+def test_figures_of_known_servers_are_their_models_alone():
+    basis = memory_findings.memory_basis([unit(), unit("/other", memory_model="valkey 9.1, libc")])
+
+    assert basis == ("redis 7.0, jemalloc-16; valkey 9.1, libc", Exactness.MODEL, 0)
+    assert basis.caveat == ""
+
+
+def test_one_dump_of_an_unknown_server_marks_the_whole_snapshot():
+    other = unit("/other", memory_model="redis 8.0, libc", memory_estimate="nearest", **{"redis-ver": "8.2.1"})
+    basis = memory_findings.memory_basis([unit(), other])
+    (note,) = memory_findings.find_nearest([unit(), other, other])
+
+    assert basis is not None
+    assert basis.exactness == Exactness.NEAREST
+    assert "error not known" in basis.caveat
+    assert "/other: written by redis 8.2.1" in note.text
+    assert "redis 8.0, libc; the error is not known" in note.text
+
+
+def test_keys_without_a_model_make_the_figures_partial_wherever_they_are_from():
+    nameless = UnitFacts("/old.rdb", "rdb", 7, 1000, {"memory_model": "none", "unmeasured_keys": "7"})
+    listed = UnitFacts("/keys.txt", "text", 5, 1000, {})
+    basis = memory_findings.memory_basis([unit(unmeasured_keys="2"), nameless, listed])
+
+    assert basis == (MODEL, Exactness.PARTIAL, 14)
+    assert basis.caveat == "without 14 keys that no model knows"
+
+
+def test_without_any_model_there_are_no_figures_of_memory():
+    assert memory_findings.memory_basis([UnitFacts("/d.rdb", "rdb", 7, 1000, {"memory_model": "none"})]) is None
