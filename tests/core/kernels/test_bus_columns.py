@@ -113,3 +113,14 @@ def origin(batch: BusBatch, row: int) -> tuple[object, ...]:
     """Where a message comes from, what it is and who sent it."""
     at = batch.messages[row]
     return batch.origin(row), int(at.type), int(at.totlen), batch.node(at.sender)
+
+
+def test_a_table_that_began_anew_is_read_again() -> None:
+    """Batches of JSON lines have tables of their own: the same values in another order are other texts."""
+    table = TextTable()
+    first, second = (
+        np.array([list(word.encode()) for word in words], np.uint8)
+        for words in (["ab", "ac", "ad"], ["ab", "ad", "ac", "ae"])
+    )
+
+    assert [table.read(first)[:], table.read(second)[:]] == [["ab", "ac", "ad"], ["ab", "ad", "ac", "ae"]]
