@@ -34,8 +34,15 @@ OUTCOMES: list[StructField] = [
     required("votes", IntegerType(), "votes that were given"),
     required("refusals", IntegerType(), "votes that voting masters refused"),
     required("false_failures", IntegerType(), "running nodes that somebody held for FAIL"),
-    required("acknowledged", LongType(), "writes that clients were told are done"),
-    required("lost", LongType(), "of these the ones that are gone"),
+    optional(
+        "acknowledged", LongType(), "writes that clients were told are done; null: no clients, nothing was measured"
+    ),
+    optional("lost", LongType(), "of these the ones that are gone; null: not measured"),
+    optional(
+        "unavailable",
+        LongType(),
+        "of these the ones that no running node serves at the end, but a process holds; null: not measured",
+    ),
     required("messages", LongType(), "messages on the bus in the whole run, warming up included"),
     required("bus_bytes", LongType(), "their bytes"),
     required("simulated_s", DoubleType(), "virtual seconds of the whole run"),
@@ -87,7 +94,11 @@ SIMULATED_QUANTILES = Table(
             SNAPSHOT_ID,
             required("case", IntegerType(), "0, 1, 2 …: the combination of parameters, in the order of the grid"),
             *PARAMETERS,
-            required("figure", StringType(), "detected_ms, elected_ms, converged_ms, lost, bus_bytes or elections"),
+            required(
+                "figure",
+                StringType(),
+                "detected_ms, elected_ms, converged_ms, lost, unavailable, bus_bytes or elections",
+            ),
             required("runs", LongType(), "runs of the case"),
             required("known", LongType(), "runs in which there is a figure"),
             optional("mean", DoubleType(), "mean over these"),

@@ -55,9 +55,12 @@ def collides(*, my_id: str, sender_id: str, my_epoch: int, sender_epoch: int) ->
 
 
 def settle_collision(view: View, sender: Peer, header: Header) -> list[Effect]:
-    """Move to a new config epoch when we collide and have the smaller id (R80, clusterHandleConfigEpochCollision)."""
+    """Move to a new config epoch when we collide and have the smaller id (R80, clusterHandleConfigEpochCollision).
+
+    Both what the header says and what is known of the sender must be our epoch: a header may lag behind what an UPDATE told.
+    """
     myself = view.myself
-    if not (sender.is_master and myself.is_master):
+    if not (sender.is_master and myself.is_master) or sender.config_epoch != myself.config_epoch:
         return []
     if not collides(
         my_id=myself.id, sender_id=sender.id, my_epoch=myself.config_epoch, sender_epoch=header.config_epoch

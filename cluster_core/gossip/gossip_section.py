@@ -8,6 +8,7 @@ from cluster_core.gossip.events import Changed, Effect, Ignored
 from cluster_core.gossip.failure_detection import live_reports, may_report, take_report, withdraw_report
 from cluster_core.gossip.flags import FAILURES, HANDSHAKE, MEET
 from cluster_core.gossip.handshake import forget, introduce, move_address_by_gossip
+from cluster_core.gossip.profile import ShardIds
 from cluster_core.gossip.roles import learn_shard_id
 from cluster_core.gossip.view import Peer, View
 from cluster_core.wire.bus import Gossip, GossipEntry
@@ -92,6 +93,6 @@ def hear_extensions(view: View, sender: Peer, gossip: Gossip, now_ms: int) -> li
     if sender.hostname != hostname:
         sender.hostname = hostname
         effects.append(Changed(sender.id, "hostname", "R15"))
-    if view.profile.shard_ids:
+    if view.profile.shard_ids is not ShardIds.NONE:
         learn_shard_id(view, sender, shard_id)
     return effects

@@ -8,6 +8,7 @@ from typing import Final
 from cluster_core.gossip.events import Changed, CloseLink, Effect, NodeAdded, NodeRemoved, NodeRenamed
 from cluster_core.gossip.failure_detection import mark_failed
 from cluster_core.gossip.flags import FAIL, HANDSHAKE, MASTER, MYSELF, NOADDR, PFAIL, ROLES
+from cluster_core.gossip.profile import ShardIds
 from cluster_core.gossip.view import NODES_MAX, Link, Peer, View
 from cluster_core.wire.bus import GossipEntry, Header
 
@@ -47,10 +48,19 @@ def introduce(view: View, entry: GossipEntry, now_ms: int) -> list[Effect]:
         return []
     peer = Peer(entry.node, entry.flags & ~(MYSELF | HANDSHAKE), now_ms)
     peer.ip, peer.port, peer.cport, peer.pport = entry.ip, entry.port, entry.cport, entry.pport
+    _assume_shard(view, peer)
     view.nodes[peer.id] = peer
     view.members += 1
     view.state_stale = True
     return [NodeAdded(peer.id, "R46")]
+
+
+def _assume_shard(view: View, peer: Peer) -> None:
+    """Until a node tells its shard id it stands in one of its own (R46, createClusterNode draws one by chance): its own id, which
+    no other shard has.
+    """
+    if view.profile.shard_ids is not ShardIds.NONE:
+        peer.shard_id = peer.id
 
 
 def complete_handshake(view: View, peer: Peer, sender: Peer | None, link: int, header: Header) -> list[Effect]:
@@ -63,6 +73,7 @@ def complete_handshake(view: View, peer: Peer, sender: Peer | None, link: int, h
     view.nodes = {(peer.id if k == old else k): v for k, v in view.nodes.items()}
     view.members += 1
     peer.flags = peer.flags & ~(HANDSHAKE | ROLES) | (header.flags & ROLES or MASTER)
+    _assume_shard(view, peer)
     for bound in view.links.values():
         if bound.node == old:
             bound.node = peer.id

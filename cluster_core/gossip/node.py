@@ -15,7 +15,6 @@ from cluster_core.gossip.epochs import learn_epochs, settle_collision
 from cluster_core.gossip.events import AckHeard, Changed, Effect, Event, Ignored, ReplyPong, VoteAsked
 from cluster_core.gossip.failure_detection import clear_by_pong, mark_failed, mark_silent
 from cluster_core.gossip.flags import (
-    COPIED,
     EXTENSIONS_SUPPORTED,
     FAIL,
     HANDSHAKE,
@@ -63,6 +62,7 @@ LINKS_MAX: Final = 100_000
 PING: Final = int(MessageType.PING)
 PONG: Final = int(MessageType.PONG)
 MEET_TYPE: Final = int(MessageType.MEET)
+EXT_DATA: Final = int(MessageFlag.EXT_DATA)
 KNOWN_TYPES: Final = len(MessageType)
 SILENT: Final = (ReplyPong, Ignored)
 """Effects that leave the view as it was."""
@@ -177,8 +177,12 @@ class ClusterNode:
         sender.data_received_ms = now_ms
         if sender.flags & HANDSHAKE:
             return effects
-        if (sender.flags ^ header.flags) & COPIED:
-            sender.flags = sender.flags & ~COPIED | header.flags & COPIED
+        profile = self.view.profile
+        flags = sender.flags & ~profile.copied_flags | header.flags & profile.copied_flags
+        if profile.extensions_learned and header.mflags[0] & EXT_DATA:
+            flags |= EXTENSIONS_SUPPORTED
+        if flags != sender.flags:
+            sender.flags = flags
             self.view.forget_told(sender)
         effects += learn_epochs(self.view, sender, header)
         sender.repl_offset = header.offset
@@ -234,7 +238,7 @@ class ClusterNode:
         """A stranger wants to meet us: greet it back in a handshake of our own (R56)."""
         ip = header.myip or event.peer_ip
         peer, effects = start_handshake(self.view, ip, header.port, header.cport, 0, now_ms)
-        if peer is not None and header.mflags[0] & MessageFlag.EXT_DATA and self.view.profile.forgets_spread:
+        if peer is not None and header.mflags[0] & EXT_DATA and self.view.profile.forgets_spread:
             peer.flags |= EXTENSIONS_SUPPORTED
         if peer is not None and self.view.profile.meet_binds_link and link.node is None:
             effects += bind_link(self.view, event.link, link, peer)

@@ -8,7 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from cluster_core.gossip.flags import EXTENSIONS_SUPPORTED, LIGHT_HEADER_MODULE, LIGHT_HEADER_PUBLISH
+from cluster_core.gossip.flags import (
+    EXTENSIONS_SUPPORTED,
+    LIGHT_HEADER_MODULE,
+    LIGHT_HEADER_PUBLISH,
+    MY_PRIMARY_FAIL,
+)
 
 
 class PfailVerdict(Enum):
@@ -27,6 +32,30 @@ class Demotion(Enum):
     MOVE = "move to its master in the same shard"
     PROMOTE = "promote its master in the same shard"
     GUARDED = "promote, move if that master was a replica, drop the stale"
+
+
+class ChainFold(Enum):
+    """When a node whose master became a replica follows that one's master (R66)."""
+
+    NEVER = "never"
+    WITH_SLOTS = "with a slot update"
+    ON_ATTACH = "when a sender changes its master"
+
+
+class ShardIds(Enum):
+    """Who carries a shard id, and who else takes over one that is told (R65)."""
+
+    NONE = "nobody"
+    OF_MY_MASTER = "ours follows our master's"
+    WHOLE_SHARD = "those of all replicas follow their master's"
+
+
+class ExtensionReaders(Enum):
+    """Who is sent extensions other than the host name (R16)."""
+
+    KNOWN = "those that are known to read them"
+    KNOWN_AND_ASKERS = "those, and whoever is answered"
+    EVERYBODY = "everybody"
 
 
 class ExtensionFlag(Enum):
@@ -60,10 +89,14 @@ class Profile:
     """R70: a slot that is being imported is left alone by claims."""
     demotion: Demotion = Demotion.UNASSIGN
     """R64."""
-    chains_fold_on_attach: bool = False
-    """R66: a chain of replicas is folded when a sender changes its master (else with a slot update)."""
-    shard_ids: bool = False
-    """R65: nodes carry shard ids."""
+    unclaimed_noted: bool = True
+    """R71: a slot that its owner stops to claim may be taken by anybody."""
+    chain_fold: ChainFold = ChainFold.WITH_SLOTS
+    """R66."""
+    shard_ids: ShardIds = ShardIds.NONE
+    """R65."""
+    host_names: bool = True
+    """R5, R15: host names and shard channels are understood."""
     shard_joins: bool = False
     """R73: a node without slots follows a sender of its own shard."""
     odd_ids_void_gossip: bool = False
@@ -84,6 +117,12 @@ class Profile:
     """R125: replicas follow CLUSTER SETSLOT through the replication stream."""
     capabilities: int = 0
     """R20: what its own flags say that it can read."""
+    copied_flags: int = 0
+    """R48, R134: which flags of a header are noted of its sender."""
+    extensions_learned: bool = False
+    """R16: a header with EXT_DATA says that its sender reads extensions."""
+    extension_readers: ExtensionReaders = ExtensionReaders.KNOWN
+    """R16."""
     extension_flag: ExtensionFlag = ExtensionFlag.WITH_DATA
     """R6: which headers say that extensions are understood."""
     receiver_gossiped: bool = True
@@ -117,14 +156,14 @@ class Profile:
     """R132: a new role is told to all nodes at once."""
     bumps_announced: bool = False
     """R79, R80: an epoch taken after a collision or by BUMPEPOCH is told to all nodes at once (captures of 9.1)."""
-    pongs_extended: bool = False
-    """R16: a PONG has extensions whether its receiver is known to read them or not (captures of 9.1)."""
     replicate_announces: bool = False
     """R67: CLUSTER REPLICATE is told to all nodes at once, and does nothing if it changes nothing."""
     full_sync_by_shard: bool = False
     """R67: only a master of one's own shard may be followed without a full sync."""
     stray_keys_deleted: bool = False
     """R126: keys in other nodes' slots are deleted at start (else their slots are marked as importing)."""
+    client_addresses: bool = False
+    """R15: nodes tell other addresses for clients (cluster-announce-client-ipv4, -ipv6)."""
     aux_fields: bool = False
     """R129: nodes.conf holds shard ids and other fields in name=value form."""
     shard_lists: bool = False
@@ -137,6 +176,8 @@ class Profile:
     """R130: the cluster size that CLUSTER INFO shows before it was counted."""
     info_of_nodes: bool = False
     """R130: CLUSTER INFO counts failing nodes."""
+    info_of_limits: bool = True
+    """R130: CLUSTER INFO counts links that were closed for their buffers."""
     info_of_bytes: bool = False
     """R130: CLUSTER INFO counts bytes."""
     word_for_master: str = "master"
@@ -150,44 +191,69 @@ class Profile:
 
 
 REDIS_7_0 = Profile("redis-7.0")
-REDIS_8 = replace(
+REDIS_6_2 = replace(
     REDIS_7_0,
-    name="redis-8",
+    name="redis-6.2",
+    unclaimed_noted=False,
+    chain_fold=ChainFold.NEVER,
+    host_names=False,
+    info_of_limits=False,
+)
+REDIS_7_2 = replace(
+    REDIS_7_0,
+    name="redis-7.2",
     pfail_verdict=PfailVerdict.LONE_MASTER,
-    demotion=Demotion.MOVE,
-    shard_ids=True,
-    odd_ids_void_gossip=True,
+    shard_ids=ShardIds.OF_MY_MASTER,
     forgets_spread=True,
-    capabilities=EXTENSIONS_SUPPORTED,
-    extension_flag=ExtensionFlag.ALWAYS,
-    receiver_gossiped=False,
+    extension_readers=ExtensionReaders.EVERYBODY,
     aux_fields=True,
     shard_lists=True,
     names_logged=True,
 )
-VALKEY_8_0 = replace(
-    REDIS_8,
-    name="valkey-8.0",
+REDIS_7_4 = replace(
+    REDIS_7_2, name="redis-7.4", demotion=Demotion.MOVE, odd_ids_void_gossip=True, receiver_gossiped=False
+)
+REDIS_8 = replace(
+    REDIS_7_4,
+    name="redis-8",
+    shard_ids=ShardIds.WHOLE_SHARD,
+    extensions_learned=True,
+    extension_readers=ExtensionReaders.KNOWN,
+    extension_flag=ExtensionFlag.ALWAYS,
+)
+VALKEY_7_2 = replace(
+    REDIS_7_2,
+    name="valkey-7.2",
     reporter_needs_slots=True,
     own_doubt_needs_slots=True,
     pfail_verdict=PfailVerdict.LONE_VOTER,
+    meet_until_contact=True,
+    extensions_learned=True,
+    extension_readers=ExtensionReaders.KNOWN,
+    extension_flag=ExtensionFlag.GOSSIP,
+)
+VALKEY_8_0 = replace(
+    VALKEY_7_2,
+    name="valkey-8.0",
     replicas_raise_epochs=False,
     claims_of_replicas_read=False,
     importing_slots_stay=False,
     demotion=Demotion.PROMOTE,
-    chains_fold_on_attach=True,
+    chain_fold=ChainFold.ON_ATTACH,
     shard_joins=True,
+    odd_ids_void_gossip=True,
     meet_binds_link=True,
-    meet_until_contact=True,
     setslot_replicated=True,
-    capabilities=EXTENSIONS_SUPPORTED | LIGHT_HEADER_PUBLISH,
-    extension_flag=ExtensionFlag.GOSSIP,
+    capabilities=LIGHT_HEADER_PUBLISH,
+    copied_flags=LIGHT_HEADER_PUBLISH,
+    receiver_gossiped=False,
     emptied_master_replaced=True,
     rank_ties_by_id=True,
     rank_falls=True,
     replicate_announces=True,
     full_sync_by_shard=True,
     stray_keys_deleted=True,
+    client_addresses=True,
     word_for_master="primary",
     first_size=0,
     routing_table="valkey-9.1",
@@ -199,6 +265,7 @@ VALKEY_8_1 = replace(
     mismatch_is_fail=True,
     vote_spacing=False,
     capabilities=EXTENSIONS_SUPPORTED | LIGHT_HEADER_PUBLISH | LIGHT_HEADER_MODULE,
+    copied_flags=LIGHT_HEADER_PUBLISH | LIGHT_HEADER_MODULE,
     meets_again=True,
     failed_masters_ranked=True,
     refusal_updates=True,
@@ -206,40 +273,44 @@ VALKEY_8_1 = replace(
     elections_reset=True,
     role_changes_announced=True,
 )
-VALKEY_9_1 = replace(
+VALKEY_9_0 = replace(
     VALKEY_8_1,
-    name="valkey-9.1",
+    name="valkey-9.0",
     reports_end_at_fail=True,
     anyone_withdraws_reports=True,
     demotion=Demotion.GUARDED,
     gossip_refreshes_clean_only=True,
-    gossip_draws=5,
     reconnects_spread=True,
     delay_scaled=True,
+    info_of_nodes=True,
+)
+VALKEY_9_1 = replace(
+    VALKEY_9_0,
+    name="valkey-9.1",
+    copied_flags=LIGHT_HEADER_PUBLISH | LIGHT_HEADER_MODULE | MY_PRIMARY_FAIL,
+    extension_readers=ExtensionReaders.KNOWN_AND_ASKERS,
+    gossip_draws=5,
     best_replica_hurries=True,
     bumps_announced=True,
-    pongs_extended=True,
     commands_checked=True,
-    info_of_nodes=True,
     info_of_bytes=True,
     shard_ids_listed=True,
     addresses_logged=True,
 )
 
-PROFILES: dict[str, Profile] = {p.name: p for p in (REDIS_7_0, REDIS_8, VALKEY_8_0, VALKEY_8_1, VALKEY_9_1)}
-"""Profiles by name, as a user gives them."""
-
-
-def profile_of_header(flags: int, mflags: int) -> Profile:
-    """Recognise the profile from the capability bits of a node's own header (R6, R20).
-
-    Redis 7.0 sets none; Redis 7.2 and later say EXT_DATA; Valkey 8.0 takes light PUBLISH, 8.1 and later light MODULE.
-    The wire does not tell 8.1 from 9.1 apart in quiet times: the newer is assumed, give the profile where that matters.
-    """
-    if flags & LIGHT_HEADER_MODULE:
-        return VALKEY_9_1
-    if flags & LIGHT_HEADER_PUBLISH:
-        return VALKEY_8_0
-    if flags & EXTENSIONS_SUPPORTED:
-        return REDIS_8
-    return REDIS_7_0
+PROFILES: dict[str, Profile] = {
+    profile.name: profile
+    for profile in (
+        REDIS_6_2,
+        REDIS_7_0,
+        REDIS_7_2,
+        REDIS_7_4,
+        REDIS_8,
+        VALKEY_7_2,
+        VALKEY_8_0,
+        VALKEY_8_1,
+        VALKEY_9_0,
+        VALKEY_9_1,
+    )
+}
+"""Profiles by name, as a user gives them: those of each family from the oldest to the newest."""

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 from cluster_core.gossip.events import BecameReplica, Changed, Effect
 from cluster_core.gossip.flags import MASTER, MIGRATE_TO, REPLICA
-from cluster_core.gossip.profile import Demotion
+from cluster_core.gossip.profile import ChainFold, Demotion, ShardIds
 from cluster_core.gossip.view import Peer, View
 from cluster_core.wire.bus import Header
 
 
 def learn_role(view: View, sender: Peer, header: Header) -> tuple[list[Effect], bool]:
-    """Follow the role in a header (R63 to R66); the second value says that the message is stale: drop it."""
+    """Follow the role in a header (R63 to R66, clusterProcessPacket); the second value says that the message is stale: drop it.
+
+    A stale message of Redis 7.4 and later and of Valkey up to 8.1 moves no slots and makes nobody a master, but its sender
+    becomes a replica all the same.
+    """
     if not header.replicaof:
         return become_master(view, sender, "R63"), False
     effects: list[Effect] = []
     master = view.nodes.get(header.replicaof)
     if sender.flags & MASTER:
-        if master is not None and _is_stale(view, sender, master, header):
-            return [], view.profile.demotion is Demotion.GUARDED
-        effects += _demote(view, sender, master, header)
+        stale = master is not None and _is_stale(view, sender, master, header)
+        if stale and view.profile.demotion is Demotion.GUARDED:
+            return [], True
+        if not stale:
+            effects += _hand_over(view, sender, master, header)
+        view.set_role(sender, REPLICA)
+        effects.append(Changed(sender.id, "role", "R64"))
     if master is not None and sender.replicaof != master.id and master is not sender:
         effects += attach(view, sender, master, "R65")
-        if view.profile.chains_fold_on_attach:
+        if view.profile.chain_fold is ChainFold.ON_ATTACH:
             effects += fold_chain(view)
     return effects, False
 
@@ -54,8 +62,8 @@ def attach(view: View, peer: Peer, master: Peer, rule: str) -> list[Effect]:
     peer.replicaof = master.id
     master.flags |= MIGRATE_TO
     view.forget_told(master)
-    if view.profile.shard_ids and master.shard_id:
-        peer.shard_id = master.shard_id
+    if view.profile.shard_ids is not ShardIds.NONE and master.shard_id:
+        take_shard_id(view, peer, master.shard_id)
     return [Changed(peer.id, "master", rule)]
 
 
@@ -92,19 +100,36 @@ def same_shard(one: Peer, other: Peer) -> bool:
 
 
 def learn_shard_id(view: View, sender: Peer, shard_id: str) -> None:
-    """Set the sender's shard id; ours follows our master's (R65); without an extension its master's holds."""
+    """Note the shard id that the sender tells; without an extension its master's holds (R65, clusterProcessPingExtensions)."""
     if not shard_id:
         master = view.master_of(sender)
         shard_id = master.shard_id if master is not None else ""
-    if not shard_id or sender.shard_id == shard_id:
+    if shard_id:
+        take_shard_id(view, sender, shard_id)
+
+
+def take_shard_id(view: View, peer: Peer, shard_id: str) -> None:
+    """Set the shard id of *peer* and of those that have to go with it (R65, updateShardId).
+
+    Redis 7.2, 7.4 and Valkey: ours follows our master's.  Redis 8: all replicas follow their master's, and a master that of
+    a replica that tells one.
+    """
+    myself = view.myself
+    if view.profile.shard_ids is not ShardIds.WHOLE_SHARD:
+        peer.shard_id = shard_id
+        if peer is not myself and myself.replicaof == peer.id:
+            myself.shard_id = shard_id
         return
-    sender.shard_id = shard_id
-    if view.myself.replicaof == sender.id:
-        view.myself.shard_id = shard_id
+    if peer.shard_id == shard_id:
+        return
+    peer.shard_id = shard_id
+    master = view.master_of(peer)
+    for other in view.replicas_of(peer.id) if not peer.replicaof else [master] if master is not None else []:
+        other.shard_id = shard_id
 
 
 def _is_stale(view: View, sender: Peer, master: Peer, header: Header) -> bool:
-    """R64: a message in which a master says to be a replica, but which is older than what we know."""
+    """R64: a message in which a master says to be a replica, but which is older than what we know ("Ignore stale message")."""
     demotion = view.profile.demotion
     if demotion is Demotion.UNASSIGN or not same_shard(sender, master):
         return False
@@ -112,8 +137,8 @@ def _is_stale(view: View, sender: Peer, master: Peer, header: Header) -> bool:
     return known.config_epoch > header.config_epoch
 
 
-def _demote(view: View, sender: Peer, master: Peer | None, header: Header) -> list[Effect]:
-    """A master says that it is a replica now: its slots by R64, then the role bits."""
+def _hand_over(view: View, sender: Peer, master: Peer | None, header: Header) -> list[Effect]:
+    """A master says that it is a replica now: what becomes of its slots, and who is a master in its place (R64)."""
     effects: list[Effect] = []
     demotion = view.profile.demotion
     if master is None or demotion is Demotion.UNASSIGN or not same_shard(sender, master):
@@ -128,8 +153,6 @@ def _demote(view: View, sender: Peer, master: Peer | None, header: Header) -> li
             master.slots |= sender.slots
             sender.slots = 0
             effects += [Changed(master.id, "slots", "R64"), Changed(sender.id, "slots", "R64")]
-    view.set_role(sender, REPLICA)
-    effects.append(Changed(sender.id, "role", "R64"))
     return effects
 
 

@@ -6,6 +6,7 @@ from cluster_core.gossip.epochs import bump_without_consensus
 from cluster_core.gossip.events import Changed, Effect, SendUpdate, SlotsLost
 from cluster_core.gossip.flags import MASTER, MIGRATE_TO, REPLICA
 from cluster_core.gossip.own_claims import assign_slots
+from cluster_core.gossip.profile import ChainFold
 from cluster_core.gossip.roles import become_master, fold_chain, replicate, same_shard
 from cluster_core.gossip.view import EVERY_SLOT, Peer, View, slot_bits
 from cluster_core.wire.bus import Header, Update
@@ -73,7 +74,8 @@ def take_claims(view: View, sender: Peer, epoch: int, claimed: int) -> list[Effe
         view.state_stale = True
         effects.append(Changed(sender.id, "slots", "R70"))
         _close_marks(view, taken, sender)
-    view.unclaimed |= sender.slots & ~claimed
+    if view.profile.unclaimed_noted:
+        view.unclaimed |= sender.slots & ~claimed
     if view.migrating or view.importing:
         effects += _follow_migrations(view, sender, epoch, claimed)
     return effects + _follow_winner(view, sender, ours, epoch, claimed, lost_by_us)
@@ -124,10 +126,27 @@ def _follow_migrations(view: View, sender: Peer, epoch: int, claimed: int) -> li
     return effects
 
 
+def is_new_master_without_slots(view: View, sender: Peer, epoch: int, claimed: int) -> bool:
+    """R73: whether *sender* took the place of a master without slots in our shard: neither it nor we have any, and our epoch
+    is older (clusterUpdateSlotsConfigWith of Valkey, its special case where no slot changes hands).
+    """
+    myself = view.myself
+    return (
+        view.profile.shard_joins
+        and myself.replicaof != sender.id
+        and not claimed
+        and not myself.slots
+        and view.epoch_shown(myself) < epoch
+        and same_shard(sender, myself)
+    )
+
+
 def follows_winner(
     *, lost_all: bool, may_migrate: bool, claimed_count: int, lost_count: int, shard_joins: bool, in_shard: bool
 ) -> bool:
-    """R73: whether a node whose shard lost its last slot becomes a replica of the winner."""
+    """R73: whether a node becomes a replica of the winner: *lost_all* says that it has one and that its shard has no slot left
+    (clusterUpdateSlotsConfigWith).
+    """
     if not lost_all:
         return False
     if shard_joins:
@@ -140,11 +159,9 @@ def _follow_winner(
 ) -> list[Effect]:
     myself = view.myself
     joins = view.profile.shard_joins
-    emptied = bool(lost_by_us) and ours is not None and not ours.slots
-    if joins and not lost_by_us and sender.slots and not myself.slots and same_shard(sender, myself):
-        emptied = myself.replicaof != sender.id and view.epoch_shown(myself) < epoch
+    has_winner = bool(lost_by_us) or is_new_master_without_slots(view, sender, epoch, claimed)
     if follows_winner(
-        lost_all=emptied,
+        lost_all=has_winner and ours is not None and not ours.slots,
         may_migrate=view.replica_migration_allowed,
         claimed_count=claimed.bit_count(),
         lost_count=lost_by_us.bit_count(),
@@ -152,7 +169,7 @@ def _follow_winner(
         in_shard=same_shard(sender, myself),
     ):
         return replicate(view, sender, "R73")
-    return [] if view.profile.chains_fold_on_attach else fold_chain(view)
+    return fold_chain(view) if view.profile.chain_fold is ChainFold.WITH_SLOTS else []
 
 
 def answer_stale_claims(view: View, sender: Peer, epoch: int, claimed: int) -> list[Effect]:

@@ -110,7 +110,10 @@ UNKNOWN: Final = -2
     REPLICAS_CLAIM,
     REPLICAS_RAISE,
     SHARD_IDS,
-    PONGS_EXTENDED,
+    READERS,
+    COPIES,
+    LEARNS_EXTENSIONS,
+    SAYS_EXTENSIONS,
     MEETS_AGAIN,
     TABLE,
     ELECTS,
@@ -118,9 +121,13 @@ UNKNOWN: Final = -2
     SHARD_JOINS,
     CHAINS_FOLD_EARLY,
     ROW_PLANES,
-) = range(60)
+) = range(63)
 RUNNING, ELSEWHERE, DEAD = 1, 2, 0
 """Values of RUNS: events are handled at once; they wait, or the clock drifts; there is no process."""
+KNOWN_READERS, KNOWN_AND_ASKERS, EVERYBODY = range(3)
+"""Values of READERS."""
+WITH_DATA, IN_GOSSIP, ALWAYS = range(3)
+"""Values of SAYS_EXTENSIONS."""
 NOBODY, LONE_MASTER, LONE_VOTER, EVERY_VOTER = range(4)
 
 # int64 columns of a message on its way

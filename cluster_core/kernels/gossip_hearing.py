@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cluster_core.gossip.flags import (
-    COPIED,
+    EXTENSIONS_SUPPORTED,
     FAIL,
     FAILURES,
     HANDSHAKE,
@@ -223,7 +223,14 @@ def hear(g: Arrays, r: int, s: int, slot: int, now_ms: int, takes_over: bool) ->
     o, a, back, kind = m[f.M_OPENER], m[f.M_ACCEPTOR], m[f.M_BACK], m[f.M_KIND]
     rows[f.HEARD_BYTES, r] += m[f.M_BYTES]
     wide[r, s, f.DATA] = now_ms
-    g.hot[r, s, f.FLAGS] = (g.hot[r, s, f.FLAGS] & ~COPIED) | (m[f.M_FLAGS] & COPIED)
+    copied = rows[f.COPIES, r]
+    g.hot[r, s, f.FLAGS] = (g.hot[r, s, f.FLAGS] & ~copied) | (m[f.M_FLAGS] & copied)
+    if rows[f.LEARNS_EXTENSIONS, r] and (
+        m[f.M_SHARD] != 0
+        or rows[f.SAYS_EXTENSIONS, s] == f.ALWAYS
+        or (rows[f.SAYS_EXTENSIONS, s] == f.IN_GOSSIP and kind <= PONG_KIND)
+    ):
+        g.hot[r, s, f.FLAGS] |= EXTENSIONS_SUPPORTED
     rows[f.CURRENT_EPOCH, r] = max(rows[f.CURRENT_EPOCH, r], m[f.M_EPOCH])
     wide[r, s, f.OFFSET] = m[f.M_OFFSET]
     changed, pong = False, f.NONE

@@ -145,7 +145,8 @@ def build_message(g: Arrays, i: int, kind: int, receiver: int, opener: int, acce
     shard, size = 0, 0
     if rows[f.SHARD_IDS, i] != 0:
         reads = g.hot[i, receiver, f.FLAGS] & EXTENSIONS_SUPPORTED
-        if reads or (kind == PONG_KIND and rows[f.PONGS_EXTENDED, i] != 0):
+        told = rows[f.READERS, i]
+        if reads or told == f.EVERYBODY or (told == f.KNOWN_AND_ASKERS and kind == PONG_KIND):
             shard, size = narrow[i, i, f.SHARD], rows[f.EXTENSION_BYTES, i]
     flags = g.hot[i, i, f.FLAGS] & f.FLAG_BITS
     master = f.NONE if flags & MASTER else narrow[i, i, f.MASTER_OF]

@@ -190,7 +190,8 @@ def info_text(state: NodeState) -> str:
             ("cluster_stats_module_bytes_sent", 0),
             ("cluster_stats_module_bytes_received", 0),
         ]
-    fields.append(("total_cluster_links_buffer_limit_exceeded", state.limit_exceeded))
+    if view.profile.info_of_limits:
+        fields.append(("total_cluster_links_buffer_limit_exceeded", state.limit_exceeded))
     return "".join(f"{name}:{value}\r\n" for name, value in fields)
 
 

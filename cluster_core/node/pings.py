@@ -7,6 +7,7 @@ from typing import Final
 
 from cluster_core.gossip.flags import EXTENSIONS_SUPPORTED, FAILURES, HANDSHAKE, MASTER, MYSELF, NOADDR, PFAIL
 from cluster_core.gossip.prefilter import one_second
+from cluster_core.gossip.profile import ExtensionReaders, ShardIds
 from cluster_core.gossip.view import Peer, View
 from cluster_core.node.headers import header_of
 from cluster_core.node.state import NodeState
@@ -143,14 +144,16 @@ def entry_of(view: View, peer: Peer) -> GossipEntry:
 
 
 def extensions_for(state: NodeState, kind: int, receiver: Peer | None) -> tuple[tuple[Extension, ...], int]:
-    """What is said behind the gossip, and its bytes (R15, R16): to those who read it; Redis 7.0 tells its host name to
-    anyone.
+    """What is said behind the gossip, and its bytes (R15, R16, writePingExt): to those who read it, by the profile; Redis 7.0
+    tells its host name to anyone.
     """
     view, settings = state.view, state.settings
-    if not view.profile.shard_ids:
-        return _sized((text_extension(HOSTNAME, settings.hostname),) if settings.hostname else ())
+    profile = view.profile
+    if profile.shard_ids is ShardIds.NONE:
+        has_name = settings.hostname and profile.host_names
+        return _sized((text_extension(HOSTNAME, settings.hostname),) if has_name else ())
     reads = receiver is not None and receiver.flags & EXTENSIONS_SUPPORTED
-    if not reads and not (kind == PONG and view.profile.pongs_extended):
+    if not reads and not is_told_anyway(profile.extension_readers, kind):
         return (), 0
     if not view.blacklist and state.extensions_of == view.myself.shard_id:
         return state.extensions
@@ -165,6 +168,11 @@ def extensions_for(state: NodeState, kind: int, receiver: Peer | None) -> tuple[
     made.append(shard_id_extension(view.myself.shard_id))
     state.extensions, state.extensions_of = _sized(tuple(made)), "" if view.blacklist else view.myself.shard_id
     return state.extensions
+
+
+def is_told_anyway(readers: ExtensionReaders, kind: int) -> bool:
+    """Whether a message of *kind* has extensions for a receiver of which nothing is known (R16)."""
+    return readers is ExtensionReaders.EVERYBODY or (readers is ExtensionReaders.KNOWN_AND_ASKERS and kind == PONG)
 
 
 def _sized(extensions: tuple[Extension, ...]) -> tuple[tuple[Extension, ...], int]:

@@ -13,7 +13,8 @@ from cluster_core.gossip.events import LinkClosed, Tick
 from cluster_core.gossip.flags import HANDSHAKE, NOADDR
 from cluster_core.gossip.gossip_section import is_node_id
 from cluster_core.gossip.own_claims import adopt_header
-from cluster_core.gossip.profile import Profile, profile_of_header
+from cluster_core.gossip.profile import Profile
+from cluster_core.gossip.profile_signs import ProfileSigns
 from cluster_core.node.events import (
     ClientCommand,
     ReplicationOffset,
@@ -98,7 +99,9 @@ class Differential(ToldNode):
         if message is None or not isinstance(header, Header) or not is_node_id(header.sender):
             return False
         begun_ns = batch[0].ts_ns
-        self._profile = self._profile or profile_of_header(header.flags, header.mflags[0])
+        signs = ProfileSigns()
+        signs.note(message)
+        self._profile = self._profile or signs.profile
         settings = NodeSettings(
             self._profile,
             self._timeout_ms,

@@ -76,9 +76,10 @@ class PolledNode(NamedTuple):
 
 
 class LogSeen(NamedTuple):
-    """A line of the observer's log that names a health change (R160).
+    """A line of the observer's log that names a health change, or the start of its process (R160).
 
-    *kind* is ``pfail``, ``fail-decided``, ``fail-learned`` or ``fail-cleared``.
+    *kind* is ``pfail``, ``fail-decided``, ``fail-learned`` or ``fail-cleared``, *subject* the node; or ``started``, and *subject*
+    is the server's version.
     """
 
     ts_ns: int

@@ -17,7 +17,8 @@ from cluster_core.gossip.failure_detection import ping_is_due
 from cluster_core.gossip.flags import FAIL, FAILURES, HANDSHAKE, MASTER, MEET, MYSELF, NOADDR, PFAIL, ROLES
 from cluster_core.gossip.gossip_section import is_node_id
 from cluster_core.gossip.node import ClusterNode
-from cluster_core.gossip.profile import REDIS_7_0, Profile, profile_of_header
+from cluster_core.gossip.profile import Profile
+from cluster_core.gossip.profile_signs import ProfileSigns
 from cluster_core.gossip.view import Peer
 from cluster_core.replay.evidence import Endpoint, Evidence, LinkSeen, LogSeen, MessageSeen, NodePoll
 from cluster_core.replay.own_evidence import add_peer, health_word, set_health
@@ -38,6 +39,7 @@ SILENCE_NS: Final = 1_000_000_000
 BEHIND_MAX: Final = 200_000
 """Bound of the evidence that waits for the fates of slots."""
 BUS_PORT_OFFSET: Final = 10_000
+STARTED: Final = "started"
 LOG_HEALTH: Final[dict[str, int]] = {"pfail": PFAIL, "fail-decided": FAIL, "fail-learned": FAIL, "fail-cleared": 0}
 
 
@@ -45,7 +47,7 @@ class ObserverReplay:
     """Feed it one process's evidence in time order; it returns rows as they end.  `finish` hands out the open ones.
 
     *address* is where the process listens; *node_timeout_ms* as configured or estimated; *profile* is read from the
-    first header if not given; *start_ns* is when the view begins.  Without *fates* (of `find_fates`) it finds them
+    traffic if not given; *start_ns* is when the view begins.  Without *fates* (of `find_fates`) it finds them
     itself, and waits up to `FATE_NS` with evidence that shows losses.  What it returns depends on the evidence alone, not on
     how it was cut into calls; it can be pickled between two of them.
     """
@@ -73,6 +75,7 @@ class ObserverReplay:
         self._alone_ns = 0
         self._down = False
         self._is_mute = False
+        self._signs = ProfileSigns()
 
     @property
     def node(self) -> ClusterNode | None:
@@ -117,9 +120,12 @@ class ObserverReplay:
     # -- order and time ------------------------------------------------------------------------------------------
 
     def _run(self, batch: list[Paced]) -> None:
+        self._note_signs(batch)
         recorder = self._recorder or self._begin(batch)
         if recorder is None:
             return
+        if self._profile is None and recorder.view.profile.name != self._signs.profile.name:
+            recorder.view.profile = self._signs.profile
         renamed = _other_id(batch, recorder.view.myself.id)
         for ts_ns, evidence, resumed in batch:
             if renamed is not None and 0 < self._alone_ns < ts_ns and isinstance(evidence, MessageSeen):
@@ -140,6 +146,15 @@ class ObserverReplay:
             else:
                 _follow_log(recorder, evidence)
 
+    def _note_signs(self, batch: list[Paced]) -> None:
+        """Whose rules the observer follows, by what it sends and by what its log says of its start."""
+        for _, evidence, _ in batch:
+            if isinstance(evidence, MessageSeen):
+                if evidence.sent:
+                    self._signs.note(evidence.message)
+            elif isinstance(evidence, LogSeen) and evidence.kind == STARTED:
+                self._signs.note_version(evidence.subject)
+
     def _begin(self, batch: list[Paced]) -> Recorder | None:
         """The observer's first header makes the machine; what it says is assumed to hold since the start."""
         sent = (e.evidence for e in batch if isinstance(e.evidence, MessageSeen) and e.evidence.sent)
@@ -150,7 +165,7 @@ class ObserverReplay:
             return None
         begun_ns = batch[0].ts_ns
         start_ns = begun_ns if self._start_ns is None else min(self._start_ns, begun_ns)
-        profile = self._profile or profile_of_header(header.flags, header.mflags[0])
+        profile = self._profile or self._signs.profile
         node = ClusterNode(header.sender, profile, self._timeout_ms, start_ns // 1_000_000, verdicts_observed=True)
         myself = node.view.myself
         myself.ip, myself.cport, myself.port = self.address.ip, self.address.port, header.port
@@ -170,7 +185,7 @@ class ObserverReplay:
         mine = next((node for node in poll.nodes if node.flags & MYSELF), None)
         if mine is None or not is_node_id(mine.node_id):
             return None
-        profile = self._profile or REDIS_7_0
+        profile = self._profile or self._signs.profile
         node = ClusterNode(mine.node_id, profile, self._timeout_ms, poll.ts_ns // 1_000_000, verdicts_observed=True)
         myself = node.view.myself
         myself.ip, myself.cport, myself.port = mine.ip or self.address.ip, mine.cport, mine.port
@@ -245,7 +260,6 @@ class ObserverReplay:
         header = seen.message.header
         if self._is_mute and isinstance(header, Header):
             self._is_mute = False
-            recorder.view.profile = self._profile or profile_of_header(header.flags, header.mflags[0])
         link = recorder.view.links.get(seen.connection)
         fresh = seen.outbound and link is None
         if fresh:

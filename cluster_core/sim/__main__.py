@@ -20,6 +20,7 @@ from cluster_core.sim.recording import Recorder
 from cluster_core.sim.scenario import Scenario
 from cluster_core.sim.scenario_text import read_scenario
 from cluster_core.sim.sentinel_fuzz import random_sentinel_scenario
+from cluster_core.sim.sentinel_stage import SentinelStage
 from cluster_core.sim.stage import Stage
 
 WENT_WRONG = 1
@@ -98,11 +99,22 @@ def _counted(scenario: Scenario, seeds: int, text: str) -> int:
 
 def _told(played: Played) -> int:
     sys.stdout.write("".join(f"{line}\n" for line in played.trace))
+    if not isinstance(played.stage, SentinelStage):
+        sys.stderr.write(f"writes: {_writes(played.stage)}\n")
     for failure in played.failures:
         sys.stderr.write(f"not as expected: {failure}\n")
     for violation in played.violations:
         sys.stderr.write(f"broken: {violation}\n")
     return 0 if played.is_fine else WENT_WRONG
+
+
+def _writes(stage: Stage) -> str:
+    """What became of the writes that clients were told are done."""
+    if not stage.clients:
+        return "not measured, there are no clients"
+    missing = stage.missing()
+    words = f"{stage.acknowledged} acknowledged, {len(missing.lost)} lost, {len(missing.unavailable)} unavailable"
+    return f"{words}: no running node serves their slots, but copies hold them" if missing.unavailable else words
 
 
 if __name__ == "__main__":

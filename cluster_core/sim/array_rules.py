@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from cluster_core.gossip.profile import PfailVerdict
+from cluster_core.gossip.profile import ChainFold, ExtensionFlag, ExtensionReaders, PfailVerdict, ShardIds
 from cluster_core.kernels import gossip_fields as at
 from cluster_core.sim.array_messages import extension_bytes
 from cluster_core.wire.bus import NODE_ID_BYTES
@@ -17,6 +17,16 @@ VERDICTS: Final = {
     PfailVerdict.LONE_MASTER: at.LONE_MASTER,
     PfailVerdict.LONE_VOTER: at.LONE_VOTER,
     PfailVerdict.EVERY_VOTER: at.EVERY_VOTER,
+}
+READERS: Final = {
+    ExtensionReaders.KNOWN: at.KNOWN_READERS,
+    ExtensionReaders.KNOWN_AND_ASKERS: at.KNOWN_AND_ASKERS,
+    ExtensionReaders.EVERYBODY: at.EVERYBODY,
+}
+SAYINGS: Final = {
+    ExtensionFlag.WITH_DATA: at.WITH_DATA,
+    ExtensionFlag.GOSSIP: at.IN_GOSSIP,
+    ExtensionFlag.ALWAYS: at.ALWAYS,
 }
 
 
@@ -39,11 +49,14 @@ def rules_of(settings: NodeSettings) -> dict[int, int]:
         at.VERDICT: VERDICTS[profile.pfail_verdict],
         at.REPLICAS_CLAIM: profile.claims_of_replicas_read,
         at.REPLICAS_RAISE: profile.replicas_raise_epochs,
-        at.SHARD_IDS: profile.shard_ids,
-        at.PONGS_EXTENDED: profile.pongs_extended,
+        at.SHARD_IDS: profile.shard_ids is not ShardIds.NONE,
+        at.READERS: READERS[profile.extension_readers],
+        at.COPIES: profile.copied_flags,
+        at.LEARNS_EXTENSIONS: profile.extensions_learned,
+        at.SAYS_EXTENSIONS: SAYINGS[profile.extension_flag],
         at.MEETS_AGAIN: profile.meets_again,
         at.SHARD_JOINS: profile.shard_joins,
-        at.CHAINS_FOLD_EARLY: profile.chains_fold_on_attach,
+        at.CHAINS_FOLD_EARLY: profile.chain_fold is not ChainFold.WITH_SLOTS,
         at.COVERAGE_VERSION: -1,
         at.SPARE_VERSION: -1,
         at.EXTENSION_BYTES: extension_bytes("0" * NODE_ID_BYTES),

@@ -10,9 +10,14 @@ from cluster_core.sim.host import Host
 from cluster_core.sim.stage import Stage
 from cluster_core.wire.bus import TYPE_NAMES
 
+MEASURED_BY_CLIENTS: Final = ("=lost range", "=unavailable range", "=acknowledged range", "=unavailable time =at =most")
+"""Conditions of what clients saw: without clients none of them is known to hold."""
+
 
 def holds(stage: Stage, form: str, values: tuple[Any, ...]) -> bool:
     """Whether the condition of *form* with *values* holds now."""
+    if form in MEASURED_BY_CLIENTS and not stage.clients:
+        return False
     return _CONDITIONS[form](stage, *values)
 
 
@@ -134,7 +139,8 @@ _CONDITIONS: Final[Mapping[str, Callable[..., bool]]] = {
     "node =logged text range": _logged,
     "=trace text range": _trace,
     "=sent text range": _sent,
-    "=lost range": lambda stage, wanted: _within(len(stage.lost()), wanted),
+    "=lost range": lambda stage, wanted: _within(len(stage.missing().lost), wanted),
+    "=unavailable range": lambda stage, wanted: _within(len(stage.missing().unavailable), wanted),
     "=acknowledged range": lambda stage, wanted: _within(stage.acknowledged, wanted),
     "=unavailable time =at =most": _unavailable,
 }

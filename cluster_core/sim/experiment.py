@@ -170,7 +170,7 @@ def _strike(stage: Stage, fault: str, hit: Sequence[Host]) -> None:
 def _outcome(stage: Stage, watch: OutcomeWatch) -> Outcome:
     world = stage.world
     detected_ms, elected_ms, converged_ms = watch.times_ms()
-    lost = stage.lost() if stage.clients else []
+    missing = stage.missing() if stage.clients else None
     return Outcome(
         shards=watch.shard_outcomes(),
         detected_ms=detected_ms,
@@ -180,8 +180,9 @@ def _outcome(stage: Stage, watch: OutcomeWatch) -> Outcome:
         votes=watch.votes,
         refusals=watch.refusals,
         false_failures=len(watch.falsely),
-        acknowledged=stage.acknowledged,
-        lost=len(lost),
+        acknowledged=stage.acknowledged if stage.clients else None,
+        lost=None if missing is None else len(missing.lost),
+        unavailable=None if missing is None else len(missing.unavailable),
         messages=world.network.messages,
         bus_bytes=world.network.bytes,
         simulated_s=world.now_us / US_PER_S,

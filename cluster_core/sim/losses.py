@@ -1,4 +1,8 @@
-"""Which acknowledged writes are gone after a run, and whether the protocol allows that (R111, P6, P10).
+"""Which acknowledged writes are gone after a run, which cannot be reached, and whether the protocol allows that (R111, P6, P10).
+
+A write that no running owner of its slot serves is *unavailable*, not lost, as long as a process that runs or could be started
+again holds it: a shard that is down has lost nothing.  Not so a copy that its shard has gone on without: it is discarded when
+it comes back.
 
 A write may be lost in three ways only:
 
@@ -13,6 +17,7 @@ Everything else is a violation, and so is any loss in a manual failover for whic
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import Enum
 from typing import Final, NamedTuple
 
 from cluster_core.gossip.flags import MASTER
@@ -38,11 +43,31 @@ class Promotion(NamedTuple):
     """The loser had its writes wait: a manual failover as it should be loses nothing (R98, R99)."""
 
 
+class Way(Enum):
+    """How an acknowledged write went."""
+
+    NOT_REPLICATED = "not replicated"
+    SPLIT = "split"
+    WIPED = "wiped"
+    NO_EXCUSE = "no excuse"
+
+
 class Loss(NamedTuple):
-    """An acknowledged write that is gone, and the way it went (empty: there is no excuse)."""
+    """An acknowledged write that is gone, and the way it went."""
 
     ack: Ack
-    way: str
+    way: Way
+
+
+class Missing(NamedTuple):
+    """The acknowledged writes that are not served at the end: those that are gone, and those that wait for their shard."""
+
+    lost: tuple[Loss, ...]
+    unavailable: tuple[Ack, ...]
+
+
+KEPT: Final = (Way.NO_EXCUSE, Way.WIPED)
+"""Nobody has gone on without the write: a copy of it is a true one."""
 
 
 class LossWatch:
@@ -79,33 +104,44 @@ class LossWatch:
         store = target.store
         self.moves.append((slot, Ack(b"", target.index, self.world.now_us, store.replid, store.offset, 0)))
 
-    def find(self, acks: Iterable[Ack]) -> list[Loss]:
-        """The writes that are not at the owner of their slot now."""
+    def find(self, acks: Iterable[Ack]) -> Missing:
+        """The writes that are not at a running owner of their slot now."""
         owners = _owners(self.world)
         lost: list[Loss] = []
+        unavailable: list[Ack] = []
         for ack in acks:
             owner = owners.get(key_slot(ack.key))
-            if owner is None or not owner.store.holds(ack.key):
-                slot = key_slot(ack.key)
-                later = [moved for at, moved in self.moves if at == slot and moved.time_us >= ack.time_us]
-                lost.append(Loss(ack, next(filter(None, map(self._excuse, (ack, *later))), "")))
-        return lost
+            if owner is not None and owner.store.holds(ack.key):
+                continue
+            way = self._way(ack)
+            if owner is None and way in KEPT and any(host.store.holds(ack.key) for host in self.world.hosts):
+                unavailable.append(ack)
+            else:
+                lost.append(Loss(ack, way))
+        return Missing(tuple(lost), tuple(unavailable))
 
-    def _excuse(self, ack: Ack) -> str:
+    def _way(self, ack: Ack) -> Way:
+        """How *ack* went: by what happened to it where it was taken, or where its slot was brought to."""
+        slot = key_slot(ack.key)
+        later = [moved for at, moved in self.moves if at == slot and moved.time_us >= ack.time_us]
+        ways = map(self._excuse, (ack, *later))
+        return next((way for way in ways if way is not Way.NO_EXCUSE), Way.NO_EXCUSE)
+
+    def _excuse(self, ack: Ack) -> Way:
         for promotion in self.promotions:
             if promotion.is_orderly:
                 continue
             shared = promotion.replid == ack.replid and promotion.offset < ack.offset
             shared = shared or self._came_from(ack.replid, promotion.replid)
             if shared and promotion.time_us >= ack.time_us and not ack.replicated:
-                return "not replicated"
+                return Way.NOT_REPLICATED
             late_us = ack.time_us - promotion.time_us
             if promotion.loser == ack.host and late_us > 0 and (late_us <= SLACK_US or self._was_cut_off(ack)):
-                return "split"
+                return Way.SPLIT
         wiped = [at_us for times in self.wiped.values() for at_us in times]
         if any(at_us >= ack.time_us for at_us in wiped):
-            return "wiped"
-        return ""
+            return Way.WIPED
+        return Way.NO_EXCUSE
 
     def _came_from(self, replid: str, ancestor: str) -> bool:
         """Whether the history *replid* branched off *ancestor*, at once or later."""
@@ -152,5 +188,5 @@ def violations_of(world: World, lost: Iterable[Loss]) -> list[Violation]:
             "lost write", loss.ack.time_us, f"{loss.ack.key.decode()} acknowledged by {world.hosts[loss.ack.host].name}"
         )
         for loss in lost
-        if not loss.way
+        if loss.way is Way.NO_EXCUSE
     ]

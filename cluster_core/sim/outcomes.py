@@ -50,8 +50,11 @@ class Outcome:
     refusals: int
     false_failures: int
     """Running hosts that were held for FAIL by somebody."""
-    acknowledged: int
-    lost: int
+    acknowledged: int | None
+    """Writes that clients were told are done; None, as for the next two, without clients: nothing was measured."""
+    lost: int | None
+    unavailable: int | None
+    """Writes that no running node serves at the end, but a process holds that could be started again."""
     messages: int
     bus_bytes: int
     """Of the whole run, all nodes together."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from cluster_core.sim.checkers import Violation
+from cluster_core.sim.conditions import MEASURED_BY_CLIENTS
 from cluster_core.sim.conditions import holds as holds_of_cluster
 from cluster_core.sim.host import Host
 from cluster_core.sim.layouts import Place, places_of
@@ -59,7 +60,7 @@ def play(
         failures += _take(stage, step, since_us)
         since_us = step.time_us
     stage.world.run_to(scenario.end_us)
-    failures += [_failed(step) for step in scenario.after if not holds(stage, step.what, step.values)]
+    failures += [_failed(stage, step) for step in scenario.after if not holds(stage, step.what, step.values)]
     found = stage.violations(converges=scenario.converges)
     broken = [violation for violation in found if violation.rule not in scenario.breaks]
     unbroken = [rule for rule in scenario.breaks if all(violation.rule != rule for violation in found)]
@@ -94,7 +95,7 @@ def _take(stage: Stage, step: Step, since_us: int) -> list[str]:
         return []
     if step.when == "at":
         world.run_to(step.time_us)
-        return [] if holds(stage, step.what, step.values) else [_failed(step)]
+        return [] if holds(stage, step.what, step.values) else [_failed(stage, step)]
     while world.now_us < step.time_us:
         world.run_to(min(world.now_us + LOOK_US, step.time_us))
         held = holds(stage, step.what, step.values)
@@ -102,11 +103,12 @@ def _take(stage: Stage, step: Step, since_us: int) -> list[str]:
             break
     else:
         held = step.when == "until" or holds(stage, step.what, step.values)
-    return [] if held else [f"{_failed(step)} (looked at {world.now_us / 1e6:.3f} s)"]
+    return [] if held else [f"{_failed(stage, step)} (looked at {world.now_us / 1e6:.3f} s)"]
 
 
-def _failed(step: Step) -> str:
-    return f"line {step.line}: {step.text}"
+def _failed(stage: Stage, step: Step) -> str:
+    unmeasured = step.what in MEASURED_BY_CLIENTS and not stage.clients
+    return f"line {step.line}: {step.text}{': not measured, there are no clients' if unmeasured else ''}"
 
 
 # -- what each action does ---------------------------------------------------------------------------------------------

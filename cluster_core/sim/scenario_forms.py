@@ -182,6 +182,7 @@ CONDITIONS: Final[tuple[str, ...]] = (
     "=sent text range",
     "=lost range",
     "=acknowledged range",
+    "=unavailable range",
     "=unavailable time =at =most",
 )
 

@@ -12,7 +12,7 @@ from cluster_core.sim.clients import Client
 from cluster_core.sim.faults import Faults
 from cluster_core.sim.host import Host
 from cluster_core.sim.layouts import Place, populate
-from cluster_core.sim.losses import Loss, LossWatch, violations_of
+from cluster_core.sim.losses import LossWatch, Missing, violations_of
 from cluster_core.sim.operators import Operators
 from cluster_core.sim.paths import Path
 from cluster_core.sim.trace import Log, Trace
@@ -72,8 +72,8 @@ class Stage:
         """Writes that clients know to be done."""
         return sum(len(client.acks) for client in self.clients)
 
-    def lost(self) -> list[Loss]:
-        """Acknowledged writes that are gone."""
+    def missing(self) -> Missing:
+        """Acknowledged writes that are gone, or cannot be reached."""
         return self.losses.find(ack for client in self.clients for ack in client.acks)
 
     def agreement(self) -> list[Violation]:
@@ -84,7 +84,7 @@ class Stage:
     def violations(self, *, converges: bool) -> list[Violation]:
         """Everything that should not have been; with *converges* also that views still differ."""
         found = list(self.checks.violations)
-        found += violations_of(self.world, self.lost())
+        found += violations_of(self.world, self.missing().lost)
         return found + (self.agreement() if converges else [])
 
     def digest(self) -> str:

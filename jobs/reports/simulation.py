@@ -17,9 +17,12 @@ FIGURE_WORDS: Final = {
     "elected_ms": "until there is a new master",
     "converged_ms": "until every node knows",
     "lost": "acknowledged writes lost",
+    "unavailable": "acknowledged writes that no running node serves",
     "bus_bytes": "bytes on the bus",
     "elections": "requests for votes",
 }
+MEASURED_BY_CLIENTS: Final = ("lost", "unavailable")
+"""Figures that there are only where clients write."""
 PARAMETER_WORDS: Final = {
     "profile": "profile",
     "node_timeout_ms": "node timeout (ms)",
@@ -162,6 +165,11 @@ def _case(number: int, rows: list[Any], curves: dict[tuple[Any, ...], list[float
     values = curves.get(tuple(parameters.values()), [])
     curve = tuple((value, share * known) for value, share in zip(values, shares, strict=False))
     return Case(number, parameters, spreads, curve)
+
+
+def unknown_text(name: str, runs: int) -> str:
+    """What is said of a figure that no run has."""
+    return "not measured: no clients" if name in MEASURED_BY_CLIENTS else f"in none of {runs} runs"
 
 
 def figure_text(name: str, value: float | None) -> str:

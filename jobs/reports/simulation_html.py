@@ -13,6 +13,7 @@ from jobs.reports.simulation import (
     Case,
     SimulationReport,
     figure_text,
+    unknown_text,
 )
 
 WIDTH: Final = 720
@@ -41,6 +42,7 @@ def render_simulation(report: SimulationReport) -> str:
         "recovered": recovered,
         "figures": FIGURE_WORDS,
         "figure_text": figure_text,
+        "unknown_text": unknown_text,
         "curves": [Curve(_points(case, longest_ms), DASHES[at], report.words(case)) for at, case in enumerate(drawn)],
         "ticks": [
             (f"{_x(longest_ms * at / TICKS, longest_ms):.1f}", f"{longest_ms * at / TICKS / 1000:.1f}")

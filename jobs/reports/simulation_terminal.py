@@ -8,7 +8,7 @@ from rich.console import Console
 
 from jobs.reports import text
 from jobs.reports.ink import Ink
-from jobs.reports.simulation import FIGURE_WORDS, SimulationReport, figure_text
+from jobs.reports.simulation import FIGURE_WORDS, SimulationReport, figure_text, unknown_text
 
 CASES_SHOWN: Final = 12
 STUCK_SHOWN: Final = 8
@@ -25,7 +25,7 @@ def render_simulation_terminal(report: SimulationReport, console: Console, *, ht
         for name, words in FIGURE_WORDS.items():
             spread = case.spreads[name]
             if not spread.known:
-                ink.line(ink.words(f"  {words}: in none of {spread.runs} runs"))
+                ink.line(ink.words(f"  {words}: {unknown_text(name, spread.runs)}"))
                 continue
             share = "" if spread.known == spread.runs else f" (in {spread.known} of {spread.runs} runs)"
             half, nine, worst = (figure_text(name, value) for value in (spread.p50, spread.p90, spread.worst))

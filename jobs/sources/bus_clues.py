@@ -19,7 +19,9 @@ from cluster_core.formats.capture.bus_capture import (
     SkippedPackets,
 )
 from cluster_core.formats.capture.packet import CaptureProblem
-from cluster_core.gossip.profile import profile_of_header
+from cluster_core.gossip.flags import LIGHT_HEADERS, MY_PRIMARY_FAIL
+from cluster_core.gossip.profile_signs import EXT_DATA, ProfileSigns, Sign
+from cluster_core.gossip.view import NODES_MAX
 from cluster_core.kernels.bus_batch import BusBatch
 from cluster_core.replay.dispatch import Clue
 from cluster_core.replay.evidence import Endpoint
@@ -36,6 +38,8 @@ FOREIGN_BYTES: Final = 1 << 16
 OTHER_TRAFFIC: Final = ("not an IP packet", "not a TCP packet")
 """Packets that have no business on the bus, and are no damage."""
 SYN, RST, FIN, ACK = 2, 4, 1, 16
+EXTENSION_TYPES: Final = 16
+SIGN_FLAGS: Final = LIGHT_HEADERS | MY_PRIMARY_FAIL
 
 
 def clues_of(
@@ -58,12 +62,22 @@ def clues_of(
             yield clue
 
 
-def profiles_of(batch: BusBatch) -> list[str]:
-    """The profiles that the headers of a batch show (R6, R20)."""
+def note_signs(batch: BusBatch, nodes: list[str], signs: dict[str, ProfileSigns]) -> None:
+    """Add to *signs*, by node id, what the whole messages of a batch show of their senders' versions."""
     at = batch.messages
-    full = ~np.asarray(at.light) & (np.asarray(at.captured) >= HEADER_BYTES)
-    said = np.unique(np.asarray(at.node_flags)[full].astype(np.int64) << 8 | np.asarray(at.mflags)[full] & 0xFF)
-    return sorted({profile_of_header(flags >> 8, flags & 0xFF).name for flags in said.tolist()})
+    whole = ~np.asarray(at.light) & np.asarray(at.understood) & (np.asarray(at.captured) == np.asarray(at.totlen))
+    types = np.zeros(len(at), dtype=np.int64)
+    known = np.asarray(batch.extensions.type) < EXTENSION_TYPES
+    np.bitwise_or.at(types, np.asarray(batch.extensions.message)[known], 1 << np.asarray(batch.extensions.type)[known])
+    senders, kinds = np.asarray(at.sender).astype(np.int64), np.asarray(at.type).astype(np.int64)
+    bits = np.asarray(at.node_flags).astype(np.int64) & SIGN_FLAGS
+    says = (np.asarray(at.mflags).astype(np.int64) & EXT_DATA) != 0
+    rows = np.stack((senders, kinds, bits, says, types))[:, whole & (senders >= 0)]
+    for sender, kind, flags, said, mask in np.unique(rows, axis=1).T.tolist():
+        if sender not in signs and len(signs) >= NODES_MAX:
+            continue
+        extensions = frozenset(number for number in range(EXTENSION_TYPES) if mask >> number & 1)
+        signs.setdefault(nodes[sender], ProfileSigns()).note_sign(Sign(kind, flags, EXT_DATA * said, extensions))
 
 
 def _message_reader(

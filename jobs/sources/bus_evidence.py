@@ -18,6 +18,8 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
+from cluster_core.gossip.profile_signs import ProfileSigns, shown
+from cluster_core.gossip.view import NODES_MAX
 from cluster_core.kernels.bus_batch import BusBatch
 from cluster_core.kernels.bus_columns import gossip_columns, message_columns
 from cluster_core.kernels.bus_decoder import BusDecoder
@@ -27,7 +29,7 @@ from cluster_core.replay.link_meter import LinkMeter
 from cluster_core.replay.node_timeout import DEFAULT_NODE_TIMEOUT_MS, TimeoutEstimate
 from cluster_core.replay.saving import load, save
 from cluster_core.slots.slot_set import SlotSet
-from jobs.sources.bus_clues import BadRows, clues_of, profiles_of
+from jobs.sources.bus_clues import BadRows, clues_of, note_signs
 from jobs.sources.bus_files import CaptureFile
 from jobs.sources.bus_packets import evidence_of, pack_deliveries, packed_table
 from jobs.sources.bus_series import BatchTexts, BitmapNumbers, Release, series_batches
@@ -98,7 +100,7 @@ class CaptureTask:
         self._timeout_ms = options.node_timeout_ms or 0
         self._times = (0, 0)
         self._tellings = (0, 0)
-        self._profiles: dict[str, None] = {}
+        self._signs: dict[str, ProfileSigns] = {}
         self._is_late = False
         self._restore()
         self._texts = BatchTexts()
@@ -112,7 +114,7 @@ class CaptureTask:
 
     _KEPT = (
         "_decoder", "_dispatcher", "_estimate", "_links", "_withheld", "_processes", "_messages", "_timeout_ms",
-         "_times", "_tellings", "_profiles",
+         "_times", "_tellings", "_signs",
     )  # fmt: skip
 
     def _restore(self) -> None:
@@ -161,6 +163,9 @@ class CaptureTask:
         if not self._dispatcher.tell(told.tellings, told.homes):
             self._is_late = True
             return
+        for node, version in told.versions:
+            if node in self._signs or len(self._signs) < NODES_MAX:
+                self._signs.setdefault(node, ProfileSigns()).note_version(version)
         if told.polls:
             yield self._table(POLLS, NODE_POLLS, told.polls)
         if told.logs:
@@ -172,7 +177,7 @@ class CaptureTask:
         if not len(batch) and not len(batch.events):
             return
         nodes, texts, addresses = self._texts.of(batch)
-        self._profiles |= dict.fromkeys(profiles_of(batch))
+        note_signs(batch, nodes, self._signs)
         ids, new = self._bitmaps.of(batch)
         for number, place in new:
             slots = SlotSet.from_wire(self._bitmaps.contents[number])
@@ -298,7 +303,8 @@ class CaptureTask:
             "clock_steps": len(self._dispatcher.clock_steps),
             "bad_records": self._bad.count,
             "notes": self._bad.notes(),
-            "profiles": sorted(self._profiles),
+            "profiles": sorted({signs.profile.name for signs in self._signs.values()}),
+            "fitting": sorted({shown(signs.fitting) for signs in self._signs.values() if len(signs.fitting) > 1}),
         }
 
     def _blob(self, kind: int, phase: int, blob: bytes, *, part: str = "", number: int = 0) -> pa.RecordBatch:

@@ -20,7 +20,9 @@ BUS_PORT_OFFSET: Final = 10_000
 LOG_RESOLUTION_NS: Final = 1_000_000
 """Logs have whole milliseconds, cut off: by the next one what they tell has happened, and its message was seen."""
 HEALTH_KINDS: Final = ("pfail", "fail-decided", "fail-learned", "fail-cleared")
-"""Log events that a replay follows."""
+"""Log events of health that a replay follows."""
+STARTED: Final = "started"
+"""The log event of a process that starts: it tells the server's version."""
 _START = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -42,6 +44,7 @@ class Told:
     homes: dict[str, Endpoint] = field(default_factory=dict)
     polls: list[dict[str, Any]] = field(default_factory=list)
     logs: list[dict[str, Any]] = field(default_factory=list)
+    versions: list[tuple[str, str]] = field(default_factory=list)
     bad: list[DecodeError] = field(default_factory=list)
 
 
@@ -108,10 +111,13 @@ def _without_times(text: str) -> str:
 
 def _add_line(told: Told, path: str, owner: LogOwner, line: LogLine) -> None:
     row = line.row
-    if row.kind in HEALTH_KINDS and row.subject:
+    subject = row.subject if row.kind in HEALTH_KINDS else row.detail if row.kind == STARTED else ""
+    if subject:
         address = Endpoint(owner.ip, owner.port + BUS_PORT_OFFSET) if owner.port else None
         ts_ns = row.ts_ns + LOG_RESOLUTION_NS
-        told.tellings.append(Telling(ts_ns, "log", line.observer, address, f"{row.kind} {row.subject}".encode()))
+        told.tellings.append(Telling(ts_ns, "log", line.observer, address, f"{row.kind} {subject}".encode()))
+    if row.kind == STARTED and line.observer:
+        told.versions.append((line.observer, row.detail))
     told.logs.append(
         {
             "source": path,

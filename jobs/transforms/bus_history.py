@@ -306,6 +306,13 @@ class HistoryReplay:
                 "warning|node-timeout|the traffic does not tell the node timeout; the servers' default of 15000 ms is"
                 " assumed (--node-timeout-ms)"
             )
+        if facts["fitting"] and self._request.profile is None:
+            several = "; ".join(facts["fitting"])
+            taken = ", ".join(facts["profiles"])
+            warnings.append(
+                f"note|profile|the traffic fits servers of more than one version ({several}); the rules of {taken} are used"
+                " (--profile, or --log of a server's start, says which)"
+            )
         if self._inputs.captures and not facts["messages"]:
             warnings.append("warning|no-messages|the captures hold no cluster-bus message")
         if facts["clock_steps"]:

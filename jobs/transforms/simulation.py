@@ -21,7 +21,7 @@ from cluster_core.sim.layouts import Place
 from jobs.runtime.tables import Change, apply_changes
 from schemas.simulation import OUTCOMES, PARAMETERS, SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SHARDS
 
-FIGURES = ("detected_ms", "elected_ms", "converged_ms", "lost", "bus_bytes", "elections")
+FIGURES = ("detected_ms", "elected_ms", "converged_ms", "lost", "unavailable", "bus_bytes", "elections")
 """Figures of which there are quantiles."""
 SHARD_FIELDS = ("master", "replicas", "detected_ms", "elected_ms", "attempts", "hindrance")
 _SHARD = StructType([field for field in SIMULATED_SHARDS.schema.fields if field.name in SHARD_FIELDS])

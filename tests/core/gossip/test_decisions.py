@@ -9,7 +9,7 @@ from cluster_core.gossip.epochs import bumped_epoch
 from cluster_core.gossip.events import ManualFailoverMarked, StateChanged, Tick, VoteAsked
 from cluster_core.gossip.failure_detection import ping_is_due, quorum_of
 from cluster_core.gossip.flags import FAIL
-from cluster_core.gossip.profile import PROFILES, REDIS_7_0, VALKEY_8_1, Profile, profile_of_header
+from cluster_core.gossip.profile import REDIS_7_0, VALKEY_8_1, Profile
 from cluster_core.wire.bus import Message, MessageType
 from tests.gossip_builder import ME, A, B, Bench, C, header, ping
 
@@ -165,12 +165,3 @@ def test_the_first_paused_header_of_our_master_gives_the_offset_to_reach() -> No
 
     assert ManualFailoverMarked(A, "paused", 10) in first
     assert not [effect for effect in second if isinstance(effect, ManualFailoverMarked)]
-
-
-@pytest.mark.parametrize(
-    ("flags", "mflags", "name"),
-    [(0x111, 0, "redis-7.0"), (0x511, 4, "redis-8"), (0xD11, 4, "valkey-8.0"), (0x1D11, 4, "valkey-9.1")],
-)
-def test_a_header_tells_the_profile(flags: int, mflags: int, name: str) -> None:
-    """R6, R20."""
-    assert profile_of_header(flags, mflags) is PROFILES[name]

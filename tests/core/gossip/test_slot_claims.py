@@ -6,10 +6,25 @@ import pytest
 
 from cluster_core.gossip.events import BecameReplica, EpochBumped, Ignored, SendUpdate, SlotsLost
 from cluster_core.gossip.flags import MASTER, REPLICA
-from cluster_core.gossip.profile import REDIS_7_0, REDIS_8, VALKEY_8_0, VALKEY_9_1, Profile
+from cluster_core.gossip.profile import (
+    PROFILES,
+    REDIS_6_2,
+    REDIS_7_0,
+    REDIS_7_2,
+    REDIS_7_4,
+    REDIS_8,
+    VALKEY_7_2,
+    VALKEY_8_0,
+    VALKEY_8_1,
+    VALKEY_9_0,
+    VALKEY_9_1,
+    Profile,
+)
+from cluster_core.wire.bus import Gossip, Message
+from cluster_core.wire.bus_extensions import shard_id_extension
 from tests.gossip_builder import ME, A, B, Bench, C, D, bits, ping, update
 
-EVERY_PROFILE = pytest.mark.parametrize("profile", [REDIS_7_0, REDIS_8, VALKEY_8_0, VALKEY_9_1], ids=lambda p: p.name)
+EVERY_PROFILE = pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
 
 
 @EVERY_PROFILE
@@ -35,14 +50,14 @@ def test_only_a_greater_epoch_takes_a_slot(profile: Profile, epoch: int, winner:
 
 @EVERY_PROFILE
 def test_a_slot_that_its_owner_stops_to_claim_stays_but_is_free_to_take(profile: Profile) -> None:
-    """R71."""
+    """R71; in Redis 6.2 an older epoch cannot take it."""
     bench = Bench(profile=profile, slots={A: "0-99"}, epochs={A: 5})
 
     bench.hear(ping(A, slots="0-98", config_epoch=5, current_epoch=5))
 
     assert bench.peer(A).slots == bits("0-99")
     bench.hear(ping(B, slots="99", config_epoch=1, current_epoch=5))
-    assert bench.peer(B).slots == bits("99")
+    assert bench.peer(B).slots == (0 if profile is REDIS_6_2 else bits("99"))
 
 
 @EVERY_PROFILE
@@ -182,3 +197,148 @@ def test_the_replica_of_a_replica_goes_to_the_top() -> None:
     effects = bench.hear(ping(A, slots="0-99", replicaof=C))
 
     assert BecameReplica(C, "R66") in effects
+
+
+def shard_of_an_empty_master(profile: Profile) -> Bench:
+    """A (empty, epoch 1) was our master and that of B; all three are one shard, other masters have the slots."""
+    bench = Bench((A, B, C), profile=profile, slots={C: "0-99"}, epochs={A: 1, C: 2})
+    for peer in (bench.view.myself, bench.peer(A), bench.peer(B)):
+        peer.shard_id = "s" * 40
+    for peer in (bench.view.myself, bench.peer(B)):
+        bench.view.set_role(peer, REPLICA)
+        peer.replicaof = A
+    return bench
+
+
+VALKEY_8_UP = [VALKEY_8_0, VALKEY_8_1, VALKEY_9_0, VALKEY_9_1]
+
+
+@pytest.mark.parametrize("profile", VALKEY_8_UP, ids=lambda p: p.name)
+def test_a_replica_follows_the_one_that_took_the_place_of_their_master_without_slots(profile: Profile) -> None:
+    """R73: no slot changes hands, but the winner's epoch is greater."""
+    bench = shard_of_an_empty_master(profile)
+
+    effects = bench.hear(ping(B, config_epoch=6, current_epoch=6))
+
+    assert BecameReplica(B, "R73") in effects
+
+
+@pytest.mark.parametrize("profile", VALKEY_8_UP, ids=lambda p: p.name)
+def test_an_old_epoch_another_shard_and_a_winner_with_slots_are_no_successor_of_a_master_without_slots(
+    profile: Profile,
+) -> None:
+    """R73: each condition of the special case."""
+    for shard, epoch, slots in (("s", 1, ""), ("t", 6, ""), ("s", 6, "200-300")):
+        bench = shard_of_an_empty_master(profile)
+        bench.peer(B).shard_id = shard * 40
+
+        effects = bench.hear(ping(B, slots=slots, config_epoch=epoch, current_epoch=epoch))
+
+        assert not [effect for effect in effects if isinstance(effect, BecameReplica)], (shard, epoch, slots)
+
+
+def test_a_replica_stays_with_a_master_that_has_slots_left() -> None:
+    """R73: the shard must have lost its last slot, whoever says to be its master."""
+    bench = shard_of_an_empty_master(VALKEY_9_1)
+    bench.peer(A).slots = bits("500")
+
+    effects = bench.hear(ping(B, config_epoch=6, current_epoch=6))
+
+    assert not [effect for effect in effects if isinstance(effect, BecameReplica)]
+
+
+@pytest.mark.parametrize("profile", [REDIS_7_4, REDIS_8, VALKEY_8_0, VALKEY_8_1], ids=lambda p: p.name)
+def test_the_sender_of_a_stale_message_becomes_a_replica_all_the_same(profile: Profile) -> None:
+    """R64: "Ignore stale message" moves no slots and makes nobody a master, but the role is followed."""
+    bench = Bench(profile=profile, slots={A: "0-99"}, epochs={A: 10, B: 4})
+    bench.peer(A).shard_id = bench.peer(B).shard_id = "s" * 40
+
+    bench.hear(ping(A, slots="0-99", replicaof=B, config_epoch=5, current_epoch=10))
+
+    assert bench.peer(A).flags & REPLICA
+    assert bench.peer(A).replicaof == B
+    assert bench.peer(A).slots == bits("0-99")
+    assert bench.peer(B).config_epoch == 4
+
+
+@pytest.mark.parametrize("profile", [REDIS_6_2, REDIS_7_0, REDIS_7_2, VALKEY_7_2], ids=lambda p: p.name)
+def test_servers_before_redis_7_4_and_valkey_8_know_no_stale_role(profile: Profile) -> None:
+    """R64: they take all slots of a master that became a replica, whatever its epoch."""
+    bench = Bench(profile=profile, slots={A: "0-99"}, epochs={A: 10, B: 4})
+    bench.peer(A).shard_id = bench.peer(B).shard_id = "s" * 40
+
+    bench.hear(ping(A, slots="0-99", replicaof=B, config_epoch=5, current_epoch=10))
+
+    assert (bench.peer(A).slots, bench.peer(A).replicaof) == (0, B)
+
+
+def test_a_header_behind_what_is_known_of_its_sender_is_no_collision() -> None:
+    """R80: an UPDATE has told a greater epoch of the sender than its header shows."""
+    bench = Bench(epochs={ME: 3})
+    sender = "f" * 40
+    bench.view.nodes[sender] = bench.view.nodes.pop(A)
+    bench.view.nodes[sender].id = sender
+    bench.view.nodes[sender].config_epoch = 5
+    for link in (10, 11):
+        bench.view.links[link].node = sender
+
+    effects = bench.hear(ping(sender, config_epoch=3, current_epoch=5), link=11)
+
+    assert not [effect for effect in effects if isinstance(effect, EpochBumped)]
+    assert bench.view.myself.config_epoch == 3
+
+
+def with_shard(sender: str, shard: str, **fields: object) -> Message:
+    """A PING that tells a shard id."""
+    plain = ping(sender, mflags=b"\4\0\0", extensions=1, **fields)  # type: ignore[arg-type]
+    assert isinstance(plain.body, Gossip)
+    return Message(plain.header, Gossip(plain.body.entries, (shard_id_extension(shard * 40),)))
+
+
+@pytest.mark.parametrize(("profile", "is_aligned"), [(REDIS_7_4, False), (REDIS_8, True), (VALKEY_8_0, False)])
+def test_replicas_take_over_their_masters_shard_id_in_redis_8(profile: Profile, is_aligned: bool) -> None:
+    """R65, updateShardId: a master that begins to tell one after an upgrade takes its replicas along."""
+    bench = Bench(profile=profile, slots={A: "0-99"})
+    bench.hear(ping(B, slots="0-99", replicaof=A))
+
+    bench.hear(with_shard(A, "7", slots="0-99"))
+
+    assert (bench.peer(B).shard_id == "7" * 40) == is_aligned
+
+
+@pytest.mark.parametrize(("profile", "is_aligned"), [(REDIS_7_4, False), (REDIS_8, True), (VALKEY_8_0, False)])
+def test_a_master_takes_over_the_shard_id_that_its_replica_tells_in_redis_8(profile: Profile, is_aligned: bool) -> None:
+    """R65, updateShardId: the replica was upgraded before its master."""
+    bench = Bench(profile=profile, slots={A: "0-99"})
+    bench.hear(ping(B, slots="0-99", replicaof=A))
+
+    bench.hear(with_shard(B, "7", slots="0-99", replicaof=A))
+
+    assert (bench.peer(A).shard_id == "7" * 40) == is_aligned
+
+
+@pytest.mark.parametrize("profile", [REDIS_7_2, REDIS_8, VALKEY_7_2, VALKEY_9_1], ids=lambda p: p.name)
+def test_our_shard_id_follows_our_masters(profile: Profile) -> None:
+    """R65."""
+    bench = Bench(profile=profile, slots={A: "0-99"})
+    bench.view.set_role(bench.view.myself, REPLICA)
+    bench.view.myself.replicaof = A
+
+    bench.hear(with_shard(A, "7", slots="0-99"))
+
+    assert bench.view.myself.shard_id == "7" * 40
+
+
+@pytest.mark.parametrize(
+    ("profile", "folds"), [(REDIS_6_2, False), (REDIS_7_0, True), (REDIS_8, True), (VALKEY_9_1, True)]
+)
+def test_redis_6_2_stays_the_replica_of_a_replica(profile: Profile, folds: bool) -> None:
+    """R66: the safeguard against sub-replicas came with Redis 7.0."""
+    bench = Bench((A, B, C), profile=profile, slots={C: "0-99"}, epochs={C: 1})
+    bench.view.set_role(bench.view.myself, REPLICA)
+    bench.view.myself.replicaof = A
+
+    bench.hear(ping(A, slots="0-99", replicaof=C, config_epoch=1))
+    bench.hear(ping(C, slots="0-100", config_epoch=1, current_epoch=1))
+
+    assert (bench.view.myself.replicaof == C) == folds

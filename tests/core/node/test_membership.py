@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cluster_core.gossip.flags import HANDSHAKE
-from cluster_core.gossip.profile import PROFILES, REDIS_7_0, VALKEY_8_1, VALKEY_9_1, Profile
+from cluster_core.gossip.profile import PROFILES, REDIS_7_0, VALKEY_8_1, VALKEY_9_1, Profile, ShardIds
 from cluster_core.node.events import FlushKeys, SaveConfig
 from cluster_core.wire.bus import MessageType
 from tests.node_cluster import FIRST_PORT, Cluster
@@ -27,7 +27,7 @@ def test_one_meet_each_is_enough_for_all_to_know_all(profile: Profile) -> None:
             if other is not host:
                 assert peer.outbound is not None
                 assert peer.inbound is not None
-            if profile.shard_ids:
+            if profile.shard_ids is not ShardIds.NONE:
                 assert peer.shard_id == other.node.view.myself.shard_id
         assert len(view.links) == 2 * 5
         assert view.myself.ip == "127.0.0.1"

@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 from cluster_core.gossip.events import LinkClosed, MessageReceived, Tick
 from cluster_core.gossip.flags import FAIL, HANDSHAKE, NOADDR, PFAIL
-from cluster_core.gossip.profile import PROFILES, REDIS_7_0, VALKEY_9_1, Profile
+from cluster_core.gossip.profile import (
+    PROFILES,
+    REDIS_6_2,
+    REDIS_7_0,
+    REDIS_8,
+    VALKEY_8_0,
+    VALKEY_9_1,
+    Profile,
+    ShardIds,
+)
 from cluster_core.gossip.view import Peer
 from cluster_core.node.agenda import hasten_all
 from cluster_core.node.cron import reconnect_budget, spread
@@ -40,7 +49,7 @@ def test_messages_have_the_size_and_the_bytes_of_real_ones(profile: Profile) -> 
     pings = [m for *_, m in cluster.messages if m.type <= MessageType.PONG]
 
     sizes = [len(encode_message(m)) for m in pings]
-    assert max(sizes) == (2568 if profile is REDIS_7_0 else 2616)
+    assert max(sizes) == (2568 if profile.shard_ids is ShardIds.NONE else 2616)
     assert sizes.count(max(sizes)) > 0.8 * len(sizes)  # nine draws do not always hit three nodes
     for message in pings:
         assert decode_message(encode_message(message)) == message
@@ -49,8 +58,14 @@ def test_messages_have_the_size_and_the_bytes_of_real_ones(profile: Profile) -> 
 
 @pytest.mark.parametrize(
     ("profile", "master", "replica"),
-    [(REDIS_7_0, 0x111, 0x012), (VALKEY_9_1, 0x1D11, 0x1C12)],
-    ids=["redis-7.0", "valkey-9.1"],
+    [
+        (REDIS_6_2, 0x111, 0x012),
+        (REDIS_7_0, 0x111, 0x012),
+        (REDIS_8, 0x111, 0x012),
+        (VALKEY_8_0, 0x911, 0x812),
+        (VALKEY_9_1, 0x1D11, 0x1C12),
+    ],
+    ids=lambda value: value.name if isinstance(value, Profile) else hex(value),
 )
 def test_headers_carry_the_flags_of_the_servers(profile: Profile, master: int, replica: int) -> None:
     """R6, R20: as they were seen on the wire."""
@@ -59,7 +74,7 @@ def test_headers_carry_the_flags_of_the_servers(profile: Profile, master: int, r
     headers = {sender: m.header for _, sender, _, m in cluster.messages if m.type == MessageType.PING}
 
     assert [headers[index].flags for index in range(6)] == [master] * 3 + [replica] * 3
-    assert {header.mflags[0] for header in headers.values()} == {4 if profile is VALKEY_9_1 else 0}
+    assert {header.mflags[0] for header in headers.values()} == {0 if profile.shard_ids is ShardIds.NONE else 4}
     assert headers[3].replicaof == cluster.hosts[0].id
     assert headers[3].myslots == headers[0].myslots
     assert headers[3].config_epoch == headers[0].config_epoch

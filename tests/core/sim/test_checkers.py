@@ -13,8 +13,10 @@ from cluster_core.node import candidacy
 from cluster_core.node.settings import NodeSettings
 from cluster_core.sim.clients import Ack
 from cluster_core.sim.layouts import Layout, LayoutError, check_layout, names_of, places_of
-from cluster_core.sim.losses import Promotion, split_us
+from cluster_core.sim.losses import Promotion, Way, split_us
+from cluster_core.sim.play import play
 from cluster_core.sim.recorded import recorded_places
+from cluster_core.sim.scenario_text import read_scenario
 from cluster_core.sim.stage import Stage
 from cluster_core.slots.key_slot import key_slot
 from cluster_core.topology.nodes_text import read_nodes
@@ -178,12 +180,36 @@ def test_a_write_that_nothing_excuses_is_caught():
     owner = next(h for h in stage.world.hosts if h.node.view.myself.slots >> key_slot(b"gone") & 1)
     ack = Ack(b"gone", owner.index, 4_000_000, owner.store.replid, 60, 0)
 
-    (loss,) = stage.losses.find([ack])
+    (loss,) = stage.losses.find([ack]).lost
     stage.losses.promotions.append(Promotion(4_500_000, 5, owner.index, owner.store.replid, 0))
-    (excused,) = stage.losses.find([ack])
-    (confirmed,) = stage.losses.find([ack._replace(replicated=1)])
+    (excused,) = stage.losses.find([ack]).lost
+    (confirmed,) = stage.losses.find([ack._replace(replicated=1)]).lost
 
-    assert (loss.way, excused.way, confirmed.way) == ("", "not replicated", "")
+    assert (loss.way, excused.way, confirmed.way) == (Way.NO_EXCUSE, Way.NOT_REPLICATED, Way.NO_EXCUSE)
+
+
+def test_a_write_of_a_shard_that_is_down_is_not_lost_unless_the_shard_went_on_without_it():
+    """A dead owner's copy is worth something as long as nobody was promoted who lacked it (P6)."""
+    stage = stage_of(3, 1)
+    stage.world.run_to(5_000_000)
+    owner = next(h for h in stage.world.hosts if h.node.view.myself.slots >> key_slot(b"kept") & 1)
+    owner.store.append(b"kept", b"1", 60)
+    ack = Ack(b"kept", owner.index, 4_000_000, owner.store.replid, owner.store.offset, 0)
+    stage.faults.crash(owner)
+
+    down = stage.losses.find([ack])
+    stage.losses.promotions.append(Promotion(4_500_000, 5, owner.index, owner.store.replid, 0))
+    replaced = stage.losses.find([ack])
+
+    assert (down.lost, down.unavailable) == ((), (ack,))
+    assert ([loss.way for loss in replaced.lost], replaced.unavailable) == ([Way.NOT_REPLICATED], ())
+
+
+def test_what_nobody_measured_is_not_expected_to_be_so():
+    """Without clients there is no write that could be lost: the expectation fails and says why."""
+    scenario = read_scenario("cluster masters=3\nend 5s\nexpect lost 0\n")
+
+    assert play(scenario, Random).failures == ("line 3: expect lost 0: not measured, there are no clients",)
 
 
 def test_a_split_lasts_about_as_long_as_pings_take_to_be_overdue():

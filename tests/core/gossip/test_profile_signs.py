@@ -1,0 +1,140 @@
+"""Which server wrote a message: what versions write differently, alone and one after another (R6, R15, R16, R20, R39)."""
+
+from __future__ import annotations
+
+import pytest
+
+from cluster_core.gossip.profile import PROFILES
+from cluster_core.gossip.profile_signs import ProfileSigns, profile_of_version
+from cluster_core.wire.bus import Empty, Gossip, Message, MessageType
+from cluster_core.wire.bus_extensions import HOSTNAME, Extension, shard_id_extension, text_extension
+from tests.gossip_builder import A, B, C, entry, header, ping
+from tests.node_cluster import Cluster
+
+SHARD = shard_id_extension("7" * 40)
+NAME = text_extension(HOSTNAME, "a.example")
+EXT_DATA = b"\4\0\0"
+
+
+def said(kind: MessageType, flags: int, *extensions: Extension, says: bool | None = None) -> Message:
+    """A message with gossip whose header has EXT_DATA if it has extensions, or as told."""
+    mflags = EXT_DATA if (bool(extensions) if says is None else says) else bytes(3)
+    plain = ping(A, kind=kind, flags=flags, mflags=mflags, extensions=len(extensions))
+    return Message(plain.header, Gossip((), extensions))
+
+
+def bare(flags: int, *, says: bool = False) -> Message:
+    """A vote request."""
+    return Message(header(A, MessageType.AUTH_REQUEST, flags=flags, mflags=EXT_DATA if says else bytes(3)), Empty())
+
+
+PING, PONG, MEET = MessageType.PING, MessageType.PONG, MessageType.MEET
+
+
+@pytest.mark.parametrize(
+    ("messages", "fitting", "taken"),
+    [
+        ([said(PING, 0x111)], "redis-6.2 redis-7.0", "redis-7.0"),
+        ([said(PING, 0x111, NAME)], "redis-7.0", "redis-7.0"),
+        ([said(PING, 0x111, SHARD)], "redis-7.2 redis-7.4 redis-8 valkey-7.2", "redis-8"),
+        ([said(PING, 0x111, SHARD), bare(0x12)], "redis-7.2 redis-7.4 valkey-7.2", "redis-7.4"),
+        ([said(PING, 0x111, SHARD), bare(0x12, says=True)], "redis-8", "redis-8"),
+        ([said(MEET, 0x111, says=True)], "redis-8 valkey-7.2", "redis-8"),
+        ([said(MEET, 0x111, says=True), bare(0x12)], "valkey-7.2", "valkey-7.2"),
+        ([said(PING, 0x911, SHARD)], "valkey-8.0", "valkey-8.0"),
+        ([said(PING, 0x1D11, SHARD)], "valkey-8.1 valkey-9.0 valkey-9.1", "valkey-9.1"),
+        ([said(PONG, 0x1D11, says=True)], "valkey-8.1 valkey-9.0", "valkey-9.0"),
+        ([said(PING, 0x3C12, SHARD)], "valkey-9.1", "valkey-9.1"),
+    ],
+)
+def test_messages_leave_the_versions_that_could_have_sent_them(
+    messages: list[Message], fitting: str, taken: str
+) -> None:
+    """R6, R16, R20: several where the wire does not tell more."""
+    signs = ProfileSigns()
+    for message in messages:
+        signs.note(message)
+
+    assert " ".join(profile.name for profile in signs.fitting) == fitting
+    assert signs.profile.name == taken
+
+
+def test_gossip_about_its_receiver_is_of_redis_7_2_and_never_any_of_7_4() -> None:
+    """R39: one such entry decides, and so do two hundred messages without one."""
+    with_shard = Message(header(A, PING, count=1, extensions=1, mflags=EXT_DATA), Gossip((entry(B),), (SHARD,)))
+    names, never = ProfileSigns(), ProfileSigns()
+
+    names.note(with_shard, B)
+    names.note(bare(0x111))
+    for _ in range(200):
+        never.note(with_shard, C)
+    never.note(bare(0x111))
+
+    assert [profile.name for profile in names.fitting] == ["redis-7.2", "valkey-7.2"]
+    assert [profile.name for profile in never.fitting] == ["redis-7.4"]
+
+
+@pytest.mark.parametrize(
+    ("version", "name"), [("6.2.14", "redis-6.2"), ("7.0.15", "redis-7.0"), ("255.255.255", "redis-7.0")]
+)
+def test_a_log_decides_where_the_wire_does_not(version: str, name: str) -> None:
+    """A version of development tells nothing."""
+    signs = ProfileSigns()
+    signs.note_version(version)
+    signs.note(said(PING, 0x111))
+
+    assert signs.profile.name == name
+
+
+def test_a_node_that_was_upgraded_is_seen_as_what_it_is_now() -> None:
+    """Signs that contradict all that was seen before are of another process."""
+    signs = ProfileSigns()
+    signs.note(said(PING, 0x111))
+    signs.note(said(PING, 0x911, SHARD))
+
+    assert signs.profile.name == "valkey-8.0"
+
+
+def test_flags_that_no_server_has_change_nothing() -> None:
+    """Only a light PUBLISH of 8.0 or both bits are known."""
+    signs = ProfileSigns()
+    signs.note(said(PING, 0x911, SHARD))
+    signs.note(said(PING, 0x1011, SHARD))
+
+    assert signs.profile.name == "valkey-8.0"
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_what_the_machine_of_a_profile_sends_fits_that_profile(name: str) -> None:
+    """The table of profiles says both what is sent and what is recognised."""
+    cluster = Cluster(4, profile=PROFILES[name], node_timeout_ms=1000)
+    cluster.keep_messages = True
+    cluster.form(3, 1)
+    signs = [ProfileSigns() for _ in cluster.hosts]
+    for _, sender, receiver, message in cluster.messages:
+        signs[sender].note(message, cluster.hosts[receiver].id)
+
+    assert all(PROFILES[name] in found.fitting for found in signs)
+
+
+@pytest.mark.parametrize(
+    ("product", "version", "name"),
+    [
+        ("redis", "6.0.9", "redis-6.2"),
+        ("redis", "7.2.6", "redis-7.2"),
+        ("redis", "8.10.0", "redis-8"),
+        ("valkey", "7.2.7", "valkey-7.2"),
+        ("valkey", "8.1.4", "valkey-8.1"),
+        ("valkey", "9.2.0", "valkey-9.1"),
+        ("valkey", "255.255.255", None),
+        ("keydb", "6.3.4", None),
+        ("redis", "7", None),
+    ],
+)
+def test_a_server_that_says_its_version_has_the_newest_profile_that_is_not_newer(
+    product: str, version: str, name: str | None
+) -> None:
+    """An older one than all known has the oldest, one of another kind none."""
+    found = profile_of_version(product, version)
+
+    assert (found.name if found else None) == name
