@@ -105,6 +105,7 @@ def _manifest(surveys: Sequence[Survey], parts: Sequence[Part], owners: Owners) 
     sources = [
         {
             "file": survey.path, "keys": int(survey.slot_keys.sum()), "left_out": dict(sorted(survey.left_out.items())),
+            "hollow": survey.hollow,
             "bad": None if survey.bad is None else {"offset": survey.bad.offset, "reason": survey.bad.reason},
         }
         for survey in surveys

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from cluster_core.formats.rdb.opcodes import KEY_TYPES
+
+_FILLED_TYPES = np.array(
+    [name in ("list", "set", "zset", "hash") for name in KEY_TYPES] + [False] * (256 - len(KEY_TYPES))
+)
+"""Types that no server keeps without elements, by code (`rdbLoadObject`: ``RDB_LOAD_ERR_EMPTY_KEY``)."""
 
 NONE = -1
 """Stands for "the file does not say" in `expire_at_ms`, `idle_s`, `freq`, `elements` and `serialized_bytes`."""
@@ -42,6 +50,23 @@ class KeyBatch:
 
     def __len__(self) -> int:
         return len(self.slot)
+
+    def hollow(self) -> NDArray[np.bool_]:
+        """Say of each key whether it is a collection without elements, which a server drops when it loads the file."""
+        found: NDArray[np.bool_] = (self.elements == 0) & _FILLED_TYPES[self.type]
+        return found
+
+    def where(self, chosen: NDArray[np.bool_]) -> KeyBatch:
+        """Return the *chosen* rows."""
+        lengths = np.diff(self.key_offsets)
+        columns: dict[str, Any] = {
+            field.name: None if value is None else value[chosen]
+            for field in fields(self)[2:]
+            for value in (getattr(self, field.name),)
+        }
+        offsets = np.concatenate(([0], np.cumsum(lengths[chosen]))).astype(np.int32)
+        data = self.key_data[: self.key_offsets[-1]]
+        return KeyBatch(key_offsets=offsets, key_data=data[np.repeat(chosen, lengths)], **columns)
 
     def key(self, index: int) -> bytes:
         """Return the bytes of one key."""

@@ -23,6 +23,10 @@ def split_lines(manifest: dict[str, Any], folder: str) -> list[str]:
             lines.append(
                 f"damaged: {source['file']}: offset {bad['offset']}: {bad['reason']}; the keys before it are in the parts"
             )
+        if source["hollow"]:
+            lines.append(
+                f"in no part: {plural(source['hollow'], 'key')} of {source['file']} without elements, which a server drops when it loads"
+            )
     for file in files:
         who = file["address"] or file["owner"] or "nobody"
         slots = file["slots"] if len(file["slots"]) <= SLOTS_SHOWN else file["slots"][:SLOTS_SHOWN] + "…"

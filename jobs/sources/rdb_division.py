@@ -4,31 +4,28 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_core.errors import DecodeError
 from cluster_core.formats.rdb.opcodes import OP_FUNCTION2, RdbHead
 from cluster_core.formats.rdb.strings import string_at
 from cluster_core.formats.rdb.target import target_like
-from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.topology.node import Topology
+from jobs.reports.text import shown
 from jobs.runtime.errors import InputError
-from jobs.sources.rdb_files import RdbUnit, RdbUnitReader
+from jobs.sources.rdb_files import RdbUnit
 from jobs.sources.rdb_parts import Part
 from jobs.sources.rdb_survey import Survey
+from jobs.sources.rdb_twins import find_twins
 from jobs.sources.stored_plans import read_stored_plan
 
 UNOWNED = "unowned"
 """Name of the part that takes the keys of slots that nobody owns, in permissive mode."""
-
-SHARED_KEYS_MAX = 2_000_000
-"""More keys than this in slots that lie in two dumps are not compared one by one."""
 
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.:-]{0,99}")
 _LIBRARY = re.compile(rb"#![^\n]*\bname=([^\s]+)")
@@ -113,34 +110,23 @@ def _common(surveys: Sequence[Survey]) -> tuple[list[bytes], list[bytes]]:
 
 
 def refuse_twins(surveys: Sequence[Survey], units: Sequence[RdbUnit]) -> None:
-    """Raise InputError if a key lies in two dumps: a server that loads both ends with an error."""
-    spread = sum((survey.slot_keys > 0).astype(np.int64) for survey in surveys)
-    shared = np.flatnonzero(np.asarray(spread) > 1)
-    count = sum(int(survey.slot_keys[shared].sum()) for survey in surveys)
-    if not count:
+    """Raise InputError if a key lies in two dumps, or twice in one: a server that loads both ends with an error."""
+    found = find_twins(units, [hashes for survey in surveys for hashes in survey.hashes], listed_max=1)
+    if found is None:
         return
-    if count > SHARED_KEYS_MAX:
-        raise InputError(f"{len(shared)} slots have keys in several dumps, {count} in all: name one dump of each shard")
-    is_shared = np.zeros(SLOT_COUNT, bool)
-    is_shared[shared] = True
-    met: dict[tuple[int, bytes], str] = {}
-    for survey, unit in zip(surveys, units, strict=True):
-        for batch in _batches(survey, unit) if survey.slot_keys[shared].any() else ():
-            for row in np.flatnonzero(is_shared[batch.slot]).tolist():
-                key = int(batch.db[row]), batch.key(row)
-                if key in met:
-                    twins = f"{met[key]} and {unit.path}"
-                    raise InputError(f"{twins} hold the same key {key[1][:80]!r}: name one dump of each shard")
-                met[key] = unit.path
-
-
-def _batches(survey: Survey, unit: RdbUnit) -> Iterator[KeyBatch]:
-    """The keys of a dump once more, up to its first error."""
-    try:
-        yield from RdbUnitReader(unit, check_crc=False)
-    except DecodeError:
-        if survey.bad is None:
-            raise
+    twin = found.twins[0]
+    key, more = (
+        f"{shown(twin.key)} of database {twin.db}",
+        f", and so it is with {found.count - 1:,} more" * (found.count > 1),
+    )
+    (path, at), (other, other_at) = twin.first, twin.second
+    if path == other:
+        raise InputError(
+            f"{path}: offset {other_at}: key {key} was there before, at offset {at}{more}: no server loads the dump"
+        )
+    raise InputError(
+        f"{path} (offset {at}) and {other} (offset {other_at}) hold the same key {key}{more}: name one dump of each shard"
+    )
 
 
 def plan_parts(

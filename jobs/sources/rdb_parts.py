@@ -121,14 +121,17 @@ def _copy_dump(survey: Survey, unit: RdbUnit, parts: Sequence[Part], part_of: ND
     told: set[tuple[int, int]] = set()
     try:
         for batch in reader:
-            for runs in key_runs(batch, part_of, by_slot=by_slot).spans(SPAN_BYTES):
+            hollow = batch.hollow()
+            for runs in key_runs(batch.where(~hollow) if hollow.any() else batch, part_of, by_slot=by_slot).spans(
+                SPAN_BYTES
+            ):
                 _copy_runs(runs, others, survey, parts, told)
     except DecodeError:
         if survey.bad is None:
             raise
     finally:
         others.close()
-    if reader.skimmer.keys != int(survey.slot_keys.sum()):
+    if reader.skimmer.keys != int(survey.slot_keys.sum()) + survey.hollow:
         raise DecodeError("the file has changed while it was read", offset=survey.end, source=unit.path)
 
 

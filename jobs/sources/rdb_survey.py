@@ -23,6 +23,7 @@ from cluster_core.formats.rdb.opcodes import (
 )
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.key_runs import gaps
+from cluster_core.kernels.key_twins import key_hashes
 from cluster_core.slots.key_slot import SLOT_COUNT
 from jobs.sources.files import open_stream
 from jobs.sources.rdb_files import RdbUnit, RdbUnitReader
@@ -31,7 +32,7 @@ KEPT_AUX = ("valkey-ver", "redis-ver", "redis-bits", "ctime", "aof-base")
 """Aux fields that a part keeps.  A part is no longer the data set of the replication id and offset, so those are left out."""
 
 _SCRIPT_AUX = b"lua"
-_COMMON = frozenset((OP_FUNCTION2, OP_FUNCTION_PRE_GA, OP_MODULE_AUX))
+_COMMON = frozenset((OP_FUNCTION2, OP_MODULE_AUX))
 
 
 @dataclass(slots=True)
@@ -39,7 +40,8 @@ class Survey:
     """One dump: *keys* and *expires* by database, 16384 numbers each; *end* is where its last good key ends.
 
     *before* and *after* the keys are records that every part needs (functions, scripts, what modules keep beside keys);
-    *slot_info* holds those records by database and slot; *left_out* counts what no part holds, by name.
+    *slot_info* holds those records by database and slot; *left_out* counts what no part holds, by name; *hollow* keys are collections
+    without elements, which no part holds either; *hashes* tell the others apart.
     """
 
     path: str
@@ -53,6 +55,8 @@ class Survey:
     left_out: Counter[str] = field(default_factory=Counter)
     bad: DecodeError | None = None
     end: int = 0
+    hollow: int = 0
+    hashes: list[NDArray[np.uint64]] = field(default_factory=list)
 
     @property
     def slot_keys(self) -> NDArray[np.int64]:
@@ -61,6 +65,12 @@ class Survey:
 
     def add(self, batch: KeyBatch) -> None:
         """Count the keys of *batch*."""
+        self.end = int(batch.offset[-1] + batch.serialized_bytes[-1])
+        hollow = batch.hollow()
+        if hollow.any():
+            self.hollow += int(hollow.sum())
+            batch = batch.where(~hollow)
+        self.hashes.append(key_hashes(batch))
         for db in np.unique(batch.db).tolist():
             mine = batch.db == db
             for counts, slots in (
@@ -68,7 +78,6 @@ class Survey:
                 (self.expires, batch.slot[mine & (batch.expire_at_ms >= 0)]),
             ):
                 counts[db] = counts.get(db, np.zeros(SLOT_COUNT, np.int64)) + np.bincount(slots, minlength=SLOT_COUNT)
-        self.end = int(batch.offset[-1] + batch.serialized_bytes[-1])
 
     def note(self, record: OtherRecord, next_db: int) -> None:
         """Keep one record that lies before a key of *next_db*."""
@@ -78,6 +87,8 @@ class Survey:
             (self.after if self.keys else self.before).append(record.data)
         elif record.op == OP_SLOT_IMPORT:
             self.left_out["slot import"] += 1
+        elif record.op == OP_FUNCTION_PRE_GA:
+            self.left_out["function library of a Redis 7.0 release candidate, which no released server loads"] += 1
         elif record.op == OP_AUX and record.name.decode("utf-8", "backslashreplace") not in KEPT_AUX:
             self.left_out[f"aux field {record.name.decode('utf-8', 'backslashreplace')}"] += 1
 

@@ -26,14 +26,17 @@ from cluster_core.kernels.group_tally import GroupTally
 from cluster_core.kernels.key_batch import NONE, KeyBatch
 from cluster_core.kernels.key_list import batch_of_keys
 from cluster_core.kernels.key_slots import key_slots
+from cluster_core.kernels.key_twins import key_hashes
 from cluster_core.kernels.slot_tally import SLOT_COUNT, SlotTally, TtlTally
 from cluster_core.kernels.top_keys import TopKeys
 from cluster_core.memory.model import ESTIMATES, MemoryModel, MemorySettings, model_name, model_of
+from jobs.reports.text import shown
 from jobs.sources.aof_files import AofUnit
 from jobs.sources.aof_state import AofStateReader, AofStateUnit
 from jobs.sources.aof_tally import AofTally
 from jobs.sources.key_lists import KeyListOptions, KeyListReader, KeyListUnit, KeyRows
 from jobs.sources.rdb_files import RdbUnit, RdbUnitReader
+from jobs.sources.rdb_twins import find_twins
 from schemas.bronze import RDB_SOURCE
 from schemas.interim import BAD, LOG_DOUBT, PARTIAL, PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL, UNIT
 
@@ -41,6 +44,10 @@ Unit = RdbUnit | KeyListUnit | AofUnit | AofStateUnit
 BAD_ROWS_MAX = 10_000
 """Bad records of one unit beyond this are counted in its last row, not listed."""
 
+HASHES_MAX = 32 << 20
+"""Keys of one unit among which those are sought that are there twice: 8 bytes each, and as much again at its end."""
+
+TWINS_LISTED = 5
 _UNKNOWN_TYPE = len(KEY_TYPES)
 
 
@@ -121,7 +128,9 @@ def read_keys(numbers: Iterator[pa.RecordBatch], units: list[Unit], options: Tal
 
 def _key_batches(unit: Unit, options: TallyOptions) -> Iterator[KeyBatch]:
     if isinstance(unit, RdbUnit):
-        yield from RdbUnitReader(unit, check_crc=options.check_crc, memory=options.memory)
+        for batch in RdbUnitReader(unit, check_crc=options.check_crc, memory=options.memory):
+            hollow = batch.hollow()
+            yield batch.where(~hollow) if hollow.any() else batch
         return
     if isinstance(unit, AofStateUnit):
         state = AofStateReader(unit, load_truncated=options.load_truncated)
@@ -159,6 +168,7 @@ class _Tally:
         self._knows_memory = False
         self.sized = self._tells_expiry = isinstance(unit, RdbUnit | AofStateUnit)
         self.ttl: TtlTally | None = None
+        self._hashes: list[NDArray[np.uint64]] = []
         self._owner_of = owners = np.array(options.owners or [0] * SLOT_COUNT, np.int64)
         self._owner_ids = pa.array([None, *options.owner_ids], pa.string())
         if options.details:
@@ -211,7 +221,7 @@ class _Tally:
             for batch in reader:
                 if self.ttl is None:
                     self.ttl = TtlTally(reader.taken_at_ms or 0)
-                self._add(batch)
+                self._add(self._without_hollow(batch))
         except SplitError as error:
             self.facts["split_failed"] = error.reason
         except DecodeError as error:
@@ -219,6 +229,7 @@ class _Tally:
                 raise
             self.bad.append(error)
             self.skipped_bytes = max((unit.end or unit.size) - error.offset, 0)
+        self._note_twins(unit)
         self.declared = skimmer.declared_slot_keys
         if (self.declared != NONE).any():
             self.facts["slot_info"] = "true"
@@ -231,6 +242,30 @@ class _Tally:
             self.facts["stored_crc"] = f"{skimmer.stored_crc:016x}"
         self.facts["functions"] = str(skimmer.function_count)
         self.facts["trailing_bytes"] = str(reader.trailing_bytes)
+
+    def _without_hollow(self, batch: KeyBatch) -> KeyBatch:
+        """Set the collections without elements aside, and remember what tells the other keys apart."""
+        hollow = batch.hollow()
+        if hollow.any():
+            self.facts.setdefault("hollow_key", shown(batch.key(int(hollow.argmax()))))
+            self.facts["hollow_keys"] = str(int(self.facts.get("hollow_keys", "0")) + int(hollow.sum()))
+            batch = batch.where(~hollow)
+        if self.keys <= HASHES_MAX:
+            self._hashes.append(key_hashes(batch))
+        return batch
+
+    def _note_twins(self, unit: RdbUnit) -> None:
+        """Say which keys are in the unit more than once."""
+        if self.keys > HASHES_MAX:
+            self.facts["twins_sought"] = str(sum(map(len, self._hashes)))
+        found = find_twins([unit], self._hashes, listed_max=TWINS_LISTED)
+        self._hashes.clear()
+        if found is not None:
+            self.facts["twin_keys"] = str(found.count)
+            self.facts["twins"] = "\n".join(
+                f"key {shown(twin.key)} of database {twin.db} at offsets {twin.first[1]} and {twin.second[1]}"
+                for twin in found.twins
+            )
 
     def _note_memory(self, model: MemoryModel | None) -> None:
         """Say by which model the keys were measured, and what the server would hold in all."""

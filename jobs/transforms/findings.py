@@ -170,6 +170,42 @@ def find_file_facts(units: Sequence[UnitFacts]) -> list[Warning]:
     return found
 
 
+def find_repeated(units: Sequence[UnitFacts]) -> list[Warning]:
+    """Keys that are in one dump more than once, one warning a dump; and where not all keys were compared."""
+    found = []
+    for unit in units:
+        count = int(unit.facts.get("twin_keys", "0"))
+        if count:
+            text = (
+                f"{printable(unit.source)} holds {_count(count, 'key')} that it held before: no server loads it, and each record counts: "
+                + _list(unit.facts["twins"].split("\n"), count)
+            )
+            found.append(Warning("error", "keys_twice", text))
+        if "twins_sought" in unit.facts:
+            sought = int(unit.facts["twins_sought"])
+            text = f"{printable(unit.source)}: keys that are there twice were sought among its first {_count(sought, 'key')} only"
+            found.append(Warning("note", "twins_not_sought", text))
+    return found
+
+
+def find_hollow(units: Sequence[UnitFacts]) -> list[Warning]:
+    """Collections without elements, one warning a dump: servers drop them, so they are in no figure."""
+    counts: dict[str, int] = defaultdict(int)
+    for unit in units:
+        counts[unit.source] += int(unit.facts.get("hollow_keys", "0"))
+    examples = {unit.source: unit.facts["hollow_key"] for unit in reversed(units) if "hollow_key" in unit.facts}
+    return [
+        Warning(
+            "warning",
+            "hollow_keys",
+            f"{printable(source)}: {_count(count, 'key')} without elements that a server drops when it loads the dump: in no figure here "
+            f"({examples[source]}{' …' if count > 1 else ''})",
+        )
+        for source, count in sorted(counts.items())
+        if count
+    ]
+
+
 def find_coverage(topology: Topology | None, keys_in_unowned: int) -> list[Warning]:
     """Slots that nobody owns, and keys in them."""
     if topology is None:

@@ -237,6 +237,8 @@ class KeySnapshot:
             *findings.find_mismatches(slots),
             *findings.find_unattributed(self.attributions, self.topology),
             *findings.find_file_facts(self.units),
+            *findings.find_repeated(self.units),
+            *findings.find_hollow(self.units),
             *memory_findings.find_nearest(self.units),
             *memory_findings.find_unmeasured(self.units),
             *memory_findings.find_contradictions(self.units),

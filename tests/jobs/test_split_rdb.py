@@ -177,7 +177,8 @@ def dump(*keys: bytes, magic: str = "REDIS0011", before: bytes = b"") -> bytes:
 LIBRARY = b"\xf5" + build.string("#!lua name=one\n1")
 OTHER_LIBRARY = b"\xf5" + build.string("#!lua name=one\n2")
 REFUSED = {
-    "a key in two dumps": ([dump(b"a", b"b"), dump(b"b")], "hold the same key b'b': name one dump of each shard"),
+    "a key in two dumps": ([dump(b"a", b"b"), dump(b"b")], r"0.rdb \(offset 16\) and .*1.rdb \(offset 11\) hold the same key b of database 0: name one"),
+    "a key twice in one dump": ([dump(b"a", b"b", b"a")], "0.rdb: offset 21: key a of database 0 was there before, at offset 11: no server"),
     "two dialects": ([dump(b"a"), dump(b"b", magic="VALKEY080")], "no server reads both"),
     "two libraries of one name": ([dump(b"a", before=LIBRARY), dump(b"b", before=OTHER_LIBRARY)], "different libraries of the name one"),
 }  # fmt: skip
@@ -191,6 +192,41 @@ def test_dumps_that_make_no_set_of_parts_are_refused_before_anything_is_written(
     with pytest.raises(InputError, match=reason):
         split(tmp_path, *(tmp_path / f"{number}.rdb" for number in range(len(dumps))), topology=str(nodes))
     assert not (tmp_path / "out").exists()
+
+
+def test_collections_without_elements_are_in_no_part_and_are_counted(nodes, tmp_path, capsys):
+    """Servers drop them when they load; a string without a byte is a string."""
+    empty = [build.key(b"%d" % kind, kind, b"\0") for kind in (1, 2, 3, 4)]
+    (tmp_path / "d.rdb").write_bytes(
+        build.rdb(build.select(0), empty[0], build.key("a", 0, b"\0"), *empty[1:], build.key("b", 0, b"\0"))
+    )
+    words = [
+        "split-rdb",
+        "--root",
+        tmp_path,
+        "--topology",
+        nodes,
+        "--rdb",
+        tmp_path / "d.rdb",
+        "--out",
+        tmp_path / "out",
+    ]
+
+    assert slotscope(*words) == OK
+    assert "4 keys of" in capsys.readouterr().out
+    rows = [record for part in parts_of(tmp_path).values() for _, record in rows_of_dump(part)[1]]
+    assert sorted(record.key for record in rows) == [b"a", b"b"]
+    assert sum(file["keys"] for file in json.loads((tmp_path / "out" / MANIFEST).read_text())["files"]) == 2
+
+
+def test_functions_that_no_server_loads_are_in_no_part_and_named(nodes, tmp_path):
+    function = b"\xf6" + build.string("name") + build.string("LUA") + b"\0" + build.string("return 1")
+    (tmp_path / "d.rdb").write_bytes(dump(b"a", before=function))
+    manifest = split(tmp_path, tmp_path / "d.rdb", topology=str(nodes))
+
+    (reason,) = manifest["sources"][0]["left_out"]
+    assert "release candidate" in reason
+    assert all(rows_of_dump(part)[0].function_count == 0 for part in parts_of(tmp_path).values())
 
 
 def test_dumps_of_one_slot_with_different_keys_are_joined(nodes, tmp_path):
