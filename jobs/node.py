@@ -9,8 +9,9 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from cyclopts import Parameter
 
@@ -19,9 +20,17 @@ from jobs.runtime.errors import InputError
 from jobs.runtime.failure import printable
 
 if TYPE_CHECKING:
+    from cluster_core.gossip.profile import Profile
     from cluster_core.node.settings import NodeSettings
     from jobs.live.member import Member, Place
     from jobs.sources.live_cluster import Access, Address
+
+
+class Given(NamedTuple):
+    """What the user wants, whatever the cluster does; None: as the cluster."""
+
+    profile: Profile | None
+    node_timeout_ms: int | None
 
 
 def command(
@@ -30,8 +39,8 @@ def command(
     port: int = 7777,
     bus_port: int = 0,
     bind: str = "127.0.0.1",
-    profile: Literal["redis-7.0", "redis-8", "valkey-8.0", "valkey-8.1", "valkey-9.1"] = "valkey-9.1",
-    node_timeout: int = 15000,
+    profile: str | None = None,
+    node_timeout: int | None = None,
     folder: str | None = None,
     duration: float | None = None,
     user: str | None = None,
@@ -39,6 +48,9 @@ def command(
     debug: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
 ) -> None:
     """Be a node of a real cluster: join it, answer pings, see nodes fail, vote, and serve a slot that is given to it.
+
+    Follows the rules of the cluster's servers and their node timeout: it asks the nodes (INFO, CONFIG GET) and looks at what they
+    send. What is given by hand stays, and a difference is said.
 
     Keeps data in memory only and never replicates. The cluster bus has no authentication: whoever reaches the bus port can
     change what nodes believe, so it binds to loopback unless told otherwise. Ctrl-C leaves the cluster: every node is told to
@@ -55,15 +67,15 @@ def command(
     bind
         Address to listen on.
     profile
-        Whose rules to follow.
+        Whose rules to follow: redis-6.2, -7.0, -7.2, -7.4, -8, valkey-7.2, -8.0, -8.1, -9.0, -9.1. Default: the cluster's; valkey-9.1 as long as nothing is known of it.
     node_timeout
-        cluster-node-timeout in milliseconds; the same as in the cluster.
+        cluster-node-timeout in milliseconds. Default: the cluster's; 15000 as long as nothing is known of it.
     folder
         Where nodes.conf is kept, and read at the start. Default: it is not kept.
     duration
         Seconds after which to end. Default: until Ctrl-C.
     user
-        ACL user for CLUSTER FORGET at the end. Default: the default user.
+        ACL user for INFO, CONFIG GET and, at the end, CLUSTER FORGET. Default: the default user.
     password_env
         Environment variable that holds its password; not set: no password.
     debug
@@ -71,7 +83,9 @@ def command(
     """
     if not 0 < port < 65536 or not 0 <= bus_port < 65536 or (not bus_port and port + 10000 > 65535):
         raise InputError(f"--port {port}: ports are 1 to 65535, and the bus needs one, too (--bus-port)")
-    if not 100 <= node_timeout <= 86_400_000 or (duration is not None and not duration > 0):
+    if (node_timeout is not None and not 100 <= node_timeout <= 86_400_000) or (
+        duration is not None and not duration > 0
+    ):
         raise InputError("--node-timeout is 100 ms to a day, --duration more than 0 s")
     place = Path(folder) if folder is not None else None
     if place is not None and not place.is_dir():
@@ -81,15 +95,29 @@ def command(
     from jobs.live.member import Place
     from jobs.sources.live_cluster import Access, parse_address
 
-    settings = NodeSettings(profile=PROFILES[profile], node_timeout_ms=node_timeout, port=port, cport=bus_port)
+    if profile is not None and profile not in PROFILES:
+        raise InputError(f"no profile {profile!r}; there are {', '.join(PROFILES)}")
+    settings = NodeSettings(port=port, cport=bus_port)
+    given = Given(PROFILES[profile] if profile is not None else None, node_timeout)
+    settings = replace(
+        settings,
+        profile=given.profile or settings.profile,
+        node_timeout_ms=given.node_timeout_ms or settings.node_timeout_ms,
+    )
     first = parse_address(join) if join else None
     access = Access(user, os.environ.get(password_env))
-    asyncio.run(_live(settings, Place(bind, place), first, access, duration))
+    asyncio.run(_live(settings, given, Place(bind, place), first, access, duration))
 
 
 async def _live(
-    settings: NodeSettings, place: Place, first: Address | None, access: Access, duration_s: float | None
+    settings: NodeSettings,
+    given: Given,
+    place: Place,
+    first: Address | None,
+    access: Access,
+    duration_s: float | None,
 ) -> None:
+    from jobs.live.in_step import Step
     from jobs.live.member import Member
 
     member = Member(settings, place, _tell)
@@ -99,11 +127,15 @@ async def _live(
         f"* node {me} listens on {place.bind}:{settings.port}, bus {settings.bus_port}; the bus has no authentication"
     )
     try:
+        step = Step(member, access, _tell, given.profile, given.node_timeout_ms)
         if first is not None:
+            await step.ask(first)
             said = member.order("CLUSTER", "MEET", await _numeric(first.host), str(first.port))
             if said != "OK":
                 raise InputError(f"--join {first}: {said}")
+        stepping = asyncio.create_task(step.run())
         await _until_told(duration_s)
+        stepping.cancel()
         await _leave(member, access)
     finally:
         await member.stop()

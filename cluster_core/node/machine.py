@@ -7,6 +7,7 @@ or from replication is in the functions beside it.  It owns no clock, no socket,
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from cluster_core.gossip import events as belief
@@ -15,6 +16,7 @@ from cluster_core.gossip.events import Ignored, MessageReceived
 from cluster_core.gossip.flags import MASTER
 from cluster_core.gossip.node import ClusterNode
 from cluster_core.gossip.prefilter import news_of, settle
+from cluster_core.gossip.profile import Profile
 from cluster_core.node import events as ev
 from cluster_core.node.candidacy import run_election
 from cluster_core.node.client_desk import serve_client
@@ -84,6 +86,17 @@ class Node:
         beliefs.build_pong = self._build_pong
         if config:
             load_config(state, config)
+
+    def follow(self, profile: Profile, node_timeout_ms: int) -> None:
+        """From now on follow other rules, or another node timeout (CONFIG SET cluster-node-timeout), as the rest of the cluster does."""
+        state, view = self.state, self.view
+        state.settings = replace(state.settings, profile=profile, node_timeout_ms=node_timeout_ms)
+        view.myself.flags = view.myself.flags & ~view.profile.capabilities | profile.capabilities
+        view.profile, view.node_timeout_ms = profile, node_timeout_ms
+        view.version += 1
+        state.headers.clear()
+        state.extensions_of = ""
+        state.agenda_nodes = -1
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """Apply *event* at *now_ms* (milliseconds of the wall clock) and return the effects, to be carried out in order."""

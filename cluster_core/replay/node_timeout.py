@@ -38,7 +38,7 @@ def estimate_node_timeout_ms(streams: Mapping[Endpoint, Iterable[Evidence]]) -> 
     ages: list[int] = []
     for stream in streams.values():
         ages += pong_ages_ms(stream, AGES_MAX - len(ages))
-    return _timeout_of(ages)
+    return timeout_of(ages)
 
 
 def pong_ages_ms(stream: Iterable[Evidence], limit: int) -> list[int]:
@@ -105,10 +105,11 @@ class TimeoutEstimate:
 
     def node_timeout_ms(self) -> int | None:
         """What the evidence so far says, rounded to 100 ms; None when it does not tell."""
-        return _timeout_of(self._ages)
+        return timeout_of(self._ages)
 
 
-def _timeout_of(ages: list[int]) -> int | None:
+def timeout_of(ages: list[int]) -> int | None:
+    """The node timeout that the *ages* of pongs at pings tell, rounded to 100 ms; None if they do not tell."""
     half_ms = due_age_ms(ages)
     return None if half_ms is None else max(ROUND_MS, round(2 * half_ms / ROUND_MS) * ROUND_MS)
 

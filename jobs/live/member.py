@@ -14,10 +14,13 @@ from random import SystemRandom
 from typing import Any, Final
 
 from cluster_core.gossip import events as belief
+from cluster_core.gossip.profile import Profile
 from cluster_core.node import events as ev
 from cluster_core.node.machine import Node
 from cluster_core.node.settings import NodeSettings
+from cluster_core.replay.company import Company
 from cluster_core.routing.command_table import table_of
+from cluster_core.wire.bus import Message
 from cluster_core.wire.resp import RespError
 from jobs.live.bus_port import BusLink
 from jobs.live.client_port import SENT, ClientLink
@@ -49,6 +52,7 @@ class Member:
     def __init__(self, settings: NodeSettings, place: Place, tell: Tell) -> None:
         self.settings, self.place, self._tell = settings, place, tell
         self.data = SmallData()
+        self.company = Company()
         self.node = Node(settings, SystemRandom(), self.now_ms(), config=self._saved_config(), keyspace=self.data)
         self._links: dict[int, BusLink] = {}
         self._clients: dict[int, ClientLink] = {}
@@ -138,13 +142,23 @@ class Member:
     def _new_link(self, number: int) -> BusLink:
         link = BusLink(
             number,
-            heard=lambda n, message, ip: self.tell_node(belief.MessageReceived(n, message, ip)),
+            heard=self._hear,
             lost=self._lose,
             overflowed=lambda n: self.tell_node(ev.LinkOverflowed(n)),
             waiting_bytes_max=WAITING_BYTES_MAX,
         )
         self._links[number] = link
         return link
+
+    def _hear(self, number: int, message: Message, ip: str) -> None:
+        self.company.note(message, self.now_ms())
+        self.tell_node(belief.MessageReceived(number, message, ip))
+
+    def follow(self, profile: Profile, node_timeout_ms: int) -> None:
+        """Go on with the rules and the node timeout that the others have."""
+        self.node.follow(profile, node_timeout_ms)
+        self.settings = self.node.state.settings
+        self._table = table_of(profile.routing_table)
 
     def _lose(self, number: int) -> None:
         if self._links.pop(number, None) is not None:
