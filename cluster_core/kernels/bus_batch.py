@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_core.formats.capture.bus_capture import Endpoint, Origin, Row
+from cluster_core.formats.capture.bus_capture import CapturedGap, Endpoint, Origin, Row
 from cluster_core.formats.capture.link_layers import address_text
 from cluster_core.kernels.packets import ADDRESS_BYTES, IPV4_MARK, Rows
 
@@ -134,7 +134,7 @@ class BusBatch:
     skipped packets, problems. *odd* has the raw bytes of whole messages of which something was not understood, by
     row.
 
-    *released* is the packet with which each message was complete and all before it on its direction were; messages
+    *gaps* are those of the *rows* with the packet that told of each.  *released* is the packet with which each message was complete and all before it on its direction were; messages
     are in this order.  *packed* has every message without its bitmap (`bus_packing.pack`), ending at *packed_ends*;
     both are empty unless the decoder was asked to keep them.
     """
@@ -154,6 +154,7 @@ class BusBatch:
     released: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     packed: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, dtype=np.uint8))
     packed_ends: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    gaps: list[tuple[int, CapturedGap]] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.messages)

@@ -98,6 +98,7 @@ class BusFollower:
             np.full(4096, -1, dtype=np.int32),
         )
         self._slow: dict[int, _Slow] = {}
+        self._gaps: list[tuple[int, CapturedGap]] = []
         self._tops = np.zeros(5, dtype=np.int64)
         self._lay_out()
 
@@ -105,7 +106,7 @@ class BusFollower:
         """Make the lists that a flush fills and empties."""
         self._messages = rows_to_fill(bs.FOUND, MESSAGES_PER_FLUSH)
         self._listed, self._retired, self._events = (
-            rows_to_fill(bs.FOUND, PACKETS_PER_CHUNK),
+            rows_to_fill(bs.FOUND, 2 * PACKETS_PER_CHUNK),
             rows_to_fill(bs.FOUND, 2 * PACKETS_PER_CHUNK + 2),
             rows_to_fill(bs.FOUND, PACKETS_PER_CHUNK),
         )
@@ -184,6 +185,7 @@ class BusFollower:
         batch = self._decode(data, spans, key, extras, rows)
         keys = np.concatenate((key, np.array([extra.key for extra in extras], dtype=np.int64)))
         batch.released = packet_base + (np.sort(keys) >> 1)
+        batch.gaps, self._gaps = [(packet_base + at, gap) for at, gap in self._gaps], []
         batch = self._with_events(batch, records, packet_base)
         tops[bs.MESSAGES :] = 0
         return batch
@@ -200,22 +202,26 @@ class BusFollower:
         """Give listed segments to the plain code and end retired directions, both in order of segments."""
         listed, retired = self._listed, self._retired
         count, ends = int(self._tops[bs.LISTED]), int(self._tops[bs.RETIREMENTS])
-        work = [(2 * segment + 1, i) for i, segment in enumerate(listed.segment[:count].tolist())]
+        is_data = (listed.side[:count] != bs.ACKNOWLEDGED).tolist()
+        work = [(2 * segment + is_data[i], 1, i) for i, segment in enumerate(listed.segment[:count].tolist())]
         touched = dict.fromkeys(listed.row[:count].tolist())
         ended = retired.row[:ends]
         gathering = self._streams.rows.part_at[ended] >= 0
         for i, row in enumerate(ended.tolist()):
             if gathering[i] or row in touched or row in self._slow:
-                work.append((2 * int(retired.segment[i]), i))
+                work.append((2 * int(retired.segment[i]), 0, i))
         self.repeated_bytes += int(self._streams.rows.repeated[ended].sum())
         work.sort()
-        for key, i in work:
-            source = listed if key & 1 else retired
+        for key, is_listed, i in work:
+            source = listed if is_listed else retired
             where = _Where(key, int(source.row[i]), int(source.peer[i]), int(source.direction[i]))
-            if key & 1:
-                self._handle(where, _segment_of(data, records, segments, key >> 1, packet_base), extras, rows)
-            else:
+            at = key >> 1
+            if not is_listed:
                 self._end(where, extras, rows)
+            elif is_data[i]:
+                self._handle(where, _segment_of(data, records, segments, at, packet_base), extras, rows)
+            else:
+                self._acknowledge(where, int(segments.ack[at]), int(records.ts_ns[at]), extras, rows)
         for row in touched:
             self._hand_back(row)
 
@@ -252,6 +258,11 @@ class BusFollower:
         slow = self._take(where.row)
         self._settle(where, slow, slow.tcp.handle(segment), extras, rows)
 
+    def _acknowledge(self, where: _Where, ack: int, ts_ns: int, extras: list[_Extra], rows: list[Row]) -> None:
+        slow = self._slow.get(where.row)
+        if slow is not None:
+            self._settle(where, slow, slow.tcp.acknowledge(ack, ts_ns), extras, rows)
+
     def _end(self, where: _Where, extras: list[_Extra], rows: list[Row]) -> None:
         slow = self._take(where.row)
         self._settle(where, slow, slow.tcp.finish(), extras, rows)
@@ -275,7 +286,9 @@ class BusFollower:
                 frames = slow.framer.feed(item.payload, item.mark)
             else:
                 origin = self._origin(where, item.mark)
-                rows.append(CapturedGap(origin, item.start, item.end, item.count, item.reason))
+                gap = CapturedGap(origin, item.start, item.end, item.count, item.reason)
+                rows.append(gap)
+                self._gaps.append((where.key >> 1, gap))
                 frames = slow.framer.lose(item.mark) if item.count is None else slow.framer.skip(item.count, item.mark)
             for frame in frames:
                 self._add(where, frame, extras, rows)
@@ -441,7 +454,9 @@ class BusFollower:
             peers = table.peer[chosen]
             table.peer[peers[peers >= 0]] = bs.NO_ROW
             table.peer[chosen] = bs.NO_ROW
-        return self._decode(_NO_BYTES, _NO_SPANS, np.zeros(0, dtype=np.int64), extras, rows)
+        batch = self._decode(_NO_BYTES, _NO_SPANS, np.zeros(0, dtype=np.int64), extras, rows)
+        batch.gaps, self._gaps = [(self._last_packet, gap) for _, gap in self._gaps], []
+        return batch
 
     def _compact_side(self, room: int) -> None:
         """Move gathered messages to the front of the side buffer and make *room* behind them."""

@@ -57,6 +57,7 @@ class BatchBuilder:
         self._extensions: list[tuple[int, ...]] = []
         self._extension_data = bytearray()
         self._rows: list[Row] = []
+        self._gaps: list[tuple[int, CapturedGap]] = []
         self._released: list[int] = []
         self._channels: list[bytes] = []
         self._packed: list[bytes] = []
@@ -74,6 +75,8 @@ class BatchBuilder:
             self._events.append(made)
         else:
             self._rows.append(row)
+            if isinstance(row, CapturedGap):
+                self._gaps.append((release, row))
 
     def batch(self) -> BusBatch:
         """The batch of all rows."""
@@ -101,6 +104,7 @@ class BatchBuilder:
             np.array(self._released, dtype=np.int64),
             packed,
             np.cumsum([len(part) for part in self._packed], dtype=np.int64),
+            self._gaps,
         )
 
     def _add_message(self, row: CapturedMessage) -> None:

@@ -19,7 +19,7 @@ from cluster_core.kernels.memory import big16, big32, copy_bytes
 from cluster_core.kernels.packets import Rows, new_rows
 from cluster_core.wire.bus_framing import MESSAGE_BYTES_MAX
 from cluster_core.wire.bus_message import HEADER_BYTES, LIGHT_HEADER_BYTES, TYPE_NAMES, VERSION, MessageType
-from cluster_core.wire.tcp_stream import ACK, FIN, JUMP_BYTES_MAX, RST, SYN
+from cluster_core.wire.tcp_stream import ACK, FIN, JUMP_BYTES_MAX, RST, SYN, UNKNOWN_SEQ
 
 FAST = 0
 SLOW = 1
@@ -39,6 +39,9 @@ EVENTS = 4
 
 GATHERED_BYTES_MAX = 1 << 18
 """A message that needs more than one segment is gathered here up to this size, by the plain code above it."""
+
+ACKNOWLEDGED = 1
+"""The *side* of a listed segment that is one of the other direction: what it acknowledges may end a hole."""
 
 NO_ROW = -1
 _SIGNATURE = int.from_bytes(b"RCmb", "big")
@@ -101,7 +104,7 @@ FOUND = np.dtype(
 """Something in a chunk: *segment*, *row*, *peer* and *direction* as they were at that moment.
 
 For messages *side* says whether *at* is in the side buffer, *at* and *length* where the bytes are; for listed
-segments they are 0; for connection events *length* holds the TCP flags.
+segments these are 0 and *side* is `ACKNOWLEDGED` or 0; for connection events *length* holds the TCP flags.
 """
 
 
@@ -243,7 +246,7 @@ def _open(
             streams.rows[row].syn_ack = segments[segment].ack
         if peer >= 0:
             streams.rows[peer].direction = 1 - streams.rows[row].direction
-    streams.rows[row].next_seq = (seq + 1) % _SEQUENCES if has_syn else seq
+    streams.rows[row].next_seq = (seq + 1) % _SEQUENCES if has_syn else UNKNOWN_SEQ
     streams.rows[row].isn = seq
     streams.rows[row].saw_syn = has_syn
     streams.rows[row].synced = has_syn
@@ -387,10 +390,24 @@ def follow_segments(
                 return segment, TOO_MANY
             row = _open(streams, segments, segment, flow_a, flow_b, retired, tops)
         missing = segments[segment].missing
-        if length or missing:
+        peer = streams.rows[row].peer
+        if flags & ACK and peer >= 0 and streams.rows[peer].state == SLOW:
+            _add(listed, tops[LISTED], segment, peer, streams)
+            listed[tops[LISTED]].side = ACKNOWLEDGED
+            tops[LISTED] += 1
+        if flags & FIN and not length and not missing:
+            next_seq = streams.rows[row].next_seq
+            ahead = (seq - next_seq + _HALF) % _SEQUENCES - _HALF
+            if streams.rows[row].state == SLOW or (next_seq != UNKNOWN_SEQ and 0 < ahead <= JUMP_BYTES_MAX):
+                streams.rows[row].state = SLOW
+                _add(listed, tops[LISTED], segment, row, streams)
+                tops[LISTED] += 1
+        elif length or missing:
             slow = streams.rows[row].state == SLOW or missing > 0
             if not slow:
                 begins = (seq + (flags & SYN != 0)) % _SEQUENCES
+                if streams.rows[row].next_seq == UNKNOWN_SEQ:
+                    streams.rows[row].next_seq = begins
                 ahead = (begins - streams.rows[row].next_seq + _HALF) % _SEQUENCES - _HALF
                 if ahead == 0:
                     at = segments[segment].start

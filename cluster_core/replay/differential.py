@@ -145,6 +145,8 @@ class Differential(ToldNode):
                 self._believe_failed(body.node)
 
     def _on_link(self, seen: LinkSeen) -> None:
+        if seen.what == "gap":
+            return
         if seen.what == "refused":
             if seen.outbound:
                 self._tick_in_step()

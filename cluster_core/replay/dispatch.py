@@ -34,11 +34,12 @@ CLOCK_BACK_NS: Final = 1_000_000_000
 
 
 class Clue(NamedTuple):
-    """One thing seen on the wire: a whole message, or a packet that opens or ends a connection.
+    """One thing seen on the wire: a whole message, a packet that opens or ends a connection, or bytes that are missing.
 
-    *kind* is ``message``, ``syn``, ``syn-ack``, ``fin`` or ``rst``; *from_opener* says which side sent it.  *sender*
-    and *cport* are those of a full header, *ref* is the number of the message (-1 for none).  *packed* is the message
-    without its bitmap, which has the number *bitmap* (-1 for none).
+    *kind* is ``message``, ``syn``, ``syn-ack``, ``fin``, ``rst`` or ``gap``; *from_opener* says which side sent it.
+    *sender* and *cport* are those of a full header, *ref* is the number of the message (-1 for none).  *packed* is the
+    message without its bitmap, which has the number *bitmap* (-1 for none).  *held* if it waited for bytes before it
+    that never came.
     """
 
     ts_ns: int
@@ -54,6 +55,7 @@ class Clue(NamedTuple):
     total_bytes: int = 0
     bitmap: int = -1
     packed: bytes = b""
+    held: bool = False
 
 
 class Telling(NamedTuple):
@@ -72,7 +74,7 @@ class Telling(NamedTuple):
 class Delivery(NamedTuple):
     """A piece of evidence for one process, not decoded yet.
 
-    *kind* is ``message``, ``opened``, ``closed``, ``refused``, ``poll`` or ``log``; *sent* tells who caused it.
+    *kind* is ``message``, ``opened``, ``closed``, ``refused``, ``gap``, ``poll`` or ``log``; *sent* tells who caused it.
     """
 
     process: Endpoint
@@ -144,7 +146,8 @@ class Dispatcher:
 
     def feed(self, clue: Clue) -> list[Passage]:
         """Add a clue and return what has its turn now."""
-        if clue.ts_ns < self.clock_ns - CLOCK_BACK_NS and len(self.clock_steps) < CONNECTIONS_MAX:
+        is_late = clue.held or clue.kind == "gap"
+        if clue.ts_ns < self.clock_ns - CLOCK_BACK_NS and not is_late and len(self.clock_steps) < CONNECTIONS_MAX:
             self.clock_steps.append((clue.ref, self.clock_ns - clue.ts_ns))
         self.clock_ns = max(self.clock_ns, clue.ts_ns)
         while self._tellings and self._tellings[0].ts_ns <= self.clock_ns:
@@ -191,6 +194,8 @@ class Dispatcher:
                 for old in list(self._connections)[: CONNECTIONS_MAX // 4]:
                     del self._connections[old]
             connection = self._connections[clue.connection] = Connection()
+        if clue.kind == "gap":
+            return True
         if clue.kind != "message":
             mark = (clue.kind, clue.from_opener)
             is_new = mark not in connection.marks
@@ -297,7 +302,7 @@ def deliveries(passage: Passage) -> Iterator[Delivery]:
     kind = item.kind
     if kind == "syn":
         return
-    if kind != "message":
+    if kind not in ("message", "gap"):
         kind = {"syn-ack": "opened", "fin": "closed"}.get(kind, "closed" if passage.was_open else "refused")
     number, ts_ns, from_opener = passage.number, passage.ts_ns, item.from_opener
     seen = (item.ref, item.connection)

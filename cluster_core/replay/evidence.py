@@ -43,7 +43,10 @@ class MessageSeen(NamedTuple):
 
 
 class LinkSeen(NamedTuple):
-    """A connection of the observer was ``opened``, ``closed`` or ``refused``; *by_us* if its side did it."""
+    """A connection of the observer was ``opened``, ``closed`` or ``refused``; *by_us* if its side did it.
+
+    Or *what* is ``gap``: bytes that its side (*by_us*) or the other sent there are not in the capture.
+    """
 
     ts_ns: int
     ref: int

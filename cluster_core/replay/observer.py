@@ -227,6 +227,8 @@ class ObserverReplay:
 
     def _on_link(self, recorder: Recorder, seen: LinkSeen) -> None:
         cause = Cause("link", seen.ref)
+        if seen.what == "gap":
+            return
         if seen.what == "refused":
             self._down = self._down or (not seen.outbound and seen.by_us)
         elif seen.what == "opened":

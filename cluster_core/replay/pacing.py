@@ -22,6 +22,8 @@ ALIVE_NS: Final = 200_000_000
 """The observer must have sent something so long after closing a link, or it may be gone itself."""
 STALL_NS: Final = 150_000_000
 """A PING that is unanswered for longer, with nothing else sent, means that the process stood still."""
+LOSSY_NS: Final = 60_000_000_000
+"""After a gap on any connection of the observer a reconnection that is not there may just be missing, for so long."""
 HELD_MAX: Final = 50_000
 """Bound of the evidence that waits for the observer to speak."""
 PING: Final = int(MessageType.PING)
@@ -42,10 +44,13 @@ class Pacer:
         self._ahead: deque[Evidence] = deque()
         self._held: list[Evidence] = []
         self._closed: dict[int, None] = {}
+        self._gap_ns = -LOSSY_NS
 
     def feed(self, evidence: Evidence) -> list[list[Paced]]:
         """Add evidence; return the batches whose order and time are certain now."""
         self._ahead.append(evidence)
+        if isinstance(evidence, LinkSeen) and evidence.what == "gap":
+            self._gap_ns = evidence.ts_ns
         batches: list[list[Paced]] = []
         limit_ns = evidence.ts_ns - HORIZON_NS
         while self._ahead[0].ts_ns < limit_ns or len(self._ahead) > HELD_MAX:
@@ -85,12 +90,16 @@ class Pacer:
         """The observer speaks: what had reached it since it last spoke was read only now, if it stood still."""
         held, self._held = self._held, []
         unread = (e.ts_ns for e in held if isinstance(e, MessageSeen) and not e.sent and _is_ping(e))
+        if any(isinstance(e, LinkSeen) and e.what == "gap" and e.by_us for e in held):
+            unread = iter(())  # it may have answered
         if spoke_ns - next(unread, spoke_ns) <= STALL_NS:
             return [Paced(e.ts_ns, e) for e in held]
         return [Paced(spoke_ns, e, True) for e in held]
 
     def _is_dropped(self, closed: LinkSeen) -> bool:
-        """Whether the observer lives on but does not connect to that address again."""
+        """Whether the observer lives on but does not connect to that address again, and nothing is missing here."""
+        if closed.ts_ns - self._gap_ns < LOSSY_NS:
+            return False
         alive = False
         for item in self._ahead:
             if isinstance(item, NodePoll | LogSeen):

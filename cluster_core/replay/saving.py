@@ -16,7 +16,7 @@ from cluster_core.errors import DecodeError
 from cluster_core.replay.sightings import readable_part
 from cluster_core.wire.bus import Message, decode_message, decode_partial, encode_message
 
-STATE_VERSION: Final = 2
+STATE_VERSION: Final = 3
 """Of the form; a state of another version is not read, and the replay begins anew."""
 STATE_BYTES_MAX: Final = 2 << 30
 _BUILTINS: Final = frozenset(

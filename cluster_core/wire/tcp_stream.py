@@ -3,7 +3,8 @@
 The reader of a capture sees what passed one point of the network, not what a host received: segments may come
 twice, out of order, overlapping, cut short by the capture's snap length, or not at all.  `TcpStream` delivers
 every byte once, in order; bytes that were on the wire but are not in the capture come out as a `Gap`.
-Sequence numbers decide, never time, except that a hole which stays open for `HOLE_NS_MAX` is given up.
+Sequence numbers decide, never time, except that a hole which stays open for `HOLE_NS_MAX` is given up.  It is
+given up at once when the other side acknowledges what lies behind it: then nobody sends it again.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ JUMP_BYTES_MAX = 1 << 26
 """A sequence number farther away than this is no retransmission and no loss but another stream or a damaged
 packet.
 """
+
+UNKNOWN_SEQ = -1
+"""The next sequence number of a direction without a SYN or payload so far: keep-alives say one less."""
 
 _SEQUENCES = 1 << 32
 
@@ -84,7 +88,7 @@ class TcpStream:
     def __init__(self, first: Segment) -> None:
         self.saw_syn = bool(first.flags & SYN)
         self.isn = first.seq
-        self.next_seq = (first.seq + 1) % _SEQUENCES if self.saw_syn else first.seq
+        self.next_seq = (first.seq + 1) % _SEQUENCES if self.saw_syn else UNKNOWN_SEQ
         self.repeated_bytes = 0
         self._held: list[tuple[int, int, Segment]] = []  # a heap: position, arrival number, segment
         self._held_bytes = 0
@@ -111,10 +115,14 @@ class TcpStream:
         return bool(segment.flags & SYN) and not (self.saw_syn and segment.seq == self.isn)
 
     def handle(self, segment: Segment) -> list[Bytes | Gap]:
-        """Add a segment; a SYN's sequence number counts one, so its data begins one later."""
+        """Add a segment; a SYN's sequence number counts one, so its data begins one later.  A FIN says where they end."""
         settled: list[Bytes | Gap] = []
         if not segment.payload and not segment.missing:
+            if segment.flags & FIN and self.next_seq != UNKNOWN_SEQ and 0 < self._ahead(segment) <= JUMP_BYTES_MAX:
+                self._hold(segment, self._ahead(segment), settled)
             return settled
+        if self.next_seq == UNKNOWN_SEQ:
+            self.next_seq = self._start(segment)
         ahead = self._ahead(segment)
         if abs(ahead) > JUMP_BYTES_MAX:
             self._give_up_all(settled)
@@ -127,6 +135,17 @@ class TcpStream:
             return settled
         self._deliver(segment, -ahead, segment.mark, settled)
         self._release(segment.mark, settled)
+        return settled
+
+    def acknowledge(self, ack: int, ts_ns: int) -> list[Bytes | Gap]:
+        """The other side has received everything before *ack*: holes before it are not in the capture."""
+        settled: list[Bytes | Gap] = []
+        while self._held:
+            acked = (ack - self.next_seq) % _SEQUENCES
+            if not self._held[0][0] - self._position <= acked <= JUMP_BYTES_MAX:
+                break
+            self._give_up(settled)
+            self._hole_since_ns = ts_ns
         return settled
 
     def finish(self) -> list[Bytes | Gap]:
@@ -174,22 +193,23 @@ class TcpStream:
             self._give_up(settled)
             self._hole_since_ns = now_ns
 
-    def _release(self, mark: Mark, settled: list[Bytes | Gap]) -> None:
-        """Hand on what the filled hole held back; *mark* is the packet that filled it."""
+    def _release(self, mark: Mark | None, settled: list[Bytes | Gap]) -> None:
+        """Hand on what a hole held back; *mark* is the packet that filled it, None if none did: then all came in time."""
         while self._held and self._held[0][0] <= self._position:
             position, _, segment = heappop(self._held)
             self._held_bytes -= len(segment.payload)
-            self._hole_since_ns = mark.ts_ns
-            self._deliver(segment, self._position - position, mark, settled)
+            if mark is not None:
+                self._hole_since_ns = mark.ts_ns
+            self._deliver(segment, self._position - position, mark or segment.mark, settled)
 
     def _give_up(self, settled: list[Bytes | Gap]) -> None:
-        """Declare the first hole lost and hand on what follows it, under the mark of the packet behind it."""
+        """Declare the first hole lost and hand on what follows it, each under the mark of its own packet."""
         position, _, segment = self._held[0]
         count = position - self._position
         end = (self.next_seq + count) % _SEQUENCES
         settled.append(Gap(self.next_seq, end, count, "not in the capture", segment.mark))
         self._advance(count)
-        self._release(segment.mark, settled)
+        self._release(None, settled)
 
     def _give_up_all(self, settled: list[Bytes | Gap]) -> None:
         while self._held:

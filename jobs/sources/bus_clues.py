@@ -51,15 +51,30 @@ def clues_of(
     messages, events = batch.messages, batch.events
     tcp_flags = np.asarray(events.tcp_flags).astype(np.int64)
     opens = tcp_flags & SYN != 0
-    keys = np.concatenate((2 * np.asarray(batch.released), 2 * np.asarray(events.packet) + np.where(opens, -1, 1)))
-    order = np.argsort(keys, kind="stable").tolist()
+    gaps = 2 * np.array([packet for packet, _ in batch.gaps], dtype=np.int64)
+    turns = 2 * np.asarray(events.packet) + np.where(opens, -1, 1)
+    keys = np.concatenate((gaps, 2 * np.asarray(batch.released), turns))
+    order = (np.argsort(keys, kind="stable") - len(gaps)).tolist()
     count = len(messages)
     read_message = _message_reader(batch, first_id, bitmap_ids, nodes, addresses)
     read_event = _event_reader(batch, tcp_flags, addresses)
     for index in order:
-        clue = read_message(index) if index < count else read_event(index - count)
+        if index < 0:
+            clue = _gap_clue(batch.gaps[index][1])
+        else:
+            clue = read_message(index) if index < count else read_event(index - count)
         if clue is not None:
             yield clue
+
+
+def _gap_clue(gap: CapturedGap) -> Clue | None:
+    origin = gap.origin
+    if origin.direction == UNSEEN:
+        return None
+    ends = (Endpoint(*origin.source), Endpoint(*origin.target))
+    opens = origin.direction == INITIATOR
+    opener, acceptor = ends if opens else ends[::-1]
+    return Clue(origin.ts_ns, -1, origin.connection, opens, opener, acceptor, "gap", total_bytes=gap.count or 0)
 
 
 def note_signs(batch: BusBatch, nodes: list[str], signs: dict[str, ProfileSigns]) -> None:
@@ -86,6 +101,7 @@ def _message_reader(
     at = batch.messages
     names = ("ts_ns", "connection", "direction", "source", "source_port", "target", "target_port", "captured", "totlen")
     columns = [np.asarray(at[name]).tolist() for name in (*names, "type", "light", "sender", "slots", "cport")]
+    held = (np.asarray(batch.released) > np.asarray(at.packet)).tolist()
     ts_ns, connection, direction, source, source_port, target, target_port, captured, totlen = columns[:9]
     kinds, light, sender, slots, cport = columns[9:]
     ids = bitmap_ids.tolist()
@@ -116,6 +132,7 @@ def _message_reader(
             totlen[row],
             ids[slots[row]] if full else -1,
             packed[ends[row - 1] if row else 0 : ends[row]],
+            held[row],
         )
 
     return read

@@ -17,7 +17,7 @@ from cluster_core.replay.sightings import readable_part
 from cluster_core.topology.nodes_text import read_nodes
 from cluster_core.wire.bus import Message, decode_message, decode_partial
 
-KINDS: Final = ("message", "opened", "closed", "refused", "poll", "log", "bitmap")
+KINDS: Final = ("message", "opened", "closed", "refused", "poll", "log", "bitmap", "gap")
 """Kinds of rows; the code is the index.  Bitmaps come first, *number* is theirs."""
 _OUTBOUND, _SENT = 1, 2
 

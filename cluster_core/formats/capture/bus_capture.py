@@ -188,6 +188,10 @@ class Stream:
         """Reassemble and cut: yield what *segment* settles."""
         yield from self._frames(self.tcp.handle(segment))
 
+    def acknowledge(self, ack: int, ts_ns: int) -> Iterator[tuple[Mark, Frame | Gap]]:
+        """The other direction says what it received: yield what that settles."""
+        yield from self._frames(self.tcp.acknowledge(ack, ts_ns))
+
     def finish(self) -> Iterator[tuple[Mark, Frame | Gap]]:
         """Give up what is pending."""
         yield from self._frames(self.tcp.finish())
@@ -237,6 +241,9 @@ class BusCapture:
         rows: list[Row] = []
         stream = self._stream_of(view, segment, rows)
         stream.last = mark
+        peer = stream.peer
+        if peer is not None and view.flags & ACK:
+            self._add_rows(peer, peer.acknowledge(view.ack, mark.ts_ns), rows)
         if view.flags & (SYN | FIN | RST):
             rows.append(ConnectionEvent(self._origin(stream, mark), view.flags))
         self._add_rows(stream, stream.handle(segment), rows)

@@ -1,0 +1,82 @@
+"""Recorded captures, edited packet by packet: lost packets, a late start, other clocks, several points, cut packets."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from cluster_core.formats.capture.link_layers import view_tcp
+from cluster_core.formats.capture.packet import Packet
+from cluster_core.formats.capture.reader import CaptureReader
+
+
+def packets_of(path: Path) -> list[Packet]:
+    """All packets of a capture."""
+    opened = gzip.open if path.name.endswith(".gz") else open
+    with opened(path, "rb") as file:
+        found = CaptureReader().feed(file.read())
+    return [packet for packet in found if isinstance(packet, Packet)]
+
+
+def write(path: Path, packets: Iterable[Packet]) -> Path:
+    """Write packets as a pcap with nanoseconds."""
+    kept = list(packets)
+    link_type = kept[0].link_type if kept else 1
+    parts = [struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, link_type)]
+    for packet in kept:
+        seconds, fraction = divmod(packet.ts_ns, 1_000_000_000)
+        parts.append(struct.pack("<IIII", seconds, fraction, len(packet.data), packet.length))
+        parts.append(packet.data)
+    path.write_bytes(gzip.compress(b"".join(parts), 1) if path.name.endswith(".gz") else b"".join(parts))
+    return path
+
+
+def with_loss(packets: Iterable[Packet], share: float, seed: int) -> list[Packet]:
+    """Each packet is lost with the chance *share*."""
+    rng = random.Random(seed)
+    return [packet for packet in packets if rng.random() >= share]
+
+
+def later_by(packets: Iterable[Packet], ns: int) -> list[Packet]:
+    """The packets under a clock that is ahead by *ns*."""
+    return [replace(packet, ts_ns=packet.ts_ns + ns) for packet in packets]
+
+
+def drifting(packets: list[Packet], ns: int, share: float) -> list[Packet]:
+    """The packets under a clock that is ahead by *ns* at first and runs faster by *share*."""
+    first = packets[0].ts_ns
+    return [replace(p, ts_ns=p.ts_ns + ns + int((p.ts_ns - first) * share)) for p in packets]
+
+
+def cut_to(packets: Iterable[Packet], snaplen: int) -> list[Packet]:
+    """The packets under a snap length."""
+    return [replace(packet, data=packet.data[:snaplen]) for packet in packets]
+
+
+def ports_of(packet: Packet) -> tuple[int, int]:
+    """Ports of source and target."""
+    view = view_tcp(packet.link_type, packet.data, packet.length)
+    return view.source_port, view.target_port
+
+
+def split(packets: Iterable[Packet], place: Callable[[Packet], int]) -> Iterator[list[Packet]]:
+    """The packets of two points: *place* says which one saw a packet."""
+    both: tuple[list[Packet], list[Packet]] = ([], [])
+    for packet in packets:
+        both[place(packet)].append(packet)
+    yield from both
+
+
+def by_connection(packet: Packet) -> int:
+    """Each connection at one of two points."""
+    return hash(tuple(sorted(ports_of(packet)))) % 2
+
+
+def by_direction(packet: Packet) -> int:
+    """Each direction of a connection at another point."""
+    source, target = ports_of(packet)
+    return int(source < target)
