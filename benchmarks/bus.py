@@ -47,6 +47,7 @@ from cluster_core.replay.observer import ObserverReplay
 from cluster_core.replay.sightings import read_sightings
 from cluster_core.wire.bus import decode_message
 from jobs.sources.bus_files import CaptureFile, read_bundle
+from jobs.sources.capture_points import PointClocks
 from jobs.sources.cluster_bus import ClusterBusReader
 
 NAME = "bus"
@@ -174,7 +175,7 @@ def _arrow_rows(path: Path) -> int:
 
 
 def _batches(path: Path, decoder: BusDecoder) -> Iterator[BusBatch]:
-    for _, batch in read_bundle([CaptureFile(str(path), path.stat().st_size)], decoder):
+    for _, batch in read_bundle([CaptureFile(str(path), path.stat().st_size)], decoder, PointClocks()):
         yield batch
     yield decoder.finish()
 

@@ -22,10 +22,12 @@ from cluster_core.formats.capture.packet import CaptureProblem
 from cluster_core.formats.poll_lines import time_ns
 from cluster_core.wire.bus_message import TYPE_NAMES
 from jobs.reports.bus_text import BusText
+from jobs.reports.text import printable
 from jobs.runtime import cli
 from jobs.runtime.cli import Flag, Paths
 from jobs.runtime.errors import InputError
 from jobs.sources.bus_rows import read_rows
+from jobs.sources.capture_points import PointClocks
 
 OTHER_TYPES = ("connection", "unknown", "gap")
 
@@ -87,13 +89,16 @@ def command(
     ascii_only = (sys.stdout.encoding or "ascii").lower().replace("-", "") not in ("utf8", "utf16")
     text = BusText(details=verbose, relative=relative, ascii_only=ascii_only)
     shows_connections = json or connections or "connection" in wanted.types
-    rows = (row for row in _checked(read_rows(pcap)) if wanted.keeps(row))
+    clocks = PointClocks()
+    rows = (row for row in _checked(read_rows(pcap, clocks)) if wanted.keeps(row))
     shown = damaged = False
     for row in _limited((row for row in rows if shows_connections or not isinstance(row, ConnectionEvent)), limit):
         lines = [row_to_line(row)] if json else text.lines(row)
         sys.stdout.write("\n".join(lines) + "\n")
         damaged = damaged or is_damage(row)
         shown = True
+    for note in clocks.notes:
+        sys.stderr.write(f"slotscope: {printable(note.split('|', 2)[2])}\n")
     if not shown:
         sys.stderr.write("slotscope: no row is as wanted\n")
     return cli.PARTIAL if damaged else None

@@ -22,8 +22,8 @@ def packets_of(path: Path) -> list[Packet]:
     return [packet for packet in found if isinstance(packet, Packet)]
 
 
-def write(path: Path, packets: Iterable[Packet]) -> Path:
-    """Write packets as a pcap with nanoseconds."""
+def as_pcap(packets: Iterable[Packet]) -> bytes:
+    """Packets as a pcap with nanoseconds."""
     kept = list(packets)
     link_type = kept[0].link_type if kept else 1
     parts = [struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, link_type)]
@@ -31,7 +31,12 @@ def write(path: Path, packets: Iterable[Packet]) -> Path:
         seconds, fraction = divmod(packet.ts_ns, 1_000_000_000)
         parts.append(struct.pack("<IIII", seconds, fraction, len(packet.data), packet.length))
         parts.append(packet.data)
-    path.write_bytes(gzip.compress(b"".join(parts), 1) if path.name.endswith(".gz") else b"".join(parts))
+    return b"".join(parts)
+
+
+def write(path: Path, packets: Iterable[Packet]) -> Path:
+    """Write packets as a file."""
+    path.write_bytes(as_pcap(packets))
     return path
 
 

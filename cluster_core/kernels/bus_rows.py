@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_core.formats.capture.bus_capture import CapturedMessage, ConnectionEvent, Origin, Row
+from cluster_core.formats.capture.bus_capture import CapturedGap, CapturedMessage, ConnectionEvent, Origin, Row
 from cluster_core.kernels.bus_batch import EVENT, EXTENSION, GOSSIP, MESSAGE, NONE, BusBatch
 from cluster_core.kernels.bus_packing import pack
 from cluster_core.kernels.packets import ADDRESS_BYTES, IPV4_MARK, Rows, new_rows

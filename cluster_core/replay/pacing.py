@@ -90,8 +90,8 @@ class Pacer:
         """The observer speaks: what had reached it since it last spoke was read only now, if it stood still."""
         held, self._held = self._held, []
         unread = (e.ts_ns for e in held if isinstance(e, MessageSeen) and not e.sent and _is_ping(e))
-        if any(isinstance(e, LinkSeen) and e.what == "gap" and e.by_us for e in held):
-            unread = iter(())  # it may have answered
+        if any(isinstance(e, LinkSeen) and e.what == "gap" and e.by_us for e in held):  # it may have answered
+            return [Paced(e.ts_ns, e) for e in held]
         if spoke_ns - next(unread, spoke_ns) <= STALL_NS:
             return [Paced(e.ts_ns, e) for e in held]
         return [Paced(spoke_ns, e, True) for e in held]

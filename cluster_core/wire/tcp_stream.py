@@ -34,6 +34,9 @@ JUMP_BYTES_MAX = 1 << 26
 packet.
 """
 
+CUT_BY_SNAP_LENGTH = "cut by the snap length"
+"""The reason of a gap behind every long packet: what came before it in the message is known."""
+
 UNKNOWN_SEQ = -1
 """The next sequence number of a direction without a SYN or payload so far: keep-alives say one less."""
 
@@ -175,7 +178,7 @@ class TcpStream:
             self._advance(len(payload))
         if missing:
             end = (self.next_seq + missing) % _SEQUENCES
-            settled.append(Gap(self.next_seq, end, missing, "cut by the snap length", mark))
+            settled.append(Gap(self.next_seq, end, missing, CUT_BY_SNAP_LENGTH, mark))
             self._advance(missing)
 
     def _hold(self, segment: Segment, ahead: int, settled: list[Bytes | Gap]) -> None:

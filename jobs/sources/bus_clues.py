@@ -27,6 +27,7 @@ from cluster_core.replay.dispatch import Clue
 from cluster_core.replay.evidence import Endpoint
 from cluster_core.wire.bus import HEADER_BYTES, MessageType
 from cluster_core.wire.bus_framing import MESSAGE_BYTES_MAX
+from cluster_core.wire.tcp_stream import CUT_BY_SNAP_LENGTH
 
 BAD_ROWS_MAX: Final = 10_000
 """Bad records beyond this are counted, not listed."""
@@ -69,7 +70,7 @@ def clues_of(
 
 def _gap_clue(gap: CapturedGap) -> Clue | None:
     origin = gap.origin
-    if origin.direction == UNSEEN:
+    if origin.direction == UNSEEN or gap.reason == CUT_BY_SNAP_LENGTH:
         return None
     ends = (Endpoint(*origin.source), Endpoint(*origin.target))
     opens = origin.direction == INITIATOR

@@ -34,6 +34,7 @@ from jobs.sources.bus_files import CaptureFile
 from jobs.sources.bus_packets import evidence_of, pack_deliveries, packed_table
 from jobs.sources.bus_series import BatchTexts, BitmapNumbers, Release, series_batches
 from jobs.sources.bus_tellings import Tellings, instant, read_tellings
+from jobs.sources.capture_points import PointClocks
 from schemas.bronze import BAD_RECORDS
 from schemas.history import GOSSIP_FIELDS, LINKS, LOG_EVENTS, MESSAGE_FIELDS, NODE_POLLS, SLOT_BITMAPS
 from schemas.table import Table
@@ -94,6 +95,7 @@ class CaptureTask:
         self._withheld: list[Passage] = []
         self._bitmaps = BitmapNumbers()
         self._processes: dict[Endpoint, None] = {}
+        self._clocks = PointClocks()
         self._bad = BadRows(strict=not options.permissive)
         self._messages = 0
         self._release = Release()
@@ -124,10 +126,12 @@ class CaptureTask:
         for name in self._KEPT:
             setattr(self, name, kept[name])
         self._bad.restore(kept["bad"])
+        self._clocks = PointClocks(*kept["clocks"])
         self._bitmaps, self._release = BitmapNumbers(kept["bitmaps"]), Release(kept["release"])
 
     def _state(self) -> bytes:
         kept = {name: getattr(self, name) for name in self._KEPT}
+        kept["clocks"] = (self._clocks.known, self._clocks.notes, self._clocks.spread_ns)
         kept |= {"bad": self._bad.kept(), "bitmaps": self._bitmaps.numbers, "release": self._release.count}
         return save(kept)
 
@@ -140,7 +144,7 @@ class CaptureTask:
             yield self._blob(META, SETTLED, json.dumps({"late": True}).encode())
             return
         bitmap_rows: list[dict[str, Any]] = []
-        for path, batch in series_batches(self._options.files, self._decoder, self._release, self._bad):
+        for path, batch in series_batches(self._options.files, self._decoder, self._release, self._bad, self._clocks):
             yield from self._take(path, batch, bitmap_rows)
             if self._pending_bytes > FLUSH_BYTES:
                 yield from self._flush(SETTLED)
@@ -302,7 +306,8 @@ class CaptureTask:
             "repeated_bytes": self._decoder.repeated_bytes,
             "clock_steps": len(self._dispatcher.clock_steps),
             "bad_records": self._bad.count,
-            "notes": self._bad.notes(),
+            "notes": [*self._clocks.notes, *self._bad.notes()],
+            "clock_spread_ns": self._clocks.spread_ns,
             "profiles": sorted({signs.profile.name for signs in self._signs.values()}),
             "fitting": sorted({shown(signs.fitting) for signs in self._signs.values() if len(signs.fitting) > 1}),
         }

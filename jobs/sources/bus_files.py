@@ -1,25 +1,31 @@
 """Capture files in the order of their packets: rotated files one after the other, captures of one time merged.
 
-Files are ordered by their first packet.  Files that overlap in time were made in different places: their packets are
-put in one order of time, and reassembly drops what both have captured (it has the same sequence numbers).  Files are
+Files are ordered by their first packet.  Files that overlap in time, or hold the same segments, were made in
+different places: their clocks are brought together (`capture_points`), their packets put in one order of time, and
+reassembly drops what both have captured (it has the same sequence numbers).  Files are
 pcap, pcapng or JSON lines (`cluster_core.formats.capture.bus_lines`), plain or compressed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from heapq import merge
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
+import numpy as np
+
 from cluster_core.errors import DecodeError
-from cluster_core.formats.capture.bus_capture import CapturedMessage, ConnectionEvent, Row
+from cluster_core.formats.capture.bus_capture import CapturedMessage, ConnectionEvent, Row, merge_packets
 from cluster_core.formats.capture.bus_lines import row_from_line
 from cluster_core.formats.capture.packet import CaptureProblem, Packet
 from cluster_core.formats.capture.reader import CaptureReader
 from cluster_core.kernels.bus_batch import BusBatch
 from cluster_core.kernels.bus_decoder import BusDecoder
+from cluster_core.kernels.capture_clocks import COMMON_MIN, REFERENCE, Offset
+from cluster_core.kernels.capture_segments import SegmentReader, Segments, sketch_of
 from cluster_core.kernels.packets import PACKETS_PER_CHUNK
+from jobs.sources.capture_points import Point, PointClocks
 from jobs.sources.files import ByteStream, InputFile, expand, open_stream
 
 WINDOW_BYTES: Final = 8 << 20
@@ -27,19 +33,26 @@ KIND_BYTES: Final = 64
 """The first bytes, which tell a capture from JSON lines."""
 OVERLAP_NS: Final = 1_000_000_000
 """Rotated files overlap by less: packets of several processors are out of order by microseconds."""
+SHARED: Final = 0.1
+"""What part of the segments of a capture must be in another one that was made at the same time under another clock."""
 LINE_BYTES_MAX: Final = 64 << 20
 """A message of JSON is far below this."""
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureFile:
-    """A capture and the times between which its packets lie (0 and 0 when it has none or is alone)."""
+    """A capture and the times between which its packets lie (0 and 0 when it has none or is alone).
+
+    *place* is that among the files that were named, *sketch* tells whether it holds what another one holds.
+    """
 
     path: str
     size: int
     is_json: bool = False
     first_ns: int = 0
     last_ns: int = 0
+    place: int = 0
+    sketch: tuple[int, ...] = ()
 
 
 def find_captures(patterns: Sequence[str]) -> list[InputFile]:
@@ -49,12 +62,12 @@ def find_captures(patterns: Sequence[str]) -> list[InputFile]:
 
 def survey(files: Sequence[InputFile], *, alone: bool = True) -> list[CaptureFile]:
     """Look at the packets' times and put the files in order; of one file that is *alone* only its kind is needed."""
-    found = [_surveyed(file, alone=alone and len(files) == 1) for file in files]
+    found = [_surveyed(file, place, alone=alone and len(files) == 1) for place, file in enumerate(files)]
     return sorted(found, key=lambda file: (file.first_ns, file.path))
 
 
 def bundles(files: Sequence[CaptureFile]) -> list[list[CaptureFile]]:
-    """Files that overlap in time together, in order; JSON lines are never merged."""
+    """Files that overlap in time or in what they hold together, in order; JSON lines are never merged."""
     found: list[list[CaptureFile]] = []
     end_ns = 0
     for file in files:
@@ -64,32 +77,67 @@ def bundles(files: Sequence[CaptureFile]) -> list[list[CaptureFile]]:
         else:
             found.append([file])
         end_ns = max(end_ns, file.last_ns)
+    at = len(found) - 1
+    while at > 0:
+        earlier = next((i for i in range(at) if _is_shared(found[i], found[at])), at)
+        if earlier < at:  # a clock that is far away: all between were made at that time, too
+            found[earlier : at + 1] = [[file for part in found[earlier : at + 1] for file in part]]
+        at = min(earlier, at) - (earlier == at)
     return found
 
 
-def _surveyed(file: InputFile, *, alone: bool) -> CaptureFile:
+def _is_shared(one: Sequence[CaptureFile], other: Sequence[CaptureFile]) -> bool:
+    """Whether two captures hold so many equal segments that they are of one time, whatever their clocks say."""
+    return any(
+        len(marks & set(there.sketch)) >= max(COMMON_MIN, SHARED * min(len(marks), len(there.sketch)))
+        for here in one
+        if (marks := set(here.sketch))
+        for there in other
+    )
+
+
+def _surveyed(file: InputFile, place: int, *, alone: bool) -> CaptureFile:
     pieces = _pieces(file.path, KIND_BYTES if alone else WINDOW_BYTES)
     try:
         first = next(pieces, memoryview(b""))
         is_json = bytes(first[:KIND_BYTES]).lstrip()[:1] == b"{"
         if alone:
             return CaptureFile(file.path, file.size, is_json)
-        times = _line_times(first, pieces) if is_json else _packet_times(first, pieces)
+        if is_json:
+            return CaptureFile(file.path, file.size, is_json, *_line_times(first, pieces), place)
+        segments = _segments(_chain(first, pieces))
     except DecodeError:
-        return CaptureFile(file.path, file.size)  # reading it will tell again, with what stands before it
-    return CaptureFile(file.path, file.size, is_json, *times)
+        return CaptureFile(file.path, file.size, place=place)  # reading it will tell again, with what stands before it
+    low, high = (int(segments.ts_ns.min()), int(segments.ts_ns.max())) if len(segments.ts_ns) else (0, 0)
+    return CaptureFile(file.path, file.size, False, low, high, place, sketch_of(segments))
 
 
-def _packet_times(first: memoryview, pieces: Iterator[memoryview]) -> tuple[int, int]:
-    """The earliest and latest packet; what is damaged ends the search."""
-    reader = CaptureReader()
-    low = high = 0
-    for piece in _chain(first, pieces):
-        for item in reader.feed(bytes(piece)):
-            if isinstance(item, Packet):
-                low = min(low or item.ts_ns, item.ts_ns)
-                high = max(high, item.ts_ns)
-    return low, high
+def _segments(pieces: Iterator[memoryview]) -> Segments:
+    """The TCP segments of a capture, up to where it is damaged."""
+    reader = SegmentReader()
+    try:
+        for piece in pieces:
+            for _ in reader.feed(piece):
+                pass
+    except DecodeError:
+        pass  # reading it will tell again
+    return reader.segments()
+
+
+def clocks_of(bundle: Sequence[CaptureFile], clocks: PointClocks) -> dict[str, Offset]:
+    """How far the clock of each file of a bundle is ahead."""
+    if len(bundle) == 1:
+        return {bundle[0].path: clocks.of_alone(bundle[0].path)}
+    return clocks.align(
+        [Point(file.path, file.place, _segments(_pieces(file.path)), partial(_decoded, file.path)) for file in bundle]
+    )
+
+
+def _decoded(path: str, decoder: BusDecoder) -> Iterator[BusBatch]:
+    try:
+        yield from _batches(path, decoder)
+    except DecodeError:
+        return  # reading it will tell again
 
 
 def _line_times(first: memoryview, pieces: Iterator[memoryview]) -> tuple[int, int]:
@@ -156,9 +204,12 @@ def _pieces(path: str, window_bytes: int = WINDOW_BYTES) -> Iterator[memoryview]
         stream.close()
 
 
-def read_bundle(bundle: Sequence[CaptureFile], decoder: BusDecoder) -> Iterator[tuple[str, BusBatch]]:
+def read_bundle(
+    bundle: Sequence[CaptureFile], decoder: BusDecoder, clocks: PointClocks
+) -> Iterator[tuple[str, BusBatch]]:
     """Decode captures of one time, or one of them alone: (file, batch).  Never raises: damage is a row of a batch."""
-    if len(bundle) == 1:
+    offsets = clocks_of(bundle, clocks)
+    if len(bundle) == 1 and not any(offsets[bundle[0].path].ahead_ns):
         path = bundle[0].path
         try:
             for batch in _batches(path, decoder):
@@ -168,10 +219,10 @@ def read_bundle(bundle: Sequence[CaptureFile], decoder: BusDecoder) -> Iterator[
         yield path, decoder.end_source()
         return
     problems: list[tuple[str, CaptureProblem]] = []
-    streams = [_packets(file.path, problems) for file in bundle]
+    streams = [_packets(file.path, problems, offsets[file.path]) for file in bundle]
     path = " + ".join(file.path for file in bundle)
     chunk: list[Packet] = []
-    for packet in merge(*streams, key=lambda packet: packet.ts_ns):
+    for packet in merge_packets(streams):
         chunk.append(packet)
         if len(chunk) == PACKETS_PER_CHUNK:
             for batch in decoder.take_packets(chunk):
@@ -184,15 +235,16 @@ def read_bundle(bundle: Sequence[CaptureFile], decoder: BusDecoder) -> Iterator[
     yield path, decoder.end_packets()
 
 
-def read_packets(bundle: Sequence[CaptureFile]) -> Iterator[tuple[str, Packet | CaptureProblem]]:
+def read_packets(bundle: Sequence[CaptureFile], clocks: PointClocks) -> Iterator[tuple[str, Packet | CaptureProblem]]:
     """The packets of captures of one time in one order, and what is wrong with the files, each with its file.
 
     Never raises: damage is a problem.  Packets of merged files go under the names of all.
     """
     problems: list[tuple[str, CaptureProblem]] = []
     path = " + ".join(file.path for file in bundle)
-    streams = [_packets(file.path, problems) for file in bundle]
-    for packet in merge(*streams, key=lambda packet: packet.ts_ns) if len(streams) > 1 else streams[0]:
+    offsets = clocks_of(bundle, clocks)
+    streams = [_packets(file.path, problems, offsets[file.path]) for file in bundle]
+    for packet in merge_packets(streams):
         yield path, packet
     yield from problems
 
@@ -203,15 +255,19 @@ def _told(decoder: BusDecoder, problem: CaptureProblem) -> BusBatch:
     return batch
 
 
-def _packets(path: str, problems: list[tuple[str, CaptureProblem]]) -> Iterator[Packet]:
+def _packets(path: str, problems: list[tuple[str, CaptureProblem]], offset: Offset) -> Iterator[Packet]:
+    """The packets of a file at corrected times."""
     reader = CaptureReader()
     try:
         for piece in _pieces(path):
-            for item in reader.feed(bytes(piece)):
-                if isinstance(item, Packet):
-                    yield item
-                else:
-                    problems.append((path, item))
+            found = reader.feed(bytes(piece))
+            packets = [item for item in found if isinstance(item, Packet)]
+            problems += [(path, item) for item in found if not isinstance(item, Packet)]
+            if offset is REFERENCE:
+                yield from packets
+                continue
+            times = offset.corrected(np.array([packet.ts_ns for packet in packets], dtype=np.int64)).tolist()
+            yield from (replace(packet, ts_ns=ts_ns) for packet, ts_ns in zip(packets, times, strict=True))
         problems.extend((path, problem) for problem in reader.finish())
     except DecodeError as error:
         problems.append((path, CaptureProblem(error.offset, error.reason, None)))

@@ -15,6 +15,7 @@ from cluster_core.kernels.bus_decoder import BusDecoder
 from cluster_core.kernels.bus_rows import batch_of_rows
 from jobs.sources.bus_clues import BadRows
 from jobs.sources.bus_files import CaptureFile, bundles, read_bundle, read_lines
+from jobs.sources.capture_points import PointClocks
 
 ROWS_PER_BATCH = 5_000
 
@@ -27,12 +28,12 @@ class Release:
 
 
 def series_batches(
-    files: Sequence[CaptureFile], decoder: BusDecoder, release: Release, bad: BadRows
+    files: Sequence[CaptureFile], decoder: BusDecoder, release: Release, bad: BadRows, clocks: PointClocks
 ) -> Iterator[tuple[str, BusBatch]]:
     """All batches of *files* in order, each with its file; the decoder is not finished, more files may follow."""
     for bundle in bundles(files):
         if not bundle[0].is_json:
-            yield from read_bundle(bundle, decoder)
+            yield from read_bundle(bundle, decoder, clocks)
             continue
         path, rows = bundle[0].path, []
         for row in read_lines(bundle[0]):
@@ -111,7 +112,7 @@ def read_series(files: Sequence[CaptureFile], rows: str, *, permissive: bool) ->
             batch, first_id=first_id, bitmap_ids=ids, file=path, nodes=nodes, texts=texts, addresses=addresses
         )
 
-    for name, batch in series_batches(files, decoder, release, bad):
+    for name, batch in series_batches(files, decoder, release, bad, PointClocks()):
         path = name
         columns = columns_of(batch)
         if columns is not None:

@@ -18,6 +18,7 @@ from cluster_core.formats.capture.packet import CaptureProblem
 from cluster_core.formats.capture.resp_capture import CapturedResp, RespCapture, RespRow
 from cluster_core.wire.resp_items import DumpBegun, DumpEnded, Unread
 from jobs.sources.bus_files import CaptureFile, bundles, read_packets
+from jobs.sources.capture_points import PointClocks
 
 BAD_ROWS_MAX: Final = 10_000
 """Bad records of a series that are listed; the others are counted."""
@@ -59,13 +60,13 @@ class BadRecords:
 
 def resp_rows(files: Sequence[CaptureFile], bad: BadRecords) -> Iterator[tuple[str, RespRow]]:
     """The rows of a series with the file that each ended in; raises DecodeError as *bad* says."""
-    capture, name = RespCapture(), ""
+    capture, name, clocks = RespCapture(), "", PointClocks()
     for bundle in bundles(files):
         name = " + ".join(file.path for file in bundle)
         if bundle[0].is_json:
             bad.add(name, 0, "JSON lines hold bus messages, not client traffic", None, fatal=True)
             continue
-        for source, packet in read_packets(bundle):
+        for source, packet in read_packets(bundle, clocks):
             rows = [packet] if isinstance(packet, CaptureProblem) else capture.handle(packet)
             for row in rows:
                 bad.take(source, row)

@@ -15,6 +15,7 @@ from cluster_core.wire.bus_message import Fail, Gossip, GossipEntry, MessageType
 from jobs.main import main
 from jobs.reports.bus_text import flag_words, moment_text
 from jobs.sources.bus_rows import read_rows
+from jobs.sources.capture_points import PointClocks
 from tests.bus_builder import (
     START_NS,
     bitmap,
@@ -151,7 +152,7 @@ def test_json_lines_say_all_and_read_back(tmp_path, capsys):
     (tmp_path / "bus.jsonl").write_text(out)
     run(str(tmp_path / "bus.jsonl"), "--json")
 
-    rows = [row for _, row in read_rows([path])]
+    rows = [row for _, row in read_rows([path], PointClocks())]
     assert [row_from_line(line) for line in out.splitlines()] == rows
     assert capsys.readouterr().out == out
     assert {json.loads(line)["row"] for line in out.splitlines()} == {"message", "connection"}

@@ -27,6 +27,8 @@ from tests.bus_builder import (
     refusal,
 )
 from tests.bus_comparison import kernel_story, plain_story
+from tests.conftest import DATA
+from tests.edited_captures import as_pcap, packets_of, with_loss
 
 EVERY = b"".join(map(encode_message, every_kind()))
 
@@ -199,3 +201,13 @@ def test_damaged_files_end_in_the_same_rows(file: bytes, data: st.DataObject) ->
                 del damaged[at:]
 
     check_equal([bytes(damaged)])
+
+
+@pytest.mark.parametrize("share", [0.01, 0.05, 0.3])
+def test_a_capture_that_lost_packets_is_told_of_alike(share: float) -> None:
+    """Acknowledgements end holes in both readers at the same packet."""
+    recorded = packets_of(DATA / "bus-redis-7.0" / "bus.pcap.gz")[200:1400]
+
+    _, rows = check_equal([as_pcap(with_loss(recorded, share, 7))])
+
+    assert rows

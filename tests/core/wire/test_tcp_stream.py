@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_core.wire.tcp_stream import (
+    FIN,
     HELD_BYTES_MAX,
     HELD_SEGMENTS_MAX,
     HOLE_NS_MAX,
@@ -124,3 +125,36 @@ def test_a_direction_without_its_syn_begins_with_the_first_segment() -> None:
 
     assert delivered(one.handle(first)) == b"abc"
     assert not one.saw_syn
+
+
+def test_a_hole_that_the_other_side_acknowledges_is_a_gap_at_once() -> None:
+    """RFC 9293, 3.10.7.4: who acknowledges has received all before; nobody sends it again.  All behind came in time."""
+    one = stream()
+    one.handle(segment(10, 20, at_ns=1))
+    one.handle(segment(20, 30, at_ns=2))
+
+    assert one.acknowledge(10, 3) == []
+    assert one.acknowledge(31, 3) == [
+        Gap(1, 11, 10, "not in the capture", Mark(1, 10, 20)),
+        Bytes(DATA[10:20], Mark(1, 10, 20)),
+        Bytes(DATA[20:30], Mark(2, 20, 30)),
+    ]
+    assert one.plain
+
+
+def test_a_capture_that_begins_with_a_keep_alive_lacks_no_byte() -> None:
+    """RFC 9293, 3.8.4: a keep-alive has a sequence number that was sent before, and no byte."""
+    one = TcpStream(segment(9, 9))
+
+    assert one.handle(segment(10, 20)) == [Bytes(DATA[10:20], Mark(0, 10, 20))]
+
+
+def test_a_fin_tells_what_is_missing_before_it() -> None:
+    """Its sequence number is the one behind the last byte."""
+    one = stream()
+    one.handle(segment(0, 10))
+
+    last = Segment(31, FIN, b"", 0, Mark(4, 5, 6))
+
+    assert one.handle(last) == []
+    assert one.acknowledge(32, 5) == [Gap(11, 31, 20, "not in the capture", Mark(4, 5, 6))]
