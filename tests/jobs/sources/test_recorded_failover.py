@@ -13,6 +13,7 @@ from cluster_core.replay.log_clock import Told, compare_clocks
 from cluster_core.wire.bus_message import Fail, MessageType
 from jobs.bus_dump import is_damage
 from jobs.sources.bus_rows import read_rows
+from jobs.sources.capture_points import PointClocks
 from jobs.sources.node_polls import PollFile
 from jobs.sources.server_logs import LogLine, LogOptions, ServerLog
 
@@ -53,7 +54,7 @@ def test_every_log_says_whose_it_is(recording):
 
 def test_every_packet_is_understood(recording):
     """No gap, no unknown byte; messages of all six nodes."""
-    rows = [row for _, row in read_rows([str(recording / "bus.pcap.gz")])]
+    rows = [row for _, row in read_rows([str(recording / "bus.pcap.gz")], PointClocks())]
     messages = [row for row in rows if isinstance(row, CapturedMessage)]
 
     assert not any(map(is_damage, rows))
@@ -75,7 +76,7 @@ def test_polls_show_the_new_owner(recording):
 
 def test_logs_and_packets_tell_the_verdict_at_the_same_time(recording):
     """R160 and the wire: who decided FAIL, and who started an election, within the tolerance of clocks."""
-    capture = [row for _, row in read_rows([str(recording / "bus.pcap.gz")]) if isinstance(row, CapturedMessage)]
+    capture = [row for _, row in read_rows([str(recording / "bus.pcap.gz")], PointClocks()) if isinstance(row, CapturedMessage)]
     differences = []
     for lines in log_lines(recording).values():
         observer = lines[0].observer
