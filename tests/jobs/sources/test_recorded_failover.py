@@ -76,7 +76,9 @@ def test_polls_show_the_new_owner(recording):
 
 def test_logs_and_packets_tell_the_verdict_at_the_same_time(recording):
     """R160 and the wire: who decided FAIL, and who started an election, within the tolerance of clocks."""
-    capture = [row for _, row in read_rows([str(recording / "bus.pcap.gz")], PointClocks()) if isinstance(row, CapturedMessage)]
+    capture = [
+        row for _, row in read_rows([str(recording / "bus.pcap.gz")], PointClocks()) if isinstance(row, CapturedMessage)
+    ]
     differences = []
     for lines in log_lines(recording).values():
         observer = lines[0].observer
