@@ -185,6 +185,7 @@ NODE_POLLS = Table(
             optional("observer", StringType(), "id of the node that answered"),
             optional("address", StringType(), "ip:port of that node"),
             _text("text", "the answer, without ping and pong times"),
+            optional("master_offset", LongType(), "replication offset by INFO, if it is a master and was asked"),
         ]
     ),
     key=("snapshot_id", "source", "line"),

@@ -22,14 +22,18 @@ INCIDENTS = Table(
             required(
                 "kind", StringType(), "failure, failover, resharding, epoch-collision, partition, membership, ..."
             ),
-            required("variant", StringType(), "automatic, manual, takeover; agreed; joined, forgotten, reset; ..."),
+            required(
+                "variant", StringType(), "automatic, manual, forced, takeover; agreed; joined, forgotten, reset; ..."
+            ),
             optional("subject", StringType(), "node that it is about: the failed or old master, the source"),
             optional("subject_address", StringType(), "ip:port of that node"),
             optional("winner", StringType(), "node that took over: the new master, the target, the new id"),
             optional("winner_address", StringType(), "ip:port of that node"),
             required("nodes", ArrayType(StringType(), containsNull=False), "nodes that took part or saw it"),
             optional("epoch", EPOCH, "config epoch that it brought"),
-            optional("slots", StringType(), "slots that changed hands, as CLUSTER NODES prints them"),
+            optional(
+                "slots", StringType(), "slots that changed hands, or that nobody served, as CLUSTER NODES prints them"
+            ),
             optional("slot_count", IntegerType(), "how many they are"),
             required("started_at", TimestampType(), "first step"),
             required("started_ns", LongType(), "first step; ns since the epoch"),
@@ -43,9 +47,17 @@ INCIDENTS = Table(
             optional("outage_ms", LongType(), "failover: last sign of life to the win; failure: to its return"),
             optional("adoption_ms", LongType(), "from the win until all observers held the winner for the master"),
             optional(
-                "offset_gap_bytes", LongType(), "old master's last offset less the winner's: bound of lost writes"
+                "offset_gap_bytes",
+                LongType(),
+                "writes lost at least: the last offset seen of the old master less the winner's",
             ),
-            optional("votes", IntegerType(), "votes that the winner had when it won"),
+            optional(
+                "unheard_ms",
+                LongType(),
+                "for how long the old master could write after that; 0: no more was lost; null: unknown",
+            ),
+            optional("unheard_bytes", LongType(), "what it would have written then at the rate before; no bound"),
+            optional("votes", IntegerType(), "votes that the winner was given"),
             optional("refusals", IntegerType(), "voting masters that refused it"),
             required("steps", IntegerType(), "rows in gold/incident_steps"),
             required("summary", StringType(), "the whole in one sentence"),
@@ -69,10 +81,14 @@ INCIDENT_STEPS = Table(
             optional("until_ns", LongType(), "until when, where several alike are one step; ns since the epoch"),
             required("offset_ms", LongType(), "since the incident began"),
             required("kind", StringType(), "last-sign, pfail, report, fail-decided, election-started, vote, won, ..."),
-            required("actor", StringType(), "node that did it"),
+            required("actor", StringType(), "node that did it, the first where several did"),
             optional("subject", StringType(), "node that it was done to"),
             optional("epoch", EPOCH, "epoch that goes with it"),
-            optional("amount", LongType(), "what goes with the kind: reports, slots, observers, replication offset"),
+            optional(
+                "amount",
+                LongType(),
+                "what goes with the kind: reports, slots, observers, replication offset; or how many nodes did it, if several",
+            ),
             required("detail", StringType(), "why, or which slots; empty if there is nothing to say"),
             optional("message_id", LongType(), "message that shows it; null if time or another source does"),
             required("text", StringType(), "the step in plain words"),

@@ -5,11 +5,11 @@ Masters A, B, C hold 0-99, 100-199, 200-299; R replicates A; the node timeout is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from cluster_core.incidents.connections import ConnectionChecks
-from cluster_core.incidents.history import History
+from cluster_core.incidents.history import History, OffsetSeen
 from cluster_core.incidents.speech import Said, Speech, SpeechFolder
 from cluster_core.incidents.thresholds import Thresholds
 from cluster_core.replay.rows import (
@@ -157,8 +157,8 @@ class Tale:
             found.setdefault(node, ConnectionChecks(node)).feed(way, said)
         return found
 
-    def history(self) -> History:
-        """What the core asks."""
+    def history(self, offsets: Iterable[OffsetSeen] = ()) -> History:
+        """What the core asks; *offsets* are from other sources than the bus."""
         slots_of = {number: bits(text) for text, number in self.bitmaps.items()}
         return History(
             self.rows,
@@ -167,6 +167,7 @@ class Tale:
             node_timeout_ms=TIMEOUT_MS,
             first_ns=T0,
             last_ns=ns(self.end_s),
+            offsets=offsets,
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cluster_core.incidents.catalogue import find_findings, find_incidents
+from cluster_core.incidents.incident import FIGURES
 from cluster_core.incidents.story import name_all, step_text, summary_of
 from cluster_core.incidents.traffic import Cost
 from jobs.reports.history import (
@@ -18,7 +19,6 @@ from jobs.reports.history import (
     health_spans,
     role_spans,
 )
-from jobs.reports.history_tables import FIGURES
 from jobs.reports.keyspace import Warning
 from tests.history_builder import NODES, T0, TIMEOUT_MS, A, R, failover_tale, ns, quiet_tale
 

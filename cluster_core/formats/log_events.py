@@ -174,6 +174,7 @@ _MAP: Final[tuple[tuple[str, str, str], ...]] = (
     ("master-link-lost", "Connection with", r" <master> lost"),
     ("master-link-up", "MASTER <-> REPLICA sync:|PRIMARY <-> REPLICA sync:", r" Finished with success"),
     ("master-link-up", "Successful partial resynchronization with", r" <master>"),
+    ("resync-asked", "Trying a partial resynchronization (request", r" <id>:<number>\)"),
     ("replid-changed", "Setting secondary replication ID to", r" <id>, valid up to offset: <number>"),
 )
 """Kind, how the text begins (alternatives between ``|``), and an expression for the rest; ``<…>`` is what varies."""

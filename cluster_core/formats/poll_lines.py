@@ -20,6 +20,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final, NamedTuple
 
 from cluster_core.errors import DecodeError
+from cluster_core.replication.observed import read_info
 from cluster_core.topology.node import Topology
 from cluster_core.topology.nodes_text import NODE_ID, read_nodes
 
@@ -31,12 +32,16 @@ NODE_NAMES: Final = ("node", "address", "id")
 TEXT_NAMES: Final = ("text", "nodes")
 """Names that are taken for *time*, *node* and *text*, the first that is there."""
 
+INFO_NAMES: Final = ("replication", "persistence", "info")
+"""Names of members that may hold a reply of INFO."""
 _UNITS: Final = ((10**17, 1), (10**14, 1_000), (10**11, 1_000_000), (0, 1_000_000_000))
 """A time from this number on, in its own unit, times this is nanoseconds: the years 1973 to 5138 are told apart."""
 
 
 class Poll(NamedTuple):
-    """One answer: *observer* is the id of the node that answered, *address* ip:port as far as it is known."""
+    """One answer: *observer* is the id of the node that answered, *address* ip:port as far as it is known;
+    *master_offset* is how far its stream was, if it is a master and was asked for it.
+    """
 
     line: int
     ts_ns: int
@@ -45,6 +50,7 @@ class Poll(NamedTuple):
     address: str
     text: str
     topology: Topology
+    master_offset: int | None = None
 
 
 def read_poll(raw: bytes, *, line: int, source: str = "<polls>") -> Poll:
@@ -69,7 +75,17 @@ def read_poll(raw: bytes, *, line: int, source: str = "<polls>") -> Poll:
     observer, address = _who(_member(told, NODE_NAMES), topology)
     if not observer and not address:
         raise DecodeError("neither node nor text says who answered", offset=line, source=source)
-    return Poll(line, ts_ns, asked_ns, observer, address, text, topology)
+    return Poll(line, ts_ns, asked_ns, observer, address, text, topology, _master_offset(told))
+
+
+def _master_offset(told: dict[str, Any]) -> int | None:
+    """How far the stream of a master was, by INFO; None of a replica, or where it was not asked."""
+    for text in (told.get(name) for name in INFO_NAMES):
+        fields = read_info(text.encode("utf-8", "surrogatepass")) if isinstance(text, str) else {}
+        number = fields.get("master_repl_offset", "")
+        if fields.get("role") == "master" and number.isdecimal() and len(number) < 19:
+            return int(number)
+    return None
 
 
 def write_poll(*, ts_ns: int, asked_ns: int, node: str, text: str) -> str:

@@ -9,12 +9,26 @@ from cluster_core.incidents.beliefs import check_beliefs
 from cluster_core.incidents.claims import check_claims
 from cluster_core.incidents.connections import Breach, finding_of
 from cluster_core.incidents.failovers import Promotion, contest_steps, failover_of, find_promotions
-from cluster_core.incidents.failures import Episode, failure_of, find_episodes, is_failure
+from cluster_core.incidents.failures import (
+    Episode,
+    failure_of,
+    failure_steps,
+    find_episodes,
+    is_failure,
+    state_steps,
+)
+from cluster_core.incidents.grouping import grouped_findings
 from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Finding, Incident, findings_in_order, in_order
 from cluster_core.incidents.layout import check_layout
 from cluster_core.incidents.memberships import find_memberships
 from cluster_core.incidents.slot_moves import find_slot_moves, slot_incidents
+from cluster_core.incidents.successors import (
+    missing_voters,
+    slots_of_failed,
+    successor_steps,
+    unserved_step,
+)
 from cluster_core.incidents.traffic import Cost, cost_findings
 from cluster_core.incidents.troubles import find_collisions, find_flapping, find_partitions, with_first_epochs
 
@@ -24,7 +38,7 @@ def find_incidents(history: History) -> list[Incident]:
     episodes = [one for one in find_episodes(history) if not _gave_up_its_id(history, one)]
     promotions = find_promotions(history)
     moves = find_slot_moves(history, promotions)
-    incidents = [_failure(history, one, promotions) for one in episodes if is_failure(history, one)]
+    incidents = _failures(history, [one for one in episodes if is_failure(history, one)], promotions)
     incidents += [failover_of(history, one, _behind(one, episodes)) for one in promotions]
     incidents += find_partitions(history, episodes)
     incidents += find_collisions(history)
@@ -34,12 +48,32 @@ def find_incidents(history: History) -> list[Incident]:
     return in_order(with_first_epochs(history, incidents))
 
 
-def _failure(history: History, episode: Episode, promotions: list[Promotion]) -> Incident:
-    """A failure; where no replica took over, with the elections that nobody won."""
-    if any(_behind(promotion, [episode]) for promotion in promotions):
-        return failure_of(history, episode)
+def _failures(history: History, episodes: list[Episode], promotions: list[Promotion]) -> list[Incident]:
+    """Failures that no failover ended; replicas that went with their master, and none took over, are part of its."""
+    alone = [one for one in episodes if not any(_behind(promotion, [one]) for promotion in promotions)]
+    masters = {one.subject: one for one in alone if slots_of_failed(history, one)}
+    part_of: dict[int, list[Episode]] = {}
+    for one in alone:
+        said = history.said_at(one.subject, one.started_ns)
+        master = masters.get(said.replicaof) if said is not None else None
+        if master is not None and abs(master.started_ns - one.started_ns) <= history.thresholds.together_ns:
+            part_of.setdefault(id(master), []).append(one)
+    parts = {id(one) for found in part_of.values() for one in found}
+    return [_failure(history, one, part_of.get(id(one), [])) for one in alone if id(one) not in parts]
+
+
+def _failure(history: History, episode: Episode, others: list[Episode]) -> Incident:
+    """A failure that no failover ended, with the elections that nobody won and what kept the replicas."""
     end_ns = history.last_ns if episode.to_ns is None else episode.to_ns
-    return failure_of(history, episode, contest_steps(history, episode.subject, episode.started_ns, end_ns))
+    more = [step for one in others for step in failure_steps(history, one)]
+    more += contest_steps(history, episode.subject, episode.started_ns, end_ns)
+    bits = slots_of_failed(history, episode)
+    if bits:
+        subject = episode.subject
+        more.append(unserved_step(history, subject, bits, episode.started_ns, episode.back_ns, subject))
+        more += successor_steps(history, episode) + missing_voters(history, episode)
+        more += state_steps(history, episode.started_ns, end_ns + history.thresholds.timeout_ns)
+    return failure_of(history, episode, more)
 
 
 def _gave_up_its_id(history: History, episode: Episode) -> bool:
@@ -72,4 +106,4 @@ def find_findings(history: History, breaches: Iterable[Breach], costs: Iterable[
     findings += check_beliefs(history)
     findings += check_layout(history)
     findings += cost_findings(costs, history.first_ns, history.last_ns)
-    return findings_in_order(findings)
+    return findings_in_order(grouped_findings(findings))

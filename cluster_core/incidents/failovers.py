@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from cluster_core.incidents.failures import Episode, failure_steps, step_order
+from cluster_core.incidents.failures import Episode, failure_steps, in_story_order, state_steps
 from cluster_core.incidents.history import PROMOTIONS, History, slots_text
 from cluster_core.incidents.incident import Incident, Step, milliseconds
+from cluster_core.incidents.lost_writes import loss_of
+from cluster_core.incidents.successors import missing_voters, unserved_step
 from cluster_core.incidents.thresholds import MANUAL_FAILOVER_NS
 from cluster_core.replay.rows import EpochRow, EventRow, NodeViewRow
 from cluster_core.topology.node_flags import NodeFlags
 
-FORCED = "FORCEACK"
+FORCED: Final = "FORCEACK"
+ORDERS: Final = ("manual-failover-requested", "manual-failover-mfstart", "paused", "manual-failover-forced")
+"""What an order to fail over leaves, on the bus or in a log (R97, R98)."""
 
 
 class Promotion(NamedTuple):
@@ -50,23 +54,23 @@ def _promotion(history: History, row: EpochRow) -> Promotion:
 
 
 def _variant(history: History, row: EpochRow, election: EventRow | None, old: str) -> str:
-    """Who wanted it.
+    """Who wanted it (R97): "manual" by an order that the old master heard, "forced" by one that it was not asked about.
 
     FORCEACK alone does not tell: Valkey 9.1 sets it in automatic elections too (R134), where the old master is FAIL.
     """
     if row.mechanism == "takeover" or election is None:
         return "takeover"
-    asked = any(
-        event.observer == row.node and 0 <= row.ts_ns - event.ts_ns <= MANUAL_FAILOVER_NS
-        for event in history.events_of("manual-failover-requested")
-    )
-    if asked:
+    lately = [event for event in history.events_of(*ORDERS) if 0 <= row.ts_ns - event.ts_ns <= MANUAL_FAILOVER_NS]
+    if any(event.kind == "manual-failover-forced" and event.observer == row.node for event in lately):
+        return "forced"
+    heard = {(row.node, "manual-failover-requested"), (old, "manual-failover-mfstart"), (old, "paused")}
+    if any((event.observer, event.kind) in heard for event in lately):
         return "manual"
     view = history.view_at(row.node, old, election.ts_ns)
     failed = view is not None and "fail" in view.flags.split(",")
     span = history.said_at(row.node, election.ts_ns)
     may_force = span is not None and bool(span.flags & NodeFlags.LIGHT_HEADER_MODULE)
-    return "manual" if election.detail == FORCED and not (failed and may_force) else "automatic"
+    return "forced" if election.detail == FORCED and not (failed and may_force) else "automatic"
 
 
 def failover_of(history: History, promotion: Promotion, episode: Episode | None) -> Incident:
@@ -75,23 +79,27 @@ def failover_of(history: History, promotion: Promotion, episode: Episode | None)
     steps = failure_steps(history, episode) if episode is not None else []
     started_ns = min([promotion.ts_ns] + [step.ts_ns for step in steps])
     election = promotion.election
-    if episode is None:
+    if episode is not None:
+        steps += missing_voters(history, episode)
+    else:
         started_ns = election.ts_ns if election is not None else promotion.ts_ns
         manual = _manual_steps(history, promotion)
         started_ns = min([started_ns] + [step.ts_ns for step in manual])
         steps += manual
-    contest = contest_steps(history, old, started_ns, promotion.ts_ns)
     adoptions = _adoptions(history, promotion)
+    contest = _voted_in_time(contest_steps(history, old, started_ns, promotion.ts_ns), adoptions, promotion)
     steps += contest + adoptions + _old_master_steps(history, promotion)
     won = Step(promotion.ts_ns, _won(promotion), winner, old, promotion.epoch, promotion.offset, "", promotion.ref)
     steps.append(won)
     adopted_ns = max([promotion.ts_ns] + [step.ts_ns for step in adoptions])
-    steps += _state_steps(history, started_ns, adopted_ns)
+    steps += state_steps(history, started_ns, adopted_ns + 2 * history.thresholds.timeout_ns)
     silent_ns = episode.silent_from_ns if episode is not None else None
     fail_ns = episode.fail_ns if episode is not None else None
     first = min((step.ts_ns for step in contest if step.kind == "election-started"), default=None)
     mine = [step for step in contest if step.subject == winner and step.epoch == promotion.epoch]
     bits = history.own_slots(history.said_at(winner, promotion.ts_ns))
+    if silent_ns is not None and bits:
+        steps.append(unserved_step(history, old, bits, silent_ns, promotion.ts_ns, winner))
     return Incident(
         kind="failover",
         variant=promotion.variant,
@@ -109,34 +117,32 @@ def failover_of(history: History, promotion: Promotion, episode: Episode | None)
         election_ms=milliseconds(election.ts_ns, promotion.ts_ns) if election is not None else None,
         outage_ms=milliseconds(silent_ns, promotion.ts_ns),
         adoption_ms=milliseconds(promotion.ts_ns, adopted_ns),
-        offset_gap_bytes=offset_gap_bytes(history, promotion),
-        votes=sum(step.kind == "vote" and step.ts_ns <= promotion.ts_ns for step in mine),
-        refusals=sum(step.kind == "no-vote" and step.detail != NO_VOTER for step in mine),
-        steps=tuple(sorted(steps, key=step_order)),
+        loss=loss_of(history, old, promotion.ts_ns, promotion.epoch, promotion.offset),
+        votes=sum(step.kind == "vote" for step in mine),
+        refusals=sum(step.kind == "no-vote" for step in mine),
+        steps=in_story_order(steps),
     )
 
 
-NO_VOTER = "not a voting master"
+NO_VOTER: Final = "not a voting master"
+"""Why replicas do not vote: that says nothing of this election."""
+LATE: Final = "after it had won"
+
+
+def _voted_in_time(contest: list[Step], adoptions: list[Step], promotion: Promotion) -> list[Step]:
+    """A vote was cast before its voter read that the winner had won, even if it left later (R90, R95)."""
+    adopted = {step.actor: step.ts_ns for step in adoptions}
+    told = []
+    for step in contest:
+        if step.kind == "vote" and (step.subject, step.epoch) == (promotion.winner, promotion.epoch):
+            ts_ns = min(step.ts_ns, adopted.get(step.actor, step.ts_ns))
+            step = step._replace(ts_ns=ts_ns, detail=LATE if ts_ns > promotion.ts_ns else "")
+        told.append(step)
+    return told
 
 
 def _won(promotion: Promotion) -> str:
     return "took-over" if promotion.variant == "takeover" else "won"
-
-
-def offset_gap_bytes(history: History, promotion: Promotion) -> int | None:
-    """How far the old master's last offset, as long as it held itself for the master, was ahead of the winner's.
-
-    An upper bound of the bytes of writes that were lost; None where the old master was not heard.
-    """
-    last: int | None = None
-    for span in history.speech.get(promotion.old, []):
-        if not span.is_master:
-            if span.from_ns > promotion.ts_ns:
-                break
-            continue
-        if span.config_epoch < promotion.epoch:
-            last = span.last_offset if span.from_ns <= promotion.ts_ns else max(last or 0, span.last_offset)
-    return None if last is None else max(0, last - promotion.offset)
 
 
 def _manual_steps(history: History, promotion: Promotion) -> list[Step]:
@@ -172,7 +178,7 @@ def contest_steps(history: History, old: str, from_ns: int, to_ns: int) -> list[
             elections[event.observer, event.epoch] = None
             steps.append(_of_event(event, event.subject, event.epoch))
     for vote in history.votes:
-        if (vote.candidate, vote.epoch) in elections:
+        if (vote.candidate, vote.epoch) in elections and vote.reason != NO_VOTER:
             kind = "vote" if vote.granted else "no-vote"
             ts_ns = vote.asked_ns if vote.answered_ns is None else vote.answered_ns
             steps.append(Step(ts_ns, kind, vote.voter, vote.candidate, vote.epoch, None, vote.reason, vote.ref))
@@ -239,18 +245,4 @@ def _old_master_steps(history: History, promotion: Promotion) -> list[Step]:
                 )
             )
             break
-    return steps
-
-
-def _state_steps(history: History, started_ns: int, ended_ns: int) -> list[Step]:
-    """When nodes held the whole cluster for failed, and when no longer (R107); the first and last of each."""
-    steps = []
-    until_ns = ended_ns + 2 * history.thresholds.timeout_ns
-    for kind in ("state-fail", "state-ok"):
-        found = [event for event in history.events_of(kind) if started_ns <= event.ts_ns <= until_ns]
-        if found:
-            first, last = found[0], found[-1]
-            steps.append(
-                Step(first.ts_ns, kind, first.observer, "", None, len(found), "", first.ref, until_ns=last.ts_ns)
-            )
     return steps

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from cluster_core.incidents.grouping import grouped
 from cluster_core.incidents.history import Doubt, History
 from cluster_core.incidents.incident import Incident, Step, milliseconds
 from cluster_core.incidents.speech import Speech
+from cluster_core.replay.rows import EventRow
 
 
 class Episode(NamedTuple):
@@ -112,21 +114,24 @@ def is_failure(history: History, episode: Episode) -> bool:
     return episode.by_most and end_ns - episode.from_ns > 2 * history.thresholds.timeout_ns
 
 
-def failure_of(history: History, episode: Episode, attempts: Iterable[Step] = ()) -> Incident:
-    """Tell one failure; *attempts* are elections that nobody won."""
-    steps = [*failure_steps(history, episode), *attempts]
+def failure_of(history: History, episode: Episode, more: Iterable[Step] = ()) -> Incident:
+    """Tell one failure; *more* says why nobody took over, and who else was gone."""
+    steps = [*failure_steps(history, episode), *more]
+    unserved = next((step for step in steps if step.kind == "unserved"), None)
     variant = "agreed" if episode.agreed else "not agreed"
     return Incident(
         kind="failure",
         variant=variant,
         subject=episode.subject,
-        started_ns=episode.started_ns,
+        started_ns=min(step.ts_ns for step in steps),
         ended_ns=episode.to_ns,
         nodes=tuple(dict.fromkeys(spell.observer for spell in episode.spells)),
+        slots=unserved.detail if unserved is not None else "",
+        slot_count=unserved.amount if unserved is not None else None,
         silence_to_pfail_ms=milliseconds(episode.silent_from_ns, episode.from_ns),
         silence_to_fail_ms=milliseconds(episode.silent_from_ns, episode.fail_ns),
         outage_ms=milliseconds(episode.silent_from_ns, episode.back_ns),
-        steps=tuple(sorted(steps, key=step_order)),
+        steps=in_story_order(steps),
     )
 
 
@@ -139,6 +144,7 @@ def failure_steps(history: History, episode: Episode) -> list[Step]:
     for observer, spell in _first_by_observer(episode.spells).items():
         if spell.fail_ns is None or spell.from_ns < spell.fail_ns:
             steps.append(_step(spell.from_ns, "pfail", observer, subject, spell.ref, spell.cause))
+    steps += _process_steps(history, episode)
     steps += _report_steps(history, episode)
     steps += _verdict_steps(history, episode)
     if episode.back_ns is not None:
@@ -152,6 +158,51 @@ def failure_steps(history: History, episode: Episode) -> list[Step]:
     return steps
 
 
+PROCESS: Final = ("process-ended", "process-idle", "process-started")
+"""What connections tell of a process."""
+
+
+def _process_steps(history: History, episode: Episode) -> list[Step]:
+    """Why it was silent, as far as connections show it."""
+    return [
+        _step(event.ts_ns, event.kind, episode.subject, episode.subject, event.ref)
+        for event in history.events_of(*PROCESS)
+        if event.observer == episode.subject and episode.covers(event.ts_ns)
+    ]
+
+
+def has_ended(history: History, episode: Episode) -> bool:
+    """Whether its process was seen to end: that is no cut of the network."""
+    return any(step.kind == "process-ended" for step in _process_steps(history, episode))
+
+
+def state_steps(history: History, from_ns: int, to_ns: int) -> list[Step]:
+    """How many nodes held the whole cluster for failed, and how many of them no longer (R107).
+
+    A process that was just started holds it for failed in any case (R106).
+    """
+    started = {(event.observer, event.ts_ns) for event in history.events_of("process-started")}
+    steps = []
+    down: dict[str, EventRow] = {}
+    for event in history.events_of("state-fail"):
+        if from_ns <= event.ts_ns <= to_ns and (event.observer, event.ts_ns) not in started:
+            down.setdefault(event.observer, event)
+    up: dict[str, EventRow] = {}
+    for event in history.events_of("state-ok"):
+        if event.observer in down and down[event.observer].ts_ns < event.ts_ns <= to_ns:
+            up[event.observer] = event
+    for kind, found in (
+        ("state-fail", list(down.values())),
+        ("state-ok", sorted(up.values(), key=lambda one: one.ts_ns)),
+    ):
+        if found:
+            first, last = found[0], found[-1]
+            steps.append(
+                Step(first.ts_ns, kind, first.observer, "", None, len(found), "", first.ref, until_ns=last.ts_ns)
+            )
+    return steps
+
+
 def _first_by_observer(spells: tuple[Doubt, ...]) -> dict[str, Doubt]:
     first: dict[str, Doubt] = {}
     for spell in spells:
@@ -162,13 +213,19 @@ def _first_by_observer(spells: tuple[Doubt, ...]) -> dict[str, Doubt]:
 def _report_steps(history: History, episode: Episode) -> list[Step]:
     """The first report of each reporter, and how many observers it reached before FAIL was agreed."""
     by_reporter: dict[str, list[tuple[int, str, int]]] = {}
+    before_ns = episode.fail_ns or episode.to_ns or history.last_ns
     for row in history.reports_of.get(episode.subject, []):
         if episode.covers(row.from_ns):
             by_reporter.setdefault(row.reporter, []).append((row.from_ns, row.observer, row.ref))
     steps = []
     for reporter, told in by_reporter.items():
         from_ns, _, ref = told[0]
-        steps.append(Step(from_ns, "report", reporter, episode.subject, None, len(told), "", ref, until_ns=told[-1][0]))
+        if from_ns <= before_ns:
+            first = {observer: ts_ns for ts_ns, observer, _ in reversed(told) if ts_ns <= before_ns}
+            until_ns = max(first.values())
+            steps.append(
+                Step(from_ns, "report", reporter, episode.subject, None, len(first), "", ref, until_ns=until_ns)
+            )
     return steps
 
 
@@ -195,11 +252,16 @@ def _step(ts_ns: int, kind: str, actor: str, subject: str, ref: int, detail: str
 
 
 STEP_ORDER = (
-    "last-sign", "pfail", "report", "fail-decided", "fail-learned", "state-fail", "manual-failover-requested",
+    "last-sign", "process-ended", "unserved", "process-idle", "pfail", "voter-gone", "report", "fail-decided", "fail-learned", "no-replica", "barred", "state-fail", "manual-failover-requested",
     "manual-failover-mfstart", "paused", "manual-failover-paused", "election-scheduled", "election-stalled", "election-started",
-    "vote", "no-vote", "vote-refused", "won", "took-over", "adopted", "follows", "back", "demoted", "trusted", "state-ok",
+    "vote", "no-vote", "vote-refused", "won", "took-over", "adopted", "follows", "process-started", "back", "demoted", "trusted", "state-ok",
 )  # fmt: skip
 """What comes first of steps at one instant: a cause before what it causes."""
+
+
+def in_story_order(steps: Iterable[Step]) -> tuple[Step, ...]:
+    """The steps of an incident as they are told: in order, many alike as one."""
+    return tuple(sorted(grouped(sorted(steps, key=step_order)), key=step_order))
 
 
 def step_order(step: Step) -> tuple[int, int, str, str]:

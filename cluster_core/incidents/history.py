@@ -38,8 +38,22 @@ class Doubt(NamedTuple):
     fail_ref: int
 
 
+class OffsetSeen(NamedTuple):
+    """*node*'s stream had reached *offset* at *ts_ns*, as another source than the bus tells.
+
+    *is_last* if it was the end of its stream as a master: a deposed master asks for the bytes behind it (P6).
+    """
+
+    node: str
+    ts_ns: int
+    offset: int
+    is_last: bool = False
+
+
 class History:
-    """All rows of one replay.  *slots_of* gives the slots (bit s for slot s) behind the numbers in *speech*."""
+    """All rows of one replay.  *slots_of* gives the slots (bit s for slot s) behind the numbers in *speech*, *offsets*
+    are what other sources than the bus tell of replication streams.
+    """
 
     def __init__(
         self,
@@ -50,6 +64,7 @@ class History:
         node_timeout_ms: int,
         first_ns: int,
         last_ns: int,
+        offsets: Iterable[OffsetSeen] = (),
     ) -> None:
         self.thresholds = Thresholds(node_timeout_ms * 1_000_000)
         self.first_ns, self.last_ns = first_ns, last_ns
@@ -78,6 +93,9 @@ class History:
         spans: dict[str, list[Speech]] = {}
         for span in sorted(speech, key=lambda span: (span.node, span.first_ref)):
             spans.setdefault(span.node, []).append(span)
+        self.offsets: dict[str, list[OffsetSeen]] = {}
+        for seen in sorted(offsets, key=lambda seen: seen.ts_ns):
+            self.offsets.setdefault(seen.node, []).append(seen)
         self.speech = {node: without_flips(found) for node, found in spans.items()}
 
     @cached_property

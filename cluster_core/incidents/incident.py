@@ -18,13 +18,19 @@ KINDS: Final = (
     "flapping",
 )
 """Kinds of incidents; of two that start together the one that stands first comes first."""
+FIGURES: Final = (
+    "silence_to_pfail_ms", "silence_to_fail_ms", "fail_to_election_ms", "election_ms", "outage_ms", "adoption_ms",
+    "offset_gap_bytes", "unheard_ms", "unheard_bytes", "votes", "refusals",
+)  # fmt: skip
+"""The figures of an incident, as its attributes and the columns of the tables are called."""
 SEVERITIES: Final = ("error", "warning", "note")
 
 
 class Step(NamedTuple):
     """One thing that happened in an incident: *actor* did *kind* to or about *subject*.
 
-    *amount* goes with the kind: votes, slots or bytes; *until_ns* is set where many alike are one step.
+    *amount* goes with the kind: votes, slots or bytes; *until_ns* is set where many alike are one step, and *actors* says
+    how many nodes did it, *actor* first.
     """
 
     ts_ns: int
@@ -36,6 +42,22 @@ class Step(NamedTuple):
     detail: str
     ref: int
     until_ns: int | None = None
+    actors: int = 1
+
+
+class Loss(NamedTuple):
+    """*seen_bytes* were written and not taken over; None if the old master was not heard.
+
+    Then it could write for *unheard_ms* more (0: all of it was seen; None: nobody knows how long), in which it would
+    have written *unheard_bytes* at the rate before (None: not known).
+    """
+
+    seen_bytes: int | None = None
+    unheard_ms: int | None = None
+    unheard_bytes: int | None = None
+
+
+NOTHING_KNOWN: Final = Loss()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +66,8 @@ class Incident:
     the capture ends first.
 
     Durations in ms: from the last sign of life to the first PFAIL, to FAIL and to the winner (*outage_ms*); from FAIL
-    to the first election; of the election; from the win until all observers adopted it.  *offset_gap_bytes* bounds the
-    writes that were lost.
+    to the first election; of the election; from the win until all observers adopted it.  *loss* is the range of the
+    writes that were lost, *votes* all that the winner was given.
     """
 
     kind: str
@@ -64,10 +86,25 @@ class Incident:
     election_ms: int | None = None
     outage_ms: int | None = None
     adoption_ms: int | None = None
-    offset_gap_bytes: int | None = None
+    loss: Loss = NOTHING_KNOWN
     votes: int | None = None
     refusals: int | None = None
     steps: tuple[Step, ...] = ()
+
+    @property
+    def offset_gap_bytes(self) -> int | None:
+        """The least that was lost."""
+        return self.loss.seen_bytes
+
+    @property
+    def unheard_ms(self) -> int | None:
+        """For how long the old master could write unheard."""
+        return self.loss.unheard_ms
+
+    @property
+    def unheard_bytes(self) -> int | None:
+        """What it would have written then."""
+        return self.loss.unheard_bytes
 
     @property
     def incident_id(self) -> str:

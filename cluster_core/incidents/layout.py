@@ -1,4 +1,4 @@
-"""Findings about the layout that a capture ends with: which loss of a host leaves shards without a master (R93)."""
+"""Findings about the layout that a capture ends with: which loss of a host leaves shards without a master (R84, R93, R107)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def layout_findings(placed: list[Placed], ts_ns: int) -> list[Finding]:
     found = [few] if few is not None else []
     if len(hosts) < 2:
         text = f"all {len(placed)} nodes are on the host {hosts[0] or 'of no known address'}: if it dies, all is down"
-        return [*found, Finding("note", "one-host", "R93", "", "", None, ts_ns, 1, len(placed), text)]
+        return [*found, Finding("note", "one-host", "R107", "", "", None, ts_ns, 1, len(placed), text)]
     for host in hosts:
         found += _loss_of(host, placed, voters, quorum, ts_ns)
     return found

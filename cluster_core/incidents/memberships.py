@@ -7,6 +7,7 @@ from typing import Final
 
 from cluster_core.incidents.failovers import Promotion
 from cluster_core.incidents.failures import Episode
+from cluster_core.incidents.grouping import grouped
 from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Incident, Step
 
@@ -52,7 +53,7 @@ def _burst(variant: str, steps: list[Step]) -> Incident:
         started_ns=steps[0].ts_ns,
         ended_ns=max(step.until_ns or step.ts_ns for step in steps),
         nodes=nodes,
-        steps=tuple(steps),
+        steps=tuple(grouped(steps)),
     )
 
 
@@ -112,7 +113,7 @@ def _forgotten(history: History, resets: list[tuple[str, str, int]]) -> list[Inc
                 started_ns=steps[0].ts_ns,
                 ended_ns=steps[-1].ts_ns,
                 nodes=observers,
-                steps=tuple(steps),
+                steps=tuple(grouped(steps)),
             )
         )
     return incidents

@@ -14,6 +14,8 @@ from cluster_core.topology.node_flags import NodeFlags
 
 CLAIMED_FLAGS: Final = int(NodeFlags.MASTER | NodeFlags.REPLICA | NodeFlags.LIGHT_HEADER_MODULE | NodeFlags.NOFAILOVER)
 """The flag bits that are kept: role, version, whether it may be elected."""
+RATE_NS: Final = 5_000_000_000
+"""The rate of writes is that of the last one or two times as long."""
 
 
 class Said(NamedTuple):
@@ -33,7 +35,8 @@ class Said(NamedTuple):
 
 class Speech(NamedTuple):
     """From *from_ns* to *to_ns* the node sent *messages* headers with these claims; *silent_after* if it then fell
-    silent.  Offsets are those of the first header and the greatest.
+    silent.  Offsets are those of the first header and the greatest, and *mark_offset* that of a header *mark_ns*, so long
+    before the end that it tells the rate of writes.
     """
 
     node: str
@@ -50,6 +53,8 @@ class Speech(NamedTuple):
     state: int
     first_offset: int
     last_offset: int
+    mark_ns: int
+    mark_offset: int
     shard: str
     silent_after: bool = False
 
@@ -71,6 +76,7 @@ class SpeechFolder:
         self.node = node
         self._silence_ns = thresholds.silence_ns
         self._open: Speech | None = None
+        self._mark = (0, 0)
 
     def feed(self, said: Said) -> Speech | None:
         """Take one header; return the span that it ends."""
@@ -83,12 +89,17 @@ class SpeechFolder:
         flags = said.flags & CLAIMED_FLAGS
         same = (flags, said.replicaof, said.config_epoch, said.slots, said.state) == span.claim
         if not silent and (same or stale):
+            mark = span.mark_ns, span.mark_offset
+            if not stale and said.ts_ns - self._mark[0] >= RATE_NS:
+                mark, self._mark = self._mark, (said.ts_ns, said.offset)
             self._open = span._replace(
                 to_ns=max(span.to_ns, said.ts_ns),
                 last_ref=said.ref,
                 messages=span.messages + 1,
                 current_epoch=max(span.current_epoch, said.current_epoch),
                 last_offset=span.last_offset if stale else max(span.last_offset, said.offset),
+                mark_ns=mark[0],
+                mark_offset=mark[1],
                 shard=said.shard or span.shard,
             )
             return None
@@ -101,6 +112,7 @@ class SpeechFolder:
         return None if span is None else span._replace(silent_after=last_ns - span.to_ns > self._silence_ns)
 
     def _begin(self, said: Said) -> Speech:
+        self._mark = said.ts_ns, said.offset
         return Speech(
             self.node,
             said.ts_ns,
@@ -116,6 +128,7 @@ class SpeechFolder:
             said.state,
             said.offset,
             said.offset,
+            *self._mark,
             said.shard,
         )
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from cluster_core.incidents.incident import Incident, Step, short
+from cluster_core.incidents.incident import Incident, Loss, Step, short
 
 Names = Mapping[str, str]
 
+NAMED_MAX: Final = 5
+"""Nodes that are named in one sentence."""
 CAUSES: Final[dict[str, str]] = {
     "R53": "it had not answered for the node timeout",
     "R54": "enough masters reported it",
@@ -66,7 +68,7 @@ def _membership(one: Incident, names: Names) -> str:
     if one.variant == "reset":
         return f"{who} was reset and is {name_of(one.winner, names)} now"
     moves = [step for step in one.steps if step.kind in ("replica-moved", "replica-attached")]
-    if len(moves) == 1:
+    if len(moves) == 1 and moves[0].actors == 1:
         step = moves[0]
         orphan = ", which had no replica left" if step.detail == "orphaned" else ""
         verb = "moved to" if step.kind == "replica-moved" else "became a replica of"
@@ -102,24 +104,82 @@ def _partition(one: Incident, names: Names) -> str:
 def _failure(one: Incident, names: Names) -> str:
     who = name_of(one.subject, names)
     found = f"{plural(len(one.nodes), 'node')} doubted it"
+    partners = dict.fromkeys(step.actor for step in one.steps if step.kind == "last-sign" and step.actor != one.subject)
+    if partners:
+        who += f" and {_listed([name_of(node, names) for node in partners])}"
     if one.variant == "not agreed":
-        return f"{who} was out of reach: {found}, but no quorum agreed on FAIL"
-    after = (
-        f" {seconds(one.silence_to_fail_ms)} after its last sign of life" if one.silence_to_fail_ms is not None else ""
-    )
-    back = f", back after {seconds(one.outage_ms)}" if one.outage_ms is not None else ""
-    return f"{who} failed: FAIL was agreed{after}{back}"
+        text = f"{who} {'were' if partners else 'was'} out of reach: {found}, but no quorum agreed on FAIL"
+    else:
+        after = (
+            f" {seconds(one.silence_to_fail_ms)} after its last sign of life"
+            if one.silence_to_fail_ms is not None
+            else ""
+        )
+        text = f"{who} failed{' together' if partners else ''}: FAIL was agreed{after}"
+    text += f", back after {seconds(one.outage_ms)}" if one.outage_ms is not None else ""
+    return "; ".join([text, *_consequences(one, names)])
+
+
+def _consequences(one: Incident, names: Names) -> list[str]:
+    """What a failure without a successor meant, and why there was none."""
+    told = [_unserved(step) for step in one.steps if step.kind == "unserved"]
+    gone = [step for step in one.steps if step.kind == "voter-gone"]
+    if gone:
+        count, missing = sum(step.actors for step in gone), [name_of(step.actor, names) for step in gone]
+        told.append(
+            f"{plural(count, 'voting master')} gone ({_listed(missing)}): {gone[0].amount} left, {gone[0].detail}"
+        )
+    if any(step.kind == "no-replica" for step in one.steps):
+        told.append("nobody took over: it had no replica")
+    barred = [f"{name_of(step.actor, names)}: {step.detail}" for step in one.steps if step.kind == "barred"]
+    if barred:
+        told.append(f"nobody took over{': its only replica, ' if len(barred) == 1 else ': '}{', '.join(barred)}")
+    return told
+
+
+def _unserved(step: Step) -> str:
+    slots = plural(step.amount, "slot")
+    if step.until_ns is None:
+        return f"{slots} not served from then to the end of the capture"
+    return f"{slots} not served for {seconds((step.until_ns - step.ts_ns) // 1_000_000)}"
+
+
+def _listed(words: list[str]) -> str:
+    """``a, b and c``; of many the first."""
+    if len(words) > NAMED_MAX:
+        return f"{', '.join(words[:NAMED_MAX])} and {len(words) - NAMED_MAX} more"
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
 
 
 def _failover(one: Incident, names: Names) -> str:
-    old = name_of(one.subject, names) if one.subject else "an unknown master"
-    how = {"automatic": "won the election for", "manual": "took over by order from", "takeover": "seized the place of"}
-    text = f"{name_of(one.winner, names)} {how[one.variant]} {old} with epoch {one.epoch}"
+    winner, old = name_of(one.winner, names), name_of(one.subject, names) if one.subject else "an unknown master"
+    how = {
+        "automatic": f"{winner} won the election for {old}",
+        "manual": f"{winner} took over by order from {old}",
+        "forced": f"{winner} took over by order (FORCE) from {old}, which was not asked to stop its writes,",
+        "takeover": f"{winner} seized the place of {old} without asking for votes (TAKEOVER),",
+    }
+    text = f"{how[one.variant]} with epoch {one.epoch}"
     if one.outage_ms is not None:
         text += f", {seconds(one.outage_ms)} after its last sign of life"
-    if one.offset_gap_bytes is not None:
-        text += f"; at most {plural(one.offset_gap_bytes, 'byte')} of writes lost"
-    return text
+    return f"{text}; {loss_text(one.loss)}"
+
+
+def loss_text(loss: Loss) -> str:
+    """What was lost, as far as it is known.
+
+    >>> loss_text(Loss(0, 0, 0)), loss_text(Loss(3000, 2300, 900))[:30]
+    ('no write was lost', 'at least 3000 bytes of writes ')
+    """
+    if loss.seen_bytes is None:
+        return "how many writes were lost is not known"
+    if loss.unheard_ms == 0:
+        return f"{plural(loss.seen_bytes, 'byte')} of writes lost" if loss.seen_bytes else "no write was lost"
+    text = f"at least {plural(loss.seen_bytes, 'byte')} of writes lost; the old master could take writes"
+    if loss.unheard_ms is None:
+        return text + " after its last message, nothing shows for how long: how many is not known"
+    rate = "" if loss.unheard_bytes is None else f" at the rate before about {plural(loss.unheard_bytes, 'byte')},"
+    return f"{text} for about {seconds(loss.unheard_ms)} after its last message,{rate} in a burst far more: how many is not known"
 
 
 def _resharding(one: Incident, names: Names) -> str:
@@ -151,6 +211,13 @@ _STEPS: Final[dict[str, str]] = {
     "last-sign": "last message of {actor}",
     "pfail": "{actor} holds {subject} to be failing (PFAIL){cause}",
     "report": "{actor} reports {subject} as failing, to {nodes}",
+    "process-ended": "the process of {actor} ended: its connections were closed, new ones are refused",
+    "process-idle": "the process of {actor} stands still: connections are accepted, nothing is answered",
+    "process-started": "the process of {actor} was started again",
+    "unserved": "{slots} of {actor} are not served by anybody: {detail}",
+    "voter-gone": "{actor}, a voting master, is gone; left: {amount}, {detail}",
+    "no-replica": "nobody can take over from {actor}: it has no replica",
+    "barred": "{actor}, a replica of {subject}, does not take over: {detail}",
     "fail-decided": "{actor} decides FAIL of {subject}, with {reports} of others",
     "fail-learned": "{actor} hears FAIL of {subject}",
     "back": "{actor} speaks again",
@@ -171,12 +238,12 @@ _STEPS: Final[dict[str, str]] = {
     "paused": "{actor} stops its writes at offset {amount}",
     "manual-failover-paused": "{actor} learns the offset at which its master stopped: {amount}",
     "election-scheduled": "{actor} schedules an election: {detail}",
-    "election-stalled": "{actor} cannot go on with its election: {detail}",
+    "election-stalled": "{actor} waits with its election: {detail}",
     "election-reset": "{actor} gives up its election: {detail}",
     "manual-failover-timed-out": "{actor} gives up the manual failover: {detail}",
     "vote-refused": "{actor} refuses its vote to {subject}: {detail}",
     "election-started": "{actor} asks for votes in epoch {epoch}{forced}",
-    "vote": "{actor} votes for {subject} in epoch {epoch}",
+    "vote": "{actor} votes for {subject} in epoch {epoch}{late}",
     "no-vote": "{actor} does not vote for {subject} in epoch {epoch}: {detail}",
     "won": "{actor} wins epoch {epoch} and is the master, at offset {amount}",
     "took-over": "{actor} makes itself the master with epoch {epoch}, at offset {amount}",
@@ -190,9 +257,27 @@ _STEPS: Final[dict[str, str]] = {
 }
 
 
+_MANY: Final[dict[str, str]] = {
+    "pfail": "{actors} hold {subject} to be failing (PFAIL){cause}",
+    "report": "{actors} report {subject} as failing",
+    "fail-decided": "{actors} decide FAIL of {subject}",
+    "fail-learned": "{actors} hear FAIL of {subject}",
+    "voter-gone": "{actors}, voting masters, are gone; left: {amount}, {detail}",
+    "trusted": "{actors} trust {subject} again",
+    "forgotten": "{actors} forget {subject}",
+    "known-again": "{actors} know {subject} again",
+    "met": "{actors} met the cluster",
+    "replica-attached": "{actors} become replicas",
+    "vote": "{actors} vote for {subject} in epoch {epoch}{late}",
+    "no-vote": "{actors} do not vote for {subject} in epoch {epoch}: {detail}",
+    "adopted": "{actors} hold {subject} for the master",
+}
+"""The same of many nodes at once; see `cluster_core.incidents.grouping`."""
+
+
 def step_text(step: Step, names: Names) -> str:
     """One step in plain words; a kind that is not known is shown as it is."""
-    pattern = _STEPS.get(step.kind)
+    pattern = _MANY[step.kind] if step.actors > 1 else _STEPS.get(step.kind)
     if pattern is None:
         return f"{name_of(step.actor, names)} {step.kind} {step.subject and name_of(step.subject, names)}".rstrip()
     cause = CAUSES.get(step.detail)
@@ -200,6 +285,8 @@ def step_text(step: Step, names: Names) -> str:
     amount = "an unknown number of" if step.amount is None else str(step.amount)
     return pattern.format(
         actor=name_of(step.actor, names),
+        actors=f"{step.actors} nodes, {name_of(step.actor, names)} first,",
+        late=", which had won by then" if step.kind == "vote" and step.detail else "",
         subject=name_of(step.subject, names) if step.subject else "nobody",
         epoch=step.epoch,
         amount=amount,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cluster_core.incidents.failures import Episode, failure_steps, step_order
+from cluster_core.incidents.failures import Episode, failure_steps, has_ended, in_story_order
 from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Incident, Step
 from cluster_core.incidents.thresholds import FLAPS_MIN
@@ -17,16 +17,26 @@ def find_partitions(history: History, episodes: list[Episode]) -> list[Incident]
     """Nodes that most others could not reach while they lived.
 
     Either they kept talking, or several fell silent together and came back together: that tells a cut, or a machine
-    that stood still, from processes that died.
+    that stood still, from processes that died.  A master and its replicas alone are one failure, not a cut.
     """
     groups: list[list[Episode]] = []
-    for episode in (one for one in episodes if one.by_most and (one.talked or one.back_ns is not None)):
+    cut = (one for one in episodes if one.by_most and (one.talked or one.back_ns is not None))
+    for episode in (one for one in cut if not has_ended(history, one)):
         group = next((group for group in groups if _together(history, group[0], episode)), None)
         if group is None:
             groups.append([episode])
         else:
             group.append(episode)
-    return [_partition(history, group) for group in groups if len(group) > 1 or group[0].talked]
+    return [
+        _partition(history, group)
+        for group in groups
+        if group[0].talked or len({_shard(history, one) for one in group}) > 1
+    ]
+
+
+def _shard(history: History, episode: Episode) -> str:
+    said = history.said_at(episode.subject, episode.started_ns)
+    return episode.subject if said is None else said.replicaof or episode.subject
 
 
 def _together(history: History, first: Episode, other: Episode) -> bool:
@@ -63,7 +73,7 @@ def _partition(history: History, group: list[Episode]) -> Incident:
         ended_ns=ended_ns if back_ns is None or ended_ns is None else max(back_ns, ended_ns),
         nodes=tuple(one.subject for one in group),
         outage_ms=None if back_ns is None else (back_ns - started_ns) // 1_000_000,
-        steps=tuple(sorted(steps, key=step_order)),
+        steps=in_story_order(steps),
     )
 
 
@@ -177,7 +187,7 @@ def with_first_epochs(history: History, incidents: list[Incident]) -> list[Incid
             continue
         met = kept[at]
         ended_ns = max(met.ended_ns or 0, draw.ended_ns or 0)
-        steps = tuple(sorted((*met.steps, *draw.steps), key=step_order))
+        steps = in_story_order((*met.steps, *draw.steps))
         kept[at] = replace(met, steps=steps, ended_ns=ended_ns)
     return kept
 

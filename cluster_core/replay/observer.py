@@ -25,7 +25,7 @@ from cluster_core.replay.own_evidence import add_peer, health_word, set_health
 from cluster_core.replay.own_watch import OwnWatch
 from cluster_core.replay.pacing import Paced, Pacer
 from cluster_core.replay.recorder import Correction, Recorder
-from cluster_core.replay.rows import ReplayRow
+from cluster_core.replay.rows import EventRow, ReplayRow
 from cluster_core.replay.slot_steps import FateFinder, Fates
 from cluster_core.replay.view_log import Cause
 from cluster_core.wire.bus import Fail, Header, MessageType
@@ -76,6 +76,7 @@ class ObserverReplay:
         self._down = False
         self._is_mute = False
         self._signs = ProfileSigns()
+        self._sent_ns = self._closed_ns = self._idle_ns = 0
 
     @property
     def node(self) -> ClusterNode | None:
@@ -230,14 +231,18 @@ class ObserverReplay:
         if seen.what == "gap":
             return
         if seen.what == "refused":
-            self._down = self._down or (not seen.outbound and seen.by_us)
+            if not self._down and not seen.outbound and seen.by_us:
+                self._down = True
+                self._note_process(recorder, "process-ended", self._closed_ns or seen.ts_ns, -1)
         elif seen.what == "opened":
             if seen.outbound:
                 self._unbound[seen.connection] = None
             else:
+                self._note_idle(recorder, seen)
                 recorder.apply(ev.LinkAccepted(seen.connection), cause)
         else:
             self._unbound.pop(seen.connection, None)
+            self._closed_ns = seen.ts_ns if seen.by_us else self._closed_ns
             link = recorder.view.links.get(seen.connection)
             node = link.node if link is not None and seen.what == "dropped" else None
             recorder.apply(ev.LinkClosed(seen.connection), cause)
@@ -246,6 +251,17 @@ class ObserverReplay:
             peer = recorder.view.nodes.get(node) if node is not None else None
             if peer is not None and not peer.flags & (HANDSHAKE | NOADDR):
                 recorder.apply(ev.ForgetOrdered(peer.id), Cause("link dropped", seen.ref))
+
+    def _note_idle(self, recorder: Recorder, seen: LinkSeen) -> None:
+        """The observer's machine accepts a connection, but the process has said nothing for longer than one that runs."""
+        silence_ns = max(self._timeout_ms * 500_000, SILENCE_NS) + 2 * TICK_NS
+        if not self._down and self._sent_ns > self._idle_ns and seen.ts_ns - self._sent_ns > silence_ns:
+            self._idle_ns = seen.ts_ns
+            self._note_process(recorder, "process-idle", seen.ts_ns, seen.ref)
+
+    def _note_process(self, recorder: Recorder, kind: str, ts_ns: int, ref: int) -> None:
+        node_id = recorder.view.myself.id
+        recorder.rows.append(EventRow(node_id, ts_ns, kind, node_id, 0, "", ref))
 
     def _on_received(self, recorder: Recorder, seen: MessageSeen) -> None:
         header = seen.message.header
@@ -259,6 +275,7 @@ class ObserverReplay:
     def _on_sent(self, recorder: Recorder, seen: MessageSeen) -> None:
         if self._down:
             self._revive(recorder, seen.ref)
+        self._sent_ns, self._closed_ns = seen.ts_ns, 0
         header = seen.message.header
         if self._is_mute and isinstance(header, Header):
             self._is_mute = False
@@ -285,6 +302,7 @@ class ObserverReplay:
         self._down = False
         self._next_tick_ns = recorder.now_ns + TICK_NS
         self._watch.forget_header()
+        self._note_process(recorder, "process-started", recorder.now_ns, ref)
         recorder.apply(ev.Restarted(), Cause("restart", ref))
 
     def _rename(self, recorder: Recorder, header: Header, ref: int) -> None:

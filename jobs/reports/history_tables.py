@@ -7,6 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from cluster_core.incidents.incident import FIGURES
 from cluster_core.incidents.story import name_all
 from jobs.reports.history import (
     FindingLine,
@@ -31,10 +32,6 @@ STEPS_SHOWN = 20_000
 FINDINGS_SHOWN = 5_000
 BELIEFS_SHOWN = 200_000
 SILENCES_SHOWN = 40_000
-FIGURES = (
-    "silence_to_pfail_ms", "silence_to_fail_ms", "fail_to_election_ms", "election_ms", "outage_ms", "adoption_ms",
-    "offset_gap_bytes", "votes", "refusals",
-)  # fmt: skip
 
 
 def load_incidents(spark: SparkSession, root: str, snapshot_id: str, number: int | None = None) -> list[IncidentLine]:

@@ -24,7 +24,9 @@ FIGURE_WORDS = {
     "election_ms": "election",
     "outage_ms": "out of service",
     "adoption_ms": "win until all adopted it",
-    "offset_gap_bytes": "writes lost at most",
+    "offset_gap_bytes": "writes lost at least",
+    "unheard_ms": "old master not heard while it could write",
+    "unheard_bytes": "written in that time at the rate before",
     "votes": "votes",
     "refusals": "refusals",
 }

@@ -94,6 +94,7 @@ def _add_poll(told: Told, path: str, poll: Poll) -> None:
             "observer": poll.observer or None,
             "address": poll.address or None,
             "text": text,
+            "master_offset": poll.master_offset,
         }
     )
 

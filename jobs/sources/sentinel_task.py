@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from cluster_core.incidents.incident import Incident
+from cluster_core.incidents.incident import FIGURES, Incident
 from cluster_core.sentinel_history.announcements import read_announcement, read_switch
 from cluster_core.sentinel_history.beliefs import Span
 from cluster_core.sentinel_history.history import SentinelHistory, fold_history
@@ -157,10 +157,6 @@ def vote_row(number: int, row: VoteRow) -> dict[str, Any]:
 
 def incident_row(number: int, one: Incident, history: SentinelHistory, names: dict[str, str]) -> dict[str, Any]:
     """A row of gold/incidents."""
-    figures = (
-        "silence_to_pfail_ms", "silence_to_fail_ms", "fail_to_election_ms", "election_ms", "outage_ms", "adoption_ms",
-        "offset_gap_bytes", "votes", "refusals",
-    )  # fmt: skip
     return {
         "incident": number,
         "incident_id": f"{PREFIX}-{one.kind}-{one.subject[:60]}-{one.started_ns}",
@@ -179,7 +175,7 @@ def incident_row(number: int, one: Incident, history: SentinelHistory, names: di
         "ended_at": None if one.ended_ns is None else instant(one.ended_ns),
         "ended_ns": one.ended_ns,
         "duration_ms": None if one.ended_ns is None else (one.ended_ns - one.started_ns) // 1_000_000,
-        **{name: getattr(one, name) for name in figures},
+        **{name: getattr(one, name) for name in FIGURES},
         "steps": len(one.steps),
         "summary": summary_of(one, names),
         "message_ids": [],

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructField, StructType
 
 from cluster_core.incidents.catalogue import find_findings, find_incidents
 from cluster_core.incidents.history import History
-from cluster_core.incidents.incident import Finding, Incident
+from cluster_core.incidents.incident import FIGURES, Finding, Incident
 from cluster_core.incidents.story import name_all, step_text, summary_of
 from jobs.runtime import tables
 from jobs.runtime.errors import InputError
@@ -101,10 +101,6 @@ def _frame(spark: SparkSession, rows: list[dict[str, Any]], table: Table, snapsh
 
 
 def _incident_row(number: int, one: Incident, history: History, names: dict[str, str]) -> dict[str, Any]:
-    figures = (
-        "silence_to_pfail_ms", "silence_to_fail_ms", "fail_to_election_ms", "election_ms", "outage_ms", "adoption_ms",
-        "offset_gap_bytes", "votes", "refusals", "slot_count",
-    )  # fmt: skip
     refs = sorted({step.ref for step in one.steps if step.ref >= 0})
     return {
         "incident": number,
@@ -121,7 +117,7 @@ def _incident_row(number: int, one: Incident, history: History, names: dict[str,
         "started_ns": one.started_ns,
         "ended_ns": one.ended_ns,
         "duration_ms": None if one.ended_ns is None else (one.ended_ns - one.started_ns) // 1_000_000,
-        **{name: getattr(one, name) for name in figures},
+        **{name: getattr(one, name) for name in (*FIGURES, "slot_count")},
         "steps": len(one.steps),
         "summary": summary_of(one, names),
         "message_ids": refs[:MESSAGE_IDS_MAX],
@@ -140,7 +136,7 @@ def _step_rows(number: int, one: Incident, names: dict[str, str]) -> Iterator[di
             "actor": step.actor,
             "subject": step.subject or None,
             "epoch": None if step.epoch is None else Decimal(step.epoch),
-            "amount": step.amount,
+            "amount": step.actors if step.actors > 1 else step.amount,
             "detail": step.detail,
             "message_id": None if step.ref < 0 else step.ref,
             "text": step_text(step, names),

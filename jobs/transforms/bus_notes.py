@@ -13,7 +13,7 @@ from pyspark.sql.types import ArrayType, LongType, StringType, StructField, Stru
 
 from cluster_core.incidents.connections import Breach, ConnectionChecks
 from cluster_core.incidents.failovers import ATTEMPTS
-from cluster_core.incidents.history import History
+from cluster_core.incidents.history import History, OffsetSeen
 from cluster_core.incidents.speech import Said, Speech, SpeechFolder
 from cluster_core.incidents.thresholds import Thresholds
 from cluster_core.incidents.traffic import Cost
@@ -28,10 +28,12 @@ from schemas.history import (
     FAILURE_REPORTS,
     LINKS,
     LOG_EVENTS,
+    NODE_POLLS,
     NODE_VIEWS,
     SLOT_BITMAPS,
     VOTES,
 )
+from schemas.replication import REPLICATION_OFFSETS, RESYNCS
 from schemas.table import Table
 
 if TYPE_CHECKING:
@@ -141,10 +143,10 @@ def _speech(words: list[str], numbers: list[int]) -> Speech:
     """The opposite of `_notes_batch` for one span."""
     node, replicaof, shard = words
     from_ns, to_ns, first_ref, last_ref, messages, flags, *claims, silent_after = numbers
-    current, config, slots, state, first_offset, last_offset = claims
+    current, config, slots, state, first_offset, last_offset, mark_ns, mark_offset = claims
     return Speech(
         node, from_ns, to_ns, first_ref, last_ref, messages, flags, replicaof, current, config, slots, state,
-        first_offset, last_offset, shard, bool(silent_after),
+        first_offset, last_offset, mark_ns, mark_offset, shard, bool(silent_after),
     )  # fmt: skip
 
 
@@ -172,7 +174,7 @@ ROWS: dict[str, tuple[Table, tuple[str, ...], tuple[str, ...]]] = {
 }
 """Kinds of notes: the table, its columns of text and its columns of numbers."""
 UNSIGNED = ("epoch", "config_epoch")
-LOGGED = (*ATTEMPTS, "vote-refused")
+LOGGED = (*ATTEMPTS, "vote-refused", "manual-failover-forced")
 """Lines of logs that tell what the bus does not show."""
 
 
@@ -185,6 +187,10 @@ def collect_notes(spark: SparkSession, root: str, snapshot_id: str, basis: Basis
             parts.append(_as_notes(rows, what, words, numbers))
     if tables.exists(spark, LOG_EVENTS, root):
         parts.append(_log_notes(tables.read_snapshot(spark, LOG_EVENTS, root, snapshot_id)))
+        parts.append(_resync_notes(tables.read_snapshot(spark, LOG_EVENTS, root, snapshot_id)))
+    for table, notes in ((NODE_POLLS, _poll_notes), (REPLICATION_OFFSETS, _stream_notes), (RESYNCS, _asked_notes)):
+        if tables.exists(spark, table, root):
+            parts.append(notes(tables.read_snapshot(spark, table, root, snapshot_id)))
     if tables.exists(spark, LINKS, root):
         parts.append(_cost_notes(tables.read_snapshot(spark, LINKS, root, snapshot_id)))
     if tables.exists(spark, BUS_MESSAGES, root):
@@ -215,6 +221,35 @@ def _log_notes(lines: DataFrame) -> DataFrame:
     return _as_notes(told, "event", *ROWS["event"][1:])
 
 
+# Offsets of replication streams that no header shows: node id or address; time, offset, whether it is the last.
+
+
+def _resync_notes(lines: DataFrame) -> DataFrame:
+    """A master that was deposed asks for the byte behind its own stream."""
+    asked = F.regexp_extract("text", r":(\d{1,18})\)", 1).cast("bigint")
+    told = lines.where((F.col("kind") == "resync-asked") & F.col("observer").isNotNull())
+    return _offset_notes(told.withColumn("offset", asked - 1), "observer", is_last=True)
+
+
+def _poll_notes(polls: DataFrame) -> DataFrame:
+    told = polls.where("master_offset IS NOT NULL AND observer IS NOT NULL")
+    return _offset_notes(told.withColumnRenamed("master_offset", "offset"), "observer", is_last=False)
+
+
+def _stream_notes(marks: DataFrame) -> DataFrame:
+    return _offset_notes(marks.withColumnRenamed("sent_offset", "offset"), "master", is_last=False)
+
+
+def _asked_notes(resyncs: DataFrame) -> DataFrame:
+    told = resyncs.where("asked_offset > 0").drop("offset").withColumn("offset", F.col("asked_offset") - 1)
+    return _offset_notes(told, "replica", is_last=True)
+
+
+def _offset_notes(rows: DataFrame, node: str, *, is_last: bool) -> DataFrame:
+    told = rows.where("offset IS NOT NULL").withColumn("is_last", F.lit(is_last))
+    return _as_notes(told, "offset", (node,), ("ts_ns", "offset", "is_last"))
+
+
 def _cost_notes(links: DataFrame) -> DataFrame:
     """Messages and bytes by sender and type (R172)."""
     by_type = links.select("source_id", "messages_by_type", F.explode("bytes_by_type").alias("kind", "bytes"))
@@ -234,7 +269,16 @@ def history_of(notes: Notes, basis: Basis) -> History:
         node_timeout_ms=basis.node_timeout_ms,
         first_ns=basis.first_ns,
         last_ns=basis.last_ns,
+        offsets=_offsets(notes),
     )
+
+
+def _offsets(notes: Notes) -> Iterator[OffsetSeen]:
+    """Offsets with the node ids of their addresses, as the views tell them."""
+    views = notes.get("view", [])
+    ids = {f"{words[2]}:{numbers[0]}": words[1] for words, numbers in sorted(views, key=lambda view: view[1][4])}
+    for (node,), (ts_ns, offset, is_last) in notes.get("offset", []):
+        yield OffsetSeen(ids.get(node, node), ts_ns, offset, bool(is_last))
 
 
 def _slot_bits(text: str) -> int:

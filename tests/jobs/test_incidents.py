@@ -79,8 +79,9 @@ def test_a_failover_is_one_row_with_its_figures(spark: SparkSession, root: str) 
     """Timestamps are those of the ns."""
     (row,) = [row for row in rows(spark, root, INCIDENTS) if row["kind"] == "failover"]
 
-    assert (row["incident"], row["variant"], row["subject"], row["winner"]) == (2, "automatic", A, R)
+    assert (row["incident"], row["variant"], row["subject"], row["winner"]) == (1, "automatic", A, R)
     assert (row["outage_ms"], row["offset_gap_bytes"], row["votes"], row["epoch"]) == (4200, 20, 2, 4)
+    assert (row["unheard_ms"], row["unheard_bytes"]) == (500, 6)
     assert (row["subject_address"], row["winner_address"]) == ("10.0.0.1:7000", "10.0.0.1:7003")
     assert row["started_at"].timestamp() == row["started_ns"] / 1e9
     assert row["message_ids"] == sorted(row["message_ids"])

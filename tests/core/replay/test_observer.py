@@ -474,3 +474,24 @@ def test_intervals_never_overlap_and_leave_no_gap(talks: list[tuple[int, str, st
         assert found[-1].valid_to_ns is None
         assert [row.valid_to_ns for row in found[:-1]] == [row.valid_from_ns for row in found[1:]]
         assert all(row.valid_to_ns is None or row.valid_from_ns < row.valid_to_ns for row in found)
+
+
+def test_connections_tell_a_process_that_ended_from_one_that_stands_still() -> None:
+    """A machine closes the connections of a process that ends and refuses new ones; of one that is stopped it accepts them."""
+    ended, still = Tape(), Tape()
+    for tape in (ended, still):
+        tape.met(A, B)
+        steady(tape, 3.1, A, B)
+    ended.link(3.2, A, "closed")
+    ended.link(3.3, B, "refused", outbound=False)
+    for second in (3.5, 4.0, 4.5, 5.0):
+        still.link(second, B, "opened", outbound=False, by_us=False)
+    for tape in (ended, still):
+        steady(tape, 7, A, start_s=6)
+
+    found = [
+        [(row.kind, round((row.ts_ns - T0) / S, 1)) for row in tape.replay() if isinstance(row, EventRow)]
+        for tape in (ended, still)
+    ]
+
+    assert found == [[("process-ended", 3.2), ("process-started", 6.0)], [("process-idle", 4.5)]]

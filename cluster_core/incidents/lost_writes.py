@@ -1,0 +1,83 @@
+"""What a failover lost, as a range that holds: what was seen of the old master's stream, and for how long it was not seen.
+
+Offsets count bytes of the replication stream.  What the old master wrote beyond the winner's offset is lost; a header
+tells it only as far as it was written then (R3).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cluster_core.incidents.history import History
+from cluster_core.incidents.incident import NOTHING_KNOWN, Loss
+from cluster_core.incidents.speech import Speech
+from cluster_core.incidents.thresholds import MANUAL_FAILOVER_NS
+
+RATE_NS_MIN: Final = 1_000_000_000
+"""A shorter time tells no rate."""
+RESYNC_NS: Final = 60_000_000_000
+"""A master that was deposed asks its successor for a resync within this time, if it lives."""
+
+
+def loss_of(history: History, old: str, won_ns: int, epoch: int, offset: int) -> Loss:
+    """What was lost when another took *old*'s place at *won_ns* with *epoch*, at *offset*."""
+    spans = _as_master(history, old, won_ns, epoch)
+    if not spans:
+        return NOTHING_KNOWN
+    last_ns = max((span.to_ns for span in spans if span.from_ns <= won_ns), default=won_ns)
+    since_ns = _process_ns(history, old, "process-started", 0, last_ns)[-1:]
+    ended_ns = _process_ns(history, old, "process-ended", min(last_ns, won_ns), history.last_ns)[:1]
+    spans = [span for span in spans if span.from_ns >= sum(since_ns)]
+    spans = [span for span in spans if not ended_ns or span.from_ns <= ended_ns[0]]
+    if not spans:
+        return NOTHING_KNOWN
+    follows = (span.from_ns for span in history.speech[old] if span.from_ns > won_ns and span.replicaof)
+    until_ns = ended_ns[0] if ended_ns else next(follows, None)
+    heard_ns, best = spans[-1].to_ns, max(span.last_offset for span in spans)
+    for seen in history.offsets.get(old, []):
+        if seen.is_last:
+            if not ended_ns and 0 <= seen.ts_ns - won_ns <= RESYNC_NS and seen.offset >= best:
+                return Loss(max(0, seen.offset - offset), 0, 0)
+        elif spans[0].from_ns <= seen.ts_ns <= (until_ns or history.last_ns) and seen.offset >= best:
+            heard_ns, best = max(heard_ns, seen.ts_ns), seen.offset
+    if _was_paused(history, old, won_ns) and offset >= best:
+        return Loss(0, 0, 0)
+    rate = _rate(spans)
+    unheard_ns = None if until_ns is None else max(0, until_ns - heard_ns)
+    by_rate = None if rate is None or unheard_ns is None else round(rate * unheard_ns)
+    return Loss(max(0, best - offset), None if unheard_ns is None else -(-unheard_ns // 1_000_000), by_rate)
+
+
+def _as_master(history: History, old: str, won_ns: int, epoch: int) -> list[Speech]:
+    """When the old master held itself for the master, after the win too if it did not know yet."""
+    found: list[Speech] = []
+    for span in history.speech.get(old, []):
+        if not span.is_master:
+            if span.from_ns > won_ns:
+                break
+            found = []
+        elif span.config_epoch < epoch:
+            found.append(span)
+    return found
+
+
+def _process_ns(history: History, node: str, kind: str, from_ns: int, to_ns: int) -> list[int]:
+    """When a node's process ended, or was started, within a time."""
+    events = history.events_of(kind)
+    return [event.ts_ns for event in events if event.observer == node and from_ns <= event.ts_ns <= to_ns]
+
+
+def _was_paused(history: History, old: str, won_ns: int) -> bool:
+    """Whether the old master had stopped its writes, so that its successor could catch up (R98, R99)."""
+    return any(
+        event.observer == old and 0 <= won_ns - event.ts_ns <= MANUAL_FAILOVER_NS
+        for event in history.events_of("paused")
+    )
+
+
+def _rate(spans: list[Speech]) -> float | None:
+    """Bytes a ns at the end of the last span that is long enough; None if there is none."""
+    for span in reversed(spans):
+        if span.to_ns - span.mark_ns >= RATE_NS_MIN:
+            return max(0, span.last_offset - span.mark_offset) / (span.to_ns - span.mark_ns)
+    return None

@@ -1,0 +1,185 @@
+"""Why nobody took over: replicas that could not, voters that were gone, slots that nobody served (R54, R84 to R93)."""
+
+from __future__ import annotations
+
+import pytest
+
+from cluster_core.incidents.catalogue import find_incidents
+from cluster_core.incidents.incident import Incident, Step
+from cluster_core.incidents.story import step_text, summary_of
+from tests.history_builder import NODES, A, B, C, R, Tale, ns
+
+NOFAILOVER = 0x200
+NAMES = {A: "a", B: "b", C: "c", R: "r"}
+
+
+def dead(*gone: str, back_s: float = 20.0, agreed: bool = True, **replica: int) -> Tale:
+    """Nodes of A and the others fall silent at 9.5 s and speak again at *back_s*; nobody takes over."""
+    tale = Tale()
+    for observer in NODES:
+        for node in NODES:
+            shown = {"flags": "slave", "master": A} if node == R else {"flags": "master"}
+            if node not in gone or observer in gone:
+                tale.view(observer, node, 0, **shown)  # type: ignore[arg-type]
+                continue
+            words = shown["flags"]
+            tale.view(observer, node, 0, 12, **shown)  # type: ignore[arg-type]
+            tale.view(
+                observer, node, 12, 12.5 if agreed else back_s, **(shown | {"flags": f"{words},fail?"}), cause="R53"
+            )  # type: ignore[arg-type]
+            if agreed:
+                tale.view(observer, node, 12.5, back_s, **(shown | {"flags": f"{words},fail"}), cause="R54")  # type: ignore[arg-type]
+            tale.view(observer, node, back_s, **shown)  # type: ignore[arg-type]
+    for node in NODES:
+        claims: dict[str, object] = {"replicaof": A, **replica} if node == R else {}
+        if node in gone:
+            tale.chatter(node, 0, 10, **claims)
+            tale.chatter(node, back_s, 30, **claims)
+        else:
+            tale.chatter(node, 0, 30, **claims)
+    return tale
+
+
+def told(tale: Tale) -> list[Incident]:
+    """All incidents."""
+    return find_incidents(tale.history())
+
+
+def reasons(one: Incident) -> list[str]:
+    """What the steps say of replicas and voters."""
+    return [step_text(step, NAMES) for step in one.steps if step.kind in ("barred", "no-replica", "voter-gone")]
+
+
+def test_a_replica_that_may_not_be_elected_is_named_with_its_flag() -> None:
+    """R84; the slots that were down and for how long are told as well."""
+    (one,) = told(dead(A, flags=NOFAILOVER))
+
+    assert reasons(one) == ["r, a replica of a, does not take over: it may not be elected (NOFAILOVER)"]
+    assert (one.slots, one.slot_count) == ("0-99", 100)
+    assert summary_of(one, NAMES) == (
+        "a failed: FAIL was agreed 3.00 s after its last sign of life, back after 10.50 s;"
+        " 100 slots not served for 10.50 s; nobody took over: its only replica, r: it may not be elected (NOFAILOVER)"
+    )
+
+
+def test_a_master_without_replicas_is_told_so() -> None:
+    """B has none."""
+    (one,) = told(dead(B))
+
+    assert reasons(one) == ["nobody can take over from b: it has no replica"]
+    assert one.slots == "100-199"
+
+
+def test_a_master_and_its_only_replica_that_die_together_are_one_failure() -> None:
+    """Two processes that ended, or stood still, are no cut of the network."""
+    (one,) = told(dead(A, R))
+
+    assert (one.kind, one.subject) == ("failure", A)
+    assert reasons(one) == ["r, a replica of a, does not take over: it was out of reach itself"]
+    assert summary_of(one, NAMES).startswith("a and r failed together: FAIL was agreed")
+
+
+def test_processes_that_ended_are_no_partition() -> None:
+    """Masters of two shards fall silent together and are started again: connections were refused in between."""
+    tale = dead(A, B)
+    for node in (A, B):
+        tale.event(node, 9.6, "process-ended", node)
+        tale.event(node, 20, "process-started", node)
+
+    assert [one.kind for one in told(dead(A, B))] == ["partition", "failure", "failure"]
+    assert [one.kind for one in told(tale)] == ["failure", "failure"]
+    first = told(tale)[0]
+    assert [s.kind for s in first.steps if s.kind.startswith("process")] == ["process-ended", "process-started"]
+    (down,) = [step for step in first.steps if step.kind == "unserved"]
+    assert (down.ts_ns, down.until_ns) == (ns(9.6), ns(20))
+
+
+def test_the_voters_that_are_missing_for_a_majority_are_named() -> None:
+    """R54: with two of three masters gone nobody can agree on FAIL."""
+    one = next(one for one in told(dead(A, C, agreed=False)) if one.subject == A)
+
+    assert reasons(one)[:2] == [
+        "a, a voting master, is gone; left: 1, 2 of 3 are needed",
+        "c, a voting master, is gone; left: 1, 2 of 3 are needed",
+    ]
+    assert "2 voting masters gone (a and c): 1 left, 2 of 3 are needed" in summary_of(one, NAMES)
+
+
+@pytest.mark.parametrize(
+    ("detail", "expected"),
+    [
+        ("Currently unable to failover: Disconnected from master for longer than allowed.", "its data is too old"),
+        ("", "it never asked for votes"),
+    ],
+)
+def test_what_a_log_says_of_a_replica_is_told_and_without_it_that_nothing_is_known(detail: str, expected: str) -> None:
+    """R85 leaves no message."""
+    tale = dead(A)
+    if detail:
+        tale.event(R, 13, "election-stalled", "", 0, detail)
+
+    (one,) = told(tale)
+
+    assert expected in reasons(one)[0]
+
+
+def test_a_replica_whose_request_was_not_granted_is_told_so() -> None:
+    """R90: the refusals are in the list as well."""
+    tale = dead(A)
+    tale.event(R, 14, "election-started", A, 4)
+    tale.vote(B, R, 14, 4, "already voted in this epoch")
+
+    (one,) = told(tale)
+
+    assert "too few masters voted for it" in reasons(one)[0]
+    assert [step.detail for step in one.steps if step.kind == "no-vote"] == ["already voted in this epoch"]
+
+
+def test_nodes_that_saw_the_cluster_go_down_are_counted_once() -> None:
+    """Nodes, not events; and not a process that was just started, which always begins so (R106)."""
+    tale = dead(A)
+    for at_s, node in ((12.6, B), (12.7, C), (12.9, B), (20, A)):
+        tale.event(node, at_s, "state-fail", node)
+    for at_s, node in ((12.8, B), (20.1, B), (20.2, C), (22, A)):
+        tale.event(node, at_s, "state-ok", node)
+    tale.event(A, 9.6, "process-ended", A)
+    tale.event(A, 20, "process-started", A)
+
+    steps = [step for step in told(tale)[0].steps if step.kind in ("state-fail", "state-ok")]
+
+    assert [(step.kind, step.actor, step.amount, step.until_ns) for step in steps] == [
+        ("state-fail", B, 2, ns(12.7)),
+        ("state-ok", B, 2, ns(20.2)),
+    ]
+
+
+def test_steps_of_many_nodes_are_one_sentence() -> None:
+    """In a large cluster a story is as long as in a small one."""
+    tale = dead(A)
+    crowd = [f"{number:040x}" for number in range(1, 58)]
+    for number, node in enumerate(crowd):
+        tale.view(node, A, 0, 11.5 + number / 100)
+        tale.view(node, A, 11.5 + number / 100, 12.5, flags="master,fail?", cause="R53")
+        tale.view(node, A, 12.5, 20, flags="master,fail", cause="R55")
+        tale.view(node, A, 20, flags="master")
+
+    (one,) = told(tale)
+    (doubt,) = [step for step in one.steps if step.kind == "pfail"]
+
+    assert (doubt.actors, doubt.until_ns) == (60, ns(12.06))
+    assert step_text(doubt, NAMES) == (
+        f"60 nodes, {crowd[0][:8]} first, hold a to be failing (PFAIL): it had not answered for the node timeout"
+    )
+    assert len(one.steps) < 12
+
+
+def test_a_wait_that_a_log_repeats_is_one_step() -> None:
+    """A replica says every few seconds why it does not begin."""
+    tale = dead(A)
+    for second in range(13, 19):
+        tale.event(R, second, "election-stalled", "", 0, "Waiting the delay before I can start a new failover.")
+
+    (step,) = [step for step in told(tale)[0].steps if step.kind == "election-stalled"]
+
+    assert (step.ts_ns, step.until_ns) == (ns(13), ns(18))
+    assert step_text(Step(0, "election-stalled", R, A, None, None, "x", -1), NAMES) == "r waits with its election: x"
