@@ -5,7 +5,7 @@ Masters A, B, C hold 0-99, 100-199, 200-299; R replicates A; the node timeout is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cluster_core.incidents.connections import ConnectionChecks
@@ -51,6 +51,7 @@ class Tale:
     rows: list[ReplayRow] = field(default_factory=list)
     headers: list[tuple[str, int, Said]] = field(default_factory=list)
     bitmaps: dict[str, int] = field(default_factory=lambda: {"": 0})
+    offsets: list[OffsetSeen] = field(default_factory=list)
     ref: int = 0
 
     def view(
@@ -157,8 +158,8 @@ class Tale:
             found.setdefault(node, ConnectionChecks(node)).feed(way, said)
         return found
 
-    def history(self, offsets: Iterable[OffsetSeen] = ()) -> History:
-        """What the core asks; *offsets* are from other sources than the bus."""
+    def history(self) -> History:
+        """What the core asks."""
         slots_of = {number: bits(text) for text, number in self.bitmaps.items()}
         return History(
             self.rows,
@@ -167,7 +168,7 @@ class Tale:
             node_timeout_ms=TIMEOUT_MS,
             first_ns=T0,
             last_ns=ns(self.end_s),
-            offsets=offsets,
+            offsets=self.offsets,
         )
 
 

@@ -18,6 +18,7 @@ from pyspark.sql.types import (
     StructField,
 )
 
+from cluster_core.incidents.history import OffsetSeen
 from cluster_core.replay.rows import EpochRow, EventRow, FailureReportRow, NodeViewRow, VoteRow
 from jobs.runtime import tables
 from jobs.transforms.bus_notes import LOGGED
@@ -28,11 +29,13 @@ from schemas.history import (
     FAILURE_REPORTS,
     LINKS,
     LOG_EVENTS,
+    NODE_POLLS,
     NODE_VIEWS,
     REPLAYS,
     SLOT_BITMAPS,
     VOTES,
 )
+from schemas.replication import REPLICATION_OFFSETS
 from schemas.table import Table
 from tests.history_builder import NODES, T0, TIMEOUT_MS, Tale, bits, ns
 
@@ -54,7 +57,13 @@ def write_tale(spark: SparkSession, root: str, snapshot_id: str, tale: Tale) -> 
     writes = [
         (NODE_VIEWS, [_view(row) for row in tale.rows if isinstance(row, NodeViewRow)]),
         (EVENTS, [_event(row) for row in tale.rows if isinstance(row, EventRow) and row.kind not in LOGGED]),
-        (LOG_EVENTS, [_logged(row) for row in tale.rows if isinstance(row, EventRow) and row.kind in LOGGED]),
+        (
+            LOG_EVENTS,
+            [_logged(row) for row in tale.rows if isinstance(row, EventRow) and row.kind in LOGGED]
+            + [_asked(seen) for seen in tale.offsets if seen.is_last],
+        ),
+        (NODE_POLLS, [_polled(seen) for seen in tale.offsets if not seen.is_last and len(seen.node) == 40]),
+        (REPLICATION_OFFSETS, [_sent(seen) for seen in tale.offsets if not seen.is_last and len(seen.node) < 40]),
         (VOTES, [_vote(row) for row in tale.rows if isinstance(row, VoteRow)]),
         (EPOCHS, [_epoch(row) for row in tale.rows if isinstance(row, EpochRow)]),
         (FAILURE_REPORTS, [_report(row) for row in tale.rows if isinstance(row, FailureReportRow)]),
@@ -83,6 +92,22 @@ def _value(field: StructField, row: dict[str, Any]) -> Any:
     if ts_ns is not None:
         return datetime.fromtimestamp(ts_ns / 1e9, UTC)
     return None if field.nullable else EMPTY[type(field.dataType)]
+
+
+def _asked(seen: OffsetSeen) -> dict[str, Any]:
+    """A line of the log of a master that was deposed."""
+    text = f"Trying a partial resynchronization (request {'0' * 40}:{seen.offset + 1})."
+    return {"observer": seen.node, "ts_ns": seen.ts_ns, "kind": "resync-asked", "text": text}
+
+
+def _polled(seen: OffsetSeen) -> dict[str, Any]:
+    """A poll with the offset of INFO."""
+    return {"observer": seen.node, "ts_ns": seen.ts_ns, "master_offset": seen.offset}
+
+
+def _sent(seen: OffsetSeen) -> dict[str, Any]:
+    """What a client port showed: addresses, not ids."""
+    return {"master": seen.node, "ts_ns": seen.ts_ns, "sent_offset": seen.offset}
 
 
 def _message_id(ref: int) -> int | None:

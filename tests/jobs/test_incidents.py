@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cluster_core.incidents.catalogue import find_findings, find_incidents
+from cluster_core.incidents.history import OffsetSeen
 from cluster_core.incidents.traffic import Cost
 from jobs.incidents import run, run_one
 from jobs.nodes import run as nodes
@@ -15,9 +16,10 @@ from jobs.reports.history_html import render_history
 from jobs.runtime import tables
 from jobs.runtime.errors import InputError
 from jobs.transforms.bus_findings import write_gold
+from jobs.transforms.bus_notes import Basis, collect_notes, history_of
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from schemas.table import Table
-from tests.history_builder import NODES, A, B, R, failover_tale, ns
+from tests.history_builder import NODES, T0, TIMEOUT_MS, A, B, R, failover_tale, ns
 from tests.history_tables import write_tale
 
 if TYPE_CHECKING:
@@ -34,8 +36,13 @@ def root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def broken_tale():  # type: ignore[no-untyped-def]
-    """The failover with a line of a log, and an epoch of B that goes back."""
+    """The failover with lines of logs, an epoch of B that goes back, and the old master's offset by INFO and client port."""
     tale = failover_tale()
+    tale.offsets = [
+        OffsetSeen(A, ns(9.55), 121),
+        OffsetSeen("10.0.0.1:7000", ns(9.6), 125),
+        OffsetSeen(A, ns(20.6), 139, is_last=True),
+    ]
     tale.ref = -1
     tale.event(R, 12.6, "election-scheduled", "", 0, "Start of election delayed for 900 milliseconds")
     tale.ref = len(tale.headers)
@@ -80,11 +87,21 @@ def test_a_failover_is_one_row_with_its_figures(spark: SparkSession, root: str) 
     (row,) = [row for row in rows(spark, root, INCIDENTS) if row["kind"] == "failover"]
 
     assert (row["incident"], row["variant"], row["subject"], row["winner"]) == (1, "automatic", A, R)
-    assert (row["outage_ms"], row["offset_gap_bytes"], row["votes"], row["epoch"]) == (4200, 20, 2, 4)
-    assert (row["unheard_ms"], row["unheard_bytes"]) == (500, 6)
+    assert (row["outage_ms"], row["votes"], row["epoch"]) == (4200, 2, 4)
+    assert (row["offset_gap_bytes"], row["unheard_ms"], row["unheard_bytes"]) == (39, 0, 0)
     assert (row["subject_address"], row["winner_address"]) == ("10.0.0.1:7000", "10.0.0.1:7003")
     assert row["started_at"].timestamp() == row["started_ns"] / 1e9
     assert row["message_ids"] == sorted(row["message_ids"])
+
+
+def test_offsets_that_no_header_shows_are_read_with_the_ids_of_their_addresses(spark: SparkSession, root: str) -> None:
+    """From logs, polls with INFO and captured client ports."""
+    basis = Basis(TIMEOUT_MS, T0, ns(30))
+    history = history_of(collect_notes(spark, root, "one", basis), basis)
+
+    assert history.offsets == {
+        A: [OffsetSeen(A, ns(9.55), 121), OffsetSeen(A, ns(9.6), 125), OffsetSeen(A, ns(20.6), 139, is_last=True)]
+    }
 
 
 def test_writing_again_leaves_the_same_rows(spark: SparkSession, root: str) -> None:
@@ -124,10 +141,10 @@ def test_the_report_has_the_numbers_of_the_tables(spark: SparkSession, root: str
 
 def test_one_incident_comes_with_its_steps(spark: SparkSession, root: str) -> None:
     """Numbered as in the list; another number is refused."""
-    one = run_one(spark, root=root, number=2, snapshot="one")
+    one = run_one(spark, root=root, number=1, snapshot="one")
 
     assert (one.kind, len(one.steps)) == ("failover", one.step_count)
-    with pytest.raises(InputError, match="no incident 9: there are 2"):
+    with pytest.raises(InputError, match="no incident 9: there are 1"):
         run_one(spark, root=root, number=9, snapshot="one")
 
 
@@ -207,7 +224,7 @@ def test_the_commands_write_what_they_say(root: str, tmp_path: Path, capsys: pyt
         cli.run(program, [*words, "--root", root, "--snapshot", "one"])
         for words in (
             ["incidents", "--html", str(page)],
-            ["incident", "2"],
+            ["incident", "1"],
             ["nodes", "--observer", "bbbb"],
             ["incident", "7"],
         )

@@ -256,6 +256,14 @@ def test_the_map_has_the_kinds_that_a_replay_tells_too():
     } <= set(KINDS)
 
 
+def test_a_replica_that_asks_for_a_resync_names_the_byte_that_it_wants_next():
+    """That tells how far a master had come that was deposed."""
+    told = event_of(f"Trying a partial resynchronization (request {'a' * 40}:525).")
+
+    assert told is not None
+    assert (told.kind, told.detail) == ("resync-asked", "525")
+
+
 FORMS = [("legacy", "iso8601"), ("logfmt", "milliseconds"), ("logfmt", "legacy")]
 
 

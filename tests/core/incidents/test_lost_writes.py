@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cluster_core.incidents.catalogue import find_incidents
-from cluster_core.incidents.history import History, OffsetSeen
+from cluster_core.incidents.history import OffsetSeen
 from cluster_core.incidents.incident import Loss
 from cluster_core.incidents.story import loss_text
 from tests.core.incidents.test_failovers import ordered
@@ -14,8 +14,8 @@ from tests.history_builder import A, R, Tale, failover_tale, ns
 
 def loss(tale: Tale, *offsets: OffsetSeen) -> Loss:
     """Of the only failover of a tale."""
-    history: History = tale.history(offsets)
-    (found,) = [one.loss for one in find_incidents(history) if one.kind == "failover"]
+    tale.offsets += offsets
+    (found,) = [one.loss for one in find_incidents(tale.history()) if one.kind == "failover"]
     return found
 
 

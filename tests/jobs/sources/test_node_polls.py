@@ -116,6 +116,23 @@ def lines(*rows: str) -> bytes:
     return "".join(rows).encode()
 
 
+@pytest.mark.parametrize(
+    ("member", "info", "offset"),
+    [
+        ("persistence", "# Replication\r\nrole:master\r\nmaster_repl_offset:1234\r\n", 1234),
+        ("replication", "role:slave\r\nmaster_repl_offset:1234\r\n", None),
+        ("info", "cluster_state:ok\r\n", None),
+        ("replication", "role:master\r\nmaster_repl_offset:-1\r\n", None),
+        ("replication", 7, None),
+    ],
+)
+def test_info_beside_the_answer_tells_how_far_a_master_was(member, info, offset):
+    """That of a replica counts what it took over."""
+    line = json.dumps({"time": NS, "node": A, "text": TEXT, member: info})
+
+    assert read_poll(line.encode(), line=1).master_offset == offset
+
+
 def test_a_strict_file_stops_and_a_permissive_one_goes_on(tmp_path):
     """Blank lines are nothing; a last line that was cut short is bad."""
     good = write_poll(ts_ns=NS, asked_ns=NS, node="x", text=TEXT)
