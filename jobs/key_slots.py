@@ -42,6 +42,7 @@ class Request:
     check_crc: bool = True
     split: bool = True
     keep_keys: bool = False
+    deep: bool = False
     permissive: bool = False
     replay: bool = True
     load_truncated: bool = True
@@ -81,6 +82,7 @@ def command(
     no_crc: Flag = False,
     no_split: Flag = False,
     keep_keys: Flag = False,
+    deep: Flag = False,
     no_replay: Flag = False,
     no_load_truncated: Flag = False,
     appendfsync: str | None = None,
@@ -129,6 +131,8 @@ def command(
         Read each dump in one task.
     keep_keys
         Also write every key to bronze/keys.
+    deep
+        Decode every value of the dumps, not only its header, and say which are not what they claim (slower).
     no_replay
         Do not replay logs: only what they write is counted, not which keys live.
     no_load_truncated
@@ -163,7 +167,7 @@ def command(
     request = Request(
         root=common.root, snapshot=snapshot, rdb=rdb, aof=aof, keys=keys, topology=topology, dump_node=dump_node, key_format=key_format,
         key_column=key_column, size_column=size_column, ops_column=ops_column, quoted=quoted, check_crc=not no_crc,
-        split=not no_split, keep_keys=keep_keys, permissive=common.mode == "permissive",
+        split=not no_split, keep_keys=keep_keys, deep=deep, permissive=common.mode == "permissive",
         replay=not no_replay, load_truncated=not no_load_truncated, appendfsync=appendfsync,
         info=info, now_ms=time.time_ns() // 1_000_000,
         memory=not no_memory, allocator=allocator, list_compress_depth=list_compress_depth,

@@ -51,6 +51,30 @@ KEYS = Table(
     partition_by=("snapshot_id",),
 )
 
+VALUE_FLAWS = Table(
+    "bronze/value_flaws",
+    "Values that are not what their headers say, or what no server holds; written with --deep only.",
+    StructType(
+        [
+            SNAPSHOT_ID,
+            required("source", StringType(), "dump that holds the key"),
+            required("db", IntegerType(), "database number"),
+            required("key", BinaryType(), "name of the key"),
+            required("key_text", StringType(), "the same as text, escaped"),
+            required("slot", IntegerType(), "its slot"),
+            required("type", StringType(), "as TYPE replies"),
+            required("encoding", StringType(), "as OBJECT ENCODING replied on the server that wrote the file"),
+            required("offset", LongType(), "where the record begins in the (decompressed) file"),
+            required("flaw", StringType(), "undecodable, count, links, twice, score, order or pending"),
+            optional("header_count", LongType(), "elements that the value's header counts; null if it does not say"),
+            optional("real_count", LongType(), "elements that were decoded; null if they cannot be told"),
+            required("detail", StringType(), "what is wrong, in words"),
+        ]
+    ),
+    key=("snapshot_id", "source", "offset", "flaw", "detail"),
+    partition_by=("snapshot_id",),
+)
+
 BAD_RECORDS = Table(
     "bronze/bad_records",
     "What could not be read: one row a record or file, with the place and the reason.",

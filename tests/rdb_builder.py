@@ -89,7 +89,7 @@ def _listpack_entry(entry: bytes | int) -> bytes:
         body = b"\xf0" + struct.pack("<I", len(entry)) + entry
     size = len(body)
     back = 1 if size <= 127 else 2 if size < 16383 else 3 if size < 2097151 else 4 if size < 268435455 else 5
-    return body + bytes(back)
+    return body + bytes([size >> 7 * (back - 1), *(size >> 7 * place & 127 | 128 for place in range(back - 2, -1, -1))])
 
 
 def _fits(value: int, size: int) -> bool:
@@ -100,14 +100,16 @@ def ziplist(entries: Iterable[bytes | int], *, count: int | None = None) -> byte
     """A ziplist (not as a string)."""
     out = bytearray()
     number = before = 0
+    tail = 10
     for entry in entries:
+        tail = 10 + len(out)
         head = bytes([before]) if before < 254 else b"\xfe" + struct.pack("<I", before)
         body = head + _ziplist_entry(entry)
         before = len(body)
         out += body
         number += 1
     said = min(number, 65535) if count is None else count
-    return struct.pack("<IIH", len(out) + 11, 10, said) + bytes(out) + b"\xff"
+    return struct.pack("<IIH", len(out) + 11, tail, said) + bytes(out) + b"\xff"
 
 
 def _ziplist_entry(entry: bytes | int) -> bytes:

@@ -36,9 +36,10 @@ from jobs.sources.aof_state import AofStateReader, AofStateUnit
 from jobs.sources.aof_tally import AofTally
 from jobs.sources.key_lists import KeyListOptions, KeyListReader, KeyListUnit, KeyRows
 from jobs.sources.rdb_files import RdbUnit, RdbUnitReader
+from jobs.sources.rdb_soundness import FlawedKey, SoundnessCheck
 from jobs.sources.rdb_twins import find_twins
 from schemas.bronze import RDB_SOURCE
-from schemas.interim import BAD, LOG_DOUBT, PARTIAL, PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL, UNIT
+from schemas.interim import BAD, FLAW, LOG_DOUBT, PARTIAL, PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL, UNIT
 
 Unit = RdbUnit | KeyListUnit | AofUnit | AofStateUnit
 BAD_ROWS_MAX = 10_000
@@ -47,7 +48,8 @@ BAD_ROWS_MAX = 10_000
 HASHES_MAX = 32 << 20
 """Keys of one unit among which those are sought that are there twice: 8 bytes each, and as much again at its end."""
 
-TWINS_LISTED = 5
+TWINS_LISTED = FLAWS_SAID = 5
+FLAWED_KEY_LENGTH = 200
 _UNKNOWN_TYPE = len(KEY_TYPES)
 
 
@@ -58,6 +60,7 @@ class TallyOptions:
     details: bool = True
     check_crc: bool = True
     permissive: bool = False
+    deep: bool = False
     load_truncated: bool = True
     top: int = 100
     top_per_slot: int = 3
@@ -169,6 +172,7 @@ class _Tally:
         self.sized = self._tells_expiry = isinstance(unit, RdbUnit | AofStateUnit)
         self.ttl: TtlTally | None = None
         self._hashes: list[NDArray[np.uint64]] = []
+        self._check: SoundnessCheck | None = None
         self._owner_of = owners = np.array(options.owners or [0] * SLOT_COUNT, np.int64)
         self._owner_ids = pa.array([None, *options.owner_ids], pa.string())
         if options.details:
@@ -217,11 +221,15 @@ class _Tally:
     def _read_rdb(self, unit: RdbUnit) -> None:
         reader = RdbUnitReader(unit, check_crc=self.options.check_crc, memory=self.options.memory)
         skimmer = reader.skimmer
+        check = self._check = SoundnessCheck(unit.path) if self.options.deep else None
         try:
             for batch in reader:
                 if self.ttl is None:
                     self.ttl = TtlTally(reader.taken_at_ms or 0)
-                self._add(self._without_hollow(batch))
+                kept = self._without_hollow(batch)
+                self._add(kept)
+                if check is not None:
+                    check.add(kept, skimmer.head)
         except SplitError as error:
             self.facts["split_failed"] = error.reason
         except DecodeError as error:
@@ -229,7 +237,12 @@ class _Tally:
                 raise
             self.bad.append(error)
             self.skipped_bytes = max((unit.end or unit.size) - error.offset, 0)
+        finally:
+            if check is not None:
+                check.close()
         self._note_twins(unit)
+        if check is not None:
+            self._note_flaws(check)
         self.declared = skimmer.declared_slot_keys
         if (self.declared != NONE).any():
             self.facts["slot_info"] = "true"
@@ -266,6 +279,16 @@ class _Tally:
                 f"key {shown(twin.key)} of database {twin.db} at offsets {twin.first[1]} and {twin.second[1]}"
                 for twin in found.twins
             )
+
+    def _note_flaws(self, check: SoundnessCheck) -> None:
+        """Say what decoding every value found."""
+        counts = {"decoded_values": check.decoded, "flawed_values": check.flawed, "undecoded_values": check.too_large}
+        self.facts |= {name: str(count) for name, count in counts.items()}
+        self.facts["flaws"] = "\n".join(
+            f"key {shown(flawed.key)} (slot {flawed.slot}): {flawed.found.detail}"
+            + (f", it holds {flawed.found.real}" if flawed.elements != flawed.found.real >= 0 else "")
+            for flawed in check.flaws[:FLAWS_SAID]
+        )
 
     def _note_memory(self, model: MemoryModel | None) -> None:
         """Say by which model the keys were measured, and what the server would hold in all."""
@@ -333,6 +356,8 @@ class _Tally:
         yield self._unit_row()
         if self.bad:
             yield self._bad_rows()
+        if self._check is not None and self._check.flaws:
+            yield self._flaw_rows(self._check.flaws)
         if not self.options.details:
             return
         for kind, top in ((TOP_SLOT, self.top_slot), (TOP_TYPE, self.top_type), (TOP_OWNER, self.top_owner)):
@@ -406,6 +431,20 @@ class _Tally:
             BAD, len(listed),
             offset=pa.array([error.offset for error in listed], pa.int64()), text=pa.array(reasons),
             serialized_bytes=pa.array([self.skipped_bytes] * len(listed), pa.int64()),
+        )  # fmt: skip
+
+    def _flaw_rows(self, flaws: list[FlawedKey]) -> pa.RecordBatch:
+        key, db, slot, type_, encoding, offset, elements, found = zip(*flaws, strict=True)
+        words = [
+            [("flaw", one.flaw.value), ("key_text", shown(name, FLAWED_KEY_LENGTH))]
+            for name, one in zip(key, found, strict=True)
+        ]
+        return self._record(
+            FLAW, len(flaws),
+            name=pa.array(key, pa.binary()), db=pa.array(db, pa.int32()), slot=pa.array(slot, pa.int64()), type=type_names(np.array(type_)),
+            encoding=encoding_names(np.array(encoding)), offset=pa.array(offset, pa.int64()), elements=known(np.array(elements), pa.int64()),
+            keys=known(np.array([one.real for one in found]), pa.int64()), text=pa.array([one.detail for one in found]),
+            facts=pa.array(words, pa.map_(pa.string(), pa.string())),
         )  # fmt: skip
 
     def _top_rows(self, kind: int, top: TopKeys) -> pa.RecordBatch:

@@ -206,6 +206,24 @@ def find_hollow(units: Sequence[UnitFacts]) -> list[Warning]:
     ]
 
 
+def find_flawed(units: Sequence[UnitFacts]) -> list[Warning]:
+    """What decoding every value found, one warning a unit: values that no server loads as they are, and what was not decoded."""
+    found = []
+    for unit in units:
+        count, decoded = (int(unit.facts.get(name, "0")) for name in ("flawed_values", "decoded_values"))
+        if count:
+            text = (
+                f"{printable(unit.source)}: {count:,} of {_count(decoded, 'decoded value')} "
+                f"{'is' if count == 1 else 'are'} not what the header says, or what no server holds; a server may refuse to load the dump: "
+                + _list(unit.facts["flaws"].split("\n"), count)
+            )
+            found.append(Warning("error", "value_flaws", text))
+        if int(unit.facts.get("undecoded_values", "0")):
+            text = f"{printable(unit.source)}: {_count(int(unit.facts['undecoded_values']), 'value')} too large to be decoded"
+            found.append(Warning("note", "values_undecoded", text))
+    return found
+
+
 def find_coverage(topology: Topology | None, keys_in_unowned: int) -> list[Warning]:
     """Slots that nobody owns, and keys in them."""
     if topology is None:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from cluster_core.load.ttl import TTL_LABELS
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, NODE_LOAD, TTL_BUCKETS
-from schemas.interim import BAD, LOG_SLOT, PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL
+from schemas.interim import BAD, FLAW, LOG_SLOT, PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL
 from schemas.silver import SLOT_LOAD
 
 _LOADS = ("keys", "serialized_bytes", "memory_bytes", "expires", "ops")
@@ -237,6 +237,16 @@ def bad_records(partial: DataFrame, snapshot_id: str, job: str) -> DataFrame:
         "offset",
         F.col("text").alias("reason"),
         F.col("serialized_bytes").alias("skipped_bytes"),
+    )
+
+
+def value_flaws(partial: DataFrame, snapshot_id: str) -> DataFrame:
+    """What is wrong with decoded values, as rows of ``bronze/value_flaws``."""
+    return partial.where(F.col("kind") == FLAW).select(
+        F.lit(snapshot_id).alias("snapshot_id"),
+        *("source", "db", F.col("name").alias("key"), F.col("facts")["key_text"].alias("key_text")),
+        *("slot", "type", "encoding", "offset", F.col("facts")["flaw"].alias("flaw")),
+        *(F.col("elements").alias("header_count"), F.col("keys").alias("real_count"), F.col("text").alias("detail")),
     )
 
 

@@ -35,7 +35,7 @@ from jobs.sources.tally import TallyOptions, Unit, read_keys, tally_rows, tally_
 from jobs.transforms import age_findings, findings, key_distribution, log_findings, log_load, memory_findings
 from jobs.transforms.findings import Foreign, SlotInDump, SuspiciousSlot, UnitFacts
 from schemas.aof import COMMAND_LOAD, LOG_SAVINGS, UNCERTAIN_KEYS, WRITE_KEYS, WRITE_LOAD
-from schemas.bronze import BAD_RECORDS, KEYS, RDB_SOURCE
+from schemas.bronze import BAD_RECORDS, KEYS, RDB_SOURCE, VALUE_FLAWS
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, NODE_LOAD, TTL_BUCKETS
 from schemas.interim import BAD, PARTIAL, SLOT, UNIT
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
@@ -167,6 +167,7 @@ class KeySnapshot:
             Change(key_distribution.ttl_buckets(partial, sources, snapshot_id), TTL_BUCKETS),
             Change(self._bad_records(spark), BAD_RECORDS, f"job = '{JOB}'"),
             Change(self._sources_frame(spark), SOURCES),
+            *self._flaw_changes(spark),
             *self._log_changes(spark, sources),
         ]
 
@@ -174,6 +175,12 @@ class KeySnapshot:
         rows = key_distribution.bad_records(self.partial, self.request.snapshot, JOB)
         polls = [(self.request.snapshot, JOB, bad.source, bad.offset, bad.reason, None) for bad in self.bad_polls]
         return rows.unionByName(spark.createDataFrame(polls, BAD_RECORDS.schema)) if polls else rows
+
+    def _flaw_changes(self, spark: SparkSession) -> list[Change]:
+        """The table of flawed values; also where nothing was decoded but an earlier run of the snapshot may have left rows."""
+        if not self.request.deep and not tables.exists(spark, VALUE_FLAWS, self.request.root):
+            return []
+        return [Change(key_distribution.value_flaws(self.partial, self.request.snapshot), VALUE_FLAWS)]
 
     def _log_changes(self, spark: SparkSession, sources: DataFrame | None) -> list[Change]:
         """The tables of logs; also without logs where an earlier run of the snapshot may have left rows."""
@@ -239,6 +246,7 @@ class KeySnapshot:
             *findings.find_file_facts(self.units),
             *findings.find_repeated(self.units),
             *findings.find_hollow(self.units),
+            *findings.find_flawed(self.units),
             *memory_findings.find_nearest(self.units),
             *memory_findings.find_unmeasured(self.units),
             *memory_findings.find_contradictions(self.units),
@@ -301,6 +309,7 @@ def _options(request: Request, settings: Settings, topology: Topology | None) ->
         prefix_depth=settings.prefix_depth,
         owners=owners,
         owner_ids=owner_ids,
+        deep=request.deep,
         lists=KeyListOptions(request.key_column, request.size_column, request.ops_column, request.quoted),
         memory=_memory_settings(request, topology),
     )

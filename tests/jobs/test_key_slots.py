@@ -24,9 +24,10 @@ from jobs.sources.inputs import find_inputs
 from jobs.sources.tally import TallyOptions
 from jobs.transforms.key_distribution import slot_counts
 from jobs.transforms.key_snapshot import KeySnapshot, tally
-from schemas.bronze import BAD_RECORDS, KEYS
+from schemas.bronze import BAD_RECORDS, KEYS, VALUE_FLAWS
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, NODE_LOAD, TTL_BUCKETS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
+from tests import rdb_builder as build
 from tests.conftest import DATA
 
 VALKEY = DATA / "valkey-9.1"
@@ -311,6 +312,34 @@ def test_slot_counts_that_differ_from_the_keys_are_said_loudly(spark, tmp_path):
 
     assert [warning.code for warning in report.warnings] == ["slot_info"]
     assert f"slot {int(slot)}" in report.warnings[0].text
+
+
+def test_keys_twice_keys_without_elements_and_values_that_lie_are_said_and_counted_apart(spark, tmp_path):
+    """Redis 8.2 has no model of its own: the figures say by which one they are."""
+    lie = build.key("lie\x1b", 16, build.string(build.listpack(build.pairs(3), count=4)))
+    records = [build.key(b"twice", 0, build.string("v")), build.key("hollow", 2, b"\0"), lie]
+    data = build.rdb(build.aux("redis-ver", "8.2.1"), build.select(0), *records, records[0], magic="REDIS0012")
+    (tmp_path / "d.rdb").write_bytes(data)
+    report = run(spark, tmp_path / "out", rdb=[str(tmp_path / "d.rdb")], deep=True, keep_keys=True)
+    said = {warning.code: (warning.severity, warning.text) for warning in report.warnings}
+    first, second = data.index(records[0]), data.rindex(records[0])
+
+    assert report.keys == 3
+    assert sorted(bytes(row["key"]) for row in rows(spark, KEYS, tmp_path / "out").collect()) == [
+        b"lie\x1b", b"twice", b"twice",
+    ]  # fmt: skip
+    assert said["keys_twice"][0] == "error"
+    assert f"key twice of database 0 at offsets {first} and {second}" in said["keys_twice"][1]
+    assert "1 key without elements that a server drops" in said["hollow_keys"][1]
+    assert "key lie\\x1b (slot" in said["value_flaws"][1]
+    assert "a listpack counts 4 entries and holds 6, it holds 3" in said["value_flaws"][1]
+    (flaw,) = rows(spark, VALUE_FLAWS, tmp_path / "out").collect()
+    assert (flaw["key_text"], flaw["flaw"], flaw["header_count"], flaw["real_count"]) == ("lie\\x1b", "count", 2, 3)
+    (snapshot,) = rows(spark, SNAPSHOTS, tmp_path / "out").collect()
+    assert (snapshot["memory_model"], snapshot["memory_exactness"], snapshot["unmeasured_keys"]) == (
+        "redis 8.0, jemalloc-16", "nearest", 0,
+    )  # fmt: skip
+    assert "error not known" in report.memory.caveat
 
 
 def test_a_cut_dump_stops_the_job_with_file_and_offset(spark, tmp_path):

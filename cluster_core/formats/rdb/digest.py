@@ -1,6 +1,7 @@
 """What DEBUG DIGEST-VALUE and DEBUG DIGEST answer, computed from decoded values (`xorObjectDigest`, `computeDatasetDigest`).
 
-Two dumps hold the same data if their digests are equal, in whatever order and encoding they hold it.  As in the servers, the
+Two dumps with equal digests hold the same data, in whatever order and encoding.  The other way round it holds but for one case: a score
+of -0 in a skip list keeps its sign, in a listpack it is 0, and the two have two digests in the servers, too.  As in the servers, the
 digest knows whether a key expires but not when, and of a stream its entries but not its groups.
 """
 

@@ -97,6 +97,27 @@ def decode_record(data: bytes, dialect: str, *, source: str = "<record>", offset
     return Record(key, name, value, expire, idle, freq)
 
 
+def packed_values(data: bytes) -> Iterator[tuple[bytes, int]]:
+    """Yield the packed values (bytes, form of `packed`) in a record that `decode_record` takes: its value, the nodes of a list or stream."""
+    at = _attributes(data)[0]
+    kind, at = data[at], string_end(data, at + 1)
+    if kind == T_HASH_LISTPACK_EX:
+        at += 8
+    if kind in _PACKED:
+        yield string_at(data, at), _PACKED[kind]
+    elif kind in (T_LIST_QUICKLIST, T_LIST_QUICKLIST_2, *_STREAMS):
+        nodes, at = length_at(data, at)
+        for _ in range(nodes):
+            container = 2
+            if kind == T_LIST_QUICKLIST_2:
+                container, at = length_at(data, at)
+            elif kind in _STREAMS:
+                at = string_end(data, at)
+            if container != _PLAIN_NODE:
+                yield string_at(data, at), packed.ZIPLIST if kind == T_LIST_QUICKLIST else packed.LISTPACK
+            at = string_end(data, at)
+
+
 def decode_value(data: bytes, dialect: str, *, source: str = "<value>") -> tuple[str, object]:
     """Decode a type byte and the value after it, as DUMP and RESTORE have them: (type, value)."""
     try:
@@ -135,7 +156,7 @@ def _value(kind: int, data: bytes, at: int, dialect: str) -> tuple[str, object]:
     if kind in (T_ZSET_ZIPLIST, T_ZSET_LISTPACK):
         words = packed_elements(string_at(data, at), _ZSETS[kind])
         return "zset", [(member, float(score)) for member, score in zip(words[::2], words[1::2], strict=True)]
-    if kind in (T_STREAM, T_STREAM_2, T_STREAM_3):
+    if kind in _STREAMS:
         return "stream", stream_value(kind, data, at)
     return "hash", _hash(kind, data, at, dialect)
 
@@ -149,6 +170,10 @@ _HASHES = {
     T_HASH_LISTPACK_EX: (packed.LISTPACK, 3),
     T_HASH_LISTPACK_EX_PRE_GA: (packed.LISTPACK, 3),
 }
+
+
+_STREAMS = (T_STREAM, T_STREAM_2, T_STREAM_3)
+_PACKED = {T_LIST_ZIPLIST: packed.ZIPLIST, **_SETS, **_ZSETS, **{kind: form for kind, (form, _) in _HASHES.items()}}
 
 
 def _strings(data: bytes, at: int) -> Iterator[bytes]:

@@ -1,0 +1,182 @@
+"""Whether a value holds what its headers say, and only what a server can hold: every element decoded, none believed.
+
+A skim takes counts from headers.  Servers check the same things when they load (`lpValidateIntegrity`, `ziplistValidateIntegrity`,
+`intsetValidateIntegrity`, `streamValidateListpackIntegrity`, `rdbLoadObject`), some always, some with ``sanitize-dump-payload``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from itertools import pairwise
+from typing import NamedTuple, cast
+
+from cluster_core.errors import DecodeError
+from cluster_core.formats.rdb import packed
+from cluster_core.formats.rdb.elements import Field, Record, decode_record, packed_values
+from cluster_core.formats.rdb.stream_elements import StreamGroup, StreamValue
+
+
+class Flaw(StrEnum):
+    """What is wrong with a value."""
+
+    UNDECODABLE = "undecodable"
+    """Its bytes stand for nothing."""
+    COUNT = "count"
+    """A header counts other elements than there are."""
+    LINKS = "links"
+    """Lengths or offsets between packed entries do not lead from one to the next."""
+    TWICE = "twice"
+    """A member, field, score's member, group, consumer or pending entry is there twice."""
+    SCORE = "score"
+    """A score is no number."""
+    ORDER = "order"
+    """Integers of a set do not rise."""
+    PENDING = "pending"
+    """A consumer waits for an entry that its group does not list as pending."""
+
+
+class ValueFlaw(NamedTuple):
+    """A flaw in words; *real* is the number of elements that were found, -1 if they cannot be told."""
+
+    flaw: Flaw
+    detail: str
+    real: int
+
+
+def value_flaws(data: bytes, dialect: str, elements: int) -> list[ValueFlaw]:
+    """Return what is wrong with the value of the record *data*, whose header counts *elements* (-1: it does not say)."""
+    try:
+        record = decode_record(data, dialect)
+    except DecodeError:
+        return [ValueFlaw(Flaw.UNDECODABLE, "its elements cannot be decoded", -1)]
+    if not isinstance(record.value, list | StreamValue):
+        return []
+    value = record.value
+    real = len(value.entries) if isinstance(value, StreamValue) else len(value)
+    found = [
+        *_packed_flaws(data),
+        *(_stream_flaws(value) if isinstance(value, StreamValue) else _element_flaws(record)),
+    ]
+    if 0 <= elements != real and not any(flaw == Flaw.COUNT for flaw, _ in found):
+        found.insert(0, (Flaw.COUNT, f"its header counts {elements}"))
+    return [ValueFlaw(flaw, detail, real) for flaw, detail in found]
+
+
+def _packed_flaws(data: bytes) -> Iterator[tuple[Flaw, str]]:
+    """Flaws of the packed values in a record; the first of each kind."""
+    met: set[Flaw] = set()
+    for blob, form in packed_values(data):
+        for flaw, detail in _blob_flaws(blob, form):
+            if flaw not in met:
+                met.add(flaw)
+                yield flaw, detail
+
+
+def _blob_flaws(blob: bytes, form: int) -> Iterator[tuple[Flaw, str]]:
+    if form == packed.INTSET:
+        width = int.from_bytes(blob[:4], "little")
+        numbers = [int.from_bytes(blob[at : at + width], "little", signed=True) for at in range(8, len(blob), width)]
+        if any(one >= other for one, other in pairwise(numbers)):
+            yield Flaw.ORDER, "an intset whose integers do not rise"
+        return
+    starts = list(_starts(blob, form))
+    count = len(starts) // 2 if form == packed.ZIPMAP else len(starts)
+    said = packed.entry_count(blob[: packed.HEAD_BYTES_MAX], len(blob), form, 0)
+    name = _FORM_NAMES[form]
+    if said not in (packed.UNKNOWN, count):
+        yield Flaw.COUNT, f"a {name} counts {said} entries and holds {count}"
+    end = starts[-1] + _entry_bytes(blob, starts[-1], form, len(starts) - 1) if starts else packed.HEAD_BYTES[form]
+    if end != len(blob) - 1:
+        yield Flaw.LINKS, f"a {name} of {len(blob)} bytes ends after {end + 1}"
+    if form == packed.ZIPLIST and int.from_bytes(blob[4:8], "little") != (starts[-1] if starts else 10):
+        yield Flaw.LINKS, "a ziplist whose tail offset is not its last entry"
+    if form == packed.ZIPLIST and any(
+        _length_before(blob, at) != at - before for before, at in zip([0, *starts], starts, strict=False) if at > 10
+    ):
+        yield Flaw.LINKS, "a ziplist entry that gives another length for the one before it"
+    if form == packed.LISTPACK and any(not _leads_back(blob, at) for at in starts):
+        yield Flaw.LINKS, "a listpack entry whose length at its end is not its own"
+
+
+_FORM_NAMES = {packed.LISTPACK: "listpack", packed.ZIPLIST: "ziplist", packed.ZIPMAP: "zipmap"}
+
+
+def _starts(blob: bytes, form: int) -> Iterator[int]:
+    at = packed.HEAD_BYTES[form]
+    number = 0
+    while blob[at] != 255:
+        yield at
+        at += _entry_bytes(blob, at, form, number)
+        number += 1
+
+
+def _entry_bytes(blob: bytes, at: int, form: int, number: int) -> int:
+    if form == packed.LISTPACK:
+        return packed.listpack_entry_bytes(blob, at)
+    return (
+        packed.ziplist_entry_bytes(blob, at)
+        if form == packed.ZIPLIST
+        else packed.zipmap_entry_bytes(blob, at, number & 1)
+    )
+
+
+def _length_before(blob: bytes, at: int) -> int:
+    return blob[at] if blob[at] < 254 else int.from_bytes(blob[at + 1 : at + 5], "little")
+
+
+def _leads_back(blob: bytes, at: int) -> bool:
+    """Whether the length after a listpack entry, 7 bits a byte from the last byte on, is the entry's (`lpEncodeBacklen`)."""
+    whole = packed.listpack_entry_bytes(blob, at)
+    last = at + whole - 1
+    value = shift = 0
+    for place in range(last, at - 1, -1):
+        value |= (blob[place] & 127) << shift
+        shift += 7
+        if blob[place] < 128:
+            return value == place - at and value > 0
+    return False
+
+
+def _element_flaws(record: Record) -> Iterator[tuple[Flaw, str]]:
+    """Flaws of the elements of a list, set, sorted set or hash."""
+    value = cast("list[object]", record.value)
+    if record.type == "list":
+        return
+    names = value
+    noun = "member"
+    if record.type == "zset":
+        scored = cast("list[tuple[bytes, float]]", value)
+        names = [member for member, _ in scored]
+        if any(math.isnan(score) for _, score in scored):
+            yield Flaw.SCORE, "a score that is no number"
+    elif record.type == "hash":
+        names, noun = [field.name for field in cast("list[Field]", value)], "field"
+    if len(set(names)) < len(names):
+        yield Flaw.TWICE, f"{len(names) - len(set(names))} of its {noun}s were there before"
+
+
+def _stream_flaws(stream: StreamValue) -> Iterator[tuple[Flaw, str]]:
+    for noun, names in (
+        ("entries", [entry.id for entry in stream.entries]),
+        ("groups", [group.name for group in stream.groups]),
+        ("consumers", [(group.name, one.name) for group in stream.groups for one in group.consumers]),
+        ("pending entries", [(group.name, one.id) for group in stream.groups for one in group.pending]),
+    ):
+        repeated = _repeated(names)
+        if repeated:
+            yield Flaw.TWICE, f"{repeated} of its {noun} were there before"
+    lost = sum(map(_not_pending, stream.groups))
+    if lost:
+        yield Flaw.PENDING, f"{lost} entries wait for a consumer, but not in the group"
+
+
+def _repeated(names: Iterable[object]) -> int:
+    held = list(names)
+    return len(held) - len(set(held))
+
+
+def _not_pending(group: StreamGroup) -> int:
+    pending = {one.id for one in group.pending}
+    return sum(id_ not in pending for consumer in group.consumers for id_ in consumer.pending)

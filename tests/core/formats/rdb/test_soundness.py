@@ -1,0 +1,116 @@
+"""A value that is not what its header says, or what no server holds, is found when every element is decoded; a sound one never."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from cluster_core.formats.rdb.soundness import Flaw, value_flaws
+from tests import rdb_builder as build
+from tests.conftest import DATA
+from tests.rdb_skimming import skim_all
+
+PAIRS = build.pairs(3)
+ZIPLIST = build.ziplist([b"a", 5, b"c", 7])
+LISTPACK = build.listpack([b"a", 5, b"c", 7])
+ONE, TWO = bytes(16), bytes(15) + b"\1"
+TWO_SCORES = (
+    build.length(2) + build.string("m") + struct.pack("<d", 1.0) + build.string("n") + struct.pack("<d", float("nan"))
+)
+
+
+def node(*entries: bytes | int, count: int | None = None) -> bytes:
+    """A listpack of a stream: a master entry without fields, then entries with one field each."""
+    body = [len(entries), 0, 0, 0]
+    for sequence, value in enumerate(entries):
+        body += [0, 0, sequence, 1, b"f", value, 5]
+    return build.listpack(body, count=count)
+
+
+def stream(length: int, blob: bytes, group: bytes = b"") -> bytes:
+    groups = build.length(1) + group if group else build.length(0)
+    return build.length(1) + build.string(ONE) + build.string(blob) + build.length(length) + bytes(2) + groups
+
+
+def group(*pending: bytes, consumer: bytes) -> bytes:
+    return (
+        build.string("g") + bytes(2) + build.length(len(pending)) + b"".join(id_ + bytes(8) + b"\1" for id_ in pending)
+        + build.length(1) + build.string("c") + bytes(8) + build.length(len(consumer) // 16) + consumer
+    )  # fmt: skip
+
+
+def flaws(kind: int, value: bytes, *, magic: str = "REDIS0012"):
+    """Flaws of one key as both skims bound it; they must bound it alike."""
+    data = build.rdb(build.key("k", kind, value), magic=magic)
+    found = []
+    for compiled in (True, False):
+        ((*_, elements, size, _, _, _, offset),), _, error = skim_all(data, compiled=compiled)
+        assert error is None
+        found.append((elements, value_flaws(data[offset : offset + size], "REDIS", elements)))
+    assert found[0] == found[1]
+    return found[0][0], [(flaw.flaw, flaw.real) for flaw in found[0][1]]
+
+
+LIES = {
+    "ziplist that counts more": (10, build.string(build.ziplist([b"a", b"b"], count=3)), 3, [(Flaw.COUNT, 2)]),
+    "ziplist of a hash that counts none": (13, build.string(build.ziplist(PAIRS, count=0)), 0, [(Flaw.COUNT, 3)]),
+    "listpack that counts less": (16, build.string(build.listpack(PAIRS, count=2)), 1, [(Flaw.COUNT, 3)]),
+    "zipmap that counts more": (9, build.string(build.zipmap([(b"f", b"v")], count=2)), 2, [(Flaw.COUNT, 1)]),
+    "node of a list that counts less": (18, b"\1\2" + build.string(build.listpack([b"a", b"b"], count=1)), 1, [(Flaw.COUNT, 2)]),
+    "stream that counts more": (15, stream(5, node(b"x", b"y")), 5, [(Flaw.COUNT, 2)]),
+    "listpack of a stream that counts more": (15, stream(1, node(b"x", count=12)), 1, [(Flaw.COUNT, 1)]),
+    "tail that is elsewhere": (10, build.string(ZIPLIST[:4] + b"\x0a" + ZIPLIST[5:]), 4, [(Flaw.LINKS, 4)]),
+    "previous length that is another": (10, build.string(ZIPLIST[:13] + b"\x07" + ZIPLIST[14:]), 4, [(Flaw.LINKS, 4)]),
+    "length behind an entry that is another": (20, build.string(LISTPACK[:8] + b"\x05" + LISTPACK[9:]), 4, [(Flaw.LINKS, 4)]),
+    "member twice": (2, build.length(2) + build.string("m") * 2, 2, [(Flaw.TWICE, 2)]),
+    "field twice": (16, build.string(build.listpack([b"f", b"1", b"f", b"2"])), 2, [(Flaw.TWICE, 2)]),
+    "scored member twice": (17, build.string(build.listpack([b"m", 1, b"m", 2])), 2, [(Flaw.TWICE, 2)]),
+    "score that is no number": (5, TWO_SCORES, 2, [(Flaw.SCORE, 2)]),
+    "score in letters": (17, build.string(build.listpack([b"m", b"x"])), 1, [(Flaw.UNDECODABLE, -1)]),
+    "integers that fall": (11, build.string(build.intset([5, 3])), 2, [(Flaw.ORDER, 2)]),
+    "integer twice": (11, build.string(build.intset([3, 3])), 2, [(Flaw.ORDER, 2), (Flaw.TWICE, 2)]),
+    "pending entry twice": (15, stream(1, node(b"x"), group(ONE, ONE, consumer=ONE)), 1, [(Flaw.TWICE, 1)]),
+    "entry that only a consumer waits for": (15, stream(1, node(b"x"), group(ONE, consumer=TWO)), 1, [(Flaw.PENDING, 1)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LIES)
+def test_a_value_that_lies_is_found_with_both_counts(case: str):
+    kind, value, elements, expected = LIES[case]
+
+    assert flaws(kind, value) == (elements, expected)
+
+
+SOUND = {
+    "ziplist": (10, build.string(ZIPLIST)), "long entries": (10, build.string(build.ziplist([b"x" * 300, b"y" * 20_000, 1]))),
+    "listpack": (20, build.string(LISTPACK)), "long strings": (16, build.string(build.listpack([b"x" * 200, b"y" * 20_000]))),
+    "more than a header counts": (20, build.string(build.listpack(range(70_000)))), "intset": (11, build.string(build.intset([-5, 3]))),
+    "zipmap": (9, build.string(build.zipmap([(b"f", b"v" * 300)]))), "stream": (15, stream(2, node(b"x", b"y"), group(ONE, consumer=ONE))),
+    "set": (2, build.length(2) + build.string("m") + build.integer(5)), "module": (7, build.module(*build.MODULE_PARTS)),
+    "string": (0, build.compressed(b"a" * 300)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SOUND)
+def test_a_sound_value_has_no_flaw(case: str):
+    assert flaws(*SOUND[case])[1] == []
+
+
+def test_no_value_that_a_server_saved_has_a_flaw():
+    for path in sorted(DATA.rglob("*.rdb"))[:6]:
+        data = path.read_bytes()
+        rows, skimmer, error = skim_all(data)
+
+        assert error is None
+        assert [
+            row[1] for row in rows if value_flaws(data[row[11] : row[11] + row[7]], skimmer.head.dialect, row[6])
+        ] == []
+
+
+def test_bytes_that_end_early_are_a_flaw_and_no_error():
+    data = build.key("k", 10, build.string(ZIPLIST))
+
+    assert {flaw.flaw for cut in range(5, len(data)) for flaw in value_flaws(data[:cut], "REDIS", 4)} == {
+        Flaw.UNDECODABLE
+    }
