@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final
 
 from cluster_core.gossip import events as ev
 from cluster_core.gossip.events import Changed
-from cluster_core.gossip.flags import FAILURES, NOFAILOVER, PFAIL, ROLES
+from cluster_core.gossip.flags import FAIL, FAILURES, NOFAILOVER, PFAIL, ROLES
+from cluster_core.gossip.own_claims import assign_slots
 from cluster_core.gossip.view import Peer, slot_bits
 from cluster_core.gossip.votes import note_vote
 from cluster_core.replay.evidence import MessageSeen, NodePoll
@@ -21,7 +23,16 @@ from cluster_core.replay.own_evidence import (
 )
 from cluster_core.replay.recorder import Correction, Recorder
 from cluster_core.replay.rows import DisagreementRow
-from cluster_core.replay.slot_steps import STEPS_MAX, Fates, each_bit, is_stepwise, move_slot, step_times_ns
+from cluster_core.replay.slot_steps import (
+    INFERRED,
+    NOBODY,
+    STEPS_MAX,
+    Fates,
+    each_bit,
+    is_stepwise,
+    move_slot,
+    step_times_ns,
+)
 from cluster_core.replay.view_log import Cause
 from cluster_core.wire.bus import Fail, Gossip, Header, MessageType, Update
 from cluster_core.wire.bus_extensions import FORGOTTEN_NODE, ForgottenNode
@@ -30,6 +41,10 @@ GRACE_NS: Final = 150_000_000
 """What was built before a change may leave after it: such contradictions are not believed at once."""
 CRON_NS: Final = 100_000_000
 """What a cron counts shows in the messages until the next one."""
+TICK_LATE_NS: Final = 20_000_000
+"""How much later than 100 ms a cron comes."""
+DOUBT_NS: Final = 1_100_000_000
+"""A node that is doubted is listed within this time: some PING leaves each second (R31, R40)."""
 OWN_HEADER = "own header"
 OWN_GOSSIP = "own gossip"
 
@@ -45,6 +60,8 @@ class OwnWatch:
         self._header: Header | None = None
         self._seen_ns = 0
         self._master_seen_ns = 0
+        self._said_ns = 0
+        self._pings_ns: deque[int] = deque()
         self._denied_ns: dict[str, int] = {}
         self._listed_ns: dict[str, int] = {}
 
@@ -120,17 +137,35 @@ class OwnWatch:
     # -- slots that were moved one by one --------------------------------------------------------------------------
 
     def _step_own(self, old: Header, new: Header, ref: int) -> None:
-        """Slots that differ from the last own header without a message to say why were moved one by one (R124)."""
-        view = self._recorder.view
+        """Slots that differ from the last own header without a message to say why were moved one by one (R124), or
+        all at once if nobody had them, or has them now."""
+        view, recorder = self._recorder.view, self._recorder
         holder = view.myself if view.myself.is_master else view.master_of(view.myself)
-        if holder is None or old.myslots == new.myslots:
+        if holder is None or not holder.slots or old.myslots == new.myslots:  # a first claim comes by ranges, at once
             return
         moved = (slot_bits(old.myslots) ^ slot_bits(new.myslots)) & (holder.slots ^ slot_bits(new.myslots))
-        if holder.slots and is_stepwise(old, new, moved.bit_count()):  # a first claim comes by ranges, at once
-            recorder = self._recorder
-            told = Correction(holder.id, "slots", f"{holder.slots.bit_count()} slots", f"{moved.bit_count()} moved")
-            recorder.correct(([], [told]), OWN_HEADER, ref)
-            self._step(holder, moved, self._seen_ns, Cause(OWN_HEADER, ref))
+        given = taken = 0
+        for slots, node in self._fates.get(ref, ()):
+            given, taken = (given, taken | slots) if node == NOBODY else (given | slots, taken)
+        if moved & taken and holder is view.myself:
+            self._take_deleted(holder, moved & taken, Cause(OWN_HEADER, ref))
+            moved &= ~taken
+        if not is_stepwise(old, new, moved.bit_count()):
+            return
+        told = Correction(holder.id, "slots", f"{holder.slots.bit_count()} slots", f"{moved.bit_count()} moved")
+        recorder.correct(([], [told]), OWN_HEADER, ref)
+        alone = moved & ~view.assigned() | moved & holder.slots & ~given
+        if alone.bit_count() > STEPS_MAX:
+            moved &= ~alone
+        self._step(holder, moved, self._seen_ns, Cause(OWN_HEADER, ref))
+
+    def _take_deleted(self, holder: Peer, slots: int, cause: Cause) -> None:
+        """Slots that their owner had deleted were taken by one command (R107), some time since the last own header."""
+        recorder = self._recorder
+        halfway_ns = (self._seen_ns + recorder.now_ns) // 2
+        for effect in assign_slots(recorder.view, holder, holder.slots | slots):
+            if isinstance(effect, Changed):
+                recorder.look(effect.node, halfway_ns, cause)
 
     def step_master(self, header: Header, ref: int) -> None:
         """Our master's new slots reached us one by one where SETSLOT is replicated (R125)."""
@@ -154,10 +189,11 @@ class OwnWatch:
         recorder = self._recorder
         bits = each_bit(moved)
         fates = self._fates.get(cause.ref, []) if owners is None else owners
+        inferred = cause if owners is not None else Cause(INFERRED, cause.ref)
         for ts_ns, bit in zip(step_times_ns(since_ns, recorder.now_ns, len(bits)), bits, strict=True):
             target = next((node for slots, node in fates if slots & bit), "")
             for node_id in move_slot(recorder.view, holder, bit, target):
-                recorder.look(node_id, ts_ns, cause)
+                recorder.look(node_id, ts_ns, inferred if node_id == target else cause)
 
     # -- gossip ----------------------------------------------------------------------------------------------------
 
@@ -175,7 +211,10 @@ class OwnWatch:
                 found = meet_by_gossip(recorder.view, entry, recorder.now_ms)
             else:
                 found = follow_entry(recorder.view, peer, entry, recorder.now_ms)
+            if peer is not None and peer.flags & PFAIL and not peer.flags & FAIL and peer.outbound is None:
+                recorder.now_ns = self._doubted_since_ns()
             recorder.correct(found, OWN_GOSSIP, seen.ref)
+            recorder.now_ns = now_ns
         header = seen.message.header
         if recorder.doubted_ns and isinstance(header, Header) and header.count == len(body.entries):
             self._check_doubts(body, seen.ref)
@@ -183,6 +222,28 @@ class OwnWatch:
             value = extension.value if extension.type == FORGOTTEN_NODE else None
             if isinstance(value, ForgottenNode) and value.node in nodes:
                 recorder.apply(ev.ForgetOrdered(value.node), Cause("own extension", seen.ref))
+        self._said_ns = now_ns
+        if seen.outbound and header.type == MessageType.PING:
+            self._pings_ns.append(now_ns)
+            while now_ns - self._pings_ns[0] > recorder.view.node_timeout_ms * 1_000_000 + 2 * DOUBT_NS:
+                self._pings_ns.popleft()
+
+    def _doubted_since_ns(self) -> int:
+        """When the observer began to doubt a node that it lists now and had not listed before.
+
+        No capture shows a PING to a node that refuses connections.  If it was the random one of its second (R31), the
+        doubt comes whole seconds later, in the cron that sends the next random one, which does not list it yet.
+        """
+        now_ns, said_ns, pinged_ns = self._recorder.now_ns, self._said_ns, self._pings_ns[-1] if self._pings_ns else 0
+        since_ns = pinged_ns if said_ns - pinged_ns <= CRON_NS else said_ns
+        return since_ns if now_ns - since_ns <= DOUBT_NS else now_ns
+
+    def _is_due_later(self, peer: Peer, since_ns: int) -> bool:
+        """Whether the last PING to *peer* cannot be the random one that a doubt since *since_ns* needs."""
+        sent_ns = since_ns - self._recorder.view.node_timeout_ms * 1_000_000
+        return peer.outbound is not None or any(
+            -CRON_NS - TICK_LATE_NS <= at_ns - sent_ns <= 0 for at_ns in self._pings_ns
+        )
 
     def _check_doubts(self, body: Gossip, ref: int) -> None:
         """Every PING, PONG and MEET lists the nodes that are PFAIL, as many as the last cron counted (R40).
@@ -193,7 +254,10 @@ class OwnWatch:
         now_ns, unsure = recorder.now_ns, recorder.log.unsure
         listed = {entry.node for entry in body.entries if entry.flags & PFAIL}
         for node_id in [node for node in listed if node in unsure]:
-            recorder.confirm_doubt(node_id, self._denied_ns.get(node_id, 0))
+            since_ns, peer = self._doubted_since_ns(), recorder.view.nodes.get(node_id)
+            if peer is None or self._is_due_later(peer, since_ns):
+                since_ns = now_ns
+            recorder.confirm_doubt(node_id, self._denied_ns.get(node_id, 0), since_ns)
         self._listed_ns = {node: self._listed_ns.get(node, now_ns) for node in listed}
         is_short = any(now_ns - since_ns < 2 * GRACE_NS for since_ns in self._listed_ns.values())
         for node_id, since_ns in list(recorder.doubted_ns.items()):

@@ -93,11 +93,11 @@ class Recorder:
         if effects:
             self.note(effects, Cause(source, ref))
 
-    def confirm_doubt(self, node_id: str, from_ns: int) -> None:
-        """The observer shows that it doubts a node, and did not before *from_ns*."""
+    def confirm_doubt(self, node_id: str, from_ns: int, since_ns: int | None = None) -> None:
+        """The observer shows that it doubts a node, and did not before *from_ns*; at the latest it did at *since_ns*."""
         if node_id in self.log.unsure:
             self.doubted_ns[node_id] = self.now_ns
-            self.rows += self.log.confirm(node_id, from_ns)
+            self.rows += self.log.confirm(node_id, from_ns, since_ns)
 
     def rename(self, observer: str, ts_ns: int) -> None:
         """The observer has another id from *ts_ns* on: close its books and open new ones."""

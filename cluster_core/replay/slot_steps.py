@@ -4,7 +4,8 @@ away.
 CLUSTER SETSLOT NODE takes one slot at a time and sends no message to say so (R124).  The node's next header shows the
 sum of all commands since the last one.  A server would have answered with every state in between, so the replay lays
 the commands evenly over that time, in the order of the slots, which is how tools go.  To whom a slot was given is
-known when its new owner claims it, which may be seconds later: `FateFinder` looks ahead for it.
+known when its new owner claims it: seconds later where a tool moves slot by slot, minutes later where it tells one node
+of all slots before it tells the next.  `FateFinder` looks ahead for it.
 """
 
 from __future__ import annotations
@@ -19,15 +20,25 @@ from cluster_core.replay.evidence import Evidence, MessageSeen
 from cluster_core.wire.bus import Header
 
 STEPS_MAX: Final = 1000
-"""More slots than this between two headers were moved by one command or one election, not one by one."""
+"""More slots than this that came from nobody, or went to nobody, between two headers were moved by one command."""
 GIVEN_MAX: Final = 10_000
 """Bound of the losses whose winner is looked for."""
 
 FATE_NS: Final = 15_000_000_000
-"""A loss whose winner does not claim the slots within this time has no winner that we know."""
+"""Slots that somebody claims within this time after a loss went to that node."""
+BULK_NS: Final = 120_000_000_000
+"""So long after its last loss nobody is expected to claim the slots of a bulk any more."""
+INFERRED: Final = "inferred"
+"""The cause of an owner that no message of that time shows: its own claim came later."""
+
+PASS_NS: Final = 100_000_000
+"""A header that leaves in the pass of a command does not know yet that the command took the cluster down."""
+DROPPED_NS: Final = 1_200_000_000
+"""A node that drops slots and says within this time that the cluster is down has deleted them (CLUSTER DELSLOTS)."""
+NOBODY: Final = ""
 
 Fates = dict[int, list[tuple[int, str]]]
-"""By the message that shows a loss: which slots (bits) went to which node."""
+"""By the own header that shows a change: which slots (bits) went to which node, or came from `NOBODY` with one command."""
 
 
 @dataclass(slots=True)
@@ -41,16 +52,24 @@ class Loss:
 
 class FateFinder:
     """Feed it one observer's evidence; `fates` says, for each own header that lost slots while the cluster stayed
-    whole, who claimed those slots within `FATE_NS`.
+    whole, to whom they went.
 
-    The newest `GIVEN_MAX` fates are kept.
+    That is who claims them within `FATE_NS`.  Losses that follow each other are a bulk: an operator tells this node of
+    all slots first, and their new owner minutes later.  Whoever then claims the first of them has got all that nobody
+    else claims in time.  For own headers that gained slots it says which of them their last owner had deleted.  The
+    newest `GIVEN_MAX` fates are kept.
     """
 
     def __init__(self) -> None:
         self.fates: Fates = {}
         self._given: list[Loss] = []
         self._own: Header | None = None
-        self._claims: dict[str, bytes] = {}
+        self._whole_ns = 0
+        self._claims: dict[str, Header] = {}
+        self._lost_ns = 0
+        self._winner = ""
+        self._dropped: dict[str, Loss] = {}
+        self._deleted = 0
 
     @property
     def waits_for(self) -> int:
@@ -59,20 +78,50 @@ class FateFinder:
 
     def note(self, seen: Evidence) -> None:
         """Take in one piece of evidence."""
-        while self._given and seen.ts_ns - self._given[0].ts_ns > FATE_NS:
-            self._given.pop(0)
+        if self._given and seen.ts_ns - self._given[0].ts_ns > FATE_NS:
+            self._give_up(seen.ts_ns)
         header = seen.message.header if isinstance(seen, MessageSeen) else None
         if not isinstance(seen, MessageSeen) or not isinstance(header, Header):
             return
         if seen.sent:
+            if header.state:  # what was lost in the pass before was not given to anybody
+                self._given = [loss for loss in self._given if loss.ts_ns < self._whole_ns - PASS_NS]
+            else:
+                self._whole_ns = seen.ts_ns
             if self._own is not None and self._own.myslots != header.myslots:
                 self._note_own(self._own, header, seen)
             self._own = header
-        elif header.flags & MASTER and self._claims.get(header.sender) != header.myslots:
-            gained = slot_bits(header.myslots) & ~slot_bits(self._claims.get(header.sender, b""))
-            self._claims[header.sender] = header.myslots
+        elif header.flags & MASTER:
+            self._note_claim(header, seen)
+
+    def _note_claim(self, header: Header, seen: MessageSeen) -> None:
+        """Somebody else says which slots it has."""
+        old = self._claims.get(header.sender)
+        if old is None or old.myslots != header.myslots:
+            self._claims[header.sender] = header
+            before, after = slot_bits(old.myslots) if old is not None else 0, slot_bits(header.myslots)
+            gained, lost = after & ~before, before & ~after
+            self._deleted &= ~gained
             if gained and self._given:
                 self._settle(gained, header.sender)
+            if lost:
+                self._dropped[header.sender] = Loss(seen.ref, seen.ts_ns, lost)
+        dropped = self._dropped.get(header.sender) if self._dropped else None
+        if dropped is not None and seen.ts_ns - dropped.ts_ns > DROPPED_NS:
+            del self._dropped[header.sender]
+        elif dropped is not None and header.state:
+            self._deleted |= dropped.slots
+
+    def _give_up(self, now_ns: int) -> None:
+        """What nobody claimed in time went where the rest of its bulk went, if that is known."""
+        while self._given and now_ns - self._given[0].ts_ns > FATE_NS:
+            if self._winner:
+                loss = self._given.pop(0)
+                self._keep(loss.ref, loss.slots, self._winner)
+            elif now_ns - self._lost_ns > BULK_NS:
+                self._given.clear()
+            else:
+                return
 
     def _note_own(self, old: Header, new: Header, seen: MessageSeen) -> None:
         before, after = slot_bits(old.myslots), slot_bits(new.myslots)
@@ -80,20 +129,30 @@ class FateFinder:
             self._settle(after, new.replicaof)
             return
         gained = after & ~before
+        if gained & self._deleted:
+            self._keep(seen.ref, gained & self._deleted, NOBODY)
+            self._deleted &= ~gained
         for loss in self._given if gained else ():
             loss.slots &= ~gained
         self._given = [loss for loss in self._given if loss.slots]
         lost = before & ~after
         if lost and is_stepwise(old, new, lost.bit_count()) and not new.state and len(self._given) < GIVEN_MAX:
+            if seen.ts_ns - self._lost_ns > FATE_NS:
+                self._winner = ""
+            self._lost_ns = seen.ts_ns
             self._given.append(Loss(seen.ref, seen.ts_ns, lost))
 
     def _settle(self, gained: int, winner: str) -> None:
         for loss in self._given:
             hit = loss.slots & gained
             if hit:
-                self.fates.setdefault(loss.ref, []).append((hit, winner))
+                self._winner = winner
+                self._keep(loss.ref, hit, winner)
                 loss.slots ^= hit
         self._given = [loss for loss in self._given if loss.slots]
+
+    def _keep(self, ref: int, slots: int, winner: str) -> None:
+        self.fates.setdefault(ref, []).append((slots, winner))
         while len(self.fates) > GIVEN_MAX:
             del self.fates[next(iter(self.fates))]
 
@@ -112,7 +171,7 @@ def is_stepwise(old: Header, new: Header, count: int) -> bool:
     An election or a demotion changes the role, an atomic migration the epoch with many slots at once (R127).
     """
     same_role = old.sender == new.sender and old.replicaof == new.replicaof and not (old.flags ^ new.flags) & ROLES
-    return same_role and 0 < count <= STEPS_MAX and (old.config_epoch == new.config_epoch or count == 1)
+    return same_role and count > 0 and (old.config_epoch == new.config_epoch or count == 1)
 
 
 def step_times_ns(from_ns: int, to_ns: int, count: int) -> list[int]:

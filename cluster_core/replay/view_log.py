@@ -79,6 +79,7 @@ class ViewLog:
             return []
         if values == old.values:
             return []
+        ts_ns = max(ts_ns, old.from_ns)  # what is laid between two headers cannot come before what is certain
         rows: list[NodeViewRow] = []
         if node_id in self.unsure:
             if values is not None and not values[0] & FAILURES and cause.rule in CORRECTIONS:
@@ -96,12 +97,13 @@ class ViewLog:
                 return rows
         return [*rows, self._row(node_id, old, ts_ns)] if ts_ns > old.from_ns else rows
 
-    def confirm(self, node_id: str, from_ns: int) -> list[NodeViewRow]:
-        """The observer doubted a node indeed, but not before *from_ns*: return the row that ends then."""
+    def confirm(self, node_id: str, from_ns: int, since_ns: int | None = None) -> list[NodeViewRow]:
+        """The observer doubted a node indeed, not before *from_ns* but at *since_ns*: return the row that ends then."""
         before, doubt = self.unsure.pop(node_id, None), self.open.get(node_id)
         if before is None or doubt is None:
             return []
-        from_ns = max(from_ns, doubt.from_ns)
+        began_ns = doubt.from_ns if since_ns is None else min(doubt.from_ns, since_ns)
+        from_ns = max(from_ns, began_ns, before.from_ns)
         self.open[node_id] = doubt._replace(from_ns=from_ns)
         return [self._row(node_id, before, from_ns)] if from_ns > before.from_ns else []
 
