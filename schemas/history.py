@@ -48,7 +48,12 @@ _MESSAGE_ID = optional("message_id", LongType(), "message that shows it, in bron
 _SETTLED = optional(
     "settled_by", LongType(), "number of the evidence that made the row final; null while it may change"
 )
-_CAUSE = required("cause", StringType(), "rule (R55), own header, own gossip, link, time, poll, log: what showed it")
+_CAUSE = required(
+    "cause",
+    StringType(),
+    "rule (R55), own header, own gossip, link, time, poll, log: what showed it;"
+    " inferred: no message of that time does, a later one tells",
+)
 _OBSERVER = required("observer", StringType(), "id of the node whose belief this is")
 
 

@@ -270,6 +270,8 @@ class ObserverReplay:
         replicaof = recorder.view.myself.replicaof
         if replicaof and isinstance(header, Header) and header.sender == replicaof:
             self._watch.step_master(header, seen.ref)
+        if isinstance(seen.message.body, Fail):
+            self._watch.before_verdict(seen.message.body.node, seen.ref)
         recorder.apply(ev.MessageReceived(seen.connection, seen.message, seen.peer.ip), Cause("message", seen.ref))
 
     def _on_sent(self, recorder: Recorder, seen: MessageSeen) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from typing import Final
 
@@ -229,21 +230,41 @@ class OwnWatch:
                 self._pings_ns.popleft()
 
     def _doubted_since_ns(self) -> int:
-        """When the observer began to doubt a node that it lists now and had not listed before.
+        """When the observer began to doubt a node that it lists now and had not listed before."""
+        now_ns, said_ns, last_ns = self._recorder.now_ns, self._said_ns, self._pings_ns[-1] if self._pings_ns else 0
+        since_ns = last_ns if said_ns - last_ns <= CRON_NS else said_ns
+        return self._doubted_unseen_ns() or (since_ns if now_ns - since_ns <= DOUBT_NS else now_ns)
 
-        No capture shows a PING to a node that refuses connections.  If it was the random one of its second (R31), the
-        doubt comes whole seconds later, in the cron that sends the next random one, which does not list it yet.
+    def _doubted_unseen_ns(self) -> int:
+        """Since when a node is doubted because the random PING of a second (R31) went to it and nobody saw that; 0 if not.
+
+        No capture shows a PING on a link that does not come up, but it shows that the second had no other.  The doubt
+        comes whole seconds later, in the cron that sends another random PING and does not list the node yet.
         """
-        now_ns, said_ns, pinged_ns = self._recorder.now_ns, self._said_ns, self._pings_ns[-1] if self._pings_ns else 0
-        since_ns = pinged_ns if said_ns - pinged_ns <= CRON_NS else said_ns
-        return since_ns if now_ns - since_ns <= DOUBT_NS else now_ns
+        timeout_ns = self._recorder.view.node_timeout_ms * 1_000_000
+        pings_ns = [*self._pings_ns]
+        for start_ns in reversed(pings_ns):
+            if self._recorder.now_ns - start_ns > DOUBT_NS:
+                break
+            at_ns = start_ns
+            while before_ns := _second_before(pings_ns, at_ns, 1):
+                at_ns = before_ns
+            missing_ns = at_ns - 10 * CRON_NS - TICK_LATE_NS // 4
+            if 0 < start_ns - missing_ns - timeout_ns <= CRON_NS + TICK_LATE_NS and _second_before(pings_ns, at_ns, 2):
+                return start_ns
+        return 0
 
-    def _is_due_later(self, peer: Peer, since_ns: int) -> bool:
-        """Whether the last PING to *peer* cannot be the random one that a doubt since *since_ns* needs."""
-        sent_ns = since_ns - self._recorder.view.node_timeout_ms * 1_000_000
-        return peer.outbound is not None or any(
-            -CRON_NS - TICK_LATE_NS <= at_ns - sent_ns <= 0 for at_ns in self._pings_ns
+    def before_verdict(self, node_id: str, ref: int) -> None:
+        """Somebody's FAIL arrives: the observer may have doubted that node itself, in silence."""
+        recorder = self._recorder
+        peer = recorder.view.nodes.get(node_id)
+        since_ns = (
+            0 if peer is None or peer.flags & FAILURES or peer.outbound is not None else self._doubted_unseen_ns()
         )
+        if peer is not None and since_ns > recorder.touched_ns.get(node_id, 0):
+            now_ns, recorder.now_ns = recorder.now_ns, since_ns
+            recorder.note(set_health(recorder.view, peer, PFAIL, recorder.now_ms, INFERRED), Cause(INFERRED, ref))
+            recorder.now_ns = now_ns
 
     def _check_doubts(self, body: Gossip, ref: int) -> None:
         """Every PING, PONG and MEET lists the nodes that are PFAIL, as many as the last cron counted (R40).
@@ -254,10 +275,9 @@ class OwnWatch:
         now_ns, unsure = recorder.now_ns, recorder.log.unsure
         listed = {entry.node for entry in body.entries if entry.flags & PFAIL}
         for node_id in [node for node in listed if node in unsure]:
-            since_ns, peer = self._doubted_since_ns(), recorder.view.nodes.get(node_id)
-            if peer is None or self._is_due_later(peer, since_ns):
-                since_ns = now_ns
-            recorder.confirm_doubt(node_id, self._denied_ns.get(node_id, 0), since_ns)
+            peer = recorder.view.nodes.get(node_id)
+            since_ns = self._doubted_unseen_ns() if peer is not None and peer.outbound is None else 0
+            recorder.confirm_doubt(node_id, self._denied_ns.get(node_id, 0), since_ns or now_ns)
         self._listed_ns = {node: self._listed_ns.get(node, now_ns) for node in listed}
         is_short = any(now_ns - since_ns < 2 * GRACE_NS for since_ns in self._listed_ns.values())
         for node_id, since_ns in list(recorder.doubted_ns.items()):
@@ -270,3 +290,10 @@ class OwnWatch:
                 continue
             effects = set_health(recorder.view, peer, 0, recorder.now_ms, OWN_GOSSIP)
             recorder.correct((effects, [Correction(node_id, "health", "fail?", "ok")]), OWN_GOSSIP, ref)
+
+
+def _second_before(pings_ns: list[int], at_ns: int, seconds: int) -> int:
+    """The PING that left *seconds* seconds of ten crons each before *at_ns*, 0 if there is none."""
+    from_ns, to_ns = (at_ns - seconds * 10 * CRON_NS - late_ns for late_ns in (2 * TICK_LATE_NS, -TICK_LATE_NS // 2))
+    place = bisect_left(pings_ns, from_ns)
+    return pings_ns[place] if place < len(pings_ns) and pings_ns[place] <= to_ns else 0

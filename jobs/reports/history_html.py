@@ -22,14 +22,27 @@ LANE_WIDTH = 1000
 """Units of a lane's drawing, from the first to the last evidence."""
 SPAN_WIDTH_MIN = 1.5
 """What lasts shorter still shows."""
-FINDINGS_SHOWN = 300
-STORY_STEPS_SHOWN = 400
-LANES_SHOWN = 300
-CHANGES_SHOWN = 60
-MATRIX_NODES_MAX = 60
-"""A matrix of more nodes is not read by anybody: those with the longest silences are shown."""
+PAGE_BYTES_MAX = 2_000_000
+"""A page of more is slow to open: it shows less of everything, and says how much."""
 SILENCE_STEPS = (0.5, 1, 2, 4)
 """Shades of the matrix, in node timeouts."""
+
+
+class Room(NamedTuple):
+    """How much of each list a page shows; a matrix of more nodes is not read by anybody."""
+
+    findings: int = 300
+    incidents: int = 1000
+    story_steps: int = 400
+    lanes: int = 300
+    lane_spans: int = 200
+    lane_changes: int = 60
+    matrix_nodes: int = 60
+    costs: int = 1000
+
+    def half(self) -> Room:
+        """Half of everything."""
+        return Room(*(max(count // 2, 1) for count in self))
 
 
 class Bar(NamedTuple):
@@ -50,6 +63,7 @@ class Drawn(NamedTuple):
     roles: Sequence[Bar]
     healths: Sequence[Bar]
     changes: Sequence[tuple[int, str]]
+    change_count: int
     words: str
 
 
@@ -61,26 +75,36 @@ class MatrixRow(NamedTuple):
 
 
 def render_history(report: HistoryReport) -> str:
-    """Return *report* as one page, to be written as UTF-8; the same report gives the same text."""
+    """Return *report* as one page, to be written as UTF-8, of `PAGE_BYTES_MAX` at most; the same report gives the same text."""
+    room = Room()
+    page = _render(report, room)
+    while len(page.encode()) > PAGE_BYTES_MAX and room != room.half():
+        room = room.half()
+        page = _render(report, room)
+    return page
+
+
+def _render(report: HistoryReport, room: Room) -> str:
     names = {node.node_id: node.name for node in report.nodes}
-    matrix_nodes = _matrix_nodes(report)
+    matrix_nodes = _matrix_nodes(report, room.matrix_nodes)
     troubles = report.troubles
     context = {
         "report": report,
-        "troubles": troubles[:FINDINGS_SHOWN],
+        "incidents": report.incidents[: room.incidents],
+        "costs": report.costs[: room.costs],
+        "troubles": troubles[: room.findings],
         "trouble_count": len(troubles),
         "severities": {
             severity: number for severity in SEVERITIES if (number := sum(one.severity == severity for one in troubles))
         },
         "names": names,
         "kinds": _kinds(report.incidents),
-        "lanes": [_drawn(lane, report, names) for lane in report.lanes[:LANES_SHOWN]],
-        "lanes_shown": LANES_SHOWN,
+        "lanes": [_drawn(lane, report, names, room) for lane in report.lanes[: room.lanes]],
         "lane_width": LANE_WIDTH,
-        "marks": [_mark(one, report) for one in report.incidents],
+        "marks": [_mark(one, report) for one in report.incidents[: room.incidents]],
         "matrix_nodes": matrix_nodes,
         "matrix": [_matrix_row(report, observer, matrix_nodes) for observer in matrix_nodes],
-        "steps_shown": STORY_STEPS_SHOWN,
+        "steps_shown": room.story_steps,
         "figure_words": FIGURE_WORDS,
         "figure_text": figure_text,
         "clock": clock,
@@ -117,7 +141,7 @@ def _mark(one: IncidentLine, report: HistoryReport) -> Bar:
     return Bar(x, width, one.kind, f"{one.number} {one.kind}")
 
 
-def _drawn(lane: Lane, report: HistoryReport, names: dict[str, str]) -> Drawn:
+def _drawn(lane: Lane, report: HistoryReport, names: dict[str, str], room: Room) -> Drawn:
     now = lane.roles[-1] if lane.roles else None
     health = lane.healths[-1].health if lane.healths else "fine"
     changes = _changes(lane, report, names)
@@ -131,9 +155,10 @@ def _drawn(lane: Lane, report: HistoryReport, names: dict[str, str]) -> Drawn:
         lane,
         now,
         health,
-        [_role_bar(span, report, names) for span in lane.roles],
-        [_health_bar(span, report) for span in lane.healths if span.health != "fine"],
-        changes[:CHANGES_SHOWN],
+        [_role_bar(span, report, names) for span in lane.roles[: room.lane_spans]],
+        [_health_bar(span, report) for span in lane.healths[: room.lane_spans] if span.health != "fine"],
+        changes[: room.lane_changes],
+        len(changes),
         text.printable(words, 300),
     )
 
@@ -169,17 +194,17 @@ def _changes(lane: Lane, report: HistoryReport, names: dict[str, str]) -> list[t
 # -- silence -----------------------------------------------------------------------------------------------------------
 
 
-def _matrix_nodes(report: HistoryReport) -> list[HistoryNode]:
+def _matrix_nodes(report: HistoryReport, count: int) -> list[HistoryNode]:
     """The nodes of the matrix: those that talked, or that should have."""
     involved = {node for pair in report.silences for node in pair}
     nodes = [node for node in report.nodes if node.node_id in involved]
-    if len(nodes) <= MATRIX_NODES_MAX:
+    if len(nodes) <= count:
         return nodes
     worst: dict[str, int] = {}
     for pair, silence_ms in report.silences.items():
         for node_id in pair:
             worst[node_id] = max(worst.get(node_id, 0), silence_ms)
-    kept = set(sorted(worst, key=lambda node_id: (-worst[node_id], node_id))[:MATRIX_NODES_MAX])
+    kept = set(sorted(worst, key=lambda node_id: (-worst[node_id], node_id))[:count])
     return [node for node in nodes if node.node_id in kept]
 
 

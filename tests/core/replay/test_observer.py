@@ -311,6 +311,67 @@ def test_slots_that_leave_one_by_one_are_laid_between_two_headers() -> None:
     assert T0 + 1 * S < times[0] < times[-1] <= T0 + 2 * S
 
 
+def test_slots_of_a_bulk_go_to_the_node_that_claims_the_first_of_them_later() -> None:
+    """R124: an operator tells the old owner of all slots before the new one; what is inferred says so."""
+    tape = Tape()
+    tape.met(A)
+    tape.talk(1, A, mine={"slots": "0-9"})
+    for second in range(2, 42):
+        tape.talk(second, A, mine={"slots": f"{second // 10 + 1}-9"})
+    tape.talk(42, A, mine={"slots": "5-9"}, slots="0")
+    for second in range(43, 60):
+        tape.talk(second, A, mine={"slots": "5-9"}, slots="0")
+
+    rows = tape.replay()
+
+    given = [row for row in views(rows, A) if row.slots and row.valid_from_ns < T0 + 42 * S]
+    assert [(row.slots, row.cause) for row in given] == [
+        (slots, "inferred") for slots in ("0", "0-1", "0-2", "0-3", "0-4")
+    ]
+    assert [round((row.valid_from_ns - T0) / S) for row in given] == [2, 10, 20, 30, 40]
+
+
+def test_a_whole_bulk_between_two_headers_is_laid_out_slot_by_slot() -> None:
+    """R124: thousands of slots within a second are SETSLOT commands, too, if somebody claims them."""
+    tape = Tape()
+    tape.met(A)
+    tape.talk(1, A, mine={"slots": "0-4999"})
+    tape.talk(2, A)
+    tape.talk(3, A, slots="0-4999")
+
+    halfway = at(tape.replay(), A, 1.5)
+
+    assert halfway is not None
+    assert 2400 < int(halfway.slots.removeprefix("0-")) < 2600
+
+
+def test_slots_that_were_deleted_went_to_nobody() -> None:
+    """R107: the header that leaves in the pass of CLUSTER DELSLOTS still says ok, the next one does not."""
+    tape = Tape()
+    tape.met(A)
+    tape.talk(1, A, mine={"slots": "0-9"}, slots="10-16383")
+    tape.talk(2, A, mine={"slots": "4-9"}, slots="10-16383")
+    tape.talk(2.5, A, mine={"slots": "4-9", "state": 1}, slots="10-16383")
+    tape.talk(6, A, mine={"slots": "4-9"}, slots="0-3 10-16383")
+
+    assert [row.slots for row in views(tape.replay(), A)][-2:] == ["10-16383", "0-3 10-16383"]
+
+
+def test_slots_that_their_owner_had_deleted_are_taken_at_once() -> None:
+    """CLUSTER ADDSLOTS is one command, some time since the last own header, whatever epoch comes with it."""
+    tape = Tape()
+    tape.met(A)
+    tape.talk(1, A, mine={"slots": "100-16383"}, slots="0-99")
+    tape.talk(2, A, mine={"slots": "100-16383"}, slots="0-89", state=1)
+    tape.talk(3, A, mine={"slots": "90-16383", "config_epoch": 5, "current_epoch": 5}, slots="0-89", state=1)
+
+    rows = tape.replay()
+
+    assert list(dict.fromkeys(row.slots for row in views(rows, ME)))[-2:] == ["100-16383", "90-16383"]
+    assert views(rows, A)[-1].slots == "0-89"
+    assert round((views(rows, A)[-1].valid_from_ns - T0) / S, 1) == 2.5
+
+
 def test_slots_that_nobody_claims_are_gone_when_the_own_state_fails() -> None:
     """R71, R107: CLUSTER DELSLOTS on a node that is not the owner."""
     tape = Tape()

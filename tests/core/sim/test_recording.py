@@ -18,6 +18,7 @@ from jobs.sources.bus_evidence import CaptureOptions
 from jobs.sources.bus_files import find_captures, survey
 from jobs.sources.bus_tellings import Tellings
 from jobs.sources.recording import replay
+from tests.simulated_replay import replayed_simulation
 
 FOLDER = Path(__file__).parents[2] / "scenarios"
 
@@ -68,3 +69,23 @@ def test_every_message_that_arrives_is_recorded(tmp_path):
     assert len(rows) == pytest.approx(world.network.messages, abs=12)
     assert {row.totlen for row in rows} <= {2256 + entries * 104 for entries in range(4)}
     assert all(len(row.raw) == row.totlen for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("masters", "timeout_s", "end_s"),
+    [
+        (3, 2, 20),
+        pytest.param(15, 15, 45, marks=pytest.mark.slow),
+        pytest.param(50, 15, 45, marks=pytest.mark.slow),
+        pytest.param(150, 15, 26, marks=pytest.mark.slow),
+    ],
+)
+def test_every_view_of_every_node_is_replayed(masters, timeout_s, end_s):
+    """6, 30, 100 and 300 nodes, one master dies: each node's CLUSTER NODES at many times, PFAIL included."""
+    verdicts = replayed_simulation(
+        f"cluster masters={masters} replicas=1\nsettings profile=valkey-9.1 node-timeout={timeout_s}s\n"
+        f"at 5s crash M1\nend {end_s}s\n"
+    )
+
+    assert len(verdicts) >= 2 * (end_s - 1) * (2 * masters - 1) * 2 * masters
+    assert [verdict for verdict in verdicts if verdict.wrong] == []

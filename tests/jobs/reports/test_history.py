@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from cluster_core.replay.rows import NodeViewRow
-from jobs.reports.history import HealthSpan, OwnBelief, health_spans, role_spans, slot_count
-from jobs.reports.history_html import render_history, silence_level
+from jobs.reports.history import HealthSpan, HistoryNode, OwnBelief, health_spans, role_spans, slot_count
+from jobs.reports.history_html import PAGE_BYTES_MAX, render_history, silence_level
 from jobs.reports.history_terminal import clock, moment, print_incidents, print_story
 from jobs.reports.history_views import address_book, difference_lines, view_lines
 from tests.history_builder import A, B, R, failover_tale, ns
@@ -19,6 +20,23 @@ from tests.history_report import HOSTILE, history_report
 def belief(from_ns: int, to_ns: int | None, slots: str, *, flags: str = "myself,master", epoch: int = 1) -> OwnBelief:
     """What a node believed of itself."""
     return OwnBelief(from_ns, to_ns, flags, "", epoch, slots)
+
+
+def test_a_page_stays_small_whatever_the_size_of_the_cluster() -> None:
+    """A thousand nodes, hundreds of incidents with long stories: less of everything is shown, and how much is said."""
+    report = history_report()
+    story = replace(report.incidents[0], steps=report.incidents[0].steps * 100, step_count=5000)
+    nodes = [HistoryNode(f"{number:040x}", f"{number:08x}", f"10.0.0.1:{number}") for number in range(1000)]
+    lanes = [replace(report.lanes[number % len(report.lanes)], node=node) for number, node in enumerate(nodes)]
+    silences = {(one.node_id, other.node_id): 1500 for one in nodes[:200] for other in nodes[:200] if one != other}
+
+    large = replace(report, nodes=nodes, lanes=lanes, incidents=[story] * 500, silences=silences)
+    page = render_history(large)
+
+    assert len(page.encode()) <= PAGE_BYTES_MAX
+    assert "of 500 incidents" in page
+    assert "of 1,000 nodes" in page.replace("\u202f", ",")
+    assert "of 500 incidents" not in render_history(replace(large, incidents=[story]))
 
 
 def test_slots_that_move_one_by_one_stay_one_span() -> None:
