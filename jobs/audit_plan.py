@@ -37,7 +37,8 @@ def run(
     from cluster_core.rebalance.audit import audit_journal
     from jobs.runtime.delta_files import replace_rows
     from jobs.sources.live_cluster import Access
-    from jobs.sources.stored_plans import find_plan, read_stored_plan
+    from jobs.sources.stored_moves import read_unchanged_plan
+    from jobs.sources.stored_plans import find_plan
     from schemas.audit import PLAN_AUDITS
 
     if (cluster is None) == (snapshot is None):
@@ -45,7 +46,7 @@ def run(
     if not 0 <= sample <= SAMPLE_MAX or not 0 <= window < math.inf:
         raise InputError(f"--sample must be 0 to {SAMPLE_MAX}, --window 0 or more")
     row = find_plan(root, plan_id)
-    stored = read_stored_plan(root, row["plan_id"])
+    stored = read_unchanged_plan(root, row["plan_id"])
     steps = _journal(root, stored.plan_id)
     if cluster is not None:
         source = f"cluster {cluster}"

@@ -22,7 +22,7 @@ from jobs.sources.rdb_files import RdbUnit
 from jobs.sources.rdb_parts import Part
 from jobs.sources.rdb_survey import Survey
 from jobs.sources.rdb_twins import find_twins
-from jobs.sources.stored_plans import read_stored_plan
+from jobs.sources.stored_moves import read_unchanged_plan
 
 UNOWNED = "unowned"
 """Name of the part that takes the keys of slots that nobody owns, in permissive mode."""
@@ -47,7 +47,7 @@ class Owners:
 
 def owners_of_plan(root: str, plan_id: str) -> Owners:
     """Return the owners after a stored plan was carried out; InputError for a plan that is not there."""
-    stored = read_stored_plan(root, plan_id)
+    stored = read_unchanged_plan(root, plan_id)
     addresses = {node.id: node.address for node in stored.nodes if node.address}
     names = [master.id for master in stored.problem.masters]
     return _numbered(names, list(stored.plan.owners_after), addresses, stored.plan_id)

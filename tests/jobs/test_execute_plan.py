@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,12 +18,14 @@ from cluster_core.slots.key_slot import SLOT_COUNT
 from jobs import main as program
 from jobs.execute_plan import run
 from jobs.runtime import cli
-from jobs.runtime.failure import OK, PAUSED
+from jobs.runtime.delta_files import read_rows, replace_rows
+from jobs.runtime.failure import BAD_INPUT, OK, PAUSED
 from jobs.sources.live_cluster import Access
 from jobs.sources.live_moves import open_nodes
 from jobs.sources.plan_journal import PlanJournal
 from jobs.transforms.rebalance_plan import MadePlan
 from jobs.transforms.rebalance_rows import write_plan
+from schemas.rebalance import REBALANCE_MOVES, REBALANCE_PLANS, REBALANCE_SLOTS
 from tests.fake_servers import serving
 from tests.simulated_cluster import SimulatedCluster, stored_plan
 
@@ -44,7 +47,7 @@ def store(root: Path, cluster: SimulatedCluster) -> StoredPlan:
     plan = replace(stored.plan, reach=describe(scaled, targets, [], scaled.owner, "move").reach)
     document = write_document(stored.problem, plan, stored.batches, stored.nodes, stored.time_model)
     rows = slot_rows(stored.problem, plan)
-    stored = replace(stored, plan=plan, plan_id=identify(document, rows), created_at_ms=1)
+    stored = replace(stored, plan=plan, plan_id=identify(document + stored.state_hash, rows), created_at_ms=1)
     write_plan(str(root), MadePlan(stored, scaled, document, rows, targets, []), bad_records=0, parts={})
     return stored
 
@@ -94,3 +97,64 @@ def test_an_import_that_goes_on_trying_is_cancelled(tmp_path, capsys, failures, 
     if code == PAUSED:
         assert "no luck; run again to go on, --rollback to undo" in capsys.readouterr().err
         assert cluster.owners() == list(stored.problem.owners)
+
+
+def change_document(root: Path, plan_id: str, change) -> None:
+    """Rewrite the JSON of the plan's row."""
+    (row,) = read_rows(str(root), REBALANCE_PLANS, plan_id=plan_id)
+    told = json.loads(row["document"])
+    change(told)
+    replace_rows(
+        str(root), REBALANCE_PLANS, [{**row, "document": json.dumps(told, separators=(",", ":"))}], plan_id=plan_id
+    )
+
+
+def change_slots(root: Path, plan_id: str, slots: range) -> None:
+    """Let *slots* go to the last master, in the table of slots alone."""
+    rows = read_rows(str(root), REBALANCE_SLOTS, plan_id=plan_id)
+    changed = [{**row, "planned_owner": IDS[2]} if row["slot"] in slots else row for row in rows]
+    replace_rows(str(root), REBALANCE_SLOTS, changed, plan_id=plan_id)
+
+
+def more_slots(root: Path, plan_id: str) -> None:
+    """Both halves say the same: 2,900 more slots."""
+    change_document(root, plan_id, lambda told: told["batches"][0].append([IDS[0], IDS[2], [[100, 3000]]]))
+    change_slots(root, plan_id, range(100, 3001))
+
+
+def other_owners(root: Path, plan_id: str) -> None:
+    """The batches are as they were."""
+    change_slots(root, plan_id, range(3000, 3050))
+
+
+def other_batches(root: Path, plan_id: str) -> None:
+    """A job that no row of the slots speaks of."""
+    change_document(root, plan_id, lambda told: told["batches"][0].append([IDS[0], IDS[2], [[100, 101]]]))
+
+
+def fewer_moves(root: Path, plan_id: str) -> None:
+    """The table of moves lost a row."""
+    rows = read_rows(str(root), REBALANCE_MOVES, plan_id=plan_id)
+    replace_rows(str(root), REBALANCE_MOVES, rows[1:], plan_id=plan_id)
+
+
+@pytest.mark.parametrize("change", [more_slots, other_owners, other_batches, fewer_moves])
+def test_a_plan_that_was_changed_in_its_tables_is_never_acted_on(tmp_path, capsys, change):
+    """Dry run, apply and rollback are refused before anybody is asked, and an audit does not measure by it."""
+    cluster = redis84()
+    stored = store(tmp_path, cluster)
+    change(tmp_path, stored.plan_id)
+    with serving(cluster) as servers:
+        port = servers[IDS[0]].server_address[1]
+        codes = [execute(tmp_path, port, *how) for how in ((), ("--apply",), ("--apply", "--rollback"))]
+        words = ["audit-plan", "--root", str(tmp_path), "--cluster", f"127.0.0.1:{port}"]
+        codes.append(cli.run(cli.application(program.ABOUT, program.COMMANDS), words))
+        asked = [words for server in servers.values() for words in server.asked]
+
+    told = capsys.readouterr()
+    assert codes == [BAD_INPUT] * 4
+    assert told.err.count(f"plan {stored.plan_id} was changed after it was made: ") == 4
+    assert told.out == ""
+    assert asked == []
+    assert cluster.owners() == list(stored.problem.owners)
+    assert PlanJournal(str(tmp_path), stored.plan_id).read() == []
