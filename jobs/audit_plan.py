@@ -18,7 +18,7 @@ from jobs.runtime.failure import PROMISE_BROKEN
 if TYPE_CHECKING:
     from cluster_core.rebalance.audit import Finding, JournalRow, Measured
     from cluster_core.rebalance.record import StoredPlan
-    from jobs.sources.live_cluster import Access
+    from jobs.sources.node_link import Access
 
 SAMPLE_MAX = 10_000
 
@@ -36,7 +36,7 @@ def run(
     """Audit a plan and write the findings; raises InputError for what is not there."""
     from cluster_core.rebalance.audit import audit_journal
     from jobs.runtime.delta_files import replace_rows
-    from jobs.sources.live_cluster import Access
+    from jobs.sources.node_link import Access
     from jobs.sources.stored_moves import read_unchanged_plan
     from jobs.sources.stored_plans import find_plan
     from schemas.audit import PLAN_AUDITS

@@ -137,7 +137,7 @@ def carry_out(execution: Execution, nodes: LiveNodes, journal: PlanJournal, woke
             return outcome
         answer = None
         if isinstance(effect, Look):
-            answer = nodes.look(effect.nodes)
+            answer = nodes.look(effect.nodes, effect.within_s)
         elif isinstance(effect, Ask):
             answer = nodes.ask(effect)
         elif isinstance(effect, Note):
@@ -174,10 +174,11 @@ def _preview(
     json: str | None,
 ) -> int:  # fmt: skip
     """Print and write what would be done; return the exit code of a dry run."""
-    from cluster_core.rebalance.execution import foresee
+    from cluster_core.rebalance.commands import Path
+    from cluster_core.rebalance.execution import NOTHING_TO_TAKE_BACK, foresee
     from cluster_core.rebalance.journal import read_journal
-    from cluster_core.rebalance.refusals import Situation, examine, name_of
-    from cluster_core.rebalance.revival import as_revived
+    from cluster_core.rebalance.refusals import examine, name_of
+    from cluster_core.rebalance.waits import migrate_sentence
     from jobs.reports.execution_text import prospect_lines, write_commands, write_json
     from jobs.sources.plan_journal import PlanJournal
 
@@ -185,7 +186,9 @@ def _preview(
         return OK
     journal = read_journal(PlanJournal(root, stored.plan_id).read())
     sight = nodes.look([node.id for node in stored.nodes])
-    prospect = foresee(stored, sight, journal, _path(path), rollback=settings.rollback, revive=settings.revive)
+    prospect = foresee(
+        stored, sight, journal, _path(path), rollback=settings.rollback, revive=settings.revive, patience_s=settings.patience_s
+    )  # fmt: skip
     if commands:
         with open(commands, "w", encoding="utf-8") as file:
             file.writelines(write_commands(stored, prospect))
@@ -195,12 +198,16 @@ def _preview(
     if not show:
         return OK
     if prospect.in_place:
-        _tell("already in place" if not settings.rollback else "nothing to roll back: every slot is where it was")
+        for sentence in (NOTHING_TO_TAKE_BACK if settings.rollback else "already in place", *prospect.notes):
+            _tell(sentence)
         return OK
-    unseen = [] if not sight.lost else [("all masters answer", list(prospect.refusals))]
-    expected = as_revived(stored, sight, prospect.revived)
-    checks = unseen or examine(Situation(stored, expected, journal, prospect.path, prospect.batches))
+    unseen = [("all masters answer", list(prospect.refusals))] if prospect.situation.sight.lost else []
+    checks = unseen or examine(prospect.situation)
     sys.stdout.write("\n".join(prospect_lines(stored, prospect, checks)) + "\n")
+    for sentence in prospect.notes:
+        _tell(sentence)
+    if prospect.path is Path.LEGACY and sight.nodes:
+        _tell(migrate_sentence(stored, sight, prospect.migrate_ms))
     for node in prospect.revived:
         _tell(f"first, {name_of(stored, node)} would be made a master again: CLUSTER RESET SOFT, CLUSTER MEET")
     for sentence in prospect.refusals:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cluster_core.gossip.profile import Profile
     from cluster_core.node.settings import NodeSettings
     from jobs.live.member import Member, Place
-    from jobs.sources.live_cluster import Access, Address
+    from jobs.sources.node_link import Access, Address
 
 
 class Given(NamedTuple):
@@ -93,7 +93,8 @@ def command(
     from cluster_core.gossip.profile import PROFILES
     from cluster_core.node.settings import NodeSettings
     from jobs.live.member import Place
-    from jobs.sources.live_cluster import Access, parse_address
+    from jobs.sources.live_cluster import parse_address
+    from jobs.sources.node_link import Access
 
     if profile is not None and profile not in PROFILES:
         raise InputError(f"no profile {profile!r}; there are {', '.join(PROFILES)}")

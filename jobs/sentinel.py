@@ -116,7 +116,8 @@ def _first_config(
     """The sentinel.conf that the options mean; what they leave open is asked of a sentinel, if one is named."""
     from cluster_core.sentinel.config_file import quote_word
     from jobs.live.sentinel_neighbours import learn_master
-    from jobs.sources.live_cluster import Access, parse_address
+    from jobs.sources.live_cluster import parse_address
+    from jobs.sources.node_link import Access
 
     if (monitor is None) == (join is None):
         raise InputError("give --monitor HOST:PORT of the master, or --join HOST:PORT of a sentinel")
@@ -174,7 +175,7 @@ async def _any_of(seconds: float | None, *events: asyncio.Event) -> None:
 async def _leave(member: SentinelMember, told: asyncio.Event, *, forget: bool) -> None:
     """Finish what we lead, unless we are told once more; then say goodbye if that is wanted."""
     from jobs.live.sentinel_neighbours import ask_to_forget
-    from jobs.sources.live_cluster import Access, Address
+    from jobs.sources.node_link import Access, Address
 
     if member.leads():
         _tell("# this sentinel leads a failover: it ends when that is over; a second Ctrl-C ends it at once")

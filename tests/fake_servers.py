@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import socketserver
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from cluster_core.rebalance.effects import Answered
@@ -54,6 +54,8 @@ class _Server(socketserver.ThreadingTCPServer):
                 b"# Server\r\nredis_version:%s\r\nused_memory:1000\r\n"
                 % ".".join(map(str, self.cluster.version)).encode()
             )
+        if said == "CONFIG GET CLUSTER-NODE-TIMEOUT":
+            return [b"cluster-node-timeout", b"15000"]
         if said == "CLUSTER MIGRATION STATUS ALL":
             self.cluster.work_on_jobs()
             self.cluster.gossip()
@@ -109,3 +111,27 @@ def serving(cluster: SimulatedCluster) -> Iterator[dict[str, _Server]]:
             thread.start()
             stack.callback(server.shutdown)
         yield servers
+
+
+@contextmanager
+def scripted(answer: Callable[[list[bytes]], bytes | None]) -> Iterator[tuple[int, list[list[bytes]]]]:
+    """A server that answers each command with the bytes of *answer*, or not at all; yields its port and what it was asked."""
+    asked: list[list[bytes]] = []
+
+    class Conversation(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            parser = RespParser()
+            with suppress(OSError):
+                while data := self.request.recv(1 << 16):
+                    for words in parser.feed(data):
+                        asked.append(words)
+                        self.request.sendall(answer(words) or b"")
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Conversation) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        try:
+            yield server.server_address[1], asked
+        finally:
+            server.shutdown()

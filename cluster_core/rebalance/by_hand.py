@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from cluster_core.errors import ProtocolError
-from cluster_core.rebalance.effects import Answered, Ask, Clock, Lost, Reply, Steps, Wait
+from cluster_core.rebalance.effects import Answered, Clock, Lost, Steps, Wait
 from cluster_core.rebalance.journal import CANCELLED, DONE, FAILED, Step, intents_of
 from cluster_core.rebalance.ordering import Batch, Job
 from cluster_core.rebalance.reshard import (
@@ -28,20 +28,21 @@ from cluster_core.slots.slot_set import SlotSet
 
 
 def run_batch(work: Work, batch: Batch) -> Steps[bool]:
-    """Move what *batch* holds; return False when the user stopped it in between.  StuckError after some attempts."""
+    """Move what *batch* holds; return False when the user stopped it in between.  StuckError after some attempts that moved nothing."""
     for jobs in waves(batch.jobs):
         left = Batch(batch.number, tuple(jobs))
-        for attempt in range(1, work.settings.attempts + 1):
-            if work.stop:
-                return False
-            failure = yield from _run_groups(work, left)
-            if work.stop or failure is None:
-                break
+        attempt = 0
+        while not work.stop and (failure := (yield from _run_groups(work, left))) is not None and not work.stop:
+            attempt += 1
             if attempt == work.settings.attempts:
                 raise StuckError(failure)
             yield from work.rest(attempt)
             yield from mend(work, (yield from work.look_when_ok()))
-            left = _rest(left, (yield from work.look()))
+            before, left = left, _rest(left, (yield from work.look()))
+            if _slots(left) < _slots(before):
+                attempt = 0
+        if work.stop:
+            break
     if work.stop:
         yield from mend(work, (yield from work.look()))
         return not _rest(batch, (yield from work.look())).jobs
@@ -113,6 +114,10 @@ def _rest(batch: Batch, sight: ClusterSight) -> Batch:
     return Batch(batch.number, tuple(jobs))
 
 
+def _slots(batch: Batch) -> int:
+    return sum(len(job.slots) for job in batch.jobs)
+
+
 def walk(work: Work, pending: Iterable[tuple[SlotMove, Event]]) -> Steps[str | None]:
     """Take all moves to their ends in step; return why one could not go on, None when all could.
 
@@ -131,7 +136,7 @@ def walk(work: Work, pending: Iterable[tuple[SlotMove, Event]]) -> Steps[str | N
             commands += [(move, effect) for effect in effects if isinstance(effect, Send | Migrate)]
         if not commands:
             break
-        replies: Sequence[Reply] = yield Ask(tuple(command for _, command in commands))
+        replies = yield from work.ask([command for _, command in commands])
         active = []
         for (move, command), reply in zip(commands, replies, strict=True):
             if isinstance(reply, Lost):
@@ -178,6 +183,7 @@ def mend(work: Work, sight: ClusterSight) -> Steps[str | None]:
 
 
 def unfinished(work: Work, sight: ClusterSight) -> list[int]:
-    """Return the slots of the plan that are open, or of whose owner not every master has heard."""
+    """Return the slots that the plan left open, or of whose owner not every master has heard; not those that others took elsewhere."""
     left = {**sight.open_slots(), **dict.fromkeys(sight.disputed())}
-    return sorted(slot for slot in left if slot in work.journal.intents)
+    owners, intents = sight.owner_list() if left else [], work.journal.intents
+    return sorted(slot for slot in left if slot in intents and owners[slot] in (*intents[slot], ""))

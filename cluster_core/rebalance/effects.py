@@ -8,20 +8,27 @@ from typing import Any, TypeVar
 
 from cluster_core.rebalance.journal import Step
 from cluster_core.rebalance.reshard import Migrate, Refused, Send
+from cluster_core.rebalance.waits import ANSWER_S, NODE_TIMEOUT_DEFAULT_MS
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """See what *nodes* say; answered with a `ClusterSight`."""
+    """See what *nodes* say; answered with a `ClusterSight` after *within_s* at most."""
 
     nodes: tuple[str, ...]
+    within_s: float = ANSWER_S
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Send each command to its node, those of one node in their order; answered with a `Reply` each."""
+    """Send each command to its node, those of one node in their order; answered with a `Reply` each.
+
+    A node has *within_s* for what is sent to it at once, MIGRATE is told to give up after *migrate_ms*.
+    """
 
     commands: tuple[Send | Migrate, ...]
+    within_s: float = ANSWER_S
+    migrate_ms: int = NODE_TIMEOUT_DEFAULT_MS // 2
 
 
 @dataclass(frozen=True, slots=True)

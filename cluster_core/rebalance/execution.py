@@ -8,8 +8,8 @@ whatever its sources still own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 
 from cluster_core.rebalance import by_hand, server_jobs
@@ -18,12 +18,24 @@ from cluster_core.rebalance.effects import Clock, Look, Steps, Wait
 from cluster_core.rebalance.journal import FINISHED, PAUSED, REFUSED, ROLLED_BACK, STARTED, Journal, Step, read_journal
 from cluster_core.rebalance.ordering import Batch
 from cluster_core.rebalance.record import StoredPlan
-from cluster_core.rebalance.refusals import Situation, choose_path, refusals, with_names
+from cluster_core.rebalance.refusals import (
+    Situation,
+    choose_path,
+    is_ours,
+    left_alone,
+    name_of,
+    refusals,
+    taken_away,
+    with_names,
+)
 from cluster_core.rebalance.revival import as_revived, emptied, revive
 from cluster_core.rebalance.sight import ClusterSight
-from cluster_core.rebalance.todo import ends_of, planned_owners, remaining, seconds_of
+from cluster_core.rebalance.todo import ends_of, moves_by_slot, remaining, seconds_of
+from cluster_core.rebalance.waits import NODE_TIMEOUT_DEFAULT_MS, migrate_ms, migrate_sentence
 from cluster_core.rebalance.work import Settings, Stop, StuckError, Work
 from cluster_core.slots.slot_set import SlotSet
+
+NOTHING_TO_TAKE_BACK = "nothing to roll back: the plan left no slot anywhere but where it was before"
 
 
 class Verdict(Enum):
@@ -46,8 +58,9 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """What a run would do: the path, the batches left, their estimated seconds, why it must not begin."""
+    """What a run would do: the path, the batches left, their estimated seconds, why it must not begin; for the *situation* looked at."""
 
+    situation: Situation
     path: Path
     batches: tuple[Batch, ...]
     seconds: tuple[float, ...]
@@ -55,28 +68,69 @@ class Prospect:
     in_place: bool
     revived: tuple[str, ...] = ()
     """Masters that are to be made masters again."""
+    wanted: Mapping[str, SlotSet] = field(default_factory=dict)
+    """The slots that each master must have at the end."""
+    notes: tuple[str, ...] = ()
+    """What a person should know, and what is no reason not to begin: a sentence each."""
+    migrate_ms: int = NODE_TIMEOUT_DEFAULT_MS // 2
+    """How long a MIGRATE waits for its target."""
 
 
 def foresee(
     stored: StoredPlan, sight: ClusterSight, journal: Journal, path: Path | None, *, rollback: bool = False,
-    revive: bool = False,
+    revive: bool = False, patience_s: float = 60.0,
 ) -> Prospect:  # fmt: skip
     """Return what a run would do with the cluster as *sight* has it: the dry run."""
-    revived = (
-        emptied(sight, journal, list(ends_of(remaining(stored, sight.owner_list(), rollback=rollback))))
-        if revive
-        else ()
-    )
+    back = journal if rollback else None
+    away = sight.lost
+    sight = _as_needed(sight, back)
+    revived = emptied(sight, journal, list(ends_of(remaining(stored, sight.owner_list(), back=back)))) if revive else ()
     sight = as_revived(stored, sight, revived)
     owners = sight.owner_list()
-    batches = remaining(stored, owners, rollback=rollback)
-    nodes = list(ends_of(batches)) or [node.id for node in stored.nodes]
+    batches = remaining(stored, owners, back=back)
+    nodes = list(ends_of(batches)) or [node.id for node in stored.nodes if node.id in sight.nodes]
     path = path or choose_path(sight, nodes)
-    wanted = list(planned_owners(stored, rollback=rollback))
-    closed = not sight.open_slots() and not sight.disputed() and not sight.active_jobs()
-    in_place = not sight.lost and owners == wanted and closed
-    found = [] if in_place else refusals(Situation(stored, sight, journal, path, batches))
-    return Prospect(path, tuple(batches), tuple(seconds_of(stored, batches, path)), tuple(found), in_place, revived)
+    now = Situation(stored, sight, journal, path, batches, rollback)
+    in_place = bool(sight.nodes) and not sight.lost and _is_there(now, owners)
+    notes: list[str] = []
+    if rollback and sight.nodes:
+        missing = [name_of(stored, node) for node in sorted(away.keys() - sight.lost.keys())]
+        notes += [f"{name} does not answer, and the way back does not need it" for name in missing]
+        notes += left_alone(stored, owners, journal)
+    return Prospect(
+        now, path, tuple(batches), tuple(seconds_of(stored, batches, path)), () if in_place else tuple(refusals(now)), in_place,
+        revived, _wanted(now, owners), tuple(notes), migrate_ms(sight, patience_s),
+    )  # fmt: skip
+
+
+def _as_needed(sight: ClusterSight, back: Journal | None) -> ClusterSight:
+    """Return *sight* without those of the silent masters that the way *back* does not need: no slot went from or to them."""
+    if back is None:
+        return sight
+    return ClusterSight(sight.nodes, {node: why for node, why in sight.lost.items() if node in back.ends})
+
+
+def _is_there(now: Situation, owners: Sequence[str]) -> bool:
+    """Whether nothing is left to be done: all slots have their planned owners or, back, none is left that the plan has moved."""
+    unsettled, jobs = {*now.sight.open_slots(), *now.sight.disputed()}, now.sight.active_jobs()
+    if not now.rollback:
+        return list(owners) == list(now.stored.plan.owners_after) and not unsettled and not jobs
+    ours = [job for job in jobs if is_ours(job.slots, job.source, job.target, now.journal)]
+    return not (now.batches or ours or unsettled & now.journal.intents.keys() or taken_away(now, owners))
+
+
+def _wanted(now: Situation, owners: Sequence[str]) -> dict[str, SlotSet]:
+    """The slots that each master must have at the end; back, those alone that the plan had taken from it."""
+    found: dict[str, list[int]] = {}
+    if not now.rollback:
+        for slot, owner in enumerate(now.stored.plan.owners_after):
+            found.setdefault(owner, []).append(slot)
+        return {owner: SlotSet(slots) for owner, slots in found.items()}
+    going = {slot for batch in now.batches for job in batch.jobs for slot in job.slots}
+    for slot, (source, _) in moves_by_slot(now.stored).items():
+        if slot in going or (slot in now.journal.intents and owners[slot] == source):
+            found.setdefault(source, []).append(slot)
+    return {owner: SlotSet(slots) for owner, slots in found.items()}
 
 
 @dataclass(slots=True)
@@ -102,26 +156,32 @@ class Execution:
         journal = read_journal(self.steps)
         sight: ClusterSight = yield Look(tuple(node.id for node in self.stored.nodes))
         prospect = self._foresee(sight, journal, self.path)
+        sight = _as_needed(sight, journal if self.settings.rollback else None)
         work = self.work = Work(self.stored, self.settings, prospect.path, journal, self.stop)
+        work.without = frozenset(node.id for node in self.stored.nodes) - sight.nodes.keys() - sight.lost.keys()
+        work.migrate_ms = prospect.migrate_ms
         if prospect.in_place:
             if not journal.has_ended:  # killed between the last move and its row
                 yield from work.note_arrivals(sight)
                 yield from work.note(Step(self._end()))
-            return Outcome(Verdict.IN_PLACE, (self._in_place(),))
+            return Outcome(Verdict.IN_PLACE, (self._in_place(), *prospect.notes))
         left = bool(by_hand.unfinished(work, sight)) and not sight.lost
-        if prospect.refusals and not (left and not refusals(Situation(self.stored, sight, journal, prospect.path))):
+        before = Situation(self.stored, sight, journal, prospect.path, rollback=self.settings.rollback)
+        if prospect.refusals and not (left and not refusals(before)):
             yield from work.note(Step(REFUSED, detail=prospect.refusals[0]))
             return Outcome(Verdict.REFUSED, prospect.refusals)
         direction = "back" if self.settings.rollback else "forward"
         yield from work.note(Step(STARTED, detail=f"{direction}, {prospect.path.value}"))
+        if prospect.path is Path.LEGACY:
+            yield from work.tell(migrate_sentence(self.stored, sight, work.migrate_ms))
         try:
-            return (yield from self._carry_out(work, sight))
+            return (yield from self._carry_out(work, sight, prospect.notes))
         except StuckError as error:
             why = with_names(self.stored, str(error))
             yield from work.note(Step(PAUSED, detail=why))
             return Outcome(Verdict.PAUSED, (f"paused: {why}; {self._next()}",))
 
-    def _carry_out(self, work: Work, sight: ClusterSight) -> Steps[Outcome]:
+    def _carry_out(self, work: Work, sight: ClusterSight, notes: tuple[str, ...]) -> Steps[Outcome]:
         sight = yield from self._finish_earlier(work, sight)
         prospect = self._foresee(sight, work.journal, work.path)
         if prospect.refusals:  # said only now where slots were open: those come first
@@ -147,11 +207,13 @@ class Execution:
                 return (yield from self._paused(work, f"after batch {batch.number} of {count}"))
             if not last and self.settings.pause_between_s:
                 yield Wait(self.settings.pause_between_s)
-        return (yield from self._finished(work))
+        return (yield from self._finished(work, prospect.wanted, notes))
 
     def _foresee(self, sight: ClusterSight, journal: Journal, path: Path | None) -> Prospect:
         how = self.settings
-        return foresee(self.stored, sight, journal, path, rollback=how.rollback, revive=how.revive)
+        return foresee(
+            self.stored, sight, journal, path, rollback=how.rollback, revive=how.revive, patience_s=how.patience_s
+        )
 
     def _finish_earlier(self, work: Work, sight: ClusterSight) -> Steps[ClusterSight]:
         """Take up what an earlier run left: its migrations end, its open slots close."""
@@ -173,17 +235,15 @@ class Execution:
         yield from work.note_arrivals(sight)
         return sight
 
-    def _finished(self, work: Work) -> Steps[Outcome]:
-        """See that every master has every slot where it is to be; only then say so."""
-        wanted: dict[str, list[int]] = {}
-        for slot, owner in enumerate(planned_owners(self.stored, rollback=self.settings.rollback)):
-            wanted.setdefault(owner, []).append(slot)
-        yield from work.settle({owner: SlotSet(slots) for owner, slots in wanted.items()})
+    def _finished(self, work: Work, wanted: Mapping[str, SlotSet], notes: tuple[str, ...]) -> Steps[Outcome]:
+        """See that every master says of every slot that matters that it is where it is to be; only then say so."""
+        yield from work.settle(wanted)
         now_s = yield Clock()
         seconds = now_s - work.begun_s
         yield from work.note(Step(self._end(), seconds=seconds))
         if self.settings.rollback:
-            return Outcome(Verdict.ROLLED_BACK, (f"rolled back: every slot is where it was before ({seconds:.1f} s)",))
+            said = f"rolled back: every slot that the plan moved is where it was before ({seconds:.1f} s)"
+            return Outcome(Verdict.ROLLED_BACK, (said, *notes))
         moved = len(self.stored.plan.moves)
         return Outcome(
             Verdict.FINISHED,
@@ -203,7 +263,7 @@ class Execution:
         return ROLLED_BACK if self.settings.rollback else FINISHED
 
     def _in_place(self) -> str:
-        return "nothing to roll back: every slot is where it was" if self.settings.rollback else "already in place"
+        return NOTHING_TO_TAKE_BACK if self.settings.rollback else "already in place"
 
 
 def _in_words(work: Work, batch: Batch) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cluster_core.slots.slot_set import SlotSet
@@ -43,8 +43,19 @@ class Journal:
     receivers: tuple[str, ...]
     givers: tuple[str, ...]
     pending: dict[int, tuple[str, str]]
+    left: dict[int, str] = field(default_factory=dict)
+    """Where the plan left each slot that it has moved: the target of the last move that is written down as done."""
     has_ended: bool = True
     """Whether the last run that began said how it ended, with everything in place."""
+
+    @property
+    def ends(self) -> set[str]:
+        """Every node that was to give or take a slot."""
+        return {*self.givers, *self.receivers}
+
+    def holds(self, slot: int, target: str) -> bool:
+        """Return whether *slot*, which *target* has, came there by this plan: it is written down as done, or was begun and never ended."""
+        return target in (self.left.get(slot), *self.pending.get(slot, ()))
 
     @property
     def is_empty(self) -> bool:
@@ -58,6 +69,7 @@ def read_journal(steps: Iterable[Step], before: Journal | None = None) -> Journa
     pending = dict(before.pending) if before else {}
     receivers = dict.fromkeys(before.receivers if before else ())
     givers = dict.fromkeys(before.givers if before else ())
+    left = dict(before.left) if before else {}
     has_ended = before.has_ended if before else True
     for step in steps:
         if step.step in (STARTED, FINISHED, ROLLED_BACK):
@@ -68,9 +80,11 @@ def read_journal(steps: Iterable[Step], before: Journal | None = None) -> Journa
             for slot in SlotSet.parse(step.slots, source="plan_steps"):
                 if step.step == INTENT:
                     intents[slot] = pending[slot] = (step.source, step.target)
-                else:
-                    pending.pop(slot, None)
-    return Journal(intents, tuple(receivers), tuple(givers), pending, has_ended)
+                    continue
+                pending.pop(slot, None)
+                if step.step == DONE:
+                    left[slot] = step.target
+    return Journal(intents, tuple(receivers), tuple(givers), pending, left, has_ended)
 
 
 def intents_of(moves: Sequence[tuple[int, str, str, Sequence[int]]]) -> tuple[Step, ...]:

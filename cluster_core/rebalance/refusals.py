@@ -10,13 +10,15 @@ from cluster_core.rebalance.commands import Path
 from cluster_core.rebalance.journal import Journal
 from cluster_core.rebalance.ordering import Batch
 from cluster_core.rebalance.record import StoredPlan
-from cluster_core.rebalance.sight import ClusterSight, NodeSight
+from cluster_core.rebalance.sight import ClusterSight, JobSight, NodeSight
 from cluster_core.rebalance.staleness import differences
 from cluster_core.rebalance.todo import ends_of, moves_by_slot
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
 
 _NODE_ID = re.compile(r"\b[0-9a-z]{40}\b")
+BACK = "the slots to take back are where the plan left them"
+"""What is checked on the way back in place of owners and config epochs; whatever else has changed is in nobody's way."""
 HEADROOM = 0.95
 """Share of maxmemory that a target may reach while it holds both copies."""
 VERSIONS = {Path.VALKEY_JOBS: ("valkey", (9,)), Path.REDIS_IMPORT: ("redis", (8, 4))}
@@ -32,6 +34,7 @@ class Situation:
     journal: Journal
     path: Path
     batches: Sequence[Batch] = ()
+    rollback: bool = False
 
     def name(self, node: str) -> str:
         """Return a node as a person knows it: address and the beginning of its id."""
@@ -73,7 +76,7 @@ def refusals(now: Situation) -> list[str]:
 
 def examine(now: Situation) -> list[tuple[str, list[str]]]:
     """Return every check with what it found: a title and, unless all is well, sentences.  All nodes must have answered."""
-    return [(title, check(now)) for title, check in _CHECKS.items()]
+    return [(BACK if now.rollback and check is _stale else title, check(now)) for title, check in _CHECKS.items()]
 
 
 def _unhealthy(now: Situation) -> list[str]:
@@ -81,7 +84,7 @@ def _unhealthy(now: Situation) -> list[str]:
     for node in now.sight.nodes.values():
         if not node.cluster_ok:
             found.append(f"{now.name(node.id)} says that the cluster is not ok (cluster_state)")
-        elif node.slots_ok != SLOT_COUNT:
+        elif node.slots_ok != SLOT_COUNT and not now.rollback:
             found.append(f"{now.name(node.id)} says that {SLOT_COUNT - node.slots_ok} slots are not ok")
         doubted = [name for name in node.doubted if name in now.sight.nodes]
         if doubted:
@@ -90,9 +93,14 @@ def _unhealthy(now: Situation) -> list[str]:
 
 
 def _stale(now: Situation) -> list[str]:
-    """The plan is for a cluster that is no more; what the plan itself changed, by its journal, is taken back first."""
+    """The plan is for a cluster that is no more; what the plan itself changed, by its journal, is taken back first.
+
+    The way back needs only the slots that the plan has moved, where it left them.
+    """
     owners, epochs = now.sight.owner_list(), now.sight.epochs()
     moves = moves_by_slot(now.stored)
+    if now.rollback:
+        return taken_away(now, owners)
     for slot in now.journal.intents:
         if slot in moves and owners[slot] in moves[slot]:
             owners[slot] = moves[slot][0]
@@ -107,9 +115,34 @@ def _stale(now: Situation) -> list[str]:
     return [f"the plan is stale, make a new one: {with_names(now.stored, sentence)}" for sentence in found]
 
 
+def taken_away(now: Situation, owners: Sequence[str]) -> list[str]:
+    """Return which slots the plan left at their targets and others took from there, a sentence for each pair."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for slot, ends in moves_by_slot(now.stored).items():
+        if now.journal.left.get(slot) == ends[1] and owners[slot] not in ends:
+            found.setdefault((ends[1], owners[slot]), []).append(slot)
+    return [
+        f"slots {_short(SlotSet(slots))}, which this plan moved to {now.name(target)}, belong to {now.name(owner)} now: "
+        "they cannot be taken back from there"
+        for (target, owner), slots in found.items()
+    ]
+
+
+def left_alone(stored: StoredPlan, owners: Sequence[str], journal: Journal) -> list[str]:
+    """Return what a rollback leaves where others brought it, a sentence each."""
+    found: dict[str, list[int]] = {}
+    for slot, (source, target) in moves_by_slot(stored).items():
+        if owners[slot] != source and not journal.holds(slot, owners[slot]) and journal.left.get(slot) != target:
+            found.setdefault(owners[slot], []).append(slot)
+    return [
+        f"slots {_short(SlotSet(slots))} stay with {name_of(stored, owner)}: this plan did not move them there"
+        for owner, slots in found.items()
+    ]
+
+
 def _disagreement(now: Situation) -> list[str]:
     """Masters that do not agree who owns a slot, unless the plan is what they are about to learn of."""
-    disputed = SlotSet(slot for slot in now.sight.disputed() if slot not in now.journal.intents)
+    disputed = SlotSet(slot for slot in now.sight.disputed() if slot not in now.journal.intents and not now.rollback)
     return [f"the masters do not agree on the owner of slots {_short(disputed)}"] if disputed else []
 
 
@@ -118,6 +151,8 @@ def _open(now: Situation) -> list[str]:
     moves = moves_by_slot(now.stored)
     for slot, (source, target) in sorted(now.sight.open_slots().items()):
         intent = now.journal.intents.get(slot)
+        if intent is None and now.rollback:
+            continue
         if intent == (source, target) and (intent == moves.get(slot) or intent[::-1] == moves.get(slot)):
             continue
         found.append(
@@ -132,8 +167,13 @@ def _foreign_jobs(now: Situation) -> list[str]:
         f"{now.name(job.source)} is moving slots {_short(job.slots)} to {now.name(job.target)}, which this plan did not begin: "
         "wait for it or cancel it"
         for job in now.sight.active_jobs()
-        if not is_ours(job.slots, job.source, job.target, now.journal)
+        if not is_ours(job.slots, job.source, job.target, now.journal) and _concerns(now, job)
     ]
+
+
+def _concerns(now: Situation, job: JobSight) -> bool:
+    """Return whether a migration of somebody else is in the way: on the way back, only at the nodes that take part."""
+    return not now.rollback or not {job.source, job.target}.isdisjoint(ends_of(now.batches))
 
 
 def is_ours(slots: SlotSet, source: str, target: str, journal: Journal) -> bool:

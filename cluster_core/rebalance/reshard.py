@@ -14,8 +14,6 @@ from cluster_core.errors import ProtocolError
 
 KEYS_MAX = 100
 """Keys asked for at a time."""
-TRIES_MAX = 5
-"""How often the same keys are sent where source and target lose touch."""
 
 
 class State(Enum):
@@ -116,7 +114,6 @@ class SlotMove:
     keys_sent: int = 0
     pending: tuple[bytes, ...] = ()
     replaced: bool = False
-    tries: int = 0
     told: int = 0
     undone: int = 0
     failed: str = ""
@@ -164,20 +161,15 @@ class SlotMove:
 
     def _sent(self, event: Event) -> list[Effect]:
         self.keys_sent += len(self.pending)
-        self.pending, self.tries = (), 0
+        self.pending = ()
         return self._go(State.LISTING, "keys have moved", self._list())
 
     def _not_sent(self, event: Event) -> list[Effect]:
         """BUSYKEY: an earlier MIGRATE arrived and its answer did not; the source's copy is the one that clients changed.
 
-        IOERR: the target did not answer the source in time; whatever the source still holds is sent again.
+        Whatever else is said, such as IOERR of a target that does not answer its source, is for the caller to wait for.
         """
         text = event.text if isinstance(event, Refused) else ""
-        if text.startswith("IOERR") and self.tries < TRIES_MAX:
-            self.tries += 1
-            self.keys_sent += len(self.pending)
-            self.pending = ()
-            return self._go(State.LISTING, "target did not answer", self._list())
         if "BUSYKEY" in text and not self.replaced:
             self.replaced = True
             return [Migrate(self.source, self.target, self.pending, replace=True)]

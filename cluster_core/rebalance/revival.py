@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from cluster_core.rebalance.effects import Ask, Reply, Steps
+from cluster_core.rebalance.effects import Steps
 from cluster_core.rebalance.journal import REVIVED, Journal, Step
 from cluster_core.rebalance.record import StoredPlan
 from cluster_core.rebalance.reshard import Refused, Send
@@ -77,7 +77,7 @@ def revive(work: Work, sight: ClusterSight, nodes: Sequence[str]) -> Steps[Clust
 
 
 def _say(work: Work, node: str, *words: str) -> Steps[None]:
-    replies: Sequence[Reply] = yield Ask((Send(node, words),))
+    replies = yield from work.ask([Send(node, words)])
     if isinstance(replies[0], Refused):
         raise StuckError(f"{work.name(node)} refuses {' '.join(words)}: {replies[0].text}")
 

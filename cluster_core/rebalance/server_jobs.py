@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cluster_core.rebalance.commands import Path, abort_of, commands_of
-from cluster_core.rebalance.effects import Answered, Ask, Clock, Reply, Steps, Wait
+from cluster_core.rebalance.effects import Answered, Clock, Steps, Wait
 from cluster_core.rebalance.journal import CANCELLED, DONE, FAILED, Step, intents_of
 from cluster_core.rebalance.ordering import Batch, Job
+from cluster_core.rebalance.refusals import is_ours
 from cluster_core.rebalance.reshard import Refused, Send
 from cluster_core.rebalance.sight import FAILED as FAILED_STATES
 from cluster_core.rebalance.sight import ClusterSight, JobSight
@@ -52,7 +53,7 @@ def _run_once(work: Work, batch: Batch) -> Steps[tuple[list[Job], str]]:
     known = {seen.name for seen in _all_jobs((yield from work.look()))}
     begun_s = yield Clock()
     commands = [Send(command.node, command.words) for command in commands_of(batch, work.path)]
-    replies: Sequence[Reply] = yield Ask(tuple(commands))
+    replies = yield from work.ask(commands)
     refused = {
         command.node: reply.text for command, reply in zip(commands, replies, strict=True) if isinstance(reply, Refused)
     }
@@ -102,7 +103,7 @@ class _Watch:
     failed: dict[Job, str] = field(default_factory=dict)
     done: dict[Job, None] = field(default_factory=dict)
     gone_s: dict[Job, float] = field(default_factory=dict)
-    cancelled: set[str] = field(default_factory=set)
+    cancelled_s: dict[str, float] = field(default_factory=dict)
 
     @property
     def open(self) -> list[Job]:
@@ -126,9 +127,12 @@ def _wait(work: Work, watch: _Watch) -> Steps[None]:
         for job in watch.open:
             seen = find_job(job, sight, watch.known)
             hopeless = seen is not None and seen.state == "failed" and seen.retries >= RETRIES_MAX
-            if (late or hopeless or work.stop is Stop.CANCEL) and _asked(work, job) not in watch.cancelled:
-                watch.cancelled.add(_asked(work, job))
-                yield Ask(tuple(Send(c.node, c.words) for c in abort_of(Batch(0, (job,)), work.path)))
+            if (late or hopeless or work.stop is Stop.CANCEL) and _asked(work, job) not in watch.cancelled_s:
+                watch.cancelled_s[_asked(work, job)] = now_s
+                yield from work.ask([Send(c.node, c.words) for c in abort_of(Batch(0, (job,)), work.path)])
+        for job in watch.open:
+            if now_s - watch.cancelled_s.get(_asked(work, job), now_s) > work.settings.patience_s:
+                raise StuckError(f"{work.name(_asked(work, job))} goes on with a migration that it was told to cancel")
         if watch.open:
             seen_jobs = [find_job(job, sight, watch.known) for job in watch.open]
             states = ", ".join(dict.fromkeys(job.state for job in seen_jobs if job is not None)) or "begun"
@@ -179,19 +183,23 @@ def _all_jobs(sight: ClusterSight) -> list[JobSight]:
     return [seen for node in sight.nodes.values() for seen in node.jobs]
 
 
+def _our_jobs(work: Work, sight: ClusterSight) -> list[JobSight]:
+    return [job for job in sight.active_jobs() if is_ours(job.slots, job.source, job.target, work.journal)]
+
+
 def wait_for_earlier(work: Work, sight: ClusterSight) -> Steps[bool]:
     """Wait for the migrations that an earlier run began; return whether there were any.  StuckError when they take too long."""
-    if not sight.active_jobs():
+    if not _our_jobs(work, sight):
         return False
     begun_s = yield Clock()
     cancelled = False
-    while active := sight.active_jobs():
+    while active := _our_jobs(work, sight):
         now_s = yield Clock()
         if now_s - begun_s > work.settings.job_timeout_s:
             raise StuckError(f"{work.name(active[0].source)} is still moving slots {active[0].slots}")
         if work.stop is Stop.CANCEL and not cancelled:
             cancelled = True
-            yield Ask(tuple(Send(node, words) for node, words in _cancels(work, active).items()))
+            yield from work.ask([Send(node, words) for node, words in _cancels(work, active).items()])
         yield Wait(LOOK_PAUSE_S_MAX / 4)
         sight = yield from work.look()
     return True

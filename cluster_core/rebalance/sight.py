@@ -73,6 +73,8 @@ class NodeSight:
     memory_max: int = 0
     keys: int = 0
     databases: tuple[int, ...] = ()
+    node_timeout_ms: int = 0
+    """cluster-node-timeout, 0 where it does not tell."""
 
     @property
     def own(self) -> SlotSet:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cluster_core.rebalance.commands import Path
+from cluster_core.rebalance.journal import Journal
 from cluster_core.rebalance.ordering import Batch, Job, TimeModel
 from cluster_core.rebalance.record import StoredPlan
 
@@ -14,17 +15,18 @@ WAVE_S = 0.1
 """Journal, and looking at all masters until they agree, for jobs that run at the same time."""
 
 
-def remaining(stored: StoredPlan, owners: Sequence[str], *, rollback: bool = False) -> list[Batch]:
+def remaining(stored: StoredPlan, owners: Sequence[str], *, back: Journal | None = None) -> list[Batch]:
     """Return the batches that are left when *owners* (node id by slot) hold, in the order in which they are to run.
 
-    Backwards, batches run in the opposite order with source and target exchanged, over whatever the targets own.
+    With the journal to go *back* by, batches run in the opposite order with source and target exchanged, over what the plan has moved and
+    the targets still own.
     """
     batches: list[Batch] = []
-    for batch in reversed(stored.batches) if rollback else stored.batches:
+    for batch in stored.batches if back is None else reversed(stored.batches):
         jobs = []
         for job in batch.jobs:
-            source, target = (job.target, job.source) if rollback else (job.source, job.target)
-            slots = tuple(slot for slot in job.slots if owners[slot] == source)
+            source, target = (job.source, job.target) if back is None else (job.target, job.source)
+            slots = tuple(s for s in job.slots if owners[s] == source and (back is None or back.holds(s, source)))
             if slots:
                 jobs.append(Job(source, target, slots, loads_of(stored, slots)))
         if jobs:
@@ -77,11 +79,6 @@ def waves(jobs: Sequence[Job], *, once: bool = False) -> list[list[Job]]:
 def ends_of(batches: Sequence[Batch]) -> dict[str, None]:
     """Return the masters that take part, in order of appearance."""
     return dict.fromkeys(node for batch in batches for job in batch.jobs for node in (job.source, job.target))
-
-
-def planned_owners(stored: StoredPlan, *, rollback: bool = False) -> Sequence[str]:
-    """Return who is to own every slot at the end."""
-    return stored.problem.owners if rollback else stored.plan.owners_after
 
 
 def moves_by_slot(stored: StoredPlan) -> Mapping[int, tuple[str, str]]:

@@ -8,13 +8,15 @@ from enum import IntEnum
 
 from cluster_core.errors import ProtocolError
 from cluster_core.rebalance.commands import Path
-from cluster_core.rebalance.effects import Clock, Look, Note, Steps, Tell, Wait
+from cluster_core.rebalance.effects import Ask, Clock, Look, Note, Reply, Steps, Tell, Wait
 from cluster_core.rebalance.journal import DONE, Journal, Step, read_journal
 from cluster_core.rebalance.ordering import Batch
 from cluster_core.rebalance.record import StoredPlan
 from cluster_core.rebalance.refusals import name_of
+from cluster_core.rebalance.reshard import Migrate, Send
 from cluster_core.rebalance.sight import ClusterSight
 from cluster_core.rebalance.todo import seconds_of
+from cluster_core.rebalance.waits import ANSWER_S_MIN, NODE_TIMEOUT_DEFAULT_MS, answer_s
 from cluster_core.slots.slot_set import SlotSet
 
 LOOK_PAUSE_S = 0.05
@@ -41,7 +43,8 @@ class Settings:
 
     *pause_after* is a batch number (0: none), *group* how many slots of a job are open at a time key by key, *groups_a_row* how many such
     groups one row of the journal announces, *attempts* how often a job
-    that fails is begun, *patience_s* how long a node may be away, *settle_s* how long the news of an owner may take to reach all.
+    that fails is begun without a slot moving, *patience_s* how long anything is waited for, *settle_s* how long the news of an owner may
+    take to reach all.
     """
 
     rollback: bool = False
@@ -71,12 +74,15 @@ class Work:
     begun_s: float = 0.0
     expected_s: float = 0.0
     passed_s: float = 0.0
+    migrate_ms: int = NODE_TIMEOUT_DEFAULT_MS // 2
+    without: frozenset[str] = frozenset()
+    """Masters of the plan that are away and are not needed."""
     weights: dict[int, tuple[float, int]] = field(default_factory=dict)
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Every master of the plan: nobody else is spoken to."""
-        return tuple(node.id for node in self.stored.nodes)
+        """Every master of the plan that is there or needed: nobody else is spoken to."""
+        return tuple(node.id for node in self.stored.nodes if node.id not in self.without)
 
     def name(self, node: str) -> str:
         """Return a node as a person knows it."""
@@ -84,7 +90,14 @@ class Work:
 
     def rest(self, attempt: int) -> Steps[None]:
         """Wait before another attempt, longer each time."""
-        yield Wait(min(self.settings.retry_pause_s * 2.0 ** (attempt - 1), RETRY_PAUSE_S_MAX))
+        pause_s = min(self.settings.retry_pause_s * 2.0 ** (attempt - 1), RETRY_PAUSE_S_MAX)
+        yield Wait(min(pause_s, self.settings.patience_s))
+
+    def ask(self, commands: Sequence[Send | Migrate]) -> Steps[Sequence[Reply]]:
+        """Send *commands* and return a reply each, after the user's patience at the latest."""
+        within_s = max(self.settings.patience_s, ANSWER_S_MIN)
+        replies: Sequence[Reply] = yield Ask(tuple(commands), within_s, self.migrate_ms)
+        return replies
 
     def expect(self, batches: Sequence[Batch], now_s: float) -> None:
         """Set what is to be done, for the estimate of the time that is left."""
@@ -140,17 +153,18 @@ class Work:
     def look_until(
         self, unmet: Callable[[ClusterSight], str], limit_s: float, nodes: tuple[str, ...] = ()
     ) -> Steps[ClusterSight]:
-        """Look until all *nodes* answer and *unmet* returns no sentence; StuckError with the last one after *limit_s*."""
-        begun_s = yield Clock()
+        """Look until all *nodes* answer and *unmet* returns no sentence; StuckError with the last one after *limit_s* or the patience."""
+        patience_s = self.settings.patience_s
+        begun_s = now_s = yield Clock()
         pause_s = LOOK_PAUSE_S
         while True:
-            sight: ClusterSight = yield Look(nodes or self.nodes)
+            sight: ClusterSight = yield Look(nodes or self.nodes, answer_s(begun_s + patience_s - now_s))
             lost = [f"{self.name(node)} does not answer: {why}" for node, why in sight.lost.items()]
             sentence = lost[0] if lost else unmet(sight)
             if not sentence:
                 return sight
             now_s = yield Clock()
-            if now_s - begun_s >= max(limit_s, self.settings.patience_s if lost else 0.0):
+            if now_s - begun_s >= (patience_s if lost else min(limit_s, patience_s)):
                 raise StuckError(sentence)
             yield Wait(pause_s)
             pause_s = min(pause_s * 1.5, LOOK_PAUSE_S_MAX)

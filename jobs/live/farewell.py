@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import redis
-
-from jobs.sources.live_cluster import Access, Address
+from cluster_core.wire.resp import RespError
+from jobs.sources.node_link import Access, Address, LinkError
 
 
 def say_farewell(my_id: str, nodes: Sequence[Address], access: Access) -> list[str]:
@@ -17,12 +16,14 @@ def say_farewell(my_id: str, nodes: Sequence[Address], access: Access) -> list[s
     refused = []
     for node in nodes:
         try:
-            connection = access.connect(node)
+            link = access.connect(node)
             try:
-                connection.send_command("CLUSTER", "FORGET", my_id)
-                connection.read_response()
+                (reply,) = link.ask([("CLUSTER", "FORGET", my_id)])
             finally:
-                connection.disconnect()
-        except (redis.RedisError, OSError) as error:
+                link.close()
+            error = reply.text if isinstance(reply, RespError) else ""
+        except LinkError as lost:
+            error = access.safe(lost)
+        if error:
             refused.append(f"# {node} does not forget us: {error}")
     return [*refused, f"* {len(nodes) - len(refused)} of {len(nodes)} nodes have forgotten us"]

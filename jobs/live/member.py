@@ -27,7 +27,7 @@ from jobs.live.client_port import SENT, ClientLink
 from jobs.live.kept_file import replace_file
 from jobs.live.small_data import SmallData
 from jobs.runtime.errors import InputError
-from jobs.sources.live_cluster import Address
+from jobs.sources.node_link import Address
 
 TICK_S: Final = 0.1
 WAITING_BYTES_MAX: Final = 64 << 20

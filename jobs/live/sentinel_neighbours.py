@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import redis
-
+from cluster_core.wire.resp import RespError
 from jobs.runtime.errors import InputError
 from jobs.runtime.failure import printable
-from jobs.sources.live_cluster import Access, Address
+from jobs.sources.node_link import Access, Address, LinkError
 
 OPTIONS: Final = ("quorum", "down-after-milliseconds", "failover-timeout", "parallel-syncs")
 """What we take over from a sentinel that watches the master already."""
 
 
 def ask(address: Address, access: Access, *words: str) -> Any:
-    """The reply of one sentinel to one command; raises redis.RedisError and OSError."""
-    connection = access.connect(address)
+    """The reply of one sentinel to one command; raises LinkError, also for an error that it answers."""
+    link = access.connect(address)
     try:
-        connection.send_command(*words)
-        return connection.read_response()
+        (reply,) = link.ask([words])
     finally:
-        connection.disconnect()
+        link.close()
+    if isinstance(reply, RespError):
+        raise LinkError(access.safe(reply.text))
+    return reply
 
 
 def learn_master(address: Address, access: Access, name: str) -> tuple[Address, dict[str, int]]:
@@ -31,7 +32,7 @@ def learn_master(address: Address, access: Access, name: str) -> tuple[Address, 
         pairs = [word.decode("utf-8", "replace") for word in reply]
         told = dict(zip(pairs[::2], pairs[1::2], strict=True))
         return Address(told["ip"], int(told["port"])), {option: int(told[option]) for option in OPTIONS}
-    except (redis.RedisError, OSError) as error:
+    except LinkError as error:
         raise InputError(f"--join {address}: {printable(str(error))}") from error
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"--join {address}: this is no sentinel") from error
@@ -44,6 +45,6 @@ def ask_to_forget(sentinels: list[Address], access: Access, names: list[str]) ->
         try:
             for name in names:
                 ask(address, access, "SENTINEL", "RESET", name)
-        except (redis.RedisError, OSError) as error:
+        except LinkError as error:
             refused.append(f"# {address} does not forget us: {error}")
     return [*refused, f"* {len(sentinels) - len(refused)} of {len(sentinels)} sentinels have forgotten us"]

@@ -34,7 +34,7 @@ def prospect_lines(stored: StoredPlan, prospect: Prospect, checks: Sequence[tupl
     lines += ["", *batch_table(stored, prospect), ""]
     script = [
         f"{where}{'>' if where != '#' else ''} {words}"
-        for where, words in command_lines(stored, prospect.batches, prospect.path)
+        for where, words in command_lines(stored, prospect.batches, prospect.path, prospect.migrate_ms)
     ]
     lines += script[:SHOWN_LINES_MAX]
     if len(script) > SHOWN_LINES_MAX:
@@ -62,14 +62,14 @@ def batch_table(stored: StoredPlan, prospect: Prospect) -> list[str]:
     return lines
 
 
-def command_lines(stored: StoredPlan, batches: Sequence[Batch], path: Path) -> Iterator[Line]:
+def command_lines(stored: StoredPlan, batches: Sequence[Batch], path: Path, migrate_ms: int) -> Iterator[Line]:
     """Yield address and command of every step of *batches*, in their order."""
     addresses = {node.id: node.address or node.id for node in stored.nodes}
     for batch in batches:
         yield "#", f"batch {batch.number}"
         for jobs in waves(batch.jobs, once=path is Path.REDIS_IMPORT):
             for command in commands_of(Batch(batch.number, tuple(jobs)), path):
-                yield addresses[command.node], _words(command, addresses)
+                yield addresses[command.node], _words(command, addresses, migrate_ms)
                 last = command.words[3:4] == ("NODE",) and command.words[4] != command.node
                 if path is Path.LEGACY and last:
                     yield OTHERS, " ".join(command.words)
@@ -83,11 +83,11 @@ def abort_lines(stored: StoredPlan, batches: Sequence[Batch], path: Path) -> Ite
             yield addresses[command.node], " ".join(command.words)
 
 
-def _words(command: Command, addresses: dict[str, str]) -> str:
+def _words(command: Command, addresses: dict[str, str], migrate_ms: int) -> str:
     if command.words[0] != "MIGRATE":
         return " ".join(command.words) + ("   # until it answers none" if command.each_key else "")
     host, _, port = addresses[command.words[1]].rpartition(":")
-    return f'MIGRATE {host} {port} "" 0 60000 KEYS …   # the keys just listed; AUTH or AUTH2 before KEYS where there is a password'
+    return f'MIGRATE {host} {port} "" 0 {migrate_ms} KEYS …   # the keys just listed; AUTH or AUTH2 before KEYS where there is a password'
 
 
 def write_commands(stored: StoredPlan, prospect: Prospect) -> Iterator[str]:
@@ -98,7 +98,7 @@ def write_commands(stored: StoredPlan, prospect: Prospect) -> Iterator[str]:
         yield _safe(f"# master {node.id} {node.address} {node.zone}".rstrip()) + "\n"
     for path, about in ABOUT.items():
         yield f"\n## {path.value}: {about}\n"
-        for where, words in command_lines(stored, prospect.batches, path):
+        for where, words in command_lines(stored, prospect.batches, path, prospect.migrate_ms):
             yield _safe(f"{where}{'>' if where != '#' else ''} {words}") + "\n"
         yield f"\n## {path.value}: to stop what runs{STOPS[path]}\n"
         for where, words in dict.fromkeys(abort_lines(stored, prospect.batches, path)):
@@ -140,7 +140,9 @@ def write_json(stored: StoredPlan, prospect: Prospect) -> str:
                     }
                     for job in batch.jobs
                 ],
-                "commands": {path.value: _json_lines(command_lines(stored, [batch], path)) for path in Path},
+                "commands": {
+                    path.value: _json_lines(command_lines(stored, [batch], path, prospect.migrate_ms)) for path in Path
+                },
                 "abort": {path.value: _json_lines(abort_lines(stored, [batch], path)) for path in Path},
             }
             for batch, seconds in zip(prospect.batches, prospect.seconds, strict=True)

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from jobs.runtime.cli import Flag
 
 if TYPE_CHECKING:
-    from jobs.sources.live_cluster import Access
+    from jobs.sources.node_link import Access
 
 
 @Parameter(name="*")
@@ -40,7 +40,7 @@ class AccessOptions:
 
     def with_password(self, password: str | None) -> Access:
         """How to connect, with *password*."""
-        from jobs.sources.live_cluster import Access
+        from jobs.sources.node_link import Access
 
         return Access(self.user, password, self.tls, self.tls_ca, self.tls_cert, self.tls_key, self.tls_insecure)
 

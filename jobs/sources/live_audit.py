@@ -12,9 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-import redis
-from redis.connection import Connection
-
 from cluster_core.errors import DecodeError
 from cluster_core.formats.slot_stats import COUNTERS, METRICS
 from cluster_core.rebalance.audit import CounterWindow, Measured, NodeView
@@ -22,8 +19,10 @@ from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.topology.node import Topology
 from cluster_core.topology.node_flags import NodeFlags
 from cluster_core.topology.nodes_text import read_nodes
+from cluster_core.wire.resp import RespError
 from jobs.runtime.errors import InputError
-from jobs.sources.live_cluster import Access, Address, Answer, neighbours
+from jobs.sources.live_cluster import Answer, neighbours
+from jobs.sources.node_link import Access, Address, LinkError, NodeLink
 
 ASKED: Final = (
     "CLUSTER NODES", "CLUSTER COUNTKEYSINSLOT", "CLUSTER GETKEYSINSLOT", "CLUSTER SLOT-STATS", "MEMORY USAGE", "DUMP", "INFO",
@@ -43,9 +42,9 @@ Ask = tuple[str | bytes | int, ...]
 class Link:
     """A connection to one node."""
 
-    def __init__(self, address: Address, connection: Connection) -> None:
+    def __init__(self, address: Address, link: NodeLink) -> None:
         self.address = address
-        self._connection = connection
+        self._link = link
 
     def ask(self, commands: Iterable[Ask]) -> Iterator[Reply]:
         """Send *commands* in pipelines and yield the replies; errors of the server are values."""
@@ -60,20 +59,13 @@ class Link:
 
     def _exchange(self, commands: Sequence[Ask]) -> list[Reply]:
         try:
-            self._connection.send_packed_command(self._connection.pack_commands(commands))
-            return [self._reply() for _ in commands]
-        except (redis.ConnectionError, redis.TimeoutError, OSError) as error:
+            return self._link.ask(commands)
+        except LinkError as error:
             raise InputError(f"{self.address}: {error}") from error
-
-    def _reply(self) -> Reply:
-        try:
-            return self._connection.read_response()
-        except redis.ResponseError as error:
-            return error
 
     def close(self) -> None:
         """Hang up."""
-        self._connection.disconnect()
+        self._link.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +152,11 @@ def _topology(text: str) -> Topology:
 def _nodes_text(address: Address, access: Access, links: list[Link]) -> str:
     try:
         links.append(Link(address, access.connect(address)))
-    except (redis.RedisError, OSError, ValueError) as error:
+    except LinkError as error:
         raise InputError(f"{address}: {error}") from error
     (reply,) = links[-1].ask([("CLUSTER", "NODES")])
     if not isinstance(reply, bytes):
-        raise InputError(f"{address}: {reply}")
+        raise InputError(f"{address}: {reply.text if isinstance(reply, RespError) else reply}"[:300])
     return reply.decode("utf-8", "surrogateescape")
 
 

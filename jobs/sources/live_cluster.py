@@ -15,13 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-import redis
-from redis.connection import Connection, SSLConnection
-
 from cluster_core.errors import DecodeError
 from cluster_core.topology.node_flags import NodeFlags
 from cluster_core.topology.nodes_text import read_nodes
+from cluster_core.wire.resp import RespError
 from jobs.runtime.errors import InputError
+from jobs.sources.node_link import TIMEOUT_S, Access, Address, LinkError, NodeLink
 
 ASKED: Final = (("CLUSTER", "NODES"), ("CLUSTER", "INFO"))
 """Everything that is asked, in one pipeline."""
@@ -29,60 +28,11 @@ SLOT_STATS: Final = ("CLUSTER", "SLOT-STATS", "SLOTSRANGE", "0", "16383")
 """Asked too where the user wants it: Valkey 8 and Redis 8.2 answer."""
 PERSISTENCE: Final = (("INFO",), ("CONFIG", "GET", "save"))
 """Asked too where the user wants it: when was it saved, what has changed since, when will it be saved."""
-TIMEOUT_S: Final = 5.0
 BACKOFF_S_MAX: Final = 30.0
 JITTER: Final = 0.1
 """Share by which each wait is shortened or lengthened, so that nodes are not asked in step."""
 NODES_MAX: Final = 2000
 _UNREACHABLE = NodeFlags.NOADDR | NodeFlags.HANDSHAKE
-
-
-class Address(NamedTuple):
-    """Where a node listens for clients."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """How to connect: user and password, TLS files; *insecure* does not check the certificate."""
-
-    user: str | None = None
-    password: str | None = None
-    tls: bool = False
-    tls_ca: str | None = None
-    tls_cert: str | None = None
-    tls_key: str | None = None
-    insecure: bool = False
-    timeout_s: float = TIMEOUT_S
-
-    def connect(self, address: Address) -> Connection:
-        """Open a connection that sends nothing of its own but AUTH."""
-        options: dict[str, Any] = {
-            "host": address.host,
-            "port": address.port,
-            "username": self.user,
-            "password": self.password,
-            "protocol": 2,
-            "socket_timeout": self.timeout_s,
-            "socket_connect_timeout": TIMEOUT_S,
-            "driver_info": None,
-        }
-        if self.tls:
-            options |= {
-                "ssl_ca_certs": self.tls_ca,
-                "ssl_certfile": self.tls_cert,
-                "ssl_keyfile": self.tls_key,
-                "ssl_cert_reqs": "none" if self.insecure else "required",
-                "ssl_check_hostname": not self.insecure,
-            }
-        connection = SSLConnection(**options) if self.tls else Connection(**options)
-        connection.connect()
-        return connection
 
 
 class Answer(NamedTuple):
@@ -135,7 +85,7 @@ def neighbours(answer: Answer) -> list[Address]:
     found = []
     for node in read_nodes(answer.nodes.encode("utf-8", "surrogateescape"), source=str(answer.address)).nodes:
         if node.port and not node.flags & _UNREACHABLE:
-            found.append(Address(node.ip or answer.address.host, node.port))
+            found.append(Address(node.ip or answer.address.host, node.port, node.hostname))
     return found
 
 
@@ -156,29 +106,31 @@ class NodePoll:
         self.failures = 0
         self._access = access
         self._interval_s = interval_s
-        self._connection: Connection | None = None
+        self._link: NodeLink | None = None
 
     def ask(self) -> Answer | Refused:
         """Ask once; a failure closes the connection."""
         try:
-            if self._connection is None:
-                self._connection = self._access.connect(self.address)
+            if self._link is None:
+                self._link = self._access.connect(self.address)
             asked_ns = time.time_ns()
-            self._connection.send_packed_command(self._connection.pack_commands(self._asked))
-            replies = {command: _reply(self._connection, command) for command in self._asked}
+            replies = dict(zip(self._asked, self._link.ask(self._asked), strict=True))
             ts_ns = time.time_ns()
             nodes, info = (_text(replies[command]) for command in ASKED)
-            stats = (
-                [[slot, _names(metrics)] for slot, metrics in replies[SLOT_STATS]] if SLOT_STATS in replies else None
-            )
-            saved, points = (replies.get(command) for command in PERSISTENCE)
-        except (redis.RedisError, OSError, ValueError, TypeError) as error:
-            self.close()
-            self.failures += 1
-            return Refused(self.address, str(error) or type(error).__name__)
+            stats = slot_metrics(replies[SLOT_STATS]) if SLOT_STATS in replies else None
+            saved, points = (_unless_refused(replies.get(command)) for command in PERSISTENCE)
+            saved = None if saved is None else _text(saved)
+            save = _text(points[1]) if isinstance(points, list) and len(points) == 2 else None
+        except (LinkError, ValueError) as error:
+            return self.failed(self._access.safe(error))
         self.failures = 0
-        save = _text(points[1]) if isinstance(points, list) and len(points) == 2 else None
-        return Answer(self.address, asked_ns, ts_ns, nodes, info, stats, None if saved is None else _text(saved), save)
+        return Answer(self.address, asked_ns, ts_ns, nodes, info, stats, saved, save)
+
+    def failed(self, reason: str) -> Refused:
+        """Close the connection and return the failure; the next question waits longer."""
+        self.close()
+        self.failures += 1
+        return Refused(self.address, reason)
 
     def wait_s(self, chance: float) -> float:
         """How long to wait before asking again: the interval, doubled with each failure; *chance* is from 0 to 1."""
@@ -187,30 +139,38 @@ class NodePoll:
 
     def close(self) -> None:
         """Hang up."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.disconnect()
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()
 
 
-def _reply(connection: Connection, command: tuple[str, ...]) -> Any:
-    """The next reply; None where a user may not ask for what can be done without."""
-    try:
-        return connection.read_response()
-    except redis.ResponseError:
-        if command in PERSISTENCE:
-            return None
-        raise
+def _unless_refused(reply: Any) -> Any:
+    """None where a user may not ask for what can be done without."""
+    return None if isinstance(reply, RespError) else reply
 
 
 def _text(reply: Any) -> str:
+    if isinstance(reply, RespError):
+        raise ValueError(reply.text)
     if not isinstance(reply, bytes):
         raise ValueError(f"not a text: {str(reply)[:80]}")
     return reply.decode("utf-8", "backslashreplace")
 
 
-def _names(metrics: list[Any]) -> dict[str, int]:
-    """A RESP2 reply of names and values in turn as a dict."""
-    return {_text(name): int(value) for name, value in zip(metrics[::2], metrics[1::2], strict=True)}
+def slot_metrics(reply: Any) -> list[Any]:
+    """Slot and metrics by name, from RESP2 lists of names and values in turn; ValueError for another shape."""
+    if isinstance(reply, RespError):
+        raise ValueError(reply.text)
+    found = []
+    for entry in reply if isinstance(reply, list) else [None]:
+        match entry:
+            case [int() as slot, [*metrics]] if len(metrics) % 2 == 0 and all(
+                isinstance(v, int) for v in metrics[1::2]
+            ):
+                found.append([slot, dict(zip(map(_text, metrics[::2]), metrics[1::2], strict=True))])
+            case _:
+                raise ValueError("CLUSTER SLOT-STATS: not slots with their metrics")
+    return found
 
 
 @dataclass(slots=True)
@@ -261,7 +221,11 @@ class Collection:
         poll = self._node_poll(address)
         try:
             while not self.stop.is_set():
-                self.told.put(poll.ask())
+                try:
+                    told = poll.ask()
+                except Exception as error:  # noqa: BLE001 - whatever it is, a node must not leave the collection unsaid
+                    told = poll.failed(f"{type(error).__name__}: {error}")
+                self.told.put(told)
                 self.stop.wait(poll.wait_s(random.random()))
         finally:
             poll.close()

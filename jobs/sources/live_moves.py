@@ -7,28 +7,27 @@ CLUSTER MYID that it is the one that is meant.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-import redis
-from redis.connection import Connection
-
 from cluster_core.errors import DecodeError
 from cluster_core.rebalance.effects import Answered, Ask, Lost, Reply
 from cluster_core.rebalance.reshard import Migrate, Refused, Send
 from cluster_core.rebalance.sight import ClusterSight, NodeSight, job_question, read_jobs, read_node
+from cluster_core.rebalance.waits import ANSWER_S
 from cluster_core.topology.nodes_text import read_nodes
+from cluster_core.wire.resp import RespError
 from jobs.runtime.errors import InputError
-from jobs.sources.live_cluster import Access, Address, parse_address
+from jobs.sources.live_cluster import parse_address
+from jobs.sources.node_link import TIMEOUT_S, Access, Address, LinkError, NodeLink
 
-MIGRATE_TIMEOUT_MS: Final = 60_000
-COMMAND_TIMEOUT_S: Final = 75.0
-"""Longer than a MIGRATE may take."""
 THREADS_MAX: Final = 32
 
 _QUESTIONS: Final = (("CLUSTER", "NODES"), ("CLUSTER", "INFO"), ("INFO",))
+_NODE_TIMEOUT: Final = ("CONFIG", "GET", "cluster-node-timeout")
 
 
 @dataclass(slots=True)
@@ -38,7 +37,8 @@ class LiveNodes:
     access: Access
     ids: tuple[str, ...]
     addresses: dict[str, Address] = field(default_factory=dict)
-    _links: dict[str, Connection] = field(default_factory=dict)
+    _links: dict[str, NodeLink] = field(default_factory=dict)
+    _timeouts_ms: dict[str, int] = field(default_factory=dict)
     _pool: ThreadPoolExecutor | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -47,30 +47,27 @@ class LiveNodes:
         try:
             link = self.access.connect(first)
             try:
-                link.send_command("CLUSTER", "NODES")
-                text = link.read_response()
+                (text,) = link.ask([("CLUSTER", "NODES")])
             finally:
-                link.disconnect()
-            topology = read_nodes(text if isinstance(text, bytes) else b"", source=str(first))
-        except (redis.RedisError, OSError, ValueError) as error:
-            raise InputError(f"{first}: {self.safe(error)}") from error
+                link.close()
+            topology = read_nodes(_bytes(text), source=str(first))
+        except (LinkError, ValueError) as error:
+            raise InputError(f"{first}: {self.access.safe(error)}") from error
         except DecodeError as error:
             raise InputError(f"{first}: CLUSTER NODES: {error.reason}") from error
-        found = {node.id: Address(node.ip or first.host, node.port) for node in topology.nodes if node.port}
-        missing = [node for node in self.ids if node not in found]
-        if missing:
+        found = {n.id: Address(n.ip or first.host, n.port, n.hostname) for n in topology.nodes if n.port}
+        if not found.keys() & set(self.ids):
             raise InputError(
-                f"{first}: the cluster does not know {missing[0]}, a master of the plan"
-                + (f" (and {len(missing) - 1} more)" if len(missing) > 1 else "")
-                + ": is it the cluster that the plan was made for?"
+                f"{first}: the cluster does not know {self.ids[0]}, a master of the plan, nor any other: "
+                "is it the cluster that the plan was made for?"
             )
-        self.addresses = {node: found[node] for node in self.ids}
+        self.addresses = {node: found[node] for node in self.ids if node in found}
 
-    def look(self, nodes: Sequence[str]) -> ClusterSight:
-        """Ask *nodes* what they believe, side by side."""
+    def look(self, nodes: Sequence[str], within_s: float = ANSWER_S) -> ClusterSight:
+        """Ask *nodes* what they believe, side by side; each has *within_s* to say all of it."""
         seen: dict[str, NodeSight] = {}
         lost: dict[str, str] = {}
-        for node, sight in zip(nodes, self._side_by_side(self._see, nodes), strict=True):
+        for node, sight in zip(nodes, self._side_by_side(lambda node: self._see(node, within_s), nodes), strict=True):
             if isinstance(sight, str):
                 lost[node] = sight
             else:
@@ -86,7 +83,7 @@ class LiveNodes:
         replies: list[Reply] = [Lost("not sent")] * len(effect.commands)
 
         def run(node: str) -> None:
-            for index, reply in self._converse(node, [(i, effect.commands[i]) for i in lanes[node]]):
+            for index, reply in self._converse(node, effect, lanes[node]):
                 replies[index] = reply
 
         list(self._side_by_side(run, list(lanes)))
@@ -98,14 +95,6 @@ class LiveNodes:
             self._drop(node)
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
-
-    def safe(self, error: object) -> str:
-        """Return an error's text without the password."""
-        text = str(error) or type(error).__name__
-        secrets = [secret for secret in (self.access.password,) if secret]
-        for secret in secrets:
-            text = text.replace(secret, "***")
-        return text
 
     def _side_by_side(self, function: Callable[[str], Any], nodes: Sequence[str]) -> Iterable[Any]:
         if len(nodes) == 1:
@@ -119,97 +108,103 @@ class LiveNodes:
         for node in self.ids:
             host, _, port = sight.addresses.get(node, "").rpartition(":")
             if node != sight.id and port.isdigit() and int(port) and host and node not in self._links:
-                self.addresses[node] = Address(host, int(port))
+                known = self.addresses.get(node)
+                self.addresses[node] = Address(host, int(port), known.name if known else "")
 
-    def _link(self, node: str) -> Connection:
-        """Return the connection to *node*, new or kept; raises redis.RedisError or OSError."""
+    def _link(self, node: str, until_s: float) -> NodeLink:
+        """Return the connection to *node*, new or kept; raises LinkError."""
         link = self._links.get(node)
         if link is None:
-            access = replace(self.access, timeout_s=COMMAND_TIMEOUT_S)
-            link = access.connect(self.addresses[node])
-            link.send_command("CLUSTER", "MYID")
-            told = link.read_response()
-            if told != node.encode():
-                link.disconnect()
-                raise redis.ConnectionError(f"{self.addresses[node]} is another node")
+            if node not in self.addresses:
+                raise LinkError("the cluster does not know it")
+            within_s = min(TIMEOUT_S, max(0.0, until_s - time.monotonic()))
+            link = replace(self.access, timeout_s=within_s).connect(self.addresses[node])
             with self._lock:
                 self._links[node] = link
+            (told,) = link.ask([("CLUSTER", "MYID")])
+            if told != node.encode():
+                self._drop(node)
+                raise LinkError(f"{self.addresses[node]} is another node")
         return link
 
     def _drop(self, node: str) -> None:
         with self._lock:
             link = self._links.pop(node, None)
         if link is not None:
-            link.disconnect()
+            link.close()
 
-    def _see(self, node: str) -> NodeSight | str:
+    def _see(self, node: str, within_s: float) -> NodeSight | str:
         """What *node* says, or why it says nothing."""
+        until_s = time.monotonic() + within_s
         try:
-            link = self._link(node)
-            nodes, cluster_info, info = self._pipeline(link, _QUESTIONS)
-            sight = read_node(node, _bytes(nodes), _bytes(cluster_info), _bytes(info))
+            link = self._link(node, until_s)
+            nodes, cluster_info, info = map(_bytes, self._pipeline(link, _QUESTIONS, until_s))
+            sight = read_node(node, nodes, cluster_info, info)
+            if node not in self._timeouts_ms:  # asked once: a user that may not is not to fill the servers' ACL LOG
+                self._timeouts_ms[node] = _milliseconds(*self._pipeline(link, [_NODE_TIMEOUT], until_s))
             question = job_question(sight.product, sight.version)
             marks = (*sight.migrating, *sight.importing)
-            more = self._pipeline(link, [*([question] if question else []), *_counts(marks)])
-            jobs = read_jobs(more.pop(0)) if question else ()
+            more = self._pipeline(link, [*([question] if question else []), *_counts(marks)], until_s)
+            jobs = read_jobs(_list(more.pop(0))) if question else ()
             counts = {slot: value if isinstance(value, int) else 0 for slot, value in zip(marks, more, strict=True)}
-            return replace(sight, jobs=jobs, open_keys=counts)
-        except (redis.RedisError, OSError, ValueError) as error:
+            return replace(sight, jobs=jobs, open_keys=counts, node_timeout_ms=self._timeouts_ms[node])
+        except (LinkError, ValueError) as error:
             self._drop(node)
-            return self.safe(error)
+            return self.access.safe(error)
         except DecodeError as error:
             self._drop(node)
             return error.reason
 
-    def _pipeline(self, link: Connection, commands: Sequence[Sequence[str]]) -> list[Any]:
-        if not commands:
-            return []
-        link.send_packed_command(link.pack_commands(commands))
-        replies, first = [], None
-        for _ in commands:
-            try:
-                replies.append(link.read_response())
-            except redis.ResponseError as error:  # the others are still to be read
-                first = first or error
-        if first is not None:
-            raise first
-        return replies
+    def _pipeline(self, link: NodeLink, commands: Sequence[Sequence[str]], until_s: float) -> list[Any]:
+        return link.ask(commands, until_s - time.monotonic()) if commands else []
 
-    def _converse(self, node: str, commands: Sequence[tuple[int, Send | Migrate]]) -> list[tuple[int, Reply]]:
-        """Send all commands but MIGRATE at once; a MIGRATE keeps its server busy, so those go one by one."""
+    def _converse(self, node: str, effect: Ask, lane: Sequence[int]) -> list[tuple[int, Reply]]:
+        """Send all commands but MIGRATE at once; a MIGRATE keeps its server busy, so those go one by one.
+
+        A target that did not answer one MIGRATE is not waited for again: each wait would hold up the source's clients anew.
+        """
         replies: list[tuple[int, Reply]] = []
-        waiting: list[tuple[int, Send | Migrate]] = []
-        for entry in commands:
-            if isinstance(entry[1], Migrate):
-                replies += self._exchange(node, waiting)
-                replies += self._exchange(node, [entry])
-                waiting = []
-            else:
-                waiting.append(entry)
-        return replies + self._exchange(node, waiting)
+        waiting: list[int] = []
+        silent: set[str] = set()
+        for index in lane:
+            command = effect.commands[index]
+            if not isinstance(command, Migrate):
+                waiting.append(index)
+                continue
+            replies += self._exchange(node, effect, waiting)
+            waiting = []
+            if command.target in silent:
+                replies.append((index, Lost("its target did not answer the MIGRATE before")))
+                continue
+            replies += self._exchange(node, effect, [index])
+            reply = replies[-1][1]
+            if isinstance(reply, Lost) or (isinstance(reply, Refused) and reply.text.startswith("IOERR")):
+                silent.add(command.target)
+        return replies + self._exchange(node, effect, waiting)
 
-    def _exchange(self, node: str, commands: Sequence[tuple[int, Send | Migrate]]) -> list[tuple[int, Reply]]:
-        if not commands:
+    def _exchange(self, node: str, effect: Ask, indices: Sequence[int]) -> list[tuple[int, Reply]]:
+        if not indices:
             return []
+        until_s = time.monotonic() + effect.within_s
         replies: list[tuple[int, Reply]] = []
         try:
-            link = self._link(node)
-            link.send_packed_command(link.pack_commands([self._words(command) for _, command in commands]))
-            for index, _ in commands:
-                try:
-                    replies.append((index, Answered(link.read_response())))
-                except redis.ResponseError as error:
-                    replies.append((index, Refused(self.safe(_prefixed(error)))))
-        except (redis.RedisError, OSError, ValueError) as error:
+            link = self._link(node, until_s)
+            link.send([self._words(effect.commands[index], effect.migrate_ms) for index in indices], until_s)
+            for index in indices:
+                told = link.read(until_s)
+                replies.append(
+                    (index, Refused(self.access.safe(told.text)) if isinstance(told, RespError) else Answered(told))
+                )
+        except LinkError as error:
             self._drop(node)
-            replies += [(index, Lost(self.safe(error))) for index, _ in commands[len(replies) :]]
+            replies += [(index, Lost(self.access.safe(error))) for index in indices[len(replies) :]]
         return replies
 
-    def _words(self, command: Send | Migrate) -> tuple[str | bytes | int, ...]:
+    def _words(self, command: Send | Migrate, migrate_ms: int) -> tuple[str | bytes | int, ...]:
         if isinstance(command, Send):
             return command.words
         target = self.addresses[command.target]
-        words: list[str | bytes | int] = ["MIGRATE", target.host, target.port, "", 0, MIGRATE_TIMEOUT_MS]
+        words: list[str | bytes | int] = ["MIGRATE", target.host, target.port, "", 0, migrate_ms]
         if command.replace:
             words.append("REPLACE")
         if self.access.password and self.access.user:
@@ -226,12 +221,21 @@ def _counts(slots: Iterable[int]) -> list[tuple[str, ...]]:
 def _bytes(reply: Any) -> bytes:
     if isinstance(reply, bytes):
         return reply
-    raise ValueError(f"not a text: {str(reply)[:80]}")
+    raise ValueError(reply.text if isinstance(reply, RespError) else f"not a text: {str(reply)[:80]}")
 
 
-def _prefixed(error: redis.ResponseError) -> str:
-    """The text of an error as the server sent it; redis-py takes some first words away."""
-    return str(error)
+def _list(reply: Any) -> Any:
+    if isinstance(reply, RespError):
+        raise ValueError(reply.text)
+    return reply
+
+
+def _milliseconds(reply: Any) -> int:
+    """The value of a CONFIG GET, 0 where it was refused or is no such number."""
+    match reply:
+        case [bytes(), bytes() as value] if value.isdigit() and len(value) < 10:
+            return int(value)
+    return 0
 
 
 def open_nodes(access: Access, ids: Sequence[str], first: str) -> LiveNodes:

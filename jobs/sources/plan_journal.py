@@ -15,6 +15,7 @@ from jobs.runtime.delta_files import append_rows, compact, exists, read_rows
 from jobs.runtime.errors import InputError
 from schemas.execution import PLAN_STEPS
 
+LOCK = ".execute-plan.lock"
 ROWS_WORTH_COMPACTING = 20
 
 
@@ -77,9 +78,16 @@ def alone(root: str) -> Iterator[None]:
         yield
         return
     os.makedirs(root, exist_ok=True)
-    with open(os.path.join(root, ".execute-plan.lock"), "w") as file:
+    lock = os.path.join(root, LOCK)
+    try:  # nothing is written into it, and a link that somebody put there is not followed
+        file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise InputError(f"{lock}: not a file to lock: {error.strerror}") from error
+    try:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise InputError(f"{root}: another execute-plan is at work; wait for it or stop it with Ctrl-C") from error
         yield
+    finally:
+        os.close(file)

@@ -19,10 +19,11 @@ from jobs import main as program
 from jobs.execute_plan import run
 from jobs.runtime import cli
 from jobs.runtime.delta_files import read_rows, replace_rows
+from jobs.runtime.errors import InputError
 from jobs.runtime.failure import BAD_INPUT, OK, PAUSED
 from jobs.sources.live_cluster import Access
 from jobs.sources.live_moves import open_nodes
-from jobs.sources.plan_journal import PlanJournal
+from jobs.sources.plan_journal import LOCK, PlanJournal, alone
 from jobs.transforms.rebalance_plan import MadePlan
 from jobs.transforms.rebalance_rows import write_plan
 from schemas.rebalance import REBALANCE_MOVES, REBALANCE_PLANS, REBALANCE_SLOTS
@@ -158,3 +159,14 @@ def test_a_plan_that_was_changed_in_its_tables_is_never_acted_on(tmp_path, capsy
     assert asked == []
     assert cluster.owners() == list(stored.problem.owners)
     assert PlanJournal(str(tmp_path), stored.plan_id).read() == []
+
+
+def test_the_lock_file_does_not_touch_what_a_link_leads_to(tmp_path):
+    """In a root that others may write to: the link's target keeps its content, and the run says so."""
+    (tmp_path / "precious").write_text("data")
+    (tmp_path / LOCK).symlink_to(tmp_path / "precious")
+
+    with pytest.raises(InputError, match="not a file to lock"), alone(str(tmp_path)):
+        pass
+
+    assert (tmp_path / "precious").read_text() == "data"

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_core.rebalance.commands import Path
+from cluster_core.rebalance.effects import Ask
 from cluster_core.rebalance.execution import Execution, Outcome, Verdict
 from cluster_core.rebalance.work import Settings, Stop
 from cluster_core.slots.key_slot import SLOT_COUNT
@@ -303,3 +304,103 @@ def test_the_intent_is_written_before_anything_is_sent():
 
         cluster.call = call  # type: ignore[method-assign]
         assert again(cluster, stored).verdict is Verdict.FINISHED
+
+
+def taken(cluster: SimulatedCluster, slots, owner: str) -> None:
+    """Somebody else gives *slots* away, and every node knows it."""
+    cluster.bump(cluster.nodes[owner])
+    for node in cluster.nodes.values():
+        for slot in slots:
+            node.believe(slot, owner)
+
+
+def half_way(path: Path):
+    """A plan of six slots from a to b and six from a to c, of which the first batch is done."""
+    cluster = SimulatedCluster(
+        ["abc"[slot * 3 // SLOT_COUNT] for slot in range(SLOT_COUNT)], "abcd", product=PRODUCTS[path], keys=0
+    )
+    stored = stored_plan(cluster, [(slot, "a", "bc"[slot // 6]) for slot in range(12)], slots_max=3)
+    before = cluster.owners()
+    assert again(cluster, stored, pause_after=1).verdict is Verdict.PAUSED
+    done = sorted(slots_done(cluster))
+    assert 0 < len(done) < 12
+    return cluster, stored, before, done, sorted(set(range(12)) - set(done))
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_rollback_needs_nothing_but_the_slots_that_the_plan_moved(path):
+    """Others took a slot that the plan has not touched and one that it knows nothing of, left one open, added a master: none is in the way."""
+    cluster, stored, before, _, left = half_way(path)
+    taken(cluster, [left[0], 9000], "c")
+    cluster.nodes["z"] = SimulatedNode("z", 99, list(cluster.nodes["a"].view), touched=cluster.touched)
+    cluster.nodes["b"].migrating[9001], cluster.nodes["c"].importing[9001] = "c", "b"
+
+    resumed = again(cluster, stored)
+    assert resumed.verdict is Verdict.REFUSED
+    outcome = again(cluster, stored, rollback=True)
+
+    assert outcome.verdict is Verdict.ROLLED_BACK, outcome
+    assert outcome.sentences[1:] == (f"slots {left[0]} stay with c:1 (c): this plan did not move them there",)
+    expected = list(before)
+    expected[left[0]] = expected[9000] = "c"
+    assert cluster.owners() == expected
+    assert again(cluster, stored, rollback=True).sentences[0].startswith("nothing to roll back: ")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_rollback_of_slots_that_others_took_further_is_refused_with_their_names(path):
+    """The plan left them at b, they belong to d now: nothing is sent."""
+    cluster, stored, _, done, _ = half_way(path)
+    held = stored.plan.owners_after[done[0]]
+    taken(cluster, done[:2], "d")
+    owners = cluster.owners()
+
+    outcome = again(cluster, stored, rollback=True)
+
+    assert outcome.verdict is Verdict.REFUSED
+    assert outcome.sentences == (
+        f"slots {SlotSet(done[:2])}, which this plan moved to {held}:1 ({held}), belong to d:1 (d) now: they cannot be taken back from there",
+    )
+    assert cluster.owners() == owners
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_master_that_is_away_and_was_not_touched_does_not_hold_a_rollback_up(path):
+    """No slot went from it or to it."""
+    cluster, stored, before, _, _ = half_way(path)
+    cluster.nodes["d"].down = 10**6
+
+    assert again(cluster, stored).verdict is Verdict.REFUSED
+    outcome = again(cluster, stored, rollback=True)
+
+    assert outcome.verdict is Verdict.ROLLED_BACK
+    assert outcome.sentences[1] == "d:1 (d) does not answer, and the way back does not need it"
+    assert [cluster.nodes[name].view for name in "abc"] == [before] * 3
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("who", "ab")
+def test_no_wait_is_longer_than_the_patience(path, who):
+    """A node that never comes back: the run pauses, and what was waited for by then is patience, not a constant of the program."""
+    cluster = SimulatedCluster(
+        ["abc"[slot * 3 // SLOT_COUNT] for slot in range(SLOT_COUNT)], "abc", product=PRODUCTS[path], keys=0
+    )
+    stored = stored_plan(cluster, [(slot, "a", "b") for slot in range(12)])
+    limits = []
+    usual = cluster.perform
+
+    def perform(effect):
+        limits.append(getattr(effect, "within_s", getattr(effect, "seconds", 0.0)))
+        if isinstance(effect, Ask):
+            limits.append(effect.migrate_ms / 1000)
+            cluster.nodes[who].down = 10**6
+        return usual(effect)
+
+    cluster.perform = perform  # type: ignore[method-assign]
+    begun_s = cluster.now_s
+    outcome = cluster.drive(Execution(stored, [], None, replace(QUICK, patience_s=3)))
+
+    assert outcome.verdict is Verdict.PAUSED
+    assert f"{who}:1 ({who}) does not answer" in outcome.sentences[0]
+    assert max(limits[1:]) < 3.001  # the first is the look before it begins
+    assert cluster.now_s - begun_s < 3 * 3

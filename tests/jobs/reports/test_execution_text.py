@@ -64,13 +64,14 @@ def test_the_order_by_hand_is_the_one_that_survives_a_crash():
     stored, prospect = made(MOVES[:1], "redis 7.0")
 
     assert [
-        f"{where} {words.split('   #')[0]}" for where, words in command_lines(stored, prospect.batches, Path.LEGACY)
+        f"{where} {words.split('   #')[0]}"
+        for where, words in command_lines(stored, prospect.batches, Path.LEGACY, 7500)
     ] == [
         "# batch 1",
         "b:1 CLUSTER SETSLOT 1 IMPORTING a",
         "a:1 CLUSTER SETSLOT 1 MIGRATING b",
         "a:1 CLUSTER GETKEYSINSLOT 1 100",
-        'a:1 MIGRATE b 1 "" 0 60000 KEYS …',
+        'a:1 MIGRATE b 1 "" 0 7500 KEYS …',
         "b:1 CLUSTER SETSLOT 1 NODE b",
         "a:1 CLUSTER SETSLOT 1 NODE b",
         "every other master CLUSTER SETSLOT 1 NODE b",
@@ -115,7 +116,7 @@ def test_an_address_cannot_forge_a_line():
 def test_nothing_left_is_an_empty_table():
     """After a plan was carried out."""
     stored, prospect = made(MOVES)
-    nothing = Prospect(prospect.path, (), (), (), True)
+    nothing = Prospect(prospect.situation, prospect.path, (), (), (), True)
 
     assert prospect_lines(stored, nothing, [])[-1] == "about 0.0 s in all"
     assert json.loads(write_json(stored, nothing))["batches"] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from jobs.runtime.failure import OK
 from jobs.sources.live_cluster import Access, Address
 from jobs.sources.live_moves import LiveNodes, open_nodes
 from tests.clusters import Cluster, topology_of
+from tests.fake_servers import scripted
 from tests.live_runs import slotscope
 from tests.moving_cluster import fill, owners_of, store_moves
 from tests.servers import SLOT_COUNT, free_port, redis_binary, running, wait_for
@@ -38,18 +40,18 @@ def test_migrate_brings_the_password_to_the_target(access, said):
     """AUTH or AUTH2 before KEYS; REPLACE only where it is asked for; database 0."""
     nodes = LiveNodes(access, ("s", "t"), {"s": Address("h", 1), "t": Address("10.0.0.2", 7000)})
 
-    plain, replace = (nodes._words(Migrate("s", "t", KEYS, again)) for again in (False, True))
+    plain, replace = (nodes._words(Migrate("s", "t", KEYS, again), 7500) for again in (False, True))
 
-    assert plain == ("MIGRATE", "10.0.0.2", 7000, "", 0, 60000, *said, "KEYS", *KEYS)
-    assert replace == ("MIGRATE", "10.0.0.2", 7000, "", 0, 60000, "REPLACE", *said, "KEYS", *KEYS)
+    assert plain == ("MIGRATE", "10.0.0.2", 7000, "", 0, 7500, *said, "KEYS", *KEYS)
+    assert replace == ("MIGRATE", "10.0.0.2", 7000, "", 0, 7500, "REPLACE", *said, "KEYS", *KEYS)
 
 
 def test_errors_do_not_tell_the_password():
     """Whatever a server or a library says."""
-    nodes = LiveNodes(Access("u", "hush"), ("s",))
+    access = Access("u", "hush")
 
-    assert nodes.safe(ValueError("AUTH u hush failed: hush")) == "AUTH u *** failed: ***"
-    assert nodes.safe(TimeoutError()) == "TimeoutError"
+    assert access.safe(ValueError("AUTH u hush failed: hush")) == "AUTH u *** failed: ***"
+    assert access.safe(TimeoutError()) == "TimeoutError"
 
 
 def test_a_node_that_is_not_the_one_that_is_meant_gets_no_command(redis_cluster_node):
@@ -88,6 +90,81 @@ def test_replies_stand_in_the_order_of_the_commands(redis_cluster_node):
     assert isinstance(replies[1], Lost)
     assert isinstance(replies[2], Refused)
     assert replies[3] == Answered([])
+
+
+def test_a_node_that_hangs_is_waited_for_as_long_as_was_asked_for():
+    """It takes connections and says nothing: look and command end in time, the whole of a pipeline within one limit."""
+    with scripted(lambda words: None) as (port, _):
+        nodes = LiveNodes(Access(), ("a",), {"a": Address("127.0.0.1", port)})
+        begun_s = time.monotonic()
+        sight = nodes.look(["a"], 0.3)
+        replies = nodes.ask(Ask((Send("a", ("PING",)), Send("a", ("PING",))), within_s=0.3))
+        took_s = time.monotonic() - begun_s
+        nodes.close()
+
+    assert sight.lost == {"a": "no answer in time"}
+    assert replies == [Lost("no answer in time")] * 2
+    assert 0.5 < took_s < 2
+
+
+def test_a_node_that_trickles_is_a_node_that_hangs():
+    """A byte now and then does not begin the wait anew."""
+
+    def trickle(words: list[bytes]) -> bytes:
+        time.sleep(0.1)
+        return b"*9\r\n" if words[1:] == [b"MYID"] else b":1\r\n"
+
+    with scripted(trickle) as (port, _):
+        nodes = LiveNodes(Access(), ("a",), {"a": Address("127.0.0.1", port)})
+        begun_s = time.monotonic()
+        (reply,) = nodes.ask(Ask((Send("a", ("PING",)),), within_s=0.4))
+        nodes.close()
+
+    assert isinstance(reply, Lost)
+    assert time.monotonic() - begun_s < 2
+
+
+def test_a_target_that_did_not_answer_one_migrate_is_not_waited_for_again():
+    """Each wait keeps the source from its clients; another target is another matter."""
+
+    def answer(words: list[bytes]) -> bytes:
+        if words[0] == b"MIGRATE":
+            return b"-IOERR error or timeout reading to target instance\r\n" if words[2] == b"1" else b"+OK\r\n"
+        return b"$1\r\ns\r\n"
+
+    with scripted(answer) as (port, asked):
+        places = {"s": Address("127.0.0.1", port), "t": Address("127.0.0.1", 1), "u": Address("127.0.0.1", 2)}
+        nodes = LiveNodes(Access(), ("s", "t", "u"), places)
+        replies = nodes.ask(Ask(tuple(Migrate("s", to, KEYS) for to in ("t", "t", "u", "t")), migrate_ms=250))
+        nodes.close()
+
+    assert [type(reply) for reply in replies] == [Refused, Lost, Answered, Lost]
+    assert [words[2:6] for words in asked if words[0] == b"MIGRATE"] == [
+        [b"1", b"", b"0", b"250"],
+        [b"2", b"", b"0", b"250"],
+    ]
+
+
+@pytest.mark.parametrize(("reply", "told_ms"), [(b"*2\r\n$1\r\na\r\n$4\r\n2500\r\n", 2500), (b"-NOPERM no\r\n", 0)])
+def test_the_node_timeout_is_asked_once_and_may_be_refused(reply, told_ms):
+    """A look goes on without it."""
+    me = "a" * 40
+    line = f"{me} 127.0.0.1:1@2 myself,master - 0 0 1 connected 0-16383\n".encode()
+
+    def answer(words: list[bytes]) -> bytes:
+        said = {b"MYID": me.encode(), b"NODES": line, b"INFO": b"cluster_state:ok\r\n"}
+        if words[0] == b"CONFIG":
+            return reply
+        text = said.get(words[-1], b"")
+        return b"$%d\r\n%s\r\n" % (len(text), text)
+
+    with scripted(answer) as (port, asked):
+        nodes = LiveNodes(Access(), (me,), {me: Address("127.0.0.1", port)})
+        seen = [nodes.look([me]).nodes[me].node_timeout_ms for _ in range(3)]
+        nodes.close()
+
+    assert seen == [told_ms] * 3
+    assert sum(words[0] == b"CONFIG" for words in asked) == 1
 
 
 def test_masters_that_the_cluster_does_not_know_are_an_input_error(redis_cluster_node):
