@@ -115,7 +115,7 @@ def walk_log(
     found, at = Walked(), start
     try:
         while not walker.done:
-            ahead = walker.skippable()
+            ahead = min(walker.skippable(), max(len(data) - at, 0))
             walker.skipped(ahead)
             at += ahead
             room = walker.room()

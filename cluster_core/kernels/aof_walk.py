@@ -73,8 +73,9 @@ P_START, P_WORD, P_SKIP = range(3)
     B_NUMBER,
     B_SKIP,
     IS_FULL,  # no further names are listed
+    LONG_KEY,  # length of the first key of the command that is too long to be one, 0 for none
     STATE_LENGTH,
-) = range(35)
+) = range(36)
 
 UNLISTED = 0
 """Code of a command that has no place in the table of names."""
@@ -277,6 +278,7 @@ def _drop_keys(st, rows):  # type: ignore[no-untyped-def]
     """Forget the rows of the command that is being read, and look for no more keys in it."""
     st[ROW] = st[ROWS]
     st[KEY_POS] = rows[0][st[ROWS]]
+    st[LONG_KEY] = 0
     st[A_FIRST] = st[B_FIRST] = st[A_NUMBER] = st[B_NUMBER] = _NEVER
 
 
@@ -388,6 +390,7 @@ def walk(data, st, key_data, rows, commands, buckets, name_starts, name_bytes, r
             st[WORD] = 0
             st[CODE] = UNLISTED
             st[SELECTED] = -1
+            st[LONG_KEY] = 0
             st[A_FIRST] = st[B_FIRST] = st[A_NUMBER] = st[B_NUMBER] = _NEVER
             st[ROW] = st[ROWS]
             st[POS] = pos = after
@@ -395,6 +398,11 @@ def walk(data, st, key_data, rows, commands, buckets, name_starts, name_bytes, r
         answer = _words(data, st, key_data, rows, buckets, name_starts, name_bytes, rules, special)
         if answer >= 0:
             return answer
+        if st[LONG_KEY] > 0:  # said of whole commands only: a log that ends within one was cut
+            st[FAULT_AT] = st[BEGIN]
+            st[FAULT_CODE] = KEY_BYTES
+            st[FAULT_VALUE] = st[LONG_KEY]
+            return FAULT
         _end_command(st, st[POS], commands, rows, special)
 
 
@@ -438,7 +446,11 @@ def _words(data, st, key_data, rows, buckets, name_starts, name_bytes, rules, sp
         if end + 2 <= stop and (data[end] != 13 or data[end + 1] != 10):
             return _fault(st, end, CRLF, 0)
         is_number = word == st[A_NUMBER] or word == st[B_NUMBER] or (word == 1 and st[CODE] == special[0] and argc == 2)
-        if word > 0 and not is_number and not _is_key(st, word):
+        is_key = word > 0 and _is_key(st, word)
+        is_long = is_key and length > KEY_BYTES_MAX
+        if is_long and st[LONG_KEY] == 0:
+            st[LONG_KEY] = length
+        if is_long or (word > 0 and not is_number and not is_key):
             if end + 2 > stop:
                 st[WORD] = word
                 st[SKIP] = length + 2
@@ -447,8 +459,6 @@ def _words(data, st, key_data, rows, buckets, name_starts, name_bytes, rules, sp
             pos = end + 2
             word += 1
             continue
-        if length > KEY_BYTES_MAX and word > 0 and _is_key(st, word):
-            return _fault(st, pos + 1, KEY_BYTES, length)
         if end + 2 > stop:
             if (word == 0 and length > NAME_BYTES_MAX) or length > KEY_BYTES_MAX:  # no name, number or database
                 if word > 0:
@@ -494,7 +504,7 @@ def _words(data, st, key_data, rows, buckets, name_starts, name_bytes, rules, sp
                 return FAULT
             st[SELECTED] = selected
         else:
-            if _is_key(st, word):
+            if is_key:
                 if st[ROW] + 1 >= len(rows[1]):
                     st[WORD] = word
                     return _stop(st, pos, GROW, 0)

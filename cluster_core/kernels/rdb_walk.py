@@ -1356,6 +1356,10 @@ def _function_pre_ga(data: Any, st: Any) -> int:
     """Pass over a function library of a Redis 7.0 release candidate: name, engine, perhaps a description, code."""
     at = st[POS]
     step = st[STEP]
+    if step == 5:  # the code has been passed over to its last byte
+        st[FUNCTIONS] += 1
+        st[PHASE] = P_RECORD
+        return GO
     if step == 2:
         rc, pos, described, _ = _lengths(data, st, at, 1)
         if rc == GO:
@@ -1365,9 +1369,6 @@ def _function_pre_ga(data: Any, st: Any) -> int:
     rc = _one_string(data, st, at, at)
     if rc == GO:
         st[STEP] += 1
-        if step == 4:
-            st[FUNCTIONS] += 1
-            st[PHASE] = P_RECORD
     return rc
 
 

@@ -23,6 +23,7 @@ Path = tuple[str | int, ...]
 _HEADER = re.compile(r"^\s*(\[\[?)\s*([^\[\]#]+?)\s*\]\]?\s*(?:#.*)?$")
 _KEY = re.compile(r"^\s*((?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*'))*)\s*=")
 _WORD = re.compile(r"[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*'")
+_LONG_NUMBER = re.compile(r"[0-9_]{4000,}")
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 
@@ -56,7 +57,16 @@ def _read_json(text: str, source: str) -> Located:
         raise PlanError(f"{source}: line {error.lineno}: {error.msg}") from error
     except RecursionError as error:
         raise PlanError(f"{source}: line 1: nested too deeply") from error
+    except ValueError as error:
+        raise _too_long(text, source) from error
     return Located(source, values, lines)
+
+
+def _too_long(text: str, source: str) -> PlanError:
+    """Return the error for a number of more digits than Python turns into one (`sys.set_int_max_str_digits`)."""
+    number = _LONG_NUMBER.search(text)
+    line = text.count("\n", 0, number.start()) + 1 if number else 1
+    return PlanError(f"{source}: line {line}: a number of too many digits")
 
 
 def _json_lines(text: str) -> dict[Path, int]:
@@ -95,6 +105,8 @@ def _read_toml(text: str, source: str) -> Located:
             raise PlanError(f"{source}: line {number}: {str(error) or 'nested too deeply'}") from error
         reason = re.sub(r"\s*\(at line.*", "", str(error))
         raise PlanError(f"{source}: line {line[1]}: {reason}") from error
+    except ValueError as error:
+        raise _too_long(text, source) from error
     return Located(source, values, _toml_lines(text))
 
 

@@ -29,6 +29,8 @@ from cluster_core.wire.bus import Message, decode_message, decode_partial, encod
 
 STATE_VERSION: Final = 3
 """Of the form; a state of another version is not read, and the replay begins anew."""
+STATE_SOURCE: Final = "silver/replay_state"
+"""Where states are kept, and what an error names that comes from one."""
 BODY_BYTES_MAX: Final = 512 << 20
 BODY_BYTES_FREE: Final = 16 << 20
 INFLATION_MAX: Final = 200

@@ -184,8 +184,7 @@ class AofUnitReader:
             while not walker.done:
                 ahead = walker.skippable()
                 if ahead:
-                    stream.skip(ahead)
-                    walker.skipped(ahead)
+                    walker.skipped(stream.skip(ahead))
                 walker.filled(stream.readinto(walker.room()))
                 yield from walker.batches()
         except DecodeError as error:

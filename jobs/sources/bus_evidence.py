@@ -27,7 +27,7 @@ from cluster_core.replay.dispatch import PROCESSES_MAX, Clue, Delivery, Dispatch
 from cluster_core.replay.evidence import Endpoint
 from cluster_core.replay.link_meter import LinkMeter
 from cluster_core.replay.node_timeout import DEFAULT_NODE_TIMEOUT_MS, TimeoutEstimate
-from cluster_core.replay.saving import load, save
+from cluster_core.replay.saving import STATE_SOURCE, load, save
 from cluster_core.slots.slot_set import SlotSet
 from jobs.sources.bus_clues import BadRows, clues_of, note_signs
 from jobs.sources.bus_files import CaptureFile
@@ -122,7 +122,7 @@ class CaptureTask:
     def _restore(self) -> None:
         if self._options.state is None:
             return
-        kept = load(self._options.state, source="silver/replay_state")
+        kept = load(self._options.state, source=STATE_SOURCE)
         for name in self._KEPT:
             setattr(self, name, kept[name])
         self._bad.restore(kept["bad"])

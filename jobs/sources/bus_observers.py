@@ -33,7 +33,7 @@ from cluster_core.replay.rows import (
     ReplayRow,
     VoteRow,
 )
-from cluster_core.replay.saving import load, save
+from cluster_core.replay.saving import STATE_SOURCE, load, save
 from jobs.sources.bus_packets import unpack_evidence
 from schemas.history import EPOCH
 
@@ -144,7 +144,7 @@ def replay_process(
     is_saved = not options.settled
     for phase, same in groupby(pieces, key=lambda piece: piece.phase):
         if phase == STATE_PHASE:
-            replay = load(next(iter(same)).blob, source=f"silver/replay_state of {part}")
+            replay = load(next(iter(same)).blob, source=f"{STATE_SOURCE} of {part}")
             continue
         replay = replay or _new(Endpoint(ip, int(port)), options)
         if phase and not is_saved:

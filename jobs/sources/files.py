@@ -37,8 +37,8 @@ class ByteStream(Protocol):
     def readinto(self, buffer: memoryview, /) -> int:
         """Fill *buffer* from the current position; 0 at the end."""
 
-    def skip(self, count: int) -> None:
-        """Move forward."""
+    def skip(self, count: int) -> int:
+        """Move forward, not beyond the end; return by how many bytes."""
 
     def close(self) -> None:
         """Release the file."""
@@ -205,9 +205,12 @@ class PlainStream:
         except OSError as error:
             raise DecodeError(_os_reason(error), offset=self._raw.tell(), source=self._path) from error
 
-    def skip(self, count: int) -> None:
-        """Seek forward."""
-        self._raw.seek(count, os.SEEK_CUR)
+    def skip(self, count: int) -> int:
+        """Seek forward, not beyond the end: what a file says that follows need not be there."""
+        at = self._raw.tell()
+        passed = max(0, min(count, self._raw.seek(0, os.SEEK_END) - at))
+        self._raw.seek(at + passed)
+        return passed
 
     def close(self) -> None:
         """Release the file."""
@@ -234,14 +237,13 @@ class InflatedStream:
         self._offset += count
         return count
 
-    def skip(self, count: int) -> None:
-        """Read and drop."""
+    def skip(self, count: int) -> int:
+        """Read and drop, to the end at most."""
         room = memoryview(bytearray(min(count, _CHUNK_BYTES)))
-        while count:
-            read = self.readinto(room[: min(count, len(room))])
-            if not read:
-                return
-            count -= read
+        left = count
+        while left and (read := self.readinto(room[: min(left, len(room))])):
+            left -= read
+        return count - left
 
     def close(self) -> None:
         """Release the file."""

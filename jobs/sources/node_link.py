@@ -81,11 +81,13 @@ class Access:
         if not self.tls:
             return socket.create_connection(place, _left_s(until_s))
         context = self._context()
-        *first, last = (name for name in dict.fromkeys((address.name, address.host)) if name)
-        for name in first:
-            with suppress(ssl.SSLCertVerificationError):
+        refused: ssl.SSLCertVerificationError | None = None
+        for name in dict.fromkeys((address.name or address.host, address.host)):
+            try:
                 return _encrypt(context, socket.create_connection(place, _left_s(until_s)), name)
-        return _encrypt(context, socket.create_connection(place, _left_s(until_s)), last)
+            except ssl.SSLCertVerificationError as error:
+                refused = refused or error
+        raise refused or LinkError("no name to check")
 
     def _context(self) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=self.tls_ca)

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from cluster_core.replay.saving import STATE_VERSION
+from cluster_core.replay.saving import STATE_SOURCE, STATE_VERSION
 from jobs.runtime import tables
 from jobs.runtime.progress import progress
 from jobs.runtime.tables import Change
@@ -43,6 +43,10 @@ if TYPE_CHECKING:
     from jobs.bus_replay import Request
 
 CAPTURE_PART = "capture"
+UNREADABLE = (
+    f"note|state|what the last run left in {STATE_SOURCE} cannot be read by this version of the program: "
+    "all captures were replayed from the start"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +99,27 @@ class HistoryReplay:
         self._spark = spark
         self._request = request
         self._inputs = find_inputs(request)
+        self._warnings: list[str] = []
         self._surveys: dict[tuple[bool, int], list[CaptureFile]] = {}
 
     def run(self) -> Outcome:
         """Read, replay, write; raises DecodeError for bad input in strict mode."""
         state = self._last_state()
+        try:
+            read, found, facts, state = self._follow(state)
+        except Exception as error:
+            if state is None or STATE_SOURCE not in str(error):
+                raise
+            self._warnings.append(UNREADABLE)
+            read, found, facts, state = self._follow(None)
+        with progress("writing tables"):
+            outcome = self._write(read, found, facts, state)
+        found.unpersist()
+        read.unpersist()
+        return outcome
+
+    def _follow(self, state: State | None) -> tuple[DataFrame, DataFrame, dict[str, Any], State | None]:
+        """Read and replay from *state* on, or from the start where packets came late: what was read, found and is known, and the state."""
         with progress("reading captures"):
             read, facts = self._read(state)
             if facts.get("late"):
@@ -109,11 +129,7 @@ class HistoryReplay:
         with progress("replaying"):
             found = self._replay(read, facts, state).persist(StorageLevel.MEMORY_AND_DISK)
             found.count()  # all processes at once: a table that is written into one file would run one after the other
-        with progress("writing tables"):
-            outcome = self._write(read, found, facts, state)
-        found.unpersist()
-        read.unpersist()
-        return outcome
+        return read, found, facts, state
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -124,7 +140,10 @@ class HistoryReplay:
             return None
         rows = tables.read_snapshot(spark, history.REPLAY_STATE, request.root, request.snapshot)
         row = next(iter(rows.where(F.col("part") == CAPTURE_PART).collect()), None)
-        if row is None or row["version"] != STATE_VERSION:
+        if row is not None and row["version"] != STATE_VERSION:
+            self._warnings.append(UNREADABLE)
+            return None
+        if row is None:
             return None
         state = State(json.loads(row["options"]), bytes(row["state"]), row["settled_by"], row["messages"])
         return state if self._continues(state) else None
@@ -300,7 +319,7 @@ class HistoryReplay:
         return capture.union(observers)
 
     def _outcome(self, facts: dict[str, Any], state: State | None, clocks: list[str]) -> Outcome:
-        warnings = [*facts["notes"], *clocks]
+        warnings = [*self._warnings, *facts["notes"], *clocks]
         if facts["node_timeout_from"] == "default" and self._inputs.captures:
             warnings.append(
                 "warning|node-timeout|the traffic does not tell the node timeout; the servers' default of 15000 ms is"

@@ -123,6 +123,28 @@ def test_folded_files_make_the_tables_of_a_replay_from_the_start(spark, root, tm
         assert rows(spark, table, target) == rows(spark, table, root), table.name
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("changed", [{"version": F.lit(1)}, {"state": F.lit(b"\x80\x05no state")}])
+def test_a_state_that_cannot_be_read_is_said_and_all_is_replayed_again(spark, tmp_path, changed) -> None:
+    """Of an older program, or damaged in the tables: the run ends as one from the start."""
+    raw = gzip.decompress(CAPTURE.read_bytes())
+    ends = packet_ends(raw)
+    paths = [str(path) for path in cut(raw[: ends[600]], [ends[300]], tmp_path)]
+    target, fresh = tmp_path / "tables", tmp_path / "fresh"
+    run(spark, target, pcap=paths[:1], node_timeout_ms=1000)
+    where = f"{target}/{history.REPLAY_STATE.name}"
+    states = spark.read.format("delta").load(where).withColumns(changed)
+    kept = spark.createDataFrame(states.collect(), history.REPLAY_STATE.schema)
+    kept.write.format("delta").mode("overwrite").save(where)
+
+    outcome = run(spark, target, pcap=paths, node_timeout_ms=1000)
+    run(spark, fresh, pcap=paths, node_timeout_ms=1000)
+
+    assert any("cannot be read by this version of the program" in warning for warning in outcome.warnings)
+    assert (outcome.known_files, outcome.new_files) == (0, 2)
+    assert rows(spark, history.NODE_VIEWS, target) == rows(spark, history.NODE_VIEWS, fresh)
+
+
 def test_polls_and_logs_are_kept_and_used(spark, tmp_path) -> None:
     logs = sorted(str(path) for path in (RECORDED / "logs").iterdir())
     given = {"pcap": [str(CAPTURE)], "nodes": [str(RECORDED / "polls.jsonl.gz")], "log": logs}

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from cluster_core.errors import DecodeError
-from cluster_core.replay.saving import load, save
 from tests.bus_folding import Fold, cut, fold, packet_ends
 from tests.conftest import DATA
 
@@ -89,27 +87,3 @@ def test_rows_that_are_settled_do_not_change_with_further_files(capture, tmp_pat
 
     assert settled
     assert set(map(repr, settled)) <= set(map(repr, second.rows))
-
-
-class Intruder:
-    """Something that a state must not name."""
-
-
-@pytest.mark.parametrize("value", [Intruder(), Path("/"), print, open])
-def test_a_state_that_names_anything_else_than_its_own_values_is_refused(value) -> None:
-    data = save({"x": value})
-
-    with pytest.raises(DecodeError, match="has no place in it"):
-        load(data)
-
-
-@pytest.mark.parametrize("damage", [b"", b"no state", save([1, 2, 3])[:-3], b"x" + save(1)])
-def test_a_damaged_state_is_a_typed_error(damage) -> None:
-    with pytest.raises(DecodeError):
-        load(damage)
-
-
-def test_what_goes_into_a_state_comes_out_of_it() -> None:
-    value = {"a": [1, (2, "x")], "b": {3: b"raw"}, "c": {1, 2}}
-
-    assert load(save(value)) == value

@@ -204,13 +204,14 @@ def test_nodes_without_an_address_are_not_asked():
             ("a", ":7000@17000", "myself,master"),
             ("b", ":0@0", "master,noaddr"),
             ("c", "10.0.0.3:7003@17003", "handshake"),
-            ("d", "10.0.0.4:7004@17004", "master,fail"),
+            ("d", "10.0.0.4:7004@17004,db-4.example", "master,fail"),
         )
     )
 
     found = neighbours(Answer(Address("10.0.0.1", 7000), 0, 0, lines, ""))
 
     assert found == [Address("10.0.0.1", 7000), Address("10.0.0.4", 7004)]
+    assert [address.name for address in found] == ["", "db-4.example"]
 
 
 def test_a_node_that_does_not_answer_is_asked_less_often():

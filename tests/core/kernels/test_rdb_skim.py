@@ -376,3 +376,21 @@ def test_errors_of_a_skim_are_raised_again():
     for _ in range(2):
         with pytest.raises(DecodeError, match="empty"):
             list(skimmer.batches())
+
+
+def test_a_file_that_ends_inside_a_function_library_does_not_hold_it():
+    """Cut at every byte: both twins know the same of what stands before."""
+    description = build.string("n") + build.string("LUA") + build.length(1) + build.string("d")
+    data = build.rdb(
+        b"\xf5" + build.string("#!lua name=mylib"), b"\xf6" + description + build.string("code"), magic="VALKEY080"
+    )
+
+    counts = []
+    for cut in range(len(data)):
+        found, plain = (skim_all(data[:cut], compiled=compiled) for compiled in (True, False))
+        assert facts_of(found[1]) == facts_of(plain[1]), cut
+        assert str(found[2]) == str(plain[2]), cut
+        counts.append(found[1].function_count)
+
+    assert counts == sorted(counts)
+    assert set(counts) == {0, 1, 2}

@@ -172,3 +172,10 @@ def test_no_text_makes_the_reader_fail_in_another_way(text):
     """A placement or a PlanError."""
     with contextlib.suppress(PlanError):
         assert isinstance(read_placement(text).nodes, tuple)
+
+
+@pytest.mark.parametrize("text", ['{"x":\n %s}', "[nodes]\nx = %s"])
+def test_a_number_of_too_many_digits_names_its_line(text):
+    """Python refuses to turn it into a number."""
+    with pytest.raises(PlanError, match=r"^p: line 2: a number of too many digits$"):
+        read_located(text % ("9" * 5000), "p")
