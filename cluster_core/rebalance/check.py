@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
+from cluster_core.rebalance import conflict
 from cluster_core.rebalance.bound import add_up, needs, prove
 from cluster_core.rebalance.joint import prove_joint
-from cluster_core.rebalance.plan import BALANCED, MOVE, Plan, count_ranges
+from cluster_core.rebalance.limits import above_capacity, kept
+from cluster_core.rebalance.plan import BALANCED, IMPOSSIBLE, MOVE, Plan, count_ranges
 from cluster_core.rebalance.problem import Problem, Scaled, validate
 from cluster_core.rebalance.targets import Targets, find_targets, floor_ratio
 
@@ -22,10 +25,15 @@ def check_plan(problem: Problem, plan: Plan) -> list[str]:
     if wrong:
         return wrong
     owner = _after(scaled, plan)
+    wrong += _check_conflicts(scaled, plan)
+    if wrong:
+        return wrong
+    wrong += _check_capacity(scaled, targets, plan, owner)
     wrong += _check_limits(scaled, targets, plan, owner)
     wrong += _check_sums(scaled, targets, plan, owner)
-    wrong += _check_floors(scaled, plan)
-    wrong += _check_bound(scaled, targets, plan)
+    wrong += _check_floors(scaled, targets, plan)
+    limits = find_targets(replace(scaled, tolerance=plan.tolerance)) if plan.tolerance else targets
+    wrong += _check_bound(scaled, kept(scaled, limits, owner), plan, owner)
     return wrong
 
 
@@ -100,11 +108,10 @@ def _check_sums(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int, 
     return wrong
 
 
-def _check_floors(scaled: Scaled, plan: Plan) -> list[str]:
+def _check_floors(scaled: Scaled, targets: Targets, plan: Plan) -> list[str]:
     """The heaviest slots of each floor do not fit below it."""
     wrong = []
     takers = [n for n, m in enumerate(scaled.masters) if not m.drained and not m.excluded]
-    weight = sum((scaled.weights[n] for n in takers), Fraction(0))
     for r, floor in enumerate(plan.floors):
         loads = [load for s, load in enumerate(scaled.loads[r]) if not scaled.masters[scaled.owner[s]].excluded]
         loads.sort(reverse=True)
@@ -113,13 +120,36 @@ def _check_floors(scaled: Scaled, plan: Plan) -> list[str]:
         sums = [0]
         for load in loads[: floor.count]:
             sums.append(sums[-1] + load)
-        shares = sorted((sum(loads) * scaled.weights[n] / weight for n in takers), reverse=True)
+        shares = sorted((targets.fair[n][r] for n in takers if targets.fair[n][r]), reverse=True)
         if len(sums) <= floor.count or floor_ratio(sums, shares, floor.count, shares[0] == shares[-1]) < floor.ratio:
             wrong.append(f"the floor of {floor.resource} is not proven by its {floor.count} heaviest slots")
     return wrong
 
 
-def _check_bound(scaled: Scaled, targets: Targets, plan: Plan) -> list[str]:
+def _check_conflicts(scaled: Scaled, plan: Plan) -> list[str]:
+    """What is said to be impossible is; and only for limits that cannot be met together a plan has a tolerance of its own."""
+    wrong = [
+        f"it is not proven that {one.kind} cannot be kept" for one in plan.conflicts if not conflict.prove(scaled, one)
+    ]
+    if (plan.verdict == IMPOSSIBLE) != bool(plan.conflicts):
+        wrong.append(
+            f"the verdict is {plan.verdict}, with {len(plan.conflicts)} proofs that limits contradict each other"
+        )
+    given = plan.tolerance or scaled.tolerance
+    together = any(one.kind is conflict.ConflictKind.TOGETHER for one in plan.conflicts)
+    fine = len(given) == len(scaled.tolerance) and all(a >= b for a, b in zip(given, scaled.tolerance, strict=False))
+    if not fine or (given != scaled.tolerance and not together):
+        wrong.append("the plan was made for another tolerance than was asked for")
+    return wrong
+
+
+def _check_capacity(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int, ...]) -> list[str]:
+    """No slot moves into a master that ends above its capacity."""
+    over = {scaled.masters[n].id for n in above_capacity(targets, scaled.totals(owner))}
+    return [f"slot {m.slot} moves to {m.target}, which ends above its capacity" for m in plan.moves if m.target in over]
+
+
+def _check_bound(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int, ...]) -> list[str]:
     index = {master.id: n for n, master in enumerate(scaled.masters)}
     wrong, seen = [], set()
     for certificate in plan.certificates:
@@ -129,6 +159,7 @@ def _check_bound(scaled: Scaled, targets: Targets, plan: Plan) -> list[str]:
             or n in seen
             or scaled.masters[n].excluded
             or scaled.masters[n].drained != (certificate.kind == "drained")
+            or (scaled.masters[n].drained and n in owner)
         ):
             wrong.append(f"{certificate.node} cannot have this certificate")
             continue
@@ -144,6 +175,8 @@ def _check_bound(scaled: Scaled, targets: Targets, plan: Plan) -> list[str]:
         or max(add_up(plan.certificates, hosts), plan.joint.value if plan.joint else 0) != plan.bound
     ):
         wrong.append(f"the certificates and the joint proof do not show that {plan.bound} moves")
-    if not wrong and plan.verdict == MOVE and plan.moved < plan.bound:
-        wrong.append("the plan moves less than the bound: one of them is wrong")
+    if not 0 <= plan.bound <= plan.moved <= sum(scaled.loads[scaled.cost]):
+        wrong.append(
+            f"at least {plan.bound} of {plan.moved} that move, of {sum(scaled.loads[scaled.cost])} in all, cannot be"
+        )
     return wrong

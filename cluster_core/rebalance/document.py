@@ -11,6 +11,7 @@ import hashlib
 import json
 import types
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from fractions import Fraction
 from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -136,6 +137,8 @@ def _decode(kind: Any, value: Any) -> Any:
         return _decode_one_of(inner, value)
     if kind is Fraction:
         return Fraction(value)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return kind(value)
     if origin is tuple:
         if len(inner) == 2 and inner[1] is Ellipsis:
             return tuple(_decode(inner[0], entry) for entry in value)

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from cluster_core.rebalance.bound import Certificate
+from cluster_core.rebalance.conflict import Conflict
 from cluster_core.rebalance.joint import Joint
 from cluster_core.rebalance.targets import Floor, HeavySlot
 
@@ -19,7 +20,9 @@ TOO_SMALL = "gain too small"
 MOVE = "move"
 """The moves bring every master within its limits."""
 CLOSER = "move, not all limits reached"
-"""The moves bring masters closer to their limits, which the search did not reach."""
+"""The moves bring masters closer to their limits, which the search did not reach; whether they can be is not known."""
+IMPOSSIBLE = "these limits cannot be met together"
+"""It is proven that no placement keeps all limits; the moves, if any, are the best found under the least that gives way."""
 
 
 class Move(NamedTuple):
@@ -48,7 +51,9 @@ class Plan:
 
     *moved* and *bound* count the resource *cost* in 1/*unit*; the bound is what the *certificates* of masters add up to, or what the
     *joint* proof says, if that is more (else there is none); *hosts_max* is how many masters may become hosts of heavy slots, whose
-    figures the bound leaves out.
+    figures the bound leaves out.  It is about placements that keep the limits of *tolerance* (one a resource: what was asked, or the
+    least that *conflicts* leave); where the plan misses one, about those that leave no master more than the plan does.  So it is
+    never above what moves.  *held_back* are slots that would move if a master had room for both copies.
     """
 
     verdict: str
@@ -68,6 +73,9 @@ class Plan:
     ranges_after: int
     owners_after: tuple[str, ...]
     joint: Joint | None = None
+    conflicts: tuple[Conflict, ...] = ()
+    tolerance: tuple[Fraction, ...] = ()
+    held_back: tuple[int, ...] = ()
 
     @property
     def gap(self) -> Fraction | None:
@@ -90,6 +98,11 @@ class Plan:
             "reach": [[_text(value) for value in row] for row in self.reach],
             "floors": [[f.resource, _text(f.ratio), f.count] for f in self.floors],
             "heavy": [[h.slot, h.resource, _text(h.ratio), h.pieces] for h in self.heavy],
+            "conflicts": [
+                [str(c.kind), c.resources, c.nodes, c.slots, _text(c.least), _text(c.share)] for c in self.conflicts
+            ],
+            "tolerance": [_text(value) for value in self.tolerance],
+            "held_back": self.held_back,
             "zone_share": _text(self.zone_share),
             "zone_relaxed": self.zone_relaxed,
             "ranges": [self.ranges_before, self.ranges_after],

@@ -3,11 +3,12 @@
 How this works.
 
 1. `validate` puts the problem into whole units, `find_targets` says what every master may hold, with proven floors.
+   `find_conflicts` proves which limits cannot be kept together; then the planner goes on with the least tolerance that may work.
 2. Nobody over a limit and nobody to drain: the plan is empty.  This is what makes a plan that was carried out quiet.
 3. `certify` bounds, master by master, what has to leave, and names slots that would do.  Where masters have many slots, `Branching`
    decides where the heavy ones go, and proves a bound for all masters together.
 4. `improve` tries placements (`completion`, `starts`, `walk`); the best within all limits wins: bytes first, as far as they are above
-   the bound by more than a slack, then few slots and ranges.
+   the bound by more than a slack, then few slots and ranges.  `keep_capacities` mends what is still above a capacity.
 5. Sums and limits are computed again in whole numbers.  Where the search did not bring all masters within their limits, the planner
    plans again from where it came to until a round gains less than a twentieth: so that the result, planned again, stays.
 """
@@ -15,7 +16,7 @@ How this works.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
@@ -23,18 +24,24 @@ from typing import NamedTuple
 from cluster_core.errors import PlanError
 from cluster_core.rebalance.bound import Certificate, add_up, certify, needs
 from cluster_core.rebalance.branching import WORK_MAX, Branching
+from cluster_core.rebalance.capacity import keep_capacities
+from cluster_core.rebalance.conflict import Conflict, ConflictKind, at_tolerance
+from cluster_core.rebalance.conflict_search import find_conflicts
 from cluster_core.rebalance.engine import PLAIN, Engine
 from cluster_core.rebalance.ground import MANY, Ground
 from cluster_core.rebalance.improvement import improve, join, usual_steps
 from cluster_core.rebalance.joint import Joint
-from cluster_core.rebalance.plan import BALANCED, CLOSER, MOVE, TOO_SMALL, Move, Plan, Reach, count_ranges
+from cluster_core.rebalance.limits import excess, kept, must_drain
+from cluster_core.rebalance.plan import BALANCED, CLOSER, IMPOSSIBLE, MOVE, TOO_SMALL, Move, Plan, Reach, count_ranges
 from cluster_core.rebalance.problem import Number, Problem, Scaled, exact, validate
 from cluster_core.rebalance.program import Layout
 from cluster_core.rebalance.search import CHUNK
 from cluster_core.rebalance.targets import Targets, find_targets
 
-ROUNDS_MAX = 20
+ROUNDS_MAX = 6
 ROUND_GAIN_MIN = Fraction(1, 20)
+SLACKS = (Fraction(1, 200), Fraction(1, 50), Fraction(1, 10))
+"""By how much more than the least tolerance limits are raised, until a plan keeps them: slots are whole."""
 WORK_OF_STEP = 30
 """Work of the branching that one iteration of a problem allows."""
 
@@ -49,22 +56,38 @@ class Round(NamedTuple):
 
 def plan(problem: Problem, engine: Engine = PLAIN) -> Plan:
     """Return the plan for *problem*; the same problem and engine give the same plan.  PlanError for bad or impossible input."""
-    return _say(_find(problem, engine))
+    return _say(_find(problem, engine), engine)
 
 
 class Found(NamedTuple):
-    """A problem, the proofs for it (None where nothing is over), and owners that would be left alone."""
+    """A problem, what of it contradicts itself, the *raised* problem planned for, proofs (None: nothing is over), and owners in the end."""
 
     scaled: Scaled
-    targets: Targets
+    conflicts: tuple[Conflict, ...]
+    raised: Scaled
     proofs: Round | None
     owner: tuple[int, ...]
 
 
 def _find(problem: Problem, engine: Engine) -> Found:
+    """Return the best owners found for limits that are not proven to contradict each other."""
+    scaled = validate(problem)
+    conflicts = find_conflicts(scaled, find_targets(scaled), engine)
+    least = next((c.least for c in conflicts if c.kind is ConflictKind.TOGETHER), None)
+    if least is None:
+        return Found(scaled, conflicts, scaled, *_rounds(scaled, engine))
+    for slack in SLACKS:
+        raised = at_tolerance(scaled, least + slack)
+        proofs, owner = _rounds(raised, engine)
+        if excess(raised, find_targets(raised), owner) == 0:
+            break
+    return Found(scaled, conflicts, raised, proofs, owner)
+
+
+def _rounds(scaled: Scaled, engine: Engine) -> tuple[Round | None, tuple[int, ...]]:
     """Return owners found round by round, each as the plan for a cluster with these owners would."""
-    scaled = now = validate(problem)
-    gain_min = exact(problem.gain_min, "gain_min")
+    now = scaled
+    gain_min = exact(scaled.problem.gain_min, "gain_min")
     first: Round | None = None
     for _ in range(ROUNDS_MAX):
         limits = find_targets(now)
@@ -72,18 +95,29 @@ def _find(problem: Problem, engine: Engine) -> Found:
         if not draining and worst == 0:
             break
         turn = _turn(now, limits, engine)
+        turn = turn._replace(after=keep_capacities(now, limits, turn.after))
         first = first or turn
         if not draining and worst - excess(now, limits, turn.after) <= max(gain_min, worst * ROUND_GAIN_MIN):
             break
         now = replace(now, owner=tuple(turn.after))
-    return Found(scaled, find_targets(scaled), first, now.owner)
+    return first, now.owner
 
 
-def _say(found: Found) -> Plan:
-    over = excess(found.scaled, found.targets, found.owner)
+def _say(found: Found, engine: Engine) -> Plan:
+    over = excess(found.scaled, find_targets(found.scaled), found.owner) or must_drain(found.scaled, found.owner)
     stays = found.owner == found.scaled.owner
     verdict = (TOO_SMALL if over else BALANCED) if stays else (CLOSER if over else MOVE)
-    return describe(found.scaled, found.targets, found.proofs, found.owner, verdict)
+    return describe(found, IMPOSSIBLE if found.conflicts else verdict, engine)
+
+
+def hold_back(problem: Problem, plan: Plan, slots: Collection[int], engine: Engine = PLAIN) -> Plan:
+    """Return *plan* without the moves of *slots*, for which no master has room while both copies exist; all its claims anew."""
+    scaled = validate(problem)
+    raised = replace(scaled, tolerance=plan.tolerance)
+    index = {master.id: n for n, master in enumerate(scaled.masters)}
+    after = tuple(scaled.owner[s] if s in slots else index[name] for s, name in enumerate(plan.owners_after))
+    said = _say(Found(scaled, plan.conflicts, raised, None, after), engine)
+    return replace(said, held_back=tuple(sorted({*plan.held_back, *slots})))
 
 
 def _turn(now: Scaled, targets: Targets, engine: Engine) -> Round:
@@ -105,12 +139,17 @@ def defragment(problem: Problem, engine: Engine = PLAIN, *, range_cost: Number =
     """Return a plan that also joins ranges, paying up to *range_cost* mean slots' bytes for one range less."""
     scaled = validate(replace(problem, range_cost=range_cost))
     targets = find_targets(scaled)
+    conflicts = find_conflicts(scaled, targets, engine)
+    if any(conflict.kind is ConflictKind.TOGETHER for conflict in conflicts):
+        return plan(problem, engine)
     certificates, evicted = _certify(scaled, targets, engine)
     after = join(Ground(scaled, targets, engine, joins=True), scaled.owner, certificates, evicted)
-    over = excess(scaled, targets, after)
-    if over > excess(scaled, targets, scaled.owner) or count_ranges(after) >= count_ranges(scaled.owner):
+    after = keep_capacities(scaled, targets, after)
+    if excess(scaled, targets, after) > excess(scaled, targets, scaled.owner) or count_ranges(after) >= count_ranges(
+        scaled.owner
+    ):
         return plan(problem, engine)
-    return describe(scaled, targets, Round(certificates, None, after), tuple(after), MOVE if over == 0 else CLOSER)
+    return _say(Found(scaled, conflicts, scaled, Round(certificates, None, after), after), engine)
 
 
 def tolerance_table(
@@ -129,10 +168,14 @@ def tolerance_table(
     best: Found | None = None
     for tolerance in sorted({exact(t, "tolerance") for t in tolerances}):
         found = _find(replace(problem, tolerance=tolerance), engine)
-        if best is not None and _moved(best) < _moved(found) and not excess(found.scaled, found.targets, best.owner):
+        if (
+            best is not None
+            and _moved(best) < _moved(found)
+            and not excess(found.scaled, find_targets(found.scaled), best.owner)
+        ):
             found = found._replace(owner=best.owner)
         best = found
-        table[tolerance] = _say(found)
+        table[tolerance] = _say(found, engine)
     return [(exact(t, "tolerance"), table[exact(t, "tolerance")]) for t in tolerances]
 
 
@@ -141,8 +184,10 @@ def _moved(found: Found) -> int:
     return sum(load[s] for s, n in enumerate(found.owner) if owner[s] != n)
 
 
-def _certify(scaled: Scaled, targets: Targets, engine: Engine) -> tuple[list[Certificate], list[int]]:
-    """Return a certificate for every master that must give something away, and slots with which that is done."""
+def _certify(
+    scaled: Scaled, targets: Targets, engine: Engine, keep: Collection[int] = ()
+) -> tuple[list[Certificate], list[int]]:
+    """Return a certificate for every master that must give something away, but for drained ones of *keep*, and slots with which that is done."""
     held: list[list[int]] = [[] for _ in scaled.masters]
     for s, n in enumerate(scaled.owner):
         held[n].append(s)
@@ -152,6 +197,8 @@ def _certify(scaled: Scaled, targets: Targets, engine: Engine) -> tuple[list[Cer
         if scaled.masters[n].excluded or not slots:
             continue
         if scaled.masters[n].drained:
+            if n in keep:
+                continue
             value = sum(scaled.loads[scaled.cost][s] for s in slots)
             certificates.append(Certificate(scaled.masters[n].id, "drained", value, ()))
             evicted += slots
@@ -169,35 +216,15 @@ def hosts_max(targets: Targets) -> int:
     return len({h.slot for h in targets.heavy})
 
 
-def must_drain(scaled: Scaled, owner: Sequence[int]) -> bool:
-    """Return whether a drained master holds slots."""
-    return any(scaled.masters[n].drained for n in owner)
-
-
-def excess(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Fraction:
-    """Return by how many fair shares the worst master is over a limit, or a zone over its share; 0 where none is."""
-    worst = Fraction(0)
-    sums = scaled.totals(owner)
-    for n, row in enumerate(sums):
-        if scaled.masters[n].excluded or scaled.masters[n].drained:
-            continue
-        for r, load in enumerate(row):
-            if load > targets.caps[n][r]:
-                worst = max(worst, (load - targets.caps[n][r]) / (targets.fair[n][r] or Fraction(1)))
-    if targets.zone_share is not None:
-        for r in range(len(scaled.resources)):
-            total = sum(scaled.loads[r])
-            zones: dict[str, int] = {}
-            for n, row in enumerate(sums):
-                zones[scaled.masters[n].zone] = zones.get(scaled.masters[n].zone, 0) + row[r]
-            if total:
-                worst = max(worst, Fraction(max(zones.values()), total) - targets.zone_share)
-    return worst
-
-
-def describe(scaled: Scaled, targets: Targets, proofs: Round | None, owner: tuple[int, ...], verdict: str) -> Plan:
-    """Return the plan that leads from the problem's owners to *owner*, everything summed up in whole numbers."""
-    certificates, joint = (tuple(proofs.certificates), proofs.joint) if proofs else ((), None)
+def describe(found: Found, verdict: str, engine: Engine) -> Plan:
+    """Return the plan that leads from the problem's owners to those found, everything summed up in whole numbers."""
+    scaled, owner = found.scaled, found.owner
+    targets, limits = find_targets(scaled), find_targets(found.raised)
+    bounded = kept(scaled, limits, owner)
+    if found.proofs is not None and bounded is limits:
+        certificates, joint = tuple(found.proofs.certificates), found.proofs.joint
+    else:
+        certificates, joint = tuple(_certify(scaled, bounded, engine, set(owner))[0]), None
     names = [master.id for master in scaled.masters]
     given = [scaled.problem.loads[name] for name in scaled.resources]
     moves = tuple(
@@ -211,14 +238,18 @@ def describe(scaled: Scaled, targets: Targets, proofs: Round | None, owner: tupl
               targets.relaxed[r] > 1 + scaled.tolerance[r] or any(h.resource == name for h in targets.heavy))
         for r, name in enumerate(scaled.resources)
     )  # fmt: skip
-    hosts = hosts_max(targets)
+    hosts = hosts_max(bounded)
+    moved = sum(scaled.loads[scaled.cost][move.slot] for move in moves)
+    bound = max(add_up(certificates, hosts), joint.value if joint else 0)
+    if not 0 <= bound <= moved:
+        raise PlanError(f"{moved} move and {bound} are proven to: a fault of the planner, no plan")
     return Plan(
         verdict,
         scaled.resources[scaled.cost],
         scaled.units[scaled.cost],
         moves,
-        sum(scaled.loads[scaled.cost][move.slot] for move in moves),
-        max(add_up(certificates, hosts), joint.value if joint else 0),
+        moved,
+        bound,
         certificates,
         hosts,
         reach,
@@ -230,6 +261,8 @@ def describe(scaled: Scaled, targets: Targets, proofs: Round | None, owner: tupl
         count_ranges(owner),
         tuple(names[n] for n in owner),
         joint,
+        found.conflicts,
+        found.raised.tolerance,
     )
 
 

@@ -8,10 +8,11 @@ the cost b of X is at least the sum over r of p(r)·e(r), less what slots pay be
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from cluster_core.rebalance.bound import PRICE_BITS, Certificate, needs
+from cluster_core.rebalance.limits import kept
 from cluster_core.rebalance.plan import Plan
 from cluster_core.rebalance.problem import Problem, Scaled, validate
 from cluster_core.rebalance.targets import find_targets
@@ -38,8 +39,9 @@ class Argument:
 def explain_bound(problem: Problem, plan: Plan) -> list[Argument]:
     """Return the argument of every certificate of *plan*, the largest first; raises PlanError for an invalid problem."""
     scaled = validate(problem)
-    targets = find_targets(scaled)
     index = {master.id: n for n, master in enumerate(scaled.masters)}
+    limits = find_targets(replace(scaled, tolerance=plan.tolerance or scaled.tolerance))
+    targets = kept(scaled, limits, [index[name] for name in plan.owners_after])
     slots: dict[int, list[int]] = {}
     for slot, n in enumerate(scaled.owner):
         slots.setdefault(n, []).append(slot)

@@ -1,5 +1,6 @@
-"""How much each master may hold: fair shares, tolerance, and the floor where slots cannot be divided.
+"""How much each master may hold: fair shares under capacities, tolerance, and the floor where slots cannot be divided.
 
+Capacities come first: whoever cannot take its share holds what it can, and the others take the rest by weight (`share_out`).
 Slots are indivisible: of the k·N + 1 heaviest slots one of N masters holds k + 1, so no placement has a heaviest load below the
 sum of the k + 1 lightest of them (pigeonhole).  Where that floor is above the tolerance, the limit is relaxed to it and no further.
 A slot that alone is heavier than the common limit gets a master of its own: its host may hold that slot, and nothing else of that
@@ -8,14 +9,15 @@ resource.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from cluster_core.errors import PlanError
 from cluster_core.rebalance.problem import Scaled, exact
 
 LEVELS_MAX = 64
-"""Largest k that is tried with masters of unequal weight."""
+"""Largest k that is tried with masters of unequal shares; fewer where there are many different ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +41,13 @@ class HeavySlot:
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """Limits in whole units: *common* [n][r] for masters without a heavy slot, *caps* [n][r] with their hosts'."""
+    """Limits in whole units: *common* [n][r] for masters without a heavy slot, *caps* [n][r] with their hosts'.
+
+    *capacity* [n][r] is hard, None where none is given; only pinned slots raise a limit above it.
+    """
 
     fair: tuple[tuple[Fraction, ...], ...]
+    capacity: tuple[tuple[int | None, ...], ...]
     common: tuple[tuple[int, ...], ...]
     caps: tuple[tuple[int, ...], ...]
     relaxed: tuple[Fraction, ...]
@@ -56,21 +62,22 @@ def find_targets(scaled: Scaled) -> Targets:
     """Return what each master may hold.  Pure function of loads, masters and (for hosts of heavy slots) owners."""
     takers = [n for n, m in enumerate(scaled.masters) if not m.drained and not m.excluded]
     fair = [[Fraction(0)] * len(scaled.resources) for _ in scaled.masters]
-    weight = sum((scaled.weights[n] for n in takers), Fraction(0))
+    capacity = [_capacity(scaled, n) for n in range(len(scaled.masters))]
     free = [s for s, n in enumerate(scaled.owner) if not scaled.masters[n].excluded]
     floors, relaxed, heavy = [], [], []
     for r, name in enumerate(scaled.resources):
         load = scaled.loads[r]
         total = sum(load[s] for s in free)
-        for n in takers:
-            fair[n][r] = total * scaled.weights[n] / weight
+        parts = share_out(total, [(scaled.weights[n], capacity[n][r]) for n in takers])
+        for n, part in zip(takers, parts, strict=True):
+            fair[n][r] = part
         order = sorted((load[s] for s in free), reverse=True)
-        shares = sorted((fair[n][r] for n in takers), reverse=True)
+        shares = sorted((fair[n][r] for n in takers if fair[n][r] or not total), reverse=True)
         floors.append(find_floor(name, order, shares))
         ratio = max(1 + scaled.tolerance[r], find_floor(name, order, shares, least=1).ratio)
         limit = int(ratio * shares[0])
         giants = [s for s in free if load[s] > limit] if shares[0] else []
-        if 0 < len(giants) < len(takers):
+        if 0 < len(giants) < len(shares):
             rest = find_floor(name, order[len(giants) :], shares[len(giants) :], least=1)
             ratio = max(ratio, min(rest.ratio, Fraction(load[min(giants, key=lambda s: load[s])]) / shares[0]))
         limit = int(ratio * shares[0])
@@ -78,11 +85,12 @@ def find_targets(scaled: Scaled) -> Targets:
         relaxed.append(ratio)
         target = (1 + scaled.tolerance[r]) * shares[0]
         heavy += [HeavySlot(s, name, load[s] / shares[0], int(-(-load[s] // target)) if target else 1) for s in giants]
-    common = _limits(scaled, fair, relaxed, takers)
-    hosts, caps = _host(scaled, common, heavy, takers)
+    common = _limits(scaled, fair, capacity, relaxed, takers)
+    hosts, caps = _host(scaled, capacity, common, heavy, takers)
     share, forced = _zone_share(scaled, caps, takers)
     return Targets(
         tuple(tuple(row) for row in fair),
+        tuple(capacity),
         tuple(tuple(row) for row in common),
         tuple(tuple(row) for row in caps),
         tuple(relaxed),
@@ -103,8 +111,9 @@ def find_floor(name: str, order: list[int], shares: list[Fraction], *, least: in
     for value in order:
         sums.append(sums[-1] + value)
     n, equal = len(shares), shares[0] == shares[-1]
+    levels = max(1, 8 * LEVELS_MAX // len(set(shares)))
     for k in range(least, (len(order) - 1) // n + 1 if order else 0):
-        if not equal and k > LEVELS_MAX:
+        if not equal and k > min(levels, LEVELS_MAX):
             break
         count = k * n + 1
         ratio = floor_ratio(sums, shares, count, equal)
@@ -119,34 +128,75 @@ def floor_ratio(sums: list[int], shares: list[Fraction], count: int, equal: bool
         held = (count - 1) // len(shares) + 1
         return (sums[count] - sums[count - held]) / shares[0]
     ratios = []
-    for share in shares:
-        for held in range(1, count + 1):
-            ratios.append((sums[count] - sums[count - held]) / share)
-            if held > 4 * ((count - 1) // len(shares) + 1):
-                break
-    ratios.sort()
-    return ratios[count - 1] if len(ratios) >= count else Fraction(0)
+    for share, masters in Counter(shares).items():
+        for held in range(1, min(count, 4 * ((count - 1) // len(shares) + 1) + 1) + 1):
+            ratios.append(((sums[count] - sums[count - held]) / share, masters))
+    room = 0
+    for ratio, masters in sorted(ratios):
+        room += masters
+        if room >= count:
+            return ratio
+    return Fraction(0)
 
 
-def _limits(scaled: Scaled, fair: list[list[Fraction]], relaxed: list[Fraction], takers: list[int]) -> list[list[int]]:
+def share_out(total: int, masters: Sequence[tuple[Fraction, int | None]]) -> list[Fraction]:
+    """Return what each of *masters* (weight, capacity or None) holds of *total*: by weight, nobody above its capacity.
+
+    Where all capacity together is less than *total*, everyone holds what it can.
+    """
+    shares = [Fraction(0)] * len(masters)
+    left, weight = Fraction(total), sum((w for w, _ in masters), Fraction(0))
+    bounded = sorted((Fraction(cap) / w, n) for n, (w, cap) in enumerate(masters) if cap is not None)
+    full = set()
+    for level, n in bounded:
+        if level * weight >= left:
+            break
+        shares[n] = level * masters[n][0]
+        full.add(n)
+        left, weight = left - shares[n], weight - masters[n][0]
+    for n, (own, _) in enumerate(masters):
+        if n not in full:
+            shares[n] = left * own / weight
+    return shares
+
+
+def _capacity(scaled: Scaled, n: int) -> tuple[int | None, ...]:
+    """Return the capacity of master *n* by resource in whole units, None where none is given."""
+    given = scaled.masters[n].capacity
+    return tuple(
+        int(exact(given[name], name) * unit) if name in given else None
+        for name, unit in zip(scaled.resources, scaled.units, strict=True)
+    )
+
+
+def _limits(
+    scaled: Scaled, fair: list[list[Fraction]], capacity: list[tuple[int | None, ...]], relaxed: list[Fraction],
+    takers: list[int],
+) -> list[list[int]]:  # fmt: skip
     """Whole-unit limits: relaxed fair shares, within capacity, but never below what is pinned."""
     limits = [[0] * len(scaled.resources) for _ in scaled.masters]
     for n in takers:
-        for r, name in enumerate(scaled.resources):
+        for r, most in enumerate(capacity[n]):
             limits[n][r] = int(relaxed[r] * fair[n][r])
-            if name in scaled.masters[n].capacity:
-                limits[n][r] = min(limits[n][r], int(exact(scaled.masters[n].capacity[name], name) * scaled.units[r]))
+            if most is not None:
+                limits[n][r] = min(limits[n][r], most)
+    return [[max(a, b) for a, b in zip(x, y, strict=True)] for x, y in zip(limits, pinned_loads(scaled), strict=True)]
+
+
+def pinned_loads(scaled: Scaled) -> list[list[int]]:
+    """Return what the slots that must not move weigh on their masters, ``[n][r]``."""
     pinned = [[0] * len(scaled.resources) for _ in scaled.masters]
     for s in scaled.fixed:
-        for r in range(len(scaled.resources)):
-            pinned[scaled.owner[s]][r] += scaled.loads[r][s]
-    return [[max(a, b) for a, b in zip(x, y, strict=True)] for x, y in zip(limits, pinned, strict=True)]
+        for r, load in enumerate(scaled.loads):
+            pinned[scaled.owner[s]][r] += load[s]
+    return pinned
 
 
 def _host(
-    scaled: Scaled, common: list[list[int]], heavy: list[HeavySlot], takers: list[int]
-) -> tuple[list[tuple[int, int]], list[list[int]]]:
-    """Give every heavy slot a master: its own if it can stay, else the one where least has to make room."""
+    scaled: Scaled, capacity: list[tuple[int | None, ...]], common: list[list[int]], heavy: list[HeavySlot],
+    takers: list[int],
+) -> tuple[list[tuple[int, int]], list[list[int]]]:  # fmt: skip
+    """Give every heavy slot a master that can hold it, if there is one: its own, else the one where least has to make room."""
     caps = [list(row) for row in common]
     slots = sorted({h.slot for h in heavy}, key=lambda s: (-max(h.ratio for h in heavy if h.slot == s), s))
     held = [0] * len(scaled.masters)
@@ -156,25 +206,26 @@ def _host(
     taken: dict[int, None] = {}
     for s in slots:
         home = scaled.owner[s]
-        if home in takers and home not in taken:
+        if home in takers and home not in taken and fits(scaled, capacity, s, home):
             hosts[s] = home
             taken[home] = None
-    free = iter(sorted((n for n in takers if n not in taken), key=lambda n: (held[n], n)))
+    free = sorted((n for n in takers if n not in taken), key=lambda n: (held[n], n))
     for s in slots:
         if s not in hosts and s not in scaled.fixed:
-            n = next(free, -1)
+            n = next((n for n in free if fits(scaled, capacity, s, n)), -1)
             if n >= 0:
                 hosts[s] = n
-    for s, n in hosts.items():
-        for r, name in enumerate(scaled.resources):
-            if any(h.slot == s and h.resource == name for h in heavy):
-                limit = scaled.masters[n].capacity.get(name)
-                caps[n][r] = max(caps[n][r], scaled.loads[r][s])
-                if limit is not None and exact(limit, name) * scaled.units[r] < scaled.loads[r][s]:
-                    raise PlanError(
-                        f"impossible: slot {s} alone is above the capacity of {scaled.masters[n].id} in {name}"
-                    )
+                free.remove(n)
+    for h in heavy:
+        if h.slot in hosts:
+            n, r = hosts[h.slot], scaled.resources.index(h.resource)
+            caps[n][r] = max(caps[n][r], scaled.loads[r][h.slot])
     return sorted(hosts.items()), caps
+
+
+def fits(scaled: Scaled, capacity: Sequence[tuple[int | None, ...]], s: int, n: int) -> bool:
+    """Return whether master *n* could hold slot *s* at all."""
+    return all(most is None or load[s] <= most for load, most in zip(scaled.loads, capacity[n], strict=True))
 
 
 def _zone_share(scaled: Scaled, caps: list[list[int]], takers: list[int]) -> tuple[Fraction | None, bool]:

@@ -181,7 +181,7 @@ def test_capacity_and_weight_are_kept():
 
     assert found.verdict == MOVE
     assert held("b") <= 13
-    assert max(held("a"), held("c")) <= 9
+    assert max(held("a"), held("c")) <= 10  # 1.2 of the 8.5 that b leaves them
 
 
 def test_scale_out_moves_long_runs():

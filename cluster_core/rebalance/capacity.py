@@ -1,0 +1,162 @@
+"""Capacities before balance: a placement is changed, in whole numbers, until no master is above one if that can be found.
+
+What moved into a master that is above its capacity leaves it first, then the slots that reach the capacity with least load moved.  Each goes where
+limits suffer least.  Where no single slot helps, two change places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cluster_core.rebalance.limits import above_capacity, excess
+from cluster_core.rebalance.problem import Scaled
+from cluster_core.rebalance.targets import Targets
+
+LOOKS_MAX = 3_000_000
+"""Pairs of slots and masters, or of two slots, that are looked at."""
+
+
+def keep_capacities(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> tuple[int, ...]:
+    """Return *owner* changed so that fewer masters, at best none, are above a capacity, and none of those that are gets a slot."""
+    if all(most is None for row in targets.capacity for most in row):
+        return tuple(owner)
+    before = set(above_capacity(targets, scaled.totals(scaled.owner)))
+    repair = _Repair(scaled, targets, owner)
+    repair.empty()
+    repair.send_home()
+    done = tuple(repair.at)
+    strict = _Repair(scaled, targets, done)
+    strict.turn_away(before)
+    if excess(scaled, targets, strict.at) <= excess(scaled, targets, done):
+        return tuple(strict.at)
+    return done
+
+
+class _Repair:
+    """A placement with its loads, in whole units."""
+
+    def __init__(self, scaled: Scaled, targets: Targets, owner: Sequence[int]) -> None:
+        self.scaled, self.targets, self.at = scaled, targets, list(owner)
+        self.takers = [n for n, m in enumerate(scaled.masters) if not m.drained and not m.excluded]
+        self.sums = scaled.totals(owner)
+        self.count = [0] * len(scaled.masters)
+        for n in owner:
+            self.count[n] += 1
+        self.looks = LOOKS_MAX
+        self._scale = [1.0 / (sum(load) or 1) for load in scaled.loads]
+
+    def _move(self, s: int, n: int) -> None:
+        for r, load in enumerate(self.scaled.loads):
+            self.sums[self.at[s]][r] -= load[s]
+            self.sums[n][r] += load[s]
+        self.count[self.at[s]] -= 1
+        self.count[n] += 1
+        self.at[s] = n
+
+    def _room(self, n: int, extra: Sequence[int]) -> bool:
+        caps, row = self.targets.capacity[n], self.sums[n]
+        return all(most is None or row[r] + extra[r] <= most for r, most in enumerate(caps))
+
+    def _harm(self, n: int, extra: Sequence[int]) -> float:
+        """By how much of all load master *n* would be further above its limits."""
+        caps, row = self.targets.caps[n], self.sums[n]
+        return sum(
+            (max(0, row[r] + extra[r] - caps[r]) - max(0, row[r] - caps[r])) * scale
+            for r, scale in enumerate(self._scale)
+        )
+
+    def _over(self, n: int) -> list[int]:
+        return [
+            max(0, self.sums[n][r] - most) if most is not None else 0 for r, most in enumerate(self.targets.capacity[n])
+        ]
+
+    def _loads(self, s: int) -> list[int]:
+        return [load[s] for load in self.scaled.loads]
+
+    def _movable(self, n: int) -> list[int]:
+        return [s for s, m in enumerate(self.at) if m == n and s not in self.scaled.fixed]
+
+    def empty(self) -> None:
+        """Bring every master to its capacity, as far as single slots and exchanges do."""
+        for n in above_capacity(self.targets, self.sums):
+            if not self.scaled.masters[n].excluded and not self.scaled.masters[n].drained:
+                while any(self._over(n)) and (self._give(n) or self._exchange(n)):
+                    pass
+
+    def _give(self, n: int) -> bool:
+        over, cost = self._over(n), self.scaled.loads[self.scaled.cost]
+        best: tuple[float, ...] | None = None
+        move = (-1, -1)
+        slots = self._movable(n)
+        if len(slots) < 2 and self.count[n] < 2:
+            return False
+        for s in slots:
+            loads = self._loads(s)
+            gain = sum(min(o, v) * scale for o, v, scale in zip(over, loads, self._scale, strict=True))
+            if not gain:
+                continue
+            came = self.scaled.owner[s] != n
+            for b in self.takers:
+                self.looks -= 1
+                if b == n or self.looks < 0 or not self._room(b, loads):
+                    continue
+                price = -cost[s] if self.scaled.owner[s] == b else 0 if came else cost[s]
+                rank = (not came, self._harm(b, loads), price / gain, s, b)
+                if best is None or rank < best:
+                    best, move = rank, (s, b)
+        if best is None:
+            return False
+        self._move(*move)
+        return True
+
+    def _exchange(self, n: int) -> bool:
+        """Give a slot for one that is lighter in what is above the capacity."""
+        over = self._over(n)
+        best: tuple[float, ...] | None = None
+        pair = (-1, -1)
+        others = [t for t, m in enumerate(self.at) if m != n and m in self.takers and t not in self.scaled.fixed]
+        for s in self._movable(n):
+            mine = self._loads(s)
+            for t in others:
+                self.looks -= 1
+                if self.looks < 0:
+                    return False
+                change = [a - b for a, b in zip(mine, self._loads(t), strict=True)]
+                gain = sum((o - max(0, o - c)) * scale for o, c, scale in zip(over, change, self._scale, strict=True))
+                stays = all(o or c >= 0 or most is None or self.sums[n][r] - c <= most for r, (o, c, most) in enumerate(
+                    zip(over, change, self.targets.capacity[n], strict=True)))  # fmt: skip
+                if gain <= 0 or not stays or not self._room(self.at[t], change):
+                    continue
+                rank = (self._harm(self.at[t], change), -gain, s, t)
+                if best is None or rank < best:
+                    best, pair = rank, (s, t)
+        if best is None:
+            return False
+        s, t = pair
+        other = self.at[t]
+        self._move(t, n)
+        self._move(s, other)
+        return True
+
+    def send_home(self) -> None:
+        """Where a master is still above its capacity, nothing moves into it."""
+        turned = True
+        while turned:
+            turned = False
+            for n in above_capacity(self.targets, self.sums):
+                for s in self._movable(n):
+                    if self.scaled.owner[s] != n:
+                        self._move(s, self.scaled.owner[s])
+                        turned = True
+
+    def turn_away(self, before: set[int]) -> None:
+        """Let nothing move into masters that begin above their capacity: it goes home or where limits suffer least."""
+        for s, n in enumerate(list(self.at)):
+            if n not in before or self.scaled.owner[s] == n:
+                continue
+            loads = self._loads(s)
+            home = self.scaled.owner[s]
+            places = [b for b in self.takers if b not in before and self._room(b, loads)]
+            best = min(places, key=lambda b: (self._harm(b, loads), b != home, b), default=-1)
+            if best >= 0:
+                self._move(s, best)
