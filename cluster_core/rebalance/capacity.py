@@ -12,24 +12,43 @@ from cluster_core.rebalance.limits import above_capacity, excess
 from cluster_core.rebalance.problem import Scaled
 from cluster_core.rebalance.targets import Targets
 
+PACK_LOOKS = 4
+"""Places a slot that are looked at on average when all slots are packed anew."""
 LOOKS_MAX = 3_000_000
 """Pairs of slots and masters, or of two slots, that are looked at."""
 
 
 def keep_capacities(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> tuple[int, ...]:
     """Return *owner* changed so that fewer masters, at best none, are above a capacity, and none of those that are gets a slot."""
+    owner = _with_a_slot(scaled, owner)
     if all(most is None for row in targets.capacity for most in row):
         return tuple(owner)
     before = set(above_capacity(targets, scaled.totals(scaled.owner)))
     repair = _Repair(scaled, targets, owner)
     repair.empty()
+    if repair.over():
+        repair.pack()
     repair.send_home()
-    done = tuple(repair.at)
+    done = _with_a_slot(scaled, repair.at)
     strict = _Repair(scaled, targets, done)
     strict.turn_away(before)
     if excess(scaled, targets, strict.at) <= excess(scaled, targets, done):
         return tuple(strict.at)
     return done
+
+
+def _with_a_slot(scaled: Scaled, owner: Sequence[int]) -> tuple[int, ...]:
+    """Return *owner* with a slot, its lightest, left to every master that would lose its last: it would become a replica."""
+    at, holding = list(owner), set(owner)
+    scale = [1.0 / (sum(load) or 1) for load in scaled.loads]
+    for n, master in enumerate(scaled.masters):
+        if n not in holding and not master.drained:
+            own = [s for s, m in enumerate(scaled.owner) if m == n]
+            if own:
+                at[
+                    min(own, key=lambda s: (max(load[s] * v for load, v in zip(scaled.loads, scale, strict=True)), s))
+                ] = n
+    return tuple(at)
 
 
 class _Repair:
@@ -78,10 +97,52 @@ class _Repair:
 
     def empty(self) -> None:
         """Bring every master to its capacity, as far as single slots and exchanges do."""
-        for n in above_capacity(self.targets, self.sums):
-            if not self.scaled.masters[n].excluded and not self.scaled.masters[n].drained:
-                while any(self._over(n)) and (self._give(n) or self._exchange(n)):
-                    pass
+        for n in self.over():
+            while any(self._over(n)) and (self._give(n) or self._exchange(n)):
+                pass
+
+    def over(self) -> list[int]:
+        """Return the masters above a capacity that may give slots away."""
+        return [n for n in above_capacity(self.targets, self.sums) if n in self.takers]
+
+    def pack(self) -> None:
+        """Look for a placement of all slots within the capacities, heavy slots first, each where it is if it can be."""
+        caps = self.targets.capacity
+        weight = [max(load[s] * scale for load, scale in zip(self.scaled.loads, self._scale, strict=True))
+                  for s in range(len(self.at))]  # fmt: skip
+        free = [s for s, n in enumerate(self.at) if s not in self.scaled.fixed]
+        free.sort(key=lambda s: (-weight[s], s))
+        held = self.scaled.totals(self.scaled.owner)
+        for s in free:
+            for r, load in enumerate(self.scaled.loads):
+                held[self.scaled.owner[s]][r] -= load[s]
+        places = [sorted(self.takers, key=lambda n: (n != self.at[s], n != self.scaled.owner[s], n)) for s in free]
+        chosen: list[int] = []
+        turn, looks = [0] * (len(free) + 1), PACK_LOOKS * len(free) + LOOKS_MAX // 100
+        need = {n for n in self.takers if n in self.scaled.owner} - {self.scaled.owner[s] for s in self.scaled.fixed}
+        while len(chosen) < len(free) or not need <= set(chosen):  # a master without slots becomes a replica
+            depth = len(chosen)
+            looks -= 1
+            if looks < 0:
+                return
+            if depth == len(free) or turn[depth] == len(self.takers):
+                if not chosen:
+                    return
+                n, s = chosen.pop(), free[depth - 1]
+                for r, load in enumerate(self.scaled.loads):
+                    held[n][r] -= load[s]
+                continue
+            n, s = places[depth][turn[depth]], free[depth]
+            turn[depth] += 1
+            loads = self._loads(s)
+            if all(most is None or held[n][r] + loads[r] <= most for r, most in enumerate(caps[n])):
+                for r, v in enumerate(loads):
+                    held[n][r] += v
+                chosen.append(n)
+                turn[depth + 1] = 0
+        for s, n in zip(free, chosen, strict=True):
+            if self.at[s] != n:
+                self._move(s, n)
 
     def _give(self, n: int) -> bool:
         over, cost = self._over(n), self.scaled.loads[self.scaled.cost]
@@ -152,7 +213,7 @@ class _Repair:
     def turn_away(self, before: set[int]) -> None:
         """Let nothing move into masters that begin above their capacity: it goes home or where limits suffer least."""
         for s, n in enumerate(list(self.at)):
-            if n not in before or self.scaled.owner[s] == n:
+            if n not in before or self.scaled.owner[s] == n or self.count[n] < 2:
                 continue
             loads = self._loads(s)
             home = self.scaled.owner[s]

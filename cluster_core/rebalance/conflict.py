@@ -92,8 +92,7 @@ def plain_conflicts(scaled: Scaled, targets: Targets) -> tuple[Conflict, ...]:
 def _pinned(scaled: Scaled, targets: Targets) -> list[Conflict]:
     found = []
     rows = pinned_loads(scaled)
-    heavy = {(h.slot, h.resource) for h in targets.heavy}
-    hosted = {(n, name): s for s, n in targets.hosts for name in scaled.resources if (s, name) in heavy}
+    heavy = {(scaled.owner[h.slot], h.resource): h.slot for h in targets.heavy if h.slot in scaled.fixed}
     for n, master in enumerate(scaled.masters):
         if master.drained or master.excluded:
             continue
@@ -102,8 +101,8 @@ def _pinned(scaled: Scaled, targets: Targets) -> list[Conflict]:
             most, fair = targets.capacity[n][r], targets.fair[n][r]
             limit = int(targets.relaxed[r] * fair)
             limit = limit if most is None else min(limit, most)
-            if (n, name) in hosted:
-                limit = max(limit, scaled.loads[r][hosted[n, name]])
+            if (n, name) in heavy and (most is None or scaled.loads[r][heavy[n, name]] <= most):
+                limit = max(limit, scaled.loads[r][heavy[n, name]])
             if rows[n][r] <= limit:
                 continue
             over.append(name)

@@ -48,6 +48,17 @@ def kept(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Targets:
     return replace(targets, common=common, caps=common, heavy=(), hosts=(), zone_share=None)
 
 
+def overload(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Fraction:
+    """Return how much of all load is above capacities of masters that may give it away, summed over resources; 0 where nothing is."""
+    over = Fraction(0)
+    if any(most is not None for row in targets.capacity for most in row):
+        for n, row in enumerate(scaled.totals(owner)):
+            for r, most in enumerate(targets.capacity[n]):
+                if most is not None and row[r] > most and not scaled.masters[n].excluded:
+                    over += Fraction(row[r] - most, sum(scaled.loads[r]))
+    return over
+
+
 def above_capacity(targets: Targets, sums: Sequence[Sequence[int]]) -> list[int]:
     """Return the masters that hold more than their capacity of anything."""
     return [

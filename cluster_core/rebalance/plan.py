@@ -16,11 +16,11 @@ from cluster_core.rebalance.targets import Floor, HeavySlot
 BALANCED = "balanced"
 """Every master is within its limits: nothing moves."""
 TOO_SMALL = "gain too small"
-"""Limits are broken, but by less than it is worth to move slots for: nothing moves."""
+"""Limits are broken, and a placement was found that is better, but by less than it is worth to move slots for: nothing moves."""
 MOVE = "move"
 """The moves bring every master within its limits."""
 CLOSER = "move, not all limits reached"
-"""The moves bring masters closer to their limits, which the search did not reach; whether they can be is not known."""
+"""The moves, if any, bring masters closer to their limits, which the search did not reach; whether they can be is not known."""
 IMPOSSIBLE = "these limits cannot be met together"
 """It is proven that no placement keeps all limits; the moves, if any, are the best found under the least that gives way."""
 

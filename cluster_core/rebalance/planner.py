@@ -31,7 +31,7 @@ from cluster_core.rebalance.engine import PLAIN, Engine
 from cluster_core.rebalance.ground import MANY, Ground
 from cluster_core.rebalance.improvement import improve, join, usual_steps
 from cluster_core.rebalance.joint import Joint
-from cluster_core.rebalance.limits import excess, kept, must_drain
+from cluster_core.rebalance.limits import excess, kept, must_drain, overload
 from cluster_core.rebalance.plan import BALANCED, CLOSER, IMPOSSIBLE, MOVE, TOO_SMALL, Move, Plan, Reach, count_ranges
 from cluster_core.rebalance.problem import Number, Problem, Scaled, exact, validate
 from cluster_core.rebalance.program import Layout
@@ -40,7 +40,7 @@ from cluster_core.rebalance.targets import Targets, find_targets
 
 ROUNDS_MAX = 6
 ROUND_GAIN_MIN = Fraction(1, 20)
-SLACKS = (Fraction(1, 200), Fraction(1, 50), Fraction(1, 10))
+SLACKS = (Fraction(1, 200), Fraction(1, 20))
 """By how much more than the least tolerance limits are raised, until a plan keeps them: slots are whole."""
 WORK_OF_STEP = 30
 """Work of the branching that one iteration of a problem allows."""
@@ -60,13 +60,17 @@ def plan(problem: Problem, engine: Engine = PLAIN) -> Plan:
 
 
 class Found(NamedTuple):
-    """A problem, what of it contradicts itself, the *raised* problem planned for, proofs (None: nothing is over), and owners in the end."""
+    """A problem, what of it contradicts itself, the *raised* problem planned for, proofs (None: nothing is over), and owners in the end.
+
+    *forgone*: a placement was found that is better, by too little.
+    """
 
     scaled: Scaled
     conflicts: tuple[Conflict, ...]
     raised: Scaled
     proofs: Round | None
     owner: tuple[int, ...]
+    forgone: bool = False
 
 
 def _find(problem: Problem, engine: Engine) -> Found:
@@ -78,35 +82,40 @@ def _find(problem: Problem, engine: Engine) -> Found:
         return Found(scaled, conflicts, scaled, *_rounds(scaled, engine))
     for slack in SLACKS:
         raised = at_tolerance(scaled, least + slack)
-        proofs, owner = _rounds(raised, engine)
+        proofs, owner, forgone = _rounds(raised, engine)
         if excess(raised, find_targets(raised), owner) == 0:
             break
-    return Found(scaled, conflicts, raised, proofs, owner)
+    return Found(scaled, conflicts, raised, proofs, owner, forgone)
 
 
-def _rounds(scaled: Scaled, engine: Engine) -> tuple[Round | None, tuple[int, ...]]:
-    """Return owners found round by round, each as the plan for a cluster with these owners would."""
+def _rounds(scaled: Scaled, engine: Engine) -> tuple[Round | None, tuple[int, ...], bool]:
+    """Return the first round, owners found round by round, each as the plan for a cluster with these owners would, and if some were forgone."""
     now = scaled
     gain_min = exact(scaled.problem.gain_min, "gain_min")
     first: Round | None = None
+    forgone = False
     for _ in range(ROUNDS_MAX):
         limits = find_targets(now)
-        draining, worst = must_drain(now, now.owner), excess(now, limits, now.owner)
-        if not draining and worst == 0:
+        worst, over = excess(now, limits, now.owner), overload(now, limits, now.owner)
+        if not must_drain(now, now.owner) and worst == over == 0:
             break
         turn = _turn(now, limits, engine)
         turn = turn._replace(after=keep_capacities(now, limits, turn.after))
         first = first or turn
-        if not draining and worst - excess(now, limits, turn.after) <= max(gain_min, worst * ROUND_GAIN_MIN):
+        gain, relief = worst - excess(now, limits, turn.after), over - overload(now, limits, turn.after)
+        drains = must_drain(now, now.owner) and not must_drain(now, turn.after)
+        if relief < 0 or not (drains or relief or gain > max(gain_min, worst * ROUND_GAIN_MIN)):
+            forgone = gain > 0 and not over
             break
         now = replace(now, owner=tuple(turn.after))
-    return first, now.owner
+    return first, now.owner, forgone
 
 
 def _say(found: Found, engine: Engine) -> Plan:
     over = excess(found.scaled, find_targets(found.scaled), found.owner) or must_drain(found.scaled, found.owner)
     stays = found.owner == found.scaled.owner
-    verdict = (TOO_SMALL if over else BALANCED) if stays else (CLOSER if over else MOVE)
+    over = over or overload(found.scaled, find_targets(found.scaled), found.owner)
+    verdict = (TOO_SMALL if found.forgone and stays else CLOSER) if over else BALANCED if stays else MOVE
     return describe(found, IMPOSSIBLE if found.conflicts else verdict, engine)
 
 

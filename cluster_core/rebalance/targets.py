@@ -87,7 +87,7 @@ def find_targets(scaled: Scaled) -> Targets:
         heavy += [HeavySlot(s, name, load[s] / shares[0], int(-(-load[s] // target)) if target else 1) for s in giants]
     common = _limits(scaled, fair, capacity, relaxed, takers)
     hosts, caps = _host(scaled, capacity, common, heavy, takers)
-    share, forced = _zone_share(scaled, caps, takers)
+    share, forced = _zone_share(scaled, common, heavy, takers)
     return Targets(
         tuple(tuple(row) for row in fair),
         tuple(capacity),
@@ -198,7 +198,10 @@ def _host(
 ) -> tuple[list[tuple[int, int]], list[list[int]]]:  # fmt: skip
     """Give every heavy slot a master that can hold it, if there is one: its own, else the one where least has to make room."""
     caps = [list(row) for row in common]
-    slots = sorted({h.slot for h in heavy}, key=lambda s: (-max(h.ratio for h in heavy if h.slot == s), s))
+    ratio: dict[int, Fraction] = {}
+    for h in heavy:
+        ratio[h.slot] = max(ratio.get(h.slot, h.ratio), h.ratio)
+    slots = sorted(ratio, key=lambda s: (s not in scaled.fixed, -ratio[s], s))
     held = [0] * len(scaled.masters)
     for s, n in enumerate(scaled.owner):
         held[n] += scaled.loads[scaled.cost][s]
@@ -228,10 +231,13 @@ def fits(scaled: Scaled, capacity: Sequence[tuple[int | None, ...]], s: int, n: 
     return all(most is None or load[s] <= most for load, most in zip(scaled.loads, capacity[n], strict=True))
 
 
-def _zone_share(scaled: Scaled, caps: list[list[int]], takers: list[int]) -> tuple[Fraction | None, bool]:
+def _zone_share(
+    scaled: Scaled, common: list[list[int]], heavy: list[HeavySlot], takers: list[int]
+) -> tuple[Fraction | None, bool]:
     """Return the share of a zone that is asked for, or the smallest one that is not proven to be impossible.
 
-    What excluded masters hold stays in their zone; the rest needs room, and whole slots (pigeonhole, as `find_floor`).
+    What excluded masters hold stays in their zone; the rest needs room, and whole slots (pigeonhole, as `find_floor`).  Heavy slots may
+    be in any zone.
     """
     asked = scaled.problem.zone_share_max
     if asked is None:
@@ -247,9 +253,10 @@ def _zone_share(scaled: Scaled, caps: list[list[int]], takers: list[int]) -> tup
         for s, n in enumerate(scaled.owner):
             if scaled.masters[n].excluded:
                 stays[scaled.masters[n].zone] = stays.get(scaled.masters[n].zone, 0) + load[s]
-        rooms = dict(stays)
+        giants = sum(load[h.slot] for h in heavy if h.resource == name)
+        rooms = {zone: held + giants for zone, held in stays.items()}
         for n in takers:
-            rooms[scaled.masters[n].zone] += caps[n][r]
+            rooms[scaled.masters[n].zone] += common[n][r]
         free = sorted((load[s] for s, n in enumerate(scaled.owner) if not scaled.masters[n].excluded), reverse=True)
         whole = find_floor(name, free, [Fraction(total, len(names))] * len(names), least=1).ratio / len(names)
         least = max(least, _least_share(sorted(rooms.values()), total), Fraction(max(stays.values()), total), whole)
