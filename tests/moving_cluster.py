@@ -160,7 +160,7 @@ def store_moves(
         made.stored.plan, verdict="move", moves=rows, owners_after=tuple(after), moved=sum(m.loads[0] for m in rows)
     )
     rooms = {name: Room((0.0, 0.0), {}, owners.count(name), stays=name in after) for name in ids}
-    batches = tuple(order_moves(rows, rooms, slots_max=slots_max))
+    batches = tuple(order_moves(rows, rooms, slots_max=slots_max).batches)
     document = write_document(problem, plan, batches, nodes, made.stored.time_model)
     slots = slot_rows(problem, plan)
     stored = replace(

@@ -437,7 +437,7 @@ def stored_plan(cluster: SimulatedCluster, moves: Sequence[tuple[int, str, str]]
     )  # fmt: skip
     epochs = {name: node.epoch for name, node in cluster.nodes.items()}
     return StoredPlan(
-        "0123456789ab", "now", problem, plan, tuple(order_moves(rows, rooms, **how)),
+        "0123456789ab", "now", problem, plan, tuple(order_moves(rows, rooms, **how).batches),
         tuple(PlannedNode(name, f"{name}:1", "", epochs[name]) for name in names),
         hash_state(owners, epochs), TimeModel(), 0,
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """Capacities before balance: a placement is changed, in whole numbers, until no master is above one if that can be found.
 
-What moved into a master that is above its capacity leaves it first, then the slots that reach the capacity with least load moved.  Each goes where
-limits suffer least.  Where no single slot helps, two change places.
+The slots leave a master above its capacity that harm other limits least: first what moved in, then what reaches the capacity with least
+load moved.  Where no single slot helps, two change places; where that does not help, all slots are packed anew.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class _Repair:
                 if b == n or self.looks < 0 or not self._room(b, loads):
                     continue
                 price = -cost[s] if self.scaled.owner[s] == b else 0 if came else cost[s]
-                rank = (not came, self._harm(b, loads), price / gain, s, b)
+                rank = (self._harm(b, loads), not came, price / gain, s, b)
                 if best is None or rank < best:
                     best, move = rank, (s, b)
         if best is None:

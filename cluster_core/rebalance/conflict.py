@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
-from itertools import product
 from typing import NamedTuple
 
 from cluster_core.rebalance.problem import Scaled
@@ -152,42 +151,35 @@ def least_tolerance(impossible: Callable[[Fraction], bool], scaled: Scaled) -> F
 
 
 def host_cases(scaled: Scaled, targets: Targets) -> list[dict[int, int]] | None:
-    """Return where heavy slots may be: one way for each kind of masters; None where there are too many ways.
+    """Return where heavy slots may be: one way for each kind of masters; None where there are too many ways, or none.
 
-    Masters of one kind have the same limits, capacities and pinned loads: which of them is a host makes no difference.
+    Masters of one kind have the same limits, capacities and pinned loads: which of them is a host makes no difference.  Two slots share a
+    host only if they are heavy in different resources.
     """
     resources: dict[int, set[str]] = {}
     for h in targets.heavy:
         resources.setdefault(h.slot, set()).add(h.resource)
-    if not resources:
-        return [{}]
-    if not set.intersection(*resources.values()):
-        return None  # two that are heavy in different resources may share a host
     fixed = pinned_loads(scaled)
     kinds: dict[object, list[int]] = {}
     for n, master in enumerate(scaled.masters):
         if not master.drained and not master.excluded:
             kinds.setdefault((targets.common[n], targets.capacity[n], tuple(fixed[n])), []).append(n)
-    choices = []
-    ways = 1
-    for s in resources:
-        homes = [scaled.owner[s]] if s in scaled.fixed else [k[0] for k in kinds.values()]
-        choices.append([n for n in homes if fits(scaled, targets.capacity, s, n)])
-        ways *= len(choices[-1])
-        if not 0 < ways <= CASES_MAX:
+    cases: list[dict[int, int]] = [{}]
+    for s in sorted(resources, key=lambda s: (s not in scaled.fixed, s)):
+        longer = []
+        for hosts in cases:
+            used = set(hosts.values())
+            choices = [
+                *used,
+                *(free[0] for members in kinds.values() if (free := [n for n in members if n not in used])),
+            ]
+            for n in [scaled.owner[s]] if s in scaled.fixed else choices:
+                alone = all(m != n or not resources[t] & resources[s] for t, m in hosts.items())
+                if alone and fits(scaled, targets.capacity, s, n):
+                    longer.append({**hosts, s: n})
+        cases = longer
+        if not 0 < len(cases) <= CASES_MAX:
             return None
-    kind_of = {n: members for members in kinds.values() for n in members}
-    cases = []
-    for chosen in product(*choices):
-        hosts: dict[int, int] = {}
-        for s, n in sorted(zip(resources, chosen, strict=True), key=lambda pair: pair[0] not in scaled.fixed):
-            taken = set(hosts.values())
-            free = [n] if s in scaled.fixed else [m for m in kind_of[n] if m not in taken]
-            if not free or free[0] in taken:
-                break
-            hosts[s] = free[0]
-        else:
-            cases.append(hosts)
     return cases
 
 

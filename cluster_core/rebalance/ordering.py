@@ -51,6 +51,18 @@ class Room:
     excess: float = 0.0
     """By how much it is over its fair limit: who is worse off gives away first."""
 
+    @property
+    def full(self) -> bool:
+        """Whether it begins above a limit: it gives away before anyone else."""
+        return any(self.held[r] > limit for r, limit in self.limits.items())
+
+
+class Order(NamedTuple):
+    """Moves in batches, and those *left* for which no target ever has room while both copies exist."""
+
+    batches: list[Batch]
+    left: list[Move]
+
 
 @dataclass(frozen=True, slots=True)
 class TimeModel:
@@ -75,11 +87,11 @@ class TimeModel:
 
 def order_moves(
     moves: Sequence[Move], rooms: Mapping[str, Room], *, jobs_max: int = 1, zone_jobs_max: int = 0, slots_max: int = 0
-) -> list[Batch]:
+) -> Order:
     """Return *moves* as batches: at most *jobs_max* jobs a source and a target, *zone_jobs_max* into a zone (0: any).
 
-    The masters worst off go first, then small jobs; a job is cut where room or *slots_max* ends.  Raises PlanError for a node that *rooms*
-    lacks, and when the rest cannot move because there is no room for both copies; it names slot and target.
+    Masters above a limit go first, then those worst off, then small jobs; a job is cut where room or *slots_max* ends.  Nothing moves
+    into a master while it is above a limit.  Raises PlanError for a node that *rooms* lacks.
     """
     if jobs_max < 1:
         raise PlanError(f"at least one job must run at a time, not {jobs_max}")
@@ -94,12 +106,11 @@ def order_moves(
     while pairs:
         jobs = _fill(pairs, rooms, state, jobs_max, zone_jobs_max, slots_max)
         if not jobs or len(batches) >= BATCHES_MAX:
-            move = min((moves[0] for moves in pairs.values()), key=lambda m: m.loads)
-            raise PlanError(f"no room for a second copy of slot {move.slot} on {move.target}: it cannot move yet")
+            return Order(batches, [move for waiting in pairs.values() for move in waiting])
         batches.append(Batch(len(batches) + 1, tuple(jobs)))
         for job in jobs:
             state.finish(job)
-    return batches
+    return Order(batches, [])
 
 
 class _State:
@@ -128,7 +139,7 @@ def _fill(
     leaving: dict[str, int] = {}
     jobs = []
     sizes = {pair: sum(move.loads[0] for move in waiting) for pair, waiting in pairs.items()}
-    for pair in sorted(pairs, key=lambda p: (-rooms[p[0]].excess, sizes[p], p)):
+    for pair in sorted(pairs, key=lambda p: (not rooms[p[0]].full, -rooms[p[0]].excess, sizes[p], p)):
         source, target = pair
         zone = rooms[target].zone
         if starts.get(source, 0) >= jobs_max or ends.get(target, 0) >= jobs_max or source in ends or target in starts:

@@ -122,7 +122,7 @@ def _say(found: Found, engine: Engine) -> Plan:
 def hold_back(problem: Problem, plan: Plan, slots: Collection[int], engine: Engine = PLAIN) -> Plan:
     """Return *plan* without the moves of *slots*, for which no master has room while both copies exist; all its claims anew."""
     scaled = validate(problem)
-    raised = replace(scaled, tolerance=plan.tolerance)
+    raised = replace(scaled, tolerance=plan.tolerance or scaled.tolerance)
     index = {master.id: n for n, master in enumerate(scaled.masters)}
     after = tuple(scaled.owner[s] if s in slots else index[name] for s, name in enumerate(plan.owners_after))
     said = _say(Found(scaled, plan.conflicts, raised, None, after), engine)

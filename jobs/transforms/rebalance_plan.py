@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from cluster_core.kernels.rebalance_engine import ENGINE
 from cluster_core.rebalance.commands import Path
 from cluster_core.rebalance.document import SlotRow, identify, slot_rows, write_document
-from cluster_core.rebalance.ordering import Room, TimeModel, order_moves
+from cluster_core.rebalance.ordering import Batch, Room, TimeModel, order_moves
 from cluster_core.rebalance.plan import MOVE, Plan
-from cluster_core.rebalance.planner import defragment, plan, tolerance_table
+from cluster_core.rebalance.planner import defragment, hold_back, plan, tolerance_table
 from cluster_core.rebalance.problem import Problem, Scaled, exact, validate
 from cluster_core.rebalance.record import PlannedNode, StoredPlan
 from cluster_core.rebalance.staleness import hash_state
@@ -85,13 +85,7 @@ def make_plan(
     with progress("planning"):
         found = defragment(problem, ENGINE) if join_ranges else plan(problem, ENGINE)
     with progress("ordering the moves"):
-        batches = order_moves(
-            found.moves,
-            _rooms(scaled, targets, nodes),
-            jobs_max=schedule.jobs_max,
-            zone_jobs_max=schedule.zone_jobs_max,
-            slots_max=schedule.slots_max,
-        )
+        found, batches = _ordered(problem, found, _rooms(scaled, targets, nodes), schedule)
     epochs = {node.id: node.config_epoch for node in nodes if node.address}
     document = write_document(problem, found, batches, nodes, schedule.model)
     slots = slot_rows(problem, found)
@@ -111,6 +105,17 @@ def make_plan(
         chosen = found if serves else other
         others.append(Alternative(float(tolerance), chosen, _rough_seconds(stored, chosen)))
     return MadePlan(stored, scaled, document, slots, targets, others)
+
+
+def _ordered(problem: Problem, found: Plan, rooms: Mapping[str, Room], schedule: Schedule) -> tuple[Plan, list[Batch]]:
+    """Return the plan without what no target ever has room for, and its batches."""
+    while True:
+        order = order_moves(
+            found.moves, rooms, jobs_max=schedule.jobs_max, zone_jobs_max=schedule.zone_jobs_max, slots_max=schedule.slots_max
+        )  # fmt: skip
+        if not order.left:
+            return found, order.batches
+        found = hold_back(problem, found, {move.slot for move in order.left}, ENGINE)
 
 
 def _rooms(scaled: Scaled, targets: Targets, nodes: Sequence[PlannedNode]) -> dict[str, Room]:
@@ -135,4 +140,4 @@ def _rough_seconds(stored: StoredPlan, other: Plan) -> float:
     """Return the seconds of another plan if there were room for everything: as good a guess as an alternative needs."""
     problem = stored.problem
     rooms = {m.id: Room((0.0,) * len(problem.loads), {}, len(problem.owners), stays=False) for m in problem.masters}
-    return sum(seconds_of(stored, order_moves(other.moves, rooms), Path.VALKEY_JOBS))
+    return sum(seconds_of(stored, order_moves(other.moves, rooms).batches, Path.VALKEY_JOBS))

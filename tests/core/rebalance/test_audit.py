@@ -45,7 +45,9 @@ def stored_plan(request: Problem | None = None) -> StoredPlan:
     made = plan(request, ENGINE)
     rooms = {master.id: Room((0.0,) * len(request.loads), {}, 8, not master.drained) for master in request.masters}
     nodes = tuple(PlannedNode(master.id, f"{master.id}:6379", "", 1) for master in request.masters)
-    return StoredPlan("0" * 12, "s", request, made, tuple(order_moves(made.moves, rooms)), nodes, "", TimeModel(), 0)
+    return StoredPlan(
+        "0" * 12, "s", request, made, tuple(order_moves(made.moves, rooms).batches), nodes, "", TimeModel(), 0
+    )
 
 
 STORED = stored_plan()

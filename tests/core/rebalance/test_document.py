@@ -34,7 +34,7 @@ def stored(problem, found, batches):
 
 
 def batches_of(found):
-    return order_moves(found.moves, {master.id: Room((0.0,) * 3, {}, 300) for master in PROBLEM.masters})
+    return order_moves(found.moves, {master.id: Room((0.0,) * 3, {}, 300) for master in PROBLEM.masters}).batches
 
 
 def test_a_plan_comes_back_as_it_was():
