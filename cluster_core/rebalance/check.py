@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from itertools import accumulate
 
 from cluster_core.rebalance import conflict
 from cluster_core.rebalance.bound import add_up, needs, prove
@@ -11,7 +12,7 @@ from cluster_core.rebalance.joint import prove_joint
 from cluster_core.rebalance.limits import above_capacity, kept
 from cluster_core.rebalance.plan import BALANCED, IMPOSSIBLE, MOVE, Plan, count_ranges
 from cluster_core.rebalance.problem import Problem, Scaled, validate
-from cluster_core.rebalance.targets import Targets, find_targets, floor_ratio
+from cluster_core.rebalance.targets import Shares, Targets, find_targets
 
 
 def check_plan(problem: Problem, plan: Plan) -> list[str]:
@@ -117,11 +118,9 @@ def _check_floors(scaled: Scaled, targets: Targets, plan: Plan) -> list[str]:
         loads.sort(reverse=True)
         if not floor.count:
             continue
-        sums = [0]
-        for load in loads[: floor.count]:
-            sums.append(sums[-1] + load)
-        shares = sorted((targets.fair[n][r] for n in takers if targets.fair[n][r]), reverse=True)
-        if len(sums) <= floor.count or floor_ratio(sums, shares, floor.count, shares[0] == shares[-1]) < floor.ratio:
+        shares = [targets.fair[n][r] for n in takers if targets.fair[n][r]]
+        sums = list(accumulate(loads, initial=0))
+        if len(sums) <= floor.count or not shares or Shares(shares).least_ratio(sums, floor.count) < floor.ratio:
             wrong.append(f"the floor of {floor.resource} is not proven by its {floor.count} heaviest slots")
     return wrong
 

@@ -20,11 +20,11 @@ from cluster_core.rebalance.targets import Targets, find_targets, fits, pinned_l
 
 CASES_MAX = 64
 """Most ways to put heavy slots on kinds of masters that are looked at."""
-LEAST_STEPS = 14
-"""Halvings in the search for the least tolerance."""
+NEAR_ENOUGH = Fraction(1, 2000)
+"""The least tolerance is looked for until it is known as well as this."""
 TOLERANCE_MAX = 16384
 """At this tolerance one master may hold everything."""
-DIGITS = 100_000
+DIGITS = 10_000
 """Tolerances are tried in steps of one part of this."""
 
 
@@ -139,10 +139,8 @@ def least_tolerance(impossible: Callable[[Fraction], bool], scaled: Scaled) -> F
     low, high = min(scaled.tolerance), 2 * max(*scaled.tolerance, Fraction(1, 100))
     while impossible(high):
         low, high = high, high * 4
-    for _ in range(LEAST_STEPS):
+    while high - low > NEAR_ENOUGH:
         middle = Fraction(int((low + high) / 2 * DIGITS), DIGITS)
-        if not low < middle < high:
-            break
         if impossible(middle):
             low = middle
         else:
@@ -241,9 +239,13 @@ def suffices(scaled: Scaled, hosts: Mapping[int, int], bins: Sequence[Bin], pric
         return False
     rows = [prices[b * size : (b + 1) * size] for b in range(len(bins))]
     room = sum(p * v for one, row in zip(bins, rows, strict=True) for p, v in zip(row, one.room, strict=True))
-    different = list({tuple(row) for row in rows})
-    least = 0
-    for s, load in enumerate(zip(*scaled.loads, strict=True)):
-        if s not in scaled.fixed and s not in hosts:
-            least += min([sum([p * v for p, v in zip(row, load, strict=True)]) for row in different])
+    free = [s for s in range(len(scaled.owner)) if s not in scaled.fixed and s not in hosts]
+    costs = []
+    for row in dict.fromkeys(tuple(row) for row in rows):
+        paid = [0] * len(free)
+        for p, load in zip(row, scaled.loads, strict=True):
+            if p:
+                paid = [v + p * load[s] for v, s in zip(paid, free, strict=True)]
+        costs.append(paid)
+    least = sum(map(min, *costs)) if len(costs) > 1 else sum(costs[0])
     return least > room

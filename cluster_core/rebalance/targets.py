@@ -9,10 +9,12 @@ resource.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import accumulate
 
 from cluster_core.rebalance.problem import Scaled, exact
 
@@ -72,9 +74,11 @@ def find_targets(scaled: Scaled) -> Targets:
         for n, part in zip(takers, parts, strict=True):
             fair[n][r] = part
         order = sorted((load[s] for s in free), reverse=True)
-        shares = sorted((fair[n][r] for n in takers if fair[n][r] or not total), reverse=True)
-        floors.append(find_floor(name, order, shares))
-        ratio = max(1 + scaled.tolerance[r], find_floor(name, order, shares, least=1).ratio)
+        shares = sorted((fair[n][r] for n in takers if fair[n][r]), reverse=True) or [Fraction(0)]
+        whole = find_floor(name, order, shares, least=1)
+        single = find_floor(name, order[:1], shares)
+        floors.append(whole if whole.ratio > single.ratio else single)
+        ratio = max(1 + scaled.tolerance[r], whole.ratio)
         limit = int(ratio * shares[0])
         giants = [s for s in free if load[s] > limit] if shares[0] else []
         if 0 < len(giants) < len(shares):
@@ -102,41 +106,53 @@ def find_targets(scaled: Scaled) -> Targets:
     )
 
 
-def find_floor(name: str, order: list[int], shares: list[Fraction], *, least: int = 0) -> Floor:
+class Shares:
+    """Fair shares of masters that are not 0, and what whole slots make of them."""
+
+    def __init__(self, shares: Sequence[Fraction]) -> None:
+        self.most = max(shares, default=Fraction(0))
+        self.count, self._equal = len(shares), len(set(shares)) == 1
+        self._common = math.lcm(*(share.numerator for share in set(shares)))
+        self._factors = [
+            (share.denominator * (self._common // share.numerator), n) for share, n in Counter(shares).items()
+        ]
+
+    @property
+    def levels(self) -> int:
+        """How many more slots than one a master are looked at."""
+        return 16384 if self._equal else max(1, min(LEVELS_MAX, 8 * LEVELS_MAX // len(self._factors)))
+
+    def least_ratio(self, sums: Sequence[int], count: int) -> Fraction:
+        """Return the least ratio at which the *count* heaviest slots (running *sums*) can fit these masters at all."""
+        held = (count - 1) // self.count + 1
+        if self._equal:
+            return (sums[count] - sums[count - held]) / self.most
+        ratios = []
+        for factor, masters in self._factors:
+            for k in range(1, min(count, 4 * held + 1) + 1):
+                ratios.append(((sums[count] - sums[count - k]) * factor, masters))
+        room = 0
+        for ratio, masters in sorted(ratios):
+            room += masters
+            if room >= count:
+                return Fraction(ratio, self._common)
+        return Fraction(0)
+
+
+def find_floor(name: str, order: Sequence[int], shares: Sequence[Fraction], *, least: int = 0) -> Floor:
     """Return the pigeonhole floor for slots of falling load *order* on masters of fair *shares* (any k >= *least*)."""
     best = Floor(name, Fraction(1) if not least else Fraction(0), 0)
-    if not shares or not shares[0]:
+    shares = [share for share in shares if share]
+    if not shares:
         return best
-    sums = [0]
-    for value in order:
-        sums.append(sums[-1] + value)
-    n, equal = len(shares), shares[0] == shares[-1]
-    levels = max(1, 8 * LEVELS_MAX // len(set(shares)))
-    for k in range(least, (len(order) - 1) // n + 1 if order else 0):
-        if not equal and k > min(levels, LEVELS_MAX):
-            break
-        count = k * n + 1
-        ratio = floor_ratio(sums, shares, count, equal)
+    known = Shares(shares)
+    sums = list(accumulate(order, initial=0))
+    for k in range(least, min((len(order) - 1) // len(shares), known.levels) + 1 if order else 0):
+        count = k * len(shares) + 1
+        ratio = known.least_ratio(sums, count)
         if ratio > best.ratio:
             best = Floor(name, ratio, count)
     return best
-
-
-def floor_ratio(sums: list[int], shares: list[Fraction], count: int, equal: bool) -> Fraction:
-    """Return the least ratio at which the *count* heaviest slots (running *sums*) can fit masters of *shares* at all."""
-    if equal:
-        held = (count - 1) // len(shares) + 1
-        return (sums[count] - sums[count - held]) / shares[0]
-    ratios = []
-    for share, masters in Counter(shares).items():
-        for held in range(1, min(count, 4 * ((count - 1) // len(shares) + 1) + 1) + 1):
-            ratios.append(((sums[count] - sums[count - held]) / share, masters))
-    room = 0
-    for ratio, masters in sorted(ratios):
-        room += masters
-        if room >= count:
-            return ratio
-    return Fraction(0)
 
 
 def share_out(total: int, masters: Sequence[tuple[Fraction, int | None]]) -> list[Fraction]:
