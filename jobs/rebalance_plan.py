@@ -119,7 +119,7 @@ def command(
     range_cost: float | None = None,
     seed: int | None = None,
     iterations: int = 0,
-    compare_tolerances: Words = (),
+    compare_tolerances: Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, show_default=False)] = None,
     jobs: int = 1,
     zone_jobs: int = 0,
     job_slots: int = 0,
@@ -129,7 +129,8 @@ def command(
 ) -> int | None:
     """Plan which slots should move so that no master has too much, with the fewest bytes moved, and prove how near that is to the least.
 
-    Nothing is changed in any cluster: slotscope execute-plan carries a plan out.
+    Nothing is changed in any cluster: slotscope execute-plan carries a plan out.  Ends with 13 where it is proven that the limits cannot
+    be met together; the plan is then the best that was found under the least that has to give way.
 
     Parameters
     ----------
@@ -173,7 +174,7 @@ def command(
     iterations
         Steps of the search. Default: by size.
     compare_tolerances
-        Other tolerances to compare with; none: leave that out. Default: 0.01 0.02 0.05 0.1 0.2.
+        Other tolerances to compare with; no value, or the word none: leave that out. Default: 0.01 0.02 0.05 0.1 0.2.
     jobs
         Moves at a time from one source, and to one target.
     zone_jobs
@@ -205,6 +206,8 @@ def command(
     deliver_rebalance(report, root=common.root, html=html, stream=sys.stdout)
     if outcome.bad_records:
         return cli.PARTIAL
+    if plan.plan.conflicts:
+        return cli.IMPOSSIBLE
     if not if_needed:
         return None
     if not plan.plan.moves:

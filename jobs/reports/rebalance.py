@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cluster_core.rebalance.plan import BALANCED, CLOSER, MOVE, TOO_SMALL, slot_ranges
+from cluster_core.rebalance.plan import BALANCED, CLOSER, IMPOSSIBLE, MOVE, TOO_SMALL, slot_ranges
 from jobs.reports import text
 from jobs.reports.figures import short_names
 from jobs.reports.keyspace import Warning
@@ -292,12 +292,18 @@ def headline(report: RebalanceReport) -> str:
         return "Nothing to do: every master is within its limits."
     if report.verdict == TOO_SMALL:
         return "Nothing to do: limits are broken, but too little would be gained."
+    if report.verdict == CLOSER and not report.acts:
+        return "Nothing moves: not every master is within its limits, and nothing better was found."
+    if report.verdict == IMPOSSIBLE and not report.acts:
+        return "These limits cannot be met together, and nothing that moves would bring masters closer to them."
     share = share_text(report.moved / report.total if report.total else None, digits=1)
     moves = f"Move {text.plural(report.moved_slots, 'slot')}, {amount(report.cost, report.moved)} ({share} of all)"
     if report.verdict == MOVE:
         return f"{moves}: every master ends within its limits."
     if report.verdict == CLOSER:
         return f"{moves}: masters come closer to their limits, not all reach them."
+    if report.verdict == IMPOSSIBLE:
+        return f"These limits cannot be met together. {moves}: the best found under the least that has to give way."
     return f"{text.printable(report.verdict, 60)}."
 
 
@@ -310,10 +316,17 @@ def reason(report: RebalanceReport) -> str:
     if report.verdict == BALANCED:
         return f"Closest to its limit: {now}, {factor(worst.limit)} are allowed. Planned again, it stays so until loads change."
     if report.verdict == TOO_SMALL:
-        return (
-            f"{now}, {factor(worst.limit)} are allowed; the best plan would lower it by less than"
-            f" {share_text(report.gain_min)} of a fair share (gain_min), so slots stay where they are and the report does not churn."
+        least = (
+            f"{share_text(report.gain_min)} of a fair share (gain_min)"
+            if report.gain_min
+            else "a twentieth of what is over"
         )
+        return (
+            f"{now}, {factor(worst.limit)} are allowed; the best plan found would lower it by less than {least},"
+            " so slots stay where they are and the report does not churn."
+        )
+    if not report.acts:
+        return f"Furthest from its limit: {now}, {factor(worst.limit)} are allowed."
     return f"Furthest from its limit: {now}; afterwards {factor(worst.after)}, {factor(worst.limit)} are allowed."
 
 

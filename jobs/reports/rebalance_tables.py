@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cluster_core.rebalance.journal import DONE, FINISHED, ROLLED_BACK
-from cluster_core.rebalance.plan import CLOSER, Plan
+from cluster_core.rebalance.plan import Plan
 from cluster_core.rebalance.proof import Argument, explain_bound
 from cluster_core.rebalance.record import StoredPlan
 from jobs.reports import text
@@ -25,6 +25,7 @@ from jobs.reports.rebalance import (
     ToleranceLine,
     Transfer,
 )
+from jobs.reports.rebalance_conflicts import limit_warnings
 from jobs.runtime.delta_files import exists, read_rows
 from jobs.sources.stored_plans import find_plan, plan_rows, read_stored_plan
 from schemas.audit import PLAN_AUDITS
@@ -86,26 +87,7 @@ def _epoch_ms(moment: datetime) -> int:
 
 def _warnings(stored: StoredPlan) -> list[Warning]:
     plan = stored.plan
-    found = []
-    if plan.verdict == CLOSER:
-        over = [
-            f"{reach.resource} {float(reach.after):.3f} (limit {float(reach.limit):.3f})"
-            for reach in plan.reach
-            if reach.after > reach.limit
-        ]
-        where = f": {', '.join(over)}" if over else ""
-        found.append(
-            Warning("warning", "limits-not-reached", f"The search did not bring every master within its limits{where}.")
-        )
-    if plan.zone_relaxed and plan.zone_share is not None:
-        share = f"{100 * float(plan.zone_share):.3g} %"
-        found.append(
-            Warning(
-                "warning",
-                "zone-relaxed",
-                f"No placement keeps the zones' share asked for; the least that works is {share}.",
-            )
-        )
+    found = limit_warnings(stored)
     if plan.heavy:
         slots = len({heavy.slot for heavy in plan.heavy})
         verb = "is" if slots == 1 else "are"

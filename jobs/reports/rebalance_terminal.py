@@ -7,6 +7,7 @@ import heapq
 from rich.console import Console
 from rich.text import Text
 
+from cluster_core.rebalance.plan import BALANCED, MOVE
 from jobs.reports import text
 from jobs.reports.figures import SEVERITIES
 from jobs.reports.ink import SEVERITY_STYLES, Column, Ink
@@ -63,11 +64,14 @@ def _print_verdict(report: RebalanceReport, ink: Ink) -> None:
     ink.line(title)
     ink.line(ink.words(headline(report), "bold"))
     ink.line(ink.words(reason(report), "dim"))
-    figures = [f"at least {amount(report.cost, report.bound)} must move, proven"]
+    reached = "" if report.verdict in (MOVE, BALANCED) else " to come as close"
+    figures = [f"at least {amount(report.cost, report.bound)} must move{reached}, proven"]
     if report.acts:
         figures = [
             *figures,
-            f"the plan is {share_text(report.gap)} above" if report.gap is not None else "nothing had to",
+            f"the plan is {share_text(report.gap)} above"
+            if report.gap is not None
+            else "how far above the least is not known",
             f"{text.count(report.ranges_before)} → {text.count(report.ranges_after)} slot ranges",
             f"{text.plural(report.batches, 'batch', 'batches')}, about {duration(report.estimated_s)}",
         ]

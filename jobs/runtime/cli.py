@@ -31,14 +31,26 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Group, Parameter
 
-from jobs.runtime.failure import INTERRUPTED, NEW_PLAN, OK, PARTIAL, READER_GONE, UNEXPECTED, describe
+from jobs.runtime.failure import IMPOSSIBLE, INTERRUPTED, NEW_PLAN, OK, PARTIAL, READER_GONE, UNEXPECTED, describe
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from jobs.runtime.settings import Settings
 
-__all__ = ["NEW_PLAN", "OK", "PARTIAL", "UNEXPECTED", "Common", "Flag", "Paths", "application", "main", "run"]
+__all__ = [
+    "IMPOSSIBLE",
+    "NEW_PLAN",
+    "OK",
+    "PARTIAL",
+    "UNEXPECTED",
+    "Common",
+    "Flag",
+    "Paths",
+    "application",
+    "main",
+    "run",
+]
 
 Mode = Literal["strict", "permissive"]
 Paths = Annotated[tuple[str, ...], Parameter(consume_multiple=1, show_default=False)]

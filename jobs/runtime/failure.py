@@ -21,6 +21,7 @@ PARTIAL = 3
 NEW_PLAN = 10
 PROMISE_BROKEN = 11
 PAUSED = 12
+IMPOSSIBLE = 13
 INTERRUPTED = 130
 READER_GONE = 141
 """Exit codes; the last two are 128 and the signal, as a shell reports them."""

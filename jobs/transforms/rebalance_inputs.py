@@ -187,9 +187,9 @@ def read_tolerance(words: Sequence[str], resources: Sequence[str]) -> dict[str, 
     return given
 
 
-def read_shares(words: Sequence[str]) -> list[float] | None:
-    """Return shares like ``0.05`` or ``5%``; None for no words, an empty list for ``none``."""
-    if not words:
+def read_shares(words: Sequence[str] | None) -> list[float] | None:
+    """Return shares like ``0.05`` or ``5%``; None for None, an empty list for no words and for ``none``."""
+    if words is None:
         return None
     parts = [part for entry in words for part in entry.split(",") if part]
     return [] if parts == ["none"] else sorted({_share(part, "--compare-tolerances") for part in parts})

@@ -10,7 +10,7 @@ import pytest
 from cluster_core.rebalance.check import check_plan
 from jobs.rebalance_plan import Request, run
 from jobs.runtime.delta_files import exists, read_rows, replace_rows
-from jobs.runtime.failure import BAD_INPUT, NEW_PLAN, OK, UNEXPECTED
+from jobs.runtime.failure import BAD_INPUT, IMPOSSIBLE, NEW_PLAN, OK, UNEXPECTED
 from jobs.sources.stored_plans import read_stored_plan
 from schemas.rebalance import (
     REBALANCE_HEAVY,
@@ -281,3 +281,55 @@ def test_weights_can_come_from_counts_alone(spark, tmp_path):
     moves = read_rows(str(tmp_path), REBALANCE_MOVES)
     assert {move["bytes"] for move in moves} == {None}
     assert sum(move["keys"] for move in moves) == plan.moved
+
+
+def test_limits_that_cannot_be_met_together_are_a_verdict_with_an_exit_code_of_its_own(tmp_path, capsys):
+    """Every slot has as many keys as bytes: who may hold half a share of bytes cannot hold a whole one of keys."""
+    write_snapshot(tmp_path, THIRDS, {})
+    placement = tmp_path / "place.toml"
+    placement.write_text(f'[[nodes]]\nnode = "{node_id(1)}"\ncapacity = {{ serialized_bytes = 2_731_000 }}\n')
+
+    code = slotscope(
+        "rebalance-plan", "--root", tmp_path, "--resources", "bytes", "keys", "--placement", placement,
+        "--compare-tolerances", "--iterations", 100_000,
+    )  # fmt: skip
+    shown = " ".join(capsys.readouterr().out.split())
+    after = {
+        row["resource"]: row["after"]
+        for row in read_rows(str(tmp_path), REBALANCE_LOAD)
+        if row["node_id"] == node_id(1)
+    }
+
+    assert code == IMPOSSIBLE
+    assert (
+        "cannot be met together, proven: the capacity of 10.0.0.2:7000 and the tolerance in serialized bytes and keys"
+        in shown
+    )
+    assert "Every tolerance up to 24.9" in shown
+    assert "The plan keeps 25." in shown
+    assert after["serialized_bytes"] <= 2_731_000
+    assert slotscope("check-plan", "--root", tmp_path) == OK
+    assert "holds: these limits cannot be met together" in capsys.readouterr().out
+
+
+def test_a_master_above_its_capacity_is_emptied_first_and_the_report_says_so(tmp_path, capsys):
+    """The others take what it cannot hold, each its fair share of it."""
+    write_snapshot(tmp_path, THIRDS, {})
+    placement = tmp_path / "place.toml"
+    total = 163_840
+    placement.write_text(f'[[nodes]]\nnode = "{node_id(1)}"\ncapacity = {{ keys = {total // 6} }}\n')
+
+    code = slotscope(
+        "rebalance-plan", "--root", tmp_path, "--resources", "keys", "--placement", placement, "--compare-tolerances", "none"
+    )  # fmt: skip
+    shown = " ".join(capsys.readouterr().out.split())
+    rows = {row["node_id"]: row for row in read_rows(str(tmp_path), REBALANCE_LOAD)}
+    moves = read_rows(str(tmp_path), REBALANCE_MOVES)
+
+    assert code == OK
+    assert "above its capacity" in shown
+    assert "it is emptied first" in shown
+    assert rows[node_id(1)]["after"] <= total // 6
+    assert max(rows[node_id(n)]["after"] for n in (0, 2)) <= 1.02 * (total - total // 6) / 2 + 1
+    assert {move["source"] for move in moves} == {node_id(1)}
+    assert slotscope("check-plan", "--root", tmp_path) == OK
