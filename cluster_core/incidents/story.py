@@ -9,11 +9,16 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from cluster_core.incidents.incident import Incident, Loss, Step, short
+from cluster_core.incidents.instants import write_instant
 
 Names = Mapping[str, str]
 
 NAMED_MAX: Final = 5
 """Nodes that are named in one sentence."""
+RANGES_MAX: Final = 40
+"""Letters of slot ranges that a sentence takes."""
+WAITS: Final = "Currently unable to failover: "
+"""How the logs of replicas begin to say why an election does not go on."""
 CAUSES: Final[dict[str, str]] = {
     "R53": "it had not answered for the node timeout",
     "R54": "enough masters reported it",
@@ -98,7 +103,10 @@ def _partition(one: Incident, names: Names) -> str:
     who = name_of(one.subject, names) if one.subject else plural(len(one.nodes), "node")
     if one.variant == "still talking":
         return f"{who} could not be reached by most others but kept talking"
-    return f"{who} fell silent together and came back together after {seconds(one.outage_ms)}"
+    text = f"{who} fell silent together and came back together after {seconds(one.outage_ms)}"
+    idle = {step.actor for step in one.steps if step.kind == "process-idle"}
+    still = ": their machines accepted connections all the while, so the processes stood still"
+    return text + (still if idle >= set(one.nodes) else "")
 
 
 def _failure(one: Incident, names: Names) -> str:
@@ -117,7 +125,15 @@ def _failure(one: Incident, names: Names) -> str:
         )
         text = f"{who} failed{' together' if partners else ''}: FAIL was agreed{after}"
     text += f", back after {seconds(one.outage_ms)}" if one.outage_ms is not None else ""
-    return "; ".join([text, *_consequences(one, names)])
+    return "; ".join([text, *_causes(one), *_consequences(one, names)])
+
+
+def _causes(one: Incident) -> list[str]:
+    """What connections tell of the process that the incident is about."""
+    kinds = [step.kind for step in one.steps if step.actor == one.subject]
+    if "process-ended" in kinds:
+        return ["its process ended"]
+    return ["its process stood still while its machine accepted connections"] if "process-idle" in kinds else []
 
 
 def _consequences(one: Incident, names: Names) -> list[str]:
@@ -138,7 +154,7 @@ def _consequences(one: Incident, names: Names) -> list[str]:
 
 
 def _unserved(step: Step) -> str:
-    slots = plural(step.amount, "slot")
+    slots = plural(step.amount, "slot") + (f" ({step.detail})" if len(step.detail) <= RANGES_MAX else "")
     if step.until_ns is None:
         return f"{slots} not served from then to the end of the capture"
     return f"{slots} not served for {seconds((step.until_ns - step.ts_ns) // 1_000_000)}"
@@ -162,7 +178,7 @@ def _failover(one: Incident, names: Names) -> str:
     text = f"{how[one.variant]} with epoch {one.epoch}"
     if one.outage_ms is not None:
         text += f", {seconds(one.outage_ms)} after its last sign of life"
-    return f"{text}; {loss_text(one.loss)}"
+    return "; ".join([text, *_causes(one), loss_text(one.loss)])
 
 
 def loss_text(loss: Loss) -> str:
@@ -214,7 +230,7 @@ _STEPS: Final[dict[str, str]] = {
     "process-ended": "the process of {actor} ended: its connections were closed, new ones are refused",
     "process-idle": "the process of {actor} stands still: connections are accepted, nothing is answered",
     "process-started": "the process of {actor} was started again",
-    "unserved": "{slots} of {actor} are not served by anybody: {detail}",
+    "unserved": "{slots} of {actor} are not served {when}: {detail}",
     "voter-gone": "{actor}, a voting master, is gone; left: {amount}, {detail}",
     "no-replica": "nobody can take over from {actor}: it has no replica",
     "barred": "{actor}, a replica of {subject}, does not take over: {detail}",
@@ -294,9 +310,24 @@ def step_text(step: Step, names: Names) -> str:
         reports=plural(step.amount, "report"),
         slots=plural(step.amount, "slot"),
         masters=plural(step.amount, "voting master"),
-        detail=step.detail if len(step.detail) <= 200 else step.detail[:199] + "…",
+        detail=_shortened(step.detail.removeprefix(WAITS)),
+        when=_from_to(step.ts_ns, step.until_ns),
         cause=f": {cause}" if cause else "",
         orphaned=", which had no healthy replica" if step.detail == "orphaned" else "",
         forced=", and wants them even if the master is up" if step.detail == "FORCEACK" else "",
         collided=collided,
     )
+
+
+def _shortened(detail: str) -> str:
+    return detail if len(detail) <= 200 else detail[:199] + "…"
+
+
+def _from_to(from_ns: int, to_ns: int | None) -> str:
+    """Two times of a day.
+
+    >>> _from_to(1_700_000_000_000_000_000, 1_700_000_001_500_000_000)
+    'from 22:13:20.000Z to 22:13:21.500Z'
+    """
+    first, last = (write_instant(ts_ns)[11:23] + "Z" for ts_ns in (from_ns, to_ns or from_ns))
+    return f"from {first} to {last}" if to_ns is not None else f"from {first} to the end of the capture"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from cluster_core.incidents.failures import Episode, failure_steps, has_ended, in_story_order
 from cluster_core.incidents.history import History
@@ -11,6 +12,10 @@ from cluster_core.incidents.thresholds import FLAPS_MIN
 from cluster_core.replay.rows import EpochRow
 
 # -- partitions --------------------------------------------------------------------------------------------------------
+
+
+TOLD: Final = ("last-sign", "process-idle", "fail-decided", "back")
+"""Steps of each failure that the story of a partition has."""
 
 
 def find_partitions(history: History, episodes: list[Episode]) -> list[Incident]:
@@ -57,7 +62,7 @@ def _partition(history: History, group: list[Episode]) -> Incident:
     back_ns = max((one.back_ns for one in group if one.back_ns is not None), default=None)
     steps: list[Step] = []
     for one in group:
-        steps += [step for step in failure_steps(history, one) if step.kind in ("last-sign", "fail-decided", "back")]
+        steps += [step for step in failure_steps(history, one) if step.kind in TOLD]
     others = [node for node in history.observers if node not in cut]
     if others:
         voters = history.voting_masters_at(others[0], started_ns)

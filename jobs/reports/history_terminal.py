@@ -13,7 +13,7 @@ from jobs.reports import text
 from jobs.reports.history import FindingLine, IncidentLine
 from jobs.reports.ink import SEVERITY_STYLES, Ink
 
-SUMMARY_LENGTH_MAX = 400
+SUMMARY_LENGTH_MAX = 1000
 STEP_LENGTH_MAX = 600
 FINDINGS_SHOWN = 8
 

@@ -241,7 +241,7 @@ def test_every_step_and_incident_has_its_words() -> None:
     )
     assert [step_text(step, names) for step in incidents[0].steps][:3] == [
         "last message of aaaaaaaa (10.0.0.1:7000)",
-        "100 slots of aaaaaaaa (10.0.0.1:7000) are not served by anybody: 0-99",
+        "100 slots of aaaaaaaa (10.0.0.1:7000) are not served from 22:13:29.500Z to 22:13:33.700Z: 0-99",
         "bbbbbbbb (10.0.0.1:7001) holds aaaaaaaa (10.0.0.1:7000) to be failing (PFAIL):"
         " it had not answered for the node timeout",
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cluster_core.incidents.catalogue import find_findings
+from cluster_core.incidents.grouping import grouped_findings
 from cluster_core.incidents.incident import Finding
 from cluster_core.incidents.layout import Placed, layout_findings
 from cluster_core.incidents.traffic import Cost, cost_findings
@@ -271,3 +272,20 @@ def test_cost_is_told_by_node_and_type() -> None:
         (B, "ping", 10, 26_000),
     ]
     assert "1.0 messages/s, 2600 bytes/s" in found[1].text
+
+
+def test_findings_about_many_nodes_are_one_sentence() -> None:
+    """With the worst of them, their number and the first names; costs stay apart, they are a table."""
+    nodes = [f"{number:040x}" for number in range(1, 31)]
+    alike = [
+        Finding("note", "suspected", "R53", node, "", T0 + i, ns(1), 1, i, f"{i} ms", (i,))
+        for i, node in enumerate(nodes)
+    ]
+    costs = [Finding("note", "gossip-cost", "R172", node, "ping", T0, ns(1), 1, 1, "cost") for node in nodes]
+
+    one, *rest = grouped_findings([*alike, *costs])
+
+    assert rest == costs
+    assert (one.times, one.amount, one.node, one.first_ns, one.refs) == (30, 29, "", T0, tuple(range(30)))
+    assert one.text == "29 ms; the same of 29 more nodes, less or as much: " + ", ".join(["00000000"] * 5) + " …"
+    assert grouped_findings(alike[:7]) == alike[:7]

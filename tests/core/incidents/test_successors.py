@@ -18,18 +18,16 @@ def dead(*gone: str, back_s: float = 20.0, agreed: bool = True, **replica: int) 
     tale = Tale()
     for observer in NODES:
         for node in NODES:
-            shown = {"flags": "slave", "master": A} if node == R else {"flags": "master"}
+            role, master = ("slave", A) if node == R else ("master", "")
             if node not in gone or observer in gone:
-                tale.view(observer, node, 0, **shown)  # type: ignore[arg-type]
+                tale.view(observer, node, 0, flags=role, master=master)
                 continue
-            words = shown["flags"]
-            tale.view(observer, node, 0, 12, **shown)  # type: ignore[arg-type]
-            tale.view(
-                observer, node, 12, 12.5 if agreed else back_s, **(shown | {"flags": f"{words},fail?"}), cause="R53"
-            )  # type: ignore[arg-type]
+            tale.view(observer, node, 0, 12, flags=role, master=master)
+            fail_s = 12.5 if agreed else back_s
+            tale.view(observer, node, 12, fail_s, flags=f"{role},fail?", master=master, cause="R53")
             if agreed:
-                tale.view(observer, node, 12.5, back_s, **(shown | {"flags": f"{words},fail"}), cause="R54")  # type: ignore[arg-type]
-            tale.view(observer, node, back_s, **shown)  # type: ignore[arg-type]
+                tale.view(observer, node, fail_s, back_s, flags=f"{role},fail", master=master, cause="R54")
+            tale.view(observer, node, back_s, flags=role, master=master)
     for node in NODES:
         claims: dict[str, object] = {"replicaof": A, **replica} if node == R else {}
         if node in gone:
@@ -58,7 +56,7 @@ def test_a_replica_that_may_not_be_elected_is_named_with_its_flag() -> None:
     assert (one.slots, one.slot_count) == ("0-99", 100)
     assert summary_of(one, NAMES) == (
         "a failed: FAIL was agreed 3.00 s after its last sign of life, back after 10.50 s;"
-        " 100 slots not served for 10.50 s; nobody took over: its only replica, r: it may not be elected (NOFAILOVER)"
+        " 100 slots (0-99) not served for 10.50 s; nobody took over: its only replica, r: it may not be elected (NOFAILOVER)"
     )
 
 
@@ -89,9 +87,22 @@ def test_processes_that_ended_are_no_partition() -> None:
     assert [one.kind for one in told(dead(A, B))] == ["partition", "failure", "failure"]
     assert [one.kind for one in told(tale)] == ["failure", "failure"]
     first = told(tale)[0]
+    assert "; its process ended; 100 slots (0-99) not served for 10.40 s" in summary_of(first, NAMES)
     assert [s.kind for s in first.steps if s.kind.startswith("process")] == ["process-ended", "process-started"]
     (down,) = [step for step in first.steps if step.kind == "unserved"]
     assert (down.ts_ns, down.until_ns) == (ns(9.6), ns(20))
+
+
+def test_processes_that_stood_still_are_told_from_a_cut() -> None:
+    """Their machines accepted connections."""
+    tale = dead(A, B)
+    for node in (A, B):
+        tale.event(node, 11, "process-idle", node)
+
+    assert summary_of(told(tale)[0], NAMES) == (
+        "2 nodes fell silent together and came back together after 10.50 s:"
+        " their machines accepted connections all the while, so the processes stood still"
+    )
 
 
 def test_the_voters_that_are_missing_for_a_majority_are_named() -> None:
