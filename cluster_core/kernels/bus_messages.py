@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cluster_core.formats.capture.bus_capture import BUS_PORT_STEP
 from cluster_core.kernels.bus_streams import Streams
 from cluster_core.kernels.compiled import njit
 from cluster_core.kernels.interning import Interned, intern, is_row
@@ -37,6 +38,7 @@ _MFSTART = int(MessageType.MFSTART)
 _MODULE = int(MessageType.MODULE)
 _PUBLISHSHARD = int(MessageType.PUBLISHSHARD)
 
+_BUS_PORT = BUS_PORT_STEP
 UNKNOWN = 5
 PARTS = 6
 SIZES = 7
@@ -222,6 +224,8 @@ def _fill_header(
         node = intern(tables.nodes, data, at + 40, _ID)
         streams.rows[stream].node = node
     if length < _HEADER:
+        if out[row].direction < 0:  # the header's own bus port is not there: the usual one (R1)
+            out[row].direction = 1 if out[row].port + _BUS_PORT == out[row].source_port else 0
         return
     out[row].slots = _bitmap_of(tables, node, data, at + 80)
     if data[at + 2128] or not _is_zero(data, at + 2128, _ID):

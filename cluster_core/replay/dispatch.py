@@ -211,7 +211,8 @@ class Dispatcher:
             self._note_process(clue.acceptor)
         elif not connection.opener_id:
             connection.opener_id = sender
-            self._guesses.setdefault(sender, Endpoint(clue.opener.ip, clue.cport))
+            if clue.cport:
+                self._guesses.setdefault(sender, Endpoint(clue.opener.ip, clue.cport))
         return True
 
     def _note_process(self, process: Endpoint) -> None:

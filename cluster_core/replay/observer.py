@@ -20,6 +20,7 @@ from cluster_core.gossip.node import ClusterNode
 from cluster_core.gossip.profile import Profile
 from cluster_core.gossip.profile_signs import ProfileSigns
 from cluster_core.gossip.view import Peer
+from cluster_core.replay.cut_headers import CutHeaders
 from cluster_core.replay.evidence import Endpoint, Evidence, LinkSeen, LogSeen, MessageSeen, NodePoll
 from cluster_core.replay.own_evidence import add_peer, health_word, set_health
 from cluster_core.replay.own_watch import OwnWatch
@@ -28,7 +29,7 @@ from cluster_core.replay.recorder import Correction, Recorder
 from cluster_core.replay.rows import EventRow, ReplayRow
 from cluster_core.replay.slot_steps import FateFinder, Fates
 from cluster_core.replay.view_log import Cause
-from cluster_core.wire.bus import Fail, Header, MessageType
+from cluster_core.wire.bus import Fail, Header, MessageType, PartialHeader
 
 TICK_NS: Final = 100_000_000
 """The cron of a server (R28)."""
@@ -75,6 +76,8 @@ class ObserverReplay:
         self._alone_ns = 0
         self._down = False
         self._is_mute = False
+        self._cut = CutHeaders()
+        self._cut_rows: list[ReplayRow] = []
         self._signs = ProfileSigns()
         self._sent_ns = self._closed_ns = self._idle_ns = 0
 
@@ -113,9 +116,10 @@ class ObserverReplay:
         return self._drain()
 
     def _drain(self) -> list[ReplayRow]:
-        if self._recorder is None or not self._recorder.rows:
-            return []
-        rows, self._recorder.rows = self._recorder.rows, []
+        rows, self._cut_rows = self._cut_rows, []
+        if self._recorder is not None and self._recorder.rows:
+            rows += self._recorder.rows
+            self._recorder.rows = []
         return rows
 
     # -- order and time ------------------------------------------------------------------------------------------
@@ -124,6 +128,9 @@ class ObserverReplay:
         self._note_signs(batch)
         recorder = self._recorder or self._begin(batch)
         if recorder is None:
+            for _, evidence, _ in batch:
+                if isinstance(evidence, MessageSeen):
+                    self._cut_rows += self._cut.note(evidence)
             return
         if self._profile is None and recorder.view.profile.name != self._signs.profile.name:
             recorder.view.profile = self._signs.profile
@@ -159,7 +166,7 @@ class ObserverReplay:
     def _begin(self, batch: list[Paced]) -> Recorder | None:
         """The observer's first header makes the machine; what it says is assumed to hold since the start."""
         sent = (e.evidence for e in batch if isinstance(e.evidence, MessageSeen) and e.evidence.sent)
-        header = next((seen.message.header for seen in sent), None)
+        header = next((seen.message.header for seen in sent if isinstance(seen.message.header, Header)), None)
         if header is None and isinstance(batch[-1].evidence, NodePoll):
             return self._begin_by_poll(batch[-1].evidence)
         if not isinstance(header, Header) or not is_node_id(header.sender):
@@ -265,6 +272,8 @@ class ObserverReplay:
 
     def _on_received(self, recorder: Recorder, seen: MessageSeen) -> None:
         header = seen.message.header
+        if isinstance(header, PartialHeader):
+            self._cut_rows += self._cut.note(seen)
         if seen.outbound and seen.connection not in recorder.view.links and isinstance(header, Header):
             self._bind_by_answer(recorder, seen, header)
         replicaof = recorder.view.myself.replicaof
@@ -279,6 +288,8 @@ class ObserverReplay:
             self._revive(recorder, seen.ref)
         self._sent_ns, self._closed_ns = seen.ts_ns, 0
         header = seen.message.header
+        if isinstance(header, PartialHeader):
+            self._cut_rows += self._cut.note(seen)
         if self._is_mute and isinstance(header, Header):
             self._is_mute = False
         link = recorder.view.links.get(seen.connection)

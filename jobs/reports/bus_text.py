@@ -31,6 +31,7 @@ from cluster_core.wire.bus_message import (
     Message,
     MessageFlag,
     Module,
+    PartialHeader,
     Publish,
     Unknown,
     Update,
@@ -113,6 +114,8 @@ class BusText:
             words += ["state fail"] if header.state else []
             words += [flag.name or "" for flag in MessageFlag if header.mflags[0] & flag and flag.name != "EXT_DATA"]
             words.append(f"slots {len(header.slots)}")
+        elif isinstance(header, PartialHeader) and header.peek.sender is not None:
+            words.append(f"epoch {header.peek.current_epoch}/{header.peek.config_epoch}")
         elif isinstance(header, LightHeader):
             words.append("light")
         words += self._body(message)
@@ -139,6 +142,8 @@ class BusText:
                 return [f"channel {name}  {len(payload)} bytes"]
             case Module(module_id, kind, payload):
                 return [f"module {module_id.hex()} type {kind}  {len(payload)} bytes"]
+            case Unknown(b"", _):  # it is told as cut off
+                return []
             case Unknown(raw, reason):
                 return [f"{len(raw)} bytes not understood: {reason}"]
             case _:

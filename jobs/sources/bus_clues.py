@@ -23,6 +23,7 @@ from cluster_core.gossip.flags import LIGHT_HEADERS, MY_PRIMARY_FAIL
 from cluster_core.gossip.profile_signs import EXT_DATA, ProfileSigns, Sign
 from cluster_core.gossip.view import NODES_MAX
 from cluster_core.kernels.bus_batch import BusBatch
+from cluster_core.kernels.bus_columns import SENDER_END
 from cluster_core.replay.dispatch import Clue
 from cluster_core.replay.evidence import Endpoint
 from cluster_core.wire.bus import HEADER_BYTES, MessageType
@@ -119,6 +120,7 @@ def _message_reader(
         )
         opener, acceptor = ends_of if way == INITIATOR else ends_of[::-1]
         full = not light[row] and captured[row] >= HEADER_BYTES
+        named = not light[row] and captured[row] >= SENDER_END
         return Clue(
             ts_ns[row],
             first_id + row,
@@ -127,8 +129,8 @@ def _message_reader(
             opener,
             acceptor,
             "message",
-            nodes[sender[row]] if full else "",
-            cport[row],
+            nodes[sender[row]] if named else "",
+            cport[row] if full else 0,
             kinds[row],
             totlen[row],
             ids[slots[row]] if full else -1,
@@ -228,8 +230,9 @@ class BadRows:
             reason = f"{row.packets} packets: {row.reason}"
             self.add(path, row.first_offset, reason, row.captured_bytes, fatal=row.reason == "link type is not known")
         elif isinstance(row, CapturedGap):
-            self._gaps[0] += 1
-            self._gaps[1] += row.count or 0
+            if row.reason != CUT_BY_SNAP_LENGTH:  # of which the messages tell
+                self._gaps[0] += 1
+                self._gaps[1] += row.count or 0
             what = "an unknown number of" if row.count is None else str(row.count)
             reason = (
                 f"{what} bytes missing, sequence numbers {row.start} to {row.end}: {row.reason} ({_way(row.origin)})"

@@ -11,9 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
+from cluster_core.incidents import logged_rows
 from cluster_core.incidents.connections import Breach, ConnectionChecks
 from cluster_core.incidents.failovers import ATTEMPTS
 from cluster_core.incidents.history import History, OffsetSeen
+from cluster_core.incidents.logged_rows import LoggedLine, with_logs
 from cluster_core.incidents.speech import Said, Speech, SpeechFolder
 from cluster_core.incidents.thresholds import Thresholds
 from cluster_core.incidents.traffic import Cost
@@ -191,6 +193,7 @@ def collect_notes(spark: SparkSession, root: str, snapshot_id: str, basis: Basis
     for table, notes in ((NODE_POLLS, _poll_notes), (REPLICATION_OFFSETS, _stream_notes), (RESYNCS, _asked_notes)):
         if tables.exists(spark, table, root):
             parts.append(notes(tables.read_snapshot(spark, table, root, snapshot_id)))
+        parts.append(_line_notes(tables.read_snapshot(spark, LOG_EVENTS, root, snapshot_id)))
     if tables.exists(spark, LINKS, root):
         parts.append(_cost_notes(tables.read_snapshot(spark, LINKS, root, snapshot_id)))
     if tables.exists(spark, BUS_MESSAGES, root):
@@ -248,6 +251,18 @@ def _asked_notes(resyncs: DataFrame) -> DataFrame:
 def _offset_notes(rows: DataFrame, node: str, *, is_last: bool) -> DataFrame:
     told = rows.where("offset IS NOT NULL").withColumn("is_last", F.lit(is_last))
     return _as_notes(told, "offset", (node,), ("ts_ns", "offset", "is_last"))
+def _line_notes(lines: DataFrame) -> DataFrame:
+    """All that logs tell, for processes of which no capture tells."""
+    told = lines.where(F.col("observer").isNotNull() & F.col("kind").isin(*logged_rows.KINDS)).select(
+        "observer",
+        F.coalesce("address", F.lit("")).alias("address"),
+        "kind",
+        F.coalesce("subject", F.lit("")).alias("subject"),
+        "text",
+        "ts_ns",
+        "epoch",
+    )
+    return _as_notes(told, "line", ("observer", "address", "kind", "subject", "text"), ("ts_ns", "epoch"))
 
 
 def _cost_notes(links: DataFrame) -> DataFrame:
@@ -262,13 +277,15 @@ def _cost_notes(links: DataFrame) -> DataFrame:
 def history_of(notes: Notes, basis: Basis) -> History:
     """The index that the core asks."""
     slots_of = {numbers[0]: _slot_bits(words[0]) for words, numbers in notes.get("bitmap", [])}
+    lines = [_logged_line(words, numbers) for words, numbers in notes.get("line", [])]
+    times = [] if notes.get("view") else [line.ts_ns for line in lines]
     return History(
-        _replay_rows(notes),
+        with_logs(_replay_rows(notes), lines),
         [_speech(words, numbers) for words, numbers in notes.get("speech", [])],
         slots_of,
         node_timeout_ms=basis.node_timeout_ms,
-        first_ns=basis.first_ns,
-        last_ns=basis.last_ns,
+        first_ns=min([basis.first_ns or LARGEST, *times]),
+        last_ns=max([basis.last_ns, *times]),
         offsets=_offsets(notes),
     )
 
@@ -279,6 +296,12 @@ def _offsets(notes: Notes) -> Iterator[OffsetSeen]:
     ids = {f"{words[2]}:{numbers[0]}": words[1] for words, numbers in sorted(views, key=lambda view: view[1][4])}
     for (node,), (ts_ns, offset, is_last) in notes.get("offset", []):
         yield OffsetSeen(ids.get(node, node), ts_ns, offset, bool(is_last))
+
+
+def _logged_line(words: list[str], numbers: list[int]) -> LoggedLine:
+    observer, address, kind, subject, text = words
+    ip, _, port = address.rpartition(":")
+    return LoggedLine(observer, ip, int(port) if port.isdigit() else 0, numbers[0], kind, subject, numbers[1], text)
 
 
 def _slot_bits(text: str) -> int:

@@ -31,6 +31,9 @@ STREAMS_MAX = 1 << 16
 
 _CPORT = struct.Struct(">H")
 _CPORT_OFFSET = 2248
+_PORT_OFFSET = 10
+BUS_PORT_STEP = 10_000
+"""The bus port of a node whose header was cut before it names one is its client port and this (R1)."""
 
 INITIATOR = 0
 ACCEPTOR = 1
@@ -342,8 +345,11 @@ class BusCapture:
         if peek.sender is not None:
             stream.node = peek.sender
         direction = origin.direction
-        if direction == UNSEEN and len(raw) >= HEADER_BYTES and not peek.light:
-            (cport,) = _CPORT.unpack_from(raw, _CPORT_OFFSET)
+        if direction == UNSEEN and peek.sender is not None:
+            if len(raw) >= HEADER_BYTES:
+                (cport,) = _CPORT.unpack_from(raw, _CPORT_OFFSET)
+            else:
+                cport = _CPORT.unpack_from(raw, _PORT_OFFSET)[0] + BUS_PORT_STEP
             origin = origin._replace(direction=ACCEPTOR if cport == origin.source.port else INITIATOR)
         receiver = stream.peer.node if stream.peer is not None else ""
         return CapturedMessage(origin, raw, totlen, stream.node, receiver)

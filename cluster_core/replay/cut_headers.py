@@ -1,0 +1,48 @@
+"""What the first bytes of messages still tell of one process when its captures are cut: elections, votes, wins.
+
+A header that was cut behind its sender (R3) has no role, no flags, no master and no whole slot bitmap, so no belief can
+be replayed; but its type, its sender and its epochs are there.
+"""
+
+from __future__ import annotations
+
+from cluster_core.replay.evidence import MessageSeen
+from cluster_core.replay.rows import EpochRow, EventRow, ReplayRow, VoteRow
+from cluster_core.wire.bus import MessageType, PartialHeader
+
+CONNECTIONS_MAX = 10_000
+
+
+class CutHeaders:
+    """Feed it what one process sent and received; it returns events, votes and epochs."""
+
+    def __init__(self) -> None:
+        self._ends: dict[int, str] = {}
+        self._election_epoch = 0
+        self._won_epoch = 0
+
+    def note(self, seen: MessageSeen) -> list[ReplayRow]:
+        """Take in one message with a cut header."""
+        header = seen.message.header
+        if not isinstance(header, PartialHeader) or not header.peek.sender:
+            return []
+        peek = header.peek
+        sender, epoch = header.peek.sender, peek.current_epoch or 0
+        if not seen.sent:
+            if len(self._ends) < CONNECTIONS_MAX:
+                self._ends[seen.connection] = sender
+            return []
+        rows: list[ReplayRow] = []
+        if peek.type == MessageType.AUTH_REQUEST and epoch != self._election_epoch:
+            self._election_epoch = epoch
+            rows.append(EventRow(sender, seen.ts_ns, "election-started", "", epoch, "", seen.ref))
+        elif peek.type == MessageType.AUTH_ACK:
+            candidate = self._ends.get(seen.connection, "")
+            rows.append(EventRow(sender, seen.ts_ns, "vote", candidate, epoch, "", seen.ref))
+            rows.append(VoteRow(sender, candidate, epoch, seen.ts_ns, seen.ts_ns, True, "", seen.ref))
+        if self._election_epoch and peek.config_epoch == self._election_epoch != self._won_epoch:
+            self._won_epoch = self._election_epoch
+            detail = str(peek.offset or 0)
+            rows.append(EventRow(sender, seen.ts_ns, "election-won", sender, self._won_epoch, detail, seen.ref))
+            rows.append(EpochRow(sender, self._won_epoch, seen.ts_ns, "election", seen.ref))
+        return rows
