@@ -238,6 +238,7 @@ def _verdict_steps(history: History, episode: Episode) -> list[Step]:
         told = None
         if event.kind == "fail-decided":
             told = len(history.reports_at(event.observer, event.subject, event.ts_ns, event.ts_ns))
+            told = None if not told and event.ref < 0 else told  # logs tell of reports at level verbose only
         steps.append(Step(event.ts_ns, event.kind, event.observer, event.subject, None, told, "", event.ref))
     told_by = {step.actor for step in steps}
     for spell in episode.spells:

@@ -251,6 +251,8 @@ def _asked_notes(resyncs: DataFrame) -> DataFrame:
 def _offset_notes(rows: DataFrame, node: str, *, is_last: bool) -> DataFrame:
     told = rows.where("offset IS NOT NULL").withColumn("is_last", F.lit(is_last))
     return _as_notes(told, "offset", (node,), ("ts_ns", "offset", "is_last"))
+
+
 def _line_notes(lines: DataFrame) -> DataFrame:
     """All that logs tell, for processes of which no capture tells."""
     told = lines.where(F.col("observer").isNotNull() & F.col("kind").isin(*logged_rows.KINDS)).select(
