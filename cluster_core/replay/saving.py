@@ -18,12 +18,11 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any, Final
 
-import numpy as np
-
 import cluster_core.kernels.bus_decoder
 import cluster_core.replay.dispatch
 import cluster_core.replay.observer  # noqa: F401 - a state names classes of modules that are loaded
 from cluster_core.errors import DecodeError, EncodeError
+from cluster_core.kernels.saved_arrays import SavedArray, restored_array, saved_array
 from cluster_core.replay.sightings import readable_part
 from cluster_core.wire.bus import Message, decode_message, decode_partial, encode_message
 
@@ -38,7 +37,6 @@ INFLATION_MAX: Final = 200
 NESTING_MAX: Final = 100
 INT_BYTES_MAX: Final = 4096
 """A slot bitmap has 2048."""
-RECORD_BYTES_MAX: Final = 4096
 
 _HEADER: Final = struct.Struct("<4sBQ")
 _MAGIC: Final = b"SLSR"
@@ -50,7 +48,6 @@ _PACKAGES: Final = tuple(
     for name in ("formats", "gossip", "kernels", "replay", "slots", "topology", "wire")
 )  # fmt: skip
 """Whose value classes a state may hold."""
-_DTYPES: Final = frozenset("|b1 |i1 |u1 <i2 <u2 <i4 <u4 <i8 <u8 <f4 <f8".split())  # noqa: SIM905
 _SEQUENCES: Final[dict[type, bytes]] = {tuple: b"t", frozenset: b"Z", list: b"l", set: b"S", deque: b"q"}
 _MAPS: Final[dict[type, bytes]] = {dict: b"m", OrderedDict: b"o"}
 
@@ -163,8 +160,11 @@ class _Writer:
                 self.write(entry)
         elif kind is bytearray:
             self._bytes(b"B", bytes(value))
-        elif isinstance(value, np.ndarray):
-            self._array(value)
+        elif (array := saved_array(value)) is not None:
+            put(b"A" if array.has_attributes else b"a")
+            self.write(array.spec)
+            self.write(array.shape)
+            self._bytes(b"", array.raw)
         else:
             self._class(b"r", kind)
             self.write(value.__getstate__())
@@ -198,15 +198,6 @@ class _Writer:
                 raise EncodeError(f"{name} has no place in a state")
             self._classes[kind] = len(self._classes)
             self._bytes(b"", name.encode())
-
-    def _array(self, value: np.ndarray[Any, Any]) -> None:
-        spec = _spec_of(value.dtype)
-        if _dtype_of(spec) != value.dtype or not value.flags.c_contiguous:
-            raise EncodeError(f"an array of {value.dtype} has no place in a state")
-        self.pieces.append(b"A" if isinstance(value, np.recarray) else b"a")
-        self.write(spec)
-        self.write(value.shape)
-        self._bytes(b"", value.tobytes())
 
 
 class _Reader:
@@ -345,10 +336,8 @@ class _Reader:
     def _array(self, tag: bytes) -> Any:
         at = len(self._kept)
         self._keep(None)
-        dtype, shape = _dtype_of(self.read()), self.read()
-        raw = self._bytes()
-        made: Any = np.frombuffer(raw, dtype).reshape(shape).copy()
-        self._kept[at] = made = made.view(np.recarray) if tag == b"A" else made
+        spec, shape = self.read(), self.read()
+        made = self._kept[at] = restored_array(SavedArray(spec, shape, tag == b"A", self._bytes()))
         return made
 
 
@@ -357,28 +346,6 @@ def _class_of(name: str) -> type | None:
     module, _, own = name.partition(":")
     found = getattr(sys.modules.get(module), own, None) if module.startswith(_PACKAGES) else None
     return found if isinstance(found, type) and found.__module__ == module and found is not Message else None
-
-
-def _spec_of(dtype: np.dtype[Any]) -> Any:
-    """Return a dtype as plain values: its name, or names, formats, offsets, bytes and alignment of a record."""
-    if dtype.names is None:
-        return dtype.str
-    fields = [dtype.fields[name] for name in dtype.names] if dtype.fields else []
-    formats, offsets = tuple(field[0].str for field in fields), tuple(field[1] for field in fields)
-    return (dtype.names, formats, offsets, dtype.itemsize, dtype.isalignedstruct)
-
-
-def _dtype_of(spec: Any) -> np.dtype[Any]:
-    """Return the dtype of *spec*; ValueError for one that is not of the list."""
-    if isinstance(spec, str):
-        if spec not in _DTYPES:
-            raise ValueError(f"{spec[:20]!r} is no dtype of a state")
-        return np.dtype(spec)
-    names, formats, offsets, size, is_aligned = spec
-    if not 0 < size <= RECORD_BYTES_MAX or not _DTYPES.issuperset(formats) or min(offsets) < 0:
-        raise ValueError("a record of another form than those of a state")
-    fields = {"names": list(names), "formats": list(formats), "offsets": list(offsets), "itemsize": size}
-    return np.dtype((np.record, np.dtype(fields, align=bool(is_aligned))))  # type: ignore[call-overload]
 
 
 _READERS: Final[dict[bytes, Callable[[_Reader, bytes], Any]]] = {

@@ -8,13 +8,11 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import redis
-from redis.connection import Connection
-
 from cluster_core.gossip.profile import Profile
 from cluster_core.gossip.profile_signs import profile_of_version
+from cluster_core.wire.resp import RespError
 from jobs.runtime.failure import printable
-from jobs.sources.live_cluster import Access, Address
+from jobs.sources.node_link import Access, Address, LinkError, NodeLink
 
 if TYPE_CHECKING:
     from jobs.live.member import Member, Tell
@@ -40,26 +38,26 @@ class Ways(NamedTuple):
 def ask_ways(node: Address, access: Access) -> Ways:
     """Ask *node* with INFO and CONFIG GET, and nothing else; it never raises, a node that does not answer tells nothing."""
     try:
-        connection = access.connect(node)
-    except (redis.RedisError, OSError) as error:
+        link = access.connect(node)
+    except LinkError as error:
         return Ways(None, None, f"{node}: {error}")
     try:
-        info, no_info = _asked(connection, "INFO", "server")
-        pairs, no_config = _asked(connection, "CONFIG", "GET", "cluster-node-timeout")
+        info, no_info = _asked(link, "INFO", "server")
+        pairs, no_config = _asked(link, "CONFIG", "GET", "cluster-node-timeout")
     finally:
-        connection.disconnect()
+        link.close()
     value = pairs[1] if isinstance(pairs, list) and len(pairs) == 2 else b""
     timeout_ms = int(value) if isinstance(value, bytes) and value.isdigit() and len(value) < 10 else 0
     refused = "; ".join(f"{node}: {why}" for why in (no_info, no_config) if why)
     return Ways(profile_told(info), timeout_ms if 0 < timeout_ms <= TIMEOUT_MS_MAX else None, refused)
 
 
-def _asked(connection: Connection, *words: str) -> tuple[object, str]:
+def _asked(link: NodeLink, *words: str) -> tuple[object, str]:
     try:
-        connection.send_command(*words)
-        return connection.read_response(), ""
-    except (redis.RedisError, OSError, ValueError) as error:
+        (reply,) = link.ask([words])
+    except LinkError as error:
         return None, f"{words[0]}: {error}"
+    return (None, f"{words[0]}: {reply.text}") if isinstance(reply, RespError) else (reply, "")
 
 
 def profile_told(info: object) -> Profile | None:

@@ -32,6 +32,8 @@ BACKOFF_S_MAX: Final = 30.0
 JITTER: Final = 0.1
 """Share by which each wait is shortened or lengthened, so that nodes are not asked in step."""
 NODES_MAX: Final = 2000
+UNFORESEEN: Final = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
+"""What a server might make of us that nobody has thought of."""
 _UNREACHABLE = NodeFlags.NOADDR | NodeFlags.HANDSHAKE
 
 
@@ -223,7 +225,7 @@ class Collection:
             while not self.stop.is_set():
                 try:
                     told = poll.ask()
-                except Exception as error:  # noqa: BLE001 - whatever it is, a node must not leave the collection unsaid
+                except UNFORESEEN as error:  # a node must not leave the collection unsaid
                     told = poll.failed(f"{type(error).__name__}: {error}")
                 self.told.put(told)
                 self.stop.wait(poll.wait_s(random.random()))

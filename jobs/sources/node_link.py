@@ -99,11 +99,13 @@ class Access:
 
 
 def _encrypt(context: ssl.SSLContext, plain: socket.socket, name: str) -> socket.socket:
+    wrapped: socket.socket | None = None
     try:
-        return context.wrap_socket(plain, server_hostname=name)
-    except BaseException:
-        plain.close()
-        raise
+        wrapped = context.wrap_socket(plain, server_hostname=name)
+        return wrapped
+    finally:
+        if wrapped is None:
+            plain.close()
 
 
 class NodeLink:

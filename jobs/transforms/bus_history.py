@@ -14,11 +14,14 @@ from dataclasses import dataclass
 from functools import partial as bind
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from py4j.protocol import Py4JError
 from pyspark import StorageLevel
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from cluster_core.errors import DecodeError
 from cluster_core.replay.saving import STATE_SOURCE, STATE_VERSION
 from jobs.runtime import tables
 from jobs.runtime.progress import progress
@@ -107,7 +110,7 @@ class HistoryReplay:
         state = self._last_state()
         try:
             read, found, facts, state = self._follow(state)
-        except Exception as error:
+        except (PySparkException, Py4JError, DecodeError) as error:
             if state is None or STATE_SOURCE not in str(error):
                 raise
             self._warnings.append(UNREADABLE)

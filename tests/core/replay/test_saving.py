@@ -86,7 +86,7 @@ class Intruder:
     "value", [Intruder(), Path("/"), print, Intruder, np.zeros(1, dtype=object), np.zeros(1, "V8")]
 )
 def test_what_has_no_place_in_a_state_is_refused_when_it_is_saved(value) -> None:
-    with pytest.raises((EncodeError, ValueError), match="state"):
+    with pytest.raises(EncodeError, match="has no place in a state"):
         save({"x": value})
 
 
