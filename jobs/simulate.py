@@ -44,7 +44,8 @@ def run(
     from cluster_core.sim.grid import check_grid
     from cluster_core.sim.layouts import LayoutError
     from jobs.reports.simulation import read_report
-    from jobs.transforms.simulation import run_grid, write_runs
+    from jobs.runtime.progress import progress
+    from jobs.transforms.simulation import run_grid, runs_done, write_runs
 
     if not snapshot:
         raise InputError("the simulation needs a name")
@@ -54,7 +55,8 @@ def run(
         _check_hits(grid, places)
     except (TrialError, LayoutError) as error:
         raise InputError(str(error)) from error
-    write_runs(run_grid(spark, grid, places), root, snapshot)
+    with progress("simulating", lambda: runs_done(spark, grid)):
+        write_runs(run_grid(spark, grid, places), root, snapshot)
     return read_report(spark, root=root, snapshot=snapshot, start=words)
 
 

@@ -16,6 +16,8 @@ NODES_MAX: Final = 20_000
 EVERY_SLOT: Final = (1 << 16384) - 1
 BITMAPS_CACHED: Final = 8192
 TABLES_CACHED: Final = 16
+NO_CLIENT_IPS: Final = ("", "")
+"""`Peer.client_ips` of a node that has no other addresses for clients, IPv4 and IPv6 (R15)."""
 
 
 @lru_cache(maxsize=BITMAPS_CACHED)
@@ -60,6 +62,7 @@ class Peer(_Talk):
     """One entry of the node table (R21); ids and addresses are text, times milliseconds, 0 for never."""
 
     __slots__ = (
+        "client_ips",
         "config_epoch",
         "cport",
         "ctime_ms",
@@ -86,6 +89,7 @@ class Peer(_Talk):
         self.ip = ""
         self.port = self.cport = self.pport = 0
         self.hostname = ""
+        self.client_ips = NO_CLIENT_IPS
         self.shard_id = ""
         self.config_epoch = 0
         self.slots = 0

@@ -11,6 +11,7 @@ from typing import Any, Final
 from cluster_core.errors import ProtocolError
 from cluster_core.gossip.flags import REPLICA
 from cluster_core.node.cluster_commands import CLUSTER_COMMANDS
+from cluster_core.node.descriptions import ip_for_client
 from cluster_core.node.events import Execute, Reply
 from cluster_core.node.publishing import publish
 from cluster_core.node.state import NodeState
@@ -55,11 +56,11 @@ class Endpoints(Mapping[str, Endpoint]):
     """Where clients find nodes, made when a redirection needs one."""
 
     def __init__(self, state: NodeState) -> None:
-        self._nodes = state.view.nodes
+        self._state, self._nodes = state, state.view.nodes
 
     def __getitem__(self, node_id: str) -> Endpoint:
         peer = self._nodes[node_id]
-        return Endpoint(peer.ip, peer.port, peer.hostname)
+        return Endpoint(ip_for_client(self._state, peer), peer.port, peer.hostname)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._nodes)

@@ -16,6 +16,8 @@ from cluster_core.wire.resp import RespMap
 
 EVERY_FLAG: Final = 0x3FFF
 """The bits that have a name (R20)."""
+CLIENT_IP_FIELDS: Final = ("client-ipv4", "client-ipv6")
+"""Names of `Peer.client_ips` in nodes.conf (R129)."""
 
 
 def slot_set(bits: int) -> SlotSet:
@@ -46,10 +48,11 @@ def _node(state: NodeState, peer: Peer, *, with_aux: bool) -> Node:
             aux["nodename"] = one_word(peer.nodename)
         if peer.shard_id:
             aux["shard-id"] = peer.shard_id
+        aux |= {name: one_word(ip) for name, ip in zip(CLIENT_IP_FIELDS, peer.client_ips, strict=True) if ip}
     offset = offset_of(state, peer)
     return Node(
         id=peer.id,
-        ip=one_word(peer.ip),
+        ip=one_word(ip_for_client(state, peer)),
         port=peer.port,
         cport=peer.cport,
         hostname=one_word(peer.hostname),
@@ -76,6 +79,12 @@ def one_word(text: str) -> str:
     """
     plain = text.isascii() and text.isprintable() and not any(mark in text for mark in " ,@=")
     return text if plain else ""
+
+
+def ip_for_client(state: NodeState, peer: Peer) -> str:
+    """The address of a node for the client that asks: the one announced for its family, if there is one (R15, clusterNodeIp)."""
+    announced = peer.client_ips[":" in state.client_ip] if state.client_ip else ""
+    return announced or peer.ip
 
 
 def offset_of(state: NodeState, peer: Peer) -> int:

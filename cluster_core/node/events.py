@@ -54,10 +54,11 @@ class ReplicationOffset:
 
 @dataclass(frozen=True, slots=True)
 class ClientCommand:
-    """A client of ours sent a command: its words, the name first."""
+    """A client of ours sent a command: its words, the name first; *ip* is the client's address, empty if it has none."""
 
     client: int
     words: tuple[bytes, ...]
+    ip: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,8 @@ class Node:
         myself.flags |= profile.capabilities
         myself.port, myself.cport, myself.ip = settings.port, settings.bus_port, settings.announce_ip
         myself.hostname, myself.nodename = settings.hostname, settings.nodename
+        if profile.client_addresses:
+            myself.client_ips = (settings.client_ipv4, settings.client_ipv6)
         myself.shard_id = shard_id or random_id(rng)
         view.replica_migration_allowed = settings.allow_replica_migration
         view.full_coverage_required = settings.require_full_coverage
@@ -230,7 +232,9 @@ class Node:
                 state.todo |= TODO_MANUAL
 
     def _on_command(self, event: ev.ClientCommand) -> None:
+        self.state.client_ip = event.ip
         serve_client(self.state, event.client, event.words)
+        self.state.client_ip = ""
 
     def _on_client_closed(self, event: ev.ClientClosed) -> None:
         self.state.clients.pop(event.client, None)

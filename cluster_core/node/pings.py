@@ -13,6 +13,8 @@ from cluster_core.node.headers import header_of
 from cluster_core.node.state import NodeState
 from cluster_core.wire.bus import GOSSIP_BYTES, Extension, Gossip, GossipEntry, Message, MessageType
 from cluster_core.wire.bus_extensions import (
+    CLIENT_IPV4,
+    CLIENT_IPV6,
     HOSTNAME,
     HUMAN_NODENAME,
     RECORD_HEADER_BYTES,
@@ -162,6 +164,9 @@ def extensions_for(state: NodeState, kind: int, receiver: Peer | None) -> tuple[
         made.append(text_extension(HOSTNAME, settings.hostname))
     if settings.nodename:
         made.append(text_extension(HUMAN_NODENAME, settings.nodename))
+    if profile.client_addresses:
+        told = zip((CLIENT_IPV4, CLIENT_IPV6), (settings.client_ipv4, settings.client_ipv6), strict=True)
+        made += [text_extension(kind, ip) for kind, ip in told if ip]
     for node, until_ms in view.blacklist.items():
         if until_ms > state.now_ms:
             made.append(forgotten_node_extension(node, (until_ms - state.now_ms) // 1000))

@@ -26,6 +26,9 @@ class NodeSettings:
     """`cluster-announce-ip`: written into every header; empty lets receivers look at the socket (R3, R49)."""
     hostname: str = ""
     nodename: str = ""
+    client_ipv4: str = ""
+    """`cluster-announce-client-ipv4`, -ipv6: where clients of that family find the node (R15)."""
+    client_ipv6: str = ""
     ping_interval_ms: int = 0
     """`cluster-ping-interval`; 0 is half the node timeout (R32)."""
     gossip_percent: int = 10

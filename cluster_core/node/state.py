@@ -52,6 +52,7 @@ class NodeState:
         "agenda_spans",
         "beliefs",
         "calm_version",
+        "client_ip",
         "clients",
         "doubts",
         "election",
@@ -133,6 +134,7 @@ class NodeState:
         self.owners_version = -1
         self.extensions: tuple[tuple[Extension, ...], int] = ((), 0)
         self.extensions_of = ""
+        self.client_ip = ""
         self.clients: dict[int, Client] = {}
         self.aborted: dict[int, None] = {}
 

@@ -142,7 +142,11 @@ def can_go(world: World) -> bool:
     if len({host.id for host in world.hosts}) != len(world.hosts):
         return False
     return (
-        not any(peer.hostname or peer.nodename for host in world.hosts for peer in host.node.view.nodes.values())
+        not any(
+            peer.hostname or peer.nodename or any(peer.client_ips)
+            for host in world.hosts
+            for peer in host.node.view.nodes.values()
+        )
         and len(world.hosts) * 4 < at.ADDRESSES_MAX
     )
 

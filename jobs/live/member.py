@@ -165,9 +165,9 @@ class Member:
             self.tell_node(belief.LinkClosed(number))
 
     async def _serve_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        number = self._odd()
+        number, ip = self._odd(), str(writer.get_extra_info("peername")[0])
         client = ClientLink(
-            number, reader, writer, lambda n, words: self.tell_node(ev.ClientCommand(n, words)), self._table
+            number, reader, writer, lambda n, words: self.tell_node(ev.ClientCommand(n, words, ip)), self._table
         )
         self._clients[number] = client
         await client.serve()

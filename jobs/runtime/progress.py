@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -21,13 +21,13 @@ LOG_SECONDS = 30.0
 
 
 @contextmanager
-def progress(what: str) -> Iterator[None]:
-    """Tell that *what* ("reading") goes on while the ``with`` block runs."""
+def progress(what: str, how_far: Callable[[], str] = str) -> Iterator[None]:
+    """Tell that *what* ("reading") goes on while the ``with`` block runs, and *how_far* it has come ("3 of 8 runs"), if it knows."""
     if sys.stderr is None or sys.stderr.closed:
         yield
         return
     done = threading.Event()
-    teller = threading.Thread(target=_tell, args=(what, done), name="progress", daemon=True)
+    teller = threading.Thread(target=_tell, args=(what, how_far, done), name="progress", daemon=True)
     teller.start()
     try:
         yield
@@ -36,18 +36,22 @@ def progress(what: str) -> Iterator[None]:
         teller.join()
 
 
-def _tell(what: str, done: threading.Event) -> None:
+def _tell(what: str, how_far: Callable[[], str], done: threading.Event) -> None:
     start = time.monotonic()
+
+    def so_far(joint: str) -> str:
+        return "".join((what, *(f"{joint}{part}" for part in (how_far(),) if part)))
+
     if done.wait(PATIENCE_SECONDS):
         return
     console = Console(stderr=True)
     if console.is_terminal:
         with console.status(f"{what} …") as status:
             while not done.wait(1.0):
-                status.update(f"{what} … {time.monotonic() - start:.0f} s")
+                status.update(f"{so_far(' … ')} … {time.monotonic() - start:.0f} s")
         return
     while True:
-        sys.stderr.write(f"slotscope: {what}, {time.monotonic() - start:.0f} s so far\n")
+        sys.stderr.write(f"slotscope: {so_far(', ')}, {time.monotonic() - start:.0f} s so far\n")
         sys.stderr.flush()
         if done.wait(LOG_SECONDS):
             return

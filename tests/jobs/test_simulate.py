@@ -60,7 +60,7 @@ def test_a_simulation_writes_its_tables_once(spark, tmp_path):
     assert [row["run"] for row in runs] == list(range(8))
     assert all(row["violations"] == 0 and row["shards_recovered"] == row["shards_hit"] for row in runs)
     quantiles = rows_of(spark, SIMULATED_QUANTILES, root, "what if")
-    assert len(quantiles) == 4 * 6
+    assert len(quantiles) == 4 * 7
     worst = {row["case"]: row["worst"] for row in quantiles if row["figure"] == "elected_ms"}
     assert worst == {case: max(row["elected_ms"] for row in runs if row["run"] // 2 == case) for case in range(4)}
     assert report.runs == 8
