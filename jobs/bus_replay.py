@@ -102,7 +102,8 @@ def command(
     node_timeout_ms
         cluster-node-timeout of the servers. Default: read off the traffic.
     profile
-        Rules of the servers: redis-7.0, redis-8, valkey-8.0, valkey-8.1, valkey-9.1. Default: seen from each node's headers.
+        Rules of the servers: redis-6.2, -7.0, -7.2, -7.4, -8, valkey-7.2, -8.0, -8.1, -9.0, -9.1. Default: by what each node
+        sends and its log says.
     gossip
         Also write every gossip entry to bronze/gossip_entries.
     restart

@@ -67,7 +67,8 @@ def command(
     bind
         Address to listen on.
     profile
-        Whose rules to follow: redis-6.2, -7.0, -7.2, -7.4, -8, valkey-7.2, -8.0, -8.1, -9.0, -9.1. Default: the cluster's; valkey-9.1 as long as nothing is known of it.
+        Whose rules to follow: redis-6.2, -7.0, -7.2, -7.4, -8, valkey-7.2, -8.0, -8.1, -9.0, -9.1. Default: the cluster's;
+        valkey-9.1 as long as nothing is known of it.
     node_timeout
         cluster-node-timeout in milliseconds. Default: the cluster's; 15000 as long as nothing is known of it.
     folder

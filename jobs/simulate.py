@@ -163,7 +163,7 @@ def command(
     first_seed
         The first seed; a run is its parameters and its seed.
     profile
-        Server versions: redis-7.0, redis-8, valkey-8.0, valkey-8.1, valkey-9.1.
+        Server versions: redis-6.2, -7.0, -7.2, -7.4, -8, valkey-7.2, -8.0, -8.1, -9.0, -9.1.
     node_timeout_ms
         cluster-node-timeout.
     shards

@@ -15,9 +15,11 @@ from cluster_core.gossip.profile import PROFILES, ExtensionFlag, ExtensionReader
 from cluster_core.wire.bus import GOSSIP_TYPES, Gossip, Header, Message, MessageFlag, MessageType
 from cluster_core.wire.bus_extensions import CLIENT_IPV4, CLIENT_IPV6, HOSTNAME, SHARD_ID
 
-PONG: Final = int(MessageType.PONG)
 PUBLISHSHARD: Final = int(MessageType.PUBLISHSHARD)
 EXT_DATA: Final = int(MessageFlag.EXT_DATA)
+VERSION_FLAGS: Final = LIGHT_HEADERS | MY_PRIMARY_FAIL
+SIGNS_MAX: Final = 1000
+"""Bound of what is remembered of one node; a real one shows a few dozen signs."""
 NAMED_ONCE_IN_TEN: Final = 0.9
 NEVER_GOSSIPED: Final = 1e-9
 """A receiver that was not gossiped although chance would have it so with all but this probability is never gossiped."""
@@ -60,16 +62,15 @@ def _flags_extensions(profile: Profile, sign: Sign) -> bool:
 
 
 def _extends(profile: Profile, sign: Sign) -> bool:
-    """R15, R16: whether this server writes these extensions, and may leave them out."""
+    """R15, R16: whether this server writes these extensions, and may leave them out.
+
+    Valkey 9.1 leaves them out of a PONG now and then, although it answers strangers with them.
+    """
     if profile.shard_ids is ShardIds.NONE:
         return sign.extensions <= {HOSTNAME}
     if SHARD_ID in sign.extensions:
         return True
-    readers = profile.extension_readers
-    is_due = readers is ExtensionReaders.EVERYBODY or (
-        readers is ExtensionReaders.KNOWN_AND_ASKERS and sign.kind == PONG
-    )
-    return not is_due and not sign.extensions
+    return profile.extension_readers is not ExtensionReaders.EVERYBODY and not sign.extensions
 
 
 class ProfileSigns:
@@ -101,19 +102,20 @@ class ProfileSigns:
         header, body = message.header, message.body
         if type(header) is not Header:
             return
-        types: tuple[int, ...] = ()
+        extensions = body.extensions if type(body) is Gossip else ()
         names_receiver = False
-        if type(body) is Gossip:
-            types = tuple([extension.type for extension in body.extensions])
-            if receiver and self._missing > NEVER_GOSSIPED:
-                names_receiver = any(entry.node == receiver for entry in body.entries)
-                self.note_absences(not names_receiver)
-        key = (header.type, header.flags & (LIGHT_HEADERS | MY_PRIMARY_FAIL), header.mflags[0] & EXT_DATA)
-        self._take((*key, names_receiver, *types), Sign(*key, frozenset(types), names_receiver))
+        if receiver and type(body) is Gossip and self._missing > NEVER_GOSSIPED:
+            names_receiver = any(entry.node == receiver for entry in body.entries)
+            self.note_absences(not names_receiver)
+        key = (header.type, header.flags & VERSION_FLAGS, header.mflags[0] & EXT_DATA, len(extensions), names_receiver)
+        if key not in self._seen:
+            types = frozenset(extension.type for extension in extensions)
+            self._take(key, Sign(key[0], key[1], key[2], types, names_receiver))
 
     def note_sign(self, sign: Sign) -> None:
         """Take in what is known of a message without the message."""
-        self._take((*sign[:3], sign.names_receiver, *sorted(sign.extensions)), sign)
+        key = (sign.kind, sign.flags & VERSION_FLAGS, sign.mflags & EXT_DATA, len(sign.extensions), sign.names_receiver)
+        self._take(key, sign)
 
     def note_version(self, text: str) -> None:
         """Take in a version as the log of a start tells it (``7.2.4``): of each family the newest profile that is not newer fits.
@@ -138,7 +140,7 @@ class ProfileSigns:
                 self._narrow((), [profile.name for profile in PROFILES.values() if not profile.receiver_gossiped])
 
     def _take(self, key: tuple[int, ...], sign: Sign) -> None:
-        if key not in self._seen:
+        if key not in self._seen and len(self._seen) < SIGNS_MAX:
             self._seen[key] = None
             self._missing = 0.0 if sign.names_receiver else self._missing
             self._narrow(key, [profile.name for profile in PROFILES.values() if fits(profile, sign)])

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
@@ -19,8 +20,7 @@ from cluster_core.formats.capture.bus_capture import (
     SkippedPackets,
 )
 from cluster_core.formats.capture.packet import CaptureProblem
-from cluster_core.gossip.flags import LIGHT_HEADERS, MY_PRIMARY_FAIL
-from cluster_core.gossip.profile_signs import EXT_DATA, ProfileSigns, Sign
+from cluster_core.gossip.profile_signs import EXT_DATA, VERSION_FLAGS, ProfileSigns, Sign
 from cluster_core.gossip.view import NODES_MAX
 from cluster_core.kernels.bus_batch import BusBatch
 from cluster_core.kernels.bus_columns import SENDER_END
@@ -41,7 +41,6 @@ OTHER_TRAFFIC: Final = ("not an IP packet", "not a TCP packet")
 """Packets that have no business on the bus, and are no damage."""
 SYN, RST, FIN, ACK = 2, 4, 1, 16
 EXTENSION_TYPES: Final = 16
-SIGN_FLAGS: Final = LIGHT_HEADERS | MY_PRIMARY_FAIL
 
 
 def clues_of(
@@ -87,14 +86,16 @@ def note_signs(batch: BusBatch, nodes: list[str], signs: dict[str, ProfileSigns]
     known = np.asarray(batch.extensions.type) < EXTENSION_TYPES
     np.bitwise_or.at(types, np.asarray(batch.extensions.message)[known], 1 << np.asarray(batch.extensions.type)[known])
     senders, kinds = np.asarray(at.sender).astype(np.int64), np.asarray(at.type).astype(np.int64)
-    bits = np.asarray(at.node_flags).astype(np.int64) & SIGN_FLAGS
+    flags = np.asarray(at.node_flags).astype(np.int64) & VERSION_FLAGS
     says = (np.asarray(at.mflags).astype(np.int64) & EXT_DATA) != 0
-    rows = np.stack((senders, kinds, bits, says, types))[:, whole & (senders >= 0)]
-    for sender, kind, flags, said, mask in np.unique(rows, axis=1).T.tolist():
-        if sender not in signs and len(signs) >= NODES_MAX:
+    keys = ((senders << 16 | kinds) << 16 | flags | says) << EXTENSION_TYPES | types
+    for key in pa.array(keys[whole & (senders >= 0)]).unique().to_pylist():
+        node, mask, told = nodes[key >> 48], key & (1 << EXTENSION_TYPES) - 1, key >> EXTENSION_TYPES
+        if node not in signs and len(signs) >= NODES_MAX:
             continue
         extensions = frozenset(number for number in range(EXTENSION_TYPES) if mask >> number & 1)
-        signs.setdefault(nodes[sender], ProfileSigns()).note_sign(Sign(kind, flags, EXT_DATA * said, extensions))
+        sign = Sign(told >> 16 & 0xFFFF, told & VERSION_FLAGS, EXT_DATA * (told & 1), extensions)
+        signs.setdefault(node, ProfileSigns()).note_sign(sign)
 
 
 def _message_reader(

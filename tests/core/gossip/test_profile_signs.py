@@ -43,7 +43,7 @@ PING, PONG, MEET = MessageType.PING, MessageType.PONG, MessageType.MEET
         ([said(MEET, 0x111, says=True), bare(0x12)], "valkey-7.2", "valkey-7.2"),
         ([said(PING, 0x911, SHARD)], "valkey-8.0", "valkey-8.0"),
         ([said(PING, 0x1D11, SHARD)], "valkey-8.1 valkey-9.0 valkey-9.1", "valkey-9.1"),
-        ([said(PONG, 0x1D11, says=True)], "valkey-8.1 valkey-9.0", "valkey-9.0"),
+        ([said(PONG, 0x1D11, says=True)], "valkey-8.1 valkey-9.0 valkey-9.1", "valkey-9.1"),
         ([said(PING, 0x3C12, SHARD)], "valkey-9.1", "valkey-9.1"),
     ],
 )
