@@ -83,7 +83,7 @@ def failover_of(history: History, promotion: Promotion, episode: Episode | None)
         steps += missing_voters(history, episode)
     else:
         started_ns = election.ts_ns if election is not None else promotion.ts_ns
-        manual = _manual_steps(history, promotion)
+        manual = [*_manual_steps(history, promotion), *_last_signs(history, promotion)]
         started_ns = min([started_ns] + [step.ts_ns for step in manual])
         steps += manual
     adoptions = _adoptions(history, promotion)
@@ -94,7 +94,7 @@ def failover_of(history: History, promotion: Promotion, episode: Episode | None)
     steps.append(won)
     adopted_ns = max([promotion.ts_ns] + [step.ts_ns for step in adoptions])
     steps += state_steps(history, started_ns, adopted_ns + 2 * history.thresholds.timeout_ns)
-    silent_ns = episode.silent_from_ns if episode is not None else None
+    silent_ns = next((step.ts_ns for step in steps if step.kind == "last-sign" and step.actor == old), None)
     fail_ns = episode.fail_ns if episode is not None else None
     first = min((step.ts_ns for step in contest if step.kind == "election-started"), default=None)
     mine = [step for step in contest if step.subject == winner and step.epoch == promotion.epoch]
@@ -144,6 +144,14 @@ def _voted_in_time(contest: list[Step], adoptions: list[Step], promotion: Promot
 
 def _won(promotion: Promotion) -> str:
     return "took-over" if promotion.variant == "takeover" else "won"
+
+
+def _last_signs(history: History, promotion: Promotion) -> list[Step]:
+    """The last message of an old master that was silent at the promotion although nobody doubted it yet."""
+    last = history.said_at(promotion.old, promotion.ts_ns)
+    if last is None or not last.silent_after or last.to_ns >= promotion.ts_ns:
+        return []
+    return [Step(last.to_ns, "last-sign", promotion.old, promotion.old, None, None, "", last.last_ref)]
 
 
 def _manual_steps(history: History, promotion: Promotion) -> list[Step]:

@@ -117,7 +117,7 @@ def is_failure(history: History, episode: Episode) -> bool:
 def failure_of(history: History, episode: Episode, more: Iterable[Step] = ()) -> Incident:
     """Tell one failure; *more* says why nobody took over, and who else was gone."""
     steps = [*failure_steps(history, episode), *more]
-    unserved = next((step for step in steps if step.kind == "unserved"), None)
+    unserved = next((step for step in steps if step.kind in UNSERVED), None)
     variant = "agreed" if episode.agreed else "not agreed"
     return Incident(
         kind="failure",
@@ -158,6 +158,8 @@ def failure_steps(history: History, episode: Episode) -> list[Step]:
     return steps
 
 
+UNSERVED: Final = ("unserved", "unreached")
+"""Steps that tell of slots without a master."""
 PROCESS: Final = ("process-ended", "process-idle", "process-started")
 """What connections tell of a process."""
 
@@ -253,7 +255,7 @@ def _step(ts_ns: int, kind: str, actor: str, subject: str, ref: int, detail: str
 
 
 STEP_ORDER = (
-    "last-sign", "process-ended", "unserved", "process-idle", "pfail", "voter-gone", "report", "fail-decided", "fail-learned", "no-replica", "barred", "state-fail", "manual-failover-requested",
+    "last-sign", "process-ended", *UNSERVED, "process-idle", "pfail", "voter-gone", "report", "fail-decided", "fail-learned", "no-replica", "barred", "state-fail", "manual-failover-requested",
     "manual-failover-mfstart", "paused", "manual-failover-paused", "election-scheduled", "election-stalled", "election-started",
     "vote", "no-vote", "vote-refused", "won", "took-over", "adopted", "follows", "process-started", "back", "demoted", "trusted", "state-ok",
 )  # fmt: skip

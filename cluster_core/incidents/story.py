@@ -138,7 +138,7 @@ def _causes(one: Incident) -> list[str]:
 
 def _consequences(one: Incident, names: Names) -> list[str]:
     """What a failure without a successor meant, and why there was none."""
-    told = [_unserved(step) for step in one.steps if step.kind == "unserved"]
+    told = [_unserved(step) for step in one.steps if step.kind in ("unserved", "unreached")]
     gone = [step for step in one.steps if step.kind == "voter-gone"]
     if gone:
         count, missing = sum(step.actors for step in gone), [name_of(step.actor, names) for step in gone]
@@ -155,9 +155,10 @@ def _consequences(one: Incident, names: Names) -> list[str]:
 
 def _unserved(step: Step) -> str:
     slots = plural(step.amount, "slot") + (f" ({step.detail})" if len(step.detail) <= RANGES_MAX else "")
+    what = "not served" if step.kind == "unserved" else "out of reach"
     if step.until_ns is None:
-        return f"{slots} not served from then to the end of the capture"
-    return f"{slots} not served for {seconds((step.until_ns - step.ts_ns) // 1_000_000)}"
+        return f"{slots} {what} from then to the end of the capture"
+    return f"{slots} {what} for {seconds((step.until_ns - step.ts_ns) // 1_000_000)}"
 
 
 def _listed(words: list[str]) -> str:
@@ -231,6 +232,7 @@ _STEPS: Final[dict[str, str]] = {
     "process-idle": "the process of {actor} stands still: connections are accepted, nothing is answered",
     "process-started": "the process of {actor} was started again",
     "unserved": "{slots} of {actor} are not served {when}: {detail}",
+    "unreached": "{slots} of {actor} have no master that the others reach, {when}: {detail}",
     "voter-gone": "{actor}, a voting master, is gone; left: {amount}, {detail}",
     "no-replica": "nobody can take over from {actor}: it has no replica",
     "barred": "{actor}, a replica of {subject}, does not take over: {detail}",

@@ -110,12 +110,20 @@ def missing_voters(history: History, episode: Episode) -> list[Step]:
 def unserved_step(history: History, subject: str, bits: int, from_ns: int, back_ns: int | None, holder: str) -> Step:
     """That slots had no master for a while: from the end of the process, where that was seen, or the last sign of life.
 
+    A master whose process was not seen to end or stand still may have served its clients while nobody else reached it.
+
     *holder* has them from *back_ns* on, and serves them when its own state is ok (R106, R107).
     """
-    ended = (e.ts_ns for e in history.events_of("process-ended") if e.observer == subject and e.ts_ns >= from_ns)
-    ended_ns = next((ts_ns for ts_ns in ended if back_ns is None or ts_ns < back_ns), from_ns)
     until_ns = None if back_ns is None else _served_ns(history, holder, bits, back_ns)
-    return Step(ended_ns, "unserved", subject, "", None, bits.bit_count(), slots_text(bits), -1, until_ns=until_ns)
+    before_ns = history.last_ns + 1 if back_ns is None else back_ns
+    seen = [
+        e
+        for e in history.events_of("process-ended", "process-idle")
+        if e.observer == subject and from_ns <= e.ts_ns < before_ns
+    ]
+    ended_ns = next((event.ts_ns for event in seen if event.kind == "process-ended"), from_ns)
+    kind = "unserved" if seen else "unreached"
+    return Step(ended_ns, kind, subject, "", None, bits.bit_count(), slots_text(bits), -1, until_ns=until_ns)
 
 
 def _served_ns(history: History, holder: str, bits: int, from_ns: int) -> int | None:

@@ -117,7 +117,7 @@ def print_story(incident: IncidentLine, console: Console) -> None:
     figures = [
         f"{FIGURE_WORDS[name]} {figure_text(name, value)}"
         for name, value in incident.figures.items()
-        if value is not None
+        if value is not None and not (name.startswith("unheard_") and value == 0)
     ]
     if figures:
         ink.flow(figures)

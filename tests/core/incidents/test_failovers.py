@@ -48,7 +48,7 @@ def test_the_story_of_a_failover_runs_from_the_last_sign_of_life_to_the_return()
     assert [step.ts_ns for step in one.steps] == sorted(step.ts_ns for step in one.steps)
     assert steps(one) == [
         ("last-sign", A, A),
-        ("unserved", A, ""),
+        ("unreached", A, ""),
         ("pfail", B, A),
         ("pfail", C, A),
         ("pfail", R, A),
@@ -241,7 +241,7 @@ def test_every_step_and_incident_has_its_words() -> None:
     )
     assert [step_text(step, names) for step in incidents[0].steps][:3] == [
         "last message of aaaaaaaa (10.0.0.1:7000)",
-        "100 slots of aaaaaaaa (10.0.0.1:7000) are not served from 22:13:29.500Z to 22:13:33.700Z: 0-99",
+        "100 slots of aaaaaaaa (10.0.0.1:7000) have no master that the others reach, from 22:13:29.500Z to 22:13:33.700Z: 0-99",
         "bbbbbbbb (10.0.0.1:7001) holds aaaaaaaa (10.0.0.1:7000) to be failing (PFAIL):"
         " it had not answered for the node timeout",
     ]

@@ -56,7 +56,7 @@ def test_a_replica_that_may_not_be_elected_is_named_with_its_flag() -> None:
     assert (one.slots, one.slot_count) == ("0-99", 100)
     assert summary_of(one, NAMES) == (
         "a failed: FAIL was agreed 3.00 s after its last sign of life, back after 10.50 s;"
-        " 100 slots (0-99) not served for 10.50 s; nobody took over: its only replica, r: it may not be elected (NOFAILOVER)"
+        " 100 slots (0-99) out of reach for 10.50 s; nobody took over: its only replica, r: it may not be elected (NOFAILOVER)"
     )
 
 
