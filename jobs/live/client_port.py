@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from cluster_core.errors import DecodeError
 from cluster_core.routing.command_table import CommandInfo, CommandTable
 from cluster_core.wire.resp import RespError, RespMap, RespParser, encode_value
+from jobs.live.budget import Budget
 
 QUERY_BYTES_MAX: Final = 64 << 20
 """What one client may have waiting without a whole command in it."""
@@ -29,6 +31,7 @@ class ClientLink:
         writer: asyncio.StreamWriter,
         said: Callable[[int, Words], None],
         table: CommandTable,
+        budget: Budget,
     ) -> None:
         self.number = number
         self.protocol = 2
@@ -36,13 +39,36 @@ class ClientLink:
         self._reader, self._writer, self._said, self._table = reader, writer, said, table
         self._free = asyncio.Event()
         self._free.set()
+        self._budget = budget
+        self._incomplete = 0
+        self._heard_s = time.monotonic()
 
     async def serve(self) -> None:
         """Read commands until the client goes, or says what is no command."""
         parser, waiting = RespParser(source="client"), 0
+        try:
+            await self._take_all(parser, waiting)
+        finally:
+            self._budget.hold(self, 0)
+            self.close()
+
+    def held_bytes(self) -> int:
+        """What waits here: of a command that is not whole, and of replies."""
+        return self._incomplete + self._writer.transport.get_write_buffer_size()
+
+    def is_idle(self, now_s: float, limit_s: float) -> bool:
+        """Whether the client has said nothing for *limit_s*, though nothing keeps it waiting and it waits for nothing."""
+        return now_s - self._heard_s > limit_s and self._free.is_set() and not self.channels
+
+    def abort(self) -> None:
+        """Hang up and drop what waits."""
+        self._writer.transport.abort()
+
+    async def _take_all(self, parser: RespParser, waiting: int) -> None:
         with contextlib.suppress(OSError, asyncio.CancelledError):
             while data := await self._reader.read(_READ_BYTES):
                 waiting += len(data)
+                self._heard_s = time.monotonic()
                 try:
                     if not waiting - len(data) and data[:1] not in (b"*", b"\r"):
                         waiting = 0
@@ -55,9 +81,11 @@ class ClientLink:
                 except DecodeError as error:
                     self.reply(RespError(f"ERR Protocol error: {error.reason}"))
                     break
+                self._incomplete = waiting
                 if waiting > QUERY_BYTES_MAX or self._writer.transport.get_write_buffer_size() > REPLY_BYTES_MAX:
                     break
-        self.close()
+                if not self._budget.hold(self, self.held_bytes()):
+                    break
 
     def hold(self) -> None:
         """Take nothing more from this client until `release`: what it has asked for waits, and replies keep their order."""
@@ -83,8 +111,11 @@ class ClientLink:
         """Send *value* as the client's protocol has it; a client that takes nothing of what it has asked for is cut off."""
         if not self._writer.is_closing():
             self._writer.write(encode_value(value, protocol=self.protocol))
-            if self._writer.transport.get_write_buffer_size() > REPLY_BYTES_MAX:
-                self._writer.transport.abort()
+            if (
+                not self._budget.hold(self, self.held_bytes())
+                or self._writer.transport.get_write_buffer_size() > REPLY_BYTES_MAX
+            ):
+                self.abort()
 
     def close(self) -> None:
         """Hang up."""

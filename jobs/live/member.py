@@ -22,6 +22,7 @@ from cluster_core.replay.company import Company
 from cluster_core.routing.command_table import table_of
 from cluster_core.wire.bus import Message
 from cluster_core.wire.resp import RespError
+from jobs.live.budget import BUS_IDLE_S, BUS_IDLE_TIMEOUTS, CLIENT_IDLE_S, CLIENTS_MAX, Budget
 from jobs.live.bus_port import BusLink
 from jobs.live.client_port import SENT, ClientLink
 from jobs.live.kept_file import replace_file
@@ -30,6 +31,7 @@ from jobs.runtime.errors import InputError
 from jobs.sources.node_link import Address
 
 TICK_S: Final = 0.1
+SWEEP_S: Final = 1.0
 WAITING_BYTES_MAX: Final = 64 << 20
 """What may wait on a link of the bus before the node closes it."""
 LINKS_MAX: Final = 20_000
@@ -55,7 +57,10 @@ class Member:
         self.company = Company()
         self.node = Node(settings, SystemRandom(), self.now_ms(), config=self._saved_config(), keyspace=self.data)
         self._links: dict[int, BusLink] = {}
+        self._accepted: dict[int, BusLink] = {}
         self._clients: dict[int, ClientLink] = {}
+        self.budget = Budget()
+        self._swept_s = 0.0
         self._next = 1
         self._paused_until_ms = 0
         self._held: list[ev.Execute] = []
@@ -102,6 +107,25 @@ class Member:
             self.tell_node(belief.Tick())
             if self._held and self.now_ms() >= self._paused_until_ms:
                 self._resume()
+            if time.monotonic() - self._swept_s >= SWEEP_S:
+                self.sweep(time.monotonic())
+
+    def sweep(self, now_s: float) -> None:
+        """Hang up on those who connected and say nothing, and on those who hold most where all together hold too much."""
+        self._swept_s = now_s
+        bus_idle_s = max(BUS_IDLE_S, BUS_IDLE_TIMEOUTS * self.settings.node_timeout_ms / 1000)
+        for link in [link for link in self._accepted.values() if now_s - link.heard_s > bus_idle_s]:
+            link.abort()
+        for client in [client for client in self._clients.values() if client.is_idle(now_s, CLIENT_IDLE_S)]:
+            client.abort()
+        connections: list[ClientLink | BusLink] = [*self._clients.values(), *self._links.values()]
+        for each in connections:
+            self.budget.hold(each, each.held_bytes())
+        while self.budget.used > self.budget.bytes_max and isinstance(
+            worst := self.budget.largest(), ClientLink | BusLink
+        ):
+            worst.abort()
+            self.budget.hold(worst, 0)
 
     def order(self, *words: str) -> Any:
         """Have the node carry out a command of its operator, and return the reply."""
@@ -135,6 +159,7 @@ class Member:
             writer.close()
             return
         link = self._new_link(self._odd())
+        self._accepted[link.number] = link
         link.attach(writer)
         self.tell_node(belief.LinkAccepted(link.number, writer.get_extra_info("sockname")[0]))
         await link.read(reader, writer)
@@ -146,6 +171,7 @@ class Member:
             lost=self._lose,
             overflowed=lambda n: self.tell_node(ev.LinkOverflowed(n)),
             waiting_bytes_max=WAITING_BYTES_MAX,
+            budget=self.budget,
         )
         self._links[number] = link
         return link
@@ -161,13 +187,23 @@ class Member:
         self._table = table_of(profile.routing_table)
 
     def _lose(self, number: int) -> None:
-        if self._links.pop(number, None) is not None:
+        self._accepted.pop(number, None)
+        if (link := self._links.pop(number, None)) is not None:
+            self.budget.hold(link, 0)
             self.tell_node(belief.LinkClosed(number))
 
     async def _serve_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._clients) >= CLIENTS_MAX:
+            writer.close()
+            return
         number, ip = self._odd(), str(writer.get_extra_info("peername")[0])
         client = ClientLink(
-            number, reader, writer, lambda n, words: self.tell_node(ev.ClientCommand(n, words, ip)), self._table
+            number,
+            reader,
+            writer,
+            lambda n, words: self.tell_node(ev.ClientCommand(n, words, ip)),
+            self._table,
+            self.budget,
         )
         self._clients[number] = client
         await client.serve()
@@ -193,8 +229,10 @@ class Member:
         link.task.add_done_callback(self._tasks.discard)
 
     def _close(self, effect: belief.CloseLink) -> None:
+        self._accepted.pop(effect.link, None)
         link = self._links.pop(effect.link, None)
         if link is not None:
+            self.budget.hold(link, 0)
             link.close()
 
     def _send(self, effect: ev.SendMessage) -> None:

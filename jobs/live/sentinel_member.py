@@ -18,6 +18,7 @@ from cluster_core.sentinel import events as ev
 from cluster_core.sentinel.instance import FAILOVER_IN_PROGRESS
 from cluster_core.sentinel.machine import Sentinel
 from cluster_core.sentinel.settings import SentinelSettings
+from jobs.live.budget import CLIENTS_MAX, Budget
 from jobs.live.client_port import ClientLink
 from jobs.live.kept_file import replace_file
 from jobs.live.member import Place, Tell
@@ -25,7 +26,6 @@ from jobs.live.resp_link import RespLink
 from jobs.runtime.errors import InputError
 
 CONFIG_NAME: Final = "sentinel.conf"
-CLIENTS_MAX: Final = 10_000
 
 
 class SentinelMember:
@@ -45,6 +45,7 @@ class SentinelMember:
         self.ended = asyncio.Event()
         self._links: dict[int, RespLink] = {}
         self._clients: dict[int, ClientLink] = {}
+        self.budget = Budget()
         self._next = 0
         self._server: asyncio.Server | None = None
         self._ticking: asyncio.Task[None] | None = None
@@ -115,7 +116,7 @@ class SentinelMember:
             return
         self._next += 1
         number = self._next
-        client = self._clients[number] = ClientLink(number, reader, writer, self._said, self._table)
+        client = self._clients[number] = ClientLink(number, reader, writer, self._said, self._table, self.budget)
         await client.serve()
         if self._clients.pop(number, None) is not None:
             self.tell_sentinel(ev.ClientClosed(number))

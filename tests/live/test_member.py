@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 import redis
@@ -20,6 +20,7 @@ from cluster_core.gossip.profile import REDIS_7_0, VALKEY_9_1, Profile
 from cluster_core.node.events import PauseClients
 from cluster_core.wire.bus import SIGNATURE, Publish, decode_message, encode_message
 from cluster_core.wire.bus_message import MessageType
+from jobs.live.budget import BUS_IDLE_S, CLIENT_IDLE_S
 from tests.bus_builder import message, ping
 from tests.clusters import Cluster, running_cluster, topology_of
 from tests.live_member import LiveMember, give_slot, is_well, join, line_of, living
@@ -230,6 +231,57 @@ def test_a_peer_that_claims_its_id_changes_nothing():
             after = exchange(encode_message(claim) * 3 + stranger)
 
     assert after == before
+
+
+def test_all_connections_together_are_bounded_and_the_others_go_on():
+    """Clients with halves of a bulk and links with halves of a message: who goes beyond is cut off, and memory comes back."""
+    half_bulk = b"*1\r\n$1000000\r\n" + b"x" * 600_000
+    half_message = SIGNATURE + (1_000_000).to_bytes(4, "big") + b"\0" * 600_000
+    with living(node_timeout_ms=T_MS) as member:
+        budget = member.member.budget
+        budget.bytes_max = 2_000_000
+        with ExitStack() as stack:
+            for number in range(12):
+                port, raw = ((member.port, half_bulk), (member.port + 10000, half_message))[number % 2]
+                link = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
+                with suppress(OSError):
+                    link.sendall(raw)
+            wait_for(lambda: 0 < budget.used <= 2_000_000, "those beyond the bound to be cut off")
+            assert "slots" in member.order("CLUSTER", "INFO")
+            with socket.create_connection(("127.0.0.1", member.port), timeout=5) as client:
+                client.sendall(b"*1\r\n$4\r\nPING\r\n")
+                assert client.recv(100) == b"+PONG\r\n"
+        wait_for(lambda: budget.used == 0, "the bytes of all that have gone to be given back")
+
+
+def test_who_says_nothing_is_hung_up_on_and_peers_are_kept():
+    """A client, a slow one and a link without a message go; a peer that pings and a client that listens to a channel stay."""
+    late_s = time.monotonic() + CLIENT_IDLE_S - 1
+    with living(node_timeout_ms=T_MS) as member, ExitStack() as stack:
+
+        def connect(port: int, raw: bytes) -> socket.socket:
+            link = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
+            link.sendall(raw)
+            return link
+
+        idle, slow = connect(member.port, b""), connect(member.port, b"*1\r\n$4\r\nPI")
+        listening = connect(member.port, b"*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\nc\r\n")
+        stranger = connect(member.port + 10000, SIGNATURE)
+        wait_for(lambda: len(member.member._clients) == 3 and len(member.member._links) == 1, "all to be connected")
+        listening.recv(1000)
+        member.loop.call_soon_threadsafe(member.member.sweep, late_s)
+        assert stranger.recv(10) == b""
+        peer = connect(member.port + 10000, encode_message(ping("f" * 40)))
+        assert decode_message(peer.recv(1 << 16)).header.type == MessageType.PONG
+        member.loop.call_soon_threadsafe(member.member.sweep, time.monotonic() + BUS_IDLE_S - 1)
+        peer.sendall(encode_message(ping("f" * 40)))
+        assert decode_message(peer.recv(1 << 16)).header.type == MessageType.PONG
+        member.loop.call_soon_threadsafe(member.member.sweep, time.monotonic() + CLIENT_IDLE_S + 1)
+        for link in (idle, slow):
+            with suppress(ConnectionResetError):
+                assert link.recv(10) == b""
+        listening.sendall(b"*1\r\n$4\r\nPING\r\n")
+        assert listening.recv(100) == b"+PONG\r\n"
 
 
 @pytest.mark.slow
