@@ -51,6 +51,8 @@ class Poll(NamedTuple):
     text: str
     topology: Topology
     master_offset: int | None = None
+    version: str = ""
+    """Of the server, where INFO was asked for, too."""
 
 
 def read_poll(raw: bytes, *, line: int, source: str = "<polls>") -> Poll:
@@ -75,7 +77,17 @@ def read_poll(raw: bytes, *, line: int, source: str = "<polls>") -> Poll:
     observer, address = _who(_member(told, NODE_NAMES), topology)
     if not observer and not address:
         raise DecodeError("neither node nor text says who answered", offset=line, source=source)
-    return Poll(line, ts_ns, asked_ns, observer, address, text, topology, _master_offset(told))
+    return Poll(line, ts_ns, asked_ns, observer, address, text, topology, _master_offset(told), _version(told))
+
+
+def _version(told: dict[str, Any]) -> str:
+    """The server's version: of Valkey that of its own, not the one of Redis that it is compatible with."""
+    for text in (told.get(name) for name in INFO_NAMES):
+        fields = read_info(text.encode("utf-8", "surrogatepass")) if isinstance(text, str) else {}
+        version = fields.get("valkey_version") or fields.get("redis_version")
+        if version:
+            return version
+    return ""
 
 
 def _master_offset(told: dict[str, Any]) -> int | None:

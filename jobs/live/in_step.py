@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cluster_core.gossip.profile import Profile
 from cluster_core.gossip.profile_signs import profile_of_version
+from cluster_core.replication.observed import read_info
 from cluster_core.wire.resp import RespError
 from jobs.runtime.failure import printable
 from jobs.sources.node_link import Access, Address, LinkError, NodeLink
@@ -62,12 +62,10 @@ def _asked(link: NodeLink, *words: str) -> tuple[object, str]:
 
 def profile_told(info: object) -> Profile | None:
     """The profile of a server by its INFO; None for one that is not known."""
-    text = info.decode("utf-8", "replace") if isinstance(info, bytes) else ""
-    for product in ("valkey", "redis"):  # Valkey tells a Redis version, too
-        told = re.search(rf"^{product}_version:(\S+)", text, re.MULTILINE)
-        if told:
-            return profile_of_version(product, told[1])
-    return None
+    fields = read_info(info) if isinstance(info, bytes) else {}
+    products = ("valkey", "redis")  # Valkey tells a Redis version, too
+    told = next((name for name in products if f"{name}_version" in fields), "")
+    return profile_of_version(told, fields[f"{told}_version"]) if told else None
 
 
 @dataclass(slots=True)

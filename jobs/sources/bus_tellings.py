@@ -45,6 +45,7 @@ class Told:
     polls: list[dict[str, Any]] = field(default_factory=list)
     logs: list[dict[str, Any]] = field(default_factory=list)
     versions: list[tuple[str, str]] = field(default_factory=list)
+    polled_versions: dict[str, str] = field(default_factory=dict)
     bad: list[DecodeError] = field(default_factory=list)
 
 
@@ -82,6 +83,11 @@ def _add_poll(told: Told, path: str, poll: Poll) -> None:
     address = None
     if own is not None and own.port:
         address = Endpoint(own.ip, own.cport or own.port + BUS_PORT_OFFSET)
+    if poll.version and poll.observer and told.polled_versions.get(poll.observer) != poll.version:
+        told.polled_versions[poll.observer] = poll.version
+        told.versions.append((poll.observer, poll.version))
+        said = f"{STARTED} {poll.version}".encode("utf-8", "replace")
+        told.tellings.append(Telling(poll.ts_ns, "log", poll.observer, address, said))
     text = _without_times(poll.text)
     told.tellings.append(Telling(poll.ts_ns, "poll", poll.observer, address, text.encode("utf-8", "surrogatepass")))
     told.polls.append(

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
+from pathlib import Path
+
 import pytest
 
+from cluster_core.formats.capture.bus_capture import CapturedMessage
+from cluster_core.formats.capture.bus_lines import row_from_line
 from cluster_core.gossip.profile import PROFILES
 from cluster_core.gossip.profile_signs import ProfileSigns, profile_of_version
-from cluster_core.wire.bus import Empty, Gossip, Message, MessageType
+from cluster_core.wire.bus import Empty, Gossip, Message, MessageType, decode_message
 from cluster_core.wire.bus_extensions import HOSTNAME, Extension, shard_id_extension, text_extension
 from tests.gossip_builder import A, B, C, entry, header, ping
 from tests.node_cluster import Cluster
 
+FOLDER = Path(__file__).parents[2] / "data" / "bus-versions"
 SHARD = shard_id_extension("7" * 40)
 NAME = text_extension(HOSTNAME, "a.example")
 EXT_DATA = b"\4\0\0"
@@ -138,3 +144,28 @@ def test_a_server_that_says_its_version_has_the_newest_profile_that_is_not_newer
     found = profile_of_version(product, version)
 
     assert (found.name if found else None) == name
+
+
+@pytest.mark.parametrize(
+    ("recording", "version", "fitting"),
+    [
+        ("redis-6.2", "", "redis-6.2 redis-7.0"),
+        ("redis-6.2", "6.2.14", "redis-6.2"),
+        ("valkey-8.0", "", "valkey-8.0"),
+        ("valkey-8.1-dev", "255.255.255", "valkey-8.0"),
+    ],
+)
+def test_messages_of_real_servers_tell_their_version(recording: str, version: str, fitting: str) -> None:
+    """The first eighty messages of a recording; what was 8.1 in development wrote what 8.0 writes, and followed its rules."""
+    signs: dict[str, ProfileSigns] = {}
+    with gzip.open(FOLDER / f"{recording}.jsonl.gz", "rt") as file:
+        for line in file:
+            row = row_from_line(line)
+            assert isinstance(row, CapturedMessage)
+            found = signs.setdefault(row.sender, ProfileSigns())
+            if version and found.fitting == ProfileSigns().fitting:
+                found.note_version(version)
+            found.note(decode_message(row.raw), row.receiver)
+
+    assert len(signs) >= 3
+    assert {" ".join(profile.name for profile in found.fitting) for found in signs.values()} == {fitting}

@@ -147,3 +147,19 @@ def test_a_strict_file_stops_and_a_permissive_one_goes_on(tmp_path):
     assert caught.value.offset == 3
     assert [poll.line for poll in polls] == [1, 4]
     assert [error.offset for error in permissive.bad] == [3, 5]
+
+
+@pytest.mark.parametrize(
+    ("info", "version"),
+    [
+        ("redis_version:6.2.14\r\n", "6.2.14"),
+        ("redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.0.1\r\n", "8.0.1"),
+        ("role:master\r\n", ""),
+    ],
+)
+def test_a_poll_with_info_tells_the_servers_version(info, version):
+    """Of Valkey its own."""
+    text = f"{'a' * 40} 127.0.0.1:7000@17000 myself,master - 0 0 1 connected\n"
+    raw = json.dumps({"time": 1795254729, "text": text, "persistence": info}).encode()
+
+    assert read_poll(raw, line=1).version == version
