@@ -150,6 +150,8 @@ class Profile:
     """R90: a candidate with stale slots is sent an UPDATE."""
     rivals_end_elections: bool = False
     """R94: an election ends when a master publishes an epoch that is not older."""
+    data_age_relog_factor: int = 1
+    """R160: data that is too old is logged so many times less often than other reasons."""
     elections_reset: bool = False
     """R93, R132: the election is forgotten when it is won, when a manual failover starts or when the master changes."""
     role_changes_announced: bool = False
@@ -270,6 +272,7 @@ VALKEY_8_1 = replace(
     failed_masters_ranked=True,
     refusal_updates=True,
     rivals_end_elections=True,
+    data_age_relog_factor=10,
     elections_reset=True,
     role_changes_announced=True,
 )

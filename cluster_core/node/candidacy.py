@@ -220,7 +220,9 @@ def yield_to_rival(state: NodeState, rival: Peer) -> None:
 def _note_stall(state: NodeState, cause: str) -> None:
     """Log why there is no failover yet, but not again and again (clusterLogCantFailover)."""
     election, now_ms = state.election, state.now_ms
-    if cause == election.cause and now_ms - election.cause_ms < RELOG_MS:
+    is_age = cause == DATA_AGE.format(master=state.view.profile.word_for_master)
+    factor = state.view.profile.data_age_relog_factor if is_age else 1
+    if cause == election.cause and now_ms - election.cause_ms < factor * RELOG_MS:
         return
     election.cause, election.cause_ms = cause, now_ms
     state.log("*", f"Currently unable to failover: {cause}")

@@ -6,7 +6,7 @@ import pytest
 
 from cluster_core.formats.log_events import event_of
 from cluster_core.gossip.flags import FAIL, MASTER, MY_PRIMARY_FAIL
-from cluster_core.gossip.profile import PROFILES, REDIS_7_0, VALKEY_8_1, VALKEY_9_1, Profile
+from cluster_core.gossip.profile import PROFILES, REDIS_7_0, VALKEY_8_0, VALKEY_8_1, VALKEY_9_1, Profile
 from cluster_core.node.events import ElectionStep, PromoteMyself, StartReplication, VoteCast
 from cluster_core.wire.bus import MessageFlag, MessageType
 from tests.node_cluster import Cluster, failed
@@ -131,6 +131,20 @@ def test_data_that_is_too_old_makes_no_master() -> None:
     assert cluster.hosts[3].logged("Currently unable to failover: Disconnected from master for longer than allowed.")
     assert "won" not in steps(cluster, 3)
     assert not cluster.agree()
+
+
+@pytest.mark.parametrize(("profile", "least", "most"), [(VALKEY_8_0, 5, 7), (VALKEY_8_1, 1, 1)])
+def test_valkey_8_1_says_ten_times_less_often_that_data_is_too_old(profile: Profile, least: int, most: int) -> None:
+    """R160, clusterLogCantFailover: in the first minute."""
+    cluster = formed(profile, validity_factor=1, repl_ping_period_s=1)
+    cluster.hosts[3].node.state.repl_up = False
+    cluster.hosts[3].node.state.repl_down_ms = cluster.now_ms - 60_000
+    cluster.hosts[3].master = None
+    cluster.crash(0)
+    cluster.run(T + 60_000)
+
+    told = cluster.hosts[3].logged("Currently unable to failover: Disconnected from")
+    assert least <= len(told) <= most
 
 
 def test_a_replica_that_must_not_stand_does_not() -> None:
