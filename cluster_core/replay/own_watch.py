@@ -61,7 +61,6 @@ class OwnWatch:
         self._header: Header | None = None
         self._seen_ns = 0
         self._master_seen_ns = 0
-        self._said_ns = 0
         self._pings_ns: deque[int] = deque()
         self._denied_ns: dict[str, int] = {}
         self._listed_ns: dict[str, int] = {}
@@ -213,7 +212,7 @@ class OwnWatch:
             else:
                 found = follow_entry(recorder.view, peer, entry, recorder.now_ms)
             if peer is not None and peer.flags & PFAIL and not peer.flags & FAIL and peer.outbound is None:
-                recorder.now_ns = self._doubted_since_ns()
+                recorder.now_ns = self._doubted_unseen_ns() or now_ns
             recorder.correct(found, OWN_GOSSIP, seen.ref)
             recorder.now_ns = now_ns
         header = seen.message.header
@@ -223,17 +222,10 @@ class OwnWatch:
             value = extension.value if extension.type == FORGOTTEN_NODE else None
             if isinstance(value, ForgottenNode) and value.node in nodes:
                 recorder.apply(ev.ForgetOrdered(value.node), Cause("own extension", seen.ref))
-        self._said_ns = now_ns
         if seen.outbound and header.type == MessageType.PING:
             self._pings_ns.append(now_ns)
             while now_ns - self._pings_ns[0] > recorder.view.node_timeout_ms * 1_000_000 + 2 * DOUBT_NS:
                 self._pings_ns.popleft()
-
-    def _doubted_since_ns(self) -> int:
-        """When the observer began to doubt a node that it lists now and had not listed before."""
-        now_ns, said_ns, last_ns = self._recorder.now_ns, self._said_ns, self._pings_ns[-1] if self._pings_ns else 0
-        since_ns = last_ns if said_ns - last_ns <= CRON_NS else said_ns
-        return self._doubted_unseen_ns() or (since_ns if now_ns - since_ns <= DOUBT_NS else now_ns)
 
     def _doubted_unseen_ns(self) -> int:
         """Since when a node is doubted because the random PING of a second (R31) went to it and nobody saw that; 0 if not.
