@@ -44,6 +44,8 @@ CRON_NS: Final = 100_000_000
 """What a cron counts shows in the messages until the next one."""
 TICK_LATE_NS: Final = 20_000_000
 """How much later than 100 ms a cron comes."""
+SECONDS_MIN: Final = 6
+"""So many seconds around the one without its random PING must have theirs: fewer may be chance."""
 DOUBT_NS: Final = 1_100_000_000
 """A node that is doubted is listed within this time: some PING leaves each second (R31, R40)."""
 OWN_HEADER = "own header"
@@ -187,8 +189,8 @@ class OwnWatch:
         owners: list[tuple[int, str]] | None = None,
     ) -> None:
         recorder = self._recorder
-        bits = each_bit(moved)
         fates = self._fates.get(cause.ref, []) if owners is None else owners
+        bits = each_bit(moved)
         inferred = cause if owners is not None else Cause(INFERRED, cause.ref)
         for ts_ns, bit in zip(step_times_ns(since_ns, recorder.now_ns, len(bits)), bits, strict=True):
             target = next((node for slots, node in fates if slots & bit), "")
@@ -224,7 +226,7 @@ class OwnWatch:
                 recorder.apply(ev.ForgetOrdered(value.node), Cause("own extension", seen.ref))
         if seen.outbound and header.type == MessageType.PING:
             self._pings_ns.append(now_ns)
-            while now_ns - self._pings_ns[0] > recorder.view.node_timeout_ms * 1_000_000 + 2 * DOUBT_NS:
+            while now_ns - self._pings_ns[0] > recorder.view.node_timeout_ms * 1_000_000 + SECONDS_MIN * DOUBT_NS:
                 self._pings_ns.popleft()
 
     def _doubted_unseen_ns(self) -> int:
@@ -238,11 +240,12 @@ class OwnWatch:
         for start_ns in reversed(pings_ns):
             if self._recorder.now_ns - start_ns > DOUBT_NS:
                 break
-            at_ns = start_ns
-            while before_ns := _second_before(pings_ns, at_ns, 1):
-                at_ns = before_ns
+            at_ns, seconds = _run_before(pings_ns, start_ns)
             missing_ns = at_ns - 10 * CRON_NS - TICK_LATE_NS // 4
-            if 0 < start_ns - missing_ns - timeout_ns <= CRON_NS + TICK_LATE_NS and _second_before(pings_ns, at_ns, 2):
+            if not 0 < start_ns - missing_ns - timeout_ns <= CRON_NS + TICK_LATE_NS:
+                continue
+            earlier_ns = _second_before(pings_ns, at_ns, 2)
+            if earlier_ns and seconds + _run_before(pings_ns, earlier_ns)[1] >= SECONDS_MIN:
                 return start_ns
         return 0
 
@@ -289,3 +292,11 @@ def _second_before(pings_ns: list[int], at_ns: int, seconds: int) -> int:
     from_ns, to_ns = (at_ns - seconds * 10 * CRON_NS - late_ns for late_ns in (2 * TICK_LATE_NS, -TICK_LATE_NS // 2))
     place = bisect_left(pings_ns, from_ns)
     return pings_ns[place] if place < len(pings_ns) and pings_ns[place] <= to_ns else 0
+
+
+def _run_before(pings_ns: list[int], at_ns: int) -> tuple[int, int]:
+    """The first PING of those that left second by second up to *at_ns*, and how many seconds before."""
+    seconds = 0
+    while before_ns := _second_before(pings_ns, at_ns, 1):
+        at_ns, seconds = before_ns, seconds + 1
+    return at_ns, seconds
