@@ -282,6 +282,8 @@ class ObserverReplay:
         if isinstance(seen.message.body, Fail):
             self._watch.before_verdict(seen.message.body.node, seen.ref)
         recorder.apply(ev.MessageReceived(seen.connection, seen.message, seen.peer.ip), Cause("message", seen.ref))
+        if recorder.view.unclaimed:
+            self._watch.on_received(seen.ref)
 
     def _on_sent(self, recorder: Recorder, seen: MessageSeen) -> None:
         if self._down:

@@ -94,8 +94,7 @@ class OwnWatch:
         recorder = self._recorder
         key = (header.config_epoch, header.replicaof, header.flags & (ROLES | NOFAILOVER), header.myslots)
         old = self._header
-        if header.state and recorder.view.unclaimed:
-            recorder.correct(follow_state(recorder.view), OWN_HEADER, ref)
+        self._follow_state(header, ref)
         if key == self._key:
             changed_ns = recorder.own_changed_ns
             if not changed_ns or recorder.now_ns - changed_ns < GRACE_NS:
@@ -111,6 +110,15 @@ class OwnWatch:
                 recorder.rows.append(
                     DisagreementRow(observer, effect.node, now_ns, effect.what, "", OWN_HEADER, "", ref)
                 )
+
+    def on_received(self, ref: int) -> None:
+        """Somebody may have dropped slots while the observer says that the cluster is down."""
+        if self._recorder.view.unclaimed and self._header is not None:
+            self._follow_state(self._header, ref)
+
+    def _follow_state(self, header: Header, ref: int) -> None:
+        if header.state and self._recorder.view.unclaimed:
+            self._recorder.correct(follow_state(self._recorder.view), OWN_HEADER, ref)
 
     def on_poll(self, poll: NodePoll, ref: int = -1) -> None:
         """Compare an answer of the observer; its own slots may have moved one by one since its last header."""

@@ -383,6 +383,20 @@ def test_slots_that_nobody_claims_are_gone_when_the_own_state_fails() -> None:
     assert views(tape.replay(), A)[-1].slots == "0-16382"
 
 
+def test_slots_dropped_while_the_own_state_fails_are_gone_at_once() -> None:
+    """R71, R107: CLUSTER DELSLOTS came here before it came to the owner, whose message tells which slots."""
+    tape = Tape()
+    tape.met(A)
+    tape.talk(1, A, slots="0-16383")
+    tape.talk(2, A, slots="0-16383", mine={"state": 1})
+    tape.add(2.5, A, ping(A, kind=PONG, slots="0-16382"), sent=False, outbound=True)
+    tape.talk(3.5, A, slots="0-16382", mine={"state": 1})
+
+    gone = views(tape.replay(), A)[-1]
+
+    assert (gone.slots, round((gone.valid_from_ns - T0) / S, 1)) == ("0-16382", 2.5)
+
+
 def test_votes_are_granted_by_their_message_and_refused_by_rule() -> None:
     """R90: a vote that is not seen is a refusal with the reason."""
     tape = Tape()
