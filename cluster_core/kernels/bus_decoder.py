@@ -52,7 +52,7 @@ class BusDecoder:
     Never raises on any input; the rows of problems are in the batches.  *keep_packed*: the batches hold the messages'
     bytes, too.
 
-    It can be pickled between two files.
+    It can be saved between two files (`cluster_core.replay.saving`).
     """
 
     def __init__(self, *, streams_max: int = STREAMS_MAX, keep_packed: bool = False) -> None:

@@ -50,7 +50,7 @@ class ObserverReplay:
     *address* is where the process listens; *node_timeout_ms* as configured or estimated; *profile* is read from the
     traffic if not given; *start_ns* is when the view begins.  Without *fates* (of `find_fates`) it finds them
     itself, and waits up to `FATE_NS` with evidence that shows losses.  What it returns depends on the evidence alone, not on
-    how it was cut into calls; it can be pickled between two of them.
+    how it was cut into calls; it can be saved between two of them.
     """
 
     def __init__(
