@@ -12,9 +12,13 @@ from cluster_core.formats.capture.bus_capture import CapturedMessage
 from cluster_core.replay.log_clock import Told, compare_clocks
 from cluster_core.wire.bus_message import Fail, MessageType
 from jobs.bus_dump import is_damage
+from jobs.sources.bus_evidence import CaptureOptions
+from jobs.sources.bus_files import find_captures, survey
 from jobs.sources.bus_rows import read_rows
+from jobs.sources.bus_tellings import Tellings
 from jobs.sources.capture_points import PointClocks
 from jobs.sources.node_polls import PollFile
+from jobs.sources.recording import replay
 from jobs.sources.server_logs import LogLine, LogOptions, ServerLog
 
 RECORDINGS = ("bus-valkey-9.1", "bus-redis-7.0")
@@ -117,3 +121,14 @@ def test_the_story_of_the_logs_is_in_order(recording):
 
     assert list(first.values()) == sorted(first.values())
     assert first["election-won"] < at["promoted"]
+
+
+def test_the_replica_of_a_dead_master_without_slots_follows_the_winner_by_the_rules(data: Path) -> None:
+    """R73 of Valkey 8.0.1: the machine says so by itself, at the time of the server's "Reconfiguring myself as a replica"."""
+    files = survey(find_captures([str(data / "bus-valkey-8.0" / "empty-failover.jsonl.gz")]))
+    winner, logged_ns = "c059dd80d2d832126ea610524a0b1d334ea4cf5c", 1795331359_173_000_000
+
+    followed = [row for row in replay(CaptureOptions(tuple(files), Tellings())).views if row.cause == "R73"]
+
+    assert [(row.observer == row.node_id, row.master_id) for row in followed] == [(True, winner)]
+    assert abs(followed[0].valid_from_ns - logged_ns) < 150_000_000
