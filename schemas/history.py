@@ -307,7 +307,7 @@ EPOCHS = Table(
 
 EVENTS = Table(
     "silver/events",
-    "What a node did or learned: verdicts, elections, votes, wins, manual failovers, cluster state.",
+    "What a node did or learned: verdicts, elections, votes, wins, manual failovers, cluster state, its process.",
     StructType(
         [
             SNAPSHOT_ID,
@@ -316,7 +316,7 @@ EVENTS = Table(
             _text(
                 "kind",
                 "fail-decided, fail-mismatch, fail-learned, election-started, vote, election-won, promoted, manual-failover-*, paused,"
-                " state-ok, state-fail",
+                " state-ok, state-fail, process-ended, process-idle, process-started",
             ),
             _text("subject", "node that it is about; of election-started the failed master"),
             _number("epoch", "epoch that goes with it; 0 if none", EPOCH),
