@@ -149,7 +149,7 @@ def _zipmap_length(raw: bytes) -> bytes:
 def stream(
     kind: int, entries: int, nodes: Iterable[bytes] = (b"node",), groups: int = 0, pending: int = 0, consumers: int = 0
 ) -> bytes:
-    """A stream's value of type *kind* (15, 19 or 21); each consumer has half of the pending entries."""
+    """A stream's value of type *kind* (15, 19, 21, 26 or 27); each consumer has half of the pending entries."""
     blobs = list(nodes)
     out = length(len(blobs)) + b"".join(string(bytes(16)) + string(blob) for blob in blobs)
     out += length(entries) + length((1 << 64) - 1) + length(7)
@@ -163,8 +163,13 @@ def stream(
         out += length(pending) + b"".join(bytes(24) + length(index * 50) for index in range(pending))
         out += length(consumers)
         for consumer in range(consumers):
-            out += string(f"consumer-{consumer}") + bytes(16 if kind == 21 else 8)
+            out += string(f"consumer-{consumer}") + bytes(16 if kind >= 21 else 8)
             out += length(pending // 2) + bytes(16 * (pending // 2))
+        if kind == 27:
+            out += length(1) + bytes(16)
+    if kind >= 26:
+        out += length(100) + length(70) + length(1) + string("producer") + length(2)
+        out += 2 * (string("id") + length(1 << 40) + length(0)) + length(9) + length(300)
     return out
 
 
@@ -174,6 +179,30 @@ def module(*parts: bytes) -> bytes:
 
 
 MODULE_PARTS = (b"\1" + length(70_000), b"\2\x05", b"\3" + bytes(4), b"\4" + bytes(8), b"\5" + string("x" * 90))
+
+
+def template(number: int, *fields: bytes) -> bytes:
+    """A hash template of Redis 8.10: the names of fields, once for all hashes that have them."""
+    return b"\xf2" + length(number) + length(len(fields)) + b"".join(map(string, fields))
+
+
+def key_meta(*classes: bytes) -> bytes:
+    """What modules keep beside the key that follows, opcodes of each class (Redis 8.6)."""
+    return b"\xf3" + length(len(classes)) + b"".join(bytes(4) + parts + b"\0" for parts in classes)
+
+
+def array(*elements: bytes | int | float, insert_at: int | None = None) -> bytes:
+    """An array of Redis 8.8, elements at every third index."""
+    out = length(len(elements)) + (b"\0" if insert_at is None else b"\1" + length(insert_at))
+    for place, element in enumerate(elements):
+        out += length(3 * place)
+        if isinstance(element, bytes):
+            out += length(3 if len(element) < 8 else 0) + string(element)
+        else:
+            out += (
+                b"\1" + struct.pack("<q", element) if isinstance(element, int) else b"\2" + struct.pack("<d", element)
+            )
+    return out
 
 
 def key(
@@ -319,6 +348,18 @@ SAMPLES: tuple[tuple[str, int, bytes, str, str, int], ...] = (
     ),
     ("listpackex", 25, bytes(8) + string(listpack([b"a", b"b", 0, b"c", b"d", 99])), "hash", "listpackex", 2),
 )
+
+LATER_TEMPLATES = template(5, b"age", b"name") + template(70, b"f" * 90)
+LATER_SAMPLES: tuple[tuple[str, int, bytes, str, str, int], ...] = (
+    ("stream-4", 26, stream(26, 5, groups=1, pending=6, consumers=3), "stream", "stream", 5),
+    ("stream-5", 27, stream(27, 5, groups=2, pending=2, consumers=1), "stream", "stream", 5),
+    ("array", 28, array(b"short", 5, 2.5, b"x" * 300, insert_at=1 << 40), "array", "sliced-array", 4),
+    ("array-empty", 28, array(), "array", "sliced-array", 0),
+    ("template-lp", 30, string(listpack([5, b"42", b"edith"])), "hash", "template-listpack", 2),
+    ("template-array", 32, length(5) + integer(42) + string("edith"), "hash", "template-array", 2),
+    ("template-array-70", 32, length(70) + compressed(b"v" * 500), "hash", "template-array", 1),
+)
+"""The same for REDIS0015, after `LATER_TEMPLATES`."""
 
 VALKEY_HASH_2 = length(2) + string("a") + string("b") + b"\xff" * 8 + string("c") + compressed(b"d" * 50) + bytes(8)
 """A value of type 22 as Valkey means it: field, value, expiry."""

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError, TruncatedError
+from cluster_core.formats.rdb import faults
 from cluster_core.formats.rdb.facts import DeclaredCounts, FileFacts, SplitError
-from cluster_core.formats.rdb.faults import describe
 from cluster_core.formats.rdb.head import MAGIC_BYTES, read_magic
 from cluster_core.formats.rdb.opcodes import DIALECT_VALKEY, RdbHead
 from cluster_core.formats.rdb.strings import string_at
@@ -114,6 +114,7 @@ class RdbSkimmer:
         self._state[at.BASE] = self._start
         self._window: NDArray[np.uint8] = np.empty(WINDOW_BYTES, dtype=np.uint8)
         self._scratch: NDArray[np.uint8] = np.empty(64, dtype=np.uint8)
+        self._templates: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._crc_at = 0
         self._at_eof = False
         self._is_past_end = False
@@ -268,7 +269,10 @@ class RdbSkimmer:
                     source=self._source,
                 )
         elif answer == at.FAULT:
-            reason = describe(int(st[at.FAULT_CODE]), int(st[at.FAULT_A]), int(st[at.FAULT_B]))
+            if st[at.FAULT_CODE] == faults.TEMPLATE and self._start:
+                reason = "a hash by template lies in a range: templates are at the file's beginning"
+                raise SplitError(reason, offset=int(st[at.FAULT_AT]), source=self._source)
+            reason = faults.describe(int(st[at.FAULT_CODE]), int(st[at.FAULT_A]), int(st[at.FAULT_B]))
             raise DecodeError(reason, offset=int(st[at.FAULT_AT]), source=self._source)
         return answer
 
@@ -285,6 +289,7 @@ class RdbSkimmer:
                 self.declared_slot_keys,
                 self.declared_slot_expires,
                 self._scratch,
+                self._templates,
                 self._capacity,
             )
         )
@@ -295,7 +300,7 @@ class RdbSkimmer:
         fed = int(st[at.BASE] + st[at.STOP])
         if self._end is None or fed < self._end:
             raise TruncatedError("the file ends before its end mark", offset=fed, source=self._source)
-        if st[at.PHASE] != at.P_RECORD or st[at.POS] != st[at.STOP] or st[at.SKIP] > 0:
+        if st[at.PHASE] != at.P_RECORD or st[at.POS] != st[at.STOP] or st[at.SKIP] > 0 or st[at.META_AT] > 0:
             raise SplitError("split point is inside a record", offset=self._end, source=self._source)
         self._finish()
         return at.END
@@ -327,6 +332,7 @@ class RdbSkimmer:
     def _apply_head(self, head: RdbHead) -> None:
         st = self._state
         st[at.VALKEY] = head.dialect == DIALECT_VALKEY
+        st[at.TYPE_MAX] = head.type_max
         st[at.LISTPACK_LISTS] = head.small_lists_are_listpacks
         st[at.EMBSTR_RULE] = head.embstr_rule
         st[at.DB] = self._facts.db
@@ -340,6 +346,12 @@ class RdbSkimmer:
             self._facts.select(int(st[at.EVENT_A]), self.position)
         elif kind == at.EVENT_RESIZEDB:
             self._facts.resize(int(st[at.EVENT_A]), int(st[at.EVENT_B]))
+        elif kind == at.EVENT_TEMPLATE:
+            missing = int(st[at.EVENT_A]) + 1 - len(self._templates)
+            if missing > 0:
+                more = np.full(max(missing, len(self._templates)), -1, np.int64)
+                self._templates = np.concatenate([self._templates, more])
+            self._templates[st[at.EVENT_A]] = st[at.EVENT_B]
         elif st[at.EVENT_B] >= 0:
             first, second = int(st[at.EVENT_A]), int(st[at.EVENT_B])
             field = self._window[first : int(st[at.POS])].tobytes()

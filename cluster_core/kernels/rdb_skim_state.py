@@ -6,7 +6,7 @@ from __future__ import annotations
 NEED, BATCH, KEYS, EVENT, END, FAULT, SCRATCH, GO = range(8)
 
 # Events.
-EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_MODULE_AUX, EVENT_IMPORT = range(1, 6)
+EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_MODULE_AUX, EVENT_IMPORT, EVENT_TEMPLATE = range(1, 7)
 
 # Phases.
 (
@@ -32,7 +32,12 @@ EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_MODULE_AUX, EVENT_IMPORT = rang
     P_IMPORT_RANGES,
     P_STRING,
     P_STREAM_CONSUMER_PEL,
-) = range(22)
+    P_STREAM_HANDED_BACK,
+    P_PRODUCERS,
+    P_ARRAY,
+    P_TEMPLATE,
+    P_KEY_META,
+) = range(27)
 
 # Places in the state array.
 (
@@ -76,7 +81,7 @@ EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_MODULE_AUX, EVENT_IMPORT = rang
     PEL,
     CONSUMERS,
     STEP,
-    AUX_MODULE,  # whether the module opcodes belong to an aux field
+    AUX_MODULE,  # what the module opcodes belong to: a value (0), an aux field (1), metadata of a key (2)
     FAULT_CODE,
     FAULT_AT,
     FAULT_A,
@@ -109,8 +114,10 @@ EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_MODULE_AUX, EVENT_IMPORT = rang
     TREE_BYTES,
     TREE_HIGH,  # the last id
     TREE_LOW,
+    TYPE_MAX,
+    META_AT,  # offset in the file of the record whose metadata was passed, plus 1; 0 if none was
     TREE_CHILDREN,  # of the open branch at each depth, 16 places
-) = range(73)
+) = range(75)
 STATE_LENGTH = 96
 
 # How an element is made of strings.

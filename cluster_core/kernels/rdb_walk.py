@@ -27,6 +27,10 @@ import numpy as np
 
 from cluster_core.formats.rdb import faults
 from cluster_core.formats.rdb.opcodes import (
+    ARRAY_FLOAT,
+    ARRAY_INTEGER,
+    ARRAY_SHORT_STRING,
+    ARRAY_STRING,
     AUX_NAME_BYTES_MAX,
     AUX_VALUE_BYTES_MAX,
     DATABASES_MAX,
@@ -36,6 +40,7 @@ from cluster_core.formats.rdb.opcodes import (
     INT,
     INTSET,
     KEY_BYTES_MAX,
+    KEY_META_CLASSES_MAX,
     LINKEDLIST,
     LISTPACK,
     LISTPACKEX,
@@ -53,22 +58,30 @@ from cluster_core.formats.rdb.opcodes import (
     OP_FREQ,
     OP_FUNCTION2,
     OP_FUNCTION_PRE_GA,
+    OP_HASH_TEMPLATE,
     OP_IDLE,
+    OP_KEY_META,
     OP_MODULE_AUX,
+    OP_RAM_LRU,
     OP_RESIZEDB,
     OP_SELECTDB,
     OP_SLOT_IMPORT,
     OP_SLOT_INFO,
+    OP_SLOT_NUMBER,
     QUICKLIST,
     RAW,
     SKIPLIST,
+    SLICED_ARRAY,
     STREAM_ENCODING,
     STRING_BYTES_MAX,
+    T_ARRAY,
     T_HASH_2,
     T_HASH_LISTPACK,
     T_HASH_LISTPACK_EX,
     T_HASH_LISTPACK_EX_PRE_GA,
     T_HASH_METADATA,
+    T_HASH_TEMPLATE_ARRAY_REF,
+    T_HASH_TEMPLATE_LISTPACK_REF,
     T_HASH_ZIPLIST,
     T_HASH_ZIPMAP,
     T_LIST,
@@ -83,11 +96,17 @@ from cluster_core.formats.rdb.opcodes import (
     T_STREAM,
     T_STREAM_2,
     T_STREAM_3,
+    T_STREAM_4,
+    T_STREAM_5,
     T_STRING,
     T_ZSET,
     T_ZSET_2,
     T_ZSET_LISTPACK,
     T_ZSET_ZIPLIST,
+    TEMPLATE_ARRAY,
+    TEMPLATE_LISTPACK,
+    TEMPLATES_MAX,
+    UNREADABLE_TYPES,
     ZIPLIST,
     ZIPMAP,
 )
@@ -133,6 +152,7 @@ from cluster_core.kernels.rdb_skim_state import (
     EVENT_KIND,
     EVENT_RESIZEDB,
     EVENT_SELECTDB,
+    EVENT_TEMPLATE,
     EXPIRE,
     F_INTSET,
     F_LISTPACK,
@@ -170,10 +190,12 @@ from cluster_core.kernels.rdb_skim_state import (
     M_SCORED,
     M_TRIPLE,
     MARKS,
+    META_AT,
     MODE,
     MODULE_AUXES,
     NEED,
     NODES,
+    P_ARRAY,
     P_BLOB,
     P_BLOB_END,
     P_COUNT,
@@ -182,7 +204,9 @@ from cluster_core.kernels.rdb_skim_state import (
     P_FUNCTION_PRE_GA,
     P_IMPORT,
     P_IMPORT_RANGES,
+    P_KEY_META,
     P_MODULE,
+    P_PRODUCERS,
     P_QUICK,
     P_RECORD,
     P_STREAM_CONSUMER,
@@ -191,9 +215,11 @@ from cluster_core.kernels.rdb_skim_state import (
     P_STREAM_CONSUMERS,
     P_STREAM_GROUP,
     P_STREAM_GROUP_META,
+    P_STREAM_HANDED_BACK,
     P_STREAM_META,
     P_STREAM_NODES,
     P_STREAM_PEL,
+    P_TEMPLATE,
     PEL,
     PHASE,
     POS,
@@ -220,6 +246,7 @@ from cluster_core.kernels.rdb_skim_state import (
     TREE_LOW,
     TREE_NODES,
     TYPE_BYTE,
+    TYPE_MAX,
     UNITS,
     VALKEY,
     WALK_AT,
@@ -233,7 +260,10 @@ from cluster_core.memory.model import LONG_ELEMENT_BYTES, PENDING_BYTES
 from cluster_core.memory.radix import LEAF_BYTES
 
 # By value type.
-_KEY_TYPE = np.array([0, 1, 2, 3, 4, 3, 6, 6, 0, 4, 1, 2, 3, 4, 1, 5, 4, 3, 1, 5, 2, 5, 4, 4, 4, 4], dtype=np.uint8)
+_KEY_TYPE = np.array(
+    [0, 1, 2, 3, 4, 3, 6, 6, 0, 4, 1, 2, 3, 4, 1, 5, 4, 3, 1, 5, 2, 5, 4, 4, 4, 4, 5, 5, 7, 4, 4, 4, 4, 0],
+    dtype=np.uint8,
+)
 _ENCODING = np.array(
     [
         *(
@@ -252,7 +282,17 @@ _ENCODING = np.array(
             ZIPLIST,
         ),
         *(ZIPLIST, QUICKLIST, STREAM_ENCODING, LISTPACK, LISTPACK, QUICKLIST, STREAM_ENCODING, LISTPACK),
-        *(STREAM_ENCODING, HASHTABLE, LISTPACKEX, HASHTABLE, LISTPACKEX),
+        *(
+            STREAM_ENCODING,
+            HASHTABLE,
+            LISTPACKEX,
+            HASHTABLE,
+            LISTPACKEX,
+            STREAM_ENCODING,
+            STREAM_ENCODING,
+            SLICED_ARRAY,
+        ),
+        *(TEMPLATE_LISTPACK, TEMPLATE_LISTPACK, TEMPLATE_ARRAY, TEMPLATE_ARRAY, RAW),
     ],
     dtype=np.int64,
 )
@@ -946,7 +986,7 @@ def _count_is_wild(count: int) -> bool:
 
 
 @njit(boundscheck=False)
-def _count(data: Any, st: Any) -> int:
+def _count(data: Any, st: Any, templates: Any) -> int:
     """Read a value's element count and choose how its elements are passed over."""
     at = st[POS]
     rc, pos, count, last = _lengths(data, st, at, 1)
@@ -955,15 +995,25 @@ def _count(data: Any, st: Any) -> int:
     if _count_is_wild(count):
         return _fault(st, faults.COUNT, last, count, 0)
     kind = st[TYPE_BYTE]
+    if kind == T_HASH_TEMPLATE_ARRAY_REF:
+        if count >= len(templates) or templates[count] < 0:
+            return _fault(st, faults.TEMPLATE, last, count, 0)
+        count = templates[count]
     st[POS] = pos
     st[ELEMENTS] = count
     st[LEFT] = count
     st[MODE] = M_PLAIN
     st[PHASE] = P_ELEMENTS
+    if kind == T_HASH_TEMPLATE_ARRAY_REF:
+        return GO
+    if kind == T_ARRAY:
+        st[PHASE] = P_ARRAY
+        st[STEP] = 0
+        return GO
     if kind in (T_LIST_QUICKLIST, T_LIST_QUICKLIST_2):
         st[PHASE] = P_QUICK
         st[NODES] = 0
-    elif kind in (T_STREAM, T_STREAM_2, T_STREAM_3):
+    elif kind in (T_STREAM, T_STREAM_2, T_STREAM_3, T_STREAM_4, T_STREAM_5):
         st[PHASE] = P_STREAM_NODES
         st[NODES] = count
         st[LEFT] = 2 * count
@@ -1017,6 +1067,8 @@ def _begin_value(st: Any, m: Any) -> None:
     elif kind in (T_LIST_ZIPLIST, T_ZSET_ZIPLIST, T_HASH_ZIPLIST):
         st[MODE] = F_ZIPLIST
         st[DIVISOR] = 1 if kind == T_LIST_ZIPLIST else 2
+    elif kind == T_HASH_TEMPLATE_LISTPACK_REF:
+        st[MODE] = F_LISTPACK
     elif kind in (T_HASH_LISTPACK, T_ZSET_LISTPACK, T_SET_LISTPACK, T_HASH_LISTPACK_EX_PRE_GA, T_HASH_LISTPACK_EX):
         st[MODE] = F_LISTPACK
         st[DIVISOR] = 1 if kind == T_SET_LISTPACK else 3 if kind >= T_HASH_LISTPACK_EX_PRE_GA else 2
@@ -1030,6 +1082,10 @@ def _blob_end(st: Any, m: Any) -> int:
     if st[SIZE_KNOWN]:
         st[SIZE_BYTES] += packed_size(m, st[TEXT])
     units = st[UNITS]
+    if st[TYPE_BYTE] == T_HASH_TEMPLATE_LISTPACK_REF:  # its first entry is the template's number
+        if units == 0:
+            return _fault(st, faults.PACKED_UNITS, st[WALK_AT] - st[BASE], units, st[DIVISOR])
+        units -= 1
     if units % st[DIVISOR] != 0:
         return _fault(st, faults.PACKED_UNITS, st[WALK_AT] - st[BASE], units, st[DIVISOR])
     st[ELEMENTS] = units // st[DIVISOR]
@@ -1226,7 +1282,8 @@ def _stream(data: Any, st: Any) -> int:
         st[PHASE] = P_STREAM_GROUP
     elif phase == P_STREAM_GROUP:
         if st[GROUPS] == 0:
-            st[PHASE] = P_EMIT
+            st[PHASE] = P_PRODUCERS if kind >= T_STREAM_4 else P_EMIT
+            st[STEP] = 0
             return GO
         rc = _one_string(data, st, at, at)
         if rc != GO:
@@ -1248,16 +1305,23 @@ def _stream(data: Any, st: Any) -> int:
         st[CONSUMERS] = count
         st[POS] = pos
         st[PHASE] = P_STREAM_CONSUMER
+    elif phase == P_STREAM_HANDED_BACK:
+        rc, pos, count, last = _lengths(data, st, at, 1)
+        if rc != GO:
+            return rc
+        if not _count_is_wild(count):
+            _pass(st, pos + 16 * count)
+        st[PHASE] = P_STREAM_GROUP
     elif phase == P_STREAM_CONSUMER:
         if st[CONSUMERS] == 0:
-            st[PHASE] = P_STREAM_GROUP
+            st[PHASE] = P_STREAM_HANDED_BACK if kind == T_STREAM_5 else P_STREAM_GROUP
             return GO
         rc = _one_string(data, st, at, at)
         if rc != GO:
             return rc
         st[CONSUMERS] -= 1
         st[FIELD] = st[TEXT]
-        st[SKIP] += 16 if kind == T_STREAM_3 else 8
+        st[SKIP] += 16 if kind >= T_STREAM_3 else 8
         st[PHASE] = P_STREAM_CONSUMER_META
         return GO
     else:
@@ -1317,6 +1381,125 @@ def _stream_consumer_pel(data: Any, st: Any, m: Any) -> int:
 
 
 @njit(boundscheck=False)
+def _producers(data: Any, st: Any) -> int:
+    """Pass over a stream's idempotent producers: two limits; ids that each has used, with the entries they made; two counters."""
+    at = st[POS]
+    step = st[STEP]
+    if step == 0:  # limits and the number of producers
+        rc, pos, count, last = _lengths(data, st, at, 3)
+        if rc == GO:
+            if _count_is_wild(count):
+                return _fault(st, faults.COUNT, last, count, 0)
+            st[GROUPS] = count
+            st[POS] = pos
+            st[STEP] = 1
+        return rc
+    if step == 1:  # a producer's name, or the counters
+        if st[GROUPS] == 0:
+            rc, pos, _, _ = _lengths(data, st, at, 2)
+            if rc == GO:
+                st[POS] = pos
+                st[PHASE] = P_EMIT
+            return rc
+        rc = _one_string(data, st, at, at)
+        if rc == GO:
+            st[GROUPS] -= 1
+            st[STEP] = 2
+        return rc
+    if step == 2:  # how many ids it has used
+        rc, pos, count, last = _lengths(data, st, at, 1)
+        if rc == GO:
+            if _count_is_wild(count):
+                return _fault(st, faults.COUNT, last, count, 0)
+            st[PEL] = count
+            st[POS] = pos
+            st[STEP] = 3
+        return rc
+    if step == 3:  # an id
+        if st[PEL] == 0:
+            st[STEP] = 1
+            return GO
+        rc = _one_string(data, st, at, at)
+        if rc == GO:
+            st[STEP] = 4
+        return rc
+    rc, pos, _, _ = _lengths(data, st, at, 2)
+    if rc == GO:
+        st[POS] = pos
+        st[PEL] -= 1
+        st[STEP] = 3
+    return rc
+
+
+@njit(boundscheck=False)
+def _array(data: Any, st: Any) -> int:
+    """Pass over an array: whether and where it inserts next, then elements with their index and kind."""
+    at = st[POS]
+    if st[STEP] == 0:
+        rc, pos, flag, last = _lengths(data, st, at, 1)
+        if rc == GO:
+            if flag < 0 or flag > 1:
+                return _fault(st, faults.ARRAY, last, flag, 0)
+            st[POS] = pos
+            st[STEP] = 1 if flag else 2
+        return rc
+    if st[STEP] == 1:
+        rc, pos, _, _ = _lengths(data, st, at, 1)
+        if rc == GO:
+            st[POS] = pos
+            st[STEP] = 2
+        return rc
+    if st[LEFT] == 0:
+        st[PHASE] = P_EMIT
+        return GO
+    rc, pos, kind, last = _lengths(data, st, at, 2)
+    if rc != GO:
+        return rc
+    if kind in (ARRAY_INTEGER, ARRAY_FLOAT):
+        rc = _pass(st, pos + 8)
+    elif kind in (ARRAY_STRING, ARRAY_SHORT_STRING):
+        rc = _one_string(data, st, at, pos)
+    else:
+        return _fault(st, faults.ARRAY, last, kind, 0)
+    if rc == GO:
+        st[LEFT] -= 1
+    return rc
+
+
+@njit(boundscheck=False)
+def _template(data: Any, st: Any) -> int:
+    """Pass over the names of a hash template's fields."""
+    if st[LEFT] == 0:
+        st[PHASE] = P_RECORD
+        return GO
+    rc = _one_string(data, st, st[POS], st[POS])
+    if rc == GO:
+        st[LEFT] -= 1
+    return rc
+
+
+@njit(boundscheck=False)
+def _key_meta(data: Any, st: Any) -> int:
+    """Pass over what modules keep beside a key: classes of four bytes, a module's opcodes each."""
+    if st[STEP] == 0:
+        rc, pos, classes, last = _lengths(data, st, st[POS], 1)
+        if rc == GO:
+            if classes < 0 or classes > KEY_META_CLASSES_MAX:
+                return _fault(st, faults.KEY_META, last, classes, 0)
+            st[LEFT] = classes
+            st[POS] = pos
+            st[STEP] = 1
+        return rc
+    if st[LEFT] == 0:
+        st[PHASE] = P_RECORD
+        return GO
+    st[LEFT] -= 1
+    st[AUX_MODULE] = 2
+    st[PHASE] = P_MODULE
+    return _pass(st, st[POS] + 4)
+
+
+@njit(boundscheck=False)
 def _module(data: Any, st: Any) -> int:
     """Pass over a module's value by its opcodes."""
     at = st[POS]
@@ -1331,7 +1514,9 @@ def _module(data: Any, st: Any) -> int:
         return rc
     if opcode == MODULE_EOF:
         st[POS] = pos
-        if st[AUX_MODULE]:
+        if st[AUX_MODULE] == 2:
+            st[PHASE] = P_KEY_META
+        elif st[AUX_MODULE]:
             st[MODULE_AUXES] += 1
             st[PHASE] = P_RECORD
         else:
@@ -1527,8 +1712,27 @@ def _opcode(data: Any, st: Any, op: int, at: int, declared_keys: Any, declared_e
         st[STEP] = 4 if op == OP_FUNCTION2 else 0
         st[PHASE] = P_IMPORT if op == OP_SLOT_IMPORT else P_FUNCTION_PRE_GA
         return GO
+    elif op in (OP_RAM_LRU, OP_SLOT_NUMBER) and not st[VALKEY]:
+        rc, pos, _, _ = _lengths(data, st, at + 1, 1)
+        if rc == GO:
+            st[POS] = pos
+            return GO
+    elif op == OP_HASH_TEMPLATE and st[TYPE_MAX] >= T_STREAM_4:
+        rc, pos, number, _ = _lengths(data, st, at + 1, 1)
+        if rc == GO:
+            rc, pos, count, _ = _lengths(data, st, at + 1, 2)
+        if rc == GO:
+            if number < 0 or number >= TEMPLATES_MAX:
+                return _fault(st, faults.TEMPLATE_NUMBER, at, number, 0)
+            if _count_is_wild(count):
+                return _fault(st, faults.COUNT, at, count, 0)
+            st[EVENT_KIND] = EVENT_TEMPLATE
+            st[EVENT_A] = number
+            st[EVENT_B] = count
+            st[LEFT] = count
+            st[PHASE] = P_TEMPLATE
     else:
-        return _fault(st, faults.OPCODE if op >= 128 else faults.TYPE, at, op, 0)
+        return _fault(st, faults.OPCODE if op >= 128 else faults.TYPE, at, op, st[VALKEY])
     if rc == GO:
         st[POS] = pos
         return EVENT
@@ -1637,7 +1841,8 @@ def _records(
     end = st[STOP]
     base = st[BASE]
     rule = st[EMBSTR_RULE]
-    type_max = 22 if st[VALKEY] else 25
+    type_max = st[TYPE_MAX]
+    valkey = st[VALKEY]
     knows_strings = is_known(m, T_STRING)
     room = np.int64(keys.size)
     while True:
@@ -1651,8 +1856,23 @@ def _records(
         idle = np.int64(-1)
         freq = np.int64(-1)
         op = np.int64(data[pos])
-        while op >= OP_IDLE and op != OP_AUX and op != OP_RESIZEDB and op < OP_SELECTDB:
-            if op == OP_EXPIRE_MS:
+        meta = st[META_AT]
+        if meta > 0:
+            expire = st[EXPIRE]
+            idle = st[IDLE]
+            freq = st[FREQ]
+        while meta == 0 and (
+            (op >= OP_IDLE and op != OP_AUX and op != OP_RESIZEDB and op < OP_SELECTDB)
+            or (pos != begin and not valkey and op in (OP_RAM_LRU, OP_SLOT_NUMBER))
+        ):
+            if op in (OP_RAM_LRU, OP_SLOT_NUMBER):
+                size, value = _length(data, pos + 1, end)
+                if size < 0:
+                    return _fault(st, -size, pos + 1, value, 0)
+                if size == 0 or pos + 1 + size >= end:
+                    return _short(st, begin, pos + 11 - begin)
+                pos += 1 + size
+            elif op == OP_EXPIRE_MS:
                 if pos + 10 > end:
                     return _short(st, begin, pos + 10 - begin)
                 expire = _le(data, pos + 1, 8)
@@ -1683,8 +1903,17 @@ def _records(
             if pos - begin > 64:
                 return _fault(st, faults.ATTRIBUTE, pos, op, 0)
             op = np.int64(data[pos])
+        if op == OP_KEY_META and type_max >= T_STREAM_4 and meta == 0:
+            st[META_AT] = base + begin + 1
+            st[EXPIRE] = expire
+            st[IDLE] = idle
+            st[FREQ] = freq
+            st[POS] = pos + 1
+            st[STEP] = 0
+            st[PHASE] = P_KEY_META
+            return GO
         if op > type_max or op == 8:
-            if pos != begin:
+            if pos != begin or meta > 0:
                 return _fault(st, faults.ATTRIBUTE, pos, op, 0)
             rc = _opcode(data, st, op, pos, declared_keys, declared_expires)
             if rc != GO:
@@ -1694,6 +1923,8 @@ def _records(
             continue
         if op == T_MODULE_PRE_GA:
             return _fault(st, faults.MODULE_PRE_GA, pos, 0, 0)
+        if op in UNREADABLE_TYPES:
+            return _fault(st, faults.TYPE_UNREADABLE, pos, op, 0)
         # The key.
         at = pos + 1
         size, body, raw, kind = _string(data, at, end)
@@ -1726,13 +1957,14 @@ def _records(
         st[TAG_START] = first - put if last - first != key_bytes else 0
         st[TAG_LENGTH] = last - first if last - first != key_bytes else 0
         st[KEY_LENGTH] = key_bytes
-        st[REC] = base + begin
+        st[REC] = base + begin if meta == 0 else meta - 1
         st[EXPIRE] = expire
         st[IDLE] = idle
         st[FREQ] = freq
         st[TYPE_BYTE] = op
         if op != T_STRING:
             st[POS] = pos
+            st[META_AT] = 0
             _begin_value(st, m)
             return GO
         # A string value.
@@ -1763,6 +1995,7 @@ def _records(
                     encoding = np.int64(RAW)
         st[ELEMENTS] = raw
         st[ENCODING] = encoding
+        st[META_AT] = 0
         if pos > end:
             st[PHASE] = P_EMIT
             if kind == _LZF_STRING:
@@ -1789,6 +2022,7 @@ def skim(
     declared_keys: Any,
     declared_expires: Any,
     scratch: Any,
+    templates: Any,
     capacity: int,
 ) -> int:
     """Decode as much of the window as there is; return an answer of `rdb_skim_state`.
@@ -1796,7 +2030,7 @@ def skim(
     *data* uint8 window, filled to ``st[STOP]``; *st* int64 state; *m* the memory model (`memory_sizes.model_array`); *keys* uint8, key names of the batch; *rows*
     the columns of the batch in the order of `_emit`, each of *capacity* (key offsets: one more);
     *declared_keys* and *declared_expires* int64[16384]; *scratch* uint8, for packed values that must be
-    expanded.
+    expanded; *templates* int64, the fields of each hash template by its number, -1 where there is none.
     """
     while True:
         if st[LZF_RAW] > 0:
@@ -1823,7 +2057,7 @@ def skim(
             st[PHASE] = P_RECORD
             rc = GO
         elif phase == P_COUNT:
-            rc = _count(data, st)
+            rc = _count(data, st, templates)
         elif phase == P_ELEMENTS:
             rc = _elements(data, st, m)
         elif phase == P_BLOB:
@@ -1844,6 +2078,14 @@ def skim(
             rc = _module(data, st)
         elif phase == P_FUNCTION_PRE_GA:
             rc = _function_pre_ga(data, st)
+        elif phase == P_PRODUCERS:
+            rc = _producers(data, st)
+        elif phase == P_ARRAY:
+            rc = _array(data, st)
+        elif phase == P_TEMPLATE:
+            rc = _template(data, st)
+        elif phase == P_KEY_META:
+            rc = _key_meta(data, st)
         elif phase in (P_IMPORT, P_IMPORT_RANGES):
             rc = _slot_import(data, st)
         else:

@@ -14,6 +14,8 @@ from cluster_core.formats.rdb.opcodes import (
     T_STREAM,
     T_STREAM_2,
     T_STREAM_3,
+    T_STREAM_4,
+    T_STREAM_5,
     T_STRING,
     T_ZSET_2,
 )
@@ -30,7 +32,7 @@ from cluster_core.memory.tables import UNIT_BITS
 
 _HALF = 1 << (UNIT_BITS - 1)
 _LISTS = (T_LIST_QUICKLIST, T_LIST_QUICKLIST_2)
-_STREAMS = (T_STREAM, T_STREAM_2, T_STREAM_3)
+_STREAMS = (T_STREAM, T_STREAM_2, T_STREAM_3, T_STREAM_4, T_STREAM_5)
 
 
 class KeyMeter:

@@ -88,6 +88,9 @@ class AofStateReader:
                 ):
                     stream.skip(offset - at)
                     record = decode_record(_exactly(stream, size), dialect, source=path, offset=offset)
+                    if record.type == "array":
+                        reason = "an array of Redis 8.8 in a log's base is not replayed (--no-replay reads the rest)"
+                        raise DecodeError(reason, offset=offset, source=path)
                     self.keyspace.add_record(db, record)
                     at = offset + size
         finally:

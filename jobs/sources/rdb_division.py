@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_core.formats.rdb.opcodes import OP_FUNCTION2, RdbHead
+from cluster_core.formats.rdb.opcodes import OP_FUNCTION2, OP_HASH_TEMPLATE, RdbHead
 from cluster_core.formats.rdb.strings import string_at
 from cluster_core.formats.rdb.target import target_like
 from cluster_core.slots.key_slot import SLOT_COUNT
@@ -90,7 +90,11 @@ def check_surveys(surveys: Sequence[Survey], owners: Owners, *, permissive: bool
             f"{count} keys lie in slots that nobody is to own ({str(SlotSet(unowned))[:80]}); "
             f"--mode permissive writes them to {UNOWNED}.rdb"
         )
-    _common(surveys)
+    before, _ = _common(surveys)
+    if len(surveys) > 1 and any(record[0] == OP_HASH_TEMPLATE for record in before):
+        raise InputError(
+            "dumps with hash templates cannot be cut together: each numbers its own; split one after the other"
+        )
     return max(heads, key=lambda head: head.version), count
 
 

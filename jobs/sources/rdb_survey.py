@@ -17,6 +17,7 @@ from cluster_core.formats.rdb.opcodes import (
     OP_AUX,
     OP_FUNCTION2,
     OP_FUNCTION_PRE_GA,
+    OP_HASH_TEMPLATE,
     OP_MODULE_AUX,
     OP_SLOT_IMPORT,
     RdbHead,
@@ -32,7 +33,7 @@ KEPT_AUX = ("valkey-ver", "redis-ver", "redis-bits", "ctime", "aof-base")
 """Aux fields that a part keeps.  A part is no longer the data set of the replication id and offset, so those are left out."""
 
 _SCRIPT_AUX = b"lua"
-_COMMON = frozenset((OP_FUNCTION2, OP_MODULE_AUX))
+_COMMON = frozenset((OP_FUNCTION2, OP_MODULE_AUX, OP_HASH_TEMPLATE))
 
 
 @dataclass(slots=True)

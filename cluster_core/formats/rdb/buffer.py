@@ -10,7 +10,7 @@ from cluster_core.formats.rdb import faults
 from cluster_core.formats.rdb.crc64 import crc64
 from cluster_core.formats.rdb.facts import FileFacts, SplitError
 from cluster_core.formats.rdb.lzf import Check, is_whole
-from cluster_core.formats.rdb.opcodes import DIALECT_VALKEY, REDIS_TYPE_MAX, VALKEY_TYPE_MAX, RdbHead
+from cluster_core.formats.rdb.opcodes import RdbHead
 from cluster_core.formats.rdb.strings import INT_STRING, LZF_STRING, Fault, integer_length, string_prefix
 from cluster_core.memory.meter import KeyMeter
 
@@ -36,6 +36,7 @@ class Buffer:
         self._facts = facts
         self._check_crc = check_crc
         self._meter: KeyMeter | None = None
+        self._templates: dict[int, int] = {}
 
     @property
     def head(self) -> RdbHead:
@@ -69,7 +70,7 @@ class Buffer:
 
     @property
     def _type_max(self) -> int:
-        return VALKEY_TYPE_MAX if self.head.dialect == DIALECT_VALKEY else REDIS_TYPE_MAX
+        return self.head.type_max
 
     @property
     def _embstr_rule(self) -> int:

@@ -12,11 +12,22 @@ from typing import NamedTuple
 from cluster_core.errors import DecodeError
 from cluster_core.formats.rdb import packed
 from cluster_core.formats.rdb.opcodes import (
+    ARRAY_INTEGER,
+    ARRAY_SHORT_STRING,
+    ARRAY_STRING,
     DIALECT_VALKEY,
+    MODULE_DOUBLE,
+    MODULE_EOF,
+    MODULE_FLOAT,
+    MODULE_STRING,
     OP_EXPIRE_MS,
     OP_EXPIRE_S,
     OP_FREQ,
     OP_IDLE,
+    OP_KEY_META,
+    OP_RAM_LRU,
+    OP_SLOT_NUMBER,
+    T_ARRAY,
     T_HASH_2,
     T_HASH_LISTPACK,
     T_HASH_LISTPACK_EX,
@@ -35,11 +46,14 @@ from cluster_core.formats.rdb.opcodes import (
     T_STREAM,
     T_STREAM_2,
     T_STREAM_3,
+    T_STREAM_4,
+    T_STREAM_5,
     T_STRING,
     T_ZSET,
     T_ZSET_2,
     T_ZSET_LISTPACK,
     T_ZSET_ZIPLIST,
+    TEMPLATE_TYPES,
 )
 from cluster_core.formats.rdb.packed_elements import packed_elements
 from cluster_core.formats.rdb.stream_elements import stream_value, string_end
@@ -69,7 +83,7 @@ class ModuleValue(NamedTuple):
 class Record(NamedTuple):
     """One key: its type as TYPE answers and its value.
 
-    *value* is bytes; a list of bytes (list, set); a list of (member, score); a list of `Field`; a `StreamValue`; a
+    *value* is bytes; a list of bytes (list, set, array without its indices); a list of (member, score); a list of `Field`; a `StreamValue`; a
     `ModuleValue`.  Expiry, idle time and frequency are -1 where the file does not say.
     """
 
@@ -79,6 +93,11 @@ class Record(NamedTuple):
     expire_at_ms: int
     idle_s: int = -1
     freq: int = -1
+
+
+def is_by_template(data: bytes) -> bool:
+    """Whether the record is a hash whose field names are in a template of the file, so that it cannot be decoded alone."""
+    return data[_attributes(data)[0]] in TEMPLATE_TYPES
 
 
 def decode_record(data: bytes, dialect: str, *, source: str = "<record>", offset: int = 0) -> Record:
@@ -138,8 +157,28 @@ def _attributes(data: bytes) -> tuple[int, int, int, int]:
             freq, at = data[at + 1], at + 2
         elif op == OP_IDLE:
             idle, at = length_at(data, at + 1)
+        elif op in (OP_RAM_LRU, OP_SLOT_NUMBER):
+            _, at = length_at(data, at + 1)
+        elif op == OP_KEY_META:
+            at = _key_meta_end(data, at + 1)
         else:
             return at, expire, idle, freq
+
+
+def _key_meta_end(data: bytes, at: int) -> int:
+    """Return the position after what modules keep beside a key."""
+    classes, at = length_at(data, at)
+    for _ in range(classes):
+        opcode, at = length_at(data, at + 4)
+        while opcode != MODULE_EOF:
+            if opcode == MODULE_STRING:
+                at = string_end(data, at)
+            elif opcode in (MODULE_FLOAT, MODULE_DOUBLE):
+                at += 4 if opcode == MODULE_FLOAT else 8
+            else:
+                _, at = length_at(data, at)
+            opcode, at = length_at(data, at)
+    return at
 
 
 def _value(kind: int, data: bytes, at: int, dialect: str) -> tuple[str, object]:
@@ -158,6 +197,10 @@ def _value(kind: int, data: bytes, at: int, dialect: str) -> tuple[str, object]:
         return "zset", [(member, float(score)) for member, score in zip(words[::2], words[1::2], strict=True)]
     if kind in _STREAMS:
         return "stream", stream_value(kind, data, at)
+    if kind == T_ARRAY:
+        return "array", list(_array(data, at))
+    if kind in TEMPLATE_TYPES:
+        raise ValueError("the names of its fields are not in the record")
     return "hash", _hash(kind, data, at, dialect)
 
 
@@ -172,7 +215,7 @@ _HASHES = {
 }
 
 
-_STREAMS = (T_STREAM, T_STREAM_2, T_STREAM_3)
+_STREAMS = (T_STREAM, T_STREAM_2, T_STREAM_3, T_STREAM_4, T_STREAM_5)
 _PACKED = {T_LIST_ZIPLIST: packed.ZIPLIST, **_SETS, **_ZSETS, **{kind: form for kind, (form, _) in _HASHES.items()}}
 
 
@@ -200,6 +243,23 @@ def _list(kind: int, data: bytes, at: int) -> list[bytes]:
         else:
             found += packed_elements(node, packed.ZIPLIST if kind == T_LIST_QUICKLIST else packed.LISTPACK)
     return found
+
+
+def _array(data: bytes, at: int) -> Iterator[bytes]:
+    count, at = length_at(data, at)
+    flag, at = length_at(data, at)
+    if flag:
+        _, at = length_at(data, at)
+    for _ in range(count):
+        _, at = length_at(data, at)
+        kind, at = length_at(data, at)
+        if kind in (ARRAY_STRING, ARRAY_SHORT_STRING):
+            yield string_at(data, at)
+            at = string_end(data, at)
+        else:
+            (number,) = struct.unpack_from("<q" if kind == ARRAY_INTEGER else "<d", data, at)
+            yield b"%d" % number if kind == ARRAY_INTEGER else repr(number).encode()
+            at += 8
 
 
 def _scored(kind: int, data: bytes, at: int) -> Iterator[tuple[bytes, float]]:

@@ -5,7 +5,13 @@ A kernel cannot raise, so it returns a code and two numbers; `describe` makes th
 
 from __future__ import annotations
 
-from cluster_core.formats.rdb.opcodes import AUX_NAME_BYTES_MAX, KEY_BYTES_MAX, LZF_WALK_BYTES_MAX
+from cluster_core.formats.rdb.opcodes import (
+    AUX_NAME_BYTES_MAX,
+    KEY_BYTES_MAX,
+    KEY_META_CLASSES_MAX,
+    LZF_WALK_BYTES_MAX,
+    TEMPLATES_MAX,
+)
 
 LENGTH_PREFIX = 1
 LENGTH_IS_STRING = 2
@@ -36,6 +42,11 @@ SLOT_INFO = 26
 AUX_NAME = 27
 INTSET_WIDTH = 28
 STREAM_EMPTY = 29
+TYPE_UNREADABLE = 30
+TEMPLATE = 31
+TEMPLATE_NUMBER = 32
+KEY_META = 33
+ARRAY = 34
 
 _SENTENCES = {
     LENGTH_PREFIX: "length prefix 0x{a:02x} is not defined",
@@ -46,6 +57,11 @@ _SENTENCES = {
     KEY_BYTES: f"a key name of {{a}} bytes is longer than this reader takes ({KEY_BYTES_MAX} bytes)",
     LZF: "compressed data of {a} bytes does not give the {b} bytes that it claims",
     TYPE: "value type {a} is unknown",
+    TYPE_UNREADABLE: "value type {a} is not read",
+    TEMPLATE: "hash template {a} was not defined before",
+    TEMPLATE_NUMBER: f"hash template number {{a}} is larger than this reader takes ({TEMPLATES_MAX})",
+    KEY_META: f"a key has metadata of {{a}} classes, more than a server can have ({KEY_META_CLASSES_MAX})",
+    ARRAY: "an array's element of kind {a}, or flag, is unknown",
     OPCODE: "opcode {a} is unknown",
     ATTRIBUTE: "opcode {a} stands between a key's expiry, idle time or frequency and the key",
     EXPIRY: "an expiry of {a} lies before 1970",
@@ -73,8 +89,23 @@ _SENTENCES = {
 }
 
 
+_LATER_TYPES = {
+    26: "a stream with idempotent producers, Redis 8.6",
+    27: "a stream with entries handed back, Redis 8.8",
+    28: "an array, Redis 8.8",
+    29: "a hash by template as DUMP writes it, Redis 8.10",
+    30: "a hash by template, Redis 8.10",
+    31: "a hash by template as DUMP writes it, Redis 8.10",
+    32: "a hash by template, Redis 8.10",
+    33: "a rate limiter, experimental builds of Redis 8.8 and later",
+}
+
+
 def describe(code: int, a: int, b: int) -> str:
-    """Return the sentence of fault *code* with its two numbers."""
+    """Return the sentence of fault *code* with its two numbers; *b* of a type is whether the file is one of Valkey."""
     if a < 0 and code != EXPIRY:  # a kernel's 64 bits have a sign
         a += 1 << 64
-    return _SENTENCES[code].format(a=a, b=b)
+    sentence = _SENTENCES[code].format(a=a, b=b)
+    if code in (TYPE, TYPE_UNREADABLE) and not b and a in _LATER_TYPES:
+        return f"{sentence}: {_LATER_TYPES[a]}"
+    return sentence

@@ -13,11 +13,11 @@ DIALECT_REDIS = "REDIS"
 DIALECT_VALKEY = "VALKEY"
 
 REDIS_VERSION_MIN = 1
-REDIS_VERSION_MAX = 12
+REDIS_VERSION_MAX = 15
 VALKEY_VERSION_MIN = 80
 VALKEY_VERSION_MAX = 80
 
-KEY_TYPES: tuple[str, ...] = ("string", "list", "set", "zset", "hash", "stream", "module")
+KEY_TYPES: tuple[str, ...] = ("string", "list", "set", "zset", "hash", "stream", "module", "array")
 """What TYPE answers; a type's code is its index."""
 
 ENCODINGS: tuple[str, ...] = (
@@ -35,10 +35,13 @@ ENCODINGS: tuple[str, ...] = (
     "stream",
     "module",
     "listpackex",
+    "sliced-array",
+    "template-listpack",
+    "template-array",
 )
 """What OBJECT ENCODING answers; an encoding's code is its index."""
 
-STRING, LIST, SET, ZSET, HASH, STREAM, MODULE = range(7)
+STRING, LIST, SET, ZSET, HASH, STREAM, MODULE, ARRAY = range(8)
 (
     INT,
     EMBSTR,
@@ -54,10 +57,17 @@ STRING, LIST, SET, ZSET, HASH, STREAM, MODULE = range(7)
     STREAM_ENCODING,
     MODULE_ENCODING,
     LISTPACKEX,
-) = range(14)
+    SLICED_ARRAY,
+    TEMPLATE_LISTPACK,
+    TEMPLATE_ARRAY,
+) = range(17)
 
 # Opcodes.
-OP_SLOT_IMPORT = 243  # VALKEY only
+OP_RAM_LRU = 107  # Redis Enterprise: of the key that follows
+OP_SLOT_NUMBER = 121  # Redis Enterprise
+OP_HASH_TEMPLATE = 242  # REDIS from version 13 on
+OP_SLOT_IMPORT = 243  # VALKEY
+OP_KEY_META = 243  # REDIS from version 13 on: what modules keep beside the key that follows
 OP_SLOT_INFO = 244
 OP_FUNCTION2 = 245
 OP_FUNCTION_PRE_GA = 246
@@ -98,9 +108,26 @@ T_HASH_METADATA_PRE_GA = 22  # REDIS: a hash of (expiry, field, value)
 T_HASH_LISTPACK_EX_PRE_GA = 23
 T_HASH_METADATA = 24
 T_HASH_LISTPACK_EX = 25
+T_STREAM_4 = 26  # with idempotent producers, Redis 8.6
+T_STREAM_5 = 27  # with entries that were handed back, Redis 8.8
+T_ARRAY = 28  # Redis 8.8
+T_HASH_TEMPLATE_LISTPACK = 29  # in DUMP payloads only, Redis 8.10
+T_HASH_TEMPLATE_LISTPACK_REF = 30
+T_HASH_TEMPLATE_ARRAY = 31  # in DUMP payloads only
+T_HASH_TEMPLATE_ARRAY_REF = 32
+T_GCRA = 33  # in builds with a rate limiter only
 
-REDIS_TYPE_MAX = 25
+REDIS_TYPE_MAX = 33
 VALKEY_TYPE_MAX = 22
+UNREADABLE_TYPES = (T_HASH_TEMPLATE_LISTPACK, T_HASH_TEMPLATE_ARRAY, T_GCRA)
+"""Value types that no file of a released server should hold, and that are not read."""
+
+TEMPLATE_TYPES = (T_HASH_TEMPLATE_LISTPACK_REF, T_HASH_TEMPLATE_ARRAY_REF)
+"""Hashes whose field names stand once in the file, in a template."""
+
+_REDIS_74_TYPE_MAX = 25
+_TYPES_GREW = 13
+"""First RDB version of Redis with more value types, key metadata and hash templates."""
 
 # Opcodes inside a module's value.
 MODULE_EOF = 0
@@ -109,6 +136,9 @@ MODULE_UINT = 2
 MODULE_FLOAT = 3
 MODULE_DOUBLE = 4
 MODULE_STRING = 5
+
+# Kinds of an array's elements.
+ARRAY_STRING, ARRAY_INTEGER, ARRAY_FLOAT, ARRAY_SHORT_STRING = range(4)
 
 # Bounds: what is longer is an error that says so, not an allocation.
 KEY_BYTES_MAX = 16 << 20
@@ -119,6 +149,8 @@ DATABASES_MAX = 65_536
 STRING_BYTES_MAX = 1 << 40
 ELEMENTS_MAX = 1 << 40
 LZF_WALK_BYTES_MAX = 32 << 20
+TEMPLATES_MAX = 1 << 20
+KEY_META_CLASSES_MAX = 7
 
 
 class RdbHead(NamedTuple):
@@ -133,6 +165,13 @@ class RdbHead(NamedTuple):
     server: str = ""
     db: int = 0
     bits: int = 64
+
+    @property
+    def type_max(self) -> int:
+        """The largest value type that the version has; below 26 it has neither hash templates nor key metadata."""
+        if self.dialect == DIALECT_VALKEY:
+            return VALKEY_TYPE_MAX
+        return REDIS_TYPE_MAX if self.version >= _TYPES_GREW else _REDIS_74_TYPE_MAX
 
     @property
     def small_lists_are_listpacks(self) -> bool:

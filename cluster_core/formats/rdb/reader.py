@@ -30,9 +30,15 @@ from cluster_core.formats.rdb.opcodes import (
     OP_EXPIRE_S,
     OP_FREQ,
     OP_IDLE,
+    OP_KEY_META,
+    OP_RAM_LRU,
+    OP_SLOT_NUMBER,
     RAW,
     T_MODULE_PRE_GA,
+    T_STREAM_4,
     T_STRING,
+    UNREADABLE_TYPES,
+    VALKEY_TYPE_MAX,
     RdbHead,
     embstr_bytes_max,
 )
@@ -53,7 +59,10 @@ from cluster_core.slots.key_slot import hash_tag
 IDLE_SECONDS_MAX = (1 << 40) - 1
 ATTRIBUTE_BYTES_MAX = 64
 _ATTRIBUTES = frozenset((OP_EXPIRE_MS, OP_EXPIRE_S, OP_FREQ, OP_IDLE))
-_KEY_TYPE = bytes([0, 1, 2, 3, 4, 3, 6, 6, 0, 4, 1, 2, 3, 4, 1, 5, 4, 3, 1, 5, 2, 5, 4, 4, 4, 4])  # by value type
+_ENTERPRISE = frozenset((OP_RAM_LRU, OP_SLOT_NUMBER))
+_KEY_TYPE = bytes(
+    [0, 1, 2, 3, 4, 3, 6, 6, 0, 4, 1, 2, 3, 4, 1, 5, 4, 3, 1, 5, 2, 5, 4, 4, 4, 4, 5, 5, 7, 4, 4, 4, 4, 0]
+)  # by value type
 _HYPERLOGLOG = b"HYLL"
 
 
@@ -125,6 +134,9 @@ class PlainSkim(OtherRecords):
             if self._mismatch is not None:
                 raise self._mismatch from None
         except Fault as fault:
+            if fault.code == faults.TEMPLATE and self._start:
+                reason = "a hash by template lies in a range: templates are at the file's beginning"
+                raise SplitError(reason, offset=self._base + fault.at, source=self._source) from None
             reason = faults.describe(fault.code, fault.a, fault.b)
             raise DecodeError(reason, offset=self._base + fault.at, source=self._source) from None
 
@@ -183,21 +195,30 @@ class PlainSkim(OtherRecords):
         rule, type_max = self._embstr_rule, self._type_max
         measured = self._memory is not None
         memory, estimate = -1, MODEL
+        before: tuple[int, int, int, int] | None = None  # offset and attributes of a record whose metadata was passed
         while True:
-            if self._base + pos == self._end:
+            if self._base + pos == self._end and before is None:
                 return pos
             begin = pos
             try:
                 op = buffer[pos]
                 expire = idle = freq = -1
-                if op in _ATTRIBUTES:
-                    pos, expire, idle, freq = _attributes(buffer, pos)
+                if before is not None:
+                    _, expire, idle, freq = before
+                elif op in _ATTRIBUTES:
+                    pos, expire, idle, freq = _attributes(buffer, pos, type_max != VALKEY_TYPE_MAX)
                     op = buffer[pos]
+                if op == OP_KEY_META and type_max >= T_STREAM_4 and before is None:
+                    before = self._base + begin, expire, idle, freq
+                    pos = yield from self._key_meta(pos + 1)
+                    buffer = self._buffer
+                    continue
                 if op > type_max or op == 8:
-                    if pos != begin:
+                    if pos != begin or before is not None:
                         raise Fault(faults.ATTRIBUTE, pos, op)
                     pos = yield from self._other_record(op, pos)
                     buffer = self._buffer
+                    type_max = self._type_max
                     rule = self._embstr_rule  # an aux field may have named the writer
                     if self._memory is not None:
                         self._set_meter(self._memory)
@@ -207,6 +228,8 @@ class PlainSkim(OtherRecords):
                     continue
                 if op == T_MODULE_PRE_GA:
                     raise Fault(faults.MODULE_PRE_GA, pos)
+                if op in UNREADABLE_TYPES:
+                    raise Fault(faults.TYPE_UNREADABLE, pos, op)
                 key, pos = _key(buffer, pos + 1)
                 if op == T_STRING:
                     limit = 44 if rule == 2 else embstr_bytes_max(rule, len(key), expire >= 0)
@@ -217,6 +240,8 @@ class PlainSkim(OtherRecords):
                 buffer = self._buffer
                 continue
             base = self._base + begin
+            if before is not None:
+                base, before = before[0], None
             if op != T_STRING:
                 elements, encoding, pos = yield from self._value(op, pos)
                 buffer = self._buffer
@@ -248,11 +273,11 @@ class PlainSkim(OtherRecords):
             )
 
 
-def _attributes(buffer: bytes, pos: int) -> tuple[int, int, int, int]:
+def _attributes(buffer: bytes, pos: int, of_redis: bool) -> tuple[int, int, int, int]:
     """Return (position of the type, expiry in ms, idle seconds, frequency) of the record that begins at *pos*."""
     begin = pos
     expire = idle = freq = -1
-    while (op := buffer[pos]) in _ATTRIBUTES:
+    while (op := buffer[pos]) in _ATTRIBUTES or (of_redis and op in _ENTERPRISE):
         at = pos + 1
         if op in (OP_EXPIRE_MS, OP_EXPIRE_S):
             stop = at + (8 if op == OP_EXPIRE_MS else 4)
@@ -261,6 +286,8 @@ def _attributes(buffer: bytes, pos: int) -> tuple[int, int, int, int]:
             expire = int.from_bytes(buffer[at:stop], "little", signed=True) * (1 if op == OP_EXPIRE_MS else 1000)
             if expire < 0:
                 raise Fault(faults.EXPIRY, pos, expire)
+        elif op in _ENTERPRISE:
+            _, stop = length_at(buffer, at)
         elif op == OP_FREQ:
             freq, stop = buffer[at], at + 1
         else:

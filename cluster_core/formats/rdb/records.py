@@ -13,16 +13,22 @@ from cluster_core.formats.rdb.opcodes import (
     DATABASES_MAX,
     DIALECT_VALKEY,
     ELEMENTS_MAX,
+    KEY_META_CLASSES_MAX,
     MODULE_UINT,
     OP_AUX,
     OP_EOF,
     OP_FUNCTION2,
     OP_FUNCTION_PRE_GA,
+    OP_HASH_TEMPLATE,
     OP_MODULE_AUX,
+    OP_RAM_LRU,
     OP_RESIZEDB,
     OP_SELECTDB,
     OP_SLOT_IMPORT,
     OP_SLOT_INFO,
+    OP_SLOT_NUMBER,
+    T_STREAM_4,
+    TEMPLATES_MAX,
 )
 from cluster_core.formats.rdb.strings import RAW_STRING, Fault, string_at, string_prefix
 from cluster_core.formats.rdb.values import Values
@@ -76,8 +82,29 @@ class OtherRecords(Values):
             pos = yield from self._function(op, pos + 1)
         elif op == OP_SLOT_IMPORT and self.head.dialect == DIALECT_VALKEY:
             pos = yield from self._slot_import(pos + 1)
+        elif op in (OP_RAM_LRU, OP_SLOT_NUMBER) and self.head.dialect != DIALECT_VALKEY:
+            _, _, pos = yield from self._lengths(pos + 1, 1)
+        elif op == OP_HASH_TEMPLATE and self._type_max >= T_STREAM_4:
+            (number, count), _, pos = yield from self._lengths(pos + 1, 2)
+            if number >= TEMPLATES_MAX or count > ELEMENTS_MAX:
+                is_number = number >= TEMPLATES_MAX
+                code = faults.TEMPLATE_NUMBER if is_number else faults.COUNT
+                raise Fault(code, offset - self._base, number if is_number else count)
+            self._templates[number] = count
+            for _ in range(count):
+                pos = yield from self._string(pos)
         else:
-            raise Fault(faults.OPCODE if op >= OPCODE_MIN else faults.TYPE, pos, op)
+            is_valkey = int(self.head.dialect == DIALECT_VALKEY)
+            raise Fault(faults.OPCODE if op >= OPCODE_MIN else faults.TYPE, pos, op, is_valkey)
+        return pos
+
+    def _key_meta(self, pos: int) -> Work[int]:
+        """What modules keep beside a key: classes of four bytes, a module's opcodes each (`rdbLoadKeyMetadata`)."""
+        (classes,), at, pos = yield from self._lengths(pos, 1)
+        if classes > KEY_META_CLASSES_MAX:
+            raise Fault(faults.KEY_META, at, classes)
+        for _ in range(classes):
+            pos = yield from self._module(pos + 4)
         return pos
 
     def _aux(self, pos: int) -> Work[int]:

@@ -14,8 +14,9 @@ from typing import NamedTuple, cast
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.rdb import packed
-from cluster_core.formats.rdb.elements import Field, Record, decode_record, packed_values
+from cluster_core.formats.rdb.elements import Field, Record, decode_record, is_by_template, packed_values
 from cluster_core.formats.rdb.stream_elements import StreamGroup, StreamValue
+from cluster_core.formats.rdb.strings import Fault
 
 
 class Flaw(StrEnum):
@@ -46,10 +47,15 @@ class ValueFlaw(NamedTuple):
 
 
 def value_flaws(data: bytes, dialect: str, elements: int) -> list[ValueFlaw]:
-    """Return what is wrong with the value of the record *data*, whose header counts *elements* (-1: it does not say)."""
+    """Return what is wrong with the value of the record *data*, whose header counts *elements* (-1: it does not say).
+
+    Values of modules, and of hashes whose field names are in a template, are not looked at.
+    """
     try:
+        if is_by_template(data):
+            return []
         record = decode_record(data, dialect)
-    except DecodeError:
+    except (DecodeError, IndexError, Fault):
         return [ValueFlaw(Flaw.UNDECODABLE, "its elements cannot be decoded", -1)]
     if not isinstance(record.value, list | StreamValue):
         return []
@@ -142,7 +148,7 @@ def _leads_back(blob: bytes, at: int) -> bool:
 def _element_flaws(record: Record) -> Iterator[tuple[Flaw, str]]:
     """Flaws of the elements of a list, set, sorted set or hash."""
     value = cast("list[object]", record.value)
-    if record.type == "list":
+    if record.type in ("list", "array"):
         return
     names = value
     noun = "member"

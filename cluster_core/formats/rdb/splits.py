@@ -20,6 +20,7 @@ from cluster_core.formats.rdb.opcodes import (
     OP_EXPIRE_S,
     OP_FREQ,
     OP_IDLE,
+    OP_KEY_META,
     OP_SELECTDB,
     OP_SLOT_INFO,
     REDIS_TYPE_MAX,
@@ -42,7 +43,7 @@ RANGE_BYTES_MIN = 1 << 16
 
 _SLOT_INFO_AUX = b"\xfa\x09slot-info"
 _SLOT_INFO = bytes([OP_SLOT_INFO])
-_AFTER_SLOT_INFO = frozenset((*range(REDIS_TYPE_MAX + 1), OP_IDLE, OP_FREQ, OP_EXPIRE_MS, OP_EXPIRE_S))
+_AFTER_SLOT_INFO = frozenset((*range(REDIS_TYPE_MAX + 1), OP_KEY_META, OP_IDLE, OP_FREQ, OP_EXPIRE_MS, OP_EXPIRE_S))
 _CANDIDATE_BYTES = 64
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from cluster_core.formats.rdb import packed
-from cluster_core.formats.rdb.opcodes import T_STREAM, T_STREAM_3
+from cluster_core.formats.rdb.opcodes import T_STREAM, T_STREAM_3, T_STREAM_5
 from cluster_core.formats.rdb.packed_elements import packed_elements
 from cluster_core.formats.rdb.strings import length_at, string_at, string_prefix
 
@@ -73,7 +73,7 @@ def stream_value(kind: int, data: bytes, at: int) -> StreamValue:
     """Decode the stream of value type *kind* whose bytes begin at *at*.
 
     A consumer of types before 21 was active when it was seen; a group of type 15 has read an unknown number of entries: so
-    does a server load them.  Raises IndexError, ValueError or Fault where the bytes stand for nothing.
+    does a server load them.  What types from 26 on say of idempotent producers is left out.  Raises IndexError, ValueError or Fault where the bytes stand for nothing.
     """
     nodes, at = length_at(data, at)
     entries: list[StreamEntry] = []
@@ -110,6 +110,9 @@ def _groups(kind: int, data: bytes, at: int) -> list[StreamGroup]:
             read = NOT_READ if read == _U64 - 1 else read
         pending, at = _pending(data, at)
         consumers, at = _consumers(kind, data, at)
+        if kind == T_STREAM_5:  # entries that were handed back and wait for any consumer
+            handed_back, at = length_at(data, at)
+            at += 16 * handed_back
         found.append(StreamGroup(name, (ms, seq), read, pending, consumers))
     return found
 
@@ -131,7 +134,7 @@ def _consumers(kind: int, data: bytes, at: int) -> tuple[tuple[StreamConsumer, .
         name, at = string_at(data, at), string_end(data, at)
         seen = active = _time(data, at)
         at += 8
-        if kind == T_STREAM_3:
+        if kind >= T_STREAM_3:
             active = _time(data, at)
             at += 8
         size, at = length_at(data, at)

@@ -6,6 +6,10 @@ from cluster_core.formats.rdb import faults, packed
 from cluster_core.formats.rdb.buffer import Buffer, Work
 from cluster_core.formats.rdb.lzf import expand, expand_head, is_whole
 from cluster_core.formats.rdb.opcodes import (
+    ARRAY_FLOAT,
+    ARRAY_INTEGER,
+    ARRAY_SHORT_STRING,
+    ARRAY_STRING,
     DIALECT_VALKEY,
     ELEMENTS_MAX,
     HASHTABLE,
@@ -23,13 +27,17 @@ from cluster_core.formats.rdb.opcodes import (
     QUICKLIST,
     RAW,
     SKIPLIST,
+    SLICED_ARRAY,
     STREAM_ENCODING,
+    T_ARRAY,
     T_HASH,
     T_HASH_2,
     T_HASH_LISTPACK,
     T_HASH_LISTPACK_EX,
     T_HASH_LISTPACK_EX_PRE_GA,
     T_HASH_METADATA,
+    T_HASH_TEMPLATE_ARRAY_REF,
+    T_HASH_TEMPLATE_LISTPACK_REF,
     T_HASH_ZIPLIST,
     T_HASH_ZIPMAP,
     T_LIST,
@@ -43,10 +51,14 @@ from cluster_core.formats.rdb.opcodes import (
     T_STREAM,
     T_STREAM_2,
     T_STREAM_3,
+    T_STREAM_4,
+    T_STREAM_5,
     T_ZSET,
     T_ZSET_2,
     T_ZSET_LISTPACK,
     T_ZSET_ZIPLIST,
+    TEMPLATE_ARRAY,
+    TEMPLATE_LISTPACK,
     ZIPLIST,
     ZIPMAP,
 )
@@ -73,6 +85,7 @@ _PACKED = {
     T_SET_LISTPACK: (packed.LISTPACK, 1, LISTPACK),
     T_HASH_LISTPACK_EX_PRE_GA: (packed.LISTPACK, 3, LISTPACKEX),
     T_HASH_LISTPACK_EX: (packed.LISTPACK, 3, LISTPACKEX),
+    T_HASH_TEMPLATE_LISTPACK_REF: (packed.LISTPACK, 1, TEMPLATE_LISTPACK),
 }
 
 # How an element is made: one string; with 8 bytes after it; field, value and 8 bytes; expiry, field, value;
@@ -110,16 +123,28 @@ class Values(Buffer):
             units, length, _, pos = yield from self._packed(pos, pos, form)
             if self._meter is not None:
                 self._meter.packed(length)
+            if kind == T_HASH_TEMPLATE_LISTPACK_REF:  # its first entry is the template's number
+                if not units:
+                    raise Fault(faults.PACKED_UNITS, offset - self._base, units, divisor)
+                units -= 1
             if units % divisor:
                 raise Fault(faults.PACKED_UNITS, offset - self._base, units, divisor)
             return units // divisor, encoding, pos
         if kind == T_MODULE_2:
             _, _, pos = yield from self._lengths(pos, 1)
             return -1, RAW, (yield from self._module(pos))
+        offset = self._base + pos
         count, pos = yield from self._count(pos)
+        if kind == T_HASH_TEMPLATE_ARRAY_REF:
+            if count not in self._templates:
+                raise Fault(faults.TEMPLATE, offset - self._base, count)
+            fields = self._templates[count]
+            return fields, TEMPLATE_ARRAY, (yield from self._elements(pos, fields, _PLAIN))
+        if kind == T_ARRAY:
+            return count, SLICED_ARRAY, (yield from self._array(count, pos))
         if kind in (T_LIST_QUICKLIST, T_LIST_QUICKLIST_2):
             return (yield from self._quicklist(kind, count, pos))
-        if kind in (T_STREAM, T_STREAM_2, T_STREAM_3):
+        if kind in (T_STREAM, T_STREAM_2, T_STREAM_3, T_STREAM_4, T_STREAM_5):
             return (yield from self._stream(kind, count, pos))
         mode, strings, encoding = _ELEMENTS[kind]
         if kind == T_HASH_2 and self.head.dialect != DIALECT_VALKEY:
@@ -298,7 +323,7 @@ class Values(Buffer):
             consumers, pos = yield from self._count(pos)
             for _ in range(consumers):
                 name, pos = yield from self._text(pos)
-                pos = yield from self._more(pos + (16 if kind == T_STREAM_3 else 8), 0)
+                pos = yield from self._more(pos + (16 if kind >= T_STREAM_3 else 8), 0)
                 pending, pos = yield from self._count(pos)
                 if meter is None:
                     pos = yield from self._more(pos + 16 * pending, 0)
@@ -306,7 +331,42 @@ class Values(Buffer):
                 for _ in range(pending):
                     pos = yield from self._pending_id(pos)
                 meter.consumer_pending_end(name)
+            if kind == T_STREAM_5:
+                handed_back, pos = yield from self._count(pos)
+                pos = yield from self._more(pos + 16 * handed_back, 0)
+        if kind >= T_STREAM_4:
+            pos = yield from self._producers(pos)
         return length, STREAM_ENCODING, pos
+
+    def _producers(self, pos: int) -> Work[int]:
+        """Idempotent producers of a stream: two limits; ids that each has used, with the entries they made; two counters."""
+        _, _, pos = yield from self._lengths(pos, 2)
+        producers, pos = yield from self._count(pos)
+        for _ in range(producers):
+            pos = yield from self._string(pos)
+            used, pos = yield from self._count(pos)
+            for _ in range(used):
+                pos = yield from self._string(pos)
+                _, _, pos = yield from self._lengths(pos, 2)
+        _, _, pos = yield from self._lengths(pos, 2)
+        return pos
+
+    def _array(self, count: int, pos: int) -> Work[int]:
+        """An array: whether and where it inserts next, then elements with their index and kind."""
+        (flag,), at, pos = yield from self._lengths(pos, 1)
+        if flag > 1:
+            raise Fault(faults.ARRAY, at, flag)
+        if flag:
+            _, _, pos = yield from self._lengths(pos, 1)
+        for _ in range(count):
+            (_, kind), at, pos = yield from self._lengths(pos, 2)
+            if kind in (ARRAY_INTEGER, ARRAY_FLOAT):
+                pos = yield from self._more(pos + 8, 0)
+            elif kind in (ARRAY_STRING, ARRAY_SHORT_STRING):
+                pos = yield from self._string(pos)
+            else:
+                raise Fault(faults.ARRAY, at, kind)
+        return pos
 
     def _pending_id(self, pos: int) -> Work[int]:
         pos = yield from self._more(pos, 16)

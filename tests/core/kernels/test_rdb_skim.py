@@ -23,6 +23,15 @@ from tests import rdb_builder as build
 from tests.rdb_skimming import facts_of, skim_all
 
 SMALL = [build.key(name, kind, value) for name, kind, value, *_ in build.SAMPLES if len(value) < 2000]
+LATER = [
+    *(build.key(name, kind, value) for name, kind, value, *_ in build.LATER_SAMPLES),
+    *(build.key_meta(b"\5" + build.string("x" * 90), b"\2\1") + build.key("meta", 0, build.string("v")) for _ in range(2)),
+    b"\xfc" + bytes(8) + build.key_meta(b"\3" + bytes(4)) + build.key("expires", 2, build.length(1) + build.string("m")),
+    build.key_meta(b"\1") + build.key("meta-broken", 0, build.string("v")),
+    *(build.LATER_TEMPLATES, b"\x6b\x05" + build.key("ram-lru", 0, build.string("v")), b"\x79\x40\x05"),
+    b"\xf9\x05\x6b\x80\0\0\0\5" + build.key("freq-lru", 1, build.length(1) + build.string("m")),
+    *(build.key("unreadable", kind, b"\5") for kind in (29, 31, 33, 34)),
+]  # fmt: skip
 FILE = build.rdb(
     build.aux("redis-ver", "7.4.0"),
     build.select(0),
@@ -48,10 +57,11 @@ def outcome(data: bytes, pieces: list[int] | None = None, **options: Any) -> tup
 @st.composite
 def files(draw: st.DrawFn) -> bytes:
     """Files of a few records, some of them damaged, cut or with a tail."""
-    records = draw(st.lists(st.sampled_from(SMALL), min_size=0, max_size=8))
+    records = draw(st.lists(st.sampled_from(SMALL) | st.sampled_from(LATER), min_size=0, max_size=8))
     server = draw(st.sampled_from(SERVERS)).split()
     lead = build.aux(f"{server[0]}-ver", server[1]) + build.select(draw(st.integers(0, 3))) + build.resize(9, 3)
-    magic = draw(st.sampled_from(["REDIS0012", "REDIS0010", "REDIS0004", "VALKEY080"]))
+    magic = draw(st.sampled_from(["REDIS0012", "REDIS0010", "REDIS0004", "VALKEY080", "REDIS0015", "REDIS0013"]))
+    lead += build.LATER_TEMPLATES if magic == "REDIS0015" else b""
     data = bytearray(build.rdb(lead, *records, magic=magic, checksum=draw(st.booleans())))
     for at, byte in draw(st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=4)):
         data[at % len(data)] = byte
@@ -203,7 +213,10 @@ def test_keys_before_the_damage_are_kept():
     rows, _, error = skim_all(data, batch_keys=2)
 
     assert [row[1] for row in rows] == [b"k0", b"k1", b"k2"]
-    assert str(error) == f"test.rdb: offset {9 + 3 * len(records[0])}: value type 27 is unknown"
+    assert (
+        str(error)
+        == f"test.rdb: offset {9 + 3 * len(records[0])}: value type 27 is unknown: a stream with entries handed back, Redis 8.8"
+    )
 
 
 @pytest.mark.skipif(not HAVE_NUMBA, reason="the plain skim is too slow for so many")
@@ -394,3 +407,59 @@ def test_a_file_that_ends_inside_a_function_library_does_not_hold_it():
 
     assert counts == sorted(counts)
     assert set(counts) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("pieces", [[0], [1], [7]])
+def test_what_redis_8_6_to_8_10_add_is_read(compiled: bool, pieces: list[int]):
+    """Streams with producers, arrays, hashes by template; metadata of modules belongs to the key behind it."""
+    meta = build.key_meta(b"\5" + build.string("x" * 90), b"\2\1")
+    records = [build.key(name, kind, value) for name, kind, value, *_ in build.LATER_SAMPLES]
+    with_meta = b"\xfc" + (5).to_bytes(8, "little") + meta + build.key("meta", 0, build.string("v"))
+    data = build.rdb(build.LATER_TEMPLATES, build.select(1), *records, with_meta, magic="REDIS0015")
+    rows, skimmer, error = skim_all(data, pieces, compiled=compiled)
+
+    assert error is None
+    assert [(row[1].decode(), *row[4:7]) for row in rows[:-1]] == [
+        (name, kind, encoding, elements) for name, _, _, kind, encoding, elements in build.LATER_SAMPLES
+    ]
+    assert (rows[-1][1], rows[-1][7], rows[-1][8]) == (b"meta", len(with_meta), 5)
+    assert data[rows[-1][11] :].startswith(with_meta)
+    assert skimmer.head.version == 15
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_opcodes_of_redis_enterprise_are_passed_over(compiled: bool):
+    lru, slot = b"\x6b" + build.length(70_000), b"\x79" + build.length(5)
+    data = build.rdb(
+        slot,
+        build.select(0),
+        lru + build.key("a", 0, build.string("v")),
+        b"\xf9\7" + lru + build.key("b", 0, build.string("v")),
+    )
+    rows, _, error = skim_all(data, compiled=compiled)
+
+    assert error is None
+    assert [(row[1], row[10]) for row in rows] == [(b"a", -1), (b"b", 7)]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize(
+    ("magic", "kind", "said"),
+    [
+        ("REDIS0012", 26, "value type 26 is unknown: a stream with idempotent producers, Redis 8.6"),
+        ("REDIS0015", 33, "value type 33 is not read: a rate limiter"),
+        ("REDIS0015", 29, "value type 29 is not read: a hash by template as DUMP writes it, Redis 8.10"),
+        ("REDIS0015", 34, "value type 34 is unknown"),
+        ("VALKEY080", 26, "value type 26 is unknown"),
+        ("REDIS0015", 32, "hash template 5 was not defined before"),
+    ],
+)
+def test_a_type_that_is_not_read_is_named_with_the_server_that_has_it(magic: str, kind: int, said: str, compiled: bool):
+    first, other = build.key("a", 0, build.string("v")), build.key("b", kind, b"\5")
+    rows, _, error = skim_all(build.rdb(first, other, magic=magic), compiled=compiled)
+
+    assert [row[1] for row in rows] == [b"a"]
+    assert isinstance(error, DecodeError)
+    assert error.reason.startswith(said)
+    assert error.offset == 9 + len(first) + (3 if kind == 32 else 0)

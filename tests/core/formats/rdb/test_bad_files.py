@@ -29,7 +29,7 @@ pytestmark = pytest.mark.parametrize("compiled", [True, False])
         (b"\x28\xb5\x2f\xfd\x00", r"this is compressed data \(zstd\), not an RDB"),
         (b"hello, world", "this is not an RDB: it begins with b'hello, wo'"),
         (b"REDIS00x1\xff", "this is not an RDB"),
-        (b"REDIS0013\xff", r"RDB version 13 is newer than this reader knows \(12\)"),
+        (b"REDIS0016\xff", r"RDB version 16 is newer than this reader knows \(15\)"),
         (b"VALKEY081\xff", r"RDB version 81 is newer than this reader knows \(80\)"),
         (b"REDIS0000\xff", r"RDB version 0 is older than any that exists \(1\)"),
     ],

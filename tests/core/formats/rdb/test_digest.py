@@ -58,7 +58,7 @@ def test_the_bytes_of_every_recorded_value_are_those_of_its_dump(server):
     """DUMP is type, value, version and CRC64 (`createDumpPayload`): the place of the value in the record is right."""
     for key in recorded(server):
         record = base64.b64decode(key["record"])
-        at = _attributes(record, 0)[0]
+        at = _attributes(record, 0, True)[0]
         payload = record[at : at + 1] + record[string_end(record, at + 1) :] + key["version"].to_bytes(2, "little")
         payload += crc64(payload).to_bytes(8, "little")
         assert sha1(payload, usedforsecurity=False).hexdigest() == key["dump_sha1"]

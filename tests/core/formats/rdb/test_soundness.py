@@ -6,6 +6,7 @@ import struct
 
 import pytest
 
+from cluster_core.formats.rdb.elements import decode_record
 from cluster_core.formats.rdb.soundness import Flaw, value_flaws
 from tests import rdb_builder as build
 from tests.conftest import DATA
@@ -114,3 +115,45 @@ def test_bytes_that_end_early_are_a_flaw_and_no_error():
     assert {flaw.flaw for cut in range(5, len(data)) for flaw in value_flaws(data[:cut], "REDIS", 4)} == {
         Flaw.UNDECODABLE
     }
+
+
+HANDED_BACK = build.length(1) + ONE
+PRODUCERS = (
+    build.length(100)
+    + build.length(70)
+    + build.length(1)
+    + build.string("p")
+    + b"\1"
+    + build.string("id")
+    + b"\1\0"
+    + b"\1\0"
+)
+LATER_GROUP = (
+    build.string("g") + b"\0\0\1" + b"\1" + ONE + bytes(8) + b"\1" + b"\1" + build.string("c") + bytes(16) + b"\1" + ONE
+)  # fmt: skip
+LATER = {
+    "stream with producers": (26, LATER_GROUP + PRODUCERS),
+    "stream with entries handed back": (27, LATER_GROUP + HANDED_BACK + PRODUCERS),
+}
+
+
+@pytest.mark.parametrize("case", LATER)
+def test_streams_of_redis_8_6_and_8_8_are_decoded(case: str):
+    kind, tail = LATER[case]
+    head = build.length(1) + build.string(ONE) + build.string(node(b"x", b"y"))
+    sound, lying = (head + bytes([entries]) + bytes(7) + b"\1" + tail for entries in (2, 5))
+
+    assert flaws(kind, sound, magic="REDIS0015") == (2, [])
+    assert flaws(kind, lying, magic="REDIS0015") == (5, [(Flaw.COUNT, 2)])
+
+
+def test_an_array_is_decoded_and_metadata_of_its_key_passed_over():
+    meta = build.key_meta(b"\5" + build.string("x" * 90) + b"\1\5" + b"\3" + bytes(4) + b"\4" + bytes(8))
+    record = decode_record(meta + build.key("a", 28, build.array(b"x" * 300, -5, 2.5, insert_at=9)), "REDIS")
+
+    assert record == (b"a", "array", [b"x" * 300, b"-5", b"2.5"], -1, -1, -1)
+    assert flaws(28, build.array(b"a", 5), magic="REDIS0015") == (2, [])
+
+
+def test_a_hash_by_template_is_not_called_unsound_for_want_of_its_names():
+    assert value_flaws(build.key("h", 32, b"\5" + build.string("v")), "REDIS", 1) == []
