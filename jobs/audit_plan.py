@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -149,7 +150,10 @@ def _audit_snapshot(stored: StoredPlan, steps: Sequence[JournalRow], root: str, 
     evidence = read_snapshot(root, name)
     moved = {move.slot: move.source for move in stored.plan.moves}
     moved_ms = moved_until_ms(steps)
-    findings = [*audit_owners(stored, [evidence.view]), audit_left_behind(stored, evidence.left_behind(moved))]
+    left = audit_left_behind(stored, evidence.left_behind(moved))
+    if evidence.is_partial and left.kept:
+        left = replace(left, kept=None, detail=f"{left.detail}; not proven, because the snapshot is partial")
+    findings = [*audit_owners(stored, [evidence.view]), left]
     keys = audit_keys(stored, evidence.keys())
     findings += [keys] if keys is not None else []
     return findings + [audit_load(stored, evidence.measure(one, moved, moved_ms)) for one in stored.problem.loads]

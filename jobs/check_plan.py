@@ -30,6 +30,7 @@ def command(
     """
     from cluster_core.rebalance.check import check_plan
     from jobs.reports.text import printable
+    from jobs.reports.unread import partial_lines
     from jobs.runtime.progress import progress
     from jobs.sources.stored_moves import compare_tables
     from jobs.sources.stored_plans import read_stored_plan
@@ -43,6 +44,8 @@ def command(
         sys.stdout.write(f"plan {stored.plan_id} does not hold: {len(wrong)} of its claims are wrong\n")
         return cli.UNEXPECTED
     found = stored.plan
+    for line in partial_lines(stored.unread):
+        sys.stdout.write(f"{line}\n")
     sys.stdout.write(
         f"plan {stored.plan_id} holds: {found.verdict}, {len(found.moves)} slots; {found.moved // found.unit} {found.cost} move, "
         f"at least {-(-found.bound // found.unit)} have to, proven by {len(found.certificates)} certificates\n"

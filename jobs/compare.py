@@ -31,8 +31,8 @@ def command(
     after: Annotated[str, Parameter(name="--to")],
     html: str | None = None,
     common: Common,
-) -> None:
-    """Show what grew between two snapshots: per node, slot, prefix and hash tag.
+) -> int | None:
+    """Show what grew between two snapshots: per node, slot, prefix and hash tag.  Ends with 3 if one of them is partial.
 
     Parameters
     ----------
@@ -47,6 +47,7 @@ def command(
 
     report = run(common.session("compare"), root=common.root, before=before, after=after)
     deliver_comparison(report, root=common.root, html=html, stream=sys.stdout)
+    return cli.PARTIAL if report.partial_words else None
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -89,11 +89,14 @@ def command(
         Show the trace of an error.
     """
     from cluster_core.rebalance.work import Settings
+    from jobs.reports.unread import partial_lines
     from jobs.sources.live_moves import open_nodes
     from jobs.sources.stored_moves import read_unchanged_plan
 
     _check_numbers(pause_after, pause_between, patience, job_timeout)
     stored = read_unchanged_plan(root, plan)
+    for line in partial_lines(stored.unread):
+        _tell(line)
     password = access.password() if password_file is None else _read_password(password_file)
     nodes = open_nodes(access.with_password(password), [node.id for node in stored.nodes], cluster)
     settings = Settings(rollback, revive, pause_after, pause_between, patience_s=patience, job_timeout_s=job_timeout)

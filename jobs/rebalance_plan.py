@@ -20,6 +20,7 @@ from jobs.runtime.cli import Common, Flag, Paths
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from jobs.reports.keyspace import Warning
     from jobs.transforms.rebalance_plan import MadePlan
 
 JOB = "rebalance-plan"
@@ -57,6 +58,7 @@ class Request:
     job_slots: int = 0
     bytes_per_s: float | None = None
     permissive: bool = False
+    allow_partial: bool = False
 
     @property
     def needs_spark(self) -> bool:
@@ -66,11 +68,15 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The plan that was made and stored, and what its inputs held that could not be read."""
+    """The plan that was made and stored, and what to know before trusting it."""
 
     made: MadePlan
-    bad_records: int
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[Warning] = field(default_factory=list)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether something of its inputs could not be read."""
+        return bool(self.made.stored.unread)
 
 
 def run(request: Request, spark: SparkSession | None = None, *, now_ms: int | None = None) -> Outcome:
@@ -78,18 +84,25 @@ def run(request: Request, spark: SparkSession | None = None, *, now_ms: int | No
     from jobs.transforms.rebalance_inputs import find_inputs
     from jobs.transforms.rebalance_plan import make_plan
     from jobs.transforms.rebalance_rows import heavy_parts, write_plan
+    from jobs.transforms.unread_findings import find_partial
+    from jobs.transforms.watched_findings import find_not_balanced
 
     found = find_inputs(request, spark)
     made = make_plan(
         found.problem, found.nodes, snapshot_id=found.snapshot_id, schedule=found.schedule,
         created_at_ms=round(time.time() * 1000) if now_ms is None else now_ms, join_ranges=request.defragment,
-        tolerances=found.tolerances,
+        tolerances=found.tolerances, unread=found.unread, others=found.others, other_tolerance=found.other_tolerance,
     )  # fmt: skip
     made = made.created_first(_created_at_ms(request.root, made.stored.plan_id))
     found.write(request.root)
     parts = heavy_parts(request.root, found.snapshot_id, made.stored.plan.heavy)
-    write_plan(request.root, made, bad_records=found.bad_records, parts=parts)
-    return Outcome(made, found.bad_records, found.warnings)
+    warnings = [
+        *find_partial(found.unread),
+        *found.warnings,
+        *find_not_balanced(made.watched, list(found.problem.loads)),
+    ]
+    write_plan(request.root, made, parts=parts, bad_records=found.unread.whole.bad_records, warnings=warnings)
+    return Outcome(made, warnings)
 
 
 def _created_at_ms(root: str, plan_id: str) -> int | None:
@@ -124,6 +137,7 @@ def command(
     zone_jobs: int = 0,
     job_slots: int = 0,
     bytes_per_s: float | None = None,
+    allow_partial: Flag = False,
     html: str | None = None,
     common: Common,
 ) -> int | None:
@@ -152,9 +166,9 @@ def command(
         Seconds of one window of MONITOR.
     resources
         What is balanced, all at once: serialized_bytes, memory_bytes, keys, ops, cpu_usec, network_bytes_in, network_bytes_out.
-        Default: bytes, keys and operations, as far as they are known.
+        Default: memory (else bytes), keys and operations, as far as they are known, and what has a capacity.
     cost
-        Resource of which as little as possible moves. Default: bytes, else keys.
+        Resource of which as little as possible moves. Default: bytes or memory, as is balanced, else keys.
     tolerance
         How far above its fair share a master may be: 0.02, 2%, or by resource: keys=0.05. Default: 0.02.
     placement
@@ -183,6 +197,8 @@ def command(
         Slots of one move. Default: no limit.
     bytes_per_s
         Speed of one move, for the estimated time. Default: 90e6.
+    allow_partial
+        Plan although some of the snapshot's inputs could not be read; the plan, and all that is done with it, says so. Ends with 3.
     html
         Where the HTML report goes. Default: ROOT/reports/plan-ID.html.
     """
@@ -195,16 +211,16 @@ def command(
         gain_min=gain_min if gain_min is not None else GAIN_MIN_IF_NEEDED if if_needed else 0.0, defragment=defragment,
         slot_cost=slot_cost, range_cost=range_cost, seed=seed, iterations=iterations,
         tolerances=read_shares(compare_tolerances), jobs=jobs, zone_jobs=zone_jobs, job_slots=job_slots,
-        bytes_per_s=bytes_per_s, permissive=common.mode == "permissive",
+        bytes_per_s=bytes_per_s, permissive=common.mode == "permissive", allow_partial=allow_partial,
     )  # fmt: skip
     outcome = run(request, common.session(JOB) if request.needs_spark else None)
     from jobs.reports.delivery import deliver_rebalance
     from jobs.reports.rebalance_tables import load_rebalance_report
 
     plan = outcome.made.stored
-    report = load_rebalance_report(common.root, plan.plan_id, warnings=outcome.warnings)
+    report = load_rebalance_report(common.root, plan.plan_id)
     deliver_rebalance(report, root=common.root, html=html, stream=sys.stdout)
-    if outcome.bad_records:
+    if outcome.is_partial:
         return cli.PARTIAL
     if plan.plan.conflicts:
         return cli.IMPOSSIBLE

@@ -15,7 +15,7 @@ from pyspark.sql.types import (
 )
 
 from schemas.bronze import SNAPSHOT_ID
-from schemas.table import Table, optional, required
+from schemas.table import PARTIAL, Table, optional, required, with_texts
 
 COMMAND_FIELDS: list[StructField] = [
     required("offset", LongType(), "where the command begins in the (decompressed) file"),
@@ -45,6 +45,7 @@ WRITE_LOAD = Table(
             optional("node_id", StringType(), "master whose log it is, or that owns the slot"),
             optional("hour", TimestampType(), "beginning of the hour, UTC; null without timestamps"),
             *_WRITES,
+            PARTIAL,
         ]
     ),
     key=("snapshot_id", "slot", "node_id", "hour"),
@@ -63,6 +64,7 @@ COMMAND_LOAD = Table(
             required("commands", LongType(), "how many"),
             required("log_bytes", LongType(), "their bytes"),
             required("known", BooleanType(), "whether Redis 7.0 or Valkey 9.1 has this command"),
+            PARTIAL,
         ]
     ),
     key=("snapshot_id", "node_id", "command", "minute"),
@@ -75,7 +77,7 @@ WRITE_KEYS = Table(
     StructType(
         [
             SNAPSHOT_ID,
-            required("key", BinaryType(), "name of the key (of all databases together)"),
+            *with_texts([required("key", BinaryType(), "name of the key (of all databases together)")]),
             required("slot", IntegerType(), "its slot"),
             optional("node_id", StringType(), "master whose log it is, or that owns the slot"),
             *_WRITES,
@@ -83,6 +85,7 @@ WRITE_KEYS = Table(
             required("bytes_error", LongType(), "the true bytes are at most this much higher"),
             required("rank_ops", IntegerType(), "1 is written most often"),
             required("rank_bytes", IntegerType(), "1 has the most bytes in the log"),
+            PARTIAL,
         ]
     ),
     key=("snapshot_id", "key"),
@@ -96,7 +99,7 @@ LOG_SAVINGS = Table(
         [
             SNAPSHOT_ID,
             required("scope", StringType(), "log (one row a log), slot or prefix"),
-            required("scope_value", BinaryType(), "path of the log, number of the slot, or the prefix"),
+            *with_texts([required("scope_value", BinaryType(), "path of the log, number of the slot, or the prefix")]),
             required("log_bytes", LongType(), "bytes in base and increments; of a dump as base, its records' bytes"),
             required(
                 "live_bytes", LongType(), "bytes of the commands that make the living keys (aof-use-rdb-preamble no)"
@@ -105,6 +108,7 @@ LOG_SAVINGS = Table(
                 "saved_bytes", LongType(), "the difference; negative where a dump as base is smaller than its commands"
             ),
             required("bytes_error", LongType(), "true bytes of the log are at most this much higher"),
+            PARTIAL,
         ]
     ),
     key=("snapshot_id", "scope", "scope_value"),
@@ -119,9 +123,10 @@ UNCERTAIN_KEYS = Table(
             SNAPSHOT_ID,
             required("source", StringType(), "log"),
             required("db", IntegerType(), "database"),
-            required("key", BinaryType(), "name of the key"),
+            *with_texts([required("key", BinaryType(), "name of the key")]),
             required("slot", IntegerType(), "its slot"),
             required("command", StringType(), "first command that made it uncertain"),
+            PARTIAL,
         ]
     ),
     key=("snapshot_id", "source", "db", "key"),

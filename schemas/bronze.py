@@ -12,7 +12,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from schemas.table import Table, optional, required
+from schemas.table import PARTIAL, Table, optional, required, with_texts
 
 SNAPSHOT_ID = required("snapshot_id", StringType(), "name of the snapshot")
 
@@ -43,10 +43,13 @@ KEY_FIELDS: list[StructField] = [
 
 RDB_SOURCE = StructType([*KEY_FIELDS, required("source", StringType(), "file the key was read from")])
 
+KEY_ROWS = StructType(with_texts(RDB_SOURCE.fields))
+"""What a task returns for `KEYS`."""
+
 KEYS = Table(
     "bronze/keys",
     "Every key of every input, one row each; written with --keep-keys only.",
-    StructType([SNAPSHOT_ID, *RDB_SOURCE.fields]),
+    StructType([SNAPSHOT_ID, *KEY_ROWS.fields, PARTIAL]),
     key=("snapshot_id", "source", "offset"),
     partition_by=("snapshot_id",),
 )
@@ -59,8 +62,7 @@ VALUE_FLAWS = Table(
             SNAPSHOT_ID,
             required("source", StringType(), "dump that holds the key"),
             required("db", IntegerType(), "database number"),
-            required("key", BinaryType(), "name of the key"),
-            required("key_text", StringType(), "the same as text, escaped"),
+            *with_texts([required("key", BinaryType(), "name of the key")]),
             required("slot", IntegerType(), "its slot"),
             required("type", StringType(), "as TYPE replies"),
             required("encoding", StringType(), "as OBJECT ENCODING replied on the server that wrote the file"),

@@ -12,7 +12,7 @@ from pyspark.sql.types import (
 )
 
 from schemas.bronze import KEY_FIELDS, SNAPSHOT_ID
-from schemas.table import Table, optional, required
+from schemas.table import PARTIAL, Table, optional, required, with_texts
 
 NODE_LOAD = Table(
     "gold/node_load",
@@ -32,6 +32,10 @@ NODE_LOAD = Table(
             optional("bytes_share", DoubleType(), "of all bytes, 0 to 1"),
             required("keys_over_mean", DoubleType(), "keys divided by the mean of the masters"),
             optional("bytes_over_mean", DoubleType(), "bytes divided by the mean of the masters"),
+            PARTIAL,
+            optional(
+                "unread_share", DoubleType(), "of its own inputs that could not be read, 0 to 1; null if not known"
+            ),
         ]
     ),
     key=("snapshot_id", "node_id"),
@@ -48,8 +52,9 @@ BIG_KEYS = Table(
             required("scope_value", StringType(), "node id, slot number or type; empty for the cluster"),
             required("rank", IntegerType(), "1 is the largest in its scope"),
             optional("node_id", StringType(), "master that holds the key"),
-            *KEY_FIELDS,
+            *with_texts(KEY_FIELDS),
             required("source", StringType(), "file the key was read from"),
+            PARTIAL,
         ]
     ),
     key=("snapshot_id", "scope", "scope_value", "rank"),
@@ -70,12 +75,13 @@ HASH_TAGS = Table(
     StructType(
         [
             SNAPSHOT_ID,
-            required("hash_tag", BinaryType(), "bytes between the braces"),
+            *with_texts([required("hash_tag", BinaryType(), "bytes between the braces")]),
             required("slot", IntegerType(), "slot of all its keys"),
             optional("node_id", StringType(), "owner of the slot"),
             *_GROUP,
             required("rank_keys", IntegerType(), "1 has the most keys"),
             required("rank_bytes", IntegerType(), "1 has the most bytes"),
+            PARTIAL,
         ]
     ),
     key=("snapshot_id", "hash_tag"),
@@ -88,10 +94,11 @@ KEY_PREFIXES = Table(
     StructType(
         [
             SNAPSHOT_ID,
-            required("prefix", BinaryType(), "beginning of the keys, with its last separator"),
+            *with_texts([required("prefix", BinaryType(), "beginning of the keys, with its last separator")]),
             required("depth", IntegerType(), "number of separators in it"),
             *_GROUP,
             required("rank_bytes", IntegerType(), "1 has the most bytes within its depth"),
+            PARTIAL,
         ]
     ),
     key=("snapshot_id", "prefix"),
@@ -109,6 +116,7 @@ TTL_BUCKETS = Table(
             required("label", StringType(), "e.g. 1 h to 1 d"),
             required("keys", LongType(), "keys in it"),
             optional("serialized_bytes", LongType(), "bytes of these keys"),
+            PARTIAL,
         ]
     ),
     key=("snapshot_id", "node_id", "bucket"),

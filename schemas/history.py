@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 )
 
 from schemas.bronze import SNAPSHOT_ID
-from schemas.table import Table, optional, required
+from schemas.table import Table, optional, required, with_texts
 
 EPOCH = DecimalType(20, 0)
 """An unsigned number of 64 bits, as epochs, offsets and module ids are on the wire."""
@@ -111,10 +111,13 @@ MESSAGE_FIELDS: list[StructField] = [
     _text("file", "capture file in which it ended"),
 ]
 
+MESSAGE_ROWS = with_texts(MESSAGE_FIELDS)
+"""The same with names as text, as `BUS_MESSAGES` has them."""
+
 BUS_MESSAGES = Table(
     "bronze/bus_messages",
     "Every cluster-bus message of the captures, one row each.",
-    StructType([SNAPSHOT_ID, *MESSAGE_FIELDS]),
+    StructType([SNAPSHOT_ID, *MESSAGE_ROWS]),
     key=("snapshot_id", "message_id"),
     partition_by=SNAPSHOT,
 )

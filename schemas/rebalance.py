@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
+    BooleanType,
     DoubleType,
     IntegerType,
     LongType,
@@ -14,9 +16,22 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from schemas.table import Table, optional, required
+from schemas.table import PARTIAL, Table, optional, required, with_texts
 
 PLAN_ID = required("plan_id", StringType(), "digest of what was planned with and of the plan")
+
+
+def _told(name: str, about: str) -> StructField:
+    return optional(name, MapType(StringType(), DoubleType(), valueContainsNull=False), f"{about}, by resource")
+
+
+WARNING = StructType(
+    [
+        required("severity", StringType(), "error, warning or note"),
+        required("code", StringType(), "which warning it is"),
+        required("text", StringType(), "the warning in words"),
+    ]
+)
 
 
 def _by_resource(name: str, about: str) -> StructField:
@@ -49,6 +64,13 @@ REBALANCE_PLANS = Table(
             required("state_hash", StringType(), "digest of the owners and config epochs it was made for"),
             required("bad_records", LongType(), "records of its inputs that could not be read"),
             required("document", StringType(), "JSON: everything else that checking and executing it need"),
+            _told("watched_before", "heaviest master over its fair share before, of loads that were not balanced"),
+            _told("watched_after", "the same afterwards"),
+            _told("watched_limits", "the same that they would be allowed, if they were balanced"),
+            optional(
+                "warnings", ArrayType(WARNING, containsNull=False), "what to know before trusting it, the gravest first"
+            ),
+            PARTIAL,
         ]
     ),
     key=("plan_id",),
@@ -66,6 +88,7 @@ REBALANCE_MOVES = Table(
             required("target", StringType(), "node id of the master that gets it"),
             optional("bytes", LongType(), "bytes that move; null where no source knows sizes"),
             optional("keys", LongType(), "keys that move; null where no source counts keys"),
+            PARTIAL,
         ]
     ),
     key=("plan_id", "slot"),
@@ -83,6 +106,11 @@ REBALANCE_LOAD = Table(
             required("zone", StringType(), "zone or rack; empty if none was given"),
             required("role", StringType(), "stays, added, drained or excluded"),
             required("resource", StringType(), "what is measured"),
+            optional(
+                "balanced",
+                BooleanType(),
+                "whether the plan balances it; false: its fair share and limit are what they would be",
+            ),
             required("before", DoubleType(), "load before"),
             required("after", DoubleType(), "load afterwards"),
             required("fair", DoubleType(), "its fair share; 0 for a drained or excluded master"),
@@ -92,6 +120,7 @@ REBALANCE_LOAD = Table(
             required("slots_after", IntegerType(), "slots afterwards"),
             required("ranges_before", IntegerType(), "slot ranges before"),
             required("ranges_after", IntegerType(), "slot ranges afterwards"),
+            PARTIAL,
         ]
     ),
     key=("plan_id", "node_id", "resource"),
@@ -108,6 +137,7 @@ REBALANCE_SLOTS = Table(
             required("owner", StringType(), "node id of its master before"),
             required("planned_owner", StringType(), "node id of its master afterwards"),
             _by_resource("loads", "load of the slot"),
+            PARTIAL,
         ]
     ),
     key=("plan_id", "slot"),
@@ -127,6 +157,7 @@ REBALANCE_TOLERANCES = Table(
             required("ranges", IntegerType(), "slot ranges afterwards"),
             required("estimated_s", DoubleType(), "seconds it should take"),
             required("max_over_mean", DoubleType(), "heaviest master over its fair share afterwards, worst resource"),
+            PARTIAL,
         ]
     ),
     key=("plan_id", "tolerance"),
@@ -145,12 +176,15 @@ REBALANCE_HEAVY = Table(
             required("ratio", DoubleType(), "load of the slot over a fair share"),
             required("pieces", IntegerType(), "slots over which its keys must be spread to fit"),
             optional("rank", IntegerType(), "1 is the heaviest part; null if no part is known"),
-            optional("hash_tag", BinaryType(), "hash tag of the part; null for a single key or where none is known"),
-            optional("key", BinaryType(), "the key, where one key is the part"),
+            *with_texts(
+                [optional("hash_tag", BinaryType(), "hash tag of the part; null where it has none, or none is known")]
+            ),
+            *with_texts([optional("key", BinaryType(), "the key, where one key is the part")]),
             optional("keys", LongType(), "keys of the part"),
             optional("bytes", LongType(), "bytes of the part"),
             optional("share", DoubleType(), "of the slot's load, 0 to 1"),
             optional("part_pieces", IntegerType(), "into how many pieces the tag must be split"),
+            PARTIAL,
         ]
     ),
     key=("plan_id", "slot", "resource", "rank"),

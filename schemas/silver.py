@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql.types import (
     ArrayType,
+    DoubleType,
     IntegerType,
     LongType,
     MapType,
@@ -13,7 +14,7 @@ from pyspark.sql.types import (
 )
 
 from schemas.bronze import SNAPSHOT_ID
-from schemas.table import Table, optional, required
+from schemas.table import PARTIAL, Table, optional, required
 
 SLOT_LOAD = Table(
     "silver/slot_load",
@@ -33,6 +34,7 @@ SLOT_LOAD = Table(
             optional("expires", LongType(), "keys with a time to live; null if no source knows"),
             optional("ops", LongType(), "operations, if a key list has them"),
             optional("owner_id", StringType(), "master that owns the slot in the topology"),
+            PARTIAL,
         ]
     ),
     key=("snapshot_id", "slot", "node_id"),
@@ -51,6 +53,12 @@ SOURCES = Table(
             required("keys", LongType(), "keys read"),
             required("file_bytes", LongType(), "bytes of the file as stored"),
             required("facts", MapType(StringType(), StringType()), "aux fields, version, checks"),
+            PARTIAL,
+            optional("bad_records", LongType(), "places of the file that could not be read"),
+            optional("unread_bytes", LongType(), "bytes of the file, as stored, that were not read; null if not known"),
+            optional("records", LongType(), "keys, or rows, that the file says it holds; null if it does not say"),
+            optional("unread_records", LongType(), "of these the ones that could not be read; null if not known"),
+            optional("unread_share", DoubleType(), "of the file that could not be read, 0 to 1; null if not known"),
         ]
     ),
     key=("snapshot_id", "source"),
@@ -81,6 +89,10 @@ SNAPSHOTS = Table(
                 "nearest version, error not known), partial (some keys are in no figure of memory); null without memory",
             ),
             optional("unmeasured_keys", LongType(), "keys that no figure of memory holds; null without memory"),
+            PARTIAL,
+            optional("file_bytes", LongType(), "bytes of all inputs as stored"),
+            optional("unread_bytes", LongType(), "of these the ones that were not read; null if not known"),
+            optional("unread_share", DoubleType(), "of all inputs that could not be read, 0 to 1; null if not known"),
         ]
     ),
     key=("snapshot_id",),

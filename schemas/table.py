@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pyspark.sql.types import DataType, StructField, StructType
+from pyspark.sql.types import BinaryType, BooleanType, DataType, StringType, StructField, StructType
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +32,22 @@ def required(name: str, kind: DataType, about: str) -> StructField:
 def optional(name: str, kind: DataType, about: str) -> StructField:
     """A column that is null where no source knows the value; *about* is its comment."""
     return StructField(name, kind, nullable=True, metadata={"comment": about})
+
+
+PARTIAL = optional(
+    "partial",
+    BooleanType(),
+    "whether something of the snapshot's inputs could not be read: sums are then too small, ranks and shares may be wrong",
+)
+
+
+def with_texts(fields: Iterable[StructField]) -> list[StructField]:
+    """*fields* with a text column behind each that holds bytes: ``NAME_text``, escaped as reports show it (`jobs.reports.text.shown`)."""
+    found: list[StructField] = []
+    for field in fields:
+        found.append(field)
+        if isinstance(field.dataType, BinaryType):
+            found.append(
+                optional(f"{field.name}_text", StringType(), f"{field.name} as text, escaped as in the reports")
+            )
+    return found

@@ -17,6 +17,7 @@ from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from cluster_core.errors import PlanError
+from cluster_core.load.unread import WHOLE, Unread
 from cluster_core.rebalance.ordering import Batch, Job, TimeModel
 from cluster_core.rebalance.plan import Move, Plan
 from cluster_core.rebalance.problem import Number, Problem
@@ -46,9 +47,14 @@ def slot_rows(problem: Problem, plan: Plan) -> list[SlotRow]:
 
 
 def write_document(
-    problem: Problem, plan: Plan, batches: Sequence[Batch], nodes: Sequence[PlannedNode], model: TimeModel
+    problem: Problem,
+    plan: Plan,
+    batches: Sequence[Batch],
+    nodes: Sequence[PlannedNode],
+    model: TimeModel,
+    unread: Unread = WHOLE,
 ) -> str:
-    """Return the document of a plan."""
+    """Return the document of a plan; *unread* is what of its inputs could not be read."""
     document = {
         "version": VERSION,
         "resources": list(problem.loads),
@@ -57,6 +63,7 @@ def write_document(
         "batches": [[[job.source, job.target, job.ranges] for job in batch.jobs] for batch in batches],
         "nodes": [_encode(node) for node in nodes],
         "time_model": _encode(model),
+        **({"unread": _encode(unread)} if unread else {}),
     }  # fmt: skip
     return json.dumps(document, separators=(",", ":"), allow_nan=False)
 
@@ -91,9 +98,10 @@ def read_document(
         batches = tuple(_batch(number, jobs, loads) for number, jobs in enumerate(told["batches"], 1))
         nodes = tuple(_decode(PlannedNode, node) for node in told["nodes"])
         model = _decode(TimeModel, told["time_model"])
+        unread = _decode(Unread, told["unread"]) if "unread" in told else WHOLE
     except (KeyError, TypeError, ValueError, IndexError, ArithmeticError, RecursionError) as error:
         raise PlanError(f"the document of plan {plan_id} is damaged: {error}") from error
-    return StoredPlan(plan_id, snapshot_id, problem, plan, batches, nodes, state_hash, model, created_at_ms)
+    return StoredPlan(plan_id, snapshot_id, problem, plan, batches, nodes, state_hash, model, created_at_ms, unread)
 
 
 def _batch(number: int, jobs: Any, loads: Mapping[str, Sequence[Number]]) -> Batch:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cluster_core.load.unread import WHOLE, Unread
 from cluster_core.rebalance.ordering import Batch, TimeModel
 from cluster_core.rebalance.plan import Plan
 from cluster_core.rebalance.problem import Problem
@@ -21,7 +22,10 @@ class PlannedNode:
 
 @dataclass(frozen=True, slots=True)
 class StoredPlan:
-    """A plan and everything that checking, executing and auditing it need; *nodes* in the order of the problem's masters."""
+    """A plan and everything that checking, executing and auditing it need; *nodes* in the order of the problem's masters.
+
+    *unread* is what of its inputs could not be read: what it says of loads holds without that.
+    """
 
     plan_id: str
     snapshot_id: str
@@ -32,6 +36,7 @@ class StoredPlan:
     state_hash: str
     time_model: TimeModel
     created_at_ms: int
+    unread: Unread = WHOLE
 
     def node(self, node_id: str) -> PlannedNode:
         """Return the master of that id; KeyError for one that the plan does not name."""

@@ -11,6 +11,7 @@ from cluster_core.rebalance.record import StoredPlan
 from jobs.reports import text
 from jobs.reports.ink import Column, Ink
 from jobs.reports.rebalance import amount, duration, factor, resource_words
+from jobs.reports.unread import partial_lines
 
 DETAIL_LENGTH_MAX = 400
 _STYLES = {True: "green", False: "bold red", None: "dim"}
@@ -22,6 +23,8 @@ def print_audit(stored: StoredPlan, findings: Sequence[Finding], console: Consol
     ink = Ink(console)
     broken = sum(finding.kept is False for finding in findings)
     ink.line(ink.words("Slotscope", "bold").append_text(ink.words(f" · audit of plan {stored.plan_id}")))
+    for line in partial_lines(stored.unread):
+        ink.line(ink.words(text.printable(line, DETAIL_LENGTH_MAX), "bold red"))
     if is_kept(findings):
         ink.line(ink.words("The plan kept what it promised.", "bold green"))
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial as bind
 
 from rich.console import Console
@@ -18,6 +18,8 @@ from jobs.reports.page import render_page
 ROWS_IN_TERMINAL = 8
 ROWS_ON_PAGE = 200
 GROWTH_KINDS = ("masters", "slots", "prefixes", "hash_tags")
+PARTIAL_WORDS_MAX = 300
+PARTIAL_COMPARISON = "not all inputs could be read: what looks like growth or loss may be what was not read"
 _TITLES = {"masters": "Masters", "slots": "Slots", "prefixes": "Prefixes", "hash_tags": "Hash tags"}
 _STATUS_STYLES = {"new": "cyan", "vanished": "cyan", "grown": "", "shrunk": "", "same": "dim"}
 
@@ -98,7 +100,7 @@ class GrowthTable:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonReport:
-    """Two snapshots side by side."""
+    """Two snapshots side by side; *partial_words* say what of either could not be read, so that growth may be none."""
 
     from_snapshot: str
     to_snapshot: str
@@ -106,6 +108,7 @@ class ComparisonReport:
     to_taken_at_ms: int | None
     total: Growth
     tables: list[GrowthTable]
+    partial_words: list[str] = field(default_factory=list)
 
 
 def growth_table(
@@ -135,6 +138,9 @@ def compare_reports(before: KeyspaceReport, after: KeyspaceReport) -> Comparison
         from_taken_at_ms=before.taken_at_ms,
         to_taken_at_ms=after.taken_at_ms,
         total=Growth(b"", _total(before), _total(after)),
+        partial_words=[
+            f"snapshot {side.snapshot_id}: {words}" for side in (before, after) for words in side.partial_words
+        ],
         tables=[
             growth_table("masters", _node_loads(before), _node_loads(after), details=addresses),
             growth_table("slots", _slot_loads(before), _slot_loads(after), details=owners),
@@ -184,6 +190,10 @@ def render_comparison_terminal(report: ComparisonReport, console: Console, *, ht
             ink.words(f" · growth from {report.from_snapshot} to {report.to_snapshot}")
         )
     )
+    if report.partial_words:
+        ink.line(ink.words(f"▲ {PARTIAL_COMPARISON}", "bold red"))
+        for words in report.partial_words:
+            ink.note(text.printable(words, PARTIAL_WORDS_MAX))
     total = report.total
     parts = [f"{text.signed_count(total.keys_delta)} keys ({text.ratio(total.keys_ratio)})"]
     if total.bytes_delta is not None:
@@ -248,4 +258,7 @@ def render_comparison_html(report: ComparisonReport) -> str:
         {"table": table, "rows": [(row, status_words(row, table)) for row in table.rows[:ROWS_ON_PAGE]]}
         for table in report.tables
     ]
-    return render_page("comparison.html", {"report": report, "tables": tables, "rows_shown": ROWS_ON_PAGE})
+    return render_page(
+        "comparison.html",
+        {"report": report, "tables": tables, "rows_shown": ROWS_ON_PAGE, "partial_comparison": PARTIAL_COMPARISON},
+    )

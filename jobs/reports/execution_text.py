@@ -14,6 +14,7 @@ from cluster_core.rebalance.refusals import name_of
 from cluster_core.rebalance.todo import waves
 from cluster_core.slots.slot_set import SlotSet
 from jobs.reports.text import printable
+from jobs.reports.unread import partial_lines
 
 SHOWN_LINES_MAX = 40
 """Lines of commands on a terminal; --commands writes all."""
@@ -93,6 +94,7 @@ def _words(command: Command, addresses: dict[str, str], migrate_ms: int) -> str:
 def write_commands(stored: StoredPlan, prospect: Prospect) -> Iterator[str]:
     """Yield the lines of a file with the commands of all three dialects."""
     yield f"# plan {stored.plan_id}: {len(stored.plan.moves)} slots, {len(prospect.batches)} batches left\n"
+    yield from (f"# {_safe(line)}\n" for line in partial_lines(stored.unread))
     yield f"# address> command; the next batch begins when every job of the last has ended; {OTHERS}: all masters that are named below\n"
     for node in stored.nodes:
         yield _safe(f"# master {node.id} {node.address} {node.zone}".rstrip()) + "\n"
@@ -123,6 +125,7 @@ def write_json(stored: StoredPlan, prospect: Prospect) -> str:
         "plan_id": stored.plan_id,
         "snapshot_id": stored.snapshot_id,
         "state_hash": stored.state_hash,
+        "partial": partial_lines(stored.unread),
         "path": prospect.path.value,
         "refusals": list(prospect.refusals),
         "estimated_s": round(sum(prospect.seconds), 3),

@@ -46,6 +46,7 @@ def render_html(report: KeyspaceReport) -> str:
         "heavy": heavy_slots(report, HEAVY_SLOTS_SHOWN),
         "group_peaks": {"hash_tags": _peaks(report.hash_tags), "prefixes": _peaks(report.prefixes)},
         "rows_shown": ROWS_SHOWN,
+        "unread": text.unread,
         "known": {
             "expires": any(slot.expires for slot in report.slots),
             "memory": any(node.memory_bytes is not None for node in report.nodes),

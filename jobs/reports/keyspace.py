@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from jobs.reports.log_load import LogLoad
 
 SLOT_COUNT = 16384
+PARTIAL_CODE = "partial"
+"""Code of the warnings that say what could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,10 @@ class Warning:
 
 @dataclass(frozen=True, slots=True)
 class NodeLoad:
-    """Load of one master; *node_id* is None where no topology was given. Bytes are None where no source knows sizes."""
+    """Load of one master; *node_id* is None where no topology was given. Bytes are None where no source knows sizes.
+
+    *unread_share* of its inputs could not be read; None: some, but how much is not known.
+    """
 
     node_id: str | None
     address: str
@@ -33,6 +38,7 @@ class NodeLoad:
     serialized_bytes: int | None
     memory_bytes: int | None
     ops: int | None
+    unread_share: float | None = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +103,7 @@ class Source:
     keys: int
     file_bytes: int
     facts: dict[str, str] = field(default_factory=dict)
+    unread_share: float | None = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +122,7 @@ class KeyspaceReport:
     prefixes: list[KeyGroup]
     ttl_buckets: list[TtlBucket]
     bad_records: int = 0
+    is_partial: bool = False
     log: LogLoad | None = None
     memory: MemoryBasis | None = None
 
@@ -122,3 +130,9 @@ class KeyspaceReport:
     def keys(self) -> int:
         """All keys of the snapshot."""
         return sum(slot.keys for slot in self.slots)
+
+    @property
+    def partial_words(self) -> list[str]:
+        """What of its inputs could not be read, in sentences; empty for a whole snapshot."""
+        said = [warning.text for warning in self.warnings if warning.code == PARTIAL_CODE]
+        return said or (["partial: some of its inputs could not be read"] if self.is_partial else [])

@@ -22,6 +22,7 @@ from jobs.reports.keyspace import (
 from jobs.reports.log_load import load_log_load
 from jobs.runtime import tables
 from jobs.runtime.errors import InputError
+from jobs.sources.slot_weights import is_partial
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, NODE_LOAD, TTL_BUCKETS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from schemas.table import Table
@@ -64,6 +65,7 @@ def load_report(spark: SparkSession, root: str, snapshot_id: str) -> KeyspaceRep
         prefixes=prefixes.result(),
         ttl_buckets=ttl_buckets.result(),
         bad_records=finished[0]["bad_records"],
+        is_partial=is_partial(finished[0].asDict()),
         log=log.result(),
         memory=_memory_basis(finished[0]),
     )
@@ -80,6 +82,7 @@ def _nodes(rows: DataFrame) -> list[NodeLoad]:
         NodeLoad(
             node_id=row["node_id"], address=row["address"] or "", slots=row["slots"], keys=row["keys"],
             expires=row["expires"] or 0, serialized_bytes=row["serialized_bytes"], memory_bytes=row["memory_bytes"], ops=row["ops"],
+            unread_share=row["unread_share"] if row["partial"] else 0.0,
         )
         for row in rows.orderBy(F.col("address").asc_nulls_last(), "node_id").collect()
         if row["node_id"] is not None or row["keys"]
@@ -151,6 +154,14 @@ def _ttl_buckets(rows: DataFrame) -> list[TtlBucket]:
 
 def _sources(rows: DataFrame) -> list[Source]:
     return [
-        Source(row["source"], row["kind"], row["node_id"], row["keys"], row["file_bytes"], dict(row["facts"]))
+        Source(
+            row["source"],
+            row["kind"],
+            row["node_id"],
+            row["keys"],
+            row["file_bytes"],
+            dict(row["facts"]),
+            row["unread_share"] if row["partial"] else 0.0,
+        )
         for row in rows.orderBy("source").limit(SOURCES_SHOWN).collect()
     ]

@@ -16,7 +16,10 @@ _UNITS = ("", "k", "M", "G", "T", "P")
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """One resource: the heaviest master over its fair share before and after, the *limit*, the proven *floor*."""
+    """One resource: the heaviest master over its fair share before and after, the *limit*, the proven *floor*.
+
+    One that is not *balanced* is known and only told; its limit is what it would be allowed.
+    """
 
     resource: str
     tolerance: float
@@ -24,6 +27,7 @@ class Reach:
     after: float
     limit: float
     floor: float
+    balanced: bool = True
 
     @property
     def relaxed(self) -> bool:
@@ -194,7 +198,9 @@ class RebalanceReport:
     hosts_max: int = 0
     bad_records: int = 0
     warnings: Sequence[Warning] = ()
+    is_partial: bool = False
     reaches: Sequence[Reach] = ()
+    watched: Sequence[Reach] = ()
     nodes: Sequence[PlanNode] = ()
     transfers: Sequence[Transfer] = ()
     tolerances: Sequence[ToleranceLine] = ()
@@ -287,7 +293,21 @@ def ranges_text(ranges: Sequence[tuple[int, int]], limit: int) -> str:
 
 
 def headline(report: RebalanceReport) -> str:
-    """The verdict in a sentence."""
+    """The verdict in a sentence, with what limits it: what was not read, what was not balanced."""
+    return " ".join([_verdict(report), *caveats(report)])
+
+
+def caveats(report: RebalanceReport) -> list[str]:
+    """What the verdict does not speak of, a sentence each."""
+    over = [reach for reach in report.watched if reach.after > reach.limit]
+    held = ", ".join(f"{resource_words(reach.resource)} ends at {factor(reach.after)}" for reach in over)
+    return [
+        *(["Not balanced: " + held + "."] if held else []),
+        *(["Partial: what could not be read is in none of these figures."] if report.is_partial else []),
+    ]
+
+
+def _verdict(report: RebalanceReport) -> str:
     if report.verdict == BALANCED:
         return "Nothing to do: every master is within its limits."
     if report.verdict == TOO_SMALL:

@@ -88,7 +88,7 @@ def render_rebalance_html(report: RebalanceReport) -> str:
             if (number := sum(warning.severity == severity for warning in report.warnings))
         },
         "warnings_shown": WARNINGS_SHOWN,
-        "reaches": _reach_rows(report.reaches),
+        "reaches": _reach_rows([*report.reaches, *report.watched]),
         "profiles": profiles(report),
         "rows": _node_rows(report, nodes[:shown]),
         "curve": tolerance_curve(report),

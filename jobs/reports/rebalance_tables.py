@@ -36,8 +36,8 @@ from schemas.table import Table
 Row = Mapping[str, Any]
 
 
-def load_rebalance_report(root: str, plan_id: str = "latest", *, warnings: Sequence[str] = ()) -> RebalanceReport:
-    """Return what the tables under *root* say of a plan; *warnings*, sentences of the run that made it, come before those of the plan.
+def load_rebalance_report(root: str, plan_id: str = "latest") -> RebalanceReport:
+    """Return what the tables under *root* say of a plan.
 
     Raises InputError where the plan is not there, PlanError where its tables are damaged.
     """
@@ -64,8 +64,10 @@ def load_rebalance_report(root: str, plan_id: str = "latest", *, warnings: Seque
         gain_min=float(stored.problem.gain_min),
         hosts_max=plan.hosts_max,
         bad_records=row["bad_records"],
-        warnings=[*(Warning("warning", "input", words) for words in warnings), *_warnings(stored)],
+        is_partial=bool(stored.unread),
+        warnings=[*(Warning(**warning) for warning in row.get("warnings") or ()), *_warnings(stored)],
         reaches=_reaches(row, [reach.resource for reach in plan.reach]),
+        watched=_watched(row),
         nodes=_nodes(_rows(root, REBALANCE_LOAD, own_id)),
         transfers=_transfers(_rows(root, REBALANCE_MOVES, own_id)),
         tolerances=_tolerances(_rows(root, REBALANCE_TOLERANCES, own_id)),
@@ -108,6 +110,15 @@ def _reaches(row: Row, resources: Sequence[str]) -> list[Reach]:
         )
         for name in resources
         if name in row["max_over_mean_before"] and name in row["limits"]
+    ]
+
+
+def _watched(row: Row) -> list[Reach]:
+    """Loads that are known and were not balanced."""
+    after = row.get("watched_after") or {}
+    return [
+        Reach(name, 0.0, row["watched_before"][name], after[name], row["watched_limits"][name], 1.0, balanced=False)
+        for name in sorted(after)
     ]
 
 

@@ -65,7 +65,8 @@ def _print_verdict(report: RebalanceReport, ink: Ink) -> None:
     ink.line(ink.words(headline(report), "bold"))
     ink.line(ink.words(reason(report), "dim"))
     reached = "" if report.verdict in (MOVE, BALANCED) else " to come as close"
-    figures = [f"at least {amount(report.cost, report.bound)} must move{reached}, proven"]
+    of = " (of what was read)" if report.is_partial else ""
+    figures = [f"at least {amount(report.cost, report.bound)} must move{reached}, proven{of}"]
     if report.acts:
         figures = [
             *figures,
@@ -79,8 +80,8 @@ def _print_verdict(report: RebalanceReport, ink: Ink) -> None:
 
 
 def _print_warnings(report: RebalanceReport, ink: Ink) -> None:
-    if report.bad_records:
-        ink.line(ink.words(f"▲ {text.plural(report.bad_records, 'bad record')} left out", "yellow"))
+    if report.is_partial:
+        ink.line(ink.words("▲ made from inputs that could not be read in full", "bold red"))
     rank = {severity: at for at, severity in enumerate(SEVERITIES)}
     ordered = sorted(report.warnings, key=lambda warning: rank.get(warning.severity, 1))
     ink.labelled(
@@ -101,17 +102,19 @@ def _print_balance(report: RebalanceReport, ink: Ink) -> None:
         return
     ink.heading("Balance", "heaviest master over its fair share")
     rows = []
-    for reach in report.reaches:
+    for reach in [*report.reaches, *report.watched]:
         over = "red" if reach.before > reach.limit else ""
+        ends = "bold" if reach.balanced else "yellow" if reach.after > min(reach.limit, reach.before) else ""
         why = " relaxed to the floor" if reach.relaxed else ""
+        words = f"tolerance {share_text(reach.tolerance)}{why}" if reach.balanced else "known, not balanced"
         rows.append(
             [
                 ink.words(resource_words(reach.resource)),
                 ink.words(factor(reach.before), over),
                 ink.words("→"),
-                ink.words(factor(reach.after), "bold"),
-                ink.words(factor(reach.limit)),
-                ink.words(f"tolerance {share_text(reach.tolerance)}{why}", "dim"),
+                ink.words(factor(reach.after), ends),
+                ink.words(factor(reach.limit) if reach.balanced else text.NOTHING),
+                ink.words(words, "dim"),
             ]
         )
     columns = [

@@ -56,6 +56,8 @@ def _print_title(report: KeyspaceReport, ink: Ink) -> None:
     title = ink.words("Slotscope", "bold").append_text(ink.words(f" · snapshot {report.snapshot_id}"))
     if report.taken_at_ms is not None:
         title.append_text(ink.words(f" · taken {text.moment(report.taken_at_ms)}", "dim"))
+    if report.is_partial:
+        title.append_text(ink.words(" · partial", "bold red"))
     ink.line(title)
     figures = [
         text.plural(whole.keys, "key"),
@@ -113,10 +115,12 @@ def _print_nodes(report: KeyspaceReport, ink: Ink) -> None:
     ink.heading("Masters", about)
     whole, peak = sum(weights), max(weights)
     bar_width = min(max(ink.console.width - 74, 6), _BAR_WIDTH_MAX)
+    lacking = any(node.unread_share != 0 for node in nodes)
     rows = [
         [
             *_node_row(node, name, ink),
             ink.words(text.percent(weight, whole)),
+            *([ink.words(text.unread(node.unread_share), "red")] if lacking else []),
             ink.bar(weight / peak if peak else 0, bar_width),
         ]
         for node, name, weight in named
@@ -135,7 +139,8 @@ def _print_nodes(report: KeyspaceReport, ink: Ink) -> None:
             ),
         ]
     )
-    figures = [Column(heading, figures=True) for heading in ("slots", "keys", "bytes", "share")]
+    headings = ("slots", "keys", "bytes", "share", *(["not read"] if lacking else []))
+    figures = [Column(heading, figures=True) for heading in headings]
     ink.table([Column("node"), Column("address"), *figures, Column("of bytes" if by_bytes else "of keys")], rows)
 
 

@@ -169,6 +169,11 @@ def percent(part: int | None, whole: int | None) -> str:
     return f"{value:.0f} %"
 
 
+def unread(share: float | None) -> str:
+    """Return how much of something could not be read; nothing where all of it was."""
+    return "unknown" if share is None else "" if share == 0 else percent(round(share * 1_000_000), 1_000_000)
+
+
 def ratio(value: float | None) -> str:
     """Return a factor: ``1.56×``."""
     if value is None:

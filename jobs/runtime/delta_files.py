@@ -22,6 +22,7 @@ from pyspark.sql.types import (
     MapType,
     ShortType,
     StringType,
+    StructType,
     TimestampType,
 )
 
@@ -50,6 +51,8 @@ def _arrow(kind: DataType) -> pa.DataType:
         return pa.list_(_arrow(kind.elementType))
     if isinstance(kind, MapType):
         return pa.map_(_arrow(kind.keyType), _arrow(kind.valueType))
+    if isinstance(kind, StructType):
+        return pa.struct([pa.field(f.name, _arrow(f.dataType), f.nullable) for f in kind.fields])
     return _ARROW[type(kind)]
 
 
@@ -80,7 +83,9 @@ def replace_rows(root: str, table: Table, rows: Sequence[dict[str, Any]], **equa
 def _write(root: str, table: Table, rows: Sequence[dict[str, Any]], **how: Any) -> None:
     data = pa.Table.from_pylist(list(rows), schema=arrow_schema(table))
     try:
-        write_deltalake(location(root, table), data, partition_by=list(table.partition_by) or None, **how)
+        write_deltalake(
+            location(root, table), data, partition_by=list(table.partition_by) or None, schema_mode="merge", **how
+        )
     except (DeltaError, OSError) as error:
         raise InputError(f"{location(root, table)}: cannot be written: {_first_line(error)}") from error
 

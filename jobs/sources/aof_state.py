@@ -15,6 +15,7 @@ from cluster_core.kernels.live_keys import batch_of_live
 from jobs.sources.aof_files import AofLog, is_rdb
 from jobs.sources.files import ByteStream, open_stream, read_pieces
 from jobs.sources.rdb_files import RdbUnit, RdbUnitReader
+from jobs.sources.unread_facts import rest_of
 
 BATCH_KEYS = 65_536
 _PIECE_BYTES = 1 << 20
@@ -75,6 +76,15 @@ class AofStateReader:
             tail = self._run(file.path, start)
             if tail.is_cut and not (self._load_truncated and file is files[-1]):
                 raise tail.error(file.path)
+
+    def rest_after(self, error: DecodeError) -> int | None:
+        """Return the bytes of the log from where *error* ended the replay; None if that is not known."""
+        files = self.unit.log.files
+        at = next((at for at, file in enumerate(files) if file.path == error.source), None)
+        if at is None:
+            return None
+        rest = rest_of(files[at].path, files[at].size, error)
+        return None if rest is None else rest + sum(file.size for file in files[at + 1 :])
 
     def _add_base(self, path: str) -> int:
         """Add the keys of the dump that a file begins with; return where its commands begin."""

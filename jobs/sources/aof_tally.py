@@ -19,6 +19,7 @@ from cluster_core.kernels.group_tally import GroupTally
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.key_slots import key_slots
 from jobs.sources.aof_files import BASE, AofUnit, AofUnitReader
+from jobs.sources.unread_facts import rest_of, unread_facts
 from schemas.interim import BAD, LOG_COMMAND, LOG_KEY, LOG_PREFIX, LOG_SLOT, UNIT
 
 SLOT_COUNT = 16384
@@ -93,7 +94,8 @@ class AofTally:
             if not self.options.permissive:
                 raise
             self.bad.append(error)
-            self.skipped_bytes = max((self.unit.end or self.unit.size) - error.offset, 0)
+            self.skipped_bytes = rest_of(self.unit.path, self.unit.end or self.unit.size, error)
+            self.facts |= unread_facts(self.bad, self.skipped_bytes)
         self._listed = reader.names
         self._note(reader)
         yield from self._rows()
@@ -156,7 +158,7 @@ class AofTally:
             "missed_log_prefix_bytes": str(self.prefixes.missed_bytes),
         }  # fmt: skip
         return self._record(
-            UNIT, 1, keys=pa.array([0]), serialized_bytes=pa.array([self.unit.size if self.unit.part == 0 else 0]),
+            UNIT, 1, keys=pa.array([0]), name=pa.array([self.unit.log.encode("utf-8", "surrogateescape")], pa.binary()), serialized_bytes=pa.array([self.unit.size if self.unit.part == 0 else 0]),
             text=pa.array(["aof"]), facts=pa.array([list(facts.items())], pa.map_(pa.string(), pa.string())),
         )  # fmt: skip
 

@@ -35,8 +35,9 @@ from jobs.sources.bus_packets import evidence_of, pack_deliveries, packed_table
 from jobs.sources.bus_series import BatchTexts, BitmapNumbers, Release, series_batches
 from jobs.sources.bus_tellings import Tellings, instant, read_tellings
 from jobs.sources.capture_points import PointClocks
+from jobs.sources.key_text import key_texts
 from schemas.bronze import BAD_RECORDS
-from schemas.history import GOSSIP_FIELDS, LINKS, LOG_EVENTS, MESSAGE_FIELDS, NODE_POLLS, SLOT_BITMAPS
+from schemas.history import GOSSIP_FIELDS, LINKS, LOG_EVENTS, MESSAGE_ROWS, NODE_POLLS, SLOT_BITMAPS
 from schemas.table import Table
 
 JOB = "bus-replay"
@@ -51,7 +52,7 @@ PRELUDE_NS: Final = 60_000_000_000
 
 CAPTURED = StructType(
     [
-        *(StructField(field.name, field.dataType) for field in MESSAGE_FIELDS),
+        *(StructField(field.name, field.dataType) for field in MESSAGE_ROWS),
         StructField("kind", IntegerType(), nullable=False),
         StructField("phase", IntegerType(), nullable=False),
         StructField("part", StringType()),
@@ -338,10 +339,12 @@ def table_arrow(table: Table) -> pa.Schema:
 def _record(count: int, kind: int, phase: int, columns: dict[str, pa.Array]) -> pa.RecordBatch:
     """*count* rows of `CAPTURED`; a column that is not given is null."""
     schema = _captured_arrow()
+    texts = {"channel_text": key_texts(columns["channel"].cast(pa.binary()))} if "channel" in columns else {}
     given = {
         "kind": pa.array([kind] * count, pa.int32()),
         "phase": pa.array([phase] * count, pa.int32()),
         **columns,
+        **texts,
     }
     arrays = [
         given[name].cast(type_) if name in given else pa.nulls(count, type_)

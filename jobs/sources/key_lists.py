@@ -93,13 +93,17 @@ class KeyListReader:
     """Iterate over the `KeyRows` of a unit.
 
     A record that is no key raises DecodeError with path, place (byte, or row in CSV, JSON and Parquet) and reason; with
-    *permissive* it is appended to *bad* instead and reading goes on.
+    *permissive* it is appended to *bad* instead and reading goes on; *kept* of them are rows whose key is there.  *rows_total* is what
+    the file says it holds, if it does; whoever iterates sets *broke_off* where an error ended it.
     """
 
     def __init__(self, unit: KeyListUnit, options: KeyListOptions, *, permissive: bool = False) -> None:
         self.unit = unit
         self.options = options
         self.bad: list[DecodeError] = []
+        self.broke_off = False
+        self.rows_total: int | None = None
+        self.kept = 0
         self._permissive = permissive
 
     def __iter__(self) -> Iterator[KeyRows]:
@@ -208,6 +212,7 @@ class KeyListReader:
         file = _open_parquet(self.unit.path)
         wanted = [name for name in self._columns(file.schema_arrow.names) if name]
         groups = range(self.unit.start, file.num_row_groups if self.unit.end is None else self.unit.end)
+        self.rows_total = sum(file.metadata.row_group(group).num_rows for group in groups)
         yield from self.rows_of(
             file.iter_batches(batch_size=_ROWS_MAX, row_groups=list(groups), columns=wanted, use_threads=False)
         )
@@ -270,6 +275,7 @@ class KeyListReader:
         wrong = present & ~((numbers >= 0) & (numbers < 2**62))
         for index in np.flatnonzero(wrong).tolist():
             self._fail(f"column {name!r} holds {numbers[index]}", row + index)
+            self.kept += 1
         if pa.types.is_integer(column.type):
             values = column.fill_null(NONE).cast(pa.int64(), safe=False).to_numpy(zero_copy_only=False).copy()
         else:

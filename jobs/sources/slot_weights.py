@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cluster_core.load.unread import FileUnread, Unread, together
 from cluster_core.memory.basis import Exactness, MemoryBasis
 from cluster_core.rebalance.loads import combine_windows
 from cluster_core.slots.key_slot import SLOT_COUNT
 from jobs.runtime.delta_files import read_rows
 from jobs.runtime.errors import InputError
-from schemas.silver import SLOT_LOAD, SNAPSHOTS
+from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 
 RESOURCES = ("serialized_bytes", "memory_bytes", "keys", "ops")
 """Resources that silver/slot_load has."""
@@ -19,19 +20,22 @@ RESOURCES = ("serialized_bytes", "memory_bytes", "keys", "ops")
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Loads by resource; *topology* is CLUSTER NODES text of the newest snapshot, if it has one; *memory* what memory_bytes rests on."""
+    """Loads by resource; *topology* is CLUSTER NODES text of the newest snapshot, if it has one; *memory* what memory_bytes rests on.
+
+    *unread* is what of the snapshots' inputs could not be read; *foreign_keys* lie on nodes that do not own their slots, uncounted.
+    """
 
     loads: dict[str, list[float]]
     topology: str | None
-    bad_records: int
-    warnings: tuple[str, ...]
+    unread: Unread
+    foreign_keys: int
     memory: tuple[MemoryBasis, ...] = ()
 
 
 def read_weights(root: str, snapshots: Sequence[str], *, how: str, smoothing: float) -> Weights:
     """Return the weights that *snapshots*, oldest first, have together; InputError for one that is not there or not complete."""
     if not snapshots:
-        return Weights({}, None, 0, ())
+        return Weights({}, None, Unread(), 0)
     heads = [_head(root, name) for name in snapshots]
     windows = [_loads(root, name) for name in snapshots]
     loads = {
@@ -41,17 +45,38 @@ def read_weights(root: str, snapshots: Sequence[str], *, how: str, smoothing: fl
     }
     if len(snapshots) == 1:
         loads = {name: [int(value) for value in load] for name, load in loads.items()}
-    foreign = sum(window["foreign"][0] for window in windows)
-    warnings = (
-        [f"{int(foreign)} keys lie on nodes that do not own their slots: they are not counted"] if foreign else []
-    )
     return Weights(
         loads,
         heads[-1]["topology"],
-        sum(head["bad_records"] for head in heads),
-        tuple(warnings),
+        together(_unread(root, head) for head in heads),
+        int(sum(window["foreign"][0] for window in windows)),
         tuple(filter(None, map(_memory_basis, heads))),
     )
+
+
+def is_partial(head: Mapping[str, Any]) -> bool:
+    """Whether a row of silver/snapshots says that some of its inputs could not be read; older versions only counted bad records."""
+    known = head.get("partial")
+    return bool(head["bad_records"] if known is None else known)
+
+
+def _unread(root: str, head: dict[str, Any]) -> Unread:
+    """What a snapshot's row and those of its inputs say could not be read; of a snapshot of an older version only that there is something."""
+    if not is_partial(head):
+        return Unread((), head.get("file_bytes") or 0, head["keys"])
+    snapshot_id = head["snapshot_id"]
+    if head.get("partial") is None:
+        return Unread((FileUnread(f"an input of snapshot {snapshot_id}", "", bad_records=head["bad_records"]),))
+    rows = read_rows(root, SOURCES, snapshot_id=snapshot_id)
+    files = tuple(
+        FileUnread(
+            row["source"], row["kind"], row["file_bytes"] or None, row["unread_bytes"], row["records"], row["unread_records"],
+            "ends_early" in row["facts"], row["bad_records"],
+        )
+        for row in sorted(rows, key=lambda row: str(row["source"]))
+        if row["partial"]
+    )  # fmt: skip
+    return Unread(files, head["file_bytes"], head["keys"])
 
 
 def _memory_basis(head: dict[str, Any]) -> MemoryBasis | None:

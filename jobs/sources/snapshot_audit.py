@@ -14,6 +14,7 @@ from cluster_core.topology.nodes_text import read_nodes
 from jobs.runtime.delta_files import exists, read_rows
 from jobs.runtime.errors import InputError
 from jobs.sources.live_audit import owners_of
+from jobs.sources.slot_weights import is_partial
 from schemas.activity import SLOT_ACTIVITY
 from schemas.silver import SLOT_LOAD, SNAPSHOTS
 
@@ -30,6 +31,7 @@ class SnapshotEvidence:
     view: NodeView
     loads: Sequence[Mapping[str, Any]]
     activity: Sequence[Mapping[str, Any]]
+    is_partial: bool = False
 
     def keys(self) -> int:
         """All keys."""
@@ -50,7 +52,7 @@ class SnapshotEvidence:
             for row in self.loads:
                 node = row["node_id"] or row["owner_id"] or ""
                 loads[node] = loads.get(node, 0.0) + (row[resource] or 0)
-            doubt = self._old(moved_ms)
+            doubt = self._doubt(moved_ms)
             if resource == "ops" and moved and not doubt:
                 doubt = "the operations may have been counted before the slots moved"
             return Measured(resource, loads, f"silver/slot_load of {self.name}", doubt=doubt)
@@ -66,12 +68,14 @@ class SnapshotEvidence:
             owner = self.view.owners[row["slot"]]
             loads[owner] = loads.get(owner, 0.0) + row["value"]
         restarted = sum(row["restarted"] > 0 for row in rows if row["slot"] in moved)
-        doubt = self._old(moved_ms)
+        doubt = self._doubt(moved_ms)
         if restarted and not doubt:
             doubt = f"the counters of {restarted} moved slots began again at 0 within its windows"
         return Measured(resource, loads, basis, doubt=doubt)
 
-    def _old(self, moved_ms: int | None) -> str:
+    def _doubt(self, moved_ms: int | None) -> str:
+        if self.is_partial:
+            return f"snapshot {self.name} is partial: some of its inputs could not be read"
         if moved_ms is not None and self.taken_ms is not None and self.taken_ms < moved_ms:
             return f"snapshot {self.name} was taken before the last slot moved"
         return ""
@@ -90,6 +94,7 @@ def read_snapshot(root: str, name: str) -> SnapshotEvidence:
         _view(name, found[0]["topology"], loads),
         loads,
         read_rows(root, SLOT_ACTIVITY, snapshot_id=name) if exists(root, SLOT_ACTIVITY) else [],
+        is_partial(found[0]),
     )
 
 

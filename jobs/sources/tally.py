@@ -7,7 +7,7 @@ and bounded tables of hash tags and prefixes (`schemas.interim.PARTIAL`).
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -35,10 +35,12 @@ from jobs.sources.aof_files import AofUnit
 from jobs.sources.aof_state import AofStateReader, AofStateUnit
 from jobs.sources.aof_tally import AofTally
 from jobs.sources.key_lists import KeyListOptions, KeyListReader, KeyListUnit, KeyRows
+from jobs.sources.key_text import key_texts
 from jobs.sources.rdb_files import RdbUnit, RdbUnitReader
 from jobs.sources.rdb_soundness import FlawedKey, SoundnessCheck
 from jobs.sources.rdb_twins import find_twins
-from schemas.bronze import RDB_SOURCE
+from jobs.sources.unread_facts import list_facts, rest_of, unread_facts
+from schemas.bronze import KEY_ROWS
 from schemas.interim import BAD, FLAW, LOG_DOUBT, PARTIAL, PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL, UNIT
 
 Unit = RdbUnit | KeyListUnit | AofUnit | AofStateUnit
@@ -113,20 +115,28 @@ def _partition_number() -> int:
 
 
 def read_keys(numbers: Iterator[pa.RecordBatch], units: list[Unit], options: TallyOptions) -> Iterator[pa.RecordBatch]:
-    """Yield every key of the units that the rows of *numbers* index, as rows of ``schemas.bronze.RDB_SOURCE``.
+    """Yield every key of the units that the rows of *numbers* index, as rows of ``schemas.bronze.KEY_ROWS``.
 
     What cannot be read is left out with ``options.permissive``, and raises DecodeError otherwise.
     """
-    schema = to_arrow_schema(RDB_SOURCE)
+    schema = to_arrow_schema(KEY_ROWS)
     for batch in numbers:
         for number in batch.column(0).to_pylist():
             try:
                 for keys in _key_batches(units[number], options):
                     source = pa.array([units[number].path], pa.string()).take(pa.array(np.zeros(len(keys), np.int8)))
-                    yield pa.RecordBatch.from_arrays([*key_columns(keys), source], schema=schema)
+                    yield pa.RecordBatch.from_arrays([*_with_texts(key_columns(keys)), source], schema=schema)
             except DecodeError:
                 if not options.permissive:
                     raise
+
+
+def _with_texts(columns: Iterable[pa.Array]) -> Iterator[pa.Array]:
+    """*columns* as `schemas.table.with_texts` has them."""
+    for column in columns:
+        yield column
+        if pa.types.is_binary(column.type):
+            yield key_texts(column)
 
 
 def _key_batches(unit: Unit, options: TallyOptions) -> Iterator[KeyBatch]:
@@ -206,6 +216,7 @@ class _Tally:
             if not self.options.permissive:
                 raise
             self.facts["replayed_to"] = f"{error.source}: offset {error.offset}"
+            self.facts |= unread_facts([error], reader.rest_after(error))
         self.ttl = None if reader.taken_at_ms is None else TtlTally(reader.taken_at_ms)
         self.ops = np.zeros(SLOT_COUNT, np.int64)
         for batch in reader:
@@ -236,10 +247,13 @@ class _Tally:
             if not self.options.permissive:
                 raise
             self.bad.append(error)
-            self.skipped_bytes = max((unit.end or unit.size) - error.offset, 0)
+            self.skipped_bytes = rest_of(unit.path, unit.end or unit.size, error, self.keys)
+            self.facts |= unread_facts(self.bad, self.skipped_bytes)
         finally:
             if check is not None:
                 check.close()
+        if skimmer.databases:
+            self.facts["records"] = str(sum(counts.keys for counts in skimmer.databases.values()))
         self._note_twins(unit)
         if check is not None:
             self._note_flaws(check)
@@ -316,7 +330,9 @@ class _Tally:
             if not self.options.permissive:
                 raise
             reader.bad.append(error)
+            reader.broke_off = True
         self.bad = reader.bad
+        self.facts |= list_facts(reader, self.keys)
 
     def _add_rows(self, rows: KeyRows) -> None:
         self.sized |= rows.sizes is not None
@@ -372,11 +388,13 @@ class _Tally:
         unit = self.unit
         if "slot" in columns:
             columns["owner_id"] = self._owner_ids.take(pa.array(self._owner_of[columns["slot"].to_numpy()]))
+        texts = {f"{name}_text": key_texts(columns[name]) for name in ("name", "hash_tag") if name in columns}
         given = {
             "kind": pa.array(np.full(count, kind, np.int32)),
             "source": pa.array([unit.log if isinstance(unit, AofUnit) else unit.path] * count, pa.string()),
             "part": pa.array(np.full(count, self.part, np.int32)),
             **columns,
+            **texts,
         }
         schema = partial_schema()
         arrays = [
@@ -435,10 +453,7 @@ class _Tally:
 
     def _flaw_rows(self, flaws: list[FlawedKey]) -> pa.RecordBatch:
         key, db, slot, type_, encoding, offset, elements, found = zip(*flaws, strict=True)
-        words = [
-            [("flaw", one.flaw.value), ("key_text", shown(name, FLAWED_KEY_LENGTH))]
-            for name, one in zip(key, found, strict=True)
-        ]
+        words = [[("flaw", one.flaw.value)] for one in found]
         return self._record(
             FLAW, len(flaws),
             name=pa.array(key, pa.binary()), db=pa.array(db, pa.int32()), slot=pa.array(slot, pa.int64()), type=type_names(np.array(type_)),

@@ -59,7 +59,7 @@ def find_bad(bad: Sequence[tuple[str, int, str]], count: int) -> list[Warning]:
         Warning(
             "error",
             "bad_records",
-            f"{_count(count, 'record')} could not be read; the totals are partial: {_list(examples, count)}",
+            f"{_count(count, 'record')} could not be read: {_list(examples, count)}",
         )
     ]
 

@@ -1,19 +1,19 @@
 """From partial sums to the tables of a snapshot; every function takes and returns DataFrames.
 
-*partial* has the columns of `schemas.interim.PARTIAL`, whose ``owner_id`` is the owner of the row's slot.  *sources* says whose data a
+``snapshot_id`` and ``partial``, which all rows of a snapshot share, are added by who writes them.  *partial* has the columns of `schemas.interim.PARTIAL`, whose ``owner_id`` is the owner of the row's slot.  *sources* says whose data a
 file holds (``source, node_id``; None where no topology was given), *owners* who owns a slot (``slot, owner_id``, 16384 rows; null
 where nobody does).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from cluster_core.load.ttl import TTL_LABELS
-from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, NODE_LOAD, TTL_BUCKETS
 from schemas.interim import BAD, FLAW, LOG_SLOT, PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL
-from schemas.silver import SLOT_LOAD
 
 _LOADS = ("keys", "serialized_bytes", "memory_bytes", "expires", "ops")
 
@@ -26,9 +26,7 @@ def with_node(rows: DataFrame, sources: DataFrame | None) -> DataFrame:
     return joined.withColumn("node_id", F.coalesce("node_id", "owner_id"))
 
 
-def slot_load(
-    partial: DataFrame, sources: DataFrame | None, owners: DataFrame, snapshot_id: str, *, known: frozenset[str]
-) -> DataFrame:
+def slot_load(partial: DataFrame, sources: DataFrame | None, owners: DataFrame, *, known: frozenset[str]) -> DataFrame:
     """Every slot on every node that owns it or holds keys of it; a slot without keys has a row of its owner.
 
     A load in *known* (of serialized_bytes, memory_bytes, expires, ops) is 0 for a slot without keys, another one null.  One exchange: rows meet by
@@ -60,13 +58,15 @@ def slot_load(
                 for name in known
             }
         )
-        .withColumn("snapshot_id", F.lit(snapshot_id))
-        .select(*SLOT_LOAD.columns)
+        .drop("redundant")
     )
 
 
-def node_load(slot_loads: DataFrame, nodes: DataFrame, snapshot_id: str) -> DataFrame:
-    """Sums per master; *nodes* has ``node_id, address`` of all masters, and none without topology."""
+def node_load(slot_loads: DataFrame, nodes: DataFrame, unread: Mapping[str, float | None]) -> DataFrame:
+    """Sums per master; *nodes* has ``node_id, address`` of all masters, and none without topology.
+
+    *unread* is the share of a node's inputs that could not be read, None where that is not known; nodes that lack nothing are not in it.
+    """
     sums = slot_loads.groupBy("node_id").agg(
         F.sum(F.when(F.col("owner_id").eqNullSafe(F.col("node_id")), 1).otherwise(0)).cast("int").alias("slots"),
         *(F.sum(name).alias(name) for name in ("keys", "serialized_bytes", "memory_bytes", "expires", "ops")),
@@ -75,7 +75,6 @@ def node_load(slot_loads: DataFrame, nodes: DataFrame, snapshot_id: str) -> Data
     everything = Window.partitionBy()
     masters = F.count("node_id").over(everything)
     return joined.select(
-        F.lit(snapshot_id).alias("snapshot_id"),
         "node_id",
         "address",
         F.coalesce("slots", F.lit(0)).alias("slots"),
@@ -86,7 +85,15 @@ def node_load(slot_loads: DataFrame, nodes: DataFrame, snapshot_id: str) -> Data
         "ops",
         *_shares("keys", everything, masters),
         *_shares("serialized_bytes", everything, masters, name="bytes"),
-    ).select(*NODE_LOAD.columns)
+        _by_node(unread).alias("unread_share"),
+    )
+
+
+def _by_node(unread: Mapping[str, float | None]) -> Column:
+    share = F.lit(0.0)
+    for node, value in unread.items():
+        share = F.when(F.col("node_id") == node, F.lit(value).cast("double")).otherwise(share)
+    return share
 
 
 def _shares(column: str, everything: WindowSpec, masters: Column, name: str | None = None) -> list[Column]:
@@ -98,9 +105,7 @@ def _shares(column: str, everything: WindowSpec, masters: Column, name: str | No
     return [share.alias(f"{label}_share"), (share * F.greatest(masters, F.lit(1))).alias(f"{label}_over_mean")]
 
 
-def big_keys(
-    partial: DataFrame, sources: DataFrame | None, snapshot_id: str, *, top: int, top_per_slot: int
-) -> DataFrame:
+def big_keys(partial: DataFrame, sources: DataFrame | None, *, top: int, top_per_slot: int) -> DataFrame:
     """The largest keys of the cluster and of each node, slot and type; of equals, the first in file order."""
     tops = with_node(partial.where(F.col("kind").isin(TOP_TYPE, TOP_OWNER, TOP_SLOT)), sources)
     types, by_owner, slots = (tops.where(F.col("kind") == kind) for kind in (TOP_TYPE, TOP_OWNER, TOP_SLOT))
@@ -118,11 +123,8 @@ def big_keys(
     union = ranked[0]
     for more in ranked[1:]:
         union = union.unionByName(more)
-    return (
-        union.withColumnRenamed("name", "key")
-        .withColumn("snapshot_id", F.lit(snapshot_id))
-        .withColumn("db", F.coalesce("db", F.lit(0)))
-        .select(*BIG_KEYS.columns)
+    return union.withColumnsRenamed({"name": "key", "name_text": "key_text"}).withColumn(
+        "db", F.coalesce("db", F.lit(0))
     )
 
 
@@ -159,6 +161,7 @@ def _groups(partial: DataFrame, kind: int, missed_keys: int, missed_bytes: int, 
             F.first("slot").alias("slot"),
             F.first("owner_id").alias("owner_id"),
             F.first("number").alias("depth"),
+            F.first("name_text").alias("name_text"),
         )
     )
 
@@ -166,28 +169,21 @@ def _groups(partial: DataFrame, kind: int, missed_keys: int, missed_bytes: int, 
 _NOUNS = {TAG: "tag", PREFIX: "prefix"}
 
 
-def hash_tags(partial: DataFrame, snapshot_id: str, *, missed: tuple[int, int], count: int, sized: bool) -> DataFrame:
+def hash_tags(partial: DataFrame, *, missed: tuple[int, int], count: int, sized: bool) -> DataFrame:
     """The *count* heaviest tags by keys and the *count* heaviest by bytes."""
     groups = _groups(partial, TAG, *missed, sized=sized)
     heavy = _heaviest(groups, count)
-    return (
-        heavy.withColumnsRenamed({"name": "hash_tag", "owner_id": "node_id"})
-        .withColumn("snapshot_id", F.lit(snapshot_id))
-        .select(*HASH_TAGS.columns)
-    )
+    return heavy.withColumnsRenamed({"name": "hash_tag", "name_text": "hash_tag_text", "owner_id": "node_id"})
 
 
-def key_prefixes(
-    partial: DataFrame, snapshot_id: str, *, missed: tuple[int, int], count: int, sized: bool
-) -> DataFrame:
+def key_prefixes(partial: DataFrame, *, missed: tuple[int, int], count: int, sized: bool) -> DataFrame:
     """The *count* heaviest prefixes of each depth; a prefix of one key only is no roll-up and is left out."""
     groups = _groups(partial, PREFIX, *missed, sized=sized).where((F.col("keys") > 1) | (F.col("depth") == 1))
     order = Window.partitionBy("depth").orderBy(*_by_bytes())
     return (
         groups.withColumn("rank_bytes", F.row_number().over(order))
         .where(F.col("rank_bytes") <= count)
-        .select(F.lit(snapshot_id).alias("snapshot_id"), F.col("name").alias("prefix"), "*")
-        .select(*KEY_PREFIXES.columns)
+        .withColumnsRenamed({"name": "prefix", "name_text": "prefix_text"})
     )
 
 
@@ -209,7 +205,7 @@ def _heaviest(groups: DataFrame, count: int) -> DataFrame:
     )
 
 
-def ttl_buckets(partial: DataFrame, sources: DataFrame | None, snapshot_id: str) -> DataFrame:
+def ttl_buckets(partial: DataFrame, sources: DataFrame | None) -> DataFrame:
     """Keys and bytes per node and remaining time to live."""
     labels = F.array(*(F.lit(label) for label in TTL_LABELS))
     return (
@@ -217,21 +213,18 @@ def ttl_buckets(partial: DataFrame, sources: DataFrame | None, snapshot_id: str)
         .groupBy("node_id", F.col("number").alias("bucket"))
         .agg(F.sum("keys").alias("keys"), F.sum("serialized_bytes").alias("serialized_bytes"))
         .select(
-            F.lit(snapshot_id).alias("snapshot_id"),
             "node_id",
             "bucket",
             labels[F.col("bucket")].alias("label"),
             "keys",
             "serialized_bytes",
         )
-        .select(*TTL_BUCKETS.columns)
     )
 
 
-def bad_records(partial: DataFrame, snapshot_id: str, job: str) -> DataFrame:
+def bad_records(partial: DataFrame, job: str) -> DataFrame:
     """What *job* could not read, as rows of ``bronze/bad_records``."""
     return partial.where(F.col("kind") == BAD).select(
-        F.lit(snapshot_id).alias("snapshot_id"),
         F.lit(job).alias("job"),
         "source",
         "offset",
@@ -240,11 +233,10 @@ def bad_records(partial: DataFrame, snapshot_id: str, job: str) -> DataFrame:
     )
 
 
-def value_flaws(partial: DataFrame, snapshot_id: str) -> DataFrame:
+def value_flaws(partial: DataFrame) -> DataFrame:
     """What is wrong with decoded values, as rows of ``bronze/value_flaws``."""
     return partial.where(F.col("kind") == FLAW).select(
-        F.lit(snapshot_id).alias("snapshot_id"),
-        *("source", "db", F.col("name").alias("key"), F.col("facts")["key_text"].alias("key_text")),
+        *("source", "db", F.col("name").alias("key"), F.col("name_text").alias("key_text")),
         *("slot", "type", "encoding", "offset", F.col("facts")["flaw"].alias("flaw")),
         *(F.col("elements").alias("header_count"), F.col("keys").alias("real_count"), F.col("text").alias("detail")),
     )

@@ -20,6 +20,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from cluster_core.errors import DecodeError
 from cluster_core.load.attribution import Attribution, attribute
 from cluster_core.load.persistence import Persistence
+from cluster_core.load.unread import WHOLE, FileUnread, Unread
 from cluster_core.memory.model import MemorySettings
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.topology.node import Topology
@@ -34,11 +35,13 @@ from jobs.sources.persistence_polls import read_persistence_polls
 from jobs.sources.tally import TallyOptions, Unit, read_keys, tally_rows, tally_units
 from jobs.transforms import age_findings, findings, key_distribution, log_findings, log_load, memory_findings
 from jobs.transforms.findings import Foreign, SlotInDump, SuspiciousSlot, UnitFacts
+from jobs.transforms.unread_findings import find_partial, find_unread, share_by_node
 from schemas.aof import COMMAND_LOAD, LOG_SAVINGS, UNCERTAIN_KEYS, WRITE_KEYS, WRITE_LOAD
-from schemas.bronze import BAD_RECORDS, KEYS, RDB_SOURCE, VALUE_FLAWS
+from schemas.bronze import BAD_RECORDS, KEY_ROWS, KEYS, VALUE_FLAWS
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, NODE_LOAD, TTL_BUCKETS
 from schemas.interim import BAD, PARTIAL, SLOT, UNIT
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
+from schemas.table import Table
 
 if TYPE_CHECKING:
     from jobs.key_slots import Request
@@ -84,6 +87,7 @@ class KeySnapshot:
     attributions: dict[str, Attribution] = field(default_factory=dict)
     polls: list[Persistence] = field(default_factory=list)
     bad_polls: list[DecodeError] = field(default_factory=list)
+    unread: Unread = WHOLE
 
     @classmethod
     def read(cls, spark: SparkSession, request: Request, settings: Settings) -> KeySnapshot:
@@ -108,6 +112,7 @@ class KeySnapshot:
             units=units, bad_count=bad_count + len(bad_polls),
             bad=[*((row[0], row[1], row[2]) for row in listed), *((e.source, e.offset, e.reason) for e in bad_polls)],
             owners=_owners_frame(spark, topology), polls=polls, bad_polls=bad_polls,
+            unread=find_unread(units),
         )  # fmt: skip
         found.attributions = found._attribute()
         return found
@@ -135,9 +140,7 @@ class KeySnapshot:
         root, snapshot_id = self.request.root, self.request.snapshot
         attributed = [(source, found.node_id) for source, found in self.attributions.items()]
         sources = spark.createDataFrame(attributed, _SOURCE_NODES) if self.topology else None
-        slots = key_distribution.slot_load(
-            self.partial, sources, self.owners, snapshot_id, known=self._known()
-        ).persist()
+        slots = key_distribution.slot_load(self.partial, sources, self.owners, known=self._known()).persist()
         with progress("writing tables"):
             if self.request.keep_keys:
                 self._write_keys(spark)
@@ -153,46 +156,53 @@ class KeySnapshot:
         return frozenset(name for name in LOADS_KNOWN if f"knows_{name}" in facts)
 
     def _changes(self, spark: SparkSession, slots: DataFrame, sources: DataFrame | None) -> list[Change]:
-        snapshot_id, settings, partial = self.request.snapshot, self.settings, self.partial
+        settings, partial = self.settings, self.partial
         groups: dict[str, Any] = {"count": settings.groups_listed, "sized": "serialized_bytes" in self._known()}
         tops = {"top": settings.top, "top_per_slot": settings.top_per_slot}
         nodes = _nodes_frame(spark, self.topology)
+        unread = share_by_node(self.unread, {source: found.node_id for source, found in self.attributions.items()})
         tags, prefixes = self._missed("tag"), self._missed("prefix")
         return [
-            Change(slots, SLOT_LOAD),
-            Change(key_distribution.node_load(slots, nodes, snapshot_id), NODE_LOAD),
-            Change(key_distribution.big_keys(partial, sources, snapshot_id, **tops), BIG_KEYS),
-            Change(key_distribution.hash_tags(partial, snapshot_id, missed=tags, **groups), HASH_TAGS),
-            Change(key_distribution.key_prefixes(partial, snapshot_id, missed=prefixes, **groups), KEY_PREFIXES),
-            Change(key_distribution.ttl_buckets(partial, sources, snapshot_id), TTL_BUCKETS),
-            Change(self._bad_records(spark), BAD_RECORDS, f"job = '{JOB}'"),
+            self._change(slots, SLOT_LOAD),
+            self._change(key_distribution.node_load(slots, nodes, unread), NODE_LOAD),
+            self._change(key_distribution.big_keys(partial, sources, **tops), BIG_KEYS),
+            self._change(key_distribution.hash_tags(partial, missed=tags, **groups), HASH_TAGS),
+            self._change(key_distribution.key_prefixes(partial, missed=prefixes, **groups), KEY_PREFIXES),
+            self._change(key_distribution.ttl_buckets(partial, sources), TTL_BUCKETS),
+            self._change(self._bad_records(spark), BAD_RECORDS, f"job = '{JOB}'"),
             Change(self._sources_frame(spark), SOURCES),
             *self._flaw_changes(spark),
             *self._log_changes(spark, sources),
         ]
 
+    def _change(self, rows: DataFrame, table: Table, where: str | None = None, files: int | None = 1) -> Change:
+        """*rows* with what all rows of the snapshot say of it."""
+        label = {"snapshot_id": F.lit(self.request.snapshot), "partial": F.lit(bool(self.unread))}
+        return Change(rows.withColumns(label), table, where, files)
+
     def _bad_records(self, spark: SparkSession) -> DataFrame:
-        rows = key_distribution.bad_records(self.partial, self.request.snapshot, JOB)
-        polls = [(self.request.snapshot, JOB, bad.source, bad.offset, bad.reason, None) for bad in self.bad_polls]
-        return rows.unionByName(spark.createDataFrame(polls, BAD_RECORDS.schema)) if polls else rows
+        rows = key_distribution.bad_records(self.partial, JOB)
+        polls = [(JOB, bad.source, bad.offset, bad.reason, None) for bad in self.bad_polls]
+        schema = StructType([field for field in BAD_RECORDS.schema.fields if field.name != "snapshot_id"])
+        return rows.unionByName(spark.createDataFrame(polls, schema)) if polls else rows
 
     def _flaw_changes(self, spark: SparkSession) -> list[Change]:
         """The table of flawed values; also where nothing was decoded but an earlier run of the snapshot may have left rows."""
         if not self.request.deep and not tables.exists(spark, VALUE_FLAWS, self.request.root):
             return []
-        return [Change(key_distribution.value_flaws(self.partial, self.request.snapshot), VALUE_FLAWS)]
+        return [self._change(key_distribution.value_flaws(self.partial), VALUE_FLAWS)]
 
     def _log_changes(self, spark: SparkSession, sources: DataFrame | None) -> list[Change]:
         """The tables of logs; also without logs where an earlier run of the snapshot may have left rows."""
         if not self.inputs.logs and not tables.exists(spark, WRITE_LOAD, self.request.root):
             return []
-        snapshot_id, partial, count = self.request.snapshot, self.partial, self.settings.groups_listed
+        partial, count = self.partial, self.settings.groups_listed
         return [
-            Change(log_load.write_load(partial, sources, snapshot_id), WRITE_LOAD),
-            Change(log_load.command_load(partial, sources, snapshot_id), COMMAND_LOAD),
-            Change(log_load.write_keys(partial, sources, snapshot_id, count=count), WRITE_KEYS),
-            Change(log_load.log_savings(partial, snapshot_id, count=count), LOG_SAVINGS),
-            Change(log_load.uncertain_keys(partial, snapshot_id), UNCERTAIN_KEYS),
+            self._change(log_load.write_load(partial, sources), WRITE_LOAD),
+            self._change(log_load.command_load(partial, sources), COMMAND_LOAD),
+            self._change(log_load.write_keys(partial, sources, count=count), WRITE_KEYS),
+            self._change(log_load.log_savings(partial, count=count), LOG_SAVINGS),
+            self._change(log_load.uncertain_keys(partial), UNCERTAIN_KEYS),
         ]
 
     def _missed(self, noun: str) -> tuple[int, int]:
@@ -203,9 +213,8 @@ class KeySnapshot:
 
     def _write_keys(self, spark: SparkSession) -> None:
         units: list[Unit] = self.inputs.units(spark.sparkContext.defaultParallelism, split=False)
-        rows = over_units(spark, bind(read_keys, units=units, options=self.options), len(units), RDB_SOURCE)
-        keyed = rows.withColumn("snapshot_id", F.lit(self.request.snapshot)).select(*KEYS.columns)
-        tables.replace_snapshot(keyed, KEYS, self.request.root, self.request.snapshot, files=None)
+        rows = over_units(spark, bind(read_keys, units=units, options=self.options), len(units), KEY_ROWS)
+        tables.apply_change(self._change(rows, KEYS, files=None), self.request.root, self.request.snapshot)
 
     def _sources_frame(self, spark: SparkSession) -> DataFrame:
         merged: dict[str, UnitFacts] = {}
@@ -215,6 +224,7 @@ class KeySnapshot:
             file_bytes = unit.file_bytes + (known.file_bytes if known and unit.kind == "aof" else 0)
             facts = {**(known.facts if known else {}), **unit.facts}
             merged[unit.source] = unit._replace(keys=keys, file_bytes=file_bytes, facts=facts)
+        unread = {file.source: file for file in self.unread.files}
         rows = [
             (
                 self.request.snapshot,
@@ -224,6 +234,7 @@ class KeySnapshot:
                 unit.keys,
                 unit.file_bytes,
                 unit.facts,
+                *_unread_columns(unread.get(unit.source)),
             )
             for unit in merged.values()
         ]
@@ -239,6 +250,7 @@ class KeySnapshot:
         slots = [SuspiciousSlot(row["slot"], [SlotInDump(*dump) for dump in row["dumps"]]) for row in rows]
         found = [
             *findings.find_bad(self.bad, self.bad_count),
+            *find_partial(self.unread),
             *findings.find_twins(self.units, self.attributions, self.topology),
             *findings.find_shared(slots),
             *findings.find_mismatches(slots),
@@ -288,7 +300,18 @@ class KeySnapshot:
             F.lit(basis.model if basis else None).alias("memory_model"),
             F.lit(basis.exactness.value if basis else None).alias("memory_exactness"),
             F.lit(basis.unmeasured_keys if basis else None).cast("bigint").alias("unmeasured_keys"),
+            F.lit(bool(self.unread)).alias("partial"),
+            F.lit(self.unread.file_bytes).cast("bigint").alias("file_bytes"),
+            F.lit(self.unread.whole.unread_bytes).cast("bigint").alias("unread_bytes"),
+            F.lit(self.unread.whole.share if self.unread else 0.0).cast("double").alias("unread_share"),
         )
+
+
+def _unread_columns(file: FileUnread | None) -> tuple[Any, ...]:
+    """The columns of ``silver/sources`` from ``partial`` on."""
+    if file is None:
+        return False, 0, 0, None, 0, 0.0
+    return True, file.bad_records, file.unread_bytes, file.records, file.unread_records, file.share
 
 
 def _options(request: Request, settings: Settings, topology: Topology | None) -> TallyOptions:

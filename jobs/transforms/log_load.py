@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from jobs.transforms.key_distribution import with_node
-from schemas.aof import COMMAND_LOAD, LOG_SAVINGS, WRITE_KEYS, WRITE_LOAD
+from schemas.aof import LOG_SAVINGS
 from schemas.interim import LOG_COMMAND, LOG_DOUBT, LOG_KEY, LOG_PREFIX, LOG_SLOT, PREFIX, SLOT, UNIT
 
 
@@ -16,19 +16,17 @@ def _begin() -> Column:
     return F.timestamp_seconds(F.col("offset"))
 
 
-def write_load(partial: DataFrame, sources: DataFrame | None, snapshot_id: str) -> DataFrame:
+def write_load(partial: DataFrame, sources: DataFrame | None) -> DataFrame:
     """Writes per slot, node and hour; a base is no write."""
     writes = partial.where((F.col("kind") == LOG_SLOT) & (F.col("number") == 0))
     return (
         with_node(writes, sources)
         .groupBy("slot", "node_id", _begin().alias("hour"))
         .agg(F.sum("ops").alias("ops"), F.sum("serialized_bytes").alias("log_bytes"))
-        .withColumn("snapshot_id", F.lit(snapshot_id))
-        .select(*WRITE_LOAD.columns)
     )
 
 
-def command_load(partial: DataFrame, sources: DataFrame | None, snapshot_id: str) -> DataFrame:
+def command_load(partial: DataFrame, sources: DataFrame | None) -> DataFrame:
     """Commands by name, node and minute."""
     return (
         with_node(partial.where(F.col("kind") == LOG_COMMAND), sources)
@@ -38,8 +36,6 @@ def command_load(partial: DataFrame, sources: DataFrame | None, snapshot_id: str
             F.sum("serialized_bytes").alias("log_bytes"),
             (F.max("number") > 0).alias("known"),
         )
-        .withColumn("snapshot_id", F.lit(snapshot_id))
-        .select(*COMMAND_LOAD.columns)
     )
 
 
@@ -50,7 +46,7 @@ def _missed(partial: DataFrame, *facts: str) -> DataFrame:
     )
 
 
-def write_keys(partial: DataFrame, sources: DataFrame | None, snapshot_id: str, *, count: int) -> DataFrame:
+def write_keys(partial: DataFrame, sources: DataFrame | None, *, count: int) -> DataFrame:
     """The *count* keys with most writes and the *count* with most bytes; a unit that does not list one may have missed it."""
     missed = _missed(partial, "missed_log_keys", "missed_log_bytes")
     total = missed.agg(*(F.sum(name).alias(f"all_{name}") for name in ("missed_log_keys", "missed_log_bytes")))
@@ -59,6 +55,7 @@ def write_keys(partial: DataFrame, sources: DataFrame | None, snapshot_id: str, 
         rows.join(F.broadcast(missed), ["source", "part"], how="left")
         .groupBy(F.col("name").alias("key"))
         .agg(
+            F.first("name_text").alias("key_text"),
             F.first("slot").alias("slot"),
             F.first("node_id").alias("node_id"),
             F.sum("ops").alias("ops"),
@@ -79,37 +76,45 @@ def write_keys(partial: DataFrame, sources: DataFrame | None, snapshot_id: str, 
             ),
         }
     )
-    heavy = ranked.where((F.col("rank_ops") <= count) | (F.col("rank_bytes") <= count))
-    return heavy.withColumn("snapshot_id", F.lit(snapshot_id)).select(*WRITE_KEYS.columns)
+    return ranked.where((F.col("rank_ops") <= count) | (F.col("rank_bytes") <= count))
 
 
-def log_savings(partial: DataFrame, snapshot_id: str, *, count: int) -> DataFrame:
+def log_savings(partial: DataFrame, *, count: int) -> DataFrame:
     """Bytes of the logs against bytes of what lives: per log, per slot, and for the *count* prefixes that would save most."""
     slot_logs = partial.where(F.col("kind") == LOG_SLOT)
     states = partial.where((F.col("kind") == UNIT) & (F.col("facts")["role"] == "state")).select("source")
     alive = partial.where(F.col("kind") == SLOT).join(F.broadcast(states), "source", how="left_semi")
     sizes = partial.where((F.col("kind") == UNIT) & (F.col("text") == "aof"))
+    path = F.col("source").cast("binary").alias("scope_value")
     logs = _against(
-        sizes.select(F.col("source").cast("binary").alias("scope_value"), F.col("serialized_bytes").alias("log_bytes")),
-        alive.select(
-            F.col("source").cast("binary").alias("scope_value"), F.col("serialized_bytes").alias("live_bytes")
-        ),
+        sizes.select(path, F.col("name_text").alias("scope_value_text"), F.col("serialized_bytes").alias("log_bytes")),
+        alive.select(path, _no_text(), F.col("serialized_bytes").alias("live_bytes")),
     )
     slots = _against(
-        slot_logs.select(_slot_name().alias("scope_value"), F.col("serialized_bytes").alias("log_bytes")),
-        alive.select(_slot_name().alias("scope_value"), F.col("serialized_bytes").alias("live_bytes")),
+        slot_logs.select(*_slot_name(), F.col("serialized_bytes").alias("log_bytes")),
+        alive.select(*_slot_name(), F.col("serialized_bytes").alias("live_bytes")),
     )
+    columns = [name for name in LOG_SAVINGS.columns if name not in ("snapshot_id", "partial")]
     return reduce(
         DataFrame.unionByName,
         (
-            scoped.withColumns({"snapshot_id": F.lit(snapshot_id), "scope": F.lit(scope)}).select(*LOG_SAVINGS.columns)
+            scoped.withColumn("scope", F.lit(scope)).select(*columns)
             for scope, scoped in (("log", logs), ("slot", slots), ("prefix", _prefixes(partial, states, count)))
         ),
     )
 
 
-def _slot_name() -> Column:
-    return F.col("slot").cast("string").cast("binary")
+def _no_text() -> Column:
+    return F.lit(None).cast("string").alias("scope_value_text")
+
+
+def _slot_name() -> tuple[Column, Column]:
+    name = F.col("slot").cast("string")
+    return name.cast("binary").alias("scope_value"), name.alias("scope_value_text")
+
+
+def _named() -> tuple[Column, Column]:
+    return F.col("name").alias("scope_value"), F.col("name_text").alias("scope_value_text")
 
 
 def _prefixes(partial: DataFrame, states: DataFrame, count: int) -> DataFrame:
@@ -117,14 +122,14 @@ def _prefixes(partial: DataFrame, states: DataFrame, count: int) -> DataFrame:
     rows = partial.where(F.col("kind") == LOG_PREFIX).join(F.broadcast(missed), ["source", "part"], how="left")
     total = missed.agg(F.sum("missed_log_prefix_bytes").alias("all_missed"))
     logged = rows.select(
-        F.col("name").alias("scope_value"),
+        *_named(),
         F.col("serialized_bytes").alias("log_bytes"),
         (F.col("bytes_error") - F.col("missed_log_prefix_bytes")).alias("bytes_error"),
     )
     alive = partial.where(F.col("kind") == PREFIX).join(F.broadcast(states), "source", how="left_semi")
-    found = _against(
-        logged, alive.select(F.col("name").alias("scope_value"), F.col("serialized_bytes").alias("live_bytes"))
-    ).crossJoin(F.broadcast(total))
+    found = _against(logged, alive.select(*_named(), F.col("serialized_bytes").alias("live_bytes"))).crossJoin(
+        F.broadcast(total)
+    )
     order = Window.partitionBy().orderBy(F.col("saved_bytes").desc(), "scope_value")
     return (
         found.withColumn("bytes_error", F.greatest(F.col("bytes_error") + F.col("all_missed"), F.lit(0)))
@@ -142,17 +147,20 @@ def _against(logged: DataFrame, alive: DataFrame) -> DataFrame:
         alive.withColumns({"log_bytes": zero, "bytes_error": zero})
     )
     names = ("log_bytes", "live_bytes", "bytes_error")
-    sums = both.groupBy("scope_value").agg(*(F.coalesce(F.sum(name), zero).alias(name) for name in names))
+    sums = both.groupBy("scope_value").agg(
+        F.max("scope_value_text").alias("scope_value_text"),
+        *(F.coalesce(F.sum(name), zero).alias(name) for name in names),
+    )
     return sums.withColumn("saved_bytes", F.col("log_bytes") - F.col("live_bytes"))
 
 
-def uncertain_keys(partial: DataFrame, snapshot_id: str) -> DataFrame:
+def uncertain_keys(partial: DataFrame) -> DataFrame:
     """Keys of which the logs do not tell all."""
     return partial.where(F.col("kind") == LOG_DOUBT).select(
-        F.lit(snapshot_id).alias("snapshot_id"),
         "source",
         "db",
         F.col("name").alias("key"),
+        F.col("name_text").alias("key_text"),
         "slot",
         F.col("text").alias("command"),
     )

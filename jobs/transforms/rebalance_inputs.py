@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from cluster_core.load.unread import FileUnread, Unread, together
+from cluster_core.memory.basis import Exactness, MemoryBasis
 from cluster_core.rebalance.ordering import TimeModel
 from cluster_core.rebalance.placement import NOTHING, masters_of, owners_of, read_placement
 from cluster_core.rebalance.problem import Problem
 from cluster_core.rebalance.record import PlannedNode
 from cluster_core.topology.node import Topology
 from cluster_core.topology.reader import read_topology
+from jobs.reports.keyspace import Warning
+from jobs.reports.unread import unread_lines
 from jobs.runtime.delta_files import replace_rows
 from jobs.runtime.errors import InputError
 from jobs.runtime.progress import progress
@@ -34,6 +39,8 @@ NO_SNAPSHOT = "none"
 """What plans and activity are filed under that no snapshot of the key distribution belongs to."""
 PLACEMENT_BYTES_MAX = 16 << 20
 TOLERANCE = "0.02"
+SIZES = ("memory_bytes", "serialized_bytes")
+"""What a master's data takes; the first that is known is balanced unless the user says otherwise."""
 ACTIVITIES = ("ops", "cpu_usec")
 """Measures of operations; the first that is known is balanced unless the user says otherwise."""
 SHORT = {"bytes": "serialized_bytes", "memory": "memory_bytes", "cpu": "cpu_usec"}
@@ -43,7 +50,7 @@ _SHARE = re.compile(r"(\d+(?:\.\d*)?(?:e-?\d+)?|\.\d+)(%?)")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A problem, who its masters are, and what was noticed on the way."""
+    """A problem, who its masters are, and what was noticed on the way: *unread* of its inputs; *others* are loads that are known, too."""
 
     problem: Problem
     nodes: list[PlannedNode]
@@ -52,9 +59,10 @@ class Found:
     snapshot_id: str
     activity: Activity | None
     combined: str
-    bad_records: int
-    warnings: list[str]
-    permissive: bool
+    unread: Unread
+    others: dict[str, list[float]]
+    other_tolerance: dict[str, float]
+    warnings: list[Warning]
 
     def write(self, root: str) -> None:
         """Write what the files about slots said, and what in them could not be read."""
@@ -76,13 +84,19 @@ def find_inputs(request: Request, spark: SparkSession | None) -> Found:
     loads = dict(weights.loads)
     if activity is not None:
         loads |= {metric: activity.loads(metric) for metric in activity.metrics()}
-    resources = _resources(request, loads)
+    unread = together([weights.unread, _activity_unread(activity)])
+    if weights.unread and not request.allow_partial:
+        raise InputError(_refusal(weights.unread))
+    capped = sorted({*placement.capacity, *(name for wish in placement.nodes for name in wish.capacity)})
+    resources = _resources(request, loads, weights.memory, capped)
     cost = _cost(request, resources)
+    others = {name: load for name, load in loads.items() if name not in resources and any(load)}
+    tolerance = read_tolerance(request.tolerance, [*resources, *others])
     masters, nodes = masters_of(topology, placement, resources)
     owners = owners_of(topology)
     problem = Problem(
         {name: loads[name] for name in resources}, owners, masters, cost=cost,
-        tolerance=read_tolerance(request.tolerance, resources), pinned=placement.pinned, slot_cost=request.slot_cost,
+        tolerance={name: tolerance[name] for name in resources}, pinned=placement.pinned, slot_cost=request.slot_cost,
         gain_min=request.gain_min, zone_share_max=placement.zone_share_max, iterations=request.iterations,
     )  # fmt: skip
     if request.range_cost is not None:
@@ -90,20 +104,56 @@ def find_inputs(request: Request, spark: SparkSession | None) -> Found:
     if request.seed is not None:
         problem = replace(problem, seed=request.seed)
     model = TimeModel() if request.bytes_per_s is None else TimeModel(bytes_per_s=_positive(request.bytes_per_s))
-    bad = weights.bad_records + (len(activity.bad) if activity else 0)
+    warnings = [
+        *_memory_caveats(weights, resources), *_foreign(weights), *_silent(activity, masters_without(topology, nodes)),
+        *_unchecked(capped, resources, loads),
+    ]  # fmt: skip
     return Found(
         problem, nodes, Schedule(request.jobs, request.zone_jobs, request.job_slots, model),
         TOLERANCES if request.tolerances is None else request.tolerances,
-        request.snapshots[-1] if request.snapshots else NO_SNAPSHOT, activity, request.combine, bad,
-        [*weights.warnings, *_memory_caveats(weights, resources), *_silent(activity, masters_without(topology, nodes))], request.permissive,
+        request.snapshots[-1] if request.snapshots else NO_SNAPSHOT, activity, request.combine, unread,
+        others, {name: tolerance[name] for name in others}, warnings,
     )  # fmt: skip
 
 
-def _memory_caveats(weights: Weights, resources: Sequence[str]) -> list[str]:
+def _refusal(unread: Unread) -> str:
+    *files, whole = unread_lines(unread)
+    return (
+        f"the snapshot is partial: {'; '.join(files)}; {whole}. Loads would move into nodes whose keys were not read: read the inputs "
+        "again, or plan with what was read: --allow-partial"
+    )
+
+
+def _activity_unread(activity: Activity | None) -> Unread:
+    counts = Counter(record.source for record in activity.bad) if activity is not None else {}
+    return Unread(tuple(FileUnread(source, "", bad_records=count) for source, count in sorted(counts.items())))
+
+
+def _foreign(weights: Weights) -> list[Warning]:
+    keys = weights.foreign_keys
+    words = f"{keys} keys lie on nodes that do not own their slots: they are not counted"
+    return [Warning("warning", "foreign-keys", words)] if keys else []
+
+
+def _memory_caveats(weights: Weights, resources: Sequence[str]) -> list[Warning]:
     """What memory_bytes rests on, where it is balanced and not every key is measured by its own server's model."""
     if "memory_bytes" not in resources:
         return []
-    return [f"memory_bytes: {caveat}" for caveat in dict.fromkeys(b.caveat for b in weights.memory) if caveat]
+    caveats = dict.fromkeys(basis.caveat for basis in weights.memory)
+    return [Warning("warning", "memory-model", f"memory_bytes: {caveat}") for caveat in caveats if caveat]
+
+
+def _unchecked(capped: Sequence[str], resources: Sequence[str], loads: Mapping[str, Sequence[float]]) -> list[Warning]:
+    """Capacities of what is not balanced: nothing keeps the plan within them."""
+    return [
+        Warning(
+            "warning",
+            "capacity-not-kept",
+            f"the capacity of {name} is not kept: {'it is known but not balanced' if name in loads else 'no load of it is known'}",
+        )
+        for name in capped
+        if name not in resources
+    ]
 
 
 def masters_without(topology: Topology, nodes: Sequence[PlannedNode]) -> list[str]:
@@ -112,12 +162,14 @@ def masters_without(topology: Topology, nodes: Sequence[PlannedNode]) -> list[st
     return [node.id for node in topology.masters() if node.id not in known]
 
 
-def _silent(activity: Activity | None, gone: Sequence[str]) -> list[str]:
-    found = [f"master {node} holds no slots and is failed or unknown: left out" for node in gone]
-    if activity is not None:
-        restarted = {figure.slot for figure in activity.figures if figure.restarted}
-        if restarted:
-            found.append(f"{len(restarted)} slots moved or were reset between polls: those windows are left out")
+def _silent(activity: Activity | None, gone: Sequence[str]) -> list[Warning]:
+    found = [
+        Warning("warning", "gone", f"master {node} holds no slots and is failed or unknown: left out") for node in gone
+    ]
+    restarted = {figure.slot for figure in activity.figures if figure.restarted} if activity is not None else set()
+    if restarted:
+        words = f"{len(restarted)} slots moved or were reset between polls: those windows are left out"
+        found.append(Warning("warning", "windows-left-out", words))
     return found
 
 
@@ -147,7 +199,10 @@ def _activity(request: Request, spark: SparkSession | None, topology: Topology) 
         return read_activity(spark, units, options, how=request.combine, smoothing=request.smoothing)
 
 
-def _resources(request: Request, loads: dict[str, list[float]]) -> list[str]:
+def _resources(
+    request: Request, loads: dict[str, list[float]], memory: Sequence[MemoryBasis], capped: Sequence[str]
+) -> list[str]:
+    """What is balanced: what the user names, or memory (dump sizes where it is not known), keys, operations, and what has a capacity."""
     if request.resources:
         words = [word for entry in request.resources for word in entry.split(",") if word]
         names = list(dict.fromkeys(SHORT.get(word, word) for word in words))
@@ -157,9 +212,11 @@ def _resources(request: Request, loads: dict[str, list[float]]) -> list[str]:
                 f"--resources {missing[0]}: not known of this cluster; known are {', '.join(sorted(loads))}"
             )
         return names
-    sized = [name for name in BYTES if name in loads][:1]
+    vague = any(basis.exactness is Exactness.PARTIAL for basis in memory)
+    sized = [name for name in SIZES if name in loads and not (vague and name == "memory_bytes")][:1]
     acting = [name for name in ACTIVITIES if any(loads.get(name, ()))][:1]
-    found = [*sized, *(["keys"] if "keys" in loads else []), *acting]
+    counted = ["keys"] if "keys" in loads else []
+    found = list(dict.fromkeys([*sized, *counted, *acting, *(name for name in capped if name in loads)]))
     if not found:
         raise InputError("no weights: name a snapshot, SLOT-STATS polls, MONITOR logs or counts")
     return found

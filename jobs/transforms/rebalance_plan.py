@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 from cluster_core.kernels.rebalance_engine import ENGINE
+from cluster_core.load.unread import WHOLE, Unread
 from cluster_core.rebalance.commands import Path
 from cluster_core.rebalance.document import SlotRow, identify, slot_rows, write_document
 from cluster_core.rebalance.ordering import Batch, Room, TimeModel, order_moves
@@ -19,10 +21,12 @@ from cluster_core.rebalance.record import PlannedNode, StoredPlan
 from cluster_core.rebalance.staleness import hash_state
 from cluster_core.rebalance.targets import Targets, find_targets
 from cluster_core.rebalance.todo import seconds_of
+from cluster_core.rebalance.watched import Watched, watch
 from jobs.runtime.progress import progress
 
 BYTES = ("serialized_bytes", "memory_bytes")
 """Resources whose amount is the time that a move takes, the first that is known."""
+NO_LOADS: Mapping[str, Any] = {}
 TOLERANCES = (0.01, 0.02, 0.05, 0.1, 0.2)
 """Other tolerances that a plan is compared with."""
 TOLERANCE_EFFORT = 0.2
@@ -50,7 +54,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class MadePlan:
-    """A plan, its problem in whole units, its slots, what every master may hold, and the alternatives to it."""
+    """A plan, its problem in whole units, its slots, what every master may hold, the alternatives to it, and what it does to other loads."""
 
     stored: StoredPlan
     scaled: Scaled
@@ -58,6 +62,7 @@ class MadePlan:
     slots: list[SlotRow]
     targets: Targets
     alternatives: list[Alternative]
+    watched: Watched | None = None
 
     def created_first(self, at_ms: int | None) -> MadePlan:
         """Return the plan as made at *at_ms*, when it was made before (None: it was not)."""
@@ -78,8 +83,14 @@ def make_plan(
     created_at_ms: int,
     join_ranges: bool = False,
     tolerances: Sequence[float] = TOLERANCES,
+    unread: Unread = WHOLE,
+    others: Mapping[str, Sequence[float]] = NO_LOADS,
+    other_tolerance: Mapping[str, float] = NO_LOADS,
 ) -> MadePlan:
-    """Return the plan for *problem* with its batches and alternatives; PlanError for what is bad or impossible."""
+    """Return the plan for *problem* with its batches and alternatives; PlanError for what is bad or impossible.
+
+    *unread* is what of its inputs could not be read; *others* are loads that are known and not balanced, to be watched.
+    """
     scaled = validate(problem)
     targets = find_targets(scaled)
     with progress("planning"):
@@ -87,24 +98,25 @@ def make_plan(
     with progress("ordering the moves"):
         found, batches = _ordered(problem, found, _rooms(scaled, targets, nodes), schedule)
     epochs = {node.id: node.config_epoch for node in nodes if node.address}
-    document = write_document(problem, found, batches, nodes, schedule.model)
+    document = write_document(problem, found, batches, nodes, schedule.model, unread)
     slots = slot_rows(problem, found)
     state = hash_state(problem.owners, epochs)
     plan_id = identify(document + state, slots)
     stored = StoredPlan(
-        plan_id, snapshot_id, problem, found, tuple(batches), tuple(nodes), state, schedule.model, created_at_ms
+        plan_id, snapshot_id, problem, found, tuple(batches), tuple(nodes), state, schedule.model, created_at_ms, unread
     )
+    watched = watch(problem, others, other_tolerance, found.owners_after)
     with progress("planning for other tolerances"):
         table = (
             tolerance_table(problem, tolerances, ENGINE, effort=TOLERANCE_EFFORT) if found.moves and tolerances else []
         )
     asked = max(scaled.tolerance)
-    others = []
+    alternatives = []
     for tolerance, other in table:
         serves = found.verdict == MOVE and tolerance >= asked and (found.moved <= other.moved or tolerance == asked)
         chosen = found if serves else other
-        others.append(Alternative(float(tolerance), chosen, _rough_seconds(stored, chosen)))
-    return MadePlan(stored, scaled, document, slots, targets, others)
+        alternatives.append(Alternative(float(tolerance), chosen, _rough_seconds(stored, chosen)))
+    return MadePlan(stored, scaled, document, slots, targets, alternatives, watched)
 
 
 def _ordered(problem: Problem, found: Plan, rooms: Mapping[str, Room], schedule: Schedule) -> tuple[Plan, list[Batch]]:

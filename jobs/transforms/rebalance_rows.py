@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from cluster_core.rebalance.plan import Plan, count_ranges, slot_ranges
 from cluster_core.rebalance.planner import pieces_of_tag
-from cluster_core.rebalance.problem import exact
-from cluster_core.rebalance.targets import HeavySlot
+from cluster_core.rebalance.problem import Scaled, exact
+from cluster_core.rebalance.targets import HeavySlot, Targets
+from jobs.reports.keyspace import Warning
 from jobs.runtime import delta_files
 from jobs.runtime.delta_files import read_rows, replace_rows
+from jobs.sources.key_text import key_text
 from jobs.transforms.rebalance_plan import BYTES, MadePlan
 from schemas.gold import BIG_KEYS, HASH_TAGS
 from schemas.rebalance import (
@@ -30,24 +33,32 @@ PARTS_LISTED = 5
 Row = dict[str, Any]
 
 
-def write_plan(root: str, made: MadePlan, *, bad_records: int, parts: Mapping[int, Sequence[Row]]) -> None:
+def write_plan(
+    root: str,
+    made: MadePlan,
+    *,
+    parts: Mapping[int, Sequence[Row]],
+    bad_records: int = 0,
+    warnings: Sequence[Warning] = (),
+) -> None:
     """Replace everything that the tables hold of the plan; its row in gold/rebalance_plans comes last."""
-    plan_id = made.stored.plan_id
+    label = {"plan_id": made.stored.plan_id, "partial": bool(made.stored.unread)}
     tables: list[tuple[Table, list[Row]]] = [
         (REBALANCE_SLOTS, _slot_rows(made)),
         (REBALANCE_MOVES, _move_rows(made)),
         (REBALANCE_LOAD, _load_rows(made)),
         (REBALANCE_TOLERANCES, _tolerance_rows(made)),
         (REBALANCE_HEAVY, _heavy_rows(made, parts)),
-        (REBALANCE_PLANS, [_plan_row(made, bad_records)]),
+        (REBALANCE_PLANS, [_plan_row(made, bad_records, warnings)]),
     ]
     for table, rows in tables:
-        replace_rows(root, table, [{"plan_id": plan_id, **row} for row in rows], plan_id=plan_id)
+        replace_rows(root, table, [{**label, **row} for row in rows], plan_id=made.stored.plan_id)
 
 
-def _plan_row(made: MadePlan, bad_records: int) -> Row:
+def _plan_row(made: MadePlan, bad_records: int, warnings: Sequence[Warning]) -> Row:
     stored, plan = made.stored, made.stored.plan
     tolerance = made.scaled.tolerance
+    watched = made.watched.reach if made.watched is not None else ()
     return {
         "snapshot_id": stored.snapshot_id,
         "created_at": datetime.fromtimestamp(stored.created_at_ms / 1000, UTC),
@@ -69,6 +80,10 @@ def _plan_row(made: MadePlan, bad_records: int) -> Row:
         "state_hash": stored.state_hash,
         "bad_records": bad_records,
         "document": made.document,
+        "warnings": [dataclasses.asdict(warning) for warning in warnings],
+        "watched_before": {reach.resource: float(reach.before) for reach in watched},
+        "watched_after": {reach.resource: float(reach.after) for reach in watched},
+        "watched_limits": {reach.resource: float(reach.limit) for reach in watched},
     }
 
 
@@ -103,7 +118,13 @@ def _move_rows(made: MadePlan) -> list[Row]:
 
 
 def _load_rows(made: MadePlan) -> list[Row]:
-    stored, scaled, targets = made.stored, made.scaled, made.targets
+    watched = made.watched
+    others = [] if watched is None else _loads_of(made, watched.scaled, watched.targets, is_balanced=False)
+    return [*_loads_of(made, made.scaled, made.targets, is_balanced=True), *others]
+
+
+def _loads_of(made: MadePlan, scaled: Scaled, targets: Targets, *, is_balanced: bool) -> list[Row]:
+    stored = made.stored
     index = {master.id: n for n, master in enumerate(scaled.masters)}
     after = tuple(index[name] for name in stored.plan.owners_after)
     sums = scaled.totals(scaled.owner), scaled.totals(after)
@@ -121,6 +142,7 @@ def _load_rows(made: MadePlan) -> list[Row]:
                     "zone": node.zone,
                     "role": role,
                     "resource": name,
+                    "balanced": is_balanced,
                     "before": sums[0][n][r] / unit,
                     "after": sums[1][n][r] / unit,
                     "fair": float(targets.fair[n][r] / unit),
@@ -193,5 +215,6 @@ def _heavy_rows(made: MadePlan, parts: Mapping[int, Sequence[Row]]) -> list[Row]
             weight = part["keys"] if heavy.resource == "keys" else part["bytes"] if heavy.resource in BYTES else None
             share = weight / load if weight is not None and load else None
             pieces = pieces_of_tag(weight, target) if weight is not None and target and part["key"] is None else None
-            rows.append({**head, **part, "rank": rank, "share": share, "part_pieces": pieces})
+            texts = {f"{name}_text": key_text(part[name]) for name in ("hash_tag", "key") if part.get(name) is not None}
+            rows.append({**head, **part, **texts, "rank": rank, "share": share, "part_pieces": pieces})
     return rows

@@ -19,8 +19,10 @@ from jobs import compare, key_slots
 from jobs.key_slots import Request
 from jobs.reports.keyspace_tables import load_report
 from jobs.runtime.errors import InputError
+from jobs.runtime.failure import BAD_INPUT, PARTIAL
 from jobs.runtime.settings import read_settings
 from jobs.sources.inputs import find_inputs
+from jobs.sources.key_text import key_text
 from jobs.sources.tally import TallyOptions
 from jobs.transforms.key_distribution import slot_counts
 from jobs.transforms.key_snapshot import KeySnapshot, tally
@@ -29,6 +31,7 @@ from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, NODE_LOAD, TTL_BUCKE
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from tests import rdb_builder as build
 from tests.conftest import DATA
+from tests.program import slotscope
 
 VALKEY = DATA / "valkey-9.1"
 NODES = VALKEY / "topology" / "nodes.txt"
@@ -362,6 +365,41 @@ def test_a_cut_dump_is_counted_and_flagged_in_permissive_mode(spark, tmp_path):
     assert report.bad_records == 1
     assert report.warnings[0].code == "bad_records"
     assert len(truth(BEFORE[1])) < report.keys < len(truth(BEFORE[0], BEFORE[1]))
+
+
+def test_a_partial_snapshot_says_in_every_table_and_report_how_much_is_missing(spark, tmp_path, capsys):
+    """A node's dump cut to half: the keys that it announces tell what share is gone; growth against it is in doubt."""
+    half, root = tmp_path / "node-7002.rdb", tmp_path / "root"
+    half.write_bytes((VALKEY / BEFORE[1]).read_bytes()[: (VALKEY / BEFORE[1]).stat().st_size // 2])
+    dumps = [str(VALKEY / BEFORE[0]), str(half), str(VALKEY / BEFORE[2])]
+    read = run(spark, root, rdb=dumps, topology=str(NODES), permissive=True, snapshot="half", keep_keys=True)
+    run(spark, root, rdb=[str(VALKEY / name) for name in BEFORE], topology=str(NODES), snapshot="whole")
+
+    missing, whole = len(truth(*BEFORE)) - read.keys, len(truth(BEFORE[1]))
+    share = f"node-7002.rdb: {100 * missing / whole:.0f} % of its keys ({missing:,} of {whole:,}) were not read"
+    assert any(share in warning.text for warning in read.warnings if warning.code == "partial")
+    for table in (SLOT_LOAD, NODE_LOAD, BIG_KEYS, HASH_TAGS, KEY_PREFIXES, TTL_BUCKETS, SNAPSHOTS):
+        partial = rows(spark, table, root).groupBy("snapshot_id").agg(F.collect_set("partial").alias("said")).collect()
+        assert {row["snapshot_id"]: row["said"] for row in partial} == {"half": [True], "whole": [False]}
+    shares = {
+        row["address"].rpartition(":")[2]: row["unread_share"]
+        for row in rows(spark, NODE_LOAD, root).where("snapshot_id = 'half'").collect()
+    }
+    assert shares == {"7001": 0, "7002": pytest.approx(missing / whole), "7003": 0}
+    source = rows(spark, SOURCES, root).where("snapshot_id = 'half' AND partial").collect()
+    assert [(row["source"], row["records"], row["unread_records"]) for row in source] == [(str(half), whole, missing)]
+    names = rows(spark, KEYS, root).select("key", "key_text", "hash_tag", "hash_tag_text").collect()
+    assert all(row["key_text"] == key_text(bytes(row["key"])) for row in names)
+    assert all((row["hash_tag"] is None) == (row["hash_tag_text"] is None) for row in names)
+
+    assert (
+        slotscope("compare", "--root", root, "--from", "half", "--to", "whole", "--html", tmp_path / "growth.html")
+        == PARTIAL
+    )
+    assert "snapshot half: partial" in " ".join(capsys.readouterr().out.split())
+    assert share in (tmp_path / "growth.html").read_text("utf-8")
+    assert slotscope("rebalance-plan", "--root", root, "--snapshot", "half") == BAD_INPUT
+    assert share in capsys.readouterr().err
 
 
 KEYS_BY_FORMAT = {

@@ -11,7 +11,7 @@ from tests.program import slotscope
 
 
 def test_a_recorded_cluster_is_planned_from_its_dumps(spark, tmp_path, capsys):
-    """The plan's bytes are those of the dumps, and the check agrees with it."""
+    """The plan's bytes are those of the dumps in memory, and the check agrees with it."""
     recorded = DATA / "valkey-9.1"
     topology = recorded / "topology" / "nodes.txt"
     dumps = recorded / "before" / "*.rdb"
@@ -22,7 +22,7 @@ def test_a_recorded_cluster_is_planned_from_its_dumps(spark, tmp_path, capsys):
 
     assert "holds: move" in capsys.readouterr().out
     head = read_rows(str(tmp_path), REBALANCE_PLANS)[0]
-    size = {row["slot"]: row["serialized_bytes"] for row in read_rows(str(tmp_path), SLOT_LOAD)}
+    size = {row["slot"]: row["memory_bytes"] for row in read_rows(str(tmp_path), SLOT_LOAD)}
     moves = read_rows(str(tmp_path), REBALANCE_MOVES)
     assert [move["bytes"] for move in moves] == [size[move["slot"]] for move in moves]
     assert sum(move["bytes"] for move in moves) == head["moved_bytes"] >= head["lower_bound_bytes"] > 0

@@ -12,6 +12,7 @@ import pytest
 from cluster_core.rebalance.problem import Master
 from cluster_core.rebalance.record import PlannedNode
 from jobs.reports.delivery import deliver_rebalance
+from jobs.reports.keyspace import Warning
 from jobs.reports.rebalance_tables import load_rebalance_report
 from jobs.runtime.delta_files import append_rows, read_rows
 from jobs.runtime.errors import InputError
@@ -104,11 +105,15 @@ def test_a_heavy_slot_comes_with_what_makes_it_heavy(root: str) -> None:
     assert "heavy-slots" in [warning.code for warning in report.warnings]
 
 
-def test_what_the_run_warns_of_comes_first(root: str) -> None:
-    """Sentences of the job."""
-    report = load_rebalance_report(root, warnings=["slot 3 has no keys"])
+def test_what_the_run_warned_of_is_kept_with_the_plan_and_comes_first(root: str, made: MadePlan) -> None:
+    """As severity, code and text."""
+    said = Warning("error", "empty-slot", "slot 3 has no keys")
+    write_plan(root, made, bad_records=2, parts={}, warnings=[said])
 
-    assert report.warnings[0].text == "slot 3 has no keys"
+    assert load_rebalance_report(root).warnings[0] == said
+    assert read_rows(root, REBALANCE_PLANS)[0]["warnings"] == [
+        {"severity": "error", "code": "empty-slot", "text": "slot 3 has no keys"}
+    ]
 
 
 def test_history_tells_what_became_of_earlier_plans(root: str, made: MadePlan) -> None:

@@ -1,0 +1,148 @@
+"""What a plan must say beside its verdict: what could not be read, and which loads it did not balance."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cluster_core.load.unread import FileUnread
+from jobs.rebalance_plan import Request, run
+from jobs.runtime.delta_files import read_rows
+from jobs.runtime.failure import BAD_INPUT, OK, PARTIAL
+from jobs.sources.stored_plans import read_stored_plan
+from schemas.rebalance import REBALANCE_LOAD, REBALANCE_MOVES, REBALANCE_PLANS, REBALANCE_SLOTS, REBALANCE_TOLERANCES
+from tests.program import slotscope
+from tests.rebalance_tables import write_snapshot
+
+THIRDS = [slot * 3 // 16384 for slot in range(16384)]
+HOT = dict.fromkeys(range(60), 60000)
+CUT = FileUnread("dumps/node-7002.rdb", "rdb", 55_000, 0, 1607, 874, is_cut=True)
+SHARE = "dumps/node-7002.rdb: 54 % of its keys (874 of 1,607) were not read"
+QUICK = ("--iterations", 200_000, "--compare-tolerances", "none")
+
+
+def test_a_partial_snapshot_is_refused_with_the_share_that_is_missing(tmp_path, capsys):
+    """No plan is made, whatever the mode."""
+    write_snapshot(tmp_path, THIRDS, HOT, unread=CUT)
+
+    for mode in ("strict", "permissive"):
+        assert slotscope("rebalance-plan", "--root", tmp_path, "--mode", mode, *QUICK) == BAD_INPUT
+        said = capsys.readouterr().err
+        assert SHARE in said
+        assert "--allow-partial" in said
+        assert not (tmp_path / "gold" / "rebalance_plans").exists()
+
+
+def test_a_plan_from_a_partial_snapshot_says_so_to_everybody(tmp_path, capsys):
+    """Terminal, page, every table of the plan, check-plan, and execute-plan before it speaks to any server."""
+    write_snapshot(tmp_path, THIRDS, HOT, unread=CUT)
+    page = tmp_path / "page.html"
+
+    code = slotscope("rebalance-plan", "--root", tmp_path, "--allow-partial", "--html", page, *QUICK)
+
+    said = " ".join(capsys.readouterr().out.split())
+    assert code == PARTIAL
+    assert SHARE in said
+    assert "Partial: what could not be read is in none of these figures." in said
+    assert SHARE in page.read_text("utf-8")
+    head = read_rows(str(tmp_path), REBALANCE_PLANS)[0]
+    assert [(warning["severity"], warning["code"]) for warning in head["warnings"][:2]] == [("error", "partial")] * 2
+    for table in (REBALANCE_PLANS, REBALANCE_LOAD, REBALANCE_MOVES, REBALANCE_SLOTS):
+        assert {row["partial"] for row in read_rows(str(tmp_path), table)} == {True}
+    assert read_stored_plan(str(tmp_path), "latest").unread.files == (CUT,)
+
+    assert slotscope("check-plan", "--root", tmp_path) == OK
+    assert SHARE in capsys.readouterr().out
+
+    slotscope("execute-plan", "--root", tmp_path, "--cluster", "127.0.0.1:1")
+    assert SHARE in capsys.readouterr().err
+
+
+def test_what_was_not_read_is_part_of_the_plans_id(tmp_path, capsys):
+    """Struck from the document, the plan is no longer the one that was made."""
+    write_snapshot(tmp_path, THIRDS, HOT, unread=CUT)
+    made = run(
+        Request(root=str(tmp_path), snapshots=("current",), iterations=200_000, tolerances=(), allow_partial=True)
+    ).made
+    write_snapshot(tmp_path, THIRDS, HOT)
+    whole = run(Request(root=str(tmp_path), snapshots=("current",), iterations=200_000, tolerances=())).made
+
+    assert "unread" in json.loads(made.document)
+    assert "unread" not in json.loads(whole.document)
+    assert made.stored.plan == whole.stored.plan
+    assert made.stored.plan_id != whole.stored.plan_id
+
+
+def test_a_whole_snapshot_needs_no_leave_and_its_plan_has_no_such_word(tmp_path, capsys):
+    """All tables of the plan say that nothing is missing."""
+    write_snapshot(tmp_path, THIRDS, HOT)
+
+    assert slotscope("rebalance-plan", "--root", tmp_path, "--iterations", 200_000) == OK
+
+    assert "artial" not in capsys.readouterr().out
+    for table in (REBALANCE_PLANS, REBALANCE_LOAD, REBALANCE_MOVES, REBALANCE_TOLERANCES):
+        assert {row["partial"] for row in read_rows(str(tmp_path), table)} == {False}
+
+
+LOPSIDED = dict.fromkeys(range(5461), 2600)
+"""Memory that dump sizes do not show: the first third takes more."""
+
+
+def test_memory_that_is_known_is_balanced_without_being_asked_for(tmp_path):
+    """And dump sizes, which only stand for it, are told."""
+    write_snapshot(tmp_path, THIRDS, {}, memory_by_slot=LOPSIDED)
+
+    made = run(Request(root=str(tmp_path), snapshots=("current",), iterations=200_000, tolerances=())).made
+
+    head = read_rows(str(tmp_path), REBALANCE_PLANS)[0]
+    assert list(made.stored.problem.loads) == ["memory_bytes", "keys"]
+    assert head["max_over_mean_after"]["memory_bytes"] <= 1.02 < head["max_over_mean_before"]["memory_bytes"]
+    assert set(head["watched_after"]) == {"serialized_bytes"}
+
+
+@pytest.mark.parametrize("resources", ["keys", "serialized_bytes,keys"])
+def test_a_known_load_that_is_left_out_and_ends_above_its_tolerance_is_a_warning(tmp_path, capsys, resources):
+    """In the terminal, on the page, in the tables; and the verdict does not sound as if all were well."""
+    write_snapshot(tmp_path, THIRDS, HOT, memory_by_slot=LOPSIDED)
+    page = tmp_path / "page.html"
+
+    assert slotscope("rebalance-plan", "--root", tmp_path, "--resources", resources, "--html", page, *QUICK) == OK
+
+    said = " ".join(capsys.readouterr().out.split())
+    head = read_rows(str(tmp_path), REBALANCE_PLANS)[0]
+    after = head["watched_after"]["memory_bytes"]
+    loads = [row for row in read_rows(str(tmp_path), REBALANCE_LOAD) if row["resource"] == "memory_bytes"]
+    warning = next(one for one in head["warnings"] if one["text"].startswith("memory bytes"))
+    assert after > 1.02
+    assert max(row["after"] / row["fair"] for row in loads) == pytest.approx(after)
+    assert {row["balanced"] for row in loads} == {False}
+    assert (warning["severity"], warning["code"]) == ("warning", "not-balanced")
+    assert f"Not balanced: memory bytes ends at {after:.3f}×" in said
+    assert warning["text"] in page.read_text("utf-8")
+    assert "known, not balanced" in said
+
+
+def test_a_load_that_only_gets_worse_is_a_warning_even_within_its_tolerance(tmp_path):
+    """Even memory before, keys moved, a little of it with them."""
+    write_snapshot(tmp_path, THIRDS, HOT, memory_by_slot={})
+
+    run(Request(root=str(tmp_path), snapshots=("current",), iterations=200_000, tolerances=(), resources=("keys",)))
+
+    head = read_rows(str(tmp_path), REBALANCE_PLANS)[0]
+    assert head["watched_after"]["memory_bytes"] > head["watched_before"]["memory_bytes"]
+    assert "worse than before" in next(
+        one["text"] for one in head["warnings"] if one["text"].startswith("memory bytes")
+    )
+
+
+def test_a_capacity_is_kept_where_its_load_is_known_and_said_to_be_unchecked_where_it_is_not(tmp_path, capsys):
+    """maxmemory without any figure of memory binds nothing."""
+    write_snapshot(tmp_path, THIRDS, HOT)
+    (tmp_path / "placement.toml").write_text('[defaults]\nmaxmemory = "8gb"\n')
+
+    slotscope("rebalance-plan", "--root", tmp_path, "--placement", tmp_path / "placement.toml", *QUICK)
+
+    assert "the capacity of memory_bytes is not kept: no load of it is known" in " ".join(
+        capsys.readouterr().out.split()
+    )
