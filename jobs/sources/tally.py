@@ -51,7 +51,6 @@ HASHES_MAX = 32 << 20
 """Keys of one unit among which those are sought that are there twice: 8 bytes each, and as much again at its end."""
 
 TWINS_LISTED = FLAWS_SAID = 5
-FLAWED_KEY_LENGTH = 200
 _UNKNOWN_TYPE = len(KEY_TYPES)
 
 
