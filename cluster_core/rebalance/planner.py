@@ -241,12 +241,6 @@ def describe(found: Found, verdict: str, engine: Engine) -> Plan:
         for s, n in enumerate(owner)
         if n != scaled.owner[s]
     )
-    before, after = ratios(scaled, targets, scaled.owner), ratios(scaled, targets, owner)
-    reach = tuple(
-        Reach(name, before[r], after[r], max(targets.relaxed[r], _heaviest(targets, r)), targets.floors[r].ratio,
-              targets.relaxed[r] > 1 + scaled.tolerance[r] or any(h.resource == name for h in targets.heavy))
-        for r, name in enumerate(scaled.resources)
-    )  # fmt: skip
     hosts = hosts_max(bounded)
     moved = sum(scaled.loads[scaled.cost][move.slot] for move in moves)
     bound = max(add_up(certificates, hosts), joint.value if joint else 0)
@@ -261,7 +255,7 @@ def describe(found: Found, verdict: str, engine: Engine) -> Plan:
         bound,
         certificates,
         hosts,
-        reach,
+        reach_of(scaled, targets, owner),
         targets.floors,
         targets.heavy,
         targets.zone_share,
@@ -273,6 +267,16 @@ def describe(found: Found, verdict: str, engine: Engine) -> Plan:
         found.conflicts,
         found.raised.tolerance,
     )
+
+
+def reach_of(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> tuple[Reach, ...]:
+    """Return by resource where the heaviest masters are, and where they would be if *owner* held."""
+    before, after = ratios(scaled, targets, scaled.owner), ratios(scaled, targets, owner)
+    return tuple(
+        Reach(name, before[r], after[r], max(targets.relaxed[r], _heaviest(targets, r)), targets.floors[r].ratio,
+              targets.relaxed[r] > 1 + scaled.tolerance[r] or any(h.resource == name for h in targets.heavy))
+        for r, name in enumerate(scaled.resources)
+    )  # fmt: skip
 
 
 def _heaviest(targets: Targets, r: int) -> Fraction:

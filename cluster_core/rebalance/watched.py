@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cluster_core.rebalance.plan import BALANCED, Reach
-from cluster_core.rebalance.planner import describe
+from cluster_core.rebalance.plan import Reach
+from cluster_core.rebalance.planner import reach_of
 from cluster_core.rebalance.problem import Number, Problem, Scaled, validate
 from cluster_core.rebalance.targets import Targets, find_targets
 
@@ -38,4 +38,4 @@ def watch(
     targets = find_targets(scaled)
     index = {master.id: n for n, master in enumerate(scaled.masters)}
     owner = tuple(index[name] for name in owners_after)
-    return Watched(scaled, targets, describe(scaled, targets, None, owner, BALANCED).reach)
+    return Watched(scaled, targets, reach_of(scaled, targets, owner))
