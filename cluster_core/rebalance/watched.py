@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from cluster_core.rebalance.plan import Reach
 from cluster_core.rebalance.planner import reach_of
@@ -32,9 +33,9 @@ def watch(
     """
     if not loads:
         return None
-    scaled = validate(
-        replace(problem, loads=loads, cost=next(iter(loads)), tolerance=tolerance, zone_share_max=None, gain_min=0)
-    )
+    masters = [replace(master, capacity={}) for master in problem.masters]
+    like: dict[str, Any] = {"loads": loads, "masters": masters, "cost": next(iter(loads)), "tolerance": tolerance}
+    scaled = validate(replace(problem, **like, zone_share_max=None, gain_min=0))
     targets = find_targets(scaled)
     index = {master.id: n for n, master in enumerate(scaled.masters)}
     owner = tuple(index[name] for name in owners_after)

@@ -13,7 +13,7 @@ from jobs.runtime.failure import BAD_INPUT, OK, PARTIAL
 from jobs.sources.stored_plans import read_stored_plan
 from schemas.rebalance import REBALANCE_LOAD, REBALANCE_MOVES, REBALANCE_PLANS, REBALANCE_SLOTS, REBALANCE_TOLERANCES
 from tests.program import slotscope
-from tests.rebalance_tables import write_snapshot
+from tests.rebalance_tables import node_id, write_snapshot
 
 THIRDS = [slot * 3 // 16384 for slot in range(16384)]
 HOT = dict.fromkeys(range(60), 60000)
@@ -146,3 +146,19 @@ def test_a_capacity_is_kept_where_its_load_is_known_and_said_to_be_unchecked_whe
     assert "the capacity of memory_bytes is not kept: no load of it is known" in " ".join(
         capsys.readouterr().out.split()
     )
+
+
+def test_a_capacity_of_what_is_balanced_does_not_bind_what_is_only_told(tmp_path):
+    """Memory would be allowed its even share, whatever the keys may be."""
+    write_snapshot(tmp_path, THIRDS, {}, memory_by_slot={})
+    (tmp_path / "placement.toml").write_text(f'[[nodes]]\nnode = "{node_id(1)}"\ncapacity = {{ keys = 40000 }}\n')
+    asked = Request(
+        root=str(tmp_path), snapshots=("current",), iterations=200_000, tolerances=(), resources=("keys",),
+        placement=str(tmp_path / "placement.toml"),
+    )  # fmt: skip
+
+    run(asked)
+
+    head = read_rows(str(tmp_path), REBALANCE_PLANS)[0]
+    assert head["watched_limits"]["memory_bytes"] == pytest.approx(1.02, abs=0.001)
+    assert head["watched_after"]["memory_bytes"] > 1.1
