@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cluster_core.rebalance.document import identify, slot_rows, write_document
-from cluster_core.rebalance.planner import describe
+from cluster_core.rebalance.planner import reach_of
 from cluster_core.rebalance.problem import validate
 from cluster_core.rebalance.record import StoredPlan
 from cluster_core.rebalance.targets import find_targets
@@ -45,7 +45,7 @@ def store(root: Path, cluster: SimulatedCluster) -> StoredPlan:
     stored = stored_plan(cluster, moves)
     scaled = validate(stored.problem)
     targets = find_targets(scaled)
-    plan = replace(stored.plan, reach=describe(scaled, targets, [], scaled.owner, "move").reach)
+    plan = replace(stored.plan, reach=reach_of(scaled, targets, scaled.owner))
     document = write_document(stored.problem, plan, stored.batches, stored.nodes, stored.time_model)
     rows = slot_rows(stored.problem, plan)
     stored = replace(stored, plan=plan, plan_id=identify(document + stored.state_hash, rows), created_at_ms=1)
