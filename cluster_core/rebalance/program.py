@@ -129,9 +129,12 @@ class Program:
         return found
 
     def settle(self, basis: Basis, count: int) -> None:
-        """Hold the first *count* columns, heavy ones first, each where its largest part is, until none of them is divided."""
+        """Hold the first *count* columns, heavy ones first, each where its largest part is, until none is divided that is not held.
+
+        One that is held and does not fit may stay divided: holding it again would change nothing.
+        """
         while True:
-            divided = {s: n for s, n in self.divided(basis).items() if s < count}
+            divided = {s: n for s, n in self.divided(basis).items() if s < count and basis.held[s] < 0}
             if not divided:
                 return
             line = max(self.weight[s] for s in divided) / FINER

@@ -146,3 +146,16 @@ def test_the_search_ends_when_its_work_is_done(monkeypatch):
     assert prove_joint(scaled, targets, short.proof())
     assert short.proof().value <= long.proof().value
     assert set(short.decided()) == set(long.decided())
+
+
+def test_settling_ends_where_a_column_that_is_held_does_not_fit():
+    """Two slots that fill both masters, and a third: it stays divided wherever it is held."""
+    _, _, layout = laid_out(problem([10, 10, 10], "aab", "ab", tolerance=0))
+    layout.caps = [1.2, 1.2]
+    program = Program(layout, [[0], [1], [2]])
+    basis = program.start([0, 0, 1], [-1, -1, -1])
+    program.solve(basis, warm=False)
+
+    program.settle(basis, 3)
+
+    assert all(basis.held[s] >= 0 for s in program.divided(basis))

@@ -1,0 +1,134 @@
+"""Limits that cannot be met together: never said of any that can, and no bound above what moves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from cluster_core.errors import PlanError
+from cluster_core.kernels.rebalance_engine import ENGINE
+from cluster_core.rebalance.check import check_plan
+from cluster_core.rebalance.conflict import ConflictKind
+from cluster_core.rebalance.limits import above_capacity
+from cluster_core.rebalance.plan import BALANCED, IMPOSSIBLE, MOVE
+from cluster_core.rebalance.planner import plan
+from cluster_core.rebalance.problem import Master, Problem, validate
+from cluster_core.rebalance.targets import find_targets
+from tests.rebalance_problems import problem
+
+NAMES = ("serialized_bytes", "keys", "ops")
+
+
+@st.composite
+def clusters(draw):
+    """Up to four masters and six slots with everything a request can ask for."""
+    masters, slots = draw(st.integers(1, 4)), draw(st.integers(2, 6))
+    names = NAMES[: draw(st.integers(1, 3))]
+    weight = st.one_of(st.integers(0, 9), st.integers(0, 40))
+    loads = {name: draw(st.lists(weight, min_size=slots, max_size=slots)) for name in names}
+    nodes = []
+    for n in range(masters):
+        parts = draw(st.lists(st.sampled_from([0, 0, 0.3, 0.6, 1, 2]), min_size=len(names), max_size=len(names)))
+        capacity = {m: int(sum(loads[m]) / masters * part) for m, part in zip(names, parts, strict=True) if part}
+        role = draw(st.sampled_from(["", "", "", "", "drained", "excluded"]))
+        nodes.append(
+            Master(
+                str(n),
+                draw(st.integers(1, 3)),
+                draw(st.sampled_from("xy")),
+                capacity,
+                role == "drained",
+                role == "excluded",
+            )
+        )
+    owners = [str(draw(st.integers(0, masters - 1))) for _ in range(slots)]
+    pinned = [s for s in range(slots) if not nodes[int(owners[s])].drained and draw(st.integers(0, 9)) == 0]
+    return Problem(
+        loads, owners, nodes, tolerance=draw(st.sampled_from([0, 0.02, 0.3, 1.0])), pinned=pinned, iterations=4096,
+        zone_share_max=draw(st.sampled_from([None, None, 0.5, 0.8])),
+    )  # fmt: skip
+
+
+def kept_by(cluster, targets, scaled, placed):
+    """Whether a placement keeps every limit, and whether it keeps the hard ones; heavy slots may be anywhere, alone."""
+    heavy = {(h.slot, h.resource) for h in targets.heavy}
+    soft = hard = True
+    sums = scaled.totals(placed)
+    for n, master in enumerate(cluster.masters):
+        if master.drained or master.excluded:
+            continue
+        for r, name in enumerate(scaled.resources):
+            most, limit = targets.capacity[n][r], int(targets.relaxed[r] * targets.fair[n][r])
+            hard &= most is None or sums[n][r] <= most
+            alone = any(
+                m == n and (s, name) in heavy and scaled.loads[r][s] == sums[n][r] for s, m in enumerate(placed)
+            )
+            soft &= sums[n][r] <= limit or alone
+    if cluster.zone_share_max is not None:
+        share = Fraction(repr(cluster.zone_share_max))
+        for r, load in enumerate(scaled.loads):
+            for zone in "xy":
+                soft &= sum(
+                    row[r] for row, m in zip(sums, cluster.masters, strict=True) if m.zone == zone
+                ) <= share * sum(load)
+    return soft and hard, hard and {n for n in scaled.owner if not cluster.masters[n].drained} <= set(placed)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(clusters())
+def test_what_is_said_of_a_small_cluster_is_true_of_every_placement_there_is(cluster):
+    """Bound, verdict and capacities against all placements; the check agrees."""
+    try:
+        found = plan(cluster, ENGINE)
+    except PlanError:
+        assume(False)
+    scaled = validate(cluster)
+    targets = find_targets(scaled)
+    takers = [n for n, m in enumerate(cluster.masters) if not m.drained and not m.excluded]
+    ways = [[n] if s in scaled.fixed else takers for s, n in enumerate(scaled.owner)]
+    told = [kept_by(cluster, targets, scaled, placed) for placed in product(*ways)]
+    after = [int(name) for name in found.owners_after]
+    over = above_capacity(targets, scaled.totals(after))
+
+    assert 0 <= found.bound <= found.moved <= sum(scaled.loads[scaled.cost])
+    assert check_plan(cluster, found) == []
+    assert not (found.conflicts and any(keeps for keeps, _ in told))
+    assert found.verdict not in (MOVE, BALANCED) or kept_by(cluster, targets, scaled, after)[0]
+    assert not any(move.target == cluster.masters[n].id for move in found.moves for n in over)
+    if any(hard for _, hard in told):
+        assert not set(over) & set(takers)
+
+
+def test_a_capacity_and_a_tolerance_at_odds_are_named_with_the_least_tolerance():
+    """Six masters, one of half a share in bytes; keys are as bytes: the others need a tenth more than a share."""
+    masters = [Master(name, capacity={"serialized_bytes": 50} if name == "c" else {}) for name in "abcdef"]
+    cluster = problem(
+        {"serialized_bytes": [1] * 600, "keys": [1] * 600}, "".join(n * 100 for n in "abcdef"), masters, iterations=4096
+    )
+    found = plan(cluster, ENGINE)
+    (conflict,) = found.conflicts
+
+    assert (found.verdict, conflict.kind, conflict.nodes) == (IMPOSSIBLE, ConflictKind.TOGETHER, ("c",))
+    assert Fraction(99, 1000) < conflict.least < Fraction(1, 10)
+    assert found.owners_after.count("c") == 50
+    assert check_plan(cluster, found) == []
+    assert check_plan(cluster, replace(found, conflicts=(replace(conflict, least=conflict.least + 1),))) != []
+    assert check_plan(cluster, replace(found, conflicts=())) != []
+
+
+def test_keys_and_bytes_around_one_heavy_slot_cannot_be_met_together():
+    """Its host may hold no other bytes, so that all keys there have to go where there is no room."""
+    loads = {"serialized_bytes": [3000] + [10] * 1199, "keys": [10] * 1200}
+    cluster = problem(loads, "".join(n * 100 for n in "abcdefghijkl"), "abcdefghijkl", iterations=4096)
+    found = plan(cluster, ENGINE)
+
+    assert found.verdict == IMPOSSIBLE
+    assert found.conflicts[0].slots == (0,)
+    assert found.conflicts[0].least == pytest.approx(1 / 11, abs=0.005)
+    assert 0 <= found.bound <= found.moved
+    assert check_plan(cluster, found) == []
