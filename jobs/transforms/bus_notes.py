@@ -190,10 +190,10 @@ def collect_notes(spark: SparkSession, root: str, snapshot_id: str, basis: Basis
     if tables.exists(spark, LOG_EVENTS, root):
         parts.append(_log_notes(tables.read_snapshot(spark, LOG_EVENTS, root, snapshot_id)))
         parts.append(_resync_notes(tables.read_snapshot(spark, LOG_EVENTS, root, snapshot_id)))
+        parts.append(_line_notes(tables.read_snapshot(spark, LOG_EVENTS, root, snapshot_id)))
     for table, notes in ((NODE_POLLS, _poll_notes), (REPLICATION_OFFSETS, _stream_notes), (RESYNCS, _asked_notes)):
         if tables.exists(spark, table, root):
             parts.append(notes(tables.read_snapshot(spark, table, root, snapshot_id)))
-        parts.append(_line_notes(tables.read_snapshot(spark, LOG_EVENTS, root, snapshot_id)))
     if tables.exists(spark, LINKS, root):
         parts.append(_cost_notes(tables.read_snapshot(spark, LINKS, root, snapshot_id)))
     if tables.exists(spark, BUS_MESSAGES, root):
