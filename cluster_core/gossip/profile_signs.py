@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Final, NamedTuple
 
 from cluster_core.gossip.flags import LIGHT_HEADERS, MY_PRIMARY_FAIL
@@ -95,7 +96,7 @@ class ProfileSigns:
     @property
     def profile(self) -> Profile:
         """The one to be used."""
-        return nearest(self.fitting)
+        return nearest(self._fitting)
 
     def note(self, message: Message, receiver: str = "") -> None:
         """Take in a message that the node sent, to *receiver* where that is known; light ones tell nothing."""
@@ -190,9 +191,9 @@ def profile_of_version(product: str, version: str) -> Profile | None:
     return nearest_of_family(family, (int(told[1]), int(told[2])))
 
 
-def nearest(fitting: Iterable[Profile]) -> Profile:
+@cache
+def nearest(names: tuple[str, ...]) -> Profile:
     """Which of several that fit is used: the newest of the family with the most of them, of two such of the first."""
-    names = {profile.name for profile in fitting}
     groups = [[profile for profile in family if profile.name in names] for family in families()]
     return max(groups, key=len)[-1]
 
