@@ -360,6 +360,23 @@ SILENCE = StructType(
     ]
 )
 
+GAPS = Table(
+    "silver/gaps",
+    "Bytes of the bus that are not in the captures: from whom to whom, and when.",
+    StructType(
+        [
+            SNAPSHOT_ID,
+            _number("gap", "its number in the snapshot, from 1"),
+            _text("source_id", "node that sent, or its address"),
+            _text("target_id", "node that was sent to, or its address"),
+            *_interval("it, at the earliest,"),
+            _number("bytes", "how many; 0 if not known"),
+        ]
+    ),
+    key=("snapshot_id", "gap"),
+    partition_by=SNAPSHOT,
+)
+
 LINKS = Table(
     "silver/links",
     "What went from node to node over the bus, and when nothing did.",

@@ -5,7 +5,7 @@ Times stand twice, as in `schemas.history`: as timestamp (UTC, microseconds) and
 
 from __future__ import annotations
 
-from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructType, TimestampType
+from pyspark.sql.types import ArrayType, BooleanType, IntegerType, LongType, StringType, StructType, TimestampType
 
 from schemas.bronze import SNAPSHOT_ID
 from schemas.history import EPOCH
@@ -62,6 +62,7 @@ INCIDENTS = Table(
             required("steps", IntegerType(), "rows in gold/incident_steps"),
             required("summary", StringType(), "the whole in one sentence"),
             required("message_ids", ArrayType(LongType(), containsNull=False), "messages that show it"),
+            required("rests_on_gap", BooleanType(), "whether all of it follows from silence where bytes are missing"),
         ]
     ),
     key=("snapshot_id", "incident"),
@@ -92,6 +93,7 @@ INCIDENT_STEPS = Table(
             required("detail", StringType(), "why, or which slots; empty if there is nothing to say"),
             optional("message_id", LongType(), "message that shows it; null if time or another source does"),
             required("text", StringType(), "the step in plain words"),
+            required("rests_on_gap", BooleanType(), "whether it follows from silence while bytes are missing"),
         ]
     ),
     key=("snapshot_id", "incident", "step"),

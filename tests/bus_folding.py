@@ -34,6 +34,7 @@ class Fold:
     bitmaps: list[dict[str, Any]] = field(default_factory=list)
     bad: list[dict[str, Any]] = field(default_factory=list)
     links: list[dict[str, Any]] = field(default_factory=list)
+    gaps: list[dict[str, Any]] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
 
     def comparable(self) -> dict[str, Any]:
@@ -44,6 +45,7 @@ class Fold:
             "bitmaps": self.bitmaps,
             "bad": [(row["reason"], row["skipped_bytes"]) for row in self.bad],
             "links": self.links,
+            "gaps": self.gaps,
             "facts": self.facts,
         }
 
@@ -101,7 +103,8 @@ def _take(after: Fold, blobs: dict[str, list[Piece]], row: dict[str, Any]) -> No
         after.capture = blob
     else:
         rows = unpacked_table(blob).to_pylist()
-        {captured.BITMAPS: after.bitmaps, captured.BAD: after.bad, captured.LINK_ROWS: after.links}[kind].extend(rows)
+        lists = {captured.BITMAPS: after.bitmaps, captured.BAD: after.bad, captured.LINK_ROWS: after.links}
+        (lists | {captured.GAP_ROWS: after.gaps})[kind].extend(rows)
 
 
 def packet_ends(raw: bytes) -> list[int]:

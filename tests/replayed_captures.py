@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster_core.incidents.catalogue import find_incidents
+from cluster_core.incidents.gaps import GapSeen
 from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Incident
 from cluster_core.incidents.speech import Said, Speech, SpeechFolder
@@ -51,6 +52,9 @@ def tell(*captures: Path, **options: Any) -> Told:
         node_timeout_ms=facts["node_timeout_ms"],
         first_ns=facts["first_ns"],
         last_ns=facts["last_ns"],
+        gaps=[
+            GapSeen(row["source_id"], row["target_id"], row["valid_from_ns"], row["valid_to_ns"]) for row in found.gaps
+        ],
     )
     return Told(rows, history, find_incidents(history), facts["notes"], facts)
 

@@ -17,6 +17,7 @@ from cluster_core.incidents.failures import (
     is_failure,
     state_steps,
 )
+from cluster_core.incidents.gaps import marked
 from cluster_core.incidents.grouping import grouped_findings
 from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Finding, Incident, findings_in_order, in_order
@@ -45,7 +46,7 @@ def find_incidents(history: History) -> list[Incident]:
     incidents += find_flapping(history, episodes)
     incidents += slot_incidents(history, moves)
     incidents += find_memberships(history, promotions, episodes, moves.emptied)
-    return in_order(with_first_epochs(history, incidents))
+    return marked(in_order(with_first_epochs(history, incidents)), history.gaps, history.thresholds)
 
 
 def _failures(history: History, episodes: list[Episode], promotions: list[Promotion]) -> list[Incident]:

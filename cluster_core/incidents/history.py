@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
+from cluster_core.incidents.gaps import GapSeen
 from cluster_core.incidents.speech import Speech, without_flips
 from cluster_core.incidents.thresholds import Thresholds
 from cluster_core.replay.rows import (
@@ -52,7 +53,7 @@ class OffsetSeen(NamedTuple):
 
 class History:
     """All rows of one replay.  *slots_of* gives the slots (bit s for slot s) behind the numbers in *speech*, *offsets*
-    are what other sources than the bus tell of replication streams.
+    are what other sources than the bus tell of replication streams, *gaps* what is missing from the captures.
     """
 
     def __init__(
@@ -65,10 +66,12 @@ class History:
         first_ns: int,
         last_ns: int,
         offsets: Iterable[OffsetSeen] = (),
+        gaps: Iterable[GapSeen] = (),
     ) -> None:
         self.thresholds = Thresholds(node_timeout_ms * 1_000_000)
         self.first_ns, self.last_ns = first_ns, last_ns
         self.slots_of = slots_of
+        self.gaps = tuple(gaps)
         self.views: dict[tuple[str, str], list[NodeViewRow]] = {}
         self.events: list[EventRow] = []
         self.votes: list[VoteRow] = []

@@ -30,7 +30,7 @@ class Step(NamedTuple):
     """One thing that happened in an incident: *actor* did *kind* to or about *subject*.
 
     *amount* goes with the kind: votes, slots or bytes; *until_ns* is set where many alike are one step, and *actors* says
-    how many nodes did it, *actor* first.
+    how many nodes did it, *actor* first.  *rests_on_gap* if it is concluded from silence while bytes are missing.
     """
 
     ts_ns: int
@@ -43,6 +43,7 @@ class Step(NamedTuple):
     ref: int
     until_ns: int | None = None
     actors: int = 1
+    rests_on_gap: bool = False
 
 
 class Loss(NamedTuple):
@@ -67,7 +68,8 @@ class Incident:
 
     Durations in ms: from the last sign of life to the first PFAIL, to FAIL and to the winner (*outage_ms*); from FAIL
     to the first election; of the election; from the win until all observers adopted it.  *loss* is the range of the
-    writes that were lost, *votes* all that the winner was given.
+    writes that were lost, *votes* all that the winner was given.  *rests_on_gap* if nothing in it was seen but what
+    follows from silence while bytes are missing from the capture.
     """
 
     kind: str
@@ -90,6 +92,7 @@ class Incident:
     votes: int | None = None
     refusals: int | None = None
     steps: tuple[Step, ...] = ()
+    rests_on_gap: bool = False
 
     @property
     def offset_gap_bytes(self) -> int | None:

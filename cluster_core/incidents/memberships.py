@@ -8,11 +8,13 @@ from typing import Final
 from cluster_core.incidents.failovers import Promotion
 from cluster_core.incidents.failures import Episode
 from cluster_core.incidents.grouping import grouped
-from cluster_core.incidents.history import History
+from cluster_core.incidents.history import RENAMED, History
 from cluster_core.incidents.incident import Incident, Step
 
 MET: Final = ("R57", "R56", "R46")
 """Causes that show a node being met, and not just known already when the capture began (R46, R56, R57)."""
+HANDSHAKES: Final = ("R57", "R56")
+"""Those of them that tell it also of an observer that was there before the capture: gossip names nodes at any time."""
 KNOWN_AGAIN: Final = (*MET, "R46", "own gossip", "own link", "poll")
 """Causes by which a node is known that was not known before."""
 
@@ -69,7 +71,7 @@ def _joins(history: History) -> list[Step]:
             for observer in history.observers
             if observer != node and (rows := history.views.get((observer, node)))
         ]
-        if not seen or not any(cause in MET for _, _, cause, _ in seen):
+        if not any(cause in HANDSHAKES or (cause in MET and _was_new(history, one)) for _, one, cause, _ in seen):
             continue
         seen.sort()
         first_ns, introducer, _, ref = seen[0]
@@ -80,6 +82,12 @@ def _joins(history: History) -> list[Step]:
             until_ns, count = ts_ns, count + 1
         steps.append(Step(first_ns, "met", node, introducer, None, count, "", ref, until_ns=until_ns))
     return steps
+
+
+def _was_new(history: History, observer: str) -> bool:
+    """Whether a process is seen from its beginning, when it knew nobody."""
+    own = history.views.get((observer, observer), [])
+    return bool(own) and own[0].cause in ("assumed new", *RENAMED)
 
 
 def _forgotten(history: History, resets: list[tuple[str, str, int]]) -> list[Incident]:

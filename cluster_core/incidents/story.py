@@ -61,7 +61,8 @@ def plural(count: int | None, word: str) -> str:
 
 def summary_of(incident: Incident, names: Names) -> str:
     """The whole incident in one sentence."""
-    return _SUMMARIES[incident.kind](incident, names)
+    text = _SUMMARIES[incident.kind](incident, names)
+    return f"uncertain, bytes are missing from the capture: {text}" if incident.rests_on_gap else text
 
 
 def _membership(one: Incident, names: Names) -> str:
@@ -174,7 +175,9 @@ def _failover(one: Incident, names: Names) -> str:
         "automatic": f"{winner} won the election for {old}",
         "manual": f"{winner} took over by order from {old}",
         "forced": f"{winner} took over by order (FORCE) from {old}, which was not asked to stop its writes,",
-        "takeover": f"{winner} seized the place of {old} without asking for votes (TAKEOVER),",
+        "takeover": f"{winner} took the place of {old},"
+        if one.rests_on_gap
+        else f"{winner} seized the place of {old} without asking for votes (TAKEOVER),",
     }
     text = f"{how[one.variant]} with epoch {one.epoch}"
     if one.outage_ms is not None:
@@ -265,6 +268,7 @@ _STEPS: Final[dict[str, str]] = {
     "no-vote": "{actor} does not vote for {subject} in epoch {epoch}: {detail}",
     "won": "{actor} wins epoch {epoch} and is the master{offset}",
     "took-over": "{actor} makes itself the master with epoch {epoch}{offset}",
+    "took-place": "{actor} is the master with epoch {epoch}{offset}",
     "adopted": "{actor} holds {subject} for the master",
     "demoted": "{actor} becomes a replica of {subject}",
     "state-fail": "{nodes} saw the cluster go down, {actor} first",
@@ -295,6 +299,10 @@ _MANY: Final[dict[str, str]] = {
 
 def step_text(step: Step, names: Names) -> str:
     """One step in plain words; a kind that is not known is shown as it is."""
+    if step.rests_on_gap:
+        kind = "took-place" if step.kind == "took-over" else step.kind
+        text = step_text(step._replace(rests_on_gap=False, kind=kind), names)
+        return f"{text} (uncertain: bytes are missing from the capture then)"
     pattern = _MANY[step.kind] if step.actors > 1 else _STEPS.get(step.kind)
     if pattern is None:
         return f"{name_of(step.actor, names)} {step.kind} {step.subject and name_of(step.subject, names)}".rstrip()

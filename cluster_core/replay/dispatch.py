@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from cluster_core.replay.evidence import Endpoint
@@ -93,7 +93,8 @@ class Delivery(NamedTuple):
 class Passage(NamedTuple):
     """A clue or telling whose turn has come: *number* counts them, *ts_ns* never goes back.
 
-    *opener* and *acceptor* are processes, None where not known; *was_open* tells whether the connection was up.
+    *opener* and *acceptor* are processes, None where not known; *was_open* tells whether the connection was up.  A gap
+    lies somewhere after *since_ns*, the last message before it.
     """
 
     number: int
@@ -102,6 +103,7 @@ class Passage(NamedTuple):
     opener: Endpoint | None
     acceptor: Endpoint | None
     was_open: bool
+    since_ns: int = 0
 
 
 @dataclass(slots=True)
@@ -112,6 +114,7 @@ class Connection:
     opener: Endpoint | None = None
     is_open: bool = False
     fins: int = 0
+    spoke_ns: dict[bool, int] = field(default_factory=dict)
     marks: tuple[tuple[str, bool], ...] = ()
 
 
@@ -245,7 +248,10 @@ class Dispatcher:
             return Passage(self.number, ts_ns, item, self._teller(item), None, False)
         connection = self._connections.get(item.connection) or Connection()
         opener = connection.opener or self._opener_of(item, connection)
-        passage = Passage(self.number, ts_ns, item, opener, item.acceptor, connection.is_open)
+        since_ns = connection.spoke_ns.get(item.from_opener, ts_ns)
+        passage = Passage(self.number, ts_ns, item, opener, item.acceptor, connection.is_open, since_ns)
+        if item.kind == "message":
+            connection.spoke_ns[item.from_opener] = ts_ns
         if item.kind in ("syn-ack", "message"):
             connection.is_open = True
         elif item.kind == "rst" or item.kind == "fin":

@@ -29,7 +29,7 @@ from cluster_core.replay.link_meter import LinkMeter
 from cluster_core.replay.node_timeout import DEFAULT_NODE_TIMEOUT_MS, TimeoutEstimate
 from cluster_core.replay.saving import STATE_SOURCE, load, save
 from cluster_core.slots.slot_set import SlotSet
-from jobs.sources.bus_clues import BadRows, clues_of, note_signs
+from jobs.sources.bus_clues import BAD_ROWS_MAX, BadRows, clues_of, note_signs
 from jobs.sources.bus_files import CaptureFile
 from jobs.sources.bus_packets import evidence_of, pack_deliveries, packed_table
 from jobs.sources.bus_series import BatchTexts, BitmapNumbers, Release, series_batches
@@ -37,12 +37,12 @@ from jobs.sources.bus_tellings import Tellings, instant, read_tellings
 from jobs.sources.capture_points import PointClocks
 from jobs.sources.key_text import key_texts
 from schemas.bronze import BAD_RECORDS
-from schemas.history import GOSSIP_FIELDS, LINKS, LOG_EVENTS, MESSAGE_ROWS, NODE_POLLS, SLOT_BITMAPS
+from schemas.history import GAPS, GOSSIP_FIELDS, LINKS, LOG_EVENTS, MESSAGE_ROWS, NODE_POLLS, SLOT_BITMAPS
 from schemas.table import Table
 
 JOB = "bus-replay"
 """The job whose rows of bronze/bad_records these are."""
-MESSAGE, EVIDENCE, BITMAPS, BAD, LINK_ROWS, POLLS, LOGS, GOSSIP, META, STATE = range(10)
+MESSAGE, EVIDENCE, BITMAPS, BAD, LINK_ROWS, POLLS, LOGS, GOSSIP, META, STATE, GAP_ROWS = range(11)
 """Kinds of rows of `CAPTURED`."""
 SETTLED, PROVISIONAL = 0, 1
 FLUSH_BYTES: Final = 32 << 20
@@ -97,6 +97,7 @@ class CaptureTask:
         self._bitmaps = BitmapNumbers()
         self._processes: dict[Endpoint, None] = {}
         self._clocks = PointClocks()
+        self._gaps: list[tuple[Endpoint | None, Endpoint | None, int, int, int]] = []
         self._bad = BadRows(strict=not options.permissive)
         self._messages = 0
         self._release = Release()
@@ -117,7 +118,7 @@ class CaptureTask:
 
     _KEPT = (
         "_decoder", "_dispatcher", "_estimate", "_links", "_withheld", "_processes", "_messages", "_timeout_ms",
-         "_times", "_tellings", "_signs",
+         "_times", "_tellings", "_signs", "_gaps",
     )  # fmt: skip
 
     def _restore(self) -> None:
@@ -231,6 +232,9 @@ class CaptureTask:
 
     def _deliver(self, passage: Passage, links: LinkMeter) -> None:
         clue = passage.item
+        if isinstance(clue, Clue) and clue.kind == "gap" and len(self._gaps) < BAD_ROWS_MAX:
+            ways = (passage.opener, passage.acceptor) if clue.from_opener else (passage.acceptor, passage.opener)
+            self._gaps.append((*ways, passage.since_ns, passage.ts_ns, clue.total_bytes))
         if isinstance(clue, Clue) and clue.kind == "message":
             ends = [self._dispatcher.id_of(passage.opener), self._dispatcher.id_of(passage.acceptor)]
             source, target = ends if clue.from_opener else ends[::-1]
@@ -283,6 +287,20 @@ class CaptureTask:
             for row in links.rows(self._times[1])
         ]
         yield self._table(LINK_ROWS, LINKS, rows)
+        yield self._table(GAP_ROWS, GAPS, list(self._gap_rows()))
+
+    def _gap_rows(self) -> Iterator[dict[str, Any]]:
+        for number, (source, target, from_ns, to_ns, count) in enumerate(self._gaps, 1):
+            yield {
+                "gap": number,
+                "source_id": self._dispatcher.id_of(source),
+                "target_id": self._dispatcher.id_of(target),
+                "valid_from": instant(from_ns),
+                "valid_from_ns": from_ns,
+                "valid_to": instant(to_ns),
+                "valid_to_ns": to_ns,
+                "bytes": count,
+            }
 
     # -- what is said of it all ------------------------------------------------------------------------------------
 

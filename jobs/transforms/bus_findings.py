@@ -121,6 +121,7 @@ def _incident_row(number: int, one: Incident, history: History, names: dict[str,
         "steps": len(one.steps),
         "summary": summary_of(one, names),
         "message_ids": refs[:MESSAGE_IDS_MAX],
+        "rests_on_gap": one.rests_on_gap,
     }
 
 
@@ -140,6 +141,7 @@ def _step_rows(number: int, one: Incident, names: dict[str, str]) -> Iterator[di
             "detail": step.detail,
             "message_id": None if step.ref < 0 else step.ref,
             "text": step_text(step, names),
+            "rests_on_gap": step.rests_on_gap,
         }
 
 

@@ -253,6 +253,7 @@ class HistoryReplay:
         yield Change(self._unpacked(read, captured.BITMAPS, history.SLOT_BITMAPS), history.SLOT_BITMAPS, tail)
         yield Change(self._unpacked(read, captured.BAD, BAD_RECORDS), BAD_RECORDS, f"job = '{captured.JOB}'")
         yield Change(self._unpacked(read, captured.LINK_ROWS, history.LINKS), history.LINKS)
+        yield Change(self._unpacked(read, captured.GAP_ROWS, history.GAPS), history.GAPS)
         if self._request.gossip:
             gossip = self._unpacked(read, captured.GOSSIP, history.GOSSIP_ENTRIES)
             yield Change(gossip, history.GOSSIP_ENTRIES, tail, files=None)

@@ -14,6 +14,7 @@ from pyspark.sql.types import ArrayType, LongType, StringType, StructField, Stru
 from cluster_core.incidents import logged_rows
 from cluster_core.incidents.connections import Breach, ConnectionChecks
 from cluster_core.incidents.failovers import ATTEMPTS
+from cluster_core.incidents.gaps import GapSeen
 from cluster_core.incidents.history import History, OffsetSeen
 from cluster_core.incidents.logged_rows import LoggedLine, with_logs
 from cluster_core.incidents.speech import Said, Speech, SpeechFolder
@@ -28,6 +29,7 @@ from schemas.history import (
     EPOCHS,
     EVENTS,
     FAILURE_REPORTS,
+    GAPS,
     LINKS,
     LOG_EVENTS,
     NODE_POLLS,
@@ -172,6 +174,7 @@ ROWS: dict[str, tuple[Table, tuple[str, ...], tuple[str, ...]]] = {
         ("observer", "reporter", "subject", "end"),
         ("valid_from_ns", "valid_to_ns", "message_id"),
     ),
+    "gap": (GAPS, ("source_id", "target_id"), ("valid_from_ns", "valid_to_ns")),
     "bitmap": (SLOT_BITMAPS, ("slots",), ("bitmap_id",)),
 }
 """Kinds of notes: the table, its columns of text and its columns of numbers."""
@@ -289,6 +292,7 @@ def history_of(notes: Notes, basis: Basis) -> History:
         first_ns=min([basis.first_ns or LARGEST, *times]),
         last_ns=max([basis.last_ns, *times]),
         offsets=_offsets(notes),
+        gaps=[GapSeen(words[0], words[1], *numbers) for words, numbers in notes.get("gap", [])],
     )
 
 
