@@ -62,7 +62,11 @@ INCIDENTS = Table(
             required("steps", IntegerType(), "rows in gold/incident_steps"),
             required("summary", StringType(), "the whole in one sentence"),
             required("message_ids", ArrayType(LongType(), containsNull=False), "messages that show it"),
-            required("rests_on_gap", BooleanType(), "whether all of it follows from silence where bytes are missing"),
+            optional(
+                "rests_on_gap",
+                BooleanType(),
+                "whether all of it follows from silence where bytes are missing; null where that is not looked at",
+            ),
         ]
     ),
     key=("snapshot_id", "incident"),
@@ -93,7 +97,11 @@ INCIDENT_STEPS = Table(
             required("detail", StringType(), "why, or which slots; empty if there is nothing to say"),
             optional("message_id", LongType(), "message that shows it; null if time or another source does"),
             required("text", StringType(), "the step in plain words"),
-            required("rests_on_gap", BooleanType(), "whether it follows from silence while bytes are missing"),
+            optional(
+                "rests_on_gap",
+                BooleanType(),
+                "whether it follows from silence while bytes are missing; null where that is not looked at",
+            ),
         ]
     ),
     key=("snapshot_id", "incident", "step"),
