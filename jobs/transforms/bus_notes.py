@@ -191,9 +191,8 @@ def collect_notes(spark: SparkSession, root: str, snapshot_id: str, basis: Basis
             rows = tables.read_snapshot(spark, table, root, snapshot_id)
             parts.append(_as_notes(rows, what, words, numbers))
     if tables.exists(spark, LOG_EVENTS, root):
-        parts.append(_log_notes(tables.read_snapshot(spark, LOG_EVENTS, root, snapshot_id)))
-        parts.append(_resync_notes(tables.read_snapshot(spark, LOG_EVENTS, root, snapshot_id)))
-        parts.append(_line_notes(tables.read_snapshot(spark, LOG_EVENTS, root, snapshot_id)))
+        lines = tables.read_snapshot(spark, LOG_EVENTS, root, snapshot_id)
+        parts += [_log_notes(lines), _resync_notes(lines), _line_notes(lines)]
     for table, notes in ((NODE_POLLS, _poll_notes), (REPLICATION_OFFSETS, _stream_notes), (RESYNCS, _asked_notes)):
         if tables.exists(spark, table, root):
             parts.append(notes(tables.read_snapshot(spark, table, root, snapshot_id)))
