@@ -25,7 +25,7 @@ HEAVY = 64
 CLOSE_ENOUGH = 0.0005
 """The search ends when the best case left is within this share of the best placement."""
 WORK_MAX = 150_000_000
-"""Work of the search: pivots times what one costs."""
+"""Work of the search: pivots times what one costs, and what it takes to weigh all slots at new prices."""
 POOL = 40
 """How many of the latest price lists are tried on a case before it is solved."""
 
@@ -65,6 +65,8 @@ class Branching:
         self._free = self._engine.whole(layout.free)
         self._limits = self._engine.floats(layout.limits)
         self._pool: list[Prices] = []
+        self._pivot_work = self._program.m**2 * 2 + BLOCK * self._program.m
+        self._weigh_work = len(layout.slots) * self._program.m // 2
         self._tree: list[tuple[int, int]] = [(-1, 0)]
         self._closed: dict[int, tuple[tuple[tuple[int, int], ...], int]] = {}
         self._least = BEYOND
@@ -99,14 +101,16 @@ class Branching:
         """Return the most that one of the price lists from *first* on proves for a case, and which."""
         return max((self._proven(k, fixed), k) for k in range(max(0, first), len(self._pool)))
 
+    def _spent(self) -> int:
+        return self._program.pivots * self._pivot_work + len(self._pool) * self._weigh_work
+
     def _search(self, root: Case) -> None:
-        work = self._program.m**2 * 2 + BLOCK * self._program.m
         heap: list[Case] = []
         case: Case | None = root
         while True:
             enough = self._least * (1 - CLOSE_ENOUGH)
             if case is None:
-                spent = self._program.pivots * work > self._work_max
+                spent = self._spent() > self._work_max
                 if not heap or heap[0].bound >= enough or spent:
                     break
                 case = heappop(heap)
@@ -121,7 +125,7 @@ class Branching:
                     self._least, self._found = case.cost, case.basis
                 case = None
                 continue
-            if self._program.pivots * work > 4 * self._work_max:
+            if self._spent() > 4 * self._work_max:
                 if self._found is None:
                     self._found = case.basis
                 heap.append(case)
