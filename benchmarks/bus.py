@@ -40,7 +40,6 @@ from cluster_core.kernels.packets import (
     view_segments,
     walk_pcap,
 )
-from cluster_core.replay.attribution import Attribution, sort_out
 from cluster_core.replay.evidence import Endpoint, Evidence, MessageSeen
 from cluster_core.replay.node_timeout import DEFAULT_NODE_TIMEOUT_MS
 from cluster_core.replay.observer import ObserverReplay
@@ -49,6 +48,7 @@ from cluster_core.wire.bus import decode_message
 from jobs.sources.bus_files import CaptureFile, read_bundle
 from jobs.sources.capture_points import PointClocks
 from jobs.sources.cluster_bus import ClusterBusReader
+from tests.wire_differential.attribution import Attribution, sort_out
 
 NAME = "bus"
 MESSAGES_READ = "messages"

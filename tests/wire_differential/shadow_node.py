@@ -23,12 +23,12 @@ from cluster_core.node.events import (
 from cluster_core.node.links import open_link
 from cluster_core.node.machine import Node
 from cluster_core.replay.evidence import Endpoint, LinkSeen, MessageSeen
-from cluster_core.replay.wire_score import Comparison, facts_of
 from cluster_core.wire.bus import (
     Header,
     Message,
     MessageType,
 )
+from tests.wire_differential.wire_score import Comparison, facts_of
 
 if TYPE_CHECKING:
     from random import Random

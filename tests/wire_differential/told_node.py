@@ -20,10 +20,7 @@ from cluster_core.node.pings import broadcast_pong, extensions_for
 from cluster_core.node.publishing import publish
 from cluster_core.node.reactions import react
 from cluster_core.replay.evidence import MessageSeen
-from cluster_core.replay.orders import explain
 from cluster_core.replay.own_evidence import follow_state
-from cluster_core.replay.shadow_node import ShadowNode
-from cluster_core.replay.wire_score import Marks, key_of
 from cluster_core.wire.bus import (
     LIGHT_TYPES,
     Gossip,
@@ -35,6 +32,9 @@ from cluster_core.wire.bus import (
     Update,
 )
 from cluster_core.wire.bus_extensions import HOSTNAME, HUMAN_NODENAME, SHARD_ID
+from tests.wire_differential.orders import explain
+from tests.wire_differential.shadow_node import ShadowNode
+from tests.wire_differential.wire_score import Marks, key_of
 
 
 class ToldNode(ShadowNode):

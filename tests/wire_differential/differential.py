@@ -23,7 +23,12 @@ from cluster_core.node.machine import Node
 from cluster_core.node.settings import NodeSettings
 from cluster_core.replay.evidence import Endpoint, Evidence, LinkSeen, MessageSeen
 from cluster_core.replay.pacing import Paced, Pacer
-from cluster_core.replay.shadow_node import (
+from cluster_core.wire.bus import (
+    Fail,
+    Header,
+    MessageType,
+)
+from tests.wire_differential.shadow_node import (
     BEGUN_MS,
     BUS_PORT_STEP,
     CAUSED,
@@ -32,13 +37,8 @@ from cluster_core.replay.shadow_node import (
     TICKS_BEHIND_MAX,
     UNREAD_NS,
 )
-from cluster_core.replay.told_node import ToldNode
-from cluster_core.replay.wire_score import WireScore, key_of
-from cluster_core.wire.bus import (
-    Fail,
-    Header,
-    MessageType,
-)
+from tests.wire_differential.told_node import ToldNode
+from tests.wire_differential.wire_score import WireScore, key_of
 
 if TYPE_CHECKING:
     from random import Random
