@@ -118,6 +118,7 @@ FINDINGS = Table(
             required("severity", StringType(), "error, warning or note"),
             required("code", StringType(), "my-primary-fail, epoch-decreased, split-claim, gossip-cost, ..."),
             required("rule", StringType(), "rule of the protocol, such as R161"),
+            optional("rule_text", StringType(), "what that rule says, in one sentence"),
             optional("node_id", StringType(), "node that it is about"),
             optional("other", StringType(), "the other node, host or message type that it is about"),
             optional("first_at", TimestampType(), "when it was first seen"),

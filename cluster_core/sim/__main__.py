@@ -14,6 +14,7 @@ from pathlib import Path
 
 from cluster_core.errors import ClusterCoreError
 from cluster_core.gossip.profile import PROFILES
+from cluster_core.rules import sentence
 from cluster_core.sim.fuzz import random_scenario
 from cluster_core.sim.play import Played, play
 from cluster_core.sim.recording import Recorder
@@ -54,6 +55,7 @@ def main() -> int:
         parser.error("--messages is what goes over the bus of a cluster; sentinels have none")
     if options.text:
         sys.stdout.write(text)
+    sys.stderr.write("".join(f"shows {rule}: {sentence(rule)}\n" for rule in scenario.rules))
     if options.seeds is not None:
         return _counted(scenario, options.seeds, options.count)
     return _told(_played(scenario, options.seed, options.messages))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from cluster_core.rules import sentence
 from jobs.reports.keyspace import Warning
 
 HEALTHS = ("fine", "doubted", "failed")
@@ -69,6 +70,11 @@ class FindingLine:
     amount: int | None
     text: str
     message_ids: Sequence[int] = ()
+
+    @property
+    def rule_text(self) -> str:
+        """What the rule says."""
+        return sentence(self.rule)
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ def _print_findings(ink: Ink, findings: Sequence[FindingLine]) -> None:
         [
             (
                 ink.words(one.severity, SEVERITY_STYLES.get(one.severity, "yellow")),
-                ink.words(text.printable(f"{one.text} [{one.rule}]", SUMMARY_LENGTH_MAX)),
+                ink.words(text.printable(f"{one.text} [{one.rule}: {one.rule_text}]", SUMMARY_LENGTH_MAX)),
             )
             for one in findings[:FINDINGS_SHOWN]
         ]

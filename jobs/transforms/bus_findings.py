@@ -19,6 +19,7 @@ from cluster_core.incidents.catalogue import find_findings, find_incidents
 from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import FIGURES, Finding, Incident
 from cluster_core.incidents.story import name_all, step_text, summary_of
+from cluster_core.rules import sentence
 from jobs.runtime import tables
 from jobs.runtime.errors import InputError
 from jobs.transforms.bus_notes import Basis, breaches_of, collect_notes, costs_of, history_of
@@ -151,6 +152,7 @@ def _finding_row(number: int, one: Finding) -> dict[str, Any]:
         "severity": one.severity,
         "code": one.code,
         "rule": one.rule,
+        "rule_text": sentence(one.rule) or None,
         "node_id": one.node or None,
         "other": one.other or None,
         "first_ns": one.first_ns,

@@ -60,3 +60,11 @@ def test_the_page_of_rules_is_made_from_the_table() -> None:
 )
 def test_a_cause_that_is_a_rule_has_its_sentence_and_another_has_none(cause: str, expected: str) -> None:
     assert sentence(cause) == expected
+
+
+def test_every_rule_that_a_scenario_shows_is_in_the_table() -> None:
+    lines = [line for path in (ROOT / "tests" / "scenarios").glob("*.txt") for line in path.read_text().splitlines()]
+    shown = {name for line in lines if line.startswith("rules ") for name in line.split("#")[0].split()[1:]}
+
+    assert shown, "no scenario names a rule"
+    assert shown - set(RULES) == set()
