@@ -71,9 +71,11 @@ def _failure(history: History, episode: Episode, others: list[Episode]) -> Incid
     bits = slots_of_failed(history, episode)
     if bits:
         subject = episode.subject
-        more.append(unserved_step(history, subject, bits, episode.started_ns, episode.back_ns, subject))
+        unserved = unserved_step(history, subject, bits, episode.started_ns, episode.back_ns, subject)
+        more.append(unserved)
         more += successor_steps(history, episode) + missing_voters(history, episode)
-        more += state_steps(history, episode.started_ns, end_ns + history.thresholds.timeout_ns)
+        until_ns = max(end_ns + history.thresholds.timeout_ns, unserved.until_ns or 0)
+        more += state_steps(history, episode.started_ns, until_ns)
     return failure_of(history, episode, more)
 
 

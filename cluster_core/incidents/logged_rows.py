@@ -13,7 +13,8 @@ from cluster_core.incidents.failovers import ATTEMPTS
 from cluster_core.replay.rows import EpochRow, EventRow, FailureReportRow, NodeViewRow, ReplayRow, VoteRow
 
 HEALTH: Final = {"pfail": "fail?", "fail-decided": "fail", "fail-learned": "fail", "fail-cleared": "noflags"}
-EVENTS: Final = ("fail-decided", "fail-learned", "vote", "state-ok", "state-fail", "vote-refused", *ATTEMPTS)
+STATES: Final = ("state-ok", "state-fail")
+EVENTS: Final = ("fail-decided", "fail-learned", "vote", *STATES, "vote-refused", *ATTEMPTS)
 REPORTS: Final = ("report-added", "report-removed")
 KINDS: Final = (*HEALTH, *EVENTS, *REPORTS, "election-started", "election-won", "became-replica", "started")
 """Kinds of log lines that matter here."""
@@ -36,10 +37,18 @@ class LoggedLine(NamedTuple):
 
 
 def with_logs(rows: Iterable[ReplayRow], lines: Iterable[LoggedLine]) -> list[ReplayRow]:
-    """The *rows*, and what logs tell of processes without any belief among them."""
+    """The *rows*, and what logs tell of processes without any belief among them; of the others when they held the
+    cluster for down, which headers miss if it is short (R107).
+    """
     given = list(rows)
     known = {row.observer for row in given if isinstance(row, NodeViewRow)}
-    told = sorted((line for line in lines if line.observer not in known), key=lambda line: line.ts_ns)
+    in_order = sorted(lines, key=lambda line: line.ts_ns)
+    told = [line for line in in_order if line.observer not in known]
+    given += [
+        EventRow(line.observer, line.ts_ns, line.kind, "", 0, "", -1)
+        for line in in_order
+        if line.observer in known and line.kind in STATES
+    ]
     if not told:
         return given
     named = {line.observer for line in told}

@@ -28,7 +28,9 @@ def loss_of(history: History, old: str, won_ns: int, epoch: int, offset: int) ->
     since_ns = _process_ns(history, old, "process-started", 0, last_ns)[-1:]
     ended_ns = _process_ns(history, old, "process-ended", min(last_ns, won_ns), history.last_ns)[:1]
     spans = [span for span in spans if span.from_ns >= sum(since_ns)]
+    again_ns = _process_ns(history, old, "process-started", last_ns, history.last_ns)[:1]
     spans = [span for span in spans if not ended_ns or span.from_ns <= ended_ns[0]]
+    spans = [span for span in spans if not again_ns or span.from_ns < again_ns[0]]  # the next process begins anew
     if not spans:
         return NOTHING_KNOWN
     follows = (span.from_ns for span in history.speech[old] if span.from_ns > won_ns and span.replicaof)

@@ -197,9 +197,9 @@ def loss_text(loss: Loss) -> str:
         return f"{plural(loss.seen_bytes, 'byte')} of writes lost" if loss.seen_bytes else "no write was lost"
     text = f"at least {plural(loss.seen_bytes, 'byte')} of writes lost; the old master could take writes"
     if loss.unheard_ms is None:
-        return text + " after its last message, nothing shows for how long: how many is not known"
+        return text + " after its last message as the master, nothing shows for how long: how many is not known"
     rate = "" if loss.unheard_bytes is None else f" at the rate before about {plural(loss.unheard_bytes, 'byte')},"
-    return f"{text} for about {seconds(loss.unheard_ms)} after its last message,{rate} in a burst far more: how many is not known"
+    return f"{text} for about {seconds(loss.unheard_ms)} after its last message as the master,{rate} in a burst far more: how many is not known"
 
 
 def _resharding(one: Incident, names: Names) -> str:
@@ -271,8 +271,8 @@ _STEPS: Final[dict[str, str]] = {
     "took-place": "{actor} is the master with epoch {epoch}{offset}",
     "adopted": "{actor} holds {subject} for the master",
     "demoted": "{actor} becomes a replica of {subject}",
-    "state-fail": "{nodes} saw the cluster go down, {actor} first",
-    "state-ok": "{nodes} saw the cluster come up, {actor} first",
+    "state-fail": "{nodes} said that the cluster is down, {actor} first",
+    "state-ok": "{nodes} said that the cluster is up again, {actor} first",
     "epoch-raised": "{actor} raises its config epoch to {epoch}{collided}",
     "quorum-side": "{actor} and those it reached kept {masters}: {detail}",
     "doubted": "{actor} and others, {amount} in all, hold {subject} to be failing ({detail})",

@@ -56,8 +56,8 @@ class CaptureFile:
 
 
 def find_captures(patterns: Sequence[str]) -> list[InputFile]:
-    """The files that *patterns* name; raises DecodeError for missing ones."""
-    return expand(list(patterns))
+    """The files that *patterns* name, in the order of the patterns; raises DecodeError for missing ones."""
+    return list({file.path: file for pattern in patterns for file in expand([pattern])}.values())
 
 
 def survey(files: Sequence[InputFile], *, alone: bool = True) -> list[CaptureFile]:

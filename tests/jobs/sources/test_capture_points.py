@@ -67,6 +67,18 @@ def test_points_that_overlap_are_put_on_one_clock_by_the_segments_that_both_saw(
     assert "segments were seen at both and agree within 0.00 ms" in note
 
 
+def test_the_clock_of_the_point_that_was_named_first_counts_whatever_its_name_and_its_times(
+    packets: list[Packet], whole: Told, tmp_path: Path
+) -> None:
+    first = write(tmp_path / "z.pcap", [p for p in packets if sum(ports_of(p)) % 3])
+    second = write(tmp_path / "a.pcap", later_by([p for p in packets if sum(ports_of(p)) % 3 != 1], -2_000_000_000))
+
+    told = tell(first, second)
+
+    assert_same_story(told, whole)
+    assert "the clock of a.pcap is 2.000 s behind that of z.pcap" in clock_notes(told)[0]
+
+
 @pytest.mark.parametrize("place", [by_connection, by_direction])
 def test_points_without_a_common_segment_are_put_on_one_clock_by_what_must_come_first(
     packets: list[Packet], whole: Told, tmp_path: Path, place

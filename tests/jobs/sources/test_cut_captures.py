@@ -10,7 +10,7 @@ from cluster_core.incidents.catalogue import find_incidents
 from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Incident
 from cluster_core.incidents.logged_rows import KINDS, LoggedLine, with_logs
-from cluster_core.replay.rows import ReplayRow
+from cluster_core.replay.rows import EventRow, ReplayRow
 from jobs.main import main
 from jobs.sources.bus_tellings import Tellings, read_tellings
 from tests.conftest import DATA
@@ -97,4 +97,21 @@ def test_logs_alone_tell_of_the_failure_and_the_failover(whole: Told, cut: Path,
 
 
 def test_logs_of_processes_that_a_capture_shows_change_no_belief(whole: Told) -> None:
-    assert with_logs(whole.rows, lines()) == whole.rows
+    """They only tell when each held the cluster for down: headers miss it where no message was sent meanwhile."""
+    rows = with_logs(whole.rows, lines())
+
+    more = rows[len(whole.rows) :]
+    assert rows[: len(whole.rows)] == whole.rows
+    assert sorted((row.observer, row.ts_ns, row.kind) for row in more if isinstance(row, EventRow)) == sorted(
+        (line.observer, line.ts_ns, line.kind) for line in lines() if line.kind in ("state-ok", "state-fail")
+    )
+
+
+def test_all_nodes_whose_logs_say_that_the_cluster_was_down_are_counted(whole: Told) -> None:
+    """R107: with a quick election most of them sent no header in between."""
+    incident = failover(by_logs(whole.rows))
+
+    (down,) = [step for step in incident.steps if step.kind == "state-fail"]
+    assert down.amount == len(
+        {line.observer for line in lines() if line.kind == "state-fail" and line.ts_ns >= incident.started_ns}
+    )
