@@ -135,12 +135,6 @@ class History:
         at = bisect_right(spans, ts_ns, key=lambda span: span.from_ns) - 1
         return spans[at] if at >= 0 else None
 
-    def first_said_after(self, node: str, ts_ns: int) -> Speech | None:
-        """The first span of *node* that begins after a time."""
-        spans = self.speech.get(node, [])
-        at = bisect_right(spans, ts_ns, key=lambda span: span.from_ns)
-        return spans[at] if at < len(spans) else None
-
     def own_slots(self, span: Speech | None) -> int:
         """The slots that a span claims for its node itself: those of a replica are its master's (R3)."""
         return self.slots_of.get(span.slots, 0) if span is not None and span.is_master else 0

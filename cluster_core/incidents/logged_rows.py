@@ -68,8 +68,6 @@ class _Logs:
     def __init__(self, lines: list[LoggedLine]) -> None:
         self._lines = lines
         self._first_ns = lines[0].ts_ns - BEFORE_NS
-        self._replaced: dict[tuple[str, int], str] = {}
-        self._failing: dict[str, set[str]] = {}
 
     def rows(self) -> Iterator[ReplayRow]:
         """Beliefs, events, votes, epochs."""

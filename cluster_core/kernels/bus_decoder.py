@@ -11,7 +11,7 @@ packets then go the same way.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -253,15 +253,3 @@ class BusDecoder:
             counts = self._skipped.setdefault(reason, [0, 0, int(self._records.offset[at[0]])])
             counts[0] += len(at)
             counts[1] += int(self._records.captured[at].sum())
-
-
-def decode_captures(sources: Iterable[tuple[str, Iterable[bytes]]]) -> Iterator[tuple[str, BusBatch]]:
-    """Decode a series of captures, oldest first: yield (name of the source, batch), as `read_bus` yields rows."""
-    decoder = BusDecoder()
-    name = ""
-    for name, pieces in sources:
-        for piece in pieces:
-            for batch in decoder.feed(piece):
-                yield name, batch
-        yield name, decoder.end_source()
-    yield name, decoder.finish()

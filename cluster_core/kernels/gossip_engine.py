@@ -40,7 +40,6 @@ from cluster_core.kernels.gossip_parts import (
 
 RANDOM_PING_CRONS = 10
 RANDOM_PING_DRAWS = 5
-UNREADY = HANDSHAKE | NOADDR
 LIFE_SHIFT = 32
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from cluster_core.rebalance.bound import Certificate
 from cluster_core.rebalance.conflict import Conflict
@@ -81,37 +80,6 @@ class Plan:
     def gap(self) -> Fraction | None:
         """How far above the bound the plan is, as a share of the bound; None where nothing has to move."""
         return Fraction(self.moved - self.bound, self.bound) if self.bound else None
-
-    def to_json(self) -> str:
-        """Return the plan as JSON: the same text for the same plan."""
-        rows: dict[str, Any] = {
-            "verdict": self.verdict,
-            "cost": self.cost,
-            "unit": self.unit,
-            "moved": self.moved,
-            "bound": self.bound,
-            "hosts_max": self.hosts_max,
-            "moves": [list(move) for move in self.moves],
-            "certificates": [[c.node, c.kind, c.value, [str(p) for p in c.prices], c.nodes] for c in self.certificates],
-            "joint": self.joint
-            and [self.joint.value, [[str(p) for p in row] for row in self.joint.prices], self.joint.tree],
-            "reach": [[_text(value) for value in row] for row in self.reach],
-            "floors": [[f.resource, _text(f.ratio), f.count] for f in self.floors],
-            "heavy": [[h.slot, h.resource, _text(h.ratio), h.pieces] for h in self.heavy],
-            "conflicts": [
-                [str(c.kind), c.resources, c.nodes, c.slots, _text(c.least), _text(c.share)] for c in self.conflicts
-            ],
-            "tolerance": [_text(value) for value in self.tolerance],
-            "held_back": self.held_back,
-            "zone_share": _text(self.zone_share),
-            "zone_relaxed": self.zone_relaxed,
-            "ranges": [self.ranges_before, self.ranges_after],
-        }
-        return json.dumps(rows, separators=(",", ":"))
-
-
-def _text(value: object) -> object:
-    return str(value) if isinstance(value, Fraction) else value
 
 
 def count_ranges(owner: Sequence[object]) -> int:

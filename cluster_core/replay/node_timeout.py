@@ -8,7 +8,6 @@ timeout and few nodes random pings keep every pong young: nothing can be said th
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping
 from typing import Final
 
 from cluster_core.gossip.flags import FAILURES
@@ -20,7 +19,6 @@ TICK_MS: Final = 105
 """A tick with its usual lateness (R28)."""
 ROUND_MS: Final = 100
 AGES_MIN: Final = 20
-AGES_MAX: Final = 50_000
 SETTLED_AGES: Final = 10_000
 SETTLED_NS: Final = 60_000_000_000
 """After so many ages, or so much time, an estimate is not revised any more."""
@@ -31,27 +29,6 @@ DEFAULT_NODE_TIMEOUT_MS: Final = 15_000
 
 PING: Final = int(MessageType.PING)
 PONG: Final = int(MessageType.PONG)
-
-
-def estimate_node_timeout_ms(streams: Mapping[Endpoint, Iterable[Evidence]]) -> int | None:
-    """Estimate T from the evidence of all observers, rounded to 100 ms; None when the traffic does not tell."""
-    ages: list[int] = []
-    for stream in streams.values():
-        ages += pong_ages_ms(stream, AGES_MAX - len(ages))
-    return timeout_of(ages)
-
-
-def pong_ages_ms(stream: Iterable[Evidence], limit: int) -> list[int]:
-    """How old the last pong of the receiver was at each PING of one observer, at most *limit* of them."""
-    watch = PongWatch()
-    ages: list[int] = []
-    for seen in stream:
-        if len(ages) >= limit:
-            break
-        age_ms = watch.note(seen)
-        if age_ms is not None:
-            ages.append(age_ms)
-    return ages
 
 
 class PongWatch:

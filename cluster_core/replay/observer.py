@@ -48,7 +48,7 @@ class ObserverReplay:
     """Feed it one process's evidence in time order; it returns rows as they end.  `finish` hands out the open ones.
 
     *address* is where the process listens; *node_timeout_ms* as configured or estimated; *profile* is read from the
-    traffic if not given; *start_ns* is when the view begins.  Without *fates* (of `find_fates`) it finds them
+    traffic if not given; *start_ns* is when the view begins.  Without *fates* (of a `FateFinder`) it finds them
     itself, and waits up to `FATE_NS` with evidence that shows losses.  What it returns depends on the evidence alone, not on
     how it was cut into calls; it can be saved between two of them.
     """

@@ -10,7 +10,6 @@ of all slots before it tells the next.  `FateFinder` looks ahead for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -155,14 +154,6 @@ class FateFinder:
         self.fates.setdefault(ref, []).append((slots, winner))
         while len(self.fates) > GIVEN_MAX:
             del self.fates[next(iter(self.fates))]
-
-
-def find_fates(stream: Iterable[Evidence]) -> Fates:
-    """The fates of all losses in a whole stream, as `FateFinder` finds them."""
-    finder = FateFinder()
-    for seen in stream:
-        finder.note(seen)
-    return finder.fates
 
 
 def is_stepwise(old: Header, new: Header, count: int) -> bool:

@@ -35,7 +35,6 @@ REDIS_6_2: Final = ReplicationProfile("redis-6.2", 1 << 20, block_bytes=0)
 REDIS_7_0: Final = ReplicationProfile("redis-7.0", 1 << 20)
 VALKEY_8_0: Final = ReplicationProfile("valkey-8.0", 10 << 20, tells_version=True, dual_channel=True)
 VALKEY_9_1: Final = ReplicationProfile("valkey-9.1", 10 << 20, tells_version=True, dual_channel=True, loads_later=True)
-REPLICATION_PROFILES: Final = {p.name: p for p in (REDIS_6_2, REDIS_7_0, VALKEY_8_0, VALKEY_9_1)}
 
 
 def profile_of(version: str) -> ReplicationProfile:

@@ -84,7 +84,6 @@ class SentinelState:
         "resolve_hostnames",
         "rng",
         "settings",
-        "started_ms",
         "tilt",
         "tilt_since_ms",
         "tilts",
@@ -93,7 +92,7 @@ class SentinelState:
     def __init__(self, settings: SentinelSettings, rng: Random, now_ms: int) -> None:
         self.settings, self.rng = settings, rng
         self.periods = Periods()
-        self.now_ms = self.previous_ms = self.started_ms = now_ms
+        self.now_ms = self.previous_ms = now_ms
         self.out: list[Effect] = []
         self.my_id = ""
         self.current_epoch = 0

@@ -79,10 +79,6 @@ class MessageMaker:
             known = self._extensions[shard] = (shard_id_extension(self._steady.numbers.shards[shard]),)
         return known
 
-    def keep_verdict(self, slot: int, message: Message) -> None:
-        """A FAIL is carried as it is."""
-        self.verdicts[slot] = message
-
 
 def extension_bytes(shard_id: str) -> int:
     """How long the extension with a shard id is."""

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from cluster_core.gossip import events as belief
 from cluster_core.gossip.cluster_state import coverage_of
 from cluster_core.gossip.failure_detection import quorum_of
-from cluster_core.gossip.flags import FAIL, FAILURES, HANDSHAKE, MASTER, MY_PRIMARY_FAIL, MYSELF, NOADDR, REPLICA
+from cluster_core.gossip.flags import FAIL, FAILURES, HANDSHAKE, MASTER, MYSELF, NOADDR, REPLICA
 from cluster_core.gossip.view import Peer, View, slot_bits
 from cluster_core.node import events as ev
 from cluster_core.node.events import SendMessage
@@ -219,12 +219,6 @@ def check_views(world: World, hosts: Sequence[Host]) -> list[Violation]:
 
 def _word(peer: Peer) -> str:
     return "FAIL" if peer.flags & FAIL else "PFAIL"
-
-
-def is_stale_mark(message: Message) -> bool:
-    """R135: a master that says that its master fails; a defect of Valkey 9.1 that this model shares."""
-    header = message.header
-    return isinstance(header, Header) and bool(header.flags & MASTER and header.flags & MY_PRIMARY_FAIL)
 
 
 def is_forced(message: Message) -> bool:

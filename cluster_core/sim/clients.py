@@ -42,7 +42,7 @@ class Client:
         self.period_us = int(US_PER_S / rate)
         self.rng = world.make_rng(f"{world.seed}/client/{number}")
         self.acks: list[Ack] = []
-        self.tried = self.redirected = self.refused = self.unanswered = 0
+        self.tried = self.refused = 0
         self.down_us = 0
         self.stopped = False
         self._owners: dict[int, Host] = {}
@@ -143,7 +143,6 @@ class Client:
             target = self.world.network.by_address.get((ip, int(port)))
             if target is not None:
                 self._hops += 1
-                self.redirected += 1
                 if word == "MOVED":
                     self._owners[int(rest[0])] = target
                 self._ask(target, asking=word == "ASK")
@@ -154,7 +153,6 @@ class Client:
     def _no_answer(self, attempt: int, _: Any) -> None:
         if attempt != self._try:
             return
-        self.unanswered += 1
         if self._asked is not None:
             self.world.tell(self._asked, ClientClosed(self.number))
         self._retry()

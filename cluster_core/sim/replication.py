@@ -56,7 +56,6 @@ class Replication:
     def __init__(self, world: World) -> None:
         self.world = world
         self.feeds: dict[int, Feed] = {}
-        self.full_syncs = self.partial_syncs = 0
         self.waiters: list[Waiter] = []
         self.on_promoted: Callable[[Host, Host | None], None] | None = None
         self.on_replaced: Callable[[Host], None] | None = None
@@ -68,11 +67,6 @@ class Replication:
     def followers(self, master: Host) -> list[Feed]:
         """The feeds that are up at *master*."""
         return [feed for feed in self.feeds.values() if feed.master is master and feed.is_up]
-
-    def lag_bytes(self, replica: Host) -> int | None:
-        """How far *replica* is behind its master; None if it has none."""
-        feed = self.feeds.get(replica.index)
-        return None if feed is None else feed.master.store.offset - replica.store.offset
 
     # -- connecting ----------------------------------------------------------------------------------------------
 
@@ -142,7 +136,6 @@ class Replication:
             self._connect(feed)
             return
         replica.follow(master)
-        self.partial_syncs += 1
         missed = master.since(replica.offset)
         self._up(feed)
         for write in missed:
@@ -153,7 +146,6 @@ class Replication:
         if not self._is_current(feed) or not self._reaches(feed) or not feed.replica.answers:
             self._connect(feed)
             return
-        self.full_syncs += 1
         if self.on_replaced is not None:
             self.on_replaced(feed.replica)
         feed.replica.store.copy_from(feed.master.store)

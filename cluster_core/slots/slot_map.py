@@ -1,19 +1,12 @@
-"""Who owns which slot, how operators change it, and whether a cluster with such owners serves requests."""
+"""Who owns which slot, and how operators change it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from cluster_core.errors import ProtocolError
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
-from cluster_core.topology.node_flags import NodeFlags
-
-WRITABLE_DELAY_MS = 2000
-"""For how long a master stays in state fail after its start (R106, `CLUSTER_WRITABLE_DELAY`)."""
-REJOIN_DELAY_MIN_MS = 500
-REJOIN_DELAY_MAX_MS = 5000
 
 _LONG_LONG_MAX = 2**63 - 1
 
@@ -132,55 +125,3 @@ def _slot(argument: int | str) -> int:
     if not plain or (text[0] == "0" and text != "0") or int(text) >= SLOT_COUNT:
         raise ProtocolError("ERR Invalid or out of range slot")
     return int(text)
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterState:
-    """What a node thinks of its cluster: *ok* as in cluster_state of CLUSTER INFO, and what the next
-    evaluation needs.
-
-    *size* counts the voting masters and *reachable* those without doubt (R108).  Times are milliseconds.
-    *first_at_ms* is when the state was first evaluated, None before; *minority_at_ms* when it was last
-    evaluated in a minority.
-    """
-
-    ok: bool = False
-    size: int = 0
-    reachable: int = 0
-    first_at_ms: int | None = None
-    minority_at_ms: int = 0
-
-
-def cluster_state(
-    before: ClusterState,
-    slots: SlotMap,
-    flags: Mapping[str, NodeFlags],
-    *,
-    myself_is_master: bool,
-    require_full_coverage: bool,
-    node_timeout_ms: int,
-    now_ms: int,
-) -> ClusterState:
-    """Return the state after one evaluation at *now_ms* (R106 to R109, `clusterUpdateState`).
-
-    *flags* holds every known node, also the one that evaluates.  A state that fails or comes back is
-    reported at once, except that a master waits before it returns to ok: after its start (R106) and after
-    it was in a minority (R109).
-    """
-    first_at_ms = now_ms if before.first_at_ms is None else before.first_at_ms
-    if myself_is_master and not before.ok and now_ms - first_at_ms < WRITABLE_DELAY_MS:
-        return replace(before, first_at_ms=first_at_ms)
-    voting = [flag for node_id, flag in flags.items() if NodeFlags.MASTER in flag and slots.numslots(node_id)]
-    reachable = sum(not flag & (NodeFlags.PFAIL | NodeFlags.FAIL) for flag in voting)
-    minority = reachable < len(voting) // 2 + 1
-    minority_at_ms = now_ms if minority else before.minority_at_ms
-    ok = not minority and not (require_full_coverage and _has_unserved_slot(slots, flags))
-    rejoin_delay_ms = min(max(node_timeout_ms, REJOIN_DELAY_MIN_MS), REJOIN_DELAY_MAX_MS)
-    if ok and not before.ok and myself_is_master and now_ms - minority_at_ms < rejoin_delay_ms:
-        ok = False
-    return ClusterState(ok, len(voting), reachable, first_at_ms, minority_at_ms)
-
-
-def _has_unserved_slot(slots: SlotMap, flags: Mapping[str, NodeFlags]) -> bool:
-    served = sum(slots.numslots(node_id) for node_id, flag in flags.items() if NodeFlags.FAIL not in flag)
-    return served < SLOT_COUNT

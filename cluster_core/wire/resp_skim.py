@@ -77,11 +77,6 @@ class RespSkimmer:
         self._left, self._word, self._kept = 0, bytearray(), 0
 
     @property
-    def is_in_dump(self) -> bool:
-        """Whether a dump is under way."""
-        return self._mode is _Mode.DUMP
-
-    @property
     def is_dump_damaged(self) -> bool:
         """Whether bytes of the dump under way are missing, so that its end mark may have been missed."""
         return self._mode is _Mode.DUMP and self._dump.is_damaged

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from cluster_core.rules import sentence
 from jobs.reports.keyspace import Warning
 
-HEALTHS = ("fine", "doubted", "failed")
-"""Health of a node as the others see it: nobody doubts it, some hold PFAIL, some hold FAIL."""
 COST = "gossip-cost"
 """The findings that are a table of their own."""
 

@@ -15,7 +15,6 @@ from jobs.sources.files import read_pieces
 from jobs.sources.resp_rows import BadRecords
 from jobs.sources.sentinel_evidence import SentinelEvidence, SentinelFiles, read_evidence
 
-CAPTURES: Final = ("resp.pcap.gz", "resp.pcap")
 ANSWERS: Final = ("truth.jsonl.gz", "truth.jsonl")
 EVENTS: Final = ("events.jsonl.gz", "events.jsonl")
 _PIECE_BYTES: Final = 1 << 20

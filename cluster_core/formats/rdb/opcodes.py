@@ -104,7 +104,6 @@ T_STREAM_2 = 19
 T_SET_LISTPACK = 20
 T_STREAM_3 = 21
 T_HASH_2 = 22  # VALKEY: a hash of (field, value, expiry)
-T_HASH_METADATA_PRE_GA = 22  # REDIS: a hash of (expiry, field, value)
 T_HASH_LISTPACK_EX_PRE_GA = 23
 T_HASH_METADATA = 24
 T_HASH_LISTPACK_EX = 25

@@ -16,9 +16,6 @@ StreamId = tuple[int, int]
 NOT_READ = -1
 """`StreamGroup.read` of a group whose count the server does not know (``SCG_INVALID_ENTRIES_READ``)."""
 
-NEVER_ACTIVE = -1
-"""`StreamConsumer.active_at_ms` of a consumer that never fetched an entry."""
-
 DELETED, SAME_FIELDS = 1, 2
 """Flags of an entry in a node."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from cluster_core.gossip.cluster_state import Coverage, down_reason, rejoin_delay_ms
+from cluster_core.gossip.cluster_state import Coverage, coverage_of, down_reason, rejoin_delay_ms
 from cluster_core.gossip.epochs import bumped_epoch
 from cluster_core.gossip.events import ManualFailoverMarked, StateChanged, Tick, VoteAsked
 from cluster_core.gossip.failure_detection import ping_is_due, quorum_of
-from cluster_core.gossip.flags import FAIL
+from cluster_core.gossip.flags import FAIL, PFAIL
 from cluster_core.gossip.profile import REDIS_7_0, VALKEY_8_1, Profile
 from cluster_core.wire.bus import Message, MessageType
 from tests.gossip_builder import ME, A, B, Bench, C, header, ping
@@ -34,6 +34,19 @@ def test_a_quorum_is_more_than_half(size: int, quorum: int) -> None:
 def test_the_cluster_is_up_with_every_slot_and_a_majority(coverage: Coverage, full: bool, reason: str) -> None:
     """R107, R108."""
     assert down_reason(coverage, full_coverage_required=full) == reason
+
+
+@pytest.mark.parametrize(
+    ("flag", "expected"), [(0, Coverage(False, 3, 3)), (PFAIL, Coverage(False, 3, 2)), (FAIL, Coverage(True, 3, 2))]
+)
+def test_a_failed_owner_leaves_its_slots_uncovered_and_a_doubted_one_only_does_not_count(
+    flag: int, expected: Coverage
+) -> None:
+    """R107, R108; C is a master without slots and has no vote."""
+    bench = Bench(slots=LAYOUT)
+    bench.view.nodes[A].flags |= flag
+
+    assert coverage_of(bench.view) == expected
 
 
 def test_a_master_waits_before_it_serves_after_its_start() -> None:

@@ -23,7 +23,7 @@ def test_both_engines_give_the_same_plan(seed, masters, skew):
     """One source, interpreted and compiled: the same arithmetic, the same plan."""
     cluster = random_problem(seed, masters, 48, empty=masters // 3, skew=skew, tolerance=0.1, iterations=6 * 1024)
 
-    assert plan(cluster, PLAIN).to_json() == plan(cluster, ENGINE).to_json()
+    assert plan(cluster, PLAIN) == plan(cluster, ENGINE)
 
 
 @pytest.mark.parametrize("seed", range(8))

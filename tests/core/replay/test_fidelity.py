@@ -6,7 +6,7 @@ import pytest
 
 from cluster_core.replay.evidence import Endpoint, MessageSeen
 from cluster_core.replay.fidelity import compare_views, read_sample, score
-from cluster_core.replay.node_timeout import due_age_ms, estimate_node_timeout_ms
+from cluster_core.replay.node_timeout import PongWatch, due_age_ms, timeout_of
 from cluster_core.replay.rows import NodeViewRow
 from cluster_core.wire.bus import MessageType
 from tests.gossip_builder import ME, A, B, ping
@@ -83,7 +83,7 @@ def test_a_score_counts_rows_and_fields() -> None:
 def test_the_node_timeout_is_twice_the_age_at_which_pings_are_due(timeout_ms: int) -> None:
     """R32, on a tick of 100 ms."""
     evidence = []
-    home, peer = Endpoint("127.0.0.1", 17000), Endpoint("127.0.0.1", 17001)
+    peer = Endpoint("127.0.0.1", 17001)
     now_ms = 1_700_000_000_000
     for i in range(60):
         for sent, at_ms in ((True, now_ms), (False, now_ms + 1)):
@@ -91,7 +91,10 @@ def test_the_node_timeout_is_twice_the_age_at_which_pings_are_due(timeout_ms: in
             evidence.append(MessageSeen(at_ms * 1_000_000, i, 1, True, sent, peer, message))
         now_ms += timeout_ms // 2 + 2 + (i * 37) % 100
 
-    assert estimate_node_timeout_ms({home: evidence}) == timeout_ms
+    watch = PongWatch()
+    ages = [age for age in map(watch.note, evidence) if age is not None]
+
+    assert timeout_of(ages) == timeout_ms
 
 
 def test_random_pings_alone_tell_no_timeout() -> None:

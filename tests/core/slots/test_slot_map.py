@@ -1,4 +1,4 @@
-"""Owners of slots, the commands that change them, and the state of a cluster (R106 to R109)."""
+"""Owners of slots, and the commands that change them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,9 @@ import pytest
 
 from cluster_core.errors import ProtocolError
 from cluster_core.slots.key_slot import SLOT_COUNT
-from cluster_core.slots.slot_map import ClusterState, SlotMap, cluster_state
+from cluster_core.slots.slot_map import SlotMap
 from cluster_core.slots.slot_set import SlotSet
-from cluster_core.topology.node_flags import NodeFlags
 from tests.servers import Server, redis_binary, running, valkey_binary
-
-MASTER, PFAIL, FAIL = NodeFlags.MASTER, NodeFlags.PFAIL, NodeFlags.FAIL
-THIRDS = {
-    "a": SlotSet.from_ranges([(0, 5460)]),
-    "b": SlotSet.from_ranges([(5461, 10922)]),
-    "c": SlotSet.from_ranges([(10923, 16383)]),
-}
 
 
 def test_counts_and_coverage_follow_every_change() -> None:
@@ -109,86 +101,6 @@ def _reply(slots: SlotMap, command: str, arguments: list[str]) -> bytes:
     except ProtocolError as refusal:
         return f"-{refusal}\r\n".encode()
     return b"+OK\r\n"
-
-
-def evaluate(
-    flags: dict[str, NodeFlags],
-    *,
-    before: ClusterState | None = None,
-    slots: SlotMap | None = None,
-    now_ms: int = 100_000,
-    master: bool = True,
-    full: bool = True,
-) -> ClusterState:
-    return cluster_state(
-        before or ClusterState(ok=True, first_at_ms=0),
-        slots or SlotMap(THIRDS),
-        flags,
-        myself_is_master=master,
-        require_full_coverage=full,
-        node_timeout_ms=2000,
-        now_ms=now_ms,
-    )
-
-
-def test_a_covered_cluster_with_all_masters_is_ok() -> None:
-    """R107, R108."""
-    state = evaluate(dict.fromkeys("abc", MASTER))
-
-    assert (state.ok, state.size, state.reachable) == (True, 3, 3)
-
-
-def test_an_uncovered_slot_is_fatal_only_when_full_coverage_is_required() -> None:
-    """R107."""
-    slots = SlotMap(THIRDS)
-    slots.del_slots([77])
-    flags = dict.fromkeys("abc", MASTER)
-
-    assert not evaluate(flags, slots=slots).ok
-    assert evaluate(flags, slots=slots, full=False).ok
-
-
-def test_a_failed_owner_is_like_an_uncovered_slot_but_a_doubted_one_is_not() -> None:
-    """R107, R108: FAIL counts for coverage, PFAIL only for the majority."""
-    flags = dict.fromkeys("abc", MASTER)
-
-    assert not evaluate(flags | {"b": MASTER | FAIL}).ok
-    assert evaluate(flags | {"b": MASTER | FAIL}, full=False).ok
-    assert evaluate(flags | {"b": MASTER | PFAIL}).ok
-
-
-def test_a_minority_fails_and_masters_without_slots_do_not_vote() -> None:
-    """R108: quorum is more than half of the masters with slots."""
-    flags = {"a": MASTER, "b": MASTER | PFAIL, "c": MASTER | PFAIL, "d": MASTER, "e": MASTER}
-    state = evaluate(flags, full=False)
-
-    assert (state.ok, state.size, state.reachable, state.minority_at_ms) == (False, 3, 1, 100_000)
-
-
-def test_a_master_waits_before_it_returns_from_a_minority_and_a_replica_does_not() -> None:
-    """R109: clamp(node timeout, 500, 5000) ms since it was last in a minority."""
-    flags = dict.fromkeys("abc", MASTER)
-    lost = ClusterState(ok=False, first_at_ms=0, minority_at_ms=100_000)
-
-    assert not evaluate(flags, before=lost, now_ms=101_999).ok
-    assert evaluate(flags, before=lost, now_ms=102_000).ok
-    assert evaluate(flags, before=lost, now_ms=100_001, master=False).ok
-
-
-def test_a_master_stays_in_fail_for_two_seconds_after_its_first_evaluation() -> None:
-    """R106; nothing is evaluated meanwhile, a replica is not held back."""
-    flags = dict.fromkeys("abc", MASTER)
-    first = evaluate(flags, before=ClusterState(), now_ms=50_000)
-
-    assert (first.ok, first.first_at_ms, first.size) == (False, 50_000, 0)
-    assert not evaluate(flags, before=first, now_ms=51_999).ok
-    assert evaluate(flags, before=first, now_ms=52_000).ok
-    assert evaluate(flags, before=ClusterState(), now_ms=50_000, master=False).ok
-
-
-def test_a_cluster_without_slots_fails() -> None:
-    """R108: no voting master is below the quorum of one."""
-    assert not evaluate({"a": MASTER}, slots=SlotMap(), full=False).ok
 
 
 def test_slots_out_of_range_have_no_owner() -> None:
