@@ -3,7 +3,7 @@
 ``python -m benchmarks.aof_walk FILE [--only-walk] [--plain] [--replay] [--bytes-max N]``.
 
 Without options: all statistics that the job makes of a log (slots, commands, keys and prefixes that are written most).
-*only-walk*: every command and key as columns, nothing added up.  *plain*: that with the plain twin.  *replay*: the living keys.
+*only-walk*: every command and key as columns, nothing added up.  *plain*: that with the plain reader.  *replay*: the living keys.
 The clock runs over the read loop alone, machine code loaded.
 """
 
@@ -25,6 +25,7 @@ from cluster_core.kernels.aof_walker import AofWalker
 from jobs.sources.aof_files import WHOLE, AofUnit
 from jobs.sources.aof_tally import AofTally
 from jobs.sources.tally import TallyOptions
+from tests.reference.aof_walker import PlainAofWalker
 
 SMALL = b"*3\r\n$3\r\nSET\r\n$5\r\n{a}:b\r\n$1\r\nv\r\n*2\r\n$3\r\nDEL\r\n$5\r\n{a}:b\r\n"
 
@@ -39,7 +40,7 @@ def with_statistics(path: str) -> dict[str, Any]:
 
 def only_walk(path: str, *, compiled: bool, bytes_max: int | None = None) -> dict[str, Any]:
     """Make columns of every command and key."""
-    walker = AofWalker(path, compiled=compiled)
+    walker = (AofWalker if compiled else PlainAofWalker)(path)
     keys = 0
     with open(path, "rb", buffering=0) as stream:
         while not walker.done and (bytes_max is None or walker.valid_end < bytes_max):

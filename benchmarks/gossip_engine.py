@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.options import Options
 from benchmarks.result import Bar, Cell, Result, Table
 from cluster_core.gossip.profile import PROFILES, Profile
-from cluster_core.kernels.compiled import HAVE_NUMBA, njit
+from cluster_core.kernels.compiled import njit
 from cluster_core.node.settings import NodeSettings
 from cluster_core.sim.experiment import Trial, run_trial
 from cluster_core.sim.layouts import Layout, places_of
@@ -48,9 +48,6 @@ def run(options: Options | None = None) -> Result:
         "message by message.",
         [],
     )
-    if not HAVE_NUMBA:
-        result.skipped.append("numba is not installed: there is only the plain machine")
-        return result
     _steady_row(20, PROFILES["valkey-9.1"], fast=True)  # compiles
     rows = [
         _steady_row(nodes, PROFILES[profile], fast=fast)

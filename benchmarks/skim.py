@@ -27,6 +27,7 @@ from cluster_core.formats.rdb.opcodes import RdbHead
 from cluster_core.formats.rdb.splits import find_splits
 from cluster_core.kernels.rdb_skim import RdbSkimmer
 from cluster_core.memory.model import MemorySettings
+from tests.reference.rdb_skim import PlainRdbSkimmer
 
 HEAD_BYTES = 1 << 16
 
@@ -46,13 +47,12 @@ def skim_piece(
 ) -> tuple[int, int, float]:
     """Return keys, sum of their sizes and CPU seconds of *piece*; after *keys_max* keys no further batch is read."""
     started = time.thread_time()
-    skimmer = RdbSkimmer(
+    skimmer = (RdbSkimmer if compiled else PlainRdbSkimmer)(
         piece.path,
         start=piece.start,
         end=piece.end,
         head=piece.head,
         check_crc=check_crc,
-        compiled=compiled,
         memory=memory,
     )
     keys = serialized_bytes = 0
@@ -134,7 +134,7 @@ def small_dump() -> bytes:
 
 def warm_up(check_crc: bool, compiled: bool) -> None:
     """Run the skim over three keys so that its machine code is loaded."""
-    skimmer = RdbSkimmer("<warm-up>", check_crc=check_crc, compiled=compiled)
+    skimmer = (RdbSkimmer if compiled else PlainRdbSkimmer)("<warm-up>", check_crc=check_crc)
     dump = small_dump()
     skimmer.room()[: len(dump)] = dump
     skimmer.filled(len(dump))

@@ -18,6 +18,7 @@ from cluster_core.formats.aof.tail import Tail
 from cluster_core.formats.rdb.elements import decode_record
 from cluster_core.formats.rdb.reader import PlainSkim
 from cluster_core.kernels.aof_walker import AofWalker
+from tests.reference.aof_walker import PlainAofWalker
 
 RECORDED = Path(__file__).parent / "data" / "aof" / "recorded.tar.xz"
 SERVERS = ("redis-7.0", "valkey-9.1")
@@ -111,7 +112,7 @@ def walk_log(
     rows: int = 65_536,
 ) -> Walked:
     """Walk *data* in pieces of at most *piece* bytes."""
-    walker = AofWalker("log", start=start, end=end, compiled=compiled, batch_rows=rows)
+    walker = (AofWalker if compiled else PlainAofWalker)("log", start=start, end=end, batch_rows=rows)
     found, at = Walked(), start
     try:
         while not walker.done:

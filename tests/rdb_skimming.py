@@ -7,15 +7,22 @@ from typing import Any
 from cluster_core.errors import DecodeError
 from cluster_core.formats.rdb.opcodes import ENCODINGS, KEY_TYPES
 from cluster_core.kernels.rdb_skim import RdbSkimmer
+from tests.reference.rdb_skim import PlainRdbSkimmer
 
 Row = tuple[Any, ...]
 
 
 def skim_all(
-    data: bytes, pieces: list[int] | None = None, *, start: int = 0, end: int | None = None, **options: Any
+    data: bytes,
+    pieces: list[int] | None = None,
+    *,
+    start: int = 0,
+    end: int | None = None,
+    compiled: bool = True,
+    **options: Any,
 ) -> tuple[list[Row], RdbSkimmer, DecodeError | None]:
     """Return (rows, skimmer, error) of *data*, fed in *pieces* of those sizes in turn (0: all there is room for)."""
-    skimmer = RdbSkimmer("test.rdb", start=start, end=end, **options)
+    skimmer = (RdbSkimmer if compiled else PlainRdbSkimmer)("test.rdb", start=start, end=end, **options)
     rows: list[Row] = []
     at = start
     turn = 0

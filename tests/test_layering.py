@@ -5,7 +5,6 @@ checked on the syntax trees.
 from __future__ import annotations
 
 import ast
-import re
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -104,31 +103,6 @@ def test_the_core_stands_on_the_standard_library_and_its_kernels_on_arrays():
     ]
 
     assert wrong == []
-
-
-def test_numba_is_never_needed():
-    """Without numba the plain twins run: only `cluster_core.kernels.compiled` tries to import it, others ask
-    that module first.
-    """
-    wrong = [
-        f"{module}: {name}"
-        for module, tree in trees().items()
-        if module != "cluster_core.kernels.compiled"
-        for name in imported(without_numba_branches(tree))
-        if name.split(".")[0] in ("numba", "llvmlite")
-    ]
-
-    assert wrong == []
-
-
-def without_numba_branches(tree: ast.Module) -> ast.Module:
-    """*tree* less the branches that run only where numba is installed."""
-    body = [
-        node
-        for node in tree.body
-        if not (isinstance(node, ast.If) and re.search("HAVE_NUMBA|COMPILED", ast.dump(node.test)))
-    ]
-    return ast.Module(body, [])
 
 
 def test_schemas_use_spark_types_only():

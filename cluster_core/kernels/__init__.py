@@ -1,1 +1,1 @@
-"""Batch twins of plain core functions, compiled by numba where it is installed."""
+"""What is done to whole columns and buffers at once, compiled by numba."""

@@ -6,8 +6,7 @@
         for batch in walker.batches():
             ...
 
-The work is done by `cluster_core.kernels.aof_walk`, or by its plain twin `cluster_core.formats.aof.framing` where numba is
-missing.
+The work is done by `cluster_core.kernels.aof_walk`.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ from cluster_core.formats.rdb.facts import SplitError
 from cluster_core.kernels import aof_walk as at
 from cluster_core.kernels.aof_names import NAMES_MAX, known_names, list_name
 from cluster_core.kernels.command_batch import CommandBatch
-from cluster_core.kernels.compiled import HAVE_NUMBA
 from cluster_core.kernels.key_batch import NONE, KeyBatch
 from cluster_core.kernels.key_list import UNKNOWN_CODE
 from cluster_core.kernels.key_slots import slot_of, tag_bounds
@@ -47,14 +45,6 @@ class AofWalker:
     an error here: `tail` says so.  A range that does not end between two commands raises SplitError.
     """
 
-    def __new__(cls, source: str, *, compiled: bool = True, **options: object) -> AofWalker:
-        """Make a `PlainAofWalker` where numba is missing or *compiled* is false."""
-        if compiled and HAVE_NUMBA:
-            return super().__new__(cls)
-        from cluster_core.kernels.aof_walker_plain import PlainAofWalker  # it builds on this module
-
-        return super().__new__(PlainAofWalker)
-
     def __init__(
         self,
         source: str,
@@ -63,7 +53,6 @@ class AofWalker:
         end: int | None = None,
         db: int | None = None,
         batch_rows: int = 65_536,
-        compiled: bool = True,  # see `__new__`
     ) -> None:
         if start < 0 or (end is not None and end < start) or batch_rows < 1:
             raise ValueError(f"not a range or batch: start {start}, end {end}, batch_rows {batch_rows}")

@@ -1,24 +1,18 @@
-"""The one place where numba is imported: `njit` compiles where numba is installed and is a no-op elsewhere."""
+"""How kernels are compiled: to machine code that runs without the GIL and is kept in numba's file cache."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
-try:
-    import numba
+import numba
 
-    HAVE_NUMBA = True
-except ImportError:  # the plain twins run instead, slower
-    HAVE_NUMBA = False
+if sys.byteorder != "little":
+    raise ImportError("the kernels read words whose first byte is the lowest; this machine orders bytes the other way")
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Compile a function to machine code that runs without the GIL and is kept in numba's file cache.
-
-    *options* are numba's own (``inline``, ``boundscheck`` …).  Returns the function unchanged where numba is missing.
-    """
-    if not HAVE_NUMBA:
-        return lambda function: function
+    """Compile a function; *options* are numba's own (``inline``, ``boundscheck`` …)."""
     settings: dict[str, Any] = {"cache": True, "nogil": True, **options}
     return numba.njit(**settings)  # type: ignore[no-any-return]

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.formats.rdb.crc64 import TABLE, combine_crc64
-from cluster_core.formats.rdb.crc64 import crc64 as plain_crc64
-from cluster_core.kernels.compiled import HAVE_NUMBA, njit
+from cluster_core.kernels.compiled import njit
 
 __all__ = ["combine_crc64", "crc64"]
 
@@ -66,8 +65,6 @@ def _words(data: Any, crc: np.uint64) -> np.uint64:
 
 def crc64(data: NDArray[np.uint8], crc: int = 0) -> int:
     """Return the CRC of *data*, a contiguous uint8 array, after bytes whose CRC is *crc*."""
-    if not HAVE_NUMBA:
-        return plain_crc64(data.tobytes(), crc)
     head = min(-data.ctypes.data % 8, len(data))
     whole = (len(data) - head) // 16 * 16
     value = _bytes(data[:head], np.uint64(crc))

@@ -1,6 +1,16 @@
-"""Batch twin of `cluster_core.load.group_tally`: the same bounded table as flat arrays, filled from columns of keys."""
+"""Heavy groups of keys (hash tags, prefixes) in bounded memory, with a proven error.
+
+How this works.  A table holds at most *capacity* groups with their keys, bytes and expiring keys.  When it could overflow, the
+groups that are light in keys *and* in bytes are dropped, about half of them, and the heaviest dropped figures become the table's
+``missed`` bound: no group outside the table has more than that.  A group that enters later carries the bound of that moment as
+its error, so for every group shown ``keys <= true keys <= keys + keys_error``, and the same for bytes.  With room for all groups
+nothing is dropped and every error is 0.  (Lossy counting, Manku and Motwani 2002, with the Space-Saving bound of Metwally et
+al. 2005, for two weights at once.)
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +19,22 @@ from numpy.typing import NDArray
 from cluster_core.kernels.columns import gather_binary
 from cluster_core.kernels.compiled import njit
 from cluster_core.kernels.key_batch import KeyBatch
-from cluster_core.load.group_tally import NAME_BYTES_MAX, GroupRow
+
+NAME_BYTES_MAX = 1024
+"""Longer group names are not tracked; `GroupTally.untracked_keys` counts their keys."""
+
+
+class GroupRow(NamedTuple):
+    """One group: counts, and by how much the true counts may be higher."""
+
+    name: bytes
+    depth: int
+    keys: int
+    serialized_bytes: int
+    expires: int
+    keys_error: int
+    bytes_error: int
+
 
 _USED, _ARENA_USED, _MISSED_KEYS, _MISSED_BYTES, _UNTRACKED = range(5)
 _DEPTH, _START, _LENGTH = 5, 6, 7
@@ -151,7 +176,7 @@ def _prune(keep, buckets, hashes, groups, arena, state):  # type: ignore[no-unty
 
 
 class GroupTally:
-    """Heavy groups of keys; see `cluster_core.load.group_tally` for the bound and `GroupRow` for what comes out."""
+    """A bounded table of groups as flat arrays, filled from columns of keys."""
 
     def __init__(self, capacity: int = 65536) -> None:
         if capacity < 16:

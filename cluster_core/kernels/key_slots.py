@@ -6,26 +6,23 @@ Berry 2005).  Up to twelve bytes, as most tags are, take one step without a bran
 are found 32 or 64 bytes a step as bits of a mask.  Keys close to an end of the buffer, where such steps would
 read past it, go byte by byte.
 
-`slot_of` and `tag_bounds` are for other kernels.  Without numba the plain functions run under the same
-names.
+`slot_of` and `tag_bounds` are for other kernels.
 """
 
 from __future__ import annotations
 
 import binascii
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import extending, types
 from numpy.typing import NDArray
 
-from cluster_core.kernels.compiled import HAVE_NUMBA, njit
-from cluster_core.slots.key_slot import SLOT_COUNT, hash_tag, key_slot
-
-COMPILED = HAVE_NUMBA and sys.byteorder == "little"
-"""Whether the compiled functions run; they read words whose first byte is the lowest."""
+from cluster_core.kernels.compiled import njit
+from cluster_core.slots.key_slot import SLOT_COUNT
 
 _STEP = 64
 _U0 = np.uint64(0)
@@ -61,257 +58,248 @@ _BEFORE = 16
 _ROW11, _ROW10, _ROW9, _ROW8 = (np.uint64(256 * row) for row in range(11, 7, -1))
 _ROW7, _ROW6, _ROW5, _ROW4, _ROW3, _ROW2, _ROW1 = (np.uint64(256 * row) for row in range(7, 0, -1))
 
-if COMPILED:
-    from llvmlite import ir  # type: ignore[import-untyped]
-    from numba import extending, types
 
-    intrinsic: Callable[[Callable[..., Any]], Callable[..., Any]] = extending.intrinsic
+intrinsic: Callable[[Callable[..., Any]], Callable[..., Any]] = extending.intrinsic
 
-    # Numba counts references to an array around every call that takes one, which costs more than hashing a
-    # key.  So the functions below pass the address of the bytes instead; the array itself stays alive in
-    # the caller of `slot_of`.
+# Numba counts references to an array around every call that takes one, which costs more than hashing a
+# key.  So the functions below pass the address of the bytes instead; the array itself stays alive in
+# the caller of `slot_of`.
 
-    @intrinsic
-    def _address(typing_context: Any, data: Any) -> Any:
-        """Return the address of the first byte of *data*, a uint8 array, as uint64."""
 
-        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            array = context.make_array(signature.args[0])(context, builder, arguments[0])
-            return builder.ptrtoint(array.data, ir.IntType(64))
+@intrinsic
+def _address(typing_context: Any, data: Any) -> Any:
+    """Return the address of the first byte of *data*, a uint8 array, as uint64."""
 
-        return types.uint64(data), build
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        return builder.ptrtoint(array.data, ir.IntType(64))
 
-    @intrinsic
-    def _word(typing_context: Any, address: Any) -> Any:
-        """Return the eight bytes at *address* as a word."""
+    return types.uint64(data), build
 
-        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            pointer = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
-            return builder.load(pointer, align=1)
 
-        return types.uint64(types.uint64), build
+@intrinsic
+def _word(typing_context: Any, address: Any) -> Any:
+    """Return the eight bytes at *address* as a word."""
 
-    def _compare(builder: Any, address: Any, byte: Any, step: int) -> Any:
-        """Build a comparison of the *step* bytes at *address* with *byte*: bit i of a uint64 for byte i."""
-        row = ir.VectorType(ir.IntType(8), step)
-        pointer = builder.inttoptr(address, row.as_pointer())
-        one = builder.insert_element(ir.Constant(row, ir.Undefined), byte, ir.Constant(ir.IntType(32), 0))
-        lanes = ir.Constant(ir.VectorType(ir.IntType(32), step), [0] * step)
-        wanted = builder.shuffle_vector(one, ir.Constant(row, ir.Undefined), lanes)
-        same = builder.icmp_unsigned("==", builder.load(pointer, align=1), wanted)
-        mask = builder.bitcast(same, ir.IntType(step))
-        return mask if step == _STEP else builder.zext(mask, ir.IntType(_STEP))
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
+        return builder.load(pointer, align=1)
 
-    @intrinsic
-    def _places(typing_context: Any, address: Any, byte: Any) -> Any:
-        """Return which of the 64 bytes at *address* equal *byte*: bit i of a uint64 for byte i."""
+    return types.uint64(types.uint64), build
 
-        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return _compare(builder, arguments[0], arguments[1], _STEP)
 
-        return types.uint64(types.uint64, types.uint8), build
+def _compare(builder: Any, address: Any, byte: Any, step: int) -> Any:
+    """Build a comparison of the *step* bytes at *address* with *byte*: bit i of a uint64 for byte i."""
+    row = ir.VectorType(ir.IntType(8), step)
+    pointer = builder.inttoptr(address, row.as_pointer())
+    one = builder.insert_element(ir.Constant(row, ir.Undefined), byte, ir.Constant(ir.IntType(32), 0))
+    lanes = ir.Constant(ir.VectorType(ir.IntType(32), step), [0] * step)
+    wanted = builder.shuffle_vector(one, ir.Constant(row, ir.Undefined), lanes)
+    same = builder.icmp_unsigned("==", builder.load(pointer, align=1), wanted)
+    mask = builder.bitcast(same, ir.IntType(step))
+    return mask if step == _STEP else builder.zext(mask, ir.IntType(_STEP))
 
-    @intrinsic
-    def _places_near(typing_context: Any, address: Any, byte: Any) -> Any:
-        """Return what `_places` does, of 32 bytes."""
 
-        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return _compare(builder, arguments[0], arguments[1], _STEP // 2)
+@intrinsic
+def _places(typing_context: Any, address: Any, byte: Any) -> Any:
+    """Return which of the 64 bytes at *address* equal *byte*: bit i of a uint64 for byte i."""
 
-        return types.uint64(types.uint64, types.uint8), build
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _compare(builder, arguments[0], arguments[1], _STEP)
 
-    @intrinsic
-    def _lowest(typing_context: Any, mask: Any) -> Any:
-        """Return the index of the lowest set bit of *mask*, or 64."""
+    return types.uint64(types.uint64, types.uint8), build
 
-        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
 
-        return types.uint64(types.uint64), build
+@intrinsic
+def _places_near(typing_context: Any, address: Any, byte: Any) -> Any:
+    """Return what `_places` does, of 32 bytes."""
 
-    @njit(forceinline=True)
-    def _fold(word: np.uint64, crc: np.uint64) -> np.uint64:
-        """Return the CRC after the eight bytes of *word*."""
-        word ^= (crc >> _U8) | ((crc & _BYTE) << _U8)
-        return np.uint64(
-            _TABLES[_ROW7 + (word & _BYTE)]
-            ^ _TABLES[_ROW6 + ((word >> _U8) & _BYTE)]
-            ^ _TABLES[_ROW5 + ((word >> _U16) & _BYTE)]
-            ^ _TABLES[_ROW4 + ((word >> _U24) & _BYTE)]
-            ^ _TABLES[_ROW3 + ((word >> _U32) & _BYTE)]
-            ^ _TABLES[_ROW2 + ((word >> _U40) & _BYTE)]
-            ^ _TABLES[_ROW1 + ((word >> _U48) & _BYTE)]
-            ^ _TABLES[word >> _U56]
-        )
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _compare(builder, arguments[0], arguments[1], _STEP // 2)
 
-    @njit(forceinline=True)
-    def _crc16_short(length: np.uint64, last: np.uint64) -> np.uint64:
-        """Return the CRC of the *length* bytes before *last*, at most 12; sixteen bytes before it are readable."""
-        word: np.uint64 = _word(last - _U8) & _LAST_BYTES[min(length, _U8)]
-        lead: np.uint64 = _word(last - _U16) & _LAST_BYTES[max(length, _U8) - _U8]
-        return np.uint64(
-            _TABLES[_ROW11 + ((lead >> _U32) & _BYTE)]
-            ^ _TABLES[_ROW10 + ((lead >> _U40) & _BYTE)]
-            ^ _TABLES[_ROW9 + ((lead >> _U48) & _BYTE)]
-            ^ _TABLES[_ROW8 + (lead >> _U56)]
-            ^ _fold(word, _U0)
-        )
+    return types.uint64(types.uint64, types.uint8), build
 
-    @njit(forceinline=True)
-    def _crc16(first: np.uint64, last: np.uint64) -> np.uint64:
-        """Return CRC16/XMODEM of the bytes between two addresses (R112); 16 bytes before *last* and 8 from it on are
-        readable.
-        """
-        if last - first <= _SHORT:
-            short: np.uint64 = _crc16_short(last - first, last)
-            return short
-        head: np.uint64 = ((last - first - _U1) & _U7) + _U1  # 1 to 8 bytes, so that whole words remain
-        crc: np.uint64 = _fold(_word(first) << ((_U8 - head) << _U3), _U0)
-        first += head
-        while first < last:
-            crc = _fold(_word(first), crc)
-            first += _U8
-        return crc
 
-    @njit(forceinline=True)
-    def _find(first: np.uint64, last: np.uint64, byte: np.uint8) -> np.uint64:
-        """Return the address of the first *byte* between two addresses, or *last*; 64 more bytes are
-        readable.
-        """
-        while first < last:
-            places: np.uint64 = _places(first, byte)
-            if places:
-                found: np.uint64 = min(first + _lowest(places), last)
-                return found
-            first += _U64
-        return last
+@intrinsic
+def _lowest(typing_context: Any, mask: Any) -> Any:
+    """Return the index of the lowest set bit of *mask*, or 64."""
 
-    @njit(forceinline=True)
-    def _tag(first: np.uint64, last: np.uint64) -> tuple[np.uint64, np.uint64]:
-        """Return the addresses between which a key is hashed (R113); 64 bytes from *last* on are readable."""
-        if last - first < _U64:  # one step and one jump: where a tag stands in a key is hard to predict
-            inside = (_U1 << (last - first)) - _U1
-            near = last - first <= _U32
-            opens = (_places_near(first, _OPEN) if near else _places(first, _OPEN)) & inside
-            if not opens:
-                return first, last
-            closes = (_places_near(first, _CLOSE) if near else _places(first, _CLOSE)) & inside
-            closes &= ~(opens ^ (opens - _U1))  # those after the first open
-            opened = first + _lowest(opens) + _U1
-            closed = first + _lowest(closes)
-        else:
-            opened = _find(first, last, _OPEN) + _U1
-            closed = _find(opened, last, _CLOSE)
-            closes = np.uint64(closed < last)
-        tagged = (closes != _U0) & (closed != opened)
-        return (opened if tagged else first), (closed if tagged else last)
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
 
-    @njit()
-    def _tag_at_end(data: NDArray[np.uint8], start: int, end: int) -> tuple[int, int]:
-        """Return what `tag_bounds` does, byte by byte."""
-        opened = start
-        while opened < end and data[opened] != _OPEN:
-            opened += 1
-        closed = opened + 1
-        while closed < end and data[closed] != _CLOSE:
-            closed += 1
-        if closed >= end or closed == opened + 1:
-            return start, end
-        return opened + 1, closed
+    return types.uint64(types.uint64), build
 
-    @njit()
-    def _slot_at_end(data: NDArray[np.uint8], start: int, end: int) -> int:
-        """Return what `slot_of` does, byte by byte."""
-        first, last = _tag_at_end(data, start, end)
-        crc: int = 0
-        for index in range(first, last):
-            crc = ((crc << 8) & 0xFFFF) ^ int(_TABLES[(crc >> 8) ^ int(data[index])])
-        return crc & (SLOT_COUNT - 1)
 
-    @njit(forceinline=True)
-    def tag_bounds(data: NDArray[np.uint8], start: int, end: int) -> tuple[int, int]:
-        """Return where the hash tag of the key ``data[start:end]`` begins and ends, both counted in *data*
-        (R113).
+@njit(forceinline=True)
+def _fold(word: np.uint64, crc: np.uint64) -> np.uint64:
+    """Return the CRC after the eight bytes of *word*."""
+    word ^= (crc >> _U8) | ((crc & _BYTE) << _U8)
+    return np.uint64(
+        _TABLES[_ROW7 + (word & _BYTE)]
+        ^ _TABLES[_ROW6 + ((word >> _U8) & _BYTE)]
+        ^ _TABLES[_ROW5 + ((word >> _U16) & _BYTE)]
+        ^ _TABLES[_ROW4 + ((word >> _U24) & _BYTE)]
+        ^ _TABLES[_ROW3 + ((word >> _U32) & _BYTE)]
+        ^ _TABLES[_ROW2 + ((word >> _U40) & _BYTE)]
+        ^ _TABLES[_ROW1 + ((word >> _U48) & _BYTE)]
+        ^ _TABLES[word >> _U56]
+    )
 
-        ``(start, end)`` itself means that the whole key is hashed.  For other kernels: *data* is a
-        contiguous uint8 array, and the caller has checked ``0 <= start <= end <= data.size``.
-        """
-        if end + _STEP > data.size:
-            bounds: tuple[int, int] = _tag_at_end(data, start, end)
-            return bounds
-        base: np.uint64 = _address(data)
-        first, last = _tag(base + np.uint64(start), base + np.uint64(end))
-        return _signed(first - base), _signed(last - base)
 
-    @njit(forceinline=True)
-    def slot_of(data: NDArray[np.uint8], start: int, end: int) -> int:
-        """Return the slot, int64, of the key ``data[start:end]`` (R112, R113).
+@njit(forceinline=True)
+def _crc16_short(length: np.uint64, last: np.uint64) -> np.uint64:
+    """Return the CRC of the *length* bytes before *last*, at most 12; sixteen bytes before it are readable."""
+    word: np.uint64 = _word(last - _U8) & _LAST_BYTES[min(length, _U8)]
+    lead: np.uint64 = _word(last - _U16) & _LAST_BYTES[max(length, _U8) - _U8]
+    return np.uint64(
+        _TABLES[_ROW11 + ((lead >> _U32) & _BYTE)]
+        ^ _TABLES[_ROW10 + ((lead >> _U40) & _BYTE)]
+        ^ _TABLES[_ROW9 + ((lead >> _U48) & _BYTE)]
+        ^ _TABLES[_ROW8 + (lead >> _U56)]
+        ^ _fold(word, _U0)
+    )
 
-        For other kernels: *data* is a contiguous uint8 array, and the caller has checked ``0 <= start <=
-        end <= data.size``.
-        """
-        if start < _BEFORE or end + _STEP > data.size:
-            late: int = _slot_at_end(data, start, end)
-            return late
-        base: np.uint64 = _address(data)
-        first, last = _tag(base + np.uint64(start), base + np.uint64(end))
-        slot: int = _signed(_crc16(first, last) & _SLOT_MASK)
-        return slot
 
-    @njit()
-    def _rise(offsets: NDArray[np.int64]) -> bool:
-        """Say whether no offset is below the one before it."""
-        falls = 0
-        for index in range(offsets.size - 1):
-            falls |= offsets[index + 1] < offsets[index]
-        return falls == 0
+@njit(forceinline=True)
+def _crc16(first: np.uint64, last: np.uint64) -> np.uint64:
+    """Return CRC16/XMODEM of the bytes between two addresses (R112); 16 bytes before *last* and 8 from it on are
+    readable.
+    """
+    if last - first <= _SHORT:
+        short: np.uint64 = _crc16_short(last - first, last)
+        return short
+    head: np.uint64 = ((last - first - _U1) & _U7) + _U1  # 1 to 8 bytes, so that whole words remain
+    crc: np.uint64 = _fold(_word(first) << ((_U8 - head) << _U3), _U0)
+    first += head
+    while first < last:
+        crc = _fold(_word(first), crc)
+        first += _U8
+    return crc
 
-    @njit()
-    def _fill(data: NDArray[np.uint8], offsets: NDArray[np.int64], slots: NDArray[np.uint16]) -> None:
-        """Write the slot of every key; the offsets rise within *data*."""
-        roomy = slots.size  # keys with room around them, which need no look at where the buffer ends
-        while roomy > 0 and offsets[roomy] + _STEP > data.size:
-            roomy -= 1
-        begun = 0
-        while begun < roomy and offsets[begun] < _BEFORE:
-            begun += 1
-        for index in range(begun):
-            slots[index] = _slot_at_end(data, np.int64(offsets[index]), np.int64(offsets[index + 1]))
-        _fill_roomy(data, offsets[begun : roomy + 1], slots[begun:roomy])
-        for index in range(roomy, slots.size):
-            slots[index] = _slot_at_end(data, np.int64(offsets[index]), np.int64(offsets[index + 1]))
 
-    @njit()
-    def _fill_roomy(data: NDArray[np.uint8], offsets: NDArray[np.int64], slots: NDArray[np.uint16]) -> None:
-        """Write the slot of every key, each with room around it."""
-        base: np.uint64 = _address(data)
-        for index in range(slots.size):
-            first, last = _tag(base + np.uint64(offsets[index]), base + np.uint64(offsets[index + 1]))
-            slots[index] = _crc16(first, last) & _SLOT_MASK
+@njit(forceinline=True)
+def _find(first: np.uint64, last: np.uint64, byte: np.uint8) -> np.uint64:
+    """Return the address of the first *byte* between two addresses, or *last*; 64 more bytes are
+    readable.
+    """
+    while first < last:
+        places: np.uint64 = _places(first, byte)
+        if places:
+            found: np.uint64 = min(first + _lowest(places), last)
+            return found
+        first += _U64
+    return last
 
-else:
 
-    def tag_bounds(data: NDArray[np.uint8], start: int, end: int) -> tuple[int, int]:
-        """Return where the hash tag of the key ``data[start:end]`` begins and ends, or ``(start, end)``
-        (R113).
-        """
-        key = data[start:end].tobytes()
-        tag = hash_tag(key)
-        if tag is None:
-            return start, end
-        opened = start + key.index(b"{") + 1
-        return opened, opened + len(tag)
+@njit(forceinline=True)
+def _tag(first: np.uint64, last: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """Return the addresses between which a key is hashed (R113); 64 bytes from *last* on are readable."""
+    if last - first < _U64:  # one step and one jump: where a tag stands in a key is hard to predict
+        inside = (_U1 << (last - first)) - _U1
+        near = last - first <= _U32
+        opens = (_places_near(first, _OPEN) if near else _places(first, _OPEN)) & inside
+        if not opens:
+            return first, last
+        closes = (_places_near(first, _CLOSE) if near else _places(first, _CLOSE)) & inside
+        closes &= ~(opens ^ (opens - _U1))  # those after the first open
+        opened = first + _lowest(opens) + _U1
+        closed = first + _lowest(closes)
+    else:
+        opened = _find(first, last, _OPEN) + _U1
+        closed = _find(opened, last, _CLOSE)
+        closes = np.uint64(closed < last)
+    tagged = (closes != _U0) & (closed != opened)
+    return (opened if tagged else first), (closed if tagged else last)
 
-    def slot_of(data: NDArray[np.uint8], start: int, end: int) -> int:
-        """Return the slot of the key ``data[start:end]`` (R112, R113)."""
-        return key_slot(data[start:end].tobytes())
 
-    def _rise(offsets: NDArray[np.int64]) -> bool:
-        return bool((offsets[1:] >= offsets[:-1]).all())
+@njit()
+def _tag_at_end(data: NDArray[np.uint8], start: int, end: int) -> tuple[int, int]:
+    """Return what `tag_bounds` does, byte by byte."""
+    opened = start
+    while opened < end and data[opened] != _OPEN:
+        opened += 1
+    closed = opened + 1
+    while closed < end and data[closed] != _CLOSE:
+        closed += 1
+    if closed >= end or closed == opened + 1:
+        return start, end
+    return opened + 1, closed
 
-    def _fill(data: NDArray[np.uint8], offsets: NDArray[np.int64], slots: NDArray[np.uint16]) -> None:
-        for index in range(slots.size):
-            slots[index] = slot_of(data, int(offsets[index]), int(offsets[index + 1]))
+
+@njit()
+def _slot_at_end(data: NDArray[np.uint8], start: int, end: int) -> int:
+    """Return what `slot_of` does, byte by byte."""
+    first, last = _tag_at_end(data, start, end)
+    crc: int = 0
+    for index in range(first, last):
+        crc = ((crc << 8) & 0xFFFF) ^ int(_TABLES[(crc >> 8) ^ int(data[index])])
+    return crc & (SLOT_COUNT - 1)
+
+
+@njit(forceinline=True)
+def tag_bounds(data: NDArray[np.uint8], start: int, end: int) -> tuple[int, int]:
+    """Return where the hash tag of the key ``data[start:end]`` begins and ends, both counted in *data*
+    (R113).
+
+    ``(start, end)`` itself means that the whole key is hashed.  For other kernels: *data* is a
+    contiguous uint8 array, and the caller has checked ``0 <= start <= end <= data.size``.
+    """
+    if end + _STEP > data.size:
+        bounds: tuple[int, int] = _tag_at_end(data, start, end)
+        return bounds
+    base: np.uint64 = _address(data)
+    first, last = _tag(base + np.uint64(start), base + np.uint64(end))
+    return _signed(first - base), _signed(last - base)
+
+
+@njit(forceinline=True)
+def slot_of(data: NDArray[np.uint8], start: int, end: int) -> int:
+    """Return the slot, int64, of the key ``data[start:end]`` (R112, R113).
+
+    For other kernels: *data* is a contiguous uint8 array, and the caller has checked ``0 <= start <=
+    end <= data.size``.
+    """
+    if start < _BEFORE or end + _STEP > data.size:
+        late: int = _slot_at_end(data, start, end)
+        return late
+    base: np.uint64 = _address(data)
+    first, last = _tag(base + np.uint64(start), base + np.uint64(end))
+    slot: int = _signed(_crc16(first, last) & _SLOT_MASK)
+    return slot
+
+
+@njit()
+def _rise(offsets: NDArray[np.int64]) -> bool:
+    """Say whether no offset is below the one before it."""
+    falls = 0
+    for index in range(offsets.size - 1):
+        falls |= offsets[index + 1] < offsets[index]
+    return falls == 0
+
+
+@njit()
+def _fill(data: NDArray[np.uint8], offsets: NDArray[np.int64], slots: NDArray[np.uint16]) -> None:
+    """Write the slot of every key; the offsets rise within *data*."""
+    roomy = slots.size  # keys with room around them, which need no look at where the buffer ends
+    while roomy > 0 and offsets[roomy] + _STEP > data.size:
+        roomy -= 1
+    begun = 0
+    while begun < roomy and offsets[begun] < _BEFORE:
+        begun += 1
+    for index in range(begun):
+        slots[index] = _slot_at_end(data, np.int64(offsets[index]), np.int64(offsets[index + 1]))
+    _fill_roomy(data, offsets[begun : roomy + 1], slots[begun:roomy])
+    for index in range(roomy, slots.size):
+        slots[index] = _slot_at_end(data, np.int64(offsets[index]), np.int64(offsets[index + 1]))
+
+
+@njit()
+def _fill_roomy(data: NDArray[np.uint8], offsets: NDArray[np.int64], slots: NDArray[np.uint16]) -> None:
+    """Write the slot of every key, each with room around it."""
+    base: np.uint64 = _address(data)
+    for index in range(slots.size):
+        first, last = _tag(base + np.uint64(offsets[index]), base + np.uint64(offsets[index + 1]))
+        slots[index] = _crc16(first, last) & _SLOT_MASK
 
 
 def key_slots_of(data: NDArray[np.uint8], offsets: NDArray[np.int32] | NDArray[np.int64]) -> NDArray[np.uint16]:

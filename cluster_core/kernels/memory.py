@@ -1,6 +1,6 @@
 """Reads, copies and comparisons of raw bytes inside kernels, by whole words and without index checks.
 
-Callers have checked the bounds. Where numba is missing each function does the same with numpy, slower.
+Callers have checked the bounds.
 """
 
 from __future__ import annotations
@@ -9,94 +9,69 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import extending, types
+from numba.core import cgutils
 from numpy.typing import NDArray
 
-from cluster_core.kernels.compiled import HAVE_NUMBA, njit
+from cluster_core.kernels.compiled import njit
 
 Bytes = NDArray[np.uint8]
 
-if HAVE_NUMBA:
-    from llvmlite import ir  # type: ignore[import-untyped]
-    from numba import extending, types
-    from numba.core import cgutils
 
-    intrinsic: Callable[[Callable[..., Any]], Any] = extending.intrinsic
-    _compare: Any = types.ExternalFunction("memcmp", types.intc(types.uint64, types.uint64, types.uint64))
+intrinsic: Callable[[Callable[..., Any]], Any] = extending.intrinsic
+_compare: Any = types.ExternalFunction("memcmp", types.intc(types.uint64, types.uint64, types.uint64))
 
-    def _pointer(context: Any, builder: Any, array_type: Any, array: Any, at: Any) -> Any:
-        data = context.make_array(array_type)(context, builder, array).data
-        return builder.gep(data, [at])
 
-    def _load(bits: int, result: Any, *, is_big: bool) -> Any:
-        def load(typing_context: Any, data: Any, at: Any) -> Any:
-            def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-                pointer = _pointer(context, builder, signature.args[0], *arguments)
-                word = ir.IntType(bits)
-                value = builder.load(builder.bitcast(pointer, word.as_pointer()), align=1)
-                if is_big:
-                    value = builder.bswap(value)
-                return builder.zext(value, ir.IntType(64)) if bits < 64 else value
+def _pointer(context: Any, builder: Any, array_type: Any, array: Any, at: Any) -> Any:
+    data = context.make_array(array_type)(context, builder, array).data
+    return builder.gep(data, [at])
 
-            return result(data, types.intp), build
 
-        return intrinsic(load)
-
-    big16 = _load(16, types.int64, is_big=True)
-    big32 = _load(32, types.int64, is_big=True)
-    big64 = _load(64, types.uint64, is_big=True)
-    little32 = _load(32, types.int64, is_big=False)
-    word64 = _load(64, types.uint64, is_big=False)
-
-    @intrinsic
-    def _address(typing_context: Any, data: Any, at: Any) -> Any:
+def _load(bits: int, result: Any, *, is_big: bool) -> Any:
+    def load(typing_context: Any, data: Any, at: Any) -> Any:
         def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return builder.ptrtoint(_pointer(context, builder, signature.args[0], *arguments), ir.IntType(64))
+            pointer = _pointer(context, builder, signature.args[0], *arguments)
+            word = ir.IntType(bits)
+            value = builder.load(builder.bitcast(pointer, word.as_pointer()), align=1)
+            if is_big:
+                value = builder.bswap(value)
+            return builder.zext(value, ir.IntType(64)) if bits < 64 else value
 
-        return types.uint64(data, types.intp), build
+        return result(data, types.intp), build
 
-    @intrinsic
-    def copy_bytes(typing_context: Any, target: Any, to: Any, source: Any, at: Any, count: Any) -> Any:
-        """Copy *count* bytes of *source* from *at* to *target* from *to*; they do not overlap."""
+    return intrinsic(load)
 
-        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            target_pointer = _pointer(context, builder, signature.args[0], *arguments[:2])
-            source_pointer = _pointer(context, builder, signature.args[2], *arguments[2:4])
-            cgutils.raw_memcpy(builder, target_pointer, source_pointer, arguments[4], 1)  # type: ignore[no-untyped-call]
-            return context.get_dummy_value()
 
-        return types.void(target, types.intp, source, types.intp, types.intp), build
+big16 = _load(16, types.int64, is_big=True)
+big32 = _load(32, types.int64, is_big=True)
+big64 = _load(64, types.uint64, is_big=True)
+little32 = _load(32, types.int64, is_big=False)
+word64 = _load(64, types.uint64, is_big=False)
 
-    @njit()
-    def is_equal(one: Bytes, at: int, other: Bytes, other_at: int, count: int) -> bool:
-        """Whether *count* bytes of two arrays are equal."""
-        return _compare(_address(one, at), _address(other, other_at), np.uint64(count)) == 0  # type: ignore[no-any-return]
 
-else:
+@intrinsic
+def _address(typing_context: Any, data: Any, at: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ptrtoint(_pointer(context, builder, signature.args[0], *arguments), ir.IntType(64))
 
-    def big16(data: Bytes, at: int) -> int:
-        """A big-endian 16-bit number."""
-        return int.from_bytes(data[at : at + 2].tobytes(), "big")
+    return types.uint64(data, types.intp), build
 
-    def big32(data: Bytes, at: int) -> int:
-        """A big-endian 32-bit number."""
-        return int.from_bytes(data[at : at + 4].tobytes(), "big")
 
-    def big64(data: Bytes, at: int) -> np.uint64:
-        """A big-endian 64-bit number."""
-        return np.uint64(int.from_bytes(data[at : at + 8].tobytes(), "big"))
+@intrinsic
+def copy_bytes(typing_context: Any, target: Any, to: Any, source: Any, at: Any, count: Any) -> Any:
+    """Copy *count* bytes of *source* from *at* to *target* from *to*; they do not overlap."""
 
-    def little32(data: Bytes, at: int) -> int:
-        """A little-endian 32-bit number."""
-        return int.from_bytes(data[at : at + 4].tobytes(), "little")
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        target_pointer = _pointer(context, builder, signature.args[0], *arguments[:2])
+        source_pointer = _pointer(context, builder, signature.args[2], *arguments[2:4])
+        cgutils.raw_memcpy(builder, target_pointer, source_pointer, arguments[4], 1)  # type: ignore[no-untyped-call]
+        return context.get_dummy_value()
 
-    def word64(data: Bytes, at: int) -> np.uint64:
-        """A little-endian 64-bit number."""
-        return np.uint64(int.from_bytes(data[at : at + 8].tobytes(), "little"))
+    return types.void(target, types.intp, source, types.intp, types.intp), build
 
-    def copy_bytes(target: Bytes, to: int, source: Bytes, at: int, count: int) -> None:
-        """Copy *count* bytes of *source* from *at* to *target* from *to*; they do not overlap."""
-        target[to : to + count] = source[at : at + count]
 
-    def is_equal(one: Bytes, at: int, other: Bytes, other_at: int, count: int) -> bool:
-        """Whether *count* bytes of two arrays are equal."""
-        return bool(np.array_equal(one[at : at + count], other[other_at : other_at + count]))
+@njit()
+def is_equal(one: Bytes, at: int, other: Bytes, other_at: int, count: int) -> bool:
+    """Whether *count* bytes of two arrays are equal."""
+    return _compare(_address(one, at), _address(other, other_at), np.uint64(count)) == 0  # type: ignore[no-any-return]

@@ -1,7 +1,6 @@
 """Every key of an RDB file as batches of columns, without IO: the caller feeds bytes, the skimmer returns batches.
 
-The work is done by `cluster_core.kernels.rdb_walk`, or by its plain twin `cluster_core.formats.rdb.reader`
-where numba is missing.
+The work is done by `cluster_core.kernels.rdb_walk`.
 
     skimmer = RdbSkimmer("dump.rdb")
     while not skimmer.done:
@@ -25,7 +24,6 @@ from cluster_core.formats.rdb.head import MAGIC_BYTES, read_magic
 from cluster_core.formats.rdb.opcodes import DIALECT_VALKEY, RdbHead
 from cluster_core.formats.rdb.strings import string_at
 from cluster_core.kernels import rdb_skim_state as at
-from cluster_core.kernels.compiled import HAVE_NUMBA
 from cluster_core.kernels.crc64 import crc64
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.memory_sizes import model_array
@@ -68,14 +66,6 @@ class RdbSkimmer:
     only counts as `trailing_bytes`.
     """
 
-    def __new__(cls, source: str, *, compiled: bool = True, **options: object) -> RdbSkimmer:
-        """Make a `PlainRdbSkimmer` where numba is missing or *compiled* is false."""
-        if compiled and HAVE_NUMBA:
-            return super().__new__(cls)
-        from cluster_core.kernels.rdb_skim_plain import PlainRdbSkimmer  # it builds on this module
-
-        return super().__new__(PlainRdbSkimmer)
-
     def __init__(
         self,
         source: str,
@@ -86,7 +76,6 @@ class RdbSkimmer:
         check_crc: bool = True,
         batch_keys: int = 65_536,
         memory: MemorySettings | None = None,
-        compiled: bool = True,  # see `__new__`
     ) -> None:
         if start < 0 or (end is not None and end < start) or batch_keys < 1:
             raise ValueError(f"not a range or batch: start {start}, end {end}, batch_keys {batch_keys}")

@@ -9,9 +9,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_core.kernels.compiled import HAVE_NUMBA, njit
+from cluster_core.kernels.compiled import njit
 from cluster_core.rebalance import cover, relaxation, search
-from cluster_core.rebalance.engine import PLAIN, Engine
+from cluster_core.rebalance.engine import Engine
 
 
 def floats(values: Iterable[float]) -> NDArray[np.float64]:
@@ -36,8 +36,6 @@ def _compile(module: ModuleType, *names: str) -> dict[str, Callable[..., Any]]:
 
 
 def _engine() -> Engine:
-    if not HAVE_NUMBA:
-        return PLAIN
     covers = _compile(cover, "solve", "fill_basis", "enter", "price", "dive")
     walks = _compile(search, "step", "pick", "measure", "shift", "anneal", "mend")
     programs = _compile(relaxation, "fee", "candidate", "begin", "charge", "relax", "appraise", "weigh")
@@ -48,4 +46,4 @@ def _engine() -> Engine:
 
 
 ENGINE = _engine()
-"""What the planner runs on where numba is installed, and the plain functions where it is not."""
+"""What the planner runs on: its own functions, compiled."""

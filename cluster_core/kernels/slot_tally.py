@@ -78,7 +78,7 @@ class SlotTally:
 
 
 class TtlTally:
-    """Counts per time-to-live bucket: *buckets* is int64[8, 2] of keys and bytes (`ttl_bucket` is the plain twin)."""
+    """Counts per time-to-live bucket: *buckets* is int64[8, 2] of keys and bytes."""
 
     def __init__(self, taken_at_ms: int) -> None:
         self.taken_at_ms = taken_at_ms

@@ -1,6 +1,8 @@
-"""Batch twin of `cluster_core.load.top_keys`: the largest keys of each group from columns of keys."""
+"""The largest keys of each group (slot, type, owner), kept while columns of keys stream by."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -9,12 +11,32 @@ from numpy.typing import NDArray
 from cluster_core.kernels.columns import gather_binary
 from cluster_core.kernels.compiled import njit
 from cluster_core.kernels.key_batch import NONE, KeyBatch
-from cluster_core.load.top_keys import TopKey
 
 _KEY_START = 14
 _KEY_LENGTH = 15
 _COLUMNS = 16
 _ARENA_BYTES_START = 1 << 20
+
+
+class TopKey(NamedTuple):
+    """One of the largest keys of *group*; -1 stands for unknown, as in `KeyBatch`."""
+
+    group: int
+    key: bytes
+    db: int
+    slot: int
+    tag_start: int
+    tag_length: int
+    type: int
+    encoding: int
+    elements: int
+    serialized_bytes: int
+    expire_at_ms: int
+    idle_s: int
+    freq: int
+    offset: int
+    memory_bytes: int = -1
+    estimate: int = 0
 
 
 @njit()

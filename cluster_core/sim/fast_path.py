@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cluster_core.gossip.events import LinkAccepted, Tick
 from cluster_core.kernels import gossip_fields as at
-from cluster_core.kernels.compiled import HAVE_NUMBA
 from cluster_core.node.events import ClientCommand
 from cluster_core.sim.array_nodes import Reports
 from cluster_core.sim.checkers import Checks
@@ -135,7 +134,7 @@ class ArrayWorld(World):
 
 def can_go(world: World) -> bool:
     """Whether nothing in *world* needs the plain machine for everything: a recorder, a trace, names of nodes."""
-    if not HAVE_NUMBA or world.recorder is not None or len(world.hosts) < 2 or type(world) is not World:
+    if world.recorder is not None or len(world.hosts) < 2 or type(world) is not World:
         return False
     if any(not isinstance(observer, SHORT_SIGHTED) for observer in world.observers):
         return False

@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from cluster_core.kernels.compiled import HAVE_NUMBA
-
 HERE = Path(__file__).parent
 FUZZED = {
     "rdb": ("test_rdb_skim.py", "mutations or wild or prefix or agree or library"),
@@ -24,7 +22,6 @@ FUZZED = {
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not HAVE_NUMBA, reason="nothing is compiled without numba")
 @pytest.mark.parametrize("part", FUZZED)
 def test_no_kernel_reads_beyond_its_arrays(part: str, tmp_path: Path) -> None:
     """In a process and a cache of its own: an index out of bounds is an IndexError there, which no test expects."""
@@ -39,7 +36,6 @@ def test_no_kernel_reads_beyond_its_arrays(part: str, tmp_path: Path) -> None:
     assert list(tmp_path.rglob("*.nbc"))
 
 
-@pytest.mark.skipif(not HAVE_NUMBA, reason="nothing is compiled without numba")
 def test_the_environment_has_the_last_word_about_checks() -> None:
     """A kernel that asks for none is checked all the same where the variable says so."""
     program = (

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_core.kernels.group_tally import GroupTally
-from cluster_core.load.group_tally import NAME_BYTES_MAX
-from cluster_core.load.group_tally import GroupTally as PlainTally
+from cluster_core.kernels.group_tally import NAME_BYTES_MAX, GroupTally
 from cluster_core.slots.key_slot import hash_tag
 from tests.key_batches import key_batch
+from tests.reference.group_tally import GroupTally as PlainTally
 
 NAMES = st.sampled_from([f"u{number}".encode() for number in range(60)])
 KEYS = st.lists(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import crcmod.predefined
 import numpy as np
 import pyarrow as pa
@@ -143,19 +140,3 @@ def test_a_real_server_gives_the_same_slots(server: str, request: pytest.Fixture
     slots = node.ask([("CLUSTER", "KEYSLOT", key) for key in keys])
 
     assert key_slots(pa.array(keys, pa.binary())).tolist() == slots
-
-
-def test_without_numba_the_plain_function_runs() -> None:
-    """Only speed is lost where numba is not installed."""
-    program = (
-        "import sys; sys.modules['numba'] = None\n"
-        "import numpy as np, pyarrow as pa\n"
-        "from cluster_core.kernels import key_slots as k\n"
-        "data = np.frombuffer(b'a{b}c', np.uint8)\n"
-        "print(k.COMPILED, k.key_slots(pa.array(['a', '{b}c'])).tolist())\n"
-        "print(k.slot_of(data, 0, 5), k.tag_bounds(data, 0, 5))"
-    )
-
-    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-
-    assert shown == f"False [{key_slot(b'a')}, {key_slot(b'b')}]\n{key_slot(b'b')} (2, 3)\n"

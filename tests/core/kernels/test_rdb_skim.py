@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from cluster_core.errors import DecodeError, TruncatedError
 from cluster_core.formats.rdb.facts import SplitError
 from cluster_core.kernels import rdb_skim
-from cluster_core.kernels.compiled import HAVE_NUMBA
 from cluster_core.kernels.rdb_skim import RdbSkimmer
 from cluster_core.memory.allocators import ALLOCATORS
 from cluster_core.memory.layouts import LAYOUT_NAMES
@@ -21,6 +20,7 @@ from cluster_core.memory.model import MemorySettings
 from cluster_core.slots.key_slot import hash_tag, key_slot
 from tests import rdb_builder as build
 from tests.rdb_skimming import facts_of, skim_all
+from tests.reference.rdb_skim import PlainRdbSkimmer
 
 SMALL = [build.key(name, kind, value) for name, kind, value, *_ in build.SAMPLES if len(value) < 2000]
 LATER = [
@@ -164,7 +164,7 @@ def test_a_key_name_beyond_the_window_is_kept(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize("compiled", [True, False])
 def test_without_the_crc_most_of_a_big_value_need_not_be_read(compiled: bool):
     data = build.rdb(build.key("big", 0, build.string(bytes(3 << 20))), build.key("k", 0, build.integer(1)))
-    skimmer = RdbSkimmer("x", check_crc=False, compiled=compiled)
+    skimmer = (RdbSkimmer if compiled else PlainRdbSkimmer)("x", check_crc=False)
     room = skimmer.room()
     room[:100] = data[:100]
     skimmer.filled(100)
@@ -219,7 +219,6 @@ def test_keys_before_the_damage_are_kept():
     )
 
 
-@pytest.mark.skipif(not HAVE_NUMBA, reason="the plain skim is too slow for so many")
 def test_ten_thousand_mutations_never_pass_unnoticed():
     rng = random.Random(7)
     truth = skim_all(FILE)[0]

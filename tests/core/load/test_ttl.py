@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cluster_core.load.ttl import TTL_LABELS, TTL_LIMITS_MS, ttl_bucket
+from cluster_core.load.ttl import TTL_LABELS, TTL_LIMITS_MS
+from tests.reference.ttl import ttl_bucket
 
 NOW_MS = 1_790_000_000_000
 

@@ -10,17 +10,13 @@ from typing import Any
 import pytest
 
 from cluster_core.gossip.profile import PROFILES
-from cluster_core.kernels.compiled import HAVE_NUMBA
 from cluster_core.node.settings import NodeSettings
 from cluster_core.sim.experiment import Trial, TrialError, check_trial, run_trial
+from cluster_core.sim.fast_path import ArrayWorld, begin_steady, can_go, end_steady
 from cluster_core.sim.layouts import Layout, places_of
 from cluster_core.sim.paths import Path
 from cluster_core.sim.stage import Stage
 
-if HAVE_NUMBA:
-    from cluster_core.sim.fast_path import ArrayWorld, begin_steady, can_go, end_steady
-
-pytestmark = pytest.mark.skipif(not HAVE_NUMBA, reason="without numba there is only the plain machine")
 S = 1_000_000
 PEER = [
     "id",

@@ -22,7 +22,7 @@ from cluster_core.slots.key_slot import hash_tag, key_slot
 
 
 class PlainAofWalker(AofWalker):
-    """See `AofWalker`, whose constructor makes one of these where it cannot, or shall not, run compiled."""
+    """See `AofWalker`."""
 
     def _set_up(self) -> None:
         self._reader = CommandReader(self._source, start=self._start, db=self._db)

@@ -1,4 +1,4 @@
-"""`RdbSkimmer` over the plain skim, for where numba is missing: the same batches, slower."""
+"""`RdbSkimmer` over the plain reader: the same batches, slower."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ENCODING_CODES = {name: code for code, name in enumerate(ENCODINGS)}
 
 
 class PlainRdbSkimmer(RdbSkimmer):
-    """See `RdbSkimmer`, whose constructor makes one of these where it cannot, or shall not, run compiled."""
+    """See `RdbSkimmer`."""
 
     def _set_up(self, head: RdbHead | None) -> None:
         self._plain = PlainSkim(

@@ -1,33 +1,12 @@
-"""The largest keys of each group (slot, type, owner), kept while keys stream by."""
+"""The largest keys of each group, one key at a time: what `cluster_core.kernels.top_keys` is compared with."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-
-class TopKey(NamedTuple):
-    """One of the largest keys of *group*; -1 stands for unknown, as in `KeyBatch`."""
-
-    group: int
-    key: bytes
-    db: int
-    slot: int
-    tag_start: int
-    tag_length: int
-    type: int
-    encoding: int
-    elements: int
-    serialized_bytes: int
-    expire_at_ms: int
-    idle_s: int
-    freq: int
-    offset: int
-    memory_bytes: int = -1
-    estimate: int = 0
+from cluster_core.kernels.top_keys import TopKey
 
 
 class TopKeys:
-    """Plain twin of `cluster_core.kernels.top_keys.TopKeys`: the *count* largest keys of each group.
+    """The *count* largest keys of each group.
 
     Of equally large keys the one that came first stays, so the result does not depend on how the input was cut.
     """

@@ -1,35 +1,12 @@
-"""Heavy groups of keys (hash tags, prefixes) in bounded memory, with a proven error.
-
-How this works.  A table holds at most *capacity* groups with their keys, bytes and expiring keys.  When it could overflow, the
-groups that are light in keys *and* in bytes are dropped, about half of them, and the heaviest dropped figures become the table's
-``missed`` bound: no group outside the table has more than that.  A group that enters later carries the bound of that moment as
-its error, so for every group shown ``keys <= true keys <= keys + keys_error``, and the same for bytes.  With room for all groups
-nothing is dropped and every error is 0.  (Lossy counting, Manku and Motwani 2002, with the Space-Saving bound of Metwally et
-al. 2005, for two weights at once.)
-"""
+"""Heavy groups of keys, one key at a time: what `cluster_core.kernels.group_tally` is compared with."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-NAME_BYTES_MAX = 1024
-"""Longer group names are not tracked; `GroupTally.untracked_keys` counts their keys."""
-
-
-class GroupRow(NamedTuple):
-    """One group: counts, and by how much the true counts may be higher."""
-
-    name: bytes
-    depth: int
-    keys: int
-    serialized_bytes: int
-    expires: int
-    keys_error: int
-    bytes_error: int
+from cluster_core.kernels.group_tally import NAME_BYTES_MAX, GroupRow
 
 
 class GroupTally:
-    """Plain twin of `cluster_core.kernels.group_tally.GroupTally`: the same rows for the same additions."""
+    """The same rows for the same additions."""
 
     def __init__(self, capacity: int = 65536) -> None:
         if capacity < 16:
