@@ -22,7 +22,7 @@ FIGURE_WORDS = {
     "silence_to_fail_ms": "last sign of life to FAIL",
     "fail_to_election_ms": "FAIL to first election",
     "election_ms": "election",
-    "outage_ms": "out of service",
+    "outage_ms": "last sign of life to win or return",
     "adoption_ms": "win until all adopted it",
     "offset_gap_bytes": "writes lost at least",
     "unheard_ms": "old master not heard while it could write",
