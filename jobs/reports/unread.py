@@ -38,13 +38,14 @@ def partial_lines(unread: Unread) -> list[str]:
 
 
 def unread_words(file: FileUnread) -> str:
-    """How much of *file* was not read: ``54 % of its keys were not read (874 of the 1,607 that it says it holds)``."""
+    """How much of *file* was not read: ``at least 54 % of its keys (874 of 1,607) were not read``."""
     noun = "keys" if file.kind in ("rdb", "aof") else "records"
     whose = "its" if file.source else "their"
     parts = []
     if file.records and file.unread_records:
         of = f"{text.count(file.unread_records)} of {text.count(file.records)}"
-        parts.append(f"{text.percent(file.unread_records, file.records)} of {whose} {noun} ({of})")
+        least = "at least " if file.kind == "rdb" else ""  # a dump announces each database when it comes to it
+        parts.append(f"{least}{text.percent(file.unread_records, file.records)} of {whose} {noun} ({of})")
     if file.file_bytes and file.unread_bytes:
         of = f"{text.size(file.unread_bytes)} of {text.size(file.file_bytes)}"
         parts.append(f"{text.percent(file.unread_bytes, file.file_bytes)} of {whose} bytes ({of})")

@@ -168,6 +168,25 @@ def compression_of(path: str) -> str | None:
     return "zstd" if head == ZSTD_MAGIC else None
 
 
+def zeros_at_end(path: str) -> int:
+    """Return how many zero bytes an uncompressed file ends with, as one that was made but not yet written does."""
+    if compression_of(path) is not None:
+        return 0
+    count = 0
+    with open_raw(path) as raw:
+        at = raw.seek(0, os.SEEK_END)
+        step = 4096
+        while at:
+            size = min(step, at)
+            at = raw.seek(at - size)
+            block = raw.read(size) or b""
+            count += len(block) - len(block.rstrip(b"\0"))
+            if len(block) < size or block.rstrip(b"\0"):
+                break
+            step = _CHUNK_BYTES
+    return count
+
+
 def open_stream(path: str, *, start: int = 0) -> ByteStream:
     """Open a file for forward reading of its plain bytes from *start*, decompressing as needed."""
     compression = compression_of(path)

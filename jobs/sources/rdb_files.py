@@ -6,12 +6,13 @@ one checks the CRC64 of all.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from cluster_core.errors import DecodeError
+from cluster_core.errors import DecodeError, TruncatedError
 from cluster_core.formats.rdb.crc64 import combine_crc64
 from cluster_core.formats.rdb.opcodes import RdbHead
 from cluster_core.formats.rdb.splits import find_splits
@@ -19,12 +20,15 @@ from cluster_core.kernels.crc64 import crc64
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.rdb_skim import RdbSkimmer
 from cluster_core.memory.model import MemorySettings
-from jobs.sources.files import ByteStream, InputFile, compression_of, open_raw, open_stream
+from jobs.sources.files import ByteStream, InputFile, compression_of, open_raw, open_stream, zeros_at_end
 
 PART_BYTES_MIN = 64 << 20
 """Smaller ranges than this are not worth a task of their own."""
 
 HEAD_BYTES = 1 << 16
+ZEROS_MAX = 16
+"""Zero bytes that a dump may end with: a checksum that was not made, and a little that looks like it."""
+
 _WINDOW_BYTES = 4 << 20
 
 
@@ -89,6 +93,7 @@ def read_facts(path: str) -> tuple[RdbHead, dict[str, str]]:
 class RdbUnitReader:
     """Iterate over the `KeyBatch`es of a unit; *skimmer* holds the facts that were met so far.
 
+    Zeros at the file's end, which read as keys without name or value, are not read as such.
     With *memory* each key's size in the server's memory is estimated.  Raises DecodeError with path, offset and reason at the first
     byte that is wrong, after the keys before it.
     """
@@ -98,6 +103,7 @@ class RdbUnitReader:
         self.facts: dict[str, str] = {}
         self.trailing_bytes = 0
         self._fed = 0
+        self._left, self._zeros = _written(unit)
         head = None
         if unit.start:
             head, self.facts = read_facts(unit.path)
@@ -118,22 +124,33 @@ class RdbUnitReader:
             while not skimmer.done:
                 ahead = skimmer.skippable()
                 if ahead:
-                    stream.skip(ahead)
+                    self._passed(stream.skip(ahead))
                     skimmer.skipped(ahead)
                 skimmer.filled(self._feed(stream))
                 yield from skimmer.batches()
             while self.unit.end is None and self._feed(stream):
                 self.trailing_bytes += self._fed
+        except TruncatedError as error:
+            if not self._zeros:
+                raise
+            reason = f"{error.reason}; {self._zeros} zero bytes follow"
+            raise TruncatedError(reason, offset=error.offset, source=error.source) from error
         finally:
             stream.close()
             self.facts |= skimmer.aux
-        self.trailing_bytes += skimmer.trailing_bytes
+        self.trailing_bytes += skimmer.trailing_bytes + self._zeros
         if self._check_parts:
             self._check_whole()
 
     def _feed(self, stream: ByteStream) -> int:
-        self._fed = stream.readinto(self.skimmer.room())
+        room = self.skimmer.room()
+        self._fed = stream.readinto(room if self._left is None else room[: self._left])
+        self._passed(self._fed)
         return self._fed
+
+    def _passed(self, count: int) -> None:
+        if self._left is not None:
+            self._left = max(self._left - count, 0)
 
     @property
     def head(self) -> RdbHead | None:
@@ -160,6 +177,18 @@ class RdbUnitReader:
     def taken_at_ms(self) -> int | None:
         """When the dump was begun, by its writer's clock (aux field ``ctime``)."""
         return _milliseconds(self.skimmer.aux.get("ctime", self.facts.get("ctime")))
+
+
+def _written(unit: RdbUnit) -> tuple[int | None, int]:
+    """Bytes of *unit* before the zeros that its file ends with, and how many zeros that are; (None, 0) if it may end so."""
+    if unit.end is not None or (zeros := zeros_at_end(unit.path)) <= ZEROS_MAX:
+        return None, 0
+    with open_raw(unit.path) as raw:
+        end = raw.seek(0, os.SEEK_END) - zeros
+        raw.seek(max(end - 9, 0))
+        tail = raw.read(min(end, 9)) or b""
+    kept = min(zeros, 9 - len(tail) + tail.rindex(b"\xff")) if b"\xff" in tail else 0  # the checksum after an end mark
+    return max(end + kept - unit.start, 0), zeros - kept
 
 
 def _milliseconds(ctime: str | None) -> int | None:

@@ -236,17 +236,17 @@ class _Tally:
             for batch in reader:
                 if self.ttl is None:
                     self.ttl = TtlTally(reader.taken_at_ms or 0)
-                kept = self._without_hollow(batch)
-                self._add(kept)
+                self._add(self._without_hollow(batch))
                 if check is not None:
-                    check.add(kept, skimmer.head)
+                    check.add(batch, skimmer.head)
         except SplitError as error:
             self.facts["split_failed"] = error.reason
         except DecodeError as error:
             if not self.options.permissive:
                 raise
             self.bad.append(error)
-            self.skipped_bytes = rest_of(unit.path, unit.end or unit.size, error, self.keys)
+            at_end = skimmer.stored_crc is not None  # all was read: only the checksum is not that of its bytes
+            self.skipped_bytes = 0 if at_end else rest_of(unit.path, unit.end or unit.size, error, self.keys)
             self.facts |= unread_facts(self.bad, self.skipped_bytes)
         finally:
             if check is not None:
@@ -299,7 +299,7 @@ class _Tally:
         self.facts |= {name: str(count) for name, count in counts.items()}
         self.facts["flaws"] = "\n".join(
             f"key {shown(flawed.key)} (slot {flawed.slot}): {flawed.found.detail}"
-            + (f", it holds {flawed.found.real}" if flawed.elements != flawed.found.real >= 0 else "")
+            + (f"; the value has {flawed.found.real} elements" if flawed.elements != flawed.found.real >= 0 else "")
             for flawed in check.flaws[:FLAWS_SAID]
         )
 

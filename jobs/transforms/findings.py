@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -23,6 +24,22 @@ class UnitFacts(NamedTuple):
     keys: int
     file_bytes: int
     facts: dict[str, str]
+
+
+_COUNTED = re.compile(r"(.+_(keys|values|bytes|sought|records)|records|functions)$")
+_LISTED = ("twins", "flaws")
+"""Facts that are lines of text."""
+
+
+def add_facts(before: Mapping[str, str], facts: Mapping[str, str]) -> dict[str, str]:
+    """Facts of a file from those of two of its ranges: counts add up, examples stand together, all else is as the later says."""
+    both = {**before, **facts}
+    for name in before.keys() & facts.keys():
+        if name in _LISTED:
+            both[name] = "\n".join(filter(None, (before[name], facts[name])))
+        elif _COUNTED.match(name) and before[name].isdecimal() and facts[name].isdecimal():
+            both[name] = str(int(before[name]) + int(facts[name]))
+    return both
 
 
 class SlotInDump(NamedTuple):

@@ -34,7 +34,7 @@ from jobs.sources.key_lists import KeyListOptions
 from jobs.sources.persistence_polls import read_persistence_polls
 from jobs.sources.tally import TallyOptions, Unit, read_keys, tally_rows, tally_units
 from jobs.transforms import age_findings, findings, key_distribution, log_findings, log_load, memory_findings
-from jobs.transforms.findings import Foreign, SlotInDump, SuspiciousSlot, UnitFacts
+from jobs.transforms.findings import Foreign, SlotInDump, SuspiciousSlot, UnitFacts, add_facts
 from jobs.transforms.unread_findings import find_partial, find_unread, share_by_node
 from schemas.aof import COMMAND_LOAD, LOG_SAVINGS, UNCERTAIN_KEYS, WRITE_KEYS, WRITE_LOAD
 from schemas.bronze import BAD_RECORDS, KEY_ROWS, KEYS, VALUE_FLAWS
@@ -222,7 +222,8 @@ class KeySnapshot:
             known = merged.get(unit.source)
             keys = unit.keys + (known.keys if known else 0)
             file_bytes = unit.file_bytes + (known.file_bytes if known and unit.kind == "aof" else 0)
-            facts = {**(known.facts if known else {}), **unit.facts}
+            before = known.facts if known else {}
+            facts = add_facts(before, unit.facts) if unit.kind == "rdb" else {**before, **unit.facts}
             merged[unit.source] = unit._replace(keys=keys, file_bytes=file_bytes, facts=facts)
         unread = {file.source: file for file in self.unread.files}
         rows = [

@@ -335,7 +335,7 @@ def test_keys_twice_keys_without_elements_and_values_that_lie_are_said_and_count
     assert f"key twice of database 0 at offsets {first} and {second}" in said["keys_twice"][1]
     assert "1 key without elements that a server drops" in said["hollow_keys"][1]
     assert "key lie\\x1b (slot" in said["value_flaws"][1]
-    assert "a listpack counts 4 entries and holds 6, it holds 3" in said["value_flaws"][1]
+    assert "a listpack counts 4 entries and holds 6; the value has 3 elements" in said["value_flaws"][1]
     (flaw,) = rows(spark, VALUE_FLAWS, tmp_path / "out").collect()
     assert (flaw["key_text"], flaw["flaw"], flaw["header_count"], flaw["real_count"]) == ("lie\\x1b", "count", 2, 3)
     (snapshot,) = rows(spark, SNAPSHOTS, tmp_path / "out").collect()
@@ -376,7 +376,9 @@ def test_a_partial_snapshot_says_in_every_table_and_report_how_much_is_missing(s
     run(spark, root, rdb=[str(VALKEY / name) for name in BEFORE], topology=str(NODES), snapshot="whole")
 
     missing, whole = len(truth(*BEFORE)) - read.keys, len(truth(BEFORE[1]))
-    share = f"node-7002.rdb: {100 * missing / whole:.0f} % of its keys ({missing:,} of {whole:,}) were not read"
+    share = (
+        f"node-7002.rdb: at least {100 * missing / whole:.0f} % of its keys ({missing:,} of {whole:,}) were not read"
+    )
     assert any(share in warning.text for warning in read.warnings if warning.code == "partial")
     for table in (SLOT_LOAD, NODE_LOAD, BIG_KEYS, HASH_TAGS, KEY_PREFIXES, TTL_BUCKETS, SNAPSHOTS):
         partial = rows(spark, table, root).groupBy("snapshot_id").agg(F.collect_set("partial").alias("said")).collect()

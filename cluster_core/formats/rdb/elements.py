@@ -63,6 +63,7 @@ NO_EXPIRY = -1
 _DAMAGE = (LookupError, ValueError, OverflowError, struct.error, Fault)
 """What decoders raise for bytes that end early or stand for nothing."""
 _PLAIN_NODE = 1
+_PLAIN = -1  # the form of a node that is one element
 _NAN, _INFINITY, _MINUS_INFINITY = 253, 254, 255
 
 
@@ -95,6 +96,11 @@ class Record(NamedTuple):
     freq: int = -1
 
 
+def is_by_expiry(data: bytes) -> bool:
+    """Whether the record is a hash whose fields are in the order in which they expire."""
+    return data[_attributes(data)[0]] in (T_HASH_LISTPACK_EX, T_HASH_LISTPACK_EX_PRE_GA)
+
+
 def is_by_template(data: bytes) -> bool:
     """Whether the record is a hash whose field names are in a template of the file, so that it cannot be decoded alone."""
     return data[_attributes(data)[0]] in TEMPLATE_TYPES
@@ -118,12 +124,24 @@ def decode_record(data: bytes, dialect: str, *, source: str = "<record>", offset
 
 def packed_values(data: bytes) -> Iterator[tuple[bytes, int]]:
     """Yield the packed values (bytes, form of `packed`) in a record that `decode_record` takes: its value, the nodes of a list or stream."""
+    for at, form in _strings_of(data):
+        if form != _PLAIN:
+            yield string_at(data, at), form
+
+
+def has_empty_node(data: bytes) -> bool:
+    """Whether the record is a list with a node that is an element by itself, but without bytes."""
+    return any(form == _PLAIN and not string_at(data, at) for at, form in _strings_of(data))
+
+
+def _strings_of(data: bytes) -> Iterator[tuple[int, int]]:
+    """Where the strings of a record are that its elements are in, and their form."""
     at = _attributes(data)[0]
     kind, at = data[at], string_end(data, at + 1)
     if kind == T_HASH_LISTPACK_EX:
         at += 8
     if kind in _PACKED:
-        yield string_at(data, at), _PACKED[kind]
+        yield at, _PACKED[kind]
     elif kind in (T_LIST_QUICKLIST, T_LIST_QUICKLIST_2, *_STREAMS):
         nodes, at = length_at(data, at)
         for _ in range(nodes):
@@ -132,8 +150,8 @@ def packed_values(data: bytes) -> Iterator[tuple[bytes, int]]:
                 container, at = length_at(data, at)
             elif kind in _STREAMS:
                 at = string_end(data, at)
-            if container != _PLAIN_NODE:
-                yield string_at(data, at), packed.ZIPLIST if kind == T_LIST_QUICKLIST else packed.LISTPACK
+            packed_form = packed.ZIPLIST if kind == T_LIST_QUICKLIST else packed.LISTPACK
+            yield at, _PLAIN if container == _PLAIN_NODE else packed_form
             at = string_end(data, at)
 
 

@@ -14,9 +14,23 @@ from typing import NamedTuple, cast
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.rdb import packed
-from cluster_core.formats.rdb.elements import Field, Record, decode_record, is_by_template, packed_values
-from cluster_core.formats.rdb.stream_elements import StreamGroup, StreamValue
+from cluster_core.formats.rdb.elements import (
+    NO_EXPIRY,
+    Field,
+    Record,
+    decode_record,
+    has_empty_node,
+    is_by_expiry,
+    is_by_template,
+    packed_values,
+)
+from cluster_core.formats.rdb.opcodes import DIALECT_REDIS
+from cluster_core.formats.rdb.packed_elements import packed_elements
+from cluster_core.formats.rdb.stream_elements import StreamGroup, StreamValue, node_entries
 from cluster_core.formats.rdb.strings import Fault
+
+FIELD_EXPIRY_MAX_MS = (1 << 48) - 1
+"""Times of Redis's fields beyond this are refused (``EB_EXPIRE_TIME_MAX``)."""
 
 
 class Flaw(StrEnum):
@@ -33,7 +47,9 @@ class Flaw(StrEnum):
     SCORE = "score"
     """A score is no number."""
     ORDER = "order"
-    """Integers of a set do not rise."""
+    """Integers of a set do not rise, or fields are not in the order in which they expire."""
+    EXPIRY = "expiry"
+    """A field expires beyond the time that a server can hold."""
     PENDING = "pending"
     """A consumer waits for an entry that its group does not list as pending."""
 
@@ -52,18 +68,20 @@ def value_flaws(data: bytes, dialect: str, elements: int) -> list[ValueFlaw]:
     Values of modules, and of hashes whose field names are in a template, are not looked at.
     """
     try:
-        if is_by_template(data):
-            return []
-        record = decode_record(data, dialect)
-    except (DecodeError, IndexError, Fault):
+        return [] if is_by_template(data) else _flaws(data, dialect, elements)
+    except (DecodeError, IndexError, ValueError, Fault):
         return [ValueFlaw(Flaw.UNDECODABLE, "its elements cannot be decoded", -1)]
+
+
+def _flaws(data: bytes, dialect: str, elements: int) -> list[ValueFlaw]:
+    record = decode_record(data, dialect)
     if not isinstance(record.value, list | StreamValue):
         return []
     value = record.value
     real = len(value.entries) if isinstance(value, StreamValue) else len(value)
     found = [
         *_packed_flaws(data),
-        *(_stream_flaws(value) if isinstance(value, StreamValue) else _element_flaws(record)),
+        *(_stream_flaws(value, data) if isinstance(value, StreamValue) else _element_flaws(record, data, dialect)),
     ]
     if 0 <= elements != real and not any(flaw == Flaw.COUNT for flaw, _ in found):
         found.insert(0, (Flaw.COUNT, f"its header counts {elements}"))
@@ -145,9 +163,11 @@ def _leads_back(blob: bytes, at: int) -> bool:
     return False
 
 
-def _element_flaws(record: Record) -> Iterator[tuple[Flaw, str]]:
+def _element_flaws(record: Record, data: bytes, dialect: str) -> Iterator[tuple[Flaw, str]]:
     """Flaws of the elements of a list, set, sorted set or hash."""
     value = cast("list[object]", record.value)
+    if record.type == "list" and has_empty_node(data):
+        yield Flaw.COUNT, "a node of one element that has no bytes"
     if record.type in ("list", "array"):
         return
     names = value
@@ -158,12 +178,27 @@ def _element_flaws(record: Record) -> Iterator[tuple[Flaw, str]]:
         if any(math.isnan(score) for _, score in scored):
             yield Flaw.SCORE, "a score that is no number"
     elif record.type == "hash":
-        names, noun = [field.name for field in cast("list[Field]", value)], "field"
+        fields = cast("list[Field]", value)
+        names, noun = [field.name for field in fields], "field"
+        yield from _expiry_flaws([field.expire_at_ms for field in fields], data, dialect)
     if len(set(names)) < len(names):
         yield Flaw.TWICE, f"{len(names) - len(set(names))} of its {noun}s were there before"
 
 
-def _stream_flaws(stream: StreamValue) -> Iterator[tuple[Flaw, str]]:
+def _expiry_flaws(times: list[int], data: bytes, dialect: str) -> Iterator[tuple[Flaw, str]]:
+    """Flaws of the times at which fields expire, which a listpack has in order, fields that stay at its end (`lpValidateIntegrityAndDups`)."""
+    if dialect == DIALECT_REDIS and max(times, default=0) > FIELD_EXPIRY_MAX_MS:
+        yield Flaw.EXPIRY, "a field that expires later than a server can tell"
+    if is_by_expiry(data) and any(
+        one != other and (one == NO_EXPIRY or (other != NO_EXPIRY and one > other)) for one, other in pairwise(times)
+    ):
+        yield Flaw.ORDER, "fields that are not in the order in which they expire"
+
+
+def _stream_flaws(stream: StreamValue, data: bytes) -> Iterator[tuple[Flaw, str]]:
+    nodes = (packed_elements(blob, form) for blob, form in packed_values(data))
+    if any(entry.said != entry.taken for words in nodes for entry in node_entries(words)):
+        yield Flaw.LINKS, "a stream entry whose length at its end is not its own"
     for noun, names in (
         ("entries", [entry.id for entry in stream.entries]),
         ("groups", [group.name for group in stream.groups]),

@@ -77,7 +77,7 @@ def stream_value(kind: int, data: bytes, at: int) -> StreamValue:
     for _ in range(nodes):
         raw, at = string_at(data, at), string_end(data, at)
         node, at = string_at(data, at), string_end(data, at)
-        entries += _node_entries(raw, packed_elements(node, packed.LISTPACK))
+        entries += _entries(raw, packed_elements(node, packed.LISTPACK))
     meta = []
     for _ in range(3 if kind == T_STREAM else 8):
         number, at = length_at(data, at)
@@ -154,13 +154,27 @@ def _time(data: bytes, at: int) -> int:
     return int.from_bytes(data[at : at + 8], "little", signed=True)
 
 
-def _node_entries(raw: bytes, words: list[bytes]) -> Iterator[StreamEntry]:
-    """The entries of one node: a master entry with field names, then entries that may share them (`streamAppendItem`)."""
-    ms, seq = int.from_bytes(raw[:8], "big"), int.from_bytes(raw[8:], "big")
+class NodeEntry(NamedTuple):
+    """One entry as a node has it: flags, how far its id is from the node's, its words, and the number of listpack entries it says it takes and takes."""
+
+    flags: int
+    ms_delta: int
+    seq_delta: int
+    words: tuple[bytes, ...]
+    said: int
+    taken: int
+
+
+def node_entries(words: list[bytes]) -> Iterator[NodeEntry]:
+    """The entries of the node that is a listpack of *words*: a master entry with field names, then entries that may share them (`streamAppendItem`).
+
+    Raises IndexError or ValueError where the words stand for nothing.
+    """
     fields = _counted(words[2])
     names = words[3 : 3 + fields]
     at = 4 + fields
     while at < len(words):
+        start = at
         flags, ms_delta, seq_delta = int(words[at]), int(words[at + 1]), int(words[at + 2])
         at += 3
         if flags & SAME_FIELDS:
@@ -171,9 +185,16 @@ def _node_entries(raw: bytes, words: list[bytes]) -> Iterator[StreamEntry]:
             count = _counted(words[at])
             pairs = tuple(words[at + 1 : at + 1 + 2 * count])
             at += 1 + 2 * count
+        yield NodeEntry(flags, ms_delta, seq_delta, pairs, int(words[at]), at - start)
         at += 1
-        if not flags & DELETED:
-            yield StreamEntry(((ms + ms_delta) % _U64, (seq + seq_delta) % _U64), pairs)
+
+
+def _entries(raw: bytes, words: list[bytes]) -> Iterator[StreamEntry]:
+    """The entries of one node that are not deleted."""
+    ms, seq = int.from_bytes(raw[:8], "big"), int.from_bytes(raw[8:], "big")
+    for entry in node_entries(words):
+        if not entry.flags & DELETED:
+            yield StreamEntry(((ms + entry.ms_delta) % _U64, (seq + entry.seq_delta) % _U64), entry.words)
 
 
 def _counted(word: bytes) -> int:

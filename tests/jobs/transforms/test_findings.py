@@ -87,3 +87,13 @@ def test_what_a_file_says_of_its_end_is_passed_on():
 
     assert [warning.code for warning in warnings] == ["trailing_bytes", "no_checksum", "long_names"]
     assert findings.find_file_facts([unit("b.rdb", trailing_bytes="0", stored_crc="a" * 16)]) == []
+
+
+def test_a_file_that_is_read_in_ranges_has_what_all_of_them_counted():
+    first = {"hollow_keys": "2", "twin_keys": "1", "twins": "key a", "records": "7", "ctime": "5", "hollow_key": "h"}
+    second = {"hollow_keys": "3", "twins": "key b", "ctime": "5", "stored_crc": "12", "decoded_values": "4"}
+
+    assert findings.add_facts(first, second) == {
+        **first, "hollow_keys": "5", "twins": "key a\nkey b", "stored_crc": "12", "decoded_values": "4",
+    }  # fmt: skip
+    assert findings.add_facts({}, second) == second

@@ -21,12 +21,18 @@ TWO_SCORES = (
 )
 
 
-def node(*entries: bytes | int, count: int | None = None) -> bytes:
+def node(*entries: bytes | int, count: int | None = None, lp_count: int = 6) -> bytes:
     """A listpack of a stream: a master entry without fields, then entries with one field each."""
     body = [len(entries), 0, 0, 0]
     for sequence, value in enumerate(entries):
-        body += [0, 0, sequence, 1, b"f", value, 5]
+        body += [0, 0, sequence, 1, b"f", value, lp_count]
     return build.listpack(body, count=count)
+
+
+def expiring(*times: int) -> bytes:
+    """A hash whose fields expire at *times*, 0 for never."""
+    triples = [word for number, time in enumerate(times) for word in (b"f%d" % number, b"v", time)]
+    return bytes(8) + build.string(build.listpack(triples))
 
 
 def stream(length: int, blob: bytes, group: bytes = b"") -> bytes:
@@ -72,6 +78,12 @@ LIES = {
     "integers that fall": (11, build.string(build.intset([5, 3])), 2, [(Flaw.ORDER, 2)]),
     "integer twice": (11, build.string(build.intset([3, 3])), 2, [(Flaw.ORDER, 2), (Flaw.TWICE, 2)]),
     "pending entry twice": (15, stream(1, node(b"x"), group(ONE, ONE, consumer=ONE)), 1, [(Flaw.TWICE, 1)]),
+    "entry of a stream that leads back elsewhere": (15, stream(1, node(b"x", lp_count=72)), 1, [(Flaw.LINKS, 1)]),
+    "listpack of a stream of other bytes": (15, stream(1, b"\x5f" + node(b"x")[1:]), 1, [(Flaw.UNDECODABLE, -1)]),
+    "node of a list without bytes": (18, b"\1\1" + build.string(b""), 1, [(Flaw.COUNT, 1)]),
+    "field that stays before one that expires": (25, expiring(0, 5), 2, [(Flaw.ORDER, 2)]),
+    "field that expires before the one before it": (25, expiring(9, 5), 2, [(Flaw.ORDER, 2)]),
+    "field that expires too late": (25, expiring(1 << 48), 1, [(Flaw.EXPIRY, 1)]),
     "entry that only a consumer waits for": (15, stream(1, node(b"x"), group(ONE, consumer=TWO)), 1, [(Flaw.PENDING, 1)]),
 }  # fmt: skip
 
@@ -89,7 +101,7 @@ SOUND = {
     "more than a header counts": (20, build.string(build.listpack(range(70_000)))), "intset": (11, build.string(build.intset([-5, 3]))),
     "zipmap": (9, build.string(build.zipmap([(b"f", b"v" * 300)]))), "stream": (15, stream(2, node(b"x", b"y"), group(ONE, consumer=ONE))),
     "set": (2, build.length(2) + build.string("m") + build.integer(5)), "module": (7, build.module(*build.MODULE_PARTS)),
-    "string": (0, build.compressed(b"a" * 300)),
+    "string": (0, build.compressed(b"a" * 300)), "fields that expire in order": (25, expiring(5, 5, 9, 0, 0)),
 }  # fmt: skip
 
 
