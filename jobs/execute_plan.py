@@ -76,7 +76,7 @@ def command(
     pause_between
         Seconds to wait between batches, and key by key between groups of slots.
     patience
-        Seconds for which a node may be away before the run pauses.
+        Seconds that any wait may take before the run pauses: for an answer, a node that is away, or the news of an owner.
     job_timeout
         Seconds after which a migration of the servers is cancelled.
     commands

@@ -157,6 +157,7 @@ REBALANCE_TOLERANCES = Table(
             required("ranges", IntegerType(), "slot ranges afterwards"),
             required("estimated_s", DoubleType(), "seconds it should take"),
             required("max_over_mean", DoubleType(), "heaviest master over its fair share afterwards, worst resource"),
+            optional("verdict", StringType(), "what became of its limits, in the words of gold/rebalance_plans"),
             PARTIAL,
         ]
     ),

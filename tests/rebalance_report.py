@@ -93,7 +93,7 @@ def rebalance_report(masters: int = 6, *, hostile: bool = False) -> RebalanceRep
         nodes=nodes,
         transfers=transfers,
         tolerances=[
-            ToleranceLine(tolerance, int(moved * part), int(bound * part), slots, masters + 2 * slots, 20 * part, 1 + tolerance)
+            ToleranceLine(tolerance, int(moved * part), int(bound * part), slots, masters + 2 * slots, 20 * part, 1 + tolerance, MOVE)
             for tolerance, part, slots in (
                 (0.005, 1.05, 190), (0.01, 1.02, 160), (0.02, 1.0, 141), (0.05, 0.93, 120), (0.1, 0.81, 96), (0.2, 0.6, 70),
             )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from cluster_core.rebalance.ground import Ground
+from cluster_core.rebalance.relaxation import BLOCK
 
 MIDDLING = 1024
 """Slots above this part of a limit in any resource are placed on their own; others are light."""
@@ -16,7 +17,10 @@ BUNDLES = 128
 """Bundles of light slots an owner."""
 RUN = 64
 """Light slots of a bundle where runs are wanted."""
-PIVOTS_MAX = 200_000
+WORK_MAX = 4_000_000_000
+"""Work that one program may take, to its first solution and to `Program.settle` it; about so many nanoseconds."""
+WORK_OF_STEP = 800
+"""Work of a program that one iteration of a problem allows; a quarter of `WORK_MAX` is allowed to any."""
 OVER_COST = 1000.0
 """What a unit above a limit costs, in units of the cost; both in mean slots."""
 WHOLE = 1e-7
@@ -92,7 +96,15 @@ class Program:
         self.weight = [max(row) for row in rows]
         self.y = engine.floats([0.0] * self.m)
         self._room = engine.floats([0.0] * self.m), engine.floats([0.0] * len(rows)), engine.whole([0, 0])
-        self.pivots = 0
+        self.pivots = self.solves = 0
+        self._pivot_work, self._solve_work = self.m**2 * 2 + BLOCK * self.m, len(columns) * self.m
+        wanted = layout.ground.scaled.problem.iterations * WORK_OF_STEP or WORK_MAX
+        self._work_max = min(max(wanted, WORK_MAX // 4), WORK_MAX)
+
+    @property
+    def work(self) -> int:
+        """What was done so far: pivots times what one costs, and pricing all columns once a solution."""
+        return self.pivots * self._pivot_work + self.solves * self._solve_work
 
     def start(self, at: Sequence[int], held: Sequence[int]) -> Basis:
         """Return a placement that divides nothing as a basis; *held* [s] is the master that s may not leave, or -1."""
@@ -101,14 +113,16 @@ class Program:
         return Basis(whole(at), whole(held), floats([0.0] * (m * m)), floats(zeros), whole([0] * m), whole([0] * m))
 
     def solve(self, basis: Basis, *, warm: bool) -> float:
-        """Solve in place and return the cost; *warm* from a solution, else from a start."""
+        """Solve in place, as far as the work that is allowed goes, and return the cost; *warm* from a solution, else from a start."""
         d, sums, out = self._room
+        pivots_max = max(0, self._work_max - self.work) // self._pivot_work + 1
         pivots = self.engine.relax(
             self.size, self.masters, self.w, self.cap, self.cost, self.owner, self.base, self.extra, basis.at, basis.held,
-            self.bulk, OVER_COST, int(warm), PIVOTS_MAX, basis.inverse, basis.x, basis.slot_of, basis.node_of, self.y, d,
+            self.bulk, OVER_COST, int(warm), pivots_max, basis.inverse, basis.x, basis.slot_of, basis.node_of, self.y, d,
             sums, out,
         )  # fmt: skip
         self.pivots += abs(int(pivots)) + 1
+        self.solves += 1
         return float(self.engine.appraise(
             self.m, self.cost, self.owner, self.base, self.extra, basis.at, basis.held, self.bulk, OVER_COST, basis.x,
             basis.slot_of, basis.node_of,
@@ -131,9 +145,10 @@ class Program:
     def settle(self, basis: Basis, count: int) -> None:
         """Hold the first *count* columns, heavy ones first, each where its largest part is, until none is divided that is not held.
 
-        One that is held and does not fit may stay divided: holding it again would change nothing.
+        One that is held and does not fit may stay divided: holding it again would change nothing.  When the work that is allowed is done,
+        as where thousands of columns weigh about the same, those that are divided stay so: they are no more than there are limits.
         """
-        while True:
+        while self.work < self._work_max:
             divided = {s: n for s, n in self.divided(basis).items() if s < count and basis.held[s] < 0}
             if not divided:
                 return

@@ -94,7 +94,7 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class ToleranceLine:
-    """What a tolerance would cost; *max_over_mean* of the worst resource."""
+    """What a tolerance would cost; *max_over_mean* of the worst resource; *verdict* is empty where an older table does not say."""
 
     tolerance: float
     moved: int
@@ -103,6 +103,13 @@ class ToleranceLine:
     ranges: int
     estimated_s: float
     max_over_mean: float
+    verdict: str
+
+    @property
+    def missed(self) -> str:
+        """What is to be said of its limits where the plan does not keep them, else nothing."""
+        kept = {MOVE: "", BALANCED: "", IMPOSSIBLE: "cannot be met"}
+        return kept.get(self.verdict, "limits missed") if self.verdict else "not known whether met"
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,11 +64,15 @@ def curve(
     tolerances: Sequence[float],
     moved: Sequence[float],
     bounds: Sequence[float],
+    missed: Sequence[str],
     *,
     chosen: float | None,
     amount: Callable[[float], str],
 ) -> Curve:
-    """Return the drawing of *moved* and *bounds* at *tolerances*, which ascend; *amount* writes a value of the y axis."""
+    """Return the drawing of *moved* and *bounds* at *tolerances*, which ascend; *amount* writes a value of the y axis.
+
+    *missed* says what is wrong with the limits of each, if anything.
+    """
     logarithmic = tolerances[0] > 0 and tolerances[-1] / tolerances[0] >= LOG_SPAN_MIN
     ticks = nice_ticks(max(moved))
     top = max(ticks[-1], max(moved), max(bounds)) or 1.0
@@ -81,10 +85,11 @@ def curve(
             f"{x:.1f}",
             f"{y:.1f}",
             f"{low:.1f}",
-            f"tolerance {_per_cent(value)}: {amount(plan)} moves, at least {amount(bound)} must",
+            f"tolerance {_per_cent(value)}: {amount(plan)} moves, at least {amount(bound)} must"
+            + (f" ({words})" if words else ""),
             chosen is not None and math.isclose(value, chosen),
         )
-        for x, y, low, value, plan, bound in zip(xs, ys, lows, tolerances, moved, bounds, strict=True)
+        for x, y, low, value, plan, bound, words in zip(xs, ys, lows, tolerances, moved, bounds, missed, strict=True)
     ]
     return Curve(
         line,

@@ -218,6 +218,7 @@ def tolerance_curve(report: RebalanceReport) -> Curve | None:
         [line.tolerance for line in lines],
         [float(line.moved) for line in lines],
         [float(line.bound) for line in lines],
+        [line.missed for line in lines],
         chosen=_chosen(report),
         amount=lambda value: amount(report.cost, value),
     )

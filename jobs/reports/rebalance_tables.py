@@ -171,6 +171,7 @@ def _tolerances(rows: Sequence[Row]) -> list[ToleranceLine]:
             row["ranges"],
             row["estimated_s"],
             row["max_over_mean"],
+            row.get("verdict") or "",
         )
         for row in sorted(rows, key=lambda row: float(row["tolerance"]))
     ]

@@ -78,7 +78,7 @@ def _lines(path: str) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(data.splitlines(), 1):
         try:
             told = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DecodeError("not a line of JSON", offset=number, source=path) from error
         if isinstance(told, dict):
             yield told

@@ -174,6 +174,7 @@ def _tolerance_rows(made: MadePlan) -> list[Row]:
             "ranges": count_ranges(plan.owners_after),
             "estimated_s": estimated_s,
             "max_over_mean": max(float(reach.after) for reach in plan.reach),
+            "verdict": plan.verdict,
         }
 
     return [row(other.tolerance, other.plan, other.estimated_s) for other in made.alternatives]

@@ -59,7 +59,7 @@ def test_a_giant_does_not_flatten_the_others() -> None:
 
 def test_a_tolerance_of_nothing_keeps_the_axis_even() -> None:
     """A logarithm of 0 is nowhere."""
-    drawn = curve([0.0, 0.02, 0.1], [90.0, 60.0, 10.0], [80.0, 50.0, 0.0], chosen=0.02, amount=str)
+    drawn = curve([0.0, 0.02, 0.1], [90.0, 60.0, 10.0], [80.0, 50.0, 0.0], ["", "", ""], chosen=0.02, amount=str)
 
     assert not drawn.logarithmic
     assert [point.chosen for point in drawn.points] == [False, True, False]
@@ -68,6 +68,6 @@ def test_a_tolerance_of_nothing_keeps_the_axis_even() -> None:
 
 def test_nothing_moved_at_any_tolerance_is_a_line_at_the_bottom() -> None:
     """No division by nothing."""
-    drawn = curve([0.01, 0.1], [0.0, 0.0], [0.0, 0.0], chosen=None, amount=str)
+    drawn = curve([0.01, 0.1], [0.0, 0.0], [0.0, 0.0], ["", ""], chosen=None, amount=str)
 
     assert len({y for _, y in places(drawn.line)}) == 1

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from cluster_core.rebalance.plan import CLOSER, MOVE
 from cluster_core.rebalance.problem import Master
 from cluster_core.rebalance.record import PlannedNode
 from jobs.reports.delivery import deliver_rebalance
 from jobs.reports.keyspace import Warning
+from jobs.reports.rebalance_html import render_rebalance_html
 from jobs.reports.rebalance_tables import load_rebalance_report
 from jobs.runtime.delta_files import append_rows, read_rows
 from jobs.runtime.errors import InputError
@@ -71,6 +73,21 @@ def test_every_figure_of_the_plan_is_in_the_report(root: str, made: MadePlan) ->
     assert sum(one.moved_bytes or 0 for one in report.transfers) == plan.moved
     assert [line.tolerance for line in report.tolerances] == [0.02, 0.1]
     assert report.created_at_ms == MADE_MS
+
+
+def test_a_tolerance_whose_plan_misses_its_limits_is_marked(tmp_path: Path, made: MadePlan) -> None:
+    """Row of the table and point of the curve: what such a plan moves is not the price of the tolerance."""
+    first, second = made.alternatives
+    missing = replace(first, plan=replace(first.plan, verdict=CLOSER))
+    kept = replace(second, plan=replace(second.plan, verdict=MOVE))
+    write_plan(str(tmp_path), replace(made, alternatives=[missing, kept]), bad_records=0, parts={})
+
+    report = load_rebalance_report(str(tmp_path))
+    page = render_rebalance_html(report)
+
+    assert [line.missed for line in report.tolerances] == ["limits missed", ""]
+    assert page.count(">limits missed</span>") == 1
+    assert page.count("(limits missed)</title>") == 1
 
 
 def test_shares_of_the_masters_add_up(root: str, made: MadePlan) -> None:
