@@ -53,7 +53,10 @@ def _fill(
     """Return the best of what the linear program makes of the decided slots, of none, and of long runs; mended and polished."""
     layout = branching.layout
     decided = branching.decided()
-    found = [complete(layout, part, layout.home, ground.slot_cost, runs=False) for part in ([decided, {}] if decided else [{}])]
+    found = [
+        complete(layout, part, layout.home, ground.slot_cost, runs=False)
+        for part in ([decided, {}] if decided else [{}])
+    ]
     if ground.growing:
         runs = layout.inside(cut_runs(ground, owner))
         found.append(complete(layout, {}, runs, ground.slot_cost, runs=True))
