@@ -116,25 +116,27 @@ def _failure(one: Incident, names: Names) -> str:
     partners = dict.fromkeys(step.actor for step in one.steps if step.kind == "last-sign" and step.actor != one.subject)
     if partners:
         who += f" and {_listed([name_of(node, names) for node in partners])}"
+    whose = "the first one's" if partners else "its"
     if one.variant == "not agreed":
         text = f"{who} {'were' if partners else 'was'} out of reach: {found}, but no quorum agreed on FAIL"
     else:
         after = (
-            f" {seconds(one.silence_to_fail_ms)} after its last sign of life"
+            f" {seconds(one.silence_to_fail_ms)} after {whose} last sign of life"
             if one.silence_to_fail_ms is not None
             else ""
         )
         text = f"{who} failed{' together' if partners else ''}: FAIL was agreed{after}"
-    text += f", back after {seconds(one.outage_ms)}" if one.outage_ms is not None else ""
-    return "; ".join([text, *_causes(one), *_consequences(one, names)])
+    if one.outage_ms is not None:
+        text += f", {'that one ' if partners else ''}back after {seconds(one.outage_ms)}"
+    return "; ".join([text, *_causes(one, whose), *_consequences(one, names)])
 
 
-def _causes(one: Incident) -> list[str]:
+def _causes(one: Incident, whose: str = "its") -> list[str]:
     """What connections tell of the process that the incident is about."""
     kinds = [step.kind for step in one.steps if step.actor == one.subject]
     if "process-ended" in kinds:
-        return ["its process ended"]
-    return ["its process stood still while its machine accepted connections"] if "process-idle" in kinds else []
+        return [f"{whose} process ended"]
+    return [f"{whose} process stood still while its machine accepted connections"] if "process-idle" in kinds else []
 
 
 def _consequences(one: Incident, names: Names) -> list[str]:

@@ -75,6 +75,7 @@ def test_a_master_and_its_only_replica_that_die_together_are_one_failure() -> No
     assert (one.kind, one.subject) == ("failure", A)
     assert reasons(one) == ["r, a replica of a, does not take over: it was out of reach itself"]
     assert summary_of(one, NAMES).startswith("a and r failed together: FAIL was agreed")
+    assert " after the first one's last sign of life" in summary_of(one, NAMES)
 
 
 def test_processes_that_ended_are_no_partition() -> None:
