@@ -27,11 +27,9 @@ from cluster_core.gossip.events import MessageReceived
 from cluster_core.gossip.node import ClusterNode
 from cluster_core.gossip.prefilter import news_of
 from cluster_core.gossip.profile import REDIS_7_0
-from cluster_core.kernels.bus_batch import BusBatch
-from cluster_core.kernels.bus_decoder import CHUNK_BYTES, BusDecoder
-from cluster_core.kernels.bus_packing import unpack
-from cluster_core.kernels.interning import new_interned
-from cluster_core.kernels.packets import (
+from cluster_core.kernels.bus.batch import BusBatch
+from cluster_core.kernels.bus.decoder import CHUNK_BYTES, BusDecoder
+from cluster_core.kernels.bus.packets import (
     ADDRESS_BYTES,
     PACKETS_PER_CHUNK,
     RECORD,
@@ -40,14 +38,16 @@ from cluster_core.kernels.packets import (
     view_segments,
     walk_pcap,
 )
+from cluster_core.kernels.bus.packing import unpack
+from cluster_core.kernels.interning import new_interned
 from cluster_core.replay.evidence import Endpoint, Evidence, MessageSeen
 from cluster_core.replay.node_timeout import DEFAULT_NODE_TIMEOUT_MS
 from cluster_core.replay.observer import ObserverReplay
 from cluster_core.replay.sightings import read_sightings
 from cluster_core.wire.bus import decode_message
-from jobs.sources.bus_files import CaptureFile, read_bundle
-from jobs.sources.capture_points import PointClocks
-from jobs.sources.cluster_bus import ClusterBusReader
+from slotscope.sources.bus.capture_points import PointClocks
+from slotscope.sources.bus.data_source import ClusterBusReader
+from slotscope.sources.bus.files import CaptureFile, read_bundle
 from tests.wire_differential.attribution import Attribution, sort_out
 
 NAME = "bus"

@@ -19,9 +19,9 @@ from benchmarks.result import Bar, Cell, Result, Table
 from cluster_core.gossip.profile import PROFILES, Profile
 from cluster_core.kernels.compiled import njit
 from cluster_core.node.settings import NodeSettings
-from cluster_core.sim.experiment import Trial, run_trial
+from cluster_core.sim.experiment.runs import Trial, run_trial
 from cluster_core.sim.layouts import Layout, places_of
-from cluster_core.sim.stage import Stage
+from cluster_core.sim.scenario.stage import Stage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,7 +73,7 @@ def _steady_row(nodes: int, profile: Profile, *, fast: bool) -> dict[str, Cell]:
     places = places_of(Layout(nodes // 2, 1), lambda name: settings, Random(1))
     stage = Stage(Random, 1, places, keep_configs=False, is_told=False)
     if fast:
-        from cluster_core.sim.fast_path import begin_steady
+        from cluster_core.sim.fast.fast_path import begin_steady
 
         begin_steady(stage.world)
     stage.world.run_to(SETTLED_US)

@@ -9,7 +9,7 @@ import numpy as np
 
 from cluster_core.formats.rdb.opcodes import ENCODINGS, KEY_TYPES
 from cluster_core.kernels.key_batch import KeyBatch
-from cluster_core.kernels.rdb_skim import RdbSkimmer
+from cluster_core.kernels.rdb.skim import RdbSkimmer
 
 _OLD_ENCODINGS = ("intset", "hashtable", "skiplist")
 

@@ -15,10 +15,10 @@ from benchmarks.measure import RunError
 from benchmarks.options import Options
 from benchmarks.result import Bar, Cell, Result, Table
 from cluster_core.kernels.rebalance_engine import ENGINE
-from cluster_core.rebalance.check import check_plan
+from cluster_core.rebalance.bound.check import check_plan
+from cluster_core.rebalance.goal.problem import Master, Problem
 from cluster_core.rebalance.plan import Plan
 from cluster_core.rebalance.planner import plan
-from cluster_core.rebalance.problem import Master, Problem
 
 NAME = "rebalance"
 SLOTS = 16384

@@ -25,12 +25,12 @@ from benchmarks.options import Options
 from benchmarks.result import Bar, Cell, Result, Table
 from cluster_core.kernels.key_slots import key_slots
 from cluster_core.slots.key_slot import SLOT_COUNT, key_slot
-from jobs.runtime.java import find_java_home
-from jobs.sources.inputs import find_inputs
-from jobs.sources.tally import TallyOptions
-from jobs.transforms.key_distribution import slot_load
-from jobs.transforms.key_snapshot import tally
 from schemas.interim import SLOT
+from slotscope.pipelines.key_snapshot import tally
+from slotscope.runtime.java import find_java_home
+from slotscope.sources.inputs import find_inputs
+from slotscope.sources.tally import TallyOptions
+from slotscope.transforms.key_distribution import slot_load
 
 NAME = "spark_scale"
 MASTER = "local[2]"

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from jobs.runtime import cli
-from jobs.runtime.access import NO_OPTIONS, AccessOptions
-from jobs.runtime.errors import InputError
-from jobs.runtime.failure import PROMISE_BROKEN
+from slotscope.runtime import cli
+from slotscope.runtime.access import NO_OPTIONS, AccessOptions
+from slotscope.runtime.errors import InputError
+from slotscope.runtime.failure import PROMISE_BROKEN
 
 if TYPE_CHECKING:
     from cluster_core.rebalance.audit import Finding, JournalRow, Measured
     from cluster_core.rebalance.record import StoredPlan
-    from jobs.sources.node_link import Access
+    from slotscope.servers.node_link import Access
 
 SAMPLE_MAX = 10_000
 
@@ -36,11 +36,11 @@ def run(
 ) -> tuple[StoredPlan, list[Finding]]:
     """Audit a plan and write the findings; raises InputError for what is not there."""
     from cluster_core.rebalance.audit import audit_journal
-    from jobs.runtime.delta_files import replace_rows
-    from jobs.sources.node_link import Access
-    from jobs.sources.stored_moves import read_unchanged_plan
-    from jobs.sources.stored_plans import find_plan
     from schemas.audit import PLAN_AUDITS
+    from slotscope.plans.stored_moves import read_unchanged_plan
+    from slotscope.plans.stored_plans import find_plan
+    from slotscope.runtime.delta_files import replace_rows
+    from slotscope.servers.node_link import Access
 
     if (cluster is None) == (snapshot is None):
         raise InputError("give either --cluster HOST:PORT or --snapshot NAME")
@@ -79,8 +79,8 @@ def _row(finding: Finding, plan_id: str, source: str, audited_at: datetime) -> d
 
 def _journal(root: str, plan_id: str) -> list[JournalRow]:
     from cluster_core.rebalance.audit import JournalRow
-    from jobs.runtime.delta_files import exists, read_rows
     from schemas.execution import PLAN_STEPS
+    from slotscope.runtime.delta_files import exists, read_rows
 
     if not exists(root, PLAN_STEPS):
         return []
@@ -103,8 +103,8 @@ def _audit_cluster(
     stored: StoredPlan, steps: Sequence[JournalRow], cluster: str, access: Access, sample: int, window: float
 ) -> list[Finding]:
     from cluster_core.rebalance.audit import audit_keys, audit_left_behind, audit_load, audit_owners
-    from jobs.sources import live_audit
-    from jobs.sources.live_cluster import parse_address
+    from slotscope.servers import audit as live_audit
+    from slotscope.servers.cluster import parse_address
 
     with live_audit.connected(parse_address(cluster), access) as live:
         findings = audit_owners(stored, live.views)
@@ -123,7 +123,7 @@ def _measure_live(
 ) -> list[Measured]:
     """Measure every resource of the plan as well as the servers allow, in its order."""
     from cluster_core.rebalance.audit import Measured, measure_window, moved_until_ms
-    from jobs.sources import live_audit
+    from slotscope.servers import audit as live_audit
 
     wanted = list(stored.problem.loads)
     found = {"keys": live_audit.measure_keys(masters)}
@@ -145,7 +145,7 @@ def _measure_live(
 
 def _audit_snapshot(stored: StoredPlan, steps: Sequence[JournalRow], root: str, name: str) -> list[Finding]:
     from cluster_core.rebalance.audit import audit_keys, audit_left_behind, audit_load, audit_owners, moved_until_ms
-    from jobs.sources.snapshot_audit import read_snapshot
+    from slotscope.plans.snapshot_audit import read_snapshot
 
     evidence = read_snapshot(root, name)
     moved = {move.slot: move.source for move in stored.plan.moves}
@@ -195,7 +195,7 @@ def command(
     from rich.console import Console
 
     from cluster_core.rebalance.audit import is_kept
-    from jobs.reports.audit_terminal import print_audit
+    from slotscope.reports.rebalance.audit_terminal import print_audit
 
     way = access.with_password(access.password())
     stored, findings = run(root, plan, cluster=cluster, snapshot=snapshot, access=way, sample=sample, window=window)

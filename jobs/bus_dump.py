@@ -21,13 +21,13 @@ from cluster_core.formats.capture.bus_lines import row_to_line
 from cluster_core.formats.capture.packet import CaptureProblem
 from cluster_core.formats.poll_lines import time_ns
 from cluster_core.wire.bus_message import TYPE_NAMES
-from jobs.reports.bus_text import BusText
-from jobs.reports.text import printable
-from jobs.runtime import cli
-from jobs.runtime.cli import Flag, Paths
-from jobs.runtime.errors import InputError
-from jobs.sources.bus_rows import read_rows
-from jobs.sources.capture_points import PointClocks
+from slotscope.reports.bus_text import BusText
+from slotscope.reports.text import printable
+from slotscope.runtime import cli
+from slotscope.runtime.cli import Flag, Paths
+from slotscope.runtime.errors import InputError
+from slotscope.sources.bus.capture_points import PointClocks
+from slotscope.sources.bus.rows import read_rows
 
 OTHER_TYPES = ("connection", "unknown", "gap")
 

@@ -10,39 +10,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jobs.runtime import cli
-from jobs.runtime.cli import Common, Flag, Paths
+from slotscope.requests.bus_replay import Request
+from slotscope.runtime import cli
+from slotscope.runtime.cli import Common, Flag, Paths
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from jobs.transforms.bus_history import Outcome
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What to read and how; see `command` for the words."""
-
-    root: str
-    snapshot: str = "current"
-    pcap: Sequence[str] = ()
-    nodes: Sequence[str] = ()
-    log: Sequence[str] = ()
-    log_zone: str = "UTC"
-    log_node: Sequence[str] = ()
-    node_timeout_ms: int | None = None
-    profile: str | None = None
-    gossip: bool = False
-    restart: bool = False
-    permissive: bool = False
+    from slotscope.pipelines.bus_history import Outcome
 
 
 def run(spark: SparkSession, request: Request) -> Outcome:
     """Replay what *request* names into the tables of its snapshot."""
-    from jobs.transforms.bus_history import HistoryReplay
+    from slotscope.pipelines.bus_history import HistoryReplay
 
     return HistoryReplay(spark, request).run()
 
@@ -50,9 +32,9 @@ def run(spark: SparkSession, request: Request) -> Outcome:
 def check_request(request: Request) -> None:
     """Refuse what cannot work before Spark starts; raises InputError and DecodeError."""
     from cluster_core.gossip.profile import PROFILES
-    from jobs.runtime.errors import InputError
-    from jobs.sources.server_logs import zone_of
-    from jobs.transforms.bus_history import find_inputs
+    from slotscope.pipelines.bus_history import find_inputs
+    from slotscope.runtime.errors import InputError
+    from slotscope.sources.server_logs import zone_of
 
     if not (request.pcap or request.nodes or request.log):
         raise InputError("nothing to read: name captures with --pcap, polls with --nodes, or logs with --log")
@@ -116,7 +98,7 @@ def command(
     )  # fmt: skip
     check_request(request)
     outcome = run(common.session("bus-replay"), request)
-    from jobs.reports.text import printable
+    from slotscope.reports.text import printable
 
     for line in summary_lines(outcome):
         sys.stdout.write(printable(line) + "\n")

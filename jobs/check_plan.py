@@ -8,8 +8,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from jobs.runtime import cli
-from jobs.sources.stored_plans import LATEST
+from slotscope.plans.stored_plans import LATEST
+from slotscope.runtime import cli
 
 
 def command(
@@ -28,12 +28,12 @@ def command(
     debug
         Show the trace of an error.
     """
-    from cluster_core.rebalance.check import check_plan
-    from jobs.reports.text import printable
-    from jobs.reports.unread import partial_lines
-    from jobs.runtime.progress import progress
-    from jobs.sources.stored_moves import compare_tables
-    from jobs.sources.stored_plans import read_stored_plan
+    from cluster_core.rebalance.bound.check import check_plan
+    from slotscope.plans.stored_moves import compare_tables
+    from slotscope.plans.stored_plans import read_stored_plan
+    from slotscope.reports.text import printable
+    from slotscope.reports.unread import partial_lines
+    from slotscope.runtime.progress import progress
 
     stored = read_stored_plan(root, plan)
     with progress("checking"):

@@ -12,12 +12,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from jobs.runtime import cli
-from jobs.runtime.access import NO_OPTIONS, AccessOptions
-from jobs.runtime.cli import Flag
-from jobs.runtime.errors import InputError
-from jobs.runtime.failure import printable
-from jobs.runtime.signals import caught_signals
+from slotscope.runtime import cli
+from slotscope.runtime.access import NO_OPTIONS, AccessOptions
+from slotscope.runtime.cli import Flag
+from slotscope.runtime.errors import InputError
+from slotscope.runtime.failure import printable
+from slotscope.runtime.signals import caught_signals
 
 INTERVAL_S_MIN = 0.05
 
@@ -56,7 +56,7 @@ def command(
     debug
         Show the trace of an error.
     """
-    from jobs.sources.live_cluster import Collection, LineFile, collect, parse_address
+    from slotscope.servers.cluster import Collection, LineFile, collect, parse_address
 
     if not INTERVAL_S_MIN <= interval < math.inf or (duration is not None and not 0 < duration < math.inf):
         raise InputError(f"--interval must be {INTERVAL_S_MIN} or more, --duration more than 0")

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from jobs.runtime import cli
-from jobs.runtime.cli import Common
+from slotscope.runtime import cli
+from slotscope.runtime.cli import Common
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from jobs.reports.comparison import ComparisonReport
+    from slotscope.reports.keyspace.comparison import ComparisonReport
 
 
 def run(spark: SparkSession, *, root: str, before: str, after: str) -> ComparisonReport:
     """Return what changed from snapshot *before* to snapshot *after*; raises InputError if one is not there."""
-    from jobs.reports.comparison import compare_reports
-    from jobs.reports.keyspace_tables import load_report
+    from slotscope.reports.keyspace.comparison import compare_reports
+    from slotscope.reports.keyspace.tables import load_report
 
     return compare_reports(load_report(spark, root, before), load_report(spark, root, after))
 
@@ -43,7 +43,7 @@ def command(
     html
         Where the HTML report goes. Default: ROOT/reports/FROM-to-TO.html.
     """
-    from jobs.reports.delivery import deliver_comparison
+    from slotscope.reports.delivery import deliver_comparison
 
     report = run(common.session("compare"), root=common.root, before=before, after=after)
     deliver_comparison(report, root=common.root, html=html, stream=sys.stdout)

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from jobs.runtime import cli
-from jobs.runtime.access import NO_OPTIONS, AccessOptions
-from jobs.runtime.cli import Flag
-from jobs.runtime.errors import InputError
-from jobs.runtime.failure import BAD_INPUT, OK, PAUSED, printable
-from jobs.runtime.signals import caught_signals
+from slotscope.runtime import cli
+from slotscope.runtime.access import NO_OPTIONS, AccessOptions
+from slotscope.runtime.cli import Flag
+from slotscope.runtime.errors import InputError
+from slotscope.runtime.failure import BAD_INPUT, OK, PAUSED, printable
+from slotscope.runtime.signals import caught_signals
 
 if TYPE_CHECKING:
-    from cluster_core.rebalance.execution import Execution, Outcome
+    from cluster_core.rebalance.execution.machine import Execution, Outcome
     from cluster_core.rebalance.record import StoredPlan
-    from jobs.sources.live_moves import LiveNodes
-    from jobs.sources.plan_journal import PlanJournal
+    from slotscope.servers.moves import LiveNodes
+    from slotscope.servers.plan_journal import PlanJournal
 
 PathName = Literal["auto", "setslot", "migrateslots", "migration-import"]
 PASSWORD_BYTES_MAX = 4096
@@ -88,10 +88,10 @@ def command(
     debug
         Show the trace of an error.
     """
-    from cluster_core.rebalance.work import Settings
-    from jobs.reports.unread import partial_lines
-    from jobs.sources.live_moves import open_nodes
-    from jobs.sources.stored_moves import read_unchanged_plan
+    from cluster_core.rebalance.execution.run_state import Settings
+    from slotscope.plans.stored_moves import read_unchanged_plan
+    from slotscope.reports.unread import partial_lines
+    from slotscope.servers.moves import open_nodes
 
     _check_numbers(pause_after, pause_between, patience, job_timeout)
     stored = read_unchanged_plan(root, plan)
@@ -109,8 +109,8 @@ def command(
 
 def run(root: str, stored: StoredPlan, nodes: LiveNodes, settings: Any, path: PathName = "auto") -> int:
     """Carry *stored* out; return the exit code."""
-    from cluster_core.rebalance.execution import Execution, Verdict
-    from jobs.sources.plan_journal import PlanJournal, alone
+    from cluster_core.rebalance.execution.machine import Execution, Verdict
+    from slotscope.servers.plan_journal import PlanJournal, alone
 
     with alone(root):
         journal = PlanJournal(root, stored.plan_id)
@@ -127,7 +127,7 @@ def run(root: str, stored: StoredPlan, nodes: LiveNodes, settings: Any, path: Pa
 
 def carry_out(execution: Execution, nodes: LiveNodes, journal: PlanJournal, woken: threading.Event) -> Outcome:
     """Do what *execution* asks, until it ends; *woken* ends a wait early."""
-    from cluster_core.rebalance.effects import Ask, Clock, Look, Note, Wait
+    from cluster_core.rebalance.execution.effects import Ask, Clock, Look, Note, Wait
 
     show = Teller()
     steps = execution.run()
@@ -177,13 +177,13 @@ def _preview(
     json: str | None,
 ) -> int:  # fmt: skip
     """Print and write what would be done; return the exit code of a dry run."""
-    from cluster_core.rebalance.commands import Path
-    from cluster_core.rebalance.execution import NOTHING_TO_TAKE_BACK, foresee
-    from cluster_core.rebalance.journal import read_journal
-    from cluster_core.rebalance.refusals import examine, name_of
-    from cluster_core.rebalance.waits import migrate_sentence
-    from jobs.reports.execution_text import prospect_lines, write_commands, write_json
-    from jobs.sources.plan_journal import PlanJournal
+    from cluster_core.rebalance.execution.commands import Path
+    from cluster_core.rebalance.execution.journal import read_journal
+    from cluster_core.rebalance.execution.machine import NOTHING_TO_TAKE_BACK, foresee
+    from cluster_core.rebalance.execution.refusals import examine, name_of
+    from cluster_core.rebalance.execution.waits import migrate_sentence
+    from slotscope.reports.rebalance.execution_text import prospect_lines, write_commands, write_json
+    from slotscope.servers.plan_journal import PlanJournal
 
     if not (show or commands or json):
         return OK
@@ -221,7 +221,7 @@ def _preview(
 
 
 def _path(name: PathName) -> Any:
-    from cluster_core.rebalance.commands import Path
+    from cluster_core.rebalance.execution.commands import Path
 
     return None if name == "auto" else Path(name.replace("-", " "))
 

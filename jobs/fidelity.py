@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jobs.runtime import cli
-from jobs.runtime.cli import Flag, Paths
+from slotscope.runtime import cli
+from slotscope.runtime.cli import Flag, Paths
 
 if TYPE_CHECKING:
-    from jobs.sources.recording import Recording, Replayed
+    from slotscope.sources.bus.recording import Recording, Replayed
 
 
 def command(
@@ -49,8 +49,8 @@ def command(
     least
         End with exit code 3 if a recording is below this percentage.
     """
-    from jobs.runtime.errors import InputError
-    from jobs.sources.recording import find_recordings
+    from slotscope.runtime.errors import InputError
+    from slotscope.sources.bus.recording import find_recordings
 
     found = [r for r in find_recordings(captures) if not scenario or r.path.name in scenario]
     if not found:
@@ -67,7 +67,7 @@ def command(
 
 def _judged(recording: Recording, polls: int, logs: bool, every_input: bool, show: int) -> Iterator[tuple[str, float]]:
     from cluster_core.replay.fidelity import compare_views, score
-    from jobs.reports.fidelity import counters_line, events_line, score_line, wrong_lines
+    from slotscope.reports.fidelity import counters_line, events_line, score_line, wrong_lines
 
     inputs = [(0, False), (polls or 5, False), (0, True), (polls or 5, True)] if every_input else [(polls, logs)]
     samples, alone = recording.samples(), None
@@ -88,7 +88,7 @@ def _judged(recording: Recording, polls: int, logs: bool, every_input: bool, sho
 
 
 def _replay(recording: Recording, poll_every: int, with_logs: bool) -> Replayed:
-    from jobs.sources.bus_tellings import Tellings
+    from slotscope.sources.bus.tellings import Tellings
 
     with tempfile.TemporaryDirectory(prefix="slotscope-") as folder:
         polls = (recording.polls(poll_every, Path(folder) / "polls.jsonl"),) if poll_every else ()

@@ -6,25 +6,25 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from jobs.runtime import cli
-from jobs.runtime.cli import Common
+from slotscope.runtime import cli
+from slotscope.runtime.cli import Common
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from jobs.reports.history import HistoryReport, IncidentLine
+    from slotscope.reports.history.report import HistoryReport, IncidentLine
 
 
 def run(spark: SparkSession, *, root: str, snapshot: str = "current") -> HistoryReport:
     """Return what the tables say of a replay; raises InputError if there is none."""
-    from jobs.reports.history_tables import load_history
+    from slotscope.reports.history.tables import load_history
 
     return load_history(spark, root, snapshot)
 
 
 def run_one(spark: SparkSession, *, root: str, number: int, snapshot: str = "current") -> IncidentLine:
     """Return one incident with its steps; raises InputError if it is not there."""
-    from jobs.reports.history_tables import load_incidents
+    from slotscope.reports.history.tables import load_incidents
 
     return load_incidents(spark, root, snapshot, number)[0]
 
@@ -41,10 +41,10 @@ def command(*, snapshot: str = "current", html: str | None = None, common: Commo
     """
     from rich.console import Console
 
-    from jobs.reports.delivery import Page, report_path
-    from jobs.reports.history_html import render_history
-    from jobs.reports.history_terminal import print_incidents
-    from jobs.sources.files import write_text
+    from slotscope.reports.delivery import Page, report_path
+    from slotscope.reports.history.html import render_history
+    from slotscope.reports.history.terminal import print_incidents
+    from slotscope.sources.files import write_text
 
     report = run(common.session("incidents"), root=common.root, snapshot=snapshot)
     path = html or report_path(common.root, snapshot, page=Page.HISTORY)
@@ -64,7 +64,7 @@ def story_command(number: int, *, snapshot: str = "current", common: Common) -> 
     """
     from rich.console import Console
 
-    from jobs.reports.history_terminal import print_story
+    from slotscope.reports.history.terminal import print_story
 
     incident = run_one(common.session("incident"), root=common.root, number=number, snapshot=snapshot)
     print_story(incident, Console(file=sys.stdout))

@@ -10,56 +10,23 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jobs.runtime import cli
-from jobs.runtime.cli import Common, Flag, Paths
+from slotscope.requests.key_slots import Request
+from slotscope.runtime import cli
+from slotscope.runtime.cli import Common, Flag, Paths
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from jobs.reports.keyspace import KeyspaceReport
-    from jobs.runtime.settings import Settings
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What to read and how; see `command` for the words."""
-
-    root: str
-    snapshot: str = "current"
-    rdb: Sequence[str] = ()
-    aof: Sequence[str] = ()
-    keys: Sequence[str] = ()
-    topology: str | None = None
-    dump_node: Sequence[str] = ()
-    key_format: str | None = None
-    key_column: str | None = None
-    size_column: str | None = None
-    ops_column: str | None = None
-    quoted: bool | None = None
-    check_crc: bool = True
-    split: bool = True
-    keep_keys: bool = False
-    deep: bool = False
-    permissive: bool = False
-    replay: bool = True
-    load_truncated: bool = True
-    appendfsync: str | None = None
-    info: Sequence[str] = ()
-    now_ms: int | None = None
-    memory: bool = True
-    allocator: str = "auto"
-    list_compress_depth: int = 0
-    loaded: bool = False
-    server: str | None = None
+    from slotscope.reports.keyspace.report import KeyspaceReport
+    from slotscope.runtime.settings import Settings
 
 
 def run(spark: SparkSession, request: Request, settings: Settings) -> KeyspaceReport:
     """Read the inputs of *request*, replace its snapshot in all tables, and return what they now say."""
-    from jobs.reports.keyspace_tables import load_report
-    from jobs.transforms.key_snapshot import KeySnapshot
+    from slotscope.pipelines.key_snapshot import KeySnapshot
+    from slotscope.reports.keyspace.tables import load_report
 
     snapshot = KeySnapshot.read(spark, request, settings)
     snapshot.write(spark)
@@ -174,11 +141,11 @@ def command(
         loaded=loaded, server=server,
     )  # fmt: skip
     settings = common.settings(top=top, top_per_slot=top_per_slot, separators=separators, prefix_depth=prefix_depth)
-    from jobs.sources.inputs import check_request
+    from slotscope.sources.inputs import check_request
 
     check_request(request)
     report = run(common.session("key-slots"), request, settings)
-    from jobs.reports.delivery import deliver_keyspace
+    from slotscope.reports.delivery import deliver_keyspace
 
     deliver_keyspace(report, root=common.root, html=html, stream=sys.stdout)
     return cli.PARTIAL if report.bad_records else None

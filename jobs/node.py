@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from cyclopts import Parameter
 
-from jobs.runtime import cli
-from jobs.runtime.errors import InputError
-from jobs.runtime.failure import printable
+from slotscope.runtime import cli
+from slotscope.runtime.errors import InputError
+from slotscope.runtime.failure import printable
 
 if TYPE_CHECKING:
     from cluster_core.gossip.profile import Profile
     from cluster_core.node.settings import NodeSettings
-    from jobs.live.member import Member, Place
-    from jobs.sources.node_link import Access, Address
+    from slotscope.live.member import Member, Place
+    from slotscope.servers.node_link import Access, Address
 
 
 class Given(NamedTuple):
@@ -93,9 +93,9 @@ def command(
         raise InputError(f"{folder}: no such folder")
     from cluster_core.gossip.profile import PROFILES
     from cluster_core.node.settings import NodeSettings
-    from jobs.live.member import Place
-    from jobs.sources.live_cluster import parse_address
-    from jobs.sources.node_link import Access
+    from slotscope.live.member import Place
+    from slotscope.servers.cluster import parse_address
+    from slotscope.servers.node_link import Access
 
     if profile is not None and profile not in PROFILES:
         raise InputError(f"no profile {profile!r}; there are {', '.join(PROFILES)}")
@@ -119,8 +119,8 @@ async def _live(
     access: Access,
     duration_s: float | None,
 ) -> None:
-    from jobs.live.in_step import Step
-    from jobs.live.member import Member
+    from slotscope.live.in_step import Step
+    from slotscope.live.member import Member
 
     member = Member(settings, place, _tell)
     await member.start()
@@ -146,7 +146,7 @@ async def _live(
 
 async def _leave(member: Member, access: Access) -> None:
     """Have every node forget this one; first wait until it owns no slots, or until we are told once more."""
-    from jobs.live.farewell import say_farewell
+    from slotscope.live.farewell import say_farewell
 
     slots = member.owned_slots()
     if slots:

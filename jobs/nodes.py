@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from jobs.runtime import cli
-from jobs.runtime.cli import Common
+from slotscope.runtime import cli
+from slotscope.runtime.cli import Common
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,8 +35,8 @@ def rows_at(spark: SparkSession, *, root: str, snapshot: str, times_ns: Sequence
     """The beliefs of all observers that hold at any of *times_ns*."""
     from pyspark.sql import functions as F
 
-    from jobs.runtime import tables
     from schemas.history import NODE_VIEWS
+    from slotscope.runtime import tables
 
     views = tables.read_snapshot(spark, NODE_VIEWS, root, snapshot)
     holds = F.lit(False)
@@ -59,8 +59,8 @@ def run(
     """Return the lines that `command` prints; raises InputError if the observer or the time is not known."""
     from cluster_core.incidents.instants import read_instant, write_instant
     from cluster_core.incidents.past_views import find_observer
-    from jobs.reports.history_views import address_book, difference_lines, view_lines
-    from jobs.runtime.errors import InputError
+    from slotscope.reports.history.views import address_book, difference_lines, view_lines
+    from slotscope.runtime.errors import InputError
 
     if diff is not None and versus is not None:
         raise InputError("give either --diff (one observer, two times) or --versus (two observers, one time)")
@@ -83,7 +83,7 @@ def run(
 
 
 def _instant(read: Any, text: str) -> int:
-    from jobs.runtime.errors import InputError
+    from slotscope.runtime.errors import InputError
 
     try:
         return int(read(text))
@@ -93,9 +93,9 @@ def _instant(read: Any, text: str) -> int:
 
 def _last_ns(spark: SparkSession, root: str, snapshot: str) -> int:
     """The last evidence of the replay."""
-    from jobs.runtime import tables
-    from jobs.runtime.errors import InputError
     from schemas.history import REPLAYS
+    from slotscope.runtime import tables
+    from slotscope.runtime.errors import InputError
 
     row = tables.read_snapshot(spark, REPLAYS, root, snapshot).first()
     if row is None:

@@ -14,56 +14,20 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from jobs.runtime import cli
-from jobs.runtime.cli import Common, Flag, Paths
+from slotscope.requests.rebalance_plan import Request
+from slotscope.runtime import cli
+from slotscope.runtime.cli import Common, Flag, Paths
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from jobs.reports.keyspace import Warning
-    from jobs.transforms.rebalance_plan import MadePlan
+    from slotscope.pipelines.rebalance_plan import MadePlan
+    from slotscope.reports.keyspace.report import Warning
 
 JOB = "rebalance-plan"
 GAIN_MIN_IF_NEEDED = 0.005
 """A scheduled report leaves alone what would bring less than this of a fair share."""
 Words = Annotated[tuple[str, ...], Parameter(consume_multiple=1, show_default=False)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What to plan with and for; see `command` for the words."""
-
-    root: str
-    snapshots: Sequence[str] = ()
-    topology: str | None = None
-    slot_stats: Sequence[str] = ()
-    monitor: Sequence[str] = ()
-    counts: Sequence[str] = ()
-    combine: str = "last"
-    smoothing: float = 0.3
-    window_s: float = 60.0
-    resources: Sequence[str] = ()
-    cost: str | None = None
-    tolerance: Sequence[str] = ()
-    placement: str | None = None
-    gain_min: float = 0.0
-    defragment: bool = False
-    slot_cost: float | None = None
-    range_cost: float | None = None
-    seed: int | None = None
-    iterations: int = 0
-    tolerances: Sequence[float] | None = None
-    jobs: int = 1
-    zone_jobs: int = 0
-    job_slots: int = 0
-    bytes_per_s: float | None = None
-    permissive: bool = False
-    allow_partial: bool = False
-
-    @property
-    def needs_spark(self) -> bool:
-        """Whether there are files to read that may be large."""
-        return bool(self.slot_stats or self.monitor or self.counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +45,11 @@ class Outcome:
 
 def run(request: Request, spark: SparkSession | None = None, *, now_ms: int | None = None) -> Outcome:
     """Make the plan of *request* and write its tables; *spark* is needed where `Request.needs_spark` says so."""
-    from jobs.transforms.rebalance_inputs import find_inputs
-    from jobs.transforms.rebalance_plan import make_plan
-    from jobs.transforms.rebalance_rows import heavy_parts, write_plan
-    from jobs.transforms.unread_findings import find_partial
-    from jobs.transforms.watched_findings import find_not_balanced
+    from slotscope.pipelines.rebalance_inputs import find_inputs
+    from slotscope.pipelines.rebalance_plan import make_plan
+    from slotscope.transforms.rebalance_rows import heavy_parts, write_plan
+    from slotscope.transforms.unread_findings import find_partial
+    from slotscope.transforms.watched_findings import find_not_balanced
 
     found = find_inputs(request, spark)
     made = make_plan(
@@ -106,7 +70,7 @@ def run(request: Request, spark: SparkSession | None = None, *, now_ms: int | No
 
 
 def _created_at_ms(root: str, plan_id: str) -> int | None:
-    from jobs.sources.stored_plans import plan_rows
+    from slotscope.plans.stored_plans import plan_rows
 
     return next((round(r["created_at"].timestamp() * 1000) for r in plan_rows(root) if r["plan_id"] == plan_id), None)
 
@@ -202,7 +166,7 @@ def command(
     html
         Where the HTML report goes. Default: ROOT/reports/plan-ID.html.
     """
-    from jobs.transforms.rebalance_inputs import read_shares
+    from slotscope.pipelines.rebalance_inputs import read_shares
 
     request = Request(
         root=common.root, snapshots=snapshot or (() if counts else ("current",)), topology=topology, slot_stats=slot_stats,
@@ -214,8 +178,8 @@ def command(
         bytes_per_s=bytes_per_s, permissive=common.mode == "permissive", allow_partial=allow_partial,
     )  # fmt: skip
     outcome = run(request, common.session(JOB) if request.needs_spark else None)
-    from jobs.reports.delivery import deliver_rebalance
-    from jobs.reports.rebalance_tables import load_rebalance_report
+    from slotscope.reports.delivery import deliver_rebalance
+    from slotscope.reports.rebalance.tables import load_rebalance_report
 
     plan = outcome.made.stored
     report = load_rebalance_report(common.root, plan.plan_id)

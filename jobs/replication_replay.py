@@ -10,13 +10,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from jobs.runtime import cli
-from jobs.runtime.cli import Common, Paths
+from slotscope.runtime import cli
+from slotscope.runtime.cli import Common, Paths
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from jobs.transforms.replication import Outcome
+    from slotscope.pipelines.replication import Outcome
 
 
 def run(
@@ -29,7 +29,7 @@ def run(
     permissive: bool = False,
 ) -> Outcome:
     """Replay the captures *pcap* into the tables of *snapshot*."""
-    from jobs.transforms.replication import replay_replication
+    from slotscope.pipelines.replication import replay_replication
 
     return replay_replication(
         spark, pcap, root=root, snapshot=snapshot, backlog_bytes=backlog_bytes or {}, permissive=permissive
@@ -40,7 +40,7 @@ def read_sizes(words: Sequence[str]) -> dict[str, int]:
     """``SIZE`` for all servers, ``ADDRESS:PORT=SIZE`` for one; raises InputError for what is neither."""
     from cluster_core.replication.forecast import EVERY_SERVER
     from cluster_core.replication.sizes import read_bytes
-    from jobs.runtime.errors import InputError
+    from slotscope.runtime.errors import InputError
 
     found = {}
     for word in words:
@@ -74,9 +74,9 @@ def command(
         repl-backlog-size of the servers: SIZE for all, or ADDRESS:PORT=SIZE. Default: seen in INFO or CONFIG SET, else
         the version's, unless the answers show another.
     """
-    from jobs.reports.replication_text import load_replication, replication_lines
-    from jobs.runtime.errors import InputError
-    from jobs.sources.bus_files import find_captures
+    from slotscope.reports.replication_text import load_replication, replication_lines
+    from slotscope.runtime.errors import InputError
+    from slotscope.sources.bus.files import find_captures
 
     if not pcap:
         raise InputError("nothing to read: name captures with --pcap")

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from jobs.runtime import cli
-from jobs.runtime.cli import Common, Flag
+from slotscope.runtime import cli
+from slotscope.runtime.cli import Common, Flag
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,8 +34,8 @@ def run(
     from cluster_core.routing.redirect import Client, route
     from cluster_core.routing.view import DIALECTS, is_cluster_ok, view_of
     from jobs.nodes import rows_at
-    from jobs.reports.history_views import address_book
-    from jobs.runtime.errors import InputError
+    from slotscope.reports.history.views import address_book
+    from slotscope.runtime.errors import InputError
 
     if server not in DIALECTS:
         raise InputError(f"--server {server}: there are {', '.join(DIALECTS)}")
@@ -88,8 +88,8 @@ def command(
     partial_coverage
         The node has cluster-require-full-coverage no.
     """
-    from jobs.reports.text import printable
-    from jobs.runtime.errors import InputError
+    from slotscope.reports.text import printable
+    from slotscope.runtime.errors import InputError
 
     if not words:
         raise InputError("no command: write it after --, as in: -- GET user:1")

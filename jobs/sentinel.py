@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Parameter
 
-from jobs.runtime import cli
-from jobs.runtime.errors import InputError
-from jobs.runtime.failure import printable
+from slotscope.runtime import cli
+from slotscope.runtime.errors import InputError
+from slotscope.runtime.failure import printable
 
 if TYPE_CHECKING:
     from cluster_core.sentinel.settings import SentinelSettings
-    from jobs.live.member import Place
-    from jobs.live.sentinel_member import SentinelMember
+    from slotscope.live.member import Place
+    from slotscope.live.sentinel_member import SentinelMember
 
 LEAVE_S_MAX: Final = 60.0
 """After so long it leaves although a failover is under way."""
@@ -89,8 +89,8 @@ def command(
         Show the trace of an error.
     """
     from cluster_core.sentinel.settings import SentinelSettings
-    from jobs.live.member import Place
-    from jobs.live.sentinel_member import saved_config
+    from slotscope.live.member import Place
+    from slotscope.live.sentinel_member import saved_config
 
     if not 0 < port < 65536 or (duration is not None and not duration > 0):
         raise InputError(f"--port {port} is 1 to 65535, --duration more than 0 s")
@@ -115,9 +115,9 @@ def _first_config(
 ) -> str:
     """The sentinel.conf that the options mean; what they leave open is asked of a sentinel, if one is named."""
     from cluster_core.sentinel.config_file import quote_word
-    from jobs.live.sentinel_neighbours import learn_master
-    from jobs.sources.live_cluster import parse_address
-    from jobs.sources.node_link import Access
+    from slotscope.live.sentinel_neighbours import learn_master
+    from slotscope.servers.cluster import parse_address
+    from slotscope.servers.node_link import Access
 
     if (monitor is None) == (join is None):
         raise InputError("give --monitor HOST:PORT of the master, or --join HOST:PORT of a sentinel")
@@ -146,7 +146,7 @@ def _numeric(host: str) -> str:
 async def _live(
     settings: SentinelSettings, place: Place, config: str, duration_s: float | None, *, forget: bool
 ) -> None:
-    from jobs.live.sentinel_member import SentinelMember
+    from slotscope.live.sentinel_member import SentinelMember
 
     member = SentinelMember(settings, place, config, _tell)
     told = asyncio.Event()
@@ -174,8 +174,8 @@ async def _any_of(seconds: float | None, *events: asyncio.Event) -> None:
 
 async def _leave(member: SentinelMember, told: asyncio.Event, *, forget: bool) -> None:
     """Finish what we lead, unless we are told once more; then say goodbye if that is wanted."""
-    from jobs.live.sentinel_neighbours import ask_to_forget
-    from jobs.sources.node_link import Access, Address
+    from slotscope.live.sentinel_neighbours import ask_to_forget
+    from slotscope.servers.node_link import Access, Address
 
     if member.leads():
         _tell("# this sentinel leads a failover: it ends when that is over; a second Ctrl-C ends it at once")

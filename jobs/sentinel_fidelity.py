@@ -11,11 +11,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from jobs.runtime import cli
+from slotscope.runtime import cli
 
 if TYPE_CHECKING:
     from cluster_core.sentinel_history.comparison import EventCount, Verdict
-    from jobs.sources.sentinel_recording import SentinelRecording
+    from slotscope.sources.sentinel.recording import SentinelRecording
 
 WRONG_CHARS_MAX = 300
 
@@ -36,8 +36,8 @@ def command(captures: str, *, show: int = 0, least: float = 0.0) -> int | None:
     least
         End with exit code 3 if a recording is below this percentage, or misses an event, from the capture or from all.
     """
-    from jobs.runtime.errors import InputError
-    from jobs.sources.sentinel_recording import find_sentinel_recordings
+    from slotscope.runtime.errors import InputError
+    from slotscope.sources.sentinel.recording import find_sentinel_recordings
 
     found = find_sentinel_recordings(captures)
     if not found:
@@ -62,7 +62,7 @@ def judge(recording: SentinelRecording) -> Iterator[tuple[str, bool, Verdict, Ev
     """What it was replayed from, whether the promise is about that, and how right it came out."""
     from cluster_core.sentinel_history.comparison import compare_beliefs, compare_events
     from cluster_core.sentinel_history.history import fold_history
-    from jobs.sources.sentinel_recording import without_events
+    from slotscope.sources.sentinel.recording import without_events
 
     evidence = recording.read()
     heard = recording.heard(evidence)
@@ -88,7 +88,7 @@ def _line(name: str, words: str, verdict: Verdict, events: EventCount) -> str:
 
 
 def _wrong_lines(verdict: Verdict, events: EventCount, limit: int) -> Iterator[str]:
-    from jobs.reports.text import printable
+    from slotscope.reports.text import printable
 
     for wrong in verdict.wrong[:limit]:
         words = f"    {wrong.ts_ns} {wrong.observer[:8]} {' '.join(wrong.key)} {wrong.field}: said {wrong.said!r}, "

@@ -11,14 +11,14 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from jobs.runtime import cli
-from jobs.runtime.cli import Common, Paths
+from slotscope.runtime import cli
+from slotscope.runtime.cli import Common, Paths
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from jobs.sources.sentinel_task import SentinelOptions
-    from jobs.transforms.sentinel_replay import Outcome
+    from slotscope.pipelines.sentinel_replay import Outcome
+    from slotscope.sources.sentinel.task import SentinelOptions
 
 DOWN_AFTER_MS_MAX = 86_400_000
 QUORUM_MAX = 1_000
@@ -26,7 +26,7 @@ QUORUM_MAX = 1_000
 
 def run(spark: SparkSession, *, root: str, options: SentinelOptions, snapshot: str = "current") -> Outcome:
     """Replay what *options* name into the tables of *snapshot*."""
-    from jobs.transforms.sentinel_replay import replay_sentinels
+    from slotscope.pipelines.sentinel_replay import replay_sentinels
 
     return replay_sentinels(spark, options, root=root, snapshot=snapshot)
 
@@ -43,12 +43,12 @@ def read_options(
     permissive: bool = False,
 ) -> SentinelOptions:
     """Find the files and check the numbers; raises InputError and DecodeError for what cannot work."""
-    from jobs.runtime.errors import InputError
-    from jobs.sources.bus_files import find_captures, survey
-    from jobs.sources.files import expand
-    from jobs.sources.sentinel_evidence import SentinelFiles
-    from jobs.sources.sentinel_task import SentinelOptions
-    from jobs.sources.server_logs import find_logs, zone_of
+    from slotscope.runtime.errors import InputError
+    from slotscope.sources.bus.files import find_captures, survey
+    from slotscope.sources.files import expand
+    from slotscope.sources.sentinel.evidence import SentinelFiles
+    from slotscope.sources.sentinel.task import SentinelOptions
+    from slotscope.sources.server_logs import find_logs, zone_of
 
     if not (captures or logs or polls):
         raise InputError("nothing to read: name captures with --captures, logs with --logs, or polls with --polls")
@@ -103,13 +103,13 @@ def command(
     html
         Where the HTML report goes. Default: ROOT/reports/SNAPSHOT-history.html, the report of `incidents`.
     """
-    from jobs.reports.delivery import Page, report_path
-    from jobs.reports.history_html import render_history
-    from jobs.reports.history_tables import load_history
-    from jobs.reports.sentinel_text import load_sentinels, sentinel_lines
-    from jobs.reports.text import printable
-    from jobs.runtime.errors import InputError
-    from jobs.sources.files import write_text
+    from slotscope.reports.delivery import Page, report_path
+    from slotscope.reports.history.html import render_history
+    from slotscope.reports.history.tables import load_history
+    from slotscope.reports.sentinel_text import load_sentinels, sentinel_lines
+    from slotscope.reports.text import printable
+    from slotscope.runtime.errors import InputError
+    from slotscope.sources.files import write_text
 
     if not snapshot:
         raise InputError("the snapshot needs a name")

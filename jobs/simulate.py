@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from jobs.runtime import cli
-from jobs.runtime.cli import Common, Paths
-from jobs.runtime.errors import InputError
+from slotscope.runtime import cli
+from slotscope.runtime.cli import Common, Paths
+from slotscope.runtime.errors import InputError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from cluster_core.sim.grid import Grid
+    from cluster_core.sim.experiment.grid import Grid
     from cluster_core.sim.layouts import Place
-    from jobs.reports.simulation import SimulationReport
+    from slotscope.reports.simulation.report import SimulationReport
 
 Numbers = Annotated[tuple[int, ...], Parameter(consume_multiple=1)]
 Fractions = Annotated[tuple[float, ...], Parameter(consume_multiple=1)]
@@ -40,12 +40,12 @@ def run(
     spark: SparkSession, grid: Grid, *, root: str, snapshot: str = "simulation", start: Start | None = None
 ) -> SimulationReport:
     """Run *grid*, write the tables of *snapshot*, and return what they say; raises InputError for what cannot be."""
-    from cluster_core.sim.experiment import TrialError
-    from cluster_core.sim.grid import check_grid
+    from cluster_core.sim.experiment.grid import check_grid
+    from cluster_core.sim.experiment.runs import TrialError
     from cluster_core.sim.layouts import LayoutError
-    from jobs.reports.simulation import read_report
-    from jobs.runtime.progress import progress
-    from jobs.transforms.simulation import run_grid, runs_done, write_runs
+    from slotscope.pipelines.simulation import run_grid, runs_done, write_runs
+    from slotscope.reports.simulation.report import read_report
+    from slotscope.runtime.progress import progress
 
     if not snapshot:
         raise InputError("the simulation needs a name")
@@ -62,7 +62,7 @@ def run(
 
 def _check_hits(grid: Grid, places: Sequence[Place]) -> None:
     """Refuse zones and numbers of masters that there are not, before anything runs."""
-    from cluster_core.sim.experiment import TrialError, layout_of
+    from cluster_core.sim.experiment.runs import TrialError, layout_of
     from cluster_core.sim.layouts import names_of
 
     for case in range(grid.cases):
@@ -81,10 +81,10 @@ def _places(spark: SparkSession, grid: Grid, root: str, start: Start | None) -> 
         return [], "clusters made for it"
     from cluster_core.incidents.instants import write_instant
     from cluster_core.incidents.past_views import find_observer, view_at
-    from cluster_core.sim.experiment import settings_for
+    from cluster_core.sim.experiment.runs import settings_for
     from cluster_core.sim.recorded import recorded_places
     from jobs.nodes import rows_at
-    from jobs.reports.history_views import address_book
+    from slotscope.reports.history.views import address_book
 
     at_ns = _start_ns(spark, root, start)
     rows = rows_at(spark, root=root, snapshot=start.snapshot, times_ns=[at_ns])
@@ -99,8 +99,8 @@ def _places(spark: SparkSession, grid: Grid, root: str, start: Start | None) -> 
 def _start_ns(spark: SparkSession, root: str, start: Start) -> int:
     """When the recorded cluster is taken: the last evidence if no time was given."""
     from cluster_core.incidents.instants import read_instant
-    from jobs.runtime import tables
     from schemas.history import REPLAYS
+    from slotscope.runtime import tables
 
     if start.at is not None:
         try:
@@ -200,9 +200,9 @@ def command(
     html
         Where to write the report. Default: ROOT/reports.
     """
-    from cluster_core.sim.experiment import Trial
-    from cluster_core.sim.grid import Grid
-    from jobs.reports.delivery import deliver_simulation
+    from cluster_core.sim.experiment.grid import Grid
+    from cluster_core.sim.experiment.runs import Trial
+    from slotscope.reports.delivery import deliver_simulation
 
     one = Trial(
         profile=profile[0],

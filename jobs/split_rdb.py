@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jobs.runtime import cli
-from jobs.runtime.cli import Common, Flag, Paths
+from slotscope.runtime import cli
+from slotscope.runtime.cli import Common, Flag, Paths
 
 if TYPE_CHECKING:
-    from jobs.sources.rdb_division import Owners
-    from jobs.sources.rdb_parts import Part
-    from jobs.sources.rdb_survey import Survey
+    from slotscope.sources.rdb.division import Owners
+    from slotscope.sources.rdb.parts import Part
+    from slotscope.sources.rdb.survey import Survey
 
 JOB = "split-rdb"
 MANIFEST = "split.json"
@@ -43,11 +43,11 @@ def run(request: Request) -> dict[str, Any]:
 
     Raises InputError for what cannot be cut, DecodeError for damaged dumps unless the request is permissive.
     """
-    from jobs.sources.files import expand
-    from jobs.sources.rdb_division import check_surveys, plan_parts, refuse_twins
-    from jobs.sources.rdb_files import RdbUnit
-    from jobs.sources.rdb_parts import write_parts
-    from jobs.sources.rdb_survey import survey
+    from slotscope.sources.files import expand
+    from slotscope.sources.rdb.division import check_surveys, plan_parts, refuse_twins
+    from slotscope.sources.rdb.files import RdbUnit
+    from slotscope.sources.rdb.parts import write_parts
+    from slotscope.sources.rdb.survey import survey
 
     owners = _owners(request)
     units = [RdbUnit(file.path, file.size) for file in expand(list(request.rdb))]
@@ -63,10 +63,10 @@ def run(request: Request) -> dict[str, Any]:
 
 
 def _owners(request: Request) -> Owners:
-    from jobs.runtime.errors import InputError
-    from jobs.sources.inputs import load_topology
-    from jobs.sources.rdb_division import owners_of_plan, owners_of_topology
-    from jobs.sources.stored_plans import LATEST
+    from slotscope.plans.stored_plans import LATEST
+    from slotscope.runtime.errors import InputError
+    from slotscope.sources.inputs import load_topology
+    from slotscope.sources.rdb.division import owners_of_plan, owners_of_topology
 
     if request.plan is not None and request.topology is not None:
         raise InputError("after a plan or after a topology: give --plan or --topology, not both")
@@ -76,8 +76,8 @@ def _owners(request: Request) -> Owners:
 
 def _prepare(folder: str, paths: Sequence[str], sources: Sequence[str]) -> None:
     """Make the folder; refuse one that holds dumps of something else, or those that are read."""
-    from jobs.runtime.errors import InputError
-    from jobs.sources.files import is_uri
+    from slotscope.runtime.errors import InputError
+    from slotscope.sources.files import is_uri
 
     if is_uri(folder):
         raise InputError(f"{folder}: parts are written to a local folder")
@@ -114,7 +114,7 @@ def _manifest(surveys: Sequence[Survey], parts: Sequence[Part], owners: Owners) 
 
 
 def _write_manifest(folder: str, manifest: dict[str, Any]) -> None:
-    from jobs.sources.files import write_text
+    from slotscope.sources.files import write_text
 
     write_text(os.path.join(folder, MANIFEST), json.dumps(manifest, indent=1) + "\n")
 
@@ -147,8 +147,8 @@ def command(
     no_crc
         Do not check the CRC64 of the dumps.
     """
-    from jobs.reports.split_text import split_lines
-    from jobs.runtime.progress import progress
+    from slotscope.reports.split_text import split_lines
+    from slotscope.runtime.progress import progress
 
     request = Request(
         root=common.root, rdb=rdb, out=out, plan=plan, topology=topology, check_crc=not no_crc, permissive=common.mode == "permissive"
@@ -165,8 +165,8 @@ def command(
 
 def _write_bad(root: str, sources: Sequence[dict[str, Any]]) -> None:
     """Replace what bronze/bad_records holds of this job."""
-    from jobs.runtime.delta_files import exists, replace_rows
     from schemas.bronze import BAD_RECORDS
+    from slotscope.runtime.delta_files import exists, replace_rows
 
     rows = [
         {"snapshot_id": JOB, "job": JOB, "source": source["file"], "skipped_bytes": None, **source["bad"]}

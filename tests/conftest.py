@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.servers import Server, redis_binary, running, running_cluster_node, valkey_binary
+from tests.benches.servers import Server, redis_binary, running, running_cluster_node, valkey_binary
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,7 +53,7 @@ def data() -> Path:
 @pytest.fixture(scope="session")
 def spark() -> SparkSession:
     """One session on two threads for all tests; it ends with Python."""
-    from jobs.runtime.session import spark_session
+    from slotscope.runtime.session import spark_session
 
     return spark_session("tests", master="local[2]")
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cluster_core.incidents.ballots import check_ballots
-from cluster_core.incidents.beliefs import check_beliefs
-from cluster_core.incidents.claims import check_claims
-from cluster_core.incidents.connections import Breach, finding_of
-from cluster_core.incidents.failovers import Promotion, contest_steps, failover_of, find_promotions
-from cluster_core.incidents.failures import (
+from cluster_core.incidents.checks.ballots import check_ballots
+from cluster_core.incidents.checks.beliefs import check_beliefs
+from cluster_core.incidents.checks.claims import check_claims
+from cluster_core.incidents.checks.connections import Breach, finding_of
+from cluster_core.incidents.checks.layout import check_layout
+from cluster_core.incidents.finders.failovers import Promotion, contest_steps, failover_of, find_promotions
+from cluster_core.incidents.finders.failures import (
     Episode,
     failure_of,
     failure_steps,
@@ -17,21 +18,15 @@ from cluster_core.incidents.failures import (
     is_failure,
     state_steps,
 )
+from cluster_core.incidents.finders.memberships import find_memberships
+from cluster_core.incidents.finders.slot_moves import find_slot_moves, slot_incidents
+from cluster_core.incidents.finders.successors import missing_voters, slots_of_failed, successor_steps, unserved_step
+from cluster_core.incidents.finders.troubles import find_collisions, find_flapping, find_partitions, with_first_epochs
 from cluster_core.incidents.gaps import marked
 from cluster_core.incidents.grouping import grouped_findings
 from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Finding, Incident, findings_in_order, in_order
-from cluster_core.incidents.layout import check_layout
-from cluster_core.incidents.memberships import find_memberships
-from cluster_core.incidents.slot_moves import find_slot_moves, slot_incidents
-from cluster_core.incidents.successors import (
-    missing_voters,
-    slots_of_failed,
-    successor_steps,
-    unserved_step,
-)
 from cluster_core.incidents.traffic import Cost, cost_findings
-from cluster_core.incidents.troubles import find_collisions, find_flapping, find_partitions, with_first_epochs
 
 
 def find_incidents(history: History) -> list[Incident]:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from cluster_core.incidents.failovers import ATTEMPTS
+from cluster_core.incidents.finders.failovers import ATTEMPTS
 from cluster_core.replay.rows import EpochRow, EventRow, FailureReportRow, NodeViewRow, ReplayRow, VoteRow
 
 HEALTH: Final = {"pfail": "fail?", "fail-decided": "fail", "fail-learned": "fail", "fail-cleared": "noflags"}

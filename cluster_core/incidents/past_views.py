@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from cluster_core.errors import ClusterCoreError
 from cluster_core.replay.rows import NodeViewRow
+from cluster_core.slots.node_flags import FLAG_WORDS, NodeFlags
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.topology.node import Node, Topology
-from cluster_core.topology.node_flags import FLAG_WORDS, NodeFlags
 
 FIELDS = ("address", "flags", "master", "config_epoch", "slots")
 """What `view_differences` compares: all that CLUSTER NODES prints but times and link states."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from cluster_core.incidents.thresholds import ORDER_NS, Thresholds
-from cluster_core.topology.node_flags import NodeFlags
+from cluster_core.slots.node_flags import NodeFlags
 
 CLAIMED_FLAGS: Final = int(NodeFlags.MASTER | NodeFlags.REPLICA | NodeFlags.LIGHT_HEADER_MODULE | NodeFlags.NOFAILOVER)
 """The flag bits that are kept: role, version, whether it may be elected."""

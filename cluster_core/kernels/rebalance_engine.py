@@ -1,4 +1,4 @@
-"""The planner's loops compiled: the very functions of `cluster_core.rebalance.cover`, `.relaxation` and `.search`, with numpy arrays."""
+"""The planner's loops compiled: the very functions of `cluster_core.rebalance.bound.cover`, `.relaxation` and `.search`, with numpy arrays."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.kernels.compiled import njit
-from cluster_core.rebalance import cover, relaxation, search
-from cluster_core.rebalance.engine import Engine
+from cluster_core.rebalance.bound import cover, relaxation
+from cluster_core.rebalance.search import anneal as search
+from cluster_core.rebalance.search.engine import Engine
 
 
 def floats(values: Iterable[float]) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ from typing import Final
 from cluster_core.errors import DecodeError
 from cluster_core.gossip.flags import FAIL, MASTER, MEET, MIGRATE_TO, MYSELF, PFAIL, REPLICA, ROLES
 from cluster_core.gossip.view import Peer, View
-from cluster_core.node.descriptions import topology_of
+from cluster_core.node.commands.descriptions import topology_of
 from cluster_core.node.events import DropKeys
 from cluster_core.node.state import TODO_SAVE, NodeState
 from cluster_core.slots.key_slot import SLOT_COUNT

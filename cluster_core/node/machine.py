@@ -19,7 +19,7 @@ from cluster_core.gossip.prefilter import news_of, settle
 from cluster_core.gossip.profile import Profile
 from cluster_core.node import events as ev
 from cluster_core.node.candidacy import run_election
-from cluster_core.node.client_desk import serve_client
+from cluster_core.node.commands.desk import serve_client
 from cluster_core.node.config_file import SavedConfig, config_text, load_config
 from cluster_core.node.cron import run_cron, run_replica_cron
 from cluster_core.node.events import Deliver, Effect, Event, SaveConfig

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cluster_core.rebalance.journal import DONE, FINISHED
+from cluster_core.rebalance.execution.journal import DONE, FINISHED
 from cluster_core.rebalance.plan import slot_ranges
 from cluster_core.rebalance.record import StoredPlan
 from cluster_core.slots.slot_set import SlotSet

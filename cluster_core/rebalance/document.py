@@ -18,9 +18,9 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from cluster_core.errors import PlanError
 from cluster_core.load.unread import WHOLE, Unread
+from cluster_core.rebalance.goal.problem import Number, Problem
 from cluster_core.rebalance.ordering import Batch, Job, TimeModel
 from cluster_core.rebalance.plan import Move, Plan
-from cluster_core.rebalance.problem import Number, Problem
 from cluster_core.rebalance.record import PlannedNode, StoredPlan
 
 VERSION = 1

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from cluster_core.rebalance.bound import Certificate
-from cluster_core.rebalance.conflict import Conflict
-from cluster_core.rebalance.joint import Joint
-from cluster_core.rebalance.targets import Floor, HeavySlot
+from cluster_core.rebalance.bound.certificates import Certificate
+from cluster_core.rebalance.bound.conflict import Conflict
+from cluster_core.rebalance.bound.joint import Joint
+from cluster_core.rebalance.goal.targets import Floor, HeavySlot
 
 BALANCED = "balanced"
 """Every master is within its limits: nothing moves."""

@@ -22,21 +22,21 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from cluster_core.errors import PlanError
-from cluster_core.rebalance.bound import Certificate, add_up, certify, needs
-from cluster_core.rebalance.branching import WORK_MAX, Branching
-from cluster_core.rebalance.capacity import keep_capacities
-from cluster_core.rebalance.conflict import Conflict, ConflictKind, at_tolerance
-from cluster_core.rebalance.conflict_search import find_conflicts
-from cluster_core.rebalance.engine import PLAIN, Engine
-from cluster_core.rebalance.ground import MANY, Ground
-from cluster_core.rebalance.improvement import improve, join, usual_steps
-from cluster_core.rebalance.joint import Joint
-from cluster_core.rebalance.limits import excess, kept, must_drain, overload
+from cluster_core.rebalance.bound.branching import WORK_MAX, Branching
+from cluster_core.rebalance.bound.certificates import Certificate, add_up, certify, needs
+from cluster_core.rebalance.bound.conflict import Conflict, ConflictKind, at_tolerance
+from cluster_core.rebalance.bound.conflict_search import find_conflicts
+from cluster_core.rebalance.bound.joint import Joint
+from cluster_core.rebalance.bound.program import Layout
+from cluster_core.rebalance.goal.capacity import keep_capacities
+from cluster_core.rebalance.goal.limits import excess, kept, must_drain, overload
+from cluster_core.rebalance.goal.problem import Number, Problem, Scaled, exact, validate
+from cluster_core.rebalance.goal.targets import Targets, find_targets
 from cluster_core.rebalance.plan import BALANCED, CLOSER, IMPOSSIBLE, MOVE, TOO_SMALL, Move, Plan, Reach, count_ranges
-from cluster_core.rebalance.problem import Number, Problem, Scaled, exact, validate
-from cluster_core.rebalance.program import Layout
-from cluster_core.rebalance.search import CHUNK
-from cluster_core.rebalance.targets import Targets, find_targets
+from cluster_core.rebalance.search.anneal import CHUNK
+from cluster_core.rebalance.search.arrays import MANY, Ground
+from cluster_core.rebalance.search.engine import PLAIN, Engine
+from cluster_core.rebalance.search.improvement import improve, join, usual_steps
 
 ROUNDS_MAX = 6
 ROUND_GAIN_MIN = Fraction(1, 20)

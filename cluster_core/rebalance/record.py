@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cluster_core.load.unread import WHOLE, Unread
+from cluster_core.rebalance.goal.problem import Problem
 from cluster_core.rebalance.ordering import Batch, TimeModel
 from cluster_core.rebalance.plan import Plan
-from cluster_core.rebalance.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)

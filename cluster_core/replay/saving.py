@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any, Final
 
-import cluster_core.kernels.bus_decoder
+import cluster_core.kernels.bus.decoder
 import cluster_core.replay.dispatch
 import cluster_core.replay.observer  # noqa: F401 - a state names classes of modules that are loaded
 from cluster_core.errors import DecodeError, EncodeError

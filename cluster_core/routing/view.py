@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
+from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.topology.node import Topology
-from cluster_core.topology.node_flags import NodeFlags
 
 
 class Endpoint(NamedTuple):

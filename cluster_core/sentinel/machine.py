@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from cluster_core.sentinel import events as ev
 from cluster_core.sentinel.answers import take_answer
-from cluster_core.sentinel.client_desk import forget_client, serve_client
+from cluster_core.sentinel.commands.desk import forget_client, serve_client
 from cluster_core.sentinel.config_file import config_text, load_config
 from cluster_core.sentinel.directory import propagate_down_after
 from cluster_core.sentinel.down import ask_others, check_objectively, check_subjectively

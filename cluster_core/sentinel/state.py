@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
+from cluster_core.sentinel.commands.patterns import matches
 from cluster_core.sentinel.events import Announced, Effect, LogLine, Reply, SaveConfig, SendCommand
 from cluster_core.sentinel.instance import Instance, InstanceLink
-from cluster_core.sentinel.patterns import matches
 from cluster_core.sentinel.settings import DESYNC_MS, Periods, SentinelSettings
 from cluster_core.wire.resp import Push
 

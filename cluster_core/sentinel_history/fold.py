@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, cast
 
+from cluster_core.sentinel.commands.patterns import matches
 from cluster_core.sentinel.directory import add_master, add_replica, add_sentinel, find_master_at, remove_master
 from cluster_core.sentinel.discovery import take_hello
 from cluster_core.sentinel.down import silent_ms
@@ -27,7 +28,6 @@ from cluster_core.sentinel.instance import (
     InstanceLink,
 )
 from cluster_core.sentinel.numbers import leading_number
-from cluster_core.sentinel.patterns import matches
 from cluster_core.sentinel.roles import take_info
 from cluster_core.sentinel.settings import SentinelSettings
 from cluster_core.sentinel.state import SentinelState

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cluster_core.sentinel.commands.patterns import matches
 from cluster_core.sentinel.directory import (
     add_replica,
     add_sentinel,
@@ -33,7 +34,6 @@ from cluster_core.sentinel.instance import (
 )
 from cluster_core.sentinel.monitoring import current_address
 from cluster_core.sentinel.numbers import leading_number
-from cluster_core.sentinel.patterns import matches
 from cluster_core.sentinel.votes import vote
 from cluster_core.sentinel_history.evidence import CAPTURE, Answered, Asked, Polled, Sent
 from cluster_core.sentinel_history.rows import OpinionRow, VoteRow

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from cluster_core.gossip.profile import PROFILES
-from cluster_core.sim.plot import Plot, below, crash, cut, cut_zone, lose, pick, stop
+from cluster_core.sim.experiment.plot import Plot, below, crash, cut, cut_zone, lose, pick, stop
 
 if TYPE_CHECKING:
     from random import Random

@@ -14,9 +14,9 @@ from cluster_core.node.config_file import SavedConfig, owned_slots
 from cluster_core.node.settings import NodeSettings
 from cluster_core.node.state import random_id
 from cluster_core.slots.key_slot import SLOT_COUNT
+from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.topology.node import Node, Topology
-from cluster_core.topology.node_flags import NodeFlags
 
 if TYPE_CHECKING:
     from random import Random

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from cluster_core.node.settings import NodeSettings
 from cluster_core.sim.layouts import LayoutError, Place
+from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.topology.node import Node, Topology
-from cluster_core.topology.node_flags import NodeFlags
 
 UNUSABLE = NodeFlags.FAIL | NodeFlags.HANDSHAKE | NodeFlags.NOADDR
 NO_ZONE = "Z"

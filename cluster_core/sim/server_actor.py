@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cluster_core.gossip import events as belief
 from cluster_core.node import events as node
-from cluster_core.sim.sentinel_actor import Actor, ActorView
-from cluster_core.sim.sentinel_messages import RespMessage
+from cluster_core.sim.sentinels.actor import Actor, ActorView
+from cluster_core.sim.sentinels.messages import RespMessage
 from cluster_core.sim.store import PING_BYTES
 from cluster_core.wire.resp import RespError
 

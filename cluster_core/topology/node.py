@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.slots.slot_map import SlotMap
 from cluster_core.slots.slot_set import SlotSet
-from cluster_core.topology.node_flags import NodeFlags
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from cluster_core.errors import DecodeError, TruncatedError
 from cluster_core.slots.key_slot import SLOT_COUNT
+from cluster_core.slots.node_flags import NodeFlags, read_flags, write_flags
 from cluster_core.slots.slot_set import SlotSet, parse_range
 from cluster_core.topology.node import Node, Topology
-from cluster_core.topology.node_flags import NodeFlags, read_flags, write_flags
 
 LINE_BYTES_MAX = 1024 * 1024
 """Bytes of a line; a node with every second slot and as many open slots needs fewer."""

@@ -12,9 +12,9 @@ from typing import Any
 
 from cluster_core.errors import DecodeError
 from cluster_core.slots.key_slot import SLOT_COUNT
+from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.topology.node import Node, Topology
-from cluster_core.topology.node_flags import NodeFlags
 from cluster_core.topology.nodes_text import NODE_ID
 
 Reply = Any

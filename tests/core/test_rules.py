@@ -12,7 +12,7 @@ from cluster_core.rules import CONTEXT, RULES, as_markdown, cited, sentence
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(
     path
-    for package in ("cluster_core", "jobs", "schemas")
+    for package in ("cluster_core", "jobs", "slotscope", "schemas")
     for path in (ROOT / package).rglob("*.py")
     if path != ROOT / "cluster_core" / "rules.py"
 )
@@ -22,7 +22,7 @@ NODE_NAMES = re.compile(r"R\d[bc]")
 
 def _citations(path: Path) -> set[str]:
     found = set(cited(path.read_text()))
-    return {name for name in found if not NODE_NAMES.fullmatch(name)} if path.parent.name == "sim" else found
+    return {name for name in found if not NODE_NAMES.fullmatch(name)} if "sim" in path.parts else found
 
 
 def test_every_rule_that_the_code_cites_is_in_the_table() -> None:

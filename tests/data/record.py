@@ -22,8 +22,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.benches.servers import Server, redis_binary, running, running_cluster_node, valkey_binary, wait_for
 from tests.data.dataset import growth, shop, zoo
-from tests.servers import Server, redis_binary, running, running_cluster_node, valkey_binary, wait_for
 
 HERE = Path(__file__).parent
 SEED = 20300101

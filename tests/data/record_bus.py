@@ -25,9 +25,9 @@ from typing import Any
 
 import redis
 
-from tests.clusters import Cluster, running_cluster, topology_of
+from tests.benches.clusters import Cluster, running_cluster, topology_of
+from tests.benches.servers import BUS_PORT_STEP, Server, redis_binary, valkey_binary, wait_for
 from tests.data.record import HERE
-from tests.servers import BUS_PORT_STEP, Server, redis_binary, valkey_binary, wait_for
 
 NODE_TIMEOUT_MS = 1000
 POLL_SECONDS = 0.25

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.servers import redis_binary, running, valkey_binary
+from tests.benches.servers import redis_binary, running, valkey_binary
 
 FOLDER = Path(__file__).parent.parent.parent / "cluster_core" / "routing" / "commands"
 SERVERS = {"redis": redis_binary, "valkey": valkey_binary}

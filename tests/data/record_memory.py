@@ -10,9 +10,9 @@ import base64
 import lzma
 import sys
 
+from tests.benches.servers import redis_binary, running, valkey_binary
 from tests.data.record import HERE
-from tests.memory_truth import fill
-from tests.servers import redis_binary, running, valkey_binary
+from tests.reference.memory_truth import fill
 
 
 def main() -> int:

@@ -24,9 +24,9 @@ from typing import Any
 
 import redis
 
+from tests.benches.servers import Server, redis_binary, running, valkey_binary, wait_for
 from tests.data.record import HERE
 from tests.data.record_bus import PCAP_HEAD, Capture
-from tests.servers import Server, redis_binary, running, valkey_binary, wait_for
 
 SAMPLE_SECONDS = 0.1
 BACKLOG_BYTES = 16384

@@ -10,23 +10,23 @@ from typing import Any
 
 import pytest
 
-from cluster_core.rebalance.problem import Master, Problem
+from cluster_core.rebalance.goal.problem import Master, Problem
 from cluster_core.rebalance.record import PlannedNode, StoredPlan
 from cluster_core.slots.key_slot import key_slot
 from cluster_core.slots.slot_set import SlotSet
 from jobs.audit_plan import PROMISE_BROKEN, run
 from jobs.main import main
-from jobs.runtime.delta_files import append_rows, read_rows
-from jobs.runtime.errors import InputError
-from jobs.sources.live_audit import ASKED
-from jobs.transforms.rebalance_plan import MadePlan, Schedule, make_plan
-from jobs.transforms.rebalance_rows import write_plan
 from schemas.audit import PLAN_AUDITS
 from schemas.execution import PLAN_STEPS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS
-from tests.clusters import Cluster, running_cluster, topology_of
-from tests.program import without_progress
-from tests.servers import SLOT_COUNT, free_port, running_cluster_node, valkey_binary, wait_for
+from slotscope.pipelines.rebalance_plan import MadePlan, Schedule, make_plan
+from slotscope.runtime.delta_files import append_rows, read_rows
+from slotscope.runtime.errors import InputError
+from slotscope.servers.audit import ASKED
+from slotscope.transforms.rebalance_rows import write_plan
+from tests.benches.clusters import Cluster, running_cluster, topology_of
+from tests.benches.program import without_progress
+from tests.benches.servers import SLOT_COUNT, free_port, running_cluster_node, valkey_binary, wait_for
 
 pytestmark = pytest.mark.servers
 

@@ -7,12 +7,12 @@ import os
 
 import pytest
 
-from jobs.runtime.failure import BAD_INPUT, PARTIAL
 from schemas.bronze import BAD_RECORDS
 from schemas.gold import BIG_KEYS
-from tests import rdb_builder as build
+from slotscope.runtime.failure import BAD_INPUT, PARTIAL
+from tests.benches.program import slotscope, without_progress
+from tests.builders import rdb_builder as build
 from tests.conftest import DATA
-from tests.program import slotscope, without_progress
 
 GOOD = (DATA / "valkey-9.1" / "before" / "node-7002.rdb").read_bytes()
 SELECT = build.select(0)

@@ -13,10 +13,11 @@ from cluster_core.wire.bus import encode_message
 from cluster_core.wire.bus_extensions import HOSTNAME, forgotten_node_extension, text_extension
 from cluster_core.wire.bus_message import Fail, Gossip, GossipEntry, MessageType, Update
 from jobs.main import main
-from jobs.reports.bus_text import flag_words, moment_text
-from jobs.sources.bus_rows import read_rows
-from jobs.sources.capture_points import PointClocks
-from tests.bus_builder import (
+from slotscope.reports.bus_text import flag_words, moment_text
+from slotscope.sources.bus.capture_points import PointClocks
+from slotscope.sources.bus.rows import read_rows
+from tests.benches.program import without_progress
+from tests.builders.bus_builder import (
     START_NS,
     bitmap,
     closing,
@@ -29,7 +30,6 @@ from tests.bus_builder import (
     pcapng,
     ping,
 )
-from tests.program import without_progress
 
 ONE, TWO, SICK = "1" * 40, "2" * 40, "d" * 40
 SECOND = START_NS // 1_000_000_000

@@ -14,13 +14,14 @@ from pyspark.sql import functions as F
 from cluster_core.errors import DecodeError
 from cluster_core.wire.bus import encode_message
 from jobs import bus_replay
-from jobs.bus_replay import Request, check_request
-from jobs.runtime.errors import InputError
+from jobs.bus_replay import check_request
 from schemas import history
 from schemas.bronze import BAD_RECORDS
-from tests.bus_builder import conversation, pcap, ping
-from tests.bus_folding import cut, fold, packet_ends
+from slotscope.requests.bus_replay import Request
+from slotscope.runtime.errors import InputError
+from tests.builders.bus_builder import conversation, pcap, ping
 from tests.conftest import DATA
+from tests.reference.bus_folding import cut, fold, packet_ends
 
 RECORDED = DATA / "bus-redis-7.0"
 CAPTURE = RECORDED / "bus.pcap.gz"

@@ -18,7 +18,7 @@ import pytest
 
 from cluster_core.formats.slot_stats import read_slot_stats_line
 from jobs.main import main
-from jobs.sources.live_cluster import (
+from slotscope.servers.cluster import (
     BACKOFF_S_MAX,
     Access,
     Address,
@@ -29,10 +29,10 @@ from jobs.sources.live_cluster import (
     neighbours,
     parse_address,
 )
-from jobs.sources.node_polls import PollFile
-from tests.clusters import Cluster, running_cluster
-from tests.program import without_progress
-from tests.servers import free_port, redis_binary, running, valkey_binary
+from slotscope.sources.node_polls import PollFile
+from tests.benches.clusters import Cluster, running_cluster
+from tests.benches.program import without_progress
+from tests.benches.servers import free_port, redis_binary, running, valkey_binary
 
 pytestmark = pytest.mark.servers
 

@@ -9,26 +9,26 @@ from pathlib import Path
 import pytest
 
 from cluster_core.rebalance.document import identify, slot_rows, write_document
+from cluster_core.rebalance.execution.run_state import Settings
+from cluster_core.rebalance.goal.problem import validate
+from cluster_core.rebalance.goal.targets import find_targets
 from cluster_core.rebalance.planner import reach_of
-from cluster_core.rebalance.problem import validate
 from cluster_core.rebalance.record import StoredPlan
-from cluster_core.rebalance.targets import find_targets
-from cluster_core.rebalance.work import Settings
 from cluster_core.slots.key_slot import SLOT_COUNT
 from jobs import main as program
 from jobs.execute_plan import run
-from jobs.runtime import cli
-from jobs.runtime.delta_files import read_rows, replace_rows
-from jobs.runtime.errors import InputError
-from jobs.runtime.failure import BAD_INPUT, OK, PAUSED
-from jobs.sources.live_cluster import Access
-from jobs.sources.live_moves import open_nodes
-from jobs.sources.plan_journal import LOCK, PlanJournal, alone
-from jobs.transforms.rebalance_plan import MadePlan
-from jobs.transforms.rebalance_rows import write_plan
 from schemas.rebalance import REBALANCE_MOVES, REBALANCE_PLANS, REBALANCE_SLOTS
-from tests.fake_servers import serving
-from tests.simulated_cluster import SimulatedCluster, stored_plan
+from slotscope.pipelines.rebalance_plan import MadePlan
+from slotscope.runtime import cli
+from slotscope.runtime.delta_files import read_rows, replace_rows
+from slotscope.runtime.errors import InputError
+from slotscope.runtime.failure import BAD_INPUT, OK, PAUSED
+from slotscope.servers.cluster import Access
+from slotscope.servers.moves import open_nodes
+from slotscope.servers.plan_journal import LOCK, PlanJournal, alone
+from slotscope.transforms.rebalance_rows import write_plan
+from tests.benches.fake_servers import serving
+from tests.benches.simulated_cluster import SimulatedCluster, stored_plan
 
 IDS = [letter * 40 for letter in "abc"]
 

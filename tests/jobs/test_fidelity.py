@@ -9,8 +9,8 @@ import shutil
 import pytest
 
 from jobs import fidelity
-from jobs.runtime import cli
-from jobs.sources.recording import Recording, find_recordings
+from slotscope.runtime import cli
+from slotscope.sources.bus.recording import Recording, find_recordings
 from tests.conftest import DATA
 
 SERVERS = ("bus-redis-7.0", "bus-valkey-9.1")

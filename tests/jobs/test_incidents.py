@@ -12,15 +12,15 @@ from cluster_core.incidents.history import OffsetSeen
 from cluster_core.incidents.traffic import Cost
 from jobs.incidents import run, run_one
 from jobs.nodes import run as nodes
-from jobs.reports.history_html import render_history
-from jobs.runtime import tables
-from jobs.runtime.errors import InputError
-from jobs.transforms.bus_findings import write_gold
-from jobs.transforms.bus_notes import Basis, collect_notes, history_of
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from schemas.table import Table
-from tests.history_builder import NODES, T0, TIMEOUT_MS, A, B, R, failover_tale, ns
-from tests.history_tables import write_tale
+from slotscope.reports.history.html import render_history
+from slotscope.runtime import tables
+from slotscope.runtime.errors import InputError
+from slotscope.transforms.bus_findings import write_gold
+from slotscope.transforms.bus_notes import Basis, collect_notes, history_of
+from tests.builders.history_builder import NODES, T0, TIMEOUT_MS, A, B, R, failover_tale, ns
+from tests.builders.history_tables import write_tale
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -215,7 +215,7 @@ def test_questions_that_make_no_sense_are_refused(
 def test_the_commands_write_what_they_say(root: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """incidents, incident N and nodes on the command line."""
     from jobs.main import COMMANDS
-    from jobs.runtime import cli
+    from slotscope.runtime import cli
 
     program = cli.application("", COMMANDS)
     page = tmp_path / "history.html"

@@ -16,22 +16,22 @@ from pyspark.sql import functions as F
 
 from cluster_core.errors import DecodeError
 from jobs import compare, key_slots
-from jobs.key_slots import Request
-from jobs.reports.keyspace_tables import load_report
-from jobs.runtime.errors import InputError
-from jobs.runtime.failure import BAD_INPUT, PARTIAL
-from jobs.runtime.settings import read_settings
-from jobs.sources.inputs import find_inputs
-from jobs.sources.key_text import key_text
-from jobs.sources.tally import TallyOptions
-from jobs.transforms.key_distribution import slot_counts
-from jobs.transforms.key_snapshot import KeySnapshot, tally
 from schemas.bronze import BAD_RECORDS, KEYS, VALUE_FLAWS
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, NODE_LOAD, TTL_BUCKETS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
-from tests import rdb_builder as build
+from slotscope.pipelines.key_snapshot import KeySnapshot, tally
+from slotscope.reports.keyspace.tables import load_report
+from slotscope.requests.key_slots import Request
+from slotscope.runtime.errors import InputError
+from slotscope.runtime.failure import BAD_INPUT, PARTIAL
+from slotscope.runtime.settings import read_settings
+from slotscope.sources.inputs import find_inputs
+from slotscope.sources.key_text import key_text
+from slotscope.sources.tally import TallyOptions
+from slotscope.transforms.key_distribution import slot_counts
+from tests.benches.program import slotscope
+from tests.builders import rdb_builder as build
 from tests.conftest import DATA
-from tests.program import slotscope
 
 VALKEY = DATA / "valkey-9.1"
 NODES = VALKEY / "topology" / "nodes.txt"

@@ -9,17 +9,18 @@ import pytest
 
 from cluster_core.errors import DecodeError
 from cluster_core.slots.key_slot import key_slot
-from jobs.key_slots import Request, run
-from jobs.runtime import tables
-from jobs.runtime.settings import read_settings
-from jobs.sources import aof_files
-from jobs.sources.inputs import check_request
-from jobs.sources.slot_weights import read_weights
+from jobs.key_slots import run
 from schemas.aof import COMMAND_LOAD, LOG_SAVINGS, UNCERTAIN_KEYS, WRITE_KEYS, WRITE_LOAD
 from schemas.bronze import BAD_RECORDS
 from schemas.gold import BIG_KEYS
 from schemas.silver import SLOT_LOAD, SOURCES
-from tests.aof_logs import log_of, recorded_log, recorded_parts, recorded_truth, walk_log
+from slotscope.requests.key_slots import Request
+from slotscope.runtime import tables
+from slotscope.runtime.settings import read_settings
+from slotscope.sources.aof import files as aof_files
+from slotscope.sources.inputs import check_request
+from slotscope.sources.slot_weights import read_weights
+from tests.builders.aof_logs import log_of, recorded_log, recorded_parts, recorded_truth, walk_log
 
 SERVER, LOG = "valkey-9.1", "aof-plain"
 

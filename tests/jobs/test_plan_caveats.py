@@ -7,13 +7,14 @@ import json
 import pytest
 
 from cluster_core.load.unread import FileUnread
-from jobs.rebalance_plan import Request, run
-from jobs.runtime.delta_files import read_rows
-from jobs.runtime.failure import BAD_INPUT, OK, PARTIAL
-from jobs.sources.stored_plans import read_stored_plan
+from jobs.rebalance_plan import run
 from schemas.rebalance import REBALANCE_LOAD, REBALANCE_MOVES, REBALANCE_PLANS, REBALANCE_SLOTS, REBALANCE_TOLERANCES
-from tests.program import slotscope
-from tests.rebalance_tables import node_id, write_snapshot
+from slotscope.plans.stored_plans import read_stored_plan
+from slotscope.requests.rebalance_plan import Request
+from slotscope.runtime.delta_files import read_rows
+from slotscope.runtime.failure import BAD_INPUT, OK, PARTIAL
+from tests.benches.program import slotscope
+from tests.builders.rebalance_tables import node_id, write_snapshot
 
 THIRDS = [slot * 3 // 16384 for slot in range(16384)]
 HOT = dict.fromkeys(range(60), 60000)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from jobs.runtime.delta_files import read_rows
-from jobs.runtime.failure import OK
 from schemas.rebalance import REBALANCE_MOVES, REBALANCE_PLANS
 from schemas.silver import SLOT_LOAD
+from slotscope.runtime.delta_files import read_rows
+from slotscope.runtime.failure import OK
+from tests.benches.program import slotscope
 from tests.conftest import DATA
-from tests.program import slotscope
 
 
 def test_a_recorded_cluster_is_planned_from_its_dumps(spark, tmp_path, capsys):

@@ -7,11 +7,8 @@ from collections import Counter
 
 import pytest
 
-from cluster_core.rebalance.check import check_plan
-from jobs.rebalance_plan import Request, run
-from jobs.runtime.delta_files import exists, read_rows, replace_rows
-from jobs.runtime.failure import BAD_INPUT, IMPOSSIBLE, NEW_PLAN, OK, UNEXPECTED
-from jobs.sources.stored_plans import read_stored_plan
+from cluster_core.rebalance.bound.check import check_plan
+from jobs.rebalance_plan import run
 from schemas.rebalance import (
     REBALANCE_HEAVY,
     REBALANCE_LOAD,
@@ -20,8 +17,12 @@ from schemas.rebalance import (
     REBALANCE_SLOTS,
     REBALANCE_TOLERANCES,
 )
-from tests.program import slotscope
-from tests.rebalance_tables import node_id, topology, write_snapshot
+from slotscope.plans.stored_plans import read_stored_plan
+from slotscope.requests.rebalance_plan import Request
+from slotscope.runtime.delta_files import exists, read_rows, replace_rows
+from slotscope.runtime.failure import BAD_INPUT, IMPOSSIBLE, NEW_PLAN, OK, UNEXPECTED
+from tests.benches.program import slotscope
+from tests.builders.rebalance_tables import node_id, topology, write_snapshot
 
 THIRDS = [slot * 3 // 16384 for slot in range(16384)]
 HOT = dict.fromkeys(range(60), 60000)

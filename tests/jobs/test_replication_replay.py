@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jobs.replication_replay import read_sizes, run
-from jobs.reports.replication_text import load_replication, replication_lines
-from jobs.runtime import cli, tables
-from jobs.runtime.errors import InputError
 from schemas.bronze import BAD_RECORDS
 from schemas.replication import REPLICATION_LINKS, REPLICATION_OFFSETS, RESYNCS
-from tests.replication_records import RECORDINGS, replayed_recording
+from slotscope.reports.replication_text import load_replication, replication_lines
+from slotscope.runtime import cli, tables
+from slotscope.runtime.errors import InputError
+from tests.builders.replication_records import RECORDINGS, replayed_recording
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,9 +9,9 @@ import pytest
 from cluster_core.slots.key_slot import key_slot
 from jobs.main import main
 from jobs.route import run
-from jobs.runtime.errors import InputError
-from tests.history_builder import A, B, R, failover_tale, ns
-from tests.history_tables import write_tale
+from slotscope.runtime.errors import InputError
+from tests.builders.history_builder import A, B, R, failover_tale, ns
+from tests.builders.history_tables import write_tale
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.runtime.errors import InputError
 from jobs.sentinel_fidelity import command
-from tests.sentinel_recordings import RECORDINGS
+from slotscope.runtime.errors import InputError
+from tests.benches.sentinel_recordings import RECORDINGS
 
 
 def test_it_prints_the_share_of_equal_samples_and_found_events(capsys: pytest.CaptureFixture[str]) -> None:

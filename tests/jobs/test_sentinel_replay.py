@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jobs.reports.history_html import render_history
-from jobs.reports.history_tables import load_history, load_incidents
-from jobs.reports.sentinel_text import load_sentinels, sentinel_lines
-from jobs.runtime import cli, tables
-from jobs.runtime.errors import InputError
 from jobs.sentinel_replay import command, read_options, run
 from schemas.bronze import BAD_RECORDS
 from schemas.incidents import INCIDENT_STEPS, INCIDENTS
 from schemas.sentinel import SENTINEL_EVENTS, SENTINEL_VIEWS, SENTINEL_VOTES
-from tests.sentinel_recordings import RECORDINGS, history_of
+from slotscope.reports.history.html import render_history
+from slotscope.reports.history.tables import load_history, load_incidents
+from slotscope.reports.sentinel_text import load_sentinels, sentinel_lines
+from slotscope.runtime import cli, tables
+from slotscope.runtime.errors import InputError
+from tests.benches.sentinel_recordings import RECORDINGS, history_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from cluster_core.sim.experiment import Trial, run_trial
-from cluster_core.sim.grid import Grid
-from cluster_core.sim.play import play
+from cluster_core.sim.experiment.grid import Grid
+from cluster_core.sim.experiment.runs import Trial, run_trial
 from cluster_core.sim.recording import Recorder
-from cluster_core.sim.scenario_text import read_scenario
+from cluster_core.sim.scenario.play import play
+from cluster_core.sim.scenario.text import read_scenario
 from jobs import bus_replay, simulate
-from jobs.reports.delivery import deliver_simulation
-from jobs.runtime import cli, tables
-from jobs.runtime.errors import InputError
 from jobs.simulate import Start, read_zones
-from jobs.transforms.simulation import run_grid
 from schemas.simulation import SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SHARDS
+from slotscope.pipelines.simulation import run_grid
+from slotscope.reports.delivery import deliver_simulation
+from slotscope.runtime import cli, tables
+from slotscope.runtime.errors import InputError
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios"
 GRID = Grid(

@@ -8,16 +8,17 @@ import pytest
 
 from cluster_core.errors import DecodeError
 from cluster_core.load.persistence import Persistence
-from jobs.key_slots import Request, run
-from jobs.runtime.failure import BAD_INPUT
-from jobs.runtime.settings import read_settings
-from jobs.sources.live_cluster import Access, Address, NodePoll
-from jobs.sources.persistence_polls import read_persistence_polls
-from jobs.transforms.age_findings import NODES_TOLD, find_age, find_since, find_unsaved
-from jobs.transforms.findings import UnitFacts
+from jobs.key_slots import run
 from schemas.bronze import BAD_RECORDS
+from slotscope.requests.key_slots import Request
+from slotscope.runtime.failure import BAD_INPUT
+from slotscope.runtime.settings import read_settings
+from slotscope.servers.cluster import Access, Address, NodePoll
+from slotscope.sources.persistence_polls import read_persistence_polls
+from slotscope.transforms.age_findings import NODES_TOLD, find_age, find_since, find_unsaved
+from slotscope.transforms.findings import UnitFacts
+from tests.benches.program import slotscope
 from tests.conftest import DATA
-from tests.program import slotscope
 
 INFO = "# Persistence\r\nrdb_changes_since_last_save:{changes}\r\nrdb_last_save_time:1795263531\r\naof_enabled:0\r\nrdb_last_bgsave_status:ok\r\n"
 DUMP = DATA / "valkey-9.1" / "before" / "node-7002.rdb"

@@ -11,21 +11,21 @@ import pytest
 from cluster_core.errors import DecodeError
 from cluster_core.formats.rdb.digest import rules_of, value_digest
 from cluster_core.slots.key_slot import key_slot
-from jobs.rebalance_plan import Request as PlanRequest
 from jobs.rebalance_plan import run as make_plan
-from jobs.runtime.delta_files import read_rows
-from jobs.runtime.errors import InputError
-from jobs.runtime.failure import BAD_INPUT, OK, PARTIAL
-from jobs.sources import rdb_parts
 from jobs.split_rdb import MANIFEST, Request, run
 from schemas.bronze import BAD_RECORDS
 from schemas.rebalance import REBALANCE_SLOTS
-from tests import rdb_builder as build
+from slotscope.requests.rebalance_plan import Request as PlanRequest
+from slotscope.runtime.delta_files import read_rows
+from slotscope.runtime.errors import InputError
+from slotscope.runtime.failure import BAD_INPUT, OK, PARTIAL
+from slotscope.sources.rdb import parts as rdb_parts
+from tests.benches.program import slotscope
+from tests.benches.servers import redis_binary, running, valkey_binary
+from tests.builders import rdb_builder as build
+from tests.builders.rdb_writing import read_rows as rows_of_dump
+from tests.builders.rebalance_tables import node_id, topology, write_snapshot
 from tests.conftest import DATA
-from tests.program import slotscope
-from tests.rdb_writing import read_rows as rows_of_dump
-from tests.rebalance_tables import node_id, topology, write_snapshot
-from tests.servers import redis_binary, running, valkey_binary
 
 THIRDS = [slot * 3 // 16384 for slot in range(16384)]
 BEFORE = sorted((DATA / "valkey-9.1" / "before").glob("*.rdb"))

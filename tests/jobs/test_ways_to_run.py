@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.runtime import code_zip
 from schemas.bronze import BAD_RECORDS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
+from slotscope.runtime import code_zip
 from tests.conftest import DATA
 
 pytestmark = pytest.mark.spark

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 import pytest
 
 from jobs import main as program
-from jobs.runtime import cli
-from jobs.runtime.delta_files import read_rows
-from jobs.runtime.failure import BAD_INPUT, OK, PAUSED
-from jobs.sources.plan_journal import PlanJournal, alone
 from schemas.execution import PLAN_STEPS
-from tests.clusters import Cluster, running_cluster, topology_of
-from tests.live_runs import slotscope, start, wait_for_commits
-from tests.moving_cluster import (
+from slotscope.runtime import cli
+from slotscope.runtime.delta_files import read_rows
+from slotscope.runtime.failure import BAD_INPUT, OK, PAUSED
+from slotscope.servers.plan_journal import PlanJournal, alone
+from tests.benches.clusters import Cluster, running_cluster, topology_of
+from tests.benches.live_runs import slotscope, start, wait_for_commits
+from tests.benches.moving_cluster import (
     Writers,
     assert_in_place,
     count_keys,
@@ -28,7 +28,7 @@ from tests.moving_cluster import (
     store_balance,
     store_moves,
 )
-from tests.servers import Server, redis_binary, valkey_binary
+from tests.benches.servers import Server, redis_binary, valkey_binary
 
 ASKED_OF_MASTERS = {"cluster|myid", "cluster|info", "cluster|getslotmigrations", "cluster|migrateslots"}
 """Commands that must not reach a node that the plan does not name."""

@@ -13,12 +13,12 @@ import pytest
 from deltalake import DeltaTable
 
 from cluster_core.rebalance.record import StoredPlan
-from jobs.runtime.failure import BAD_INPUT, OK
-from jobs.sources.plan_journal import PlanJournal
 from schemas.execution import PLAN_STEPS
-from tests.clusters import Cluster, running_cluster
-from tests.live_runs import commits, slotscope, start, wait_for_commits
-from tests.moving_cluster import (
+from slotscope.runtime.failure import BAD_INPUT, OK
+from slotscope.servers.plan_journal import PlanJournal
+from tests.benches.clusters import Cluster, running_cluster
+from tests.benches.live_runs import commits, slotscope, start, wait_for_commits
+from tests.benches.moving_cluster import (
     Writers,
     assert_in_place,
     count_keys,
@@ -28,7 +28,7 @@ from tests.moving_cluster import (
     store_balance,
     store_moves,
 )
-from tests.servers import redis_binary, valkey_binary
+from tests.benches.servers import redis_binary, valkey_binary
 
 SERVERS = {"redis": redis_binary, "valkey": valkey_binary}
 WAYS = [("redis", "setslot"), ("valkey", "migrateslots"), ("valkey", "setslot")]
@@ -148,7 +148,7 @@ def test_from_real_dumps_to_an_audit_on_six_masters(spark, tmp_path, capsys):
 def run(job: str, *words: object) -> int:
     """Another job of the program, in this process."""
     from jobs import main as program
-    from jobs.runtime import cli
+    from slotscope.runtime import cli
 
     return cli.run(cli.application(program.ABOUT, program.COMMANDS), [job, *(str(word) for word in words)])
 

@@ -13,11 +13,11 @@ import pytest
 import redis
 
 from cluster_core.slots.key_slot import key_slot
-from jobs.runtime.failure import OK, PAUSED
-from tests.clusters import Cluster, running_cluster
-from tests.live_runs import slotscope, start, wait_for_commits
-from tests.moving_cluster import assert_in_place, count_keys, fill, owners_of, store_moves
-from tests.servers import Server, redis_binary, valkey_binary
+from slotscope.runtime.failure import OK, PAUSED
+from tests.benches.clusters import Cluster, running_cluster
+from tests.benches.live_runs import slotscope, start, wait_for_commits
+from tests.benches.moving_cluster import assert_in_place, count_keys, fill, owners_of, store_moves
+from tests.benches.servers import Server, redis_binary, valkey_binary
 
 NODE_TIMEOUT_MS = 4000
 PATIENCE_S = 3

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 import redis
 
-from jobs.live.in_step import ask_ways, profile_told
-from jobs.sources.live_cluster import Access, Address
-from tests.clusters import Cluster, running_cluster, topology_of
-from tests.live_member import is_well, line_of
-from tests.servers import Server, free_port, redis_binary, valkey_binary, wait_for
+from slotscope.live.in_step import ask_ways, profile_told
+from slotscope.servers.cluster import Access, Address
+from tests.benches.clusters import Cluster, running_cluster, topology_of
+from tests.benches.live_member import is_well, line_of
+from tests.benches.servers import Server, free_port, redis_binary, valkey_binary, wait_for
 
 T_MS = 1500
 SERVERS = {"redis": redis_binary, "valkey": valkey_binary}

@@ -20,11 +20,11 @@ from cluster_core.gossip.profile import REDIS_7_0, VALKEY_9_1, Profile
 from cluster_core.node.events import PauseClients
 from cluster_core.wire.bus import SIGNATURE, Publish, decode_message, encode_message
 from cluster_core.wire.bus_message import MessageType
-from jobs.live.budget import BUS_IDLE_S, CLIENT_IDLE_S
-from tests.bus_builder import message, ping
-from tests.clusters import Cluster, running_cluster, topology_of
-from tests.live_member import LiveMember, give_slot, is_well, join, line_of, living
-from tests.servers import free_port, redis_binary, valkey_binary, wait_for
+from slotscope.live.budget import BUS_IDLE_S, CLIENT_IDLE_S
+from tests.benches.clusters import Cluster, running_cluster, topology_of
+from tests.benches.live_member import LiveMember, give_slot, is_well, join, line_of, living
+from tests.benches.servers import free_port, redis_binary, valkey_binary, wait_for
+from tests.builders.bus_builder import message, ping
 
 T_MS = 1500
 SERVERS = [pytest.param(VALKEY_9_1, id="valkey"), pytest.param(REDIS_7_0, id="redis", marks=pytest.mark.slow)]

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.live_sentinel import LiveSentinel, living_sentinel
-from tests.sentinels import running_sentinel
-from tests.servers import Server, redis_binary, running, valkey_binary, wait_for
+from tests.benches.live_sentinel import LiveSentinel, living_sentinel
+from tests.benches.sentinels import running_sentinel
+from tests.benches.servers import Server, redis_binary, running, valkey_binary, wait_for
 
 SERVERS = {"redis": redis_binary, "valkey": valkey_binary}
 NEVER_MS = 3_600_000

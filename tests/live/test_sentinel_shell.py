@@ -17,13 +17,13 @@ import redis
 
 from cluster_core.sentinel.machine import Sentinel
 from cluster_core.sentinel.settings import SentinelSettings
-from jobs.live import client_port
-from jobs.live.resp_link import ANSWER_BYTES_MAX, RespLink
-from jobs.runtime.failure import BAD_INPUT
-from tests.live_sentinel import living_sentinel
-from tests.program import slotscope
-from tests.sentinels import running_sentinel, sentinel_conf
-from tests.servers import free_port, redis_binary, running, wait_for
+from slotscope.live import client_port
+from slotscope.live.resp_link import ANSWER_BYTES_MAX, RespLink
+from slotscope.runtime.failure import BAD_INPUT
+from tests.benches.live_sentinel import living_sentinel
+from tests.benches.program import slotscope
+from tests.benches.sentinels import running_sentinel, sentinel_conf
+from tests.benches.servers import free_port, redis_binary, running, wait_for
 
 START = (sys.executable, "-m", "jobs.main", "sentinel")
 

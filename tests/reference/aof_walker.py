@@ -13,10 +13,10 @@ from cluster_core.aof.command_keys import written_keys
 from cluster_core.errors import DecodeError
 from cluster_core.formats.aof.framing import KEY_BYTES, Command, CommandReader, describe
 from cluster_core.formats.rdb.opcodes import KEY_BYTES_MAX
-from cluster_core.kernels.aof_names import NAMES_MAX
-from cluster_core.kernels.aof_walk import NAME_BYTES_MAX
-from cluster_core.kernels.aof_walker import WINDOW_BYTES, AofWalker, _unknown
-from cluster_core.kernels.command_batch import CommandBatch
+from cluster_core.kernels.aof.command_batch import CommandBatch
+from cluster_core.kernels.aof.names import NAMES_MAX
+from cluster_core.kernels.aof.walk import NAME_BYTES_MAX
+from cluster_core.kernels.aof.walker import WINDOW_BYTES, AofWalker, _unknown
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.slots.key_slot import hash_tag, key_slot
 

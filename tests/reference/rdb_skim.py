@@ -12,7 +12,7 @@ from cluster_core.formats.rdb.facts import FileFacts
 from cluster_core.formats.rdb.opcodes import ENCODINGS, KEY_TYPES, RdbHead
 from cluster_core.formats.rdb.reader import KeyRow, PlainSkim
 from cluster_core.kernels.key_batch import KeyBatch
-from cluster_core.kernels.rdb_skim import KEY_DATA_BYTES, WINDOW_BYTES, RdbSkimmer
+from cluster_core.kernels.rdb.skim import KEY_DATA_BYTES, WINDOW_BYTES, RdbSkimmer
 
 _TYPE_CODES = {name: code for code, name in enumerate(KEY_TYPES)}
 _ENCODING_CODES = {name: code for code, name in enumerate(ENCODINGS)}

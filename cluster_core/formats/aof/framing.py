@@ -4,7 +4,7 @@ A log ends well where a command ends.  One that ends inside a command, or with a
 a crash: what stands before is whole, and a server with ``aof-load-truncated yes`` loads just that and cuts the rest off.
 Any other byte that does not belong is damage, and an error with its offset.
 
-The compiled twin is `cluster_core.kernels.aof_walk`.
+The compiled twin is `cluster_core.kernels.aof.walk`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from cluster_core.formats.capture.bus_capture import (
     Endpoint,
     Row,
 )
-from cluster_core.topology.node_flags import NodeFlags
+from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.wire.bus import peek_header
 from cluster_core.wire.bus_extensions import ForgottenNode
 from cluster_core.wire.bus_message import Fail, Gossip, Message, Update, type_name

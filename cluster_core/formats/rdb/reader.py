@@ -6,7 +6,7 @@ whole in the buffer, and one that does not is begun anew when more bytes have co
 not looked at but passed over, far beyond the buffer if need be.  Compressed strings are followed by their
 control bytes, to see that they give the length that they claim.
 
-The compiled twin is `cluster_core.kernels.rdb_walk`; a property test holds the two equal, errors and offsets included.
+The compiled twin is `cluster_core.kernels.rdb.walk`; a property test holds the two equal, errors and offsets included.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from cluster_core.aof.keyspace import Keyspace
-from tests.aof_logs import LOGS, SERVERS, log_of, recorded_parts, recorded_truth, replay
-from tests.aof_workload import Workload
+from tests.builders.aof_logs import LOGS, SERVERS, log_of, recorded_parts, recorded_truth, replay
+from tests.builders.aof_workload import Workload
 
 
 def files_of(server: str, log: str) -> dict[str, bytes]:

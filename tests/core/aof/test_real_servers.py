@@ -13,9 +13,9 @@ from cluster_core.aof.keyspace import Keyspace
 from cluster_core.formats.aof.framing import CommandReader
 from cluster_core.formats.aof.manifest import read_manifest
 from cluster_core.formats.aof.tail import Tail
-from tests.aof_logs import log_of, replay
-from tests.aof_workload import Workload
-from tests.servers import Server, redis_binary, running, valkey_binary, wait_for
+from tests.benches.servers import Server, redis_binary, running, valkey_binary, wait_for
+from tests.builders.aof_logs import log_of, replay
+from tests.builders.aof_workload import Workload
 
 pytestmark = pytest.mark.servers
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cluster_core.formats.log_events import KINDS, event_of
 from cluster_core.formats.server_log import LINE_BYTES_MAX, BadLine, LogReader, LogRow, read_log
-from tests.servers import redis_binary, running, valkey_binary, wait_for
+from tests.benches.servers import redis_binary, running, valkey_binary, wait_for
 
 A, B, S = "a" * 40, "b" * 40, "c" * 40
 MOMENT_NS = 1_795_255_872_345_000_000  # 2026-11-21T10:11:12.345Z

@@ -11,7 +11,7 @@ from cluster_core.gossip.failure_detection import ping_is_due, quorum_of
 from cluster_core.gossip.flags import FAIL, PFAIL
 from cluster_core.gossip.profile import REDIS_7_0, VALKEY_8_1, Profile
 from cluster_core.wire.bus import Message, MessageType
-from tests.gossip_builder import ME, A, B, Bench, C, header, ping
+from tests.builders.gossip_builder import ME, A, B, Bench, C, header, ping
 
 LAYOUT = {ME: "0-99", A: "100-199", B: "200-16383"}
 

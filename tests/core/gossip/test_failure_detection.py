@@ -7,7 +7,7 @@ import pytest
 from cluster_core.gossip.events import BroadcastFail, Changed, PingSent, ReportAdded, ReportRemoved, Tick
 from cluster_core.gossip.flags import FAIL, MASTER, PFAIL, REPLICA
 from cluster_core.gossip.profile import REDIS_7_0, REDIS_8, VALKEY_8_0, VALKEY_8_1, VALKEY_9_1, Profile
-from tests.gossip_builder import TIMEOUT_MS, A, B, Bench, C, entry, fail, ping
+from tests.builders.gossip_builder import TIMEOUT_MS, A, B, Bench, C, entry, fail, ping
 
 SLOTS = {"e" * 40: "0-99", A: "100-199", B: "200-299", C: "300-16383"}
 

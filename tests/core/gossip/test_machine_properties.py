@@ -22,8 +22,8 @@ from cluster_core.wire.bus import (
     Unknown,
     decode_message,
 )
-from tests.gossip_builder import ME, PORTS, A, B, Bench, D, entry, header, ping, wire
-from tests.gossip_messages import SLOTS, ids, messages, profiles
+from tests.builders.gossip_builder import ME, PORTS, A, B, Bench, D, entry, header, ping, wire
+from tests.builders.gossip_messages import SLOTS, ids, messages, profiles
 
 events = st.one_of(
     st.builds(ev.MessageReceived, st.sampled_from([10, 11, 20, 21, 30, 31, 77, 990]), messages(), st.just("127.0.0.1")),

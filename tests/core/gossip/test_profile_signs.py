@@ -13,8 +13,8 @@ from cluster_core.gossip.profile import PROFILES
 from cluster_core.gossip.profile_signs import ProfileSigns, profile_of_version
 from cluster_core.wire.bus import Empty, Gossip, Message, MessageType, decode_message
 from cluster_core.wire.bus_extensions import HOSTNAME, Extension, shard_id_extension, text_extension
-from tests.gossip_builder import A, B, C, entry, header, ping
-from tests.node_cluster import Cluster
+from tests.benches.node_cluster import Cluster
+from tests.builders.gossip_builder import A, B, C, entry, header, ping
 
 FOLDER = Path(__file__).parents[2] / "data" / "bus-versions"
 SHARD = shard_id_extension("7" * 40)

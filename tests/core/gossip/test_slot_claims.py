@@ -22,7 +22,7 @@ from cluster_core.gossip.profile import (
 )
 from cluster_core.wire.bus import Gossip, Message
 from cluster_core.wire.bus_extensions import shard_id_extension
-from tests.gossip_builder import ME, A, B, Bench, C, D, bits, ping, update
+from tests.builders.gossip_builder import ME, A, B, Bench, C, D, bits, ping, update
 
 EVERY_PROFILE = pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
 

@@ -6,7 +6,7 @@ import pytest
 
 from cluster_core.incidents.catalogue import find_incidents
 from cluster_core.incidents.incident import Incident
-from tests.history_builder import NODES, SLOTS, A, B, C, R, Tale, ns, quiet_tale
+from tests.builders.history_builder import NODES, SLOTS, A, B, C, R, Tale, ns, quiet_tale
 
 NEW = "e" * 40
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cluster_core.incidents.catalogue import find_incidents
 from cluster_core.incidents.incident import Incident
 from cluster_core.incidents.story import name_all, step_text, summary_of
-from tests.history_builder import NODES, A, B, C, R, Tale, failover_tale, ns, quiet_tale
+from tests.builders.history_builder import NODES, A, B, C, R, Tale, failover_tale, ns, quiet_tale
 
 
 def only(incidents: list[Incident], kind: str) -> Incident:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from cluster_core.incidents.catalogue import find_findings
+from cluster_core.incidents.checks.layout import Placed, layout_findings
 from cluster_core.incidents.grouping import grouped_findings
 from cluster_core.incidents.incident import Finding
-from cluster_core.incidents.layout import Placed, layout_findings
 from cluster_core.incidents.traffic import Cost, cost_findings
-from tests.history_builder import MYSELF, T0, A, B, C, R, Tale, failover_tale, ns, quiet_tale
+from tests.builders.history_builder import MYSELF, T0, A, B, C, R, Tale, failover_tale, ns, quiet_tale
 
 ALWAYS = {"one-host"}
 """What the builder's layout always gives."""

@@ -8,8 +8,8 @@ from cluster_core.incidents.catalogue import find_incidents
 from cluster_core.incidents.history import OffsetSeen
 from cluster_core.incidents.incident import Loss
 from cluster_core.incidents.story import loss_text
+from tests.builders.history_builder import A, R, Tale, failover_tale, ns
 from tests.core.incidents.test_failovers import ordered
-from tests.history_builder import A, R, Tale, failover_tale, ns
 
 
 def loss(tale: Tale, *offsets: OffsetSeen) -> Loss:

@@ -11,7 +11,7 @@ from cluster_core.incidents.instants import read_instant, write_instant
 from cluster_core.incidents.past_views import find_observer, view_at, view_differences
 from cluster_core.replay.rows import NodeViewRow
 from cluster_core.topology.nodes_text import read_nodes, write_nodes
-from tests.history_builder import A, B, C, R, failover_tale, ns
+from tests.builders.history_builder import A, B, C, R, failover_tale, ns
 
 
 def rows() -> list[NodeViewRow]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cluster_core.incidents.speech import without_flips
-from tests.history_builder import A, B, C, Tale, failover_tale, ns
+from tests.builders.history_builder import A, B, C, Tale, failover_tale, ns
 
 
 def test_equal_claims_are_one_span() -> None:

@@ -7,7 +7,7 @@ import pytest
 from cluster_core.incidents.catalogue import find_incidents
 from cluster_core.incidents.incident import Incident, Step
 from cluster_core.incidents.story import step_text, summary_of
-from tests.history_builder import NODES, A, B, C, R, Tale, ns
+from tests.builders.history_builder import NODES, A, B, C, R, Tale, ns
 
 NOFAILOVER = 0x200
 NAMES = {A: "a", B: "b", C: "c", R: "r"}

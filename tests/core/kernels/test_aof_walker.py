@@ -14,7 +14,7 @@ from cluster_core.formats.aof.resync import find_boundary, find_cuts
 from cluster_core.formats.rdb.facts import SplitError
 from cluster_core.formats.rdb.opcodes import KEY_BYTES_MAX
 from cluster_core.slots.key_slot import key_slot
-from tests.aof_logs import LOGS, SERVERS, encode, log_of, recorded_parts, walk_log
+from tests.builders.aof_logs import LOGS, SERVERS, encode, log_of, recorded_parts, walk_log
 
 SMALL = (
     b"#TS:1700000000\r\n"
@@ -277,7 +277,7 @@ def test_ten_thousand_mutations_end_in_commands_a_cut_or_an_error():
 
 def test_an_error_repeats():
     """A caller that goes on after an error meets it again, not silence."""
-    from cluster_core.kernels.aof_walker import AofWalker
+    from cluster_core.kernels.aof.walker import AofWalker
     from tests.reference.aof_walker import PlainAofWalker
 
     for compiled in (True, False):

@@ -7,12 +7,12 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from cluster_core.kernels import bus_decoder
-from cluster_core.kernels.bus_batch import BusBatch
-from cluster_core.kernels.bus_columns import TextTable, address_of, message_columns
-from cluster_core.kernels.bus_decoder import BusDecoder
+from cluster_core.kernels.bus import decoder as bus_decoder
+from cluster_core.kernels.bus.batch import BusBatch
+from cluster_core.kernels.bus.columns import TextTable, address_of, message_columns
+from cluster_core.kernels.bus.decoder import BusDecoder
 from cluster_core.wire.bus import HEADER_BYTES, Publish, encode_message, type_name
-from tests.bus_builder import conversation, every_kind, gossip_message, message, pcap, pieces_of, ping
+from tests.builders.bus_builder import conversation, every_kind, gossip_message, message, pcap, pieces_of, ping
 
 EVERY = b"".join(map(encode_message, every_kind()))
 ODD = encode_message(message(900, Publish(b"", b"")))

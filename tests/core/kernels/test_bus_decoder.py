@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_core.formats.capture.bus_capture import STREAMS_MAX, SkippedPackets
-from cluster_core.kernels import bus_decoder, bus_follower
+from cluster_core.kernels.bus import decoder as bus_decoder
+from cluster_core.kernels.bus import follower as bus_follower
 from cluster_core.wire.bus import encode_message
-from tests.bus_builder import (
+from tests.builders.bus_builder import (
     CLIENT,
     SERVER,
     Sent,
@@ -26,9 +27,9 @@ from tests.bus_builder import (
     ping,
     refusal,
 )
-from tests.bus_comparison import kernel_story, plain_story
+from tests.builders.edited_captures import as_pcap, packets_of, with_loss
 from tests.conftest import DATA
-from tests.edited_captures import as_pcap, packets_of, with_loss
+from tests.reference.bus_comparison import kernel_story, plain_story
 
 EVERY = b"".join(map(encode_message, every_kind()))
 

@@ -17,10 +17,20 @@ from cluster_core.formats.capture.bus_capture import CapturedUnknown, Row, Skipp
 from cluster_core.formats.capture.link_layers import OK, view_tcp
 from cluster_core.formats.capture.packet import CaptureProblem, Packet
 from cluster_core.formats.capture.reader import CaptureReader
-from cluster_core.kernels.bus_columns import TextTable, address_of, gossip_columns, message_columns
-from cluster_core.kernels.bus_decoder import BusDecoder
+from cluster_core.kernels.bus.columns import TextTable, address_of, gossip_columns, message_columns
+from cluster_core.kernels.bus.decoder import BusDecoder
 from cluster_core.wire.bus import Message, encode_message
-from tests.bus_builder import closing, conversation, every_kind, gossip_message, light, pcap, pcapng, pieces_of, ping
+from tests.builders.bus_builder import (
+    closing,
+    conversation,
+    every_kind,
+    gossip_message,
+    light,
+    pcap,
+    pcapng,
+    pieces_of,
+    ping,
+)
 
 CPU_SECONDS_MAX = 2.0
 PEAK_BYTES_MAX = 500_000_000

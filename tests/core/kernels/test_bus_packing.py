@@ -6,11 +6,11 @@ from itertools import pairwise
 
 from hypothesis import given
 
-from cluster_core.kernels.bus_decoder import BusDecoder
-from cluster_core.kernels.bus_packing import pack, unpack
+from cluster_core.kernels.bus.decoder import BusDecoder
+from cluster_core.kernels.bus.packing import pack, unpack
 from cluster_core.wire.bus import encode_message
-from tests.bus_builder import conversation, messages, pcap
-from tests.bus_builder import every_kind as kinds
+from tests.builders.bus_builder import conversation, messages, pcap
+from tests.builders.bus_builder import every_kind as kinds
 
 
 @given(messages())

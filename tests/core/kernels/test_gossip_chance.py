@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_core.kernels.gossip_chance import STATE, WORDS, draw, draw_word, ready
+from cluster_core.sim.fast.gossip_chance import STATE, WORDS, draw, draw_word, ready
 
 
 @settings(max_examples=25, deadline=None)

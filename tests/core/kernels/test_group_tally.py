@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cluster_core.kernels.group_tally import NAME_BYTES_MAX, GroupTally
 from cluster_core.slots.key_slot import hash_tag
-from tests.key_batches import key_batch
+from tests.builders.key_batches import key_batch
 from tests.reference.group_tally import GroupTally as PlainTally
 
 NAMES = st.sampled_from([f"u{number}".encode() for number in range(60)])

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from cluster_core.errors import DecodeError, TruncatedError
 from cluster_core.formats.rdb.facts import SplitError
-from cluster_core.kernels import rdb_skim
-from cluster_core.kernels.rdb_skim import RdbSkimmer
+from cluster_core.kernels.rdb import skim as rdb_skim
+from cluster_core.kernels.rdb.skim import RdbSkimmer
 from cluster_core.memory.allocators import ALLOCATORS
 from cluster_core.memory.layouts import LAYOUT_NAMES
 from cluster_core.memory.model import MemorySettings
 from cluster_core.slots.key_slot import hash_tag, key_slot
-from tests import rdb_builder as build
-from tests.rdb_skimming import facts_of, skim_all
+from tests.builders import rdb_builder as build
 from tests.reference.rdb_skim import PlainRdbSkimmer
+from tests.reference.rdb_skimming import facts_of, skim_all
 
 SMALL = [build.key(name, kind, value) for name, kind, value, *_ in build.SAMPLES if len(value) < 2000]
 LATER = [

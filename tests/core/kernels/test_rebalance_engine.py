@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_core.kernels.rebalance_engine import ENGINE
-from cluster_core.rebalance.bound import certify, make_cover, needs, prove
-from cluster_core.rebalance.engine import PLAIN
+from cluster_core.rebalance.bound.certificates import certify, make_cover, needs, prove
+from cluster_core.rebalance.goal.problem import validate
+from cluster_core.rebalance.goal.targets import find_targets
 from cluster_core.rebalance.planner import plan
-from cluster_core.rebalance.problem import validate
-from cluster_core.rebalance.targets import find_targets
-from tests.rebalance_problems import random_problem
+from cluster_core.rebalance.search.engine import PLAIN
+from tests.builders.rebalance_problems import random_problem
 
 
 @settings(max_examples=10, deadline=None)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cluster_core.kernels.slot_tally import SlotTally, TtlTally
 from cluster_core.load.ttl import TTL_LABELS
 from cluster_core.slots.key_slot import key_slot
-from tests.key_batches import key_batch
+from tests.builders.key_batches import key_batch
 from tests.reference.ttl import ttl_bucket
 
 KEYS = st.lists(st.tuples(st.binary(max_size=6), st.integers(-1, 1000), st.integers(-1, 1 << 42)), max_size=60)

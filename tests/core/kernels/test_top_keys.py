@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_core.kernels.top_keys import TopKey, TopKeys
-from tests.key_batches import key_batch
+from tests.builders.key_batches import key_batch
 from tests.reference.top_keys import TopKeys as PlainTopKeys
 
 OFFERS = st.lists(st.tuples(st.binary(max_size=8), st.integers(0, 20), st.integers(0, 3)), max_size=120)

@@ -16,7 +16,7 @@ from cluster_core.load.persistence import (
     read_save_points,
 )
 from cluster_core.replication.observed import read_info
-from tests.servers import redis_binary, running, valkey_binary, wait_for
+from tests.benches.servers import redis_binary, running, valkey_binary, wait_for
 
 pytestmark = pytest.mark.servers
 

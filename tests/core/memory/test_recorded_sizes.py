@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cluster_core.memory.model import MemorySettings
-from tests.memory_truth import ENCODING, KEY, MEMORY, TYPE, errors_of, measured, slot_p99
+from tests.reference.memory_truth import ENCODING, KEY, MEMORY, TYPE, errors_of, measured, slot_p99
 
 DATA = Path(__file__).parents[2] / "data/memory"
 SERVERS = ("redis-7.0", "valkey-9.1")

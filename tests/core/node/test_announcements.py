@@ -13,8 +13,8 @@ from cluster_core.node.events import SendMessage
 from cluster_core.node.machine import Node
 from cluster_core.node.settings import NodeSettings
 from cluster_core.wire.bus import Gossip, MessageType
-from tests.gossip_builder import ME, A, B, entry, ping
-from tests.node_cluster import START_MS, Cluster
+from tests.benches.node_cluster import START_MS, Cluster
+from tests.builders.gossip_builder import ME, A, B, entry, ping
 
 PONG = MessageType.PONG
 

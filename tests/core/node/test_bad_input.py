@@ -18,8 +18,8 @@ from cluster_core.node.settings import NodeSettings
 from cluster_core.topology.nodes_text import read_nodes
 from cluster_core.wire.bus import Message, encode_message
 from cluster_core.wire.resp import encode_value
-from tests.gossip_builder import ME, TIMEOUT_MS, A, header, ping
-from tests.gossip_messages import ids, messages, profiles
+from tests.builders.gossip_builder import ME, TIMEOUT_MS, A, header, ping
+from tests.builders.gossip_messages import ids, messages, profiles
 
 NOW_MS = 1_700_000_000_000
 links = st.sampled_from([1, 2, 3, 4, 5, 6, 99])

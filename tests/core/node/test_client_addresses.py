@@ -6,7 +6,7 @@ import pytest
 
 from cluster_core.gossip.profile import VALKEY_7_2, VALKEY_8_0, VALKEY_9_1, Profile
 from cluster_core.node.events import ClientCommand
-from tests.node_cluster import FIRST_PORT, Cluster
+from tests.benches.node_cluster import FIRST_PORT, Cluster
 
 IPV4, IPV6 = "192.0.2.7", "2001:db8::7"
 

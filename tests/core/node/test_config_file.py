@@ -20,11 +20,11 @@ from cluster_core.node.machine import Node
 from cluster_core.node.settings import NodeSettings
 from cluster_core.sim.layouts import Layout, places_of, topology_of
 from cluster_core.slots.key_slot import key_slot
+from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.topology.node import Topology
-from cluster_core.topology.node_flags import NodeFlags
 from cluster_core.topology.nodes_text import read_nodes, write_nodes_conf
-from tests.node_cluster import Cluster, Keys
-from tests.servers import redis_binary, running, valkey_binary
+from tests.benches.node_cluster import Cluster, Keys
+from tests.benches.servers import redis_binary, running, valkey_binary
 
 every_profile = pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
 SERVERS = {"redis-7.0": (redis_binary, REDIS_7_0), "valkey-9.1": (valkey_binary, VALKEY_9_1)}

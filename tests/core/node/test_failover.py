@@ -9,7 +9,7 @@ from cluster_core.gossip.flags import FAIL, MASTER, MY_PRIMARY_FAIL
 from cluster_core.gossip.profile import PROFILES, REDIS_7_0, VALKEY_8_0, VALKEY_8_1, VALKEY_9_1, Profile
 from cluster_core.node.events import ElectionStep, PromoteMyself, StartReplication, VoteCast
 from cluster_core.wire.bus import MessageFlag, MessageType
-from tests.node_cluster import Cluster, failed
+from tests.benches.node_cluster import Cluster, failed
 
 T = 2000
 every_profile = pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))

@@ -14,7 +14,7 @@ from cluster_core.gossip.flags import FAIL, FAILURES, HANDSHAKE, MASTER, MY_PRIM
 from cluster_core.gossip.profile import PROFILES, VALKEY_9_1, ChainFold, Demotion, Profile
 from cluster_core.node.events import ElectionStep, VoteCast
 from cluster_core.wire.bus import Header, MessageType
-from tests.node_cluster import Cluster, Host
+from tests.benches.node_cluster import Cluster, Host
 
 T = 1000
 MASTERS, REPLICAS = 3, 4

@@ -8,7 +8,7 @@ from cluster_core.gossip.flags import HANDSHAKE
 from cluster_core.gossip.profile import PROFILES, REDIS_7_0, VALKEY_8_1, VALKEY_9_1, Profile, ShardIds
 from cluster_core.node.events import FlushKeys, SaveConfig
 from cluster_core.wire.bus import MessageType
-from tests.node_cluster import FIRST_PORT, Cluster
+from tests.benches.node_cluster import FIRST_PORT, Cluster
 
 every_profile = pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
 

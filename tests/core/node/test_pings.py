@@ -28,7 +28,7 @@ from cluster_core.node.machine import Node
 from cluster_core.node.pings import build_ping, choose_entries, entries_wanted
 from cluster_core.node.settings import NodeSettings
 from cluster_core.wire.bus import Gossip, Header, Message, MessageType, decode_message, encode_message
-from tests.node_cluster import START_MS, Cluster, Host
+from tests.benches.node_cluster import START_MS, Cluster, Host
 
 every_profile = pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
 

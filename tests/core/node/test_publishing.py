@@ -8,7 +8,7 @@ from cluster_core.gossip.flags import LIGHT_HEADER_PUBLISH
 from cluster_core.gossip.profile import PROFILES, VALKEY_9_1, Profile
 from cluster_core.slots.key_slot import key_slot
 from cluster_core.wire.bus import LightHeader, MessageType, encode_message
-from tests.node_cluster import Cluster
+from tests.benches.node_cluster import Cluster
 
 every_profile = pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
 

@@ -10,10 +10,10 @@ import pytest
 
 from cluster_core.gossip.profile import REDIS_7_0, VALKEY_9_1, Profile
 from cluster_core.wire.resp import RespError, RespMap, Verbatim
-from tests.clusters import Cluster as Real
-from tests.clusters import converse, running_cluster
-from tests.node_cluster import FIRST_PORT, Cluster
-from tests.servers import redis_binary, running, valkey_binary, wait_for
+from tests.benches.clusters import Cluster as Real
+from tests.benches.clusters import converse, running_cluster
+from tests.benches.node_cluster import FIRST_PORT, Cluster
+from tests.benches.servers import redis_binary, running, valkey_binary, wait_for
 
 UNKNOWN = "f" * 40
 SERVERS = {"redis-7.0": (redis_binary, REDIS_7_0), "valkey-9.1": (valkey_binary, VALKEY_9_1)}

@@ -9,7 +9,7 @@ from cluster_core.gossip.profile import PROFILES, REDIS_7_0, VALKEY_9_1, Profile
 from cluster_core.node.events import DropKeys, StartReplication
 from cluster_core.node.state import named
 from cluster_core.slots.key_slot import key_slot
-from tests.node_cluster import FIRST_PORT, Cluster
+from tests.benches.node_cluster import FIRST_PORT, Cluster
 
 every_profile = pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
 

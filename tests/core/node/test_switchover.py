@@ -8,7 +8,7 @@ from cluster_core.gossip.flags import MASTER
 from cluster_core.gossip.profile import PROFILES, REDIS_7_0, VALKEY_9_1, Profile
 from cluster_core.node.events import ElectionStep, PauseClients, ResumeClients
 from cluster_core.wire.bus import MessageFlag, MessageType
-from tests.node_cluster import Cluster
+from tests.benches.node_cluster import Cluster
 
 every_profile = pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
 

@@ -14,7 +14,7 @@ from cluster_core.gossip.profile import PROFILES, REDIS_7_0, VALKEY_8_1, VALKEY_
 from cluster_core.node.election import data_age_ms, data_is_too_old, election_delay_ms
 from cluster_core.node.events import LogLine, SaveConfig, SendMessage, VoteCast
 from cluster_core.wire.bus import Empty, Header, Message, MessageFlag, MessageType
-from tests.node_cluster import Cluster, Host
+from tests.benches.node_cluster import Cluster, Host
 
 every_profile = pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
 FORCE = bytes((MessageFlag.FORCEACK, 0, 0))

@@ -28,11 +28,11 @@ from cluster_core.rebalance.audit import (
     measure_window,
     moved_until_ms,
 )
+from cluster_core.rebalance.goal.problem import Master, Problem
 from cluster_core.rebalance.ordering import Room, TimeModel, order_moves
 from cluster_core.rebalance.planner import plan
-from cluster_core.rebalance.problem import Master, Problem
 from cluster_core.rebalance.record import PlannedNode, StoredPlan
-from tests.rebalance_problems import problem
+from tests.builders.rebalance_problems import problem
 
 HEAVY = [10, 10, 10, 10, 2, 2, 2, 2]
 

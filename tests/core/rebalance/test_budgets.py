@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from cluster_core.kernels.rebalance_engine import ENGINE
-from cluster_core.rebalance.check import check_plan
-from cluster_core.rebalance.engine import Engine
+from cluster_core.rebalance.bound.check import check_plan
+from cluster_core.rebalance.bound.program import WORK_MAX
+from cluster_core.rebalance.bound.relaxation import BLOCK
+from cluster_core.rebalance.goal.problem import Master, Problem
 from cluster_core.rebalance.planner import plan, tolerance_table
-from cluster_core.rebalance.problem import Master, Problem
-from cluster_core.rebalance.program import WORK_MAX
-from cluster_core.rebalance.relaxation import BLOCK
+from cluster_core.rebalance.search.engine import Engine
 
 SLOTS = 16384
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from cluster_core.errors import PlanError
 from cluster_core.kernels.rebalance_engine import ENGINE
-from cluster_core.rebalance.check import check_plan
-from cluster_core.rebalance.conflict import ConflictKind
-from cluster_core.rebalance.limits import above_capacity
+from cluster_core.rebalance.bound.check import check_plan
+from cluster_core.rebalance.bound.conflict import ConflictKind
+from cluster_core.rebalance.goal.limits import above_capacity
+from cluster_core.rebalance.goal.problem import Master, Problem, validate
+from cluster_core.rebalance.goal.targets import find_targets
 from cluster_core.rebalance.plan import BALANCED, IMPOSSIBLE, MOVE
 from cluster_core.rebalance.planner import plan
-from cluster_core.rebalance.problem import Master, Problem, validate
-from cluster_core.rebalance.targets import find_targets
-from tests.rebalance_problems import problem
+from tests.builders.rebalance_problems import problem
 
 NAMES = ("serialized_bytes", "keys", "ops")
 

@@ -9,13 +9,13 @@ from fractions import Fraction
 import pytest
 
 from cluster_core.errors import PlanError
-from cluster_core.rebalance.check import check_plan
+from cluster_core.rebalance.bound.check import check_plan
+from cluster_core.rebalance.bound.joint import Joint
 from cluster_core.rebalance.document import identify, read_document, slot_rows, write_document
-from cluster_core.rebalance.joint import Joint
 from cluster_core.rebalance.ordering import Batch, Job, Room, TimeModel, order_moves
 from cluster_core.rebalance.planner import plan
 from cluster_core.rebalance.record import PlannedNode
-from tests.rebalance_problems import random_problem
+from tests.builders.rebalance_problems import random_problem
 
 MASTERS = 4
 PROBLEM = replace(

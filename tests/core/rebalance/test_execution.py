@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_core.rebalance.commands import Path
-from cluster_core.rebalance.effects import Ask
-from cluster_core.rebalance.execution import Execution, Outcome, Verdict
-from cluster_core.rebalance.work import Settings, Stop
+from cluster_core.rebalance.execution.commands import Path
+from cluster_core.rebalance.execution.effects import Ask
+from cluster_core.rebalance.execution.machine import Execution, Outcome, Verdict
+from cluster_core.rebalance.execution.run_state import Settings, Stop
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
-from tests.simulated_cluster import KilledError, SimulatedCluster, SimulatedNode, stored_plan
+from tests.benches.simulated_cluster import KilledError, SimulatedCluster, SimulatedNode, stored_plan
 
 PRODUCTS = {Path.LEGACY: "redis 7.0", Path.VALKEY_JOBS: "valkey 9.1", Path.REDIS_IMPORT: "redis 8.4"}
 PATHS = list(PRODUCTS)

@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_core.kernels.rebalance_engine import ENGINE
-from cluster_core.rebalance import branching as branching_module
-from cluster_core.rebalance.branching import Branching
-from cluster_core.rebalance.completion import complete
-from cluster_core.rebalance.engine import PLAIN
-from cluster_core.rebalance.ground import Ground
-from cluster_core.rebalance.joint import prove_joint
-from cluster_core.rebalance.problem import Master, validate
-from cluster_core.rebalance.program import OVER_COST, Layout, Program
-from cluster_core.rebalance.targets import find_targets
-from tests.rebalance_problems import problem, random_problem
+from cluster_core.rebalance.bound import branching as branching_module
+from cluster_core.rebalance.bound.branching import Branching
+from cluster_core.rebalance.bound.joint import prove_joint
+from cluster_core.rebalance.bound.program import OVER_COST, Layout, Program
+from cluster_core.rebalance.goal.problem import Master, validate
+from cluster_core.rebalance.goal.targets import find_targets
+from cluster_core.rebalance.search.arrays import Ground
+from cluster_core.rebalance.search.completion import complete
+from cluster_core.rebalance.search.engine import PLAIN
+from tests.builders.rebalance_problems import problem, random_problem
 
 
 def laid_out(cluster, engine=ENGINE):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cluster_core.errors import PlanError
-from cluster_core.rebalance.commands import Command, Path, abort_of, commands_of
+from cluster_core.rebalance.execution.commands import Command, Path, abort_of, commands_of
 from cluster_core.rebalance.ordering import Batch, Job, Room, TimeModel, order_moves
 from cluster_core.rebalance.plan import Move
 

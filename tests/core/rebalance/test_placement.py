@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_core.errors import PlanError
-from cluster_core.rebalance.placement import masters_of, owners_of, read_placement
-from cluster_core.rebalance.placement_text import read_located
+from cluster_core.rebalance.goal.placement import masters_of, owners_of, read_placement
+from cluster_core.rebalance.goal.placement_text import read_located
 from cluster_core.topology.nodes_text import read_nodes
 
 A, B, C = "a" * 40, "b" * 40, "c" * 40

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from cluster_core.errors import PlanError
 from cluster_core.kernels.rebalance_engine import ENGINE
-from cluster_core.rebalance.check import check_plan
+from cluster_core.rebalance.bound.check import check_plan
+from cluster_core.rebalance.goal.problem import Master, Problem, validate
 from cluster_core.rebalance.plan import BALANCED, MOVE, TOO_SMALL
 from cluster_core.rebalance.planner import defragment, pieces_of_tag, plan, tolerance_table
-from cluster_core.rebalance.problem import Master, Problem, validate
-from tests.rebalance_problems import applied, problem, random_problem
+from tests.builders.rebalance_problems import applied, problem, random_problem
 
 SHORT = 40_000
 """Iterations that keep a test short."""

@@ -8,8 +8,8 @@ from fractions import Fraction
 import pytest
 
 from cluster_core.errors import PlanError
-from cluster_core.rebalance.problem import Master, validate
-from tests.rebalance_problems import problem
+from cluster_core.rebalance.goal.problem import Master, validate
+from tests.builders.rebalance_problems import problem
 
 
 @pytest.mark.parametrize(

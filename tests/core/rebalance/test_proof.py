@@ -8,12 +8,12 @@ from itertools import combinations
 import pytest
 
 from cluster_core.kernels.rebalance_engine import ENGINE
-from cluster_core.rebalance.bound import add_up, needs
+from cluster_core.rebalance.bound.certificates import add_up, needs
+from cluster_core.rebalance.bound.proof import Argument, explain_bound
+from cluster_core.rebalance.goal.problem import Master, Problem, validate
+from cluster_core.rebalance.goal.targets import find_targets
 from cluster_core.rebalance.planner import plan
-from cluster_core.rebalance.problem import Master, Problem, validate
-from cluster_core.rebalance.proof import Argument, explain_bound
-from cluster_core.rebalance.targets import find_targets
-from tests.rebalance_problems import problem, random_problem
+from tests.builders.rebalance_problems import problem, random_problem
 
 
 def explained(request: Problem) -> list[Argument]:

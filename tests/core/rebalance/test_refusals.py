@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from cluster_core.rebalance.commands import Path
-from cluster_core.rebalance.execution import foresee
-from cluster_core.rebalance.journal import INTENT, Step, read_journal
-from cluster_core.rebalance.refusals import choose_path
-from cluster_core.rebalance.sight import ClusterSight, JobSight
+from cluster_core.rebalance.execution.cluster_now import ClusterSight, JobSight
+from cluster_core.rebalance.execution.commands import Path
+from cluster_core.rebalance.execution.journal import INTENT, Step, read_journal
+from cluster_core.rebalance.execution.machine import foresee
+from cluster_core.rebalance.execution.refusals import choose_path
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
-from tests.simulated_cluster import SimulatedCluster, stored_plan
+from tests.benches.simulated_cluster import SimulatedCluster, stored_plan
 
 NOTHING = read_journal([])
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from cluster_core.errors import DecodeError
-from cluster_core.rebalance.sight import ClusterSight, NodeSight, job_question, read_jobs, read_node
+from cluster_core.rebalance.execution.cluster_now import (
+    ClusterSight,
+    NodeSight,
+    job_question,
+    read_jobs,
+    read_node,
+)
 from cluster_core.slots.slot_set import SlotSet
 
 A, B = "a" * 40, "b" * 40

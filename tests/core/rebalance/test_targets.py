@@ -8,9 +8,9 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_core.rebalance.problem import Master, validate
-from cluster_core.rebalance.targets import find_targets
-from tests.rebalance_problems import problem
+from cluster_core.rebalance.goal.problem import Master, validate
+from cluster_core.rebalance.goal.targets import find_targets
+from tests.builders.rebalance_problems import problem
 
 
 def test_one_heavy_slot_sets_the_floor_and_gets_a_master_of_its_own():

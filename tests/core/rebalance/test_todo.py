@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_core.rebalance.commands import Path
-from cluster_core.rebalance.journal import DONE, INTENT, Journal, Step, read_journal
+from cluster_core.rebalance.execution.commands import Path
+from cluster_core.rebalance.execution.journal import DONE, INTENT, Journal, Step, read_journal
+from cluster_core.rebalance.execution.remaining import remaining, seconds_of, waves
 from cluster_core.rebalance.ordering import Job
-from cluster_core.rebalance.todo import remaining, seconds_of, waves
 from cluster_core.slots.key_slot import SLOT_COUNT
-from tests.simulated_cluster import SimulatedCluster, stored_plan
+from tests.benches.simulated_cluster import SimulatedCluster, stored_plan
 
 JOBS = st.lists(
     st.tuples(st.sampled_from("abcdef"), st.sampled_from("abcdef"))

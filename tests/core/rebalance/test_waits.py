@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from cluster_core.rebalance.sight import ClusterSight
-from cluster_core.rebalance.waits import answer_s, migrate_ms, migrate_sentence
+from cluster_core.rebalance.execution.cluster_now import ClusterSight
+from cluster_core.rebalance.execution.waits import answer_s, migrate_ms, migrate_sentence
 from cluster_core.slots.key_slot import SLOT_COUNT
-from tests.simulated_cluster import SimulatedCluster, stored_plan
+from tests.benches.simulated_cluster import SimulatedCluster, stored_plan
 
 
 def sight_of(*timeouts_ms: int) -> ClusterSight:

@@ -6,7 +6,7 @@ import pytest
 
 from cluster_core.gossip.profile import PROFILES, REDIS_7_0, VALKEY_9_1
 from cluster_core.replay.company import Company
-from tests.node_cluster import Cluster
+from tests.benches.node_cluster import Cluster
 
 TICKS_MS = 200
 """A ping leaves at a tick, and the node timeout is twice what it tells."""

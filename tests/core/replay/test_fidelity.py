@@ -9,7 +9,7 @@ from cluster_core.replay.fidelity import compare_views, read_sample, score
 from cluster_core.replay.node_timeout import PongWatch, due_age_ms, timeout_of
 from cluster_core.replay.rows import NodeViewRow
 from cluster_core.wire.bus import MessageType
-from tests.gossip_builder import ME, A, B, ping
+from tests.builders.gossip_builder import ME, A, B, ping
 
 S = 1_000_000_000
 LINES = {

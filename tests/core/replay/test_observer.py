@@ -20,7 +20,7 @@ from cluster_core.replay.rows import (
 )
 from cluster_core.replay.slot_steps import FateFinder
 from cluster_core.wire.bus import Message, MessageType
-from tests.gossip_builder import ME, PORTS, A, B, C, bits, entry, fail, header, ping
+from tests.builders.gossip_builder import ME, PORTS, A, B, C, bits, entry, fail, header, ping
 
 S = 1_000_000_000
 HOME = Endpoint("127.0.0.1", 17000)

@@ -19,8 +19,8 @@ from cluster_core.gossip.profile import PROFILES
 from cluster_core.replay.evidence import Endpoint
 from cluster_core.replay.saving import STATE_VERSION, load, save
 from cluster_core.slots.slot_set import SlotSet
-from tests.bus_folding import cut, fold, packet_ends
 from tests.conftest import DATA
+from tests.reference.bus_folding import cut, fold, packet_ends
 
 
 def body_of(*pieces: bytes) -> bytes:
@@ -94,7 +94,7 @@ def test_what_has_no_place_in_a_state_is_refused_when_it_is_saved(value) -> None
     "name",
     [
         "builtins:eval", "os:system", "subprocess:Popen", "cluster_core.replay.saving:sys", "cluster_core.replay.saving:load",
-        "cluster_core.wire.bus:struct", "cluster_core.kernels.bus_decoder:np", "cluster_core.errors:DecodeError", "numpy:dtype", ":",
+        "cluster_core.wire.bus:struct", "cluster_core.kernels.bus.decoder:np", "cluster_core.errors:DecodeError", "numpy:dtype", ":",
     ],
 )  # fmt: skip
 def test_a_state_names_value_classes_and_nothing_else(name) -> None:

@@ -13,7 +13,7 @@ from cluster_core.replication.lineage import Lineage
 from cluster_core.replication.master import MasterDesk, Stage
 from cluster_core.replication.profile import REDIS_7_0, VALKEY_9_1, profile_of
 from cluster_core.replication.replica import ReplicaLink
-from tests.replication_pair import DUMP, draw_ids, link_settings, make_pair
+from tests.benches.replication_pair import DUMP, draw_ids, link_settings, make_pair
 
 PING = b"*1\r\n$4\r\nping\r\n"
 SET = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n"

@@ -13,7 +13,7 @@ from cluster_core.replication.story import explain_reason, tell_resync
 from cluster_core.wire.resp import encode_value
 from cluster_core.wire.resp_skim import RespSkimmer
 from cluster_core.wire.tcp_stream import ACK, FIN, RST, SYN, Mark
-from tests.replication_records import replayed
+from tests.builders.replication_records import replayed
 
 A, B, C = "a" * 40, "b" * 40, "c" * 40
 SET = encode_value([b"SET", b"k", b"v"])

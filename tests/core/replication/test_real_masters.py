@@ -12,8 +12,8 @@ from cluster_core.replication.lineage import Lineage
 from cluster_core.replication.profile import REDIS_7_0, VALKEY_9_1, ReplicationProfile
 from cluster_core.replication.psync import AnswerKind, MasterView, Request, decide_psync
 from cluster_core.replication.replica import ReplicaLink
-from tests.replication_pair import RealLink, link_settings
-from tests.servers import Server, redis_binary, running, valkey_binary, wait_for
+from tests.benches.replication_pair import RealLink, link_settings
+from tests.benches.servers import Server, redis_binary, running, valkey_binary, wait_for
 
 pytestmark = pytest.mark.servers
 

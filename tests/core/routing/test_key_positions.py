@@ -9,7 +9,7 @@ import redis
 
 from cluster_core.routing.command_table import TABLES, table_of
 from cluster_core.routing.key_positions import NOT_KEY, key_positions
-from tests.servers import Server
+from tests.benches.servers import Server
 
 WORDS = [
     b"a", b"b", b"{t}c", b"", b"0", b"1", b"2", b"3", b"5", b"-1", b"9999999999", b"01", b"x1", b"STREAMS", b"streams", b"COUNT",

@@ -21,8 +21,8 @@ from cluster_core.routing.view import (
     view_of,
 )
 from cluster_core.slots.key_slot import key_slot
-from tests.clusters import Cluster, converse, error_text, running_cluster, topology_of
-from tests.servers import SLOT_COUNT, Server, redis_binary, valkey_binary, wait_for
+from tests.benches.clusters import Cluster, converse, error_text, running_cluster, topology_of
+from tests.benches.servers import SLOT_COUNT, Server, redis_binary, valkey_binary, wait_for
 
 REDIRECTIONS = ("MOVED", "ASK", "TRYAGAIN", "CROSSSLOT", "CLUSTERDOWN")
 DIALECTS = {"redis-7.0": (REDIS_7_0, redis_binary), "valkey-9.1": (VALKEY_9_1, valkey_binary)}

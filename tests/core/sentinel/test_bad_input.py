@@ -12,7 +12,7 @@ from cluster_core.sentinel import events as ev
 from cluster_core.sentinel.instance import Address
 from cluster_core.sentinel.state import EPOCH_MAX, INSTANCES_MAX
 from cluster_core.wire.resp import Push, RespError, RespMap, encode_value
-from tests.sentinel_bench import MASTER, MY_ID, Bench, info_of_master
+from tests.benches.sentinel_bench import MASTER, MY_ID, Bench, info_of_master
 
 VALUES = st.recursive(
     st.none()

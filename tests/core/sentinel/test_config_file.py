@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cluster_core.errors import DecodeError
 from cluster_core.sentinel.config_file import quote_word, split_words
-from tests.sentinel_bench import CONFIG, MY_ID, Bench
+from tests.benches.sentinel_bench import CONFIG, MY_ID, Bench
 
 RECORDED = """bind 127.0.0.1
 unixsocket "s.sock"

@@ -9,7 +9,7 @@ from cluster_core.sentinel.down import is_down
 from cluster_core.sentinel.instance import MASTER_DOWN, O_DOWN, S_DOWN
 from cluster_core.sentinel.roles import take_info
 from cluster_core.wire.resp import RespError
-from tests.sentinel_bench import MASTER, Bench, info_of_master, info_of_replica
+from tests.benches.sentinel_bench import MASTER, Bench, info_of_master, info_of_replica
 
 
 def test_silence_for_longer_than_down_after_is_down():

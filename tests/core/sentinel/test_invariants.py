@@ -10,7 +10,7 @@ from cluster_core.sentinel import events as ev
 from cluster_core.sentinel.failover_states import FailoverState
 from cluster_core.sentinel.instance import FAILOVER_IN_PROGRESS, PROMOTED
 from cluster_core.wire.resp import RespError, encode_value
-from tests.sentinel_bench import MASTER, MY_ID, Bench, info_of_master, info_of_replica
+from tests.benches.sentinel_bench import MASTER, MY_ID, Bench, info_of_master, info_of_replica
 
 CONFIG = f"""sentinel myid {MY_ID}
 sentinel monitor main 10.0.0.1 6379 2

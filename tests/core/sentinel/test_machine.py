@@ -7,7 +7,7 @@ import pytest
 from cluster_core.sentinel import events as ev
 from cluster_core.sentinel.instance import RECONF_SENT, Address
 from cluster_core.wire.resp import Push
-from tests.sentinel_bench import MASTER, MY_ID, Bench, info_of_master, info_of_replica
+from tests.benches.sentinel_bench import MASTER, MY_ID, Bench, info_of_master, info_of_replica
 
 R1, R2 = ("10.0.0.2", 6379), ("10.0.0.3", 6379)
 OTHER = ("10.0.9.1", 26379)

@@ -12,8 +12,8 @@ from cluster_core.sentinel.events import ClientCommand, Reply, Tick
 from cluster_core.sentinel.machine import Sentinel
 from cluster_core.sentinel.settings import SentinelSettings
 from cluster_core.wire.resp import encode_value
-from tests.sentinels import running_sentinel, sentinel_conf
-from tests.servers import redis_binary, valkey_binary
+from tests.benches.sentinels import running_sentinel, sentinel_conf
+from tests.benches.servers import redis_binary, valkey_binary
 
 SERVERS = {"redis-7.0": redis_binary, "valkey-9.1": valkey_binary}
 NOBODY = 1

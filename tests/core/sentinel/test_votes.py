@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_core.sentinel.votes import find_leader, vote, votes_needed
-from tests.sentinel_bench import MY_ID, Bench
+from tests.benches.sentinel_bench import MY_ID, Bench
 
 ONE, OTHER = "1" * 40, "2" * 40
 

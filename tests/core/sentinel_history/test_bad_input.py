@@ -22,7 +22,7 @@ from cluster_core.sentinel_history.poll_text import read_poll_line
 from cluster_core.sentinel_history.story import step_text, summary_of
 from cluster_core.sentinel_history.told_events import _OF_INSTANCES, _PLAIN
 from cluster_core.sentinel_history.traffic import SentinelTraffic
-from tests.sentinel_recordings import MASTER, ME, MS_NS, PEER, RECORDINGS, fold, hello, info, watched
+from tests.benches.sentinel_recordings import MASTER, ME, MS_NS, PEER, RECORDINGS, fold, hello, info, watched
 
 SEED = 20261121
 MUTATIONS = 10_000
@@ -195,7 +195,7 @@ def test_two_masters_that_claim_one_replica_both_have_it() -> None:
     claim = info(runid="3" * 40, replicas=[MASTER._replace(ip="10.0.0.2")])
     monitor = Told(2000 * MS_NS, "+monitor", "master other 10.0.0.9 6379 quorum 2")
     target = MASTER._replace(ip="10.0.0.9")
-    from tests.sentinel_recordings import answered_info, link
+    from tests.benches.sentinel_recordings import answered_info, link
 
     history = fold([Listened(0, 99, ("*",), on=True), *watched(2000), monitor, *link(2050, 7, target), answered_info(2100, 7, target, claim)])  # fmt: skip
 

@@ -16,7 +16,7 @@ from cluster_core.sentinel_history.evidence import (
     Unlinked,
 )
 from cluster_core.sentinel_history.history import estimate_down_after_ms, fold_history
-from tests.sentinel_recordings import (
+from tests.benches.sentinel_recordings import (
     MASTER,
     ME,
     MS_NS,

@@ -6,7 +6,7 @@ from cluster_core.incidents.incident import Incident
 from cluster_core.sentinel_history.evidence import Asked, Listened, Started, Told
 from cluster_core.sentinel_history.incidents import find_sentinel_incidents
 from cluster_core.sentinel_history.story import name_sentinels, step_text, summary_of
-from tests.sentinel_recordings import ME, MS_NS, THIRD, fold, history_of, watched
+from tests.benches.sentinel_recordings import ME, MS_NS, THIRD, fold, history_of, watched
 
 
 def told(name: str) -> list[tuple[Incident, str, list[str]]]:

@@ -12,8 +12,8 @@ from cluster_core.formats.capture.resp_capture import read_resp
 from cluster_core.sentinel_history.comparison import compare_beliefs, compare_events
 from cluster_core.sentinel_history.history import fold_history
 from cluster_core.sentinel_history.traffic import SentinelTraffic
-from jobs.sources.sentinel_recording import without_events
-from tests.sentinel_recordings import NAMES, RECORDINGS, evidence_of, history_of, recording
+from slotscope.sources.sentinel.recording import without_events
+from tests.benches.sentinel_recordings import NAMES, RECORDINGS, evidence_of, history_of, recording
 
 LEAST_PERCENT = 99.0
 

@@ -14,10 +14,10 @@ from cluster_core.node.settings import NodeSettings
 from cluster_core.sim.clients import Ack
 from cluster_core.sim.layouts import Layout, LayoutError, check_layout, names_of, places_of
 from cluster_core.sim.losses import Promotion, Way, split_us
-from cluster_core.sim.play import play
 from cluster_core.sim.recorded import recorded_places
-from cluster_core.sim.scenario_text import read_scenario
-from cluster_core.sim.stage import Stage
+from cluster_core.sim.scenario.play import play
+from cluster_core.sim.scenario.stage import Stage
+from cluster_core.sim.scenario.text import read_scenario
 from cluster_core.slots.key_slot import key_slot
 from cluster_core.topology.nodes_text import read_nodes
 

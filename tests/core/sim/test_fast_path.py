@@ -11,11 +11,11 @@ import pytest
 
 from cluster_core.gossip.profile import PROFILES
 from cluster_core.node.settings import NodeSettings
-from cluster_core.sim.experiment import Trial, TrialError, check_trial, run_trial
-from cluster_core.sim.fast_path import ArrayWorld, begin_steady, can_go, end_steady
+from cluster_core.sim.experiment.runs import Trial, TrialError, check_trial, run_trial
+from cluster_core.sim.fast.fast_path import ArrayWorld, begin_steady, can_go, end_steady
 from cluster_core.sim.layouts import Layout, places_of
 from cluster_core.sim.paths import Path
-from cluster_core.sim.stage import Stage
+from cluster_core.sim.scenario.stage import Stage
 
 S = 1_000_000
 PEER = [

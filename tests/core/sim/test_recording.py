@@ -8,17 +8,17 @@ from random import Random
 import pytest
 
 from cluster_core.incidents.past_views import view_at, view_differences
-from cluster_core.node.descriptions import topology_of
+from cluster_core.node.commands.descriptions import topology_of
 from cluster_core.replay.rows import EventRow
-from cluster_core.sim.play import play
 from cluster_core.sim.recording import Recorder
-from cluster_core.sim.scenario_text import read_scenario
+from cluster_core.sim.scenario.play import play
+from cluster_core.sim.scenario.text import read_scenario
 from cluster_core.sim.world import START_US
-from jobs.sources.bus_evidence import CaptureOptions
-from jobs.sources.bus_files import find_captures, survey
-from jobs.sources.bus_tellings import Tellings
-from jobs.sources.recording import replay
-from tests.simulated_replay import replayed_simulation
+from slotscope.sources.bus.evidence import CaptureOptions
+from slotscope.sources.bus.files import find_captures, survey
+from slotscope.sources.bus.recording import replay
+from slotscope.sources.bus.tellings import Tellings
+from tests.benches.simulated_replay import replayed_simulation
 
 ONE_IN = 1 / 200_000
 """Where a node sends a hundred PINGs a second, one that nobody sees is not missed: its doubt may show late."""

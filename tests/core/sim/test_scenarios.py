@@ -13,8 +13,8 @@ from random import Random
 
 import pytest
 
-from cluster_core.sim.play import Played, play
-from cluster_core.sim.scenario_text import read_scenario, with_trace
+from cluster_core.sim.scenario.play import Played, play
+from cluster_core.sim.scenario.text import read_scenario, with_trace
 
 FOLDER = Path(__file__).parents[2] / "scenarios"
 FILES = sorted(FOLDER.glob("*.txt"))

@@ -12,8 +12,8 @@ import pytest
 
 from cluster_core.sim.fuzz import random_scenario
 from cluster_core.sim.losses import Way
-from cluster_core.sim.play import Played, play
-from cluster_core.sim.scenario_text import read_scenario
+from cluster_core.sim.scenario.play import Played, play
+from cluster_core.sim.scenario.text import read_scenario
 
 FEW = range(12)
 MANY = range(12, 312)

@@ -9,11 +9,11 @@ import pytest
 
 from cluster_core.sentinel.events import Announced
 from cluster_core.sentinel.instance import FORCE_FAILOVER, Address
-from cluster_core.sim.play import play
-from cluster_core.sim.scenario_text import read_scenario
-from cluster_core.sim.sentinel_checkers import MIXED
-from cluster_core.sim.sentinel_stage import SentinelStage
-from cluster_core.sim.sentinel_world import sentinel_of, server_of
+from cluster_core.sim.scenario.play import play
+from cluster_core.sim.scenario.text import read_scenario
+from cluster_core.sim.sentinels.checkers import MIXED
+from cluster_core.sim.sentinels.stage import SentinelStage
+from cluster_core.sim.sentinels.world import sentinel_of, server_of
 
 QUIET = """title Nothing happens
 rules S17

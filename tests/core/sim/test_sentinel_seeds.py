@@ -10,10 +10,10 @@ from random import Random
 
 import pytest
 
-from cluster_core.sim.play import Played, play
-from cluster_core.sim.scenario_text import read_scenario
-from cluster_core.sim.sentinel_checkers import MIXED
-from cluster_core.sim.sentinel_fuzz import random_sentinel_scenario
+from cluster_core.sim.scenario.play import Played, play
+from cluster_core.sim.scenario.text import read_scenario
+from cluster_core.sim.sentinels.checkers import MIXED
+from cluster_core.sim.sentinels.fuzz import random_sentinel_scenario
 
 FOLDER = Path(__file__).parents[2] / "scenarios"
 SEEDS = 8

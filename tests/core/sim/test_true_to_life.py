@@ -9,9 +9,9 @@ import pytest
 from cluster_core.gossip.flags import PFAIL
 from cluster_core.gossip.profile import REDIS_7_0, REDIS_8, VALKEY_9_1
 from cluster_core.node.settings import NodeSettings
-from cluster_core.sim.experiment import Trial, run_trial
+from cluster_core.sim.experiment.runs import Trial, run_trial
 from cluster_core.sim.layouts import Layout, places_of
-from cluster_core.sim.stage import Stage
+from cluster_core.sim.scenario.stage import Stage
 
 MEASURED = [(2000, 6, 4.78), (2000, 10, 8.90), (2000, 20, 18.5), (15_000, 20, 1.76), (15_000, 60, 3.95)]
 """Node timeout, nodes, PINGs per second and node of Redis 7.0.15, half of them masters."""

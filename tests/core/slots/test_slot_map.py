@@ -11,7 +11,7 @@ from cluster_core.errors import ProtocolError
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_map import SlotMap
 from cluster_core.slots.slot_set import SlotSet
-from tests.servers import Server, redis_binary, running, valkey_binary
+from tests.benches.servers import Server, redis_binary, running, valkey_binary
 
 
 def test_counts_and_coverage_follow_every_change() -> None:

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_core.errors import DecodeError, TruncatedError
+from cluster_core.slots.node_flags import FLAG_WORDS, NodeFlags, read_flags, write_flags
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.topology.node import Conflict, Node, Topology
-from cluster_core.topology.node_flags import FLAG_WORDS, NodeFlags, read_flags, write_flags
 from cluster_core.topology.nodes_text import read_nodes, write_nodes, write_nodes_conf
 from cluster_core.topology.reader import read_topology
 

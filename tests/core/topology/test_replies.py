@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_core.errors import DecodeError, TruncatedError
+from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.topology.cli_text import NESTING_MAX, read_cli_text, write_cli_text
 from cluster_core.topology.node import Node, Topology
-from cluster_core.topology.node_flags import NodeFlags
 from cluster_core.topology.reader import read_topology, write_reply
 from cluster_core.topology.replies import read_reply, shards_reply, slots_reply
 

@@ -29,7 +29,7 @@ from cluster_core.wire.bus import (
     sized,
 )
 from cluster_core.wire.bus_extensions import HOSTNAME, ForgottenNode, text_extension
-from tests.bus_builder import ONE, TWO, bitmap, every_kind, gossip_message, light, message, messages, ping
+from tests.builders.bus_builder import ONE, TWO, bitmap, every_kind, gossip_message, light, message, messages, ping
 
 
 @pytest.mark.parametrize("made", every_kind(), ids=lambda made: made.name)

@@ -20,7 +20,7 @@ from cluster_core.wire.bus_framing import (
     looks_like,
 )
 from cluster_core.wire.tcp_stream import Mark
-from tests.bus_builder import every_kind, gossip_message, light, pieces_of, ping
+from tests.builders.bus_builder import every_kind, gossip_message, light, pieces_of, ping
 
 RAWS = [encode_message(made) for made in every_kind()]
 PING = encode_message(ping())

@@ -13,7 +13,7 @@ from cluster_core.formats.capture.bus_capture import read_bus
 from cluster_core.formats.capture.bus_lines import row_from_line, row_to_line
 from cluster_core.wire.bus import decode_message, decode_partial, encode_message
 from cluster_core.wire.bus_json import message_from_json, message_to_json
-from tests.bus_builder import closing, conversation, every_kind, light, messages, pcap, ping
+from tests.builders.bus_builder import closing, conversation, every_kind, light, messages, pcap, ping
 
 
 @pytest.mark.parametrize("message", every_kind(), ids=lambda message: message.name)

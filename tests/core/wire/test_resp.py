@@ -24,7 +24,7 @@ from cluster_core.wire.resp import (
     decode_values,
     encode_value,
 )
-from tests.servers import redis_binary, running, valkey_binary
+from tests.benches.servers import redis_binary, running, valkey_binary
 
 LINES = st.text(st.characters(blacklist_characters="\r\n", blacklist_categories=["Cs"]), max_size=20)
 SCALARS = st.one_of(

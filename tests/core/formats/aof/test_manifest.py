@@ -6,7 +6,7 @@ import pytest
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.aof.manifest import AofPart, read_manifest
-from tests.aof_logs import LOGS, SERVERS, recorded_parts
+from tests.builders.aof_logs import LOGS, SERVERS, recorded_parts
 
 
 @pytest.mark.parametrize("server", SERVERS)

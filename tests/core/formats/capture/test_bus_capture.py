@@ -20,7 +20,7 @@ from cluster_core.formats.capture.bus_capture import (
 from cluster_core.formats.capture.packet import CaptureProblem, Packet
 from cluster_core.formats.capture.reader import CaptureReader
 from cluster_core.wire.bus import PartialHeader, encode_message
-from tests.bus_builder import (
+from tests.builders.bus_builder import (
     CLIENT,
     ONE,
     SERVER,

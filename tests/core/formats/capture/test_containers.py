@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cluster_core.formats.capture.packet import CaptureProblem, Packet
 from cluster_core.formats.capture.reader import CaptureReader
-from tests.bus_builder import SECOND_NS, START_NS, block, conversation, frame, pcap, pcapng
+from tests.builders.bus_builder import SECOND_NS, START_NS, block, conversation, frame, pcap, pcapng
 
 SENT = conversation([b"one", b"two" * 100], [b"three"])
 FILES = {

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_core.formats.capture.link_layers import SKIP_REASONS, address_text, view_tcp
-from tests.bus_builder import Sent, frame
+from tests.builders.bus_builder import Sent, frame
 
 V4 = Sent(("10.0.0.1", 40000), ("10.0.0.2", 16379), 7, payload=b"payload", ack=9)
 V6 = replace(V4, source=("fe80::1", 40000), target=("fe80::2", 16379))

@@ -7,8 +7,8 @@ import tracemalloc
 import pytest
 
 from cluster_core.errors import DecodeError, TruncatedError
-from tests import rdb_builder as build
-from tests.rdb_skimming import skim_all
+from tests.builders import rdb_builder as build
+from tests.reference.rdb_skimming import skim_all
 
 EXABYTES = b"\x81" + (1 << 62).to_bytes(8, "big")
 NEGATIVE = b"\x81" + b"\xff" * 8

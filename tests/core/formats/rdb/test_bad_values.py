@@ -17,7 +17,7 @@ from cluster_core.formats.rdb.opcodes import RdbHead
 from cluster_core.formats.rdb.stream_elements import StreamValue
 from cluster_core.formats.rdb.target import target_of
 from cluster_core.formats.rdb.value_encoding import value_bytes
-from tests import rdb_builder as build
+from tests.builders import rdb_builder as build
 
 RECORDS = [
     *((build.key(name, kind, value, expire_ms=5, freq=7), "REDIS") for name, kind, value, *_ in build.SAMPLES if len(value) < 400),

@@ -25,9 +25,9 @@ from cluster_core.formats.rdb.opcodes import RdbHead
 from cluster_core.formats.rdb.reader import _attributes
 from cluster_core.formats.rdb.score_text import fpconv_score, printf_score
 from cluster_core.formats.rdb.stream_elements import string_end
+from tests.benches.servers import redis_binary, running, valkey_binary
+from tests.builders.rdb_writing import read_rows
 from tests.conftest import DATA
-from tests.rdb_writing import read_rows
-from tests.servers import redis_binary, running, valkey_binary
 
 pytestmark = pytest.mark.servers
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_core.formats.rdb.lzf import Check, expand, expand_head, is_whole
-from tests.rdb_builder import lzf
+from tests.builders.rdb_builder import lzf
 
 TEXTS = st.lists(st.tuples(st.binary(min_size=1, max_size=40), st.integers(1, 600)), min_size=1, max_size=5).map(
     lambda runs: b"".join(text + text[-1:] * count for text, count in runs)

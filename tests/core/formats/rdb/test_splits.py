@@ -11,8 +11,8 @@ from cluster_core.formats.rdb.crc64 import combine_crc64
 from cluster_core.formats.rdb.facts import SplitError
 from cluster_core.formats.rdb.splits import find_splits, next_slot_boundary
 from cluster_core.slots.key_slot import key_slot
-from tests import rdb_builder as build
-from tests.rdb_skimming import skim_all
+from tests.builders import rdb_builder as build
+from tests.reference.rdb_skimming import skim_all
 
 VALUE = build.string("v" * 4000)
 

@@ -24,10 +24,10 @@ from cluster_core.formats.rdb.strings import length_at
 from cluster_core.formats.rdb.target import Target, target_of
 from cluster_core.formats.rdb.value_encoding import PACKED, PLAIN, Packing
 from cluster_core.formats.rdb.writer import RdbWriter
+from tests.benches.servers import redis_binary, running, valkey_binary
+from tests.builders.rdb_writing import read_rows, settled, write_rows
 from tests.conftest import DATA
-from tests.rdb_skimming import skim_all
-from tests.rdb_writing import read_rows, settled, write_rows
-from tests.servers import redis_binary, running, valkey_binary
+from tests.reference.rdb_skimming import skim_all
 
 TARGETS = [target_of("REDIS", version) for version in (9, 10, 11, 12)] + [target_of("VALKEY", 80)]
 SMALL_NODES = Packing(elements=3, element_bytes=10, intset_elements=2, node_bytes=40)

@@ -1,0 +1,235 @@
+"""Findings about what observers believe: replica chains and loops, disagreement, suspicion that came to nothing."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cluster_core.incidents.finders.failures import find_episodes, is_failure
+from cluster_core.incidents.history import History
+from cluster_core.incidents.incident import Finding, short
+from cluster_core.incidents.story import plural
+from cluster_core.replay.rows import NodeViewRow
+
+CHAIN_MAX: Final = 16
+"""Longer chains are loops for all purposes."""
+
+
+def check_beliefs(history: History) -> list[Finding]:
+    """All of them."""
+    return [*_chains(history), *_disagreements(history), *_suspicions(history)]
+
+
+# -- chains and loops --------------------------------------------------------------------------------------------------
+
+
+def _chains(history: History) -> list[Finding]:
+    """Replicas of replicas, by observer: R66 folds them, so they must not last."""
+    spells: dict[tuple[str, str, str], list[tuple[int, int, int]]] = {}
+    for observer in history.observers:
+        for kind, node, from_ns, to_ns, ref in _observer_chains(history, observer):
+            if to_ns - from_ns > history.thresholds.lasting_ns:
+                spells.setdefault((kind, node, observer), []).append((from_ns, to_ns, ref))
+    by_node: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
+    for (kind, node, _), found in spells.items():
+        by_node.setdefault((kind, node), []).extend(found)
+    findings = []
+    for (kind, node), found in sorted(by_node.items()):
+        from_ns, to_ns = min(one[0] for one in found), max(one[1] for one in found)
+        longest = max(one[1] - one[0] for one in found)
+        observers = len({observer for k, n, observer in spells if (k, n) == (kind, node)})
+        words = "replicates a replica" if kind == "chain" else "is in a loop of replicas"
+        severity = "error" if kind == "loop" or longest > history.thresholds.grave_ns else "warning"
+        text = (
+            f"{short(node)} {words} in the view of {plural(observers, 'observer')}, for up to {longest // 1_000_000} ms"
+        )
+        findings.append(
+            Finding(severity, f"replica-{kind}", "R66", node, "", from_ns, to_ns, len(found), longest // 1_000_000,
+                    text, tuple(dict.fromkeys(one[2] for one in found if one[2] >= 0)))
+        )  # fmt: skip
+    return findings
+
+
+def _observer_chains(history: History, observer: str) -> list[tuple[str, str, int, int, int]]:
+    """Kind, node, from, to and evidence of every chain in one observer's view."""
+    changes: list[tuple[int, int, str, NodeViewRow | None]] = []
+    for node in history.nodes:
+        for belief in history.views.get((observer, node), []):
+            changes.append((belief.valid_from_ns, 1, node, belief))
+            if belief.valid_to_ns is not None:
+                changes.append((belief.valid_to_ns, 0, node, None))
+    changes.sort(key=lambda change: change[:3])
+    master_of: dict[str, tuple[str, int]] = {}
+    replicas_of: dict[str, dict[str, None]] = {}
+    live: dict[str, tuple[str, int, int]] = {}
+    touched: dict[str, None] = {}
+    found = []
+    for at, (ts_ns, _, node, row) in enumerate(changes):
+        old = master_of.pop(node, ("", -1))[0]
+        if old:
+            replicas_of[old].pop(node, None)
+        if row is not None:
+            master_of[node] = (row.master_id, row.ref)
+            if row.master_id:
+                replicas_of.setdefault(row.master_id, {})[node] = None
+        touched[node] = None
+        if at + 1 < len(changes) and changes[at + 1][0] == ts_ns:
+            continue
+        for one in _followers(replicas_of, touched):
+            kind = _chain_kind(master_of, one) if one in master_of else ""
+            if one in live and live[one][0] != kind:
+                was, from_ns, ref = live.pop(one)
+                found.append((was, one, from_ns, ts_ns, ref))
+            if kind:
+                live.setdefault(one, (kind, ts_ns, master_of[one][1]))
+        touched = {}
+    found += [(kind, one, from_ns, history.last_ns, ref) for one, (kind, from_ns, ref) in live.items()]
+    return found
+
+
+def _followers(replicas_of: dict[str, dict[str, None]], nodes: dict[str, None]) -> dict[str, None]:
+    """The nodes and everybody whose chain leads through them."""
+    found = dict(nodes)
+    todo = list(nodes)
+    while todo:
+        for replica in replicas_of.get(todo.pop(), {}):
+            if replica not in found:
+                found[replica] = None
+                todo.append(replica)
+    return found
+
+
+def _chain_kind(master_of: dict[str, tuple[str, int]], node: str) -> str:
+    """``chain`` if the node's master is a replica, ``loop`` if that leads back to it, else empty."""
+    seen, current = 0, master_of[node][0]
+    while current and seen < CHAIN_MAX:
+        if current == node:
+            return "loop"
+        current = master_of.get(current, ("", -1))[0]
+        seen += 1
+    return "chain" if seen > 1 else ""
+
+
+# -- disagreement ------------------------------------------------------------------------------------------------------
+
+
+def _disagreements(history: History) -> list[Finding]:
+    """Times in which living observers held different beliefs about a node's role, master, epoch or slots."""
+    findings = []
+    for node in history.nodes:
+        spells = _disagreement_spells(history, node)
+        lasting = [one for one in spells if one[1] - one[0] > history.thresholds.lasting_ns]
+        if not lasting:
+            continue
+        longest = max(lasting, key=lambda one: one[1] - one[0])
+        length_ns = longest[1] - longest[0]
+        total_ms = sum(one[1] - one[0] for one in lasting) // 1_000_000
+        severity = "warning" if length_ns > history.thresholds.grave_ns else "note"
+        text = (
+            f"observers disagreed about role, master, epoch or slots of {short(node)} {plural(len(lasting), 'time')} for longer"
+            f" than the node timeout, the longest {length_ns // 1_000_000} ms with {longest[2]} different beliefs"
+        )
+        findings.append(
+            Finding(severity, "disagreement", "R70", node, "", lasting[0][0], lasting[-1][1], len(lasting), total_ms,
+                    text, tuple(one[3] for one in lasting[:8] if one[3] >= 0))
+        )  # fmt: skip
+    return findings
+
+
+def _disagreement_spells(history: History, node: str) -> list[tuple[int, int, int, int]]:
+    """From, to, greatest number of beliefs, first evidence; observers that are silent do not count."""
+    changes: list[tuple[int, int, int, tuple[str, ...] | None, str]] = []
+    for observer in history.observers:
+        for row in history.views.get((observer, node), []):
+            held = ("slave" if "slave" in row.flags else "", row.master_id, str(row.config_epoch), row.slots)
+            changes.append((row.valid_from_ns, 1, row.ref, held, observer))
+            if row.valid_to_ns is not None:
+                changes.append((row.valid_to_ns, 0, row.ref, None, observer))
+        for from_ns, to_ns in _silences(history, observer):
+            changes += [(from_ns, 2, -1, None, observer), (to_ns, 3, -1, None, observer)]
+    changes.sort(key=lambda change: (change[0], change[1], change[4]))
+    tally = _Beliefs()
+    spells: list[tuple[int, int, int, int]] = []
+    begun: tuple[int, int, int] | None = None
+    for at, (ts_ns, what, ref, belief, observer) in enumerate(changes):
+        if what in (2, 3):
+            tally.hush(observer, silent=what == 2)
+        else:
+            tally.hold(observer, belief)
+        if at + 1 < len(changes) and changes[at + 1][0] == ts_ns:
+            continue
+        count = len(tally.counts)
+        if count > 1:
+            begun = (ts_ns, count, ref) if begun is None else (begun[0], max(begun[1], count), begun[2])
+        elif begun is not None:
+            spells.append((begun[0], ts_ns, begun[1], begun[2]))
+            begun = None
+    if begun is not None:
+        spells.append((begun[0], history.last_ns, begun[1], begun[2]))
+    return spells
+
+
+class _Beliefs:
+    """How many observers that are not silent hold each belief; `counts` has only those that somebody holds."""
+
+    def __init__(self) -> None:
+        self.counts: dict[tuple[str, ...], int] = {}
+        self._held: dict[str, tuple[str, ...]] = {}
+        self._silent: set[str] = set()
+
+    def hold(self, observer: str, belief: tuple[str, ...] | None) -> None:
+        """*observer* believes this now, None for nothing."""
+        self._add(observer, -1)
+        if belief is None:
+            self._held.pop(observer, None)
+        else:
+            self._held[observer] = belief
+        self._add(observer, 1)
+
+    def hush(self, observer: str, *, silent: bool) -> None:
+        """*observer* falls silent, or speaks again."""
+        self._add(observer, -1)
+        if silent:
+            self._silent.add(observer)
+        else:
+            self._silent.discard(observer)
+        self._add(observer, 1)
+
+    def _add(self, observer: str, number: int) -> None:
+        belief = self._held.get(observer)
+        if belief is None or observer in self._silent:
+            return
+        count = self.counts.get(belief, 0) + number
+        if count:
+            self.counts[belief] = count
+        else:
+            del self.counts[belief]
+
+
+def _silences(history: History, observer: str) -> list[tuple[int, int]]:
+    """When a node said nothing: its beliefs are those of a process that may not run."""
+    spans = history.speech.get(observer, [])
+    found = []
+    for at, span in enumerate(spans):
+        if span.silent_after:
+            found.append((span.to_ns, spans[at + 1].from_ns if at + 1 < len(spans) else history.last_ns + 1))
+    return found
+
+
+# -- suspicion ---------------------------------------------------------------------------------------------------------
+
+
+def _suspicions(history: History) -> list[Finding]:
+    """Nodes that some observers held to be PFAIL without anything coming of it: slow, or badly linked."""
+    by_node: dict[str, list[tuple[int, int, int, int]]] = {}
+    for one in find_episodes(history):
+        if not is_failure(history, one):
+            end_ns = history.last_ns if one.to_ns is None else one.to_ns
+            doubters = len({spell.observer for spell in one.spells})
+            by_node.setdefault(one.subject, []).append((one.from_ns, end_ns, doubters, one.spells[0].ref))
+    return [
+        Finding("note", "suspected", "R53", node, "", spells[0][0], spells[-1][1], len(spells),
+                max(one[1] - one[0] for one in spells) // 1_000_000,
+                f"{short(node)} was held to be PFAIL {plural(len(spells), 'time')} by up to {max(one[2] for one in spells)}"
+                " observers, and FAIL was not agreed", tuple(one[3] for one in spells if one[3] >= 0))
+        for node, spells in by_node.items()
+    ]  # fmt: skip

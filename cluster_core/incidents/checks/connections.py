@@ -1,0 +1,142 @@
+"""Invariants of single messages and of the messages of one TCP connection (R135, R161, R167, R169), as they stream by.
+
+They hold per connection only: headers of one node leave on different connections in another order than they were built
+(R161).
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from cluster_core.incidents.incident import Finding, short
+from cluster_core.incidents.speech import Said
+from cluster_core.incidents.story import plural
+from cluster_core.slots.node_flags import NodeFlags
+
+CONNECTIONS_MAX: Final = 100_000
+"""Connections of one node that are remembered; the oldest is forgotten first."""
+NEVER_SELF: Final = int(NodeFlags.PFAIL | NodeFlags.FAIL | NodeFlags.HANDSHAKE | NodeFlags.NOADDR)
+ROLES: Final = int(NodeFlags.MASTER | NodeFlags.REPLICA)
+
+
+class Breach(NamedTuple):
+    """How often *node* broke one invariant: the first and last time, and in how many messages and connections."""
+
+    code: str
+    node: str
+    first_ns: int
+    last_ns: int
+    times: int
+    connections: int
+    first_ref: int
+    last_ref: int
+
+
+class Last(NamedTuple):
+    """What the last header on a connection said."""
+
+    current_epoch: int
+    master_offset: int
+    replicaof: str
+    shard: str
+
+
+class ConnectionChecks:
+    """Feed it the headers of one node in order, each with its connection; `finish` returns what was broken."""
+
+    def __init__(self, node: str) -> None:
+        self.node = node
+        self._last: dict[int, Last] = {}
+        self._breaches: dict[str, Breach] = {}
+        self._seen: dict[tuple[str, int], None] = {}
+
+    def feed(self, connection: int, said: Said) -> None:
+        """Check one header."""
+        for code in header_breaches(said):
+            self._note(code, connection, said)
+        last = self._last.get(connection)
+        is_master = bool(said.flags & NodeFlags.MASTER)
+        offset = said.offset if is_master else -1
+        if last is not None:
+            if said.current_epoch < last.current_epoch:
+                self._note("epoch-decreased", connection, said)
+            if is_master and 0 <= offset < last.master_offset:
+                self._note("offset-decreased", connection, said)
+        elif len(self._last) >= CONNECTIONS_MAX:
+            del self._last[next(iter(self._last))]
+        self._last[connection] = Last(said.current_epoch, offset, said.replicaof, said.shard)
+
+    def finish(self) -> list[Breach]:
+        """All breaches, by code."""
+        return [self._breaches[code] for code in sorted(self._breaches)]
+
+    def _note(self, code: str, connection: int, said: Said) -> None:
+        old = self._breaches.get(code)
+        fresh = (code, connection) not in self._seen
+        if len(self._seen) < CONNECTIONS_MAX:
+            self._seen[code, connection] = None
+        if old is None:
+            self._breaches[code] = Breach(code, self.node, said.ts_ns, said.ts_ns, 1, 1, said.ref, said.ref)
+        else:
+            self._breaches[code] = old._replace(
+                last_ns=max(old.last_ns, said.ts_ns),
+                times=old.times + 1,
+                connections=old.connections + fresh,
+                last_ref=said.ref,
+            )
+
+
+def header_breaches(said: Said) -> list[str]:
+    """What one header says that it must not (R135, R161, R167).
+
+    >>> header_breaches(Said(0, 0, 0x2011, "", 1, 1, 0, 0, 0))
+    ['my-primary-fail']
+    """
+    found = []
+    flags = said.flags
+    if flags & ROLES not in (NodeFlags.MASTER, NodeFlags.REPLICA):
+        found.append("role-flags")
+    elif bool(flags & NodeFlags.REPLICA) != bool(said.replicaof):
+        found.append("role-without-master")
+    if not flags & NodeFlags.MYSELF or flags & NEVER_SELF:
+        found.append("flags-of-self")
+    if flags & NodeFlags.MASTER and flags & NodeFlags.MY_PRIMARY_FAIL:
+        found.append("my-primary-fail")
+    if said.config_epoch > said.current_epoch:
+        found.append("config-epoch-ahead")
+    return found
+
+
+ABOUT: Final[dict[str, tuple[str, str, str]]] = {
+    "role-flags": ("error", "R167", "its headers say that it is neither, or both, of master and replica"),
+    "role-without-master": ("error", "R167", "its headers contradict themselves about the node that it replicates"),
+    "flags-of-self": ("error", "R167", "its headers say PFAIL, FAIL, HANDSHAKE or NOADDR of itself, or not MYSELF"),
+    "my-primary-fail": (
+        "warning",
+        "R135",
+        "it is a master and still says that its master fails (MY_PRIMARY_FAIL): a known defect of Valkey 9.1",
+    ),
+    "config-epoch-ahead": ("error", "R161", "its config epoch is greater than the current epoch in the same header"),
+    "epoch-decreased": ("error", "R161", "its current epoch went back on one connection"),
+    "offset-decreased": ("warning", "R169", "its replication offset went back on one connection while it was a master"),
+}
+"""Severity, rule and words of each code."""
+
+
+def finding_of(breach: Breach) -> Finding:
+    """A breach as a finding."""
+    severity, rule, words = ABOUT[breach.code]
+    many = f"{plural(breach.times, 'message')} on {plural(breach.connections, 'connection')}"
+    return Finding(
+        severity,
+        breach.code,
+        rule,
+        breach.node,
+        "",
+        breach.first_ns,
+        breach.last_ns,
+        breach.times,
+        None,
+        f"{short(breach.node)}: {words}, in {many}",
+        tuple(dict.fromkeys((breach.first_ref, breach.last_ref))),
+    )

@@ -1,0 +1,257 @@
+"""Failovers: a replica became the master of a shard, by election, by order or by force (R83 to R102)."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from cluster_core.incidents.finders.failures import Episode, failure_steps, in_story_order, state_steps
+from cluster_core.incidents.finders.lost_writes import loss_of
+from cluster_core.incidents.finders.successors import missing_voters, unserved_step
+from cluster_core.incidents.history import PROMOTIONS, History, slots_text
+from cluster_core.incidents.incident import Incident, Step, milliseconds
+from cluster_core.incidents.thresholds import MANUAL_FAILOVER_NS
+from cluster_core.replay.rows import EpochRow, EventRow, NodeViewRow
+from cluster_core.slots.node_flags import NodeFlags
+
+FORCED: Final = "FORCEACK"
+ORDERS: Final = ("manual-failover-requested", "manual-failover-mfstart", "paused", "manual-failover-forced")
+"""What an order to fail over leaves, on the bus or in a log (R97, R98)."""
+
+
+class Promotion(NamedTuple):
+    """*winner* became a master in the place of *old* (empty if that is not known)."""
+
+    winner: str
+    old: str
+    epoch: int
+    ts_ns: int
+    ref: int
+    variant: str
+    election: EventRow | None
+    offset: int
+
+
+def find_promotions(history: History) -> list[Promotion]:
+    """Every promotion, in order of time."""
+    return [_promotion(history, row) for row in history.epochs if row.mechanism in PROMOTIONS]
+
+
+def _promotion(history: History, row: EpochRow) -> Promotion:
+    before = history.view_at(row.node, row.node, row.ts_ns - 1)
+    election = next(
+        (
+            event
+            for event in reversed(history.events_of("election-started"))
+            if event.observer == row.node and event.epoch == row.epoch and event.ts_ns <= row.ts_ns
+        ),
+        None,
+    )
+    old = before.master_id if before is not None else ""
+    old = old or (election.subject if election is not None else "")
+    span = history.said_at(row.node, row.ts_ns)
+    variant = _variant(history, row, election, old)
+    return Promotion(row.node, old, row.epoch, row.ts_ns, row.ref, variant, election, span.first_offset if span else 0)
+
+
+def _variant(history: History, row: EpochRow, election: EventRow | None, old: str) -> str:
+    """Who wanted it (R97): "manual" by an order that the old master heard, "forced" by one that it was not asked about.
+
+    FORCEACK alone does not tell: Valkey 9.1 sets it in automatic elections too (R134), where the old master is FAIL.
+    """
+    if row.mechanism == "takeover" or election is None:
+        return "takeover"
+    lately = [event for event in history.events_of(*ORDERS) if 0 <= row.ts_ns - event.ts_ns <= MANUAL_FAILOVER_NS]
+    if any(event.kind == "manual-failover-forced" and event.observer == row.node for event in lately):
+        return "forced"
+    heard = {(row.node, "manual-failover-requested"), (old, "manual-failover-mfstart"), (old, "paused")}
+    if any((event.observer, event.kind) in heard for event in lately):
+        return "manual"
+    view = history.view_at(row.node, old, election.ts_ns)
+    failed = view is not None and "fail" in view.flags.split(",")
+    span = history.said_at(row.node, election.ts_ns)
+    may_force = span is not None and bool(span.flags & NodeFlags.LIGHT_HEADER_MODULE)
+    return "forced" if election.detail == FORCED and not (failed and may_force) else "automatic"
+
+
+def failover_of(history: History, promotion: Promotion, episode: Episode | None) -> Incident:
+    """Tell one failover, with the failure that led to it if there was one."""
+    winner, old = promotion.winner, promotion.old
+    steps = failure_steps(history, episode) if episode is not None else []
+    started_ns = min([promotion.ts_ns] + [step.ts_ns for step in steps])
+    election = promotion.election
+    if episode is not None:
+        steps += missing_voters(history, episode)
+    else:
+        started_ns = election.ts_ns if election is not None else promotion.ts_ns
+        manual = [*_manual_steps(history, promotion), *_last_signs(history, promotion)]
+        started_ns = min([started_ns] + [step.ts_ns for step in manual])
+        steps += manual
+    adoptions = _adoptions(history, promotion)
+    contest = _voted_in_time(contest_steps(history, old, started_ns, promotion.ts_ns), adoptions, promotion)
+    steps += contest + adoptions + _old_master_steps(history, promotion)
+    offset = promotion.offset or None
+    won = Step(promotion.ts_ns, _won(promotion), winner, old, promotion.epoch, offset, "", promotion.ref)
+    steps.append(won)
+    adopted_ns = max([promotion.ts_ns] + [step.ts_ns for step in adoptions])
+    steps += state_steps(history, started_ns, adopted_ns + 2 * history.thresholds.timeout_ns)
+    silent_ns = next((step.ts_ns for step in steps if step.kind == "last-sign" and step.actor == old), None)
+    fail_ns = episode.fail_ns if episode is not None else None
+    first = min((step.ts_ns for step in contest if step.kind == "election-started"), default=None)
+    mine = [step for step in contest if step.subject == winner and step.epoch == promotion.epoch]
+    bits = history.own_slots(history.said_at(winner, promotion.ts_ns))
+    if silent_ns is not None and bits:
+        steps.append(unserved_step(history, old, bits, silent_ns, promotion.ts_ns, winner))
+    return Incident(
+        kind="failover",
+        variant=promotion.variant,
+        subject=old,
+        winner=winner,
+        epoch=promotion.epoch,
+        started_ns=started_ns,
+        ended_ns=adopted_ns,
+        nodes=tuple(step.actor for step in adoptions),
+        slots=slots_text(bits),
+        slot_count=bits.bit_count(),
+        silence_to_pfail_ms=milliseconds(silent_ns, episode.from_ns if episode else None),
+        silence_to_fail_ms=milliseconds(silent_ns, fail_ns),
+        fail_to_election_ms=milliseconds(fail_ns, first) if fail_ns is not None and first is not None else None,
+        election_ms=milliseconds(election.ts_ns, promotion.ts_ns) if election is not None else None,
+        outage_ms=milliseconds(silent_ns, promotion.ts_ns),
+        adoption_ms=milliseconds(promotion.ts_ns, adopted_ns),
+        loss=loss_of(history, old, promotion.ts_ns, promotion.epoch, promotion.offset),
+        votes=sum(step.kind == "vote" for step in mine),
+        refusals=sum(step.kind == "no-vote" for step in mine),
+        steps=in_story_order(steps),
+    )
+
+
+NO_VOTER: Final = "not a voting master"
+"""Why replicas do not vote: that says nothing of this election."""
+LATE: Final = "after it had won"
+
+
+def _voted_in_time(contest: list[Step], adoptions: list[Step], promotion: Promotion) -> list[Step]:
+    """A vote was cast before its voter read that the winner had won, even if it left later (R90, R95)."""
+    adopted = {step.actor: step.ts_ns for step in adoptions}
+    told = []
+    for step in contest:
+        if step.kind == "vote" and (step.subject, step.epoch) == (promotion.winner, promotion.epoch):
+            ts_ns = min(step.ts_ns, adopted.get(step.actor, step.ts_ns))
+            step = step._replace(ts_ns=ts_ns, detail=LATE if ts_ns > promotion.ts_ns else "")
+        told.append(step)
+    return told
+
+
+def _won(promotion: Promotion) -> str:
+    return "took-over" if promotion.variant == "takeover" else "won"
+
+
+def _last_signs(history: History, promotion: Promotion) -> list[Step]:
+    """The last message of an old master that was silent at the promotion although nobody doubted it yet."""
+    last = history.said_at(promotion.old, promotion.ts_ns)
+    if last is None or not last.silent_after or last.to_ns >= promotion.ts_ns:
+        return []
+    return [Step(last.to_ns, "last-sign", promotion.old, promotion.old, None, None, "", last.last_ref)]
+
+
+def _manual_steps(history: History, promotion: Promotion) -> list[Step]:
+    """What an order to fail over leaves on the bus (R97, R98, R102)."""
+    kinds = ("manual-failover-requested", "manual-failover-mfstart", "paused", "manual-failover-paused")
+    steps = []
+    for event in history.events_of(*kinds):
+        if event.observer not in (promotion.winner, promotion.old):
+            continue
+        if 0 <= promotion.ts_ns - event.ts_ns <= MANUAL_FAILOVER_NS and not (
+            event.kind == "paused" and event.observer == promotion.winner
+        ):
+            amount = int(event.detail) if event.detail.isdigit() else None
+            steps.append(
+                Step(event.ts_ns, event.kind, event.observer, event.subject, event.epoch or None, amount, "", event.ref)
+            )
+    return steps
+
+
+ATTEMPTS: Final = ("election-scheduled", "election-stalled", "election-reset", "manual-failover-timed-out")
+"""What only logs tell of an election: when it is due, why it does not go on (R86, R94, R160)."""
+
+
+def contest_steps(history: History, old: str, from_ns: int, to_ns: int) -> list[Step]:
+    """The elections for the place of *old* within a time, and who voted or why not (R86 to R93).
+
+    Logs tell more than the bus where there are any: when an election was due, what held it up, why a vote was refused.
+    """
+    steps: list[Step] = []
+    elections: dict[tuple[str, int], None] = {}
+    for event in history.events_of("election-started"):
+        if event.subject == old and from_ns <= event.ts_ns <= to_ns:
+            elections[event.observer, event.epoch] = None
+            steps.append(_of_event(event, event.subject, event.epoch))
+    for vote in history.votes:
+        if (vote.candidate, vote.epoch) in elections and vote.reason != NO_VOTER:
+            kind = "vote" if vote.granted else "no-vote"
+            ts_ns = vote.asked_ns if vote.answered_ns is None else vote.answered_ns
+            steps.append(Step(ts_ns, kind, vote.voter, vote.candidate, vote.epoch, None, vote.reason, vote.ref))
+    candidates = {candidate for candidate, _ in elections}
+    for event in history.events_of(*ATTEMPTS):
+        if from_ns <= event.ts_ns <= to_ns:
+            said = history.said_at(event.observer, event.ts_ns)
+            if event.observer in candidates or (said is not None and said.replicaof == old):
+                steps.append(_of_event(event, old, event.epoch or None))
+    for event in history.events_of("vote-refused"):
+        if event.subject in candidates and from_ns <= event.ts_ns <= to_ns:
+            steps.append(_of_event(event, event.subject, event.epoch or None))
+    return steps
+
+
+def _of_event(event: EventRow, subject: str, epoch: int | None) -> Step:
+    return Step(event.ts_ns, event.kind, event.observer, subject, epoch, None, event.detail, event.ref)
+
+
+def adopts(row: NodeViewRow, epoch: int) -> bool:
+    """Whether a belief about the winner holds it for a master of that epoch."""
+    return "master" in row.flags.split(",") and row.config_epoch >= epoch
+
+
+def _adoptions(history: History, promotion: Promotion) -> list[Step]:
+    """When each observer that lived to see it held the winner for the master."""
+    steps = []
+    for observer in history.observers:
+        if observer == promotion.winner:
+            continue
+        rows = history.views.get((observer, promotion.winner), [])
+        after = [row for row in rows if not _ended(row, promotion.ts_ns)]
+        row = next((row for row in after if adopts(row, promotion.epoch)), None)
+        if row is not None and history.view_at(observer, promotion.winner, promotion.ts_ns) is not None:
+            ts_ns = max(row.valid_from_ns, promotion.ts_ns)
+            steps.append(Step(ts_ns, "adopted", observer, promotion.winner, promotion.epoch, None, row.cause, row.ref))
+    return steps
+
+
+def _ended(row: NodeViewRow, ts_ns: int) -> bool:
+    return row.valid_to_ns is not None and row.valid_to_ns <= ts_ns
+
+
+def _old_master_steps(history: History, promotion: Promotion) -> list[Step]:
+    """When the old master follows the winner."""
+    steps: list[Step] = []
+    for span in history.speech.get(promotion.old, []):
+        if span.from_ns <= promotion.ts_ns:
+            continue
+        if span.is_master and span.config_epoch >= promotion.epoch:
+            break  # it is a master again in its own right
+        if span.replicaof:
+            amount = span.first_offset
+            steps.append(
+                Step(
+                    span.from_ns,
+                    "demoted",
+                    promotion.old,
+                    span.replicaof,
+                    span.config_epoch,
+                    amount,
+                    "",
+                    span.first_ref,
+                )
+            )
+            break
+    return steps

@@ -1,0 +1,195 @@
+"""Changes of who belongs to a cluster and who replicates whom, as far as no failover caused them (R56 to R61, R82, R103)."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Final
+
+from cluster_core.incidents.finders.failovers import Promotion
+from cluster_core.incidents.finders.failures import Episode
+from cluster_core.incidents.grouping import grouped
+from cluster_core.incidents.history import RENAMED, History
+from cluster_core.incidents.incident import Incident, Step
+
+MET: Final = ("R57", "R56", "R46")
+"""Causes that show a node being met, and not just known already when the capture began (R46, R56, R57)."""
+HANDSHAKES: Final = ("R57", "R56")
+"""Those of them that tell it also of an observer that was there before the capture: gossip names nodes at any time."""
+KNOWN_AGAIN: Final = (*MET, "R46", "own gossip", "own link", "poll")
+"""Causes by which a node is known that was not known before."""
+
+
+def find_memberships(
+    history: History, promotions: list[Promotion], episodes: list[Episode], emptied: dict[str, int]
+) -> list[Incident]:
+    """Nodes met and forgotten, ids changed by a reset, replicas attached and moved; in no order.
+
+    *emptied* are nodes that gave their last slot away, and when: that they follow the new owner belongs to that story.
+    """
+    resets = history.resets
+    return [
+        *_bursts(history, "joined", _joins(history)),
+        *_forgotten(history, resets),
+        *[_reset(history, old, new, ts_ns) for old, new, ts_ns in resets],
+        *_bursts(history, "replicas changed", _attachments(history, promotions, episodes, emptied)),
+    ]
+
+
+def _bursts(history: History, variant: str, steps: list[Step]) -> list[Incident]:
+    """One incident for changes that follow each other closely."""
+    groups: list[list[Step]] = []
+    for step in sorted(steps, key=lambda one: (one.ts_ns, one.actor, one.subject)):
+        if groups and step.ts_ns - max(one.until_ns or one.ts_ns for one in groups[-1]) <= history.thresholds.pause_ns:
+            groups[-1].append(step)
+        else:
+            groups.append([step])
+    return [_burst(variant, group) for group in groups]
+
+
+def _burst(variant: str, steps: list[Step]) -> Incident:
+    nodes = tuple(dict.fromkeys(step.actor for step in steps))
+    return Incident(
+        kind="membership",
+        variant=variant,
+        subject=nodes[0] if len(nodes) == 1 else "",
+        started_ns=steps[0].ts_ns,
+        ended_ns=max(step.until_ns or step.ts_ns for step in steps),
+        nodes=nodes,
+        steps=tuple(grouped(steps)),
+    )
+
+
+# -- met and forgotten -----------------------------------------------------------------------------------------------
+
+
+def _joins(history: History) -> list[Step]:
+    """Nodes whose handshake somebody completed, unless the node was already known to most."""
+    steps: list[Step] = []
+    for node in history.nodes:
+        seen = [
+            (rows[0].valid_from_ns, observer, rows[0].cause, rows[0].ref)
+            for observer in history.observers
+            if observer != node and (rows := history.views.get((observer, node)))
+        ]
+        if not any(cause in HANDSHAKES or (cause in MET and _was_new(history, one)) for _, one, cause, _ in seen):
+            continue
+        seen.sort()
+        first_ns, introducer, _, ref = seen[0]
+        until_ns, count = first_ns, 0
+        for ts_ns, *_ in seen:  # who comes to the cluster later learns of all at once
+            if ts_ns - until_ns > history.thresholds.pause_ns:
+                break
+            until_ns, count = ts_ns, count + 1
+        steps.append(Step(first_ns, "met", node, introducer, None, count, "", ref, until_ns=until_ns))
+    return steps
+
+
+def _was_new(history: History, observer: str) -> bool:
+    """Whether a process is seen from its beginning, when it knew nobody."""
+    own = history.views.get((observer, observer), [])
+    return bool(own) and own[0].cause in ("assumed new", *RENAMED)
+
+
+def _forgotten(history: History, resets: list[tuple[str, str, int]]) -> list[Incident]:
+    """Nodes that observers dropped while both lived on (R61)."""
+    reset_ns = {old: ts_ns for old, _, ts_ns in resets}
+    by_node: dict[str, list[Step]] = {}
+    for (observer, node), rows in history.views.items():
+        for at, row in enumerate(rows):
+            end_ns = row.valid_to_ns
+            after = rows[at + 1] if at + 1 < len(rows) else None
+            following = after.valid_from_ns if after is not None else None
+            if end_ns is None or following == end_ns or observer == node:
+                continue
+            if after is not None and after.cause not in KNOWN_AGAIN:
+                continue  # only a change of slots that was laid back in time
+            if reset_ns.get(observer, end_ns + 1) <= end_ns:
+                continue  # the observer forgot everybody with its own id
+            by_node.setdefault(node, []).append(Step(end_ns, "forgotten", observer, node, None, None, "", -1))
+            if after is not None:
+                met = Step(after.valid_from_ns, "known-again", observer, node, None, None, "", after.ref)
+                by_node[node].append(met)
+    incidents = []
+    for node, steps in by_node.items():
+        steps.sort(key=lambda one: (one.ts_ns, one.actor))
+        observers = tuple(dict.fromkeys(step.actor for step in steps if step.kind == "forgotten"))
+        incidents.append(
+            Incident(
+                kind="membership",
+                variant="forgotten",
+                subject=node,
+                started_ns=steps[0].ts_ns,
+                ended_ns=steps[-1].ts_ns,
+                nodes=observers,
+                steps=tuple(grouped(steps)),
+            )
+        )
+    return incidents
+
+
+def _reset(history: History, old: str, new: str, ts_ns: int) -> Incident:
+    ref = history.views[new, new][0].ref
+    return Incident(
+        kind="membership",
+        variant="reset",
+        subject=old,
+        winner=new,
+        started_ns=ts_ns,
+        ended_ns=ts_ns,
+        nodes=(new,),
+        steps=(Step(ts_ns, "new-id", old, new, None, None, "", ref),),
+    )
+
+
+# -- replicas --------------------------------------------------------------------------------------------------------
+
+
+def _attachments(
+    history: History, promotions: list[Promotion], episodes: list[Episode], emptied: dict[str, int]
+) -> list[Step]:
+    """Nodes that took another master without a failover: by order, or to an orphaned master (R103 to R105)."""
+    steps: list[Step] = []
+    for node, spans in history.speech.items():
+        for before, after in pairwise(spans):
+            if not after.replicaof or after.replicaof == before.replicaof:
+                continue
+            old, new, ts_ns = before.replicaof, after.replicaof, after.from_ns
+            if _follows_winner(promotions, node, old, new, ts_ns):
+                continue
+            if emptied.get(node) == ts_ns or is_follower(history, emptied, old, new, ts_ns):
+                continue
+            kind = "replica-moved" if old else "replica-attached"
+            detail = "orphaned" if old and _was_orphaned(history, episodes, new, node, ts_ns) else ""
+            steps.append(Step(ts_ns, kind, node, new, after.config_epoch, None, detail, after.first_ref))
+    return steps
+
+
+def _follows_winner(promotions: list[Promotion], node: str, old: str, new: str, ts_ns: int) -> bool:
+    """Whether a change of master is what a failover brings: the old master or its replicas follow the winner."""
+    masters = {old or node}
+    for promotion in sorted(promotions, key=lambda one: one.ts_ns):
+        if promotion.ts_ns <= ts_ns and promotion.old in masters:
+            masters.add(promotion.winner)
+            if promotion.winner == new:
+                return True
+    return False
+
+
+def is_follower(history: History, emptied: dict[str, int], old: str, new: str, ts_ns: int) -> bool:
+    """Whether a replica of a master that gave its last slot away goes with it to the new owner (R66)."""
+    at_ns = emptied.get(old)
+    if at_ns is None or not 0 <= ts_ns - at_ns <= history.thresholds.pause_ns:
+        return False
+    said = history.said_at(old, ts_ns)
+    return said is not None and said.replicaof == new
+
+
+def _was_orphaned(history: History, episodes: list[Episode], master: str, mover: str, ts_ns: int) -> bool:
+    """Whether every other replica of *master* was failing at that time (R103)."""
+    failing = {one.subject for one in episodes if one.covers(ts_ns)}
+    others = [
+        node
+        for node in history.speech
+        if node != mover and (said := history.said_at(node, ts_ns)) is not None and said.replicaof == master
+    ]
+    return all(node in failing for node in others)

@@ -1,0 +1,229 @@
+"""Slots that changed hands without a failover: resharding, and slots that were taken or given up (R123 to R127).
+
+Only masters' own claims count.  A node that claims a slot which another one claimed last took it over; one that nobody
+claimed, or whose last owner dropped it and held the cluster for down because of it, was assigned.  With SETSLOT NODE
+the old owner may stop claiming a slot long before the new one begins, or the other way round.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import NamedTuple
+
+from cluster_core.incidents.finders.failovers import Promotion
+from cluster_core.incidents.finders.memberships import is_follower
+from cluster_core.incidents.history import History, slots_text
+from cluster_core.incidents.incident import Incident, Step
+from cluster_core.incidents.speech import Speech
+
+
+class Move(NamedTuple):
+    """*bits* went from *source* to *target*, either of them empty for nobody: handed over at *from_ns* and claimed at
+    *ts_ns*, as the header *ref* shows.
+    """
+
+    from_ns: int
+    ts_ns: int
+    source: str
+    target: str
+    bits: int
+    epoch: int
+    ref: int
+
+
+@dataclass(slots=True)
+class SlotMoves:
+    """Moves from master to master, slots taken and slots given up, and masters that gave their last slot away, with the
+    time at which they became replicas.
+    """
+
+    moved: list[Move] = field(default_factory=list)
+    taken: list[Move] = field(default_factory=list)
+    given_up: list[Move] = field(default_factory=list)
+    emptied: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Ledger:
+    """Who claims which slots now, who claimed them last, which were dropped, and which were handed over and when."""
+
+    claims: dict[str, int] = field(default_factory=dict)
+    last: dict[str, int] = field(default_factory=dict)
+    dropped: int = 0
+    handed: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+
+    def owners_of(self, bits: int, taker: str) -> list[tuple[str, int]]:
+        """Split *bits* by who else claimed them last; empty for nobody."""
+        parts = []
+        for node, held in self.last.items():
+            if bits & held and node != taker:
+                parts.append((node, bits & held))
+                bits &= ~held
+        if bits:
+            parts.append(("", bits))
+        return parts
+
+    def take(self, node: str, bits: int) -> None:
+        """*node* is the last one to claim *bits*."""
+        for other in self.last:
+            self.last[other] &= ~bits
+        self.last[node] = self.last.get(node, 0) | bits
+        self.dropped &= ~bits
+
+    def others(self, node: str) -> int:
+        """Slots that other masters claim now."""
+        bits = 0
+        for other, held in self.claims.items():
+            bits |= held if other != node else 0
+        return bits
+
+    def handed_ns(self, node: str, bits: int, ts_ns: int) -> int:
+        """When *node* began to hand over *bits*, *ts_ns* if it still claims them."""
+        times = [at_ns for at_ns, handed in self.handed.get(node, []) if handed & bits]
+        self.handed[node] = [(at_ns, handed & ~bits) for at_ns, handed in self.handed.get(node, []) if handed & ~bits]
+        return min(times, default=ts_ns)
+
+
+def find_slot_moves(history: History, promotions: list[Promotion]) -> SlotMoves:
+    """Go through the claims of all masters in the order of time."""
+    found, ledger = SlotMoves(), _Ledger()
+    deposed = {(one.old, one.winner) for one in promotions}
+    before: dict[str, Speech] = {}
+    spans = (span for spans in history.speech.values() for span in spans)
+    for span in sorted(spans, key=lambda span: (span.from_ns, span.first_ref)):
+        old = before.get(span.node)
+        before[span.node] = span
+        mine = history.own_slots(span)
+        if old is not None and old.is_master and span.is_master:
+            _note(found, ledger, old, span, mine)
+            continue
+        if old is not None and old.is_master and ledger.last.get(span.node) is not None:
+            gave = span.node in ledger.handed or ledger.claims.get(span.node, 0) & ledger.others(span.node)
+            if gave and (span.node, span.replicaof) not in deposed:
+                found.emptied.setdefault(span.node, span.from_ns)
+        ledger.claims[span.node] = mine
+        if mine:
+            ledger.take(span.node, mine)
+    return found
+
+
+def _note(found: SlotMoves, ledger: _Ledger, old: Speech, new: Speech, mine: int) -> None:
+    """A master claims other slots than before."""
+    node, held, ts_ns = new.node, ledger.claims.get(new.node, 0), new.from_ns
+    ledger.claims[node] = mine
+    gained, lost = mine & ~held, held & ~mine & ~ledger.others(node)
+    if lost and new.state and not old.state:
+        ledger.dropped |= lost
+        found.given_up.append(Move(ts_ns, ts_ns, node, "", lost, new.config_epoch, new.first_ref))
+    elif lost:
+        ledger.handed.setdefault(node, []).append((old.to_ns, lost))
+    for owner, bits in ledger.owners_of(gained, node) if gained else ():
+        fresh = bits & (ledger.dropped if owner else -1)
+        moved = bits & ~fresh
+        if moved:
+            from_ns = ledger.handed_ns(owner, moved, ts_ns)
+            found.moved.append(Move(from_ns, ts_ns, owner, node, moved, new.config_epoch, new.first_ref))
+        if fresh:
+            ledger.handed_ns(node, fresh, ts_ns)
+            found.taken.append(Move(ts_ns, ts_ns, "", node, fresh, new.config_epoch, new.first_ref))
+    if gained:
+        ledger.take(node, gained)
+
+
+def slot_incidents(history: History, found: SlotMoves) -> list[Incident]:
+    """One resharding for moves that follow each other, one incident for slots taken or given up together."""
+    thresholds = history.thresholds
+    incidents = [
+        _with_emptied(history, _incident("resharding", "moved", group), found.emptied)
+        for group in _groups(found.moved, thresholds.resharding_pause_ns)
+    ]
+    for variant, moves in (("taken", found.taken), ("given up", found.given_up)):
+        incidents += [_incident("slots-assigned", variant, group) for group in _groups(moves, thresholds.pause_ns)]
+    return incidents
+
+
+def _groups(moves: list[Move], pause_ns: int) -> list[list[Move]]:
+    groups: list[list[Move]] = []
+    for move in moves:
+        if groups and move.ts_ns - groups[-1][-1].ts_ns <= pause_ns:
+            groups[-1].append(move)
+        else:
+            groups.append([move])
+    return groups
+
+
+STEP_KINDS = {"moved": "moved", "taken": "taken", "given up": "given-up"}
+
+
+def _incident(kind: str, variant: str, group: list[Move]) -> Incident:
+    """Moves of one pair of nodes become one step; the whole has the slots of all."""
+    pairs: dict[tuple[str, str], list[Move]] = {}
+    whole = 0
+    for move in group:
+        pairs.setdefault((move.source, move.target), []).append(move)
+        whole |= move.bits
+    steps = []
+    for (source, target), parts in pairs.items():
+        bits = 0
+        for part in parts:
+            bits |= part.bits
+        from_ns, until_ns = min(part.from_ns for part in parts), parts[-1].ts_ns
+        actor, subject = (target, source) if target else (source, "")
+        steps.append(
+            Step(
+                from_ns,
+                STEP_KINDS[variant],
+                actor,
+                subject,
+                parts[-1].epoch,
+                bits.bit_count(),
+                slots_text(bits),
+                parts[0].ref,
+                until_ns=until_ns if until_ns > from_ns else None,
+            )
+        )
+    steps.sort(key=lambda one: (one.ts_ns, one.actor, one.subject))
+    source, target = next(iter(pairs)) if len(pairs) == 1 else ("", "")
+    return Incident(
+        kind=kind,
+        variant=variant,
+        subject=source or (target if kind != "resharding" else ""),
+        winner=target if kind == "resharding" else "",
+        started_ns=min(step.ts_ns for step in steps),
+        ended_ns=group[-1].ts_ns,
+        nodes=tuple(dict.fromkeys(node for step in steps for node in (step.subject, step.actor) if node)),
+        slots=slots_text(whole),
+        slot_count=whole.bit_count(),
+        steps=tuple(steps),
+    )
+
+
+def _with_emptied(history: History, one: Incident, emptied: dict[str, int]) -> Incident:
+    """Add that a master whose last slot went follows the new owner, with its replicas (R66, R73, R124)."""
+    sources = {step.subject for step in one.steps}
+    end_ns = one.ended_ns if one.ended_ns is not None else one.started_ns
+    steps = list(one.steps)
+    for node, ts_ns in emptied.items():
+        if node not in sources or not one.started_ns <= ts_ns <= end_ns + history.thresholds.pause_ns:
+            continue
+        said = history.said_at(node, ts_ns)
+        if said is not None:
+            steps.append(Step(ts_ns, "emptied", node, said.replicaof, said.config_epoch, None, "", said.first_ref))
+        for replica, spans in history.speech.items():
+            for before, after in pairwise(spans):
+                if before.replicaof == node and is_follower(history, emptied, node, after.replicaof, after.from_ns):
+                    steps.append(
+                        Step(
+                            after.from_ns,
+                            "follows",
+                            replica,
+                            after.replicaof,
+                            after.config_epoch,
+                            None,
+                            "",
+                            after.first_ref,
+                        )
+                    )
+    steps.sort(key=lambda step: (step.ts_ns, step.actor, step.subject))
+    return replace(one, steps=tuple(steps), ended_ns=max([end_ns] + [step.ts_ns for step in steps]))

@@ -1,0 +1,208 @@
+"""Incidents of several nodes or several times: partitions, epoch collisions, flapping nodes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from cluster_core.incidents.finders.failures import Episode, failure_steps, has_ended, in_story_order
+from cluster_core.incidents.history import History
+from cluster_core.incidents.incident import Incident, Step
+from cluster_core.incidents.thresholds import FLAPS_MIN
+from cluster_core.replay.rows import EpochRow
+
+# -- partitions --------------------------------------------------------------------------------------------------------
+
+
+TOLD: Final = ("last-sign", "process-idle", "fail-decided", "back")
+"""Steps of each failure that the story of a partition has."""
+
+
+def find_partitions(history: History, episodes: list[Episode]) -> list[Incident]:
+    """Nodes that most others could not reach while they lived.
+
+    Either they kept talking, or several fell silent together and came back together: that tells a cut, or a machine
+    that stood still, from processes that died.  A master and its replicas alone are one failure, not a cut.
+    """
+    groups: list[list[Episode]] = []
+    cut = (one for one in episodes if one.by_most and (one.talked or one.back_ns is not None))
+    for episode in (one for one in cut if not has_ended(history, one)):
+        group = next((group for group in groups if _together(history, group[0], episode)), None)
+        if group is None:
+            groups.append([episode])
+        else:
+            group.append(episode)
+    return [
+        _partition(history, group)
+        for group in groups
+        if group[0].talked or len({_shard(history, one) for one in group}) > 1
+    ]
+
+
+def _shard(history: History, episode: Episode) -> str:
+    said = history.said_at(episode.subject, episode.started_ns)
+    return episode.subject if said is None else said.replicaof or episode.subject
+
+
+def _together(history: History, first: Episode, other: Episode) -> bool:
+    slack_ns = history.thresholds.together_ns
+    if first.talked != other.talked or first.subject == other.subject:
+        return False
+    if first.talked:
+        return abs(first.from_ns - other.from_ns) <= slack_ns
+    backs = abs((first.back_ns or 0) - (other.back_ns or 0))
+    return abs(first.started_ns - other.started_ns) <= slack_ns and backs <= slack_ns
+
+
+def _partition(history: History, group: list[Episode]) -> Incident:
+    group = sorted(group, key=lambda one: one.subject)
+    cut = {one.subject for one in group}
+    started_ns = min(one.started_ns for one in group)
+    ends = [one.to_ns for one in group]
+    back_ns = max((one.back_ns for one in group if one.back_ns is not None), default=None)
+    steps: list[Step] = []
+    for one in group:
+        steps += [step for step in failure_steps(history, one) if step.kind in TOLD]
+    others = [node for node in history.observers if node not in cut]
+    if others:
+        voters = history.voting_masters_at(others[0], started_ns)
+        kept = sum(node not in cut for node in voters)
+        detail = "" if 2 * kept > len(voters) else "no majority"
+        steps.append(Step(started_ns, "quorum-side", others[0], "", None, kept, detail or f"of {len(voters)}", -1))
+    ended_ns = None if any(end is None for end in ends) else max(end for end in ends if end is not None)
+    return Incident(
+        kind="partition",
+        variant="still talking" if group[0].talked else "silent together",
+        subject=group[0].subject if len(group) == 1 else "",
+        started_ns=started_ns,
+        ended_ns=ended_ns if back_ns is None or ended_ns is None else max(back_ns, ended_ns),
+        nodes=tuple(one.subject for one in group),
+        outage_ms=None if back_ns is None else (back_ns - started_ns) // 1_000_000,
+        steps=in_story_order(steps),
+    )
+
+
+# -- epochs ------------------------------------------------------------------------------------------------------------
+
+
+def find_collisions(history: History) -> list[Incident]:
+    """Masters that had one config epoch and drew new ones (R80); a burst is one incident.
+
+    All masters of a new cluster start with epoch 0 and draw: that is the variant "first epochs".
+    """
+    groups: list[list[EpochRow]] = []
+    for row in history.epochs:
+        if row.mechanism == "collision":
+            if groups and row.ts_ns - groups[-1][-1].ts_ns <= history.thresholds.pause_ns:
+                groups[-1].append(row)
+            else:
+                groups.append([row])
+    return [_collision(history, group) for group in groups]
+
+
+def _collision(history: History, group: list[EpochRow]) -> Incident:
+    steps: list[Step] = []
+    before: set[int] = set()
+    for row in group:
+        old = history.said_at(row.node, row.ts_ns - 1)
+        before.add(old.config_epoch if old is not None else 0)
+        other = _collided_with(history, row, old.config_epoch if old is not None else 0)
+        detail = "" if old is None else str(old.config_epoch)
+        steps.append(Step(row.ts_ns, "epoch-raised", row.node, other, row.epoch, None, detail, row.ref))
+    nodes = dict.fromkeys(node for step in steps for node in (step.actor, step.subject) if node)
+    return Incident(
+        kind="epoch-collision",
+        variant="first epochs" if 0 in before else "collision",
+        subject=group[0].node if len(group) == 1 else "",
+        started_ns=group[0].ts_ns,
+        ended_ns=group[-1].ts_ns,
+        nodes=tuple(nodes),
+        epoch=max(row.epoch for row in group),
+        steps=tuple(steps),
+    )
+
+
+def _collided_with(history: History, row: EpochRow, epoch: int) -> str:
+    """The master of a greater id that claimed the same epoch then (R80); empty if none was heard."""
+    found = [
+        node
+        for node in history.speech
+        if node > row.node
+        and (said := history.said_at(node, row.ts_ns)) is not None
+        and said.is_master
+        and said.config_epoch == epoch
+    ]
+    return min(found, default="")
+
+
+# -- flapping ----------------------------------------------------------------------------------------------------------
+
+
+def find_flapping(history: History, episodes: list[Episode]) -> list[Incident]:
+    """Nodes that were doubted again and again."""
+    by_node: dict[str, list[Episode]] = {}
+    for one in episodes:
+        by_node.setdefault(one.subject, []).append(one)
+    found = []
+    for subject, spells in by_node.items():
+        runs: list[list[Episode]] = []
+        for spell in spells:
+            if runs and spell.from_ns - runs[-1][-1].from_ns <= history.thresholds.flap_window_ns:
+                runs[-1].append(spell)
+            else:
+                runs.append([spell])
+        found += [_flapping(subject, run) for run in runs if len(run) >= FLAPS_MIN]
+    return found
+
+
+def _flapping(subject: str, run: list[Episode]) -> Incident:
+    steps = tuple(
+        Step(
+            one.from_ns,
+            "doubted",
+            one.spells[0].observer,
+            subject,
+            None,
+            len({spell.observer for spell in one.spells}),
+            "FAIL" if one.agreed else "PFAIL",
+            one.spells[0].ref,
+            until_ns=one.to_ns,
+        )
+        for one in run
+    )
+    return Incident(
+        kind="flapping",
+        variant="with FAIL" if any(one.agreed for one in run) else "PFAIL only",
+        subject=subject,
+        started_ns=run[0].started_ns,
+        ended_ns=run[-1].to_ns,
+        nodes=tuple(dict.fromkeys(spell.observer for one in run for spell in one.spells)),
+        steps=steps,
+    )
+
+
+def with_first_epochs(history: History, incidents: list[Incident]) -> list[Incident]:
+    """Fold the drawing of first epochs into the meeting of the nodes that it belongs to."""
+    draws = [one for one in incidents if one.kind == "epoch-collision" and one.variant == "first epochs"]
+    kept = [one for one in incidents if one not in draws]
+    for draw in draws:
+        at = next((i for i, one in enumerate(kept) if _meeting(one) and _belongs(history, draw, one)), None)
+        if at is None:
+            kept.append(draw)
+            continue
+        met = kept[at]
+        ended_ns = max(met.ended_ns or 0, draw.ended_ns or 0)
+        steps = in_story_order((*met.steps, *draw.steps))
+        kept[at] = replace(met, steps=steps, ended_ns=ended_ns)
+    return kept
+
+
+def _belongs(history: History, draw: Incident, met: Incident) -> bool:
+    """Whether nodes that had just met drew the epochs."""
+    pause_ns = history.thresholds.pause_ns
+    near = met.started_ns - pause_ns <= draw.started_ns <= (met.ended_ns or met.started_ns) + pause_ns
+    return near and bool(set(draw.nodes) & set(met.nodes))
+
+
+def _meeting(one: Incident) -> bool:
+    return one.kind == "membership" and one.variant == "joined"

@@ -1,0 +1,1 @@
+"""Append-only logs in bulk: commands and keys as columns."""

@@ -1,0 +1,1 @@
+"""Bus captures in bulk: packets, streams and messages as columns."""

@@ -1,0 +1,202 @@
+"""Columns of a batch of cluster-bus messages, the value that flows from a capture to Arrow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cluster_core.formats.capture.bus_capture import CapturedGap, Endpoint, Origin, Row
+from cluster_core.formats.capture.link_layers import address_text
+from cluster_core.kernels.bus.packets import ADDRESS_BYTES, IPV4_MARK, Rows
+
+NONE = -1
+"""Stands for "the message does not say" in columns of numbers of nodes, texts and bitmaps."""
+
+
+MESSAGE = np.dtype(
+    [
+        ("ts_ns", np.int64),
+        ("packet", np.int64),
+        ("offset", np.int64),
+        ("stream", np.int64),
+        ("connection", np.int64),
+        ("direction", np.int8),
+        ("source", np.int32),
+        ("source_port", np.int32),
+        ("target", np.int32),
+        ("target_port", np.int32),
+        ("captured", np.int64),
+        ("totlen", np.int64),
+        ("type", np.uint16),
+        ("light", np.bool_),
+        ("ver", np.uint16),
+        ("sender", np.int32),
+        ("receiver", np.int32),
+        ("port", np.int32),
+        ("count", np.int32),
+        ("current_epoch", np.uint64),
+        ("config_epoch", np.uint64),
+        ("repl_offset", np.uint64),
+        ("slots", np.int32),
+        ("replicaof", np.int32),
+        ("myip", np.int32),
+        ("extensions", np.int32),
+        ("pport", np.int32),
+        ("cport", np.int32),
+        ("node_flags", np.int32),
+        ("state", np.uint8),
+        ("mflags", np.int32),
+        ("subject", np.int32),
+        ("body_epoch", np.uint64),
+        ("body_slots", np.int32),
+        ("channel_end", np.int64),
+        ("payload_bytes", np.int64),
+        ("module_id", np.uint64),
+        ("module_type", np.uint8),
+        ("unknown_bytes", np.int64),
+        ("understood", np.bool_),
+    ],
+    align=True,
+)
+"""One row a message. *source* and *target* are numbers of addresses.
+
+*sender*, *receiver*, *replicaof* and *subject* of nodes; *myip* of texts; *slots* and *body_slots* of bitmaps.
+
+*captured* below *totlen* means that the capture lacks the message's end; header columns that were not captured are 0
+or `NONE`. *sender* is the id in the header, or the last one of the direction (*light*, or cut before it). *subject*,
+*body_epoch* and *body_slots* are those of FAIL and UPDATE; *channel* bytes and *payload_bytes* those of PUBLISH,
+PUBLISHSHARD and MODULE. *mflags* has the first byte of the wire lowest. *unknown_bytes* counts what was not
+understood; *understood* is false also when something was announced that is not there. Epochs, offsets and module ids
+are unsigned on the wire, so uint64 here.
+"""
+
+
+GOSSIP = np.dtype(
+    [
+        ("message", np.int64),
+        ("node", np.int32),
+        ("ping_sent_s", np.int64),
+        ("pong_received_s", np.int64),
+        ("ip", np.int32),
+        ("port", np.int32),
+        ("cport", np.int32),
+        ("node_flags", np.int32),
+        ("pport", np.int32),
+        ("notused1", np.int32),
+    ],
+    align=True,
+)
+"""One row a gossip entry (R9): *message* is the row of its message, *node* a number of a node, *ip* of a text."""
+
+
+EXTENSION = np.dtype(
+    [
+        ("message", np.int64),
+        ("type", np.int32),
+        ("unused", np.int32),
+        ("data_end", np.int64),
+    ],
+    align=True,
+)
+"""One row a ping extension (R15); its data ends at *data_end* of the batch's *extension_data* and begins where that of
+the row before ends.
+"""
+
+
+EVENT = np.dtype(
+    [
+        ("ts_ns", np.int64),
+        ("packet", np.int64),
+        ("offset", np.int64),
+        ("stream", np.int64),
+        ("connection", np.int64),
+        ("direction", np.int8),
+        ("source", np.int32),
+        ("source_port", np.int32),
+        ("target", np.int32),
+        ("target_port", np.int32),
+        ("tcp_flags", np.uint8),
+    ],
+    align=True,
+)
+"""One row a packet with SYN, FIN or RST: when, on which direction, and its *tcp_flags*."""
+
+
+@dataclass(slots=True)
+class BusBatch:
+    """Messages of a stretch of a capture and the tables that their numbers point to.
+
+    *nodes* is uint8 (n, 40), *texts* uint8 (n, 46), *bitmaps* uint8 (n, 2048) and *addresses* uint8 (n, 16), each
+    value once; they only grow from batch to batch until a bound is reached and numbering starts anew, so a number
+    belongs to its batch. *rows* holds what is no whole message, as the plain reader tells it: unknown bytes, gaps,
+    skipped packets, problems. *odd* has the raw bytes of whole messages of which something was not understood, by
+    row.
+
+    *gaps* are those of the *rows* with the packet that told of each.  *released* is the packet with which each message was complete and all before it on its direction were; messages
+    are in this order.  *packed* has every message without its bitmap (`bus_packing.pack`), ending at *packed_ends*;
+    both are empty unless the decoder was asked to keep them.
+    """
+
+    messages: Rows
+    gossip: Rows
+    extensions: Rows
+    events: Rows
+    channel_data: NDArray[np.uint8]
+    extension_data: NDArray[np.uint8]
+    nodes: NDArray[np.uint8]
+    texts: NDArray[np.uint8]
+    bitmaps: NDArray[np.uint8]
+    addresses: NDArray[np.uint8]
+    rows: list[Row] = field(default_factory=list)
+    odd: dict[int, bytes] = field(default_factory=dict)
+    released: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    packed: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, dtype=np.uint8))
+    packed_ends: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    gaps: list[tuple[int, CapturedGap]] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def node(self, number: int) -> str:
+        """The id of a node as in `Header.sender`, empty for `NONE`."""
+        return "" if number < 0 else text_of(self.nodes[number])
+
+    def text(self, number: int) -> str:
+        """An address text as in `Header.myip`, empty for `NONE`."""
+        return "" if number < 0 else text_of(self.texts[number])
+
+    def bitmap(self, number: int) -> bytes:
+        """The 2048 bytes of a slot bitmap."""
+        return bytes(self.bitmaps[number])
+
+    def address(self, number: int) -> str:
+        """The text of an IP address."""
+        return address_text(packed_address(self.addresses[number]))
+
+    def origin(self, row: int) -> Origin:
+        """Where a message comes from."""
+        at = self.messages
+        return Origin(
+            int(at.ts_ns[row]),
+            int(at.packet[row]),
+            int(at.offset[row]),
+            int(at.stream[row]),
+            int(at.connection[row]),
+            int(at.direction[row]),
+            Endpoint(self.address(at.source[row]), int(at.source_port[row])),
+            Endpoint(self.address(at.target[row]), int(at.target_port[row])),
+        )
+
+
+def text_of(row: NDArray[np.uint8]) -> str:
+    """A fixed-size text without its trailing NULs."""
+    return row.tobytes().rstrip(b"\0").decode("latin-1")
+
+
+def packed_address(row: NDArray[np.uint8]) -> bytes:
+    """The 4 or 16 bytes of an address that kernels keep in 16."""
+    raw = row.tobytes()
+    mark = bytes((IPV4_MARK,)) * (ADDRESS_BYTES - 4)
+    return raw[len(mark) :] if raw.startswith(mark) else raw

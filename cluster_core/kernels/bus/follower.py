@@ -1,0 +1,514 @@
+"""Segments to batches of messages.
+
+The kernels' fast path and the plain code's slow path, put together in order of packets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cluster_core.formats.capture.bus_capture import CapturedGap, CapturedUnknown, Endpoint, Origin, Row
+from cluster_core.formats.capture.link_layers import address_text
+from cluster_core.kernels.bus import streams as bs
+from cluster_core.kernels.bus.batch import EVENT, EXTENSION, GOSSIP, MESSAGE, BusBatch, packed_address
+from cluster_core.kernels.bus.messages import (
+    BITMAPS_PER_MESSAGE,
+    NODES_PER_MESSAGE,
+    SPAN,
+    TEXTS_PER_MESSAGE,
+    Tables,
+    fill,
+    measure_all,
+)
+from cluster_core.kernels.bus.packets import ADDRESS_BYTES, PACKETS_PER_CHUNK, Rows, new_rows, rows_to_fill
+from cluster_core.kernels.bus.packing import pack_all
+from cluster_core.kernels.interning import Interned, grown, intern, new_interned
+from cluster_core.wire.bus import IP_BYTES, NODE_ID_BYTES, SLOT_BITMAP_BYTES
+from cluster_core.wire.bus_framing import BusFramer, Frame, UnknownBytes
+from cluster_core.wire.tcp_stream import Bytes, Gap, Mark, Segment, TcpStream
+
+SIDE_BYTES = 4 << 20
+MESSAGES_PER_FLUSH = 320_000
+STREAMS_AT_FIRST = 4096
+NODES_MAX = 1 << 17
+TEXTS_MAX = 1 << 17
+ADDRESSES_MAX = 1 << 18
+BITMAPS_MAX = 1 << 13
+
+_NO_BYTES = np.zeros(0, dtype=np.uint8)
+_PLAIN = 2
+_SPAN_OF_FOUND = {
+    "at": "at",
+    "length": "length",
+    "row": "row",
+    "peer": "peer",
+    "direction": "direction",
+    "buffer": "side",
+}
+_NO_SPANS = new_rows(SPAN, 0)
+_SCRATCH = ("_messages", "_listed", "_retired", "_events")
+
+
+class _Slow(NamedTuple):
+    """A direction in the plain code's hands."""
+
+    tcp: TcpStream
+    framer: BusFramer
+
+
+class _Extra(NamedTuple):
+    """A message that the plain code found; *key* is its place among the kernel's."""
+
+    key: int
+    row: int
+    peer: int
+    direction: int
+    mark: Mark
+    raw: bytes
+
+
+class _Where(NamedTuple):
+    """The direction that the plain code works on, as it was at its segment."""
+
+    key: int
+    row: int
+    peer: int
+    direction: int
+
+
+class BusFollower:
+    """Follows the directions of a series; `follow` takes the segments of a chunk and yields batches."""
+
+    def __init__(self, streams_max: int, *, keep_packed: bool = False) -> None:
+        self._keep_packed = keep_packed
+        self._last_packet = 0
+        self.addresses = new_interned(ADDRESS_BYTES, 3 * PACKETS_PER_CHUNK)
+        self.repeated_bytes = 0
+        self._streams_max = streams_max
+        self._streams = bs.new_streams(min(STREAMS_AT_FIRST, 2 * streams_max))
+        self._side = np.empty(SIDE_BYTES, dtype=np.uint8)
+        self._tables = Tables(
+            new_interned(NODE_ID_BYTES, 4096),
+            new_interned(IP_BYTES, 4096),
+            new_interned(SLOT_BITMAP_BYTES, 512),
+            np.full(4096, -1, dtype=np.int32),
+        )
+        self._slow: dict[int, _Slow] = {}
+        self._gaps: list[tuple[int, CapturedGap]] = []
+        self._tops = np.zeros(5, dtype=np.int64)
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        """Make the lists that a flush fills and empties."""
+        self._messages = rows_to_fill(bs.FOUND, MESSAGES_PER_FLUSH)
+        self._listed, self._retired, self._events = (
+            rows_to_fill(bs.FOUND, 2 * PACKETS_PER_CHUNK),
+            rows_to_fill(bs.FOUND, 2 * PACKETS_PER_CHUNK + 2),
+            rows_to_fill(bs.FOUND, PACKETS_PER_CHUNK),
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the lists that are empty between two calls; of the side buffer what is in use."""
+        self._compact_side(0)
+        state = {name: value for name, value in self.__dict__.items() if name not in _SCRATCH}
+        state["_side"] = self._side[: self._tops[bs.SIDE_TOP]].copy()
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        side = np.empty(max(SIDE_BYTES, 2 * len(self._side)), dtype=np.uint8)
+        side[: len(self._side)] = self._side
+        self._side = side
+        self._lay_out()
+
+    def follow(
+        self, data: NDArray[np.uint8], records: Rows, segments: Rows, count: int, packet_base: int
+    ) -> Iterator[BusBatch]:
+        """Follow *count* segments whose bytes are in *data*; batches come in order."""
+        self._bound_tables()
+        self._last_packet = packet_base + count - 1
+        start = 0
+        while start < count:
+            start, status = bs.follow_segments(
+                *(data, self._side, segments, records, packet_base, self._streams_max, start, count),
+                *(self._streams, self._messages, self._listed, self._retired, self._events, self._tops),
+            )
+            yield self._flush(data, records, segments, packet_base)
+            if status == bs.STREAMS_FULL:
+                self._make_room_for_streams()
+            elif status == bs.TOO_MANY:
+                yield self._evict()
+            elif status == bs.SIDE_FULL:
+                self._compact_side(bs.GATHERED_BYTES_MAX)
+        if self._tops[bs.SIDE_TOP] > len(self._side) // 2:
+            self._compact_side(0)
+
+    def reserve_addresses(self, count: int) -> None:
+        """Make room for the addresses of *count* packets."""
+        if self.addresses.used[0] > ADDRESSES_MAX:
+            self._renumber_addresses()
+        self.addresses = grown(self.addresses, 2 * count)
+
+    def finish(self) -> BusBatch:
+        """The series ends: give up what every direction holds, in order of their numbers."""
+        active = self._active()
+        return self._give_up(active[np.argsort(self._streams.rows.number[active])], unlink=False)
+
+    def empty(self) -> BusBatch:
+        """A batch without messages."""
+        return self._decode(_NO_BYTES, _NO_SPANS, np.zeros(0, dtype=np.int64), [], [])
+
+    def _active(self) -> NDArray[np.int64]:
+        used = int(self._streams.counts[0])
+        return np.flatnonzero(self._streams.rows.state[:used] != bs.RETIRED)
+
+    def _flush(self, data: NDArray[np.uint8], records: Rows, segments: Rows, packet_base: int) -> BusBatch:
+        """Decode what the kernel found and what the plain code finds in the segments that it only listed."""
+        tops = self._tops
+        found = tops[bs.MESSAGES]
+        extras: list[_Extra] = []
+        rows: list[Row] = []
+        if tops[bs.LISTED] or tops[bs.RETIREMENTS]:
+            self._do_listed(data, records, segments, packet_base, extras, rows)
+        ours = self._messages[:found].view(np.ndarray)
+        at = ours["segment"].copy()
+        key = 2 * at + 1
+        spans = rows_to_fill(SPAN, int(found))
+        columns = spans.view(np.ndarray)
+        for name, theirs in _SPAN_OF_FOUND.items():
+            columns[name] = ours[theirs]
+        columns["ts_ns"], columns["packet"], columns["offset"] = records.ts_ns[at], packet_base + at, records.offset[at]
+        batch = self._decode(data, spans, key, extras, rows)
+        keys = np.concatenate((key, np.array([extra.key for extra in extras], dtype=np.int64)))
+        batch.released = packet_base + (np.sort(keys) >> 1)
+        batch.gaps, self._gaps = [(packet_base + at, gap) for at, gap in self._gaps], []
+        batch = self._with_events(batch, records, packet_base)
+        tops[bs.MESSAGES :] = 0
+        return batch
+
+    def _do_listed(
+        self,
+        data: NDArray[np.uint8],
+        records: Rows,
+        segments: Rows,
+        packet_base: int,
+        extras: list[_Extra],
+        rows: list[Row],
+    ) -> None:
+        """Give listed segments to the plain code and end retired directions, both in order of segments."""
+        listed, retired = self._listed, self._retired
+        count, ends = int(self._tops[bs.LISTED]), int(self._tops[bs.RETIREMENTS])
+        is_data = (listed.side[:count] != bs.ACKNOWLEDGED).tolist()
+        work = [(2 * segment + is_data[i], 1, i) for i, segment in enumerate(listed.segment[:count].tolist())]
+        touched = dict.fromkeys(listed.row[:count].tolist())
+        ended = retired.row[:ends]
+        gathering = self._streams.rows.part_at[ended] >= 0
+        for i, row in enumerate(ended.tolist()):
+            if gathering[i] or row in touched or row in self._slow:
+                work.append((2 * int(retired.segment[i]), 0, i))
+        self.repeated_bytes += int(self._streams.rows.repeated[ended].sum())
+        work.sort()
+        for key, is_listed, i in work:
+            source = listed if is_listed else retired
+            where = _Where(key, int(source.row[i]), int(source.peer[i]), int(source.direction[i]))
+            at = key >> 1
+            if not is_listed:
+                self._end(where, extras, rows)
+            elif is_data[i]:
+                self._handle(where, _segment_of(data, records, segments, at, packet_base), extras, rows)
+            else:
+                self._acknowledge(where, int(segments.ack[at]), int(records.ts_ns[at]), extras, rows)
+        for row in touched:
+            self._hand_back(row)
+
+    def _take(self, row: int) -> _Slow:
+        """The plain code's objects of a direction, made from its row when the kernel had it so far."""
+        slow = self._slow.get(row)
+        if slow is None:
+            streams = self._streams
+            at, have = int(streams.rows.part_at[row]), int(streams.rows.part_have[row])
+            pending = self._side[at : at + have].tobytes() if at >= 0 else b""
+            tcp = TcpStream.resumed(
+                int(streams.rows.isn[row]),
+                int(streams.rows.next_seq[row]),
+                saw_syn=bool(streams.rows.saw_syn[row]),
+            )
+            slow = self._slow[row] = _Slow(tcp, BusFramer(synced=bool(streams.rows.synced[row]), pending=pending))
+            streams.rows.part_at[row] = -1
+        return slow
+
+    def _hand_back(self, row: int) -> None:
+        """Let the kernel go on with a direction in which nothing unusual is pending."""
+        slow = self._slow.get(row)
+        streams = self._streams
+        if slow is None or streams.rows.state[row] != bs.SLOW:
+            return
+        if slow.tcp.plain and slow.framer.plain and not slow.framer.pending:
+            streams.rows.state[row] = bs.FAST
+            streams.rows.synced[row] = 1
+            streams.rows.next_seq[row] = slow.tcp.next_seq
+            self.repeated_bytes += slow.tcp.repeated_bytes
+            del self._slow[row]
+
+    def _handle(self, where: _Where, segment: Segment, extras: list[_Extra], rows: list[Row]) -> None:
+        slow = self._take(where.row)
+        self._settle(where, slow, slow.tcp.handle(segment), extras, rows)
+
+    def _acknowledge(self, where: _Where, ack: int, ts_ns: int, extras: list[_Extra], rows: list[Row]) -> None:
+        slow = self._slow.get(where.row)
+        if slow is not None:
+            self._settle(where, slow, slow.tcp.acknowledge(ack, ts_ns), extras, rows)
+
+    def _end(self, where: _Where, extras: list[_Extra], rows: list[Row]) -> None:
+        slow = self._take(where.row)
+        self._settle(where, slow, slow.tcp.finish(), extras, rows)
+        streams = self._streams
+        last = Mark(
+            int(streams.rows.last_ts_ns[where.row]),
+            int(streams.rows.last_packet[where.row]),
+            int(streams.rows.last_offset[where.row]),
+        )
+        for frame in slow.framer.finish(last):
+            self._add(where, frame, extras, rows)
+        self.repeated_bytes += slow.tcp.repeated_bytes
+        del self._slow[where.row]
+
+    def _settle(
+        self, where: _Where, slow: _Slow, settled: list[Bytes | Gap], extras: list[_Extra], rows: list[Row]
+    ) -> None:
+        """The twin of `bus_capture.Stream._frames`."""
+        for item in settled:
+            if isinstance(item, Bytes):
+                frames = slow.framer.feed(item.payload, item.mark)
+            else:
+                origin = self._origin(where, item.mark)
+                gap = CapturedGap(origin, item.start, item.end, item.count, item.reason)
+                rows.append(gap)
+                self._gaps.append((where.key >> 1, gap))
+                frames = slow.framer.lose(item.mark) if item.count is None else slow.framer.skip(item.count, item.mark)
+            for frame in frames:
+                self._add(where, frame, extras, rows)
+
+    def _add(self, where: _Where, frame: Frame, extras: list[_Extra], rows: list[Row]) -> None:
+        if isinstance(frame, UnknownBytes):
+            rows.append(CapturedUnknown(self._origin(where, frame.mark), frame.count, frame.looks_like, frame.sample))
+        else:
+            extras.append(_Extra(*where, frame.mark, frame.raw))
+
+    def _origin(self, where: _Where, mark: Mark) -> Origin:
+        streams, row = self._streams, where.row
+        source, target = int(streams.rows.flow_a[row]), int(streams.rows.flow_b[row])
+        return Origin(
+            *mark,
+            int(streams.rows.number[row]),
+            int(streams.rows.connection[row]),
+            where.direction,
+            Endpoint(self._address(source >> 16), source & 0xFFFF),
+            Endpoint(self._address(target >> 16), target & 0xFFFF),
+        )
+
+    def _address(self, number: int) -> str:
+        return address_text(packed_address(self.addresses.rows()[number]))
+
+    def _decode(
+        self,
+        data: NDArray[np.uint8],
+        spans: Rows,
+        key: NDArray[np.int64],
+        extras: list[_Extra],
+        rows: list[Row],
+    ) -> BusBatch:
+        """Put both kinds of messages in one order and decode them."""
+        plain = _NO_BYTES
+        if extras:
+            plain = np.frombuffer(b"".join(extra.raw for extra in extras), dtype=np.uint8)
+            spans = _merged(spans, key, extras)
+        count = len(spans)
+        totals = measure_all(data, self._side, plain, spans, 0, count)
+        messages = new_rows(MESSAGE, count)
+        gossip = rows_to_fill(GOSSIP, int(totals[0]))
+        extensions = rows_to_fill(EXTENSION, int(totals[1]))
+        extension_data = np.zeros(int(totals[2]), dtype=np.uint8)
+        channel_data = np.zeros(int(totals[3]), dtype=np.uint8)
+        tops = np.zeros(2, dtype=np.int64)
+        done = 0
+        while done < count:
+            done = fill(
+                *(data, self._side, plain, spans, done, count, self._streams, self._tables),
+                *(messages, gossip, extensions, channel_data, extension_data, tops),
+            )
+            if done < count:
+                self._grow_tables(int(measure_all(data, self._side, plain, spans, done, done + 1)[0]))
+        buffers = (data, self._side, plain)
+        odd = {
+            int(row): buffers[spans.buffer[row]][spans.at[row] : spans.at[row] + spans.length[row]].tobytes()
+            for row in np.flatnonzero(~messages.understood & (messages.captured == messages.totlen))
+        }
+        tables = self._tables
+        packed_ends = np.zeros(count if self._keep_packed else 0, dtype=np.int64)
+        packed = _NO_BYTES
+        if self._keep_packed and count:
+            packed = np.empty(pack_all(*buffers, spans, packed_ends, packed), dtype=np.uint8)
+            pack_all(*buffers, spans, packed_ends, packed)
+        return BusBatch(
+            messages,
+            gossip,
+            extensions,
+            new_rows(EVENT, 0),
+            channel_data,
+            extension_data,
+            tables.nodes.rows(),
+            tables.texts.rows(),
+            tables.bitmaps.rows(),
+            self.addresses.rows(),
+            rows,
+            odd,
+            np.full(count, self._last_packet, dtype=np.int64),
+            packed,
+            packed_ends,
+        )
+
+    def _with_events(self, batch: BusBatch, records: Rows, packet_base: int) -> BusBatch:
+        found = int(self._tops[bs.EVENTS])
+        if found:
+            at, row = self._events.segment[:found], self._events.row[:found]
+            streams = self._streams
+            made = batch.events = new_rows(EVENT, found)
+            made.ts_ns, made.packet, made.offset = records.ts_ns[at], packet_base + at, records.offset[at]
+            made.stream, made.connection = streams.rows.number[row], streams.rows.connection[row]
+            made.direction, made.tcp_flags = self._events.direction[:found], self._events.length[:found]
+            made.source, made.source_port = streams.rows.flow_a[row] >> 16, streams.rows.flow_a[row] & 0xFFFF
+            made.target, made.target_port = streams.rows.flow_b[row] >> 16, streams.rows.flow_b[row] & 0xFFFF
+        return batch
+
+    def _grow_tables(self, entries: int) -> None:
+        nodes = grown(self._tables.nodes, NODES_PER_MESSAGE + entries)
+        texts = grown(self._tables.texts, TEXTS_PER_MESSAGE + entries)
+        bitmaps = grown(self._tables.bitmaps, BITMAPS_PER_MESSAGE)
+        last = np.full(nodes.capacity, -1, dtype=np.int32)
+        last[: len(self._tables.last_bitmap)] = self._tables.last_bitmap
+        self._tables = Tables(nodes, texts, bitmaps, last)
+
+    def _bound_tables(self) -> None:
+        """Begin a table anew when it has grown beyond its bound; the nodes of directions are kept."""
+        nodes, texts, bitmaps, last = self._tables
+        if nodes.used[0] > NODES_MAX:
+            used = int(self._streams.counts[0])
+            nodes = _kept(nodes, self._streams.rows.node[:used])
+            last = np.full(nodes.capacity, -1, dtype=np.int32)
+        if texts.used[0] > TEXTS_MAX:
+            texts = new_interned(IP_BYTES, 4096)
+        if bitmaps.used[0] > BITMAPS_MAX:
+            bitmaps = new_interned(SLOT_BITMAP_BYTES, 512)
+            last = np.full(nodes.capacity, -1, dtype=np.int32)
+        self._tables = Tables(nodes, texts, bitmaps, last)
+
+    def _renumber_addresses(self) -> None:
+        used = int(self._streams.counts[0])
+        flows = np.concatenate((self._streams.rows.flow_a[:used], self._streams.rows.flow_b[:used]))
+        numbers = (flows >> 16).astype(np.int32)
+        self.addresses = _kept(self.addresses, numbers)
+        flows = numbers.astype(np.int64) << 16 | (flows & 0xFFFF)
+        self._streams.rows.flow_a[:used], self._streams.rows.flow_b[:used] = flows[:used], flows[used:]
+        self._streams.flows[:] = -1
+        bs.index_streams(self._streams)
+
+    def _make_room_for_streams(self) -> None:
+        """Drop retired rows; double the table when most rows are in use."""
+        active = self._active()
+        capacity = len(self._streams.rows)
+        if 4 * len(active) > 3 * capacity:
+            capacity = min(2 * capacity, 2 * self._streams_max)
+        renumbered = {int(row): index for index, row in enumerate(active)}
+        self._slow = {renumbered[row]: slow for row, slow in self._slow.items() if row in renumbered}
+        self._streams = bs.compacted(self._streams, active, capacity)
+
+    def _evict(self) -> BusBatch:
+        """The twin of `BusCapture._evict`."""
+        active = self._active()
+        order = np.lexsort((self._streams.rows.number[active], self._streams.rows.last_packet[active]))
+        return self._give_up(active[order[: max(1, self._streams_max // 4)]], unlink=True)
+
+    def _give_up(self, chosen: NDArray[np.int64], *, unlink: bool) -> BusBatch:
+        """End the directions *chosen*, in that order; *unlink*: their peers live on and lose them."""
+        table = self._streams.rows
+        extras: list[_Extra] = []
+        rows: list[Row] = []
+        turn = np.full(len(table) + 1, len(table), dtype=np.int64)  # the last one is that of no peer
+        turn[chosen] = np.arange(len(chosen))
+        pending = table.part_at >= 0
+        pending[list(self._slow)] = True
+        for row in chosen[pending[chosen]].tolist():
+            peer = int(table.peer[row])
+            if unlink and turn[peer] < turn[row]:
+                peer = bs.NO_ROW
+            self._end(_Where(int(turn[row]), row, peer, int(table.direction[row])), extras, rows)
+        self.repeated_bytes += int(table.repeated[chosen].sum())
+        table.state[chosen] = bs.RETIRED
+        self._streams.counts[3] -= len(chosen)
+        if unlink:
+            peers = table.peer[chosen]
+            table.peer[peers[peers >= 0]] = bs.NO_ROW
+            table.peer[chosen] = bs.NO_ROW
+        batch = self._decode(_NO_BYTES, _NO_SPANS, np.zeros(0, dtype=np.int64), extras, rows)
+        batch.gaps, self._gaps = [(self._last_packet, gap) for _, gap in self._gaps], []
+        return batch
+
+    def _compact_side(self, room: int) -> None:
+        """Move gathered messages to the front of the side buffer and make *room* behind them."""
+        streams = self._streams
+        used = int(streams.counts[0])
+        rows = np.flatnonzero((streams.rows.part_at[:used] >= 0) & (streams.rows.state[:used] == bs.FAST))
+        wanted = int(streams.rows.part_total[rows].sum()) + room
+        size = SIDE_BYTES
+        while size < 2 * wanted:
+            size *= 2
+        side = np.empty(size, dtype=np.uint8)
+        top = 0
+        for row in rows.tolist():
+            at, have = int(streams.rows.part_at[row]), int(streams.rows.part_have[row])
+            side[top : top + have] = self._side[at : at + have]
+            streams.rows.part_at[row] = top
+            top += int(streams.rows.part_total[row])
+        self._side = side
+        self._tops[bs.SIDE_TOP] = top
+
+
+def _segment_of(data: NDArray[np.uint8], records: Rows, segments: Rows, index: int, packet_base: int) -> Segment:
+    start = int(segments.start[index])
+    payload = data[start : start + int(segments.length[index])].tobytes()
+    mark = Mark(int(records.ts_ns[index]), packet_base + index, int(records.offset[index]))
+    return Segment(
+        int(segments.seq[index]), int(segments.tcp_flags[index]), payload, int(segments.missing[index]), mark
+    )
+
+
+def _merged(spans: Rows, key: NDArray[np.int64], extras: list[_Extra]) -> Rows:
+    """Add the plain code's messages, which lie one after the other in their buffer, in order of keys."""
+    added = new_rows(SPAN, len(extras))
+    added.buffer = _PLAIN
+    added.length = [len(extra.raw) for extra in extras]
+    added.at = np.cumsum(added.length) - added.length
+    added.row = [extra.row for extra in extras]
+    added.peer = [extra.peer for extra in extras]
+    added.direction = [extra.direction for extra in extras]
+    added.ts_ns = [extra.mark.ts_ns for extra in extras]
+    added.packet = [extra.mark.packet for extra in extras]
+    added.offset = [extra.mark.offset for extra in extras]
+    order = np.argsort(np.concatenate((key, [extra.key for extra in extras])), kind="stable")
+    return np.concatenate((spans, added))[order].view(np.recarray)
+
+
+def _kept(table: Interned, numbers: NDArray[np.int32]) -> Interned:
+    """A new table with only the values that *numbers* names; the numbers are changed in place."""
+    wanted = np.unique(numbers[numbers >= 0])
+    result = new_interned(table.width, max(4096, 2 * len(wanted)))
+    renumbered = np.full(int(table.used[0]) + 1, -1, dtype=np.int32)
+    for number in wanted.tolist():
+        renumbered[number] = intern(result, table.data, number * table.width, table.width)
+    numbers[:] = renumbered[numbers]
+    return result

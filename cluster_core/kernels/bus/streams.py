@@ -1,0 +1,433 @@
+"""TCP segments to bus messages in order: the fast path of `formats.capture.bus_capture`.
+
+How this works. Each direction is a row of `Streams`. A segment that comes exactly in order on a direction that is in
+step is cut here: messages that lie wholly in its payload are noted where they are, one that goes on in later segments
+is gathered in the *side* buffer. Everything else (holes, overlaps, lost step, cut packets, huge messages) is only
+listed, and so are all later segments of that direction, for the plain code to do afterwards. What is noted carries
+its segment's number, so that both lists can be put in one order again.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cluster_core.kernels.bus.packets import Rows, new_rows
+from cluster_core.kernels.compiled import njit
+from cluster_core.kernels.rdb.memory import big16, big32, copy_bytes
+from cluster_core.wire.bus_framing import MESSAGE_BYTES_MAX
+from cluster_core.wire.bus_message import HEADER_BYTES, LIGHT_HEADER_BYTES, TYPE_NAMES, VERSION, MessageType
+from cluster_core.wire.tcp_stream import ACK, FIN, JUMP_BYTES_MAX, RST, SYN, UNKNOWN_SEQ
+
+FAST = 0
+SLOW = 1
+RETIRED = 2
+
+DONE = 0
+SIDE_FULL = 1
+STREAMS_FULL = 2
+MESSAGES_FULL = 3
+TOO_MANY = 4
+
+SIDE_TOP = 0
+MESSAGES = 1
+LISTED = 2
+RETIREMENTS = 3
+EVENTS = 4
+
+GATHERED_BYTES_MAX = 1 << 18
+"""A message that needs more than one segment is gathered here up to this size, by the plain code above it."""
+
+ACKNOWLEDGED = 1
+"""The *side* of a listed segment that is one of the other direction: what it acknowledges may end a hole."""
+
+NO_ROW = -1
+_SIGNATURE = int.from_bytes(b"RCmb", "big")
+_HEAD = LIGHT_HEADER_BYTES
+_HEADER = HEADER_BYTES
+_TYPES = len(TYPE_NAMES)
+_PUBLISH = int(MessageType.PUBLISH)
+_PUBLISHSHARD = int(MessageType.PUBLISHSHARD)
+_MODULE = int(MessageType.MODULE)
+_SEQUENCES = 1 << 32
+_HALF = 1 << 31
+_EVENTS = SYN | FIN | RST
+
+
+STREAM = np.dtype(
+    [
+        ("flow_a", np.int64),
+        ("flow_b", np.int64),
+        ("next_seq", np.int64),
+        ("isn", np.int64),
+        ("syn_ack", np.int64),
+        ("part_at", np.int64),
+        ("part_have", np.int64),
+        ("part_total", np.int64),
+        ("number", np.int64),
+        ("connection", np.int64),
+        ("last_packet", np.int64),
+        ("last_ts_ns", np.int64),
+        ("last_offset", np.int64),
+        ("repeated", np.int64),
+        ("peer", np.int32),
+        ("node", np.int32),
+        ("direction", np.int8),
+        ("saw_syn", np.uint8),
+        ("state", np.uint8),
+        ("synced", np.uint8),
+    ],
+    align=True,
+)
+"""One direction.
+
+*flow_a* and *flow_b* are address number and port of source and target, *peer* the row of the other one.
+
+*state* is `FAST`, `SLOW` (the plain code has it) or `RETIRED`. A gathered message has *part_have* of *part_total*
+bytes at *part_at* of the side buffer (-1: none).
+"""
+
+FOUND = np.dtype(
+    [
+        ("segment", np.int64),
+        ("at", np.int64),
+        ("length", np.int64),
+        ("row", np.int32),
+        ("peer", np.int32),
+        ("direction", np.int8),
+        ("side", np.uint8),
+    ],
+    align=True,
+)
+"""Something in a chunk: *segment*, *row*, *peer* and *direction* as they were at that moment.
+
+For messages *side* says whether *at* is in the side buffer, *at* and *length* where the bytes are; for listed
+segments these are 0 and *side* is `ACKNOWLEDGED` or 0; for connection events *length* holds the TCP flags.
+"""
+
+
+class Streams(NamedTuple):
+    """Directions.
+
+    *flows* is the hash index over them (row or -1); *counts* holds rows used, directions and connections ever seen,
+    and directions followed now.
+    """
+
+    rows: Rows
+    flows: NDArray[np.int32]
+    counts: NDArray[np.int64]
+
+
+def new_streams(capacity: int) -> Streams:
+    """Room for *capacity* directions."""
+    size = 1 << (2 * capacity - 1).bit_length()
+    index = np.full(size, NO_ROW, dtype=np.int32)
+    return Streams(new_rows(STREAM, capacity), index, np.zeros(4, dtype=np.int64))
+
+
+def compacted(streams: Streams, keep: NDArray[np.int64], capacity: int) -> Streams:
+    """Return the rows *keep*, renumbered in that order, in a table of *capacity*.
+
+    Peers that are gone become `NO_ROW`.
+    """
+    result = new_streams(capacity)
+    used = int(streams.counts[0])
+    result.rows[: len(keep)] = streams.rows[keep]
+    renumbered = np.full(used + 1, NO_ROW, dtype=np.int32)
+    renumbered[keep] = np.arange(len(keep), dtype=np.int32)
+    result.rows.peer[: len(keep)] = renumbered[result.rows.peer[: len(keep)]]
+    result.counts[:] = streams.counts
+    result.counts[0] = len(keep)
+    index_streams(result)
+    return result
+
+
+@njit()
+def index_streams(streams: Streams) -> None:
+    """Fill the hash index of a table whose index is empty; retired rows are left out."""
+    for row in range(streams.counts[0]):
+        if streams.rows[row].state != RETIRED:
+            streams.flows[_slot_of(streams, streams.rows[row].flow_a, streams.rows[row].flow_b)] = row
+
+
+@njit()
+def _slot_of(streams: Streams, flow_a: int, flow_b: int) -> int:
+    """The slot of the index that holds the flow, or where it belongs."""
+    mask = streams.flows.shape[0] - 1
+    mixed = (flow_a * 0x5851F42D4C957F2D) ^ (flow_b * 0x2545F4914F6CDD1D)
+    slot = (mixed ^ (mixed >> 31)) & mask
+    while True:
+        row = streams.flows[slot]
+        if row < 0 or (streams.rows[row].flow_a == flow_a and streams.rows[row].flow_b == flow_b):
+            return int(slot)
+        slot = (slot + 1) & mask
+
+
+@njit(inline="always")
+def _row_of(streams: Streams, flow_a: int, flow_b: int) -> int:
+    row = np.int64(streams.flows[_slot_of(streams, flow_a, flow_b)])
+    if row >= 0 and streams.rows[row].state == RETIRED:
+        return NO_ROW
+    return row  # type: ignore[return-value]
+
+
+@njit(inline="always")
+def _add(found: Rows, count: int, segment: int, row: int, streams: Streams) -> None:
+    found[count].segment = segment
+    found[count].row = row
+    found[count].peer = streams.rows[row].peer
+    found[count].direction = streams.rows[row].direction
+    found[count].side = 0
+    found[count].at = 0
+    found[count].length = 0
+
+
+@njit()
+def _retire(streams: Streams, row: int, segment: int, retired: Rows, tops: NDArray[np.int64]) -> None:
+    """The twin of `BusCapture._retire`; what the direction still holds is for the plain code.
+
+    The index still leads to the row, until a new direction with the same flow takes its place.
+    """
+    _add(retired, tops[RETIREMENTS], segment, row, streams)
+    tops[RETIREMENTS] += 1
+    streams.rows[row].state = RETIRED
+    streams.counts[3] -= 1
+    peer = streams.rows[row].peer
+    if peer >= 0:
+        streams.rows[peer].peer = NO_ROW
+    streams.rows[row].peer = NO_ROW
+
+
+@njit()
+def _open(
+    streams: Streams,
+    segments: Rows,
+    segment: int,
+    flow_a: int,
+    flow_b: int,
+    retired: Rows,
+    tops: NDArray[np.int64],
+) -> int:
+    """A new direction: the twin of `Stream.__init__` and `BusCapture._connect`."""
+    flags = np.int64(segments[segment].tcp_flags)
+    seq = segments[segment].seq
+    has_syn = flags & SYN != 0
+    opens = flags & (SYN | ACK) == SYN
+    peer = _row_of(streams, flow_b, flow_a)
+    if peer >= 0 and (streams.rows[peer].peer >= 0 or (opens and streams.rows[peer].syn_ack != (seq + 1) % _SEQUENCES)):
+        if opens:
+            _retire(streams, peer, segment, retired, tops)
+            peer = NO_ROW
+        elif streams.rows[peer].peer >= 0:
+            streams.rows[streams.rows[peer].peer].peer = NO_ROW
+    row = streams.counts[0]
+    streams.counts[0] += 1
+    streams.counts[3] += 1
+    streams.rows[row].number = streams.counts[1]
+    streams.counts[1] += 1
+    streams.rows[row].flow_a = flow_a
+    streams.rows[row].flow_b = flow_b
+    streams.rows[row].peer = peer
+    streams.rows[row].direction = -1
+    if peer >= 0:
+        streams.rows[peer].peer = row
+        streams.rows[row].connection = streams.rows[peer].connection
+        if streams.rows[peer].direction >= 0:
+            streams.rows[row].direction = 1 - streams.rows[peer].direction
+    else:
+        streams.rows[row].connection = streams.counts[2]
+        streams.counts[2] += 1
+    streams.rows[row].syn_ack = -1
+    if has_syn:
+        streams.rows[row].direction = 0 if opens else 1
+        if not opens:
+            streams.rows[row].syn_ack = segments[segment].ack
+        if peer >= 0:
+            streams.rows[peer].direction = 1 - streams.rows[row].direction
+    streams.rows[row].next_seq = (seq + 1) % _SEQUENCES if has_syn else UNKNOWN_SEQ
+    streams.rows[row].isn = seq
+    streams.rows[row].saw_syn = has_syn
+    streams.rows[row].synced = has_syn
+    streams.rows[row].state = FAST
+    streams.rows[row].part_at = -1
+    streams.rows[row].node = -1
+    streams.rows[row].repeated = 0
+    streams.flows[_slot_of(streams, flow_a, flow_b)] = row
+    return row  # type: ignore[no-any-return]
+
+
+@njit(inline="always")
+def _framed_bytes(data: NDArray[np.uint8], at: int, strict: bool) -> int:
+    """The twin of `bus_framing.framed_bytes`, with *strict* of `is_believable`: 0 if there is no message head."""
+    if big32(data, at) != _SIGNATURE:
+        return 0
+    totlen = big32(data, at + 4)
+    kind = big16(data, at + 12)
+    light = kind & 0x8000 != 0
+    smallest = _HEAD if light else _HEADER
+    if totlen < smallest or totlen > MESSAGE_BYTES_MAX:
+        return 0
+    if strict:
+        if big16(data, at + 8) != VERSION:
+            return 0
+        kind &= 0x7FFF
+        if light and kind != _PUBLISH and kind != _PUBLISHSHARD and kind != _MODULE:
+            return 0
+        if kind >= _TYPES:
+            return 0
+    return int(totlen)
+
+
+@njit()
+def _cut(
+    data: NDArray[np.uint8],
+    side: NDArray[np.uint8],
+    at: int,
+    length: int,
+    segment: int,
+    row: int,
+    streams: Streams,
+    messages: Rows,
+    tops: NDArray[np.int64],
+) -> int:
+    """Cut *length* bytes that come exactly in order: `DONE`, `SIDE_FULL`, or -1 if the plain code must do it.
+
+    Unless it is done, nothing has changed.
+    """
+    end = at + length
+    found, top = tops[MESSAGES], tops[SIDE_TOP]
+    part_at, part_have, part_total = (
+        streams.rows[row].part_at,
+        streams.rows[row].part_have,
+        streams.rows[row].part_total,
+    )
+    if part_at >= 0:
+        taken = min(length, part_total - part_have)
+        copy_bytes(side, part_at + part_have, data, at, taken)
+        part_have += taken
+        at += taken
+        if part_have == part_total:
+            _add(messages, found, segment, row, streams)
+            messages[found].side = 1
+            messages[found].at = part_at
+            messages[found].length = part_total
+            found += 1
+            part_at = -1
+    strict = streams.rows[row].synced == 0
+    while at < end:
+        if end - at < _HEAD:
+            return -1
+        totlen = _framed_bytes(data, at, strict)
+        strict = False
+        if totlen == 0:
+            return -1
+        if totlen > end - at:
+            if totlen > GATHERED_BYTES_MAX:
+                return -1
+            if top + totlen > side.shape[0]:
+                return SIDE_FULL
+            part_at, part_have, part_total = top, end - at, totlen
+            copy_bytes(side, part_at, data, at, part_have)
+            top += totlen
+            break
+        _add(messages, found, segment, row, streams)
+        messages[found].at = at
+        messages[found].length = totlen
+        found += 1
+        at += totlen
+    tops[MESSAGES], tops[SIDE_TOP] = found, top
+    streams.rows[row].part_at, streams.rows[row].part_have, streams.rows[row].part_total = (
+        part_at,
+        part_have,
+        part_total,
+    )
+    streams.rows[row].synced = 1
+    streams.rows[row].next_seq = (streams.rows[row].next_seq + length) % _SEQUENCES
+    return DONE
+
+
+@njit()
+def follow_segments(
+    data: NDArray[np.uint8],
+    side: NDArray[np.uint8],
+    segments: Rows,
+    records: Rows,
+    packet_base: int,
+    streams_max: int,
+    start: int,
+    count: int,
+    streams: Streams,
+    messages: Rows,
+    listed: Rows,
+    retired: Rows,
+    events: Rows,
+    tops: NDArray[np.int64],
+) -> tuple[int, int]:
+    """Follow segments *start* to *count*: where it stopped and `DONE`, `SIDE_FULL`, `STREAMS_FULL`, `MESSAGES_FULL`
+    or `TOO_MANY`.
+
+    *tops* counts what is used of the side buffer and of the four lists.
+    """
+    for segment in range(start, count):
+        if segments[segment].reason != 0:
+            continue
+        length = segments[segment].length
+        if tops[MESSAGES] + length // _HEAD + 2 > messages.shape[0]:
+            return segment, MESSAGES_FULL
+        flow_a = segments[segment].source << 16 | np.int64(segments[segment].source_port)
+        flow_b = segments[segment].target << 16 | np.int64(segments[segment].target_port)
+        flags = np.int64(segments[segment].tcp_flags)
+        seq = segments[segment].seq
+        row = _row_of(streams, flow_a, flow_b)
+        if row < 0 or (flags & SYN and not (streams.rows[row].saw_syn and seq == streams.rows[row].isn)):
+            if streams.counts[0] == streams.rows.shape[0]:
+                return segment, STREAMS_FULL
+            if row >= 0:
+                _retire(streams, row, segment, retired, tops)
+            if streams.counts[3] >= streams_max:
+                return segment, TOO_MANY
+            row = _open(streams, segments, segment, flow_a, flow_b, retired, tops)
+        missing = segments[segment].missing
+        peer = streams.rows[row].peer
+        if flags & ACK and peer >= 0 and streams.rows[peer].state == SLOW:
+            _add(listed, tops[LISTED], segment, peer, streams)
+            listed[tops[LISTED]].side = ACKNOWLEDGED
+            tops[LISTED] += 1
+        if flags & FIN and not length and not missing:
+            next_seq = streams.rows[row].next_seq
+            ahead = (seq - next_seq + _HALF) % _SEQUENCES - _HALF
+            if streams.rows[row].state == SLOW or (next_seq != UNKNOWN_SEQ and 0 < ahead <= JUMP_BYTES_MAX):
+                streams.rows[row].state = SLOW
+                _add(listed, tops[LISTED], segment, row, streams)
+                tops[LISTED] += 1
+        elif length or missing:
+            slow = streams.rows[row].state == SLOW or missing > 0
+            if not slow:
+                begins = (seq + (flags & SYN != 0)) % _SEQUENCES
+                if streams.rows[row].next_seq == UNKNOWN_SEQ:
+                    streams.rows[row].next_seq = begins
+                ahead = (begins - streams.rows[row].next_seq + _HALF) % _SEQUENCES - _HALF
+                if ahead == 0:
+                    at = segments[segment].start
+                    status = _cut(data, side, at, length, segment, row, streams, messages, tops)
+                    if status == SIDE_FULL:
+                        return segment, SIDE_FULL
+                    slow = status != DONE
+                elif ahead < 0 and -ahead >= length and -ahead <= JUMP_BYTES_MAX:
+                    streams.rows[row].repeated += length
+                else:
+                    slow = True
+            if slow:
+                streams.rows[row].state = SLOW
+                _add(listed, tops[LISTED], segment, row, streams)
+                tops[LISTED] += 1
+        if flags & _EVENTS:
+            _add(events, tops[EVENTS], segment, row, streams)
+            events[tops[EVENTS]].length = flags
+            tops[EVENTS] += 1
+        streams.rows[row].last_packet = packet_base + segment
+        streams.rows[row].last_ts_ns = records[segment].ts_ns
+        streams.rows[row].last_offset = records[segment].offset
+    return count, DONE

@@ -1,0 +1,401 @@
+"""Every key of an RDB file as batches of columns, without IO: the caller feeds bytes, the skimmer returns batches.
+
+The work is done by `cluster_core.kernels.rdb.walk`.
+
+    skimmer = RdbSkimmer("dump.rdb")
+    while not skimmer.done:
+        skimmer.filled(file.readinto(skimmer.room()))
+        for batch in skimmer.batches():
+            ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cluster_core.errors import DecodeError, TruncatedError
+from cluster_core.formats.rdb import faults
+from cluster_core.formats.rdb.facts import DeclaredCounts, FileFacts, SplitError
+from cluster_core.formats.rdb.head import MAGIC_BYTES, read_magic
+from cluster_core.formats.rdb.opcodes import DIALECT_VALKEY, RdbHead
+from cluster_core.formats.rdb.strings import string_at
+from cluster_core.kernels.crc64 import crc64
+from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.kernels.rdb import skim_state as at
+from cluster_core.kernels.rdb.memory_sizes import model_array
+from cluster_core.kernels.rdb.walk import skim
+from cluster_core.memory.model import MemorySettings, model_of
+
+WINDOW_BYTES = 1 << 20
+"""The window that the file passes through; it fits a core's second-level cache."""
+
+KEY_DATA_BYTES = 8 << 20
+"""Key names of one batch; a batch ends early when they are full."""
+
+SLOTS = 16384
+_COLUMNS = (
+    ("db", np.int32),
+    ("slot", np.uint16),
+    ("tag_start", np.int32),
+    ("tag_length", np.int32),
+    ("type", np.uint8),
+    ("encoding", np.uint8),
+    ("elements", np.int64),
+    ("serialized_bytes", np.int64),
+    ("expire_at_ms", np.int64),
+    ("idle_s", np.int64),
+    ("freq", np.int16),
+    ("offset", np.int64),
+    ("memory_bytes", np.int64),
+    ("estimate", np.uint8),
+)
+
+
+class RdbSkimmer:
+    """Skims one RDB file, or the range [*start*, *end*) of one, which must begin and end between two records.
+
+    *source* names the file in errors.  A range that does not start at 0 needs the file's *head*.  *batch_keys*
+    is the number of rows of a full batch.  With *check_crc* the CRC64 of all bytes is computed, and of a whole
+    file compared.  With *memory* every key's size in the server's memory is estimated (`cluster_core.memory`).
+
+    `done` turns true when the file's last record (or the range's last byte) was decoded; what is fed after it
+    only counts as `trailing_bytes`.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        *,
+        start: int = 0,
+        end: int | None = None,
+        head: RdbHead | None = None,
+        check_crc: bool = True,
+        batch_keys: int = 65_536,
+        memory: MemorySettings | None = None,
+    ) -> None:
+        if start < 0 or (end is not None and end < start) or batch_keys < 1:
+            raise ValueError(f"not a range or batch: start {start}, end {end}, batch_keys {batch_keys}")
+        if start and head is None:
+            raise ValueError("a range that does not start at 0 needs the file's head")
+        self.done = False
+        self.keys = 0
+        self.stored_crc: int | None = None
+        self.crc = 0
+        self.trailing_bytes = 0
+        self.declared_slot_keys: NDArray[np.int64] = np.full(SLOTS, -1, dtype=np.int64)
+        self.declared_slot_expires: NDArray[np.int64] = np.full(SLOTS, -1, dtype=np.int64)
+        self._source = source
+        self._start = start
+        self._end = end
+        self._check_crc = check_crc
+        self._capacity = batch_keys
+        self._memory = memory
+        self._error: DecodeError | None = None
+        self._set_up(head)
+
+    def _set_up(self, head: RdbHead | None) -> None:
+        self._facts = FileFacts(head, source=self._source, start=self._start, end=self._end)
+        self._state: NDArray[np.int64] = np.zeros(at.STATE_LENGTH, dtype=np.int64)
+        self._state[at.BASE] = self._start
+        self._window: NDArray[np.uint8] = np.empty(WINDOW_BYTES, dtype=np.uint8)
+        self._scratch: NDArray[np.uint8] = np.empty(64, dtype=np.uint8)
+        self._templates: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._crc_at = 0
+        self._at_eof = False
+        self._is_past_end = False
+        self._needs_magic = self._start == 0
+        self._model = model_array(None)
+        if head is not None:
+            self._apply_head(head)
+        self._key_data: NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
+        self._rows: tuple[NDArray[Any], ...] = ()  # made when they are needed
+
+    # What the file says about itself.
+
+    @property
+    def head(self) -> RdbHead:
+        """Dialect, version and writer; ValueError before the first nine bytes were decoded."""
+        if self._facts.head is None:
+            raise ValueError("the file's first bytes are not decoded yet")
+        return self._facts.head
+
+    @property
+    def aux(self) -> dict[str, str]:
+        """All aux fields but slot info; bytes that are not UTF-8 stand as ``\\xhh``."""
+        return self._facts.aux
+
+    @property
+    def databases(self) -> dict[int, DeclaredCounts]:
+        """Announced keys and expiring keys by database (RESIZEDB)."""
+        return self._facts.databases
+
+    @property
+    def function_count(self) -> int:
+        """Function libraries."""
+        return int(self._state[at.FUNCTIONS])
+
+    @property
+    def module_aux_count(self) -> int:
+        """Aux fields of modules."""
+        return int(self._state[at.MODULE_AUXES])
+
+    @property
+    def position(self) -> int:
+        """Offset in the file up to which all is decoded, and the CRC computed; the stored CRC is not counted."""
+        return int(self._state[at.BASE] + self._state[at.POS]) - (0 if self.stored_crc is None else 8)
+
+    @property
+    def crc_ok(self) -> bool | None:
+        """Whether the stored CRC64 is right; None if there is none, or it was not, or not yet, checked."""
+        if not self.done or not self._check_crc or self._start or not self.stored_crc:
+            return None
+        return self.stored_crc == self.crc
+
+    # Input.
+
+    def room(self) -> memoryview:
+        """Return writable space for the next bytes of the file, never past *end*."""
+        st = self._state
+        self._fold_crc()
+        pos, stop = int(st[at.POS]), int(st[at.STOP])
+        kept = stop - pos
+        size = max(WINDOW_BYTES, kept + 4096, int(st[at.WANT]) + 4096)
+        if size == len(self._window):
+            if pos:
+                self._window[:kept] = self._window[pos:stop].copy() if kept > pos else self._window[pos:stop]
+        else:
+            window: NDArray[np.uint8] = np.empty(size, dtype=np.uint8)
+            window[:kept] = self._window[pos:stop]
+            self._window = window
+        st[at.BASE] += pos
+        st[at.POS] = self._crc_at = 0
+        st[at.STOP] = kept
+        limit = size
+        if self._end is not None:
+            limit = min(size, self._end - int(st[at.BASE]))
+        return memoryview(self._window.data)[kept:limit]
+
+    def filled(self, count: int) -> None:
+        """Say that *count* bytes were written to `room`; 0 is the end of the input."""
+        if count < 0 or count > len(self._window) - int(self._state[at.STOP]):
+            raise ValueError(f"{count} bytes were not asked for")
+        self._state[at.STOP] += count
+        if self.done:
+            self._count_trailing()
+        fed = int(self._state[at.BASE] + self._state[at.STOP])
+        if count == 0 or fed == self._end:
+            self._at_eof = True
+
+    def skippable(self) -> int:
+        """Return how many bytes may be passed over instead of read: 0 when the CRC is computed.
+
+        The last byte of a string is never among them: it must be seen to be there.
+        """
+        st = self._state
+        if self._check_crc or st[at.POS] != st[at.STOP] or st[at.LZF_RAW] > 0:
+            return 0
+        skip = max(int(st[at.SKIP]) - 1, 0)
+        return skip if self._end is None else min(skip, self._end - self.position)
+
+    def skipped(self, count: int) -> None:
+        """Say that *count* bytes were passed over."""
+        if not 0 <= count <= self.skippable():
+            raise ValueError(f"{count} bytes may not be skipped")
+        self._state[at.SKIP] -= count
+        self._state[at.BASE] += count
+        if self.position == self._end:
+            self._at_eof = True
+
+    # Output.
+
+    def batches(self) -> Iterator[KeyBatch]:
+        """Decode what was fed; yield each batch that is full, and the last one.
+
+        Raises DecodeError (TruncatedError, SplitError) with the offset in the file, after the keys before it
+        were yielded.
+        """
+        while not self.done and self._error is None:
+            try:
+                answer = self._step()
+            except DecodeError as error:
+                self._error = error
+                break
+            if answer == at.NEED:
+                return
+            if answer == at.BATCH:
+                yield self._take_batch()
+        if self._state[at.ROW] > 0:
+            yield self._take_batch()
+        if self._error is not None:
+            raise self._error
+
+    def _step(self) -> int:
+        """Decode up to the next answer that matters outside; raises DecodeError."""
+        st = self._state
+        if self._needs_magic and not self._read_magic():
+            return at.NEED
+        if self._is_past_end:
+            return self._read_stored_crc()
+        answer = self._run()
+        if answer == at.NEED and self._at_eof:
+            return self._end_of_input()
+        if answer == at.KEYS:
+            self._key_data = np.empty(int(st[at.WANT]), dtype=np.uint8)
+        elif answer == at.SCRATCH:
+            self._scratch = np.empty(int(st[at.WANT]), dtype=np.uint8)
+        elif answer == at.EVENT:
+            self._note_event()
+        elif answer == at.END:
+            self._is_past_end = True
+            if self._end is not None:
+                raise SplitError(
+                    "the file's end lies within a range that is not the last",
+                    offset=self.position - 1,
+                    source=self._source,
+                )
+        elif answer == at.FAULT:
+            if st[at.FAULT_CODE] == faults.TEMPLATE and self._start:
+                reason = "a hash by template lies in a range: templates are at the file's beginning"
+                raise SplitError(reason, offset=int(st[at.FAULT_AT]), source=self._source)
+            reason = faults.describe(int(st[at.FAULT_CODE]), int(st[at.FAULT_A]), int(st[at.FAULT_B]))
+            raise DecodeError(reason, offset=int(st[at.FAULT_AT]), source=self._source)
+        return answer
+
+    def _run(self) -> int:
+        if not self._rows:
+            self._new_batch()
+        return int(
+            skim(
+                self._window,
+                self._state,
+                self._model,
+                self._key_data,
+                self._rows,
+                self.declared_slot_keys,
+                self.declared_slot_expires,
+                self._scratch,
+                self._templates,
+                self._capacity,
+            )
+        )
+
+    def _end_of_input(self) -> int:
+        """The input has ended while more was needed: the right end of a range, or an error."""
+        st = self._state
+        fed = int(st[at.BASE] + st[at.STOP])
+        if self._end is None or fed < self._end:
+            raise TruncatedError("the file ends before its end mark", offset=fed, source=self._source)
+        if st[at.PHASE] != at.P_RECORD or st[at.POS] != st[at.STOP] or st[at.SKIP] > 0 or st[at.META_AT] > 0:
+            raise SplitError("split point is inside a record", offset=self._end, source=self._source)
+        self._finish()
+        return at.END
+
+    def _finish(self) -> None:
+        self._fold_crc()
+        self.done = True
+        self._count_trailing()
+
+    def _count_trailing(self) -> None:
+        """Count the bytes after the end and forget them."""
+        st = self._state
+        self.trailing_bytes += int(st[at.STOP] - st[at.POS])
+        st[at.STOP] = st[at.POS]
+
+    def _read_magic(self) -> bool:
+        """Decode the first nine bytes; False if they are not there yet."""
+        st = self._state
+        first = self._window[: min(MAGIC_BYTES, int(st[at.STOP]))].tobytes()
+        if len(first) < MAGIC_BYTES and not self._at_eof:
+            return False
+        head = read_magic(first, self._source)
+        self._facts.head = head
+        self._apply_head(head)
+        st[at.POS] = MAGIC_BYTES
+        self._needs_magic = False
+        return True
+
+    def _apply_head(self, head: RdbHead) -> None:
+        st = self._state
+        st[at.VALKEY] = head.dialect == DIALECT_VALKEY
+        st[at.TYPE_MAX] = head.type_max
+        st[at.LISTPACK_LISTS] = head.small_lists_are_listpacks
+        st[at.EMBSTR_RULE] = head.embstr_rule
+        st[at.DB] = self._facts.db
+        if self._memory is not None:
+            self._model = model_array(model_of(head, self._memory))
+
+    def _note_event(self) -> None:
+        st = self._state
+        kind = st[at.EVENT_KIND]
+        if kind == at.EVENT_SELECTDB:
+            self._facts.select(int(st[at.EVENT_A]), self.position)
+        elif kind == at.EVENT_RESIZEDB:
+            self._facts.resize(int(st[at.EVENT_A]), int(st[at.EVENT_B]))
+        elif kind == at.EVENT_TEMPLATE:
+            missing = int(st[at.EVENT_A]) + 1 - len(self._templates)
+            if missing > 0:
+                more = np.full(max(missing, len(self._templates)), -1, np.int64)
+                self._templates = np.concatenate([self._templates, more])
+            self._templates[st[at.EVENT_A]] = st[at.EVENT_B]
+        elif st[at.EVENT_B] >= 0:
+            first, second = int(st[at.EVENT_A]), int(st[at.EVENT_B])
+            field = self._window[first : int(st[at.POS])].tobytes()
+            if self._facts.add_aux(string_at(field, 0), string_at(field, second - first)):
+                self._apply_head(self.head)
+
+    def _read_stored_crc(self) -> int:
+        """Read the eight bytes after the end mark, and compare; versions before 5 have none."""
+        st = self._state
+        self._fold_crc()
+        if self.head.version < 5:
+            self._finish()
+            return at.END
+        pos = int(st[at.POS])
+        if int(st[at.STOP]) - pos < 8:
+            if self._at_eof:
+                raise TruncatedError(
+                    "the file ends within its CRC", offset=self.position + int(st[at.STOP]) - pos, source=self._source
+                )
+            st[at.WANT] = 8
+            return at.NEED
+        self.stored_crc = int.from_bytes(self._window[pos : pos + 8].tobytes(), "little")
+        st[at.POS] = self._crc_at = pos + 8
+        self._finish()
+        if self.crc_ok is False:
+            raise DecodeError(
+                f"CRC64 is {self.crc:016x}, but the file says {self.stored_crc:016x}",
+                offset=self.position,
+                source=self._source,
+            )
+        return at.END
+
+    def _fold_crc(self) -> None:
+        pos = int(self._state[at.POS])
+        if self._check_crc and pos > self._crc_at and not self.done:
+            self.crc = crc64(self._window[self._crc_at : pos], self.crc)
+        self._crc_at = pos
+
+    def _new_batch(self) -> None:
+        self._rows = (
+            *(np.empty(self._capacity, dtype=kind) for _, kind in _COLUMNS),
+            np.zeros(self._capacity + 1, dtype=np.int32),
+        )
+        self._key_data = np.empty(KEY_DATA_BYTES, dtype=np.uint8)
+        self._state[at.ROW] = self._state[at.KEY_POS] = 0
+
+    def _take_batch(self) -> KeyBatch:
+        """Return the rows so far as a batch and begin a new one."""
+        rows = int(self._state[at.ROW])
+        columns: dict[str, Any] = {name: column[:rows] for (name, _), column in zip(_COLUMNS, self._rows, strict=False)}
+        offsets = self._rows[-1][: rows + 1]
+        if self._memory is None:
+            columns["memory_bytes"] = columns["estimate"] = None
+        batch = KeyBatch(key_offsets=offsets, key_data=self._key_data[: int(offsets[-1])].copy(), **columns)
+        self.keys += rows
+        self._rows = ()
+        self._state[at.ROW] = 0
+        return batch

@@ -1,0 +1,212 @@
+"""What a node says of its cluster to those who ask: the view as a `Topology`, CLUSTER INFO, SLOTS, SHARDS, LINKS (R128 to R131)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cluster_core.gossip.flags import FAIL, HANDSHAKE, MASTER, MYSELF, PFAIL, REPLICA
+from cluster_core.gossip.view import Peer
+from cluster_core.node.state import NodeState
+from cluster_core.slots.node_flags import NodeFlags
+from cluster_core.slots.slot_set import WIRE_BYTES, SlotSet
+from cluster_core.topology.node import Node, Topology
+from cluster_core.topology.replies import shards_reply, slots_reply
+from cluster_core.wire.bus import TYPE_NAMES
+from cluster_core.wire.resp import RespMap
+
+EVERY_FLAG: Final = 0x3FFF
+"""The bits that have a name (R20)."""
+CLIENT_IP_FIELDS: Final = ("client-ipv4", "client-ipv6")
+"""Names of `Peer.client_ips` in nodes.conf (R129)."""
+
+
+def slot_set(bits: int) -> SlotSet:
+    """Slots of the view as a set."""
+    return SlotSet.from_wire(bits.to_bytes(WIRE_BYTES, "little"))
+
+
+def topology_of(state: NodeState, *, to_file: bool = False) -> Topology:
+    """The cluster as this node sees it; a file has no handshakes, but the fields that only servers read (R128, R129)."""
+    view = state.view
+    nodes = [_node(state, peer, with_aux=to_file) for peer in _told(state, to_file=to_file)]
+    form = "nodes.conf" if to_file else "nodes"
+    return Topology(tuple(nodes), form, view.current_epoch, view.last_vote_epoch)
+
+
+def _told(state: NodeState, *, to_file: bool) -> list[Peer]:
+    peers = state.view.nodes.values()
+    return [peer for peer in peers if not (to_file and peer.flags & HANDSHAKE)]
+
+
+def _node(state: NodeState, peer: Peer, *, with_aux: bool) -> Node:
+    view = state.view
+    mine = bool(peer.flags & MYSELF)
+    aux: dict[str, str] = {}
+    if with_aux and view.profile.aux_fields:
+        aux["tls-port"] = "0"
+        if peer.nodename:
+            aux["nodename"] = one_word(peer.nodename)
+        if peer.shard_id:
+            aux["shard-id"] = peer.shard_id
+        aux |= {name: one_word(ip) for name, ip in zip(CLIENT_IP_FIELDS, peer.client_ips, strict=True) if ip}
+    offset = offset_of(state, peer)
+    return Node(
+        id=peer.id,
+        ip=one_word(ip_for_client(state, peer)),
+        port=peer.port,
+        cport=peer.cport,
+        hostname=one_word(peer.hostname),
+        aux=aux,
+        flags=NodeFlags(peer.flags & EVERY_FLAG),
+        master_id=peer.replicaof or None if peer.flags & REPLICA else None,
+        ping_sent=peer.ping_sent_ms,
+        pong_received=peer.pong_received_ms,
+        config_epoch=view.epoch_shown(peer),
+        link_connected=mine or peer.outbound is not None,
+        slots=slot_set(peer.slots),
+        migrating=view.migrating if mine else {},
+        importing=view.importing if mine else {},
+        replication_offset=offset,
+        health=health_of(peer, offset),
+    )
+
+
+def one_word(text: str) -> str:
+    """A text of another node as one word of a line, empty if it would be none: headers may hold anything.
+
+    >>> one_word("10.0.0.1"), one_word("10.0.0.1 myself\\n")
+    ('10.0.0.1', '')
+    """
+    plain = text.isascii() and text.isprintable() and not any(mark in text for mark in " ,@=")
+    return text if plain else ""
+
+
+def ip_for_client(state: NodeState, peer: Peer) -> str:
+    """The address of a node for the client that asks: the one announced for its family, if there is one (R15, clusterNodeIp)."""
+    announced = peer.client_ips[":" in state.client_ip] if state.client_ip else ""
+    return announced or peer.ip
+
+
+def offset_of(state: NodeState, peer: Peer) -> int:
+    """The replication offset that a node told last, or our own (R48)."""
+    return state.offset if peer.flags & MYSELF else peer.repl_offset
+
+
+def health_of(peer: Peer, offset: int) -> str:
+    """The word of CLUSTER SHARDS (R131)."""
+    if peer.flags & FAIL:
+        return "fail"
+    return "loading" if peer.flags & REPLICA and not offset else "online"
+
+
+def shards_value(state: NodeState) -> Any:
+    """The reply of CLUSTER SHARDS: shards by shard id where there are some, else masters with their replicas (R131)."""
+    topology = topology_of(state)
+    view = state.view
+    groups: dict[str, list[str]] = {}
+    for peer in view.nodes.values():
+        if view.profile.shard_lists:
+            groups.setdefault(peer.shard_id or peer.replicaof or peer.id, []).append(peer.id)
+        elif peer.flags & MASTER or not peer.replicaof:
+            groups.setdefault(peer.id, []).insert(0, peer.id)
+        else:
+            groups.setdefault(peer.replicaof, []).append(peer.id)
+    if not view.profile.shard_lists:
+        groups = {key: ids for key, ids in groups.items() if view.nodes[ids[0]].flags & MASTER}
+    listed = Topology(topology.nodes, "nodes", shards=tuple(tuple(ids) for ids in groups.values()))
+    reply = _wire(shards_reply(listed, protocol=3))
+    if not view.profile.shard_ids_listed:
+        return reply
+    ids = [view.nodes[members[0]].shard_id for members in groups.values()]
+    return [RespMap((*shard.pairs, (b"id", bytes(i, "ascii")))) for shard, i in zip(reply, ids, strict=True)]
+
+
+def slots_value(state: NodeState) -> Any:
+    """The reply of CLUSTER SLOTS: replicas that fail or have no data are left out (R131)."""
+    topology = topology_of(state)
+    shown = [node for node in topology.nodes if node.is_master or node.health == "online"]
+    return _wire(slots_reply(Topology(tuple(shown), "nodes"), protocol=3))
+
+
+def links_value(state: NodeState) -> Any:
+    """The reply of CLUSTER LINKS: our link to each node, then its link to us."""
+    view = state.view
+    told = []
+    for peer in view.nodes.values():
+        for link_id in (peer.outbound, peer.inbound):
+            link = view.links.get(link_id) if link_id is not None else None
+            if link is None:
+                continue
+            fields: dict[str, Any] = {
+                "direction": "from" if link.inbound else "to",
+                "node": peer.id,
+                "create-time": link.made_ms,
+                "events": "r",
+                "send-buffer-allocated": 0,
+                "send-buffer-used": 0,
+            }
+            told.append(_wire(fields))
+    return told
+
+
+def _wire(value: Any) -> Any:
+    """Texts as bulk strings, maps as pairs."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape")
+    if isinstance(value, list):
+        return [_wire(item) for item in value]
+    if isinstance(value, dict):
+        return RespMap(tuple((_wire(name), _wire(item)) for name, item in value.items()))
+    return value
+
+
+def info_text(state: NodeState) -> str:
+    """The text of CLUSTER INFO (R130)."""
+    view = state.view
+    peers = list(view.nodes.values())
+    failed = sum(peer.slots.bit_count() for peer in peers if peer.flags & FAIL)
+    doubted = sum(peer.slots.bit_count() for peer in peers if peer.flags & PFAIL and not peer.flags & FAIL)
+    assigned = sum(peer.slots.bit_count() for peer in peers)
+    fields: list[tuple[str, object]] = [
+        ("cluster_state", "ok" if view.ok else "fail"),
+        ("cluster_slots_assigned", assigned),
+        ("cluster_slots_ok", assigned - failed - doubted),
+        ("cluster_slots_pfail", doubted),
+        ("cluster_slots_fail", failed),
+    ]
+    if view.profile.info_of_nodes:
+        voting = [peer for peer in peers if peer.votes]
+        fields += [
+            ("cluster_nodes_pfail", sum(bool(peer.flags & PFAIL) for peer in peers)),
+            ("cluster_nodes_fail", sum(bool(peer.flags & FAIL) for peer in peers)),
+            ("cluster_voting_nodes_pfail", sum(bool(peer.flags & PFAIL) for peer in voting)),
+            ("cluster_voting_nodes_fail", sum(bool(peer.flags & FAIL) for peer in voting)),
+        ]
+    fields += [
+        ("cluster_known_nodes", len(peers)),
+        ("cluster_size", view.size_shown),
+        ("cluster_current_epoch", view.current_epoch),
+        ("cluster_my_epoch", view.epoch_shown(view.myself)),
+        *_counters("sent", state.sent),
+        *_counters("received", state.received),
+    ]
+    if view.profile.info_of_bytes:
+        fields += [
+            ("cluster_stats_bytes_sent", state.sent_bytes),
+            ("cluster_stats_bytes_received", state.received_bytes),
+            ("cluster_stats_pubsub_bytes_sent", state.pubsub_sent_bytes),
+            ("cluster_stats_pubsub_bytes_received", state.pubsub_received_bytes),
+            ("cluster_stats_module_bytes_sent", 0),
+            ("cluster_stats_module_bytes_received", 0),
+        ]
+    if view.profile.info_of_limits:
+        fields.append(("total_cluster_links_buffer_limit_exceeded", state.limit_exceeded))
+    return "".join(f"{name}:{value}\r\n" for name, value in fields)
+
+
+def _counters(way: str, counts: list[int]) -> list[tuple[str, object]]:
+    """Messages by type, those that there were, and their sum."""
+    by_type: list[tuple[str, object]] = [
+        (f"cluster_stats_messages_{TYPE_NAMES[kind]}_{way}", count) for kind, count in enumerate(counts) if count
+    ]
+    return [*by_type, (f"cluster_stats_messages_{way}", sum(counts))]

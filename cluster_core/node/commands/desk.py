@@ -1,0 +1,186 @@
+"""What a client hears: cluster commands are carried out, others served here or redirected (R114 to R121).
+
+Replies are values of `cluster_core.wire.resp`; errors have the servers' texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from cluster_core.errors import ProtocolError
+from cluster_core.gossip.flags import REPLICA
+from cluster_core.node.commands.cluster import CLUSTER_COMMANDS
+from cluster_core.node.commands.descriptions import ip_for_client
+from cluster_core.node.events import Execute, Reply
+from cluster_core.node.publishing import publish
+from cluster_core.node.state import NodeState
+from cluster_core.routing.command_table import table_of
+from cluster_core.routing.redirect import SERVE, Client, Command, Decision, route
+from cluster_core.routing.view import DIALECTS, Endpoint, RoutingView
+from cluster_core.slots.key_slot import SLOT_COUNT
+from cluster_core.wire.resp import RespError
+
+OK: Final = "OK"
+NAME_CHARS_MAX: Final = 128
+"""So much of an unknown name is repeated in the error."""
+SESSION_COMMANDS: Final = frozenset((b"asking", b"readonly", b"readwrite"))
+IDLE: Final = Client()
+
+
+class Owners(Mapping[int, str]):
+    """Who owns a slot, asked of the view one by one and remembered until it changes."""
+
+    def __init__(self, state: NodeState) -> None:
+        self._state = state
+        if state.owners_version != state.view.version:
+            state.owners, state.owners_version = {}, state.view.version
+
+    def __getitem__(self, slot: int) -> str:
+        known = self._state.owners
+        if slot not in known:
+            owner = self._state.view.owner_of(slot)
+            known[slot] = owner.id if owner is not None else ""
+        if not known[slot]:
+            raise KeyError(slot)
+        return known[slot]
+
+    def __iter__(self) -> Iterator[int]:
+        return (slot for slot in range(SLOT_COUNT) if slot in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class Endpoints(Mapping[str, Endpoint]):
+    """Where clients find nodes, made when a redirection needs one."""
+
+    def __init__(self, state: NodeState) -> None:
+        self._state, self._nodes = state, state.view.nodes
+
+    def __getitem__(self, node_id: str) -> Endpoint:
+        peer = self._nodes[node_id]
+        return Endpoint(ip_for_client(self._state, peer), peer.port, peer.hostname)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._nodes)
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+
+def routing_view(state: NodeState) -> RoutingView:
+    """What redirections depend on, without copying the table."""
+    view = state.view
+    return RoutingView(
+        view.myself.id,
+        Owners(state),
+        Endpoints(state),
+        view.myself.replicaof if view.myself.flags & REPLICA else "",
+        view.ok,
+        view.migrating,
+        view.importing,
+        DIALECTS[view.profile.routing_table],
+        state.settings.routing,
+    )
+
+
+def serve_client(state: NodeState, client: int, words: Command) -> None:
+    """Answer one command of a client, or have the driver execute it."""
+    if not words:
+        return
+    words = tuple(words)
+    session = state.clients.get(client, IDLE)
+    refusal = _malformed(state, words)
+    name = words[0].lower()
+    decision: Decision = SERVE
+    if refusal:
+        state.out.append(Reply(client, RespError(refusal)))
+    elif name == b"cluster" and session.queued is None:
+        state.out.append(Reply(client, cluster_reply(state, words)))
+    elif name in SESSION_COMMANDS and session.queued is None:
+        state.out.append(Reply(client, OK))
+    elif name == b"exec" and client in state.aborted:
+        text = "EXECABORT Transaction discarded because of previous errors."
+        state.out.append(Reply(client, RespError(text)))
+    else:
+        decision = _route(state, client, words, session)
+    after = session.after(words, decision)
+    if after.queued is None:
+        state.aborted.pop(client, None)
+    elif decision != SERVE or refusal:
+        state.aborted[client] = None
+    if after == IDLE:
+        state.clients.pop(client, None)
+    else:
+        state.clients[client] = after
+
+
+def _route(state: NodeState, client: int, words: tuple[bytes, ...], session: Client) -> Decision:
+    table = table_of(state.view.profile.routing_table)
+    decision = route(routing_view(state), words, client=session, keys_here=state.keyspace.holds, table=table)
+    if decision != SERVE:
+        state.out.append(Reply(client, RespError(str(decision))))
+        return decision
+    name = words[0].lower()
+    if name in (b"publish", b"spublish") and session.queued is None:
+        publish(state, words[1], words[2], sharded=name == b"spublish")
+    state.out.append(Execute(client, words))
+    return decision
+
+
+def _malformed(state: NodeState, words: tuple[bytes, ...]) -> str:
+    """The error of a command that the server does not know, or that has too few or too many words; empty if it is fine."""
+    info = table_of(state.view.profile.routing_table).find(words)
+    shown = [word[:NAME_CHARS_MAX].decode("utf-8", "surrogateescape") for word in words]
+    shown = [word.replace("\r", " ").replace("\n", " ") for word in shown]
+    if info is None:
+        arguments = "".join(f"'{word}' " for word in shown[1:])[:NAME_CHARS_MAX]
+        return f"ERR unknown command '{shown[0]}', with args beginning with: {arguments}"
+    if info.name == "cluster" and len(words) > 1:
+        return f"ERR unknown subcommand '{shown[1]}'. Try CLUSTER HELP."
+    if not info.takes(len(words)):
+        return f"ERR wrong number of arguments for '{info.name}' command"
+    return ""
+
+
+def cluster_reply(state: NodeState, words: tuple[bytes, ...]) -> Any:
+    """The reply to CLUSTER …; what the command changes is done when this returns."""
+    name = words[1].decode("latin-1").lower()
+    command = CLUSTER_COMMANDS.get(name)
+    if command is None:
+        return RespError(f"ERR CLUSTER {name.upper()} is not available on this node")
+    version = state.view.version
+    try:
+        reply = command(state, [word.decode("utf-8", "surrogateescape") for word in words[2:]])
+    except ProtocolError as error:
+        return RespError(_one_line(str(error)))
+    if state.view.version == version and name not in _QUESTIONS:
+        state.changed()
+    return reply
+
+
+def _one_line(text: str) -> str:
+    """An error reply is one line, whatever a client put into it."""
+    return text.replace("\r", " ").replace("\n", " ")
+
+
+_QUESTIONS: Final = frozenset(
+    [
+        "count-failure-reports",
+        "countkeysinslot",
+        "getkeysinslot",
+        "info",
+        "keyslot",
+        "links",
+        "myid",
+        "myshardid",
+        "nodes",
+        "replicas",
+        "saveconfig",
+        "shards",
+        "slaves",
+        "slots",
+    ]
+)
+"""Subcommands that change nothing in the view."""

@@ -1,0 +1,181 @@
+"""Does a plan hold?  Bound, limits and sums once more, in whole numbers and fractions, without the search that made it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import accumulate
+
+from cluster_core.rebalance.bound import conflict
+from cluster_core.rebalance.bound.certificates import add_up, needs, prove
+from cluster_core.rebalance.bound.joint import prove_joint
+from cluster_core.rebalance.goal.limits import above_capacity, kept
+from cluster_core.rebalance.goal.problem import Problem, Scaled, validate
+from cluster_core.rebalance.goal.targets import Shares, Targets, find_targets
+from cluster_core.rebalance.plan import BALANCED, IMPOSSIBLE, MOVE, Plan, count_ranges
+
+
+def check_plan(problem: Problem, plan: Plan) -> list[str]:
+    """Return what is wrong with *plan* for *problem*, one sentence each; an empty list when all of it holds.
+
+    Raises PlanError when the problem itself is not valid.
+    """
+    scaled = validate(problem)
+    targets = find_targets(scaled)
+    wrong = _check_moves(scaled, plan)
+    if wrong:
+        return wrong
+    owner = _after(scaled, plan)
+    wrong += _check_conflicts(scaled, plan)
+    if wrong:
+        return wrong
+    wrong += _check_capacity(scaled, targets, plan, owner)
+    wrong += _check_limits(scaled, targets, plan, owner)
+    wrong += _check_sums(scaled, targets, plan, owner)
+    wrong += _check_floors(scaled, targets, plan)
+    limits = find_targets(replace(scaled, tolerance=plan.tolerance)) if plan.tolerance else targets
+    wrong += _check_bound(scaled, kept(scaled, limits, owner), plan, owner)
+    return wrong
+
+
+def _check_moves(scaled: Scaled, plan: Plan) -> list[str]:
+    index = {master.id: n for n, master in enumerate(scaled.masters)}
+    wrong, seen = [], set()
+    for move in plan.moves:
+        if not 0 <= move.slot < len(scaled.owner) or move.source not in index or move.target not in index:
+            wrong.append(f"slot {move.slot} from {move.source} to {move.target}: not in the problem")
+            continue
+        target = scaled.masters[index[move.target]]
+        if move.slot in seen:
+            wrong.append(f"slot {move.slot} moves twice")
+        if scaled.masters[scaled.owner[move.slot]].id != move.source or move.source == move.target:
+            wrong.append(f"slot {move.slot} is not {move.source}'s to give to {move.target}")
+        if target.drained or target.excluded or move.slot in scaled.fixed:
+            wrong.append(f"slot {move.slot} may not move to {move.target}")
+        seen.add(move.slot)
+    return wrong
+
+
+def _after(scaled: Scaled, plan: Plan) -> tuple[int, ...]:
+    index = {master.id: n for n, master in enumerate(scaled.masters)}
+    owner = list(scaled.owner)
+    for move in plan.moves:
+        owner[move.slot] = index[move.target]
+    return tuple(owner)
+
+
+def _check_limits(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int, ...]) -> list[str]:
+    """A plan that says so keeps every limit, empties every drained master and no other."""
+    if plan.verdict not in (MOVE, BALANCED):
+        return []
+    wrong = []
+    sums = scaled.totals(owner)
+    for n, master in enumerate(scaled.masters):
+        if master.drained:
+            if n in owner:
+                wrong.append(f"{master.id} is drained and keeps slots")
+            continue
+        if not master.excluded and n in scaled.owner and n not in owner:
+            wrong.append(f"{master.id} would lose its last slot")
+        for r, name in enumerate(scaled.resources):
+            if not master.excluded and sums[n][r] > targets.caps[n][r]:
+                wrong.append(f"{master.id} holds {sums[n][r]} of {name}, over its limit of {targets.caps[n][r]}")
+    if targets.zone_share is not None:
+        for r, name in enumerate(scaled.resources):
+            total = sum(scaled.loads[r])
+            for zone in dict.fromkeys(m.zone for m in scaled.masters):
+                held = sum(sums[n][r] for n, m in enumerate(scaled.masters) if m.zone == zone)
+                if held > targets.zone_share * total:
+                    wrong.append(f"zone {zone} holds {held} of {name}, over its share")
+    return wrong
+
+
+def _check_sums(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int, ...]) -> list[str]:
+    wrong = []
+    moved = sum(scaled.loads[scaled.cost][move.slot] for move in plan.moves)
+    if moved != plan.moved:
+        wrong.append(f"the moves add up to {moved}, not {plan.moved}")
+    if (count_ranges(scaled.owner), count_ranges(owner)) != (plan.ranges_before, plan.ranges_after):
+        wrong.append("the slot ranges are counted wrong")
+    if tuple(scaled.masters[n].id for n in owner) != plan.owners_after:
+        wrong.append("the owners afterwards are not what the moves lead to")
+    for when, owners in (("before", scaled.owner), ("after", owner)):
+        sums = scaled.totals(owners)
+        for r, reach in enumerate(plan.reach):
+            fair = [(row[r], targets.fair[n][r]) for n, row in enumerate(sums) if targets.fair[n][r]]
+            worst = max((load / share for load, share in fair), default=Fraction(0))
+            if worst != (reach.before if when == "before" else reach.after):
+                wrong.append(f"{reach.resource} {when}: the heaviest is {worst} of its share")
+    return wrong
+
+
+def _check_floors(scaled: Scaled, targets: Targets, plan: Plan) -> list[str]:
+    """The heaviest slots of each floor do not fit below it."""
+    wrong = []
+    takers = [n for n, m in enumerate(scaled.masters) if not m.drained and not m.excluded]
+    for r, floor in enumerate(plan.floors):
+        loads = [load for s, load in enumerate(scaled.loads[r]) if not scaled.masters[scaled.owner[s]].excluded]
+        loads.sort(reverse=True)
+        if not floor.count:
+            continue
+        shares = [targets.fair[n][r] for n in takers if targets.fair[n][r]]
+        sums = list(accumulate(loads, initial=0))
+        if len(sums) <= floor.count or not shares or Shares(shares).least_ratio(sums, floor.count) < floor.ratio:
+            wrong.append(f"the floor of {floor.resource} is not proven by its {floor.count} heaviest slots")
+    return wrong
+
+
+def _check_conflicts(scaled: Scaled, plan: Plan) -> list[str]:
+    """What is said to be impossible is; and only for limits that cannot be met together a plan has a tolerance of its own."""
+    wrong = [
+        f"it is not proven that {one.kind} cannot be kept" for one in plan.conflicts if not conflict.prove(scaled, one)
+    ]
+    if (plan.verdict == IMPOSSIBLE) != bool(plan.conflicts):
+        wrong.append(
+            f"the verdict is {plan.verdict}, with {len(plan.conflicts)} proofs that limits contradict each other"
+        )
+    given = plan.tolerance or scaled.tolerance
+    together = any(one.kind is conflict.ConflictKind.TOGETHER for one in plan.conflicts)
+    fine = len(given) == len(scaled.tolerance) and all(a >= b for a, b in zip(given, scaled.tolerance, strict=False))
+    if not fine or (given != scaled.tolerance and not together):
+        wrong.append("the plan was made for another tolerance than was asked for")
+    return wrong
+
+
+def _check_capacity(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int, ...]) -> list[str]:
+    """No slot moves into a master that ends above its capacity."""
+    over = {scaled.masters[n].id for n in above_capacity(targets, scaled.totals(owner))}
+    return [f"slot {m.slot} moves to {m.target}, which ends above its capacity" for m in plan.moves if m.target in over]
+
+
+def _check_bound(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int, ...]) -> list[str]:
+    index = {master.id: n for n, master in enumerate(scaled.masters)}
+    wrong, seen = [], set()
+    for certificate in plan.certificates:
+        n = index.get(certificate.node, -1)
+        if (
+            n < 0
+            or n in seen
+            or scaled.masters[n].excluded
+            or scaled.masters[n].drained != (certificate.kind == "drained")
+            or (scaled.masters[n].drained and n in owner)
+        ):
+            wrong.append(f"{certificate.node} cannot have this certificate")
+            continue
+        seen.add(n)
+        slots = [s for s, owner in enumerate(scaled.owner) if owner == n]
+        if not prove(scaled, slots, needs(scaled, targets, n, slots), certificate):
+            wrong.append(f"{certificate.node} need not give away {certificate.value}")
+    hosts = len({h.slot for h in targets.heavy})
+    if plan.joint is not None and not prove_joint(scaled, targets, plan.joint):
+        wrong.append(f"the joint proof does not show that {plan.joint.value} moves")
+    if (
+        hosts != plan.hosts_max
+        or max(add_up(plan.certificates, hosts), plan.joint.value if plan.joint else 0) != plan.bound
+    ):
+        wrong.append(f"the certificates and the joint proof do not show that {plan.bound} moves")
+    if not 0 <= plan.bound <= plan.moved <= sum(scaled.loads[scaled.cost]):
+        wrong.append(
+            f"at least {plan.bound} of {plan.moved} that move, of {sum(scaled.loads[scaled.cost])} in all, cannot be"
+        )
+    return wrong

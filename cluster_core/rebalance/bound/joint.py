@@ -1,0 +1,82 @@
+"""The proven lower bound on what all masters together must move, and how anyone can check it.
+
+How this works.  Let load on master n cost p[n][r] >= 0 a unit of resource r, and room below its limit earn as much: a placement within
+all limits gets no dearer by that.  Then every slot can be put where it is cheapest on its own, and the sum is a lower bound for any
+prices (Lagrange).  Where heavy slots make it too low, it is proven case by case: heavy slot s is on the first master, or on the second,
+and so on (`Joint.tree`), each case with prices of its own.  `prove_joint` repeats the argument in whole numbers; no solver, no rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cluster_core.rebalance.bound.certificates import PRICE_BITS
+from cluster_core.rebalance.goal.problem import Scaled
+from cluster_core.rebalance.goal.targets import Targets
+
+PRICES_MAX = 64
+"""Most price lists of one proof: each costs a pass over all slots to check."""
+CASES_MAX = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """Proof that at least *value* (whole units of the cost) moves.
+
+    *prices*: lists of one price a master and resource, ``[n * R + r]``, in 2**-60 units of cost a unit of the resource.  *tree* in
+    preorder: a slot >= 0 is followed by one case for each master that may take slots, in their order; -1 - k closes a case by list k.
+    """
+
+    value: int
+    prices: tuple[tuple[int, ...], ...]
+    tree: tuple[int, ...]
+
+
+def prove_joint(scaled: Scaled, targets: Targets, joint: Joint) -> bool:
+    """Return whether *joint* holds, in whole numbers.  With slots that are heavier than a limit it never does: their hosts vary."""
+    size, masters = len(scaled.resources), len(scaled.masters)
+    if targets.heavy or len(joint.prices) > PRICES_MAX or len(joint.tree) > CASES_MAX:
+        return False
+    if any(len(prices) != size * masters or min(prices, default=0) < 0 for prices in joint.prices):
+        return False
+    takers = [n for n, m in enumerate(scaled.masters) if not m.drained and not m.excluded]
+    lists = [_PricedSlots(scaled, targets, takers, prices) for prices in joint.prices]
+    cases: list[list[tuple[int, int]]] = [[]]
+    for entry in joint.tree:
+        if not cases:
+            return False
+        case = cases.pop()
+        if entry >= 0:
+            if entry >= len(scaled.owner) or entry in scaled.fixed or any(s == entry for s, _ in case):
+                return False
+            cases += [[*case, (entry, n)] for n in reversed(takers)]
+        elif -1 - entry >= len(lists) or lists[-1 - entry].least(case) <= (joint.value - 1) << PRICE_BITS:
+            return False
+    return not cases
+
+
+class _PricedSlots:
+    """What every slot costs at one list of prices, all of the cost scaled by 2**60."""
+
+    def __init__(self, scaled: Scaled, targets: Targets, takers: Sequence[int], prices: Sequence[int]) -> None:
+        self._size = len(scaled.resources)
+        self._scaled, self._takers, self._prices = scaled, takers, prices
+        self._total = -sum(targets.caps[n][r] * prices[n * self._size + r] for n in takers for r in range(self._size))
+        for s, owner in enumerate(scaled.owner):
+            if not scaled.masters[owner].excluded:
+                self._total += self._at(s, owner) if s in scaled.fixed else self._cheapest(s)
+
+    def _at(self, s: int, n: int) -> int:
+        scaled, first = self._scaled, n * self._size
+        total = 0 if scaled.owner[s] == n else scaled.loads[scaled.cost][s] << PRICE_BITS
+        for r, load in enumerate(scaled.loads):
+            total += self._prices[first + r] * load[s]
+        return total
+
+    def _cheapest(self, s: int) -> int:
+        return min([self._at(s, n) for n in self._takers])
+
+    def least(self, case: Sequence[tuple[int, int]]) -> int:
+        """Return what a placement costs at least that has the slots of *case* where it says."""
+        return self._total + sum(self._at(s, n) - self._cheapest(s) for s, n in case)

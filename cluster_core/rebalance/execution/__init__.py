@@ -1,0 +1,1 @@
+"""A plan carried out on a live cluster: reads, refuses, moves, waits, undoes."""

@@ -1,0 +1,253 @@
+"""What the nodes of a live cluster say: the facts that carrying a plan out depends on, as values, and how they are read from answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from cluster_core.errors import DecodeError
+from cluster_core.slots.key_slot import SLOT_COUNT
+from cluster_core.slots.node_flags import NodeFlags
+from cluster_core.slots.slot_set import SlotSet
+from cluster_core.topology.node import Node, Topology
+from cluster_core.topology.nodes_text import read_nodes
+
+PONG_WORD = 5
+LINES_KEPT_MAX = 8192
+FINISHED = ("success", "completed")
+"""States of a job of the server that has moved its slots (Valkey 9, Redis 8.4)."""
+FAILED = ("failed", "cancelled", "canceled")
+"""States of a job that has not; an import of Redis that is ``failed`` tries again until it is cancelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobSight:
+    """One migration of the server itself: CLUSTER GETSLOTMIGRATIONS or CLUSTER MIGRATION STATUS."""
+
+    name: str
+    outgoing: bool
+    source: str
+    target: str
+    slots: SlotSet
+    state: str
+    message: str = ""
+    retries: int = 0
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it may still move slots; a failed import of Redis 8.4 tries again by itself."""
+        if self.state in FINISHED:
+            return False
+        return self.state not in FAILED or (self.state == "failed" and self.retries > 0)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSight:
+    """One node: what it is and what it believes.
+
+    *owners* holds the slots of every node as this one sees them, *epochs* the config epochs of the masters.  *migrating* and
+    *importing* are its own open slots with the id of the other end, *open_keys* how many keys it holds in them.
+    """
+
+    id: str
+    address: str = ""
+    is_master: bool = True
+    config_epoch: int = 0
+    product: str = "valkey"
+    version: tuple[int, ...] = ()
+    cluster_ok: bool = True
+    slots_ok: int = SLOT_COUNT
+    owners: Mapping[str, SlotSet] = field(default_factory=dict)
+    epochs: Mapping[str, int] = field(default_factory=dict)
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    bus_ports: Mapping[str, int] = field(default_factory=dict)
+    doubted: tuple[str, ...] = ()
+    migrating: Mapping[int, str] = field(default_factory=dict)
+    importing: Mapping[int, str] = field(default_factory=dict)
+    open_keys: Mapping[int, int] = field(default_factory=dict)
+    jobs: tuple[JobSight, ...] = ()
+    used_memory: int = 0
+    data_memory: int = 0
+    memory_max: int = 0
+    keys: int = 0
+    databases: tuple[int, ...] = ()
+    node_timeout_ms: int = 0
+    """cluster-node-timeout, 0 where it does not tell."""
+
+    @property
+    def own(self) -> SlotSet:
+        """The slots that it claims."""
+        return self.owners.get(self.id, SlotSet())
+
+    @property
+    def server(self) -> str:
+        """Product and version as a person writes them."""
+        return f"{self.product} {'.'.join(map(str, self.version))}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSight:
+    """What every node that was asked said, by id; *lost* holds those that gave no answer, and why."""
+
+    nodes: Mapping[str, NodeSight]
+    lost: Mapping[str, str] = field(default_factory=dict)
+
+    def owner_list(self) -> list[str]:
+        """Return the owner of every slot: the node that claims it for itself, else what the first node says, else ``""``."""
+        owners = [""] * SLOT_COUNT
+        for node in self.nodes.values():
+            for owner, slots in node.owners.items():
+                if owner not in self.nodes:
+                    for slot in slots:
+                        owners[slot] = owners[slot] or owner
+        for node in sorted(self.nodes.values(), key=lambda n: n.config_epoch):
+            for slot in node.own:
+                owners[slot] = node.id
+        return owners
+
+    def disputed(self) -> SlotSet:
+        """Return the slots on whose owner the nodes do not agree; one that knows no owner at all has no say."""
+        views = [dict(node.owners) for node in self.nodes.values() if node.owners]
+        if all(view == views[0] for view in views):
+            return SlotSet()
+        names = dict.fromkeys(name for view in views for name in view)
+        found = SlotSet()
+        for name in names:
+            claims = [view.get(name, SlotSet()) for view in views]
+            everywhere = claims[0]
+            anywhere = SlotSet()
+            for claim in claims:
+                everywhere &= claim
+                anywhere |= claim
+            found |= anywhere - everywhere
+        return found
+
+    def open_slots(self) -> dict[int, tuple[str, str]]:
+        """Return the open slots with their source and target as the marks name them."""
+        found: dict[int, tuple[str, str]] = {}
+        for node in self.nodes.values():
+            for slot, other in node.importing.items():
+                found[slot] = (other, node.id)
+            for slot, other in node.migrating.items():
+                found[slot] = (node.id, other)
+        return found
+
+    def active_jobs(self) -> list[JobSight]:
+        """Return the migrations of the servers that are under way, each once."""
+        jobs = {job.name: job for node in self.nodes.values() for job in node.jobs if job.is_active}
+        return list(jobs.values())
+
+    def epochs(self) -> dict[str, int]:
+        """Return the config epoch of every master, its own word first."""
+        found: dict[str, int] = {}
+        for node in self.nodes.values():
+            for name, epoch in node.epochs.items():
+                if name not in self.nodes:
+                    found[name] = max(found.get(name, 0), epoch)
+        return found | {node.id: node.config_epoch for node in self.nodes.values() if node.is_master}
+
+
+def read_node(node_id: str, nodes: bytes, cluster_info: bytes, info: bytes) -> NodeSight:
+    """Return what a node says in CLUSTER NODES, CLUSTER INFO and INFO; DecodeError for text that is none of these."""
+    topology = _topology(nodes, node_id)
+    if topology.my_id != node_id:
+        raise DecodeError(f"the answer of {topology.my_id}, not of {node_id}", offset=0, source=node_id)
+    me = topology.by_id[node_id]
+    state, facts = _facts(cluster_info), _facts(info)
+    is_valkey = facts.get("server_name") == "valkey" or "valkey_version" in facts
+    version = facts.get("valkey_version") if is_valkey else facts.get("redis_version")
+    doubt = NodeFlags.FAIL | NodeFlags.PFAIL
+    keyspace = {name[2:]: text for name, text in facts.items() if name[:2] == "db" and name[2:].isdigit()}
+    keys = {int(name): _number(text.partition("keys=")[2].partition(",")[0]) for name, text in keyspace.items()}
+    return NodeSight(
+        id=node_id,
+        address=me.address,
+        is_master=me.is_master,
+        config_epoch=me.config_epoch,
+        product="valkey" if is_valkey else "redis",
+        version=tuple(_number(part) for part in (version or "0").split(".")[:3]),
+        cluster_ok=state.get("cluster_state") == "ok",
+        slots_ok=_number(state.get("cluster_slots_ok", "0")),
+        owners={node.id: node.slots for node in topology.nodes if node.slots},
+        epochs={node.id: node.config_epoch for node in topology.nodes if node.is_master},
+        addresses={node.id: node.address for node in topology.nodes if node.port},
+        bus_ports={node.id: node.cport for node in topology.nodes if node.cport},
+        doubted=tuple(node.id for node in topology.nodes if node.flags & doubt),
+        migrating=me.migrating,
+        importing=me.importing,
+        used_memory=_number(facts.get("used_memory", "0")),
+        data_memory=_number(facts.get("used_memory_dataset", "0")),
+        memory_max=_number(facts.get("maxmemory", "0")),
+        keys=sum(keys.values()),
+        databases=tuple(sorted(number for number, held in keys.items() if held)),
+    )
+
+
+def _topology(text: bytes, source: str) -> Topology:
+    """Return CLUSTER NODES text as a topology; lines that differ only in the times of pings are read once for all nodes."""
+    nodes = []
+    for line in text.splitlines():
+        words = line.split(b" ")
+        if len(words) > PONG_WORD:
+            words[PONG_WORD - 1] = words[PONG_WORD] = b"0"
+            nodes.append(_read_line(b" ".join(words)))
+        elif line.strip():
+            raise DecodeError("a line that is none of CLUSTER NODES", offset=0, source=source)
+    return Topology(tuple(nodes))
+
+
+@lru_cache(maxsize=LINES_KEPT_MAX)
+def _read_line(line: bytes) -> Node:
+    nodes = read_nodes(line).nodes
+    if len(nodes) != 1:
+        raise DecodeError("a line that is none of CLUSTER NODES", offset=0)
+    return nodes[0]
+
+
+def _facts(text: bytes) -> dict[str, str]:
+    lines = text.decode("utf-8", "replace").splitlines()
+    return {name: value for name, colon, value in (line.partition(":") for line in lines) if colon}
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
+
+
+def job_question(product: str, version: Sequence[int]) -> tuple[str, ...]:
+    """Return the command that lists a server's migrations; empty where it knows none."""
+    if product == "valkey" and tuple(version) >= (9,):
+        return ("CLUSTER", "GETSLOTMIGRATIONS")
+    if product == "redis" and tuple(version) >= (8, 4):
+        return ("CLUSTER", "MIGRATION", "STATUS", "ALL")
+    return ()
+
+
+def read_jobs(reply: Any) -> tuple[JobSight, ...]:
+    """Return the migrations of a reply to `job_question` (RESP2: lists of names and values); DecodeError for another shape."""
+    if not isinstance(reply, list):
+        raise DecodeError("no list of migrations", offset=0)
+    return tuple(_read_job(entry) for entry in reply)
+
+
+def _read_job(entry: Any) -> JobSight:
+    if not isinstance(entry, list) or len(entry) % 2:
+        raise DecodeError("a migration that is no list of names and values", offset=0)
+    words = [word.decode("utf-8", "replace") if isinstance(word, bytes) else str(word) for word in entry]
+    facts = dict(zip(words[::2], words[1::2], strict=True))
+    return JobSight(
+        name=facts.get("name") or facts.get("id", ""),
+        outgoing=facts.get("operation", "").lower() in ("export", "migrate"),
+        source=facts.get("source_node") or facts.get("source", ""),
+        target=facts.get("target_node") or facts.get("dest", ""),
+        slots=SlotSet.parse(facts.get("slot_ranges") or facts.get("slots", ""), source="migration"),
+        state=facts.get("state", ""),
+        message=facts.get("message") or facts.get("last_error", ""),
+        retries=_number(facts.get("retries", "0")),
+    )
+
+
+def ranges_text(slots: Iterable[int]) -> str:
+    """Return *slots* as in CLUSTER NODES: ``1-3 7``."""
+    return str(SlotSet(slots))

@@ -1,0 +1,288 @@
+"""Carrying a plan out: what to look at, what to send, what to write down, in which order; without IO.
+
+`Execution.run` is a generator: it yields effects (`effects`) and is sent their answers, and returns an `Outcome`.  What it needs to know
+after a kill is in the cluster and in the journal: an intent is written before the first command that could open or move a slot, so an
+open slot that no intent names is somebody else's.  A run begins by looking at both, finishes what was left in between, and goes on with
+whatever its sources still own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from cluster_core.rebalance.execution import server_jobs
+from cluster_core.rebalance.execution import setslot as by_hand
+from cluster_core.rebalance.execution.cluster_now import ClusterSight
+from cluster_core.rebalance.execution.commands import Path
+from cluster_core.rebalance.execution.effects import Clock, Look, Steps, Wait
+from cluster_core.rebalance.execution.journal import (
+    FINISHED,
+    PAUSED,
+    REFUSED,
+    ROLLED_BACK,
+    STARTED,
+    Journal,
+    Step,
+    read_journal,
+)
+from cluster_core.rebalance.execution.refusals import (
+    Situation,
+    choose_path,
+    is_ours,
+    left_alone,
+    name_of,
+    refusals,
+    taken_away,
+    with_names,
+)
+from cluster_core.rebalance.execution.remaining import ends_of, moves_by_slot, remaining, seconds_of
+from cluster_core.rebalance.execution.revival import as_revived, emptied, revive
+from cluster_core.rebalance.execution.run_state import Settings, Stop, StuckError, Work
+from cluster_core.rebalance.execution.waits import NODE_TIMEOUT_DEFAULT_MS, migrate_ms, migrate_sentence
+from cluster_core.rebalance.ordering import Batch
+from cluster_core.rebalance.record import StoredPlan
+from cluster_core.slots.slot_set import SlotSet
+
+NOTHING_TO_TAKE_BACK = "nothing to roll back: the plan left no slot anywhere but where it was before"
+
+
+class Verdict(Enum):
+    """How a run ended."""
+
+    IN_PLACE = "already in place"
+    FINISHED = "finished"
+    ROLLED_BACK = "rolled back"
+    PAUSED = "paused"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended, in a sentence or, refused, in several."""
+
+    verdict: Verdict
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """What a run would do: the path, the batches left, their estimated seconds, why it must not begin; for the *situation* looked at."""
+
+    situation: Situation
+    path: Path
+    batches: tuple[Batch, ...]
+    seconds: tuple[float, ...]
+    refusals: tuple[str, ...]
+    in_place: bool
+    revived: tuple[str, ...] = ()
+    """Masters that are to be made masters again."""
+    wanted: Mapping[str, SlotSet] = field(default_factory=dict)
+    """The slots that each master must have at the end."""
+    notes: tuple[str, ...] = ()
+    """What a person should know, and what is no reason not to begin: a sentence each."""
+    migrate_ms: int = NODE_TIMEOUT_DEFAULT_MS // 2
+    """How long a MIGRATE waits for its target."""
+
+
+def foresee(
+    stored: StoredPlan, sight: ClusterSight, journal: Journal, path: Path | None, *, rollback: bool = False,
+    revive: bool = False, patience_s: float = 60.0,
+) -> Prospect:  # fmt: skip
+    """Return what a run would do with the cluster as *sight* has it: the dry run."""
+    back = journal if rollback else None
+    away = sight.lost
+    sight = _as_needed(sight, back)
+    revived = emptied(sight, journal, list(ends_of(remaining(stored, sight.owner_list(), back=back)))) if revive else ()
+    sight = as_revived(stored, sight, revived)
+    owners = sight.owner_list()
+    batches = remaining(stored, owners, back=back)
+    nodes = list(ends_of(batches)) or [node.id for node in stored.nodes if node.id in sight.nodes]
+    path = path or choose_path(sight, nodes)
+    now = Situation(stored, sight, journal, path, batches, rollback)
+    in_place = bool(sight.nodes) and not sight.lost and _is_there(now, owners)
+    notes: list[str] = []
+    if rollback and sight.nodes:
+        missing = [name_of(stored, node) for node in sorted(away.keys() - sight.lost.keys())]
+        notes += [f"{name} does not answer, and the way back does not need it" for name in missing]
+        notes += left_alone(stored, owners, journal)
+    return Prospect(
+        now, path, tuple(batches), tuple(seconds_of(stored, batches, path)), () if in_place else tuple(refusals(now)), in_place,
+        revived, _wanted(now, owners), tuple(notes), migrate_ms(sight, patience_s),
+    )  # fmt: skip
+
+
+def _as_needed(sight: ClusterSight, back: Journal | None) -> ClusterSight:
+    """Return *sight* without those of the silent masters that the way *back* does not need: no slot went from or to them."""
+    if back is None:
+        return sight
+    return ClusterSight(sight.nodes, {node: why for node, why in sight.lost.items() if node in back.ends})
+
+
+def _is_there(now: Situation, owners: Sequence[str]) -> bool:
+    """Whether nothing is left to be done: all slots have their planned owners or, back, none is left that the plan has moved."""
+    unsettled, jobs = {*now.sight.open_slots(), *now.sight.disputed()}, now.sight.active_jobs()
+    if not now.rollback:
+        return list(owners) == list(now.stored.plan.owners_after) and not unsettled and not jobs
+    ours = [job for job in jobs if is_ours(job.slots, job.source, job.target, now.journal)]
+    return not (now.batches or ours or unsettled & now.journal.intents.keys() or taken_away(now, owners))
+
+
+def _wanted(now: Situation, owners: Sequence[str]) -> dict[str, SlotSet]:
+    """The slots that each master must have at the end; back, those alone that the plan had taken from it."""
+    found: dict[str, list[int]] = {}
+    if not now.rollback:
+        for slot, owner in enumerate(now.stored.plan.owners_after):
+            found.setdefault(owner, []).append(slot)
+        return {owner: SlotSet(slots) for owner, slots in found.items()}
+    going = {slot for batch in now.batches for job in batch.jobs for slot in job.slots}
+    for slot, (source, _) in moves_by_slot(now.stored).items():
+        if slot in going or (slot in now.journal.intents and owners[slot] == source):
+            found.setdefault(source, []).append(slot)
+    return {owner: SlotSet(slots) for owner, slots in found.items()}
+
+
+@dataclass(slots=True)
+class Execution:
+    """One run of *stored*, forwards or backwards; *steps* is the plan's journal, oldest row first, *path* None for the fastest."""
+
+    stored: StoredPlan
+    steps: Sequence[Step] = ()
+    path: Path | None = None
+    settings: Settings = Settings()  # noqa: RUF009 - frozen
+    stop: Stop = Stop.NO
+    work: Work | None = None
+
+    def pause(self) -> Stop:
+        """Stop after what runs now; said a second time, break it off."""
+        self.stop = Stop.PAUSE if self.stop is Stop.NO else Stop.CANCEL
+        if self.work is not None:
+            self.work.stop = self.stop
+        return self.stop
+
+    def run(self) -> Steps[Outcome]:
+        """Yield effects, return the outcome."""
+        journal = read_journal(self.steps)
+        sight: ClusterSight = yield Look(tuple(node.id for node in self.stored.nodes))
+        prospect = self._foresee(sight, journal, self.path)
+        sight = _as_needed(sight, journal if self.settings.rollback else None)
+        work = self.work = Work(self.stored, self.settings, prospect.path, journal, self.stop)
+        work.without = frozenset(node.id for node in self.stored.nodes) - sight.nodes.keys() - sight.lost.keys()
+        work.migrate_ms = prospect.migrate_ms
+        if prospect.in_place:
+            if not journal.has_ended:  # killed between the last move and its row
+                yield from work.note_arrivals(sight)
+                yield from work.note(Step(self._end()))
+            return Outcome(Verdict.IN_PLACE, (self._in_place(), *prospect.notes))
+        left = bool(by_hand.unfinished(work, sight)) and not sight.lost
+        before = Situation(self.stored, sight, journal, prospect.path, rollback=self.settings.rollback)
+        if prospect.refusals and not (left and not refusals(before)):
+            yield from work.note(Step(REFUSED, detail=prospect.refusals[0]))
+            return Outcome(Verdict.REFUSED, prospect.refusals)
+        direction = "back" if self.settings.rollback else "forward"
+        yield from work.note(Step(STARTED, detail=f"{direction}, {prospect.path.value}"))
+        if prospect.path is Path.LEGACY:
+            yield from work.tell(migrate_sentence(self.stored, sight, work.migrate_ms))
+        try:
+            return (yield from self._carry_out(work, sight, prospect.notes))
+        except StuckError as error:
+            why = with_names(self.stored, str(error))
+            yield from work.note(Step(PAUSED, detail=why))
+            return Outcome(Verdict.PAUSED, (f"paused: {why}; {self._next()}",))
+
+    def _carry_out(self, work: Work, sight: ClusterSight, notes: tuple[str, ...]) -> Steps[Outcome]:
+        sight = yield from self._finish_earlier(work, sight)
+        prospect = self._foresee(sight, work.journal, work.path)
+        if prospect.refusals:  # said only now where slots were open: those come first
+            yield from work.note(Step(REFUSED, detail=prospect.refusals[0]))
+            return Outcome(Verdict.REFUSED, prospect.refusals)
+        if prospect.revived:
+            yield from work.tell(f"making {', '.join(map(work.name, prospect.revived))} a master again")
+            yield from revive(work, sight, prospect.revived)
+        batches = prospect.batches
+        work.expect(batches, (yield Clock()))
+        run_batch = by_hand.run_batch if work.path is Path.LEGACY else server_jobs.run_batch
+        count = len(self.stored.batches)
+        for index, batch in enumerate(batches):
+            if work.stop:
+                return (yield from self._paused(work, f"before batch {batch.number} of {count}"))
+            yield from work.tell(f"batch {batch.number} of {count}: {_in_words(work, batch)}")
+            complete = yield from run_batch(work, batch)
+            if not complete:
+                return (yield from self._paused(work, f"in batch {batch.number} of {count}"))
+            yield from work.settle({target: SlotSet(slots) for target, slots in _arrivals(batch).items()})
+            last = index == len(batches) - 1
+            if not last and (work.stop or batch.number == self.settings.pause_after):
+                return (yield from self._paused(work, f"after batch {batch.number} of {count}"))
+            if not last and self.settings.pause_between_s:
+                yield Wait(self.settings.pause_between_s)
+        return (yield from self._finished(work, prospect.wanted, notes))
+
+    def _foresee(self, sight: ClusterSight, journal: Journal, path: Path | None) -> Prospect:
+        how = self.settings
+        return foresee(
+            self.stored, sight, journal, path, rollback=how.rollback, revive=how.revive, patience_s=how.patience_s
+        )
+
+    def _finish_earlier(self, work: Work, sight: ClusterSight) -> Steps[ClusterSight]:
+        """Take up what an earlier run left: its migrations end, its open slots close."""
+        waited = yield from server_jobs.wait_for_earlier(work, sight)
+        if waited:
+            sight = yield from work.look()
+        failure: str | None = None
+        for attempt in range(self.settings.attempts):
+            left = by_hand.unfinished(work, sight)
+            if not left:
+                break
+            if attempt:
+                yield from work.rest(attempt)
+            yield from work.tell(f"finishing slots {SlotSet(left)}, which were left open")
+            failure = yield from by_hand.mend(work, sight)
+            sight = yield from work.look_when_ok()
+        if left := by_hand.unfinished(work, sight):
+            raise StuckError(failure or f"slots {SlotSet(left)} do not close")
+        yield from work.note_arrivals(sight)
+        return sight
+
+    def _finished(self, work: Work, wanted: Mapping[str, SlotSet], notes: tuple[str, ...]) -> Steps[Outcome]:
+        """See that every master says of every slot that matters that it is where it is to be; only then say so."""
+        yield from work.settle(wanted)
+        now_s = yield Clock()
+        seconds = now_s - work.begun_s
+        yield from work.note(Step(self._end(), seconds=seconds))
+        if self.settings.rollback:
+            said = f"rolled back: every slot that the plan moved is where it was before ({seconds:.1f} s)"
+            return Outcome(Verdict.ROLLED_BACK, (said, *notes))
+        moved = len(self.stored.plan.moves)
+        return Outcome(
+            Verdict.FINISHED,
+            (f"finished: all {moved} slots of the plan are in place on every master ({seconds:.1f} s)",),
+        )
+
+    def _paused(self, work: Work, where: str) -> Steps[Outcome]:
+        yield from work.note(Step(PAUSED, detail=where))
+        return Outcome(Verdict.PAUSED, (f"paused {where}; {self._next()}",))
+
+    def _next(self) -> str:
+        if self.settings.rollback:
+            return "run --rollback again to go on, without it to carry the plan out"
+        return "run again to go on, --rollback to undo"
+
+    def _end(self) -> str:
+        return ROLLED_BACK if self.settings.rollback else FINISHED
+
+    def _in_place(self) -> str:
+        return NOTHING_TO_TAKE_BACK if self.settings.rollback else "already in place"
+
+
+def _in_words(work: Work, batch: Batch) -> str:
+    said = [f"{len(job.slots)} slots {work.name(job.source)} → {work.name(job.target)}" for job in batch.jobs[:3]]
+    return ", ".join(said) + (f" and {len(batch.jobs) - 3} more jobs" if len(batch.jobs) > 3 else "")
+
+
+def _arrivals(batch: Batch) -> dict[str, Iterable[int]]:
+    found: dict[str, list[int]] = {}
+    for job in batch.jobs:
+        found.setdefault(job.target, []).extend(job.slots)
+    return dict(found)

@@ -1,0 +1,270 @@
+"""Why a plan must not be carried out now: every reason as a sentence; an empty list is the leave to begin."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cluster_core.rebalance.execution.cluster_now import ClusterSight, JobSight, NodeSight
+from cluster_core.rebalance.execution.commands import Path
+from cluster_core.rebalance.execution.journal import Journal
+from cluster_core.rebalance.execution.remaining import ends_of, moves_by_slot
+from cluster_core.rebalance.execution.staleness import differences
+from cluster_core.rebalance.ordering import Batch
+from cluster_core.rebalance.record import StoredPlan
+from cluster_core.slots.key_slot import SLOT_COUNT
+from cluster_core.slots.slot_set import SlotSet
+
+_NODE_ID = re.compile(r"\b[0-9a-z]{40}\b")
+BACK = "the slots to take back are where the plan left them"
+"""What is checked on the way back in place of owners and config epochs; whatever else has changed is in nobody's way."""
+HEADROOM = 0.95
+"""Share of maxmemory that a target may reach while it holds both copies."""
+VERSIONS = {Path.VALKEY_JOBS: ("valkey", (9,)), Path.REDIS_IMPORT: ("redis", (8, 4))}
+"""What a server must be for a path; SETSLOT and MIGRATE work everywhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """Everything that a decision needs: the plan, what the cluster says, what was done before, what is left to do."""
+
+    stored: StoredPlan
+    sight: ClusterSight
+    journal: Journal
+    path: Path
+    batches: Sequence[Batch] = ()
+    rollback: bool = False
+
+    def name(self, node: str) -> str:
+        """Return a node as a person knows it: address and the beginning of its id."""
+        return name_of(self.stored, node)
+
+
+def name_of(stored: StoredPlan, node: str) -> str:
+    """Return ``host:port (id…)``, or the id alone for a node that the plan does not name."""
+    address = next((planned.address for planned in stored.nodes if planned.id == node), "")
+    return f"{address} ({node[:8]})" if address else node or "nobody"
+
+
+def with_names(stored: StoredPlan, text: str) -> str:
+    """Return *text* with addresses beside the ids of masters."""
+    return _NODE_ID.sub(lambda match: name_of(stored, match[0]), text)
+
+
+def can_go(sight: NodeSight, path: Path) -> bool:
+    """Return whether a server knows the commands of *path*."""
+    product, version = VERSIONS.get(path, (sight.product, ()))
+    return sight.product == product and sight.version >= version
+
+
+def choose_path(sight: ClusterSight, nodes: Sequence[str]) -> Path:
+    """Return the fastest path that all *nodes* know."""
+    for path in (Path.VALKEY_JOBS, Path.REDIS_IMPORT):
+        if all(node in sight.nodes and can_go(sight.nodes[node], path) for node in nodes):
+            return path
+    return Path.LEGACY
+
+
+def refusals(now: Situation) -> list[str]:
+    """Return why the plan must not be carried out now, a sentence each, what matters most first."""
+    unseen = [f"{now.name(node)} does not answer: {why}" for node, why in sorted(now.sight.lost.items())]
+    if unseen or not now.sight.nodes:
+        return unseen or ["no node of the plan answers"]
+    return [sentence for _, sentences in examine(now) for sentence in sentences]
+
+
+def examine(now: Situation) -> list[tuple[str, list[str]]]:
+    """Return every check with what it found: a title and, unless all is well, sentences.  All nodes must have answered."""
+    return [(BACK if now.rollback and check is _stale else title, check(now)) for title, check in _CHECKS.items()]
+
+
+def _unhealthy(now: Situation) -> list[str]:
+    found = []
+    for node in now.sight.nodes.values():
+        if not node.cluster_ok:
+            found.append(f"{now.name(node.id)} says that the cluster is not ok (cluster_state)")
+        elif node.slots_ok != SLOT_COUNT and not now.rollback:
+            found.append(f"{now.name(node.id)} says that {SLOT_COUNT - node.slots_ok} slots are not ok")
+        doubted = [name for name in node.doubted if name in now.sight.nodes]
+        if doubted:
+            found.append(f"{now.name(node.id)} does not reach {', '.join(map(now.name, doubted))}")
+    return found
+
+
+def _stale(now: Situation) -> list[str]:
+    """The plan is for a cluster that is no more; what the plan itself changed, by its journal, is taken back first.
+
+    The way back needs only the slots that the plan has moved, where it left them.
+    """
+    owners, epochs = now.sight.owner_list(), now.sight.epochs()
+    moves = moves_by_slot(now.stored)
+    if now.rollback:
+        return taken_away(now, owners)
+    for slot in now.journal.intents:
+        if slot in moves and owners[slot] in moves[slot]:
+            owners[slot] = moves[slot][0]
+    for planned in now.stored.nodes:
+        epoch = epochs.get(planned.id)
+        bumped = epoch is not None and epoch > planned.config_epoch and planned.id in now.journal.receivers
+        emptied = epoch is None and planned.id in now.journal.givers and not now.sight.nodes[planned.id].own
+        joined = epoch is not None and not planned.address  # it was not there when the plan was made
+        if bumped or emptied or joined:
+            epochs[planned.id] = planned.config_epoch
+    found = differences(now.stored, owners, epochs)
+    return [f"the plan is stale, make a new one: {with_names(now.stored, sentence)}" for sentence in found]
+
+
+def taken_away(now: Situation, owners: Sequence[str]) -> list[str]:
+    """Return which slots the plan left at their targets and others took from there, a sentence for each pair."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for slot, ends in moves_by_slot(now.stored).items():
+        if now.journal.left.get(slot) == ends[1] and owners[slot] not in ends:
+            found.setdefault((ends[1], owners[slot]), []).append(slot)
+    return [
+        f"slots {_short(SlotSet(slots))}, which this plan moved to {now.name(target)}, belong to {now.name(owner)} now: "
+        "they cannot be taken back from there"
+        for (target, owner), slots in found.items()
+    ]
+
+
+def left_alone(stored: StoredPlan, owners: Sequence[str], journal: Journal) -> list[str]:
+    """Return what a rollback leaves where others brought it, a sentence each."""
+    found: dict[str, list[int]] = {}
+    for slot, (source, target) in moves_by_slot(stored).items():
+        if owners[slot] != source and not journal.holds(slot, owners[slot]) and journal.left.get(slot) != target:
+            found.setdefault(owners[slot], []).append(slot)
+    return [
+        f"slots {_short(SlotSet(slots))} stay with {name_of(stored, owner)}: this plan did not move them there"
+        for owner, slots in found.items()
+    ]
+
+
+def _disagreement(now: Situation) -> list[str]:
+    """Masters that do not agree who owns a slot, unless the plan is what they are about to learn of."""
+    disputed = SlotSet(slot for slot in now.sight.disputed() if slot not in now.journal.intents and not now.rollback)
+    return [f"the masters do not agree on the owner of slots {_short(disputed)}"] if disputed else []
+
+
+def _open(now: Situation) -> list[str]:
+    found = []
+    moves = moves_by_slot(now.stored)
+    for slot, (source, target) in sorted(now.sight.open_slots().items()):
+        intent = now.journal.intents.get(slot)
+        if intent is None and now.rollback:
+            continue
+        if intent == (source, target) and (intent == moves.get(slot) or intent[::-1] == moves.get(slot)):
+            continue
+        found.append(
+            f"slot {slot} is open from {now.name(source)} to {now.name(target)}, and this plan did not open it: "
+            "finish or close it first (SETSLOT NODE or STABLE)"
+        )
+    return found
+
+
+def _foreign_jobs(now: Situation) -> list[str]:
+    return [
+        f"{now.name(job.source)} is moving slots {_short(job.slots)} to {now.name(job.target)}, which this plan did not begin: "
+        "wait for it or cancel it"
+        for job in now.sight.active_jobs()
+        if not is_ours(job.slots, job.source, job.target, now.journal) and _concerns(now, job)
+    ]
+
+
+def _concerns(now: Situation, job: JobSight) -> bool:
+    """Return whether a migration of somebody else is in the way: on the way back, only at the nodes that take part."""
+    return not now.rollback or not {job.source, job.target}.isdisjoint(ends_of(now.batches))
+
+
+def is_ours(slots: SlotSet, source: str, target: str, journal: Journal) -> bool:
+    """Return whether a migration under way is one that an earlier run of the plan began."""
+    return all(journal.intents.get(slot) == (source, target) for slot in slots)
+
+
+def _roles(now: Situation) -> list[str]:
+    found = []
+    for node in ends_of(now.batches):
+        if not now.sight.nodes[node].is_master:
+            found.append(
+                f"{now.name(node)} is a replica now, and the plan moves slots from or to it: a master that gives away its last slot becomes "
+                "one. Run this with --revive, or make it a master again by hand (CLUSTER RESET SOFT there, then CLUSTER MEET)"
+            )
+    return found
+
+
+def _versions(now: Situation) -> list[str]:
+    return [
+        f"{now.name(node)} runs {now.sight.nodes[node].server}, which does not know CLUSTER {now.path.value.upper()}: use --path setslot"
+        for node in ends_of(now.batches)
+        if not can_go(now.sight.nodes[node], now.path)
+    ]
+
+
+def _databases(now: Situation) -> list[str]:
+    """MIGRATE moves keys of database 0; a cluster of Valkey 9 may have more."""
+    if now.path is not Path.LEGACY:
+        return []
+    return [
+        f"{now.name(node)} holds keys in database {max(now.sight.nodes[node].databases)}, which SETSLOT and MIGRATE leave behind: "
+        "use --path migrateslots"
+        for node in ends_of(now.batches)
+        if max(now.sight.nodes[node].databases, default=0) > 0
+    ]
+
+
+def _room(now: Situation) -> list[str]:
+    """Memory that every target needs at the worst moment: what a batch brings is there before what it takes is gone."""
+    held = {name: float(node.used_memory) for name, node in now.sight.nodes.items()}
+    size = _memory_of_slots(now)
+    found: dict[str, str] = {}
+    for batch in now.batches:
+        coming: dict[str, float] = {}
+        for job in batch.jobs:
+            coming[job.target] = coming.get(job.target, 0.0) + sum(size[slot] for slot in job.slots)
+        for target, more in coming.items():
+            limit = now.sight.nodes[target].memory_max
+            if limit and held[target] + more > limit * HEADROOM:
+                found.setdefault(
+                    target,
+                    f"{now.name(target)} would need {held[target] + more:,.0f} bytes in batch {batch.number} and may use "
+                    f"{HEADROOM:.0%} of its maxmemory of {limit:,}",
+                )
+            held[target] += more
+        for job in batch.jobs:
+            held[job.source] -= sum(size[slot] for slot in job.slots)
+    return list(found.values())
+
+
+def _memory_of_slots(now: Situation) -> Sequence[float]:
+    """Return bytes of memory a slot: as the plan knows them, else dump bytes enlarged to what their owner uses."""
+    loads = now.stored.problem.loads
+    known = loads.get("memory_bytes")
+    if known is not None:
+        return [float(value) for value in known]
+    sizes = [float(value) for value in loads.get("serialized_bytes", (0.0,) * SLOT_COUNT)]
+    sums: dict[str, float] = {}
+    for slot, owner in enumerate(now.stored.problem.owners):
+        sums[owner] = sums.get(owner, 0.0) + sizes[slot]
+    factor: Mapping[str, float] = {
+        owner: max(1.0, now.sight.nodes[owner].data_memory / total) if total and owner in now.sight.nodes else 1.0
+        for owner, total in sums.items()
+    }
+    return [size * factor[owner] for size, owner in zip(sizes, now.stored.problem.owners, strict=True)]
+
+
+def _short(slots: SlotSet) -> str:
+    text = str(slots)
+    return text if len(text) <= 60 else text[:60].rsplit(" ", 1)[0] + " …"
+
+
+_CHECKS = {
+    "the cluster is ok": _unhealthy,
+    "owners and config epochs are those of the plan": _stale,
+    "all masters agree on the owners": _disagreement,
+    "no slot is open": _open,
+    "no other migration runs": _foreign_jobs,
+    "all ends are masters": _roles,
+    "the servers know the commands": _versions,
+    "keys are in database 0 alone, or the servers move all": _databases,
+    "targets have room for both copies": _room,
+}

@@ -1,0 +1,211 @@
+"""Slots in the servers' own migrations: CLUSTER MIGRATESLOTS (Valkey 9) and CLUSTER MIGRATION IMPORT (Redis 8.4).
+
+A migration is done when its target claims the slots and its source does not: the servers' lists of jobs are forgotten at a restart and cut
+at a length (1000 and 32 by default), owners are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cluster_core.rebalance.execution.cluster_now import FAILED as FAILED_STATES
+from cluster_core.rebalance.execution.cluster_now import ClusterSight, JobSight
+from cluster_core.rebalance.execution.commands import Path, abort_of, commands_of
+from cluster_core.rebalance.execution.effects import Answered, Clock, Steps, Wait
+from cluster_core.rebalance.execution.journal import CANCELLED, DONE, FAILED, Step, intents_of
+from cluster_core.rebalance.execution.refusals import is_ours
+from cluster_core.rebalance.execution.remaining import ends_of, waves
+from cluster_core.rebalance.execution.reshard import Refused, Send
+from cluster_core.rebalance.execution.run_state import LOOK_PAUSE_S, LOOK_PAUSE_S_MAX, Stop, StuckError, Work
+from cluster_core.rebalance.ordering import Batch, Job
+from cluster_core.slots.slot_set import SlotSet
+
+RETRIES_MAX = 3
+"""An import of Redis 8.4 tries again by itself; after so many times it is cancelled and counts as failed."""
+GONE_S = 5.0
+"""A job that no list shows for so long, and whose slots are where they were, was lost with a restart."""
+
+
+def run_batch(work: Work, batch: Batch) -> Steps[bool]:
+    """Move what *batch* holds; return False when the user stopped it in between.  StuckError after some attempts."""
+    for jobs in waves(batch.jobs, once=work.path is Path.REDIS_IMPORT):
+        left: Sequence[Job] = jobs
+        failure = ""
+        for attempt in range(1, work.settings.attempts + 1):
+            if work.stop:
+                return False
+            left, failure = yield from _run_once(work, Batch(batch.number, tuple(left)))
+            if not left:
+                break
+            if work.stop:
+                return False
+            yield from work.rest(attempt)
+            yield from work.look_when_ok()
+        if left:
+            raise StuckError(failure)
+    return True
+
+
+def _run_once(work: Work, batch: Batch) -> Steps[tuple[list[Job], str]]:
+    """Begin all jobs of *batch* and wait for their ends; return those that have not moved, and why."""
+    yield from work.note(*intents_of([(batch.number, job.source, job.target, job.slots) for job in batch.jobs]))
+    known = {seen.name for seen in _all_jobs((yield from work.look()))}
+    begun_s = yield Clock()
+    commands = [Send(command.node, command.words) for command in commands_of(batch, work.path)]
+    replies = yield from work.ask(commands)
+    refused = {
+        command.node: reply.text for command, reply in zip(commands, replies, strict=True) if isinstance(reply, Refused)
+    }
+    tasks = {
+        command.node: str(_text(reply.value))
+        for command, reply in zip(commands, replies, strict=True)
+        if isinstance(reply, Answered)
+    }
+    watch = _Watch(
+        batch, known, begun_s, {job: refused[_asked(work, job)] for job in batch.jobs if _asked(work, job) in refused}
+    )
+    yield from _wait(work, watch)
+    now_s = yield Clock()
+    rows, failed = [], []
+    for job in batch.jobs:
+        why = watch.failed.get(job)
+        outcome = DONE if why is None else CANCELLED if work.stop is Stop.CANCEL else FAILED
+        detail = why or (f"task {tasks[job.target]}" if work.path is Path.REDIS_IMPORT and job.target in tasks else "")
+        slots = str(SlotSet(job.slots))
+        rows.append(Step(outcome, batch.number, job.source, job.target, slots, detail, None, now_s - begun_s))
+        if why is None:
+            work.passed(batch.number, len(job.slots))
+        else:
+            failed.append(job)
+    yield from work.note(*rows)
+    yield from work.tell(f"batch {batch.number}: {len(batch.jobs) - len(failed)} of {len(batch.jobs)} jobs done")
+    first = next((f"{work.name(job.source)} to {work.name(job.target)}: {watch.failed[job]}" for job in failed), "")
+    return failed, first
+
+
+def _text(value: object) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _asked(work: Work, job: Job) -> str:
+    """Return who was asked to begin *job*."""
+    return job.source if work.path is Path.VALKEY_JOBS else job.target
+
+
+@dataclass(slots=True)
+class _Watch:
+    """Jobs that have begun: which failed and why, which are gone since when."""
+
+    batch: Batch
+    known: set[str]
+    begun_s: float
+    failed: dict[Job, str] = field(default_factory=dict)
+    done: dict[Job, None] = field(default_factory=dict)
+    gone_s: dict[Job, float] = field(default_factory=dict)
+    cancelled_s: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def open(self) -> list[Job]:
+        """Jobs of which the end is not known."""
+        return [job for job in self.batch.jobs if job not in self.done and job not in self.failed]
+
+
+def _wait(work: Work, watch: _Watch) -> Steps[None]:
+    """Look until every job has ended; break off when the user says so or time is up.
+
+    A command that got no answer may have begun its jobs all the same: the servers' lists tell.
+    """
+    pause_s = LOOK_PAUSE_S
+    ends = tuple(ends_of([watch.batch]))
+    while watch.open:
+        sight = yield from work.look(ends)
+        now_s = yield Clock()
+        late = now_s - watch.begun_s > work.settings.job_timeout_s
+        for job in watch.open:
+            _judge(work, watch, job, sight, now_s)
+        for job in watch.open:
+            seen = find_job(job, sight, watch.known)
+            hopeless = seen is not None and seen.state == "failed" and seen.retries >= RETRIES_MAX
+            if (late or hopeless or work.stop is Stop.CANCEL) and _asked(work, job) not in watch.cancelled_s:
+                watch.cancelled_s[_asked(work, job)] = now_s
+                yield from work.ask([Send(c.node, c.words) for c in abort_of(Batch(0, (job,)), work.path)])
+        for job in watch.open:
+            if now_s - watch.cancelled_s.get(_asked(work, job), now_s) > work.settings.patience_s:
+                raise StuckError(f"{work.name(_asked(work, job))} goes on with a migration that it was told to cancel")
+        if watch.open:
+            seen_jobs = [find_job(job, sight, watch.known) for job in watch.open]
+            states = ", ".join(dict.fromkeys(job.state for job in seen_jobs if job is not None)) or "begun"
+            count = f"{len(watch.open)} of {len(watch.batch.jobs)} jobs"
+            yield from work.tell(
+                f"batch {watch.batch.number}: {count} run for {now_s - watch.begun_s:.0f} s ({states})"
+            )
+            yield Wait(pause_s)
+            pause_s = min(pause_s * 1.5, LOOK_PAUSE_S_MAX)
+
+
+def _judge(work: Work, watch: _Watch, job: Job, sight: ClusterSight, now_s: float) -> None:
+    """Put *job* among the done or the failed if it has ended."""
+    if has_moved(job, sight):
+        watch.done[job] = None
+        return
+    seen = find_job(job, sight, watch.known)
+    if seen is not None and not seen.is_active and seen.state in FAILED_STATES:
+        watch.failed[job] = seen.message or seen.state
+    elif seen is None:
+        since_s = watch.gone_s.setdefault(job, now_s)
+        if now_s - since_s > GONE_S:
+            watch.failed[job] = (
+                f"no server knows the migration any more (a restart?), slots are still at {work.name(job.source)}"
+            )
+    else:
+        watch.gone_s.pop(job, None)
+
+
+def has_moved(job: Job, sight: ClusterSight) -> bool:
+    """Return whether the target claims all slots of *job* and the source none."""
+    slots = SlotSet(job.slots)
+    return slots.issubset(sight.nodes[job.target].own) and slots.isdisjoint(sight.nodes[job.source].own)
+
+
+def find_job(job: Job, sight: ClusterSight, known: set[str]) -> JobSight | None:
+    """Return the server's newest entry for *job* that was not there before; the source's own word counts before the target's."""
+    slots = SlotSet(job.slots)
+    for node in (job.source, job.target):
+        for seen in sight.nodes[node].jobs:
+            ends = (seen.source, seen.target)
+            if seen.name not in known and ends == (job.source, job.target) and seen.slots == slots:
+                return seen
+    return None
+
+
+def _all_jobs(sight: ClusterSight) -> list[JobSight]:
+    return [seen for node in sight.nodes.values() for seen in node.jobs]
+
+
+def _our_jobs(work: Work, sight: ClusterSight) -> list[JobSight]:
+    return [job for job in sight.active_jobs() if is_ours(job.slots, job.source, job.target, work.journal)]
+
+
+def wait_for_earlier(work: Work, sight: ClusterSight) -> Steps[bool]:
+    """Wait for the migrations that an earlier run began; return whether there were any.  StuckError when they take too long."""
+    if not _our_jobs(work, sight):
+        return False
+    begun_s = yield Clock()
+    cancelled = False
+    while active := _our_jobs(work, sight):
+        now_s = yield Clock()
+        if now_s - begun_s > work.settings.job_timeout_s:
+            raise StuckError(f"{work.name(active[0].source)} is still moving slots {active[0].slots}")
+        if work.stop is Stop.CANCEL and not cancelled:
+            cancelled = True
+            yield from work.ask([Send(node, words) for node, words in _cancels(work, active).items()])
+        yield Wait(LOOK_PAUSE_S_MAX / 4)
+        sight = yield from work.look()
+    return True
+
+
+def _cancels(work: Work, active: Sequence[JobSight]) -> Mapping[str, tuple[str, ...]]:
+    if work.path is Path.REDIS_IMPORT:
+        return {job.target: ("CLUSTER", "MIGRATION", "CANCEL", "ALL") for job in active}
+    return {job.source: ("CLUSTER", "CANCELSLOTMIGRATIONS") for job in active}

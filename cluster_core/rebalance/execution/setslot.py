@@ -1,0 +1,189 @@
+"""Slots key by key (SETSLOT, MIGRATE): a few slots of every job at a time, in step, each a `SlotMove`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from cluster_core.errors import ProtocolError
+from cluster_core.rebalance.execution.cluster_now import ClusterSight
+from cluster_core.rebalance.execution.effects import Answered, Clock, Lost, Steps, Wait
+from cluster_core.rebalance.execution.journal import CANCELLED, DONE, FAILED, Step, intents_of
+from cluster_core.rebalance.execution.remaining import waves
+from cluster_core.rebalance.execution.reshard import (
+    Accepted,
+    Event,
+    Listed,
+    Migrate,
+    Owned,
+    Refused,
+    Send,
+    SlotMove,
+    Started,
+    State,
+    Stopped,
+)
+from cluster_core.rebalance.execution.run_state import Stop, StuckError, Work
+from cluster_core.rebalance.ordering import Batch, Job
+from cluster_core.slots.slot_set import SlotSet
+
+
+def run_batch(work: Work, batch: Batch) -> Steps[bool]:
+    """Move what *batch* holds; return False when the user stopped it in between.  StuckError after some attempts that moved nothing."""
+    for jobs in waves(batch.jobs):
+        left = Batch(batch.number, tuple(jobs))
+        attempt = 0
+        while not work.stop and (failure := (yield from _run_groups(work, left))) is not None and not work.stop:
+            attempt += 1
+            if attempt == work.settings.attempts:
+                raise StuckError(failure)
+            yield from work.rest(attempt)
+            yield from mend(work, (yield from work.look_when_ok()))
+            before, left = left, _rest(left, (yield from work.look()))
+            if _slots(left) < _slots(before):
+                attempt = 0
+        if work.stop:
+            break
+    if work.stop:
+        yield from mend(work, (yield from work.look()))
+        return not _rest(batch, (yield from work.look())).jobs
+    return True
+
+
+def _run_groups(work: Work, batch: Batch) -> Steps[str | None]:
+    """Move slots in groups until all have moved, one fails (returns why) or the user stops.
+
+    Intents are written for several groups at a time: a journal row costs more than a slot.
+    """
+    size = work.settings.group
+    ahead = size * work.settings.groups_a_row
+    moved: list[SlotMove] = []
+    failure: str | None = None
+    begun_s = yield Clock()
+    for start in range(0, max((len(job.slots) for job in batch.jobs), default=0), size):
+        if work.stop or failure:
+            break
+        if start % ahead == 0:
+            now_s = yield Clock()
+            announced = [(batch.number, job.source, job.target, job.slots[start : start + ahead]) for job in batch.jobs]
+            intents = intents_of([job for job in announced if job[3]])
+            yield from work.note(*_results(batch.number, moved, now_s - begun_s, None), *intents)
+            moved, begun_s = [], now_s
+        group = [
+            _move(work, slot, job.source, job.target) for job in batch.jobs for slot in job.slots[start : start + size]
+        ]
+        failure = yield from walk(work, [(move, Started()) for move in group])
+        moved += group
+        done = sum(move.state is State.DONE for move in group)
+        work.passed(batch.number, done)
+        yield from work.tell(f"batch {batch.number}: {done} slots moved")
+        if work.settings.pause_between_s:
+            yield Wait(work.settings.pause_between_s)
+    now_s = yield Clock()
+    yield from work.note(*_results(batch.number, moved, now_s - begun_s, failure))
+    return failure
+
+
+def _move(work: Work, slot: int, source: str, target: str, keys_sent: int = 0) -> SlotMove:
+    told = len(work.nodes) <= work.settings.told_masters_max
+    others = tuple(node for node in work.nodes if node not in (source, target)) if told else ()
+    return SlotMove(slot, source, target, others, keys_sent=keys_sent)
+
+
+def _results(batch: int, moves: Sequence[SlotMove], seconds: float, failure: str | None) -> list[Step]:
+    """Return a row for each pair and outcome."""
+    rows: dict[tuple[str, str, str], list[SlotMove]] = {}
+    for move in moves:
+        outcome = {State.DONE: DONE, State.UNDONE: CANCELLED}.get(move.state, FAILED)
+        rows.setdefault((outcome, move.source, move.target), []).append(move)
+    return [
+        Step(
+            outcome, batch, source, target, str(SlotSet(move.slot for move in those)),
+            (failure or "") if outcome == FAILED else "", sum(move.keys_sent for move in those), seconds,
+        )
+        for (outcome, source, target), those in rows.items()
+    ]  # fmt: skip
+
+
+def _rest(batch: Batch, sight: ClusterSight) -> Batch:
+    """Return *batch* with the slots that their sources still own."""
+    jobs = []
+    for job in batch.jobs:
+        slots = tuple(slot for slot in job.slots if slot not in sight.nodes[job.target].own)
+        if slots:
+            jobs.append(job._replace(slots=slots))
+    return Batch(batch.number, tuple(jobs))
+
+
+def _slots(batch: Batch) -> int:
+    return sum(len(job.slots) for job in batch.jobs)
+
+
+def walk(work: Work, pending: Iterable[tuple[SlotMove, Event]]) -> Steps[str | None]:
+    """Take all moves to their ends in step; return why one could not go on, None when all could.
+
+    When the user breaks off, moves of which no key has left are undone; the others can only go on.
+    """
+    active = list(pending)
+    failure: str | None = None
+    while active:
+        commands: list[tuple[SlotMove, Send | Migrate]] = []
+        for move, event in active:
+            try:
+                effects = move.handle(event)
+            except ProtocolError as error:
+                failure = failure or str(error)
+                continue
+            commands += [(move, effect) for effect in effects if isinstance(effect, Send | Migrate)]
+        if not commands:
+            break
+        replies = yield from work.ask([command for _, command in commands])
+        active = []
+        for (move, command), reply in zip(commands, replies, strict=True):
+            if isinstance(reply, Lost):
+                failure = failure or f"slot {move.slot}: {work.name(command_node(command))}: {reply.text}"
+                continue
+            stopped = work.stop is Stop.CANCEL and move.can_stop
+            active.append((move, Stopped() if stopped else _event(reply)))
+    return failure
+
+
+def command_node(command: Send | Migrate) -> str:
+    """Return the node that a command is sent to."""
+    return command.node if isinstance(command, Send) else command.source
+
+
+def _event(reply: Answered | Refused) -> Event:
+    if isinstance(reply, Refused):
+        return reply
+    if isinstance(reply.value, list):
+        return Listed(tuple(reply.value))
+    return Accepted()
+
+
+def mend(work: Work, sight: ClusterSight) -> Steps[str | None]:
+    """Finish what was left in between: open slots go on in the direction of their last intent, all masters hear of owners.
+
+    Returns why that did not work, None when it did.
+    """
+    pairs: dict[tuple[str, str], list[int]] = {}
+    for slot in unfinished(work, sight):
+        pairs.setdefault(work.journal.intents[slot], []).append(slot)
+    for jobs in waves([Job(source, target, tuple(slots), ()) for (source, target), slots in pairs.items()]):
+        pending: list[tuple[SlotMove, Event]] = []
+        for job in jobs:
+            target = sight.nodes[job.target]
+            for slot in job.slots:
+                move = _move(work, slot, job.source, job.target, target.open_keys.get(slot, 0))
+                pending.append((move, Owned() if slot in target.own else Started()))
+        failure = yield from walk(work, pending)
+        yield from work.note(*_results(0, [move for move, _ in pending], 0.0, failure))
+        if failure:
+            return failure
+    return None
+
+
+def unfinished(work: Work, sight: ClusterSight) -> list[int]:
+    """Return the slots that the plan left open, or of whose owner not every master has heard; not those that others took elsewhere."""
+    left = {**sight.open_slots(), **dict.fromkeys(sight.disputed())}
+    owners, intents = sight.owner_list() if left else [], work.journal.intents
+    return sorted(slot for slot in left if slot in intents and owners[slot] in (*intents[slot], ""))

@@ -1,0 +1,1 @@
+"""What a plan must reach: loads, placements, targets and limits, as one validated problem."""

@@ -1,0 +1,68 @@
+"""Whether a placement keeps its limits, by how much it does not, and what a bound may then be about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from cluster_core.rebalance.goal.problem import Scaled
+from cluster_core.rebalance.goal.targets import Targets
+
+
+def must_drain(scaled: Scaled, owner: Sequence[int]) -> bool:
+    """Return whether a drained master holds slots."""
+    return any(scaled.masters[n].drained for n in set(owner))
+
+
+def excess(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Fraction:
+    """Return by how many fair shares the worst master is over a limit, or a zone over its share; 0 where none is."""
+    worst = Fraction(0)
+    sums = scaled.totals(owner)
+    for n, row in enumerate(sums):
+        if scaled.masters[n].excluded or scaled.masters[n].drained:
+            continue
+        for r, load in enumerate(row):
+            if load > targets.caps[n][r]:
+                worst = max(worst, (load - targets.caps[n][r]) / (targets.fair[n][r] or Fraction(1)))
+    if targets.zone_share is not None:
+        for r in range(len(scaled.resources)):
+            total = sum(scaled.loads[r])
+            zones: dict[str, int] = {}
+            for n, row in enumerate(sums):
+                zones[scaled.masters[n].zone] = zones.get(scaled.masters[n].zone, 0) + row[r]
+            if total:
+                worst = max(worst, Fraction(max(zones.values()), total) - targets.zone_share)
+    return worst
+
+
+def kept(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Targets:
+    """Return the limits that a placement keeps: *targets*, or where it misses one, no less than what it leaves every master.
+
+    Whatever is proven to move for these limits, the placement itself moves too.
+    """
+    if not must_drain(scaled, owner) and excess(scaled, targets, owner) == 0:
+        return targets
+    sums = scaled.totals(owner)
+    common = tuple(tuple(map(max, row, held)) for row, held in zip(targets.common, sums, strict=True))
+    return replace(targets, common=common, caps=common, heavy=(), hosts=(), zone_share=None)
+
+
+def overload(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> Fraction:
+    """Return how much of all load is above capacities of masters that may give it away, summed over resources; 0 where nothing is."""
+    over = Fraction(0)
+    if any(most is not None for row in targets.capacity for most in row):
+        for n, row in enumerate(scaled.totals(owner)):
+            for r, most in enumerate(targets.capacity[n]):
+                if most is not None and row[r] > most and not scaled.masters[n].excluded:
+                    over += Fraction(row[r] - most, sum(scaled.loads[r]))
+    return over
+
+
+def above_capacity(targets: Targets, sums: Sequence[Sequence[int]]) -> list[int]:
+    """Return the masters that hold more than their capacity of anything."""
+    return [
+        n
+        for n, row in enumerate(sums)
+        if any(most is not None and load > most for load, most in zip(row, targets.capacity[n], strict=True))
+    ]

@@ -1,0 +1,278 @@
+"""What the people who run a cluster say about its nodes: weights, capacities, zones, what drains, what stays put.
+
+A small TOML or JSON file::
+
+    zone_share_max = 0.5             # no zone holds more than this share of any resource
+    pinned_slots = ["0-99", 866]     # stay where they are
+
+    [defaults]                       # of every node
+    zone = "a"
+
+    [[nodes]]
+    node = "10.0.0.1:6379"           # id, the first 8 or more letters of one, or host:port
+    weight = 2                       # its share relative to the others; default 1
+    zone = "b"                       # zone or rack
+    maxmemory = "4gb"                # capacity in memory_bytes
+    capacity = { keys = 10_000_000, serialized_bytes = "2gb" }
+    drain = true                     # is to end empty; or
+    exclude = true                   # is left alone; or
+    add = true                       # will join the cluster: need not be in it yet
+
+Every word is checked; `PlanError` names file, line and reason.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cluster_core.errors import DecodeError, PlanError
+from cluster_core.rebalance.goal.placement_text import Located, Path, read_located
+from cluster_core.rebalance.goal.problem import Master
+from cluster_core.rebalance.record import PlannedNode
+from cluster_core.slots.node_flags import NodeFlags
+from cluster_core.slots.slot_set import parse_range
+from cluster_core.topology.node import Node, Topology
+
+NODES_MAX = 16384
+_UNITS = {"": 1, "b": 1, "k": 1000, "kb": 1 << 10, "m": 1000**2, "mb": 1 << 20, "g": 1000**3, "gb": 1 << 30,
+          "t": 1000**4, "tb": 1 << 40}  # fmt: skip
+"""As in redis.conf (memtoull): kb is 1024, k is 1000."""
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)")
+_TOP = ("zone_share_max", "pinned_slots", "defaults", "nodes")
+_NODE = ("node", "weight", "zone", "maxmemory", "capacity", "drain", "exclude", "add")
+_GONE = NodeFlags.FAIL | NodeFlags.HANDSHAKE | NodeFlags.NOADDR
+
+
+@dataclass(frozen=True, slots=True)
+class NodeWish:
+    """What is said about one node; *path* is where it is said."""
+
+    node: str
+    path: Path
+    weight: int | float = 1
+    zone: str | None = None
+    capacity: Mapping[str, int | float] = field(default_factory=dict)
+    drained: bool = False
+    excluded: bool = False
+    added: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A whole file; without one every node is alike."""
+
+    located: Located
+    nodes: tuple[NodeWish, ...] = ()
+    pinned: tuple[int, ...] = ()
+    zone_share_max: int | float | None = None
+    zone: str = ""
+    weight: int | float = 1
+    capacity: Mapping[str, int | float] = field(default_factory=dict)
+
+
+NOTHING = Placement(Located("", {}, {}))
+"""No wishes."""
+
+
+def read_placement(text: str, source: str = "<placement>") -> Placement:
+    """Return the placement that *text* (TOML or JSON) describes; PlanError names source, line and reason."""
+    located = read_located(text, source)
+    _known(located, (), located.values, _TOP)
+    defaults = _table(located, ("defaults",), located.values.get("defaults", {}))
+    _known(located, ("defaults",), defaults, ("weight", "zone", "maxmemory", "capacity"))
+    listed = located.values.get("nodes", [])
+    if not isinstance(listed, list) or len(listed) > NODES_MAX:
+        raise located.fault(("nodes",), "nodes is a list of at most 16384 tables")
+    share = located.values.get("zone_share_max")
+    if share is not None and not 0 < _number(located, ("zone_share_max",), share) <= 1:
+        raise located.fault(("zone_share_max",), f"zone_share_max is a share, over 0 and at most 1, not {share}")
+    general = Placement(
+        located,
+        (),
+        _pinned(located),
+        share,
+        _text(located, ("defaults", "zone"), defaults.get("zone", "")),
+        _weight(located, ("defaults", "weight"), defaults.get("weight", 1)),
+        _capacity(located, ("defaults",), defaults),
+    )
+    wishes = tuple(_wish(general, number, entry) for number, entry in enumerate(listed))
+    return Placement(located, wishes, general.pinned, share, general.zone, general.weight, general.capacity)
+
+
+def _wish(general: Placement, number: int, entry: Any) -> NodeWish:
+    located, path = general.located, ("nodes", number)
+    values = _table(located, path, entry)
+    _known(located, path, values, _NODE)
+    name = values.get("node")
+    if not isinstance(name, str) or not name:
+        raise located.fault((*path, "node"), "a node needs a name: node = its id or host:port")
+    roles = [role for role in ("drain", "exclude", "add") if _flag(located, (*path, role), values.get(role, False))]
+    if len(roles) > 1:
+        raise located.fault((*path, roles[1]), f"{name} cannot both {roles[0]} and {roles[1]}")
+    zone = values.get("zone")
+    return NodeWish(
+        name,
+        path,
+        _weight(located, (*path, "weight"), values.get("weight", general.weight)),
+        None if zone is None else _text(located, (*path, "zone"), zone),
+        {**general.capacity, **_capacity(located, path, values)},
+        *(role in roles for role in ("drain", "exclude", "add")),
+    )
+
+
+def _pinned(located: Located) -> tuple[int, ...]:
+    path: Path = ("pinned_slots",)
+    listed = located.values.get("pinned_slots", [])
+    if not isinstance(listed, list):
+        raise located.fault(path, "pinned_slots is a list of slots and ranges")
+    pinned: set[int] = set()
+    for number, entry in enumerate(listed):
+        try:
+            first, last = parse_range(str(entry))
+        except DecodeError as error:
+            raise located.fault((*path, number), f"pinned_slots: {entry!r}: {error.reason}") from error
+        if isinstance(entry, bool) or not isinstance(entry, int | str):
+            raise located.fault((*path, number), f"pinned_slots: {entry!r} is no slot")
+        pinned.update(range(first, last + 1))
+    return tuple(sorted(pinned))
+
+
+def _capacity(located: Located, path: Path, values: Mapping[str, Any]) -> dict[str, int | float]:
+    found: dict[str, int | float] = {}
+    capacity = _table(located, (*path, "capacity"), values.get("capacity", {}))
+    for name, value in capacity.items():
+        found[name] = _size(located, (*path, "capacity", name), value)
+    if "maxmemory" in values:
+        found["memory_bytes"] = _size(located, (*path, "maxmemory"), values["maxmemory"])
+    return found
+
+
+def _size(located: Located, path: Path, value: Any) -> int | float:
+    if isinstance(value, str):
+        match = _SIZE.fullmatch(value.strip())
+        if match is None or match[2].lower() not in _UNITS:
+            raise located.fault(path, f"{path[-1]}: {value!r} is no size; write 4gb, 512mb or a number")
+        value = float(match[1]) * _UNITS[match[2].lower()]
+        value = int(value) if value == int(value) else value
+    number = _number(located, path, value)
+    if number <= 0:
+        raise located.fault(path, f"{path[-1]} must be more than 0, not {value}")
+    return number
+
+
+def _weight(located: Located, path: Path, value: Any) -> int | float:
+    weight = _number(located, path, value)
+    if weight <= 0:
+        raise located.fault(path, f"weight must be more than 0, not {value}; drain = true empties a node")
+    return weight
+
+
+def _number(located: Located, path: Path, value: Any) -> int | float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise located.fault(path, f"{path[-1]} must be a number, not {value!r}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise located.fault(path, f"{path[-1]} is {value}")
+    return value
+
+
+def _text(located: Located, path: Path, value: Any) -> str:
+    if not isinstance(value, str):
+        raise located.fault(path, f"{path[-1]} must be text in quotes, not {value!r}")
+    return value
+
+
+def _flag(located: Located, path: Path, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise located.fault(path, f"{path[-1]} must be true or false, not {value!r}")
+    return value
+
+
+def _table(located: Located, path: Path, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise located.fault(path, f"{path[-1]} must be a table, not {value!r}")
+    return value
+
+
+def _known(located: Located, path: Path, values: Mapping[str, Any], names: Sequence[str]) -> None:
+    for name in values:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1)
+            hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(names)}"
+            raise located.fault((*path, name), f"{name} is not known{hint}")
+
+
+def masters_of(
+    topology: Topology, placement: Placement = NOTHING, resources: Iterable[str] = ()
+) -> tuple[list[Master], list[PlannedNode]]:
+    """Return the masters of *topology* with what *placement* says of them, and those that it adds; capacities of *resources* only.
+
+    Masters that have failed, or have no address, and hold no slots are left out.  PlanError names the line of a node that is not
+    there, is a replica, or is named twice.
+    """
+    known = list(resources)
+    wishes: dict[str, NodeWish] = {}
+    added: list[NodeWish] = []
+    for wish in placement.nodes:
+        node = _find(placement.located, wish, topology)
+        name = wish.node if node is None else node.id
+        if name in wishes:
+            raise placement.located.fault(wish.path, f"{wish.node} is named twice")
+        wishes[name] = wish
+        if node is None:
+            added.append(wish)
+    masters, nodes = [], []
+    for node in topology.masters():
+        if not node.slots and node.flags & _GONE and node.id not in wishes:
+            continue
+        masters.append(_master(node.id, wishes.get(node.id), placement, known, node.aux.get("availability-zone", "")))
+        nodes.append(PlannedNode(node.id, _address(node), masters[-1].zone, node.config_epoch))
+    for wish in added:
+        masters.append(_master(wish.node, wish, placement, known, ""))
+        nodes.append(PlannedNode(wish.node, wish.node if ":" in wish.node else "", masters[-1].zone, 0))
+    return masters, nodes
+
+
+def _address(node: Node) -> str:
+    host = node.ip or node.hostname or node.endpoint or ""
+    return f"[{host}]:{node.port}" if ":" in host else f"{host}:{node.port}"
+
+
+def _master(name: str, wish: NodeWish | None, placement: Placement, resources: Sequence[str], zone: str) -> Master:
+    capacity = placement.capacity if wish is None else wish.capacity
+    held = {key: value for key, value in capacity.items() if not resources or key in resources}
+    if wish is None:
+        return Master(name, placement.weight, placement.zone or zone, held)
+    chosen = placement.zone or zone if wish.zone is None else wish.zone
+    return Master(name, wish.weight, chosen, held, drained=wish.drained, excluded=wish.excluded)
+
+
+def _find(located: Located, wish: NodeWish, topology: Topology) -> Node | None:
+    name = wish.node
+    found = [
+        node
+        for node in topology.nodes
+        if name in (node.id, node.address, _address(node), f"{node.hostname}:{node.port}")
+        or (len(name) >= 8 and node.id.startswith(name))
+    ]
+    if len(found) > 1:
+        raise located.fault((*wish.path, "node"), f"{name} could be {len(found)} nodes of the cluster")
+    if not found:
+        if wish.added:
+            return None
+        raise located.fault((*wish.path, "node"), f"{name} is not in the cluster; add = true if it is to join")
+    if not found[0].is_master:
+        raise located.fault((*wish.path, "node"), f"{name} is a replica of {found[0].master_id}: name its master")
+    return found[0]
+
+
+def owners_of(topology: Topology) -> list[str]:
+    """Return the node id that owns each slot; PlanError for slots that nobody owns."""
+    missing = topology.uncovered()
+    if missing:
+        raise PlanError(f"nobody owns slots {missing}: mend the cluster before it is rebalanced")
+    return [owner or "" for owner in topology.slot_map().owners()]

@@ -1,0 +1,289 @@
+"""How much each master may hold: fair shares under capacities, tolerance, and the floor where slots cannot be divided.
+
+Capacities come first: whoever cannot take its share holds what it can, and the others take the rest by weight (`share_out`).
+Slots are indivisible: of the k·N + 1 heaviest slots one of N masters holds k + 1, so no placement has a heaviest load below the
+sum of the k + 1 lightest of them (pigeonhole).  Where that floor is above the tolerance, the limit is relaxed to it and no further.
+A slot that alone is heavier than the common limit gets a master of its own: its host may hold that slot, and nothing else of that
+resource.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate
+
+from cluster_core.rebalance.goal.problem import Scaled, exact
+
+LEVELS_MAX = 64
+"""Largest k that is tried with masters of unequal shares; fewer where there are many different ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """Proof for one resource that some master holds at least *ratio* of its fair share: the *count* heaviest slots."""
+
+    resource: str
+    ratio: Fraction
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeavySlot:
+    """A slot that no tolerance can hide: *ratio* of a fair share on its own; its keys must become *pieces* to fit."""
+
+    slot: int
+    resource: str
+    ratio: Fraction
+    pieces: int
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """Limits in whole units: *common* [n][r] for masters without a heavy slot, *caps* [n][r] with their hosts'.
+
+    *capacity* [n][r] is hard, None where none is given; only pinned slots raise a limit above it.
+    """
+
+    fair: tuple[tuple[Fraction, ...], ...]
+    capacity: tuple[tuple[int | None, ...], ...]
+    common: tuple[tuple[int, ...], ...]
+    caps: tuple[tuple[int, ...], ...]
+    relaxed: tuple[Fraction, ...]
+    floors: tuple[Floor, ...]
+    heavy: tuple[HeavySlot, ...]
+    hosts: tuple[tuple[int, int], ...]
+    zone_share: Fraction | None
+    zone_relaxed: bool
+
+
+def find_targets(scaled: Scaled) -> Targets:
+    """Return what each master may hold.  Pure function of loads, masters and (for hosts of heavy slots) owners."""
+    takers = [n for n, m in enumerate(scaled.masters) if not m.drained and not m.excluded]
+    fair = [[Fraction(0)] * len(scaled.resources) for _ in scaled.masters]
+    capacity = [_capacity(scaled, n) for n in range(len(scaled.masters))]
+    free = [s for s, n in enumerate(scaled.owner) if not scaled.masters[n].excluded]
+    floors, relaxed, heavy = [], [], []
+    for r, name in enumerate(scaled.resources):
+        load = scaled.loads[r]
+        total = sum(load[s] for s in free)
+        parts = share_out(total, [(scaled.weights[n], capacity[n][r]) for n in takers])
+        for n, part in zip(takers, parts, strict=True):
+            fair[n][r] = part
+        order = sorted((load[s] for s in free), reverse=True)
+        shares = sorted((fair[n][r] for n in takers if fair[n][r]), reverse=True) or [Fraction(0)]
+        whole = find_floor(name, order, shares, least=1)
+        single = find_floor(name, order[:1], shares)
+        floors.append(whole if whole.ratio > single.ratio else single)
+        ratio = max(1 + scaled.tolerance[r], whole.ratio)
+        limit = int(ratio * shares[0])
+        giants = [s for s in free if load[s] > limit] if shares[0] else []
+        if 0 < len(giants) < len(shares):
+            rest = find_floor(name, order[len(giants) :], shares[len(giants) :], least=1)
+            ratio = max(ratio, min(rest.ratio, Fraction(load[min(giants, key=lambda s: load[s])]) / shares[0]))
+        limit = int(ratio * shares[0])
+        giants = [s for s in giants if load[s] > limit]
+        relaxed.append(ratio)
+        target = (1 + scaled.tolerance[r]) * shares[0]
+        heavy += [HeavySlot(s, name, load[s] / shares[0], int(-(-load[s] // target)) if target else 1) for s in giants]
+    common = _limits(scaled, fair, capacity, relaxed, takers)
+    hosts, caps = _host(scaled, capacity, common, heavy, takers)
+    share, forced = _zone_share(scaled, common, heavy, takers)
+    return Targets(
+        tuple(tuple(row) for row in fair),
+        tuple(capacity),
+        tuple(tuple(row) for row in common),
+        tuple(tuple(row) for row in caps),
+        tuple(relaxed),
+        tuple(floors),
+        tuple(heavy),
+        tuple(hosts),
+        share,
+        forced,
+    )
+
+
+class Shares:
+    """Fair shares of masters that are not 0, and what whole slots make of them."""
+
+    def __init__(self, shares: Sequence[Fraction]) -> None:
+        self.most = max(shares, default=Fraction(0))
+        self.count, self._equal = len(shares), len(set(shares)) == 1
+        self._common = math.lcm(*(share.numerator for share in set(shares)))
+        self._factors = [
+            (share.denominator * (self._common // share.numerator), n) for share, n in Counter(shares).items()
+        ]
+
+    @property
+    def levels(self) -> int:
+        """How many more slots than one a master are looked at."""
+        return 16384 if self._equal else max(1, min(LEVELS_MAX, 8 * LEVELS_MAX // len(self._factors)))
+
+    def least_ratio(self, sums: Sequence[int], count: int) -> Fraction:
+        """Return the least ratio at which the *count* heaviest slots (running *sums*) can fit these masters at all."""
+        held = (count - 1) // self.count + 1
+        if self._equal:
+            return (sums[count] - sums[count - held]) / self.most
+        ratios = []
+        for factor, masters in self._factors:
+            for k in range(1, min(count, 4 * held + 1) + 1):
+                ratios.append(((sums[count] - sums[count - k]) * factor, masters))
+        room = 0
+        for ratio, masters in sorted(ratios):
+            room += masters
+            if room >= count:
+                return Fraction(ratio, self._common)
+        return Fraction(0)
+
+
+def find_floor(name: str, order: Sequence[int], shares: Sequence[Fraction], *, least: int = 0) -> Floor:
+    """Return the pigeonhole floor for slots of falling load *order* on masters of fair *shares* (any k >= *least*)."""
+    best = Floor(name, Fraction(1) if not least else Fraction(0), 0)
+    shares = [share for share in shares if share]
+    if not shares:
+        return best
+    known = Shares(shares)
+    sums = list(accumulate(order, initial=0))
+    for k in range(least, min((len(order) - 1) // len(shares), known.levels) + 1 if order else 0):
+        count = k * len(shares) + 1
+        ratio = known.least_ratio(sums, count)
+        if ratio > best.ratio:
+            best = Floor(name, ratio, count)
+    return best
+
+
+def share_out(total: int, masters: Sequence[tuple[Fraction, int | None]]) -> list[Fraction]:
+    """Return what each of *masters* (weight, capacity or None) holds of *total*: by weight, nobody above its capacity.
+
+    Where all capacity together is less than *total*, everyone holds what it can.
+    """
+    shares = [Fraction(0)] * len(masters)
+    left, weight = Fraction(total), sum((w for w, _ in masters), Fraction(0))
+    bounded = sorted((Fraction(cap) / w, n) for n, (w, cap) in enumerate(masters) if cap is not None)
+    full = set()
+    for level, n in bounded:
+        if level * weight >= left:
+            break
+        shares[n] = level * masters[n][0]
+        full.add(n)
+        left, weight = left - shares[n], weight - masters[n][0]
+    for n, (own, _) in enumerate(masters):
+        if n not in full:
+            shares[n] = left * own / weight
+    return shares
+
+
+def _capacity(scaled: Scaled, n: int) -> tuple[int | None, ...]:
+    """Return the capacity of master *n* by resource in whole units, None where none is given."""
+    given = scaled.masters[n].capacity
+    return tuple(
+        int(exact(given[name], name) * unit) if name in given else None
+        for name, unit in zip(scaled.resources, scaled.units, strict=True)
+    )
+
+
+def _limits(
+    scaled: Scaled, fair: list[list[Fraction]], capacity: list[tuple[int | None, ...]], relaxed: list[Fraction],
+    takers: list[int],
+) -> list[list[int]]:  # fmt: skip
+    """Whole-unit limits: relaxed fair shares, within capacity, but never below what is pinned."""
+    limits = [[0] * len(scaled.resources) for _ in scaled.masters]
+    for n in takers:
+        for r, most in enumerate(capacity[n]):
+            limits[n][r] = int(relaxed[r] * fair[n][r])
+            if most is not None:
+                limits[n][r] = min(limits[n][r], most)
+    return [[max(a, b) for a, b in zip(x, y, strict=True)] for x, y in zip(limits, pinned_loads(scaled), strict=True)]
+
+
+def pinned_loads(scaled: Scaled) -> list[list[int]]:
+    """Return what the slots that must not move weigh on their masters, ``[n][r]``."""
+    pinned = [[0] * len(scaled.resources) for _ in scaled.masters]
+    for s in scaled.fixed:
+        for r, load in enumerate(scaled.loads):
+            pinned[scaled.owner[s]][r] += load[s]
+    return pinned
+
+
+def _host(
+    scaled: Scaled, capacity: list[tuple[int | None, ...]], common: list[list[int]], heavy: list[HeavySlot],
+    takers: list[int],
+) -> tuple[list[tuple[int, int]], list[list[int]]]:  # fmt: skip
+    """Give every heavy slot a master that can hold it, if there is one: its own, else the one where least has to make room."""
+    caps = [list(row) for row in common]
+    ratio: dict[int, Fraction] = {}
+    for h in heavy:
+        ratio[h.slot] = max(ratio.get(h.slot, h.ratio), h.ratio)
+    slots = sorted(ratio, key=lambda s: (s not in scaled.fixed, -ratio[s], s))
+    held = [0] * len(scaled.masters)
+    for s, n in enumerate(scaled.owner):
+        held[n] += scaled.loads[scaled.cost][s]
+    hosts: dict[int, int] = {}
+    taken: dict[int, None] = {}
+    for s in slots:
+        home = scaled.owner[s]
+        if home in takers and home not in taken and fits(scaled, capacity, s, home):
+            hosts[s] = home
+            taken[home] = None
+    free = sorted((n for n in takers if n not in taken), key=lambda n: (held[n], n))
+    for s in slots:
+        if s not in hosts and s not in scaled.fixed:
+            n = next((n for n in free if fits(scaled, capacity, s, n)), -1)
+            if n >= 0:
+                hosts[s] = n
+                free.remove(n)
+    for h in heavy:
+        if h.slot in hosts:
+            n, r = hosts[h.slot], scaled.resources.index(h.resource)
+            caps[n][r] = max(caps[n][r], scaled.loads[r][h.slot])
+    return sorted(hosts.items()), caps
+
+
+def fits(scaled: Scaled, capacity: Sequence[tuple[int | None, ...]], s: int, n: int) -> bool:
+    """Return whether master *n* could hold slot *s* at all."""
+    return all(most is None or load[s] <= most for load, most in zip(scaled.loads, capacity[n], strict=True))
+
+
+def _zone_share(
+    scaled: Scaled, common: list[list[int]], heavy: list[HeavySlot], takers: list[int]
+) -> tuple[Fraction | None, bool]:
+    """Return the share of a zone that is asked for, or the smallest one that is not proven to be impossible.
+
+    What excluded masters hold stays in their zone; the rest needs room, and whole slots (pigeonhole, as `find_floor`).  Heavy slots may
+    be in any zone.
+    """
+    asked = scaled.problem.zone_share_max
+    if asked is None:
+        return None, False
+    share = exact(asked, "zone_share_max")
+    names = list(dict.fromkeys(scaled.masters[n].zone for n in takers))
+    least = share
+    for r, name in enumerate(scaled.resources):
+        load, total = scaled.loads[r], sum(scaled.loads[r])
+        if not total:
+            continue
+        stays = dict.fromkeys(names, 0)
+        for s, n in enumerate(scaled.owner):
+            if scaled.masters[n].excluded:
+                stays[scaled.masters[n].zone] = stays.get(scaled.masters[n].zone, 0) + load[s]
+        giants = sum(load[h.slot] for h in heavy if h.resource == name)
+        rooms = {zone: held + giants for zone, held in stays.items()}
+        for n in takers:
+            rooms[scaled.masters[n].zone] += common[n][r]
+        free = sorted((load[s] for s, n in enumerate(scaled.owner) if not scaled.masters[n].excluded), reverse=True)
+        whole = find_floor(name, free, [Fraction(total, len(names))] * len(names), least=1).ratio / len(names)
+        least = max(least, _least_share(sorted(rooms.values()), total), Fraction(max(stays.values()), total), whole)
+    return least, least > share
+
+
+def _least_share(rooms: list[int], total: int) -> Fraction:
+    """Return the least t with sum(min(t * total, room)) >= total; 1 where there is none."""
+    left = total
+    for number, room in enumerate(rooms):
+        if room * (len(rooms) - number) >= left:
+            return Fraction(left, (len(rooms) - number) * total)
+        left -= room
+    return Fraction(1)

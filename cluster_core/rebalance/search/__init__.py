@@ -1,0 +1,1 @@
+"""What should move: starts, walks and improvements over arrays, compiled."""

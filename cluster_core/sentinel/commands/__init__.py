@@ -1,0 +1,1 @@
+"""What clients of a sentinel hear: SENTINEL and its subcommands, options, reports."""

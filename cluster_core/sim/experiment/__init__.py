@@ -1,0 +1,1 @@
+"""Grids of simulated runs and their outcomes."""

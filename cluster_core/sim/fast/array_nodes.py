@@ -1,0 +1,354 @@
+"""Nodes whose clocks, flags and reports live in the arrays of the compiled gossip loop.
+
+An object of the plain machine keeps its place and gets another class, whose fields read and write the arrays: so there is one truth,
+and whatever the machine decides needs no copying back and forth.  `ArrayClasses` makes these classes for one simulation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from cluster_core.gossip.view import Peer, View
+from cluster_core.node.state import NodeState
+from cluster_core.sim.fast import gossip_fields as at
+from cluster_core.sim.fast.gossip_parts import FIRST_MS
+from cluster_core.sim.network import Stream
+
+if TYPE_CHECKING:
+    from cluster_core.sim.fast.gossip_store import Store
+    from cluster_core.sim.fast.steady import Steady
+
+WIDE: Final = {
+    "data_received_ms": at.DATA,
+    "config_epoch": at.EPOCH,
+    "repl_offset": at.OFFSET,
+    "inbound_lost_ms": at.INBOUND_LOST,
+    "ctime_ms": at.CTIME,
+    "meet_sent_ms": at.MEET_SENT,
+    "fail_time_ms": at.FAIL_TIME,
+}
+"""Fields of a peer that are numbers in an array and nothing else."""
+ADDRESS_FIELDS: Final = ("ip", "port", "cport", "pport")
+SHADOWED: Final = ("shard_id", *ADDRESS_FIELDS)
+"""Fields of a peer that stay what they are and have a number in an array beside them."""
+PEER_FIELDS: Final = (
+    *WIDE,
+    "pong_received_ms",
+    "flags",
+    "ping_sent_ms",
+    "due_ms",
+    "outbound",
+    "inbound",
+    "reports",
+    "slots",
+    "replicaof",
+)
+VIEW_NUMBERS: Final = {
+    "version": at.VERSION,
+    "current_epoch": at.CURRENT_EPOCH,
+    "minority_ms": at.MINORITY,
+    "size_shown": at.SIZE_SHOWN,
+}
+VIEW_TRUTHS: Final = {"state_stale": at.STALE, "ok": at.OK, "reported": at.REPORTED}
+STATE_NUMBERS: Final = {
+    "iteration": at.ITERATION,
+    "doubts": at.DOUBTS,
+    "fit_version": at.FIT,
+    "offset": at.MY_OFFSET,
+}
+
+
+class ArrayRandom:
+    """The generator of one row: what `random.Random` would draw."""
+
+    def __init__(self, store: Store, who: int) -> None:
+        self.random = store.chance_of(who)
+        self._word = store.words_of(who)
+
+    def getrandbits(self, bits: int) -> int:
+        """A number of so many bits."""
+        number, shift = 0, 0
+        while bits > 0:
+            word = self._word()
+            number |= (word >> (32 - bits) if bits < 32 else word) << shift
+            bits -= 32
+            shift += 32
+        return number
+
+
+class Reports:
+    """The failure reports about one peer, as a mapping from reporters to times."""
+
+    def __init__(self, steady: Steady, cell: int) -> None:
+        self._steady, self._cell = steady, cell
+
+    def _time_of(self, value: int) -> int:
+        return value - FIRST_MS + self._steady.base_ms
+
+    def _block(self) -> int:
+        return self._steady.store.narrow[at.REPORTS][self._cell]
+
+    def __len__(self) -> int:
+        block = self._block()
+        return self._steady.store.report_count(block) if block else 0
+
+    def __contains__(self, reporter: object) -> bool:
+        return self.get(reporter) is not None
+
+    def get(self, reporter: object, default: int | None = None) -> int | None:
+        """When *reporter* reported."""
+        block = self._block()
+        node = self._steady.index_of.get(str(reporter), -1) if block else -1
+        place = self._steady.store.scratch[at.REPORTER_OF][node] if node >= 0 else 0
+        value = self._steady.store.report_row(block)[place - 1] if place else 0
+        return self._time_of(value) if value else default
+
+    def __setitem__(self, reporter: str, time_ms: int) -> None:
+        row, subject = divmod(self._cell, self._steady.nodes)
+        node = self._steady.index_of[reporter]
+        self._steady.store.add_report(row, subject, node, time_ms - self._steady.base_ms + FIRST_MS)
+
+    def __delitem__(self, reporter: str) -> None:
+        row, subject = divmod(self._cell, self._steady.nodes)
+        self._steady.store.drop_report(row, subject, self._steady.index_of[reporter])
+
+    def pop(self, reporter: str, default: int | None = None) -> int | None:
+        """Take a report back."""
+        time_ms = self.get(reporter)
+        if time_ms is None:
+            return default
+        del self[reporter]
+        return time_ms
+
+    def clear(self) -> None:
+        """Forget all reports."""
+        for reporter, _ in list(self.items()):
+            del self[reporter]
+
+    def items(self) -> Iterator[tuple[str, int]]:
+        """Reporters and times."""
+        block = self._block()
+        if not block or not self._steady.store.report_count(block):
+            return
+        row, places = self._steady.store.report_row(block), self._steady.store.scratch[at.REPORTER_OF]
+        for node, name in enumerate(self._steady.ids):
+            value = row[places[node] - 1] if places[node] else 0
+            if value:
+                yield name, self._time_of(value)
+
+    def __iter__(self) -> Iterator[str]:
+        return (reporter for reporter, _ in self.items())
+
+
+class Forgetful:
+    """A list in which nothing is remembered: gossip entries that are kept would not follow the arrays."""
+
+    def __getitem__(self, place: int) -> None:
+        return None
+
+    def __setitem__(self, place: int, value: object) -> None:
+        return None
+
+
+def number_field(plane: memoryview, where: Callable[[Any], int], kind: Callable[[int], Any] = int) -> property:
+    """A field that is a number in *plane*."""
+
+    def read(self: Any) -> Any:
+        return kind(plane[where(self)])
+
+    def plain(self: Any) -> Any:
+        return plane[where(self)]
+
+    def write(self: Any, value: Any) -> None:
+        plane[where(self)] = value
+
+    return property(plain if kind is int else read, write)
+
+
+def slot_of(kind: type, name: str) -> Any:
+    """What reads and writes a slot of *kind*."""
+    return getattr(kind, name)
+
+
+def peer_class(steady: Steady) -> type[Peer]:
+    """Peers of *steady*; the cell stands where their `ping_sent_ms` stood."""
+    wide, narrow, nodes = steady.store.wide, steady.store.narrow, steady.nodes
+    cell = slot_of(Peer, "ping_sent_ms")
+    where = cell.__get__
+    fields: dict[str, Any] = {"__slots__": (), "cell": cell}
+    for name, plane in WIDE.items():
+        fields[name] = number_field(wide[plane], where)
+    fields["pong_received_ms"] = _pong_field(steady.store.hot[at.PONG], where, steady.base_ms)
+    fields["ping_sent_ms"] = _ping_field(wide[at.PING_SENT], steady.store.hot[at.FLAGS], where)
+    fields["flags"] = _flags_field(steady.store.hot[at.FLAGS], where)
+    fields["due_ms"] = number_field(steady.store.due, where)
+    fields["reports"] = property(lambda peer: Reports(steady, where(peer)))
+    outbound, inbound, made = narrow[at.OUTBOUND], narrow[at.INBOUND], wide[at.MADE]
+
+    def link_field(plane: memoryview) -> Any:
+        def read(peer: Peer) -> int | None:
+            link = plane[where(peer)]
+            return link if link >= 0 else None
+
+        return read
+
+    def set_outbound(peer: Peer, link: int | None) -> None:
+        at_cell = where(peer)
+        outbound[at_cell] = at.NONE if link is None else link
+        if link is not None:
+            known = steady.views[at_cell // nodes].links.get(link)
+            made[at_cell] = known.made_ms if known is not None else 0
+
+    def set_inbound(peer: Peer, link: int | None) -> None:
+        inbound[where(peer)] = at.NONE if link is None else link
+
+    fields["outbound"] = property(link_field(outbound), set_outbound)
+    fields["inbound"] = property(link_field(inbound), set_inbound)
+    fields["slots"], fields["replicaof"] = _slots_field(steady, where), _master_field(steady, where)
+    for name in SHADOWED:
+        fields[name] = _shadowed(slot_of(Peer, name), where, _NOTES[name](steady))
+    return type("ArrayPeer", (Peer,), fields)
+
+
+def _shadowed(slot: Any, where: Callable[[Any], int], note: Callable[[int, Any], None]) -> property:
+    put = slot.__set__
+
+    def write(peer: Peer, value: Any) -> None:
+        put(peer, value)
+        note(where(peer), value)
+
+    return property(slot.__get__, write)
+
+
+def _pong_field(plane: memoryview, where: Callable[[Any], int], base_ms: int) -> property:
+    def read(peer: Peer) -> int:
+        pong = plane[where(peer)]
+        return 0 if pong == at.NEVER else pong + base_ms
+
+    def write(peer: Peer, time_ms: int) -> None:
+        plane[where(peer)] = time_ms - base_ms if time_ms else at.NEVER
+
+    return property(read, write)
+
+
+def _flags_field(plane: memoryview, where: Callable[[Any], int]) -> property:
+    def write(peer: Peer, flags: int) -> None:
+        cell = where(peer)
+        plane[cell] = plane[cell] & ~at.FLAG_BITS | flags & at.FLAG_BITS
+
+    return property(lambda peer: plane[where(peer)] & at.FLAG_BITS, write)
+
+
+def _ping_field(plane: memoryview, marks: memoryview, where: Callable[[Any], int]) -> property:
+    def write(peer: Peer, time_ms: int) -> None:
+        cell = where(peer)
+        plane[cell] = time_ms
+        marks[cell] = marks[cell] | at.PINGED if time_ms else marks[cell] & ~at.PINGED
+
+    return property(lambda peer: plane[where(peer)], write)
+
+
+def _slots_field(steady: Steady, where: Callable[[Any], int]) -> property:
+    plane, number, sets = steady.store.narrow[at.SLOTS], steady.numbers.slots, steady.numbers.sets
+
+    def write(peer: Peer, slots: int) -> None:
+        plane[where(peer)] = number(slots)
+
+    return property(lambda peer: sets[plane[where(peer)]], write)
+
+
+def _master_field(steady: Steady, where: Callable[[Any], int]) -> property:
+    """A master that is no node of the arrays is kept in the slot."""
+    plane, index_of, ids = steady.store.narrow[at.MASTER_OF], steady.index_of, steady.ids
+    slot = slot_of(Peer, "replicaof")
+
+    def read(peer: Peer) -> str:
+        number = plane[where(peer)]
+        if number >= 0:
+            return ids[number]
+        return "" if number == at.NONE else slot.__get__(peer)
+
+    def write(peer: Peer, master: str) -> None:
+        slot.__set__(peer, master)
+        plane[where(peer)] = index_of.get(master, at.UNKNOWN) if master else at.NONE
+
+    return property(read, write)
+
+
+def _note_shard(steady: Steady) -> Callable[[int, Any], None]:
+    plane, number = steady.store.narrow[at.SHARD], steady.numbers.shard
+
+    def note(cell: int, shard: str) -> None:
+        plane[cell] = number(shard)
+
+    return note
+
+
+def _note_address(steady: Steady) -> Callable[[int, Any], None]:
+    dirty = steady.moved
+
+    def note(cell: int, _: Any) -> None:
+        dirty[cell] = None
+
+    return note
+
+
+_NOTES: Final[dict[str, Callable[[Any], Callable[[int, Any], None]]]] = {
+    "shard_id": _note_shard,
+    **dict.fromkeys(ADDRESS_FIELDS, _note_address),
+}
+
+
+def view_class(steady: Steady) -> type[View]:
+    """Views of *steady*; `row` is an attribute of their own."""
+    rows = steady.store.rows
+    told = Forgetful()
+    fields: dict[str, Any] = {"told": property(lambda view: told, lambda view, value: None)}
+    for name, plane in VIEW_NUMBERS.items():
+        fields[name] = number_field(rows[plane], _row_of_view)
+    for name, plane in VIEW_TRUTHS.items():
+        fields[name] = number_field(rows[plane], _row_of_view, bool)
+    fields["forget_told"] = lambda view, peer: None
+    return type("ArrayView", (View,), fields)
+
+
+def _row_of_view(view: Any) -> int:
+    return view.row  # type: ignore[no-any-return]
+
+
+def state_class(steady: Steady) -> type[NodeState]:
+    """States of *steady*; the row stands where their `iteration` stood."""
+    row = slot_of(NodeState, "iteration")
+    fields: dict[str, Any] = {"__slots__": (), "row": row}
+    for name, plane in STATE_NUMBERS.items():
+        fields[name] = number_field(steady.store.rows[plane], row.__get__)
+    return type("ArrayState", (NodeState,), fields)
+
+
+def stream_class(steady: Steady, arrival: int, opened: int, path: int) -> type[Stream]:
+    """One direction of the connections of *steady*; the cell stands where their `arrival_us` stood."""
+    cell = slot_of(Stream, "arrival_us")
+    where = cell.__get__
+    plane, number = steady.store.narrow[path], steady.numbers.path
+    path_slot, held_slot = slot_of(Stream, "path"), slot_of(Stream, "held")
+
+    def note(stream: Stream) -> None:
+        plane[where(stream)] = number(stream.path) if stream.held is None else at.NONE
+
+    def write(slot: Any) -> Callable[[Any, Any], None]:
+        def put(stream: Stream, value: Any) -> None:
+            slot.__set__(stream, value)
+            note(stream)
+
+        return put
+
+    fields: dict[str, Any] = {
+        "__slots__": (),
+        "cell": cell,
+        "arrival_us": number_field(steady.store.wide[arrival], where),
+        "is_open": number_field(steady.store.narrow[opened], where, bool),
+        "path": property(path_slot.__get__, write(path_slot)),
+        "held": property(held_slot.__get__, write(held_slot)),
+    }
+    return type("ArrayStream", (Stream,), fields)

@@ -1,0 +1,356 @@
+"""Messages that arrive, in the compiled gossip loop: what can be followed without the machine, and how (`gossip_engine`)."""
+
+# mypy: disable-error-code="no-any-return,return-value"
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cluster_core.gossip.flags import (
+    EXTENSIONS_SUPPORTED,
+    FAIL,
+    FAILURES,
+    HANDSHAKE,
+    MASTER,
+    MEET,
+    MIGRATE_TO,
+    NOADDR,
+    NOFAILOVER,
+    PFAIL,
+    REPLICA,
+    ROLES,
+)
+from cluster_core.kernels.compiled import njit
+from cluster_core.sim.fast import gossip_fields as f
+from cluster_core.sim.fast.gossip_messages import FAIL_KIND, PING, PONG_KIND, build_message, carry, free_message
+from cluster_core.sim.fast.gossip_parts import (
+    FIRST_MS,
+    REPORT_VALIDITY_FACTOR,
+    Arrays,
+    add_report,
+    drop_report,
+    expire_reports,
+    may_report,
+    settle_state,
+    would_agree,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+CLOCK_SLACK_MS = 500
+WHOLE_SECONDS_MS = 2_000_000_000
+"""Makes every time since BASE_MS positive, so that its rest is found without signs."""
+
+
+@njit()
+def deliver(g: Arrays, slot: int) -> int:
+    """A message arrives (Network._deliver, Node._on_message)."""
+    control, narrow, rows = g.control, g.narrow, g.rows
+    m = g.messages[slot]
+    o, a, back = m[f.M_OPENER], m[f.M_ACCEPTOR], m[f.M_BACK]
+    control[f.SLOT] = slot
+    if m[f.M_GENERATION] != narrow[o, a, f.GENERATION]:
+        return f.ASK_DELIVER
+    r, s = (o, a) if back else (a, o)
+    narrow[o, a, f.IN_FLIGHT] -= 1
+    is_open = narrow[o, a, f.OPEN_BACK] if back else narrow[o, a, f.OPEN_OUT]
+    if not is_open or rows[f.RUNS, r] == f.DEAD:
+        free_message(g, slot)
+        return 0
+    if not rows[f.HOT, r] or rows[f.RUNS, r] != f.RUNNING or not narrow[r, s, f.KNOWN]:
+        return f.ASK_DELIVER
+    if back:
+        if narrow[r, s, f.OUTBOUND] != narrow[o, a, f.NEAR]:
+            return f.ASK_DELIVER
+    elif narrow[r, s, f.INBOUND] == f.NONE and not g.hot[r, s, f.FLAGS] & HANDSHAKE:
+        narrow[r, s, f.INBOUND] = narrow[o, a, f.FAR]
+        g.scratch[f.BIND_LIST, control[f.BINDS]] = r * rows.shape[1] + s
+        control[f.BINDS] += 1
+    elif narrow[r, s, f.INBOUND] != narrow[o, a, f.FAR]:
+        return f.ASK_DELIVER
+    now_ms = (control[f.NOW] + rows[f.SHIFT_US, r]) // 1000
+    takes_over = may_take_over(g, r, s, m)
+    if (m[f.M_KIND] == PING and back) or (not takes_over and is_news(g, r, s, m)):
+        return f.ASK_DELIVER
+    if m[f.M_KIND] == FAIL_KIND:
+        if verdict_is_news(g, r, m[f.M_SUBJECT]):
+            return f.ASK_DELIVER
+    elif gossip_is_news(g, r, s, slot, now_ms, takes_over or may_report(g, r, s)):
+        return f.ASK_DELIVER
+    ends_doubt = m[f.M_KIND] == PONG_KIND and back and g.hot[r, s, f.FLAGS] & FAILURES
+    if ends_doubt and (g.hot[r, s, f.FLAGS] & FAIL or control[f.KEEPS_CONFIGS]):
+        return f.ASK_DELIVER
+    return hear(g, r, s, slot, now_ms, takes_over)
+
+
+@njit(inline="always")
+def is_news(g: Arrays, r: int, s: int, m: NDArray[np.int64]) -> bool:
+    """Whether a header says of *s* what *r* does not know (_note_sender, _on_gossip but for the gossip)."""
+    wide, narrow, rows = g.wide, g.narrow, g.rows
+    known, said, master = g.hot[r, s, f.FLAGS], m[f.M_FLAGS], m[f.M_MASTER]
+    if known & (HANDSHAKE | MEET | NOADDR) or master == f.UNKNOWN:
+        return True
+    if m[f.M_CONFIG_EPOCH] > wide[r, s, f.EPOCH] and (master == f.NONE or rows[f.REPLICAS_RAISE, r]):
+        return True
+    if m[f.M_KIND] > PONG_KIND:
+        return False
+    if (known ^ said) & NOFAILOVER:
+        return True
+    if m[f.M_KIND] == PING and g.hot[r, s, f.FLAGS] >> f.ADDRESS_SHIFT != rows[f.MY_ADDRESS, s]:
+        return True
+    if master == f.NONE:
+        if not known & MASTER:
+            return True
+    elif known & MASTER or not narrow[r, master, f.KNOWN] or narrow[r, s, f.MASTER_OF] != master:
+        return True
+    if known & MASTER:
+        if narrow[r, s, f.SLOTS] != m[f.M_SLOTS]:
+            return True
+        if g.hot[r, r, f.FLAGS] & MASTER and wide[r, r, f.EPOCH] == m[f.M_CONFIG_EPOCH] and r < s:
+            return True
+    elif rows[f.REPLICAS_CLAIM, r] and narrow[r, master, f.SLOTS] != m[f.M_SLOTS]:
+        return True
+    if rows[f.SHARD_IDS, r]:
+        shard = m[f.M_SHARD]
+        if not shard and narrow[r, s, f.MASTER_OF] >= 0:
+            shard = narrow[r, narrow[r, s, f.MASTER_OF], f.SHARD]
+        return shard != 0 and shard != narrow[r, s, f.SHARD]
+    return False
+
+
+@njit(inline="always")
+def may_take_over(g: Arrays, r: int, s: int, m: NDArray[np.int64]) -> bool:
+    """Whether a replica of another shard tells that it has taken its master's place, with all slots, and nothing else follows for
+    *r* (learn_role, read_claims).
+    """
+    wide, narrow, rows = g.wide, g.narrow, g.rows
+    known, epoch = g.hot[r, s, f.FLAGS], m[f.M_CONFIG_EPOCH]
+    if m[f.M_KIND] > PONG_KIND or m[f.M_MASTER] != f.NONE or known & (MASTER | HANDSHAKE | MEET | NOADDR):
+        return False
+    old, mine = narrow[r, s, f.MASTER_OF], narrow[r, r, f.MASTER_OF]
+    if old < 0 or not narrow[r, old, f.KNOWN] or not g.hot[r, old, f.FLAGS] & MASTER:
+        return False
+    if old == r:
+        return False
+    if old == mine:
+        return False
+    said = m[f.M_SLOTS]
+    if narrow[r, old, f.SLOTS] != said or g.slot_counts[said] == 0 or narrow[r, s, f.SLOTS] != 0:
+        return False
+    if epoch <= wide[r, s, f.EPOCH] or epoch <= wide[r, old, f.EPOCH]:
+        return False
+    if rows[f.ELECTS, r] or not rows[f.SETTLED, r] or g.control[f.KEEPS_CONFIGS]:
+        return False
+    if (known ^ m[f.M_FLAGS]) & NOFAILOVER or (
+        m[f.M_KIND] == PING and g.hot[r, s, f.FLAGS] >> f.ADDRESS_SHIFT != rows[f.MY_ADDRESS, s]
+    ):
+        return False
+    if rows[f.SHARD_IDS, r]:
+        shard = narrow[r, s, f.SHARD]
+        if (m[f.M_SHARD] != 0 and m[f.M_SHARD] != shard) or (
+            rows[f.SHARD_JOINS, r] and shard != 0 and shard == narrow[r, r, f.SHARD]
+        ):
+            return False
+    if mine >= 0 and not rows[f.CHAINS_FOLD_EARLY, r] and g.hot[r, mine, f.FLAGS] & REPLICA:
+        return False
+    return not (g.hot[r, r, f.FLAGS] & MASTER and wide[r, r, f.EPOCH] == epoch and r < s)
+
+
+@njit()
+def take_over(g: Arrays, r: int, s: int, m: NDArray[np.int64]) -> None:
+    """A replica has become a master in the place of its own (become_master, take_claims)."""
+    narrow = g.narrow
+    old = narrow[r, s, f.MASTER_OF]
+    g.wide[r, s, f.EPOCH] = m[f.M_CONFIG_EPOCH]
+    narrow[r, s, f.MASTER_OF] = f.NONE
+    followed = False
+    for h in range(g.rows.shape[1]):
+        if narrow[r, h, f.KNOWN] and narrow[r, h, f.MASTER_OF] == old:
+            followed = True
+            break
+    if not followed:
+        g.hot[r, old, f.FLAGS] &= ~MIGRATE_TO
+    g.hot[r, s, f.FLAGS] = (g.hot[r, s, f.FLAGS] & ~ROLES) | MASTER | MIGRATE_TO
+    narrow[r, old, f.SLOTS], narrow[r, s, f.SLOTS] = 0, m[f.M_SLOTS]
+    g.rows[f.STALE, r] = 1
+
+
+@njit()
+def verdict_is_news(g: Arrays, r: int, subject: int) -> bool:
+    """Whether more follows from a FAIL than a flag (_on_fail, _health_changed)."""
+    if not g.narrow[r, subject, f.KNOWN]:
+        return True
+    if subject == r or g.hot[r, subject, f.FLAGS] & FAIL:
+        return False
+    return g.control[f.KEEPS_CONFIGS] != 0 or g.narrow[r, r, f.MASTER_OF] == subject
+
+
+@njit(inline="always")
+def gossip_is_news(g: Arrays, r: int, s: int, slot: int, now_ms: int, trusted: bool) -> bool:
+    """Whether gossip makes a verdict, names strangers or other addresses (hear_gossip)."""
+    hot, entries = g.hot, g.entries
+    for k in range(g.messages[slot, f.M_COUNT]):
+        h, said = entries[slot, k, f.E_NODE], entries[slot, k, f.E_FLAGS]
+        known = hot[r, h, f.FLAGS]
+        if known < 0:
+            return True
+        if not (known | said) & FAILURES or h == r:
+            continue
+        if not said & FAILURES:
+            if said >> f.ADDRESS_SHIFT != known >> f.ADDRESS_SHIFT:
+                return True
+        elif trusted and h != s and known & PFAIL and not known & FAIL and doubt_decides(g, r, s, h, now_ms):
+            return True
+    return False
+
+
+@njit()
+def doubt_decides(g: Arrays, r: int, s: int, h: int, now_ms: int) -> bool:
+    """Whether a quorum agrees once *s*, too, has reported *h* (take_report)."""
+    block, place = g.narrow[r, h, f.REPORTS], g.scratch[f.REPORTER_OF, s]
+    more = block == 0 or place == 0 or g.reports[block, place - 1] == 0
+    return would_agree(g, r, h, 1 if more else 0, now_ms)
+
+
+@njit(inline="always")
+def hear(g: Arrays, r: int, s: int, slot: int, now_ms: int, takes_over: bool) -> int:
+    """Follow a message that has been found to be harmless, and answer it (Node._on_message)."""
+    control, wide, rows = g.control, g.wide, g.rows
+    m = g.messages[slot]
+    o, a, back, kind = m[f.M_OPENER], m[f.M_ACCEPTOR], m[f.M_BACK], m[f.M_KIND]
+    rows[f.HEARD_BYTES, r] += m[f.M_BYTES]
+    wide[r, s, f.DATA] = now_ms
+    copied = rows[f.COPIES, r]
+    g.hot[r, s, f.FLAGS] = (g.hot[r, s, f.FLAGS] & ~copied) | (m[f.M_FLAGS] & copied)
+    if rows[f.LEARNS_EXTENSIONS, r] and (
+        m[f.M_SHARD] != 0
+        or rows[f.SAYS_EXTENSIONS, s] == f.ALWAYS
+        or (rows[f.SAYS_EXTENSIONS, s] == f.IN_GOSSIP and kind <= PONG_KIND)
+    ):
+        g.hot[r, s, f.FLAGS] |= EXTENSIONS_SUPPORTED
+    rows[f.CURRENT_EPOCH, r] = max(rows[f.CURRENT_EPOCH, r], m[f.M_EPOCH])
+    wide[r, s, f.OFFSET] = m[f.M_OFFSET]
+    changed, pong = False, f.NONE
+    if kind == PING:
+        rows[f.HEARD_PING, r] += 1
+        pong = build_message(g, r, PONG_KIND, s, o, a, 1)
+    elif kind == PONG_KIND:
+        rows[f.HEARD_PONG, r] += 1
+        if back:
+            g.hot[r, s, f.PONG], wide[r, s, f.PING_SENT] = now_ms - control[f.BASE_MS], 0
+            g.hot[r, s, f.FLAGS] &= ~f.PINGED
+            if g.hot[r, s, f.FLAGS] & PFAIL:
+                g.hot[r, s, f.FLAGS] &= ~PFAIL
+                rows[f.STALE, r] = 1
+                changed = True
+    if kind == FAIL_KIND:
+        rows[f.HEARD_FAIL, r] += 1
+        changed = hear_verdict(g, r, m[f.M_SUBJECT], now_ms)
+    else:
+        if takes_over:
+            take_over(g, r, s, m)
+            changed = True
+        changed = hear_gossip(g, r, s, slot, now_ms) or changed
+    if changed:
+        rows[f.VERSION, r] += 1
+    free_message(g, slot)
+    control[f.ROW], control[f.PHASE] = r, f.ANSWERED
+    if pong != f.NONE and not carry(g, pong):
+        control[f.SLOT], control[f.PEER] = pong, s
+        return f.ASK_SEND
+    return answer_heard(g)
+
+
+@njit(inline="always")
+def answer_heard(g: Arrays) -> int:
+    """The end of a message: the state of the cluster (Node._before_sleep)."""
+    control, r = g.control, g.control[f.ROW]
+    control[f.PHASE] = f.IDLE
+    if g.rows[f.STALE, r] and settle_state(g, r, (control[f.NOW] + g.rows[f.SHIFT_US, r]) // 1000):
+        return f.ASK_SLEEP
+    return 0
+
+
+@njit()
+def hear_verdict(g: Arrays, r: int, subject: int, now_ms: int) -> bool:
+    """Somebody has decided that *subject* is FAIL (mark_failed)."""
+    flags = g.hot[r, subject, f.FLAGS]
+    if subject == r or flags & FAIL:
+        return False
+    g.hot[r, subject, f.FLAGS] = flags & ~PFAIL | FAIL
+    g.wide[r, subject, f.FAIL_TIME] = now_ms
+    g.rows[f.STALE, r] = 1
+    if g.due[r, subject]:
+        g.due[r, subject] = 0
+    return True
+
+
+@njit(inline="always")
+def hear_gossip(g: Arrays, r: int, s: int, slot: int, now_ms: int) -> bool:
+    """Follow gossip without news, entry by entry; whether reports came or went (hear_gossip)."""
+    rows, hot, entries = g.rows, g.hot, g.entries
+    trusted, clean_only = may_report(g, r, s), rows[f.CLEAN_ONLY, r]
+    withdraws = trusted or rows[f.ANYONE_WITHDRAWS, r] != 0
+    unclean, base_ms = f.PINGED | (HANDSHAKE | MEET | FAILURES if clean_only else 0), g.control[f.BASE_MS]
+    latest = now_ms + CLOCK_SLACK_MS - base_ms
+    into_second = base_ms % 1000 + WHOLE_SECONDS_MS
+    changed = False
+    for k in range(g.messages[slot, f.M_COUNT]):
+        h = entries[slot, k, f.E_NODE]
+        if h == r:
+            continue
+        if entries[slot, k, f.E_FLAGS] & FAILURES:
+            changed = hear_doubt(g, r, s, h, now_ms, trusted) or changed
+            continue
+        reported = rows[f.REPORTED, r] != 0 and has_reports(g, r, h)
+        if reported and withdraws:
+            changed = hear_well(g, r, s, h, now_ms) or changed
+        pong = np.int64(entries[slot, k, f.E_PONG])
+        if pong <= hot[r, h, f.PONG] or hot[r, h, f.FLAGS] & unclean:
+            continue
+        pong -= np.int64(np.uint32(pong + into_second) % np.uint32(1000))
+        if hot[r, h, f.PONG] < pong and pong <= latest:
+            if reported:
+                changed = drop_old(g, r, h, now_ms) or changed
+            if not reported or not has_reports(g, r, h):
+                hot[r, h, f.PONG] = pong
+    return changed
+
+
+@njit(inline="always")
+def has_reports(g: Arrays, r: int, h: int) -> bool:
+    """Whether somebody has reported *h*."""
+    block = g.narrow[r, h, f.REPORTS]
+    return block != 0 and g.report_counts[block, 0] > 0
+
+
+@njit()
+def hear_doubt(g: Arrays, r: int, s: int, h: int, now_ms: int, trusted: bool) -> bool:
+    """*s* holds *h* for failing (take_report, fail_if_agreed)."""
+    flags = g.hot[r, h, f.FLAGS]
+    if not trusted or h == s or (g.rows[f.REPORTS_END, r] and flags & FAIL):
+        return False
+    g.rows[f.REPORTED, r] = 1
+    changed = add_report(g, r, h, s, now_ms - g.control[f.BASE_MS] + FIRST_MS)
+    if flags & PFAIL and not flags & FAIL:
+        changed = drop_old(g, r, h, now_ms) or changed
+    return changed
+
+
+@njit()
+def hear_well(g: Arrays, r: int, s: int, h: int, now_ms: int) -> bool:
+    """*s* holds *h* for well (withdraw_report)."""
+    if not drop_report(g, r, h, s):
+        return False
+    drop_old(g, r, h, now_ms)
+    return True
+
+
+@njit()
+def drop_old(g: Arrays, r: int, h: int, now_ms: int) -> bool:
+    """Reports expire; whether there were such (live_reports)."""
+    limit = now_ms - g.control[f.BASE_MS] + FIRST_MS - REPORT_VALIDITY_FACTOR * g.rows[f.TIMEOUT, r]
+    return expire_reports(g, g.narrow[r, h, f.REPORTS], limit)

@@ -1,0 +1,298 @@
+"""Makes the arrays of the compiled gossip loop, lets them grow, and shows them to plain Python as memoryviews."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from cluster_core.sim.fast.gossip_chance import STATE, WORDS, draw, draw_word, ready
+from cluster_core.sim.fast.gossip_engine import greet, run_events
+from cluster_core.sim.fast.gossip_fields import (
+    ADDRESS_SHIFT,
+    CONTROLS,
+    COUNT,
+    ENTRY_COLUMNS,
+    EVENTS,
+    FAR,
+    FLAGS,
+    FREE,
+    FREE_LIST,
+    GENERATION,
+    HOT_FIELDS,
+    INBOUND,
+    KNOWN,
+    M_ACCEPTOR,
+    M_BACK,
+    M_GENERATION,
+    M_OPENER,
+    MASTER_OF,
+    MESSAGE_COLUMNS,
+    NARROW_FIELDS,
+    NEAR,
+    NONE,
+    OUTBOUND,
+    PATH_BACK,
+    PATH_OUT,
+    REPORTS,
+    ROW_PLANES,
+    SCRATCH_ROWS,
+    SENT_COUNT,
+    TABLE,
+    WIDE_FIELDS,
+)
+from cluster_core.sim.fast.gossip_messages import carry
+from cluster_core.sim.fast.gossip_parts import Arrays, add_report, drop_report, place_event
+
+SETS: Final = 4096
+"""Sets of slots and paths that are known at first."""
+NO_RESERVE: Final = 0x4000
+"""MAP_NORESERVE of Linux: pages of reports exist once they are written."""
+
+
+class Store:
+    """The arrays for *nodes* nodes; `g` is what the loop takes, `wide` … are planes as flat memoryviews."""
+
+    def __init__(self, nodes: int, gossip_percent: int = 10) -> None:
+        self.nodes = nodes
+        most = nodes + nodes * gossip_percent // 100 + 8
+        n, room = nodes, 2 * nodes + 64
+        narrow = np.zeros((n, n, NARROW_FIELDS), np.int32)
+        for field in (MASTER_OF, OUTBOUND, INBOUND, NEAR, FAR, PATH_OUT, PATH_BACK):
+            narrow[:, :, field] = NONE
+        scratch = np.zeros((SCRATCH_ROWS, 2 * room), np.int32)
+        scratch[FREE_LIST, : 2 * room] = np.arange(2 * room)
+        self.g = Arrays(
+            hot=np.zeros((n, n, HOT_FIELDS), np.int32),
+            wide=np.zeros((n, n, WIDE_FIELDS), np.int64),
+            due=np.zeros((n, n), np.int64),
+            narrow=narrow,
+            tables=np.zeros((8, n), np.int32),
+            rows=np.zeros((ROW_PLANES, n), np.int64),
+            chance=np.zeros((n + 1, STATE), np.uint32),
+            doubles=np.zeros((n + 1, WORDS // 2), np.float64),
+            events=np.zeros((3, 4 * room), np.int64),
+            messages=np.zeros((2 * room, MESSAGE_COLUMNS), np.int64),
+            entries=np.zeros((2 * room, most, ENTRY_COLUMNS), np.int32),
+            paths=np.zeros((SETS, 3), np.float64),
+            slot_counts=np.zeros(SETS, np.int64),
+            reports=_sparse(n * n + 1, n),
+            report_counts=np.zeros((n * n + 1, 2), np.int32),
+            control=np.zeros(CONTROLS, np.int64),
+            scratch=scratch,
+        )
+        self.g.control[FREE] = 2 * room
+        self.hot = _fields_of(self.g.hot)
+        self.wide = _fields_of(self.g.wide)
+        self.due = _flat(self.g.due)
+        self.narrow = _fields_of(self.g.narrow)
+        self._orders: dict[bytes, int] = {}
+        self.rows = [_flat(row) for row in self.g.rows]
+        self.control = _flat(self.g.control)
+        self._view()
+
+    def _view(self) -> None:
+        self.scratch = [_flat(row) for row in self.g.scratch]
+
+    def run(self, end_us: int, limit_us: int, limit_order: int) -> int:
+        """Handle events, see `run_events`."""
+        return int(run_events(self.g, end_us, limit_us, limit_order))
+
+    def place(self, at_us: int, order: int, what: int) -> None:
+        """Plan an event."""
+        if self.g.control[EVENTS] + 1 >= self.g.events.shape[1]:
+            self.grow()
+        place_event(self.g, at_us, order, what)
+
+    def grow(self) -> None:
+        """Twice as much room for events and messages on their way."""
+        g = self.g
+        room = g.messages.shape[0]
+        events = np.zeros((3, 2 * g.events.shape[1]), np.int64)
+        events[:, : g.events.shape[1]] = g.events
+        messages = np.zeros((2 * room, MESSAGE_COLUMNS), np.int64)
+        messages[:room] = g.messages
+        entries = np.zeros((2 * room, *g.entries.shape[1:]), np.int32)
+        entries[:room] = g.entries
+        scratch = np.zeros((SCRATCH_ROWS, max(g.scratch.shape[1], 2 * room)), np.int32)
+        scratch[:, : g.scratch.shape[1]] = g.scratch
+        free = int(g.control[FREE])
+        scratch[FREE_LIST, free : free + room] = np.arange(room, 2 * room)
+        g.control[FREE] = free + room
+        self.g = g._replace(events=events, messages=messages, entries=entries, scratch=scratch)
+        self._view()
+
+    def count_slots(self, number: int, count: int) -> None:
+        """Say how many slots the set *number* has."""
+        if number >= self.g.slot_counts.size:
+            self.g = self.g._replace(
+                slot_counts=np.concatenate((self.g.slot_counts, np.zeros_like(self.g.slot_counts)))
+            )
+        self.g.slot_counts[number] = count
+
+    def set_path(self, number: int, delay_us: int, jitter_us: int, loss: float) -> bool:
+        """Say what path *number* does; false if there are too many."""
+        if number >= self.g.paths.shape[0]:
+            return False
+        self.g.paths[number] = delay_us, jitter_us, loss
+        return True
+
+    # -- chance --------------------------------------------------------------------------------------------------
+
+    def seed(self, who: int, state: Sequence[int]) -> None:
+        """Take over the state of a generator: 624 words and the place of the next."""
+        self.g.chance[who] = np.array(state, np.int64)
+        ready(self.g.chance[who], self.g.doubles[who])
+
+    def state_of(self, who: int) -> tuple[int, ...]:
+        """The state of a generator."""
+        return tuple(self.g.chance[who].tolist())
+
+    def chance_of(self, who: int) -> Callable[[], float]:
+        """`random()` of a generator."""
+        return partial(draw, self.g.chance[who], self.g.doubles[who])
+
+    def words_of(self, who: int) -> Callable[[], int]:
+        """`getrandbits(32)` of a generator."""
+        return partial(draw_word, self.g.chance[who], self.g.doubles[who])
+
+    # -- reports -------------------------------------------------------------------------------------------------
+
+    def add_report(self, i: int, subject: int, reporter: int, at: int) -> None:
+        """Note or renew a report."""
+        add_report(self.g, i, subject, reporter, at)
+
+    def drop_report(self, i: int, subject: int, reporter: int) -> None:
+        """Take a report back."""
+        drop_report(self.g, i, subject, reporter)
+
+    def clear_reports(self, cell: int) -> None:
+        """Forget all reports of a cell; its block stays with it."""
+        block = self.narrow[REPORTS][cell]
+        if block and self.g.report_counts[block, 0]:
+            self.g.reports[block] = 0
+            self.g.report_counts[block, 0] = 0
+
+    def report_row(self, block: int) -> Any:
+        """The times of block *block*, as a memoryview by reporter."""
+        return _flat(self.g.reports[block])
+
+    def report_count(self, block: int) -> int:
+        """How many reports a block has."""
+        return int(self.g.report_counts[block, 0])
+
+    # -- messages ------------------------------------------------------------------------------------------------
+
+    def message(self, slot: int) -> list[int]:
+        """The columns of a message on its way."""
+        return self.g.messages[slot].tolist()  # type: ignore[no-any-return]
+
+    def free(self, slot: int) -> None:
+        """A message is done with."""
+        self.g.scratch[FREE_LIST, self.g.control[FREE]] = slot
+        self.g.control[FREE] += 1
+
+    def carry_columns(self, columns: dict[int, int], entries: list[list[int]], cell: int, back: int) -> int:
+        """Send a message that is known by its columns over the connection of *cell*; its slot, NONE if that cannot be."""
+        if len(entries) > self.g.entries.shape[1]:
+            return NONE
+        if self.g.control[FREE] < 2 or self.g.control[EVENTS] + 2 > self.g.events.shape[1]:
+            self.grow()
+        self.g.control[FREE] -= 1
+        slot = int(self.g.scratch[FREE_LIST, self.g.control[FREE]])
+        row = self.g.messages[slot]
+        for column, number in columns.items():
+            row[column] = number
+        row[M_OPENER], row[M_ACCEPTOR] = divmod(cell, self.nodes)
+        row[M_BACK] = back
+        row[M_GENERATION] = self.narrow[GENERATION][cell]
+        if entries:
+            self.g.entries[slot, : len(entries)] = entries
+        sent = self.g.control[SENT_COUNT]
+        if carry(self.g, slot):
+            self.g.control[SENT_COUNT] = sent
+            return slot
+        self.free(slot)
+        return NONE
+
+    def carry_waiting(self, slot: int) -> None:
+        """Send what waited for its connection, now that it is up."""
+        if self.g.control[EVENTS] + 2 > self.g.events.shape[1]:
+            self.grow()
+        row, sent = self.g.messages[slot], self.g.control[SENT_COUNT]
+        row[M_GENERATION] = self.g.narrow[row[M_OPENER], row[M_ACCEPTOR], GENERATION]
+        if not carry(self.g, slot):
+            raise RuntimeError("a connection that is up cannot be written to")
+        self.g.control[SENT_COUNT] = sent
+
+    def greet(self, i: int, h: int, now_ms: int) -> bool:
+        """Ping a node over a new connection, see `greet`."""
+        if self.g.control[FREE] < 2 or self.g.control[EVENTS] + 2 > self.g.events.shape[1]:
+            self.grow()
+        return bool(greet(self.g, i, h, now_ms))
+
+    def planned(self) -> list[list[int]]:
+        """All events: time, order, and what."""
+        return self.g.events[:, : self.g.control[EVENTS]].T.tolist()  # type: ignore[no-any-return]
+
+    # -- planes --------------------------------------------------------------------------------------------------
+
+    def clear_row(self, row: int) -> None:
+        """Forget everything that node *row* knew; the connections stay."""
+        for cell in range(row * self.nodes, (row + 1) * self.nodes):
+            self.clear_reports(cell)
+        self.g.narrow[row, :, OUTBOUND:REPORTS] = 0
+        for field in (OUTBOUND, INBOUND, MASTER_OF):
+            self.g.narrow[row, :, field] = NONE
+        self.strangers(row)
+
+    def strangers(self, row: int) -> None:
+        """Node *row* knows nobody, until it is said whom."""
+        self.g.narrow[row, :, KNOWN] = 0
+
+    def settle_row(self, row: int, order: Sequence[int]) -> None:
+        """Say who stands where in the table of *row*; who is not KNOWN has no address."""
+        g = self.g
+        g.hot[row, g.narrow[row, :, KNOWN] == 0, FLAGS] |= NONE << ADDRESS_SHIFT
+        places = np.full(self.nodes, NONE, np.int32)
+        places[: len(order)] = order[: self.nodes]
+        key = places.tobytes()
+        number = self._orders.get(key)
+        if number is None:
+            number = self._orders[key] = len(self._orders)
+            if number >= g.tables.shape[0]:
+                self.g = g = g._replace(tables=np.concatenate((g.tables, np.zeros_like(g.tables))))
+            g.tables[number] = places
+        g.rows[TABLE, row] = number
+        g.rows[COUNT, row] = len(order)
+
+    def look_at_all(self, row: int) -> None:
+        """The next cron of node *row* looks at everybody."""
+        self.g.due[row] = 0
+
+    def entries_of(self, slot: int, count: int) -> list[list[int]]:
+        """The gossip entries of a message on its way."""
+        return self.g.entries[slot, :count].tolist()  # type: ignore[no-any-return]
+
+
+def _flat(numbers: Any) -> memoryview:
+    return memoryview(numbers.reshape(-1))
+
+
+def _fields_of(cells: Any) -> list[memoryview]:
+    """Each field of [n, n, fields], flat."""
+    flat = cells.reshape(-1, cells.shape[2])
+    return [memoryview(flat[:, field]) for field in range(cells.shape[2])]
+
+
+def _sparse(rows: int, columns: int) -> Any:
+    """Zeros that take memory only where something is written."""
+    size = 4 * rows * columns
+    try:
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE
+        return np.frombuffer(mmap.mmap(-1, size, flags=flags), np.int32).reshape(rows, columns)
+    except (AttributeError, OSError, ValueError):
+        return np.zeros((rows, columns), np.int32)

@@ -1,0 +1,1 @@
+"""Scenario files: their text, their forms, and how they are played."""

@@ -1,0 +1,326 @@
+"""Reads and writes scenario files; `docs/simulator.md` has their words.
+
+A line is a heading (`title`, `rules`, `cluster`, `sentinels`, `settings`, `network`, `seed`, `hide`, `converges`, `breaks`), a step
+(``at``, ``by``, ``until`` and a time, or ``then``), ``end`` and a time, or, behind that, ``expect``.  What stands below a line of ``---``
+is the trace of the last run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from cluster_core.gossip.profile import PROFILES
+from cluster_core.node.settings import NodeSettings
+from cluster_core.sim.layouts import LayoutError, check_layout, names_of
+from cluster_core.sim.paths import Path
+from cluster_core.sim.scenario.format import Scenario, ScenarioError, Step
+from cluster_core.sim.scenario.forms import (
+    ACTIONS,
+    CONDITIONS,
+    Word,
+    WrongWordError,
+    match_any,
+    read_count,
+    read_share,
+    read_time_us,
+    read_yes,
+    words_of,
+)
+from cluster_core.sim.sentinels.layout import SentinelLayout, names_with_sentinels, with_values
+from cluster_core.sim.sentinels.scenario import SENTINEL_ACTIONS, SENTINEL_CONDITIONS
+
+LINES_MAX: Final = 10_000
+LINE_CHARS_MAX: Final = 1000
+RULE: Final = "---"
+
+
+def _profile(text: str) -> Any:
+    if text not in PROFILES:
+        raise ValueError(f"no profile {text[:40]!r}; there are {', '.join(PROFILES)}")
+    return PROFILES[text]
+
+
+def _ms(text: str) -> int:
+    time_us = read_time_us(text)
+    if time_us < 0:
+        raise ValueError(f"{text[:40]!r} is negative")
+    return time_us // 1000
+
+
+SETTINGS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
+    "profile": ("profile", _profile),
+    "node-timeout": ("node_timeout_ms", _ms),
+    "ping-interval": ("ping_interval_ms", _ms),
+    "gossip-percent": ("gossip_percent", read_count),
+    "validity-factor": ("validity_factor", read_count),
+    "migration-barrier": ("migration_barrier", read_count),
+    "replica-migration": ("allow_replica_migration", read_yes),
+    "full-coverage": ("require_full_coverage", read_yes),
+    "no-failover": ("no_failover", read_yes),
+    "manual-failover-timeout": ("manual_failover_ms", _ms),
+    "blacklist-ttl": ("blacklist_ms", _ms),
+    "repl-ping-period": ("repl_ping_period_s", read_count),
+    "hostname": ("hostname", str),
+    "nodename": ("nodename", str),
+    "client-ipv4": ("client_ipv4", str),
+    "client-ipv6": ("client_ipv6", str),
+}
+"""Names of settings in a scenario, the fields of `NodeSettings`, how their values are read."""
+CLUSTER: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
+    name: (name, read_count) for name in ("masters", "replicas", "zones", "spares")
+}
+SENTINELS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
+    "count": ("count", read_count),
+    "quorum": ("quorum", read_count),
+    "down-after": ("down_after_ms", _ms),
+    "failover-timeout": ("failover_timeout_ms", _ms),
+    "parallel-syncs": ("parallel_syncs", read_count),
+}
+NETWORK: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
+    "delay": ("delay_us", read_time_us),
+    "jitter": ("jitter_us", read_time_us),
+    "loss": ("loss", read_share),
+}
+
+
+def read_scenario(text: str, source: str = "<scenario>") -> Scenario:
+    """Return the scenario that *text* tells; raises ScenarioError with line and column."""
+    body, _, trace = text.partition(f"\n{RULE}\n")
+    lines = body.split("\n")
+    if len(lines) > LINES_MAX:
+        raise ScenarioError(f"more than {LINES_MAX} lines", line=LINES_MAX, source=source)
+    reader = _Reader(source)
+    for number, line in enumerate(lines, 1):
+        if len(line) > LINE_CHARS_MAX:
+            raise ScenarioError(
+                f"more than {LINE_CHARS_MAX} characters", line=number, column=LINE_CHARS_MAX, source=source
+            )
+        words = words_of(line)
+        if not words:
+            continue
+        try:
+            reader.take(words, number, line)
+        except WrongWordError as error:
+            raise ScenarioError(str(error), line=number, column=error.column, source=source) from error
+    if not reader.ended:
+        raise ScenarioError("no line with the end", line=len(lines), source=source)
+    return replace(reader.scenario, trace=tuple(trace.rstrip("\n").split("\n")) if trace.strip() else ())
+
+
+def with_trace(text: str, lines: tuple[str, ...]) -> str:
+    """*text* with *lines* in the place of its trace."""
+    body = text.partition(f"\n{RULE}\n")[0].rstrip("\n")
+    return "\n".join((body, RULE, *lines, ""))
+
+
+def said(words: list[Word]) -> str:
+    """The line again, without its comment."""
+    return " ".join(f'"{word.text}"' if " " in word.text or not word.text else word.text for word in words)
+
+
+class _Reader:
+    """The scenario so far, and how each kind of line changes it."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.scenario = Scenario()
+        self.names: dict[str, tuple[str, ...]] = {}
+        self.time_us = 0
+        self.ended = False
+
+    def take(self, words: list[Word], line: int, text: str) -> None:
+        """Read one line; raises WrongWordError."""
+        head = words[0]
+        end = len(text.rstrip()) + 1
+        if head.text in ("at", "by", "until"):
+            self._step(words, line, text, end)
+        elif head.text == "then":
+            self._then(words, line, text, end)
+        elif head.text == "end":
+            if self.ended:
+                raise WrongWordError("a second end", head.column)
+            self._expect_words(words, 2, end)
+            end_us = self._time(words[1])
+            self.scenario, self.ended = replace(self.scenario, end_us=end_us), True
+        elif head.text == "expect":
+            if not self.ended:
+                raise WrongWordError("expect stands behind the end, or behind at, by or until and a time", head.column)
+            form, values = self._condition(words[1:], end)
+            step = Step("at", self.scenario.end_us, form, values, line, said(words))
+            self.scenario = replace(self.scenario, after=(*self.scenario.after, step))
+        elif head.text in _HEADINGS:
+            if self.scenario.steps or self.ended:
+                raise WrongWordError(f"{head.text} belongs above the first step", head.column)
+            self.scenario = _HEADINGS[head.text](self, words, end)
+        else:
+            raise WrongWordError(f"{head.text[:40]!r} begins no line", head.column)
+
+    def _expect_words(self, words: list[Word], count: int, end: int) -> None:
+        if len(words) < count:
+            raise WrongWordError(f"nothing behind {words[0].text}", end)
+        if len(words) > count:
+            raise WrongWordError(f"{words[count].text[:40]!r} is too much", words[count].column)
+
+    def _time(self, word: Word) -> int:
+        try:
+            time_us = read_time_us(word.text)
+        except ValueError as error:
+            raise WrongWordError(str(error), word.column) from error
+        if time_us < self.time_us:
+            raise WrongWordError(f"{word.text} lies before the step above", word.column)
+        self.time_us = time_us
+        return time_us
+
+    def _step(self, words: list[Word], line: int, text: str, end: int) -> None:
+        when = words[0]
+        if self.ended:
+            raise WrongWordError("a step behind the end", when.column)
+        if len(words) < 3:
+            raise WrongWordError(f"{when.text} needs a time and what is done or expected", end)
+        time_us = self._time(words[1])
+        if words[2].text == "expect":
+            form, values = self._condition(words[3:], end)
+        elif when.text != "at":
+            raise WrongWordError(f"{words[2].text[:40]!r} where expect should be", words[2].column)
+        else:
+            form, values = self._action(words[2:], end)
+        step = Step(when.text, time_us, form, values, line, said(words))
+        self.scenario = replace(self.scenario, steps=(*self.scenario.steps, step))
+
+    def _then(self, words: list[Word], line: int, text: str, end: int) -> None:
+        """At once, when the line above has come true."""
+        if self.ended or not self.scenario.steps:
+            raise WrongWordError("then follows a step", words[0].column)
+        if len(words) < 2:
+            raise WrongWordError("then what?", end)
+        form, values = self._action(words[1:], end)
+        step = Step("then", self.time_us, form, values, line, said(words))
+        self.scenario = replace(self.scenario, steps=(*self.scenario.steps, step))
+
+    def _condition(self, words: list[Word], end: int) -> tuple[str, tuple[Any, ...]]:
+        forms = CONDITIONS if self.scenario.sentinels is None else SENTINEL_CONDITIONS
+        return match_any(forms, words, end, self._find)
+
+    def _action(self, words: list[Word], end: int) -> tuple[str, tuple[Any, ...]]:
+        actions = ACTIONS if self.scenario.sentinels is None else SENTINEL_ACTIONS
+        known = [form for form in actions if form.split()[0] == f"={words[0].text}"]
+        if not known:
+            raise WrongWordError(f"{words[0].text[:40]!r} is nothing that can be done", words[0].column)
+        return match_any(known, words, end, self._find)
+
+    def _find(self, text: str) -> tuple[str, ...]:
+        """The nodes that a word names: single ones, groups, zones, several with commas."""
+        if not self.names:
+            layout, sentinels = self.scenario.layout, self.scenario.sentinels
+            self.names = names_of(layout) if sentinels is None else names_with_sentinels(layout, sentinels)
+        found: list[str] = []
+        for part in text.split(","):
+            if part not in self.names:
+                raise ValueError(f"no node, zone or group {part[:40]!r}")
+            found += [name for name in self.names[part] if name not in found]
+        return tuple(found)
+
+    # -- headings ------------------------------------------------------------------------------------------------
+
+    def _pairs(
+        self, words: list[Word], known: Mapping[str, tuple[str, Callable[[str], Any]]], end: int
+    ) -> dict[str, Any]:
+        if not words:
+            raise WrongWordError(f"{' or '.join(f'{name}=…' for name in known)} is missing", end)
+        values: dict[str, Any] = {}
+        for word in words:
+            name, equals, value = word.text.partition("=")
+            if not equals or name not in known:
+                raise WrongWordError(f"{word.text[:40]!r} is none of {', '.join(f'{k}=…' for k in known)}", word.column)
+            field, read = known[name]
+            try:
+                values[field] = read(value)
+            except ValueError as error:
+                raise WrongWordError(str(error), word.column + len(name) + 1) from error
+        return values
+
+    def _cluster(self, words: list[Word], end: int) -> Scenario:
+        layout = replace(self.scenario.layout, **self._pairs(words[1:], CLUSTER, end))
+        try:
+            check_layout(layout)
+        except LayoutError as error:
+            raise WrongWordError(str(error), words[1].column) from error
+        self.names = {}
+        return replace(self.scenario, layout=layout)
+
+    def _sentinels(self, words: list[Word], end: int) -> Scenario:
+        values = self._pairs(words[1:], SENTINELS, end)
+        try:
+            sentinels = with_values(self.scenario.sentinels or SentinelLayout(), values)
+        except LayoutError as error:
+            raise WrongWordError(str(error), words[1].column) from error
+        self.names = {}
+        return replace(self.scenario, sentinels=sentinels)
+
+    def _settings(self, words: list[Word], end: int) -> Scenario:
+        names: tuple[str, ...] = ()
+        rest = words[1:]
+        if rest and rest[0].text == "for":
+            if len(rest) < 2:
+                raise WrongWordError("for whom?", end)
+            try:
+                names, rest = self._find(rest[1].text), rest[2:]
+            except ValueError as error:
+                raise WrongWordError(str(error), rest[1].column) from error
+        values = self._pairs(rest, SETTINGS, end)
+        if not names:
+            return replace(self.scenario, settings=replace(self.scenario.settings, **values))
+        special = dict(self.scenario.special)
+        for name in names:
+            special[name] = {**special.get(name, {}), **values}
+        return replace(self.scenario, special=special)
+
+    def _network(self, words: list[Word], end: int) -> Scenario:
+        return replace(self.scenario, path=Path(**self._pairs(words[1:], NETWORK, end)))
+
+    def _title(self, words: list[Word], end: int) -> Scenario:
+        return replace(self.scenario, title=" ".join(word.text for word in words[1:]))
+
+    def _rules(self, words: list[Word], end: int) -> Scenario:
+        return replace(self.scenario, rules=tuple(word.text for word in words[1:]))
+
+    def _seed(self, words: list[Word], end: int) -> Scenario:
+        self._expect_words(words, 2, end)
+        try:
+            return replace(self.scenario, seed=read_count(words[1].text))
+        except ValueError as error:
+            raise WrongWordError(str(error), words[1].column) from error
+
+    def _hide(self, words: list[Word], end: int) -> Scenario:
+        return replace(self.scenario, hidden=(*self.scenario.hidden, *(word.text for word in words[1:])))
+
+    def _converges(self, words: list[Word], end: int) -> Scenario:
+        self._expect_words(words, 2, end)
+        try:
+            return replace(self.scenario, converges=read_yes(words[1].text))
+        except ValueError as error:
+            raise WrongWordError(str(error), words[1].column) from error
+
+    def _breaks(self, words: list[Word], end: int) -> Scenario:
+        return replace(self.scenario, breaks=tuple(word.text for word in words[1:]))
+
+
+_HEADINGS: Final[Mapping[str, Callable[[_Reader, list[Word], int], Scenario]]] = {
+    "title": _Reader._title,
+    "rules": _Reader._rules,
+    "cluster": _Reader._cluster,
+    "sentinels": _Reader._sentinels,
+    "settings": _Reader._settings,
+    "network": _Reader._network,
+    "seed": _Reader._seed,
+    "hide": _Reader._hide,
+    "converges": _Reader._converges,
+    "breaks": _Reader._breaks,
+}
+
+
+def settings_of(scenario: Scenario, name: str) -> NodeSettings:
+    """The settings of the node *name*."""
+    return replace(scenario.settings, **scenario.special.get(name, {}))

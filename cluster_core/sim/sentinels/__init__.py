@@ -1,0 +1,1 @@
+"""Simulated sentinels beside simulated clusters."""

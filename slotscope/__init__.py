@@ -1,0 +1,1 @@
+"""Slotscope from Python."""

@@ -1,0 +1,374 @@
+"""A replay from its inputs to its tables: who calls what, in which order.
+
+``captures, polls, logs → one task: messages, evidence → one task a process: beliefs, events → tables``.  Results of both
+tasks are persisted once; every table is a selection of them.  A fold continues the states in silver/replay_state when
+the files that they hold are the first of those that are named now; else everything is read from the start.  Rows that
+are not settled are replaced, settled ones stay.  ``silver/replays`` is written last.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial as bind
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from py4j.protocol import Py4JError
+from pyspark import StorageLevel
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from cluster_core.errors import DecodeError
+from cluster_core.replay.saving import STATE_SOURCE, STATE_VERSION
+from schemas import history
+from schemas.bronze import BAD_RECORDS
+from schemas.table import Table
+from slotscope.runtime import tables
+from slotscope.runtime.progress import progress
+from slotscope.runtime.tables import Change
+from slotscope.sources.bus import evidence as captured
+from slotscope.sources.bus import observers as replayed
+from slotscope.sources.bus.evidence import CAPTURED, CaptureOptions, capture_task
+from slotscope.sources.bus.files import OVERLAP_NS, CaptureFile, find_captures, survey
+from slotscope.sources.bus.observers import REPLAYED, STATE_PHASE, ReplayOptions, replay_task
+from slotscope.sources.bus.tellings import Tellings
+from slotscope.sources.files import InputFile, expand
+from slotscope.sources.server_logs import find_logs
+from slotscope.transforms.bus_findings import write_gold
+from slotscope.transforms.bus_notes import Basis
+from slotscope.transforms.history_frames import clock_warnings, logged_events, unpacked, with_times
+from slotscope.transforms.ownership import DERIVED, MEMBER, OWNED, VIEW_COLUMNS, derive_task
+
+if TYPE_CHECKING:
+    from slotscope.requests.bus_replay import Request
+
+CAPTURE_PART = "capture"
+UNREADABLE = (
+    f"note|state|what the last run left in {STATE_SOURCE} cannot be read by this version of the program: "
+    "all captures were replayed from the start"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a replay came to."""
+
+    messages: int
+    observers: int
+    bad_records: int
+    node_timeout_ms: int
+    warnings: list[str]
+    new_files: int
+    known_files: int
+
+
+class Inputs(NamedTuple):
+    """The files of a replay."""
+
+    captures: list[InputFile]
+    polls: list[InputFile]
+    logs: list[InputFile]
+
+    def sizes(self) -> dict[str, int]:
+        """All files and their bytes."""
+        return {file.path: file.size for file in (*self.captures, *self.polls, *self.logs)}
+
+
+class State(NamedTuple):
+    """Where the last fold stopped."""
+
+    options: dict[str, Any]
+    capture: bytes
+    settled_by: int
+    messages: int
+
+
+def find_inputs(request: Request) -> Inputs:
+    """Expand what the user named; raises DecodeError for what is not there."""
+    return Inputs(
+        find_captures(request.pcap) if request.pcap else [],
+        expand(list(request.nodes)) if request.nodes else [],
+        find_logs(request.log, request.log_node) if request.log else [],
+    )
+
+
+class HistoryReplay:
+    """One run of the job."""
+
+    def __init__(self, spark: SparkSession, request: Request) -> None:
+        self._spark = spark
+        self._request = request
+        self._inputs = find_inputs(request)
+        self._warnings: list[str] = []
+        self._surveys: dict[tuple[bool, int], list[CaptureFile]] = {}
+
+    def run(self) -> Outcome:
+        """Read, replay, write; raises DecodeError for bad input in strict mode."""
+        state = self._last_state()
+        try:
+            read, found, facts, state = self._follow(state)
+        except (PySparkException, Py4JError, DecodeError) as error:
+            if state is None or STATE_SOURCE not in str(error):
+                raise
+            self._warnings.append(UNREADABLE)
+            read, found, facts, state = self._follow(None)
+        with progress("writing tables"):
+            outcome = self._write(read, found, facts, state)
+        found.unpersist()
+        read.unpersist()
+        return outcome
+
+    def _follow(self, state: State | None) -> tuple[DataFrame, DataFrame, dict[str, Any], State | None]:
+        """Read and replay from *state* on, or from the start where packets came late: what was read, found and is known, and the state."""
+        with progress("reading captures"):
+            read, facts = self._read(state)
+            if facts.get("late"):
+                read.unpersist()
+                state = None
+                read, facts = self._read(None)
+        with progress("replaying"):
+            found = self._replay(read, facts, state).persist(StorageLevel.MEMORY_AND_DISK)
+            found.count()  # all processes at once: a table that is written into one file would run one after the other
+        return read, found, facts, state
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def _last_state(self) -> State | None:
+        """The state of the last fold, if what it holds is the beginning of what is asked for."""
+        request, spark = self._request, self._spark
+        if request.restart or not tables.exists(spark, history.REPLAY_STATE, request.root):
+            return None
+        rows = tables.read_snapshot(spark, history.REPLAY_STATE, request.root, request.snapshot)
+        row = next(iter(rows.where(F.col("part") == CAPTURE_PART).collect()), None)
+        if row is not None and row["version"] != STATE_VERSION:
+            self._warnings.append(UNREADABLE)
+            return None
+        if row is None:
+            return None
+        state = State(json.loads(row["options"]), bytes(row["state"]), row["settled_by"], row["messages"])
+        return state if self._continues(state) else None
+
+    def _continues(self, state: State) -> bool:
+        """Whether all old files are here unchanged, and the new captures are younger."""
+        if {name: state.options.get(name) for name in self._options()} != self._options():
+            return False
+        sizes = self._inputs.sizes()
+        if any(sizes.get(path) != size for path, size in state.options["files"].items()):
+            return False
+        new = self._new_captures(state)
+        return all(file.first_ns > state.options["last_ns"] - OVERLAP_NS for file in new)
+
+    def _new_captures(self, state: State | None) -> list[CaptureFile]:
+        known = state.options["files"] if state is not None else {}
+        new = [file for file in self._inputs.captures if file.path not in known]
+        alone = state is None or not new
+        if (alone, len(new)) not in self._surveys:
+            self._surveys[alone, len(new)] = survey(new, alone=alone)
+        return self._surveys[alone, len(new)]
+
+    def _options(self) -> dict[str, Any]:
+        """What a state depends on besides its files."""
+        request = self._request
+        return {
+            "node_timeout_ms": request.node_timeout_ms,
+            "profile": request.profile,
+            "gossip": request.gossip,
+            "zone": request.log_zone,
+            "log_node": list(request.log_node),
+            "permissive": request.permissive,
+        }
+
+    def _read(self, state: State | None) -> tuple[DataFrame, dict[str, Any]]:
+        request = self._request
+        known = state.options["files"] if state is not None else {}
+        tellings = Tellings(
+            tuple(file.path for file in self._inputs.polls if file.path not in known),
+            tuple(file.path for file in self._inputs.logs if file.path not in known),
+            request.log_zone,
+            tuple(request.log_node),
+        )
+        options = CaptureOptions(
+            tuple(self._new_captures(state)),
+            tellings,
+            request.node_timeout_ms,
+            request.gossip,
+            request.permissive,
+            state.capture if state is not None else None,
+        )
+        task = self._spark.range(0, 1, 1, 1).mapInArrow(bind(capture_task, options=options), CAPTURED)
+        read = task.persist(StorageLevel.MEMORY_AND_DISK)
+        rows = read.where(F.col("kind") == captured.META).select("blob").collect()
+        return read, json.loads(bytes(rows[0]["blob"]))
+
+    # -- replaying ---------------------------------------------------------------------------------------------------
+
+    def _replay(self, read: DataFrame, facts: dict[str, Any], state: State | None) -> DataFrame:
+        request, spark = self._request, self._spark
+        pieces = read.where(F.col("kind") == captured.EVIDENCE).select("part", "phase", "number", "blob")
+        if state is not None:
+            saved = tables.read_snapshot(spark, history.REPLAY_STATE, request.root, request.snapshot)
+            saved = saved.where(F.col("part") != CAPTURE_PART)
+            pieces = pieces.union(
+                saved.select("part", F.lit(STATE_PHASE).alias("phase"), F.lit(0).cast("bigint"), F.col("state"))
+            )
+        start_ns = facts["first_ns"] - captured.PRELUDE_NS if facts["first_ns"] else 0
+        options = ReplayOptions(facts["node_timeout_ms"], start_ns, request.profile, facts["settled_by"] > 0)
+        partitions = 2 * spark.sparkContext.defaultParallelism
+        by_process = pieces.repartition(partitions, "part").sortWithinPartitions("part", "phase", "number")
+        return by_process.mapInArrow(bind(replay_task, options=options), REPLAYED)
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+
+    def _write(self, read: DataFrame, found: DataFrame, facts: dict[str, Any], state: State | None) -> Outcome:
+        """All tables; the states when these are complete, and last the row that says so."""
+        root, snapshot = self._request.root, self._request.snapshot
+        changes = [*self._seen(read, state), *self._believed(read, found, state), *self._told(read, state)]
+        if state is not None:  # the older beliefs stand in the table, which must be complete first
+            tables.apply_changes(changes, root, snapshot)
+            changes = []
+        derived = self._derived(found, state).persist(StorageLevel.MEMORY_AND_DISK)
+        for table, kind in ((history.SLOT_OWNERS, OWNED), (history.MEMBERSHIPS, MEMBER)):
+            changes.append(Change(self._as(derived.where(F.col("row_kind") == kind), table), table))
+        tables.apply_changes(changes, root, snapshot)
+        derived.unpersist()
+        tables.apply_change(Change(self._states(read, found, facts), history.REPLAY_STATE), root, snapshot)
+        clocks: list[str] = []
+        if self._inputs.captures and self._inputs.logs:
+            logged = self._unpacked(read, captured.LOGS, history.LOG_EVENTS)
+            clocks = clock_warnings(logged, found.where(F.col("row_kind") == replayed.EVENT))
+        basis = Basis(facts["node_timeout_ms"], facts["first_ns"] or 0, facts["last_ns"] or 0)
+        write_gold(self._spark, root, snapshot, basis)
+        outcome = self._outcome(facts, state, clocks)
+        tables.apply_change(Change(self._replay_row(facts, outcome), history.REPLAYS), root, snapshot)
+        return outcome
+
+    def _seen(self, read: DataFrame, state: State | None) -> Iterator[Change]:
+        """The tables of the captures."""
+        tail = None if state is None else f"message_id >= {state.messages}"
+        messages = read.where(F.col("kind") == captured.MESSAGE).drop("kind", "part")
+        yield Change(self._as(messages, history.BUS_MESSAGES), history.BUS_MESSAGES, tail)
+        yield Change(self._unpacked(read, captured.BITMAPS, history.SLOT_BITMAPS), history.SLOT_BITMAPS, tail)
+        yield Change(self._unpacked(read, captured.BAD, BAD_RECORDS), BAD_RECORDS, f"job = '{captured.JOB}'")
+        yield Change(self._unpacked(read, captured.LINK_ROWS, history.LINKS), history.LINKS)
+        yield Change(self._unpacked(read, captured.GAP_ROWS, history.GAPS), history.GAPS)
+        if self._request.gossip:
+            gossip = self._unpacked(read, captured.GOSSIP, history.GOSSIP_ENTRIES)
+            yield Change(gossip, history.GOSSIP_ENTRIES, tail, files=None)
+
+    def _believed(self, read: DataFrame, found: DataFrame, state: State | None) -> Iterator[Change]:
+        """The tables of the machines."""
+        tail = None if state is None else f"settled_by IS NULL OR settled_by > {state.settled_by}"
+        kinds = (
+            (history.NODE_VIEWS, replayed.VIEW),
+            (history.DISAGREEMENTS, replayed.DISAGREEMENT),
+            (history.FAILURE_REPORTS, replayed.REPORT),
+            (history.VOTES, replayed.VOTE),
+            (history.EPOCHS, replayed.EPOCH_RAISED),
+            (history.EVENTS, replayed.EVENT),
+            (history.IGNORED_INPUTS, replayed.IGNORED),
+        )
+        for table, kind in kinds:
+            if table is history.EVENTS and not self._inputs.captures:
+                yield Change(logged_events(read, self._request.snapshot), table)
+            else:
+                yield Change(self._beliefs(found, table, kind), table, tail)
+
+    def _beliefs(self, found: DataFrame, table: Table, kind: int) -> DataFrame:
+        rows = found.where(F.col("row_kind") == kind)
+        if table is history.EVENTS:
+            rows = rows.withColumn("source", F.lit("bus"))
+        return self._as(rows, table)
+
+    def _as(self, rows: DataFrame, table: Table) -> DataFrame:
+        return with_times(rows, table, self._request.snapshot)
+
+    def _unpacked(self, read: DataFrame, kind: int, table: Table) -> DataFrame:
+        return unpacked(read, kind, table, self._request.snapshot)
+
+    def _told(self, read: DataFrame, state: State | None) -> Iterator[Change]:
+        """Polls and log events: those of new files are added, those of files that are gone go."""
+        known = set(state.options["files"]) if state is not None else set()
+        for files, kind, table in (
+            (self._inputs.polls, captured.POLLS, history.NODE_POLLS),
+            (self._inputs.logs, captured.LOGS, history.LOG_EVENTS),
+        ):
+            old = ", ".join(tables.sql_string(file.path) for file in files if file.path in known)
+            if files or tables.exists(self._spark, table, self._request.root):
+                yield Change(self._unpacked(read, kind, table), table, f"source NOT IN ({old})" if old else None)
+
+    def _derived(self, found: DataFrame, state: State | None) -> DataFrame:
+        request = self._request
+        if state is None:
+            views = found.where(F.col("row_kind") == replayed.VIEW)
+        else:
+            views = tables.read_snapshot(self._spark, history.NODE_VIEWS, request.root, request.snapshot)
+        return views.select(*VIEW_COLUMNS).coalesce(1).mapInArrow(derive_task, DERIVED)
+
+    def _states(self, read: DataFrame, found: DataFrame, facts: dict[str, Any]) -> DataFrame:
+        """The states of this fold; none is kept of the processes while the node timeout is not certain."""
+        options = self._options() | {"files": self._inputs.sizes(), "last_ns": facts["last_ns"]}
+        common = [
+            F.lit(self._request.snapshot).alias("snapshot_id"),
+            F.lit(STATE_VERSION).alias("version"),
+            F.lit(facts["settled_by"]).cast("bigint").alias("settled_by"),
+            F.lit(facts["settled_messages"]).cast("bigint").alias("messages"),
+            F.lit(json.dumps(options)).alias("options"),
+            F.col("blob").alias("state"),
+        ]
+        capture = read.where(F.col("kind") == captured.STATE).select(F.lit(CAPTURE_PART).alias("part"), *common)
+        observers = found.where(F.col("row_kind") == replayed.SAVED).select("part", *common)
+        return capture.union(observers)
+
+    def _outcome(self, facts: dict[str, Any], state: State | None, clocks: list[str]) -> Outcome:
+        warnings = [*self._warnings, *facts["notes"], *clocks]
+        if facts["node_timeout_from"] == "default" and self._inputs.captures:
+            warnings.append(
+                "warning|node-timeout|the traffic does not tell the node timeout; the servers' default of 15000 ms is"
+                " assumed (--node-timeout-ms)"
+            )
+        if facts["fitting"] and self._request.profile is None:
+            several = "; ".join(facts["fitting"])
+            taken = ", ".join(facts["profiles"])
+            warnings.append(
+                f"note|profile|the traffic fits servers of more than one version ({several}); the rules of {taken} are used"
+                " (--profile, or --log of a server's start, says which)"
+            )
+        if self._inputs.captures and not facts["messages"]:
+            warnings.append("warning|no-messages|the captures hold no cluster-bus message")
+        if facts["clock_steps"]:
+            warnings.append(f"warning|clock|the clock of the captures was set back {facts['clock_steps']} times")
+        known = len(state.options["files"]) if state is not None else 0
+        files = self._inputs.sizes()
+        return Outcome(
+            facts["messages"],
+            len(facts["processes"]),
+            facts["bad_records"],
+            facts["node_timeout_ms"],
+            warnings,
+            len(files) - known,
+            known,
+        )
+
+    def _replay_row(self, facts: dict[str, Any], outcome: Outcome) -> DataFrame:
+        row = {
+            "snapshot_id": self._request.snapshot,
+            "first_ns": facts["first_ns"] or None,
+            "last_ns": facts["last_ns"] or None,
+            "messages": outcome.messages,
+            "observers": outcome.observers,
+            "node_timeout_ms": outcome.node_timeout_ms,
+            "node_timeout_from": facts["node_timeout_from"],
+            "profile": self._request.profile or ",".join(facts["profiles"]),
+            "polls": facts["polls"],
+            "log_events": facts["log_events"],
+            "bad_records": outcome.bad_records,
+            "repeated_bytes": facts["repeated_bytes"],
+            "files": self._inputs.sizes(),
+            "warnings": outcome.warnings,
+        }
+        fields = [field for field in history.REPLAYS.schema.fields if field.name in row]
+        rows = self._spark.createDataFrame([tuple(row[field.name] for field in fields)], StructType(fields))
+        return self._as(rows, history.REPLAYS)

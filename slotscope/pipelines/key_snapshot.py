@@ -1,0 +1,369 @@
+"""One snapshot of a key space, from its inputs to its tables: who calls what, in which order.
+
+``inputs → units → partial sums (Python workers) → attribution of dumps to nodes → tables → warnings``.  Partial sums are persisted
+once; every table is a small aggregate of them.  ``silver/snapshots`` is written last: it says that the snapshot is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial as bind
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from cluster_core.errors import DecodeError
+from cluster_core.load.attribution import Attribution, attribute
+from cluster_core.load.persistence import Persistence
+from cluster_core.load.unread import WHOLE, FileUnread, Unread
+from cluster_core.memory.model import MemorySettings
+from cluster_core.slots.key_slot import SLOT_COUNT
+from cluster_core.topology.node import Topology
+from cluster_core.topology.nodes_text import write_nodes
+from schemas.aof import COMMAND_LOAD, LOG_SAVINGS, UNCERTAIN_KEYS, WRITE_KEYS, WRITE_LOAD
+from schemas.bronze import BAD_RECORDS, KEY_ROWS, KEYS, VALUE_FLAWS
+from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, NODE_LOAD, TTL_BUCKETS
+from schemas.interim import BAD, PARTIAL, SLOT, UNIT
+from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
+from schemas.table import Table
+from slotscope.reports.keyspace.report import Warning
+from slotscope.runtime import tables
+from slotscope.runtime.progress import progress
+from slotscope.runtime.tables import Change
+from slotscope.sources.inputs import Inputs, find_inputs, given_node, load_topology
+from slotscope.sources.key_lists import KeyListOptions
+from slotscope.sources.persistence_polls import read_persistence_polls
+from slotscope.sources.tally import TallyOptions, Unit, read_keys, tally_rows, tally_units
+from slotscope.transforms import age_findings, findings, key_distribution, log_findings, log_load, memory_findings
+from slotscope.transforms.findings import Foreign, SlotInDump, SuspiciousSlot, UnitFacts, add_facts
+from slotscope.transforms.unread_findings import find_partial, find_unread, share_by_node
+
+if TYPE_CHECKING:
+    from slotscope.requests.key_slots import Request
+    from slotscope.runtime.settings import Settings
+
+Batches = Iterator[pa.RecordBatch]
+JOB = "key-slots"
+LOADS_KNOWN = ("serialized_bytes", "memory_bytes", "expires", "ops")
+"""Loads that a unit says it knows by its fact ``knows_NAME``."""
+_SOURCE_NODES = StructType([StructField("source", StringType()), StructField("node_id", StringType())])
+
+
+def over_units(spark: SparkSession, task: Callable[[Batches], Batches], count: int, schema: StructType) -> DataFrame:
+    """Run *task* once for each of the unit numbers 0 to *count* - 1, one Spark task a unit."""
+    return spark.range(0, count, 1, max(count, 1)).mapInArrow(task, schema)
+
+
+def tally(spark: SparkSession, inputs: Inputs, options: TallyOptions, *, split: bool = True) -> DataFrame:
+    """Return the partial sums (`schemas.interim.PARTIAL`) of all *inputs*; nothing is read before an action asks for it."""
+    units: list[Unit] = inputs.units(spark.sparkContext.defaultParallelism, split=split)
+    partial = over_units(spark, bind(tally_units, units=units, options=options), len(units), PARTIAL)
+    for path in inputs.delta:
+        rows = spark.read.format("delta").load(path)
+        partial = partial.union(rows.mapInArrow(bind(tally_rows, source=path, options=options), PARTIAL))
+    return partial
+
+
+@dataclass(slots=True)
+class KeySnapshot:
+    """The facts of one snapshot between reading and writing."""
+
+    request: Request
+    settings: Settings
+    topology: Topology | None
+    inputs: Inputs
+    options: TallyOptions
+    partial: DataFrame
+    units: list[UnitFacts]
+    bad_count: int
+    bad: list[tuple[str, int, str]]
+    owners: DataFrame
+    keys_by_owner: list[Foreign] = field(default_factory=list)
+    attributions: dict[str, Attribution] = field(default_factory=dict)
+    polls: list[Persistence] = field(default_factory=list)
+    bad_polls: list[DecodeError] = field(default_factory=list)
+    unread: Unread = WHOLE
+
+    @classmethod
+    def read(cls, spark: SparkSession, request: Request, settings: Settings) -> KeySnapshot:
+        """Read and tally the inputs; raises DecodeError for bad input in strict mode, and for missing files in both."""
+        topology = load_topology(request.topology)
+        inputs = find_inputs(
+            list(request.rdb), list(request.keys), request.key_format, request.aof, replay=request.replay
+        )
+        options = _options(request, settings, topology)
+        with progress("reading"):
+            partial, units = _read_units(spark, inputs, options, split=request.split)
+            if any("split_failed" in unit.facts for unit in units):
+                partial.unpersist()
+                partial, units = _read_units(spark, inputs, options, split=False)
+        bad_rows = partial.where(F.col("kind") == BAD)
+        bad_count = bad_rows.count() if request.permissive else 0
+        listed = bad_rows.select("source", "offset", "text").limit(findings.LISTED_MAX).collect() if bad_count else []
+        bad_polls: list[DecodeError] = []
+        polls = read_persistence_polls(list(request.info), bad=bad_polls if request.permissive else None)
+        found = cls(
+            request=request, settings=settings, topology=topology, inputs=inputs, options=options, partial=partial,
+            units=units, bad_count=bad_count + len(bad_polls),
+            bad=[*((row[0], row[1], row[2]) for row in listed), *((e.source, e.offset, e.reason) for e in bad_polls)],
+            owners=_owners_frame(spark, topology), polls=polls, bad_polls=bad_polls,
+            unread=find_unread(units),
+        )  # fmt: skip
+        found.attributions = found._attribute()
+        return found
+
+    def _attribute(self) -> dict[str, Attribution]:
+        if self.topology:
+            rows = key_distribution.keys_by_owner(self.partial).collect()
+            self.keys_by_owner = [Foreign(row["source"], row["owner_id"], row["keys"]) for row in rows]
+        by_source: dict[str, dict[str | None, int]] = {}
+        for row in self.keys_by_owner:
+            by_source.setdefault(row.source, {})[row.owner_id] = row.keys
+        return {
+            unit.source: attribute(
+                unit.source,
+                by_source.get(unit.source, {}),
+                self.topology,
+                given_node(unit.source, self.request.dump_node),
+            )
+            for unit in self.units
+            if unit.kind in ("rdb", "aof")
+        }
+
+    def write(self, spark: SparkSession) -> None:
+        """Replace the snapshot in every table; ``silver/snapshots`` last."""
+        root, snapshot_id = self.request.root, self.request.snapshot
+        attributed = [(source, found.node_id) for source, found in self.attributions.items()]
+        sources = spark.createDataFrame(attributed, _SOURCE_NODES) if self.topology else None
+        slots = key_distribution.slot_load(self.partial, sources, self.owners, known=self._known()).persist()
+        with progress("writing tables"):
+            if self.request.keep_keys:
+                self._write_keys(spark)
+            tables.apply_changes(self._changes(spark, slots, sources), root, snapshot_id)
+            last = self._snapshot_row(slots, self._warnings())
+            tables.replace_snapshot(last, SNAPSHOTS, root, snapshot_id)
+        slots.unpersist()
+        self.partial.unpersist()
+
+    def _known(self) -> frozenset[str]:
+        """The loads that some input knows."""
+        facts = {fact for unit in self.units for fact in unit.facts}
+        return frozenset(name for name in LOADS_KNOWN if f"knows_{name}" in facts)
+
+    def _changes(self, spark: SparkSession, slots: DataFrame, sources: DataFrame | None) -> list[Change]:
+        settings, partial = self.settings, self.partial
+        groups: dict[str, Any] = {"count": settings.groups_listed, "sized": "serialized_bytes" in self._known()}
+        tops = {"top": settings.top, "top_per_slot": settings.top_per_slot}
+        nodes = _nodes_frame(spark, self.topology)
+        unread = share_by_node(self.unread, {source: found.node_id for source, found in self.attributions.items()})
+        tags, prefixes = self._missed("tag"), self._missed("prefix")
+        return [
+            self._change(slots, SLOT_LOAD),
+            self._change(key_distribution.node_load(slots, nodes, unread), NODE_LOAD),
+            self._change(key_distribution.big_keys(partial, sources, **tops), BIG_KEYS),
+            self._change(key_distribution.hash_tags(partial, missed=tags, **groups), HASH_TAGS),
+            self._change(key_distribution.key_prefixes(partial, missed=prefixes, **groups), KEY_PREFIXES),
+            self._change(key_distribution.ttl_buckets(partial, sources), TTL_BUCKETS),
+            self._change(self._bad_records(spark), BAD_RECORDS, f"job = '{JOB}'"),
+            Change(self._sources_frame(spark), SOURCES),
+            *self._flaw_changes(spark),
+            *self._log_changes(spark, sources),
+        ]
+
+    def _change(self, rows: DataFrame, table: Table, where: str | None = None, files: int | None = 1) -> Change:
+        """*rows* with what all rows of the snapshot say of it."""
+        label = {"snapshot_id": F.lit(self.request.snapshot), "partial": F.lit(bool(self.unread))}
+        return Change(rows.withColumns(label), table, where, files)
+
+    def _bad_records(self, spark: SparkSession) -> DataFrame:
+        rows = key_distribution.bad_records(self.partial, JOB)
+        polls = [(JOB, bad.source, bad.offset, bad.reason, None) for bad in self.bad_polls]
+        schema = StructType([field for field in BAD_RECORDS.schema.fields if field.name != "snapshot_id"])
+        return rows.unionByName(spark.createDataFrame(polls, schema)) if polls else rows
+
+    def _flaw_changes(self, spark: SparkSession) -> list[Change]:
+        """The table of flawed values; also where nothing was decoded but an earlier run of the snapshot may have left rows."""
+        if not self.request.deep and not tables.exists(spark, VALUE_FLAWS, self.request.root):
+            return []
+        return [self._change(key_distribution.value_flaws(self.partial), VALUE_FLAWS)]
+
+    def _log_changes(self, spark: SparkSession, sources: DataFrame | None) -> list[Change]:
+        """The tables of logs; also without logs where an earlier run of the snapshot may have left rows."""
+        if not self.inputs.logs and not tables.exists(spark, WRITE_LOAD, self.request.root):
+            return []
+        partial, count = self.partial, self.settings.groups_listed
+        return [
+            self._change(log_load.write_load(partial, sources), WRITE_LOAD),
+            self._change(log_load.command_load(partial, sources), COMMAND_LOAD),
+            self._change(log_load.write_keys(partial, sources, count=count), WRITE_KEYS),
+            self._change(log_load.log_savings(partial, count=count), LOG_SAVINGS),
+            self._change(log_load.uncertain_keys(partial), UNCERTAIN_KEYS),
+        ]
+
+    def _missed(self, noun: str) -> tuple[int, int]:
+        return (
+            sum(int(unit.facts.get(f"missed_{noun}_keys", "0")) for unit in self.units),
+            sum(int(unit.facts.get(f"missed_{noun}_bytes", "0")) for unit in self.units),
+        )
+
+    def _write_keys(self, spark: SparkSession) -> None:
+        units: list[Unit] = self.inputs.units(spark.sparkContext.defaultParallelism, split=False)
+        rows = over_units(spark, bind(read_keys, units=units, options=self.options), len(units), KEY_ROWS)
+        tables.apply_change(self._change(rows, KEYS, files=None), self.request.root, self.request.snapshot)
+
+    def _sources_frame(self, spark: SparkSession) -> DataFrame:
+        merged: dict[str, UnitFacts] = {}
+        for unit in self.units:
+            known = merged.get(unit.source)
+            keys = unit.keys + (known.keys if known else 0)
+            file_bytes = unit.file_bytes + (known.file_bytes if known and unit.kind == "aof" else 0)
+            before = known.facts if known else {}
+            facts = add_facts(before, unit.facts) if unit.kind == "rdb" else {**before, **unit.facts}
+            merged[unit.source] = unit._replace(keys=keys, file_bytes=file_bytes, facts=facts)
+        unread = {file.source: file for file in self.unread.files}
+        rows = [
+            (
+                self.request.snapshot,
+                unit.source,
+                unit.kind,
+                self._node_of(unit.source),
+                unit.keys,
+                unit.file_bytes,
+                unit.facts,
+                *_unread_columns(unread.get(unit.source)),
+            )
+            for unit in merged.values()
+        ]
+        return spark.createDataFrame(rows, SOURCES.schema)
+
+    def _node_of(self, source: str) -> str | None:
+        found = self.attributions.get(source)
+        return found.node_id if found else None
+
+    def _warnings(self) -> list[Warning]:
+        declared = any("slot_info" in unit.facts for unit in self.units)
+        rows = key_distribution.suspicious_slots(self.partial).collect() if declared else []
+        slots = [SuspiciousSlot(row["slot"], [SlotInDump(*dump) for dump in row["dumps"]]) for row in rows]
+        found = [
+            *findings.find_bad(self.bad, self.bad_count),
+            *find_partial(self.unread),
+            *findings.find_twins(self.units, self.attributions, self.topology),
+            *findings.find_shared(slots),
+            *findings.find_mismatches(slots),
+            *findings.find_unattributed(self.attributions, self.topology),
+            *findings.find_file_facts(self.units),
+            *findings.find_repeated(self.units),
+            *findings.find_hollow(self.units),
+            *findings.find_flawed(self.units),
+            *memory_findings.find_nearest(self.units),
+            *memory_findings.find_unmeasured(self.units),
+            *memory_findings.find_contradictions(self.units),
+            *log_findings.find_cuts(self.units),
+            *log_findings.find_uncertain(self.units),
+            *log_findings.find_loss(self.units, self.request.appendfsync),
+            *log_findings.find_savings(self.units, self._live_bytes()),
+            *age_findings.find_age(self.units, self.polls, self.request.now_ms),
+            *age_findings.find_since(self.units, self.polls),
+            *age_findings.find_unsaved(self.polls),
+        ]
+        if self.topology is not None:
+            dumps = [row for row in self.keys_by_owner if row.source in self.attributions]
+            unowned = sum(row.keys for row in self.keys_by_owner if row.owner_id is None)
+            found += findings.find_foreign(dumps, self.attributions, self.topology)
+            found += findings.find_coverage(self.topology, unowned)
+        return sorted(found, key=lambda warning: ("error", "warning", "note").index(warning.severity))
+
+    def _live_bytes(self) -> int | None:
+        """Bytes of a log that just makes the living keys of all logs; None if they were not replayed."""
+        states = [unit.source for unit in self.units if unit.facts.get("role") == "state"]
+        if not states:
+            return None
+        alive = self.partial.where((F.col("kind") == SLOT) & F.col("source").isin(states))
+        return alive.agg(F.sum("serialized_bytes")).collect()[0][0] or 0
+
+    def _snapshot_row(self, slots: DataFrame, warnings: list[Warning]) -> DataFrame:
+        taken = [int(unit.facts["ctime"]) for unit in self.units if unit.facts.get("ctime", "").isdigit()]
+        basis = memory_findings.memory_basis(self.units)
+        words = [F.lit(f"{warning.severity}|{warning.code}|{warning.text}") for warning in warnings]
+        return slots.agg(
+            F.lit(self.request.snapshot).alias("snapshot_id"),
+            F.timestamp_seconds(F.lit(max(taken) if taken else None).cast("bigint")).alias("taken_at"),
+            F.coalesce(F.sum("keys"), F.lit(0)).alias("keys"),
+            F.sum("serialized_bytes").alias("serialized_bytes"),
+            F.lit(self.bad_count).cast("bigint").alias("bad_records"),
+            F.array(*words).cast("array<string>").alias("warnings"),
+            F.lit(write_nodes(self.topology).decode() if self.topology else None).alias("topology"),
+            F.lit(basis.model if basis else None).alias("memory_model"),
+            F.lit(basis.exactness.value if basis else None).alias("memory_exactness"),
+            F.lit(basis.unmeasured_keys if basis else None).cast("bigint").alias("unmeasured_keys"),
+            F.lit(bool(self.unread)).alias("partial"),
+            F.lit(self.unread.file_bytes).cast("bigint").alias("file_bytes"),
+            F.lit(self.unread.whole.unread_bytes).cast("bigint").alias("unread_bytes"),
+            F.lit(self.unread.whole.share if self.unread else 0.0).cast("double").alias("unread_share"),
+        )
+
+
+def _unread_columns(file: FileUnread | None) -> tuple[Any, ...]:
+    """The columns of ``silver/sources`` from ``partial`` on."""
+    if file is None:
+        return False, 0, 0, None, 0, 0.0
+    return True, file.bad_records, file.unread_bytes, file.records, file.unread_records, file.share
+
+
+def _options(request: Request, settings: Settings, topology: Topology | None) -> TallyOptions:
+    owners: tuple[int, ...] = ()
+    owner_ids: tuple[str, ...] = ()
+    if topology is not None:
+        owner_ids = tuple(node.id for node in topology.nodes)
+        numbers = {node.id: number for number, node in enumerate(topology.nodes, start=1)}
+        owners = tuple(numbers[owner] if owner else 0 for owner in topology.slot_map().owners())
+    return TallyOptions(
+        check_crc=request.check_crc,
+        permissive=request.permissive,
+        load_truncated=request.load_truncated,
+        top=settings.top,
+        top_per_slot=settings.top_per_slot,
+        groups_max=settings.groups_max,
+        separators=settings.separators.encode(),
+        prefix_depth=settings.prefix_depth,
+        owners=owners,
+        owner_ids=owner_ids,
+        deep=request.deep,
+        lists=KeyListOptions(request.key_column, request.size_column, request.ops_column, request.quoted),
+        memory=_memory_settings(request, topology),
+    )
+
+
+def _memory_settings(request: Request, topology: Topology | None) -> MemorySettings | None:
+    if not request.memory:
+        return None
+    return MemorySettings(
+        request.allocator, topology is not None, request.list_compress_depth, request.loaded, request.server or ""
+    )
+
+
+def _read_units(
+    spark: SparkSession, inputs: Inputs, options: TallyOptions, *, split: bool
+) -> tuple[DataFrame, list[UnitFacts]]:
+    """Tally *inputs* and keep the result; the second value is what each unit says of itself."""
+    partial = tally(spark, inputs, options, split=split).persist(StorageLevel.MEMORY_AND_DISK)
+    rows = partial.where(F.col("kind") == UNIT).select("source", "text", "keys", "serialized_bytes", "facts").collect()
+    units = [UnitFacts(row[0], row[1], row[2], row[3], dict(row[4])) for row in rows]
+    return partial, sorted(units, key=lambda unit: unit[:4])
+
+
+def _owners_frame(spark: SparkSession, topology: Topology | None) -> DataFrame:
+    owners = topology.slot_map().owners() if topology else [None] * SLOT_COUNT
+    rows = pa.table({"slot": pa.array(range(SLOT_COUNT), pa.int32()), "owner_id": pa.array(owners, pa.string())})
+    return spark.createDataFrame(rows)
+
+
+def _nodes_frame(spark: SparkSession, topology: Topology | None) -> DataFrame:
+    masters = topology.masters() if topology else ()
+    rows = [(node.id, node.address) for node in masters]
+    return spark.createDataFrame(rows, "node_id string, address string")

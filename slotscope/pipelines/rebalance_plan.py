@@ -1,0 +1,155 @@
+"""From weights and owners to a stored plan: who calls what, in which order."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from cluster_core.kernels.rebalance_engine import ENGINE
+from cluster_core.load.unread import WHOLE, Unread
+from cluster_core.rebalance.document import SlotRow, identify, slot_rows, write_document
+from cluster_core.rebalance.execution.commands import Path
+from cluster_core.rebalance.execution.remaining import seconds_of
+from cluster_core.rebalance.execution.staleness import hash_state
+from cluster_core.rebalance.goal.problem import Problem, Scaled, exact, validate
+from cluster_core.rebalance.goal.targets import Targets, find_targets
+from cluster_core.rebalance.goal.watched import Watched, watch
+from cluster_core.rebalance.ordering import Batch, Room, TimeModel, order_moves
+from cluster_core.rebalance.plan import MOVE, Plan
+from cluster_core.rebalance.planner import defragment, hold_back, plan, tolerance_table
+from cluster_core.rebalance.record import PlannedNode, StoredPlan
+from slotscope.runtime.progress import progress
+
+BYTES = ("serialized_bytes", "memory_bytes")
+"""Resources whose amount is the time that a move takes, the first that is known."""
+NO_LOADS: Mapping[str, Any] = {}
+TOLERANCES = (0.01, 0.02, 0.05, 0.1, 0.2)
+"""Other tolerances that a plan is compared with."""
+TOLERANCE_EFFORT = 0.2
+"""Part of the usual search that each of them gets: a curve needs less than a plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How moves are put in order: jobs at a time a source and a target, into a zone (0: any), slots a job (0: any)."""
+
+    jobs_max: int = 1
+    zone_jobs_max: int = 0
+    slots_max: int = 0
+    model: TimeModel = TimeModel()  # noqa: RUF009 - a TimeModel is immutable
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """What another tolerance would cost."""
+
+    tolerance: float
+    plan: Plan
+    estimated_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class MadePlan:
+    """A plan, its problem in whole units, its slots, what every master may hold, the alternatives to it, and what it does to other loads."""
+
+    stored: StoredPlan
+    scaled: Scaled
+    document: str
+    slots: list[SlotRow]
+    targets: Targets
+    alternatives: list[Alternative]
+    watched: Watched | None = None
+
+    def created_first(self, at_ms: int | None) -> MadePlan:
+        """Return the plan as made at *at_ms*, when it was made before (None: it was not)."""
+        return self if at_ms is None else replace(self, stored=replace(self.stored, created_at_ms=at_ms))
+
+    @property
+    def estimated_s(self) -> float:
+        """Seconds that the batches should take as jobs of the servers."""
+        return sum(seconds_of(self.stored, self.stored.batches, Path.VALKEY_JOBS))
+
+
+def make_plan(
+    problem: Problem,
+    nodes: Sequence[PlannedNode],
+    *,
+    snapshot_id: str,
+    schedule: Schedule,
+    created_at_ms: int,
+    join_ranges: bool = False,
+    tolerances: Sequence[float] = TOLERANCES,
+    unread: Unread = WHOLE,
+    others: Mapping[str, Sequence[float]] = NO_LOADS,
+    other_tolerance: Mapping[str, float] = NO_LOADS,
+) -> MadePlan:
+    """Return the plan for *problem* with its batches and alternatives; PlanError for what is bad or impossible.
+
+    *unread* is what of its inputs could not be read; *others* are loads that are known and not balanced, to be watched.
+    """
+    scaled = validate(problem)
+    targets = find_targets(scaled)
+    with progress("planning"):
+        found = defragment(problem, ENGINE) if join_ranges else plan(problem, ENGINE)
+    with progress("ordering the moves"):
+        found, batches = _ordered(problem, found, _rooms(scaled, targets, nodes), schedule)
+    epochs = {node.id: node.config_epoch for node in nodes if node.address}
+    document = write_document(problem, found, batches, nodes, schedule.model, unread)
+    slots = slot_rows(problem, found)
+    state = hash_state(problem.owners, epochs)
+    plan_id = identify(document + state, slots)
+    stored = StoredPlan(
+        plan_id, snapshot_id, problem, found, tuple(batches), tuple(nodes), state, schedule.model, created_at_ms, unread
+    )
+    watched = watch(problem, others, other_tolerance, found.owners_after)
+    with progress("planning for other tolerances"):
+        table = (
+            tolerance_table(problem, tolerances, ENGINE, effort=TOLERANCE_EFFORT) if found.moves and tolerances else []
+        )
+    asked = max(scaled.tolerance)
+    alternatives = []
+    for tolerance, other in table:
+        serves = found.verdict == MOVE and tolerance >= asked and (found.moved <= other.moved or tolerance == asked)
+        chosen = found if serves else other
+        alternatives.append(Alternative(float(tolerance), chosen, _rough_seconds(stored, chosen)))
+    return MadePlan(stored, scaled, document, slots, targets, alternatives, watched)
+
+
+def _ordered(problem: Problem, found: Plan, rooms: Mapping[str, Room], schedule: Schedule) -> tuple[Plan, list[Batch]]:
+    """Return the plan without what no target ever has room for, and its batches."""
+    while True:
+        order = order_moves(
+            found.moves, rooms, jobs_max=schedule.jobs_max, zone_jobs_max=schedule.zone_jobs_max, slots_max=schedule.slots_max
+        )  # fmt: skip
+        if not order.left:
+            return found, order.batches
+        found = hold_back(problem, found, {move.slot for move in order.left}, ENGINE)
+
+
+def _rooms(scaled: Scaled, targets: Targets, nodes: Sequence[PlannedNode]) -> dict[str, Room]:
+    """Return what every master holds and may hold while slots move, in the units in which loads were given."""
+    zones = {node.id: node.zone for node in nodes}
+    counts = Counter(scaled.owner)
+    rooms = {}
+    for n, (master, row) in enumerate(zip(scaled.masters, scaled.totals(scaled.owner), strict=True)):
+        limits = {
+            r: float(exact(master.capacity[name], name))
+            for r, name in enumerate(scaled.resources)
+            if name in master.capacity
+        }
+        over = [(load - targets.caps[n][r]) / targets.fair[n][r] for r, load in enumerate(row) if targets.fair[n][r]]
+        urgent = math.inf if master.drained else float(max(over, default=Fraction(0)))
+        held = tuple(load / unit for load, unit in zip(row, scaled.units, strict=True))
+        rooms[master.id] = Room(held, limits, counts[n], not master.drained, zones.get(master.id, ""), max(0.0, urgent))
+    return rooms
+
+
+def _rough_seconds(stored: StoredPlan, other: Plan) -> float:
+    """Return the seconds of another plan if there were room for everything: as good a guess as an alternative needs."""
+    problem = stored.problem
+    rooms = {m.id: Room((0.0,) * len(problem.loads), {}, len(problem.owners), stays=False) for m in problem.masters}
+    return sum(seconds_of(stored, order_moves(other.moves, rooms).batches, Path.VALKEY_JOBS))

@@ -1,0 +1,121 @@
+"""From what is known of sentinels to their tables: one task folds, every table is a selection of its rows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import partial as bind
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from schemas.bronze import BAD_RECORDS
+from schemas.history import LINKS, NODE_VIEWS, REPLAYS
+from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
+from schemas.sentinel import SENTINEL_EVENTS, SENTINEL_VIEWS, SENTINEL_VOTES
+from slotscope.runtime import tables
+from slotscope.runtime.progress import progress
+from slotscope.runtime.tables import Change
+from slotscope.sources.bus.tellings import instant
+from slotscope.sources.sentinel import task
+from slotscope.transforms.history_frames import unpacked
+
+PROFILE = "sentinel"
+"""In silver/replays: the snapshot has sentinels, and no cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a replay came to; *strangers* are files and nodes that belong to no sentinel that is known."""
+
+    values: int
+    lines: int
+    answers: int
+    sentinels: int
+    events: int
+    bad_records: int
+    down_after_ms: int
+    first_ns: int
+    last_ns: int
+    strangers: tuple[str, ...] = ()
+
+
+def replay_sentinels(spark: SparkSession, options: task.SentinelOptions, *, root: str, snapshot: str) -> Outcome:
+    """Replay into the tables of *snapshot*; raises DecodeError for bad input in strict mode.
+
+    Incidents of a cluster that the snapshot has stay; those of sentinels are numbered behind them.
+    """
+    rows = spark.range(0, 1, 1, 1).mapInArrow(bind(task.sentinel_task, options=options), task.SCHEMA)
+    read = rows.persist(StorageLevel.MEMORY_AND_DISK)
+    with progress("replaying"):
+        facts: dict[str, Any] = json.loads(
+            bytes(read.where(F.col("kind") == task.FACTS).select("blob").collect()[0]["blob"])
+        )
+    with progress("writing tables"):
+        first = _others(spark, root, snapshot)
+        incidents = _behind(unpacked(read, task.STORIES, INCIDENTS, snapshot), first)
+        steps = _behind(unpacked(read, task.STEPS, INCIDENT_STEPS, snapshot), first)
+        changes = [
+            Change(unpacked(read, task.BAD, BAD_RECORDS, snapshot), BAD_RECORDS, f"job = '{task.JOB}'"),
+            Change(unpacked(read, task.VIEWS, SENTINEL_VIEWS, snapshot), SENTINEL_VIEWS),
+            Change(unpacked(read, task.EVENTS, SENTINEL_EVENTS, snapshot), SENTINEL_EVENTS),
+            Change(unpacked(read, task.VOTES, SENTINEL_VOTES, snapshot), SENTINEL_VOTES),
+            Change(steps, INCIDENT_STEPS, f"incident > {first}"),
+        ]
+        tables.apply_changes(changes, root, snapshot)
+        tables.apply_change(Change(incidents, INCIDENTS, f"incident > {first}"), root, snapshot)
+        _write_replay(spark, root, snapshot, facts, _files_of(options))
+    read.unpersist()
+    return Outcome(**{**facts, "strangers": tuple(facts["strangers"])})
+
+
+def _files_of(options: task.SentinelOptions) -> dict[str, int]:
+    files = options.files
+    return {**{file.path: 0 for file in files.captures}, **dict.fromkeys((*files.logs, *files.polls), 0)}
+
+
+def _write_replay(spark: SparkSession, root: str, snapshot: str, facts: dict[str, Any], files: dict[str, int]) -> None:
+    """The row of silver/replays without which no report shows the snapshot; that of a cluster's replay stays.
+
+    The tables that the report reads beside it are there, if empty.
+    """
+    if tables.exists(spark, REPLAYS, root):
+        rows = tables.read_snapshot(spark, REPLAYS, root, snapshot).where(F.col("profile") != PROFILE)
+        if rows.first() is not None:
+            return
+    empty = [Change(spark.createDataFrame([], table.schema), table) for table in (NODE_VIEWS, LINKS, FINDINGS)]
+    tables.apply_changes(empty, root, snapshot)
+    row = {
+        "snapshot_id": snapshot, **_times("first", facts["first_ns"]), **_times("last", facts["last_ns"]),
+        "messages": facts["values"], "observers": facts["sentinels"], "node_timeout_ms": facts["down_after_ms"],
+        "node_timeout_from": "estimated" if facts["down_after_ms"] else "default", "profile": PROFILE,
+        "polls": facts["answers"], "log_events": facts["lines"], "bad_records": facts["bad_records"], "repeated_bytes": 0, "files": files, "warnings": _warnings(facts),
+    }  # fmt: skip
+    rows = spark.createDataFrame([tuple(row[name] for name in REPLAYS.schema.names)], REPLAYS.schema)
+    tables.apply_change(Change(rows, REPLAYS), root, snapshot)
+
+
+def _warnings(facts: dict[str, Any]) -> list[str]:
+    found = [f"warning|unknown-sentinel|{name} belongs to no sentinel that is known" for name in facts["strangers"]]
+    if facts["bad_records"]:
+        found.append(f"warning|bad-records|{facts['bad_records']} bad records: see bronze/bad_records")
+    return found
+
+
+def _times(name: str, ts_ns: int) -> dict[str, Any]:
+    return {name: instant(ts_ns) if ts_ns else None, f"{name}_ns": ts_ns or None}
+
+
+def _others(spark: SparkSession, root: str, snapshot: str) -> int:
+    """The number of the last incident of the snapshot that does not come from sentinels."""
+    if not tables.exists(spark, INCIDENTS, root):
+        return 0
+    rows = tables.read_snapshot(spark, INCIDENTS, root, snapshot)
+    last = rows.where(~F.col("incident_id").startswith(f"{task.PREFIX}-")).agg(F.max("incident")).first()
+    return int(last[0]) if last is not None and last[0] is not None else 0
+
+
+def _behind(rows: DataFrame, first: int) -> DataFrame:
+    return rows.withColumn("incident", F.col("incident") + F.lit(first))

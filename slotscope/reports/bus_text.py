@@ -1,0 +1,211 @@
+"""Rows of a bus capture as text: one line each, and with details what is inside.
+
+Everything that a capture holds is hostile text: it passes through `slotscope.reports.text`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+from cluster_core.formats.capture.bus_capture import (
+    CapturedGap,
+    CapturedMessage,
+    CapturedUnknown,
+    ConnectionEvent,
+    Endpoint,
+    Origin,
+    Row,
+    SkippedPackets,
+)
+from cluster_core.formats.capture.packet import CaptureProblem
+from cluster_core.slots.node_flags import NodeFlags
+from cluster_core.wire.bus_extensions import Extension, ForgottenNode
+from cluster_core.wire.bus_message import (
+    Fail,
+    Gossip,
+    GossipEntry,
+    Header,
+    LightHeader,
+    Message,
+    MessageFlag,
+    Module,
+    PartialHeader,
+    Publish,
+    Unknown,
+    Update,
+)
+from slotscope.reports.text import printable, shown
+
+ID_CHARS: Final = 8
+LINE_CHARS_MAX: Final = 400
+CHANNEL_CHARS_MAX: Final = 40
+_WORDS: Final = {
+    NodeFlags.MYSELF: "",
+    NodeFlags.MASTER: "master",
+    NodeFlags.REPLICA: "slave",
+    NodeFlags.PFAIL: "fail?",
+    NodeFlags.FAIL: "fail",
+    NodeFlags.HANDSHAKE: "handshake",
+    NodeFlags.NOADDR: "noaddr",
+    NodeFlags.MEET: "meet",
+    NodeFlags.MIGRATE_TO: "",
+    NodeFlags.NOFAILOVER: "nofailover",
+    NodeFlags.EXTENSIONS_SUPPORTED: "",
+    NodeFlags.LIGHT_HEADER_PUBLISH: "",
+    NodeFlags.LIGHT_HEADER_MODULE: "",
+    NodeFlags.MY_PRIMARY_FAIL: "my-primary-fail",
+}
+"""Words of flags that say something about a node; the others tell what its server can do."""
+
+
+class BusText:
+    """Turns rows into lines; times are UTC, or seconds since the first row that was given (*relative*)."""
+
+    def __init__(self, *, details: bool = False, relative: bool = False, ascii_only: bool = False) -> None:
+        self._details = details
+        self._relative = relative
+        self._ascii_only = ascii_only
+        self._first_ns: int | None = None
+
+    def lines(self, row: Row) -> list[str]:
+        """The line of a row, then its details, indented."""
+        head, rest = self._told(row)
+        cut = 4 * LINE_CHARS_MAX if self._details else LINE_CHARS_MAX
+        found = [printable(head, cut, ascii_only=self._ascii_only)]
+        if self._details:
+            found += [f"    {printable(line, cut, ascii_only=self._ascii_only)}" for line in rest]
+        return found
+
+    def _told(self, row: Row) -> tuple[str, Iterator[str]]:
+        nothing: Iterator[str] = iter(())
+        match row:
+            case CapturedMessage():
+                message = row.decode()
+                words = f"{_peers(row)}  {message.name:<12} {self._summary(row, message)}"
+                return f"{self._place(row.origin)}  {words}", self._inside(row, message)
+            case CapturedUnknown():
+                sample = shown(row.sample, CHANNEL_CHARS_MAX, ascii_only=self._ascii_only)
+                words = f"{row.count} bytes are no bus message: {row.looks_like or 'unknown'}; they begin {sample}"
+                return f"{self._place(row.origin)}  UNKNOWN      {words}", nothing
+            case CapturedGap():
+                count = "an unknown number of" if row.count is None else row.count
+                return f"{self._place(row.origin)}  GAP          {count} bytes were not captured: {row.reason}", nothing
+            case ConnectionEvent():
+                return f"{self._place(row.origin)}  {row.kind.upper()}", nothing
+            case SkippedPackets():
+                words = f"{row.packets} packets skipped: {row.reason}; the first at byte {row.first_offset}"
+                return f"-- {words}", nothing
+            case CaptureProblem():
+                return f"-- byte {row.offset}: {row.reason}", nothing
+
+    def _place(self, origin: Origin) -> str:
+        self._first_ns = origin.ts_ns if self._first_ns is None else self._first_ns
+        at = f"{(origin.ts_ns - self._first_ns) / 1e9:>12.6f}" if self._relative else moment_text(origin.ts_ns)
+        return f"{at}  {_endpoint(origin.source)} > {_endpoint(origin.target)}"
+
+    def _summary(self, row: CapturedMessage, message: Message) -> str:
+        words = []
+        header = message.header
+        if isinstance(header, Header):
+            words += [f"epoch {header.current_epoch}/{header.config_epoch}", flag_words(header.flags)]
+            words += [f"of {header.replicaof[:ID_CHARS]}"] if header.replicaof else []
+            words += ["state fail"] if header.state else []
+            words += [flag.name or "" for flag in MessageFlag if header.mflags[0] & flag and flag.name != "EXT_DATA"]
+            words.append(f"slots {len(header.slots)}")
+        elif isinstance(header, PartialHeader) and header.peek.sender is not None:
+            words.append(f"epoch {header.peek.current_epoch}/{header.peek.config_epoch}")
+        elif isinstance(header, LightHeader):
+            words.append("light")
+        words += self._body(message)
+        if not row.is_whole:
+            words.append(f"cut off: {len(row.raw)} of {row.totlen} bytes captured")
+        if message.rest is not None:
+            words.append(f"{len(message.rest.raw)} bytes behind it: {message.rest.reason}")
+        return "  ".join(words)
+
+    def _body(self, message: Message) -> list[str]:
+        match message.body:
+            case Gossip(entries, extensions):
+                doubted = [entry for entry in entries if entry.flags & (NodeFlags.PFAIL | NodeFlags.FAIL)]
+                said = ", ".join(f"{entry.node[:ID_CHARS]} {flag_words(entry.flags)}" for entry in doubted[:5])
+                names = ", ".join(dict.fromkeys(extension.name for extension in extensions))
+                told = [f"gossip {len(entries)}" + (f" ({said})" if said else "")]
+                return told + ([f"ext {names}"] if names else [])
+            case Fail(node):
+                return [f"about {node[:ID_CHARS]}"]
+            case Update() as update:
+                return [f"about {update.node[:ID_CHARS]} epoch {update.config_epoch} slots {len(update.slots)}"]
+            case Publish(channel, payload):
+                name = shown(channel, CHANNEL_CHARS_MAX, ascii_only=self._ascii_only)
+                return [f"channel {name}  {len(payload)} bytes"]
+            case Module(module_id, kind, payload):
+                return [f"module {module_id.hex()} type {kind}  {len(payload)} bytes"]
+            case Unknown(b"", _):  # it is told as cut off
+                return []
+            case Unknown(raw, reason):
+                return [f"{len(raw)} bytes not understood: {reason}"]
+            case _:
+                return []
+
+    def _inside(self, row: CapturedMessage, message: Message) -> Iterator[str]:
+        origin, header = row.origin, message.header
+        yield f"packet {origin.packet} at byte {origin.offset}, connection {origin.connection}, {row.totlen} bytes"
+        yield f"from {row.sender or 'unknown'} to {row.receiver or 'unknown'}"
+        if isinstance(header, Header):
+            yield f"offset {header.offset}, ports {header.port} {header.cport} {header.pport}, ip {header.myip or '-'}"
+            yield f"flags 0x{header.flags:x}, mflags {header.mflags.hex()}, version {header.ver}"
+            yield f"replica of {header.replicaof}" if header.replicaof else "no master"
+            yield f"slots {header.slots}" if header.slots else "no slots"
+        if isinstance(message.body, Gossip):
+            yield from map(_entry, message.body.entries)
+            yield from map(_extension, message.body.extensions)
+        elif isinstance(message.body, Fail | Update):
+            yield f"about {message.body.node}"
+            if isinstance(message.body, Update):
+                yield f"slots {message.body.slots}"
+        elif isinstance(message.body, Publish):
+            yield f"message {shown(message.body.message, LINE_CHARS_MAX, ascii_only=self._ascii_only)}"
+
+
+def moment_text(ts_ns: int) -> str:
+    """A time in UTC with microseconds; one that no calendar holds as its number."""
+    try:
+        second = datetime.fromtimestamp(ts_ns // 1_000_000_000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"{ts_ns} ns"
+    return f"{second:%Y-%m-%dT%H:%M:%S}.{ts_ns % 1_000_000_000 // 1000:06d}Z"
+
+
+def flag_words(flags: int) -> str:
+    """The flags of a node as words.
+
+    >>> flag_words(0x111), flag_words(0x3c12), flag_words(0x8001)
+    ('master', 'slave,my-primary-fail', 'master,0x8000')
+    """
+    words = [word for flag, word in _WORDS.items() if flags & flag and word]
+    unknown = flags & ~int(sum(_WORDS))
+    return ",".join([*words, *([f"0x{unknown:x}"] if unknown else [])]) or "noflags"
+
+
+def _endpoint(endpoint: Endpoint) -> str:
+    return f"[{endpoint.ip}]:{endpoint.port}" if ":" in endpoint.ip else f"{endpoint.ip}:{endpoint.port}"
+
+
+def _peers(row: CapturedMessage) -> str:
+    return f"{row.sender[:ID_CHARS] or '?':<8} > {row.receiver[:ID_CHARS] or '?':<8}"
+
+
+def _entry(entry: GossipEntry) -> str:
+    place = f"{_endpoint(Endpoint(entry.ip, entry.port))}@{entry.cport}"
+    return (
+        f"gossip {entry.node} {place} {flag_words(entry.flags)} ping {entry.ping_sent_s} pong {entry.pong_received_s}"
+    )
+
+
+def _extension(extension: Extension) -> str:
+    value = extension.value
+    if isinstance(value, ForgottenNode):
+        return f"extension {extension.name} {value.node} for {value.ttl_s} s"
+    return f"extension {extension.name} {value if value is not None else extension.data.hex()}"

@@ -1,0 +1,1 @@
+"""The report on a cluster's history: values, tables, terminal, page."""

@@ -1,0 +1,197 @@
+"""What a report on a cluster's history says, as plain values: filled from the tables, drawn on a terminal and a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from cluster_core.rules import sentence
+from slotscope.reports.keyspace.report import Warning
+
+COST = "gossip-cost"
+"""The findings that are a table of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryNode:
+    """A node that anybody knew; *name* is as short as tells all apart."""
+
+    node_id: str
+    name: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepLine:
+    """One step of an incident, in words; *offset_ms* since the incident began."""
+
+    at_ns: int
+    until_ns: int | None
+    offset_ms: int
+    kind: str
+    text: str
+    message_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentLine:
+    """One row of gold/incidents with its steps; what is not known is None."""
+
+    number: int
+    kind: str
+    variant: str
+    subject: str | None
+    winner: str | None
+    nodes: Sequence[str]
+    epoch: int | None
+    slot_count: int | None
+    started_ns: int
+    ended_ns: int | None
+    duration_ms: int | None
+    figures: dict[str, int | None]
+    summary: str
+    step_count: int
+    steps: Sequence[StepLine] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FindingLine:
+    """One row of gold/findings."""
+
+    number: int
+    severity: str
+    code: str
+    rule: str
+    node_id: str | None
+    other: str | None
+    times: int
+    amount: int | None
+    text: str
+    message_ids: Sequence[int] = ()
+
+    @property
+    def rule_text(self) -> str:
+        """What the rule says."""
+        return sentence(self.rule)
+
+
+@dataclass(frozen=True, slots=True)
+class RoleSpan:
+    """A time in which a node held itself for the same: *slots* at its end, *slot_count* how many."""
+
+    from_ns: int
+    to_ns: int
+    role: str
+    master_id: str
+    epoch: int
+    slots: str
+    slot_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class HealthSpan:
+    """A time in which so many other nodes held it to be failing."""
+
+    from_ns: int
+    to_ns: int
+    health: str
+    observers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """The history of one node: what it was, and how the others saw its health."""
+
+    node: HistoryNode
+    roles: Sequence[RoleSpan]
+    healths: Sequence[HealthSpan]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryReport:
+    """One replay.  *silences* maps (observer, node) to the longest time in ms in which it heard nothing of it."""
+
+    snapshot_id: str
+    first_ns: int
+    last_ns: int
+    messages: int
+    observers: int
+    node_timeout_ms: int
+    node_timeout_from: str
+    profile: str
+    bad_records: int
+    warnings: Sequence[Warning] = ()
+    nodes: Sequence[HistoryNode] = ()
+    incidents: Sequence[IncidentLine] = ()
+    findings: Sequence[FindingLine] = ()
+    lanes: Sequence[Lane] = ()
+    silences: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    @property
+    def troubles(self) -> list[FindingLine]:
+        """The findings without the costs."""
+        return [one for one in self.findings if one.code != COST]
+
+    @property
+    def costs(self) -> list[FindingLine]:
+        """What gossip costs, by node and type."""
+        return [one for one in self.findings if one.code == COST]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnBelief:
+    """What a node believed of itself for a while; *to_ns* None while it holds."""
+
+    from_ns: int
+    to_ns: int | None
+    flags: str
+    master_id: str
+    epoch: int
+    slots: str
+
+
+def role_spans(beliefs: Iterable[OwnBelief], last_ns: int) -> list[RoleSpan]:
+    """Join beliefs that differ in slots only, so that a resharding of thousands of slots stays one span."""
+    spans: list[RoleSpan] = []
+    for one in beliefs:
+        role = "replica" if "slave" in one.flags.split(",") else "master"
+        to_ns = last_ns if one.to_ns is None else one.to_ns
+        last = spans[-1] if spans else None
+        same = last is not None and (last.role, last.master_id, last.epoch) == (role, one.master_id, one.epoch)
+        from_ns = one.from_ns
+        if last is not None and same:
+            from_ns = spans.pop().from_ns
+        spans.append(
+            RoleSpan(from_ns, max(to_ns, from_ns), role, one.master_id, one.epoch, one.slots, slot_count(one.slots))
+        )
+    return spans
+
+
+def slot_count(text: str) -> int:
+    """How many slots ``0-5460 5500`` are; words that are no ranges count nothing."""
+    count = 0
+    for word in text.split():
+        first, _, last = word.partition("-")
+        if first.isdigit() and (last or first).isdigit():
+            count += int(last or first) - int(first) + 1
+    return count
+
+
+def health_spans(doubts: Iterable[tuple[int, int | None, bool]], first_ns: int, last_ns: int) -> list[HealthSpan]:
+    """Sum up the doubts of all observers about one node: from, to (None while they hold), whether it is FAIL."""
+    changes: list[tuple[int, int, int]] = []
+    for from_ns, to_ns, failed in doubts:
+        changes.append((from_ns, 1, int(failed)))
+        if to_ns is not None:
+            changes.append((to_ns, -1, -int(failed)))
+    spans: list[HealthSpan] = []
+    at_ns, doubting, failing = first_ns, 0, 0
+    for ts_ns, doubt, fail in [*sorted(changes), (last_ns, 0, 0)]:
+        if ts_ns > at_ns:
+            health = "failed" if failing else "doubted" if doubting else "fine"
+            if spans and (spans[-1].health, spans[-1].observers) == (health, doubting):
+                at_ns = spans.pop().from_ns
+            spans.append(HealthSpan(at_ns, ts_ns, health, doubting))
+            at_ns = ts_ns
+        doubting, failing = doubting + doubt, failing + fail
+    return spans

@@ -1,0 +1,131 @@
+"""Incidents on a terminal: a table of all, or the story of one with times relative to its start."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from cluster_core.incidents.instants import write_instant
+from cluster_core.incidents.story import seconds
+from slotscope.reports import text
+from slotscope.reports.history.report import FindingLine, IncidentLine
+from slotscope.reports.ink import SEVERITY_STYLES, Ink
+
+SUMMARY_LENGTH_MAX = 1000
+STEP_LENGTH_MAX = 600
+FINDINGS_SHOWN = 8
+
+FIGURE_WORDS = {
+    "silence_to_pfail_ms": "last sign of life to first PFAIL",
+    "silence_to_fail_ms": "last sign of life to FAIL",
+    "fail_to_election_ms": "FAIL to first election",
+    "election_ms": "election",
+    "outage_ms": "last sign of life to win or return",
+    "adoption_ms": "win until all adopted it",
+    "offset_gap_bytes": "writes lost at least",
+    "unheard_ms": "old master not heard while it could write",
+    "unheard_bytes": "written in that time at the rate before",
+    "votes": "votes",
+    "refusals": "refusals",
+}
+"""What the figures of an incident are called."""
+
+
+def figure_text(name: str, value: int) -> str:
+    """A figure of an incident with its unit."""
+    if name.endswith("_ms"):
+        return seconds(value)
+    return text.size(value) if name.endswith("_bytes") else text.count(value)
+
+
+def moment(ts_ns: int) -> str:
+    """A time of the capture, to the millisecond."""
+    return write_instant(ts_ns)[:-4].replace("T", " ") + "Z"
+
+
+def clock(offset_ms: int) -> str:
+    """A time relative to the start, as the stories write it.
+
+    >>> clock(0), clock(2457), clock(-3)
+    ('+0.000 s', '+2.457 s', '-0.003 s')
+    """
+    return f"{offset_ms / 1000:+.3f} s"
+
+
+def print_incidents(
+    incidents: Sequence[IncidentLine],
+    findings: Sequence[FindingLine],
+    console: Console,
+    *,
+    html_path: str | None = None,
+) -> None:
+    """Print findings that matter, then all incidents, one line each."""
+    ink = Ink(console)
+    _print_findings(ink, findings)
+    if not incidents:
+        ink.line(ink.words("No incidents."))
+    else:
+        ink.heading("Incidents", text.plural(len(incidents), "incident"))
+        rows = [
+            (
+                ink.words(f"{one.number} {moment(one.started_ns)} {one.kind}", "bold"),
+                ink.words(text.printable(_line(one), SUMMARY_LENGTH_MAX)),
+            )
+            for one in incidents
+        ]
+        ink.labelled(rows)
+    if html_path is not None:
+        console.print()
+        ink.line(ink.words("All of it, with a timeline of each node: ").append_text(ink.words(html_path, "bold")))
+
+
+def _line(one: IncidentLine) -> str:
+    length = "still open at the end" if one.duration_ms is None else seconds(one.duration_ms)
+    return f"{one.summary} [{one.variant}, {length}]"
+
+
+def _print_findings(ink: Ink, findings: Sequence[FindingLine]) -> None:
+    if not findings:
+        return
+    counts = {severity: sum(one.severity == severity for one in findings) for severity in SEVERITY_STYLES}
+    words = ", ".join(text.plural(number, severity) for severity, number in counts.items() if number)
+    worst = next(severity for severity, number in counts.items() if number)
+    ink.line(ink.words(f"▲ {words}", SEVERITY_STYLES[worst]))
+    ink.labelled(
+        [
+            (
+                ink.words(one.severity, SEVERITY_STYLES.get(one.severity, "yellow")),
+                ink.words(text.printable(f"{one.text} [{one.rule}: {one.rule_text}]", SUMMARY_LENGTH_MAX)),
+            )
+            for one in findings[:FINDINGS_SHOWN]
+        ]
+    )
+    if len(findings) > FINDINGS_SHOWN:
+        ink.note(f"and {text.count(len(findings) - FINDINGS_SHOWN)} more")
+
+
+def print_story(incident: IncidentLine, console: Console) -> None:
+    """Print one incident: what it was, its figures, its steps in order."""
+    ink = Ink(console)
+    title = ink.words(f"Incident {incident.number}", "bold")
+    ink.line(title.append_text(ink.words(f" · {incident.kind}, {incident.variant}")))
+    ink.line(ink.words(text.printable(incident.summary, SUMMARY_LENGTH_MAX)))
+    ends = "open at the end" if incident.ended_ns is None else f"for {seconds(incident.duration_ms)}"
+    ink.line(ink.words(f"from {moment(incident.started_ns)}, {ends}", "dim"))
+    figures = [
+        f"{FIGURE_WORDS[name]} {figure_text(name, value)}"
+        for name, value in incident.figures.items()
+        if value is not None and not (name.startswith("unheard_") and value == 0)
+    ]
+    if figures:
+        ink.flow(figures)
+    ink.heading("What happened", text.plural(incident.step_count, "step"))
+    rows = []
+    for step in incident.steps:
+        until = f" (until {clock(step.offset_ms + (step.until_ns - step.at_ns) // 1_000_000)})" if step.until_ns else ""
+        message = "" if step.message_id is None else f" #{step.message_id}"
+        words = ink.words(text.printable(step.text, STEP_LENGTH_MAX) + until)
+        rows.append((Text(f"{clock(step.offset_ms):>12}"), words.append_text(ink.words(message, "dim"))))
+    ink.labelled(rows)

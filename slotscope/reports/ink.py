@@ -1,0 +1,168 @@
+"""How words, keys, numbers and bars look on one console: with or without colour, Unicode, width.
+
+Everything becomes a `rich.text.Text`, never markup, so that a key such as ``[red]`` stays a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from slotscope.reports.text import KEY_LENGTH_MIN, printable, shown
+
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+_ASCII = str.maketrans(
+    {"—": "-", "×": "x", "…": "...", "·": "-", "≥": ">=", "≤": "<=", "−": "-", "→": "->", "▲": "!", "█": "#"}
+)
+FITTED_MIN = 16
+"""Cells that a fitted column gets if words of other columns can give them."""
+WORDS_MIN = 9
+_INDENT, _GAP = 2, 2
+SEVERITY_STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+
+
+Cell = Text | Callable[[int], Text]
+"""What stands in a table: a text, or what makes one of at most so many characters (names of keys, which lose their middle)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table: its heading, and whether it holds figures (right-aligned, never cut)."""
+
+    heading: str
+    figures: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ink:
+    """Writes on *console* with what its encoding offers."""
+
+    console: Console
+
+    @property
+    def ascii_only(self) -> bool:
+        """Whether the console cannot show more than ASCII."""
+        return self.console.options.ascii_only
+
+    def words(self, words: str, style: str = "") -> Text:
+        """Return words of our own, made safe."""
+        if self.ascii_only:
+            words = words.translate(_ASCII)
+        return Text(printable(words, ascii_only=self.ascii_only), style=style)
+
+    def key(self, key: bytes, limit: int, style: str = "") -> Text:
+        """Return the name of a key, made safe, in at most *limit* cells; a character may take two."""
+        made, asked = shown(key, limit, ascii_only=self.ascii_only), limit
+        while cell_len(made) > limit and asked > KEY_LENGTH_MIN:
+            asked = max(asked - (cell_len(made) - limit), KEY_LENGTH_MIN)
+            made = shown(key, asked, ascii_only=self.ascii_only)
+        named = Text(made, style=style)
+        named.truncate(max(limit, KEY_LENGTH_MIN), overflow="ellipsis")
+        return named
+
+    def tag(self, tag: bytes, limit: int) -> Text:
+        """Return a hash tag in its braces."""
+        return Text("{").append_text(self.key(tag, limit - 2)).append_text(Text("}"))
+
+    def bar(self, fraction: float, width: int, style: str = "cyan") -> Text:
+        """Return a bar of *fraction* of *width* cells; what is not nothing shows at least a sliver."""
+        fraction = min(max(fraction, 0.0), 1.0)
+        if self.ascii_only:
+            cells = round(fraction * width)
+            return Text("#" * max(cells, 1 if fraction else 0), style=style)
+        eighths = max(round(fraction * width * 8), 1 if fraction else 0)
+        full, rest = divmod(eighths, 8)
+        return Text("█" * full + (_EIGHTHS[rest] if rest else ""), style=style)
+
+    def heading(self, words: str, about: str = "") -> None:
+        """Write an empty line and a heading, with quiet words after it."""
+        line = self.words(words, "bold")
+        if about:
+            line.append_text(self.words("  " + about, "dim"))
+        self.console.print()
+        self.line(line)
+
+    def line(self, line: Text) -> None:
+        """Write one line; what does not fit goes on in the next."""
+        self.console.print(line, highlight=False, soft_wrap=False, overflow="fold")
+
+    def note(self, words: str) -> None:
+        """Write a quiet line, indented like the rows of a table."""
+        self.line(self.words("  " + words, "dim"))
+
+    def flow(self, parts: Sequence[str]) -> None:
+        """Write *parts* one after the other, indented; lines break between them only."""
+        between = self.words(" · ", "dim")
+        line, room = Text("  "), self.console.width
+        for at, part in enumerate(parts):
+            words = self.words(part)
+            if at and line.cell_len + between.cell_len + words.cell_len > room:
+                self.line(line)
+                line = Text("  ")
+            elif at:
+                line.append_text(between)
+            line.append_text(words)
+        self.line(line)
+
+    def labelled(self, rows: Sequence[tuple[Text, Text]]) -> None:
+        """Write lines with a label before each; long ones go on under their own beginning."""
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        grid.add_column(no_wrap=True)
+        grid.add_column(overflow="fold")
+        for label, words in rows:
+            grid.add_row(Text("  ").append_text(label), words)
+        self.console.print(grid, highlight=False)
+
+    def table(self, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:
+        """Write rows without any rules between them, indented by two; figures keep their width, names get what is left."""
+        table = Table(box=None, pad_edge=False, show_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
+        headings = [self.words(column.heading) for column in columns]
+        widths = self._widths(columns, headings, rows)
+        for column, heading, width in zip(columns, headings, widths, strict=True):
+            table.add_column(
+                heading,
+                justify="right" if column.figures else "left",
+                no_wrap=True,
+                width=width,
+                overflow="crop" if self.ascii_only else "ellipsis",
+            )
+        for row in rows:
+            table.add_row(*(_made(cell, width) for cell, width in zip(row, widths, strict=False)))
+        indented = Table.grid(padding=0)
+        indented.add_column(width=_INDENT)
+        indented.add_column()
+        indented.add_row("", table)
+        self.console.print(indented, highlight=False)
+
+    def _widths(self, columns: Sequence[Column], headings: Sequence[Text], rows: Sequence[Sequence[Cell]]) -> list[int]:
+        """Return the cells of each column: figures get all they need, then words, then what is fitted."""
+        room = self.console.width - _INDENT - _GAP * (len(columns) - 1)
+        cells = list(zip_longest(*rows, fillvalue=Text(""))) or [()] * len(columns)
+        fitted = [at for at, column in enumerate(cells) if any(not isinstance(cell, Text) for cell in column)]
+        widths = [
+            max([heading.cell_len, *(_made(cell, KEY_LENGTH_MIN).cell_len for cell in column)])
+            for heading, column in zip(headings, cells, strict=True)
+        ]
+        words = [at for at, column in enumerate(columns) if not column.figures and at not in fitted]
+        for at in fitted:
+            widths[at] = max(widths[at], FITTED_MIN)
+        while sum(widths) > room and words:
+            widest = max(words, key=lambda at: widths[at])
+            if widths[widest] <= WORDS_MIN:
+                break
+            widths[widest] -= 1
+        for number, at in enumerate(fitted):
+            left = (room - sum(widths)) // (len(fitted) - number)
+            longest = max(_made(cell, room).cell_len for cell in cells[at])
+            widths[at] = max(min(widths[at] + left, max(longest, headings[at].cell_len)), KEY_LENGTH_MIN)
+        return widths
+
+
+def _made(cell: Cell, width: int) -> Text:
+    return cell if isinstance(cell, Text) else cell(width)

@@ -1,0 +1,1 @@
+"""The key-space report: values, tables, terminal, page, comparison."""

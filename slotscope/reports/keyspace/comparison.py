@@ -1,0 +1,264 @@
+"""Growth between two snapshots per master, slot, prefix and hash tag: values, terminal, page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial as bind
+
+from rich.console import Console
+from rich.text import Text
+
+from slotscope.reports import text
+from slotscope.reports.ink import Cell, Column, Ink
+from slotscope.reports.keyspace.figures import node_names, totals
+from slotscope.reports.keyspace.report import KeyGroup, KeyspaceReport
+from slotscope.reports.page import render_page
+
+ROWS_IN_TERMINAL = 8
+ROWS_ON_PAGE = 200
+GROWTH_KINDS = ("masters", "slots", "prefixes", "hash_tags")
+PARTIAL_WORDS_MAX = 300
+PARTIAL_COMPARISON = "not all inputs could be read: what looks like growth or loss may be what was not read"
+_TITLES = {"masters": "Masters", "slots": "Slots", "prefixes": "Prefixes", "hash_tags": "Hash tags"}
+_STATUS_STYLES = {"new": "cyan", "vanished": "cyan", "grown": "", "shrunk": "", "same": "dim"}
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Keys and bytes of one thing in one snapshot; bytes are None where no source knows sizes."""
+
+    keys: int
+    serialized_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """One thing in two snapshots; *before* is None where it is new, *after* where it has vanished.
+
+    *name* is a node id, a slot number, a prefix or a hash tag without its braces; *detail* says more: a
+    node's address, a slot's owner.
+    """
+
+    name: bytes
+    before: Load | None
+    after: Load | None
+    detail: str = ""
+
+    @property
+    def keys_delta(self) -> int:
+        """Keys gained, below zero when lost."""
+        return (self.after.keys if self.after else 0) - (self.before.keys if self.before else 0)
+
+    @property
+    def bytes_delta(self) -> int | None:
+        """Bytes gained; None where a snapshot that has the thing does not know its size."""
+        sides = [0 if side is None else side.serialized_bytes for side in (self.before, self.after)]
+        before, after = sides
+        return None if before is None or after is None else after - before
+
+    @property
+    def keys_ratio(self) -> float | None:
+        """Keys after over keys before; None where there were none."""
+        return self.after.keys / self.before.keys if self.before and self.after and self.before.keys else None
+
+    @property
+    def bytes_ratio(self) -> float | None:
+        """Bytes after over bytes before; None where there were none, or are not known."""
+        if not self.before or not self.after or self.after.serialized_bytes is None:
+            return None
+        return self.after.serialized_bytes / self.before.serialized_bytes if self.before.serialized_bytes else None
+
+    @property
+    def status(self) -> str:
+        """``new``, ``vanished``, ``grown``, ``shrunk`` or ``same``, by bytes first, then by keys."""
+        if self.before is None:
+            return "new"
+        if self.after is None:
+            return "vanished"
+        delta = self.bytes_delta or self.keys_delta
+        return "grown" if delta > 0 else "shrunk" if delta < 0 else "same"
+
+
+@dataclass(frozen=True, slots=True)
+class GrowthTable:
+    """All that changed of one kind (`GROWTH_KINDS`), the largest change first.
+
+    *partial* says that each snapshot lists only its heaviest: what is new or has vanished may just have
+    entered or left that list.
+    """
+
+    kind: str
+    rows: list[Growth]
+    partial: bool = False
+
+    @property
+    def title(self) -> str:
+        """The heading of the table."""
+        return _TITLES.get(self.kind, self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonReport:
+    """Two snapshots side by side; *partial_words* say what of either could not be read, so that growth may be none."""
+
+    from_snapshot: str
+    to_snapshot: str
+    from_taken_at_ms: int | None
+    to_taken_at_ms: int | None
+    total: Growth
+    tables: list[GrowthTable]
+    partial_words: list[str] = field(default_factory=list)
+
+
+def growth_table(
+    kind: str,
+    before: Mapping[bytes, Load],
+    after: Mapping[bytes, Load],
+    *,
+    details: Mapping[bytes, str] | None = None,
+    partial: bool = False,
+) -> GrowthTable:
+    """Put two snapshots of one kind side by side; what did not change at all is left out, except masters."""
+    details = details or {}
+    names = dict.fromkeys([*before, *after])
+    rows = [Growth(name, before.get(name), after.get(name), details.get(name, "")) for name in names]
+    kept = [row for row in rows if kind == "masters" or row.status != "same"]
+    kept.sort(key=lambda row: (-abs(row.bytes_delta or 0), -abs(row.keys_delta), row.name))
+    return GrowthTable(kind, kept, partial)
+
+
+def compare_reports(before: KeyspaceReport, after: KeyspaceReport) -> ComparisonReport:
+    """Compare two key-space reports; their lists of prefixes and tags are taken as the heaviest only."""
+    owners = {str(slot.slot).encode(): _owner_change(before, after, slot.slot) for slot in after.slots}
+    addresses = {_node_key(node.node_id, node.address): node.address for node in [*before.nodes, *after.nodes]}
+    return ComparisonReport(
+        from_snapshot=before.snapshot_id,
+        to_snapshot=after.snapshot_id,
+        from_taken_at_ms=before.taken_at_ms,
+        to_taken_at_ms=after.taken_at_ms,
+        total=Growth(b"", _total(before), _total(after)),
+        partial_words=[
+            f"snapshot {side.snapshot_id}: {words}" for side in (before, after) for words in side.partial_words
+        ],
+        tables=[
+            growth_table("masters", _node_loads(before), _node_loads(after), details=addresses),
+            growth_table("slots", _slot_loads(before), _slot_loads(after), details=owners),
+            growth_table("prefixes", _group_loads(before.prefixes), _group_loads(after.prefixes), partial=True),
+            growth_table("hash_tags", _group_loads(before.hash_tags), _group_loads(after.hash_tags), partial=True),
+        ],
+    )
+
+
+def _total(report: KeyspaceReport) -> Load:
+    whole = totals(report)
+    return Load(whole.keys, whole.serialized_bytes)
+
+
+def _node_key(node_id: str | None, address: str) -> bytes:
+    return (node_id or address).encode("utf-8", "surrogateescape")
+
+
+def _node_loads(report: KeyspaceReport) -> dict[bytes, Load]:
+    return {_node_key(node.node_id, node.address): Load(node.keys, node.serialized_bytes) for node in report.nodes}
+
+
+def _slot_loads(report: KeyspaceReport) -> dict[bytes, Load]:
+    return {str(slot.slot).encode(): Load(slot.keys, slot.serialized_bytes) for slot in report.slots if slot.keys}
+
+
+def _group_loads(groups: Iterable[KeyGroup]) -> dict[bytes, Load]:
+    return {group.name: Load(group.keys, group.serialized_bytes) for group in groups}
+
+
+def _owner_change(before: KeyspaceReport, after: KeyspaceReport, slot: int) -> str:
+    """Return the owner of *slot*, or both where it has moved."""
+    old, new = _owner_name(before, slot), _owner_name(after, slot)
+    return new if old == new else f"{old or 'none'} → {new or 'none'}"
+
+
+def _owner_name(report: KeyspaceReport, slot: int) -> str:
+    owner = report.slots[slot].owner
+    return "" if owner is None else node_names([report.nodes[owner]])[0]
+
+
+def render_comparison_terminal(report: ComparisonReport, console: Console, *, html_path: str | None = None) -> None:
+    """Print *report* on *console*: the total, then the largest changes of each kind."""
+    ink = Ink(console)
+    ink.line(
+        ink.words("Slotscope", "bold").append_text(
+            ink.words(f" · growth from {report.from_snapshot} to {report.to_snapshot}")
+        )
+    )
+    if report.partial_words:
+        ink.line(ink.words(f"▲ {PARTIAL_COMPARISON}", "bold red"))
+        for words in report.partial_words:
+            ink.note(text.printable(words, PARTIAL_WORDS_MAX))
+    total = report.total
+    parts = [f"{text.signed_count(total.keys_delta)} keys ({text.ratio(total.keys_ratio)})"]
+    if total.bytes_delta is not None:
+        parts.append(f"{text.signed_size(total.bytes_delta)} serialized ({text.ratio(total.bytes_ratio)})")
+    ink.line(ink.words(" · ".join(parts)))
+    for table in report.tables:
+        _print_table(table, ink)
+    if html_path is not None:
+        console.print()
+        ink.line(ink.words("All of it: ").append_text(ink.words(html_path, "bold")))
+
+
+def _print_table(table: GrowthTable, ink: Ink) -> None:
+    if not table.rows:
+        return
+    ink.heading(table.title, "the largest changes" if len(table.rows) > ROWS_IN_TERMINAL else "")
+    rows: list[list[Cell]] = [
+        [
+            bind(_row_name, table.kind, row, ink),
+            ink.words(text.count(row.after.keys) if row.after else text.NOTHING),
+            ink.words(text.signed_count(row.keys_delta)),
+            ink.words(text.size(row.after.serialized_bytes) if row.after else text.NOTHING),
+            ink.words(text.NOTHING if row.bytes_delta is None else text.signed_size(row.bytes_delta)),
+            ink.words(text.ratio(row.keys_ratio if row.bytes_delta is None else row.bytes_ratio)),
+            ink.words(status_words(row, table), _STATUS_STYLES[row.status]),
+        ]
+        for row in table.rows[:ROWS_IN_TERMINAL]
+    ]
+    figures = [Column(heading, True) for heading in ("keys", "change", "bytes", "change", "ratio")]
+    ink.table([Column(""), *figures, Column("")], rows)
+    if len(table.rows) > ROWS_IN_TERMINAL:
+        ink.note(f"and {text.count(len(table.rows) - ROWS_IN_TERMINAL)} more")
+
+
+def _row_name(kind: str, row: Growth, ink: Ink, room: int) -> Text:
+    if kind == "hash_tags":
+        return ink.tag(row.name, room)
+    if kind == "masters":
+        return (
+            ink.key(row.name[:8], 8)
+            .append_text(ink.words(" "))
+            .append_text(ink.key(row.detail.encode("utf-8", "surrogateescape"), room - 9, "dim"))
+            if row.detail
+            else ink.key(row.name, room)
+        )
+    return ink.key(row.name, room)
+
+
+def status_words(row: Growth, table: GrowthTable) -> str:
+    """Say what became of *row* and no more than is known: new in a list of the heaviest is not yet new."""
+    words = {"new": "new", "vanished": "vanished"}
+    if table.kind == "slots":
+        words = {"new": "first keys", "vanished": "emptied"}
+    elif table.partial:
+        words = {"new": "new in list", "vanished": "left list"}
+    return words.get(row.status, row.status)
+
+
+def render_comparison_html(report: ComparisonReport) -> str:
+    """Return *report* as one page, to be written as UTF-8; the same report gives the same text."""
+    tables = [
+        {"table": table, "rows": [(row, status_words(row, table)) for row in table.rows[:ROWS_ON_PAGE]]}
+        for table in report.tables
+    ]
+    return render_page(
+        "comparison.html",
+        {"report": report, "tables": tables, "rows_shown": ROWS_ON_PAGE, "partial_comparison": PARTIAL_COMPARISON},
+    )

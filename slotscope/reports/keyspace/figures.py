@@ -1,0 +1,181 @@
+"""Figures that both renderings derive from a report: totals, skew, names of nodes, causes of heavy slots."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from slotscope.reports.keyspace.report import KeyGroup, KeyspaceReport, NodeLoad, SlotLoad
+
+SEVERITIES = ("error", "warning", "note")
+SHORT_ID_LENGTH = 8
+SINGLE_CAUSE_SHARE = 0.5
+"""A key that holds this share of its slot is the cause, whatever tag it has."""
+WORTH_NAMING_SHARE = 0.1
+"""A key or tag below this share of its slot does not explain it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The whole snapshot in one line; *serialized_bytes* and *memory_bytes* are None where no source knows them."""
+
+    keys: int
+    expires: int
+    serialized_bytes: int | None
+    owned_slots: int
+    used_slots: int
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """The key or hash tag that makes a slot heavy; *share* is of the slot's figure *by*."""
+
+    kind: str
+    name: bytes
+    keys: int
+    serialized_bytes: int | None
+    share: float
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeavySlot:
+    """One of the heaviest slots, with its part of the snapshot and, where one stands out, its cause."""
+
+    load: SlotLoad
+    owner: NodeLoad | None
+    share: float
+    cause: Cause | None
+
+
+def totals(report: KeyspaceReport) -> Totals:
+    """Add up the slots of *report*."""
+    slots = report.slots
+    sizes = [slot.serialized_bytes for slot in slots if slot.serialized_bytes is not None]
+    memory = [node.memory_bytes for node in report.nodes if node.memory_bytes is not None]
+    return Totals(
+        keys=report.keys,
+        expires=sum(slot.expires for slot in slots),
+        serialized_bytes=sum(sizes) if sizes else None,
+        owned_slots=sum(slot.owner is not None for slot in slots),
+        used_slots=sum(slot.keys > 0 for slot in slots),
+        memory_bytes=sum(memory) if memory else None,
+    )
+
+
+def max_over_mean(values: Sequence[int | None]) -> float | None:
+    """Return how far the largest of *values* is above an even spread; None where that says nothing."""
+    known = [value for value in values if value is not None]
+    whole = sum(known)
+    return max(known) * len(known) / whole if whole else None
+
+
+def weighs_bytes(report: KeyspaceReport) -> bool:
+    """Whether slots are compared by bytes; without sizes they are compared by keys."""
+    return any(slot.serialized_bytes is not None for slot in report.slots)
+
+
+def short_names(ids: Iterable[str]) -> dict[str, str]:
+    """Return as many digits of each node id as tell all apart; where these are too many, the first and the last of them."""
+    known = sorted(set(ids))
+    for head, tail in _ENDS:
+        names = {node_id: _ends(node_id, head, tail) for node_id in known}
+        if len(set(names.values())) == len(known):
+            return names
+    return {node_id: node_id for node_id in known}
+
+
+_ENDS = (*((length, 0) for length in range(SHORT_ID_LENGTH, 17, 4)), (4, 6), (6, 10))
+
+
+def _ends(node_id: str, head: int, tail: int) -> str:
+    return (
+        node_id if len(node_id) <= head + tail else f"{node_id[:head]}..{node_id[-tail:]}" if tail else node_id[:head]
+    )
+
+
+def node_names(nodes: Iterable[NodeLoad]) -> list[str]:
+    """Return a short name for each node: of its id (`short_names`), else its address."""
+    nodes = list(nodes)
+    names = short_names(node.node_id for node in nodes if node.node_id)
+    return [names[node.node_id] if node.node_id else node.address or "no node" for node in nodes]
+
+
+def names_by_id(report: KeyspaceReport) -> dict[str | None, str]:
+    """Return the short name of each node of *report* by its id."""
+    named = zip(report.nodes, node_names(report.nodes), strict=True)
+    return {node.node_id: name for node, name in named if node.node_id}
+
+
+def warnings_by_severity(report: KeyspaceReport) -> dict[str, int]:
+    """Count the warnings of *report* by severity, the gravest first; unknown severities count as warnings."""
+    counts = dict.fromkeys(SEVERITIES, 0)
+    for warning in report.warnings:
+        counts[warning.severity if warning.severity in counts else "warning"] += 1
+    return {severity: number for severity, number in counts.items() if number}
+
+
+def heavy_slots(report: KeyspaceReport, limit: int) -> list[HeavySlot]:
+    """Return the *limit* heaviest slots with keys, heaviest first, the lower number first among equals."""
+    by_bytes = weighs_bytes(report)
+    heaviest = heapq.nsmallest(
+        limit,
+        (slot for slot in report.slots if slot.keys),
+        key=lambda slot: (-weight(slot, by_bytes), slot.slot),
+    )
+    whole = sum(weight(slot, by_bytes) for slot in report.slots)
+    tags: dict[int, list[KeyGroup]] = {}
+    for tag in report.hash_tags:
+        if tag.slot is not None:
+            tags.setdefault(tag.slot, []).append(tag)
+    return [
+        HeavySlot(
+            load=slot,
+            owner=None if slot.owner is None else report.nodes[slot.owner],
+            share=weight(slot, by_bytes) / whole if whole else 0.0,
+            cause=_cause(slot, tags.get(slot.slot, [])),
+        )
+        for slot in heaviest
+    ]
+
+
+def weight(slot: SlotLoad, by_bytes: bool) -> int:
+    """Return what *slot* is compared by: its bytes, or its keys where no source knows sizes."""
+    return (slot.serialized_bytes or 0) if by_bytes else slot.keys
+
+
+def _cause(slot: SlotLoad, tags: Iterable[KeyGroup]) -> Cause | None:
+    """Name what explains *slot*: one key with half of it, else its heaviest tag, else its largest key."""
+    key = _key_cause(slot)
+    if key is not None and key.share >= SINGLE_CAUSE_SHARE:
+        return key
+    candidates = [_tag_cause(slot, tag) for tag in tags]
+    candidates.sort(key=lambda cause: (-cause.share, cause.name))
+    tag = candidates[0] if candidates else None
+    if tag is not None and tag.share >= WORTH_NAMING_SHARE and (key is None or tag.share >= key.share):
+        return tag
+    return key if key is not None and key.share >= WORTH_NAMING_SHARE else None
+
+
+def _key_cause(slot: SlotLoad) -> Cause | None:
+    if slot.top_key is None or not slot.top_key_bytes or not slot.serialized_bytes:
+        return None
+    share = slot.top_key_bytes / slot.serialized_bytes
+    return Cause("key", slot.top_key, 1, slot.top_key_bytes, share, "bytes")
+
+
+def _tag_cause(slot: SlotLoad, tag: KeyGroup) -> Cause:
+    """Weigh *tag* by bytes where both sizes are known, else by keys."""
+    if slot.serialized_bytes and tag.serialized_bytes is not None:
+        return Cause(
+            "tag",
+            tag.name,
+            tag.keys,
+            tag.serialized_bytes,
+            tag.serialized_bytes / slot.serialized_bytes,
+            "bytes",
+        )
+    share = tag.keys / slot.keys if slot.keys else 0.0
+    return Cause("tag", tag.name, tag.keys, tag.serialized_bytes, share, "keys")

@@ -1,0 +1,112 @@
+"""The key-space report as one HTML file: warnings, totals, masters, a map of the slots, what is heavy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slotscope.reports import text
+from slotscope.reports.keyspace.figures import (
+    SEVERITIES,
+    heavy_slots,
+    max_over_mean,
+    names_by_id,
+    node_names,
+    totals,
+    warnings_by_severity,
+    weighs_bytes,
+)
+from slotscope.reports.keyspace.report import SLOT_COUNT, KeyGroup, KeyspaceReport, NodeLoad
+from slotscope.reports.page import embedded_json, render_page
+
+HEAVY_SLOTS_SHOWN = 100
+ROWS_SHOWN = 200
+WARNINGS_SHOWN = 200
+TOP_KEYS_BYTES_MAX = 700_000
+"""What the names of the largest keys of all slots may take of the file; longer names lose their middle."""
+
+_TOP_KEY_LIMITS = (60, 40, 28, 20, 12, 8)
+
+
+def render_html(report: KeyspaceReport) -> str:
+    """Return *report* as one page, to be written as UTF-8; the same report gives the same text."""
+    whole = totals(report)
+    names = node_names(report.nodes)
+    rank = {severity: at for at, severity in enumerate(SEVERITIES)}
+    by_bytes = weighs_bytes(report)
+    context = {
+        "report": report,
+        "whole": whole,
+        "weighed_by": "bytes" if by_bytes else "keys",
+        "slot_count": SLOT_COUNT,
+        "warnings": sorted(report.warnings, key=lambda warning: rank.get(warning.severity, 1))[:WARNINGS_SHOWN],
+        "warning_counts": warnings_by_severity(report),
+        "names": names,
+        "name_of": names_by_id(report),
+        "shares": _shares(report.nodes),
+        "heavy": heavy_slots(report, HEAVY_SLOTS_SHOWN),
+        "group_peaks": {"hash_tags": _peaks(report.hash_tags), "prefixes": _peaks(report.prefixes)},
+        "rows_shown": ROWS_SHOWN,
+        "unread": text.unread,
+        "known": {
+            "expires": any(slot.expires for slot in report.slots),
+            "memory": any(node.memory_bytes is not None for node in report.nodes),
+            "ops": any(node.ops is not None for node in report.nodes),
+        },
+    }
+    scripts = ["slot_map.js", "keyspace.js"]
+    return render_page("keyspace.html", context, data=slot_data(report), scripts=scripts)
+
+
+def _shares(nodes: Sequence[NodeLoad]) -> dict[str, dict[str, object]]:
+    """Return values, sum and max over mean of each figure of the masters; unknown bytes are left out."""
+    columns: dict[str, list[int | None]] = {
+        "slots": [node.slots for node in nodes],
+        "keys": [node.keys for node in nodes],
+        "bytes": [node.serialized_bytes for node in nodes],
+    }
+    return {
+        name: {"values": values, "sum": sum(value or 0 for value in values), "skew": max_over_mean(values)}
+        for name, values in columns.items()
+        if any(value is not None for value in values)
+    }
+
+
+def _peaks(groups: list[KeyGroup]) -> dict[str, int]:
+    """Return the largest figures of *groups*, which end the scale of their bars."""
+    return {
+        "keys": max((group.keys for group in groups), default=0),
+        "serialized_bytes": max((group.serialized_bytes or 0 for group in groups), default=0),
+    }
+
+
+def slot_data(report: KeyspaceReport) -> dict[str, object]:
+    """Return what the map of the slots needs, as columns of 16384 entries; -1 stands for no owner."""
+    slots = report.slots
+    names = node_names(report.nodes)
+    return {
+        "snapshot": text.printable(report.snapshot_id, 80),
+        "nodes": [
+            {
+                "name": text.printable(name, 40),
+                "id": text.printable(node.node_id or "", 40),
+                "address": text.printable(node.address, 80),
+            }
+            for node, name in zip(report.nodes, names, strict=True)
+        ],
+        "owner": [-1 if slot.owner is None else slot.owner for slot in slots],
+        "keys": [slot.keys for slot in slots],
+        "bytes": [slot.serialized_bytes or 0 for slot in slots] if weighs_bytes(report) else None,
+        "expires": [slot.expires for slot in slots],
+        "topKey": _top_keys(report),
+        "topKeyBytes": [slot.top_key_bytes for slot in slots],
+    }
+
+
+def _top_keys(report: KeyspaceReport) -> list[str | None]:
+    """Return the largest key of every slot, as long as the size of the page allows."""
+    shown: list[str | None] = []
+    for limit in _TOP_KEY_LIMITS:
+        shown = [None if slot.top_key is None else text.shown(slot.top_key, limit) for slot in report.slots]
+        if len(embedded_json(shown).encode()) <= TOP_KEYS_BYTES_MAX:
+            break
+    return shown

@@ -1,0 +1,1 @@
+"""The report on a rebalancing plan: values, tables, terminal, page, execution, audit."""

@@ -1,0 +1,71 @@
+"""An audit on a terminal: what was promised, what was measured, what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from cluster_core.rebalance.audit import LOAD, MOVED, TIME, Finding, is_kept
+from cluster_core.rebalance.record import StoredPlan
+from slotscope.reports import text
+from slotscope.reports.ink import Column, Ink
+from slotscope.reports.rebalance.report import amount, duration, factor, resource_words
+from slotscope.reports.unread import partial_lines
+
+DETAIL_LENGTH_MAX = 400
+_STYLES = {True: "green", False: "bold red", None: "dim"}
+_WORDS = {True: "kept", False: "BROKEN", None: "not compared"}
+
+
+def print_audit(stored: StoredPlan, findings: Sequence[Finding], console: Console) -> None:
+    """Print *findings* as a table, then how each was measured; what is broken comes first."""
+    ink = Ink(console)
+    broken = sum(finding.kept is False for finding in findings)
+    ink.line(ink.words("Slotscope", "bold").append_text(ink.words(f" · audit of plan {stored.plan_id}")))
+    for line in partial_lines(stored.unread):
+        ink.line(ink.words(text.printable(line, DETAIL_LENGTH_MAX), "bold red"))
+    if is_kept(findings):
+        ink.line(ink.words("The plan kept what it promised.", "bold green"))
+    else:
+        ink.line(
+            ink.words(
+                f"{text.plural(broken, 'promise')} of the plan {'is' if broken == 1 else 'are'} broken.", "bold red"
+            )
+        )
+    ink.console.print()
+    rows = [
+        [
+            ink.words(_name(finding)),
+            ink.words(_figure(finding, finding.promised)),
+            ink.words(_figure(finding, finding.measured), "bold"),
+            ink.words(_WORDS[finding.kept], _STYLES[finding.kept]),
+        ]
+        for finding in findings
+    ]
+    ink.table([Column("What"), Column("Promised", True), Column("Measured", True), Column("")], rows)
+    ordered = sorted(findings, key=lambda finding: finding.kept is not False)
+    ink.heading("How, and why")
+    ink.labelled(
+        [
+            (
+                ink.words(_name(finding), _STYLES[finding.kept]),
+                ink.words(text.printable(finding.detail, DETAIL_LENGTH_MAX)),
+            )
+            for finding in ordered
+        ]
+    )
+
+
+def _name(finding: Finding) -> str:
+    return resource_words(finding.resource) if finding.aspect == LOAD else finding.aspect
+
+
+def _figure(finding: Finding, value: float | None) -> str:
+    if value is None:
+        return text.NOTHING
+    if finding.aspect == LOAD:
+        return factor(value)
+    if finding.aspect == TIME:
+        return duration(value)
+    return amount(finding.resource, value) if finding.aspect == MOVED else text.count(round(value))

@@ -1,0 +1,113 @@
+"""Limits that cannot be met together, and masters above their capacity, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from cluster_core.rebalance.bound.conflict import Conflict, ConflictKind
+from cluster_core.rebalance.goal.limits import kept
+from cluster_core.rebalance.goal.problem import validate
+from cluster_core.rebalance.goal.targets import find_targets
+from cluster_core.rebalance.plan import CLOSER
+from cluster_core.rebalance.record import StoredPlan
+from slotscope.reports import text
+from slotscope.reports.keyspace.report import Warning
+from slotscope.reports.rebalance.report import amount, resource_words, share_text
+
+LISTED = 4
+"""Names in one sentence."""
+
+
+def limit_warnings(stored: StoredPlan) -> list[Warning]:
+    """Return what cannot be met and what is above a capacity, the worst first."""
+    plan = stored.plan
+    found = [Warning("error", "limits-at-odds", conflict_words(stored, one)) for one in plan.conflicts]
+    if plan.verdict == CLOSER:
+        over = [f"{resource_words(r.resource)} {float(r.after):.3f}× (limit {float(r.limit):.3f}×)" for r in plan.reach if r.after > r.limit]  # fmt: skip
+        where = f": {', '.join(over)}" if over else ""
+        words = f"The search did not bring every master within its limits{where}. Whether any plan can is not known: none was found, and no proof against it."
+        found.append(Warning("warning", "limits-not-reached", words))
+    if plan.held_back:
+        slots = text.plural(len(plan.held_back), "slot")
+        words = f"{slots} that would move stay: no master has room for both copies while they do. Plan again when this plan is carried out."
+        found.append(Warning("warning", "no-room", words))
+    return [*found, *_capacity_warnings(stored)]
+
+
+def conflict_words(stored: StoredPlan, one: Conflict) -> str:
+    """Return which limits contradict each other, what gives way at least, and what the plan keeps instead."""
+    what = _listed([resource_words(name) for name in one.resources])
+    names = _listed([_name(stored, node) for node in one.nodes[:LISTED]], len(one.nodes) - LISTED)
+    slots = _listed([str(slot) for slot in one.slots[:LISTED]], len(one.slots) - LISTED)
+    if one.kind is ConflictKind.PINNED:
+        helps = "no tolerance helps" if one.least is None else f"it would take a tolerance of {_percent(one.least)}"
+        return f"These limits cannot be met together, proven: pinned slots alone bring {names} above its limit of {what}; {helps}."
+    if one.kind is ConflictKind.SLOT:
+        verb = "is" if len(one.slots) == 1 else "are each"
+        return f"These limits cannot be met together, proven: slot {slots} {verb} larger than the capacity in {what} of any master, and cannot be divided."
+    if one.kind is ConflictKind.ZONES:
+        asked = share_text(float(stored.problem.zone_share_max or 0), digits=1)
+        helps = (
+            "no tolerance helps"
+            if one.least is None
+            else f"what was asked would take a tolerance of more than {_percent(one.least)}"
+        )
+        return (
+            f"These limits cannot be met together, proven: no zone above {asked} and these tolerances. The least share that may work is"
+            f" {share_text(float(one.share or 0), digits=1)}, which the plan goes by; {helps}."
+        )
+    limits = [f"the capacity of {names}"] if one.nodes else []
+    limits += [f"slot {slots}, heavier than a master may be"] if one.slots else []
+    limits += ["the zones' share"] if any(proof.by_zone for proof in one.proofs) else []
+    limits.append(f"the tolerance in {what}")
+    words = f"These limits cannot be met together, proven: {_listed(limits)}."
+    if one.least is None:
+        return f"{words} No tolerance helps. The plan comes as close as the search did."
+    words += f" Every tolerance up to {_percent(one.least)} is proven impossible."
+    used = max(stored.plan.tolerance, default=Fraction(0))
+    if _keeps(stored):
+        return f"{words} The plan keeps {_percent(used)}; what is between the two is not known."
+    return f"{words} The plan was made for {_percent(used)} and comes close; whether that can be met is not known."
+
+
+def _keeps(stored: StoredPlan) -> bool:
+    scaled = validate(stored.problem)
+    limits = find_targets(replace(scaled, tolerance=stored.plan.tolerance))
+    index = {master.id: n for n, master in enumerate(scaled.masters)}
+    return kept(scaled, limits, [index[name] for name in stored.plan.owners_after]) is limits
+
+
+def _capacity_warnings(stored: StoredPlan) -> list[Warning]:
+    """Every master that begins or ends above a capacity."""
+    problem, found = stored.problem, []
+    for master in problem.masters:
+        for resource, most in master.capacity.items():
+            load = problem.loads[resource]
+            before = sum(v for v, owner in zip(load, problem.owners, strict=True) if owner == master.id)
+            after = sum(v for v, owner in zip(load, stored.plan.owners_after, strict=True) if owner == master.id)
+            if max(before, after) <= most:
+                continue
+            now = f"{_name(stored, master.id)} holds {amount(resource, float(before))} {resource_words(resource)}, above its capacity of {amount(resource, float(most))}"  # fmt: skip
+            if after <= most:
+                found.append(Warning("note", "above-capacity", f"{now}; it is emptied first, to {amount(resource, float(after))}."))  # fmt: skip
+            else:
+                ends = f"ends with {amount(resource, float(after))}" if before != after else "stays so"
+                found.append(Warning("error", "above-capacity", f"{now}, and {ends}: no better plan was found. Nothing moves into it."))  # fmt: skip
+    return sorted(found, key=lambda warning: warning.severity)
+
+
+def _name(stored: StoredPlan, node_id: str) -> str:
+    node = next((node for node in stored.nodes if node.id == node_id), None)
+    return text.printable(node.address if node is not None and node.address else node_id[:12], 60)
+
+
+def _listed(words: Sequence[str], more: int = 0) -> str:
+    if more > 0:
+        return f"{', '.join(words)} and {text.count(more)} more"
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+
+
+def _percent(value: Fraction) -> str:
+    return share_text(float(value))

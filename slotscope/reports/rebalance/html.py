@@ -1,0 +1,249 @@
+"""A rebalancing plan as one HTML file: verdict, bars before and after, the price of tolerance, moves, proof, history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from slotscope.reports import text
+from slotscope.reports.keyspace.figures import SEVERITIES
+from slotscope.reports.page import render_page
+from slotscope.reports.rebalance.charts import Curve, Profile, curve, profile
+from slotscope.reports.rebalance.report import (
+    PlanNode,
+    ProofLine,
+    Reach,
+    RebalanceReport,
+    amount,
+    duration,
+    factor,
+    headline,
+    next_commands,
+    ranges_text,
+    reason,
+    remedy,
+    resource_words,
+    share_text,
+)
+
+CELLS_SHOWN = 600
+"""Cells with bars: so many masters times resources."""
+PROFILE_NODES_MIN = 13
+"""Fewer masters are seen at a glance in the table."""
+TRANSFERS_SHOWN = 300
+RANGES_SHOWN = 12
+HEAVY_SHOWN = 60
+PARTS_SHOWN = 5
+PROOFS_SHOWN = 100
+PLANS_SHOWN = 40
+WARNINGS_SHOWN = 200
+
+_PER_CENT = 100
+
+
+class ShareBar(NamedTuple):
+    """Load of a master in one resource, in per cent of the longest bar: before, after, fair share and limit."""
+
+    before: str
+    after: str
+    fair: str | None
+    limit: str | None
+    over: bool
+    ratio_before: float
+    words: str
+    figures: str
+
+
+class NodeRow(NamedTuple):
+    """A master with a bar for each resource, None where it has no load."""
+
+    node: PlanNode
+    bars: Sequence[ShareBar | None]
+
+
+class ReachRow(NamedTuple):
+    """One resource on a line from the fair share to the heaviest, in units of a drawing 1000 wide."""
+
+    reach: Reach
+    before: str
+    after: str
+    limit: str
+    floor: str
+    words: str
+
+
+def render_rebalance_html(report: RebalanceReport) -> str:
+    """Return *report* as one page, to be written as UTF-8; the same report gives the same text."""
+    nodes = sorted(report.nodes, key=lambda node: (-node.worst, node.node_id))
+    shown = max(CELLS_SHOWN // max(len(report.resources), 1), 20)
+    stay = [line for line in report.proof if line.kind != "drained"]
+    context = {
+        "report": report,
+        "names": report.names,
+        "headline": headline(report),
+        "reason": reason(report),
+        "severities": {
+            severity: number
+            for severity in SEVERITIES
+            if (number := sum(warning.severity == severity for warning in report.warnings))
+        },
+        "warnings_shown": WARNINGS_SHOWN,
+        "reaches": _reach_rows([*report.reaches, *report.watched]),
+        "profiles": profiles(report),
+        "rows": _node_rows(report, nodes[:shown]),
+        "curve": tolerance_curve(report),
+        "tolerance_words": _tolerance_words(report),
+        "transfers_shown": TRANSFERS_SHOWN,
+        "heavy_shown": HEAVY_SHOWN,
+        "parts_shown": PARTS_SHOWN,
+        "proofs_shown": PROOFS_SHOWN,
+        "proof_sum": sum(line.least for line in report.proof),
+        "proof_hidden": sum(line.least for line in report.proof[PROOFS_SHOWN:]),
+        "hosts_least": sum(sorted((line.least for line in stay), reverse=True)[: report.hosts_max]),
+        "terms": lambda line: proof_terms(report.cost, line),
+        "plans_shown": PLANS_SHOWN,
+        "commands": next_commands(report),
+        "ranges": lambda transfer: ranges_text(transfer.ranges, RANGES_SHOWN),
+        "amount": amount,
+        "duration": duration,
+        "factor": factor,
+        "remedy": remedy,
+        "resource_words": resource_words,
+        "share_text": share_text,
+        "exactly": exactly,
+    }
+    return render_page("rebalance.html", context)
+
+
+def exactly(value: float) -> str:
+    """A figure with all digits before its point, and three after it where it has any."""
+    return (
+        text.count(round(value), text.THIN_SPACE)
+        if value == round(value)
+        else f"{value:,.3f}".replace(",", text.THIN_SPACE)
+    )
+
+
+# -- bars --------------------------------------------------------------------------------------------------------------
+
+
+def _node_rows(report: RebalanceReport, nodes: Sequence[PlanNode]) -> list[NodeRow]:
+    longest = {
+        resource: max(
+            (
+                max(share.before, share.after, share.fair, min(share.limit, 2 * share.fair))
+                for node in report.nodes
+                if (share := node.shares.get(resource)) is not None
+            ),
+            default=0.0,
+        )
+        for resource in report.resources
+    }
+    return [NodeRow(node, [_bar(node, resource, longest[resource]) for resource in report.resources]) for node in nodes]
+
+
+def _bar(node: PlanNode, resource: str, longest: float) -> ShareBar | None:
+    share = node.shares.get(resource)
+    if share is None:
+        return None
+    before, after = amount(resource, share.before), amount(resource, share.after)
+    figures = f"{before} → {after}" if share.before != share.after else before
+    words = f"{resource_words(resource)} before {before}, after {after}"
+    if share.fair:
+        words += f", fair share {amount(resource, share.fair)}, limit {amount(resource, share.limit)}"
+    if share.capacity is not None:
+        words += f", capacity {amount(resource, share.capacity)}"
+    return ShareBar(
+        _part(share.before, longest),
+        _part(share.after, longest),
+        _part(share.fair, longest) if share.fair else None,
+        _part(share.limit, longest) if share.fair and share.limit <= longest else None,
+        share.before > share.limit,
+        node.ratio(resource, after=False),
+        words,
+        figures,
+    )
+
+
+def _part(value: float, longest: float) -> str:
+    return f"{_PER_CENT * value / longest if longest else 0:.2f}"
+
+
+def _reach_rows(reaches: Sequence[Reach]) -> list[ReachRow]:
+    """Ratios from 1 (left) to the worst of any resource (right)."""
+    worst = max((max(reach.before, reach.after, reach.limit) for reach in reaches), default=1.0)
+    span = max(worst - 1, 0.01) * 1.04
+    rows = []
+    for reach in reaches:
+        before, after, limit, floor = (
+            f"{20 + 960 * max(value - 1, 0.0) / span:.1f}"
+            for value in (reach.before, reach.after, reach.limit, reach.floor)
+        )
+        words = (
+            f"{resource_words(reach.resource)}: heaviest master {factor(reach.before)} its fair share before,"
+            f" {factor(reach.after)} after, limit {factor(reach.limit)}, floor {factor(reach.floor)}"
+        )
+        rows.append(ReachRow(reach, before, after, limit, floor, words))
+    return rows
+
+
+def profiles(report: RebalanceReport) -> list[Profile]:
+    """Where many masters are: their loads over fair shares from the heaviest to the lightest, one drawing a resource."""
+    if len(report.nodes) < PROFILE_NODES_MIN:
+        return []
+    return [
+        profile(
+            reach.resource,
+            [node.ratio(reach.resource, after=False) for node in report.nodes if _has_share(node, reach.resource)],
+            [node.ratio(reach.resource, after=True) for node in report.nodes if _has_share(node, reach.resource)],
+            reach.limit,
+        )
+        for reach in report.reaches
+    ]
+
+
+def _has_share(node: PlanNode, resource: str) -> bool:
+    return resource in node.shares and node.shares[resource].fair > 0
+
+
+# -- tolerance against bytes -------------------------------------------------------------------------------------------
+
+
+def tolerance_curve(report: RebalanceReport) -> Curve | None:
+    """What moves at which tolerance; None where fewer than two were tried."""
+    lines = sorted(report.tolerances, key=lambda line: line.tolerance)
+    if len(lines) < 2:
+        return None
+    return curve(
+        [line.tolerance for line in lines],
+        [float(line.moved) for line in lines],
+        [float(line.bound) for line in lines],
+        [line.missed for line in lines],
+        chosen=_chosen(report),
+        amount=lambda value: amount(report.cost, value),
+    )
+
+
+def _chosen(report: RebalanceReport) -> float | None:
+    given = {reach.tolerance for reach in report.reaches}
+    return given.pop() if len(given) == 1 else None
+
+
+def _tolerance_words(report: RebalanceReport) -> str:
+    chosen = _chosen(report)
+    if chosen is not None:
+        return share_text(chosen)
+    return ", ".join(f"{resource_words(reach.resource)} {share_text(reach.tolerance)}" for reach in report.reaches)
+
+
+# -- proof -------------------------------------------------------------------------------------------------------------
+
+
+def proof_terms(cost: str, line: ProofLine) -> list[tuple[str, str, str]]:
+    """By how much a master is over, and the price of one unit: (resource, amount, price) of what counts."""
+    terms = []
+    for resource, over in line.over.items():
+        price = line.prices.get(resource, 0.0)
+        if price or line.kind == "drained":
+            terms.append((resource_words(resource), exactly(over), f"{price:.6g}" if price else ""))
+    return terms

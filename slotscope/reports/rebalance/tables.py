@@ -1,0 +1,266 @@
+"""The report on a rebalancing plan, read from its tables without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from cluster_core.rebalance.bound.proof import Argument, explain_bound
+from cluster_core.rebalance.execution.journal import DONE, FINISHED, ROLLED_BACK
+from cluster_core.rebalance.plan import Plan
+from cluster_core.rebalance.record import StoredPlan
+from schemas.audit import PLAN_AUDITS
+from schemas.execution import PLAN_STEPS
+from schemas.rebalance import REBALANCE_HEAVY, REBALANCE_LOAD, REBALANCE_MOVES, REBALANCE_TOLERANCES
+from schemas.table import Table
+from slotscope.plans.stored_plans import find_plan, plan_rows, read_stored_plan
+from slotscope.reports import text
+from slotscope.reports.keyspace.report import Warning
+from slotscope.reports.rebalance.conflicts import limit_warnings
+from slotscope.reports.rebalance.report import (
+    EarlierPlan,
+    HeavyLine,
+    HeavyPart,
+    JointProof,
+    NodeShare,
+    PlanNode,
+    ProofLine,
+    Reach,
+    RebalanceReport,
+    ToleranceLine,
+    Transfer,
+)
+from slotscope.runtime.delta_files import exists, read_rows
+
+Row = Mapping[str, Any]
+
+
+def load_rebalance_report(root: str, plan_id: str = "latest") -> RebalanceReport:
+    """Return what the tables under *root* say of a plan.
+
+    Raises InputError where the plan is not there, PlanError where its tables are damaged.
+    """
+    row = find_plan(root, plan_id)
+    own_id = row["plan_id"]
+    stored = read_stored_plan(root, own_id)
+    plan = stored.plan
+    return RebalanceReport(
+        plan_id=own_id,
+        snapshot_id=row["snapshot_id"],
+        created_at_ms=_epoch_ms(row["created_at"]),
+        verdict=row["verdict"],
+        cost=row["cost"],
+        moved=row["moved_bytes"],
+        bound=row["lower_bound_bytes"],
+        gap=row["gap"],
+        moved_slots=row["moved_slots"],
+        ranges_before=row["ranges_before"],
+        ranges_after=row["ranges_after"],
+        batches=row["batches"],
+        estimated_s=row["estimated_s"],
+        state_hash=row["state_hash"],
+        root=root,
+        gain_min=float(stored.problem.gain_min),
+        hosts_max=plan.hosts_max,
+        bad_records=row["bad_records"],
+        is_partial=bool(stored.unread),
+        warnings=[*(Warning(**warning) for warning in row.get("warnings") or ()), *_warnings(stored)],
+        reaches=_reaches(row, [reach.resource for reach in plan.reach]),
+        watched=_watched(row),
+        nodes=_nodes(_rows(root, REBALANCE_LOAD, own_id)),
+        transfers=_transfers(_rows(root, REBALANCE_MOVES, own_id)),
+        tolerances=_tolerances(_rows(root, REBALANCE_TOLERANCES, own_id)),
+        heavy=_heavy(_rows(root, REBALANCE_HEAVY, own_id)),
+        proof=[_proof_line(argument) for argument in explain_bound(stored.problem, plan)],
+        joint=_joint(plan),
+        history=_history(root, own_id, row["created_at"]),
+    )
+
+
+def _rows(root: str, table: Table, plan_id: str) -> list[dict[str, Any]]:
+    """Rows of one plan; a table that no plan ever wrote to has none."""
+    return read_rows(root, table, plan_id=plan_id) if exists(root, table) else []
+
+
+def _epoch_ms(moment: datetime) -> int:
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _warnings(stored: StoredPlan) -> list[Warning]:
+    plan = stored.plan
+    found = limit_warnings(stored)
+    if plan.heavy:
+        slots = len({heavy.slot for heavy in plan.heavy})
+        verb = "is" if slots == 1 else "are"
+        words = f"{text.plural(slots, 'slot')} that cannot be divided {verb} heavier than a master may be; see the heavy slots."
+        found.append(Warning("note", "heavy-slots", words))
+    return found
+
+
+def _reaches(row: Row, resources: Sequence[str]) -> list[Reach]:
+    return [
+        Reach(
+            name,
+            row["tolerance"].get(name, 0.0),
+            row["max_over_mean_before"][name],
+            row["max_over_mean_after"][name],
+            row["limits"][name],
+            row["floors"].get(name, 1.0),
+        )
+        for name in resources
+        if name in row["max_over_mean_before"] and name in row["limits"]
+    ]
+
+
+def _watched(row: Row) -> list[Reach]:
+    """Loads that are known and were not balanced."""
+    after = row.get("watched_after") or {}
+    return [
+        Reach(name, 0.0, row["watched_before"][name], after[name], row["watched_limits"][name], 1.0, balanced=False)
+        for name in sorted(after)
+    ]
+
+
+def _nodes(rows: Sequence[Row]) -> list[PlanNode]:
+    shares: dict[str, dict[str, NodeShare]] = {}
+    first: dict[str, Row] = {}
+    for row in rows:
+        first.setdefault(row["node_id"], row)
+        share = NodeShare(row["before"], row["after"], row["fair"], row["limit"], row["capacity"])
+        shares.setdefault(row["node_id"], {})[row["resource"]] = share
+    return [
+        PlanNode(
+            node_id,
+            row["address"],
+            row["zone"],
+            row["role"],
+            row["slots_before"],
+            row["slots_after"],
+            row["ranges_before"],
+            row["ranges_after"],
+            shares[node_id],
+        )
+        for node_id, row in sorted(first.items())
+    ]
+
+
+def _transfers(rows: Sequence[Row]) -> list[Transfer]:
+    """Join the slots of each batch, source and target."""
+    joined: dict[tuple[int, str, str], list[Row]] = {}
+    for row in sorted(rows, key=lambda row: int(row["slot"])):
+        joined.setdefault((row["batch"], row["source"], row["target"]), []).append(row)
+    return [
+        Transfer(*place, tuple(row["slot"] for row in slots), _sum(slots, "bytes"), _sum(slots, "keys"))
+        for place, slots in sorted(joined.items())
+    ]
+
+
+def _sum(rows: Sequence[Row], name: str) -> int | None:
+    known = [row[name] for row in rows if row[name] is not None]
+    return sum(known) if known else None
+
+
+def _tolerances(rows: Sequence[Row]) -> list[ToleranceLine]:
+    return [
+        ToleranceLine(
+            row["tolerance"],
+            row["moved_bytes"],
+            row["lower_bound_bytes"],
+            row["moved_slots"],
+            row["ranges"],
+            row["estimated_s"],
+            row["max_over_mean"],
+            row.get("verdict") or "",
+        )
+        for row in sorted(rows, key=lambda row: float(row["tolerance"]))
+    ]
+
+
+def _heavy(rows: Sequence[Row]) -> list[HeavyLine]:
+    joined: dict[tuple[int, str], list[Row]] = {}
+    for row in rows:
+        joined.setdefault((row["slot"], row["resource"]), []).append(row)
+    lines = []
+    for (slot, resource), found in joined.items():
+        ranked = sorted((row for row in found if row["rank"] is not None), key=lambda row: int(row["rank"]))
+        parts = [
+            HeavyPart(row["hash_tag"], row["key"], row["keys"], row["bytes"], row["share"], row["part_pieces"])
+            for row in ranked
+        ]
+        lines.append(HeavyLine(slot, found[0]["node_id"], resource, found[0]["ratio"], found[0]["pieces"], parts))
+    return sorted(lines, key=lambda line: (-line.ratio, line.slot, line.resource))
+
+
+def _joint(plan: Plan) -> JointProof | None:
+    if plan.joint is None:
+        return None
+    tree = plan.joint.tree
+    return JointProof(
+        plan.joint.value // plan.unit,
+        len(plan.joint.prices),
+        sum(1 for entry in tree if entry < 0),
+        len({entry for entry in tree if entry >= 0}),
+    )
+
+
+def _proof_line(argument: Argument) -> ProofLine:
+    return ProofLine(
+        argument.node,
+        argument.kind,
+        {name: float(value) for name, value in argument.over.items()},
+        {name: float(value) for name, value in argument.prices.items()},
+        float(argument.priced),
+        float(argument.rebate),
+        int(argument.least),
+        argument.nodes,
+    )
+
+
+def _history(root: str, own_id: str, created_at: datetime) -> list[EarlierPlan]:
+    """Plans that were made before, the newest first, with what audits and journals say of them."""
+    earlier = [row for row in plan_rows(root) if row["plan_id"] != own_id and row["created_at"] <= created_at]
+    if not earlier:
+        return []
+    audits = _by_plan(read_rows(root, PLAN_AUDITS)) if exists(root, PLAN_AUDITS) else {}
+    steps = _by_plan(read_rows(root, PLAN_STEPS)) if exists(root, PLAN_STEPS) else {}
+    return [_earlier(row, audits.get(row["plan_id"], []), steps.get(row["plan_id"], [])) for row in reversed(earlier)]
+
+
+def _by_plan(rows: Sequence[dict[str, Any]]) -> dict[str, list[Row]]:
+    joined: dict[str, list[Row]] = {}
+    for row in rows:
+        joined.setdefault(row["plan_id"], []).append(row)
+    return joined
+
+
+def _earlier(row: Row, audits: Sequence[Row], steps: Sequence[Row]) -> EarlierPlan:
+    """One plan; of its audits the newest counts."""
+    newest = max((audit["audited_at"] for audit in audits), default=None)
+    last = [audit for audit in audits if audit["audited_at"] == newest]
+    promised = dict(row["max_over_mean_after"])
+    measured = {
+        audit["resource"]: audit["measured"]
+        for audit in last
+        if audit["aspect"] == "load" and audit["measured"] is not None and audit["resource"] in promised
+    }
+    return EarlierPlan(
+        row["plan_id"],
+        _epoch_ms(row["created_at"]),
+        row["verdict"],
+        row["moved_bytes"],
+        row["cost"],
+        promised,
+        measured,
+        all(audit["kept"] is not False for audit in last) if last else None,
+        _executed(steps),
+    )
+
+
+def _executed(steps: Sequence[Row]) -> str | None:
+    """What the journal says of a plan; None where nothing was moved."""
+    ordered = sorted(steps, key=lambda step: (step["ts"], step["seq"]))
+    if not any(step["step"] == DONE for step in ordered):
+        return None
+    last = ordered[-1]["step"]
+    return "executed" if last == FINISHED else "rolled back" if last == ROLLED_BACK else "begun"

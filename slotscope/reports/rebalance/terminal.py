@@ -1,0 +1,240 @@
+"""A rebalancing plan on a terminal: verdict, what it brings, what moves most, what stands in the way, what to type next."""
+
+from __future__ import annotations
+
+import heapq
+
+from rich.console import Console
+from rich.text import Text
+
+from cluster_core.rebalance.plan import BALANCED, MOVE
+from slotscope.reports import text
+from slotscope.reports.ink import SEVERITY_STYLES, Column, Ink
+from slotscope.reports.keyspace.figures import SEVERITIES
+from slotscope.reports.rebalance.report import (
+    HeavyPart,
+    PlanNode,
+    RebalanceReport,
+    amount,
+    duration,
+    factor,
+    headline,
+    next_commands,
+    ranges_text,
+    reason,
+    resource_words,
+    share_text,
+)
+
+WARNINGS_SHOWN = 6
+WARNING_LENGTH_MAX = 300
+MASTERS_SHOWN = 8
+MOVES_SHOWN = 6
+RANGES_SHOWN = 4
+WIDTH_WITHOUT_RANGES = 72
+RANGE_WIDTH = 11
+HEAVY_SHOWN = 4
+NAME_LENGTH_MAX = 32
+_BAR_WIDTH = 12
+
+
+def render_rebalance_terminal(report: RebalanceReport, console: Console, *, html_path: str | None = None) -> None:
+    """Print *report* on *console*; *html_path* is where the full report was written, if it was."""
+    ink = Ink(console)
+    _print_verdict(report, ink)
+    _print_warnings(report, ink)
+    _print_balance(report, ink)
+    _print_masters(report, ink)
+    _print_moves(report, ink)
+    _print_heavy(report, ink)
+    _print_history(report, ink)
+    ink.heading("Next")
+    for command, what in next_commands(report):
+        ink.line(ink.words("  " + command, "bold"))
+        ink.note("  " + what)
+    if html_path is not None:
+        console.print()
+        ink.line(ink.words("All of it, with the proof: ").append_text(ink.words(html_path, "bold")))
+
+
+def _print_verdict(report: RebalanceReport, ink: Ink) -> None:
+    title = ink.words("Slotscope", "bold").append_text(ink.words(f" · plan {report.plan_id}"))
+    if report.snapshot_id:
+        title.append_text(ink.words(f" · snapshot {report.snapshot_id}", "dim"))
+    ink.line(title)
+    ink.line(ink.words(headline(report), "bold"))
+    ink.line(ink.words(reason(report), "dim"))
+    reached = "" if report.verdict in (MOVE, BALANCED) else " to come as close"
+    of = " (of what was read)" if report.is_partial else ""
+    figures = [f"at least {amount(report.cost, report.bound)} must move{reached}, proven{of}"]
+    if report.acts:
+        figures = [
+            *figures,
+            f"the plan is {share_text(report.gap)} above"
+            if report.gap is not None
+            else "how far above the least is not known",
+            f"{text.count(report.ranges_before)} → {text.count(report.ranges_after)} slot ranges",
+            f"{text.plural(report.batches, 'batch', 'batches')}, about {duration(report.estimated_s)}",
+        ]
+    ink.flow(figures)
+
+
+def _print_warnings(report: RebalanceReport, ink: Ink) -> None:
+    if report.is_partial:
+        ink.line(ink.words("▲ made from inputs that could not be read in full", "bold red"))
+    rank = {severity: at for at, severity in enumerate(SEVERITIES)}
+    ordered = sorted(report.warnings, key=lambda warning: rank.get(warning.severity, 1))
+    ink.labelled(
+        [
+            (
+                ink.words(text.printable(warning.severity, 20), SEVERITY_STYLES.get(warning.severity, "yellow")),
+                ink.words(text.printable(warning.text, WARNING_LENGTH_MAX)),
+            )
+            for warning in ordered[:WARNINGS_SHOWN]
+        ]
+    )
+    if len(ordered) > WARNINGS_SHOWN:
+        ink.note(f"and {text.count(len(ordered) - WARNINGS_SHOWN)} more")
+
+
+def _print_balance(report: RebalanceReport, ink: Ink) -> None:
+    if not report.reaches:
+        return
+    ink.heading("Balance", "heaviest master over its fair share")
+    rows = []
+    for reach in [*report.reaches, *report.watched]:
+        over = "red" if reach.before > reach.limit else ""
+        ends = "bold" if reach.balanced else "yellow" if reach.after > min(reach.limit, reach.before) else ""
+        why = " relaxed to the floor" if reach.relaxed else ""
+        words = f"tolerance {share_text(reach.tolerance)}{why}" if reach.balanced else "known, not balanced"
+        rows.append(
+            [
+                ink.words(resource_words(reach.resource)),
+                ink.words(factor(reach.before), over),
+                ink.words("→"),
+                ink.words(factor(reach.after), ends),
+                ink.words(factor(reach.limit) if reach.balanced else text.NOTHING),
+                ink.words(words, "dim"),
+            ]
+        )
+    columns = [
+        Column("Resource"),
+        Column("Before", True),
+        Column(""),
+        Column("After", True),
+        Column("Limit", True),
+        Column(""),
+    ]
+    ink.table(columns, rows)
+
+
+def _print_masters(report: RebalanceReport, ink: Ink) -> None:
+    if not report.nodes or not report.reaches:
+        return
+    resource = max(report.reaches, key=lambda reach: reach.before / reach.limit if reach.limit else 0.0).resource
+    nodes, about = list(report.nodes), f"by {resource_words(resource)} before"
+    if len(nodes) > MASTERS_SHOWN:
+        about += f", the {MASTERS_SHOWN} heaviest of {text.count(len(nodes))}"
+    heaviest = heapq.nsmallest(MASTERS_SHOWN, nodes, key=lambda node: (-_before(node, resource), node.node_id))
+    peak = max((_before(node, resource) for node in heaviest), default=0.0)
+    ink.heading("Masters", about)
+    rows = []
+    for node in heaviest:
+        share = node.shares.get(resource)
+        rows.append(
+            [
+                ink.words(text.printable(report.names[node.node_id], 20)),
+                ink.words(text.printable(node.address, NAME_LENGTH_MAX)),
+                ink.words("" if node.role == "stays" else text.printable(node.role, 10), "yellow"),
+                ink.words(amount(resource, share.before if share else None)),
+                ink.words("→"),
+                ink.words(amount(resource, share.after if share else None), "bold"),
+                ink.words(f"{text.count(node.slots_before)} → {text.count(node.slots_after)}", "dim"),
+                ink.bar(_before(node, resource) / peak if peak else 0.0, _BAR_WIDTH),
+            ]
+        )
+    headings = [
+        Column("Master"),
+        Column("Address"),
+        Column(""),
+        Column("Before", True),
+        Column(""),
+        Column("After", True),
+    ]
+    ink.table([*headings, Column("Slots", True), Column("Before")], rows)
+
+
+def _before(node: PlanNode, resource: str) -> float:
+    share = node.shares.get(resource)
+    return share.before if share is not None else 0.0
+
+
+def _print_moves(report: RebalanceReport, ink: Ink) -> None:
+    if not report.transfers:
+        return
+    largest = heapq.nsmallest(
+        MOVES_SHOWN, report.transfers, key=lambda one: (-(one.moved_bytes or 0), -len(one.slots), one.batch, one.slots)
+    )
+    about = text.plural(len(report.transfers), "transfer")
+    if len(report.transfers) > MOVES_SHOWN:
+        about = f"the {MOVES_SHOWN} largest of {about}"
+    ink.heading("Moves", about)
+    names = report.names
+    room = max(min((ink.console.width - WIDTH_WITHOUT_RANGES) // RANGE_WIDTH, RANGES_SHOWN), 0)
+    rows = [
+        [
+            ink.words(_name(names, one.source)),
+            ink.words("→"),
+            ink.words(_name(names, one.target)),
+            ink.words(text.count(len(one.slots))),
+            ink.words(text.size(one.moved_bytes)),
+            ink.words(str(one.batch)),
+            ink.words(ranges_text(one.ranges, room) if room else text.plural(len(one.ranges), "range"), "dim"),
+        ]
+        for one in largest
+    ]
+    headings = [
+        Column("From"),
+        Column(""),
+        Column("To"),
+        Column("Slots", True),
+        Column("Bytes", True),
+        Column("Batch", True),
+    ]
+    ink.table([*headings, Column("Ranges")], rows)
+
+
+def _name(names: dict[str, str], node_id: str) -> str:
+    return text.printable(names.get(node_id, node_id), 20)
+
+
+def _print_heavy(report: RebalanceReport, ink: Ink) -> None:
+    if not report.heavy:
+        return
+    ink.heading("Slots that cannot be divided", "more masters would not help")
+    rows = []
+    for line in report.heavy[:HEAVY_SHOWN]:
+        words = ink.words(f"{factor(line.ratio)} a fair share of {resource_words(line.resource)}; ")
+        for part in line.parts[:1]:
+            words.append_text(_part(part, ink))
+            words.append_text(ink.words(f" is {share_text(part.share, digits=1)} of it; "))
+        words.append_text(ink.words(f"split into {text.plural(line.pieces, 'piece')}", "bold"))
+        rows.append((ink.words(f"slot {line.slot}"), words))
+    ink.labelled(rows)
+    if len(report.heavy) > HEAVY_SHOWN:
+        ink.note(f"and {text.count(len(report.heavy) - HEAVY_SHOWN)} more")
+
+
+def _part(part: HeavyPart, ink: Ink) -> Text:
+    if part.hash_tag is not None:
+        return ink.tag(part.hash_tag, NAME_LENGTH_MAX)
+    return ink.key(part.key or b"", NAME_LENGTH_MAX)
+
+
+def _print_history(report: RebalanceReport, ink: Ink) -> None:
+    audited = [one for one in report.history if one.kept is not None]
+    if not audited:
+        return
+    kept = sum(bool(one.kept) for one in audited)
+    ink.heading("Earlier plans")
+    ink.note(f"{text.count(kept)} of {text.plural(len(audited), 'audited plan')} kept what they promised")

@@ -1,0 +1,60 @@
+"""Replication as a person reads it: who followed whom, and every resync in one sentence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from schemas.replication import REPLICATION_LINKS, RESYNCS
+from slotscope.reports.text import printable
+from slotscope.runtime import tables
+
+SHOWN_MAX = 1_000
+"""Resyncs and links that are told; the tables hold all."""
+
+
+def load_replication(
+    spark: SparkSession, root: str, snapshot: str
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Rows of gold/resyncs and of silver/replication_links, in order; raises InputError where there are none."""
+    resyncs = tables.read_snapshot(spark, RESYNCS, root, snapshot).orderBy("resync_id").limit(SHOWN_MAX)
+    links = tables.read_snapshot(spark, REPLICATION_LINKS, root, snapshot).orderBy("link_id", "piece").limit(SHOWN_MAX)
+    return (
+        [row.asDict() for row in resyncs.withColumn("ts", F.col("ts").cast("string")).collect()],
+        [row.asDict() for row in links.collect()],
+    )
+
+
+def replication_lines(resyncs: Sequence[dict[str, Any]], links: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the report: a sentence a resync with its time, what was unexpected, and who follows whom at the end."""
+    if not resyncs and not links:
+        return ["no replication in these captures"]
+    start_ns = min(row["ts_ns"] for row in resyncs) if resyncs else 0
+    lines = [_headline(resyncs)]
+    for row in resyncs:
+        mark = "" if row["as_foreseen"] in (True, None) else "  (not as foreseen)"
+        lines.append(f"{(row['ts_ns'] - start_ns) / 1e9:>10.3f} s  {row['why']}{mark}")
+    lines += ["", "at the end:", *(_last_lines(links) or ["  nobody follows anybody"])]
+    return [printable(line) for line in lines]
+
+
+def _headline(resyncs: Sequence[dict[str, Any]]) -> str:
+    kinds = Counter(row["answered"] or "unanswered" for row in resyncs)
+    counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    dumped = sum(row["dump_bytes"] for row in resyncs if row["answered"] == "full")
+    answered = [row for row in resyncs if row["as_foreseen"] is not None]
+    foreseen = sum(row["as_foreseen"] for row in answered)
+    return f"{len(resyncs)} resyncs: {counts}; {dumped:,} bytes of dumps; {foreseen} of {len(answered)} as foreseen"
+
+
+def _last_lines(links: Sequence[dict[str, Any]]) -> list[str]:
+    return [
+        f"  {row['replica']} follows {row['master']}: {row['state']}, {row['link_status']}"
+        + (f", offset {row['offset']:,}" if row["offset"] is not None else "")
+        for row in links
+        if row["valid_to"] is None
+    ]

@@ -1,0 +1,1 @@
+"""The report on simulated runs: values, terminal, page."""

@@ -1,0 +1,58 @@
+"""What could not be read, in words that every report and command uses."""
+
+from __future__ import annotations
+
+from cluster_core.load.unread import FileUnread, Unread
+from slotscope.reports import text
+
+FILES_SHOWN = 8
+"""Inputs that are named; the rest is in the sentence about all."""
+SOURCE_LENGTH_MAX = 160
+HOLDS_WORDS = "what was not read is in none of these figures"
+
+
+def unread_lines(unread: Unread) -> list[str]:
+    """One sentence an input, the least read first, and one about all of them; none where everything was read."""
+    ordered = sorted(unread.files, key=lambda file: (-1.0 if file.share is None else -file.share, file.source))
+    lines = [
+        f"{text.printable(file.source, SOURCE_LENGTH_MAX)}: {unread_words(file)}" for file in ordered[:FILES_SHOWN]
+    ]
+    if len(unread.files) > FILES_SHOWN:
+        lines.append(f"and {text.plural(len(unread.files) - FILES_SHOWN, 'more input')} that could not be read in full")
+    if unread:
+        lines.append(f"all inputs together: {unread_words(unread.whole)}")
+    return lines
+
+
+def partial_lines(unread: Unread) -> list[str]:
+    """What everybody must know who acts on a plan, a line each: that it is made from a part of the data, and from which."""
+    lines = unread_lines(unread)
+    return (
+        [
+            f"partial: made from inputs that could not be read in full; {HOLDS_WORDS}",
+            *(f"partial: {line}" for line in lines),
+        ]
+        if lines
+        else []
+    )
+
+
+def unread_words(file: FileUnread) -> str:
+    """How much of *file* was not read: ``at least 54 % of its keys (874 of 1,607) were not read``."""
+    noun = "keys" if file.kind in ("rdb", "aof") else "records"
+    whose = "its" if file.source else "their"
+    parts = []
+    if file.records and file.unread_records:
+        of = f"{text.count(file.unread_records)} of {text.count(file.records)}"
+        least = "at least " if file.kind == "rdb" else ""  # a dump announces each database when it comes to it
+        parts.append(f"{least}{text.percent(file.unread_records, file.records)} of {whose} {noun} ({of})")
+    if file.file_bytes and file.unread_bytes:
+        of = f"{text.size(file.unread_bytes)} of {text.size(file.file_bytes)}"
+        parts.append(f"{text.percent(file.unread_bytes, file.file_bytes)} of {whose} bytes ({of})")
+    ends = ", because it ends too early" if file.is_cut and file.source else ""
+    if parts:
+        return f"{' and '.join(parts)} were not read{ends}"
+    if file.is_cut or file.unread_bytes is None:
+        places = text.plural(file.bad_records, "place")
+        return f"{places} could not be read{ends}; what share that is, is not known"
+    return f"all of {whose} bytes were read, but not all of them are right"

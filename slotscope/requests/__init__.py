@@ -1,0 +1,1 @@
+"""What each command is asked: one value a command."""

@@ -1,0 +1,97 @@
+"""From an exception to what a user gets: an exit code and one line.
+
+An error that was raised on an executor arrives as text only, inside the trace that Spark wraps around it; the
+last line of a Python trace names the class and its message, and that is what is looked for here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from cyclopts import CycloptsError, UnknownCommandError
+
+from cluster_core.errors import ClusterCoreError
+from slotscope.runtime.errors import InputError
+
+OK = 0
+UNEXPECTED = 1
+BAD_INPUT = 2
+PARTIAL = 3
+NEW_PLAN = 10
+PROMISE_BROKEN = 11
+PAUSED = 12
+IMPOSSIBLE = 13
+INTERRUPTED = 130
+READER_GONE = 141
+"""Exit codes; the last two are 128 and the signal, as a shell reports them."""
+
+LINE_CHARS_MAX = 1000
+"""A message longer than this is cut: a hostile file name must not fill the screen."""
+
+_OURS = re.compile(
+    r"^\s*(?:\S*: )?(?:cluster_core\.errors\.\w+|jobs\.runtime\.errors\.InputError): (?P<message>.*)$",
+    re.MULTILINE,
+)
+_REFUSED_KINDS = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
+_REFUSED = re.compile(
+    rf"^\s*(?:{'|'.join(kind.__name__ for kind in _REFUSED_KINDS)}): \[Errno \d+\] (?P<why>[^:\n]*): "
+    r"(?P<quote>['\"])(?P<file>.*)(?P=quote)",
+    re.MULTILINE,
+)
+
+
+class Failure(NamedTuple):
+    """How a job ends: *code* for the shell, *line* for the person."""
+
+    code: int
+    line: str
+
+
+def describe(error: BaseException) -> Failure:
+    """Reduce *error* to a `Failure`; bad input wherever it was noticed is 2, everything else is 1 and asks
+    for ``--debug``.
+    """
+    if isinstance(error, CycloptsError):
+        return Failure(BAD_INPUT, printable(_usage(error)))
+    if isinstance(error, ClusterCoreError | InputError):
+        return Failure(BAD_INPUT, printable(str(error)))
+    if isinstance(error, _REFUSED_KINDS) and error.filename is not None:
+        return Failure(BAD_INPUT, printable(f"{error.filename}: {error.strerror}"))
+    travelled = _travelled(str(error)) if _is_sparks(error) else None
+    if travelled is not None:
+        return Failure(BAD_INPUT, printable(travelled))
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")
+    return Failure(
+        UNEXPECTED,
+        printable(f"{type(error).__name__}: {first}"[:LINE_CHARS_MAX]) + "; run again with --debug",
+    )
+
+
+def printable(text: str) -> str:
+    """*text* as one line that a terminal shows and does not obey: control characters are escaped, the end is
+    cut.
+    """
+    shown = "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+    return shown if len(shown) <= LINE_CHARS_MAX else shown[:LINE_CHARS_MAX] + "…"
+
+
+def _usage(error: CycloptsError) -> str:
+    """What is wrong with the command line, and where to read more."""
+    if isinstance(error, UnknownCommandError):  # its own text would import every job to list them
+        what = f"no such job: {(error.unused_tokens or ['?'])[0]}"
+    else:
+        what = " ".join(str(error).split()).rstrip(".")
+    return f"{what} (see --help)"
+
+
+def _is_sparks(error: BaseException) -> bool:
+    return type(error).__module__.split(".")[0] in ("pyspark", "py4j")
+
+
+def _travelled(text: str) -> str | None:
+    ours = _OURS.search(text)
+    if ours is not None:
+        return ours["message"].strip()
+    refused = _REFUSED.search(text)
+    return f"{refused['file']}: {refused['why']}" if refused is not None else None

@@ -1,0 +1,156 @@
+"""The only place that starts a Spark session.
+
+What is set comes from ``conf/spark-local.conf`` or ``conf/spark-cluster.conf``; what spark-submit was told
+comes before either. A session that we start ourselves gets the Delta jars of ``.jars``, keeps its warehouse
+in a folder that goes when Python ends, and writes the JVM's own words to a log there: the error stream
+belongs to the job, whose errors are one line.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from slotscope.runtime import code_zip
+from slotscope.runtime.conf import read_conf, read_properties
+from slotscope.runtime.errors import InputError
+from slotscope.runtime.jars import jars
+from slotscope.runtime.java import find_java_home
+
+MASTER_DEFAULT = "local[*]"
+DELTA_CLASS = "io.delta.sql.DeltaSparkSessionExtension"
+
+
+def spark_session(app: str, *, master: str | None = None, verbose: bool = False) -> SparkSession:
+    """Return the running session, or start one named *app* on *master* (default: what spark-submit says, else
+    this machine).
+
+    *verbose* lets the JVM write to the error stream.  Raises `InputError` where no Java, no Delta or no such
+    master is found.
+    """
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        session = _join_submitted(app, master)
+    else:
+        session = _start(app, master or MASTER_DEFAULT, verbose)
+    session.sparkContext.setLogLevel("WARN" if verbose else "ERROR")
+    return session
+
+
+def is_one_process(master: str) -> bool:
+    """Whether driver and executors are one process (``local-cluster`` starts others)."""
+    return master == "local" or master.startswith("local[")
+
+
+def _settings(app: str, master: str) -> dict[str, str]:
+    here = master.startswith("local")
+    found = jars()
+    settings = {
+        "spark.app.name": f"slotscope {app}",
+        "spark.master": master,
+        **read_properties("spark-local.conf" if here else "spark-cluster.conf"),
+    }
+    if found:
+        settings["spark.jars"] = ",".join(found)
+    if not is_one_process(master):  # compiled kernels go where the executor may write and what is cleaned with it
+        settings["spark.executorEnv.XDG_CACHE_HOME"] = ".cache"
+    return settings
+
+
+def _start(app: str, master: str, verbose: bool) -> SparkSession:
+    """Launch a JVM, then the session; both end with Python."""
+    os.environ["JAVA_HOME"] = find_java_home()
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    scratch = Path(tempfile.mkdtemp(prefix="slotscope-"))
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    settings = _settings(app, master)
+    if "spark.jars" not in settings:
+        raise InputError("the Delta jars are not here: run `make setup`, or start the job with spark-submit --packages")
+    if master.startswith("local"):
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Spark looks up the host name, and warns
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # a cluster may have its Python elsewhere
+    (scratch / "log4j2.properties").write_text(read_conf("log4j2.properties"), "utf-8")
+    settings["spark.sql.warehouse.dir"] = str(scratch / "warehouse")
+    settings["spark.driver.extraJavaOptions"] = " ".join(
+        [
+            settings.get("spark.driver.extraJavaOptions", ""),
+            f"-Dderby.system.home={scratch}",
+            f"-Dlog4j2.configurationFile={(scratch / 'log4j2.properties').as_uri()}",
+        ]
+    ).strip()
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    with open(scratch / "jvm.log", "wb") as log:
+        session = _build(conf, launch_kwargs={} if verbose else {"stdout": log, "stderr": log})
+    atexit.register(session.stop)
+    return _ship_code(session, master, scratch)
+
+
+def _join_submitted(app: str, master: str | None) -> SparkSession:
+    """Session in the JVM that spark-submit started: what is missing there is added, what is set stays."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    SparkContext._ensure_initialized()
+    conf = SparkConf()
+    chosen = master or conf.get("spark.master", None) or MASTER_DEFAULT
+    if master:
+        conf.set("spark.master", master)
+    for name, value in _settings(app, chosen).items():
+        conf.setIfMissing(name, value)
+    _load_delta(conf)
+    scratch = Path(tempfile.mkdtemp(prefix="slotscope-"))
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    conf.setIfMissing("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+    session = _build(conf, launch_kwargs={})
+    atexit.register(session.stop)  # else a local-cluster starts executors anew while the JVM ends
+    return _ship_code(session, chosen, scratch)
+
+
+def _build(conf: SparkConf, launch_kwargs: dict[str, Any]) -> SparkSession:
+    try:
+        SparkContext(conf=conf, gateway=SparkContext._gateway or launch_gateway(conf, launch_kwargs))
+    except PySparkRuntimeError as error:
+        raise InputError(
+            f"Spark did not start with Java {os.environ.get('JAVA_HOME', '')}: run again with --debug"
+        ) from error
+    return SparkSession.builder.getOrCreate()
+
+
+def _load_delta(conf: SparkConf) -> None:
+    """Bring the jars to driver and executors of spark-submit where its ``--jars`` or ``--packages`` did not.
+
+    ``spark.jars`` set this late reaches executors only, so the driver's class loader is told as well.
+    """
+    jvm: Any = SparkContext._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    try:
+        jvm.java.lang.Class.forName(DELTA_CLASS, False, loader)
+        return
+    except Py4JJavaError:
+        pass  # not on the class path yet
+    found = jars()
+    if not found or not loader.getClass().getName().endswith("URLClassLoader"):
+        raise InputError("the Delta jars are not here: give spark-submit --packages, or run `make setup`")
+    for path in found:
+        loader.addURL(jvm.java.io.File(path).toURI().toURL())
+    known = [path for path in conf.get("spark.jars", "").split(",") if path]
+    conf.set("spark.jars", ",".join([*known, *(path for path in found if path not in known)]))
+
+
+def _ship_code(session: SparkSession, master: str, scratch: Path) -> SparkSession:
+    if not is_one_process(master):
+        session.sparkContext.addPyFile(str(code_zip.running_from() or code_zip.build(scratch / "slotscope.zip")))
+    return session

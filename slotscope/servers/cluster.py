@@ -1,0 +1,310 @@
+"""A live cluster: find its nodes from one address and ask each what it believes, with read-only commands only.
+
+Nothing but the commands in `ASKED`, `SLOT_STATS` and `PERSISTENCE` (and AUTH, where a password is given) is ever sent.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from cluster_core.errors import DecodeError
+from cluster_core.slots.node_flags import NodeFlags
+from cluster_core.topology.nodes_text import read_nodes
+from cluster_core.wire.resp import RespError
+from slotscope.runtime.errors import InputError
+from slotscope.servers.node_link import TIMEOUT_S, Access, Address, LinkError, NodeLink
+
+ASKED: Final = (("CLUSTER", "NODES"), ("CLUSTER", "INFO"))
+"""Everything that is asked, in one pipeline."""
+SLOT_STATS: Final = ("CLUSTER", "SLOT-STATS", "SLOTSRANGE", "0", "16383")
+"""Asked too where the user wants it: Valkey 8 and Redis 8.2 answer."""
+PERSISTENCE: Final = (("INFO",), ("CONFIG", "GET", "save"))
+"""Asked too where the user wants it: when was it saved, what has changed since, when will it be saved."""
+BACKOFF_S_MAX: Final = 30.0
+JITTER: Final = 0.1
+"""Share by which each wait is shortened or lengthened, so that nodes are not asked in step."""
+NODES_MAX: Final = 2000
+UNFORESEEN: Final = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
+"""What a server might make of us that nobody has thought of."""
+_UNREACHABLE = NodeFlags.NOADDR | NodeFlags.HANDSHAKE
+
+
+class Answer(NamedTuple):
+    """What a node answered: times in nanoseconds since the epoch, texts as they came."""
+
+    address: Address
+    asked_ns: int
+    ts_ns: int
+    nodes: str
+    info: str
+    slot_stats: list[Any] | None = None
+    persistence: str | None = None
+    save: str | None = None
+
+    def line(self) -> str:
+        """One line of JSON (`cluster_core.formats.poll_lines`), with CLUSTER INFO and what else was asked as further members."""
+        told: dict[str, Any] = {
+            "time": self.ts_ns,
+            "asked": self.asked_ns,
+            "node": str(self.address),
+            "text": self.nodes,
+            "info": self.info,
+        }
+        if self.slot_stats is not None:
+            told["slot_stats"] = self.slot_stats
+        if self.persistence is not None:
+            told |= {"persistence": self.persistence, "save": self.save}
+        return json.dumps(told, separators=(",", ":")) + "\n"
+
+
+class Refused(NamedTuple):
+    """A node that did not answer, and why."""
+
+    address: Address
+    reason: str
+
+
+def parse_address(words: str) -> Address:
+    """``host:port``, ``[::1]:port`` or a host with port 6379; raises InputError."""
+    host, sign, port = words.rpartition(":")
+    if not sign or (host.count(":") and not host.endswith("]")):
+        host, port = words, "6379"
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise InputError(f"{words}: write HOST:PORT")
+    return Address(host.strip("[]"), int(port))
+
+
+def neighbours(answer: Answer) -> list[Address]:
+    """The nodes that an answer lists and that have an address; its own line may lack one."""
+    found = []
+    for node in read_nodes(answer.nodes.encode("utf-8", "surrogateescape"), source=str(answer.address)).nodes:
+        if node.port and not node.flags & _UNREACHABLE:
+            found.append(Address(node.ip or answer.address.host, node.port, node.hostname))
+    return found
+
+
+class NodePoll:
+    """One node: keeps its connection, asks, and says when to ask again."""
+
+    def __init__(
+        self,
+        address: Address,
+        access: Access,
+        interval_s: float,
+        *,
+        slot_stats: bool = False,
+        persistence: bool = False,
+    ) -> None:
+        self.address = address
+        self._asked = (*ASKED, *((SLOT_STATS,) if slot_stats else ()), *(PERSISTENCE if persistence else ()))
+        self.failures = 0
+        self._access = access
+        self._interval_s = interval_s
+        self._link: NodeLink | None = None
+
+    def ask(self) -> Answer | Refused:
+        """Ask once; a failure closes the connection."""
+        try:
+            if self._link is None:
+                self._link = self._access.connect(self.address)
+            asked_ns = time.time_ns()
+            replies = dict(zip(self._asked, self._link.ask(self._asked), strict=True))
+            ts_ns = time.time_ns()
+            nodes, info = (_text(replies[command]) for command in ASKED)
+            stats = slot_metrics(replies[SLOT_STATS]) if SLOT_STATS in replies else None
+            saved, points = (_unless_refused(replies.get(command)) for command in PERSISTENCE)
+            saved = None if saved is None else _text(saved)
+            save = _text(points[1]) if isinstance(points, list) and len(points) == 2 else None
+        except (LinkError, ValueError) as error:
+            return self.failed(self._access.safe(error))
+        self.failures = 0
+        return Answer(self.address, asked_ns, ts_ns, nodes, info, stats, saved, save)
+
+    def failed(self, reason: str) -> Refused:
+        """Close the connection and return the failure; the next question waits longer."""
+        self.close()
+        self.failures += 1
+        return Refused(self.address, reason)
+
+    def wait_s(self, chance: float) -> float:
+        """How long to wait before asking again: the interval, doubled with each failure; *chance* is from 0 to 1."""
+        backoff = min(self._interval_s * 2 ** min(self.failures, 16), max(BACKOFF_S_MAX, self._interval_s))
+        return backoff * (1 + JITTER * (2 * chance - 1))
+
+    def close(self) -> None:
+        """Hang up."""
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()
+
+
+def _unless_refused(reply: Any) -> Any:
+    """None where a user may not ask for what can be done without."""
+    return None if isinstance(reply, RespError) else reply
+
+
+def _text(reply: Any) -> str:
+    if isinstance(reply, RespError):
+        raise ValueError(reply.text)
+    if not isinstance(reply, bytes):
+        raise ValueError(f"not a text: {str(reply)[:80]}")
+    return reply.decode("utf-8", "backslashreplace")
+
+
+def slot_metrics(reply: Any) -> list[Any]:
+    """Slot and metrics by name, from RESP2 lists of names and values in turn; ValueError for another shape."""
+    if isinstance(reply, RespError):
+        raise ValueError(reply.text)
+    found = []
+    for entry in reply if isinstance(reply, list) else [None]:
+        match entry:
+            case [int() as slot, [*metrics]] if len(metrics) % 2 == 0 and all(
+                isinstance(v, int) for v in metrics[1::2]
+            ):
+                found.append([slot, dict(zip(map(_text, metrics[::2]), metrics[1::2], strict=True))])
+            case _:
+                raise ValueError("CLUSTER SLOT-STATS: not slots with their metrics")
+    return found
+
+
+@dataclass(slots=True)
+class Collection:
+    """Asks every node of a cluster until told to stop: one thread a node, answers in one queue."""
+
+    access: Access
+    interval_s: float
+    slot_stats: bool = False
+    persistence: bool = False
+    stop: threading.Event = field(default_factory=threading.Event)
+    told: queue.Queue[Answer | Refused] = field(default_factory=queue.Queue)
+    nodes: dict[Address, threading.Thread] = field(default_factory=dict)
+
+    def start(self, first: Address) -> None:
+        """Ask *first* once and begin to ask every node that it lists; raises InputError if it cannot be asked."""
+        poll = self._node_poll(first)
+        answer = poll.ask()
+        poll.close()
+        if isinstance(answer, Refused):
+            raise InputError(f"{first}: {answer.reason}")
+        try:
+            self.follow(answer)
+        except DecodeError as error:
+            raise InputError(f"{first}: CLUSTER NODES: {error.reason}") from error
+
+    def follow(self, answer: Answer) -> list[Address]:
+        """Begin to ask the nodes of *answer* that are new; return them."""
+        added = [address for address in dict.fromkeys(neighbours(answer)) if address not in self.nodes]
+        added = added[: NODES_MAX - len(self.nodes)]
+        for address in added:
+            thread = threading.Thread(target=self._poll, args=(address,), name=f"poll {address}", daemon=True)
+            self.nodes[address] = thread
+            thread.start()
+        return added
+
+    def finish(self) -> None:
+        """Tell all threads to end and wait for them, not longer than a connection may hang."""
+        self.stop.set()
+        end = time.monotonic() + TIMEOUT_S
+        for thread in self.nodes.values():
+            thread.join(max(0.0, end - time.monotonic()))
+
+    def _node_poll(self, address: Address) -> NodePoll:
+        return NodePoll(address, self.access, self.interval_s, slot_stats=self.slot_stats, persistence=self.persistence)
+
+    def _poll(self, address: Address) -> None:
+        poll = self._node_poll(address)
+        try:
+            while not self.stop.is_set():
+                try:
+                    told = poll.ask()
+                except UNFORESEEN as error:  # a node must not leave the collection unsaid
+                    told = poll.failed(f"{type(error).__name__}: {error}")
+                self.told.put(told)
+                self.stop.wait(poll.wait_s(random.random()))
+        finally:
+            poll.close()
+
+
+class LineFile:
+    """A file that lines are added to: every line is on the disk when `sync` returns, none is joined to a torn one."""
+
+    def __init__(self, path: str) -> None:
+        self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
+        if self._file.tell() and not _ends_with_line_feed(path):
+            self._file.write(b"\n")
+
+    def write(self, line: str) -> None:
+        """Add one line in one write."""
+        self._file.write(line.encode("ascii"))
+
+    def sync(self) -> None:
+        """Wait until the disk has it."""
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """End."""
+        self.sync()
+        self._file.close()
+
+
+def _ends_with_line_feed(path: str) -> bool:
+    with open(path, "rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
+
+
+Tell = Callable[[str], None]
+
+
+def collect(collection: Collection, file: LineFile, *, until_s: float, tell: Tell) -> tuple[int, int]:
+    """Write answers until the monotonic clock shows *until_s* or the collection is stopped; return answers and failures.
+
+    *tell* gets one line for each node that is new, lost or back.
+    """
+    answers = failures = 0
+    lost: set[Address] = set()
+    while not collection.stop.is_set() and (left_s := until_s - time.monotonic()) > 0:
+        batch = _next_batch(collection.told, min(left_s, 0.5))
+        for told in batch:
+            if isinstance(told, Refused):
+                failures += 1
+                if told.address not in lost:
+                    tell(f"{told.address}: {told.reason}; will be asked again")
+                lost.add(told.address)
+                continue
+            answers += 1
+            file.write(told.line())
+            if told.address in lost:
+                lost.discard(told.address)
+                tell(f"{told.address}: answers again")
+            _follow(collection, told, tell)
+        if batch:
+            file.sync()
+    return answers, failures
+
+
+def _follow(collection: Collection, answer: Answer, tell: Tell) -> None:
+    try:
+        for address in collection.follow(answer):
+            tell(f"{address}: new node, listed by {answer.address}")
+    except DecodeError as error:
+        tell(f"{answer.address}: CLUSTER NODES: {error.reason}")
+
+
+def _next_batch(told: queue.Queue[Answer | Refused], wait_s: float) -> list[Answer | Refused]:
+    """What is there, waiting *wait_s* at most for the first."""
+    batch: list[Answer | Refused] = []
+    try:
+        batch.append(told.get(timeout=wait_s))
+        while True:
+            batch.append(told.get_nowait())
+    except queue.Empty:
+        return batch

@@ -1,0 +1,251 @@
+"""Slots of a live cluster on the move: connections to the masters that a plan names, and to nobody else.
+
+One node is asked for CLUSTER NODES to learn where those masters are.  A connection is used only after the node behind it has said by
+CLUSTER MYID that it is the one that is meant.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from cluster_core.errors import DecodeError
+from cluster_core.rebalance.execution.cluster_now import (
+    ClusterSight,
+    NodeSight,
+    job_question,
+    read_jobs,
+    read_node,
+)
+from cluster_core.rebalance.execution.effects import Answered, Ask, Lost, Reply
+from cluster_core.rebalance.execution.reshard import Migrate, Refused, Send
+from cluster_core.rebalance.execution.waits import ANSWER_S
+from cluster_core.topology.nodes_text import read_nodes
+from cluster_core.wire.resp import RespError
+from slotscope.runtime.errors import InputError
+from slotscope.servers.cluster import parse_address
+from slotscope.servers.node_link import TIMEOUT_S, Access, Address, LinkError, NodeLink
+
+THREADS_MAX: Final = 32
+
+_QUESTIONS: Final = (("CLUSTER", "NODES"), ("CLUSTER", "INFO"), ("INFO",))
+_NODE_TIMEOUT: Final = ("CONFIG", "GET", "cluster-node-timeout")
+
+
+@dataclass(slots=True)
+class LiveNodes:
+    """The masters of a plan, by id, and how to reach them.  Safe to use from one thread; inside, every node has its own."""
+
+    access: Access
+    ids: tuple[str, ...]
+    addresses: dict[str, Address] = field(default_factory=dict)
+    _links: dict[str, NodeLink] = field(default_factory=dict)
+    _timeouts_ms: dict[str, int] = field(default_factory=dict)
+    _pool: ThreadPoolExecutor | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def discover(self, first: Address) -> None:
+        """Learn from the node at *first*, which need not be one of the plan, where the plan's masters are; raises InputError."""
+        try:
+            link = self.access.connect(first)
+            try:
+                (text,) = link.ask([("CLUSTER", "NODES")])
+            finally:
+                link.close()
+            topology = read_nodes(_bytes(text), source=str(first))
+        except (LinkError, ValueError) as error:
+            raise InputError(f"{first}: {self.access.safe(error)}") from error
+        except DecodeError as error:
+            raise InputError(f"{first}: CLUSTER NODES: {error.reason}") from error
+        found = {n.id: Address(n.ip or first.host, n.port, n.hostname) for n in topology.nodes if n.port}
+        if not found.keys() & set(self.ids):
+            raise InputError(
+                f"{first}: the cluster does not know {self.ids[0]}, a master of the plan, nor any other: "
+                "is it the cluster that the plan was made for?"
+            )
+        self.addresses = {node: found[node] for node in self.ids if node in found}
+
+    def look(self, nodes: Sequence[str], within_s: float = ANSWER_S) -> ClusterSight:
+        """Ask *nodes* what they believe, side by side; each has *within_s* to say all of it."""
+        seen: dict[str, NodeSight] = {}
+        lost: dict[str, str] = {}
+        for node, sight in zip(nodes, self._side_by_side(lambda node: self._see(node, within_s), nodes), strict=True):
+            if isinstance(sight, str):
+                lost[node] = sight
+            else:
+                seen[node] = sight
+                self._learn(sight)
+        return ClusterSight(seen, lost)
+
+    def ask(self, effect: Ask) -> list[Reply]:
+        """Send the commands of *effect*, those to one node in their order, nodes side by side; a failure is a reply, too."""
+        lanes: dict[str, list[int]] = {}
+        for index, command in enumerate(effect.commands):
+            lanes.setdefault(command.node if isinstance(command, Send) else command.source, []).append(index)
+        replies: list[Reply] = [Lost("not sent")] * len(effect.commands)
+
+        def run(node: str) -> None:
+            for index, reply in self._converse(node, effect, lanes[node]):
+                replies[index] = reply
+
+        list(self._side_by_side(run, list(lanes)))
+        return replies
+
+    def close(self) -> None:
+        """Hang up."""
+        for node in list(self._links):
+            self._drop(node)
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _side_by_side(self, function: Callable[[str], Any], nodes: Sequence[str]) -> Iterable[Any]:
+        if len(nodes) == 1:
+            return [function(nodes[0])]
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(min(THREADS_MAX, len(self.ids)), thread_name_prefix="node")
+        return self._pool.map(function, nodes)
+
+    def _learn(self, sight: NodeSight) -> None:
+        """A node that came back under another address is found where the others see it."""
+        for node in self.ids:
+            host, _, port = sight.addresses.get(node, "").rpartition(":")
+            if node != sight.id and port.isdigit() and int(port) and host and node not in self._links:
+                known = self.addresses.get(node)
+                self.addresses[node] = Address(host, int(port), known.name if known else "")
+
+    def _link(self, node: str, until_s: float) -> NodeLink:
+        """Return the connection to *node*, new or kept; raises LinkError."""
+        link = self._links.get(node)
+        if link is None:
+            if node not in self.addresses:
+                raise LinkError("the cluster does not know it")
+            within_s = min(TIMEOUT_S, max(0.0, until_s - time.monotonic()))
+            link = replace(self.access, timeout_s=within_s).connect(self.addresses[node])
+            with self._lock:
+                self._links[node] = link
+            (told,) = link.ask([("CLUSTER", "MYID")])
+            if told != node.encode():
+                self._drop(node)
+                raise LinkError(f"{self.addresses[node]} is another node")
+        return link
+
+    def _drop(self, node: str) -> None:
+        with self._lock:
+            link = self._links.pop(node, None)
+        if link is not None:
+            link.close()
+
+    def _see(self, node: str, within_s: float) -> NodeSight | str:
+        """What *node* says, or why it says nothing."""
+        until_s = time.monotonic() + within_s
+        try:
+            link = self._link(node, until_s)
+            nodes, cluster_info, info = map(_bytes, self._pipeline(link, _QUESTIONS, until_s))
+            sight = read_node(node, nodes, cluster_info, info)
+            if node not in self._timeouts_ms:  # asked once: a user that may not is not to fill the servers' ACL LOG
+                self._timeouts_ms[node] = _milliseconds(*self._pipeline(link, [_NODE_TIMEOUT], until_s))
+            question = job_question(sight.product, sight.version)
+            marks = (*sight.migrating, *sight.importing)
+            more = self._pipeline(link, [*([question] if question else []), *_counts(marks)], until_s)
+            jobs = read_jobs(_list(more.pop(0))) if question else ()
+            counts = {slot: value if isinstance(value, int) else 0 for slot, value in zip(marks, more, strict=True)}
+            return replace(sight, jobs=jobs, open_keys=counts, node_timeout_ms=self._timeouts_ms[node])
+        except (LinkError, ValueError) as error:
+            self._drop(node)
+            return self.access.safe(error)
+        except DecodeError as error:
+            self._drop(node)
+            return error.reason
+
+    def _pipeline(self, link: NodeLink, commands: Sequence[Sequence[str]], until_s: float) -> list[Any]:
+        return link.ask(commands, until_s - time.monotonic()) if commands else []
+
+    def _converse(self, node: str, effect: Ask, lane: Sequence[int]) -> list[tuple[int, Reply]]:
+        """Send all commands but MIGRATE at once; a MIGRATE keeps its server busy, so those go one by one.
+
+        A target that did not answer one MIGRATE is not waited for again: each wait would hold up the source's clients anew.
+        """
+        replies: list[tuple[int, Reply]] = []
+        waiting: list[int] = []
+        silent: set[str] = set()
+        for index in lane:
+            command = effect.commands[index]
+            if not isinstance(command, Migrate):
+                waiting.append(index)
+                continue
+            replies += self._exchange(node, effect, waiting)
+            waiting = []
+            if command.target in silent:
+                replies.append((index, Lost("its target did not answer the MIGRATE before")))
+                continue
+            replies += self._exchange(node, effect, [index])
+            reply = replies[-1][1]
+            if isinstance(reply, Lost) or (isinstance(reply, Refused) and reply.text.startswith("IOERR")):
+                silent.add(command.target)
+        return replies + self._exchange(node, effect, waiting)
+
+    def _exchange(self, node: str, effect: Ask, indices: Sequence[int]) -> list[tuple[int, Reply]]:
+        if not indices:
+            return []
+        until_s = time.monotonic() + effect.within_s
+        replies: list[tuple[int, Reply]] = []
+        try:
+            link = self._link(node, until_s)
+            link.send([self._words(effect.commands[index], effect.migrate_ms) for index in indices], until_s)
+            for index in indices:
+                told = link.read(until_s)
+                replies.append(
+                    (index, Refused(self.access.safe(told.text)) if isinstance(told, RespError) else Answered(told))
+                )
+        except LinkError as error:
+            self._drop(node)
+            replies += [(index, Lost(self.access.safe(error))) for index in indices[len(replies) :]]
+        return replies
+
+    def _words(self, command: Send | Migrate, migrate_ms: int) -> tuple[str | bytes | int, ...]:
+        if isinstance(command, Send):
+            return command.words
+        target = self.addresses[command.target]
+        words: list[str | bytes | int] = ["MIGRATE", target.host, target.port, "", 0, migrate_ms]
+        if command.replace:
+            words.append("REPLACE")
+        if self.access.password and self.access.user:
+            words += ["AUTH2", self.access.user, self.access.password]
+        elif self.access.password:
+            words += ["AUTH", self.access.password]
+        return (*words, "KEYS", *command.keys)
+
+
+def _counts(slots: Iterable[int]) -> list[tuple[str, ...]]:
+    return [("CLUSTER", "COUNTKEYSINSLOT", str(slot)) for slot in slots]
+
+
+def _bytes(reply: Any) -> bytes:
+    if isinstance(reply, bytes):
+        return reply
+    raise ValueError(reply.text if isinstance(reply, RespError) else f"not a text: {str(reply)[:80]}")
+
+
+def _list(reply: Any) -> Any:
+    if isinstance(reply, RespError):
+        raise ValueError(reply.text)
+    return reply
+
+
+def _milliseconds(reply: Any) -> int:
+    """The value of a CONFIG GET, 0 where it was refused or is no such number."""
+    match reply:
+        case [bytes(), bytes() as value] if value.isdigit() and len(value) < 10:
+            return int(value)
+    return 0
+
+
+def open_nodes(access: Access, ids: Sequence[str], first: str) -> LiveNodes:
+    """Return the masters *ids* of the cluster of which *first* (``HOST:PORT``) is a node; raises InputError."""
+    nodes = LiveNodes(access, tuple(ids))
+    nodes.discover(parse_address(first))
+    return nodes

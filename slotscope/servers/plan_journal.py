@@ -1,0 +1,93 @@
+"""The journal of executions: rows of silver/plan_steps, on the disk before the command that they announce is sent."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from cluster_core.rebalance.execution.journal import Step
+from schemas.execution import PLAN_STEPS
+from slotscope.runtime.delta_files import append_rows, compact, exists, read_rows
+from slotscope.runtime.errors import InputError
+
+LOCK = ".execute-plan.lock"
+ROWS_WORTH_COMPACTING = 20
+
+
+@dataclass(slots=True)
+class PlanJournal:
+    """The rows of one plan; a run adds its own, one commit a write (some 20 ms)."""
+
+    root: str
+    plan_id: str
+    run_id: str = field(default_factory=lambda: f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}")
+    rows: int = 0
+
+    def read(self) -> list[Step]:
+        """Return what earlier runs wrote, oldest first."""
+        if not exists(self.root, PLAN_STEPS):
+            return []
+        rows = read_rows(self.root, PLAN_STEPS, plan_id=self.plan_id)
+        rows.sort(key=lambda row: (row["ts"], row["run_id"], row["seq"]))
+        return [
+            Step(
+                row["step"], row["batch"], row["source"] or "", row["target"] or "", row["slots"] or "",
+                row["detail"] or "", row["keys"], row["seconds"],
+            )
+            for row in rows
+        ]  # fmt: skip
+
+    def write(self, steps: Sequence[Step]) -> None:
+        """Add *steps*; they are there for every reader when this returns."""
+        now = datetime.now(UTC)
+        rows = [
+            {
+                "plan_id": self.plan_id,
+                "run_id": self.run_id,
+                "seq": self.rows + number,
+                "ts": now,
+                "batch": step.batch,
+                "source": step.source or None,
+                "target": step.target or None,
+                "slots": step.slots or None,
+                "step": step.step,
+                "detail": step.detail or None,
+                "keys": step.keys,
+                "seconds": step.seconds,
+            }
+            for number, step in enumerate(steps, 1)
+        ]
+        append_rows(self.root, PLAN_STEPS, rows)
+        self.rows += len(rows)
+
+    def close(self) -> None:
+        """Join the many small files of a long run."""
+        if self.rows > ROWS_WORTH_COMPACTING:
+            compact(self.root, PLAN_STEPS)
+
+
+@contextmanager
+def alone(root: str) -> Iterator[None]:
+    """Hold the right to execute plans of *root*, so far as it lies on this machine; InputError while another process does."""
+    if "://" in root:
+        yield
+        return
+    os.makedirs(root, exist_ok=True)
+    lock = os.path.join(root, LOCK)
+    try:  # nothing is written into it, and a link that somebody put there is not followed
+        file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise InputError(f"{lock}: not a file to lock: {error.strerror}") from error
+    try:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise InputError(f"{root}: another execute-plan is at work; wait for it or stop it with Ctrl-C") from error
+        yield
+    finally:
+        os.close(file)

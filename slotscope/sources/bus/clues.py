@@ -1,0 +1,286 @@
+"""A batch of messages as clues for the dispatcher, and what in it was not understood as bad records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cluster_core.errors import DecodeError
+from cluster_core.formats.capture.bus_capture import (
+    INITIATOR,
+    UNSEEN,
+    CapturedGap,
+    CapturedUnknown,
+    Origin,
+    Row,
+    SkippedPackets,
+)
+from cluster_core.formats.capture.packet import CaptureProblem
+from cluster_core.gossip.profile_signs import EXT_DATA, VERSION_FLAGS, ProfileSigns, Sign
+from cluster_core.gossip.view import NODES_MAX
+from cluster_core.kernels.bus.batch import BusBatch
+from cluster_core.kernels.bus.columns import SENDER_END
+from cluster_core.replay.dispatch import Clue
+from cluster_core.replay.evidence import Endpoint
+from cluster_core.wire.bus import HEADER_BYTES, MessageType
+from cluster_core.wire.bus_framing import MESSAGE_BYTES_MAX
+from cluster_core.wire.tcp_stream import CUT_BY_SNAP_LENGTH
+
+BAD_ROWS_MAX: Final = 10_000
+"""Bad records beyond this are counted, not listed."""
+STREAMS_MAX: Final = 200_000
+FOREIGN: Final = ("TLS: cannot be read", "HTTP", "RESP", "RDB")
+"""What a stream without any message is taken for at its word."""
+FOREIGN_BYTES: Final = 1 << 16
+"""A stream of so many bytes without a message is another protocol, whatever it looks like."""
+OTHER_TRAFFIC: Final = ("not an IP packet", "not a TCP packet")
+"""Packets that have no business on the bus, and are no damage."""
+SYN, RST, FIN, ACK = 2, 4, 1, 16
+EXTENSION_TYPES: Final = 16
+
+
+def clues_of(
+    batch: BusBatch, first_id: int, bitmap_ids: NDArray[np.int64], nodes: list[str], addresses: list[str]
+) -> Iterator[Clue]:
+    """The clues of a batch in the order in which they count: a packet that ends a connection may complete a message,
+    which then comes first.  Directions that the capture does not show are left out.
+    """
+    messages, events = batch.messages, batch.events
+    tcp_flags = np.asarray(events.tcp_flags).astype(np.int64)
+    opens = tcp_flags & SYN != 0
+    gaps = 2 * np.array([packet for packet, _ in batch.gaps], dtype=np.int64)
+    turns = 2 * np.asarray(events.packet) + np.where(opens, -1, 1)
+    keys = np.concatenate((gaps, 2 * np.asarray(batch.released), turns))
+    order = (np.argsort(keys, kind="stable") - len(gaps)).tolist()
+    count = len(messages)
+    read_message = _message_reader(batch, first_id, bitmap_ids, nodes, addresses)
+    read_event = _event_reader(batch, tcp_flags, addresses)
+    for index in order:
+        if index < 0:
+            clue = _gap_clue(batch.gaps[index][1])
+        else:
+            clue = read_message(index) if index < count else read_event(index - count)
+        if clue is not None:
+            yield clue
+
+
+def _gap_clue(gap: CapturedGap) -> Clue | None:
+    origin = gap.origin
+    if origin.direction == UNSEEN or gap.reason == CUT_BY_SNAP_LENGTH:
+        return None
+    ends = (Endpoint(*origin.source), Endpoint(*origin.target))
+    opens = origin.direction == INITIATOR
+    opener, acceptor = ends if opens else ends[::-1]
+    return Clue(origin.ts_ns, -1, origin.connection, opens, opener, acceptor, "gap", total_bytes=gap.count or 0)
+
+
+def note_signs(batch: BusBatch, nodes: list[str], signs: dict[str, ProfileSigns]) -> None:
+    """Add to *signs*, by node id, what the whole messages of a batch show of their senders' versions."""
+    at = batch.messages
+    whole = ~np.asarray(at.light) & np.asarray(at.understood) & (np.asarray(at.captured) == np.asarray(at.totlen))
+    types = np.zeros(len(at), dtype=np.int64)
+    known = np.asarray(batch.extensions.type) < EXTENSION_TYPES
+    np.bitwise_or.at(types, np.asarray(batch.extensions.message)[known], 1 << np.asarray(batch.extensions.type)[known])
+    senders, kinds = np.asarray(at.sender).astype(np.int64), np.asarray(at.type).astype(np.int64)
+    flags = np.asarray(at.node_flags).astype(np.int64) & VERSION_FLAGS
+    says = (np.asarray(at.mflags).astype(np.int64) & EXT_DATA) != 0
+    keys = ((senders << 16 | kinds) << 16 | flags | says) << EXTENSION_TYPES | types
+    for key in pa.array(keys[whole & (senders >= 0)]).unique().to_pylist():
+        node, mask, told = nodes[key >> 48], key & (1 << EXTENSION_TYPES) - 1, key >> EXTENSION_TYPES
+        if node not in signs and len(signs) >= NODES_MAX:
+            continue
+        extensions = frozenset(number for number in range(EXTENSION_TYPES) if mask >> number & 1)
+        sign = Sign(told >> 16 & 0xFFFF, told & VERSION_FLAGS, EXT_DATA * (told & 1), extensions)
+        signs.setdefault(node, ProfileSigns()).note_sign(sign)
+
+
+def _message_reader(
+    batch: BusBatch, first_id: int, bitmap_ids: NDArray[np.int64], nodes: list[str], addresses: list[str]
+) -> Any:
+    at = batch.messages
+    names = ("ts_ns", "connection", "direction", "source", "source_port", "target", "target_port", "captured", "totlen")
+    columns = [np.asarray(at[name]).tolist() for name in (*names, "type", "light", "sender", "slots", "cport")]
+    held = (np.asarray(batch.released) > np.asarray(at.packet)).tolist()
+    ts_ns, connection, direction, source, source_port, target, target_port, captured, totlen = columns[:9]
+    kinds, light, sender, slots, cport = columns[9:]
+    ids = bitmap_ids.tolist()
+    packed = batch.packed.tobytes()
+    ends = batch.packed_ends.tolist()
+
+    def read(row: int) -> Clue | None:
+        way = direction[row]
+        if way == UNSEEN:
+            return None
+        ends_of = (
+            Endpoint(addresses[source[row]], source_port[row]),
+            Endpoint(addresses[target[row]], target_port[row]),
+        )
+        opener, acceptor = ends_of if way == INITIATOR else ends_of[::-1]
+        full = not light[row] and captured[row] >= HEADER_BYTES
+        named = not light[row] and captured[row] >= SENDER_END
+        return Clue(
+            ts_ns[row],
+            first_id + row,
+            connection[row],
+            way == INITIATOR,
+            opener,
+            acceptor,
+            "message",
+            nodes[sender[row]] if named else "",
+            cport[row] if full else 0,
+            kinds[row],
+            totlen[row],
+            ids[slots[row]] if full else -1,
+            packed[ends[row - 1] if row else 0 : ends[row]],
+            held[row],
+        )
+
+    return read
+
+
+def _event_reader(batch: BusBatch, tcp_flags: NDArray[np.int64], addresses: list[str]) -> Any:
+    at = batch.events
+    names = ("ts_ns", "connection", "direction", "source", "source_port", "target", "target_port")
+    ts_ns, connection, direction, source, source_port, target, target_port = (
+        np.asarray(at[name]).tolist() for name in names
+    )
+    flags = tcp_flags.tolist()
+
+    def read(row: int) -> Clue | None:
+        way, bits = direction[row], flags[row]
+        kind = ("syn-ack" if bits & ACK else "syn") if bits & SYN else "rst" if bits & RST else "fin"
+        if way == UNSEEN or kind == "syn":
+            return None
+        ends_of = (
+            Endpoint(addresses[source[row]], source_port[row]),
+            Endpoint(addresses[target[row]], target_port[row]),
+        )
+        opener, acceptor = ends_of if way == INITIATOR else ends_of[::-1]
+        return Clue(ts_ns[row], -1, connection[row], way == INITIATOR, opener, acceptor, kind)
+
+    return read
+
+
+class BadRows:
+    """Collects what was not understood; in strict mode it raises DecodeError at what is surely wrong.
+
+    Gaps, the rest of a message at the start of a capture and packets cut by the snap length are how captures are:
+    they are rows in both modes and never an error.
+    """
+
+    def __init__(self, *, strict: bool) -> None:
+        self.count = 0
+        self._strict = strict
+        self._listed: list[tuple[str, int, str, int | None]] = []
+        self._spoken: dict[int, None] = {}
+        self._other: dict[str, int] = {}
+        self._gaps = [0, 0]
+        self._cut = 0
+
+    def kept(self) -> tuple[Any, ...]:
+        """Its state."""
+        return self.count, self._listed, self._spoken, self._other, self._gaps, self._cut
+
+    def restore(self, kept: tuple[Any, ...]) -> None:
+        """Go on from a state."""
+        self.count, self._listed, self._spoken, self._other, self._gaps, self._cut = kept
+
+    def add(self, source: str, offset: int, reason: str, skipped_bytes: int | None, *, fatal: bool = True) -> None:
+        """Note one bad record; raises DecodeError in strict mode if it is *fatal*."""
+        if fatal and self._strict:
+            raise DecodeError(reason, offset=offset, source=source)
+        self.count += 1
+        if len(self._listed) < BAD_ROWS_MAX:
+            self._listed.append((source, offset, reason, skipped_bytes))
+
+    def take(self, path: str, batch: BusBatch, first_id: int) -> None:
+        """Note everything in a batch that was not understood."""
+        messages = batch.messages
+        if len(messages):
+            self._spoken.update(dict.fromkeys(_distinct(np.asarray(messages.stream))))
+            while len(self._spoken) > STREAMS_MAX:
+                del self._spoken[next(iter(self._spoken))]
+            for number in np.flatnonzero(~np.asarray(messages.understood)).tolist():
+                self._take_message(path, batch, number, first_id)
+        for row in batch.rows:
+            self._take_row(path, row)
+
+    def _take_message(self, path: str, batch: BusBatch, row: int, first_id: int) -> None:
+        at = batch.messages[row]
+        if at.captured < at.totlen:
+            self._cut += 1
+            reason = f"message {first_id + row}: {at.captured} of {at.totlen} bytes were captured"
+            self.add(path, int(at.offset), reason, int(at.totlen - at.captured), fatal=False)
+            return
+        known = at.type < len(MessageType)
+        what = "of a message type that is not known" if not known else "not understood"
+        reason = f"message {first_id + row}, type {at.type}: {at.unknown_bytes} of {at.totlen} bytes {what}"
+        self.add(path, int(at.offset), reason, int(at.unknown_bytes), fatal=bool(known))
+
+    def _take_row(self, path: str, row: Row) -> None:
+        if isinstance(row, CaptureProblem):
+            self.add(path, row.offset, row.reason, row.skipped_bytes)
+        elif isinstance(row, SkippedPackets):
+            if row.reason in OTHER_TRAFFIC:
+                self._other[row.reason] = self._other.get(row.reason, 0) + row.packets
+                return
+            reason = f"{row.packets} packets: {row.reason}"
+            self.add(path, row.first_offset, reason, row.captured_bytes, fatal=row.reason == "link type is not known")
+        elif isinstance(row, CapturedGap):
+            if row.reason != CUT_BY_SNAP_LENGTH:  # of which the messages tell
+                self._gaps[0] += 1
+                self._gaps[1] += row.count or 0
+            what = "an unknown number of" if row.count is None else str(row.count)
+            reason = (
+                f"{what} bytes missing, sequence numbers {row.start} to {row.end}: {row.reason} ({_way(row.origin)})"
+            )
+            self.add(path, row.origin.offset, reason, row.count, fatal=False)
+        elif isinstance(row, CapturedUnknown):
+            alone = row.origin.stream not in self._spoken
+            foreign = alone and (row.looks_like in FOREIGN or row.count > FOREIGN_BYTES)
+            reason = f"{row.count} bytes that are no bus message, {row.looks_like} ({_way(row.origin)})"
+            self.add(path, row.origin.offset, reason, row.count, fatal=foreign or row.count > MESSAGE_BYTES_MAX)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Rows of bronze/bad_records; the last one counts those that are not listed."""
+        rows = [
+            {"source": source, "offset": offset, "reason": reason, "skipped_bytes": skipped}
+            for source, offset, reason, skipped in self._listed
+        ]
+        if self.count > len(rows):
+            rows[-1]["reason"] = f"{self.count - len(rows) + 1} further bad records are not listed"
+        return rows
+
+    def notes(self) -> list[str]:
+        """What a person should know of the captures, as severity|code|text."""
+        found = [
+            f"note|other-traffic|{count} packets skipped: {reason}" for reason, count in sorted(self._other.items())
+        ]
+        if self._gaps[0]:
+            found.append(
+                f"warning|gaps|{self._gaps[0]} gaps in the captures, {self._gaps[1]} bytes of the bus are missing"
+            )
+        if self._cut:
+            found.append(
+                f"warning|snap-length|{self._cut} messages are not whole in the captures; what is there was read"
+            )
+        return found
+
+
+def _distinct(numbers: NDArray[np.int64]) -> list[int]:
+    """The different ones of *numbers*, in order; without sorting when they are close together."""
+    low, high = int(numbers.min()), int(numbers.max())
+    if high - low > STREAMS_MAX:
+        return list(np.unique(numbers).tolist())
+    is_there = np.zeros(high - low + 1, dtype=np.bool_)
+    is_there[numbers - low] = True
+    return list((np.flatnonzero(is_there) + low).tolist())
+
+
+def _way(origin: Origin) -> str:
+    source, target = origin.source, origin.target
+    return f"{source.ip}:{source.port} to {target.ip}:{target.port}"

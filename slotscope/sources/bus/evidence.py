@@ -1,0 +1,371 @@
+"""The first task of a replay: captures, polls and logs in, columns of messages and evidence for every process out.
+
+Captures are read in one task, because TCP connections go across files; what follows from them is spread by process.
+Evidence leaves as blobs, many messages of one process each, so that bulk bytes cross to the JVM only packed: without
+slot bitmaps and compressed.  What a capture may still revise (a message that the next file completes, a connection
+whose owner has not spoken) is *provisional*: the state is saved before it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
+
+from cluster_core.gossip.profile_signs import ProfileSigns, shown
+from cluster_core.gossip.view import NODES_MAX
+from cluster_core.kernels.bus.batch import BusBatch
+from cluster_core.kernels.bus.columns import gossip_columns, message_columns
+from cluster_core.kernels.bus.decoder import BusDecoder
+from cluster_core.replay.dispatch import PROCESSES_MAX, Clue, Delivery, Dispatcher, Passage, deliveries
+from cluster_core.replay.evidence import Endpoint
+from cluster_core.replay.link_meter import LinkMeter
+from cluster_core.replay.node_timeout import DEFAULT_NODE_TIMEOUT_MS, TimeoutEstimate
+from cluster_core.replay.saving import STATE_SOURCE, load, save
+from cluster_core.slots.slot_set import SlotSet
+from schemas.bronze import BAD_RECORDS
+from schemas.history import GAPS, GOSSIP_FIELDS, LINKS, LOG_EVENTS, MESSAGE_ROWS, NODE_POLLS, SLOT_BITMAPS
+from schemas.table import Table
+from slotscope.sources.bus.blobs import evidence_of, pack_deliveries, packed_table
+from slotscope.sources.bus.capture_points import PointClocks
+from slotscope.sources.bus.clues import BAD_ROWS_MAX, BadRows, clues_of, note_signs
+from slotscope.sources.bus.files import CaptureFile
+from slotscope.sources.bus.series import BatchTexts, BitmapNumbers, Release, series_batches
+from slotscope.sources.bus.tellings import Tellings, instant, read_tellings
+from slotscope.sources.key_text import key_texts
+
+JOB = "bus-replay"
+"""The job whose rows of bronze/bad_records these are."""
+MESSAGE, EVIDENCE, BITMAPS, BAD, LINK_ROWS, POLLS, LOGS, GOSSIP, META, STATE, GAP_ROWS = range(11)
+"""Kinds of rows of `CAPTURED`."""
+SETTLED, PROVISIONAL = 0, 1
+FLUSH_BYTES: Final = 32 << 20
+"""Evidence is handed out when so much of it is there."""
+PRELUDE_NS: Final = 60_000_000_000
+"""What a node's first header says is taken to have held for this long before the first evidence."""
+
+CAPTURED = StructType(
+    [
+        *(StructField(field.name, field.dataType) for field in MESSAGE_ROWS),
+        StructField("kind", IntegerType(), nullable=False),
+        StructField("phase", IntegerType(), nullable=False),
+        StructField("part", StringType()),
+        StructField("number", LongType()),
+        StructField("blob", BinaryType()),
+    ]
+)
+"""What the task returns: rows of messages, and blobs of everything else."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureOptions:
+    """What to read and how; *state* is that of the last fold, None to begin."""
+
+    files: tuple[CaptureFile, ...]
+    tellings: Tellings
+    node_timeout_ms: int | None = None
+    gossip: bool = False
+    permissive: bool = False
+    state: bytes | None = None
+
+
+def capture_task(batches: Iterator[pa.RecordBatch], options: CaptureOptions) -> Iterator[pa.RecordBatch]:
+    """Read everything that *options* name and yield rows of `CAPTURED`; the input is one row that starts it.
+
+    Raises DecodeError at the first bad input unless permissive.
+    """
+    if sum(batch.num_rows for batch in batches):
+        yield from CaptureTask(options).run()
+
+
+class CaptureTask:
+    """One fold of captures into evidence."""
+
+    def __init__(self, options: CaptureOptions) -> None:
+        self._options = options
+        self._decoder = BusDecoder(keep_packed=True)
+        self._dispatcher = Dispatcher()
+        self._estimate = TimeoutEstimate()
+        self._links: LinkMeter | None = None
+        self._withheld: list[Passage] = []
+        self._bitmaps = BitmapNumbers()
+        self._processes: dict[Endpoint, None] = {}
+        self._clocks = PointClocks()
+        self._gaps: list[tuple[Endpoint | None, Endpoint | None, int, int, int]] = []
+        self._bad = BadRows(strict=not options.permissive)
+        self._messages = 0
+        self._release = Release()
+        self._timeout_ms = options.node_timeout_ms or 0
+        self._times = (0, 0)
+        self._tellings = (0, 0)
+        self._signs: dict[str, ProfileSigns] = {}
+        self._is_late = False
+        self._restore()
+        self._texts = BatchTexts()
+        self._pending: dict[Endpoint, list[Delivery]] = {}
+        self._pending_bytes = 0
+        self._blobs = 0
+        if self._timeout_ms and self._links is None:
+            self._links = LinkMeter(self._timeout_ms * 1_000_000)
+
+    # -- state -----------------------------------------------------------------------------------------------------
+
+    _KEPT = (
+        "_decoder", "_dispatcher", "_estimate", "_links", "_withheld", "_processes", "_messages", "_timeout_ms",
+         "_times", "_tellings", "_signs", "_gaps",
+    )  # fmt: skip
+
+    def _restore(self) -> None:
+        if self._options.state is None:
+            return
+        kept = load(self._options.state, source=STATE_SOURCE)
+        for name in self._KEPT:
+            setattr(self, name, kept[name])
+        self._bad.restore(kept["bad"])
+        self._clocks = PointClocks(*kept["clocks"])
+        self._bitmaps, self._release = BitmapNumbers(kept["bitmaps"]), Release(kept["release"])
+
+    def _state(self) -> bytes:
+        kept = {name: getattr(self, name) for name in self._KEPT}
+        kept["clocks"] = (self._clocks.known, self._clocks.notes, self._clocks.spread_ns)
+        kept |= {"bad": self._bad.kept(), "bitmaps": self._bitmaps.numbers, "release": self._release.count}
+        return save(kept)
+
+    # -- the way through -------------------------------------------------------------------------------------------
+
+    def run(self) -> Iterator[pa.RecordBatch]:
+        """Read, and yield what is found: settled rows, the state, provisional rows, what is known of all."""
+        yield from self._tell()
+        if self._is_late:
+            yield self._blob(META, SETTLED, json.dumps({"late": True}).encode())
+            return
+        bitmap_rows: list[dict[str, Any]] = []
+        for path, batch in series_batches(self._options.files, self._decoder, self._release, self._bad, self._clocks):
+            yield from self._take(path, batch, bitmap_rows)
+            if self._pending_bytes > FLUSH_BYTES:
+                yield from self._flush(SETTLED)
+        if not self._options.files and not self._messages:
+            self._pass_on(self._dispatcher.advance())
+        yield from self._flush(SETTLED)
+        facts = self._facts()
+        yield self._blob(STATE, SETTLED, self._state())
+        yield from self._finish(bitmap_rows)
+        if bitmap_rows:
+            yield self._table(BITMAPS, SLOT_BITMAPS, bitmap_rows)
+        yield self._table(BAD, BAD_RECORDS, [{"job": JOB, **row} for row in self._bad.rows()])
+        yield self._blob(META, SETTLED, json.dumps(facts | self._final_facts()).encode())
+
+    def _tell(self) -> Iterator[pa.RecordBatch]:
+        told = read_tellings(self._options.tellings, permissive=self._options.permissive)
+        for error in told.bad:
+            self._bad.add(error.source, error.offset, error.reason, None)
+        self._tellings = (self._tellings[0] + len(told.polls), self._tellings[1] + len(told.logs))
+        if not self._dispatcher.tell(told.tellings, told.homes):
+            self._is_late = True
+            return
+        for node, version in told.versions:
+            if node in self._signs or len(self._signs) < NODES_MAX:
+                self._signs.setdefault(node, ProfileSigns()).note_version(version)
+        if told.polls:
+            yield self._table(POLLS, NODE_POLLS, told.polls)
+        if told.logs:
+            yield self._table(LOGS, LOG_EVENTS, told.logs)
+
+    def _take(self, path: str, batch: BusBatch, bitmap_rows: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
+        """Number the messages of a batch, yield their rows and pass their clues on."""
+        self._bad.take(path, batch, self._messages)
+        if not len(batch) and not len(batch.events):
+            return
+        nodes, texts, addresses = self._texts.of(batch)
+        note_signs(batch, nodes, self._signs)
+        ids, new = self._bitmaps.of(batch)
+        for number, place in new:
+            slots = SlotSet.from_wire(self._bitmaps.contents[number])
+            told = {"bitmap_id": number, "slots": str(slots), "slot_count": len(slots)}
+            bitmap_rows.append(told | {"message_id": self._messages + place})
+        first_id = self._messages
+        self._messages += len(batch)
+        if len(batch):
+            columns = message_columns(
+                batch, first_id=first_id, bitmap_ids=ids, file=path, nodes=nodes, texts=texts, addresses=addresses
+            )
+            yield _record(len(batch), MESSAGE, SETTLED, columns)
+        if self._options.gossip and len(batch.gossip):
+            found = gossip_columns(batch, first_id=first_id, nodes=nodes, texts=texts)
+            rows = pa.record_batch(
+                [found[field.name] for field in GOSSIP_FIELDS], [field.name for field in GOSSIP_FIELDS]
+            )
+            yield self._blob(GOSSIP, SETTLED, packed_table(rows))
+        for clue in clues_of(batch, first_id, ids, nodes, addresses):
+            self._pass_on(self._dispatcher.feed(clue))
+
+    # -- evidence --------------------------------------------------------------------------------------------------
+
+    def _pass_on(self, passages: list[Passage]) -> None:
+        for passage in passages:
+            if not self._times[0]:
+                self._times = (passage.ts_ns, passage.ts_ns)
+            self._times = (self._times[0], passage.ts_ns)
+            if self._links is not None:
+                self._deliver(passage, self._links)
+                continue
+            self._withheld.append(passage)
+            for delivery in deliveries(passage):
+                evidence = evidence_of(delivery, self._content(delivery.bitmap))
+                if evidence is not None:
+                    self._estimate.note(delivery.process, evidence)
+            if self._estimate.settled:
+                self._timeout_ms = self._estimate.node_timeout_ms() or DEFAULT_NODE_TIMEOUT_MS
+                self._links = LinkMeter(self._timeout_ms * 1_000_000)
+                withheld, self._withheld = self._withheld, []
+                for late in withheld:
+                    self._deliver(late, self._links)
+
+    def _content(self, bitmap: int) -> bytes:
+        return self._bitmaps.contents[bitmap] if bitmap >= 0 else b""
+
+    def _deliver(self, passage: Passage, links: LinkMeter) -> None:
+        clue = passage.item
+        if isinstance(clue, Clue) and clue.kind == "gap" and len(self._gaps) < BAD_ROWS_MAX:
+            ways = (passage.opener, passage.acceptor) if clue.from_opener else (passage.acceptor, passage.opener)
+            self._gaps.append((*ways, passage.since_ns, passage.ts_ns, clue.total_bytes))
+        if isinstance(clue, Clue) and clue.kind == "message":
+            ends = [self._dispatcher.id_of(passage.opener), self._dispatcher.id_of(passage.acceptor)]
+            source, target = ends if clue.from_opener else ends[::-1]
+            links.note(clue.sender or source, target, clue.connection, clue.type, clue.total_bytes, passage.ts_ns)
+        for delivery in deliveries(passage):
+            process = delivery.process
+            if process not in self._processes:
+                if len(self._processes) >= PROCESSES_MAX:
+                    continue
+                self._processes[process] = None
+            self._pending.setdefault(process, []).append(delivery)
+            self._pending_bytes += len(delivery.packed)
+
+    def _flush(self, phase: int) -> Iterator[pa.RecordBatch]:
+        for process, found in self._pending.items():
+            self._blobs += 1
+            blob = pack_deliveries(found, self._bitmaps.contents)
+            yield self._blob(EVIDENCE, phase, blob, part=f"{process.ip}|{process.port}", number=self._blobs)
+        self._pending, self._pending_bytes = {}, 0
+
+    def _finish(self, bitmap_rows: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
+        """What the captures may still revise."""
+        path = self._options.files[-1].path if self._options.files else ""
+        yield from self._take(path, self._decoder.finish(), bitmap_rows)
+        self._pass_on(self._dispatcher.finish())
+        links = self._links
+        if links is None:
+            self._timeout_ms = self._estimate.node_timeout_ms() or DEFAULT_NODE_TIMEOUT_MS
+            links = LinkMeter(self._timeout_ms * 1_000_000)
+            for passage in self._withheld:
+                self._deliver(passage, links)
+        yield from self._flush(PROVISIONAL)
+        rows = [
+            {
+                "source_id": row.source,
+                "target_id": row.target,
+                "connections": row.connections,
+                "messages": row.messages,
+                "bytes": row.bytes,
+                "gossip_bytes": row.gossip_bytes,
+                "messages_by_type": list(row.messages_by_type.items()),
+                "bytes_by_type": list(row.bytes_by_type.items()),
+                "first_seen": instant(row.first_ns),
+                "first_seen_ns": row.first_ns,
+                "last_seen": instant(row.last_ns),
+                "last_seen_ns": row.last_ns,
+                "longest_silence_ms": row.longest_silence_ns // 1_000_000,
+                "silences": [{"from_ns": start, "to_ns": end} for start, end in row.silences],
+            }
+            for row in links.rows(self._times[1])
+        ]
+        yield self._table(LINK_ROWS, LINKS, rows)
+        yield self._table(GAP_ROWS, GAPS, list(self._gap_rows()))
+
+    def _gap_rows(self) -> Iterator[dict[str, Any]]:
+        for number, (source, target, from_ns, to_ns, count) in enumerate(self._gaps, 1):
+            yield {
+                "gap": number,
+                "source_id": self._dispatcher.id_of(source),
+                "target_id": self._dispatcher.id_of(target),
+                "valid_from": instant(from_ns),
+                "valid_from_ns": from_ns,
+                "valid_to": instant(to_ns),
+                "valid_to_ns": to_ns,
+                "bytes": count,
+            }
+
+    # -- what is said of it all ------------------------------------------------------------------------------------
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "settled_messages": self._messages,
+            "settled_by": self._dispatcher.number if self._links is not None else 0,
+        }
+
+    def _final_facts(self) -> dict[str, Any]:
+        given = self._options.node_timeout_ms is not None
+        estimated = self._estimate.node_timeout_ms() is not None
+        return {
+            "messages": self._messages,
+            "first_ns": self._times[0],
+            "last_ns": self._times[1],
+            "node_timeout_ms": self._timeout_ms,
+            "node_timeout_from": "given" if given else "estimated" if estimated else "default",
+            "processes": [[p.ip, p.port, node] for p, node in self._dispatcher.processes().items()],
+            "polls": self._tellings[0],
+            "log_events": self._tellings[1],
+            "repeated_bytes": self._decoder.repeated_bytes,
+            "clock_steps": len(self._dispatcher.clock_steps),
+            "bad_records": self._bad.count,
+            "notes": [*self._clocks.notes, *self._bad.notes()],
+            "clock_spread_ns": self._clocks.spread_ns,
+            "profiles": sorted({signs.profile.name for signs in self._signs.values()}),
+            "fitting": sorted({shown(signs.fitting) for signs in self._signs.values() if len(signs.fitting) > 1}),
+        }
+
+    def _blob(self, kind: int, phase: int, blob: bytes, *, part: str = "", number: int = 0) -> pa.RecordBatch:
+        columns = {
+            "part": pa.array([part], pa.string()),
+            "number": pa.array([number], pa.int64()),
+            "blob": pa.array([blob], pa.binary()),
+        }
+        return _record(1, kind, phase, columns)
+
+    def _table(self, kind: int, table: Table, rows: list[dict[str, Any]]) -> pa.RecordBatch:
+        return self._blob(kind, SETTLED, packed_table(pa.Table.from_pylist(rows, schema=table_arrow(table))))
+
+
+@cache
+def _captured_arrow() -> pa.Schema:
+    return to_arrow_schema(CAPTURED, timezone="UTC")
+
+
+def table_arrow(table: Table) -> pa.Schema:
+    """The Arrow schema of a table without its snapshot."""
+    columns = StructType([field for field in table.schema.fields if field.name != "snapshot_id"])
+    return to_arrow_schema(columns, timezone="UTC")
+
+
+def _record(count: int, kind: int, phase: int, columns: dict[str, pa.Array]) -> pa.RecordBatch:
+    """*count* rows of `CAPTURED`; a column that is not given is null."""
+    schema = _captured_arrow()
+    texts = {"channel_text": key_texts(columns["channel"].cast(pa.binary()))} if "channel" in columns else {}
+    given = {
+        "kind": pa.array([kind] * count, pa.int32()),
+        "phase": pa.array([phase] * count, pa.int32()),
+        **columns,
+        **texts,
+    }
+    arrays = [
+        given[name].cast(type_) if name in given else pa.nulls(count, type_)
+        for name, type_ in zip(schema.names, schema.types, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,301 @@
+"""Capture files in the order of their packets: rotated files one after the other, captures of one time merged.
+
+Files are ordered by their first packet.  Files that overlap in time, or hold the same segments, were made in
+different places: their clocks are brought together (`capture_points`), their packets put in one order of time, and
+reassembly drops what both have captured (it has the same sequence numbers).  Files are
+pcap, pcapng or JSON lines (`cluster_core.formats.capture.bus_lines`), plain or compressed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from cluster_core.errors import DecodeError
+from cluster_core.formats.capture.bus_capture import CapturedMessage, ConnectionEvent, Row, merge_packets
+from cluster_core.formats.capture.bus_lines import row_from_line
+from cluster_core.formats.capture.packet import CaptureProblem, Packet
+from cluster_core.formats.capture.reader import CaptureReader
+from cluster_core.kernels.bus.batch import BusBatch
+from cluster_core.kernels.bus.capture_clocks import COMMON_MIN, REFERENCE, Offset
+from cluster_core.kernels.bus.capture_segments import SegmentReader, Segments, sketch_of
+from cluster_core.kernels.bus.decoder import BusDecoder
+from cluster_core.kernels.bus.packets import PACKETS_PER_CHUNK
+from slotscope.sources.bus.capture_points import Point, PointClocks
+from slotscope.sources.files import ByteStream, InputFile, expand, open_stream
+
+WINDOW_BYTES: Final = 8 << 20
+KIND_BYTES: Final = 64
+"""The first bytes, which tell a capture from JSON lines."""
+OVERLAP_NS: Final = 1_000_000_000
+"""Rotated files overlap by less: packets of several processors are out of order by microseconds."""
+SHARED: Final = 0.1
+"""What part of the segments of a capture must be in another one that was made at the same time under another clock."""
+LINE_BYTES_MAX: Final = 64 << 20
+"""A message of JSON is far below this."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureFile:
+    """A capture and the times between which its packets lie (0 and 0 when it has none or is alone).
+
+    *place* is that among the files that were named, *sketch* tells whether it holds what another one holds.
+    """
+
+    path: str
+    size: int
+    is_json: bool = False
+    first_ns: int = 0
+    last_ns: int = 0
+    place: int = 0
+    sketch: tuple[int, ...] = ()
+
+
+def find_captures(patterns: Sequence[str]) -> list[InputFile]:
+    """The files that *patterns* name, in the order of the patterns; raises DecodeError for missing ones."""
+    return list({file.path: file for pattern in patterns for file in expand([pattern])}.values())
+
+
+def survey(files: Sequence[InputFile], *, alone: bool = True) -> list[CaptureFile]:
+    """Look at the packets' times and put the files in order; of one file that is *alone* only its kind is needed."""
+    found = [_surveyed(file, place, alone=alone and len(files) == 1) for place, file in enumerate(files)]
+    return sorted(found, key=lambda file: (file.first_ns, file.path))
+
+
+def bundles(files: Sequence[CaptureFile]) -> list[list[CaptureFile]]:
+    """Files that overlap in time or in what they hold together, in order; JSON lines are never merged."""
+    found: list[list[CaptureFile]] = []
+    end_ns = 0
+    for file in files:
+        mergeable = found and not file.is_json and not found[-1][0].is_json
+        if mergeable and file.first_ns < end_ns - OVERLAP_NS:
+            found[-1].append(file)
+        else:
+            found.append([file])
+        end_ns = max(end_ns, file.last_ns)
+    at = len(found) - 1
+    while at > 0:
+        earlier = next((i for i in range(at) if _is_shared(found[i], found[at])), at)
+        if earlier < at:  # a clock that is far away: all between were made at that time, too
+            found[earlier : at + 1] = [[file for part in found[earlier : at + 1] for file in part]]
+        at = min(earlier, at) - (earlier == at)
+    return found
+
+
+def _is_shared(one: Sequence[CaptureFile], other: Sequence[CaptureFile]) -> bool:
+    """Whether two captures hold so many equal segments that they are of one time, whatever their clocks say."""
+    return any(
+        len(marks & set(there.sketch)) >= max(COMMON_MIN, SHARED * min(len(marks), len(there.sketch)))
+        for here in one
+        if (marks := set(here.sketch))
+        for there in other
+    )
+
+
+def _surveyed(file: InputFile, place: int, *, alone: bool) -> CaptureFile:
+    pieces = _pieces(file.path, KIND_BYTES if alone else WINDOW_BYTES)
+    try:
+        first = next(pieces, memoryview(b""))
+        is_json = bytes(first[:KIND_BYTES]).lstrip()[:1] == b"{"
+        if alone:
+            return CaptureFile(file.path, file.size, is_json)
+        if is_json:
+            return CaptureFile(file.path, file.size, is_json, *_line_times(first, pieces), place)
+        segments = _segments(_chain(first, pieces))
+    except DecodeError:
+        return CaptureFile(file.path, file.size, place=place)  # reading it will tell again, with what stands before it
+    low, high = (int(segments.ts_ns.min()), int(segments.ts_ns.max())) if len(segments.ts_ns) else (0, 0)
+    return CaptureFile(file.path, file.size, False, low, high, place, sketch_of(segments))
+
+
+def _segments(pieces: Iterator[memoryview]) -> Segments:
+    """The TCP segments of a capture, up to where it is damaged."""
+    reader = SegmentReader()
+    try:
+        for piece in pieces:
+            for _ in reader.feed(piece):
+                pass
+    except DecodeError:
+        pass  # reading it will tell again
+    return reader.segments()
+
+
+def clocks_of(bundle: Sequence[CaptureFile], clocks: PointClocks) -> dict[str, Offset]:
+    """How far the clock of each file of a bundle is ahead."""
+    if len(bundle) == 1:
+        return {bundle[0].path: clocks.of_alone(bundle[0].path)}
+    return clocks.align(
+        [Point(file.path, file.place, _segments(_pieces(file.path)), partial(_decoded, file.path)) for file in bundle]
+    )
+
+
+def _decoded(path: str, decoder: BusDecoder) -> Iterator[BusBatch]:
+    try:
+        yield from _batches(path, decoder)
+    except DecodeError:
+        return  # reading it will tell again
+
+
+def _line_times(first: memoryview, pieces: Iterator[memoryview]) -> tuple[int, int]:
+    low = high = 0
+    for _, line in _lines(_chain(first, pieces), "<json>"):
+        try:
+            row = row_from_line(line)
+        except DecodeError:
+            continue
+        if isinstance(row, CapturedMessage | ConnectionEvent):
+            low = min(low or row.origin.ts_ns, row.origin.ts_ns)
+            high = max(high, row.origin.ts_ns)
+    return low, high
+
+
+def _chain(first: memoryview, pieces: Iterator[memoryview]) -> Iterator[memoryview]:
+    yield first
+    yield from pieces
+
+
+def _batches(path: str, decoder: BusDecoder) -> Iterator[BusBatch]:
+    """The batches of one file, read where the decoder wants its bytes; raises DecodeError where it is damaged."""
+    stream = open_stream(path)
+    try:
+        while True:
+            count, damage = _filled(stream, decoder.room())
+            yield from decoder.take(count)
+            if damage is not None:
+                raise damage
+            if not count:
+                return
+    finally:
+        stream.close()
+
+
+def _filled(stream: ByteStream, room: memoryview) -> tuple[int, DecodeError | None]:
+    """Fill *room* as far as the file goes: the bytes read, and what stopped it."""
+    filled = 0
+    while filled < len(room):
+        try:
+            count = stream.readinto(room[filled:])
+        except DecodeError as error:
+            return filled, error
+        if not count:
+            break
+        filled += count
+    return filled, None
+
+
+def _pieces(path: str, window_bytes: int = WINDOW_BYTES) -> Iterator[memoryview]:
+    """The plain bytes of a file in windows, each good until the next; raises DecodeError where it is damaged."""
+    stream = open_stream(path)
+    try:
+        room = memoryview(bytearray(window_bytes))
+        while True:
+            filled, damage = _filled(stream, room)
+            if filled:
+                yield room[:filled]
+            if damage is not None:
+                raise damage
+            if filled < window_bytes:
+                return
+    finally:
+        stream.close()
+
+
+def read_bundle(
+    bundle: Sequence[CaptureFile], decoder: BusDecoder, clocks: PointClocks
+) -> Iterator[tuple[str, BusBatch]]:
+    """Decode captures of one time, or one of them alone: (file, batch).  Never raises: damage is a row of a batch."""
+    offsets = clocks_of(bundle, clocks)
+    if len(bundle) == 1 and not any(offsets[bundle[0].path].ahead_ns):
+        path = bundle[0].path
+        try:
+            for batch in _batches(path, decoder):
+                yield path, batch
+        except DecodeError as error:
+            yield path, _told(decoder, CaptureProblem(error.offset, error.reason, None))
+        yield path, decoder.end_source()
+        return
+    problems: list[tuple[str, CaptureProblem]] = []
+    streams = [_packets(file.path, problems, offsets[file.path]) for file in bundle]
+    path = " + ".join(file.path for file in bundle)
+    chunk: list[Packet] = []
+    for packet in merge_packets(streams):
+        chunk.append(packet)
+        if len(chunk) == PACKETS_PER_CHUNK:
+            for batch in decoder.take_packets(chunk):
+                yield path, batch
+            chunk = []
+    for batch in decoder.take_packets(chunk):
+        yield path, batch
+    for source, problem in problems:
+        yield source, _told(decoder, problem)
+    yield path, decoder.end_packets()
+
+
+def read_packets(bundle: Sequence[CaptureFile], clocks: PointClocks) -> Iterator[tuple[str, Packet | CaptureProblem]]:
+    """The packets of captures of one time in one order, and what is wrong with the files, each with its file.
+
+    Never raises: damage is a problem.  Packets of merged files go under the names of all.
+    """
+    problems: list[tuple[str, CaptureProblem]] = []
+    path = " + ".join(file.path for file in bundle)
+    offsets = clocks_of(bundle, clocks)
+    streams = [_packets(file.path, problems, offsets[file.path]) for file in bundle]
+    for packet in merge_packets(streams):
+        yield path, packet
+    yield from problems
+
+
+def _told(decoder: BusDecoder, problem: CaptureProblem) -> BusBatch:
+    batch = decoder.empty()
+    batch.rows.append(problem)
+    return batch
+
+
+def _packets(path: str, problems: list[tuple[str, CaptureProblem]], offset: Offset) -> Iterator[Packet]:
+    """The packets of a file at corrected times."""
+    reader = CaptureReader()
+    try:
+        for piece in _pieces(path):
+            found = reader.feed(bytes(piece))
+            packets = [item for item in found if isinstance(item, Packet)]
+            problems += [(path, item) for item in found if not isinstance(item, Packet)]
+            if offset is REFERENCE:
+                yield from packets
+                continue
+            times = offset.corrected(np.array([packet.ts_ns for packet in packets], dtype=np.int64)).tolist()
+            yield from (replace(packet, ts_ns=ts_ns) for packet, ts_ns in zip(packets, times, strict=True))
+        problems.extend((path, problem) for problem in reader.finish())
+    except DecodeError as error:
+        problems.append((path, CaptureProblem(error.offset, error.reason, None)))
+
+
+def read_lines(file: CaptureFile) -> Iterator[Row | DecodeError]:
+    """The rows of a file of JSON lines; what is none is an error whose offset is its line."""
+    try:
+        for line, raw in _lines(_pieces(file.path), file.path):
+            if not raw.strip():
+                continue
+            try:
+                yield row_from_line(raw, line=line, source=file.path)
+            except DecodeError as error:
+                yield error
+    except DecodeError as error:
+        yield error
+
+
+def _lines(pieces: Iterator[memoryview], source: str) -> Iterator[tuple[int, bytes]]:
+    """Number and bytes of every line."""
+    number, rest = 0, b""
+    for piece in pieces:
+        *whole, rest = (rest + bytes(piece)).split(b"\n")
+        for raw in whole:
+            number += 1
+            yield number, raw
+        if len(rest) > LINE_BYTES_MAX:
+            raise DecodeError(f"a line longer than {LINE_BYTES_MAX} bytes", offset=number + 1, source=source)
+    if rest:
+        yield number + 1, rest

@@ -1,0 +1,126 @@
+"""A series of captures as numbered batches, and those as columns: what the job and the data source share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cluster_core.errors import DecodeError
+from cluster_core.kernels.bus.batch import BusBatch
+from cluster_core.kernels.bus.columns import TextTable, address_of, gossip_columns, message_columns
+from cluster_core.kernels.bus.decoder import BusDecoder
+from cluster_core.kernels.bus.rows import batch_of_rows
+from slotscope.sources.bus.capture_points import PointClocks
+from slotscope.sources.bus.clues import BadRows
+from slotscope.sources.bus.files import CaptureFile, bundles, read_bundle, read_lines
+
+ROWS_PER_BATCH = 5_000
+
+
+class Release:
+    """How many rows of JSON lines have had their turn."""
+
+    def __init__(self, count: int = 0) -> None:
+        self.count = count
+
+
+def series_batches(
+    files: Sequence[CaptureFile], decoder: BusDecoder, release: Release, bad: BadRows, clocks: PointClocks
+) -> Iterator[tuple[str, BusBatch]]:
+    """All batches of *files* in order, each with its file; the decoder is not finished, more files may follow."""
+    for bundle in bundles(files):
+        if not bundle[0].is_json:
+            yield from read_bundle(bundle, decoder, clocks)
+            continue
+        path, rows = bundle[0].path, []
+        for row in read_lines(bundle[0]):
+            if isinstance(row, DecodeError):
+                bad.add(path, row.offset, row.reason, None)
+                continue
+            rows.append(row)
+            if len(rows) == ROWS_PER_BATCH:
+                batch, release.count = batch_of_rows(rows, release.count)
+                yield path, batch
+                rows = []
+        batch, release.count = batch_of_rows(rows, release.count)
+        yield path, batch
+
+
+class BitmapNumbers:
+    """Numbers of slot bitmaps in order of appearance, over all batches."""
+
+    def __init__(self, known: dict[bytes, int] | None = None) -> None:
+        self.numbers: dict[bytes, int] = {} if known is None else known
+        self.contents: list[bytes] = list(self.numbers)
+
+    def of(self, batch: BusBatch) -> tuple[NDArray[np.int64], list[tuple[int, int]]]:
+        """The numbers of the batch's bitmaps, and of the new ones the message (row) in which each appears."""
+        ids = np.full(len(batch.bitmaps), -1, dtype=np.int64)
+        at = batch.messages.view(np.ndarray)
+        used = np.stack((at["slots"], at["body_slots"]), axis=1).ravel()
+        is_used = np.zeros(len(ids) + 1, dtype=np.bool_)  # the last one is that of `NONE`
+        is_used[used] = True
+        fresh = []
+        for number in np.flatnonzero(is_used[:-1]).tolist():
+            content = batch.bitmap(number)
+            known = self.numbers.get(content)
+            if known is None:
+                fresh.append((int(np.argmax(used == number)), number, content))
+            else:
+                ids[number] = known
+        new = []
+        for place, number, content in sorted(fresh):
+            known = self.numbers.setdefault(content, len(self.contents))
+            if known == len(self.contents):
+                self.contents.append(content)
+                new.append((known, place // 2))
+            ids[number] = known
+        return ids, new
+
+
+class BatchTexts:
+    """The tables of batches as texts."""
+
+    def __init__(self) -> None:
+        self._tables = (TextTable(), TextTable(), TextTable(address_of))
+
+    def of(self, batch: BusBatch) -> tuple[list[str], list[str], list[str]]:
+        """Node ids, texts and addresses of a batch."""
+        nodes, texts, addresses = self._tables
+        return nodes.read(batch.nodes), texts.read(batch.texts), addresses.read(batch.addresses)
+
+
+def read_series(files: Sequence[CaptureFile], rows: str, *, permissive: bool) -> Iterator[dict[str, pa.Array]]:
+    """Columns of ``messages``, ``gossip`` or ``bad`` *rows* of a whole series; raises DecodeError in strict mode."""
+    decoder, release, bad = BusDecoder(), Release(), BadRows(strict=not permissive)
+    bitmaps, tables = BitmapNumbers(), BatchTexts()
+    first_id = 0
+    path = ""
+
+    def columns_of(batch: BusBatch) -> dict[str, pa.Array] | None:
+        bad.take(path, batch, first_id)
+        if rows == "bad" or not len(batch):
+            return None
+        nodes, texts, addresses = tables.of(batch)
+        if rows == "gossip":
+            return gossip_columns(batch, first_id=first_id, nodes=nodes, texts=texts)
+        ids, _ = bitmaps.of(batch)
+        return message_columns(
+            batch, first_id=first_id, bitmap_ids=ids, file=path, nodes=nodes, texts=texts, addresses=addresses
+        )
+
+    for name, batch in series_batches(files, decoder, release, bad, PointClocks()):
+        path = name
+        columns = columns_of(batch)
+        if columns is not None:
+            yield columns
+        first_id += len(batch)
+    columns = columns_of(decoder.finish())
+    if columns is not None:
+        yield columns
+    if rows == "bad" and bad.rows():
+        table = pa.Table.from_pylist(bad.rows())
+        yield {name: table.column(name).combine_chunks() for name in table.schema.names}

@@ -1,0 +1,146 @@
+"""Polls and logs as a replay takes them: rows of bronze tables, and tellings for the process that each comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final
+
+from cluster_core.errors import DecodeError
+from cluster_core.formats.poll_lines import Poll
+from cluster_core.replay.dispatch import Telling
+from cluster_core.replay.evidence import Endpoint
+from slotscope.sources.node_polls import PollFile
+from slotscope.sources.server_logs import LogLine, LogOptions, LogOwner, ServerLog
+
+BUS_PORT_OFFSET: Final = 10_000
+"""The bus port of a node whose configuration does not say another (R1)."""
+LOG_RESOLUTION_NS: Final = 1_000_000
+"""Logs have whole milliseconds, cut off: by the next one what they tell has happened, and its message was seen."""
+HEALTH_KINDS: Final = ("pfail", "fail-decided", "fail-learned", "fail-cleared")
+"""Log events of health that a replay follows."""
+STARTED: Final = "started"
+"""The log event of a process that starts: it tells the server's version."""
+_START = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Tellings:
+    """Which files of polls and logs are read, and how."""
+
+    polls: tuple[str, ...] = ()
+    logs: tuple[str, ...] = ()
+    zone: str = "UTC"
+    log_node: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Told:
+    """What the files say."""
+
+    tellings: list[Telling] = field(default_factory=list)
+    homes: dict[str, Endpoint] = field(default_factory=dict)
+    polls: list[dict[str, Any]] = field(default_factory=list)
+    logs: list[dict[str, Any]] = field(default_factory=list)
+    versions: list[tuple[str, str]] = field(default_factory=list)
+    polled_versions: dict[str, str] = field(default_factory=dict)
+    bad: list[DecodeError] = field(default_factory=list)
+
+
+def read_tellings(what: Tellings, *, permissive: bool) -> Told:
+    """Read all files; raises DecodeError at the first bad line unless *permissive*."""
+    told = Told()
+    for path in what.polls:
+        polls = PollFile(path, permissive=permissive)
+        for poll in _guarded(polls, told, permissive=permissive):
+            _add_poll(told, path, poll)
+        told.bad += polls.bad
+    for path in what.logs:
+        log = ServerLog(path, LogOptions(what.zone, what.log_node, permissive))
+        for line in _guarded(log, told, permissive=permissive):
+            _add_line(told, path, log.owner, line)
+        told.bad += log.bad
+    return told
+
+
+def _guarded(rows: Any, told: Told, *, permissive: bool) -> Iterator[Any]:
+    """The rows up to damage of the file itself."""
+    try:
+        yield from rows
+    except DecodeError as error:
+        if not permissive:
+            raise
+        told.bad.append(error)
+
+
+def _add_poll(told: Told, path: str, poll: Poll) -> None:
+    own = next((node for node in poll.topology.nodes if node.id == poll.observer), None)
+    for node in poll.topology.nodes:
+        if node.ip and node.port:
+            told.homes[node.id] = Endpoint(node.ip, node.cport or node.port + BUS_PORT_OFFSET)
+    address = None
+    if own is not None and own.port:
+        address = Endpoint(own.ip, own.cport or own.port + BUS_PORT_OFFSET)
+    if poll.version and poll.observer and told.polled_versions.get(poll.observer) != poll.version:
+        told.polled_versions[poll.observer] = poll.version
+        told.versions.append((poll.observer, poll.version))
+        said = f"{STARTED} {poll.version}".encode("utf-8", "replace")
+        told.tellings.append(Telling(poll.ts_ns, "log", poll.observer, address, said))
+    text = _without_times(poll.text)
+    told.tellings.append(Telling(poll.ts_ns, "poll", poll.observer, address, text.encode("utf-8", "surrogatepass")))
+    told.polls.append(
+        {
+            "source": path,
+            "line": poll.line,
+            "ts": instant(poll.ts_ns),
+            "ts_ns": poll.ts_ns,
+            "asked_ns": poll.asked_ns,
+            "observer": poll.observer or None,
+            "address": poll.address or None,
+            "text": text,
+            "master_offset": poll.master_offset,
+        }
+    )
+
+
+def _without_times(text: str) -> str:
+    """CLUSTER NODES without ping and pong times: they change at every answer and say nothing of beliefs."""
+    lines = []
+    for line in text.splitlines():
+        words = line.split(" ")
+        if len(words) > 6:
+            words[4] = words[5] = "0"
+        lines.append(" ".join(words))
+    return "\n".join(lines)
+
+
+def _add_line(told: Told, path: str, owner: LogOwner, line: LogLine) -> None:
+    row = line.row
+    subject = row.subject if row.kind in HEALTH_KINDS else row.detail if row.kind == STARTED else ""
+    if subject:
+        address = Endpoint(owner.ip, owner.port + BUS_PORT_OFFSET) if owner.port else None
+        ts_ns = row.ts_ns + LOG_RESOLUTION_NS
+        told.tellings.append(Telling(ts_ns, "log", line.observer, address, f"{row.kind} {subject}".encode()))
+    if row.kind == STARTED and line.observer:
+        told.versions.append((line.observer, row.detail))
+    told.logs.append(
+        {
+            "source": path,
+            "line": row.line,
+            "ts": instant(row.ts_ns),
+            "ts_ns": row.ts_ns,
+            "observer": line.observer or None,
+            "address": owner.address,
+            "kind": row.kind,
+            "subject": row.subject or None,
+            "epoch": None if row.epoch is None else Decimal(row.epoch),
+            "text": row.text,
+        }
+    )
+
+
+def instant(ts_ns: int) -> datetime:
+    """A time in ns as a value of Arrow's timestamps (microseconds)."""
+    return _START + timedelta(microseconds=ts_ns // 1000)

@@ -1,0 +1,119 @@
+"""What a key-distribution job reads: files and topology, checked on the driver before any task starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cluster_core.errors import DecodeError
+from cluster_core.load.attribution import resolve_node
+from cluster_core.memory.allocators import ALLOCATORS
+from cluster_core.memory.layouts import LAYOUT_NAMES
+from cluster_core.topology.node import Topology
+from cluster_core.topology.reader import read_topology
+from slotscope.runtime.errors import InputError
+from slotscope.sources import key_lists
+from slotscope.sources.aof import files as aof_files
+from slotscope.sources.aof.files import AofLog, find_logs
+from slotscope.sources.aof.state import AofStateUnit
+from slotscope.sources.files import InputFile, expand, is_named, open_raw
+from slotscope.sources.persistence_polls import read_persistence_polls
+from slotscope.sources.rdb import files as rdb_files
+from slotscope.sources.tally import Unit
+
+if TYPE_CHECKING:
+    from slotscope.requests.key_slots import Request
+
+TOPOLOGY_BYTES_MAX = 64 << 20
+APPENDFSYNC = ("always", "everysec", "no")
+"""What a server's ``appendfsync`` may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Files by how they are read; *delta* tables are read by Spark."""
+
+    rdb: list[InputFile]
+    keys: list[InputFile]
+    delta: list[str]
+    key_format: str | None = None
+    logs: tuple[AofLog, ...] = ()
+    replays: bool = True
+
+    def units(self, parallelism: int, *, split: bool) -> list[Unit]:
+        """Return the units of work of all files, largest first."""
+        units: list[Unit] = [AofStateUnit(log) for log in self.logs] if self.replays else []
+        units += aof_files.plan_units(list(self.logs), parallelism=parallelism, split=split)
+        units += rdb_files.plan_units(self.rdb, parallelism=parallelism, split=split)
+        return [*units, *key_lists.plan_units(self.keys, self.key_format, parallelism)]
+
+
+def find_inputs(
+    rdb: list[str], keys: list[str], key_format: str | None, aof: Sequence[str] = (), *, replay: bool = True
+) -> Inputs:
+    """Expand what the user named; raises DecodeError for what is not there, InputError for nothing or an unknown format."""
+    if not rdb and not keys and not aof:
+        raise InputError("nothing to read: name dumps with --rdb, logs with --aof or key lists with --keys")
+    if key_format is not None and key_format not in key_lists.KINDS:
+        raise InputError(f"unknown key list format {key_format!r}: use {', '.join(key_lists.KINDS)}")
+    delta = [path for path in keys if key_format == "delta" or (key_format is None and _is_delta(path))]
+    lists = expand([path for path in keys if path not in delta])
+    return Inputs(expand(list(rdb)), lists, delta, key_format, tuple(find_logs(list(aof))), replay)
+
+
+def _is_delta(path: str) -> bool:
+    try:
+        return bool(expand([f"{path.rstrip('/')}/_delta_log/*.json"]))
+    except DecodeError:
+        return False
+
+
+def load_topology(path: str | None) -> Topology | None:
+    """Read a CLUSTER NODES, nodes.conf, SHARDS or SLOTS file; raises DecodeError, also for overlapping slots."""
+    if path is None:
+        return None
+    (file,) = _single(path)
+    if file.size > TOPOLOGY_BYTES_MAX:
+        raise DecodeError(f"{file.size} bytes are too many for a topology", offset=0, source=path)
+    with open_raw(path) as raw:
+        data = raw.read(TOPOLOGY_BYTES_MAX)
+    return read_topology(data, source=path)
+
+
+def _single(path: str) -> list[InputFile]:
+    files = expand([path])
+    if len(files) != 1:
+        raise InputError(f"{path}: {len(files)} files; a topology is one file")
+    return files
+
+
+def given_node(source: str, given: Sequence[str]) -> str | None:
+    """Return the node that one of *given* (``FILE=NODE``, FILE a path or its last part) names for *source*."""
+    for words in given:
+        file, _, node = words.rpartition("=")
+        if is_named(file, source):
+            return node
+    return None
+
+
+def check_request(request: Request) -> None:
+    """Refuse what cannot work before Spark starts: nothing to read, missing files, a topology that is none."""
+    find_inputs(list(request.rdb), list(request.keys), request.key_format, request.aof)
+    if request.appendfsync is not None and request.appendfsync not in APPENDFSYNC:
+        raise InputError(f"--appendfsync {request.appendfsync}: {', '.join(APPENDFSYNC)}")
+    if request.allocator != "auto" and request.allocator not in ALLOCATORS:
+        raise InputError(f"--allocator {request.allocator}: auto, {', '.join(ALLOCATORS)}")
+    if request.server is not None and request.server not in LAYOUT_NAMES:
+        raise InputError(f"--server {request.server}: {', '.join(LAYOUT_NAMES)}")
+    if request.list_compress_depth < 0:
+        raise InputError(f"--list-compress-depth {request.list_compress_depth}: 0 or more")
+    read_persistence_polls(list(request.info), bad=[] if request.permissive else None)
+    topology = load_topology(request.topology)
+    if not request.snapshot:
+        raise InputError("the snapshot needs a name")
+    for words in request.dump_node:
+        if "=" not in words:
+            raise InputError(f"--dump-node {words}: write FILE=NODE")
+        if topology is None or resolve_node(words.rpartition("=")[2], topology) is None:
+            raise InputError(f"--dump-node {words}: no such node in the topology")

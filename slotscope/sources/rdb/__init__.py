@@ -1,0 +1,1 @@
+"""RDB dumps: as rows, as units of work, cut into parts, checked value by value."""

@@ -1,0 +1,215 @@
+"""RDB files as units of work, and the loop that pushes their bytes through the skim.
+
+A unit is a file, or a range of a cluster dump between two verified slot boundaries; ranges decode alone, in parallel, and the last
+one checks the CRC64 of all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from cluster_core.errors import DecodeError, TruncatedError
+from cluster_core.formats.rdb.crc64 import combine_crc64
+from cluster_core.formats.rdb.opcodes import RdbHead
+from cluster_core.formats.rdb.splits import find_splits
+from cluster_core.kernels.crc64 import crc64
+from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.kernels.rdb.skim import RdbSkimmer
+from cluster_core.memory.model import MemorySettings
+from slotscope.sources.files import ByteStream, InputFile, compression_of, open_raw, open_stream, zeros_at_end
+
+PART_BYTES_MIN = 64 << 20
+"""Smaller ranges than this are not worth a task of their own."""
+
+HEAD_BYTES = 1 << 16
+ZEROS_MAX = 16
+"""Zero bytes that a dump may end with: a checksum that was not made, and a little that looks like it."""
+
+_WINDOW_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class RdbUnit:
+    """Bytes *start* to *end* (None: to the end) of one file, range number *part* of *parts*."""
+
+    path: str
+    size: int
+    start: int = 0
+    end: int | None = None
+    part: int = 0
+    parts: int = 1
+
+
+def plan_units(files: list[InputFile], *, parallelism: int, split: bool) -> list[RdbUnit]:
+    """Cut *files* into units: cluster dumps at slot boundaries while there are fewer files than *parallelism*."""
+    wanted = max(1, -(-parallelism // max(1, len(files)))) if split else 1
+    units: list[RdbUnit] = []
+    for file in files:
+        units += _cut(file, min(wanted, file.size // PART_BYTES_MIN))
+    return sorted(units, key=lambda unit: (unit.start - (unit.end or unit.size), unit.path, unit.part))
+
+
+def _cut(file: InputFile, parts: int) -> list[RdbUnit]:
+    if parts < 2 or compression_of(file.path):
+        return [RdbUnit(file.path, file.size)]
+    with open_raw(file.path) as raw:
+
+        def read_at(offset: int, count: int) -> bytes:
+            raw.seek(offset)
+            return raw.read(count) or b""
+
+        cuts = find_splits(read_at, file.size, parts)
+    bounds: list[int | None] = [0, *cuts, None]
+    return [
+        RdbUnit(file.path, file.size, bounds[part] or 0, bounds[part + 1], part, len(bounds) - 1)
+        for part in range(len(bounds) - 1)
+    ]
+
+
+def read_facts(path: str) -> tuple[RdbHead, dict[str, str]]:
+    """Return the head and the aux fields of a file from its first bytes; raises DecodeError if it is no RDB."""
+    skimmer = RdbSkimmer(path, check_crc=False)
+    stream = open_stream(path)
+    try:
+        left = HEAD_BYTES
+        while left and not skimmer.done:
+            room = skimmer.room()[:left]
+            read = stream.readinto(room)
+            skimmer.filled(read)
+            left -= read
+            for _ in skimmer.batches():
+                return skimmer.head, dict(skimmer.aux)
+            if not read:
+                break
+    finally:
+        stream.close()
+    return skimmer.head, dict(skimmer.aux)
+
+
+class RdbUnitReader:
+    """Iterate over the `KeyBatch`es of a unit; *skimmer* holds the facts that were met so far.
+
+    Zeros at the file's end, which read as keys without name or value, are not read as such.
+    With *memory* each key's size in the server's memory is estimated.  Raises DecodeError with path, offset and reason at the first
+    byte that is wrong, after the keys before it.
+    """
+
+    def __init__(self, unit: RdbUnit, *, check_crc: bool = True, memory: MemorySettings | None = None) -> None:
+        self.unit = unit
+        self.facts: dict[str, str] = {}
+        self.trailing_bytes = 0
+        self._fed = 0
+        self._left, self._zeros = _written(unit)
+        head = None
+        if unit.start:
+            head, self.facts = read_facts(unit.path)
+        self._check_parts = check_crc and unit.parts > 1 and unit.end is None
+        self.skimmer = RdbSkimmer(
+            unit.path,
+            start=unit.start,
+            end=unit.end,
+            head=head,
+            check_crc=check_crc and (unit.parts == 1 or self._check_parts),
+            memory=memory,
+        )
+
+    def __iter__(self) -> Iterator[KeyBatch]:
+        skimmer = self.skimmer
+        stream = open_stream(self.unit.path, start=self.unit.start)
+        try:
+            while not skimmer.done:
+                ahead = skimmer.skippable()
+                if ahead:
+                    self._passed(stream.skip(ahead))
+                    skimmer.skipped(ahead)
+                skimmer.filled(self._feed(stream))
+                yield from skimmer.batches()
+            while self.unit.end is None and self._feed(stream):
+                self.trailing_bytes += self._fed
+        except TruncatedError as error:
+            if not self._zeros:
+                raise
+            reason = f"{error.reason}; {self._zeros} zero bytes follow"
+            raise TruncatedError(reason, offset=error.offset, source=error.source) from error
+        finally:
+            stream.close()
+            self.facts |= skimmer.aux
+        self.trailing_bytes += skimmer.trailing_bytes + self._zeros
+        if self._check_parts:
+            self._check_whole()
+
+    def _feed(self, stream: ByteStream) -> int:
+        room = self.skimmer.room()
+        self._fed = stream.readinto(room if self._left is None else room[: self._left])
+        self._passed(self._fed)
+        return self._fed
+
+    def _passed(self, count: int) -> None:
+        if self._left is not None:
+            self._left = max(self._left - count, 0)
+
+    @property
+    def head(self) -> RdbHead | None:
+        """Dialect and version, or None if the file failed before they were read."""
+        try:
+            return self.skimmer.head
+        except ValueError:
+            return None
+
+    def _check_whole(self) -> None:
+        """Check the CRC64 of a file that is read in ranges: the last range adds the bytes before it."""
+        skimmer, start = self.skimmer, self.unit.start
+        if not skimmer.stored_crc:
+            return
+        crc = combine_crc64(_prefix_crc(self.unit.path, start), skimmer.crc, skimmer.position - start)
+        if crc != skimmer.stored_crc:
+            raise DecodeError(
+                f"the file's CRC64 is {skimmer.stored_crc:016x}, its bytes give {crc:016x}",
+                offset=skimmer.position,
+                source=self.unit.path,
+            )
+
+    @property
+    def taken_at_ms(self) -> int | None:
+        """When the dump was begun, by its writer's clock (aux field ``ctime``)."""
+        return _milliseconds(self.skimmer.aux.get("ctime", self.facts.get("ctime")))
+
+
+def _written(unit: RdbUnit) -> tuple[int | None, int]:
+    """Bytes of *unit* before the zeros that its file ends with, and how many zeros that are; (None, 0) if it may end so."""
+    if unit.end is not None or (zeros := zeros_at_end(unit.path)) <= ZEROS_MAX:
+        return None, 0
+    with open_raw(unit.path) as raw:
+        end = raw.seek(0, os.SEEK_END) - zeros
+        raw.seek(max(end - 9, 0))
+        tail = raw.read(min(end, 9)) or b""
+    kept = min(zeros, 9 - len(tail) + tail.rindex(b"\xff")) if b"\xff" in tail else 0  # the checksum after an end mark
+    return max(end + kept - unit.start, 0), zeros - kept
+
+
+def _milliseconds(ctime: str | None) -> int | None:
+    if ctime is None or not ctime.isascii() or not ctime.isdigit() or len(ctime) > 12:
+        return None
+    return int(ctime) * 1000
+
+
+def _prefix_crc(path: str, count: int) -> int:
+    """Return the CRC64 of the first *count* bytes of an uncompressed file."""
+    stream = open_stream(path)
+    room = memoryview(bytearray(_WINDOW_BYTES))
+    window = np.frombuffer(room, np.uint8)
+    crc = 0
+    try:
+        while count:
+            read = stream.readinto(room[: min(count, len(room))])
+            if not read:
+                raise DecodeError("the file became shorter while it was read", offset=count, source=path)
+            crc = crc64(window[:read], crc)
+            count -= read
+    finally:
+        stream.close()
+    return crc

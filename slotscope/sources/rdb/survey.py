@@ -1,0 +1,168 @@
+"""What a dump holds, before it is cut: keys by database and slot, and every record that is no key.
+
+The dump is read to its end and checked, so that nothing is written of a file that turns out to be damaged.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cluster_core.errors import DecodeError
+from cluster_core.formats.rdb.between import GAP_BYTES_MAX, OtherRecord, records_between
+from cluster_core.formats.rdb.opcodes import (
+    OP_AUX,
+    OP_FUNCTION2,
+    OP_FUNCTION_PRE_GA,
+    OP_HASH_TEMPLATE,
+    OP_MODULE_AUX,
+    OP_SLOT_IMPORT,
+    RdbHead,
+)
+from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.kernels.key_runs import gaps
+from cluster_core.kernels.rdb.key_twins import key_hashes
+from cluster_core.slots.key_slot import SLOT_COUNT
+from slotscope.sources.files import open_stream
+from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
+
+KEPT_AUX = ("valkey-ver", "redis-ver", "redis-bits", "ctime", "aof-base")
+"""Aux fields that a part keeps.  A part is no longer the data set of the replication id and offset, so those are left out."""
+
+_SCRIPT_AUX = b"lua"
+_COMMON = frozenset((OP_FUNCTION2, OP_MODULE_AUX, OP_HASH_TEMPLATE))
+
+
+@dataclass(slots=True)
+class Survey:
+    """One dump: *keys* and *expires* by database, 16384 numbers each; *end* is where its last good key ends.
+
+    *before* and *after* the keys are records that every part needs (functions, scripts, what modules keep beside keys);
+    *slot_info* holds those records by database and slot; *left_out* counts what no part holds, by name; *hollow* keys are collections
+    without elements, which no part holds either; *hashes* tell the others apart.
+    """
+
+    path: str
+    head: RdbHead | None = None
+    aux: dict[str, str] = field(default_factory=dict)
+    keys: dict[int, NDArray[np.int64]] = field(default_factory=dict)
+    expires: dict[int, NDArray[np.int64]] = field(default_factory=dict)
+    before: list[bytes] = field(default_factory=list)
+    after: list[bytes] = field(default_factory=list)
+    slot_info: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    left_out: Counter[str] = field(default_factory=Counter)
+    bad: DecodeError | None = None
+    end: int = 0
+    hollow: int = 0
+    hashes: list[NDArray[np.uint64]] = field(default_factory=list)
+
+    @property
+    def slot_keys(self) -> NDArray[np.int64]:
+        """Keys of each slot in all databases."""
+        return sum(self.keys.values(), np.zeros(SLOT_COUNT, np.int64))
+
+    def add(self, batch: KeyBatch) -> None:
+        """Count the keys of *batch*."""
+        self.end = int(batch.offset[-1] + batch.serialized_bytes[-1])
+        hollow = batch.hollow()
+        if hollow.any():
+            self.hollow += int(hollow.sum())
+            batch = batch.where(~hollow)
+        self.hashes.append(key_hashes(batch))
+        for db in np.unique(batch.db).tolist():
+            mine = batch.db == db
+            for counts, slots in (
+                (self.keys, batch.slot[mine]),
+                (self.expires, batch.slot[mine & (batch.expire_at_ms >= 0)]),
+            ):
+                counts[db] = counts.get(db, np.zeros(SLOT_COUNT, np.int64)) + np.bincount(slots, minlength=SLOT_COUNT)
+
+    def note(self, record: OtherRecord, next_db: int) -> None:
+        """Keep one record that lies before a key of *next_db*."""
+        if record.slot >= 0:
+            self.slot_info.setdefault((next_db, record.slot), record.data)
+        elif record.op in _COMMON or record.name == _SCRIPT_AUX:
+            (self.after if self.keys else self.before).append(record.data)
+        elif record.op == OP_SLOT_IMPORT:
+            self.left_out["slot import"] += 1
+        elif record.op == OP_FUNCTION_PRE_GA:
+            self.left_out["function library of a Redis 7.0 release candidate, which no released server loads"] += 1
+        elif record.op == OP_AUX and record.name.decode("utf-8", "backslashreplace") not in KEPT_AUX:
+            self.left_out[f"aux field {record.name.decode('utf-8', 'backslashreplace')}"] += 1
+
+
+class RangeReader:
+    """Reads ranges of a file in rising order, decompressing as needed."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._stream = open_stream(path)
+        self._at = 0
+
+    def read(self, start: int, count: int) -> bytes:
+        """Return the *count* bytes from *start* on; DecodeError if the file has become shorter, or goes backwards."""
+        if start < self._at:
+            raise ValueError(f"range {start} lies before {self._at}")
+        self._stream.skip(start - self._at)
+        data = bytearray(count)
+        room, filled = memoryview(data), 0
+        while filled < count:
+            read = self._stream.readinto(room[filled:])
+            if not read:
+                raise DecodeError("the file has changed while it was read", offset=start + filled, source=self._path)
+            filled += read
+        self._at = start + count
+        return bytes(data)
+
+    def close(self) -> None:
+        """Release the file."""
+        self._stream.close()
+
+
+def survey(unit: RdbUnit, *, check_crc: bool, permissive: bool) -> Survey:
+    """Read one dump to its end; with *permissive* its first error is kept in `Survey.bad`, and what stands before it counts.
+
+    Raises DecodeError with path, offset and reason otherwise, also for bytes after its end.
+    """
+    found = Survey(unit.path)
+    reader = RdbUnitReader(unit, check_crc=check_crc)
+    others = RangeReader(unit.path)
+    before = 0
+    try:
+        for batch in reader:
+            _note_gaps(found, others, gaps(batch, before), reader, batch)
+            found.add(batch)
+            before = found.end
+        _note_gaps(found, others, [(before, reader.skimmer.position)], reader, None)
+        if reader.trailing_bytes:
+            reason = f"{reader.trailing_bytes} bytes follow the dump's end: a log that is not split"
+            raise DecodeError(reason, offset=reader.skimmer.position, source=unit.path)
+    except DecodeError as error:
+        if not permissive:
+            raise
+        found.bad = error
+    finally:
+        others.close()
+    found.head, found.aux = reader.head, dict(reader.skimmer.aux)
+    return found
+
+
+def _note_gaps(
+    found: Survey, others: RangeReader, between: list[tuple[int, int]], reader: RdbUnitReader, batch: KeyBatch | None
+) -> None:
+    """Note what lies in the ranges *between* the keys of *batch*, which is None behind the last one."""
+    size = sum(end - start for start, end in between)
+    if size > GAP_BYTES_MAX:
+        raise DecodeError(f"{size} bytes without keys are more than is held", offset=between[0][0], source=found.path)
+    if not size:
+        return
+    data = b"".join(others.read(start, end - start) for start, end in between)
+    is_start = between[0][0] == 0
+    bounds = np.cumsum([end - start for start, end in between])
+    rows = np.searchsorted(batch.offset, [end for _, end in between]) if batch is not None else None
+    for record in records_between(data, None if is_start else reader.skimmer.head, source=found.path):
+        gap = int(np.searchsorted(bounds, record.at, side="right"))
+        found.note(record, int(batch.db[rows[gap]]) if batch is not None and rows is not None else 0)

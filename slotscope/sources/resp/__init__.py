@@ -1,0 +1,1 @@
+"""Captures of client ports: as rows, and as the history of replication."""

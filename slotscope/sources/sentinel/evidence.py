@@ -1,0 +1,219 @@
+"""Captures, logs and polls of sentinels as evidence by sentinel: files in, `cluster_core.sentinel_history` values out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from cluster_core.errors import DecodeError
+from cluster_core.formats.capture.resp_capture import CapturedResp
+from cluster_core.formats.poll_lines import LINE_BYTES_MAX
+from cluster_core.formats.server_log import BadLine, LogReader, LogRow
+from cluster_core.sentinel.hello import Hello
+from cluster_core.sentinel_history.announcements import told_by_log
+from cluster_core.sentinel_history.evidence import Evidence, Polled, Started
+from cluster_core.sentinel_history.poll_text import PollLine, read_poll_line
+from cluster_core.sentinel_history.traffic import SentinelTraffic
+from slotscope.sources.bus.files import CaptureFile
+from slotscope.sources.files import is_named, read_pieces
+from slotscope.sources.resp.rows import BadRecords, resp_rows
+from slotscope.sources.server_logs import zone_of
+
+NO_VERSION: Final[tuple[int, ...]] = ()
+_WINDOW_BYTES: Final = 1 << 20
+_RUNID: Final = re.compile(r"[0-9a-f]{40}")
+_ID_LINE: Final = re.compile(r"Sentinel ID is ([0-9a-f]{40})")
+_PORT_LINE: Final = re.compile(r"Running mode=sentinel, port=(\d{1,5})")
+_VERSION_LINE: Final = re.compile(r"(Valkey|Redis) version=(\d{1,4})\.(\d{1,4})")
+_PORT_IN_NAME: Final = re.compile(r"(?<!\d)(\d{4,5})(?!\d)")
+
+
+@dataclass(frozen=True, slots=True)
+class SentinelFiles:
+    """Which files are read, and how: *zone* of the logs' times, FILE=NODE pairs of *log_node*."""
+
+    captures: tuple[CaptureFile, ...] = ()
+    logs: tuple[str, ...] = ()
+    polls: tuple[str, ...] = ()
+    zone: str = "UTC"
+    log_node: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class SentinelEvidence:
+    """What was read, by sentinel: packets, and the rest; *values*, *lines* and *answers* are how much it was."""
+
+    captured: dict[str, list[Evidence]] = field(default_factory=dict)
+    logged: dict[str, list[Evidence]] = field(default_factory=dict)
+    polled: dict[str, list[Polled]] = field(default_factory=dict)
+    values: int = 0
+    lines: int = 0
+    answers: int = 0
+    unknown_answers: int = 0
+    """Answers of sentinels that nothing else tells of."""
+    strangers: set[str] = field(default_factory=set)
+    """Whose log lines or answers belong to no sentinel that is known."""
+    names: dict[str, set[str]] = field(default_factory=dict)
+    """Ids of sentinels by id, ip:port and port."""
+
+    def find(self, node: str) -> str:
+        """The id of the sentinel that *node* (id, ip:port or port) names; nothing if none or several do."""
+        if _RUNID.fullmatch(node):
+            return node
+        found = self.names.get(node) or self.names.get(node.rpartition(":")[2]) or set()
+        return next(iter(found)) if len(found) == 1 else ""
+
+
+@dataclass(slots=True)
+class _SentinelLog:
+    """What one log holds: evidence, and whose it is as far as its lines say."""
+
+    path: str
+    runid: str = ""
+    port: str = ""
+    items: list[Evidence] = field(default_factory=list)
+
+
+def read_evidence(files: SentinelFiles, bad: BadRecords) -> SentinelEvidence:
+    """Read all files; raises DecodeError as *bad* says."""
+    found = SentinelEvidence()
+    hellos: list[tuple[int, Hello]] = []
+    if files.captures:
+        traffic = SentinelTraffic()
+        for _, row in resp_rows(files.captures, bad):
+            found.values += isinstance(row, CapturedResp)
+            traffic.handle(row)
+        found.captured, hellos = traffic.evidence(), traffic.hellos
+        if traffic.dropped:
+            bad.add(
+                files.captures[-1].path, 0, f"{traffic.dropped} pieces of evidence too many to keep", None, fatal=False
+            )
+    logs = [_read_log(path, files, bad) for path in files.logs]
+    polls = [(line.node, line.polled) for path in files.polls for line in _read_polls(path, bad)]
+    _learn_names(found, hellos, logs, [polled for _, polled in polls])
+    for log in logs:
+        _add_log(found, log)
+    for node, polled in polls:
+        runid = found.find(node)
+        if not runid:
+            found.strangers.add(node)
+            found.unknown_answers += 1
+            continue
+        found.polled.setdefault(runid, []).append(polled)
+        found.answers += 1
+    return found
+
+
+def _add_log(found: SentinelEvidence, log: _SentinelLog) -> None:
+    runid = log.runid or found.find(log.port)
+    if not log.items:
+        return
+    if not runid:
+        found.strangers.add(log.path)
+        return
+    found.logged.setdefault(runid, []).extend(log.items)
+    found.logged[runid].sort(key=lambda item: item.ts_ns)
+    found.lines += len(log.items)
+
+
+def _learn_names(
+    found: SentinelEvidence, hellos: Sequence[tuple[int, Hello]], logs: Sequence[_SentinelLog], polls: Sequence[Polled]
+) -> None:
+    """Who is at which address or port, from everything that says it."""
+
+    def learn(runid: str, ip: str, port: str) -> None:
+        if _RUNID.fullmatch(runid):
+            for name in (runid, f"{ip}:{port}", port):
+                found.names.setdefault(name, set()).add(runid)
+
+    for _, hello in hellos:
+        learn(hello.runid, hello.ip, str(hello.port))
+    for polled in polls:
+        for fields in polled.sentinels or ():
+            learn(fields.get("runid", ""), fields.get("ip", ""), fields.get("port", ""))
+    for log in logs:
+        learn(log.runid, "", log.port)
+
+
+# -- logs --------------------------------------------------------------------------------------------------------------
+
+
+def _read_log(path: str, files: SentinelFiles, bad: BadRecords) -> _SentinelLog:
+    """The lines of a sentinel's log that tell something; those of other servers are passed over."""
+    log, version = _SentinelLog(path), NO_VERSION
+    for row in _log_rows(path, files.zone, bad):
+        if row.role != "X":
+            continue
+        told = told_by_log(row.ts_ns, row.text)
+        if told is not None:
+            log.items.append(told)
+        elif (match := _ID_LINE.match(row.text)) is not None:
+            log.runid = match[1]
+            log.items.append(Started(row.ts_ns, version))
+        elif (match := _PORT_LINE.match(row.text)) is not None:
+            log.port = match[1]
+        elif (match := _VERSION_LINE.match(row.text)) is not None:
+            version = (int(match[2]), int(match[3])) if match[1] == "Valkey" else (0, 0)
+    given = next((words.rpartition("=")[2] for words in files.log_node if is_named(words.rpartition("=")[0], path)), "")
+    if _RUNID.fullmatch(given):
+        log.runid = given
+    elif given:
+        log.port = given
+    elif not log.port:
+        ports = set(_PORT_IN_NAME.findall(path.rpartition("/")[2]))
+        log.port = ports.pop() if len(ports) == 1 else ""
+    return log
+
+
+def _log_rows(path: str, zone: str, bad: BadRecords) -> Iterator[LogRow]:
+    reader = LogReader(zone=zone_of(zone))
+    try:
+        for piece in read_pieces(path, _WINDOW_BYTES):
+            yield from _good(path, reader.feed(piece), bad)
+    except DecodeError as error:
+        bad.add(path, error.offset, error.reason, None, fatal=True)
+    yield from _good(path, reader.finish(), bad)
+
+
+def _good(path: str, found: Sequence[LogRow | BadLine], bad: BadRecords) -> Iterator[LogRow]:
+    for row in found:
+        if isinstance(row, BadLine):
+            bad.add(path, row.offset, f"line {row.line}: {row.reason}", row.skipped_bytes, fatal=True)
+        else:
+            yield row
+
+
+# -- polls -------------------------------------------------------------------------------------------------------------
+
+
+def _read_polls(path: str, bad: BadRecords) -> Iterator[PollLine]:
+    for number, raw in _poll_lines(path, bad):
+        try:
+            line = read_poll_line(raw, line=number, source=path)
+        except DecodeError as error:
+            bad.add(path, error.offset, error.reason, len(raw), fatal=True)
+            continue
+        if line is not None:
+            yield line
+
+
+def _poll_lines(path: str, bad: BadRecords) -> Iterator[tuple[int, bytes]]:
+    """Number and bytes of every line that is not blank."""
+    number, rest = 0, b""
+    try:
+        for piece in read_pieces(path, _WINDOW_BYTES):
+            *whole, rest = (rest + piece).split(b"\n")
+            for raw in whole:
+                number += 1
+                if raw.strip():
+                    yield number, raw
+            if len(rest) > LINE_BYTES_MAX:
+                bad.add(path, number + 1, f"a line longer than {LINE_BYTES_MAX} bytes", len(rest), fatal=True)
+                return
+    except DecodeError as error:
+        bad.add(path, error.offset, error.reason, None, fatal=True)
+        return
+    if rest.strip():
+        yield number + 1, rest

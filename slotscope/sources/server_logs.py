@@ -1,0 +1,253 @@
+"""Server logs: files by path or glob, each read by one task, and which node wrote each line.
+
+Whose log a file is, is taken in this order: what the user says (FILE=NODE, NODE an id or ip:port), what its lines say
+(``I'm <id>``, ``Running mode=cluster, port=7000``, ``IP address for this node updated to``), a port in its name
+(``7000.log``, ``redis-7000.log.gz``).  An id may change in a log (CLUSTER RESET HARD): each line bears the one of its
+time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, timedelta, timezone, tzinfo
+from decimal import Decimal
+from functools import partial as bind
+from typing import TYPE_CHECKING, Any, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import pyarrow as pa
+
+from cluster_core.errors import DecodeError
+from cluster_core.formats.server_log import BadLine, LogReader, LogRow
+from cluster_core.topology.nodes_text import NODE_ID
+from slotscope.runtime.errors import InputError
+from slotscope.sources.files import InputFile, expand, is_named, read_pieces
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+BAD_LINE = "bad-line"
+"""Kind of a row that stands for a line that could not be read; its text is the reason."""
+_WINDOW_BYTES = 1 << 20
+_BATCH_ROWS = 20_000
+_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?")
+_PORT_IN_NAME = re.compile(r"(?<!\d)(\d{4,5})(?!\d)")
+_ADDRESS = re.compile(r"(?P<ip>.*):(?P<port>\d{1,5})")
+_PORT_LINE = re.compile(r"cluster, port=(\d{1,5})")
+
+
+class LogOwner(NamedTuple):
+    """Whose log a file is, as far as is known: empty texts and 0 where it is not.  *how* is given, lines or name."""
+
+    node_id: str = ""
+    ip: str = ""
+    port: int = 0
+    how: str = ""
+
+    @property
+    def address(self) -> str | None:
+        """``ip:port``, None without a port."""
+        return f"{self.ip}:{self.port}" if self.port else None
+
+
+class LogLine(NamedTuple):
+    """A row of a log with the id of the node that wrote it (empty when no line before or after says it)."""
+
+    observer: str
+    row: LogRow
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """How logs are read: the servers' time *zone*, FILE=NODE pairs *given*, whether bad lines are rows or end it.
+
+    With *every*, lines that tell nothing of the cluster are rows too, of kind "".
+    """
+
+    zone: str = "UTC"
+    given: tuple[str, ...] = ()
+    permissive: bool = False
+    every: bool = False
+
+
+def zone_of(words: str) -> tzinfo:
+    """A time zone by name (Europe/Berlin, UTC) or offset (+01:00, -0530); raises InputError for anything else."""
+    if words.upper() in ("UTC", "Z", "GMT"):
+        return UTC
+    match = _OFFSET.fullmatch(words)
+    if match is not None and int(match[2]) <= 15 and int(match[3] or 0) < 60:
+        offset = timedelta(hours=int(match[2]), minutes=int(match[3] or 0))
+        return timezone(-offset if match[1] == "-" else offset)
+    try:
+        return ZoneInfo(words)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise InputError(f"unknown time zone {words!r}: write +01:00, or a name as Europe/Berlin") from error
+
+
+def find_logs(patterns: Sequence[str], given: Sequence[str] = ()) -> list[InputFile]:
+    """The files that *patterns* name; raises DecodeError for missing ones, InputError for FILE=NODE that names none."""
+    files = expand(list(patterns))
+    for words in given:
+        file, sign, node = words.rpartition("=")
+        if not sign or not (NODE_ID.fullmatch(node) or _ADDRESS.fullmatch(node) or node.isdigit()):
+            raise InputError(f"{words}: write FILE=NODE, NODE an id, an ip:port or a port")
+        if not any(is_named(file, found.path) for found in files):
+            raise InputError(f"{words}: no such log among those given")
+    return files
+
+
+def owner_of(path: str, rows: Sequence[LogRow], given: Sequence[str] = ()) -> LogOwner:
+    """Whose log *path* with the lines *rows* is; see the module for the order."""
+    for words in given:
+        file, _, node = words.rpartition("=")
+        if is_named(file, path):
+            return _given(node)
+    node_id = next((row.subject for row in rows if row.kind == "identity"), "")
+    listening = (_PORT_LINE.search(row.detail) for row in rows if row.kind == "listening")
+    port = next((int(match[1]) for match in listening if match), 0)
+    ip = next((row.detail for row in rows if row.kind == "own-address"), "")
+    if node_id or port:
+        return LogOwner(node_id, ip, port or _port_in_name(path), "lines")
+    named = _port_in_name(path)
+    return LogOwner("", ip, named, "name") if named else LogOwner()
+
+
+def _given(node: str) -> LogOwner:
+    if NODE_ID.fullmatch(node):
+        return LogOwner(node, how="given")
+    match = _ADDRESS.fullmatch(node)
+    ip, port = (match["ip"], match["port"]) if match else ("", node)
+    return LogOwner("", ip, int(port), "given")
+
+
+def _port_in_name(path: str) -> int:
+    """The only number of four or five digits in the name of a file that can be a port; 0 for none or several."""
+    found = {int(digits) for digits in _PORT_IN_NAME.findall(path.rpartition("/")[2])}
+    ports = [port for port in found if 1024 <= port <= 65535]
+    return ports[0] if len(ports) == 1 else 0
+
+
+class ServerLog:
+    """One log: iterate over its lines in order; *owner* and *bad* are known when the iteration has begun and ended.
+
+    Raises DecodeError at the first line that is none, unless *options* are permissive; then it is appended to *bad*.
+    Holds the rows of one file (events only, unless *options* want every line).
+    """
+
+    def __init__(self, path: str, options: LogOptions) -> None:
+        self.path = path
+        self.bad: list[DecodeError] = []
+        self.lines = 0
+        self.owner = LogOwner()
+        self._options = options
+
+    def __iter__(self) -> Iterator[LogLine]:
+        rows = list(self._rows())
+        self.owner = owner_of(self.path, rows, self._options.given)
+        observer = self.owner.node_id
+        for row in rows:
+            if row.kind == "identity" and self.owner.how != "given":
+                observer = row.subject
+            yield LogLine(observer, row)
+
+    def _rows(self) -> Iterator[LogRow]:
+        reader = LogReader(zone=zone_of(self._options.zone))
+        try:
+            for piece in read_pieces(self.path, _WINDOW_BYTES):
+                yield from self._good(reader.feed(piece))
+        except DecodeError as error:
+            if not self._options.permissive:
+                raise
+            self.bad.append(error)
+        yield from self._good(reader.finish())
+
+    def _good(self, found: list[LogRow | BadLine]) -> Iterator[LogRow]:
+        for row in found:
+            if isinstance(row, BadLine):
+                error = DecodeError(f"line {row.line}: {row.reason}", offset=row.offset, source=self.path)
+                if not self._options.permissive:
+                    raise error
+                self.bad.append(error)
+                continue
+            self.lines += 1
+            if row.kind or self._options.every:
+                yield row
+
+
+# -- in Spark --------------------------------------------------------------------------------------------------------
+
+_ARROW = pa.schema(
+    [
+        ("source", pa.string()),
+        ("line", pa.int64()),
+        ("offset", pa.int64()),
+        ("ts_ns", pa.int64()),
+        ("observer", pa.string()),
+        ("address", pa.string()),
+        ("pid", pa.int64()),
+        ("role", pa.string()),
+        ("level", pa.string()),
+        ("kind", pa.string()),
+        ("subject", pa.string()),
+        ("peer", pa.string()),
+        ("epoch", pa.decimal128(20, 0)),
+        ("detail", pa.string()),
+        ("text", pa.string()),
+    ]
+)
+COLUMNS = (
+    "source string, line long, offset long, ts_ns long, observer string, address string, pid long, role string, "
+    "level string, kind string, subject string, peer string, epoch decimal(20,0), detail string, text string"
+)
+"""Columns of `read_logs`; *observer*, *address*, *subject*, *peer* and *epoch* are null where unknown."""
+
+
+def read_logs(spark: SparkSession, files: Sequence[InputFile], options: LogOptions) -> DataFrame:
+    """The lines of *files* that tell something, one task a file; bad lines are rows of kind `BAD_LINE`.
+
+    In strict mode the first bad line ends the job with its DecodeError.
+    """
+    paths = [file.path for file in files]
+    tasks = spark.range(0, len(paths), 1, max(len(paths), 1))
+    return tasks.mapInArrow(bind(_read_numbered, paths=paths, options=options), COLUMNS)
+
+
+def _read_numbered(
+    batches: Iterator[pa.RecordBatch], paths: Sequence[str], options: LogOptions
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            yield from log_batches(paths[number], options)
+
+
+def log_batches(path: str, options: LogOptions) -> Iterator[pa.RecordBatch]:
+    """The rows of one log as Arrow batches with the columns of `COLUMNS`."""
+    log = ServerLog(path, options)
+    rows: list[tuple[Any, ...]] = []
+    for line in log:
+        rows.append(_cells(path, log.owner, line))
+        if len(rows) >= _BATCH_ROWS:
+            yield _batch(rows)
+            rows = []
+    for error in log.bad:
+        rows.append((path, 0, error.offset, 0, None, None, 0, "", "", BAD_LINE, None, None, None, "", error.reason))
+    if rows:
+        yield _batch(rows)
+
+
+def _cells(path: str, owner: LogOwner, line: LogLine) -> tuple[Any, ...]:
+    row = line.row
+    epoch = None if row.epoch is None else Decimal(row.epoch)
+    return (
+        path, row.line, row.offset, row.ts_ns, line.observer or None, owner.address, row.pid, row.role, row.level, row.kind,
+        row.subject or None, row.peer or None, epoch, row.detail, row.text,
+    )  # fmt: skip
+
+
+def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    return pa.record_batch(
+        [pa.array(list(column), field.type) for column, field in zip(columns, _ARROW, strict=True)], schema=_ARROW
+    )

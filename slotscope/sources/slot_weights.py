@@ -1,0 +1,114 @@
+"""What each slot weighs, from the tables of the key distribution: one figure a slot and resource, several snapshots combined."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cluster_core.load.unread import FileUnread, Unread, together
+from cluster_core.memory.basis import Exactness, MemoryBasis
+from cluster_core.rebalance.goal.loads import combine_windows
+from cluster_core.slots.key_slot import SLOT_COUNT
+from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
+from slotscope.runtime.delta_files import read_rows
+from slotscope.runtime.errors import InputError
+
+RESOURCES = ("serialized_bytes", "memory_bytes", "keys", "ops")
+"""Resources that silver/slot_load has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Loads by resource; *topology* is CLUSTER NODES text of the newest snapshot, if it has one; *memory* what memory_bytes rests on.
+
+    *unread* is what of the snapshots' inputs could not be read; *foreign_keys* lie on nodes that do not own their slots, uncounted.
+    """
+
+    loads: dict[str, list[float]]
+    topology: str | None
+    unread: Unread
+    foreign_keys: int
+    memory: tuple[MemoryBasis, ...] = ()
+
+
+def read_weights(root: str, snapshots: Sequence[str], *, how: str, smoothing: float) -> Weights:
+    """Return the weights that *snapshots*, oldest first, have together; InputError for one that is not there or not complete."""
+    if not snapshots:
+        return Weights({}, None, Unread(), 0)
+    heads = [_head(root, name) for name in snapshots]
+    windows = [_loads(root, name) for name in snapshots]
+    loads = {
+        resource: combine_windows([window[resource] for window in windows], how, smoothing=smoothing)
+        for resource in RESOURCES
+        if all(resource in window for window in windows)
+    }
+    if len(snapshots) == 1:
+        loads = {name: [int(value) for value in load] for name, load in loads.items()}
+    return Weights(
+        loads,
+        heads[-1]["topology"],
+        together(_unread(root, head) for head in heads),
+        int(sum(window["foreign"][0] for window in windows)),
+        tuple(filter(None, map(_memory_basis, heads))),
+    )
+
+
+def is_partial(head: Mapping[str, Any]) -> bool:
+    """Whether a row of silver/snapshots says that some of its inputs could not be read; older versions only counted bad records."""
+    known = head.get("partial")
+    return bool(head["bad_records"] if known is None else known)
+
+
+def _unread(root: str, head: dict[str, Any]) -> Unread:
+    """What a snapshot's row and those of its inputs say could not be read; of a snapshot of an older version only that there is something."""
+    if not is_partial(head):
+        return Unread((), head.get("file_bytes") or 0, head["keys"])
+    snapshot_id = head["snapshot_id"]
+    if head.get("partial") is None:
+        return Unread((FileUnread(f"an input of snapshot {snapshot_id}", "", bad_records=head["bad_records"]),))
+    rows = read_rows(root, SOURCES, snapshot_id=snapshot_id)
+    files = tuple(
+        FileUnread(
+            row["source"], row["kind"], row["file_bytes"] or None, row["unread_bytes"], row["records"], row["unread_records"],
+            "ends_early" in row["facts"], row["bad_records"],
+        )
+        for row in sorted(rows, key=lambda row: str(row["source"]))
+        if row["partial"]
+    )  # fmt: skip
+    return Unread(files, head["file_bytes"], head["keys"])
+
+
+def _memory_basis(head: dict[str, Any]) -> MemoryBasis | None:
+    if head.get("memory_exactness") is None:
+        return None
+    return MemoryBasis(head["memory_model"], Exactness(head["memory_exactness"]), head["unmeasured_keys"])
+
+
+def _head(root: str, snapshot_id: str) -> dict[str, Any]:
+    rows = read_rows(root, SNAPSHOTS, snapshot_id=snapshot_id)
+    if not rows:
+        known = sorted(row["snapshot_id"] for row in read_rows(root, SNAPSHOTS))[-8:]
+        raise InputError(f"--snapshot {snapshot_id}: no finished snapshot of that name; there are {', '.join(known)}")
+    return rows[0]
+
+
+def _loads(root: str, snapshot_id: str) -> dict[str, list[float]]:
+    """Sums of one snapshot; a resource that a row does not know is left out.  ``foreign`` counts keys on other nodes."""
+    rows = read_rows(root, SLOT_LOAD, snapshot_id=snapshot_id)
+    found: dict[str, list[float]] = {name: [0] * SLOT_COUNT for name in RESOURCES}
+    unknown: set[str] = set()
+    foreign = 0
+    for row in rows:
+        if row["node_id"] != row["owner_id"] and row["node_id"] is not None and row["owner_id"] is not None:
+            foreign += row["keys"]
+            continue
+        for name in RESOURCES:
+            if row[name] is not None:
+                found[name][row["slot"]] += row[name]
+            elif row["keys"]:
+                unknown.add(name)
+    return {
+        **{name: load for name, load in found.items() if name not in unknown and (name == "keys" or any(load))},
+        "foreign": [foreign],
+    }

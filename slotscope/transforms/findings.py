@@ -1,0 +1,287 @@
+"""What is wrong with a snapshot, said loudly: pure functions from collected facts to `Warning`s."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from cluster_core.load.attribution import Attribution
+from cluster_core.topology.node import Topology
+from slotscope.reports.keyspace.report import Warning
+from slotscope.runtime.failure import printable
+
+LISTED_MAX = 5
+"""Examples named in one warning; the rest is counted."""
+
+
+class UnitFacts(NamedTuple):
+    """What one task found in a file or a range of it."""
+
+    source: str
+    kind: str
+    keys: int
+    file_bytes: int
+    facts: dict[str, str]
+
+
+_COUNTED = re.compile(r"(.+_(keys|values|bytes|sought|records)|records|functions)$")
+_LISTED = ("twins", "flaws")
+"""Facts that are lines of text."""
+
+
+def add_facts(before: Mapping[str, str], facts: Mapping[str, str]) -> dict[str, str]:
+    """Facts of a file from those of two of its ranges: counts add up, examples stand together, all else is as the later says."""
+    both = {**before, **facts}
+    for name in before.keys() & facts.keys():
+        if name in _LISTED:
+            both[name] = "\n".join(filter(None, (before[name], facts[name])))
+        elif _COUNTED.match(name) and before[name].isdecimal() and facts[name].isdecimal():
+            both[name] = str(int(before[name]) + int(facts[name]))
+    return both
+
+
+class SlotInDump(NamedTuple):
+    """Keys of a slot in one dump, and how many the dump declares."""
+
+    source: str
+    keys: int
+    declared: int
+
+
+class SuspiciousSlot(NamedTuple):
+    """A slot and the cluster dumps that have it."""
+
+    slot: int
+    dumps: list[SlotInDump]
+
+
+class Foreign(NamedTuple):
+    """Keys that a dump holds although its node does not own their slots."""
+
+    source: str
+    owner_id: str | None
+    keys: int
+
+
+def find_bad(bad: Sequence[tuple[str, int, str]], count: int) -> list[Warning]:
+    """*bad* are (source, offset, reason) of the first bad records, *count* is how many there are in all."""
+    if not count:
+        return []
+    examples = [
+        f"{printable(source)}: offset {offset}: {printable(reason)}" for source, offset, reason in bad[:LISTED_MAX]
+    ]
+    return [
+        Warning(
+            "error",
+            "bad_records",
+            f"{_count(count, 'record')} could not be read: {_list(examples, count)}",
+        )
+    ]
+
+
+def find_foreign(
+    foreign: Iterable[Foreign], attributions: Mapping[str, Attribution], topology: Topology
+) -> list[Warning]:
+    """Keys in slots that the dump's node does not own, one warning a dump."""
+    by_source: dict[str, list[Foreign]] = defaultdict(list)
+    for row in foreign:
+        if attributions[row.source].node_id not in (None, row.owner_id) and row.keys:
+            by_source[row.source].append(row)
+    return [
+        Warning(
+            "error",
+            "foreign_keys",
+            f"{printable(source)} is a dump of {_node(attributions[source].node_id, topology)} but holds "
+            + ", ".join(f"{_count(row.keys, 'key')} in slots of {_node(row.owner_id, topology)}" for row in rows),
+        )
+        for source, rows in sorted(by_source.items())
+    ]
+
+
+def find_twins(
+    units: Sequence[UnitFacts], attributions: Mapping[str, Attribution], topology: Topology | None
+) -> list[Warning]:
+    """Two dumps of one node in one snapshot: by attribution, else by replication id, else by checksum."""
+    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for source, facts in {unit.source: unit.facts for unit in units if holds_keys(unit)}.items():
+        node_id = attributions[source].node_id
+        replid, crc = facts.get("repl-id", ""), facts.get("stored_crc", "")
+        if node_id is not None:
+            groups["node", node_id].append(source)
+        elif replid.strip("0"):
+            groups["repl-id", replid].append(source)
+        elif crc.strip("0"):
+            groups["checksum", crc].append(source)
+    return [
+        Warning(
+            "error",
+            "same_node_twice",
+            f"{' and '.join(printable(source) for source in sorted(sources))} hold data of the same node "
+            f"({_node(name, topology) if how == 'node' and topology else f'{how} {printable(name)}'}): its keys are counted {len(sources)} times",
+        )
+        for (how, name), sources in sorted(groups.items())
+        if len(sources) > 1
+    ]
+
+
+def holds_keys(unit: UnitFacts) -> bool:
+    """Whether a unit counts the keys of a node: a dump, or a log that is replayed."""
+    return unit.kind == "rdb" or unit.facts.get("role") == "state"
+
+
+def find_mismatches(slots: Sequence[SuspiciousSlot]) -> list[Warning]:
+    """Slots whose own count in the dump is not what it holds."""
+    lies = [(slot.slot, dump) for slot in slots for dump in slot.dumps if dump.keys != dump.declared]
+    if not lies:
+        return []
+    examples = [
+        f"slot {slot} of {printable(dump.source)} declares {dump.declared}, holds {dump.keys}"
+        for slot, dump in lies[:LISTED_MAX]
+    ]
+    text = (
+        f"{_count(len(lies), 'slot')} with another number of keys than the dump declares: {_list(examples, len(lies))}"
+    )
+    return [Warning("error", "slot_info", text)]
+
+
+def find_shared(slots: Sequence[SuspiciousSlot]) -> list[Warning]:
+    """Slots with keys in more than one cluster dump: copies of one node, or a slot that was moving."""
+    shared = [(slot.slot, [dump.source for dump in slot.dumps if dump.keys]) for slot in slots]
+    shared = [(slot, sources) for slot, sources in shared if len(sources) > 1]
+    if not shared:
+        return []
+    examples = [f"slot {slot} in {' and '.join(map(printable, sources))}" for slot, sources in shared[:LISTED_MAX]]
+    text = f"{_count(len(shared), 'slot')} with keys in more than one dump, counted more than once: {_list(examples, len(shared))}"
+    return [Warning("error", "slots_twice", text)]
+
+
+def find_file_facts(units: Sequence[UnitFacts]) -> list[Warning]:
+    """Trailing bytes, missing checksums, names too long to group."""
+    found = []
+    for unit in units:
+        trailing = int(unit.facts.get("trailing_bytes", "0"))
+        if trailing:
+            found.append(
+                Warning(
+                    "warning",
+                    "trailing_bytes",
+                    f"{printable(unit.source)}: {_count(trailing, 'byte')} after the end of the dump were not read",
+                )
+            )
+        if unit.facts.get("stored_crc") == "0" * 16:
+            found.append(
+                Warning(
+                    "note", "no_checksum", f"{printable(unit.source)} has no checksum: its writer had rdbchecksum off"
+                )
+            )
+        if int(unit.facts.get("untracked_keys", "0")):
+            found.append(
+                Warning(
+                    "note",
+                    "long_names",
+                    f"{printable(unit.source)}: {unit.facts['untracked_keys']} keys have tags or prefixes too long to group",
+                )
+            )
+    return found
+
+
+def find_repeated(units: Sequence[UnitFacts]) -> list[Warning]:
+    """Keys that are in one dump more than once, one warning a dump; and where not all keys were compared."""
+    found = []
+    for unit in units:
+        count = int(unit.facts.get("twin_keys", "0"))
+        if count:
+            text = (
+                f"{printable(unit.source)} holds {_count(count, 'key')} that it held before: no server loads it, and each record counts: "
+                + _list(unit.facts["twins"].split("\n"), count)
+            )
+            found.append(Warning("error", "keys_twice", text))
+        if "twins_sought" in unit.facts:
+            sought = int(unit.facts["twins_sought"])
+            text = f"{printable(unit.source)}: keys that are there twice were sought among its first {_count(sought, 'key')} only"
+            found.append(Warning("note", "twins_not_sought", text))
+    return found
+
+
+def find_hollow(units: Sequence[UnitFacts]) -> list[Warning]:
+    """Collections without elements, one warning a dump: servers drop them, so they are in no figure."""
+    counts: dict[str, int] = defaultdict(int)
+    for unit in units:
+        counts[unit.source] += int(unit.facts.get("hollow_keys", "0"))
+    examples = {unit.source: unit.facts["hollow_key"] for unit in reversed(units) if "hollow_key" in unit.facts}
+    return [
+        Warning(
+            "warning",
+            "hollow_keys",
+            f"{printable(source)}: {_count(count, 'key')} without elements that a server drops when it loads the dump: in no figure here "
+            f"({examples[source]}{' …' if count > 1 else ''})",
+        )
+        for source, count in sorted(counts.items())
+        if count
+    ]
+
+
+def find_flawed(units: Sequence[UnitFacts]) -> list[Warning]:
+    """What decoding every value found, one warning a unit: values that no server loads as they are, and what was not decoded."""
+    found = []
+    for unit in units:
+        count, decoded = (int(unit.facts.get(name, "0")) for name in ("flawed_values", "decoded_values"))
+        if count:
+            text = (
+                f"{printable(unit.source)}: {count:,} of {_count(decoded, 'decoded value')} "
+                f"{'is' if count == 1 else 'are'} not what the header says, or what no server holds; a server may refuse to load the dump: "
+                + _list(unit.facts["flaws"].split("\n"), count)
+            )
+            found.append(Warning("error", "value_flaws", text))
+        if int(unit.facts.get("undecoded_values", "0")):
+            text = f"{printable(unit.source)}: {_count(int(unit.facts['undecoded_values']), 'value')} too large to be decoded"
+            found.append(Warning("note", "values_undecoded", text))
+    return found
+
+
+def find_coverage(topology: Topology | None, keys_in_unowned: int) -> list[Warning]:
+    """Slots that nobody owns, and keys in them."""
+    if topology is None:
+        return []
+    uncovered = topology.uncovered()
+    if not len(uncovered):
+        return []
+    text = f"{_count(len(uncovered), 'slot')} without owner: {str(uncovered)[:200]}"
+    if keys_in_unowned:
+        text += f"; the inputs hold {_count(keys_in_unowned, 'key')} in them"
+    return [Warning("error", "uncovered_slots", text)]
+
+
+def find_unattributed(attributions: Mapping[str, Attribution], topology: Topology | None) -> list[Warning]:
+    """Dumps that could not be given to a node of the topology."""
+    if topology is None:
+        return []
+    unknown = sorted(source for source, found in attributions.items() if found.node_id is None)
+    if not unknown:
+        return []
+    names = _list([printable(source) for source in unknown[:LISTED_MAX]], len(unknown))
+    return [
+        Warning(
+            "warning",
+            "unknown_node",
+            f"no node of the topology owns most keys of {names}; their keys count for the slots' owners",
+        )
+    ]
+
+
+def _node(node_id: str | None, topology: Topology | None) -> str:
+    if node_id is None:
+        return "nobody"
+    node = topology.by_id.get(node_id) if topology else None
+    return printable(f"{node.address} ({node_id[:8]})" if node else node_id[:12])
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _list(examples: list[str], count: int) -> str:
+    more = count - len(examples)
+    return "; ".join(examples) + (f"; and {more:,} more" if more > 0 else "")

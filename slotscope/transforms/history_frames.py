@@ -1,0 +1,86 @@
+"""Frames of a replay on their way to tables: columns as declared, blobs unpacked, logs as events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial as bind
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from cluster_core.replay.log_clock import PAIRED_KINDS, Told, compare_clocks
+from schemas import history
+from schemas.table import Table
+from slotscope.sources.bus import evidence as captured
+from slotscope.sources.bus.blobs import unpacked_table
+from slotscope.sources.bus.evidence import table_arrow
+
+COMPARED_MAX = 100_000
+"""Events of logs and of packets that are compared to find clocks that differ."""
+EVENT_KINDS = ("fail-decided", "fail-learned", "election-started", "vote", "election-won", "state-ok", "state-fail")
+"""Events of silver/events that logs tell as well, manual failovers aside."""
+
+
+def with_times(rows: DataFrame, table: Table, snapshot: str) -> DataFrame:
+    """The columns of *table*: the snapshot, and every time as a timestamp, too."""
+    have = rows.columns
+    return rows.select(*(_column(name, have, snapshot).alias(name) for name in table.columns))
+
+
+def _column(name: str, have: list[str], snapshot: str) -> Column:
+    if name == "snapshot_id":
+        return F.lit(snapshot)
+    if name not in have and f"{name}_ns" in have:
+        return F.timestamp_micros(F.floor(F.col(f"{name}_ns") / 1000).cast("bigint"))
+    return F.col(name)
+
+
+def unpacked(read: DataFrame, kind: int, table: Table, snapshot: str) -> DataFrame:
+    """The rows of the blobs of one kind."""
+    columns = StructType([field for field in table.schema.fields if field.name != "snapshot_id"])
+    blobs = read.where(F.col("kind") == kind).select("blob")
+    return with_times(blobs.mapInArrow(bind(_unpack, table=table), columns), table, snapshot)
+
+
+def _unpack(batches: Iterator[pa.RecordBatch], table: Table) -> Iterator[pa.RecordBatch]:
+    schema = table_arrow(table)
+    for batch in batches:
+        for blob in batch.column(0):
+            yield from unpacked_table(blob.as_py()).cast(schema).to_batches()
+
+
+def logged_events(read: DataFrame, snapshot: str) -> DataFrame:
+    """Without captures events are what the logs tell."""
+    rows = unpacked(read, captured.LOGS, history.LOG_EVENTS, snapshot).where(F.col("observer").isNotNull())
+    events = rows.where(F.col("kind").isin(*EVENT_KINDS) | F.col("kind").startswith("manual-failover"))
+    return events.select(
+        "snapshot_id",
+        "observer",
+        "ts",
+        "ts_ns",
+        "kind",
+        F.coalesce("subject", F.lit("")).alias("subject"),
+        F.coalesce("epoch", F.lit(0)).cast(history.EPOCH).alias("epoch"),
+        F.col("text").alias("detail"),
+        F.lit("log").alias("source"),
+        F.lit(None).cast("bigint").alias("message_id"),
+        F.lit(None).cast("bigint").alias("settled_by"),
+    )
+
+
+def clock_warnings(logged: DataFrame, events: DataFrame) -> list[str]:
+    """Observers whose logs and packets tell the same events at other times (a wrong clock or time zone)."""
+    ours, theirs = _told(logged.where(F.col("observer").isNotNull())), _told(events)
+    differences = {node: compare_clocks(told, theirs.get(node, [])) for node, told in sorted(ours.items())}
+    return [f"warning|log-clock|{node}: {d.warning}" for node, d in differences.items() if d and d.warning]
+
+
+def _told(events: DataFrame) -> dict[str, list[Told]]:
+    rows = events.where(F.col("kind").isin(*PAIRED_KINDS)).limit(COMPARED_MAX)
+    found: dict[str, list[Told]] = {}
+    for row in rows.select("observer", "ts_ns", "kind", "subject", "epoch").collect():
+        told = Told(row["ts_ns"], row["kind"], row["subject"] or "", int(row["epoch"] or 0))
+        found.setdefault(row["observer"], []).append(told)
+    return found

@@ -1,0 +1,45 @@
+"""Runs of `slotscope execute-plan` against a cluster of the tests, in this process or in one of their own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from jobs import main as program
+from slotscope.runtime import cli
+from tests.benches.clusters import Cluster
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def words_of(root: Path, cluster: Cluster, more: tuple[object, ...]) -> list[str]:
+    """The command line; the node that is asked first is the last one, unless *more* names another."""
+    asked = () if "--cluster" in more else ("--cluster", f"127.0.0.1:{cluster.nodes[-1].port}")
+    return ["execute-plan", "--root", str(root), *asked, *map(str, more)]
+
+
+def slotscope(root: Path, cluster: Cluster, *more: object) -> int:
+    """Run the command in this process."""
+    return cli.run(cli.application(program.ABOUT, program.COMMANDS), words_of(root, cluster, more))
+
+
+def start(root: Path, cluster: Cluster, *more: object) -> subprocess.Popen[str]:
+    """Begin to carry the plan out in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "jobs.main", *words_of(root, cluster, ("--apply", *more))],
+        cwd=REPOSITORY, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def commits(root: Path) -> int:
+    """How often the journal was written."""
+    return len(list((root / "silver" / "plan_steps" / "_delta_log").glob("*.json")))
+
+
+def wait_for_commits(root: Path, process: subprocess.Popen[str], count: int) -> None:
+    """Wait until the journal was written *count* times, or the process has ended."""
+    end = time.monotonic() + 30
+    while commits(root) < count and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.001)

@@ -1,0 +1,79 @@
+"""Captures to incidents without Spark: what a replay and its stories make of edited recordings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cluster_core.incidents.catalogue import find_incidents
+from cluster_core.incidents.gaps import GapSeen
+from cluster_core.incidents.history import History
+from cluster_core.incidents.incident import Incident
+from cluster_core.incidents.speech import Said, Speech, SpeechFolder
+from cluster_core.incidents.thresholds import Thresholds
+from cluster_core.replay.rows import ReplayRow
+from cluster_core.slots.slot_set import SlotSet
+from tests.reference.bus_folding import Fold, fold
+
+NS_PER_MS = 1_000_000
+
+
+@dataclass
+class Told:
+    """What a replay of captures came to."""
+
+    rows: list[ReplayRow]
+    history: History
+    incidents: list[Incident]
+    notes: list[str]
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def stories(self) -> list[tuple[str, str, str, str]]:
+        """Kind, variant and nodes of every incident, in order of time."""
+        return [(one.kind, one.variant, one.subject, one.winner) for one in self.incidents]
+
+    def of_kind(self, kind: type) -> list[Any]:
+        """The rows of one kind."""
+        return [row for row in self.rows if isinstance(row, kind)]
+
+
+def tell(*captures: Path, **options: Any) -> Told:
+    """Replay *captures* and find their incidents."""
+    found = fold(captures, permissive=True, **options)
+    rows = [row for row, _ in found.rows]
+    facts = found.facts
+    slots_of = {row["bitmap_id"]: _bits(row["slots"]) for row in found.bitmaps}
+    history = History(
+        rows,
+        _speech(found),
+        slots_of,
+        node_timeout_ms=facts["node_timeout_ms"],
+        first_ns=facts["first_ns"],
+        last_ns=facts["last_ns"],
+        gaps=[
+            GapSeen(row["source_id"], row["target_id"], row["valid_from_ns"], row["valid_to_ns"]) for row in found.gaps
+        ],
+    )
+    return Told(rows, history, find_incidents(history), facts["notes"], facts)
+
+
+def _speech(found: Fold) -> Sequence[Speech]:
+    thresholds = Thresholds(found.facts["node_timeout_ms"] * NS_PER_MS)
+    folders: dict[str, SpeechFolder] = {}
+    spans: list[Speech | None] = []
+    for row in found.messages:
+        if row["light"] or row["node_flags"] is None or row["bitmap_id"] is None or not row["sender"]:
+            continue
+        said = Said(
+            row["ts_ns"], row["message_id"], row["node_flags"], row["replicaof"] or "", int(row["current_epoch"]),
+            int(row["config_epoch"]), row["bitmap_id"], row["state"], int(row["repl_offset"]), row["shard_id"] or "",
+        )  # fmt: skip
+        spans.append(folders.setdefault(row["sender"], SpeechFolder(row["sender"], thresholds)).feed(said))
+    spans += [folder.finish(found.facts["last_ns"]) for folder in folders.values()]
+    return [span for span in spans if span is not None]
+
+
+def _bits(text: str) -> int:
+    return int.from_bytes(SlotSet.parse(text).to_wire(), "little") if text else 0

@@ -1,0 +1,169 @@
+"""Append-only logs for tests: written word by word, recorded from servers, walked by either twin."""
+
+from __future__ import annotations
+
+import base64
+import json
+import tarfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from cluster_core.aof.keyspace import Keyspace
+from cluster_core.errors import DecodeError
+from cluster_core.formats.aof.framing import CommandReader
+from cluster_core.formats.aof.tail import Tail
+from cluster_core.formats.rdb.elements import decode_record
+from cluster_core.formats.rdb.reader import PlainSkim
+from cluster_core.kernels.aof.walker import AofWalker
+from tests.reference.aof_walker import PlainAofWalker
+
+RECORDED = Path(__file__).parents[1] / "data" / "aof" / "recorded.tar.xz"
+SERVERS = ("redis-7.0", "valkey-9.1")
+LOGS = ("aof-plain", "aof-preamble")
+
+
+def encode(*words: bytes | str | int) -> bytes:
+    """One command as it stands in a log."""
+    parts = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+    return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts)
+
+
+def log_of(*commands: Sequence[bytes | str | int]) -> bytes:
+    """A log of several commands."""
+    return b"".join(encode(*command) for command in commands)
+
+
+@cache
+def _recorded_files() -> dict[str, bytes]:
+    with tarfile.open(RECORDED) as archive:
+        return {
+            member.name: archive.extractfile(member).read()  # type: ignore[union-attr]
+            for member in archive.getmembers()
+        }
+
+
+def recorded_parts(server: str, log: str) -> dict[str, bytes]:
+    """The files of one recorded log by their names."""
+    prefix = f"{server}/{log}/"
+    return {name.removeprefix(prefix): data for name, data in _recorded_files().items() if name.startswith(prefix)}
+
+
+def recorded_log(server: str, log: str, folder: Path) -> Path:
+    """Put a recorded log into a new folder below *folder*; return it."""
+    home = folder / f"{server}-{log}"
+    home.mkdir()
+    for name, data in recorded_parts(server, log).items():
+        (home / name).write_bytes(data)
+    return home
+
+
+def recorded_truth(server: str, log: str) -> dict[tuple[int, bytes], tuple[str, int, int]]:
+    """What the server answered for every key: (db, key) to (type, length, expiry in ms or -1)."""
+    rows = json.loads(_recorded_files()[f"{server}/{log}.json"])
+    return {(db, base64.b64decode(key)): (kind, count, expiry) for db, key, kind, count, expiry in rows}
+
+
+class WalkedKey(NamedTuple):
+    """One row of a batch's keys."""
+
+    key: bytes
+    slot: int
+    tag: tuple[int, int]
+    share: int
+    db: int
+    offset: int
+
+
+class WalkedCommand(NamedTuple):
+    """One row of a batch, with its keys."""
+
+    offset: int
+    size: int
+    name: bytes
+    words: int
+    db: int
+    time_s: int
+    keys: tuple[WalkedKey, ...]
+
+
+@dataclass(slots=True)
+class Walked:
+    """All that a walker said of a file."""
+
+    commands: list[WalkedCommand] = field(default_factory=list)
+    tail: Tail | None = None
+    error: DecodeError | None = None
+
+    def told(self) -> tuple[object, ...]:
+        """All of it as a value that can be compared."""
+        return self.commands, self.tail, str(self.error)
+
+
+def walk_log(
+    data: bytes,
+    *,
+    start: int = 0,
+    end: int | None = None,
+    compiled: bool = True,
+    piece: int = 1 << 20,
+    rows: int = 65_536,
+) -> Walked:
+    """Walk *data* in pieces of at most *piece* bytes."""
+    walker = (AofWalker if compiled else PlainAofWalker)("log", start=start, end=end, batch_rows=rows)
+    found, at = Walked(), start
+    try:
+        while not walker.done:
+            ahead = min(walker.skippable(), max(len(data) - at, 0))
+            walker.skipped(ahead)
+            at += ahead
+            room = walker.room()
+            count = min(len(room), piece, max(len(data) - at, 0))
+            room[:count] = data[at : at + count]
+            at += count
+            walker.filled(count)
+            for batch in walker.batches():
+                found.commands += _rows(batch, walker.names)
+    except DecodeError as error:
+        found.error = error
+        return found
+    found.tail = walker.tail
+    return found
+
+
+def _rows(batch, names):  # type: ignore[no-untyped-def]
+    keys = batch.keys
+    for at in range(len(batch)):
+        told = tuple(
+            WalkedKey(
+                keys.key(row),
+                int(keys.slot[row]),
+                (int(keys.tag_start[row]), int(keys.tag_length[row])),
+                int(keys.serialized_bytes[row]),
+                int(keys.db[row]),
+                int(keys.offset[row]),
+            )
+            for row in range(batch.first_key[at], batch.first_key[at + 1])
+        )
+        numbers = (int(column[at]) for column in (batch.words, batch.db, batch.time_s))
+        yield WalkedCommand(int(batch.offset[at]), int(batch.size[at]), names[batch.command[at]], *numbers, told)
+
+
+def replay(keyspace: Keyspace, parts: dict[str, bytes]) -> Keyspace:
+    """Run the files of a log, in the order of *parts*, on *keyspace*."""
+    for name, data in parts.items():
+        keyspace.begin_file()
+        if data.startswith((b"REDIS", b"VALKEY")):
+            skim = PlainSkim(name, check_crc=False)
+            skim.feed(data)
+            for row in skim.rows:
+                record = data[row.offset : row.offset + row.serialized_bytes]
+                keyspace.add_record(row.db, decode_record(record, skim.head.dialect))
+            data = data[len(data) - skim.trailing_bytes :]
+        reader = CommandReader(name)
+        reader.feed(data)
+        for command in reader.commands():
+            keyspace.apply(command.words)
+    return keyspace

@@ -1,0 +1,127 @@
+"""Makes history reports for tests: the failover of `tests.builders.history_builder`, nothing at all, or one with hostile names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cluster_core.incidents.catalogue import find_findings, find_incidents
+from cluster_core.incidents.incident import FIGURES
+from cluster_core.incidents.story import name_all, step_text, summary_of
+from cluster_core.incidents.traffic import Cost
+from slotscope.reports.history.report import (
+    FindingLine,
+    HistoryNode,
+    HistoryReport,
+    IncidentLine,
+    Lane,
+    OwnBelief,
+    StepLine,
+    health_spans,
+    role_spans,
+)
+from slotscope.reports.keyspace.report import Warning
+from tests.builders.history_builder import NODES, T0, TIMEOUT_MS, A, R, failover_tale, ns, quiet_tale
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(2)>',
+    "\x1b[31mred\x1b]0;title\x07",
+    "{{ 7*7 }}{% raw %}",
+    "right\u202eleft",
+    "line\u2028separator",
+)
+
+
+def history_report(*, hostile: bool = False, quiet: bool = False) -> HistoryReport:
+    """What `load_history` would read, without Spark."""
+    tale = quiet_tale() if quiet else failover_tale()
+    if not quiet:
+        tale.says(R, 29.9, slots="0-99", epoch=4, current=4, flags=0x2000)
+    history = tale.history()
+    names = name_all(history.nodes, history.addresses)
+    breaches = [breach for checks in tale.checks().values() for breach in checks.finish()]
+    costs = [] if quiet else [Cost(A, "ping", 30, 75_000), Cost(R, "ping", 31, 77_500)]
+    found = [one for one in find_findings(history, breaches, costs) if not quiet or one.code != "one-host"]
+    incidents = [
+        IncidentLine(
+            number, one.kind, one.variant, one.subject or None, one.winner or None, one.nodes, one.epoch,
+            one.slot_count, one.started_ns, one.ended_ns,
+            None if one.ended_ns is None else (one.ended_ns - one.started_ns) // 1_000_000,
+            {name: getattr(one, name) for name in FIGURES}, summary_of(one, names), len(one.steps),
+            [
+                StepLine(step.ts_ns, step.until_ns, (step.ts_ns - one.started_ns) // 1_000_000, step.kind,
+                         step_text(step, names), step.ref if step.ref >= 0 else None)
+                for step in one.steps
+            ],
+        )
+        for number, one in enumerate(find_incidents(history), 1)
+    ]  # fmt: skip
+    nodes = [HistoryNode(node, names[node][:8], history.addresses[node]) for node in NODES]
+    report = HistoryReport(
+        snapshot_id="tale",
+        first_ns=T0,
+        last_ns=ns(30),
+        messages=len(tale.headers),
+        observers=len(NODES),
+        node_timeout_ms=TIMEOUT_MS,
+        node_timeout_from="given",
+        profile="redis-7.0",
+        bad_records=0,
+        nodes=nodes,
+        incidents=incidents,
+        findings=[
+            FindingLine(number, one.severity, one.code, one.rule, one.node or None, one.other or None, one.times,
+                        one.amount, one.text, one.refs)
+            for number, one in enumerate(found, 1)
+        ],
+        lanes=[
+            Lane(
+                node,
+                role_spans(
+                    [
+                        OwnBelief(row.valid_from_ns, row.valid_to_ns, row.flags, row.master_id, row.config_epoch, row.slots)
+                        for row in history.views.get((node.node_id, node.node_id), [])
+                    ],
+                    ns(30),
+                ),
+                health_spans(
+                    [
+                        (row.valid_from_ns, row.valid_to_ns, "fail" in row.flags.split(","))
+                        for (observer, subject), rows in history.views.items()
+                        for row in rows
+                        if subject == node.node_id and observer != subject and "fail" in row.flags
+                    ],
+                    T0,
+                    ns(30),
+                ),
+            )
+            for node in nodes
+        ],
+        silences={
+            (one, other): 10_500 if other == A else 700 for one in NODES for other in NODES if one != other
+        },
+    )  # fmt: skip
+    return _hostile(report) if hostile else report
+
+
+def _hostile(report: HistoryReport) -> HistoryReport:
+    """Every text that may come from outside is one of `HOSTILE`."""
+    everything = " ".join(HOSTILE)
+    return replace(
+        report,
+        snapshot_id=HOSTILE[0],
+        bad_records=3,
+        warnings=[Warning("warning", HOSTILE[1], everything)],
+        nodes=[replace(node, address=HOSTILE[0], name=HOSTILE[1]) for node in report.nodes],
+        lanes=[replace(lane, node=replace(lane.node, address=HOSTILE[2])) for lane in report.lanes],
+        incidents=[
+            replace(
+                one,
+                variant=HOSTILE[0],
+                summary=everything,
+                steps=[replace(step, text=everything, kind=HOSTILE[1]) for step in one.steps],
+            )
+            for one in report.incidents
+        ],
+        findings=[replace(one, text=everything, code=HOSTILE[0]) for one in report.findings],
+    )

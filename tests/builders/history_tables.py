@@ -1,0 +1,198 @@
+"""Writes a hand-written history into the tables of a replay, as bus-replay would."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+)
+
+from cluster_core.incidents.history import OffsetSeen
+from cluster_core.replay.rows import EpochRow, EventRow, FailureReportRow, NodeViewRow, VoteRow
+from schemas.history import (
+    BUS_MESSAGES,
+    EPOCHS,
+    EVENTS,
+    FAILURE_REPORTS,
+    LINKS,
+    LOG_EVENTS,
+    NODE_POLLS,
+    NODE_VIEWS,
+    REPLAYS,
+    SLOT_BITMAPS,
+    VOTES,
+)
+from schemas.replication import REPLICATION_OFFSETS
+from schemas.table import Table
+from slotscope.runtime import tables
+from slotscope.transforms.bus_notes import LOGGED
+from tests.builders.history_builder import NODES, T0, TIMEOUT_MS, Tale, bits, ns
+
+EMPTY = {
+    StringType: "",
+    IntegerType: 0,
+    LongType: 0,
+    BooleanType: False,
+    DecimalType: Decimal(0),
+    ArrayType: [],
+    MapType: {},
+}
+SILENCE_MS = 700
+"""The longest silence of every pair, but for those with the first node: 10,500 ms."""
+
+
+def write_tale(spark: SparkSession, root: str, snapshot_id: str, tale: Tale) -> None:
+    """Write the rows and headers of *tale*."""
+    writes = [
+        (NODE_VIEWS, [_view(row) for row in tale.rows if isinstance(row, NodeViewRow)]),
+        (EVENTS, [_event(row) for row in tale.rows if isinstance(row, EventRow) and row.kind not in LOGGED]),
+        (
+            LOG_EVENTS,
+            [_logged(row) for row in tale.rows if isinstance(row, EventRow) and row.kind in LOGGED]
+            + [_asked(seen) for seen in tale.offsets if seen.is_last],
+        ),
+        (NODE_POLLS, [_polled(seen) for seen in tale.offsets if not seen.is_last and len(seen.node) == 40]),
+        (REPLICATION_OFFSETS, [_sent(seen) for seen in tale.offsets if not seen.is_last and len(seen.node) < 40]),
+        (VOTES, [_vote(row) for row in tale.rows if isinstance(row, VoteRow)]),
+        (EPOCHS, [_epoch(row) for row in tale.rows if isinstance(row, EpochRow)]),
+        (FAILURE_REPORTS, [_report(row) for row in tale.rows if isinstance(row, FailureReportRow)]),
+        (BUS_MESSAGES, _messages(tale)),
+        (SLOT_BITMAPS, [_bitmap(text, number) for text, number in tale.bitmaps.items()]),
+        (LINKS, _links()),
+        (REPLAYS, [_replay(tale)]),
+    ]
+    changes = [tables.Change(_frame(spark, table, rows, snapshot_id), table) for table, rows in writes]
+    tables.apply_changes(changes, root, snapshot_id)
+
+
+def _frame(spark: SparkSession, table: Table, rows: list[dict[str, Any]], snapshot_id: str) -> DataFrame:
+    """Rows with what they lack: times from their ns, and nothing of the right type."""
+    filled = [
+        tuple(_value(field, {**row, "snapshot_id": snapshot_id}) for field in table.schema.fields) for row in rows
+    ]
+    return spark.createDataFrame(filled, table.schema)
+
+
+def _value(field: StructField, row: dict[str, Any]) -> Any:
+    if field.name in row:
+        value = row[field.name]
+        return Decimal(value) if isinstance(field.dataType, DecimalType) and value is not None else value
+    ts_ns = row.get(f"{field.name}_ns")
+    if ts_ns is not None:
+        return datetime.fromtimestamp(ts_ns / 1e9, UTC)
+    return None if field.nullable else EMPTY[type(field.dataType)]
+
+
+def _asked(seen: OffsetSeen) -> dict[str, Any]:
+    """A line of the log of a master that was deposed."""
+    text = f"Trying a partial resynchronization (request {'0' * 40}:{seen.offset + 1})."
+    return {"observer": seen.node, "ts_ns": seen.ts_ns, "kind": "resync-asked", "text": text}
+
+
+def _polled(seen: OffsetSeen) -> dict[str, Any]:
+    """A poll with the offset of INFO."""
+    return {"observer": seen.node, "ts_ns": seen.ts_ns, "master_offset": seen.offset}
+
+
+def _sent(seen: OffsetSeen) -> dict[str, Any]:
+    """What a client port showed: addresses, not ids."""
+    return {"master": seen.node, "ts_ns": seen.ts_ns, "sent_offset": seen.offset}
+
+
+def _message_id(ref: int) -> int | None:
+    return None if ref < 0 else ref
+
+
+def _view(row: NodeViewRow) -> dict[str, Any]:
+    return {**row._asdict(), "message_id": _message_id(row.ref)}
+
+
+def _event(row: EventRow) -> dict[str, Any]:
+    return {**row._asdict(), "message_id": _message_id(row.ref)}
+
+
+def _logged(row: EventRow) -> dict[str, Any]:
+    """What only a log tells."""
+    return {"observer": row.observer, "ts_ns": row.ts_ns, "kind": row.kind, "subject": row.subject, "text": row.detail}
+
+
+def _vote(row: VoteRow) -> dict[str, Any]:
+    return {**row._asdict(), "message_id": _message_id(row.ref)}
+
+
+def _epoch(row: EpochRow) -> dict[str, Any]:
+    return {**row._asdict(), "node_id": row.node, "message_id": _message_id(row.ref)}
+
+
+def _report(row: FailureReportRow) -> dict[str, Any]:
+    ends = {"valid_from_ns": row.from_ns, "valid_to_ns": row.to_ns}
+    return {**row._asdict(), **ends, "message_id": _message_id(row.ref)}
+
+
+def _messages(tale: Tale) -> list[dict[str, Any]]:
+    return [
+        {
+            "message_id": said.ref,
+            "ts_ns": said.ts_ns,
+            "connection": way,
+            "from_opener": True,
+            "type": "ping",
+            "sender": node,
+            "current_epoch": said.current_epoch,
+            "config_epoch": said.config_epoch,
+            "repl_offset": said.offset,
+            "bitmap_id": said.slots,
+            "replicaof": said.replicaof or None,
+            "node_flags": said.flags,
+            "state": said.state,
+            "mflags": 0,
+            "understood": True,
+        }
+        for node, way, said in tale.headers
+    ]
+
+
+def _bitmap(text: str, number: int) -> dict[str, Any]:
+    return {"bitmap_id": number, "slots": text, "slot_count": bits(text).bit_count()}
+
+
+def _links() -> list[dict[str, Any]]:
+    return [
+        {
+            "source_id": source,
+            "target_id": target,
+            "messages": 12,
+            "bytes": 30_000,
+            "messages_by_type": {"ping": 10, "fail": 2},
+            "bytes_by_type": {"ping": 25_000, "fail": 5_000},
+            "first_seen_ns": T0,
+            "last_seen_ns": T0,
+            "longest_silence_ms": 10_500 if source == NODES[0] else SILENCE_MS,
+        }
+        for source in NODES
+        for target in NODES
+        if source != target
+    ]
+
+
+def _replay(tale: Tale) -> dict[str, Any]:
+    return {
+        "first_ns": T0,
+        "last_ns": ns(tale.end_s),
+        "messages": len(tale.headers),
+        "observers": len(NODES),
+        "node_timeout_ms": TIMEOUT_MS,
+        "node_timeout_from": "given",
+        "profile": "redis-7.0",
+    }

@@ -1,0 +1,90 @@
+"""A finished snapshot of a small cluster in the tables, without reading dumps: what rebalance-plan starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cluster_core.load.unread import FileUnread
+from cluster_core.slots.key_slot import SLOT_COUNT
+from schemas.gold import BIG_KEYS, HASH_TAGS
+from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
+from slotscope.runtime.delta_files import replace_rows
+
+FILE_COLUMNS = ("source", "kind", "file_bytes", "unread_bytes", "records", "unread_records", "bad_records")
+
+
+def node_id(number: int) -> str:
+    """Id of master *number*."""
+    return f"{number:x}" * 40
+
+
+def topology(owners: Sequence[int], masters: int, replicas: Mapping[int, int] | None = None) -> str:
+    """CLUSTER NODES text: *owners* is the number of each slot's master, *replicas* maps a node's number to its master's."""
+    lines = []
+    for number in range(masters):
+        held = " ".join(str(slot) for slot, owner in enumerate(owners) if owner == number)
+        flags = "myself,master" if not number else "master"
+        lines.append(
+            f"{node_id(number)} 10.0.0.{number + 1}:7000@17000 {flags} - 0 0 {number + 1} connected {held}".rstrip()
+        )
+    for number, master in (replicas or {}).items():
+        lines.append(f"{node_id(number)} 10.0.0.{number + 1}:7000@17000 slave {node_id(master)} 0 0 1 connected")
+    return "\n".join(lines) + "\n"
+
+
+def write_snapshot(
+    root: Path | str, owners: Sequence[int], bytes_by_slot: Mapping[int, int], *, masters: int = 3, name: str = "current",
+    tags: Mapping[bytes, tuple[int, int, int]] | None = None, keys: Mapping[bytes, tuple[int, int]] | None = None,
+    memory_by_slot: Mapping[int, int] | None = None, unread: FileUnread | None = None, **more: Any,
+) -> None:  # fmt: skip
+    """Write silver/slot_load and silver/snapshots: 1000 bytes and 10 keys a slot but for *bytes_by_slot*.
+
+    *memory_by_slot* (2000 bytes for other slots) is memory, unknown if it is None.  *unread* is an input that could not be read in full.
+
+    *tags* (slot, keys, bytes) go to gold/hash_tags, *keys* (slot, bytes) to gold/big_keys.
+    """
+    label = {"snapshot_id": name}
+    rows = []
+    for slot in range(SLOT_COUNT):
+        size, owner = bytes_by_slot.get(slot, 1000), node_id(owners[slot])
+        row = {"slot": slot, "node_id": owner, "owner_id": owner, "keys": max(1, size // 100), "serialized_bytes": size}
+        memory = None if memory_by_slot is None else memory_by_slot.get(slot, 2000)
+        rows.append({**label, **row, "expires": 0, "memory_bytes": memory, "ops": None, "partial": unread is not None})
+    replace_rows(str(root), SLOT_LOAD, rows, **label)
+    head = {
+        "keys": sum(row["keys"] for row in rows),
+        "serialized_bytes": None,
+        "bad_records": 0,
+        "warnings": [],
+        "taken_at": None,
+        "partial": unread is not None,
+        "file_bytes": 10_000_000,
+    }
+    if unread is not None:
+        facts = {"ends_early": "true"} if unread.is_cut else {}
+        told = {name: getattr(unread, name) for name in FILE_COLUMNS}
+        file = {
+            **label,
+            **told,
+            "keys": 1,
+            "node_id": None,
+            "facts": facts,
+            "partial": True,
+            "unread_share": unread.share,
+        }
+        replace_rows(str(root), SOURCES, [file], **label)
+    replace_rows(str(root), SNAPSHOTS, [{**label, **head, "topology": topology(owners, masters, **more)}], **label)
+    listed = [
+        {**label, "hash_tag": tag, "slot": slot, "node_id": None, "keys": count, "serialized_bytes": size, "expires": 0,
+         "keys_error": 0, "bytes_error": 0, "rank_keys": 1, "rank_bytes": 1}
+        for tag, (slot, count, size) in (tags or {}).items()
+    ]  # fmt: skip
+    replace_rows(str(root), HASH_TAGS, listed, **label)
+    largest = [
+        {**label, "scope": "slot", "scope_value": str(slot), "rank": 1, "node_id": None, "db": 0, "key": key, "slot": slot,
+         "hash_tag": None, "serialized_bytes": size, "source": "f"}
+        for key, (slot, size) in (keys or {}).items()
+    ]  # fmt: skip
+    replace_rows(str(root), BIG_KEYS, largest, **label)

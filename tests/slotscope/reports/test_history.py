@@ -1,0 +1,156 @@
+"""The report on a cluster's history: spans of roles and health, terminal, page; hostile text shows as text."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from cluster_core.replay.rows import NodeViewRow
+from slotscope.reports.history.html import PAGE_BYTES_MAX, render_history, silence_level
+from slotscope.reports.history.report import HealthSpan, HistoryNode, OwnBelief, health_spans, role_spans, slot_count
+from slotscope.reports.history.terminal import clock, moment, print_incidents, print_story
+from slotscope.reports.history.views import address_book, difference_lines, view_lines
+from tests.builders.history_builder import A, B, R, failover_tale, ns
+from tests.builders.history_report import HOSTILE, history_report
+
+
+def belief(from_ns: int, to_ns: int | None, slots: str, *, flags: str = "myself,master", epoch: int = 1) -> OwnBelief:
+    """What a node believed of itself."""
+    return OwnBelief(from_ns, to_ns, flags, "", epoch, slots)
+
+
+def test_a_page_stays_small_whatever_the_size_of_the_cluster() -> None:
+    """A thousand nodes, hundreds of incidents with long stories: less of everything is shown, and how much is said."""
+    report = history_report()
+    story = replace(report.incidents[0], steps=report.incidents[0].steps * 100, step_count=5000)
+    nodes = [HistoryNode(f"{number:040x}", f"{number:08x}", f"10.0.0.1:{number}") for number in range(1000)]
+    lanes = [replace(report.lanes[number % len(report.lanes)], node=node) for number, node in enumerate(nodes)]
+    silences = {(one.node_id, other.node_id): 1500 for one in nodes[:200] for other in nodes[:200] if one != other}
+
+    large = replace(report, nodes=nodes, lanes=lanes, incidents=[story] * 500, silences=silences)
+    page = render_history(large)
+
+    assert len(page.encode()) <= PAGE_BYTES_MAX
+    assert "of 500 incidents" in page
+    assert "of 1,000 nodes" in page.replace("\u202f", ",")
+    assert "of 500 incidents" not in render_history(replace(large, incidents=[story]))
+
+
+def test_slots_that_move_one_by_one_stay_one_span() -> None:
+    """Only role, master and epoch cut a timeline; the slots are those at its end."""
+    spans = role_spans([belief(0, 5, "0-9"), belief(5, 8, "0-8"), belief(8, None, "0-8", epoch=2)], 20)
+
+    assert [(span.from_ns, span.to_ns, span.epoch, span.slot_count) for span in spans] == [(0, 8, 1, 9), (8, 20, 2, 9)]
+
+
+def test_health_counts_the_observers_that_doubt() -> None:
+    """FAIL of one outweighs PFAIL of others."""
+    spans = health_spans([(10, 20, False), (12, None, True)], 0, 30)
+
+    assert spans == [
+        HealthSpan(0, 10, "fine", 0),
+        HealthSpan(10, 12, "doubted", 1),
+        HealthSpan(12, 20, "failed", 2),
+        HealthSpan(20, 30, "failed", 1),
+    ]
+
+
+@pytest.mark.parametrize(("text", "count"), [("", 0), ("5", 1), ("0-5460 5500", 5462), ("junk 3-x", 0)])
+def test_slots_are_counted_from_their_text(text: str, count: int) -> None:
+    """As CLUSTER NODES prints them."""
+    assert slot_count(text) == count
+
+
+@pytest.mark.parametrize(("silence_ms", "level"), [(900, 0), (1100, 1), (2100, 2), (4100, 3), (8100, 4)])
+def test_silence_is_shaded_by_node_timeouts(silence_ms: int, level: int) -> None:
+    """Half, one, two and four of them."""
+    assert silence_level(silence_ms, 2000) == level
+
+
+def printed(width: int = 120, **options: object) -> str:
+    """All incidents of the report on a console."""
+    stream = io.StringIO()
+    report = history_report(**options)  # type: ignore[arg-type]
+    print_incidents(
+        report.incidents, report.troubles, Console(file=stream, width=width, **ENCODING), html_path="x.html"
+    )  # type: ignore[arg-type]
+    return stream.getvalue()
+
+
+ENCODING: dict[str, object] = {"legacy_windows": False, "force_terminal": False}
+
+
+def test_the_list_puts_findings_first_and_leaves_costs_out() -> None:
+    """Then one line an incident."""
+    text = printed()
+
+    assert "MY_PRIMARY_FAIL" in text
+    assert text.index("1 warning") < text.index("Incidents")
+    assert "messages/s" not in text
+    assert "1 2023-11-14 22:13:29.500Z failover" in text
+
+
+def test_a_story_counts_time_from_its_start() -> None:
+    """With figures in words, and the message behind each step."""
+    stream = io.StringIO()
+    print_story(history_report().incidents[0], Console(file=stream, width=140))
+    text = stream.getvalue()
+
+    assert "+0.000 s" in text
+    assert "+4.200 s" in text
+    assert "writes lost at least 20 B" in text
+    assert "last sign of life to win or return 4.20 s" in " ".join(text.split())
+    assert "out of service" not in text  # slots may be served later than their master returns
+    assert "#" in text
+    assert (clock(-3), moment(1_700_000_000_123_456_789)) == ("-0.003 s", "2023-11-14 22:13:20.123Z")
+
+
+def test_nothing_that_a_node_says_of_itself_reaches_the_terminal_raw() -> None:
+    """Host names come from the wire: escape sequences are shown, not sent."""
+    assert "\x1b" not in printed(hostile=True)
+    assert "\\x1b" in printed(hostile=True)
+
+
+def test_the_same_report_gives_the_same_page_and_the_page_runs_nothing_foreign() -> None:
+    """Hostile text is escaped once."""
+    page = render_history(history_report(hostile=True))
+
+    assert page == render_history(history_report(hostile=True))
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert" in page
+    assert all(text not in page for text in HOSTILE if "<" in text or "\x1b" in text)
+
+
+def test_a_cluster_without_incidents_has_a_page_too() -> None:
+    """It says that nothing happened."""
+    page = render_history(history_report(quiet=True))
+
+    assert "Nothing happened." in page
+    assert "No invariant was broken" in page
+
+
+def views() -> list[NodeViewRow]:
+    """The beliefs of the failover, with a host name from somewhere else."""
+    rows = [row for row in failover_tale().rows if isinstance(row, NodeViewRow)]
+    return [row._replace(hostname="\x1b[31mred\nline") if row.node_id == R else row for row in rows]
+
+
+def test_a_view_is_one_line_a_node_whatever_its_host_name_holds() -> None:
+    """A line break in a name must not make a node."""
+    book = address_book(views())
+    lines = view_lines(views(), B, ns(13), book, headed=True)
+
+    assert book[B] == "10.0.0.1:7001"
+    assert len([line for line in lines if not line.startswith("#")]) <= 5
+    assert all("\x1b" not in line and "\n" not in line for line in lines)
+
+
+def test_what_differs_is_said_field_by_field() -> None:
+    """Or that nothing does."""
+    book = address_book(views())
+
+    assert difference_lines(views(), (B, ns(13)), (A, ns(13)), book)[1:] == [f"{A} flags: master,fail -> master"]
+    assert difference_lines(views(), (B, ns(1)), (A, ns(1)), book)[1:] == ["no difference"]

@@ -1,0 +1,414 @@
+"""The page in a real browser says what the report holds, to pointer, keyboard and screen reader."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster_core.slots.key_slot import key_slot
+from slotscope.reports import text
+from slotscope.reports.keyspace.comparison import compare_reports, render_comparison_html
+from slotscope.reports.keyspace.figures import heavy_slots, totals
+from slotscope.reports.keyspace.html import render_html
+from tests.benches.browser import Page, open_chromium, open_page
+from tests.builders.reports_builder import HOSTILE_KEYS, empty_report, keyspace_report
+
+REPORT = keyspace_report(hostile=True)
+LEFT, TOP, RIGHT = 46, 20, 76
+"""Margins of the map in a wide window, in pixels: numbers of slots, of columns, names of masters."""
+HEAVIEST = heavy_slots(REPORT, 1)[0].load.slot
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """One browser for all tests of this file."""
+    with open_chromium() as driver:
+        yield driver
+
+
+@pytest.fixture(scope="module")
+def page_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The hostile report as a file."""
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    path.write_text(render_html(REPORT), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def page(chromium: Any, page_path: Path) -> Page:
+    """The hostile report, freshly opened."""
+    return open_page(chromium, page_path)
+
+
+def digits(words: str) -> int:
+    """Read a number that is written with separators."""
+    return int("".join(character for character in words if character.isdigit()))
+
+
+def within_a_second(holds: Callable[[], bool]) -> bool:
+    """Wait until *holds*, for what the page does after the event."""
+    for _ in range(40):
+        if holds():
+            return True
+        time.sleep(0.025)
+    return False
+
+
+def readout(page: Page) -> dict[str, str]:
+    """Return what the page says about the current slot, by field."""
+    return dict(
+        page.run(
+            "return Object.fromEntries([...document.querySelectorAll('#readout [data-field]')]"
+            ".map((one) => [one.dataset.field, one.textContent]))"
+        )
+    )
+
+
+def assert_says(page: Page, slot: int) -> None:
+    """The readout holds all that the report knows of *slot*."""
+    load, said = REPORT.slots[slot], readout(page)
+    owner = None if load.owner is None else REPORT.nodes[load.owner]
+    assert said["slot"] == str(slot)
+    assert said["owner"].endswith(f"({owner.address})" if owner else "none")
+    assert (digits(said["keys"]), digits(said["expires"])) == (load.keys, load.expires)
+    assert said["bytes"] == text.size(load.serialized_bytes)
+    assert said["topKey"] == ("—" if load.top_key is None else text.shown(load.top_key))
+
+
+def press(page: Page, *keys: str) -> None:
+    """Send keys to whatever has the focus."""
+    from selenium.webdriver import ActionChains
+
+    chain = ActionChains(page.driver)
+    for key in keys:
+        chain.send_keys(key)
+    chain.perform()
+
+
+def test_totals_are_those_of_the_report(page: Page) -> None:
+    """Exact behind the rounded."""
+    whole = totals(REPORT)
+
+    assert page.value("#total-keys") == whole.keys
+    assert page.value("#total-bytes") == whole.serialized_bytes
+    assert page.value("#total-masters") == 3
+    assert page.value("#total-owned") == whole.owned_slots
+    assert page.value("#total-used") == whole.used_slots
+    assert int(page.run("return document.querySelector('#warnings .tally').dataset.count")) == len(REPORT.warnings)
+
+
+def test_each_master_has_its_row(page: Page) -> None:
+    """Slots, keys and bytes, and a bar in proportion."""
+    rows = page.run(
+        "return [...document.querySelectorAll('#master-table tbody tr')].map((row) => "
+        "['slots', 'keys', 'bytes'].map((name) => Number(row.querySelector(`[data-figure=${name}] data`).value))"
+        ".concat(Number(row.querySelector('.bar-fill').getAttribute('width'))))"
+    )
+    peak = max(node.serialized_bytes or 0 for node in REPORT.nodes)
+
+    assert [row[:3] for row in rows] == [[node.slots, node.keys, node.serialized_bytes] for node in REPORT.nodes]
+    assert [row[3] for row in rows] == pytest.approx(
+        [100 * (node.serialized_bytes or 0) / peak for node in REPORT.nodes], abs=0.01
+    )
+
+
+def test_bars_follow_the_chosen_figure(page: Page) -> None:
+    """Shares of slots instead of bytes."""
+    page.choose("share", "slots")
+
+    assert page.texts("#master-table td.share") == [text.percent(node.slots, 16384) for node in REPORT.nodes]
+    assert page.text("#master-table .bar-column") == "Share of slots"
+
+
+def test_the_map_opens_on_the_heaviest_slot(page: Page) -> None:
+    """The first thing to know."""
+    assert_says(page, HEAVIEST)
+
+
+def test_the_pointer_over_a_slot_tells_of_it(page: Page) -> None:
+    """At the middle of its cell."""
+    from selenium.webdriver import ActionChains
+
+    canvas = page.driver.find_element("css selector", "#slot-cells")
+    page.run(
+        "document.documentElement.style.scrollBehavior = 'auto'; arguments[0].scrollIntoView({block: 'center'})",
+        canvas,
+    )
+    width, height = page.run("const box = arguments[0].getBoundingClientRect(); return [box.width, box.height]", canvas)
+    cell = (width - LEFT - RIGHT) / 128
+    for slot in (0, 127, 5460, 8106, 16383):
+        x, y = LEFT + (slot % 128 + 0.5) * cell, TOP + (slot // 128 + 0.5) * cell
+        pointer = ActionChains(page.driver)
+        pointer.move_to_element_with_offset(canvas, round(x - width / 2), round(y - height / 2)).perform()
+
+        assert_says(page, slot)
+
+
+def test_the_keyboard_walks_the_map(page: Page) -> None:
+    """Arrows, Home, End, Page Up, Page Down, and nothing beyond the edges."""
+    from selenium.webdriver import ActionChains, Keys
+
+    page.run("document.getElementById('slot-map').focus()")
+    ActionChains(page.driver).key_down(Keys.CONTROL).send_keys(Keys.HOME).key_up(Keys.CONTROL).perform()
+    for keys, slot in [
+        ((Keys.ARROW_LEFT,), 0),
+        ((Keys.ARROW_UP,), 0),
+        ((Keys.ARROW_RIGHT, Keys.ARROW_DOWN), 129),
+        ((Keys.END,), 255),
+        ((Keys.HOME,), 128),
+        ((Keys.PAGE_DOWN,), 2176),
+        ((Keys.PAGE_UP, Keys.PAGE_UP), 0),
+    ]:
+        press(page, *keys)
+        assert_says(page, slot)
+    ActionChains(page.driver).key_down(Keys.CONTROL).send_keys(Keys.END).key_up(Keys.CONTROL).perform()
+    press(page, Keys.ARROW_RIGHT, Keys.ARROW_DOWN)
+    assert_says(page, 16383)
+
+
+def test_enter_pins_a_slot_and_escape_lets_go(page: Page) -> None:
+    """The pinned slot stays while the cursor moves on."""
+    from selenium.webdriver import Keys
+
+    page.run("document.getElementById('slot-map').focus()")
+    press(page, Keys.ENTER, Keys.ARROW_RIGHT)
+    assert page.text("#pinned [data-field=slot]") == str(HEAVIEST)
+    assert page.text("#pinned [data-field=bytes]") == text.size(REPORT.slots[HEAVIEST].serialized_bytes)
+    assert_says(page, HEAVIEST + 1)
+
+    press(page, Keys.ESCAPE)
+    assert page.text("#pinned [data-field=slot]") == "none"
+
+
+def test_the_map_shows_another_figure_on_another_scale(page: Page) -> None:
+    """The picture changes, the legend tells the range, and owners need no scale."""
+    picture = "return document.getElementById('slot-cells').toDataURL()"
+    seen = [page.run(picture)]
+    for name, value in [
+        ("metric", "keys"),
+        ("scale", "linear"),
+        ("scale", "quantile"),
+        ("metric", "expires"),
+        ("metric", "owner"),
+    ]:
+        page.choose(name, value)
+        seen.append(page.run(picture))
+        if value == "linear":
+            assert [digits(tick) for tick in page.texts("#legend-ticks li")][-1] == max(
+                slot.keys for slot in REPORT.slots
+            )
+
+    assert len(set(seen)) == len(seen)
+    assert page.run("return document.getElementById('scale-choice').disabled")
+    assert page.texts("#legend-owners li") == page.texts("#master-table tbody th")
+
+
+def test_colours_of_cells_follow_their_figures(page: Page) -> None:
+    """On the light scale a heavier slot is never lighter."""
+    page.choose("theme", "light")
+    page.run("const box = document.getElementById('borders'); if (box.checked) box.click();")
+    lightness = page.run(
+        "const [slots, left, top, right] = arguments, canvas = document.getElementById('slot-cells');"
+        "const cell = (canvas.width - left - right) / 128;"
+        "const all = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;"  # one readback: many are a warning
+        "return slots.map((slot) => { const x = Math.floor(left + (slot % 128 + .5) * cell);"
+        " const at = 4 * (Math.floor(top + (Math.floor(slot / 128) + .5) * cell) * canvas.width + x);"
+        " return .2126 * all[at] + .7152 * all[at + 1] + .0722 * all[at + 2]; })",
+        (order := sorted(range(0, 16384, 37), key=lambda slot: REPORT.slots[slot].serialized_bytes or 0)),
+        LEFT,
+        TOP,
+        RIGHT,
+    )
+
+    assert len(order) == len(lightness)
+    assert all(before >= after - 1 for before, after in pairwise(lightness))
+    page.choose("theme", "auto")
+
+
+@pytest.mark.parametrize("column", [3, 4])
+def test_a_table_sorts_by_its_heading_from_the_keyboard(page: Page, column: int) -> None:
+    """Largest first, then smallest first, said by aria-sort."""
+    from selenium.webdriver import Keys
+
+    button = page.driver.find_element("css selector", f"#master-table thead th:nth-child({column + 1}) button")
+    values = [node.keys if column == 3 else node.serialized_bytes or 0 for node in REPORT.nodes]
+    read = (
+        "return [...document.querySelectorAll('#master-table tbody tr')]"
+        ".map((row) => Number(row.cells[arguments[0]].querySelector('data').value))"
+    )
+    for order, expected in [("descending", sorted(values, reverse=True)), ("ascending", sorted(values))]:
+        page.run("arguments[0].focus()", button)
+        press(page, Keys.ENTER)
+        assert page.run(read, column) == expected
+        assert page.run("return arguments[0].closest('th').getAttribute('aria-sort')", button) == order
+    assert page.run("return document.querySelectorAll('#master-table [aria-sort$=ending]').length") == 1
+
+
+def test_a_typed_key_leads_to_its_slot(page: Page) -> None:
+    """R112 and R113: the same slot as a server's."""
+    field = page.driver.find_element("css selector", "#find-input")
+    for key in ("{user1}:cart", "big:list", "user:{a}{b}", "{}empty", "größe:日本", "12345x", "a{b", "}a{c}"):
+        field.clear()
+        field.send_keys(key + "\n")
+
+        assert_says(page, key_slot(key.encode()))
+        assert f"slot {key_slot(key.encode())}" in page.text("#find-result")
+
+
+def test_a_key_as_the_page_shows_it_leads_to_its_slot(page: Page) -> None:
+    """Escapes are read back: what can be copied from the page can be searched."""
+    for key in (key for key in HOSTILE_KEYS if 0 < len(key) <= 100):
+        page.run("document.getElementById('find-input').value = arguments[0]", text.shown(key, 400))
+        page.run("document.querySelector('#find button').click()")
+
+        assert readout(page)["slot"] == str(key_slot(key)), key
+
+
+def test_a_number_is_a_slot_and_may_be_a_key(page: Page) -> None:
+    """Both are offered."""
+    page.run("document.getElementById('find-input').value = '1234'; document.querySelector('#find button').click()")
+    assert_says(page, 1234)
+
+    page.run("document.querySelector('#find-result button').click()")
+    assert_says(page, key_slot(b"1234"))
+
+
+def test_a_slot_in_a_table_leads_to_the_map(page: Page) -> None:
+    """And takes the focus with it."""
+    page.run("document.querySelectorAll('#heavy-table a[data-slot]')[1].click()")
+
+    second = heavy_slots(REPORT, 2)[1].load.slot
+    assert within_a_second(lambda: readout(page)["slot"] == str(second))
+    assert page.run("return document.activeElement.id") == "slot-map"
+
+
+def test_all_slots_can_be_downloaded(page: Page) -> None:
+    """16384 lines and a heading; a name that looks like a formula is defused."""
+    page.run(
+        "window.kept = null; const make = URL.createObjectURL;"
+        "URL.createObjectURL = (blob) => {"
+        " blob.text().then((words) => { window.kept = words; }); return make(blob); };"
+        "document.getElementById('download-csv').click()"
+    )
+    assert within_a_second(lambda: page.run("return window.kept !== null"))
+    lines = page.run("return window.kept").split("\r\n")
+    formula = key_slot(b'=HYPERLINK("x")')
+
+    assert len(lines) == 1 + 16384 + 1
+    assert lines[1 + HEAVIEST].split(",")[3:5] == [
+        str(REPORT.slots[HEAVIEST].keys),
+        str(REPORT.slots[HEAVIEST].serialized_bytes),
+    ]
+    assert '"\'=HYPERLINK(""x"")"' in lines[1 + formula]
+
+
+def test_dark_and_light_are_chosen_and_remembered_by_the_system_otherwise(page: Page) -> None:
+    """The background follows the choice, and the system's wish where none was made."""
+    background = "return getComputedStyle(document.body).backgroundColor"
+    system = page.driver.execute_cdp_cmd
+    seen = []
+    for theme, wish in [("auto", "light"), ("auto", "dark"), ("light", "dark"), ("dark", "light")]:
+        system("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": wish}]})
+        page.choose("theme", theme)
+        seen.append(page.run(background))
+    system("Emulation.setEmulatedMedia", {"features": []})
+    page.choose("theme", "auto")
+
+    assert seen[0] == seen[2] != seen[1] == seen[3]
+
+
+def test_nothing_is_loaded_nothing_is_complained_of_and_no_name_runs(chromium: Any, page_path: Path) -> None:
+    """No request but the file itself, an empty console, and no dialog from any of the hostile names."""
+    from selenium.common.exceptions import NoAlertPresentException
+
+    chromium.get("about:blank")
+    chromium.get_log("performance")
+    chromium.get_log("browser")
+    page = open_page(chromium, page_path)
+    requested = page.requests()
+    for metric in ("keys", "expires", "owner"):
+        page.choose("metric", metric)
+
+    assert [address for address in requested if address.startswith("file:")] == [page_path.resolve().as_uri()]
+    assert page.remote_requests() == []
+    assert {address for address in requested if not address.startswith(("file:", "data:,"))} == set()
+    assert page.console() == []
+    with pytest.raises(NoAlertPresentException):
+        page.driver.switch_to.alert.dismiss()
+    assert page.texts("#big-keys-table tbody th")[: len(HOSTILE_KEYS)] == [text.shown(key) for key in HOSTILE_KEYS]
+
+
+AUDIT = Path(__file__).with_name("audit.js").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("kind", ["hostile", "empty", "growth", "no sizes"])
+def test_every_page_passes_the_basics_of_accessibility(chromium: Any, tmp_path: Path, kind: str, theme: str) -> None:
+    """WCAG 2.2: names (4.1.2), headings (1.3.1), contrast of text 4.5:1 (1.4.3), sound references."""
+    pages = {
+        "hostile": lambda: render_html(REPORT),
+        "empty": lambda: render_html(empty_report()),
+        "no sizes": lambda: render_html(keyspace_report(sizes=False, masters=40)),
+        "growth": lambda: render_comparison_html(compare_reports(keyspace_report(), REPORT)),
+    }
+    path = tmp_path / "page.html"
+    path.write_text(pages[kind](), encoding="utf-8")
+    page = open_page(chromium, path)
+    page.choose("theme", theme)
+
+    assert page.run(AUDIT) == []
+    assert page.console() == []
+
+
+def test_a_narrow_window_needs_no_sideways_scrolling(chromium: Any, page_path: Path) -> None:
+    """WCAG 1.4.10, reflow at 320 pixels; tables scroll in themselves."""
+    emulate = chromium.execute_cdp_cmd
+    emulate(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": 320, "height": 800, "deviceScaleFactor": 2, "mobile": False},
+    )
+    try:
+        page = open_page(chromium, page_path)
+        assert page.run("return document.documentElement.scrollWidth") <= 320
+        assert page.run("return document.getElementById('slot-cells').getBoundingClientRect().width") > 240
+    finally:
+        emulate("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_the_focus_can_be_seen_wherever_tab_leads(page: Page) -> None:
+    """WCAG 2.4.7: an outline, on the element or on the label that stands for it."""
+    from selenium.webdriver import Keys
+
+    page.run("document.body.focus()")
+    seen = []
+    for _ in range(30):
+        press(page, Keys.TAB)
+        seen.append(
+            page.run(
+                "const one = document.activeElement;"
+                "const drawn = one.matches('.choice input') ? one.nextElementSibling : one;"
+                "const style = getComputedStyle(drawn);"
+                "const name = one.id || one.name || one.textContent.trim().slice(0, 20);"
+                "return [name, style.outlineStyle, parseFloat(style.outlineWidth)]"
+            )
+        )
+
+    assert seen[0][0] == "Skip to content"
+    assert {"slot-map", "metric", "scale", "borders"} <= {name for name, _, _ in seen}
+    assert [name for name, style, width in seen if style == "none" or width < 1] == []
+
+
+def test_changes_of_the_current_slot_are_announced(page: Page) -> None:
+    """Politely, as a whole; and the map has a name and instructions."""
+    assert page.run("return ['ariaLive', 'ariaAtomic'].map((name) => document.getElementById('readout')[name])") == [
+        "polite",
+        "true",
+    ]
+    assert "Arrow keys" in page.text(
+        "#" + page.run("return document.getElementById('slot-map').getAttribute('aria-describedby')")
+    )

@@ -1,0 +1,177 @@
+"""The page of a plan as text: complete, bounded in size, the same each time, harmless whatever names say."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from cluster_core.rebalance.plan import BALANCED, CLOSER, TOO_SMALL
+from slotscope.reports.rebalance.html import render_rebalance_html
+from slotscope.reports.rebalance.report import (
+    HeavyLine,
+    HeavyPart,
+    RebalanceReport,
+    amount,
+    duration,
+    factor,
+    headline,
+    remedy,
+    share_text,
+)
+from tests.builders.rebalance_report import HOSTILE, quiet_report, rebalance_report
+
+BYTES_MAX = 2_000_000
+
+
+class _Reader(HTMLParser):
+    """Counts elements and keeps the text that a reader sees."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.open: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        while self.open and self.open.pop() != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        if not {"script", "style"} & set(self.open):
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.mark.parametrize("masters", [1, 2, 6, 100, 1000])
+def test_a_page_of_any_size_is_below_two_megabytes_and_says_what_it_leaves_out(masters: int) -> None:
+    """The rows shown are capped; how many there are is said."""
+    report = rebalance_report(masters)
+    page = render_rebalance_html(report)
+    read = _Reader(page)
+    shown = sum(tag == "tr" and "data-node" in attrs for tag, attrs in read.tags) - min(len(report.proof), 100)
+
+    assert len(page.encode()) < BYTES_MAX
+    assert shown == min(masters, 200)
+    if masters > shown:
+        assert re.search(rf"The first {shown} of 1\s000 masters", read.text)
+
+
+def test_the_same_report_gives_the_same_page() -> None:
+    """Byte for byte, so that a scheduled run changes nothing when nothing changed."""
+    assert render_rebalance_html(rebalance_report()) == render_rebalance_html(rebalance_report())
+
+
+def test_hostile_names_are_text_only() -> None:
+    """No element, attribute or script comes from a name; control and direction characters are escaped."""
+    page = render_rebalance_html(rebalance_report(hostile=True))
+    read = _Reader(page)
+
+    assert [tag for tag, _ in read.tags if tag in ("img", "iframe", "link")] == ["link"]
+    assert sum(tag == "script" for tag, _ in read.tags) == 1
+    assert not any(name.startswith("on") or name == "style" for _, attrs in read.tags for name in attrs)
+    assert HOSTILE[0] in read.text
+    assert "{{ 7*7 }}" in read.text
+    for forbidden in ("\x1b", "\u202e", "\u2028"):
+        assert forbidden not in page
+
+
+def test_the_page_loads_nothing_and_says_so_in_its_policy() -> None:
+    """No address of another host; the policy forbids all but the page's own script and style."""
+    page = render_rebalance_html(rebalance_report())
+
+    assert "default-src &#39;none&#39;" in page
+    assert not re.search(r"""(?:src|href)=["'](?:https?:)?//""", page)
+
+
+def test_the_masters_furthest_over_their_limits_come_first() -> None:
+    """By the load before over the fair share, of the worst resource."""
+    report = rebalance_report(12)
+    read = _Reader(render_rebalance_html(report))
+    order = [attrs["data-node"] for tag, attrs in read.tags if tag == "tr" and "data-node" in attrs][:12]
+    worst = {node.node_id: node.worst for node in report.nodes}
+
+    assert [worst[node or ""] for node in order] == sorted(worst.values(), reverse=True)
+
+
+def test_a_master_to_be_emptied_comes_before_all_others() -> None:
+    """A drained master has no fair share to be over."""
+    report = rebalance_report(6)
+    drained = replace(report.nodes[1], role="drained", slots_after=0)
+    read = _Reader(render_rebalance_html(replace(report, nodes=[*report.nodes[:1], drained, *report.nodes[2:]])))
+    order = [attrs["data-node"] for tag, attrs in read.tags if tag == "tr" and "data-node" in attrs]
+
+    assert order[0] == drained.node_id
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        (BALANCED, "Nothing to do: every master is within its limits."),
+        (TOO_SMALL, "less than 1 % of a fair share (gain_min)"),
+    ],
+)
+def test_nothing_to_do_is_said_with_its_reason(verdict: str, words: str) -> None:
+    """No moves, no command that would move anything."""
+    text = _Reader(render_rebalance_html(quiet_report(verdict))).text
+
+    assert words in text
+    assert "slotscope check-plan" in text
+    assert "execute-plan" not in text
+    assert "Moves" not in text.split("Verdict", 1)[1].split("Skip", 1)[0].split("How to read")[0]
+
+
+def test_the_proof_adds_up_in_one_paragraph() -> None:
+    """Sum of the certificates, what hosts leave out, the bound, the plan, the gap."""
+    report = rebalance_report(7)
+    left_out = max(line.least for line in report.proof)
+    report = replace(report, hosts_max=1, bound=report.bound - left_out)
+    text = _Reader(render_rebalance_html(report)).text
+    paragraph = text[text.index("3 masters are over a limit") : text.index("repeats all of it in whole numbers")]
+    digits = re.sub(r"(?<=\d)\s(?=\d{3})", "", paragraph)
+
+    for figure in (sum(line.least for line in report.proof), left_out, report.bound, report.moved):
+        assert str(figure) in digits
+    assert share_text(report.gap) in paragraph
+
+
+def test_plans_that_reach_not_all_limits_do_not_claim_it() -> None:
+    """The verdict of the tables is what the page says."""
+    assert "not all reach them" in headline(replace(rebalance_report(), verdict=CLOSER))
+
+
+def test_a_heavy_tag_is_to_be_split_and_a_heavy_key_is_not() -> None:
+    """Many keys under a tag can be spread over slots, one key cannot."""
+    tag = HeavyLine(1, "n", "ops", 3.0, 3, [HeavyPart(b"cart:42", None, 900, 1, 0.9, 4)])
+    key = HeavyLine(1, "n", "ops", 3.0, 3, [HeavyPart(None, b"counter", 1, 1, 0.9)])
+
+    assert "{cart:42}" in remedy(tag)
+    assert "into 4 or more, such as {cart:42:0} to {cart:42:3}" in remedy(tag)
+    assert remedy(key).startswith("One key")
+    assert "3 slots" in remedy(replace(tag, parts=[]))
+
+
+def test_figures_are_never_rounded_to_nothing() -> None:
+    """A gap of a millionth is not 0 %."""
+    assert [share_text(value) for value in (0.0, 0.0000001, 0.02, 0.0198)] == ["0 %", "<0.01 %", "2 %", "1.98 %"]
+    assert [amount("keys", value) for value in (0, 999, 12_345, None)] == ["0", "999", "12.3 k", "—"]
+    assert amount("serialized_bytes", 41_200_000) == "41.2 MB"
+    assert [duration(value) for value in (0.44, 61, 200, 7_500)] == ["0.4 s", "61 s", "3 min 20 s", "2 h 5 min"]
+    assert [factor(value) for value in (1.0198, 123.4, None)] == ["1.020×", "123×", "—"]
+
+
+def test_an_empty_report_is_a_page() -> None:
+    """No load, no master, no move."""
+    empty = RebalanceReport("0" * 12, "", 0, BALANCED, "keys", 0, 0, None, 0, 0, 0, 0, 0.0, "")
+
+    assert "Nothing to do" in _Reader(render_rebalance_html(empty)).text

@@ -1,0 +1,137 @@
+"""The page of a plan in a real browser: its numbers and drawings, by keyboard and for screen readers, without network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slotscope.reports.rebalance.html import render_rebalance_html
+from tests.benches.browser import Page, open_chromium, open_page
+from tests.builders.rebalance_report import rebalance_report
+
+REPORT = rebalance_report()
+AUDIT = Path(__file__).with_name("audit.js").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """One browser for all tests of this file."""
+    with open_chromium() as driver:
+        yield driver
+
+
+@pytest.fixture
+def page(chromium: Any, tmp_path: Path) -> Page:
+    """The report of six masters, freshly opened."""
+    path = tmp_path / "plan.html"
+    path.write_text(render_rebalance_html(REPORT), encoding="utf-8")
+    return open_page(chromium, path)
+
+
+def test_the_page_says_what_the_report_holds(page: Page) -> None:
+    """Totals, resources, masters, moves, tolerances, certificates, earlier plans."""
+    assert page.value("#total-moved") == REPORT.moved
+    assert page.value("#total-bound") == REPORT.bound
+    assert page.value("#total-slots") == REPORT.moved_slots
+    assert page.value("#total-ranges") == REPORT.ranges_after
+    assert page.texts("#balance-table tbody th") == ["serialized bytes", "keys", "ops"]
+    assert len(page.texts("#master-table tbody tr")) == len(REPORT.nodes)
+    assert len(page.texts("#move-table tbody tr")) == len(REPORT.transfers)
+    assert len(page.texts("#tolerance-table tbody tr")) == len(REPORT.tolerances)
+    assert len(page.texts("#proof-table tbody tr")) == len(REPORT.proof)
+    kept = page.run(
+        "return [...document.querySelectorAll('#history-table [data-kept]')].map((one) => one.dataset.kept)"
+    )
+    assert kept == ["unknown", "yes", "no", "unknown"]
+
+
+def test_bars_are_as_long_as_the_loads(page: Page) -> None:
+    """Before and after of every master in per cent of the longest bar, fair share and limit where they are."""
+    node = REPORT.nodes[0]
+    share = node.shares["serialized_bytes"]
+    longest = max(one.shares["serialized_bytes"].before for one in REPORT.nodes)
+    drawn = page.run(
+        "const svg = document.querySelector(`tr[data-node='${arguments[0]}'] svg`);"
+        "return [svg.querySelector('.fill-over').getAttribute('width'), svg.querySelector('.fill-after').getAttribute('width'),"
+        "svg.querySelector('.line-fair').getAttribute('x1'), svg.querySelector('.line-limit').getAttribute('x1')].map(Number)",
+        node.node_id,
+    )
+
+    expected = [100 * value / longest for value in (share.before, share.after, share.fair, share.limit)]
+    assert drawn == [pytest.approx(value, abs=0.01) for value in expected]
+
+
+def test_the_curve_falls_and_the_minimum_lies_below_the_plan(page: Page) -> None:
+    """More tolerance never moves more; no point of the plan lies below its proven minimum."""
+    points = page.run(
+        "return [...document.querySelectorAll('.curve .point')].map((one) => ['cx', 'cy'].map((name) => +one.getAttribute(name)))"
+    )
+    bounds = page.run(
+        "return [...document.querySelectorAll('.curve .point-bound')].map((one) => +one.getAttribute('cy'))"
+    )
+
+    assert [x for x, _ in points] == sorted(x for x, _ in points)
+    assert [y for _, y in points] == sorted(y for _, y in points)
+    assert all(low >= y for (_, y), low in zip(points, bounds, strict=True))
+    assert page.run("return document.querySelectorAll('.curve .point.chosen').length") == 1
+
+
+def test_tables_sort_by_keyboard(page: Page) -> None:
+    """Enter on a heading sorts by the figure behind the words."""
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+
+    page.driver.find_element(By.CSS_SELECTOR, "#tolerance-table thead th:nth-child(2) button").send_keys(Keys.ENTER)
+    script = "return [...document.querySelectorAll('#tolerance-table tbody td:nth-child(2)')].map((one) => +one.dataset.sort)"
+    down = page.run(script)
+    page.driver.find_element(By.CSS_SELECTOR, "#master-table thead th:nth-child(4) button").send_keys(Keys.ENTER)
+    ratios = page.run(
+        "return [...document.querySelectorAll('#master-table tbody td:nth-child(4)')].map((one) => +one.dataset.sort)"
+    )
+
+    assert down == sorted(down, reverse=True)
+    assert ratios == sorted(ratios, reverse=True)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("masters", [6, 100])
+def test_the_basics_of_accessibility_hold(chromium: Any, tmp_path: Path, theme: str, masters: int) -> None:
+    """Names, captions, heading levels, ids, contrast of text: what audit.js looks at."""
+    path = tmp_path / "plan.html"
+    path.write_text(render_rebalance_html(rebalance_report(masters)), encoding="utf-8")
+    page = open_page(chromium, path)
+    page.choose("theme", theme)
+    words = page.run(
+        "return [...document.querySelectorAll('svg[role=img]')].map((one) => one.getAttribute('aria-label'))"
+    )
+
+    assert page.run(AUDIT) == []
+    assert words
+    assert all(words)
+
+
+@pytest.mark.parametrize("width", [380, 1280])
+def test_the_page_is_as_wide_as_the_window(page: Page, width: int) -> None:
+    """Wide tables scroll in their own frame, also on a small screen."""
+    page.driver.set_window_size(width, 1600)
+    try:
+        overhang = page.run("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    finally:
+        page.driver.set_window_size(1280, 1600)
+
+    assert overhang == 0
+
+
+def test_hostile_names_stay_text_and_nothing_is_loaded(chromium: Any, tmp_path: Path) -> None:
+    """No script runs, no element appears, no request leaves, the console is quiet."""
+    path = tmp_path / "hostile.html"
+    path.write_text(render_rebalance_html(rebalance_report(hostile=True)), encoding="utf-8")
+    page = open_page(chromium, path)
+
+    assert page.run("return document.querySelectorAll('img, iframe').length") == 0
+    assert page.run("return document.querySelectorAll('script:not([type])').length") == 1
+    assert page.remote_requests() == []
+    assert page.console() == []

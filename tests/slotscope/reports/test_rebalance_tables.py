@@ -1,0 +1,215 @@
+"""The report as the tables hold it: every figure of the plan, earlier plans with what became of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster_core.rebalance.goal.problem import Master
+from cluster_core.rebalance.plan import CLOSER, MOVE
+from cluster_core.rebalance.record import PlannedNode
+from schemas.audit import PLAN_AUDITS
+from schemas.execution import PLAN_STEPS
+from schemas.rebalance import REBALANCE_PLANS
+from slotscope.pipelines.rebalance_plan import MadePlan, Schedule, make_plan
+from slotscope.reports.delivery import deliver_rebalance
+from slotscope.reports.keyspace.report import Warning
+from slotscope.reports.rebalance.html import render_rebalance_html
+from slotscope.reports.rebalance.tables import load_rebalance_report
+from slotscope.runtime.delta_files import append_rows, read_rows
+from slotscope.runtime.errors import InputError
+from slotscope.transforms.rebalance_rows import write_plan
+from tests.builders.rebalance_problems import random_problem
+
+MADE_MS = 1_790_000_000_000
+DAY_MS = 86_400_000
+
+
+def made_plan(seed: int = 3, made_ms: int = MADE_MS, **more: Any) -> MadePlan:
+    """A plan for four masters with skewed loads; one slot holds a third of all operations."""
+    request = random_problem(seed, 4, 400, skew=0.8, iterations=20_000, **more)
+    ops = list(request.loads["ops"])
+    ops[17] = sum(ops) // 2
+    request = replace(request, loads={**request.loads, "ops": ops})
+    nodes = [PlannedNode(m.id, f"10.0.0.{at}:6379", "ab"[at % 2], at + 1) for at, m in enumerate(request.masters)]
+    return make_plan(
+        request, nodes, snapshot_id="s1", schedule=Schedule(), created_at_ms=made_ms, tolerances=(0.02, 0.1)
+    )
+
+
+@pytest.fixture(scope="module")
+def made() -> MadePlan:
+    """One plan for all tests."""
+    return made_plan()
+
+
+@pytest.fixture
+def root(tmp_path: Path, made: MadePlan) -> str:
+    """Tables that hold it."""
+    parts = [{"hash_tag": b"cart:42", "keys": 900, "bytes": 10_000, "share": 0.9, "part_pieces": 3}]
+    write_plan(str(tmp_path), made, bad_records=2, parts={17: parts})
+    return str(tmp_path)
+
+
+def test_every_figure_of_the_plan_is_in_the_report(root: str, made: MadePlan) -> None:
+    """Against the plan itself."""
+    report = load_rebalance_report(root)
+    plan = made.stored.plan
+
+    assert (report.plan_id, report.verdict, report.cost, report.bad_records) == (
+        made.stored.plan_id, plan.verdict, plan.cost, 2,
+    )  # fmt: skip
+    assert (report.moved, report.bound) == (plan.moved, plan.bound)
+    assert [(one.resource, one.before, one.after) for one in report.reaches] == [
+        (reach.resource, float(reach.before), float(reach.after)) for reach in plan.reach
+    ]
+    assert {slot: (one.source, one.target) for one in report.transfers for slot in one.slots} == {
+        move.slot: (move.source, move.target) for move in plan.moves
+    }
+    assert sum(one.moved_bytes or 0 for one in report.transfers) == plan.moved
+    assert [line.tolerance for line in report.tolerances] == [0.02, 0.1]
+    assert report.created_at_ms == MADE_MS
+
+
+def test_a_tolerance_whose_plan_misses_its_limits_is_marked(tmp_path: Path, made: MadePlan) -> None:
+    """Row of the table and point of the curve: what such a plan moves is not the price of the tolerance."""
+    first, second = made.alternatives
+    missing = replace(first, plan=replace(first.plan, verdict=CLOSER))
+    kept = replace(second, plan=replace(second.plan, verdict=MOVE))
+    write_plan(str(tmp_path), replace(made, alternatives=[missing, kept]), bad_records=0, parts={})
+
+    report = load_rebalance_report(str(tmp_path))
+    page = render_rebalance_html(report)
+
+    assert [line.missed for line in report.tolerances] == ["limits missed", ""]
+    assert page.count(">limits missed</span>") == 1
+    assert page.count("(limits missed)</title>") == 1
+
+
+def test_shares_of_the_masters_add_up(root: str, made: MadePlan) -> None:
+    """Nothing is lost between before and after."""
+    report = load_rebalance_report(root)
+
+    for resource, loads in made.stored.problem.loads.items():
+        for value in ("before", "after"):
+            total = sum(getattr(node.shares[resource], value) for node in report.nodes)
+            assert total == pytest.approx(sum(loads))
+    assert sum(node.slots_after for node in report.nodes) == 400
+    assert report.total == sum(made.stored.problem.loads["serialized_bytes"])
+
+
+def test_the_proof_adds_up_to_the_bound(root: str) -> None:
+    """Certificates of all masters, less what hosts of heavy slots leave out."""
+    report = load_rebalance_report(root)
+    stay = sorted((line.least for line in report.proof if line.kind != "drained"), reverse=True)
+
+    assert report.proof
+    assert sum(line.least for line in report.proof) - sum(stay[: report.hosts_max]) == report.bound
+
+
+def test_a_heavy_slot_comes_with_what_makes_it_heavy(root: str) -> None:
+    """And is told as a note."""
+    report = load_rebalance_report(root)
+    heavy = next(line for line in report.heavy if line.slot == 17)
+
+    assert heavy.resource == "ops"
+    assert heavy.ratio > 1.02
+    assert [part.hash_tag for part in heavy.parts] == [b"cart:42"]
+    assert "heavy-slots" in [warning.code for warning in report.warnings]
+
+
+def test_what_the_run_warned_of_is_kept_with_the_plan_and_comes_first(root: str, made: MadePlan) -> None:
+    """As severity, code and text."""
+    said = Warning("error", "empty-slot", "slot 3 has no keys")
+    write_plan(root, made, bad_records=2, parts={}, warnings=[said])
+
+    assert load_rebalance_report(root).warnings[0] == said
+    assert read_rows(root, REBALANCE_PLANS)[0]["warnings"] == [
+        {"severity": "error", "code": "empty-slot", "text": "slot 3 has no keys"}
+    ]
+
+
+def test_history_tells_what_became_of_earlier_plans(root: str, made: MadePlan) -> None:
+    """Carried out and kept, broken, never carried out; the newest audit counts, later plans are not history."""
+    [row] = read_rows(root, REBALANCE_PLANS)
+    then = datetime.fromtimestamp(MADE_MS / 1000, UTC)
+    ids = ["aaaaaaaaaaa1", "aaaaaaaaaaa2", "aaaaaaaaaaa3", "ffffffffffff"]
+    days = [-3, -2, -1, 1]
+    append_rows(
+        root,
+        REBALANCE_PLANS,
+        [
+            row | {"plan_id": name, "created_at": then + timedelta(days=day)}
+            for name, day in zip(ids, days, strict=True)
+        ],
+    )
+    append_rows(root, PLAN_STEPS, [step(ids[0], "done", 1), step(ids[0], "finished", 2), step(ids[1], "done", 1)])
+    append_rows(
+        root,
+        PLAN_AUDITS,
+        [
+            audit(ids[0], "cluster a:1", then - timedelta(days=2), 1.9, kept=False),
+            audit(ids[0], "snapshot s", then - timedelta(days=1), 1.01, kept=True),
+        ],
+    )
+
+    report = load_rebalance_report(root, made.stored.plan_id)
+
+    assert [one.plan_id for one in report.history] == [ids[2], ids[1], ids[0]]
+    assert [(one.kept, one.executed) for one in report.history] == [(None, None), (None, "begun"), (True, "executed")]
+    assert report.history[2].audited == {"keys": 1.01}
+
+
+def step(plan_id: str, name: str, seq: int) -> dict[str, Any]:
+    """A row of the journal."""
+    ts = datetime.fromtimestamp(MADE_MS / 1000 + seq, UTC)
+    return {"plan_id": plan_id, "run_id": "r", "seq": seq, "ts": ts, "batch": 1, "step": name}
+
+
+def audit(plan_id: str, source: str, at: datetime, measured: float, *, kept: bool) -> dict[str, Any]:
+    """A row of gold/plan_audits."""
+    return {
+        "plan_id": plan_id, "source": source, "audited_at": at, "aspect": "load", "resource": "keys",
+        "measured": measured, "kept": kept, "detail": "",
+    }  # fmt: skip
+
+
+def test_drained_masters_are_shown_as_such(tmp_path: Path) -> None:
+    """They have no fair share, and their certificate needs no prices."""
+    base = made_plan().stored.problem
+    masters = [Master(master.id, drained=at == 3) for at, master in enumerate(base.masters)]
+    request = replace(base, masters=masters, loads={"serialized_bytes": base.loads["serialized_bytes"]}, tolerance=0.3)
+    nodes = [PlannedNode(m.id, "h:1", "", 1) for m in masters]
+    made = make_plan(request, nodes, snapshot_id="", schedule=Schedule(), created_at_ms=MADE_MS, tolerances=())
+    write_plan(str(tmp_path), made, bad_records=0, parts={})
+
+    report = load_rebalance_report(str(tmp_path))
+    gone = next(node for node in report.nodes if node.role == "drained")
+
+    assert (gone.slots_after, gone.shares["serialized_bytes"].after) == (0, 0)
+    assert gone.worst == float("inf")
+    assert [line.kind for line in report.proof if line.node_id == gone.node_id] == ["drained"]
+
+
+def test_a_plan_that_is_not_there_is_said_in_one_line(root: str, tmp_path: Path) -> None:
+    """Which ones are is said."""
+    with pytest.raises(InputError, match="no plan there"):
+        load_rebalance_report(str(tmp_path / "elsewhere"))
+    with pytest.raises(InputError, match="0 plans have that id"):
+        load_rebalance_report(root, "abcdef")
+
+
+def test_the_report_is_delivered_to_a_file_and_a_stream(root: str, tmp_path: Path, capsys: Any) -> None:
+    """The page lies where it was asked for, or under ROOT/reports."""
+    import sys
+
+    report = load_rebalance_report(root)
+    path = deliver_rebalance(report, root=root, html=None, stream=sys.stdout)
+
+    assert path == str(tmp_path / "reports" / f"plan-{report.plan_id}.html")
+    assert report.plan_id in Path(path).read_text(encoding="utf-8")
+    assert report.plan_id in capsys.readouterr().out

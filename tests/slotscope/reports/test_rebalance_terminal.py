@@ -1,0 +1,75 @@
+"""A plan on a terminal: verdict first, what it brings, what to type next; harmless whatever names say."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from cluster_core.rebalance.plan import TOO_SMALL
+from slotscope.reports.rebalance.report import RebalanceReport
+from slotscope.reports.rebalance.terminal import render_rebalance_terminal
+from tests.builders.rebalance_report import quiet_report, rebalance_report
+
+
+def rendered(report: RebalanceReport, *, width: int = 100, encoding: str = "utf-8") -> str:
+    """Render as to a file of *encoding*."""
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding=encoding, newline="")
+    render_rebalance_terminal(report, Console(file=stream, width=width), html_path="out/plan.html")
+    stream.flush()
+    return raw.getvalue().decode(encoding)
+
+
+def test_the_verdict_comes_first_and_the_next_command_last() -> None:
+    """Then balance, masters, moves, heavy slots."""
+    said = rendered(rebalance_report()).splitlines()
+
+    assert said[1].startswith("Move 12 slots, 600 MB (2 % of all)")
+    headings = [line.split("  ")[0] for line in said if line[:1].isalpha()][3:]
+    assert headings[-7:-1] == ["Balance", "Masters", "Moves", "Slots that cannot be divided", "Earlier plans", "Next"]
+    assert "  slotscope check-plan --root /data/slots --plan 0123456789ab" in said
+    assert said[-1] == "All of it, with the proof: out/plan.html"
+
+
+def test_each_resource_is_told_before_and_after() -> None:
+    """With its limit; a relaxed one says why."""
+    lines = rendered(rebalance_report()).splitlines()
+    row = next(line for line in lines if line.strip().startswith("ops "))
+
+    assert row.split()[1:5] == ["3.130×", "→", "2.786×", "2.786×"]
+    assert "relaxed to the floor" in row
+
+
+def test_the_proven_minimum_and_the_gap_are_told() -> None:
+    """Nobody has to open the page for them."""
+    assert "at least 580 MB must move, proven · the plan is 3.45 % above" in rendered(rebalance_report())
+
+
+@pytest.mark.parametrize("verdict", ["balanced", TOO_SMALL])
+def test_nothing_to_do_offers_nothing_to_execute(verdict: str) -> None:
+    """Only the check of the proof is left."""
+    said = rendered(quiet_report(verdict))
+
+    assert said.splitlines()[1].startswith("Nothing to do")
+    assert "execute-plan" not in said
+    assert "Moves" not in said
+
+
+def test_many_masters_are_cut_and_counted() -> None:
+    """A thousand masters are a screen, not a scroll."""
+    said = rendered(rebalance_report(1000))
+
+    assert "the 8 heaviest of 1,000" in said
+    assert "the 6 largest of 334 transfers" in said
+    assert len(said.splitlines()) < 70
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_hostile_names_do_nothing(encoding: str) -> None:
+    """No control character but line feeds leaves."""
+    said = rendered(rebalance_report(hostile=True), encoding=encoding)
+
+    assert not [character for character in said if ord(character) < 32 and character != "\n"]
+    assert "\u202e" not in said

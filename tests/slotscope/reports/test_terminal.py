@@ -1,0 +1,155 @@
+"""The summary on a terminal: complete in 80 columns, plain when piped, harmless whatever keys are called."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from slotscope.reports import text
+from slotscope.reports.keyspace.figures import totals
+from slotscope.reports.keyspace.report import KeyspaceReport
+from slotscope.reports.keyspace.terminal import render_terminal
+from tests.builders.reports_builder import empty_report, keyspace_report
+
+
+def rendered(report: KeyspaceReport, *, width: int = 80, encoding: str = "utf-8", colour: bool = False) -> str:
+    """Render as to a file of *encoding*, or as to a terminal with colours."""
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding=encoding, newline="")
+    console = Console(file=stream, width=width, force_terminal=colour, color_system="standard" if colour else None)
+    render_terminal(report, console, html_path="out/report.html")
+    stream.flush()
+    return raw.getvalue().decode(encoding)
+
+
+def test_it_says_the_totals_the_nodes_the_heaviest_slots_and_where_the_page_is() -> None:
+    """What a person looks for first."""
+    report = keyspace_report()
+    said = rendered(report)
+
+    assert "snapshot 2026-09-21 · taken 2026-09-21 14:13:20 UTC" in said
+    assert f"{text.count(report.keys)} keys · {text.size(totals(report).serialized_bytes)} serialized" in said
+    for node in report.nodes:
+        row = next(line for line in said.splitlines() if node.address in line)
+        assert row.split()[2:4] == [text.count(node.slots), text.count(node.keys)]
+        assert text.size(node.serialized_bytes) in row
+    assert re.search(r"max / mean +1\.00× +1\.42× +1\.15×", said)
+    assert re.search(r"14290 +\w{8} +14 +14\.6 MB +11 % +key big:list: 14\.2 MB, 97 %", said)
+    assert "{user1}: 9,876 keys, 80 %" in said
+    assert "cache:page:" in said
+    assert "never 69 %" in said
+    assert said.rstrip().endswith("out/report.html")
+
+
+def test_warnings_come_first_and_the_gravest_of_them_before_the_rest() -> None:
+    """Nobody reads figures first and learns afterwards that they are wrong."""
+    said = rendered(keyspace_report())
+
+    assert "1 error, 1 warning, 1 note" in said
+    assert said.index("node-2.rdb: offset 904211") < said.index("node-1.rdb holds 12 keys") < said.index("Masters")
+
+
+def test_many_warnings_are_counted_and_the_first_shown() -> None:
+    """Six, and how many more."""
+    report = keyspace_report()
+    said = rendered(replace(report, warnings=report.warnings * 10))
+
+    assert "10 errors, 10 warnings, 10 notes" in said
+    assert "and 24 more" in said
+
+
+def test_bad_records_are_said_even_without_a_warning() -> None:
+    """Figures that miss records are never shown as complete."""
+    assert "3 bad records left out" in rendered(replace(keyspace_report(), warnings=[], bad_records=3))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+@pytest.mark.parametrize(
+    "key", [b"k" * 500, "ключ:с:очень:длинным:именем:".encode() * 20, "長い鍵".encode() * 40, b"\x1b[31m" * 60]
+)
+def test_figures_stay_whole_beside_long_names_and_ids_that_begin_alike(key: bytes, encoding: str) -> None:
+    """At 80 columns names lose their middle, never a slot, a count, a size or a share its digits."""
+    report = keyspace_report()
+    ids = [f"{number:040d}" for number in range(len(report.nodes))]
+    heaviest = max(range(len(report.slots)), key=lambda slot: report.slots[slot].serialized_bytes or 0)
+    slots = [replace(slot, top_key=key) if slot.slot == heaviest else slot for slot in report.slots]
+    nodes = [
+        replace(node, node_id=name, address="fd00:0:0:1::17:6379") for node, name in zip(report.nodes, ids, strict=True)
+    ]
+    report = replace(
+        report, nodes=nodes, slots=slots, big_keys=[replace(one, key=key) for one in report.big_keys],
+        prefixes=[replace(one, name=key) for one in report.prefixes],
+    )  # fmt: skip
+
+    lines = rendered(report, encoding=encoding).splitlines()
+
+    assert max(map(len, lines)) <= 80
+    slot = slots[heaviest]
+    row = next(line.split() for line in lines if line.split()[:1] == [str(heaviest)])
+    assert row[2:5] == [text.count(slot.keys), *text.size(slot.serialized_bytes).split()]
+    assert re.search(r": [\d.]+ MB, \d+ %$", " ".join(row))
+    for one in report.big_keys[:6]:
+        assert any(
+            line.endswith(str(one.slot)) and f"{text.count(one.elements)}  {text.size(one.serialized_bytes):>7}" in re.sub(" +", "  ", line).replace("  B", " B").replace("  kB", " kB").replace("  MB", " MB")
+            for line in lines
+        )  # fmt: skip
+    for node, name in zip(nodes, ids, strict=True):
+        assert any(
+            name[-6:] in line and text.count(node.keys) in line and text.size(node.serialized_bytes) in line
+            for line in lines
+        )
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+@pytest.mark.parametrize("masters", [1, 3, 400])
+@pytest.mark.parametrize("sizes", [True, False])
+def test_no_line_is_wider_than_the_terminal(width: int, masters: int, sizes: bool) -> None:
+    """And no figure is cut."""
+    report = keyspace_report(hostile=True, masters=masters, sizes=sizes)
+    said = rendered(report, width=width)
+
+    assert max(map(len, said.splitlines())) <= width
+    assert text.count(max(node.keys for node in report.nodes)) in said
+
+
+def test_of_many_masters_the_heaviest_are_shown() -> None:
+    """Twelve of 400."""
+    report = keyspace_report(masters=400)
+
+    assert "the 12 heaviest of 400" in rendered(report)
+    assert max(report.nodes, key=lambda node: node.serialized_bytes or 0).address in rendered(report)
+
+
+def test_a_pipe_gets_no_escapes_and_a_plain_terminal_only_ascii() -> None:
+    """Works in a log file, over a serial line and in LANG=C."""
+    report = keyspace_report(hostile=True)
+
+    assert "\x1b" not in rendered(report)
+    assert rendered(report, encoding="ascii").isascii()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_hostile_names_change_nothing_but_their_own_cell(encoding: str) -> None:
+    """No escape, control, direction override or markup of a key reaches the terminal."""
+    said = rendered(keyspace_report(hostile=True), encoding=encoding, width=120, colour=True)
+    without_colours = re.sub(r"\x1b\[[0-9;]*m", "", said)
+
+    assert not re.search(
+        r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2028-\u2029\u2066-\u2069\ufeff]", without_colours
+    )
+    assert r"\x1b[31mred\x1b[0m\x1b]0;title\x07" in without_colours
+    assert "[bold red]markup[/]" in without_colours
+    assert "<script>alert(1)</script>" in without_colours
+
+
+def test_an_empty_snapshot_is_said_in_two_lines() -> None:
+    """No headings above nothing."""
+    lines = rendered(empty_report()).splitlines()
+
+    assert lines[0] == "Slotscope · snapshot empty"
+    assert lines[1].startswith("0 keys")
+    assert "Masters" not in "".join(lines)

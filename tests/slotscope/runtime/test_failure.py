@@ -1,0 +1,78 @@
+"""What a user reads when something is wrong."""
+
+from __future__ import annotations
+
+import pytest
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from cluster_core.errors import DecodeError, PlanError, TruncatedError
+from slotscope.runtime.errors import InputError
+from slotscope.runtime.failure import BAD_INPUT, LINE_CHARS_MAX, UNEXPECTED, describe, printable
+
+TRACE = """Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times, most recent failure:
+org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "/opt/worker.py", line 1, in main
+    raise TruncatedError(reason, offset=offset, source=source)
+{last}
+
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:601)
+Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+{last}
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (DecodeError("not an RDB", offset=0, source="a.rdb"), "a.rdb: offset 0: not an RDB"),
+        (TruncatedError("ends early", offset=9, source="a.rdb"), "a.rdb: offset 9: ends early"),
+        (PlanError("no master is left"), "no master is left"),
+        (InputError("no file matches x*"), "no file matches x*"),
+        (FileNotFoundError(2, "No such file or directory", "x.rdb"), "x.rdb: No such file or directory"),
+        (PermissionError(13, "Permission denied", "x.rdb"), "x.rdb: Permission denied"),
+    ],
+)
+def test_bad_input_is_one_line_and_code_2(error, line):
+    """File, offset, reason, and no trace."""
+    assert describe(error) == (BAD_INPUT, line)
+
+
+@pytest.mark.parametrize("kind", [PySparkException, Py4JError])
+@pytest.mark.parametrize(
+    ("last", "line"),
+    [
+        ("cluster_core.errors.TruncatedError: a b.rdb: offset 9: ends early", "a b.rdb: offset 9: ends early"),
+        ("cluster_core.errors.DecodeError: x: y: offset 1: bad", "x: y: offset 1: bad"),
+        ("slotscope.runtime.errors.InputError: x.rdb: no such file", "x.rdb: no such file"),
+        ("PermissionError: [Errno 13] Permission denied: '/d/x.rdb'", "/d/x.rdb: Permission denied"),
+        ('FileNotFoundError: [Errno 2] No such file or directory: "it\'s.rdb"', "it's.rdb: No such file or directory"),
+    ],
+)
+def test_an_error_of_an_executor_is_the_line_that_it_was_raised_with(kind, last, line):
+    """Only text travels from an executor, wrapped in the traces of two languages."""
+    assert describe(kind(TRACE.format(last=last))) == (BAD_INPUT, line)
+
+
+def test_an_error_that_nobody_foresaw_asks_for_debug():
+    """Code 1: the fault is not the input's."""
+    failure = describe(ZeroDivisionError("division by zero\nsecond line"))
+
+    assert failure == (UNEXPECTED, "ZeroDivisionError: division by zero; run again with --debug")
+
+
+def test_text_of_another_exception_is_not_mistaken_for_an_executors():
+    """Only Spark's own exceptions carry traces of executors."""
+    failure = describe(ValueError("cluster_core.errors.DecodeError: x: offset 1: bad"))
+
+    assert failure.code == UNEXPECTED
+
+
+def test_control_characters_are_shown_and_not_obeyed():
+    """A file name may hold what a terminal obeys."""
+    assert printable("a\x1b[2Jb\nc\u202ed\udc80 ü") == "a\\x1b[2Jb\\nc\\u202ed\\udc80 ü"
+
+
+def test_a_line_has_an_end():
+    """A hostile name must not fill the screen."""
+    assert len(printable("x" * 10_000)) == LINE_CHARS_MAX + 1

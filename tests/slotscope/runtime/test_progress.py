@@ -1,0 +1,36 @@
+"""Progress: silence for short work, a line for long work."""
+
+from __future__ import annotations
+
+import time
+
+from slotscope.runtime import progress as module
+from slotscope.runtime.progress import progress
+
+
+def test_short_work_says_nothing(capsys):
+    """Nobody minds a few seconds."""
+    with progress("reading"):
+        pass
+
+    assert capsys.readouterr().err == ""
+
+
+def test_long_work_says_what_goes_on_in_plain_lines_where_no_terminal_is(capsys, monkeypatch):
+    """A log file gets a line now and then, without escape sequences."""
+    monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.01)
+
+    with progress("reading"):
+        time.sleep(0.3)
+
+    assert capsys.readouterr().err == "slotscope: reading, 0 s so far\n"
+
+
+def test_work_that_knows_how_far_it_is_says_so(capsys, monkeypatch):
+    """Behind what goes on."""
+    monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.01)
+
+    with progress("simulating", lambda: "3 of 8 runs"):
+        time.sleep(0.3)
+
+    assert capsys.readouterr().err == "slotscope: simulating, 3 of 8 runs, 0 s so far\n"

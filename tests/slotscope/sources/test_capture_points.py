@@ -1,0 +1,163 @@
+"""Captures of several points whose clocks differ: what is said of the clocks, and that the story stays the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cluster_core.formats.capture.packet import Packet
+from cluster_core.replay.rows import EventRow, NodeViewRow
+from tests.benches.replayed_captures import Told, tell
+from tests.builders.edited_captures import (
+    by_connection,
+    by_direction,
+    drifting,
+    later_by,
+    packets_of,
+    ports_of,
+    split,
+    write,
+)
+from tests.conftest import DATA
+
+AHEAD_NS = 300_000_000
+NEAR_NS = 10_000_000
+
+
+@pytest.fixture(scope="module")
+def packets() -> list[Packet]:
+    return packets_of(DATA / "bus-redis-7.0" / "bus.pcap.gz")
+
+
+@pytest.fixture(scope="module")
+def whole(packets: list[Packet], tmp_path_factory: pytest.TempPathFactory) -> Told:
+    return tell(write(tmp_path_factory.mktemp("whole") / "bus.pcap", packets))
+
+
+def views(told: Told) -> dict[tuple[str, str], list[tuple[int, str, str, str, int]]]:
+    """What every observer held of every node, in order."""
+    found: dict[tuple[str, str], list[tuple[int, str, str, str, int]]] = {}
+    for row in sorted(told.of_kind(NodeViewRow), key=lambda row: row.valid_from_ns):
+        told_now = (row.valid_from_ns, row.flags, row.master_id, row.slots, row.config_epoch)
+        found.setdefault((row.observer, row.node_id), []).append(told_now)
+    return found
+
+
+def assert_same_story(told: Told, whole: Told, near_ns: int = NEAR_NS) -> None:
+    """The same incidents, events and beliefs at the same times."""
+    assert told.stories() == whole.stories()
+    mine, theirs = (
+        sorted((e.observer, e.kind, e.subject, e.epoch, e.ts_ns) for e in one.of_kind(EventRow))
+        for one in (told, whole)
+    )
+    assert [event[:4] for event in mine] == [event[:4] for event in theirs]
+    assert all(abs(one[4] - other[4]) <= near_ns for one, other in zip(mine, theirs, strict=True))
+    beliefs, truth = views(told), views(whole)
+    assert beliefs.keys() == truth.keys()
+    assert sum(len(rows) for rows in beliefs.values()) >= 0.99 * sum(len(rows) for rows in truth.values())
+
+
+def clock_notes(told: Told) -> list[str]:
+    return [note for note in told.notes if note.split("|")[1] == "clocks"]
+
+
+def test_points_that_overlap_are_put_on_one_clock_by_the_segments_that_both_saw(
+    packets: list[Packet], whole: Told, tmp_path: Path
+) -> None:
+    first = write(tmp_path / "a.pcap", [p for p in packets if sum(ports_of(p)) % 3])
+    second = write(tmp_path / "b.pcap", later_by([p for p in packets if sum(ports_of(p)) % 3 != 1], AHEAD_NS))
+
+    told = tell(first, second)
+
+    assert_same_story(told, whole, near_ns=0)
+    (note,) = clock_notes(told)
+    assert note.startswith("warning|clocks|the clock of b.pcap is 300.00 ms ahead of that of a.pcap: ")
+    assert "segments were seen at both and agree within 0.00 ms" in note
+
+
+def test_the_clock_of_the_point_that_was_named_first_counts_whatever_its_name_and_its_times(
+    packets: list[Packet], whole: Told, tmp_path: Path
+) -> None:
+    first = write(tmp_path / "z.pcap", [p for p in packets if sum(ports_of(p)) % 3])
+    second = write(tmp_path / "a.pcap", later_by([p for p in packets if sum(ports_of(p)) % 3 != 1], -2_000_000_000))
+
+    told = tell(first, second)
+
+    assert_same_story(told, whole)
+    assert "the clock of a.pcap is 2.000 s behind that of z.pcap" in clock_notes(told)[0]
+
+
+@pytest.mark.parametrize("place", [by_connection, by_direction])
+def test_points_without_a_common_segment_are_put_on_one_clock_by_what_must_come_first(
+    packets: list[Packet], whole: Told, tmp_path: Path, place
+) -> None:
+    one, other = split(packets, place)
+
+    told = tell(write(tmp_path / "a.pcap", one), write(tmp_path / "b.pcap", later_by(other, AHEAD_NS)))
+
+    assert_same_story(told, whole)
+    (note,) = clock_notes(told)
+    assert "ahead of that of a.pcap: no segment was seen at both, but" in note
+
+
+def test_a_point_that_overlaps_only_with_a_third_is_corrected_through_it(
+    packets: list[Packet], whole: Told, tmp_path: Path
+) -> None:
+    group = {p: sum(ports_of(p)) % 4 for p in packets}
+    files = [
+        write(tmp_path / "a.pcap", [p for p in packets if group[p] in (0, 1)]),
+        write(tmp_path / "b.pcap", later_by([p for p in packets if group[p] in (2, 3)], -AHEAD_NS)),
+        write(tmp_path / "c.pcap", later_by([p for p in packets if group[p] in (1, 2)], AHEAD_NS)),
+    ]
+
+    told = tell(*files)
+
+    assert_same_story(told, whole, near_ns=0)
+    assert len(clock_notes(told)) == 2
+
+
+def test_a_drift_is_followed(packets: list[Packet], whole: Told, tmp_path: Path) -> None:
+    """A clock that gains two thousandths is 40 ms off after 20 s."""
+    kept = [p for p in packets if sum(ports_of(p)) % 3 != 1]
+    files = [
+        write(tmp_path / "a.pcap", [p for p in packets if sum(ports_of(p)) % 3]),
+        write(tmp_path / "b.pcap", drifting(kept, AHEAD_NS, 0.002)),
+    ]
+
+    told = tell(*files)
+
+    assert_same_story(told, whole, near_ns=5_000_000)
+    assert "so is its drift" in clock_notes(told)[0]
+
+
+def test_a_clock_that_is_an_hour_off_is_found_where_the_files_seem_not_to_overlap(
+    packets: list[Packet], whole: Told, tmp_path: Path
+) -> None:
+    files = [
+        write(tmp_path / "a.pcap", [p for p in packets if sum(ports_of(p)) % 3]),
+        write(tmp_path / "b.pcap", later_by([p for p in packets if sum(ports_of(p)) % 3 != 1], 3600 * 10**9)),
+    ]
+
+    assert_same_story(tell(*files), whole, near_ns=0)
+
+
+def test_where_nothing_tells_the_offset_it_is_said_to_be_unknown(packets: list[Packet], tmp_path: Path) -> None:
+    """The second point saw no more than the bare acknowledgements of connections that the first did not see."""
+    one, other = split(packets, by_connection)
+    bare = [p for p in other if len(p.data) < 80]
+
+    told = tell(write(tmp_path / "a.pcap", one), write(tmp_path / "b.pcap", later_by(bare, AHEAD_NS)))
+
+    (note,) = clock_notes(told)
+    assert "how far the clock of b.pcap is from that of a.pcap is not known" in note
+    assert "what rests on the order between them is uncertain" in note
+
+
+def test_rotated_files_of_one_point_are_left_as_they_are(packets: list[Packet], whole: Told, tmp_path: Path) -> None:
+    half = len(packets) // 2
+
+    told = tell(write(tmp_path / "a-1.pcap", packets[:half]), write(tmp_path / "a-2.pcap", packets[half:]))
+
+    assert_same_story(told, whole, near_ns=0)
+    assert clock_notes(told) == []

@@ -1,0 +1,152 @@
+"""``spark.read.format("cluster-bus")``: captures as rows."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+from cluster_core.errors import DecodeError
+from cluster_core.formats.capture.bus_capture import CapturedMessage, read_bus
+from cluster_core.formats.capture.bus_lines import row_to_line
+from cluster_core.wire.bus import encode_message
+from schemas.history import GOSSIP_FIELDS, MESSAGE_FIELDS
+from slotscope.sources.bus.data_source import SCHEMAS, ClusterBusDataSource
+from tests.builders.bus_builder import START_NS, conversation, every_kind, pcap, ping
+from tests.conftest import DATA
+
+CAPTURE = DATA / "bus-valkey-9.1" / "bus.pcap.gz"
+
+
+@pytest.fixture(scope="module")
+def source(spark):
+    spark.dataSource.register(ClusterBusDataSource)
+    return lambda path, **options: spark.read.format("cluster-bus").options(**options).load(str(path))
+
+
+def read(path, rows: str = "messages", *, permissive: bool = False) -> list[dict]:
+    """Rows without Spark, as the reader yields them."""
+    options = {"path": str(path), "rows": rows, "mode": "permissive" if permissive else "strict"}
+    reader = ClusterBusDataSource(options).reader(SCHEMAS[rows])
+    return [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
+
+
+def test_every_message_of_a_capture_is_a_row(source) -> None:
+    raw = gzip.decompress(CAPTURE.read_bytes())
+    plain = [row for _, row in read_bus([("x", [raw])]) if isinstance(row, CapturedMessage)]
+
+    found = source(CAPTURE).collect()
+
+    assert source(CAPTURE).columns == [field.name for field in MESSAGE_FIELDS]
+    assert [row["message_id"] for row in found] == list(range(len(plain)))
+    assert [(row["type_number"], row["total_bytes"], row["sender"]) for row in found] == [
+        (message.decode().type, message.totlen, message.sender) for message in plain
+    ]
+    assert all(row["understood"] for row in found)
+
+
+def test_every_gossip_entry_is_a_row(source) -> None:
+    counts = sum(row["count"] for row in source(CAPTURE).select("count").collect())
+
+    assert source(CAPTURE, rows="gossip").columns == [field.name for field in GOSSIP_FIELDS]
+    assert source(CAPTURE, rows="gossip").count() == counts
+
+
+def test_json_lines_give_the_rows_of_the_capture_that_they_were_made_of(tmp_path) -> None:
+    """All message types, light headers among them."""
+    capture, lines = tmp_path / "bus.pcap", tmp_path / "bus.jsonl"
+    capture.write_bytes(pcap(conversation([encode_message(m) for m in every_kind()], [encode_message(ping())])))
+    rows = [row for _, row in read_bus([("x", [capture.read_bytes()])])]
+    lines.write_text("".join(row_to_line(row) + "\n" for row in rows))
+
+    def told(path) -> list[dict]:
+        return [{name: value for name, value in row.items() if name != "file"} for row in read(path, permissive=True)]
+
+    assert told(lines) == told(capture)
+    assert read(lines, "gossip", permissive=True) == read(capture, "gossip", permissive=True)
+
+
+def test_a_bitmap_is_numbered_once_however_often_it_is_sent(tmp_path) -> None:
+    path = tmp_path / "bus.pcap"
+    path.write_bytes(pcap(conversation([encode_message(ping())] * 5)))
+
+    assert [row["bitmap_id"] for row in read(path)] == [0] * 5
+
+
+def test_a_file_that_was_rotated_goes_on_where_the_last_one_ended(tmp_path) -> None:
+    sent = conversation([encode_message(ping())[:1000], encode_message(ping())[1000:]])
+    (tmp_path / "b-first.pcap").write_bytes(pcap(sent[:4]))
+    (tmp_path / "a-second.pcap").write_bytes(pcap(sent[4:]))
+
+    (row,) = read(f"{tmp_path}/*.pcap")
+
+    assert row["file"].endswith("a-second.pcap")
+    assert row["understood"]
+
+
+def test_messages_cut_by_the_snap_length_show_what_was_captured(tmp_path) -> None:
+    """The header is whole, the gossip section is not."""
+    from dataclasses import replace
+
+    sent = conversation([encode_message(ping())])
+    path = tmp_path / "cut.pcap"
+    path.write_bytes(pcap([*sent[:3], replace(sent[3], cut=50)]))
+
+    (row,) = read(path)
+    (bad, *_) = read(path, "bad")
+
+    assert (row["understood"], row["total_bytes"] - row["captured_bytes"]) == (False, 50)
+    assert row["current_epoch"] is not None
+    assert "bytes" in bad["reason"]
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "the file is empty"),
+        (b"not a capture at all", "not a capture file"),
+        (pcap(conversation([b"GET / HTTP/1.1\r\n\r\n"])), "HTTP"),
+        (pcap(conversation([b"*1\r\n$4\r\nPING\r\n"])), "RESP"),
+        (pcap(conversation([b"\x16\x03\x01\x02\x00\x01"])), "TLS: cannot be read"),
+        (pcap(conversation([encode_message(ping())]), link_type=1)[:-3], "file ends inside a packet"),
+        (pcap([], link_type=1)[:20] + (999).to_bytes(4, "little") + pcap(conversation([b"x"]))[24:], "link type"),
+        (b"{}\n", "not a line of a bus capture"),
+        (b'{"row":"message"}\n', "not a line of a bus capture"),
+    ],
+)
+def test_what_is_no_bus_is_an_error_with_its_place_or_a_row(tmp_path, data, reason) -> None:
+    path = tmp_path / "odd"
+    path.write_bytes(data)
+
+    with pytest.raises(DecodeError, match=reason):
+        read(path)
+    rows = read(path, "bad", permissive=True)
+
+    assert any(reason in row["reason"] for row in rows)
+
+
+def test_a_claim_of_65535_gossip_entries_is_a_row_that_says_so(tmp_path) -> None:
+    raw = bytearray(encode_message(ping()))
+    raw[14:16] = b"\xff\xff"
+    path = tmp_path / "claims.pcap"
+    path.write_bytes(pcap(conversation([bytes(raw)])))
+
+    (row,) = read(path, permissive=True)
+
+    assert (row["count"], row["understood"]) == (65535, False)
+
+
+def test_times_before_the_epoch_of_the_test_are_kept_to_the_nanosecond(tmp_path) -> None:
+    path = tmp_path / "ns.pcap"
+    path.write_bytes(pcap(conversation([encode_message(ping())], start_ns=START_NS + 7), nanoseconds=True))
+
+    (row,) = read(path)
+
+    assert row["ts_ns"] == START_NS + 7 + 3_000_000
+
+
+def test_an_unknown_option_is_refused() -> None:
+    with pytest.raises(DecodeError, match="no option"):
+        ClusterBusDataSource({"path": "x", "row": "messages"}).reader(SCHEMAS["messages"])
+    with pytest.raises(DecodeError, match="rows is"):
+        ClusterBusDataSource({"path": "x", "rows": "all"}).schema()

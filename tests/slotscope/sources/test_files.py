@@ -1,0 +1,95 @@
+"""Files by path, glob and URI, plain and compressed."""
+
+from __future__ import annotations
+
+import gzip
+import os
+
+import pyarrow as pa
+import pytest
+
+from cluster_core.errors import DecodeError
+from slotscope.sources.files import expand, open_stream
+
+DATA = os.urandom(300_000) + bytes(3_000_000)
+
+
+def read_all(path, start=0):
+    stream = open_stream(str(path), start=start)
+    room = memoryview(bytearray(100_000))
+    found = bytearray()
+    while count := stream.readinto(room):
+        found += room[:count]
+    stream.close()
+    return bytes(found)
+
+
+def compress(data, codec):
+    return pa.compress(data, codec=codec, asbytes=True)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [DATA, gzip.compress(DATA), gzip.compress(DATA[:7]) + gzip.compress(DATA[7:]), compress(DATA, "zstd")],
+    ids=["plain", "gzip", "gzip members", "zstd"],
+)
+def test_a_file_is_read_whole_and_from_any_place_however_it_is_compressed(tmp_path, content):
+    path = tmp_path / "named-like-nothing"
+    path.write_bytes(content)
+
+    assert read_all(path) == DATA
+    assert read_all(path, start=299_999) == DATA[299_999:]
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zstd"])
+def test_compressed_data_that_is_cut_short_is_an_error_with_its_place(tmp_path, codec):
+    path = tmp_path / "cut"
+    path.write_bytes((gzip.compress(DATA) if codec == "gzip" else compress(DATA, codec))[:-100])
+
+    with pytest.raises(DecodeError, match=rf"cut: offset \d+: {codec} data is damaged or cut short"):
+        read_all(path)
+
+
+def test_globs_folders_and_repeats_give_each_file_once(tmp_path):
+    for name in ("b.rdb", "a.rdb", ".hidden", "_temporary"):
+        (tmp_path / name).write_bytes(b"x")
+
+    files = expand([str(tmp_path), str(tmp_path / "*.rdb"), str(tmp_path / "a.rdb")])
+
+    assert [os.path.basename(file.path) for file in files] == ["a.rdb", "b.rdb"]
+    assert [file.size for file in files] == [1, 1]
+
+
+def test_a_name_with_glob_characters_that_exists_is_that_file(tmp_path):
+    (tmp_path / "[1].rdb").write_bytes(b"x")
+
+    assert [os.path.basename(file.path) for file in expand([str(tmp_path / "[1].rdb")])] == ["[1].rdb"]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("missing.rdb", "no such file"), ("*.rdb", "no file matches this pattern"), ("", "the directory holds no files")],
+)
+def test_what_is_not_there_is_named(tmp_path, name, reason):
+    with pytest.raises(DecodeError, match=reason) as caught:
+        expand([str(tmp_path / name) if name else str(tmp_path)])
+
+    assert caught.value.source.startswith(str(tmp_path))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every folder")
+def test_a_folder_without_permission_is_named(tmp_path):
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o000)
+
+    with pytest.raises(DecodeError, match="permission denied"):
+        expand([str(closed)])
+
+
+def test_uris_are_opened_by_their_file_system(tmp_path):
+    (tmp_path / "a.rdb").write_bytes(DATA)
+
+    files = expand([f"file://{tmp_path}/*.rdb"])
+
+    assert [file.size for file in files] == [len(DATA)]
+    assert read_all(files[0].path) == DATA

@@ -1,0 +1,197 @@
+"""Key lists of every format, cut anywhere, with bad records."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster_core.errors import DecodeError
+from cluster_core.formats.key_list import parse_line, unquote
+from slotscope.sources import key_lists
+from slotscope.sources.files import expand
+from slotscope.sources.key_lists import KeyListOptions, KeyListReader, KeyListUnit, plan_units
+
+LINES = [b"plain", b"user:1", b'"quoted \\x00\\xff\\n\\" end"', b"caf\xc3\xa9", b"", b'half "quoted', b"last"]
+KEYS = [b"plain", b"user:1", b'quoted \x00\xff\n" end', b"caf\xc3\xa9", b'half "quoted', b"last"]
+
+
+def read(unit, options=None, **more):
+    reader = KeyListReader(unit, options or KeyListOptions(), **more)
+    rows = list(reader)
+    keys = [key for part in rows for key in part.keys.to_pylist()]
+    sizes = [size for part in rows if part.sizes is not None for size in part.sizes.tolist()]
+    ops = [count for part in rows if part.ops is not None for count in part.ops.tolist()]
+    return keys, sizes, ops, reader.bad
+
+
+def test_lines_are_keys_and_quoted_lines_are_unquoted(tmp_path):
+    path = tmp_path / "keys.txt"
+    path.write_bytes(b"\r\n".join(LINES))
+
+    keys, *_ = read(KeyListUnit(str(path), "text", 0))
+
+    assert keys == KEYS
+
+
+@given(
+    st.lists(st.binary(max_size=9).filter(lambda line: b"\n" not in line), max_size=30),
+    st.integers(0, 60),
+    st.integers(0, 60),
+)
+def test_ranges_of_a_text_file_have_each_line_once(tmp_path_factory, lines, first, second):
+    path = tmp_path_factory.getbasetemp() / "ranges.txt"
+    data = b"".join(line + b"\n" for line in lines)
+    path.write_bytes(data)
+    cuts = sorted(min(cut, len(data)) for cut in (first, second))
+    bounds = [0, *cuts, len(data)]
+
+    parts = [
+        read(KeyListUnit(str(path), "text", len(data), start, end), KeyListOptions(quoted=False))[0]
+        for start, end in itertools.pairwise(bounds)
+        if end > start
+    ]
+
+    whole, *_ = read(KeyListUnit(str(path), "text", len(data)), KeyListOptions(quoted=False))
+    assert [key for part in parts for key in part] == whole
+
+
+def test_lines_that_cross_blocks_stay_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(key_lists, "_BLOCK_BYTES", 5)
+    path = tmp_path / "keys.txt.gz"
+    path.write_bytes(gzip.compress(b"\n".join(LINES)))
+
+    keys, *_ = read(KeyListUnit(str(path), "text", 0))
+
+    assert keys == KEYS
+
+
+def test_a_line_longer_than_any_key_list_has_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(key_lists, "_BLOCK_BYTES", 50)
+    monkeypatch.setattr(key_lists, "LINE_BYTES_MAX", 100)
+    path = tmp_path / "not-a-list"
+    path.write_bytes(b"x" * 1000)
+
+    with pytest.raises(DecodeError, match="not a list of keys"):
+        read(KeyListUnit(str(path), "text", 1000))
+
+
+@given(st.binary(max_size=20))
+def test_what_redis_cli_quotes_is_unquoted_to_the_same_bytes(key):
+    escapes = {10: b"\\n", 13: b"\\r", 9: b"\\t", 7: b"\\a", 8: b"\\b", 34: b'\\"', 92: b"\\\\"}
+    quoted = b"".join(escapes.get(byte) or (bytes([byte]) if 32 <= byte < 127 else b"\\x%02x" % byte) for byte in key)
+
+    assert unquote(b'"' + quoted + b'"') == key
+
+
+def test_a_line_that_must_be_quoted_and_is_not_is_bad():
+    with pytest.raises(DecodeError, match="unbalanced quotes"):
+        parse_line(b'"abc', quoted=True)
+
+
+def test_bad_lines_are_set_aside_in_permissive_mode(tmp_path):
+    path = tmp_path / "keys.txt"
+    path.write_bytes(b'"a"\nbare\n"b"\n')
+
+    keys, _, _, bad = read(KeyListUnit(str(path), "text", 0), KeyListOptions(quoted=True), permissive=True)
+
+    assert keys == [b"a", b"b"]
+    assert [(error.offset, error.source) for error in bad] == [(4, str(path))]
+
+
+def test_csv_has_keys_sizes_and_operations_under_their_usual_names(tmp_path):
+    path = tmp_path / "keys.csv"
+    path.write_bytes(b'ops,key,size\n3,a,10\n4,"with,comma",20\n5,caf\xc3\xa9,\n')
+
+    keys, sizes, ops, _ = read(KeyListUnit(str(path), "csv", 0))
+
+    assert (keys, sizes, ops) == ([b"a", b"with,comma", b"caf\xc3\xa9"], [10, 20, -1], [3, 4, 5])
+
+
+def test_a_csv_row_with_too_many_columns_is_bad(tmp_path):
+    path = tmp_path / "keys.csv"
+    path.write_bytes(b"key,size\na,1\nb,2,3\nc,4\n")
+
+    with pytest.raises(DecodeError, match=r"keys\.csv"):
+        read(KeyListUnit(str(path), "csv", 0))
+    keys, _, _, bad = read(KeyListUnit(str(path), "csv", 0), permissive=True)
+
+    assert keys == [b"a", b"c"]
+    assert len(bad) == 1
+
+
+def test_json_lines_give_binary_keys_as_base64(tmp_path):
+    path = tmp_path / "keys.jsonl"
+    path.write_text('{"key_base64": "AP8=", "size": 5}\n{"key_base64": "YQ==", "size": 6}\n')
+
+    keys, sizes, *_ = read(KeyListUnit(str(path), "jsonl", 0))
+
+    assert (keys, sizes) == ([b"\x00\xff", b"a"], [5, 6])
+
+
+def test_json_that_is_none_is_an_error(tmp_path):
+    path = tmp_path / "keys.jsonl"
+    path.write_text('{"key": "a"}\n{"key": \n')
+
+    with pytest.raises(DecodeError, match=r"keys\.jsonl: offset"):
+        read(KeyListUnit(str(path), "jsonl", 0))
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
+def test_parquet_keys_of_every_text_type_are_read_in_row_groups(tmp_path, kind):
+    path = tmp_path / "keys.parquet"
+    names = [f"key:{number}" for number in range(1000)]
+    pq.write_table(
+        pa.table(
+            {
+                "key": pa.array(names).cast(kind)
+                if pa.types.is_dictionary(kind)
+                else pa.array(names, pa.string()).cast(kind)
+            }
+        ),
+        path,
+        row_group_size=100,
+    )
+
+    units = plan_units(expand([str(path)]), None, 4)
+    keys = [key for unit in units for key in read(unit)[0]]
+
+    assert len(units) == 4
+    assert keys == [name.encode() for name in names]
+
+
+def test_rows_without_a_key_and_negative_sizes_are_bad(tmp_path):
+    path = tmp_path / "keys.parquet"
+    pq.write_table(pa.table({"key": ["a", None, "c"], "size": [1, 2, -3]}), path)
+    unit = KeyListUnit(str(path), "parquet", 0)
+
+    with pytest.raises(DecodeError, match="offset"):
+        read(unit)
+    keys, sizes, _, bad = read(unit, permissive=True)
+
+    assert (keys, sizes) == ([b"a", b"c"], [1, -1])
+    assert sorted(error.offset for error in bad) == [1, 2]
+
+
+def test_a_table_without_a_key_column_says_how_to_name_it(tmp_path):
+    path = tmp_path / "keys.parquet"
+    pq.write_table(pa.table({"a": ["x"], "b": ["y"]}), path)
+
+    with pytest.raises(DecodeError, match="--key-column"):
+        read(KeyListUnit(str(path), "parquet", 0))
+    keys, *_ = read(KeyListUnit(str(path), "parquet", 0), KeyListOptions(key_column="b"))
+
+    assert keys == [b"y"]
+
+
+def test_a_file_that_is_no_parquet_is_an_error(tmp_path):
+    path = tmp_path / "keys.parquet"
+    path.write_bytes(b"not parquet at all")
+
+    with pytest.raises(DecodeError, match=r"keys\.parquet: offset 0"):
+        read(KeyListUnit(str(path), "parquet", 0))

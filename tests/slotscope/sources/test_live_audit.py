@@ -1,0 +1,158 @@
+"""What a live cluster is asked after a plan, and what is made of the answers; sizes against a real dump."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import redis
+
+from cluster_core.formats.rdb.reader import PlainSkim
+from slotscope.servers.audit import (
+    DUMP_BYTES_MAX,
+    Link,
+    LiveCluster,
+    LiveMaster,
+    measure_bytes,
+    measure_dataset,
+    measure_keys,
+    measure_memory_bytes,
+    read_slot_stats,
+)
+from slotscope.servers.cluster import Access, Address
+from tests.benches.servers import running_cluster_node, valkey_binary
+
+pytestmark = pytest.mark.servers
+
+
+@dataclass
+class FakeLink:
+    """Answers from a dictionary and keeps what was asked."""
+
+    answers: dict[tuple[Any, ...], Any]
+    asked: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def ask(self, commands: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+        for command in commands:
+            self.asked.append(command)
+            yield self.answers.get(command, redis.ResponseError("ERR unknown"))
+
+
+def master(answers: dict[tuple[Any, ...], Any], keys: dict[int, int]) -> LiveMaster:
+    """A master with scripted answers."""
+    return LiveMaster(FakeLink(answers), "a", keys)  # type: ignore[arg-type]
+
+
+def test_keys_left_on_the_former_owner_are_counted_there() -> None:
+    """Each moved slot at its own source; a source that did not answer is left out."""
+    link = FakeLink({("CLUSTER", "COUNTKEYSINSLOT", 3): 5, ("CLUSTER", "COUNTKEYSINSLOT", 4): 0})
+    cluster = LiveCluster([], {"a": link}, {})  # type: ignore[dict-item]
+
+    assert cluster.left_behind({3: "a", 4: "a", 9: "gone"}) == {("a", 3): 5, ("a", 4): 0}
+
+
+def test_keys_are_the_sum_of_the_slots() -> None:
+    """Exactly."""
+    assert measure_keys([master({}, {1: 3, 2: 4})]).loads == {"a": 7.0}
+
+
+def test_a_slot_with_few_keys_is_measured_whole() -> None:
+    """No error is granted for what was not estimated."""
+    answers: dict[tuple[Any, ...], Any] = {
+        ("CLUSTER", "GETKEYSINSLOT", 1, 2): [b"x", b"y"], ("MEMORY", "USAGE", b"x"): 100, ("MEMORY", "USAGE", b"y"): 300,
+    }  # fmt: skip
+    [found] = measure_bytes(["memory_bytes"], [master(answers, {1: 2, 7: 0})], 20)
+
+    assert (found.loads, found.errors) == ({"a": 400.0}, {})
+    assert found.basis == "MEMORY USAGE of 2 of 2 keys"
+
+
+def test_a_slot_with_many_keys_is_estimated_with_its_error() -> None:
+    """Mean times count; variance of a mean, less what a finite slot leaves open."""
+    answers: dict[tuple[Any, ...], Any] = {
+        ("CLUSTER", "GETKEYSINSLOT", 1, 2): [b"x", b"y"], ("MEMORY", "USAGE", b"x"): 100, ("MEMORY", "USAGE", b"y"): 300,
+    }  # fmt: skip
+    [found] = measure_bytes(["memory_bytes"], [master(answers, {1: 10})], 2)
+
+    assert found.loads == {"a": 2000.0}
+    assert found.errors == {"a": pytest.approx(math.sqrt(100 * 20_000 / 2 * 0.8))}
+
+
+def test_keys_that_went_and_slots_that_moved_meanwhile_are_left_out() -> None:
+    """An expired key has no size, a slot that is gone no keys: neither is a failure."""
+    answers: dict[tuple[Any, ...], Any] = {
+        ("CLUSTER", "GETKEYSINSLOT", 1, 3): [b"x", b"y", b"z"], ("MEMORY", "USAGE", b"x"): 100, ("MEMORY", "USAGE", b"y"): None,
+        ("MEMORY", "USAGE", b"z"): redis.ResponseError("MOVED"),
+    }  # fmt: skip
+    [found] = measure_bytes(["memory_bytes"], [master(answers, {1: 3, 2: 5})], 20)
+
+    assert found.loads == {"a": 300.0}
+
+
+def test_a_large_value_is_not_fetched() -> None:
+    """Its memory stands for its size in a dump."""
+    answers: dict[tuple[Any, ...], Any] = {
+        ("CLUSTER", "GETKEYSINSLOT", 1, 1): [b"x"], ("MEMORY", "USAGE", b"x"): DUMP_BYTES_MAX + 1,
+    }  # fmt: skip
+    one = master(answers, {1: 1})
+    [found] = measure_bytes(["serialized_bytes"], [one], 20)
+
+    assert found.loads == {"a": DUMP_BYTES_MAX + 1.0}
+    assert ("DUMP", b"x") not in one.link.asked  # type: ignore[attr-defined]
+
+
+def test_metrics_of_slot_stats_are_read_and_others_ignored() -> None:
+    """memory-bytes only where a server has it."""
+    reply = [[5, [b"key-count", 3, b"cpu-usec", 40, b"new-metric", 1]], [6, [b"key-count", 0, b"cpu-usec", 2]]]
+    with_stats = master({("CLUSTER", "SLOT-STATS", "SLOTSRANGE", 0, 16383): reply}, {})
+    found = read_slot_stats([with_stats, master({}, {})])
+
+    assert found == {"keys": {5: ("a", 3), 6: ("a", 0)}, "cpu_usec": {5: ("a", 40), 6: ("a", 2)}}
+    assert measure_memory_bytes(found) is None
+    told = measure_memory_bytes({"memory_bytes": {5: ("a", 10), 6: ("a", 30), 7: ("b", 5)}})
+    assert told is not None
+    assert told.loads == {"a": 40.0, "b": 5.0}
+
+
+def test_the_data_set_of_info_is_no_measure_of_serialized_bytes() -> None:
+    """It is shown for them, and not compared."""
+    link = FakeLink({("INFO", "memory"): b"# Memory\r\nused_memory_dataset:1234\r\n"})
+    cluster = LiveCluster([], {"a": link}, {})  # type: ignore[dict-item]
+    memory, serialized = (
+        measure_dataset(name, cluster, [master({}, {1: 1})]) for name in ("memory_bytes", "serialized_bytes")
+    )
+
+    assert memory.loads == serialized.loads == {"a": 1234.0}
+    assert memory.doubt == ""
+    assert "memory was measured" in serialized.doubt
+
+
+def test_serialized_bytes_are_those_of_a_real_dump() -> None:
+    """DUMP of every key adds up to what the dump file of the same data holds."""
+    binary = valkey_binary()
+    if binary is None:
+        pytest.skip("valkey-server is not installed")
+    chance = random.Random(1)  # a server compresses long keys that repeat themselves, which DUMP cannot know
+    with running_cluster_node(binary) as server:
+        for number in range(60):
+            server.call("SET", b"text:%d" % number + chance.randbytes(2 * number), "v" * number * 7)
+            server.call("RPUSH", f"list:{number}", *range(number + 1))
+            server.call("HSET", f"hash:{number}", "field", "x" * number, "other", number)
+        server.call("SAVE")
+        skim = PlainSkim("dump.rdb")
+        skim.feed((server.directory / "dump.rdb").read_bytes())
+        skim.feed(b"")
+        in_file = sum(row.serialized_bytes for row in skim.rows)
+        address = Address("127.0.0.1", server.port)
+        link = Link(address, Access().connect(address))
+        slots = range(16384)
+        counts = link.ask(("CLUSTER", "COUNTKEYSINSLOT", slot) for slot in slots)
+        one = LiveMaster(link, "a", dict(zip(slots, counts, strict=True)))
+        [found] = measure_bytes(["serialized_bytes"], [one], 20)
+        link.close()
+
+    assert found.loads == {"a": in_file}

@@ -1,0 +1,90 @@
+"""Captures that lack packets: the story is that of the whole capture or less, never more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cluster_core.formats.capture.packet import Packet
+from cluster_core.incidents.story import step_text, summary_of
+from tests.benches.replayed_captures import Told, tell
+from tests.builders.edited_captures import packets_of, ports_of, with_loss, write
+from tests.conftest import DATA
+
+
+@pytest.fixture(scope="module")
+def packets() -> list[Packet]:
+    return packets_of(DATA / "bus-valkey-9.1" / "bus.pcap.gz")
+
+
+@pytest.fixture(scope="module")
+def whole(packets: list[Packet], tmp_path_factory: pytest.TempPathFactory) -> Told:
+    return tell(write(tmp_path_factory.mktemp("whole") / "bus.pcap", packets))
+
+
+@pytest.mark.parametrize(("share", "seed"), [(0.01, 1), (0.05, 2), (0.05, 3), (0.15, 4)])
+def test_packets_lost_at_random_leave_the_story_as_it_is(
+    packets: list[Packet], whole: Told, tmp_path: Path, share: float, seed: int
+) -> None:
+    """No FORGET, no second failure, no clock that was set back."""
+    told = tell(write(tmp_path / "bus.pcap", with_loss(packets, share, seed)))
+
+    assert told.stories() == whole.stories()
+    assert told.facts["clock_steps"] == 0
+    assert any(note.startswith("warning|gaps|") for note in told.notes)
+
+
+def test_gaps_of_one_connection_leave_the_story_as_it_is(packets: list[Packet], whole: Told, tmp_path: Path) -> None:
+    """Every third packet of the busiest connection is missing."""
+    ends = [tuple(sorted(ports_of(packet))) for packet in packets]
+    busiest = max(set(ends), key=ends.count)
+    kept = [packet for at, packet in enumerate(packets) if ends[at] != busiest or at % 3]
+
+    assert tell(write(tmp_path / "bus.pcap", kept)).stories() == whole.stories()
+
+
+def between(packets: list[Packet], low: float, high: float) -> list[Packet]:
+    """Packets of a part of the time."""
+    first, length = packets[0].ts_ns, packets[-1].ts_ns - packets[0].ts_ns
+    return [packet for packet in packets if low <= (packet.ts_ns - first) / length < high]
+
+
+@pytest.mark.parametrize("share", [0.2, 0.4])
+def test_a_capture_that_begins_in_the_middle_tells_what_it_shows(
+    packets: list[Packet], whole: Told, tmp_path: Path, share: float
+) -> None:
+    """The failover; nobody met the cluster, and no byte is missing from connections that were there before."""
+    told = tell(write(tmp_path / "bus.pcap", between(packets, share, 2)))
+
+    assert told.stories() == [story for story in whole.stories() if story[0] == "failover"]
+    assert told.facts["clock_steps"] == 0
+    assert not any(note.startswith("warning|gaps|") for note in told.notes)
+
+
+def test_a_failover_in_a_part_that_is_missing_is_uncertain_in_row_and_sentence(
+    packets: list[Packet], whole: Told, tmp_path: Path
+) -> None:
+    """How the new master came to be is not in the capture: it is not said to have seized the place."""
+    kept = [*between(packets, 0, 0.4), *between(packets, 0.73, 2)]
+
+    told = tell(write(tmp_path / "bus.pcap", kept))
+
+    (found,) = [one for one in told.incidents if one.kind == "failover"]
+    (truth,) = [one for one in whole.incidents if one.kind == "failover"]
+    assert (found.winner, found.subject, found.epoch) == (truth.winner, truth.subject, truth.epoch)
+    assert found.rests_on_gap
+    assert summary_of(found, {}).startswith("uncertain, bytes are missing from the capture: ")
+    assert "TAKEOVER" not in summary_of(found, {})
+    (step,) = [step for step in found.steps if step.kind == "took-over"]
+    assert step.rests_on_gap
+    assert step_text(step, {}).endswith("(uncertain: bytes are missing from the capture then)")
+    assert not any(one.rests_on_gap for one in whole.incidents)
+
+
+def test_gaps_are_rows_with_the_nodes_at_both_ends(packets: list[Packet], tmp_path: Path) -> None:
+    told = tell(write(tmp_path / "bus.pcap", with_loss(packets, 0.05, 2)))
+
+    assert told.history.gaps
+    assert all(gap.from_ns <= gap.to_ns for gap in told.history.gaps)
+    assert {gap.source for gap in told.history.gaps} <= set(told.history.nodes)

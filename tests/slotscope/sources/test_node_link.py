@@ -1,0 +1,161 @@
+"""What one server may make of us: nothing but a reply in time, or an error that says why not."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from cluster_core.wire.resp import RespError
+from slotscope.servers import node_link
+from slotscope.servers.cluster import Collection, NodePoll, Refused
+from slotscope.servers.node_link import Access, Address, LinkError
+from tests.benches.fake_servers import scripted
+
+HOSTILE = {
+    "nested": (b"*1\r\n" * 200_000, "no reply: more than 128 values within one another"),
+    "digits": (b":" + b"9" * 5000 + b"\r\n", "no reply: b'999999999999999999999999' is no 64-bit number"),
+    "length": (b"$" + b"9" * 5000 + b"\r\n", "no reply: b'999999999999999999999999' is no length from 0 to 536870912"),
+    "terabyte": (b"$1099511627776\r\n", "no reply: b'1099511627776' is no length from 0 to 536870912"),
+    "no protocol": (b"HTTP/1.1 400\r\n", "no reply: b'H' begins no value"),
+    "half": (b"$99\r\nab", "no answer in time"),
+}
+
+
+@pytest.mark.parametrize(("raw", "said"), HOSTILE.values(), ids=HOSTILE)
+def test_what_is_no_reply_is_an_error_with_its_reason(raw, said):
+    """Of a server that is asked, and of one that is polled."""
+    with scripted(lambda words: raw) as (port, _):
+        link = Access(timeout_s=0.5).connect(Address("127.0.0.1", port))
+        with pytest.raises(LinkError) as error:
+            link.ask([("CLUSTER", "NODES")])
+        link.close()
+        told = NodePoll(Address("127.0.0.1", port), Access(timeout_s=0.5), 1.0).ask()
+
+    assert str(error.value) == said
+    assert told == Refused(Address("127.0.0.1", port), said)
+
+
+def test_a_reply_without_end_is_cut_off(monkeypatch):
+    """Bytes that are taken for one reply have a bound, whatever its parts are."""
+    monkeypatch.setattr(node_link, "REPLY_BYTES_MAX", 1 << 20)
+    with scripted(lambda words: b"*2000000000\r\n" + b"$3\r\nabc\r\n" * 300_000) as (port, _):
+        link = Access().connect(Address("127.0.0.1", port))
+        with pytest.raises(LinkError, match=r"a reply of more than 1,048,576 bytes"):
+            link.ask([("INFO",)])
+        link.close()
+
+
+def test_errors_of_a_server_are_replies_and_keep_their_place():
+    with scripted(lambda words: b"-ERR no\r\n" if words == [b"B"] else b"+OK\r\n") as (port, _):
+        link = Access().connect(Address("127.0.0.1", port))
+        replies = link.ask([("A",), ("B",), ("C",)])
+        link.close()
+
+    assert replies == ["OK", RespError("ERR no"), "OK"]
+
+
+def test_a_password_that_is_refused_is_not_told():
+    with (
+        scripted(lambda words: b"-WRONGPASS " + words[-1] + b"\r\n") as (port, asked),
+        pytest.raises(LinkError, match=r"WRONGPASS \*\*\*"),
+    ):
+        Access("u", "hush").connect(Address("127.0.0.1", port))
+    assert asked == [[b"AUTH", b"u", b"hush"]]
+
+
+@pytest.mark.parametrize(
+    "stats", [b":1\r\n", b"*1\r\n:7\r\n", b"*1\r\n*2\r\n:7\r\n*1\r\n:1\r\n", b"*1\r\n*2\r\n$1\r\nx\r\n*0\r\n"]
+)
+def test_slot_statistics_of_another_shape_are_no_answer(stats):
+    def answer(words: list[bytes]) -> bytes:
+        return stats if words[1] == b"SLOT-STATS" else b"$1\r\nx\r\n"
+
+    with scripted(answer) as (port, _):
+        told = NodePoll(Address("127.0.0.1", port), Access(), 1.0, slot_stats=True).ask()
+
+    assert told == Refused(Address("127.0.0.1", port), "CLUSTER SLOT-STATS: not slots with their metrics")
+
+
+def test_a_poll_that_fails_in_an_unknown_way_is_told_and_goes_on(monkeypatch):
+    """The node does not vanish from the collection."""
+    asked: list[int] = []
+
+    def ask(poll: NodePoll) -> Refused:
+        asked.append(1)
+        raise RuntimeError("whatever")
+
+    monkeypatch.setattr(NodePoll, "ask", ask)
+    collection = Collection(Access(), 0.01)
+    address = Address("127.0.0.1", 1)
+    thread = threading.Thread(target=collection._poll, args=(address,), daemon=True)
+    thread.start()
+    told = [collection.told.get(timeout=10) for _ in range(3)]
+    collection.stop.set()
+    thread.join(10)
+
+    assert told == [Refused(address, "RuntimeError: whatever")] * 3
+    assert not thread.is_alive()
+
+
+@contextmanager
+def tls_server(folder: Path, names: str) -> Iterator[tuple[int, str]]:
+    """A server on loopback whose certificate holds *names*; yields its port and the certificate."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    key, cert = str(folder / "key.pem"), str(folder / "cert.pem")
+    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
+    subprocess.run(
+        [*made, "-keyout", key, "-out", cert, "-subj", "/CN=x", "-addext", f"subjectAltName={names}"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    plain, _ = listener.accept()
+                    with suppress(OSError), context.wrap_socket(plain, server_side=True) as link:
+                        link.recv(1024)
+                        link.sendall(b"+OK\r\n")
+                        time.sleep(0.05)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield listener.getsockname()[1], cert
+
+
+@pytest.mark.parametrize(
+    ("names", "announced", "is_good"),
+    [
+        ("DNS:db-1.example", "db-1.example", True),
+        ("DNS:db-1.example", "db-2.example", False),
+        ("DNS:db-1.example", "", False),
+        ("IP:127.0.0.1", "db-1.example", True),
+        ("IP:127.0.0.1", "", True),
+        ("IP:127.0.0.2", "db-1.example", False),
+        ("DNS:*.db.example", "one.db.example", True),
+    ],
+)
+def test_a_certificate_names_the_announced_host_or_the_address(tmp_path, names, announced, is_good):
+    """The connection goes to the address that the cluster tells; whatever else the certificate names does not count."""
+    with tls_server(tmp_path, names) as (port, cert):
+        access, address = Access(tls=True, tls_ca=cert), Address("127.0.0.1", port, announced)
+        if is_good:
+            link = access.connect(address)
+            assert link.ask([("PING",)]) == ["OK"]
+            link.close()
+        else:
+            with pytest.raises(LinkError, match=f"not valid for '{announced or '127.0.0.1'}'"):
+                access.connect(address)
+        link = Access(tls=True, insecure=True).connect(address)
+        link.close()

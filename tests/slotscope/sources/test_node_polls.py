@@ -1,0 +1,165 @@
+"""Polls of CLUSTER NODES: forms of time, who answered, bad lines."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster_core.errors import DecodeError
+from cluster_core.formats.poll_lines import read_poll, time_ns, write_poll
+from slotscope.sources.node_polls import PollFile
+
+A, B = "a" * 40, "b" * 40
+TEXT = (
+    f"{A} 10.0.0.1:7000@17000 myself,master - 0 0 3 connected 0-8191\n"
+    f"{B} 10.0.0.2:7000@17000 master,fail? - 1795254729000 1795254728000 2 connected 8192-16383\n"
+)
+NS = 1_795_254_729_693_956_704
+
+
+@pytest.mark.parametrize(
+    ("told", "ns"),
+    [
+        (NS, NS),
+        (str(NS), NS),
+        (NS // 1000, NS // 1000 * 1000),
+        (NS // 10**6, NS // 10**6 * 10**6),
+        (1795254729, 1795254729 * 10**9),
+        (1795254729.25, 1795254729250000000),
+        (1795254729693.5, 1795254729693500000),
+        ("2026-11-21T09:52:09.693956Z", 1795254729693956000),
+        ("2026-11-21 10:52:09.693956+01:00", 1795254729693956000),
+        ("2026-11-21T09:52:09.693956", 1795254729693956000),
+        (None, None), (True, None), ([], None), ("soon", None), (-1, None), (2**70, None),
+        (float("nan"), None), (float("inf"), None), ("1e400", None), ("9999-12-31T23:59:59", None),
+    ],
+)  # fmt: skip
+def test_a_time_is_understood_in_every_unit(told, ns):
+    """Seconds, milliseconds, microseconds and nanoseconds are told apart by their size."""
+    assert time_ns(told) == ns
+
+
+def test_a_written_poll_reads_back():
+    """What ``collect`` writes."""
+    poll = read_poll(write_poll(ts_ns=NS, asked_ns=NS - 5, node="10.0.0.1:7000", text=TEXT).encode(), line=3)
+
+    assert (poll.line, poll.ts_ns, poll.asked_ns, poll.text) == (3, NS, NS - 5, TEXT)
+    assert (poll.observer, poll.address) == (A, "10.0.0.1:7000")
+    assert [node.id for node in poll.topology.nodes] == [A, B]
+
+
+@pytest.mark.parametrize(
+    ("node", "text", "who"),
+    [
+        ("10.9.9.9:1", TEXT, (A, "10.0.0.1:7000")),
+        (None, TEXT, (A, "10.0.0.1:7000")),
+        (7000, TEXT.replace("10.0.0.1:7000", ":7000"), (A, ":7000")),
+        ("10.9.9.9:7000", TEXT.replace("10.0.0.1:7000", ":7000"), (A, "10.9.9.9:7000")),
+        (A, TEXT.replace("myself,", ""), (A, "")),
+        (7000, TEXT.replace("myself,", ""), ("", ":7000")),
+    ],
+)
+def test_the_answer_itself_says_who_gave_it(node, text, who):
+    """The line with ``myself`` (R128) is believed before what the line of JSON says."""
+    poll = read_poll(json.dumps({"time": NS, "node": node, "text": text}).encode(), line=1)
+
+    assert (poll.observer, poll.address) == who
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (b"{", "not a line of JSON"),
+        (b"[" * 100_000, "not a line of JSON"),
+        (b"\xff\xfe", "not a line of JSON"),
+        (b"[]", "a poll is a JSON object"),
+        (b'{"time": 1}', "no text of CLUSTER NODES"),
+        (b'{"time": 1, "text": 5}', "no text of CLUSTER NODES"),
+        (b'{"text": ""}', "no time"),
+        (b'{"time": 1795254729, "text": ""}', "neither node nor text"),
+        (b'{"time": 1795254729, "node": "x", "text": "rubbish"}', "CLUSTER NODES, byte 0 of the text"),
+        (b'{"time": 1795254729, "node": "x", "text": "\\ud800"}', "CLUSTER NODES, byte 0 of the text"),
+    ],
+)
+def test_a_line_that_is_no_poll_says_why(raw, reason):
+    """One typed error with the number of the line."""
+    with pytest.raises(DecodeError, match=reason) as caught:
+        read_poll(raw, line=7, source="polls.jsonl")
+
+    assert (caught.value.offset, caught.value.source) == (7, "polls.jsonl")
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(), lambda inner: st.lists(inner), max_leaves=5
+    )
+)
+def test_no_value_of_json_raises_anything_else(value):
+    """Members of any kind."""
+    shapes = (value, {"time": value, "node": value, "text": TEXT}, {"time": NS, "text": value, "node": value})
+
+    assert all(outcome(json.dumps(told).encode()) in ("poll", "line 1") for told in shapes)
+
+
+def outcome(raw: bytes) -> str:
+    try:
+        return "poll" if read_poll(raw, line=1) else ""
+    except DecodeError as error:
+        return f"line {error.offset}"
+
+
+def lines(*rows: str) -> bytes:
+    return "".join(rows).encode()
+
+
+@pytest.mark.parametrize(
+    ("member", "info", "offset"),
+    [
+        ("persistence", "# Replication\r\nrole:master\r\nmaster_repl_offset:1234\r\n", 1234),
+        ("replication", "role:slave\r\nmaster_repl_offset:1234\r\n", None),
+        ("info", "cluster_state:ok\r\n", None),
+        ("replication", "role:master\r\nmaster_repl_offset:-1\r\n", None),
+        ("replication", 7, None),
+    ],
+)
+def test_info_beside_the_answer_tells_how_far_a_master_was(member, info, offset):
+    """That of a replica counts what it took over."""
+    line = json.dumps({"time": NS, "node": A, "text": TEXT, member: info})
+
+    assert read_poll(line.encode(), line=1).master_offset == offset
+
+
+def test_a_strict_file_stops_and_a_permissive_one_goes_on(tmp_path):
+    """Blank lines are nothing; a last line that was cut short is bad."""
+    good = write_poll(ts_ns=NS, asked_ns=NS, node="x", text=TEXT)
+    path = tmp_path / "polls.jsonl.gz"
+    path.write_bytes(gzip.compress(lines(good, "\n", "rubbish\n", good, good[:50])))
+
+    with pytest.raises(DecodeError, match="not a line of JSON") as caught:
+        list(PollFile(str(path)))
+    permissive = PollFile(str(path), permissive=True)
+    polls = list(permissive)
+
+    assert caught.value.offset == 3
+    assert [poll.line for poll in polls] == [1, 4]
+    assert [error.offset for error in permissive.bad] == [3, 5]
+
+
+@pytest.mark.parametrize(
+    ("info", "version"),
+    [
+        ("redis_version:6.2.14\r\n", "6.2.14"),
+        ("redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.0.1\r\n", "8.0.1"),
+        ("role:master\r\n", ""),
+    ],
+)
+def test_a_poll_with_info_tells_the_servers_version(info, version):
+    """Of Valkey its own."""
+    text = f"{'a' * 40} 127.0.0.1:7000@17000 myself,master - 0 0 1 connected\n"
+    raw = json.dumps({"time": 1795254729, "text": text, "persistence": info}).encode()
+
+    assert read_poll(raw, line=1).version == version

@@ -1,0 +1,116 @@
+"""Files of sentinels: whose log it is, which lines are read, who answered a poll."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from cluster_core.errors import DecodeError
+from cluster_core.sentinel_history.evidence import Started, Told
+from slotscope.sources.resp.rows import BadRecords
+from slotscope.sources.sentinel.evidence import SentinelEvidence, SentinelFiles, read_evidence
+from tests.benches.sentinel_recordings import RECORDINGS
+
+ID = "a" * 40
+LINES = [
+    "12:X 21 Nov 2026 09:54:54.879 * Valkey version=9.1.2, bits=64, commit=00000000, modified=0, pid=12, just started",
+    "12:X 21 Nov 2026 09:54:54.880 * Running mode=sentinel, port=26379.",
+    f"12:X 21 Nov 2026 09:54:54.895 # Sentinel ID is {ID}",
+    "12:X 21 Nov 2026 09:54:54.896 # +monitor master mymaster 10.0.0.1 6379 quorum 2",
+    "12:X 21 Nov 2026 09:54:55.000 - Accepted connection to s.sock",
+]
+
+
+def read(
+    tmp_path: Path, *, logs: dict[str, list[str]] | None = None, polls: list[object] | None = None, **how
+) -> SentinelEvidence:
+    paths = []
+    for name, lines in (logs or {}).items():
+        path = tmp_path / name
+        path.write_text("\n".join(lines) + "\n")
+        paths.append(str(path))
+    told = tmp_path / "polls.jsonl"
+    told.write_text("".join(json.dumps(line) + "\n" for line in polls or []))
+    strict = how.pop("strict", True)
+    return read_evidence(SentinelFiles((), tuple(paths), (str(told),), **how), BadRecords(strict=strict))
+
+
+def test_a_log_says_whose_it_is_and_of_which_version(tmp_path: Path) -> None:
+    """Its id, its port, its version; only events are kept."""
+    found = read(tmp_path, logs={"sentinel.log": LINES})
+
+    started, told = found.logged[ID]
+    assert isinstance(started, Started)
+    assert started.version == (9, 1)
+    assert isinstance(told, Told)
+    assert told.channel == "+monitor"
+
+
+def test_logs_of_other_servers_are_passed_over(tmp_path: Path) -> None:
+    """A master's log may lie in the same folder."""
+    found = read(tmp_path, logs={"7000.log": ["12:M 21 Nov 2026 09:54:54.879 * Ready to accept connections"]})
+
+    assert found.logged == {}
+    assert found.strangers == set()
+
+
+def test_a_rotated_log_is_known_by_its_port_or_by_what_the_user_says(tmp_path: Path) -> None:
+    """Without the line that names the id."""
+    line = "12:X 21 Nov 2026 10:54:54.896 # +sdown master mymaster 10.0.0.1 6379"
+    logs = {"sentinel.log": LINES, "26379.1.log": [line]}
+
+    named = read(tmp_path, logs=logs)
+    given = read(tmp_path, logs={"rest.log": [line]}, log_node=(f"rest.log={ID}",))
+    nobody = read(tmp_path, logs={"rest.log": [line]})
+
+    assert len(named.logged[ID]) == 3
+    assert len(given.logged[ID]) == 1
+    assert [name.rpartition("/")[2] for name in nobody.strangers] == ["rest.log"]
+
+
+def test_a_poll_is_known_by_its_port_when_others_name_it(tmp_path: Path) -> None:
+    """The lists of sentinels of the others say who listens where."""
+    sentinels = [["name", ID, "runid", ID, "ip", "10.0.0.11", "port", "26379"]]
+    polls = [
+        {"t": 1795254894896657338, "node": "b" * 40, "masters": [["name", "m"]], "sentinels": sentinels},
+        {"t": 1795254894896657338, "port": 26379, "masters": [["name", "m"]]},
+        {"t": 1795254894896657338, "port": 1, "masters": [["name", "m"]]},
+        {"t": 1795254894896657338, "port": 1, "kind": "replication"},
+    ]
+
+    found = read(tmp_path, polls=polls)
+
+    assert sorted(found.polled) == [ID, "b" * 40]
+    assert found.strangers == {"1"}
+    assert found.answers == 2
+
+
+def test_bad_lines_stop_or_are_counted(tmp_path: Path) -> None:
+    """Strict and permissive."""
+    with pytest.raises(DecodeError):
+        read(tmp_path, logs={"sentinel.log": [*LINES, "what is this"]})
+    found = read(tmp_path, logs={"sentinel.log": [*LINES, "what is this"]}, polls=["x"], strict=False)
+
+    assert len(found.logged[ID]) == 2
+
+
+def test_every_prefix_of_a_small_log_is_read() -> None:
+    """A log may end anywhere."""
+    raw = gzip.decompress((RECORDINGS / "redis-7.0" / "logs" / "24011.log.gz").read_bytes())[:3000]
+    from cluster_core.formats.server_log import read_log
+
+    for end in range(0, len(raw), 7):
+        assert list(read_log([raw[:end]])) is not None
+
+
+def test_a_recording_has_all_three(tmp_path: Path) -> None:
+    """Packets, lines and answers of the same three sentinels."""
+    from slotscope.sources.sentinel.recording import find_sentinel_recordings
+
+    found = next(one for one in find_sentinel_recordings(str(RECORDINGS)) if one.path.name == "redis-7.0").read()
+
+    assert sorted(found.captured) == sorted(found.logged) == sorted(found.polled)
+    assert (len(found.captured), found.strangers) == (3, set())

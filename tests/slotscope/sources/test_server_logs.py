@@ -1,0 +1,152 @@
+"""Server logs as files: whose they are, compression, zones, bad lines, and the same rows in Spark."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import UTC
+
+import pytest
+
+from cluster_core.errors import DecodeError
+from slotscope.runtime.errors import InputError
+from slotscope.sources.server_logs import BAD_LINE, LogOptions, ServerLog, find_logs, read_logs, zone_of
+
+A, B, C = "a" * 40, "b" * 40, "c" * 40
+TIME = "21 Nov 2026 10:11:12.345"
+MOMENT_NS = 1_795_255_872_345_000_000
+LINES = (
+    f"7:M {TIME} * Running mode=cluster, port=7000.\n"
+    f"7:M {TIME} * No cluster configuration found, I'm {A}\n"
+    f"7:M {TIME} # IP address for this node updated to 10.0.0.1\n"
+    f"7:M {TIME} * Ready to accept connections\n"
+    f"7:M {TIME} * Failover auth granted to {B} for epoch 9\n"
+    f"7:M {TIME} # Node hard reset, now I'm {C}\n"
+    f"7:M {TIME} # Cluster state changed: fail\n"
+)
+EVENT = f"7:M {TIME} # Cluster state changed: fail\n"
+
+
+def write(folder, name: str, text: str = LINES) -> str:
+    path = folder / name
+    data = text.encode("utf-8", "surrogateescape")
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return str(path)
+
+
+@pytest.mark.parametrize("name", ["node.log", "node.log.gz"])
+def test_a_log_says_who_wrote_it_and_each_line_bears_the_id_of_its_time(tmp_path, name):
+    """CLUSTER RESET HARD changes the id (R82); files may be compressed."""
+    log = ServerLog(write(tmp_path, name), LogOptions())
+
+    lines = list(log)
+
+    assert (log.owner.node_id, log.owner.address, log.owner.how) == (A, "10.0.0.1:7000", "lines")
+    assert [(line.observer, line.row.kind) for line in lines[-3:]] == [(A, "vote"), (C, "identity"), (C, "state-fail")]
+    assert log.lines == 7
+    assert len(lines) == 6
+
+
+@pytest.mark.parametrize(
+    ("name", "port"),
+    [("7000.log", 7000), ("redis-17000.log.gz", 17000), ("2026-11-21_7000.log", 0), ("redis.log", 0), ("0999.log", 0)],
+)
+def test_a_port_in_the_name_tells_whose_a_log_is_when_its_lines_do_not(tmp_path, name, port):
+    """A log that was rotated begins after the start of the server; two numbers in a name tell nothing."""
+    log = ServerLog(write(tmp_path, name, EVENT), LogOptions())
+
+    (line,) = log
+
+    assert (log.owner.port, line.observer) == (port, "")
+
+
+@pytest.mark.parametrize(
+    ("node", "owner"),
+    [
+        (B, (B, "", 0)),
+        ("10.9.9.9:7009", ("", "10.9.9.9", 7009)),
+        ("[::1]:7009", ("", "[::1]", 7009)),
+        ("7009", ("", "", 7009)),
+    ],
+)
+def test_what_the_user_says_counts_before_what_lines_say(tmp_path, node, owner):
+    """FILE=NODE, with a path or the last part of it."""
+    path = write(tmp_path, "x.log")
+    given = (f"x.log={node}",)
+
+    (found,) = find_logs([path], given)
+    log = ServerLog(found.path, LogOptions(given=given))
+    observers = {line.observer for line in log}
+
+    assert (log.owner.node_id, log.owner.ip, log.owner.port) == owner
+    assert observers == {owner[0]}
+
+
+@pytest.mark.parametrize("words", ["x.log", "x.log=", "x.log=not-a-node", f"y.log={A}"])
+def test_a_mapping_that_names_no_log_or_no_node_is_refused(tmp_path, words):
+    """A wish that would change nothing is a mistake of the user."""
+    with pytest.raises(InputError, match=words.partition("=")[0]):
+        find_logs([write(tmp_path, "x.log")], [words])
+
+
+def test_a_bad_line_stops_a_strict_reader_and_is_counted_by_a_permissive_one(tmp_path):
+    """One DecodeError with file, offset and line; or everything else, and the error in `bad`."""
+    path = write(tmp_path, "x.log", EVENT + "\udcff\udcfe broken\n" + EVENT)
+
+    with pytest.raises(DecodeError, match="line 2: not a line of a server log") as caught:
+        list(ServerLog(path, LogOptions()))
+    log = ServerLog(path, LogOptions(permissive=True))
+    lines = list(log)
+
+    assert caught.value.offset == len(EVENT)
+    assert len(lines) == 2
+    assert [error.offset for error in log.bad] == [len(EVENT)]
+
+
+def test_a_gzip_that_was_cut_gives_what_it_holds(tmp_path):
+    """Permissive: rows before the damage, and the damage."""
+    path = tmp_path / "x.log.gz"
+    path.write_bytes(gzip.compress((EVENT * 50_000).encode())[:-9])
+
+    log = ServerLog(str(path), LogOptions(permissive=True))
+    lines = list(log)
+
+    assert len(lines) > 1000
+    assert "damaged or cut short" in log.bad[0].reason
+
+
+@pytest.mark.parametrize(
+    ("words", "hours"), [("UTC", 0), ("+01:00", 1), ("-0530", -5.5), ("+9", 9), ("Europe/Berlin", 1), ("UTC+2", 2)]
+)
+def test_zones_are_offsets_or_names(tmp_path, words, hours):
+    """21 November: Berlin is one hour ahead."""
+    (line,) = ServerLog(write(tmp_path, "x.log", EVENT), LogOptions(zone=words))
+
+    assert line.row.ts_ns == MOMENT_NS - int(hours * 3_600_000_000_000)
+
+
+@pytest.mark.parametrize("words", ["Nowhere/Atlantis", "+99:00", "../../etc/passwd", "", "\0"])
+def test_a_zone_that_there_is_not_is_refused(words):
+    """One line for the user."""
+    with pytest.raises(InputError, match="unknown time zone"):
+        zone_of(words)
+
+
+def test_zones_that_say_nothing_else_are_utc():
+    """The same object, so that cached minutes stay."""
+    assert zone_of("utc") is UTC
+
+
+def test_spark_reads_the_same_rows(spark, tmp_path):
+    """One task a file; bad lines are rows of their own kind."""
+    write(tmp_path, "a.log", LINES)
+    write(tmp_path, "b.log.gz", EVENT + "broken\n")
+
+    files = find_logs([str(tmp_path / "*.log*")])
+    rows = read_logs(spark, files, LogOptions(permissive=True)).orderBy("source", "line").collect()
+
+    assert [(row["source"].rpartition("/")[2], row["line"], row["kind"]) for row in rows] == [
+        ("a.log", 1, "listening"), ("a.log", 2, "identity"), ("a.log", 3, "own-address"), ("a.log", 5, "vote"),
+        ("a.log", 6, "identity"), ("a.log", 7, "state-fail"), ("b.log.gz", 0, BAD_LINE), ("b.log.gz", 1, "state-fail"),
+    ]  # fmt: skip
+    assert (int(rows[3]["epoch"]), rows[3]["subject"], rows[3]["observer"]) == (9, B, A)
+    assert (rows[3]["ts_ns"], rows[3]["address"]) == (MOMENT_NS, "10.0.0.1:7000")
