@@ -1,0 +1,172 @@
+"""Where compiled kernels are kept: in the user's cache folder, named by the content of what they were compiled from.
+
+numba's own cache lies beside each source file and looks at that file alone.  A second clone, a worktree or a zip on an
+executor then compiles everything again, and a kernel that inlines another one outlives its change.  Here the name of
+the folder is a digest of the kernel's module and of every module of ours which that one imports, so equal sources
+share the code wherever they lie, and changed sources never find it.  Each signature has a file of its own, written
+under another name and then moved: processes that compile at the same time cannot mix their entries.
+
+The folder is ``$NUMBA_CACHE_DIR/slotscope``, or ``slotscope`` in the user's cache folder (``$XDG_CACHE_HOME``,
+``~/.cache``).  It can be deleted at any time.  Where it cannot be written, kernels are compiled anew by each process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+from collections.abc import Callable
+from functools import cache, cached_property
+from pickle import UnpicklingError
+from typing import Any
+
+import numba
+from numba.core import caching, compiler
+from numba.misc.appdirs import AppDirs
+
+OURS = "cluster_core"
+_CACHING: Any = caching
+_CONFIG: Any = numba.config
+_COMPILED: Any = compiler.CompileResult
+_FOLDERS: Any = AppDirs
+_IMPORT = re.compile(
+    r"^(?:from (cluster_core[\w.]*) import (\([^)]*\)|[^\n]*)|import (cluster_core[\w.]*))", re.MULTILINE
+)
+
+
+class CodeCache:
+    """The compiled signatures of one function; it stands where numba's `FunctionCache` would."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._py_func: Any = function  # the name by which numba's key finds it
+
+    @cached_property
+    def digest(self) -> str:
+        """Of all sources that the function can depend on, or ``""`` where they are unknown.
+
+        It is read when the function is first called, since its module is not yet complete when the function is made.
+        """
+        return source_digest(*sorted({self._py_func.__module__, self._py_func.__globals__["__name__"]}))
+
+    @property
+    def cache_path(self) -> str:
+        """The folder of the function's module."""
+        return f"{_cache_folder()}/{self._py_func.__module__.rpartition('.')[2]}-{self.digest[:32]}"
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        """Return the code that was kept for *signature*, or None."""
+        target.refresh()
+        if not self.digest:
+            return None
+        key, file = self._file(signature, target.codegen())
+        try:
+            kept = _load(file, key)
+        except OSError:
+            return None  # unreadable, and not writable either
+        return None if kept is None else _COMPILED._rebuild(target, *kept)
+
+    def save_overload(self, signature: Any, compiled: Any) -> None:
+        """Keep the code of *signature* where there is room for it."""
+        if (
+            not self.digest
+            or compiled.lifted
+            or compiled.library.has_dynamic_globals
+            or not _is_writable(self.cache_path)
+        ):
+            return
+        key, file = self._file(signature, compiled.library.codegen)
+        try:
+            file.save(key, compiled._reduce())
+        except OSError:
+            return  # no room: this process has its code all the same
+
+    def flush(self) -> None:
+        """Forget nothing: sources that change get another folder."""
+
+    def _file(self, signature: Any, codegen: Any) -> tuple[Any, Any]:
+        """Numba's key of the code (signature, CPU, bytecode, closure), and the file for that key alone."""
+        key = _CACHING.FunctionCache._index_key(self, signature, codegen)
+        code = self._py_func.__code__
+        name = f"{self._py_func.__qualname__}-{code.co_firstlineno}-{_digest(repr(key))[:16]}"
+        return key, _CACHING.IndexDataCacheFile(self.cache_path, name.replace("<", "").replace(">", ""), self.digest)
+
+
+def _load(file: Any, key: Any) -> Any:
+    """Read an entry; one that a full disk or a power cut left unfinished is emptied, so that it is written anew."""
+    try:
+        return file.load(key)
+    except (EOFError, UnpicklingError):
+        file.flush()
+        return None
+
+
+@cache
+def source_digest(*modules: str) -> str:
+    """Digest the sources of *modules* and of all modules of ours that they import when loaded; with what else shapes the code."""
+    sources: dict[str, str] = {}
+    pending = list(modules)
+    while pending:
+        name = pending.pop()
+        if name in sources:
+            continue
+        source = _source(name)
+        if not source:
+            return ""
+        sources[name] = source
+        pending += _imports(source)
+    parts = [
+        numba.__version__,
+        sys.version,
+        repr(_CONFIG.BOUNDSCHECK),
+        *(part for item in sorted(sources.items()) for part in item),
+    ]
+    return _digest("\0".join(parts))
+
+
+def _source(name: str) -> str:
+    """The text of a loaded module of ours, from a folder or a zip."""
+    module = sys.modules.get(name)
+    loader: Any = getattr(module, "__loader__", None)
+    if not name.startswith(OURS) or not hasattr(loader, "get_source"):
+        return ""
+    return loader.get_source(name) or ""
+
+
+def _imports(source: str) -> set[str]:
+    """The modules of ours that *source* imports at its top level."""
+    found: set[str] = set()
+    for package, names, module in _IMPORT.findall(source):
+        whole = {
+            f"{package}.{name.split()[0]}" for name in names.strip("() ").replace("\n", " ").split(",") if name.strip()
+        }
+        found |= {name for name in (package, module, *whole) if name in sys.modules}
+    return found
+
+
+def _cache_folder() -> str:
+    folder = _CONFIG.CACHE_DIR
+    return f"{folder}/slotscope" if folder else str(_FOLDERS("slotscope", appauthor=False).user_cache_dir)
+
+
+@cache
+def _is_writable(folder: str) -> bool:
+    """Whether code can be kept in *folder*, which is made if need be."""
+    try:
+        _CACHING._CacheLocator.ensure_cache_path(_Folder(folder))
+    except OSError:
+        return False
+    return True
+
+
+class _Folder:
+    """What numba asks about a folder before it writes there."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def get_cache_path(self) -> str:
+        return self._path
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
