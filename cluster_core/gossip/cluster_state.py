@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from cluster_core.gossip.causes import DownReason
 from cluster_core.gossip.events import Effect, StateChanged
 from cluster_core.gossip.failure_detection import quorum_of
 from cluster_core.gossip.flags import FAIL, FAILURES
@@ -35,15 +36,15 @@ def coverage_of(view: View) -> Coverage:
     return Coverage(healthy != EVERY_SLOT, size, reachable)
 
 
-def down_reason(coverage: Coverage, *, full_coverage_required: bool) -> str:
-    """Why the state is FAIL, empty when it is OK (R107, R108).
+def down_reason(coverage: Coverage, *, full_coverage_required: bool) -> DownReason:
+    """Why the state is FAIL, `DownReason.NONE` when it is OK (R107, R108).
 
     >>> down_reason(Coverage(False, 3, 1), full_coverage_required=True)
-    'minority'
+    <DownReason.MINORITY: 'minority'>
     """
     if coverage.reachable < quorum_of(coverage.size):
-        return "minority"
-    return "uncovered slots" if full_coverage_required and coverage.uncovered else ""
+        return DownReason.MINORITY
+    return DownReason.UNCOVERED if full_coverage_required and coverage.uncovered else DownReason.NONE
 
 
 def rejoin_delay_ms(node_timeout_ms: int) -> int:
@@ -65,7 +66,7 @@ def update_state(view: View, now_ms: int) -> list[Effect]:
     coverage = Coverage(*view.coverage)
     view.size_shown = coverage.size
     reason = down_reason(coverage, full_coverage_required=view.full_coverage_required)
-    if reason == "minority":
+    if reason is DownReason.MINORITY:
         view.minority_ms = now_ms
     ok = not reason
     if ok == view.ok:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from cluster_core.gossip.causes import Cause, Field
 from cluster_core.gossip.events import Changed, Effect, EpochBumped
 from cluster_core.gossip.view import Peer, View
 from cluster_core.wire.bus import Header
@@ -20,7 +21,7 @@ def learn_epochs(view: View, sender: Peer, header: Header) -> list[Effect]:
     if header.replicaof and not view.profile.replicas_raise_epochs:
         return []
     sender.config_epoch = header.config_epoch
-    return [Changed(sender.id, "config_epoch", "R48")]
+    return [Changed(sender.id, Field.CONFIG_EPOCH, Cause.EPOCH_OF_HEADER)]
 
 
 def next_epoch(epoch: int) -> int:
@@ -39,10 +40,10 @@ def bumped_epoch(my_epoch: int, current_epoch: int, max_epoch: int) -> int | Non
     return None
 
 
-def bump_without_consensus(view: View, rule: str = "R79") -> list[Effect]:
+def bump_without_consensus(view: View, cause: Cause = Cause.EPOCH_BUMPED) -> list[Effect]:
     """Take a new greatest config epoch unless we have it (R79, clusterBumpConfigEpochWithoutConsensus)."""
     epoch = bumped_epoch(view.myself.config_epoch, view.current_epoch, view.max_epoch())
-    return [] if epoch is None else _take_epoch(view, epoch, rule)
+    return [] if epoch is None else _take_epoch(view, epoch, cause)
 
 
 def collides(*, my_id: str, sender_id: str, my_epoch: int, sender_epoch: int) -> bool:
@@ -66,9 +67,9 @@ def settle_collision(view: View, sender: Peer, header: Header) -> list[Effect]:
         my_id=myself.id, sender_id=sender.id, my_epoch=myself.config_epoch, sender_epoch=header.config_epoch
     ):
         return []
-    return _take_epoch(view, next_epoch(view.current_epoch), "R80")
+    return _take_epoch(view, next_epoch(view.current_epoch), Cause.EPOCH_COLLISION)
 
 
-def _take_epoch(view: View, epoch: int, rule: str) -> list[Effect]:
+def _take_epoch(view: View, epoch: int, cause: Cause) -> list[Effect]:
     view.current_epoch = view.myself.config_epoch = epoch
-    return [EpochBumped(epoch, rule), Changed(view.myself.id, "config_epoch", rule)]
+    return [EpochBumped(epoch, cause), Changed(view.myself.id, Field.CONFIG_EPOCH, cause)]

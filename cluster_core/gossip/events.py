@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from cluster_core.gossip.causes import Cause, DownReason, Field, IgnoredReason, PauseMark, Refusal, ReportEnd
 from cluster_core.wire.bus import Header, Message
 
 
@@ -113,25 +114,25 @@ Event = (
 
 
 class Changed(NamedTuple):
-    """Something that CLUSTER NODES prints about *node* changed; *rule* says why."""
+    """Something that CLUSTER NODES prints about *node* changed; *cause* says why."""
 
     node: str
-    what: str
-    rule: str
+    what: Field
+    cause: Cause
 
 
 class NodeAdded(NamedTuple):
-    """*node* is in the table now; *rule* says how it came."""
+    """*node* is in the table now; *cause* says how it came."""
 
     node: str
-    rule: str
+    cause: Cause
 
 
 class NodeRemoved(NamedTuple):
     """*node* left the table (R24)."""
 
     node: str
-    rule: str
+    cause: Cause
 
 
 class NodeRenamed(NamedTuple):
@@ -153,7 +154,7 @@ class ReportRemoved(NamedTuple):
 
     reporter: str
     subject: str
-    reason: str
+    reason: ReportEnd
 
 
 class ReplyPong(NamedTuple):
@@ -186,14 +187,14 @@ class BecameReplica(NamedTuple):
     """We replicate *master* now (R67)."""
 
     master: str
-    rule: str
+    cause: Cause
 
 
 class EpochBumped(NamedTuple):
     """We took *epoch* as our config epoch without consensus (R79, R80)."""
 
     epoch: int
-    rule: str
+    cause: Cause
 
 
 class SlotsLost(NamedTuple):
@@ -204,11 +205,11 @@ class SlotsLost(NamedTuple):
 
 
 class VoteAsked(NamedTuple):
-    """*candidate* asks for our vote in *epoch*; *refusal* is empty if R90 grants it."""
+    """*candidate* asks for our vote in *epoch*; *refusal* is `Refusal.NONE` if R90 grants it."""
 
     candidate: str
     epoch: int
-    refusal: str
+    refusal: Refusal
 
 
 class AckHeard(NamedTuple):
@@ -220,10 +221,10 @@ class AckHeard(NamedTuple):
 
 
 class ManualFailoverMarked(NamedTuple):
-    """A mark of a manual failover: ``mfstart`` heard or ``paused`` seen at our master (R98, R99)."""
+    """A mark of a manual failover: MFSTART heard or PAUSED seen at our master (R98, R99)."""
 
     node: str
-    mark: str
+    mark: PauseMark
     offset: int
 
 
@@ -231,13 +232,13 @@ class StateChanged(NamedTuple):
     """The cluster state as we see it turned ok or fail (R107 to R109)."""
 
     ok: bool
-    reason: str
+    reason: DownReason
 
 
 class Ignored(NamedTuple):
     """An event changed nothing because it makes no sense; counted by *reason*."""
 
-    reason: str
+    reason: IgnoredReason
 
 
 Effect = (

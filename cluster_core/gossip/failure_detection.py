@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from cluster_core.gossip.causes import Cause, Field, ReportEnd
 from cluster_core.gossip.events import BroadcastFail, Changed, Effect, ReportAdded, ReportRemoved
 from cluster_core.gossip.flags import FAIL, FAILURES, HANDSHAKE, MASTER, MYSELF, NOADDR, PFAIL
 from cluster_core.gossip.profile import PfailVerdict
@@ -59,7 +60,7 @@ def doubt_if_silent(view: View, peer: Peer, now_ms: int) -> list[Effect]:
     peer.flags |= PFAIL
     view.forget_told(peer)
     view.state_stale = True
-    effects: list[Effect] = [Changed(peer.id, "pfail", "R53")]
+    effects: list[Effect] = [Changed(peer.id, Field.PFAIL, Cause.SILENCE)]
     return effects + fail_if_agreed(view, peer, now_ms) if _verdict_at_pfail(view) else effects
 
 
@@ -79,7 +80,7 @@ def live_reports(view: View, peer: Peer, now_ms: int) -> tuple[int, list[Effect]
     expired = [reporter for reporter, at in peer.reports.items() if at < oldest]
     for reporter in expired:
         del peer.reports[reporter]
-    return len(peer.reports), [ReportRemoved(reporter, peer.id, "expired") for reporter in expired]
+    return len(peer.reports), [ReportRemoved(reporter, peer.id, ReportEnd.EXPIRED) for reporter in expired]
 
 
 def fail_if_agreed(view: View, peer: Peer, now_ms: int) -> list[Effect]:
@@ -94,10 +95,10 @@ def fail_if_agreed(view: View, peer: Peer, now_ms: int) -> list[Effect]:
     count += myself.votes if view.profile.own_doubt_needs_slots else myself.is_master
     if count < quorum_of(view.size()):
         return effects
-    return [*effects, *mark_failed(view, peer, now_ms, "R54"), BroadcastFail(peer.id)]
+    return [*effects, *mark_failed(view, peer, now_ms, Cause.QUORUM), BroadcastFail(peer.id)]
 
 
-def mark_failed(view: View, peer: Peer, now_ms: int, rule: str) -> list[Effect]:
+def mark_failed(view: View, peer: Peer, now_ms: int, cause: Cause) -> list[Effect]:
     """Set FAIL and drop PFAIL (R54, R55)."""
     if peer.flags & FAIL or peer is view.myself:
         return []
@@ -105,7 +106,7 @@ def mark_failed(view: View, peer: Peer, now_ms: int, rule: str) -> list[Effect]:
     view.forget_told(peer)
     peer.fail_time_ms = now_ms
     view.state_stale = True
-    return [Changed(peer.id, "fail", rule)]
+    return [Changed(peer.id, Field.FAIL, cause)]
 
 
 def clear_by_pong(view: View, peer: Peer, now_ms: int) -> list[Effect]:
@@ -115,13 +116,13 @@ def clear_by_pong(view: View, peer: Peer, now_ms: int) -> list[Effect]:
     if peer.flags & PFAIL:
         peer.flags &= ~PFAIL
         view.state_stale = True
-        return [Changed(peer.id, "pfail", "R53")]
+        return [Changed(peer.id, Field.PFAIL, Cause.SILENCE)]
     age_ms = now_ms - peer.fail_time_ms
     if not fail_may_clear(voting_master=peer.votes, fail_age_ms=age_ms, timeout_ms=view.node_timeout_ms):
         return []
     peer.flags &= ~FAIL
     view.state_stale = True
-    return [Changed(peer.id, "fail", "R55b")]
+    return [Changed(peer.id, Field.FAIL, Cause.REACHABLE_AGAIN)]
 
 
 def may_report(view: View, reporter: Peer) -> bool:
@@ -145,4 +146,4 @@ def withdraw_report(view: View, reporter: Peer, subject: Peer, now_ms: int) -> l
     if reporter.id not in subject.reports:
         return []
     del subject.reports[reporter.id]
-    return [ReportRemoved(reporter.id, subject.id, "withdrawn"), *live_reports(view, subject, now_ms)[1]]
+    return [ReportRemoved(reporter.id, subject.id, ReportEnd.WITHDRAWN), *live_reports(view, subject, now_ms)[1]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from cluster_core.gossip.causes import Cause, Field, IgnoredReason
 from cluster_core.gossip.events import Changed, Effect, Ignored
 from cluster_core.gossip.failure_detection import live_reports, may_report, take_report, withdraw_report
 from cluster_core.gossip.flags import FAILURES, HANDSHAKE, MEET
@@ -45,7 +46,7 @@ def hear_gossip(view: View, sender: Peer, entries: tuple[GossipEntry, ...], now_
     nodes = view.nodes
     unknown = [entry for entry in entries if entry[NODE] not in nodes]
     if view.profile.odd_ids_void_gossip and any(not is_node_id(entry.node) for entry in unknown):
-        return [Ignored("gossip section with an impossible node id")]
+        return [Ignored(IgnoredReason.ODD_ID_IN_SECTION)]
     effects: list[Effect] = []
     trusted = may_report(view, sender)
     anyone = view.profile.anyone_withdraws_reports
@@ -55,7 +56,7 @@ def hear_gossip(view: View, sender: Peer, entries: tuple[GossipEntry, ...], now_
             if is_node_id(entry.node):
                 effects += introduce(view, entry, now_ms)
             else:
-                effects.append(Ignored("gossip entry with an impossible node id"))
+                effects.append(Ignored(IgnoredReason.ODD_ID_IN_ENTRY))
         elif peer is not view.myself:
             if entry[FLAGS] & FAILURES:
                 if trusted and peer is not sender:
@@ -106,7 +107,7 @@ def hear_extensions(view: View, sender: Peer, gossip: Gossip, now_ms: int) -> li
         sender.client_ips = (client_ipv4, client_ipv6)
     if sender.hostname != hostname:
         sender.hostname = hostname
-        effects.append(Changed(sender.id, "hostname", "R15"))
+        effects.append(Changed(sender.id, Field.HOSTNAME, Cause.EXTENSION))
     if view.profile.shard_ids is not ShardIds.NONE:
         learn_shard_id(view, sender, shard_id)
     return effects

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sys import intern
 from typing import Final
 
+from cluster_core.gossip.causes import Cause, Field
 from cluster_core.gossip.events import Changed, CloseLink, Effect, NodeAdded, NodeRemoved, NodeRenamed
 from cluster_core.gossip.failure_detection import mark_failed
 from cluster_core.gossip.flags import FAIL, HANDSHAKE, MASTER, MYSELF, NOADDR, PFAIL, ROLES
@@ -39,7 +40,7 @@ def start_handshake(
     peer.ip, peer.port, peer.cport = ip, port, cport
     view.nodes[peer.id] = peer
     view.members += 1
-    return peer, [NodeAdded(peer.id, "R56")]
+    return peer, [NodeAdded(peer.id, Cause.MEET)]
 
 
 def introduce(view: View, entry: GossipEntry, now_ms: int) -> list[Effect]:
@@ -52,7 +53,7 @@ def introduce(view: View, entry: GossipEntry, now_ms: int) -> list[Effect]:
     view.nodes[peer.id] = peer
     view.members += 1
     view.state_stale = True
-    return [NodeAdded(peer.id, "R46")]
+    return [NodeAdded(peer.id, Cause.NODE_GOSSIPED)]
 
 
 def _assume_shard(view: View, peer: Peer) -> None:
@@ -67,7 +68,7 @@ def complete_handshake(view: View, peer: Peer, sender: Peer | None, link: int, h
     """A handshake answered: it is either a node that we know already, or now has its name (R57)."""
     if sender is not None or header.sender == view.myself.id:
         effects: list[Effect] = [] if sender is None else move_address(view, sender, peer.ip, header)
-        return [*effects, *remove_node(view, peer, "R57"), CloseLink(link)]
+        return [*effects, *remove_node(view, peer, Cause.HANDSHAKE_ANSWERED), CloseLink(link)]
     old = peer.id
     peer.id = intern(header.sender)
     view.nodes = {(peer.id if k == old else k): v for k, v in view.nodes.items()}
@@ -85,9 +86,9 @@ def refuse_impostor(view: View, peer: Peer, link: int, now_ms: int) -> list[Effe
     """Another id answers at the node's address: the address is not its own any more (R58)."""
     peer.flags |= NOADDR
     peer.ip, peer.port, peer.cport, peer.pport = "", 0, 0, 0
-    effects: list[Effect] = [Changed(peer.id, "address", "R58"), CloseLink(link)]
+    effects: list[Effect] = [Changed(peer.id, Field.ADDRESS, Cause.OTHER_ID_ANSWERS), CloseLink(link)]
     if view.profile.mismatch_is_fail:
-        effects += mark_failed(view, peer, now_ms, "R58")
+        effects += mark_failed(view, peer, now_ms, Cause.OTHER_ID_ANSWERS)
     return effects + drop_link(view, link)
 
 
@@ -96,7 +97,7 @@ def move_address(view: View, peer: Peer, socket_ip: str, header: Header) -> list
     ip = header.myip or socket_ip or peer.ip
     if (peer.ip, peer.port, peer.cport, peer.pport) == (ip, header.port, header.cport, header.pport):
         return []
-    return _readdress(view, peer, (ip, header.port, header.cport, header.pport), "R62")
+    return _readdress(view, peer, (ip, header.port, header.cport, header.pport), Cause.ADDRESS_OF_PING)
 
 
 def move_address_by_gossip(view: View, peer: Peer, entry: GossipEntry) -> list[Effect]:
@@ -104,13 +105,13 @@ def move_address_by_gossip(view: View, peer: Peer, entry: GossipEntry) -> list[E
     new = (entry.ip, entry.port, entry.cport, entry.pport)
     if entry.flags & NOADDR or not entry.ip or (peer.ip, peer.port, peer.cport, peer.pport) == new:
         return []
-    return _readdress(view, peer, new, "R45")
+    return _readdress(view, peer, new, Cause.ADDRESS_GOSSIPED)
 
 
-def _readdress(view: View, peer: Peer, address: tuple[str, int, int, int], rule: str) -> list[Effect]:
+def _readdress(view: View, peer: Peer, address: tuple[str, int, int, int], cause: Cause) -> list[Effect]:
     peer.ip, peer.port, peer.cport, peer.pport = address
     peer.flags &= ~NOADDR
-    effects: list[Effect] = [Changed(peer.id, "address", rule)]
+    effects: list[Effect] = [Changed(peer.id, Field.ADDRESS, cause)]
     if peer.outbound is not None:
         effects.append(CloseLink(peer.outbound))
         effects += drop_link(view, peer.outbound)
@@ -121,10 +122,10 @@ def expire_handshakes(view: View, now_ms: int) -> list[Effect]:
     """Drop handshakes that took too long (R29, R59)."""
     limit_ms = handshake_timeout_ms(view.node_timeout_ms)
     late = [p for p in view.nodes.values() if p.flags & HANDSHAKE and now_ms - p.ctime_ms > limit_ms]
-    return [effect for peer in late for effect in remove_node(view, peer, "R59")]
+    return [effect for peer in late for effect in remove_node(view, peer, Cause.HANDSHAKE_EXPIRED)]
 
 
-def remove_node(view: View, peer: Peer, rule: str) -> list[Effect]:
+def remove_node(view: View, peer: Peer, cause: Cause) -> list[Effect]:
     """Delete *peer* with its slots, marks, reports and links (R24, clusterDelNode)."""
     if peer is view.myself or view.nodes.get(peer.id) is not peer:
         return []
@@ -134,12 +135,12 @@ def remove_node(view: View, peer: Peer, rule: str) -> list[Effect]:
     for marks in (view.migrating, view.importing):
         for slot in [slot for slot, node in marks.items() if node == peer.id]:
             del marks[slot]
-    effects: list[Effect] = [NodeRemoved(peer.id, rule)]
+    effects: list[Effect] = [NodeRemoved(peer.id, cause)]
     for other in view.nodes.values():
         other.reports.pop(peer.id, None)
         if other.replicaof == peer.id:
             other.replicaof = ""
-            effects.append(Changed(other.id, "master", "R24"))
+            effects.append(Changed(other.id, Field.MASTER, Cause.MASTER_REMOVED))
     for link in (peer.inbound, peer.outbound):
         if link is not None and view.links.pop(link, None) is not None:
             effects.append(CloseLink(link))
@@ -154,7 +155,7 @@ def forget(view: View, node_id: str, ttl_ms: int, now_ms: int) -> list[Effect]:
         return []
     if len(view.blacklist) < BLACKLIST_MAX:
         view.blacklist[node_id] = now_ms + ttl_ms
-    return remove_node(view, peer, "R61")
+    return remove_node(view, peer, Cause.FORGOTTEN)
 
 
 def is_blacklisted(view: View, node_id: str, now_ms: int) -> bool:
@@ -172,7 +173,7 @@ def reset(view: View, new_id: str) -> list[Effect]:
     """Forget everybody and all slots; with a new id also all epochs (R82)."""
     effects: list[Effect] = []
     for peer in [peer for peer in view.nodes.values() if peer is not view.myself]:
-        effects += remove_node(view, peer, "R82")
+        effects += remove_node(view, peer, Cause.RESET_DONE)
     myself = view.myself
     myself.slots, myself.replicaof, view.unclaimed = 0, "", 0
     view.set_role(myself, MASTER)
@@ -184,7 +185,7 @@ def reset(view: View, new_id: str) -> list[Effect]:
         effects.append(NodeRenamed(myself.id, new_id))
         myself.id = new_id
         view.nodes = {new_id: myself}
-    return [*effects, Changed(myself.id, "role", "R82")]
+    return [*effects, Changed(myself.id, Field.ROLE, Cause.RESET_DONE)]
 
 
 def restart(view: View, now_ms: int) -> list[Effect]:
@@ -201,7 +202,7 @@ def restart(view: View, now_ms: int) -> list[Effect]:
         peer.reports.clear()
         if peer.flags & PFAIL:
             peer.flags &= ~PFAIL
-            effects.append(Changed(peer.id, "pfail", "R129"))
+            effects.append(Changed(peer.id, Field.PFAIL, Cause.SAVED_FLAG))
         if peer.flags & FAIL:
             peer.fail_time_ms = now_ms
     view.first_state_ms, view.ok, view.state_stale = None, False, True

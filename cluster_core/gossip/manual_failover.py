@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from cluster_core.gossip.causes import PauseMark
 from cluster_core.gossip.events import Effect, ManualFailoverMarked
 from cluster_core.gossip.flags import MASTER
 from cluster_core.gossip.view import Peer, View
@@ -19,7 +20,7 @@ def hear_mfstart(view: View, sender: Peer, now_ms: int) -> list[Effect]:
         return []
     view.mf_end_ms = now_ms + MANUAL_FAILOVER_MS
     view.mf_replica = sender.id
-    return [ManualFailoverMarked(sender.id, "mfstart", sender.repl_offset)]
+    return [ManualFailoverMarked(sender.id, PauseMark.MFSTART, sender.repl_offset)]
 
 
 def hear_pause(view: View, sender: Peer, header: Header) -> list[Effect]:
@@ -29,7 +30,7 @@ def hear_pause(view: View, sender: Peer, header: Header) -> list[Effect]:
     if view.mf_master_offset != -1:
         return []
     view.mf_master_offset = header.offset
-    return [ManualFailoverMarked(sender.id, "paused", header.offset)]
+    return [ManualFailoverMarked(sender.id, PauseMark.PAUSED, header.offset)]
 
 
 def expire_manual_failover(view: View, now_ms: int) -> list[Effect]:

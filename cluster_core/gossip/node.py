@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from cluster_core.gossip import events as ev
+from cluster_core.gossip.causes import Cause, Field, IgnoredReason
 from cluster_core.gossip.cluster_state import update_state
 from cluster_core.gossip.epochs import learn_epochs, settle_collision
 from cluster_core.gossip.events import AckHeard, Changed, Effect, Event, Ignored, ReplyPong, VoteAsked
@@ -118,14 +119,14 @@ class ClusterNode:
 
     def _on_accepted(self, event: ev.LinkAccepted, now_ms: int) -> list[Effect]:
         if len(self.view.links) >= LINKS_MAX:
-            return [Ignored("too many links")]
+            return [Ignored(IgnoredReason.TOO_MANY_LINKS)]
         self.view.links[event.link] = Link(None, inbound=True, made_ms=now_ms, local_ip=event.local_ip)
         return []
 
     def _on_connected(self, event: ev.LinkConnected, now_ms: int) -> list[Effect]:
         peer = self.view.nodes.get(event.node)
         if peer is None or len(self.view.links) >= LINKS_MAX:
-            return [Ignored("link to an unknown node")]
+            return [Ignored(IgnoredReason.LINK_TO_UNKNOWN)]
         link = self.view.links[event.link] = Link(peer.id, inbound=False)
         return bind_link(self.view, event.link, link, peer)
 
@@ -142,30 +143,33 @@ class ClusterNode:
             link = view.links[event.link] = Link(None, inbound=True)
         reason = drop_reason(message)
         if reason is not None:
-            return [Ignored("invalid message")]
+            return [Ignored(IgnoredReason.INVALID_MESSAGE)]
         bound = view.nodes.get(link.node) if link.node is not None else None
         if isinstance(header, LightHeader):
             return self._on_light(event.link, bound, now_ms)
         if not isinstance(header, Header):
-            return [Ignored("no whole header")]
+            return [Ignored(IgnoredReason.NO_WHOLE_HEADER)]
         if bound is not None and not bound.flags & HANDSHAKE:
             sender: Peer | None = bound
         else:
             sender = view.nodes.get(header.sender)
         if sender is view.myself:
-            return [Ignored("message in our own name")]
+            return [Ignored(IgnoredReason.OUR_OWN_NAME)]
         effects: list[Effect] = []
         if sender is not None:
             effects = self._note_sender(event.link, link, sender, header, now_ms)
         handler = self._MESSAGES.get(header.type)
         if handler is None:
-            return [*effects, Ignored("unknown type" if header.type >= KNOWN_TYPES else "nothing to follow")]
+            return [
+                *effects,
+                Ignored(IgnoredReason.UNKNOWN_TYPE if header.type >= KNOWN_TYPES else IgnoredReason.NOTHING_TO_FOLLOW),
+            ]
         return effects + handler(self, event, link, sender, now_ms)
 
     def _on_light(self, link: int, bound: Peer | None, now_ms: int) -> list[Effect]:
         """A light message tells only that its sender lives; without a known one the link is closed (R7, R8, R37)."""
         if bound is None or bound.flags & HANDSHAKE:
-            return [ev.CloseLink(link), Ignored("light message from an unknown sender")]
+            return [ev.CloseLink(link), Ignored(IgnoredReason.LIGHT_FROM_UNKNOWN)]
         bound.data_received_ms = now_ms
         return []
 
@@ -194,7 +198,7 @@ class ClusterNode:
         """PING, PONG and MEET in the order of R49 and R50."""
         view, header, body = self.view, event.message.header, event.message.body
         if not isinstance(header, Header):
-            return [Ignored("no full header")]
+            return [Ignored(IgnoredReason.NO_FULL_HEADER)]
         effects: list[Effect] = []
         if header.type != PONG:
             if header.type == MEET_TYPE and sender is None:
@@ -219,14 +223,14 @@ class ClusterNode:
             view.forget_told(sender)
         if (sender.flags ^ header.flags) & NOFAILOVER:
             sender.flags ^= NOFAILOVER
-            effects.append(Changed(sender.id, "nofailover", "R50"))
+            effects.append(Changed(sender.id, Field.NOFAILOVER, Cause.FLAG_OF_HEADER))
         if header.type == PING and link.inbound:
             effects += move_address(view, sender, event.peer_ip, header)
         was_replica = bool(sender.flags & REPLICA)
         changes, stale = learn_role(view, sender, header)
         effects += changes
         if stale:
-            return [*effects, Ignored("stale role")]
+            return [*effects, Ignored(IgnoredReason.STALE_ROLE)]
         effects += read_claims(view, sender, header, was_replica=was_replica)
         effects += settle_collision(view, sender, header)
         if isinstance(body, Gossip):
@@ -258,7 +262,7 @@ class ClusterNode:
         """Complete a handshake, or notice that another node answers (R57, R58); True ends the message."""
         if node.flags & HANDSHAKE:
             if not is_node_id(header.sender):
-                effects.append(Ignored("handshake with an impossible node id"))
+                effects.append(Ignored(IgnoredReason.ODD_ID_OF_HANDSHAKE))
                 return True
             known = sender is not None or header.sender == self.view.myself.id
             effects += complete_handshake(self.view, node, sender, event.link, header)
@@ -272,42 +276,42 @@ class ClusterNode:
         """A node that we know decided FAIL about another (R55)."""
         body = event.message.body
         if sender is None:
-            return [Ignored("FAIL from an unknown sender")]
+            return [Ignored(IgnoredReason.FAIL_FROM_UNKNOWN)]
         target = self.view.nodes.get(body.node) if isinstance(body, Fail) else None
         if target is None or target.flags & (FAIL | MYSELF):
-            return [Ignored("FAIL that changes nothing")]
-        return mark_failed(self.view, target, now_ms, "R55")
+            return [Ignored(IgnoredReason.FAIL_CHANGES_NOTHING)]
+        return mark_failed(self.view, target, now_ms, Cause.FAIL_MESSAGE)
 
     def _on_update(self, event: ev.MessageReceived, link: Link, sender: Peer | None, now_ms: int) -> list[Effect]:
         """Somebody corrects us about a node's slots (R78)."""
         body = event.message.body
         if sender is None or not isinstance(body, Update):
-            return [Ignored("UPDATE from an unknown sender")]
+            return [Ignored(IgnoredReason.UPDATE_FROM_UNKNOWN)]
         return read_update(self.view, body)
 
     def _on_request(self, event: ev.MessageReceived, link: Link, sender: Peer | None, now_ms: int) -> list[Effect]:
         """A replica asks for our vote (R90); voting itself is not this half's business."""
         header = event.message.header
         if sender is None or not isinstance(header, Header):
-            return [Ignored("vote request from an unknown sender")]
+            return [Ignored(IgnoredReason.VOTE_REQUEST_FROM_UNKNOWN)]
         return [VoteAsked(sender.id, header.current_epoch, vote_refusal(self.view, sender, header, now_ms))]
 
     def _on_ack(self, event: ev.MessageReceived, link: Link, sender: Peer | None, now_ms: int) -> list[Effect]:
         """A vote for us (R92)."""
         header = event.message.header
         if sender is None or not isinstance(header, Header):
-            return [Ignored("vote from an unknown sender")]
+            return [Ignored(IgnoredReason.VOTE_FROM_UNKNOWN)]
         return [AckHeard(sender.id, header.current_epoch, sender.votes)]
 
     def _on_mfstart(self, event: ev.MessageReceived, link: Link, sender: Peer | None, now_ms: int) -> list[Effect]:
         """Our replica starts a manual failover (R98)."""
         if sender is None:
-            return [Ignored("MFSTART from an unknown sender")]
+            return [Ignored(IgnoredReason.MFSTART_FROM_UNKNOWN)]
         return hear_mfstart(self.view, sender, now_ms)
 
     def _on_publish(self, event: ev.MessageReceived, link: Link, sender: Peer | None, now_ms: int) -> list[Effect]:
         """PUBLISH, PUBLISHSHARD and MODULE say only that the sender lives (R37)."""
-        return [] if sender is not None else [Ignored("PUBLISH from an unknown sender")]
+        return [] if sender is not None else [Ignored(IgnoredReason.PUBLISH_FROM_UNKNOWN)]
 
     # -- time and orders -----------------------------------------------------------------------------------------
 
@@ -322,7 +326,7 @@ class ClusterNode:
     def _on_ping_sent(self, event: ev.PingSent, now_ms: int) -> list[Effect]:
         peer = self.view.nodes.get(event.node)
         if peer is None:
-            return [Ignored("ping to an unknown node")]
+            return [Ignored(IgnoredReason.PING_TO_UNKNOWN)]
         if not peer.ping_sent_ms or not event.reconnected:
             peer.ping_sent_ms = now_ms
         if peer.flags & MEET and not self.view.profile.meet_until_contact:
@@ -343,7 +347,11 @@ class ClusterNode:
 
     def _on_fail_sent(self, event: ev.FailSent, now_ms: int) -> list[Effect]:
         peer = self.view.nodes.get(event.node)
-        return [Ignored("FAIL about an unknown node")] if peer is None else mark_failed(self.view, peer, now_ms, "R54")
+        return (
+            [Ignored(IgnoredReason.FAIL_OF_UNKNOWN)]
+            if peer is None
+            else mark_failed(self.view, peer, now_ms, Cause.QUORUM)
+        )
 
     def _on_header_sent(self, event: ev.HeaderSent, now_ms: int) -> list[Effect]:
         return adopt_header(self.view, event.header)

@@ -7,13 +7,12 @@ and slots).
 
 from __future__ import annotations
 
+from cluster_core.gossip.causes import Cause, Field
 from cluster_core.gossip.events import Changed, Effect
 from cluster_core.gossip.flags import MASTER, NOFAILOVER, REPLICA
 from cluster_core.gossip.roles import attach, detach
 from cluster_core.gossip.view import Peer, View, slot_bits
 from cluster_core.wire.bus import Header
-
-RULE = "own header"
 
 
 def adopt_header(view: View, header: Header) -> list[Effect]:
@@ -24,13 +23,13 @@ def adopt_header(view: View, header: Header) -> list[Effect]:
         view.current_epoch = header.current_epoch
     if (myself.flags ^ header.flags) & NOFAILOVER:
         myself.flags ^= NOFAILOVER
-        effects.append(Changed(myself.id, "nofailover", RULE))
+        effects.append(Changed(myself.id, Field.NOFAILOVER, Cause.OWN_HEADER))
     holder = myself if myself.flags & MASTER else view.master_of(myself)
     if holder is None:
         return effects
     if holder.config_epoch != header.config_epoch:
         holder.config_epoch = header.config_epoch
-        effects.append(Changed(holder.id, "config_epoch", RULE))
+        effects.append(Changed(holder.id, Field.CONFIG_EPOCH, Cause.OWN_HEADER))
     claimed = slot_bits(header.myslots)
     if holder.slots != claimed:
         effects += assign_slots(view, holder, claimed)
@@ -44,11 +43,11 @@ def assign_slots(view: View, holder: Peer, bits: int) -> list[Effect]:
     for peer in view.nodes.values():
         if peer is not holder and peer.slots & gained:
             peer.slots &= ~gained
-            effects.append(Changed(peer.id, "slots", RULE))
+            effects.append(Changed(peer.id, Field.SLOTS, Cause.OWN_HEADER))
     holder.slots = bits
     view.unclaimed &= view.assigned() & ~gained
     view.state_stale = True
-    effects.append(Changed(holder.id, "slots", RULE))
+    effects.append(Changed(holder.id, Field.SLOTS, Cause.OWN_HEADER))
     return effects
 
 
@@ -59,17 +58,17 @@ def _adopt_role(view: View, header: Header) -> list[Effect]:
         if not myself.flags & MASTER:
             detach(view, myself)
             view.set_role(myself, MASTER)
-            effects.append(Changed(myself.id, "role", RULE))
+            effects.append(Changed(myself.id, Field.ROLE, Cause.OWN_HEADER))
         return effects
     if myself.flags & MASTER:
         view.set_role(myself, REPLICA)
-        effects.append(Changed(myself.id, "role", RULE))
+        effects.append(Changed(myself.id, Field.ROLE, Cause.OWN_HEADER))
         if myself.slots:
             myself.slots = 0
-            effects.append(Changed(myself.id, "slots", RULE))
+            effects.append(Changed(myself.id, Field.SLOTS, Cause.OWN_HEADER))
     master = view.nodes.get(header.replicaof)
     if master is None:
         myself.replicaof = header.replicaof
     elif myself.replicaof != master.id:
-        effects += attach(view, myself, master, RULE)
+        effects += attach(view, myself, master, Cause.OWN_HEADER)
     return effects

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cluster_core.gossip.causes import Cause, Field
 from cluster_core.gossip.events import BecameReplica, Changed, Effect
 from cluster_core.gossip.flags import MASTER, MIGRATE_TO, REPLICA
 from cluster_core.gossip.profile import ChainFold, Demotion, ShardIds
@@ -16,7 +17,7 @@ def learn_role(view: View, sender: Peer, header: Header) -> tuple[list[Effect], 
     becomes a replica all the same.
     """
     if not header.replicaof:
-        return become_master(view, sender, "R63"), False
+        return become_master(view, sender, Cause.HEADER_OF_MASTER), False
     effects: list[Effect] = []
     master = view.nodes.get(header.replicaof)
     if sender.flags & MASTER:
@@ -26,15 +27,15 @@ def learn_role(view: View, sender: Peer, header: Header) -> tuple[list[Effect], 
         if not stale:
             effects += _hand_over(view, sender, master, header)
         view.set_role(sender, REPLICA)
-        effects.append(Changed(sender.id, "role", "R64"))
+        effects.append(Changed(sender.id, Field.ROLE, Cause.HEADER_OF_NEW_REPLICA))
     if master is not None and sender.replicaof != master.id and master is not sender:
-        effects += attach(view, sender, master, "R65")
+        effects += attach(view, sender, master, Cause.HEADER_OF_REPLICA)
         if view.profile.chain_fold is ChainFold.ON_ATTACH:
             effects += fold_chain(view)
     return effects, False
 
 
-def become_master(view: View, peer: Peer, rule: str) -> list[Effect]:
+def become_master(view: View, peer: Peer, cause: Cause) -> list[Effect]:
     """Make a replica a master (R63, clusterSetNodeAsPrimary)."""
     if peer.flags & MASTER:
         return []
@@ -42,7 +43,7 @@ def become_master(view: View, peer: Peer, rule: str) -> list[Effect]:
     view.set_role(peer, MASTER)
     if was_replica_of and peer is not view.myself:
         peer.flags |= MIGRATE_TO
-    return [Changed(peer.id, "role", rule)]
+    return [Changed(peer.id, Field.ROLE, cause)]
 
 
 def detach(view: View, peer: Peer) -> str:
@@ -56,7 +57,7 @@ def detach(view: View, peer: Peer) -> str:
     return old
 
 
-def attach(view: View, peer: Peer, master: Peer, rule: str) -> list[Effect]:
+def attach(view: View, peer: Peer, master: Peer, cause: Cause) -> list[Effect]:
     """Make *peer* a replica of *master* in the table (R65, R23)."""
     detach(view, peer)
     peer.replicaof = master.id
@@ -64,10 +65,10 @@ def attach(view: View, peer: Peer, master: Peer, rule: str) -> list[Effect]:
     view.forget_told(master)
     if view.profile.shard_ids is not ShardIds.NONE and master.shard_id:
         take_shard_id(view, peer, master.shard_id)
-    return [Changed(peer.id, "master", rule)]
+    return [Changed(peer.id, Field.MASTER, cause)]
 
 
-def replicate(view: View, master: Peer, rule: str) -> list[Effect]:
+def replicate(view: View, master: Peer, cause: Cause) -> list[Effect]:
     """Become a replica of *master*; whatever slots we had must be gone already (R67, clusterSetPrimary)."""
     myself = view.myself
     if master is myself or myself.replicaof == master.id:
@@ -75,14 +76,14 @@ def replicate(view: View, master: Peer, rule: str) -> list[Effect]:
     effects: list[Effect] = []
     if myself.flags & MASTER:
         view.set_role(myself, REPLICA)
-        effects.append(Changed(myself.id, "role", rule))
+        effects.append(Changed(myself.id, Field.ROLE, cause))
         view.migrating.clear()
         view.importing.clear()
-    effects += attach(view, myself, master, rule)
+    effects += attach(view, myself, master, cause)
     view.mf_end_ms = 0
     view.mf_replica = ""
     view.mf_master_offset = -1
-    return [*effects, BecameReplica(master.id, rule)]
+    return [*effects, BecameReplica(master.id, cause)]
 
 
 def fold_chain(view: View) -> list[Effect]:
@@ -91,7 +92,7 @@ def fold_chain(view: View) -> list[Effect]:
     grand = view.master_of(master) if master is not None and master.flags & REPLICA else None
     if grand is None or grand is view.myself:
         return []
-    return replicate(view, grand, "R66")
+    return replicate(view, grand, Cause.MASTER_OF_REPLICA)
 
 
 def same_shard(one: Peer, other: Peer) -> bool:
@@ -145,14 +146,17 @@ def _hand_over(view: View, sender: Peer, master: Peer | None, header: Header) ->
         effects += _unassign(view, sender)
     else:
         was_replica = bool(master.flags & REPLICA)
-        effects += become_master(view, master, "R64")
+        effects += become_master(view, master, Cause.HEADER_OF_NEW_REPLICA)
         if header.config_epoch > master.config_epoch or demotion is not Demotion.GUARDED:
             master.config_epoch = header.config_epoch
-            effects.append(Changed(master.id, "config_epoch", "R64"))
+            effects.append(Changed(master.id, Field.CONFIG_EPOCH, Cause.HEADER_OF_NEW_REPLICA))
         if sender.slots and (demotion is Demotion.MOVE or (demotion is Demotion.GUARDED and was_replica)):
             master.slots |= sender.slots
             sender.slots = 0
-            effects += [Changed(master.id, "slots", "R64"), Changed(sender.id, "slots", "R64")]
+            effects += [
+                Changed(master.id, Field.SLOTS, Cause.HEADER_OF_NEW_REPLICA),
+                Changed(sender.id, Field.SLOTS, Cause.HEADER_OF_NEW_REPLICA),
+            ]
     return effects
 
 
@@ -161,4 +165,4 @@ def _unassign(view: View, peer: Peer) -> list[Effect]:
         return []
     view.unclaimed &= ~peer.slots
     peer.slots = 0
-    return [Changed(peer.id, "slots", "R64")]
+    return [Changed(peer.id, Field.SLOTS, Cause.HEADER_OF_NEW_REPLICA)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cluster_core.gossip.causes import Cause, Field
 from cluster_core.gossip.epochs import bump_without_consensus
 from cluster_core.gossip.events import Changed, Effect, SendUpdate, SlotsLost
 from cluster_core.gossip.flags import MASTER, MIGRATE_TO, REPLICA
@@ -60,7 +61,7 @@ def take_claims(view: View, sender: Peer, epoch: int, claimed: int) -> list[Effe
         if lost:
             owner.slots ^= lost
             taken |= lost
-            effects.append(Changed(owner.id, "slots", "R70"))
+            effects.append(Changed(owner.id, Field.SLOTS, Cause.SLOTS_CLAIMED))
             if owner is ours:
                 lost_by_us = lost
             if owner is myself:
@@ -72,7 +73,7 @@ def take_claims(view: View, sender: Peer, epoch: int, claimed: int) -> list[Effe
             view.forget_told(sender)
         sender.slots |= taken
         view.state_stale = True
-        effects.append(Changed(sender.id, "slots", "R70"))
+        effects.append(Changed(sender.id, Field.SLOTS, Cause.SLOTS_CLAIMED))
         _close_marks(view, taken, sender)
     if view.profile.unclaimed_noted:
         view.unclaimed |= sender.slots & ~claimed
@@ -122,7 +123,7 @@ def _follow_migrations(view: View, sender: Peer, epoch: int, claimed: int) -> li
         del view.importing[slot]
         if not view.myself.slots >> slot & 1:
             effects += assign_slots(view, view.myself, view.myself.slots | 1 << slot)
-            effects += bump_without_consensus(view, "R72")
+            effects += bump_without_consensus(view, Cause.IMPORT_CLOSED)
     return effects
 
 
@@ -168,7 +169,7 @@ def _follow_winner(
         shard_joins=joins,
         in_shard=same_shard(sender, myself),
     ):
-        return replicate(view, sender, "R73")
+        return replicate(view, sender, Cause.SLOTS_LOST)
     return fold_chain(view) if view.profile.chain_fold is ChainFold.WITH_SLOTS else []
 
 
@@ -190,7 +191,7 @@ def read_update(view: View, update: Update) -> list[Effect]:
     node = view.nodes.get(update.node)
     if node is None or node.config_epoch >= update.config_epoch:
         return []
-    effects = become_master(view, node, "R78")
+    effects = become_master(view, node, Cause.UPDATE)
     node.config_epoch = update.config_epoch
-    effects.append(Changed(node.id, "config_epoch", "R78"))
+    effects.append(Changed(node.id, Field.CONFIG_EPOCH, Cause.UPDATE))
     return effects + take_claims(view, node, update.config_epoch, slot_bits(update.myslots))

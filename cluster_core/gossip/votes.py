@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from cluster_core.gossip.causes import Refusal
 from cluster_core.gossip.flags import FAIL, MASTER
 from cluster_core.gossip.view import Peer, View, slot_bits
 from cluster_core.wire.bus import Header, MessageFlag
@@ -12,28 +13,28 @@ VOTE_SPACING_FACTOR: Final = 2
 """Two votes for replicas of one master are this many node timeouts apart where the profile says so (R90)."""
 
 
-def vote_refusal(view: View, candidate: Peer, header: Header, now_ms: int) -> str:
-    """Why an AUTH_REQUEST gets no vote from us, empty if it gets one; the checks in the server's order (R90)."""
+def vote_refusal(view: View, candidate: Peer, header: Header, now_ms: int) -> Refusal:
+    """Why an AUTH_REQUEST gets no vote from us, `Refusal.NONE` if it gets one; the checks in the server's order (R90)."""
     if not view.myself.votes:
-        return "not a voting master"
+        return Refusal.NOT_A_VOTER
     if header.current_epoch < view.current_epoch:
-        return "request epoch is older than ours"
+        return Refusal.OLD_EPOCH
     if view.last_vote_epoch == view.current_epoch:
-        return "already voted in this epoch"
+        return Refusal.ALREADY_VOTED
     if candidate.flags & MASTER:
-        return "candidate is a master"
+        return Refusal.IS_A_MASTER
     master = view.master_of(candidate)
     if master is None:
-        return "candidate's master is not known"
+        return Refusal.UNKNOWN_MASTER
     if not master.flags & FAIL and not header.mflags[0] & MessageFlag.FORCEACK:
-        return "candidate's master is up"
+        return Refusal.MASTER_IS_UP
     spacing_ms = VOTE_SPACING_FACTOR * view.node_timeout_ms
     if view.profile.vote_spacing and master.voted_time_ms and now_ms - master.voted_time_ms < spacing_ms:
-        return "voted for this master too recently"
+        return Refusal.TOO_SOON
     claimed = slot_bits(header.myslots) & ~view.unclaimed
     if any(owner.slots & claimed and owner.config_epoch > header.config_epoch for owner in view.nodes.values()):
-        return "a claimed slot has a greater epoch"
-    return ""
+        return Refusal.GREATER_SLOT_EPOCH
+    return Refusal.NONE
 
 
 def note_vote(view: View, candidate: Peer, now_ms: int) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from cluster_core.gossip.causes import Cause
 from cluster_core.incidents.incident import Incident, Step
 from cluster_core.incidents.thresholds import Thresholds
 
@@ -25,8 +26,6 @@ class GapSeen(NamedTuple):
 
 CONCLUDED: Final = ("last-sign", "pfail", "doubted", "forgotten", "known-again", "took-over")
 """Kinds of steps that may rest on what was not seen."""
-BY_TIME: Final = "R53"
-"""A doubt that silence alone raised; the others stand in gossip, a log or an answer."""
 
 
 def marked(incidents: Iterable[Incident], gaps: Sequence[GapSeen], thresholds: Thresholds) -> list[Incident]:
@@ -47,7 +46,7 @@ def marked(incidents: Iterable[Incident], gaps: Sequence[GapSeen], thresholds: T
 
 
 def _rests(step: Step, gaps: Iterable[GapSeen], thresholds: Thresholds) -> bool:
-    if step.kind not in CONCLUDED or step.actors > 1 or (step.kind == "pfail" and step.detail != BY_TIME):
+    if step.kind not in CONCLUDED or step.actors > 1 or (step.kind == "pfail" and step.detail != Cause.SILENCE):
         return False
     before_ns, after_ns = step.ts_ns - 2 * thresholds.timeout_ns, step.ts_ns
     if step.kind in ("last-sign", "forgotten", "known-again"):

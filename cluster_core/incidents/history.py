@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
+from cluster_core.gossip.causes import Cause
 from cluster_core.incidents.gaps import GapSeen
 from cluster_core.incidents.speech import Speech, without_flips
 from cluster_core.incidents.thresholds import Thresholds
@@ -22,7 +23,7 @@ from cluster_core.slots.slot_set import SlotSet
 
 PROMOTIONS = ("election", "takeover")
 """Mechanisms by which a replica becomes a master (R93, R97)."""
-RENAMED = ("reset", "R82")
+RENAMED = (Cause.RESET, Cause.RESET_DONE)
 """Causes with which a process begins under another id (R82)."""
 
 

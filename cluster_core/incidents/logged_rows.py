@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from cluster_core.gossip.causes import Cause, Refusal, ReportEnd
 from cluster_core.incidents.finders.failovers import ATTEMPTS
 from cluster_core.replay.rows import EpochRow, EventRow, FailureReportRow, NodeViewRow, ReplayRow, VoteRow
 
@@ -86,7 +87,7 @@ class _Logs:
                 yield EventRow(line.observer, line.ts_ns, line.kind, line.observer, epoch, "", -1)
                 yield EpochRow(line.observer, epoch, line.ts_ns, "election", -1)
             if line.kind == "vote":
-                yield VoteRow(line.observer, line.subject, line.epoch, line.ts_ns, line.ts_ns, True, "", -1)
+                yield VoteRow(line.observer, line.subject, line.epoch, line.ts_ns, line.ts_ns, True, Refusal.NONE, -1)
 
     def _reports(self) -> Iterator[FailureReportRow]:
         """Failure reports, as far as the logs' level tells them."""
@@ -99,9 +100,9 @@ class _Logs:
             if line.kind == "report-added":
                 open_ns.setdefault(key, line.ts_ns)
             elif key in open_ns:
-                yield FailureReportRow(*key, open_ns.pop(key), line.ts_ns, "log", -1)
+                yield FailureReportRow(*key, open_ns.pop(key), line.ts_ns, ReportEnd.LOG, -1)
         for key, from_ns in open_ns.items():
-            yield FailureReportRow(*key, from_ns, None, "", -1)
+            yield FailureReportRow(*key, from_ns, None, ReportEnd.NONE, -1)
 
     def _old_master(self, election: LoggedLine) -> str:
         """Whose place an election is for: the failing node that follows the candidate afterwards, or the only one."""
@@ -150,7 +151,9 @@ class _Logs:
             yield from self._own_rows(node, ip, port)
         for observer, subject, flags, from_ns, to_ns in self._spells():
             ip, port = at.get(subject, ("", 0))
-            yield NodeViewRow(observer, subject, ip, port, 0, "", flags, "", 0, "", bool(ip), from_ns, to_ns, "log", -1)
+            yield NodeViewRow(
+                observer, subject, ip, port, 0, "", flags, "", 0, "", bool(ip), from_ns, to_ns, Cause.LOG, -1
+            )
 
     def _own_rows(self, node: str, ip: str, port: int) -> Iterator[NodeViewRow]:
         """A replica of the master that it replaces, until it wins."""
@@ -162,7 +165,7 @@ class _Logs:
             mine = [election for election in elections if from_ns <= election.ts_ns <= line.ts_ns]
             master = self._old_master(mine[-1]) if mine else ""
             yield NodeViewRow(
-                node, node, ip, port, 0, "", "myself,slave", master, 0, "", True, from_ns, line.ts_ns, "log", -1
+                node, node, ip, port, 0, "", "myself,slave", master, 0, "", True, from_ns, line.ts_ns, Cause.LOG, -1
             )
             from_ns, flags = line.ts_ns, "myself,master"
-        yield NodeViewRow(node, node, ip, port, 0, "", flags, "", 0, "", True, from_ns, None, "log", -1)
+        yield NodeViewRow(node, node, ip, port, 0, "", flags, "", 0, "", True, from_ns, None, Cause.LOG, -1)

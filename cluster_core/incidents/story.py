@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from cluster_core.gossip.causes import Cause
 from cluster_core.incidents.incident import Incident, Loss, Step, short
 from cluster_core.incidents.instants import write_instant
 
@@ -20,11 +21,11 @@ RANGES_MAX: Final = 40
 WAITS: Final = "Currently unable to failover: "
 """How the logs of replicas begin to say why an election does not go on."""
 CAUSES: Final[dict[str, str]] = {
-    "R53": "it had not answered for the node timeout",
-    "R54": "enough masters reported it",
-    "own gossip": "it says so in its gossip",
-    "poll": "it answered so when it was asked",
-    "log": "its log says so",
+    Cause.SILENCE: "it had not answered for the node timeout",
+    Cause.QUORUM: "enough masters reported it",
+    Cause.OWN_GOSSIP: "it says so in its gossip",
+    Cause.POLL: "it answered so when it was asked",
+    Cause.LOG: "its log says so",
 }
 
 

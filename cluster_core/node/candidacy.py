@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from cluster_core.gossip.causes import Cause, Field
 from cluster_core.gossip.epochs import next_epoch
 from cluster_core.gossip.events import Changed
 from cluster_core.gossip.failure_detection import quorum_of
@@ -190,7 +191,7 @@ def _win(state: NodeState) -> None:
     state.out.append(ElectionStep("won", election.epoch, f"{election.count} votes"))
     if myself.config_epoch < election.epoch:
         myself.config_epoch = election.epoch
-        state.out.append(Changed(myself.id, "config_epoch", "R93"))
+        state.out.append(Changed(myself.id, Field.CONFIG_EPOCH, Cause.ELECTION_WON))
         state.log("*", f"configEpoch set to {election.epoch} after successful failover")
     replace_master(state)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from cluster_core.gossip.causes import Cause
 from cluster_core.gossip.events import Effect
 from cluster_core.gossip.failure_detection import doubt_if_silent
 from cluster_core.gossip.flags import (
@@ -106,7 +107,7 @@ def _reconnect(state: NodeState, due: list[Peer]) -> list[Effect]:
             continue
         doubts += bool(flags & PFAIL)
         if flags & HANDSHAKE and now_ms - peer.ctime_ms > limit_ms:
-            changes += remove_node(view, peer, "R59")
+            changes += remove_node(view, peer, Cause.HANDSHAKE_EXPIRED)
         elif peer.outbound is None:
             lost.append(peer)
     state.doubts = doubts
@@ -217,4 +218,4 @@ def _migrate(state: NodeState) -> None:
         state.log("*", f"Migrating to orphaned {view.profile.word_for_master} {target.id}")
         view.migrating.clear()
         view.importing.clear()
-        follow_master(state, target, "R105")
+        follow_master(state, target, Cause.ORPHANED_MASTER)

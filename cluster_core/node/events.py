@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from cluster_core.gossip import events as belief
+from cluster_core.gossip.causes import Refusal
 from cluster_core.gossip.events import CloseLink, LinkAccepted, LinkClosed, MessageReceived, Tick
 from cluster_core.wire.bus import Message
 
@@ -184,7 +185,7 @@ class VoteCast(NamedTuple):
 
     candidate: str
     epoch: int
-    refusal: str
+    refusal: Refusal
 
 
 Effect = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cluster_core.gossip.causes import Cause, Field
 from cluster_core.gossip.events import Changed
 from cluster_core.gossip.flags import MASTER, MIGRATE_TO, MY_PRIMARY_FAIL, NOADDR
 from cluster_core.gossip.own_claims import assign_slots
@@ -24,14 +25,14 @@ def replace_master(state: NodeState) -> None:
         state.log(
             "*", f"Setting myself to {word} in shard {shard} after failover; my old {word} is {named(state, old.id)}"
         )
-    state.out += become_master(view, myself, "R93")
+    state.out += become_master(view, myself, Cause.ELECTION_WON)
     stop_replication(state)
     if old.slots:
         if any(peer.replicaof for peer in view.nodes.values()):
             myself.flags |= MIGRATE_TO
         slots = old.slots
         old.slots = 0
-        state.out.append(Changed(old.id, "slots", "R93"))
+        state.out.append(Changed(old.id, Field.SLOTS, Cause.ELECTION_WON))
         state.out += assign_slots(view, myself, slots)
     view.state_stale = True
     state.changed()
@@ -52,9 +53,9 @@ def reset_manual_failover(state: NodeState) -> None:
         state.out.append(ResumeClients())
 
 
-def follow_master(state: NodeState, master: Peer, rule: str) -> None:
+def follow_master(state: NodeState, master: Peer, cause: Cause) -> None:
     """Become a replica of *master*; our slots must be gone already (R67, clusterSetPrimary)."""
-    state.out += replicate(state.view, master, rule)
+    state.out += replicate(state.view, master, cause)
     became_replica(state, master)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from cluster_core.gossip import events as belief
+from cluster_core.gossip.causes import Cause, Field, ReportEnd
 from cluster_core.gossip.events import Changed, Effect, MessageReceived
 from cluster_core.gossip.flags import FAIL, MASTER, PFAIL
 from cluster_core.gossip.handshake import drop_link
@@ -25,11 +26,11 @@ from cluster_core.node.voting import answer_request
 from cluster_core.wire.bus import Header, MessageType
 
 PONG: Final = int(MessageType.PONG)
-Cause = MessageReceived | None
+Trigger = MessageReceived | None
 """The message that changed our beliefs, None if time or an order did."""
 
 
-def react(state: NodeState, changes: list[Effect], cause: Cause) -> None:
+def react(state: NodeState, changes: list[Effect], trigger: Trigger) -> None:
     """Draw the consequences of *changes* in their order; what others may want to know is passed on.
 
     Keys in slots that we lost are deleted, unless we become a replica, which replaces all keys (R74).
@@ -40,21 +41,21 @@ def react(state: NodeState, changes: list[Effect], cause: Cause) -> None:
         if reaction is None:
             state.out.append(change)
         else:
-            reaction(state, change, cause)
+            reaction(state, change, trigger)
         if type(change) is belief.SlotsLost and not follows:
             state.out.append(DropKeys(change.slots))
 
 
-def _sender_of(state: NodeState, cause: Cause) -> Peer | None:
+def _sender_of(state: NodeState, trigger: Trigger) -> Peer | None:
     """The node whose message it was, None if it is not known."""
-    link = state.view.links.get(cause.link) if cause is not None else None
+    link = state.view.links.get(trigger.link) if trigger is not None else None
     if link is not None and link.node is not None:
         return state.view.nodes.get(link.node)
-    header = cause.message.header if cause is not None else None
+    header = trigger.message.header if trigger is not None else None
     return state.view.nodes.get(header.sender) if isinstance(header, Header) else None
 
 
-def _answer(state: NodeState, effect: belief.ReplyPong, cause: Cause) -> None:
+def _answer(state: NodeState, effect: belief.ReplyPong, trigger: Trigger) -> None:
     link = state.view.links.get(effect.link)
     if effect.message is not None:
         if link is not None:
@@ -65,7 +66,7 @@ def _answer(state: NodeState, effect: belief.ReplyPong, cause: Cause) -> None:
         state.send(effect.link, build_ping(state, PONG, peer))
 
 
-def _correct(state: NodeState, effect: belief.SendUpdate, cause: Cause) -> None:
+def _correct(state: NodeState, effect: belief.SendUpdate, trigger: Trigger) -> None:
     """R76: the sender has stale slots."""
     sender, owner = state.view.nodes.get(effect.to), state.view.nodes.get(effect.about)
     if sender is None or owner is None:
@@ -76,46 +77,46 @@ def _correct(state: NodeState, effect: belief.SendUpdate, cause: Cause) -> None:
         state.send(sender.outbound, update_message(state, owner))
 
 
-def _tell_failure(state: NodeState, effect: belief.BroadcastFail, cause: Cause) -> None:
+def _tell_failure(state: NodeState, effect: belief.BroadcastFail, trigger: Trigger) -> None:
     """R54: a quorum agrees, everybody is told."""
     broadcast(state, fail_message(state, effect.node))
 
 
-def _close(state: NodeState, effect: belief.CloseLink, cause: Cause) -> None:
+def _close(state: NodeState, effect: belief.CloseLink, trigger: Trigger) -> None:
     drop_link(state.view, effect.link)
     state.fit_version = -1
     hasten_all(state)
     state.out.append(effect)
 
 
-def _vote(state: NodeState, effect: belief.VoteAsked, cause: Cause) -> None:
+def _vote(state: NodeState, effect: belief.VoteAsked, trigger: Trigger) -> None:
     candidate = state.view.nodes.get(effect.candidate)
-    header = cause.message.header if cause is not None else None
+    header = trigger.message.header if trigger is not None else None
     if candidate is not None and isinstance(header, Header):
         answer_request(state, candidate, header, effect.refusal)
 
 
-def _count(state: NodeState, effect: belief.AckHeard, cause: Cause) -> None:
+def _count(state: NodeState, effect: belief.AckHeard, trigger: Trigger) -> None:
     count_vote(state, effect.voter, effect.epoch, counts=effect.counts)
 
 
-def _switch(state: NodeState, effect: belief.ManualFailoverMarked, cause: Cause) -> None:
+def _switch(state: NodeState, effect: belief.ManualFailoverMarked, trigger: Trigger) -> None:
     """R98, R99: a mark of a manual failover, ours or our replica's."""
     if effect.mark == "paused":
         note_paused_offset(state, effect.offset)
         return
     replica = state.view.nodes.get(effect.node)
-    if replica is not None and cause is not None:
-        begin_as_master(state, replica, cause.link)
+    if replica is not None and trigger is not None:
+        begin_as_master(state, replica, trigger.link)
         state.out.append(effect)
 
 
-def _follow(state: NodeState, effect: belief.BecameReplica, cause: Cause) -> None:
+def _follow(state: NodeState, effect: belief.BecameReplica, trigger: Trigger) -> None:
     """R67, R73: slots went, or our master did: we follow somebody else."""
     name = named(state, effect.master)
-    if effect.rule == "R66":
+    if effect.cause is Cause.MASTER_OF_REPLICA:
         state.log("#", f"I'm a sub-replica! Reconfiguring myself as a replica of {name}")
-    elif effect.rule == "R73":
+    elif effect.cause is Cause.SLOTS_LOST:
         state.log("#", f"Configuration change detected. Reconfiguring myself as a replica of {name}")
     state.out.append(effect)
     master = state.view.nodes.get(effect.master)
@@ -123,10 +124,10 @@ def _follow(state: NodeState, effect: belief.BecameReplica, cause: Cause) -> Non
         became_replica(state, master)
 
 
-def _bumped(state: NodeState, effect: belief.EpochBumped, cause: Cause) -> None:
+def _bumped(state: NodeState, effect: belief.EpochBumped, trigger: Trigger) -> None:
     """R79, R80: a new epoch must be durable."""
-    if effect.rule == "R80":
-        sender = _sender_of(state, cause)
+    if effect.cause is Cause.EPOCH_COLLISION:
+        sender = _sender_of(state, trigger)
         name = named(state, sender.id) if sender is not None else ""
         mark = "" if state.view.profile.names_logged else "WARNING: "
         state.log("-", f"{mark}configEpoch collision with node {name}. configEpoch set to {effect.epoch}")
@@ -134,23 +135,23 @@ def _bumped(state: NodeState, effect: belief.EpochBumped, cause: Cause) -> None:
         state.log("*", f"New configEpoch set to {effect.epoch}")
     state.out.append(effect)
     state.todo |= TODO_SAVE | TODO_FSYNC
-    if effect.rule == "R80" and state.view.profile.bumps_announced:
+    if effect.cause is Cause.EPOCH_COLLISION and state.view.profile.bumps_announced:
         state.todo |= TODO_PONG
 
 
-def _lost(state: NodeState, effect: belief.SlotsLost, cause: Cause) -> None:
+def _lost(state: NodeState, effect: belief.SlotsLost, trigger: Trigger) -> None:
     """R70: slots of ours went to another master."""
     state.out.append(effect)
     state.todo |= TODO_SAVE | TODO_FSYNC
 
 
-def _state(state: NodeState, effect: belief.StateChanged, cause: Cause) -> None:
+def _state(state: NodeState, effect: belief.StateChanged, trigger: Trigger) -> None:
     state.log("*" if effect.ok else "#", f"Cluster state changed: {'ok' if effect.ok else 'fail'}")
     state.out.append(effect)
 
 
 def _membership(
-    state: NodeState, effect: belief.NodeAdded | belief.NodeRemoved | belief.NodeRenamed, cause: Cause
+    state: NodeState, effect: belief.NodeAdded | belief.NodeRemoved | belief.NodeRenamed, trigger: Trigger
 ) -> None:
     if isinstance(effect, belief.NodeRenamed):
         peer = state.view.nodes.get(effect.new)
@@ -165,16 +166,16 @@ def _membership(
     state.todo |= TODO_SAVE
 
 
-def _reported(state: NodeState, effect: belief.ReportAdded | belief.ReportRemoved, cause: Cause) -> None:
+def _reported(state: NodeState, effect: belief.ReportAdded | belief.ReportRemoved, trigger: Trigger) -> None:
     reporter, subject = named(state, effect.reporter), named(state, effect.subject)
     if isinstance(effect, belief.ReportAdded):
         state.log("-", f"Node {reporter} reported node {subject} as not reachable.")
-    elif effect.reason == "withdrawn":
+    elif effect.reason is ReportEnd.WITHDRAWN:
         state.log("-", f"Node {reporter} reported node {subject} is back online.")
     state.out.append(effect)
 
 
-def _changed(state: NodeState, effect: Changed, cause: Cause) -> None:
+def _changed(state: NodeState, effect: Changed, trigger: Trigger) -> None:
     """A field of a node changed: health, address, epoch, role or slots."""
     state.out.append(effect)
     peer = state.view.nodes.get(effect.node)
@@ -182,17 +183,17 @@ def _changed(state: NodeState, effect: Changed, cause: Cause) -> None:
         return
     state.view.forget_told(peer)
     what = effect.what
-    if what == "fail":
-        _health_changed(state, peer, effect.rule, cause)
-    elif what == "address" and effect.node == state.view.myself.replicaof:
+    if what is Field.FAIL:
+        _health_changed(state, peer, effect.cause, trigger)
+    elif what is Field.ADDRESS and effect.node == state.view.myself.replicaof:
         start_replication(state, peer)
-    elif what == "config_epoch" and peer is not state.view.myself:
+    elif what is Field.CONFIG_EPOCH and peer is not state.view.myself:
         yield_to_rival(state, peer)
-    if what != "pfail" or not peer.flags & PFAIL:
-        state.todo |= TODO_SAVE | (TODO_FSYNC if what == "config_epoch" else 0)
+    if what is not Field.PFAIL or not peer.flags & PFAIL:
+        state.todo |= TODO_SAVE | (TODO_FSYNC if what is Field.CONFIG_EPOCH else 0)
 
 
-def _health_changed(state: NodeState, peer: Peer, rule: str, cause: Cause) -> None:
+def _health_changed(state: NodeState, peer: Peer, cause: Cause, trigger: Trigger) -> None:
     """FAIL came or went (R54, R55, R55b, R58)."""
     view = state.view
     name, failed = named(state, peer.id), bool(peer.flags & FAIL)
@@ -202,13 +203,13 @@ def _health_changed(state: NodeState, peer: Peer, rule: str, cause: Cause) -> No
         reachable = "is reachable again and nobody is serving its slots after some time."
         text = reachable if peer.votes else f"{kind} reachable again."
         state.log("*", f"Clear FAIL state for node {name}: {text}")
-    elif rule == "R54":
+    elif cause is Cause.QUORUM:
         state.log("*", f"Marking node {name} as failing (quorum reached).")
-    elif rule == "R55":
-        sender = _sender_of(state, cause)
+    elif cause is Cause.FAIL_MESSAGE:
+        sender = _sender_of(state, trigger)
         by = named(state, sender.id) if sender is not None else ""
         state.log("*", f"FAIL message received from {by} about {name}")
-    elif rule == "R58":
+    elif cause is Cause.OTHER_ID_ANSWERS:
         broadcast(state, fail_message(state, peer.id))
     hasten(state, peer)
     if view.myself.replicaof == peer.id:

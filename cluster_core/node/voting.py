@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cluster_core.gossip.causes import Refusal
 from cluster_core.gossip.view import Peer, slot_bits
 from cluster_core.gossip.votes import VOTE_SPACING_FACTOR, note_vote
 from cluster_core.node.events import VoteCast
@@ -10,7 +11,7 @@ from cluster_core.node.state import TODO_FSYNC, TODO_SAVE, NodeState, named
 from cluster_core.wire.bus import Header, MessageType
 
 
-def answer_request(state: NodeState, candidate: Peer, header: Header, refusal: str) -> None:
+def answer_request(state: NodeState, candidate: Peer, header: Header, refusal: Refusal) -> None:
     """Vote for *candidate* or not; a vote without a link is spent all the same (R90)."""
     epoch = header.current_epoch
     state.out.append(VoteCast(candidate.id, epoch, refusal))
@@ -18,7 +19,7 @@ def answer_request(state: NodeState, candidate: Peer, header: Header, refusal: s
         text = refusal_text(state, candidate, header, refusal)
         if text:
             state.log("#", f"Failover auth denied to {text}")
-        if refusal == "a claimed slot has a greater epoch" and state.view.profile.refusal_updates:
+        if refusal is Refusal.GREATER_SLOT_EPOCH and state.view.profile.refusal_updates:
             _, owner = disputed_slot(state, header)
             if owner is not None and candidate.outbound is not None:
                 state.send(candidate.outbound, update_message(state, owner))
@@ -30,28 +31,28 @@ def answer_request(state: NodeState, candidate: Peer, header: Header, refusal: s
     state.log("*", f"Failover auth granted to {named(state, candidate.id)} for epoch {state.view.current_epoch}")
 
 
-def refusal_text(state: NodeState, candidate: Peer, header: Header, refusal: str) -> str:
+def refusal_text(state: NodeState, candidate: Peer, header: Header, refusal: Refusal) -> str:
     """What the server's log says behind "denied to"; nothing if we do not vote at all (R91)."""
     view, word = state.view, state.view.profile.word_for_master
     epoch, name = header.current_epoch, named(state, candidate.id)
     in_epoch = f"{name} for epoch {epoch}" if word == "primary" else name
     master = view.master_of(candidate)
     match refusal:
-        case "request epoch is older than ours":
+        case Refusal.OLD_EPOCH:
             return f"{name}: reqEpoch ({epoch}) < curEpoch({view.current_epoch})"
-        case "already voted in this epoch":
+        case Refusal.ALREADY_VOTED:
             return f"{name}: already voted for epoch {view.current_epoch}"
-        case "candidate is a master":
+        case Refusal.IS_A_MASTER:
             return f"{in_epoch}: it is a {word} node"
-        case "candidate's master is not known":
+        case Refusal.UNKNOWN_MASTER:
             return f"{in_epoch}: I don't know its {word}"
-        case "candidate's master is up":
+        case Refusal.MASTER_IS_UP:
             return f"{in_epoch}: its {word} is up"
-        case "voted for this master too recently":
+        case Refusal.TOO_SOON:
             voted_ms = master.voted_time_ms if master is not None else 0
             rest_ms = VOTE_SPACING_FACTOR * view.node_timeout_ms - (state.now_ms - voted_ms)
             return f"{name}: can't vote about this {word} before {rest_ms} milliseconds"
-        case "a claimed slot has a greater epoch":
+        case Refusal.GREATER_SLOT_EPOCH:
             slot, owner = disputed_slot(state, header)
             known = owner.config_epoch if owner is not None else 0
             return f"{name}: slot {slot} epoch ({known}) > reqEpoch ({header.config_epoch})"

@@ -6,6 +6,7 @@ be replayed; but its type, its sender and its epochs are there.
 
 from __future__ import annotations
 
+from cluster_core.gossip.causes import Refusal
 from cluster_core.replay.evidence import MessageSeen
 from cluster_core.replay.rows import EpochRow, EventRow, ReplayRow, VoteRow
 from cluster_core.wire.bus import MessageType, PartialHeader
@@ -39,7 +40,7 @@ class CutHeaders:
         elif peek.type == MessageType.AUTH_ACK:
             candidate = self._ends.get(seen.connection, "")
             rows.append(EventRow(sender, seen.ts_ns, "vote", candidate, epoch, "", seen.ref))
-            rows.append(VoteRow(sender, candidate, epoch, seen.ts_ns, seen.ts_ns, True, "", seen.ref))
+            rows.append(VoteRow(sender, candidate, epoch, seen.ts_ns, seen.ts_ns, True, Refusal.NONE, seen.ref))
         if self._election_epoch and peek.config_epoch == self._election_epoch != self._won_epoch:
             self._won_epoch = self._election_epoch
             detail = str(peek.offset or 0)

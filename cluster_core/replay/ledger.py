@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from cluster_core.gossip.causes import Cause, IgnoredReason, Refusal, ReportEnd
 from cluster_core.gossip.events import (
     Changed,
     Effect,
@@ -33,7 +34,7 @@ class Request(NamedTuple):
     """A vote that the observer was asked for."""
 
     asked_ns: int
-    refusal: str
+    refusal: Refusal
     ref: int
 
 
@@ -44,10 +45,10 @@ class Ledger:
         self.observer = observer
         self._reports: dict[tuple[str, str], tuple[int, int]] = {}
         self._requests: dict[tuple[str, int], Request] = {}
-        self._ignored: dict[str, int] = {}
+        self._ignored: dict[IgnoredReason, int] = {}
         self._last: Header | None = None
         self._election_epoch = 0
-        self._bumped: dict[int, str] = {}
+        self._bumped: dict[int, Cause] = {}
         self._failed: dict[str, int] = {}
         self._is_mismatch = False
         self._learned: dict[str, EventRow] = {}
@@ -64,16 +65,16 @@ class Ledger:
                 self._end_report((effect.reporter, effect.subject), ts_ns, effect.reason, rows)
             elif isinstance(effect, NodeRemoved):
                 for pair in [pair for pair in self._reports if effect.node in pair]:
-                    self._end_report(pair, ts_ns, "node removed", rows)
+                    self._end_report(pair, ts_ns, ReportEnd.NODE_REMOVED, rows)
             elif isinstance(effect, VoteAsked):
                 self._requests[effect.candidate, effect.epoch] = Request(ts_ns, effect.refusal, ref)
             elif isinstance(effect, EpochBumped):
-                self._bumped[effect.epoch] = effect.rule
+                self._bumped[effect.epoch] = effect.cause
             elif isinstance(effect, ManualFailoverMarked):
                 rows.append(
                     self._event(ts_ns, f"manual-failover-{effect.mark}", effect.node, 0, str(effect.offset), ref)
                 )
-            elif isinstance(effect, Changed) and effect.rule == "R55":
+            elif isinstance(effect, Changed) and effect.cause is Cause.FAIL_MESSAGE:
                 self._learned[effect.node] = self._event(ts_ns, "fail-learned", effect.node, 0, "", ref)
             elif isinstance(effect, Ignored) and (effect.reason in self._ignored or len(self._ignored) < REASONS_MAX):
                 self._ignored[effect.reason] = self._ignored.get(effect.reason, 0) + 1
@@ -103,7 +104,7 @@ class Ledger:
             rows.append(self._event(ts_ns, "election-started", header.replicaof, header.current_epoch, forced, ref))
         elif kind == MessageType.AUTH_ACK:
             rows.append(self._event(ts_ns, "vote", receiver, header.current_epoch, "", ref))
-            request = self._requests.pop((receiver, header.current_epoch), Request(ts_ns, "", ref))
+            request = self._requests.pop((receiver, header.current_epoch), Request(ts_ns, Refusal.NONE, ref))
             rows.append(self._vote(receiver, header.current_epoch, request, ts_ns))
         elif kind == MessageType.MFSTART:
             rows.append(self._event(ts_ns, "manual-failover-requested", receiver, header.current_epoch, "", ref))
@@ -123,7 +124,7 @@ class Ledger:
         """The replay ends: hand out everything that is open."""
         rows: list[ReplayRow] = [self._vote(*key, request, None) for key, request in self._requests.items()]
         for (reporter, subject), (from_ns, ref) in self._reports.items():
-            rows.append(FailureReportRow(self.observer, reporter, subject, from_ns, None, "", ref))
+            rows.append(FailureReportRow(self.observer, reporter, subject, from_ns, None, ReportEnd.NONE, ref))
         rows += self._learned.values()
         rows += [IgnoredRow(self.observer, reason, count) for reason, count in self._ignored.items()]
         self._requests, self._reports, self._ignored, self._learned = {}, {}, {}, {}
@@ -167,18 +168,18 @@ class Ledger:
             return "election" if header.config_epoch == self._election_epoch else "takeover"
         if last is None or last.sender != header.sender:
             return "set-config-epoch"
-        if self._bumped.pop(header.config_epoch, "") == "R80":
+        if self._bumped.pop(header.config_epoch, None) is Cause.EPOCH_COLLISION:
             return "collision"
         return "slot import" if last.myslots != header.myslots else "bump"
 
-    def _end_report(self, pair: tuple[str, str], ts_ns: int, reason: str, rows: list[ReplayRow]) -> None:
+    def _end_report(self, pair: tuple[str, str], ts_ns: int, end: ReportEnd, rows: list[ReplayRow]) -> None:
         begun = self._reports.pop(pair, None)
         if begun is not None:
-            rows.append(FailureReportRow(self.observer, *pair, begun[0], ts_ns, reason, begun[1]))
+            rows.append(FailureReportRow(self.observer, *pair, begun[0], ts_ns, end, begun[1]))
 
     def _vote(self, candidate: str, epoch: int, request: Request, answered_ns: int | None) -> VoteRow:
         granted = answered_ns is not None
-        reason = "" if granted else request.refusal or "not answered"
+        reason = Refusal.NONE if granted else request.refusal or Refusal.NOT_ANSWERED
         return VoteRow(self.observer, candidate, epoch, request.asked_ns, answered_ns, granted, reason, request.ref)
 
     def _event(self, ts_ns: int, kind: str, subject: str, epoch: int, detail: str, ref: int) -> EventRow:

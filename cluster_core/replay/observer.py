@@ -12,6 +12,7 @@ from collections import deque
 from typing import Final
 
 from cluster_core.gossip import events as ev
+from cluster_core.gossip.causes import Cause, Field
 from cluster_core.gossip.events import NodeAdded
 from cluster_core.gossip.failure_detection import ping_is_due
 from cluster_core.gossip.flags import FAIL, FAILURES, HANDSHAKE, MASTER, MEET, MYSELF, NOADDR, PFAIL, ROLES
@@ -28,7 +29,7 @@ from cluster_core.replay.pacing import Paced, Pacer
 from cluster_core.replay.recorder import Correction, Recorder
 from cluster_core.replay.rows import EventRow, ReplayRow
 from cluster_core.replay.slot_steps import FateFinder, Fates
-from cluster_core.replay.view_log import Cause
+from cluster_core.replay.view_log import CauseSeen
 from cluster_core.wire.bus import Fail, Header, MessageType, PartialHeader
 
 TICK_NS: Final = 100_000_000
@@ -182,10 +183,10 @@ class ObserverReplay:
         self._next_tick_ns = begun_ns
         first = batch[0].evidence
         if isinstance(first, LinkSeen) and first.what == "opened":  # it knew nobody before
-            recorder.look(header.sender, start_ns, Cause("assumed new", -1))
+            recorder.look(header.sender, start_ns, CauseSeen(Cause.ASSUMED_NEW, -1))
             recorder.now_ns = max(start_ns, begun_ns - SILENCE_NS)
-        recorder.apply(ev.HeaderSent(header), Cause("first header", -1))
-        recorder.look(header.sender, recorder.now_ns, Cause("first header", -1))
+        recorder.apply(ev.HeaderSent(header), CauseSeen(Cause.FIRST_HEADER, -1))
+        recorder.look(header.sender, recorder.now_ns, CauseSeen(Cause.FIRST_HEADER, -1))
         return recorder
 
     def _begin_by_poll(self, poll: NodePoll) -> Recorder | None:
@@ -202,7 +203,7 @@ class ObserverReplay:
         self._next_tick_ns = poll.ts_ns
         self._is_mute = True
         start_ns = poll.ts_ns if self._start_ns is None else min(self._start_ns, poll.ts_ns)
-        recorder.look(mine.node_id, start_ns, Cause("assumed new" if len(poll.nodes) == 1 else "poll", -1))
+        recorder.look(mine.node_id, start_ns, CauseSeen(Cause.ASSUMED_NEW if len(poll.nodes) == 1 else Cause.POLL, -1))
         return recorder
 
     def _advance(self, recorder: Recorder, ts_ns: int) -> None:
@@ -228,13 +229,13 @@ class ObserverReplay:
                 and ping_is_due(0, peer.pong_received_ms, now_ms, interval_ms)
             ):
                 peer.ping_sent_ms = now_ms
-        recorder.apply(ev.Tick(), Cause("time", -1))
+        recorder.apply(ev.Tick(), CauseSeen(Cause.TIME, -1))
         recorder.rows += recorder.ledger.settle(recorder.now_ns)
 
     # -- evidence ------------------------------------------------------------------------------------------------
 
     def _on_link(self, recorder: Recorder, seen: LinkSeen) -> None:
-        cause = Cause("link", seen.ref)
+        cause = CauseSeen(Cause.LINK, seen.ref)
         if seen.what == "gap":
             return
         if seen.what == "refused":
@@ -257,7 +258,7 @@ class ObserverReplay:
                 self._alone_ns = recorder.now_ns
             peer = recorder.view.nodes.get(node) if node is not None else None
             if peer is not None and not peer.flags & (HANDSHAKE | NOADDR):
-                recorder.apply(ev.ForgetOrdered(peer.id), Cause("link dropped", seen.ref))
+                recorder.apply(ev.ForgetOrdered(peer.id), CauseSeen(Cause.LINK_DROPPED, seen.ref))
 
     def _note_idle(self, recorder: Recorder, seen: LinkSeen) -> None:
         """The observer's machine accepts a connection, but the process has said nothing for longer than one that runs."""
@@ -281,7 +282,9 @@ class ObserverReplay:
             self._watch.step_master(header, seen.ref)
         if isinstance(seen.message.body, Fail):
             self._watch.before_verdict(seen.message.body.node, seen.ref)
-        recorder.apply(ev.MessageReceived(seen.connection, seen.message, seen.peer.ip), Cause("message", seen.ref))
+        recorder.apply(
+            ev.MessageReceived(seen.connection, seen.message, seen.peer.ip), CauseSeen(Cause.MESSAGE, seen.ref)
+        )
         if recorder.view.unclaimed:
             self._watch.on_received(seen.ref)
 
@@ -305,7 +308,7 @@ class ObserverReplay:
                 self._rename(recorder, header, seen.ref)
             self._watch.on_header(header, seen.ref)
         if seen.outbound and header.type == MessageType.PING and receiver:
-            recorder.apply(ev.PingSent(receiver, reconnected=fresh), Cause("ping", seen.ref))
+            recorder.apply(ev.PingSent(receiver, reconnected=fresh), CauseSeen(Cause.PING, seen.ref))
         body = seen.message.body
         if isinstance(body, Fail):
             recorder.ledger.note_verdict(recorder.view.nodes.get(body.node))
@@ -318,7 +321,7 @@ class ObserverReplay:
         self._next_tick_ns = recorder.now_ns + TICK_NS
         self._watch.forget_header()
         self._note_process(recorder, "process-started", recorder.now_ns, ref)
-        recorder.apply(ev.Restarted(), Cause("restart", ref))
+        recorder.apply(ev.Restarted(), CauseSeen(Cause.RESTART, ref))
 
     def _rename(self, recorder: Recorder, header: Header, ref: int) -> None:
         """The observer has another id now: it was reset (R82), which closed all its links at that moment."""
@@ -327,7 +330,7 @@ class ObserverReplay:
         recorder.now_ns = now_ns if linked or not self._alone_ns else self._alone_ns
         recorder.rename(header.sender, recorder.now_ns)
         self._watch.forget_header()
-        recorder.apply(ev.ResetOrdered(header.sender), Cause("reset", ref))
+        recorder.apply(ev.ResetOrdered(header.sender), CauseSeen(Cause.RESET, ref))
         recorder.now_ns = now_ns
 
     # -- links ---------------------------------------------------------------------------------------------------
@@ -336,7 +339,7 @@ class ObserverReplay:
         """The first message on a connection of the observer's own: to whom is it (R30)?"""
         here = recorder.view.at_address(seen.peer.ip, seen.peer.port)
         free = [peer for peer in here if peer.outbound is None]
-        cause = Cause("link", seen.ref)
+        cause = CauseSeen(Cause.LINK, seen.ref)
         if seen.message.header.type == MessageType.MEET:
             chosen = next((p for p in free if p.flags & HANDSHAKE and p.flags & MEET), None)
             chosen = chosen or next((p for p in free if p.flags & MEET), None) or _meet(recorder, seen, cause)
@@ -351,11 +354,11 @@ class ObserverReplay:
         if not is_node_id(header.sender) or header.sender == recorder.view.myself.id:
             return
         peer = recorder.view.nodes.get(header.sender)
-        cause = Cause("own link", seen.ref)
+        cause = CauseSeen(Cause.OWN_LINK, seen.ref)
         if peer is None:
             peer = add_peer(recorder.view, header.sender, header.flags & ROLES or MASTER, recorder.now_ms)
             peer.ip, peer.port, peer.cport = seen.peer.ip, header.port, header.cport
-            recorder.note([NodeAdded(peer.id, "own link")], cause)
+            recorder.note([NodeAdded(peer.id, Cause.OWN_LINK)], cause)
         if peer.outbound is None:
             self._unbound.pop(seen.connection, None)
             recorder.apply(ev.LinkConnected(seen.connection, peer.id), cause)
@@ -374,7 +377,7 @@ def _other_id(batch: list[Paced], my_id: str) -> Header | None:
     return None
 
 
-def _meet(recorder: Recorder, seen: MessageSeen, cause: Cause) -> Peer | None:
+def _meet(recorder: Recorder, seen: MessageSeen, cause: CauseSeen) -> Peer | None:
     """A MEET to an address that nobody known is waiting at: an operator ordered it (R56)."""
     port = seen.peer.port - BUS_PORT_OFFSET if seen.peer.port > BUS_PORT_OFFSET else 0
     effects = recorder.apply(ev.MeetOrdered(seen.peer.ip, port, seen.peer.port), cause)
@@ -390,7 +393,7 @@ def _follow_log(recorder: Recorder, seen: LogSeen) -> None:
         return
     if bits == PFAIL:
         recorder.confirm_doubt(peer.id, recorder.now_ns)
-    told = Correction(peer.id, "health", health_word(peer.flags & FAILURES), seen.kind)
-    effects = set_health(recorder.view, peer, bits, recorder.now_ms, "log")
+    told = Correction(peer.id, Field.HEALTH, health_word(peer.flags & FAILURES), seen.kind)
+    effects = set_health(recorder.view, peer, bits, recorder.now_ms, Cause.LOG)
     if effects:
-        recorder.correct((effects, [told]), "log", -1)
+        recorder.correct((effects, [told]), Cause.LOG, -1)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
+from cluster_core.gossip.causes import Cause, Field
 from cluster_core.gossip.cluster_state import coverage_of, down_reason
 from cluster_core.gossip.events import Changed, Effect, NodeAdded
 from cluster_core.gossip.flags import FAIL, FAILURES, HANDSHAKE, MYSELF, NOADDR, PFAIL, REPLICA, ROLES
@@ -17,10 +18,6 @@ from cluster_core.gossip.view import Peer, View, slot_bits
 from cluster_core.replay.evidence import NodePoll, PolledNode
 from cluster_core.replay.recorder import Correction
 from cluster_core.wire.bus import GossipEntry, Update
-
-OWN_GOSSIP = "own gossip"
-OWN_UPDATE = "own UPDATE"
-POLL = "poll"
 
 
 def health_word(flags: int) -> str:
@@ -43,19 +40,19 @@ def follow_entry(view: View, peer: Peer, entry: GossipEntry, now_ms: int) -> tup
     effects: list[Effect] = []
     corrections: list[Correction] = []
     if (peer.flags ^ entry.flags) & FAILURES:
-        corrections.append(Correction(peer.id, "health", health_word(peer.flags), health_word(entry.flags)))
-        effects += set_health(view, peer, entry.flags & FAILURES, now_ms, OWN_GOSSIP)
+        corrections.append(Correction(peer.id, Field.HEALTH, health_word(peer.flags), health_word(entry.flags)))
+        effects += set_health(view, peer, entry.flags & FAILURES, now_ms, Cause.OWN_GOSSIP)
     if (peer.flags ^ entry.flags) & ROLES and entry.flags & ROLES:
-        corrections.append(Correction(peer.id, "role", role_word(peer.flags), role_word(entry.flags)))
+        corrections.append(Correction(peer.id, Field.ROLE, role_word(peer.flags), role_word(entry.flags)))
         if entry.flags & REPLICA:
             view.set_role(peer, REPLICA)
-            effects.append(Changed(peer.id, "role", OWN_GOSSIP))
+            effects.append(Changed(peer.id, Field.ROLE, Cause.OWN_GOSSIP))
         else:
-            effects += become_master(view, peer, OWN_GOSSIP)
+            effects += become_master(view, peer, Cause.OWN_GOSSIP)
     return effects, corrections
 
 
-def set_health(view: View, peer: Peer, bits: int, now_ms: int, rule: str) -> list[Effect]:
+def set_health(view: View, peer: Peer, bits: int, now_ms: int, cause: Cause) -> list[Effect]:
     """Set the PFAIL and FAIL bits of *peer*."""
     if peer.flags & FAILURES == bits or peer is view.myself:
         return []
@@ -63,7 +60,7 @@ def set_health(view: View, peer: Peer, bits: int, now_ms: int, rule: str) -> lis
         peer.fail_time_ms = now_ms
     peer.flags = peer.flags & ~FAILURES | bits
     view.state_stale = True
-    return [Changed(peer.id, "health", rule)]
+    return [Changed(peer.id, Field.HEALTH, cause)]
 
 
 def meet_by_gossip(view: View, entry: GossipEntry, now_ms: int) -> tuple[list[Effect], list[Correction]]:
@@ -73,7 +70,7 @@ def meet_by_gossip(view: View, entry: GossipEntry, now_ms: int) -> tuple[list[Ef
     view.blacklist.pop(entry.node, None)
     peer = add_peer(view, entry.node, entry.flags & ~(MYSELF | HANDSHAKE), now_ms)
     peer.ip, peer.port, peer.cport, peer.pport = entry.ip, entry.port, entry.cport, entry.pport
-    return [NodeAdded(peer.id, OWN_GOSSIP)], [Correction(peer.id, "known", "no", "yes")]
+    return [NodeAdded(peer.id, Cause.OWN_GOSSIP)], [Correction(peer.id, Field.KNOWN, "no", "yes")]
 
 
 def add_peer(view: View, node_id: str, flags: int, now_ms: int) -> Peer:
@@ -92,13 +89,13 @@ def follow_update(view: View, update: Update) -> tuple[list[Effect], list[Correc
     effects: list[Effect] = []
     corrections: list[Correction] = []
     if owner.config_epoch != update.config_epoch:
-        corrections.append(Correction(owner.id, "config_epoch", str(owner.config_epoch), str(update.config_epoch)))
+        corrections.append(Correction(owner.id, Field.CONFIG_EPOCH, str(owner.config_epoch), str(update.config_epoch)))
         owner.config_epoch = update.config_epoch
-        effects.append(Changed(owner.id, "config_epoch", OWN_UPDATE))
+        effects.append(Changed(owner.id, Field.CONFIG_EPOCH, Cause.OWN_UPDATE))
     told = slot_bits(update.myslots)
     if owner.slots & ~view.unclaimed != told:
         corrections.append(
-            Correction(owner.id, "slots", f"{owner.slots.bit_count()} slots", f"{told.bit_count()} slots")
+            Correction(owner.id, Field.SLOTS, f"{owner.slots.bit_count()} slots", f"{told.bit_count()} slots")
         )
         effects += assign_slots(view, owner, told | owner.slots & view.unclaimed)
     return effects, corrections
@@ -116,8 +113,8 @@ def follow_state(view: View) -> tuple[list[Effect], list[Correction]]:
         lost = peer.slots & view.unclaimed
         if lost:
             peer.slots ^= lost
-            effects.append(Changed(peer.id, "slots", "own state"))
-            corrections.append(Correction(peer.id, "slots", f"{lost.bit_count()} unclaimed", "none of them"))
+            effects.append(Changed(peer.id, Field.SLOTS, Cause.OWN_STATE))
+            corrections.append(Correction(peer.id, Field.SLOTS, f"{lost.bit_count()} unclaimed", "none of them"))
     view.unclaimed = 0
     view.state_stale = True
     return effects, corrections
@@ -136,14 +133,16 @@ def follow_poll(
     for node_id, node in polled.items():
         if node_id not in view.nodes:
             add_peer(view, node_id, node.flags & ~MYSELF, now_ms)
-            corrections.append(Correction(node_id, "known", "no", "yes"))
-            effects.append(NodeAdded(node_id, POLL))
+            corrections.append(Correction(node_id, Field.KNOWN, "no", "yes"))
+            effects.append(NodeAdded(node_id, Cause.POLL))
     for node in polled.values():
         _follow_line(view, view.nodes[node.node_id], node, now_ms, effects, corrections)
     for node in polled.values():
         peer = view.nodes[node.node_id]
         if peer.slots != node.slots:
-            corrections.append(Correction(peer.id, "slots", str(peer.slots.bit_count()), str(node.slots.bit_count())))
+            corrections.append(
+                Correction(peer.id, Field.SLOTS, str(peer.slots.bit_count()), str(node.slots.bit_count()))
+            )
             effects += assign_slots(view, peer, node.slots)
     return effects, corrections
 
@@ -152,24 +151,24 @@ def _follow_line(
     view: View, peer: Peer, node: PolledNode, now_ms: int, effects: list[Effect], corrections: list[Correction]
 ) -> None:
     if (peer.flags ^ node.flags) & FAILURES:
-        corrections.append(Correction(peer.id, "health", health_word(peer.flags), health_word(node.flags)))
-        effects += set_health(view, peer, node.flags & FAILURES, now_ms, POLL)
+        corrections.append(Correction(peer.id, Field.HEALTH, health_word(peer.flags), health_word(node.flags)))
+        effects += set_health(view, peer, node.flags & FAILURES, now_ms, Cause.POLL)
     if (peer.flags ^ node.flags) & (ROLES | NOADDR):
-        corrections.append(Correction(peer.id, "role", role_word(peer.flags), role_word(node.flags)))
+        corrections.append(Correction(peer.id, Field.ROLE, role_word(peer.flags), role_word(node.flags)))
         peer.flags = peer.flags & ~(ROLES | NOADDR) | node.flags & (ROLES | NOADDR)
-        effects.append(Changed(peer.id, "role", POLL))
+        effects.append(Changed(peer.id, Field.ROLE, Cause.POLL))
     if peer.replicaof != node.master_id:
-        corrections.append(Correction(peer.id, "master", peer.replicaof, node.master_id))
+        corrections.append(Correction(peer.id, Field.MASTER, peer.replicaof, node.master_id))
         detach(view, peer)
         peer.replicaof = node.master_id
-        effects.append(Changed(peer.id, "master", POLL))
+        effects.append(Changed(peer.id, Field.MASTER, Cause.POLL))
     if not node.flags & REPLICA and peer.config_epoch != node.config_epoch:
-        corrections.append(Correction(peer.id, "config_epoch", str(peer.config_epoch), str(node.config_epoch)))
+        corrections.append(Correction(peer.id, Field.CONFIG_EPOCH, str(peer.config_epoch), str(node.config_epoch)))
         peer.config_epoch = node.config_epoch
-        effects.append(Changed(peer.id, "config_epoch", POLL))
+        effects.append(Changed(peer.id, Field.CONFIG_EPOCH, Cause.POLL))
     if node.ip and (peer.ip, peer.port, peer.cport) != (node.ip, node.port, node.cport):
         peer.ip, peer.port, peer.cport = node.ip, node.port, node.cport
-        effects.append(Changed(peer.id, "address", POLL))
+        effects.append(Changed(peer.id, Field.ADDRESS, Cause.POLL))
     if peer.hostname != node.hostname:
         peer.hostname = node.hostname
-        effects.append(Changed(peer.id, "hostname", POLL))
+        effects.append(Changed(peer.id, Field.HOSTNAME, Cause.POLL))

@@ -7,6 +7,7 @@ from collections import deque
 from typing import Final
 
 from cluster_core.gossip import events as ev
+from cluster_core.gossip.causes import Cause, Field
 from cluster_core.gossip.events import Changed
 from cluster_core.gossip.flags import FAIL, FAILURES, NOFAILOVER, PFAIL, ROLES
 from cluster_core.gossip.own_claims import assign_slots
@@ -25,7 +26,6 @@ from cluster_core.replay.own_evidence import (
 from cluster_core.replay.recorder import Correction, Recorder
 from cluster_core.replay.rows import DisagreementRow
 from cluster_core.replay.slot_steps import (
-    INFERRED,
     NOBODY,
     STEPS_MAX,
     Fates,
@@ -34,7 +34,7 @@ from cluster_core.replay.slot_steps import (
     move_slot,
     step_times_ns,
 )
-from cluster_core.replay.view_log import Cause
+from cluster_core.replay.view_log import CauseSeen
 from cluster_core.wire.bus import Fail, Gossip, Header, MessageType, Update
 from cluster_core.wire.bus_extensions import FORGOTTEN_NODE, ForgottenNode
 
@@ -48,8 +48,6 @@ SECONDS_MIN: Final = 6
 """So many seconds around the one without its random PING must have theirs: fewer may be chance."""
 DOUBT_NS: Final = 1_100_000_000
 """A node that is doubted is listed within this time: some PING leaves each second (R31, R40)."""
-OWN_HEADER = "own header"
-OWN_GOSSIP = "own gossip"
 
 
 class OwnWatch:
@@ -77,9 +75,9 @@ class OwnWatch:
         if isinstance(body, Gossip):
             self._check_gossip(seen, body)
         elif isinstance(body, Fail):
-            recorder.apply(ev.FailSent(body.node), Cause("FAIL sent", seen.ref))
+            recorder.apply(ev.FailSent(body.node), CauseSeen(Cause.FAIL_SENT, seen.ref))
         elif isinstance(body, Update):
-            recorder.correct(follow_update(recorder.view, body), "own UPDATE", seen.ref)
+            recorder.correct(follow_update(recorder.view, body), Cause.OWN_UPDATE, seen.ref)
         elif seen.message.header.type == MessageType.AUTH_ACK and receiver in recorder.view.nodes:
             note_vote(recorder.view, recorder.view.nodes[receiver], recorder.now_ms)
 
@@ -102,13 +100,13 @@ class OwnWatch:
         if old is not None:
             self._step_own(old, header, ref)
         self._key = key
-        effects = recorder.apply(ev.HeaderSent(header), Cause(OWN_HEADER, ref))
+        effects = recorder.apply(ev.HeaderSent(header), CauseSeen(Cause.OWN_HEADER, ref))
         recorder.own_changed_ns = 0
         observer, now_ns = recorder.view.myself.id, recorder.now_ns
         for effect in effects:
             if isinstance(effect, Changed):
                 recorder.rows.append(
-                    DisagreementRow(observer, effect.node, now_ns, effect.what, "", OWN_HEADER, "", ref)
+                    DisagreementRow(observer, effect.node, now_ns, effect.what, "", Cause.OWN_HEADER, "", ref)
                 )
 
     def on_received(self, ref: int) -> None:
@@ -118,7 +116,7 @@ class OwnWatch:
 
     def _follow_state(self, header: Header, ref: int) -> None:
         if header.state and self._recorder.view.unclaimed:
-            self._recorder.correct(follow_state(self._recorder.view), OWN_HEADER, ref)
+            self._recorder.correct(follow_state(self._recorder.view), Cause.OWN_HEADER, ref)
 
     def on_poll(self, poll: NodePoll, ref: int = -1) -> None:
         """Compare an answer of the observer; its own slots may have moved one by one since its last header."""
@@ -135,8 +133,8 @@ class OwnWatch:
             if same and 0 < moved.bit_count() <= STEPS_MAX:
                 owners = [(node.slots, node.node_id) for node in poll.nodes]
                 since_ns = max(self._seen_ns, self._master_seen_ns)
-                self._step(holder, moved, since_ns, Cause("poll", ref), owners)
-        recorder.correct(follow_poll(view, poll, recorder.now_ms, fresh), "poll", ref)
+                self._step(holder, moved, since_ns, CauseSeen(Cause.POLL, ref), owners)
+        recorder.correct(follow_poll(view, poll, recorder.now_ms, fresh), Cause.POLL, ref)
         for node in poll.nodes:
             if node.flags & PFAIL:
                 recorder.confirm_doubt(node.node_id, self._denied_ns.get(node.node_id, 0))
@@ -158,18 +156,18 @@ class OwnWatch:
         for slots, node in self._fates.get(ref, ()):
             given, taken = (given, taken | slots) if node == NOBODY else (given | slots, taken)
         if moved & taken and holder is view.myself:
-            self._take_deleted(holder, moved & taken, Cause(OWN_HEADER, ref))
+            self._take_deleted(holder, moved & taken, CauseSeen(Cause.OWN_HEADER, ref))
             moved &= ~taken
         if not is_stepwise(old, new, moved.bit_count()):
             return
-        told = Correction(holder.id, "slots", f"{holder.slots.bit_count()} slots", f"{moved.bit_count()} moved")
-        recorder.correct(([], [told]), OWN_HEADER, ref)
+        told = Correction(holder.id, Field.SLOTS, f"{holder.slots.bit_count()} slots", f"{moved.bit_count()} moved")
+        recorder.correct(([], [told]), Cause.OWN_HEADER, ref)
         alone = moved & ~view.assigned() | moved & holder.slots & ~given
         if alone.bit_count() > STEPS_MAX:
             moved &= ~alone
-        self._step(holder, moved, self._seen_ns, Cause(OWN_HEADER, ref))
+        self._step(holder, moved, self._seen_ns, CauseSeen(Cause.OWN_HEADER, ref))
 
-    def _take_deleted(self, holder: Peer, slots: int, cause: Cause) -> None:
+    def _take_deleted(self, holder: Peer, slots: int, cause: CauseSeen) -> None:
         """Slots that their owner had deleted were taken by one command (R107), some time since the last own header."""
         recorder = self._recorder
         halfway_ns = (self._seen_ns + recorder.now_ns) // 2
@@ -186,20 +184,20 @@ class OwnWatch:
             return
         gained = slot_bits(header.myslots) & ~master.slots
         if recorder.view.profile.setslot_replicated and 0 < gained.bit_count() <= STEPS_MAX:
-            self._step(master, gained, since_ns, Cause("message", ref))
+            self._step(master, gained, since_ns, CauseSeen(Cause.MESSAGE, ref))
 
     def _step(
         self,
         holder: Peer,
         moved: int,
         since_ns: int,
-        cause: Cause,
+        cause: CauseSeen,
         owners: list[tuple[int, str]] | None = None,
     ) -> None:
         recorder = self._recorder
         fates = self._fates.get(cause.ref, []) if owners is None else owners
         bits = each_bit(moved)
-        inferred = cause if owners is not None else Cause(INFERRED, cause.ref)
+        inferred = cause if owners is not None else CauseSeen(Cause.INFERRED, cause.ref)
         for ts_ns, bit in zip(step_times_ns(since_ns, recorder.now_ns, len(bits)), bits, strict=True):
             target = next((node for slots, node in fates if slots & bit), "")
             for node_id in move_slot(recorder.view, holder, bit, target):
@@ -223,7 +221,7 @@ class OwnWatch:
                 found = follow_entry(recorder.view, peer, entry, recorder.now_ms)
             if peer is not None and peer.flags & PFAIL and not peer.flags & FAIL and peer.outbound is None:
                 recorder.now_ns = self._doubted_unseen_ns() or now_ns
-            recorder.correct(found, OWN_GOSSIP, seen.ref)
+            recorder.correct(found, Cause.OWN_GOSSIP, seen.ref)
             recorder.now_ns = now_ns
         header = seen.message.header
         if recorder.doubted_ns and isinstance(header, Header) and header.count == len(body.entries):
@@ -231,7 +229,7 @@ class OwnWatch:
         for extension in body.extensions:
             value = extension.value if extension.type == FORGOTTEN_NODE else None
             if isinstance(value, ForgottenNode) and value.node in nodes:
-                recorder.apply(ev.ForgetOrdered(value.node), Cause("own extension", seen.ref))
+                recorder.apply(ev.ForgetOrdered(value.node), CauseSeen(Cause.OWN_EXTENSION, seen.ref))
         if seen.outbound and header.type == MessageType.PING:
             self._pings_ns.append(now_ns)
             while now_ns - self._pings_ns[0] > recorder.view.node_timeout_ms * 1_000_000 + SECONDS_MIN * DOUBT_NS:
@@ -266,7 +264,9 @@ class OwnWatch:
         )
         if peer is not None and since_ns > recorder.touched_ns.get(node_id, 0):
             now_ns, recorder.now_ns = recorder.now_ns, since_ns
-            recorder.note(set_health(recorder.view, peer, PFAIL, recorder.now_ms, INFERRED), Cause(INFERRED, ref))
+            recorder.note(
+                set_health(recorder.view, peer, PFAIL, recorder.now_ms, Cause.INFERRED), CauseSeen(Cause.INFERRED, ref)
+            )
             recorder.now_ns = now_ns
 
     def _check_doubts(self, body: Gossip, ref: int) -> None:
@@ -291,8 +291,8 @@ class OwnWatch:
                 self._denied_ns[node_id] = now_ns - CRON_NS
             if now_ns - since_ns < 2 * GRACE_NS:
                 continue
-            effects = set_health(recorder.view, peer, 0, recorder.now_ms, OWN_GOSSIP)
-            recorder.correct((effects, [Correction(node_id, "health", "fail?", "ok")]), OWN_GOSSIP, ref)
+            effects = set_health(recorder.view, peer, 0, recorder.now_ms, Cause.OWN_GOSSIP)
+            recorder.correct((effects, [Correction(node_id, Field.HEALTH, "fail?", "ok")]), Cause.OWN_GOSSIP, ref)
 
 
 def _second_before(pings_ns: list[int], at_ns: int, seconds: int) -> int:

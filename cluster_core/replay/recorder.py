@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from cluster_core.gossip.causes import Cause, Field
 from cluster_core.gossip.events import Changed, Effect, Event, NodeAdded, NodeRemoved, NodeRenamed, ReplyPong
 from cluster_core.gossip.flags import PFAIL
 from cluster_core.gossip.node import ClusterNode
 from cluster_core.gossip.view import View
 from cluster_core.replay.ledger import Ledger
 from cluster_core.replay.rows import DisagreementRow, ReplayRow
-from cluster_core.replay.view_log import Cause, ViewLog
+from cluster_core.replay.view_log import CauseSeen, ViewLog
 
 
 class Correction(NamedTuple):
     """One difference: which node and field, what the machine had, what another source says."""
 
     node: str
-    field: str
+    field: Field
     machine: str
     source: str
 
@@ -45,30 +46,32 @@ class Recorder:
         """The time in the machine's unit."""
         return self.now_ns // 1_000_000
 
-    def apply(self, event: Event, cause: Cause) -> list[Effect]:
+    def apply(self, event: Event, cause: CauseSeen) -> list[Effect]:
         """Give an event to the machine and note its effects."""
         effects = self.node.handle(event, self.now_ms)
         if effects and (len(effects) > 1 or type(effects[0]) is not ReplyPong):
             self.note(effects, cause)
         return effects
 
-    def note(self, effects: list[Effect], cause: Cause) -> None:
+    def note(self, effects: list[Effect], cause: CauseSeen) -> None:
         """Write down what the effects changed."""
         view, now_ns = self.view, self.now_ns
         view.version += 1
-        touched: dict[str, str] = {}
+        touched: dict[str, Cause] = {}
         for effect in effects:
             if isinstance(effect, Changed):
-                touched[effect.node] = effect.rule
-                if effect.what in ("config_epoch", "role"):
+                touched[effect.node] = effect.cause
+                if effect.what in (Field.CONFIG_EPOCH, Field.ROLE):
                     for replica in view.replicas_of(effect.node):
-                        touched.setdefault(replica.id, effect.rule)
+                        touched.setdefault(replica.id, effect.cause)
             elif isinstance(effect, NodeAdded | NodeRemoved):
-                touched[effect.node] = effect.rule
+                touched[effect.node] = effect.cause
             elif isinstance(effect, NodeRenamed):
-                touched[effect.old] = touched[effect.new] = cause.rule if cause.rule == "reset" else "R57"
+                touched[effect.old] = touched[effect.new] = (
+                    cause.cause if cause.cause is Cause.RESET else Cause.HANDSHAKE_ANSWERED
+                )
         mine = (view.myself.id, view.myself.replicaof)
-        for node_id, rule in touched.items():
+        for node_id, why in touched.items():
             self.touched_ns[node_id] = now_ns
             if node_id in mine:
                 self.own_changed_ns = now_ns
@@ -77,21 +80,21 @@ class Recorder:
                 self.doubted_ns.setdefault(node_id, now_ns)
             else:
                 self.doubted_ns.pop(node_id, None)
-            self.look(node_id, now_ns, Cause(rule or cause.rule, cause.ref))
+            self.look(node_id, now_ns, CauseSeen(why, cause.ref))
         self.rows += self.ledger.note_effects(effects, now_ns, cause.ref)
 
-    def look(self, node_id: str, ts_ns: int, cause: Cause) -> None:
+    def look(self, node_id: str, ts_ns: int, cause: CauseSeen) -> None:
         """Compare one node with its open row."""
         self.rows += self.log.note(self.view, node_id, ts_ns, cause)
 
-    def correct(self, found: Found, source: str, ref: int) -> None:
+    def correct(self, found: Found, source: Cause, ref: int) -> None:
         """Note what another source changed, and each difference as a disagreement."""
         effects, corrections = found
         observer = self.view.myself.id
         for node, field, machine, says in corrections:
             self.rows.append(DisagreementRow(observer, node, self.now_ns, field, machine, source, says, ref))
         if effects:
-            self.note(effects, Cause(source, ref))
+            self.note(effects, CauseSeen(source, ref))
 
     def confirm_doubt(self, node_id: str, from_ns: int, since_ns: int | None = None) -> None:
         """The observer shows that it doubts a node, and did not before *from_ns*; at the latest it did at *since_ns*."""

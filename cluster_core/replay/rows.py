@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from cluster_core.gossip.causes import Cause, Field, IgnoredReason, Refusal, ReportEnd
+
 
 class NodeViewRow(NamedTuple):
     """What *observer* believed about one node for a while (SCD type 2); texts as CLUSTER NODES prints them (R128)."""
@@ -25,7 +27,7 @@ class NodeViewRow(NamedTuple):
     link_known: bool
     valid_from_ns: int
     valid_to_ns: int | None
-    cause: str
+    cause: Cause
     ref: int
 
 
@@ -35,9 +37,9 @@ class DisagreementRow(NamedTuple):
     observer: str
     node_id: str
     ts_ns: int
-    field: str
+    field: Field
     machine: str
-    source: str
+    source: Cause
     source_says: str
     ref: int
 
@@ -50,7 +52,7 @@ class FailureReportRow(NamedTuple):
     subject: str
     from_ns: int
     to_ns: int | None
-    end: str
+    end: ReportEnd
     ref: int
 
 
@@ -63,7 +65,7 @@ class VoteRow(NamedTuple):
     asked_ns: int
     answered_ns: int | None
     granted: bool
-    reason: str
+    reason: Refusal
     ref: int
 
 
@@ -93,7 +95,7 @@ class IgnoredRow(NamedTuple):
     """How many inputs of *observer* were ignored for *reason*."""
 
     observer: str
-    reason: str
+    reason: IgnoredReason
     times: int
 
 

@@ -27,8 +27,6 @@ FATE_NS: Final = 15_000_000_000
 """Slots that somebody claims within this time after a loss went to that node."""
 BULK_NS: Final = 120_000_000_000
 """So long after its last loss nobody is expected to claim the slots of a bulk any more."""
-INFERRED: Final = "inferred"
-"""The cause of an owner that no message of that time shows: its own claim came later."""
 
 PASS_NS: Final = 100_000_000
 """A header that leaves in the pass of a command does not know yet that the command took the cluster down."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from cluster_core.gossip.causes import Cause
 from cluster_core.gossip.flags import FAIL, FAILURES, HANDSHAKE, MASTER, MYSELF, NOADDR, NOFAILOVER, PFAIL, REPLICA
 from cluster_core.gossip.view import View, row_of
 from cluster_core.replay.rows import NodeViewRow
@@ -21,10 +22,10 @@ _WORDS = (
 )
 
 
-class Cause(NamedTuple):
-    """Why a row begins: a rule or source, and the message that showed it (-1 for none)."""
+class CauseSeen(NamedTuple):
+    """Why a row begins, and the message that showed it (-1 for none)."""
 
-    rule: str
+    cause: Cause
     ref: int
 
 
@@ -33,7 +34,7 @@ class OpenRow(NamedTuple):
 
     values: tuple[int, str, int, int, str, int, int, str]
     from_ns: int
-    cause: Cause
+    cause: CauseSeen
 
 
 def flag_words(flags: int) -> str:
@@ -50,9 +51,7 @@ def slots_text(bits: int) -> str:
     return str(SlotSet.from_wire(bits.to_bytes(WIRE_BYTES, "little")))
 
 
-BY_TIME: Final = "R53"
-"""The rule of a doubt that only time tells: nothing on the wire shows it at once."""
-CORRECTIONS: Final = ("own gossip", "poll", "log")
+CORRECTIONS: Final = (Cause.OWN_GOSSIP, Cause.POLL, Cause.LOG)
 """Sources that know better than time."""
 
 
@@ -68,7 +67,7 @@ class ViewLog:
         self.open: dict[str, OpenRow] = {}
         self.unsure: dict[str, OpenRow] = {}
 
-    def note(self, view: View, node_id: str, ts_ns: int, cause: Cause) -> list[NodeViewRow]:
+    def note(self, view: View, node_id: str, ts_ns: int, cause: CauseSeen) -> list[NodeViewRow]:
         """Look at one node and return the row that ends, if what is printed about it changed."""
         peer = view.nodes.get(node_id)
         values = row_of(view, peer) if peer is not None and not peer.flags & HANDSHAKE else None
@@ -82,7 +81,7 @@ class ViewLog:
         ts_ns = max(ts_ns, old.from_ns)  # what is laid between two headers cannot come before what is certain
         rows: list[NodeViewRow] = []
         if node_id in self.unsure:
-            if values is not None and not values[0] & FAILURES and cause.rule in CORRECTIONS:
+            if values is not None and not values[0] & FAILURES and cause.cause in CORRECTIONS:
                 old = self.open[node_id] = self.unsure.pop(node_id)
                 if values == old.values:
                     return []
@@ -92,7 +91,7 @@ class ViewLog:
             del self.open[node_id]
         else:
             self.open[node_id] = OpenRow(values, ts_ns, cause)
-            if cause.rule == BY_TIME and values[0] & PFAIL and not old.values[0] & FAILURES:
+            if cause.cause == Cause.SILENCE and values[0] & PFAIL and not old.values[0] & FAILURES:
                 self.unsure[node_id] = old
                 return rows
         return [*rows, self._row(node_id, old, ts_ns)] if ts_ns > old.from_ns else rows
@@ -132,6 +131,6 @@ class ViewLog:
             bool(ip),
             row.from_ns,
             to_ns,
-            row.cause.rule,
+            row.cause.cause,
             row.cause.ref,
         )

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from cluster_core.gossip import events as belief
+from cluster_core.gossip.causes import Cause, Field
 from cluster_core.gossip.cluster_state import coverage_of
 from cluster_core.gossip.failure_detection import quorum_of
 from cluster_core.gossip.flags import FAIL, FAILURES, HANDSHAKE, MASTER, MYSELF, NOADDR, REPLICA
@@ -141,7 +142,7 @@ class Checks:
             if effect.step == "won":
                 self._check_win(host, effect.epoch)
         elif kind is belief.Changed:
-            if effect.what == "fail" and effect.rule == "R54":
+            if effect.what is Field.FAIL and effect.cause is Cause.QUORUM:
                 self._check_verdict(host, effect.node)
         elif kind is belief.ReportAdded:
             self._reports[host.index].setdefault(effect.subject, {})[effect.reporter] = None

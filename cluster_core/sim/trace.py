@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from cluster_core.gossip import events as belief
+from cluster_core.gossip.causes import Field, Refusal
 from cluster_core.gossip.flags import FAIL, MASTER, PFAIL
 from cluster_core.gossip.view import Peer
 from cluster_core.node import events as ev
@@ -117,13 +118,13 @@ def _epoch(world: World, peer: Peer, name: str) -> str:
     return f"{name} has config epoch {peer.config_epoch}"
 
 
-_STATES: Final[dict[str, Callable[[World, Peer, str], str]]] = {
-    "pfail": _health,
-    "fail": _health,
-    "role": _role,
-    "master": _role,
-    "slots": _slots,
-    "config_epoch": _epoch,
+_STATES: Final[dict[Field, Callable[[World, Peer, str], str]]] = {
+    Field.PFAIL: _health,
+    Field.FAIL: _health,
+    Field.ROLE: _role,
+    Field.MASTER: _role,
+    Field.SLOTS: _slots,
+    Field.CONFIG_EPOCH: _epoch,
 }
 
 
@@ -140,13 +141,9 @@ def _vote(world: World, host: Host, effect: ev.VoteCast) -> str:
     name = world.name_of(effect.candidate)
     if not effect.refusal:
         return f"votes for {name} in epoch {effect.epoch}"
-    if effect.refusal == UNASKED:
+    if effect.refusal is Refusal.NOT_A_VOTER:
         return ""
     return f"refuses {name} in epoch {effect.epoch}: {effect.refusal}"
-
-
-UNASKED: Final = "not a voting master"
-"""Replicas are asked, too, and say nothing: no news."""
 
 
 def _log(world: World, host: Host, effect: ev.LogLine) -> str:

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
+from cluster_core.gossip.causes import Cause, Refusal, ReportEnd
 from cluster_core.incidents import logged_rows
 from cluster_core.incidents.checks.connections import Breach, ConnectionChecks
 from cluster_core.incidents.finders.failovers import ATTEMPTS
@@ -318,17 +319,17 @@ def _replay_rows(notes: Notes) -> Iterator[ReplayRow]:
         observer, node, ip, hostname, flags, master, slots, cause = words
         port, cport, epoch, link, from_ns, to_ns, ref = numbers
         yield NodeViewRow(
-            observer, node, ip, port, cport, hostname, flags, master, epoch, slots, bool(link), from_ns, to_ns, cause,
+            observer, node, ip, port, cport, hostname, flags, master, epoch, slots, bool(link), from_ns, to_ns, Cause(cause),
             _ref(ref),
         )  # fmt: skip
     for (observer, kind, subject, detail), (ts_ns, epoch, ref) in notes.get("event", []):
         yield EventRow(observer, ts_ns, kind, subject, epoch, detail, _ref(ref))
     for (voter, candidate, reason), (epoch, asked, answered, granted, ref) in notes.get("vote", []):
-        yield VoteRow(voter, candidate, epoch, asked, answered, bool(granted), reason, _ref(ref))
+        yield VoteRow(voter, candidate, epoch, asked, answered, bool(granted), Refusal(reason), _ref(ref))
     for (node, mechanism), (epoch, ts_ns, ref) in notes.get("epoch", []):
         yield EpochRow(node, epoch, ts_ns, mechanism, _ref(ref))
     for (observer, reporter, subject, end), (from_ns, to_ns, ref) in notes.get("report", []):
-        yield FailureReportRow(observer, reporter, subject, from_ns, to_ns, end, _ref(ref))
+        yield FailureReportRow(observer, reporter, subject, from_ns, to_ns, ReportEnd(end), _ref(ref))
 
 
 def _ref(message_id: int | None) -> int:

@@ -10,7 +10,7 @@ from cluster_core.replay.evidence import Endpoint, LinkSeen, MessageSeen
 from cluster_core.replay.fidelity import Sample, SampleRow, Verdict, compare_views, sample_row_of
 from cluster_core.replay.observer import ObserverReplay
 from cluster_core.replay.rows import NodeViewRow, ReplayRow
-from cluster_core.replay.view_log import Cause, ViewLog
+from cluster_core.replay.view_log import CauseSeen, ViewLog
 from cluster_core.sim.host import Host
 from cluster_core.sim.network import Stream
 from cluster_core.sim.recording import Recorder
@@ -57,7 +57,7 @@ class Beliefs:
     def _look(self, host: Host) -> None:
         log, view = self._logs.setdefault(host.name, ViewLog(host.id)), host.node.view
         for node_id in {**view.nodes, **log.open}:
-            self.rows += log.note(view, node_id, self._now_ns, Cause("", -1))
+            self.rows += log.note(view, node_id, self._now_ns, CauseSeen("", -1))
 
 
 class Replaying(Recorder):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from cluster_core.gossip.causes import Refusal
 from cluster_core.incidents.finders.failures import Episode, failure_steps, in_story_order, state_steps
 from cluster_core.incidents.finders.lost_writes import loss_of
 from cluster_core.incidents.finders.successors import missing_voters, unserved_step
@@ -125,8 +126,6 @@ def failover_of(history: History, promotion: Promotion, episode: Episode | None)
     )
 
 
-NO_VOTER: Final = "not a voting master"
-"""Why replicas do not vote: that says nothing of this election."""
 LATE: Final = "after it had won"
 
 
@@ -187,7 +186,7 @@ def contest_steps(history: History, old: str, from_ns: int, to_ns: int) -> list[
             elections[event.observer, event.epoch] = None
             steps.append(_of_event(event, event.subject, event.epoch))
     for vote in history.votes:
-        if (vote.candidate, vote.epoch) in elections and vote.reason != NO_VOTER:
+        if (vote.candidate, vote.epoch) in elections and vote.reason != Refusal.NOT_A_VOTER:
             kind = "vote" if vote.granted else "no-vote"
             ts_ns = vote.asked_ns if vote.answered_ns is None else vote.answered_ns
             steps.append(Step(ts_ns, kind, vote.voter, vote.candidate, vote.epoch, None, vote.reason, vote.ref))

@@ -5,17 +5,18 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Final
 
+from cluster_core.gossip.causes import Cause
 from cluster_core.incidents.finders.failovers import Promotion
 from cluster_core.incidents.finders.failures import Episode
 from cluster_core.incidents.grouping import grouped
 from cluster_core.incidents.history import RENAMED, History
 from cluster_core.incidents.incident import Incident, Step
 
-MET: Final = ("R57", "R56", "R46")
+MET: Final = (Cause.HANDSHAKE_ANSWERED, Cause.MEET, Cause.NODE_GOSSIPED)
 """Causes that show a node being met, and not just known already when the capture began (R46, R56, R57)."""
-HANDSHAKES: Final = ("R57", "R56")
+HANDSHAKES: Final = (Cause.HANDSHAKE_ANSWERED, Cause.MEET)
 """Those of them that tell it also of an observer that was there before the capture: gossip names nodes at any time."""
-KNOWN_AGAIN: Final = (*MET, "R46", "own gossip", "own link", "poll")
+KNOWN_AGAIN: Final = (*MET, Cause.OWN_GOSSIP, Cause.OWN_LINK, Cause.POLL)
 """Causes by which a node is known that was not known before."""
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from cluster_core.errors import ProtocolError
+from cluster_core.gossip.causes import Cause, Field
 from cluster_core.gossip.epochs import bump_without_consensus
 from cluster_core.gossip.events import Changed
 from cluster_core.gossip.flags import FAIL, MASTER, MEET, REPLICA
@@ -91,7 +92,7 @@ def _replicate(state: NodeState, args: list[str]) -> Any:
         raise ProtocolError("ERR To set a master the node must be empty and without assigned slots.")
     if myself.replicaof == master.id and view.profile.replicate_announces:
         return OK
-    follow_master(state, master, "R67")
+    follow_master(state, master, Cause.REPLICATE_ORDERED)
     if view.profile.replicate_announces and not view.profile.role_changes_announced:
         broadcast_pong(state)
     return OK
@@ -130,7 +131,7 @@ def _set_config_epoch(state: NodeState, args: list[str]) -> Any:
         raise ProtocolError("ERR Node config epoch is already non-zero")
     view.myself.config_epoch = epoch
     view.current_epoch = max(view.current_epoch, epoch)
-    state.out.append(Changed(view.myself.id, "config_epoch", "R81"))
+    state.out.append(Changed(view.myself.id, Field.CONFIG_EPOCH, Cause.EPOCH_ORDERED))
     state.log("*", f"configEpoch set to {epoch} via CLUSTER SET-CONFIG-EPOCH")
     state.todo |= TODO_SAVE
     return OK
@@ -158,7 +159,7 @@ def _failover(state: NodeState, args: list[str]) -> Any:
     view.mf_end_ms = state.now_ms + state.settings.manual_failover_ms
     if option == "takeover":
         state.log("*", f"Taking over the {view.profile.word_for_master} (user request).")
-        react(state, bump_without_consensus(view, "R79"), None)
+        react(state, bump_without_consensus(view, Cause.EPOCH_BUMPED), None)
         replace_master(state)
     elif option == "force":
         state.log("*", "Forced failover user request accepted.")

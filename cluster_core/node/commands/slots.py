@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from cluster_core.errors import ProtocolError
+from cluster_core.gossip.causes import Cause, Field
 from cluster_core.gossip.epochs import bump_without_consensus
 from cluster_core.gossip.events import Changed
 from cluster_core.gossip.flags import MIGRATE_TO, REPLICA
@@ -19,7 +20,6 @@ from cluster_core.node.state import TODO_FSYNC, TODO_PONG, TODO_SAVE, NodeState,
 from cluster_core.slots.slot_map import SlotMap
 
 OK: Final = "OK"
-RULE: Final = "R68"
 SETSLOT_USAGE: Final = "ERR Invalid CLUSTER SETSLOT action or number of arguments. Try CLUSTER HELP"
 TIMEOUT_WORD: Final = "timeout"
 
@@ -66,7 +66,7 @@ def _give(state: NodeState, peer: Peer, bits: int) -> None:
         peer.flags |= MIGRATE_TO
         state.view.forget_told(peer)
     peer.slots = bits
-    state.out.append(Changed(peer.id, "slots", RULE))
+    state.out.append(Changed(peer.id, Field.SLOTS, Cause.SLOTS_ORDERED))
 
 
 def _settle(state: NodeState) -> str:
@@ -181,10 +181,10 @@ def _assign(state: NodeState, slot: int, target: Peer) -> Any:
     if was_mine and target is not myself and not myself.slots and view.replica_migration_allowed:
         how = "Configuration change detected. Reconfiguring myself as a replica of"
         state.log("#", f"{how} {named(state, target.id)}")
-        follow_master(state, target, "R124")
+        follow_master(state, target, Cause.LAST_SLOT_GIVEN)
         state.todo |= TODO_FSYNC
     if target is myself and slot in view.importing:
-        bumped = bump_without_consensus(view, "R79")
+        bumped = bump_without_consensus(view, Cause.EPOCH_BUMPED)
         react(state, bumped, None)
         if bumped:
             state.log("#", f"configEpoch updated after importing slot {slot}")
@@ -196,7 +196,7 @@ def _assign(state: NodeState, slot: int, target: Peer) -> Any:
 
 def _bump_epoch(state: NodeState, args: list[str]) -> Any:
     """CLUSTER BUMPEPOCH (R79)."""
-    bumped = bump_without_consensus(state.view, "R79")
+    bumped = bump_without_consensus(state.view, Cause.EPOCH_BUMPED)
     react(state, bumped, None)
     if bumped and state.view.profile.bumps_announced:
         state.todo |= TODO_PONG

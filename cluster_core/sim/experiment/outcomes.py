@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cluster_core.gossip import events as belief
+from cluster_core.gossip.causes import Field, Refusal
 from cluster_core.gossip.flags import FAIL, MASTER
 from cluster_core.node import events as ev
 from cluster_core.sim.host import Host
@@ -97,13 +98,13 @@ class OutcomeWatch:
         """Note verdicts, requests, votes and wins."""
         kind = type(effect)
         if kind is belief.Changed:
-            if effect.what == "fail":
+            if effect.what is Field.FAIL:
                 self._verdict(host, effect.node)
         elif kind is ev.ElectionStep:
             self._election(host, effect.step)
         elif kind is ev.VoteCast:
             if effect.refusal:
-                self.refusals += effect.refusal != "not a voting master"
+                self.refusals += effect.refusal is not Refusal.NOT_A_VOTER
             else:
                 self.votes += 1
 

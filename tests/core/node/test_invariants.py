@@ -93,7 +93,7 @@ def check_elections(cluster: Cluster) -> None:
         for _, effect in host.effects:
             if isinstance(effect, Changed) and effect.what == "pfail":
                 doubted.add(effect.node)
-            if isinstance(effect, Changed) and (effect.what, effect.rule) == ("fail", "R54"):
+            if isinstance(effect, Changed) and (effect.what, effect.cause) == ("fail", "R54"):
                 assert effect.node in doubted, "R165"
     for host in cluster.hosts:
         for step in host.said(ElectionStep):
