@@ -21,10 +21,6 @@ class Lineage:
     replid2: str = UNKNOWN_ID
     second_offset: int = NO_OFFSET
 
-    def advance(self, count: int) -> None:
-        """*count* bytes were added to the stream (P9)."""
-        self.offset += count
-
     def promote(self, replid: str) -> None:
         """A replica becomes a master: the old id stays good up to here (`shiftReplicationId`, P5)."""
         self.replid2, self.second_offset = self.replid, self.offset + 1
@@ -43,15 +39,6 @@ class Lineage:
     def renew(self, replid: str) -> None:
         """The backlog begins anew, so no history counts: new id, no second one (P8)."""
         self.replace(replid, self.offset)
-
-    def restore(self, replid: str, offset: int, *, is_replica: bool, fresh_id: str) -> None:
-        """A server starts with the id and offset of a dump (`loadDataFromDisk`).
-
-        A replica goes on under the dump's id; a master has a new one, *fresh_id*, and the dump's as its second.
-        """
-        self.replace(replid, offset)
-        if not is_replica:
-            self.promote(fresh_id)
 
     def knows(self, replid: str, offset: int) -> bool:
         """Whether the byte *offset* of the history *replid* is ours: the first two conditions of P3."""

@@ -17,24 +17,21 @@ LIBC_BLOCK_BYTES: Final = 16384
 class ReplicationProfile:
     """What a version does.  *block_bytes* 0: the backlog is one circle of bytes (before Redis 7.0).
 
-    *tells_version*: the replica sends REPLCONF version.  *dual_channel*: it can load the dump from a connection of its
-    own.  *loads_later*: a background thread takes the dump, the replica loads it at its next cron and is up with its next
-    acknowledgement (Valkey 9).  *continues_with_id*: +CONTINUE names the id (psync2, from Redis 4.0).
+    *dual_channel*: a replica can load the dump from a connection of its own.  *loads_later*: a background thread takes the
+    dump, the replica loads it at its next cron and is up with its next acknowledgement (Valkey 9).
     """
 
     name: str
     backlog_bytes: int
     block_bytes: int = JEMALLOC_BLOCK_BYTES
-    tells_version: bool = False
     dual_channel: bool = False
     loads_later: bool = False
-    continues_with_id: bool = True
 
 
 REDIS_6_2: Final = ReplicationProfile("redis-6.2", 1 << 20, block_bytes=0)
 REDIS_7_0: Final = ReplicationProfile("redis-7.0", 1 << 20)
-VALKEY_8_0: Final = ReplicationProfile("valkey-8.0", 10 << 20, tells_version=True, dual_channel=True)
-VALKEY_9_1: Final = ReplicationProfile("valkey-9.1", 10 << 20, tells_version=True, dual_channel=True, loads_later=True)
+VALKEY_8_0: Final = ReplicationProfile("valkey-8.0", 10 << 20, dual_channel=True)
+VALKEY_9_1: Final = ReplicationProfile("valkey-9.1", 10 << 20, dual_channel=True, loads_later=True)
 
 
 def profile_of(version: str) -> ReplicationProfile:

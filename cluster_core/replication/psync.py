@@ -141,7 +141,7 @@ def decide_psync(request: Request, view: MasterView) -> Answer:
         return _refused(Reason.BAD_OFFSET)
     reason = find_obstacle(request, view)
     if reason is None:
-        return Answer(AnswerKind.PARTIAL, _ground(request, view))
+        return Answer(AnswerKind.PARTIAL, _why_partial(request, view))
     wants_channel = request.dual_channel and view.dual_channel and not request.is_main_channel
     return Answer(AnswerKind.DUAL_CHANNEL if wants_channel else AnswerKind.FULL, reason)
 
@@ -161,7 +161,7 @@ def find_obstacle(request: Request, view: MasterView) -> Reason | None:
     return Reason.AHEAD if offset > first + length else None
 
 
-def _ground(request: Request, view: MasterView) -> Reason:
+def _why_partial(request: Request, view: MasterView) -> Reason:
     if request.is_main_channel:
         return Reason.MAIN_CHANNEL
     return Reason.SAME_ID if request.replid.lower() == view.lineage.replid else Reason.SECOND_ID

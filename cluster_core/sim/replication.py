@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from cluster_core.node import events as ev
+from cluster_core.replication.psync import FORCED_ID, AnswerKind, MasterView, Request, decide_psync
 from cluster_core.sim.host import US_PER_S, Host
 from cluster_core.sim.paths import retry_after_us
 from cluster_core.sim.store import PING_BYTES, WRITE_BYTES, Write
@@ -109,33 +110,41 @@ class Replication:
         return feed.master.answers and not walls
 
     def _connect(self, feed: Feed, _: Any = None) -> None:
+        """The replica asks: it goes on, is sent everything, or has to ask again later (P2, P3)."""
         if not self._is_current(feed) or feed.is_up or not feed.replica.alive:
             return
-        upstream = self.feeds.get(feed.master.index)
         now_us = self.world.now_us
-        if not self._reaches(feed) or feed.replica.is_stopped or (upstream is not None and not upstream.is_up):
-            self.world.call_at(now_us + CRON_US, self._connect, feed)
-            return
-        replica, master = feed.replica.store, feed.master.store
+        answer = self._answer(feed) if self._reaches(feed) and not feed.replica.is_stopped else AnswerKind.REFUSED
         round_us = 4 * self.world.network.path(feed.replica, feed.master).delay_us
-        if not feed.is_full and master.continues(replica.replid, replica.offset):
+        if answer is AnswerKind.REFUSED:
+            self.world.call_at(now_us + CRON_US, self._connect, feed)
+        elif answer is AnswerKind.PARTIAL:
             self.world.call_at(now_us + round_us, self._continue, feed)
         else:
-            keys = sum(len(keys) for keys in master.held.values())
+            keys = sum(len(keys) for keys in feed.master.store.held.values())
             wait_us = round_us + FULL_SYNC_US + keys * KEY_SYNC_US
             self.world.call_at(now_us + wait_us, self._copy, feed)
 
+    def _answer(self, feed: Feed) -> AnswerKind:
+        """What the master answers to the PSYNC of its replica, by the rules that resyncs of captures are judged by."""
+        replica, master = feed.replica.store, feed.master.store
+        upstream = self.feeds.get(feed.master.index)
+        request = Request(FORCED_ID if feed.is_full else replica.replid, replica.offset + 1)
+        view = MasterView(
+            master.lineage,
+            master.window,
+            is_replica=upstream is not None,
+            is_link_up=upstream is None or upstream.is_up,
+        )
+        return decide_psync(request, view).kind
+
     def _continue(self, feed: Feed, _: Any = None) -> None:
         """A partial sync: what we lack comes from the backlog (P3)."""
-        replica, master = feed.replica.store, feed.master.store
-        if (
-            not self._is_current(feed)
-            or not self._reaches(feed)
-            or not master.continues(replica.replid, replica.offset)
-        ):
+        if not self._is_current(feed) or not self._reaches(feed) or self._answer(feed) is not AnswerKind.PARTIAL:
             self._connect(feed)
             return
-        replica.follow(master)
+        replica, master = feed.replica.store, feed.master.store
+        replica.lineage.adopt(master.replid)
         missed = master.since(replica.offset)
         self._up(feed)
         for write in missed:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from cluster_core.replication.lineage import Lineage
 from cluster_core.slots.key_slot import key_slot
 
 WRITE_BYTES: Final = 60
@@ -28,14 +29,12 @@ class Write(NamedTuple):
 class Store:
     """Keys by slot, replication id and offset, backlog; it answers as a `cluster_core.node.keyspace.Keyspace`."""
 
-    __slots__ = ("backlog", "base", "held", "offset", "replid", "replid2", "second_offset", "shifts", "start")
+    __slots__ = ("backlog", "base", "held", "lineage", "shifts", "start")
 
     def __init__(self, replid: str) -> None:
         self.held: dict[int, dict[bytes, bytes]] = {}
-        self.base = self.replid = replid
-        self.replid2 = ""
-        self.second_offset = -1
-        self.offset = 0
+        self.base = replid
+        self.lineage = Lineage(replid)
         self.start = 0
         self.backlog: list[Write] = []
         self.shifts = 0
@@ -68,7 +67,7 @@ class Store:
 
     def apply(self, write: Write) -> None:
         """Carry out an entry of the stream and keep it in the backlog."""
-        self.offset = write.offset
+        self.lineage.offset = write.offset
         self.backlog.append(write)
         if len(self.backlog) > 2 * BACKLOG_WRITES:
             self.start = self.backlog[-BACKLOG_WRITES - 1].offset
@@ -95,19 +94,29 @@ class Store:
     # -- its place in the stream ---------------------------------------------------------------------------------
 
     @property
+    def replid(self) -> str:
+        """The id of its history."""
+        return self.lineage.replid
+
+    @property
+    def offset(self) -> int:
+        """How far its history goes."""
+        return self.lineage.offset
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """First byte and length of the backlog (P3)."""
+        return self.start + 1, self.offset - self.start
+
+    @property
     def next_replid(self) -> str:
         """The id of the history that `shift` will begin."""
         return f"{self.base}+{self.shifts + 1}"
 
     def shift(self) -> None:
         """Become a master: a new history that shares the old one up to here (P5, shiftReplicationId)."""
-        self.replid2, self.second_offset, self.replid = self.replid, self.offset + 1, self.next_replid
+        self.lineage.promote(self.next_replid)
         self.shifts += 1
-
-    def continues(self, replid: str, offset: int) -> bool:
-        """Whether who stands at *offset* of *replid* can go on with our backlog (P3)."""
-        shared = replid == self.replid or (replid == self.replid2 and offset < self.second_offset)
-        return shared and self.start <= offset <= self.offset
 
     def since(self, offset: int) -> list[Write]:
         """The entries behind *offset*, oldest first."""
@@ -118,15 +127,9 @@ class Store:
             found.append(write)
         return found[::-1]
 
-    def follow(self, master: Store) -> None:
-        """Go on under the id of *master* (P4)."""
-        if self.replid != master.replid:
-            self.replid2, self.second_offset = self.replid, self.offset + 1
-            self.replid = master.replid
-
     def copy_from(self, master: Store) -> None:
         """A full sync: the master's data and place, nothing of our own (P7)."""
         self.held = {slot: dict(keys) for slot, keys in master.held.items()}
-        self.replid, self.replid2, self.second_offset = master.replid, "", -1
-        self.offset = self.start = master.offset
+        self.lineage.replace(master.replid, master.offset)
+        self.start = master.offset
         self.backlog = []

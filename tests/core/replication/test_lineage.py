@@ -47,17 +47,6 @@ def test_a_new_backlog_begins_a_new_history_at_the_same_offset() -> None:
     assert lineage == Lineage(C, 100)
 
 
-def test_a_replica_goes_on_under_the_id_of_its_dump_and_a_master_has_it_as_its_second() -> None:
-    """`loadDataFromDisk`."""
-    replica, master = Lineage("", 0), Lineage("", 0)
-
-    replica.restore(A, 100, is_replica=True, fresh_id=B)
-    master.restore(A, 100, is_replica=False, fresh_id=B)
-
-    assert replica == Lineage(A, 100)
-    assert master == Lineage(B, 100, A, 101)
-
-
 def test_an_unknown_id_is_nobodys() -> None:
     """An id that nobody has seen equals no id that is asked for."""
     assert not Lineage("", 100).knows("", 1)

@@ -1,4 +1,4 @@
-"""A fake replica made of the machine asks real masters, which answer what was foreseen (P2 to P5, P8)."""
+"""A client that asks as a replica does is answered by real masters as was foreseen (P2 to P5, P8)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from cluster_core.replication.backlog import first_kept
-from cluster_core.replication.handshake import ReplicaState
 from cluster_core.replication.lineage import Lineage
-from cluster_core.replication.profile import REDIS_7_0, VALKEY_9_1, ReplicationProfile
 from cluster_core.replication.psync import AnswerKind, MasterView, Request, decide_psync
-from cluster_core.replication.replica import ReplicaLink
-from tests.benches.replication_pair import RealLink, link_settings
+from tests.benches.psync_client import PsyncClient
 from tests.benches.servers import Server, redis_binary, running, valkey_binary, wait_for
 
 pytestmark = pytest.mark.servers
@@ -23,7 +20,7 @@ WORDS = {"FULLRESYNC": AnswerKind.FULL, "CONTINUE": AnswerKind.PARTIAL, "DUALCHA
 
 
 @pytest.fixture(scope="module", params=["redis-server", "valkey-server"])
-def master(request) -> Iterator[tuple[Server, ReplicationProfile]]:
+def master(request) -> Iterator[Server]:
     """A real master with the least backlog."""
     is_valkey = request.param == "valkey-server"
     binary = valkey_binary() if is_valkey else redis_binary()
@@ -31,7 +28,7 @@ def master(request) -> Iterator[tuple[Server, ReplicationProfile]]:
         pytest.skip(f"{request.param} is not installed")
     settings = {"repl_backlog_size": BACKLOG_BYTES, "repl_diskless_sync_delay": 0}
     with running(binary, **settings) as server:
-        yield server, VALKEY_9_1 if is_valkey else REDIS_7_0
+        yield server
 
 
 def info(server: Server) -> dict:
@@ -48,65 +45,62 @@ def seen(server: Server) -> MasterView:
     return MasterView(lineage, backlog if said["repl_backlog_active"] else None)
 
 
-def ask(server: Server, profile: ReplicationProfile, lineage: Lineage | None) -> RealLink:
+def ask(server: Server, lineage: Lineage | None) -> PsyncClient:
     """Connect with *lineage* until online; the answer must be the one that the decision gives."""
     replid, offset = (lineage.replid, lineage.offset + 1) if lineage else ("?", -1)
     foreseen = decide_psync(Request(replid, offset), seen(server))
-    with RealLink(server.port, ReplicaLink(link_settings(), profile, lineage)) as link:
-        link.run_until(lambda: link.replica.state is ReplicaState.ONLINE)
+    with PsyncClient(server.port, lineage) as link:
+        link.run_until(lambda: link.is_online)
 
         assert WORDS[link.answers[0][0]] is foreseen.kind
         return link
 
 
-def test_a_replica_without_a_history_gets_everything_and_follows(master) -> None:
+def test_a_replica_without_a_history_gets_everything_and_follows(master: Server) -> None:
     """Forced full resync; then the stream, PING and SELECT included, is counted as the master counts it (P9)."""
-    server, profile = master
-    server.call("SET", "before", "x")
-    with RealLink(server.port, ReplicaLink(link_settings(), profile)) as link:
-        link.run_until(lambda: link.replica.state is ReplicaState.ONLINE)
+    master.call("SET", "before", "x")
+    with PsyncClient(master.port) as link:
+        link.run_until(lambda: link.is_online)
         for number in range(20):
-            server.call("SET", "k", number)
-        end = info(server)["master_repl_offset"]
+            master.call("SET", "k", number)
+        end = info(master)["master_repl_offset"]
 
-        link.run_until(lambda: link.replica.lineage.offset >= end)
-        link.run_until(lambda: info(server).get("slave0", {}).get("offset") == link.replica.lineage.offset)
+        link.run_until(lambda: link.lineage.offset >= end)
+        link.run_until(lambda: info(master).get("slave0", {}).get("offset") == link.lineage.offset)
 
         assert link.answers[0][0] == "FULLRESYNC"
         assert link.dump_bytes > 100
-        assert link.replica.lineage.replid == info(server)["master_replid"]
-        assert info(server)["slave0"]["state"] == "online"
+        assert link.lineage.replid == info(master)["master_replid"]
+        assert info(master)["slave0"]["state"] == "online"
 
 
 @pytest.mark.parametrize("behind", [0, 1, 100, -1, -50])
-def test_offsets_around_the_end_are_answered_as_foreseen(master, behind: int) -> None:
+def test_offsets_around_the_end_are_answered_as_foreseen(master: Server, behind: int) -> None:
     """P3: up to one byte behind the end."""
-    server, profile = master
-    ask(server, profile, None)
-    wait_for(lambda: info(server)["connected_slaves"] == 0, "the replica to be gone")
+    ask(master, None)
+    wait_for(lambda: info(master)["connected_slaves"] == 0, "the replica to be gone")
     for number in range(10):
-        server.call("SET", "k", number)
-    view = seen(server)
+        master.call("SET", "k", number)
+    view = seen(master)
 
-    link = ask(server, profile, Lineage(view.lineage.replid, view.lineage.offset - behind))
+    link = ask(master, Lineage(view.lineage.replid, view.lineage.offset - behind))
 
     assert link.answers[0][0] == ("CONTINUE" if behind >= 0 else "FULLRESYNC")
 
 
-def test_the_edge_of_the_backlog_is_where_it_was_foreseen(master) -> None:
+def test_the_edge_of_the_backlog_is_where_it_was_foreseen(master: Server) -> None:
     """P3: the first byte that it has can be asked for, the one before cannot."""
-    server, profile = master
-    ask(server, profile, None)
+    ask(master, None)
     for number in range(400):
-        server.call("SET", "k", f"{number:0>100}")
-    wait_for(lambda: info(server)["connected_slaves"] == 0, "the replica to be gone")
-    view = seen(server)
+        master.call("SET", "k", f"{number:0>100}")
+    wait_for(lambda: info(master)["connected_slaves"] == 0, "the replica to be gone")
+    view = seen(master)
     assert view.backlog is not None
     first = view.backlog[0]
 
-    inside = ask(server, profile, Lineage(view.lineage.replid, first - 1))
-    wait_for(lambda: info(server)["connected_slaves"] == 0, "the replica to be gone")
-    outside = ask(server, profile, Lineage(view.lineage.replid, seen(server).backlog[0] - 2))
+    inside = ask(master, Lineage(view.lineage.replid, first - 1))
+    wait_for(lambda: info(master)["connected_slaves"] == 0, "the replica to be gone")
+    outside = ask(master, Lineage(view.lineage.replid, seen(master).backlog[0] - 2))
 
     assert inside.answers[0][0] == "CONTINUE"
     assert outside.answers[0][0] == "FULLRESYNC"
@@ -114,27 +108,25 @@ def test_the_edge_of_the_backlog_is_where_it_was_foreseen(master) -> None:
     assert first in kept
 
 
-def test_an_unknown_id_gets_everything(master) -> None:
+def test_an_unknown_id_gets_everything(master: Server) -> None:
     """The id is neither of the two."""
-    server, profile = master
 
-    assert ask(server, profile, Lineage(UNKNOWN_ID, 5)).answers[0][0] == "FULLRESYNC"
+    assert ask(master, Lineage(UNKNOWN_ID, 5)).answers[0][0] == "FULLRESYNC"
 
 
-def test_a_promoted_master_lets_its_old_masters_replicas_go_on(master) -> None:
+def test_a_promoted_master_lets_its_old_masters_replicas_go_on(master: Server) -> None:
     """P5: the second id, up to its offset and not beyond."""
-    server, profile = master
-    ask(server, profile, None)
-    wait_for(lambda: info(server)["connected_slaves"] == 0, "the replica to be gone")
-    old = seen(server).lineage
-    server.call("REPLICAOF", "127.0.0.1", "1")
-    server.call("REPLICAOF", "NO", "ONE")
-    view = seen(server)
+    ask(master, None)
+    wait_for(lambda: info(master)["connected_slaves"] == 0, "the replica to be gone")
+    old = seen(master).lineage
+    master.call("REPLICAOF", "127.0.0.1", "1")
+    master.call("REPLICAOF", "NO", "ONE")
+    view = seen(master)
     assert view.lineage.replid2 == old.replid
 
-    goes_on = ask(server, profile, Lineage(old.replid, old.offset))
-    wait_for(lambda: info(server)["connected_slaves"] == 0, "the replica to be gone")
-    passed = ask(server, profile, Lineage(old.replid, old.offset + 10))
+    goes_on = ask(master, Lineage(old.replid, old.offset))
+    wait_for(lambda: info(master)["connected_slaves"] == 0, "the replica to be gone")
+    passed = ask(master, Lineage(old.replid, old.offset + 10))
 
     assert goes_on.answers[0] == ("CONTINUE", view.lineage.replid)
     assert passed.answers[0][0] == "FULLRESYNC"
@@ -148,30 +140,12 @@ def test_over_two_channels_the_stream_goes_on_behind_the_dump() -> None:
     settings = {"dual_channel_replication_enabled": "yes", "repl_diskless_sync_delay": 0}
     with running(binary, **settings) as server:
         server.call("SET", "before", "x")
-        with RealLink(server.port, ReplicaLink(link_settings(dual_channel=True), VALKEY_9_1)) as link:
-            link.run_until(lambda: link.replica.state is ReplicaState.ONLINE)
+        with PsyncClient(server.port, dual_channel=True) as link:
+            link.run_until(lambda: link.is_online)
             server.call("SET", "k", "v")
             end = info(server)["master_repl_offset"]
-            link.run_until(lambda: link.replica.lineage.offset >= end)
+            link.run_until(lambda: link.lineage.offset >= end)
 
             assert [words[0] for words in link.answers] == ["DUALCHANNELSYNC", "CONTINUE"]
             assert link.dump_bytes > 100
-            assert link.replica.lineage.replid == info(server)["master_replid"]
-
-
-def test_a_master_behind_a_password_is_reached_with_it() -> None:
-    """AUTH comes between PING and REPLCONF."""
-    binary = redis_binary()
-    if binary is None:
-        pytest.skip("redis-server is not installed")
-    with running(binary, repl_diskless_sync_delay=0) as server:
-        server.call("CONFIG", "SET", "requirepass", "secret")
-        settings = link_settings(password="secret")
-        with RealLink(server.port, ReplicaLink(settings, REDIS_7_0)) as link:
-            link.run_until(lambda: link.replica.state is ReplicaState.ONLINE)
-
-            assert link.moves[:3] == ["connecting", "ping", "auth"]
-        with RealLink(server.port, ReplicaLink(link_settings(password="wrong"), REDIS_7_0)) as link:
-            link.run_until(lambda: bool(link.closed))
-
-            assert "WRONGPASS" in link.closed
+            assert link.lineage.replid == info(server)["master_replid"]
