@@ -73,7 +73,7 @@ demo: $(SET_UP) ## key distribution and plan for the recorded cluster of tests/d
 	@$(BIN)/slotscope rebalance-plan --root build/demo --snapshot after
 	@$(BIN)/slotscope check-plan --root build/demo
 
-bench: $(SET_UP) ## measure, and write the table of docs/performance.md
+bench: $(SET_UP) ## measure, and write the sections of docs/performance.md
 	@$(BIN)/python -m benchmarks
 
 fidelity: $(SET_UP) ## CAPTURES=DIR: how far replayed views equal what the servers answered

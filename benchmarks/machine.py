@@ -11,13 +11,12 @@ from importlib import metadata
 from pathlib import Path
 
 from benchmarks.data import redis_server, valkey_server
-from benchmarks.result import Cell
 
 _PACKAGES = ("numpy", "numba", "llvmlite", "pyarrow", "pyspark", "delta-spark", "fastcrc", "crcmod")
 
 
-def describe() -> list[dict[str, Cell]]:
-    """Return rows of *what* and *value*: processor, memory, operating system, programs and packages."""
+def describe() -> dict[str, str]:
+    """Return what is known of the machine: processor, memory, operating system, programs and packages."""
     cpu = _first_match(r"model name\s*: (.+)", _read("/proc/cpuinfo")) or platform.machine()
     memory = _first_match(r"MemTotal:\s+(\d+)", _read("/proc/meminfo"))
     facts: dict[str, str | None] = {
@@ -32,7 +31,7 @@ def describe() -> list[dict[str, Cell]]:
         "redis-server": _first_match(r"v=(\S+)", _printed(redis_server(), "--version")),
         "valkey-server": _first_match(r"v=(\S+)", _printed(valkey_server(), "--version")),
     }
-    return [{"what": what, "value": value} for what, value in facts.items() if value]
+    return {what: value for what, value in facts.items() if value}
 
 
 def _read(path: str) -> str:

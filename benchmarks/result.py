@@ -1,10 +1,11 @@
-"""What a benchmark found, as plain values that are kept as JSON and shown as Markdown."""
+"""What a benchmark found, as plain values that are shown as Markdown."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+
+from benchmarks.page import command
 
 Cell = str | int | float | None
 
@@ -48,17 +49,6 @@ class Result:
     bars: list[Bar] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the result as values that JSON holds."""
-        return asdict(self)
-
-    @staticmethod
-    def from_json(values: dict[str, Any]) -> Result:
-        """Return the result that `to_json` gave."""
-        tables = [Table(**table) for table in values["tables"]]
-        bars = [Bar(**bar) for bar in values["bars"]]
-        return Result(**{**values, "tables": tables, "bars": bars})
-
 
 def bars_markdown(bars: Sequence[Bar]) -> str:
     """Return the promises and what was measured as a Markdown table."""
@@ -74,12 +64,15 @@ def bars_markdown(bars: Sequence[Bar]) -> str:
     return rows_markdown(rows)
 
 
-def result_markdown(result: Result, date: str) -> str:
-    """Return one benchmark as a Markdown section."""
+def result_markdown(result: Result, date: str, machine: Mapping[str, str]) -> str:
+    """Return one benchmark as a Markdown section: what it measured and where, what holds, the tables."""
     parts = [
         f"## {result.title}",
-        f"{result.about} Measured on {date}; `python -m benchmarks {result.name}`.",
+        f"{result.about} Measured on {date}; {command(result.name)}.",
+        "Machine: " + "; ".join(f"{what} {value}" for what, value in machine.items()) + ".",
     ]
+    if result.bars:
+        parts += ["### What holds", bars_markdown(result.bars)]
     for table in result.tables:
         parts += [f"### {table.title}", *([table.note] if table.note else []), rows_markdown(table.rows)]
     if result.skipped:

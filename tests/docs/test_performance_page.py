@@ -1,0 +1,72 @@
+"""`python -m benchmarks NAME` changes its own section of ``docs/performance.md`` and no other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import NAMES
+from benchmarks.page import command, with_section
+from benchmarks.result import Bar, Result, Table, result_markdown
+
+PAGE = (Path(__file__).parents[2] / "docs" / "performance.md").read_text()
+MEASURED = re.findall(r"`python -m benchmarks (\w+)`\.", PAGE)
+ORDER = ("one", "two", "three")
+
+
+def section(name: str, figure: int = 1) -> str:
+    """What a benchmark called *name* writes."""
+    result = Result(
+        name,
+        f"About {name}",
+        "Read.",
+        [Table("Rows", [{"way": "ours", "ns": figure}])],
+        [Bar("quick", 5, figure, "ns")],
+    )
+    return result_markdown(result, "2026-11-21", {"processor": "EPYC"})
+
+
+def test_a_section_says_what_was_measured_where_and_what_holds():
+    assert section("one", 9).split("\n\n") == [
+        "## About one",
+        "Read. Measured on 2026-11-21; `python -m benchmarks one`.",
+        "Machine: processor EPYC.",
+        "### What holds",
+        "| promise | bar | measured |  |\n|---|---|---|---|\n| quick | ≤ 5 ns | 9 ns | **missed** |",
+        "### Rows",
+        "| way | ns |\n|---|---:|\n| ours | 9 |",
+    ]
+
+
+def test_a_new_figure_changes_its_own_section_alone():
+    page = "# Performance\n\nWords.\n\n" + "\n\n".join(map(section, ORDER)) + "\n"
+
+    changed = with_section(page, "two", section("two", 7), ORDER)
+
+    assert changed == page.replace(section("two"), section("two", 7))
+    assert changed != page
+
+
+def test_a_benchmark_that_was_never_run_gets_its_place_in_the_order():
+    """Also on a page without any."""
+    page = with_section("# Performance\n", "two", section("two"), ORDER)
+    for name in ("three", "one"):
+        page = with_section(page, name, section(name), ORDER)
+
+    assert page == "# Performance\n\n" + "\n\n".join(map(section, ORDER)) + "\n"
+
+
+def test_the_page_of_the_project_has_a_section_for_nearly_every_benchmark():
+    assert set(MEASURED) <= set(NAMES)
+    assert len(MEASURED) == len(set(MEASURED)) >= 9
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_a_run_in_a_fresh_clone_leaves_all_other_figures_of_the_project(name: str):
+    changed = with_section(PAGE, name, section(name), NAMES)
+    old, new = PAGE.split("\n## "), changed.split("\n## ")
+
+    assert len(old) == len(new)
+    assert [command(name) in one for one, other in zip(old, new, strict=True) if one != other] == [True]
