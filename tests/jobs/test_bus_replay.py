@@ -74,6 +74,8 @@ def test_intervals_of_belief_of_one_node_never_overlap(spark, root) -> None:
     for view in views:
         by_pair.setdefault((view[0], view[1]), []).append((view[2], view[3]))
 
+    assert len(by_pair) > 9
+    assert max(map(len, by_pair.values())) > 1
     for intervals in by_pair.values():
         intervals.sort()
         for (_, end), (start, _) in pairwise(intervals):

@@ -167,7 +167,9 @@ def test_a_server_does_not_start_where_we_raise_an_error(server, log, settings):
 def test_the_log_is_read_as_the_server_writes_it(server):
     """Every byte of its files belongs to a command or a line of time."""
     started, _ = server
-    for path in log_files(started):
+    paths = log_files(started)
+    assert paths
+    for path in paths:
         reader = CommandReader(path.name)
         reader.feed(path.read_bytes())
 

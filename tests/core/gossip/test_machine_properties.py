@@ -60,6 +60,7 @@ def check(node: ClusterNode) -> None:
 def test_no_sequence_of_events_breaks_the_table(profile: Profile, sequence: list[tuple[int, ev.Event]]) -> None:
     """R68: one owner a slot; R55: never FAIL on oneself."""
     bench = Bench(profile=profile, slots={ME: "0-2", A: "3-9"})
+    check(bench.node)
     for wait_ms, event in sequence:
         bench.now_ms += wait_ms
         bench.node.handle(event, bench.now_ms)
@@ -93,6 +94,7 @@ def test_the_pre_filter_changes_nothing(
 
             assert filtered.node.handle(event, now_ms) == full.node.handle(event, now_ms)
             assert state_of(filtered.node) == state_of(full.node)
+    assert now_ms > filtered.now_ms
 
 
 def test_the_short_way_finds_the_fields_of_an_entry() -> None:

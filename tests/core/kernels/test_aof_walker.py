@@ -99,6 +99,7 @@ def test_every_prefix_is_whole_or_cut_and_never_damaged(compiled):
     commands = walk_log(SMALL).commands
     multi = next(row.offset for row in commands if row.name == b"multi")
     executed = next(row.offset + row.size for row in commands if row.name == b"exec")
+    assert multi < executed <= len(SMALL)
 
     for size in range(len(SMALL)):
         found = walk_log(SMALL[:size], compiled=compiled)
@@ -248,13 +249,14 @@ def test_both_twins_tell_the_same_of_any_commands(commands, piece, rows):
 @pytest.mark.parametrize("log", LOGS)
 def test_both_twins_tell_the_same_of_recorded_logs(server, log):
     """Logs that servers wrote are healthy: no error, no cut tail."""
-    for name, data in recorded_parts(server, log).items():
-        if name.endswith(".aof"):
-            found = walk_log(data)
+    logs = [data for name, data in recorded_parts(server, log).items() if name.endswith(".aof")]
+    assert logs
+    for data in logs:
+        found = walk_log(data)
 
-            assert found.told() == walk_log(data, compiled=False).told()
-            assert found.tail is not None
-            assert not found.tail.is_cut
+        assert found.told() == walk_log(data, compiled=False).told()
+        assert found.tail is not None
+        assert not found.tail.is_cut
 
 
 def test_ten_thousand_mutations_end_in_commands_a_cut_or_an_error():

@@ -68,6 +68,7 @@ def test_true_counts_lie_between_the_count_and_the_count_plus_its_error(keys, ca
     tally.add_tags(key_batch(keys))
 
     rows = {row.name: row for row in tally.rows()}
+    assert set(rows) <= set(true_keys)
     for name, keys_of_name in true_keys.items():
         row = rows.get(name)
         if row is None:

@@ -253,13 +253,15 @@ def test_mutations_are_judged_alike_by_both_twins():
 @pytest.mark.parametrize("claim", [1 << 62, (1 << 64) - 1])
 def test_a_wild_length_at_any_place_is_judged_alike_by_both_twins(claim: int):
     wild = b"\x81" + claim.to_bytes(8, "big")
-    for name, kind, value, *_ in build.SAMPLES:
-        for at in range(min(len(value), 60)):
-            data = build.rdb(build.key(name, kind, value[:at] + wild + value[at + 1 :]), magic="REDIS0012")
+    damaged = [
+        build.rdb(build.key(name, kind, value[:at] + wild + value[at + 1 :]), magic="REDIS0012")
+        for name, kind, value, *_ in build.SAMPLES
+        for at in range(min(len(value), 60))
+    ]
 
-            compiled = outcome(data, batch_keys=8, compiled=True)
-
-            assert compiled == outcome(data, batch_keys=8, compiled=False), (name, at)
+    assert len(damaged) > 500
+    for data in damaged:
+        assert outcome(data, batch_keys=8, compiled=True) == outcome(data, batch_keys=8, compiled=False), data.hex()
 
 
 @pytest.mark.parametrize("compiled", [True, False])

@@ -19,6 +19,7 @@ def test_one_meet_each_is_enough_for_all_to_know_all(profile: Profile) -> None:
     cluster = Cluster(6, profile=profile)
     cluster.form(3, 3)
 
+    assert len(cluster.hosts) == 6
     for host in cluster.hosts:
         view = host.node.view
         for other in cluster.hosts:

@@ -24,7 +24,9 @@ def explained(request: Problem) -> list[Argument]:
 @pytest.mark.parametrize("seed", range(6))
 def test_what_the_prices_prove_is_what_is_claimed_or_less_by_a_search(seed: int) -> None:
     """price x excess less the rebate, rounded up to whole units, is the figure; only a search may prove more."""
-    for one in explained(random_problem(seed, 3, 60, skew=0.7, iterations=200)):
+    told = explained(random_problem(seed, 3, 60, skew=0.7, iterations=200))
+    assert told
+    for one in told:
         proven = -(-(one.priced - one.rebate) // 1)
 
         assert one.priced == sum((one.over[name] * one.prices[name] for name in one.over), Fraction(0))

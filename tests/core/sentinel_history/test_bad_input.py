@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from contextlib import suppress
 from dataclasses import replace
 from random import Random
 
@@ -36,11 +35,14 @@ def small_packets() -> list[Packet]:
     return [packet for packet in reader.feed(raw) if isinstance(packet, Packet)][:FIRST_PACKETS]
 
 
-def replay(packets: list[Packet]) -> None:
+def replay(packets: list[Packet]) -> int:
+    """Read, fold and judge; return how many pieces of evidence there were."""
     traffic = SentinelTraffic()
     for row in read_resp(packets):
         traffic.handle(row)
-    find_sentinel_incidents(fold_history(traffic.evidence(), {}))
+    evidence = traffic.evidence()
+    find_sentinel_incidents(fold_history(evidence, {}))
+    return sum(map(len, evidence.values()))
 
 
 def mutated(data: bytes, rng: Random) -> bytes:
@@ -56,28 +58,36 @@ def test_every_prefix_of_a_capture_is_replayed() -> None:
     """A capture may end anywhere."""
     packets = small_packets()
 
-    for count in range(len(packets)):
-        replay(packets[:count])
+    found = [replay(packets[:count]) for count in range(len(packets))]
+
+    assert found[0] == 0 < found[-1] == max(found)
 
 
-def mutate_packets(count: int) -> None:
+def mutate_packets(count: int) -> list[int]:
+    """Replay *count* damaged captures; return what was found in each."""
     packets, rng = small_packets(), Random(SEED)
+    found = []
     for _ in range(count):
         at = rng.randrange(len(packets))
         packet = packets[at]
         bad = packet.data[:54] + mutated(packet.data[54:], rng)
-        replay([*packets[:at], replace(packet, data=bad), *packets[at + 1 : at + 40]])
+        found.append(replay([*packets[:at], replace(packet, data=bad), *packets[at + 1 : at + 40]]))
+    return found
 
 
 def test_mutated_packets_are_replayed() -> None:
     """Wrong lengths, broken arrays, other texts; all of them in the slow run."""
-    mutate_packets(400)
+    found = mutate_packets(400)
+
+    assert 0 < sum(count > 0 for count in found) <= len(found) == 400
 
 
 @pytest.mark.slow
 def test_ten_thousand_mutated_packets_are_replayed() -> None:
     """The same, as often as promised."""
-    mutate_packets(MUTATIONS)
+    found = mutate_packets(MUTATIONS)
+
+    assert 0 < sum(count > 0 for count in found) <= len(found) == MUTATIONS
 
 
 def test_mutated_words_of_peers_change_beliefs_at_most() -> None:
@@ -94,6 +104,7 @@ def test_mutated_words_of_peers_change_beliefs_at_most() -> None:
         b"master mymaster 10.0.0.1 6379 #quorum 2/2", b"slave 10.0.0.2:6379 10.0.0.2 6379 @ mymaster 10.0.0.1 6379",
         b"mymaster 10.0.0.1 6379 10.0.0.2 6379", b"%s 3" % ME.encode(), b"sentinel %s 10.0.0.12 26379 @ mymaster 10.0.0.1 1" % (b"b" * 40),
     ]  # fmt: skip
+    incidents = 0
     for _ in range(MUTATIONS // 100):
         items = watched(2000)
         items.append(Listened(0, 99, ("*",), on=rng.random() < 0.5))
@@ -116,8 +127,10 @@ def test_mutated_words_of_peers_change_beliefs_at_most() -> None:
                     items.append(Told(ns, rng.choice(channels), text))
         history = fold(items)
         for one in find_sentinel_incidents(history):
+            incidents += 1
             assert summary_of(one, {})
             assert all(step_text(step, {}) for step in one.steps)
+    assert incidents > 0
 
 
 def test_lines_of_logs_and_polls_survive_mutation() -> None:
@@ -129,15 +142,20 @@ def test_lines_of_logs_and_polls_survive_mutation() -> None:
             "replicas": [{"name": "1.1.1.2:1"}], "sentinels": [["name", "b" * 40]],
         }
     ).encode()  # fmt: skip
+    refused = []
     for _ in range(MUTATIONS):
-        with suppress(DecodeError):
+        try:
             read_poll_line(mutated(line, rng), line=7, source="polls")
+        except DecodeError as error:
+            refused.append(str(error))
         text = mutated(b"+slave slave 10.0.0.2:6379 10.0.0.2 6379 @ mymaster 10.0.0.1 6379", rng).decode(
             "utf-8", "replace"
         )
         told_by_log(1, text)
         read_announcement(text)
         read_switch(text)
+    assert 0 < len(refused) < MUTATIONS
+    assert all("polls: offset 7" in reason for reason in refused)
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,9 @@ def test_a_failover_that_waits_for_the_quorum_says_when_it_was_there() -> None:
 def test_incidents_of_sentinels_have_the_shape_of_a_clusters() -> None:
     """One value, one table: kinds that the report knows, steps in order of time, names that stay."""
     for name in ("redis-7.0", "valkey-9.1", "redis-7.0-no-quorum"):
-        for one, _, texts in told(name):
+        incidents = told(name)
+        assert incidents
+        for one, _, texts in incidents:
             assert isinstance(one, Incident)
             assert [step.ts_ns for step in one.steps] == sorted(step.ts_ns for step in one.steps)
             assert all(text and "{" not in text for text in texts)

@@ -81,7 +81,9 @@ def test_the_leader_says_what_real_leaders_say(seed):
 def test_the_others_say_what_real_ones_say(seed):
     """S4: they vote, agree, and take the configuration over."""
     leader, lines = told(played(seed))
-    for name in lines.keys() - {leader}:
+    others = lines.keys() - {leader}
+    assert len(others) == 2
+    for name in others:
         channels = [text.split()[0] for _, text in lines[name]]
         before = channels[: channels.index("+switch-master")]
         by_chance = ("-role-change", "+odown")

@@ -232,7 +232,9 @@ def test_gossip_entries_that_were_captured_whole_are_read() -> None:
 
 def test_peeking_agrees_with_decoding() -> None:
     """A filter may decide on the peek."""
-    for made in every_kind():
+    messages = every_kind()
+    assert len(messages) > 5
+    for made in messages:
         peek = peek_header(encode_message(made))
         header = made.header
 

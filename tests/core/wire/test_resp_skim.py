@@ -186,6 +186,7 @@ def test_mutated_bytes_never_raise_and_are_all_accounted_for() -> None:
 def test_every_prefix_is_read_without_an_error() -> None:
     """A capture may end anywhere."""
     whole = b"+FULLRESYNC x 0\r\n$EOF:" + END_MARK + b"\r\n" + DUMP + END_MARK + SET
+    assert skimmed(whole, 50)
     for end in range(len(whole)):
         for item in skimmed(whole[:end], 50):
             assert item.end <= end

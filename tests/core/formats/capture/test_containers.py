@@ -57,6 +57,7 @@ def test_a_file_that_ends_anywhere_keeps_what_was_before(name: str) -> None:
     """Every byte."""
     file = FILES[name]
     whole = [one for one in read(file) if isinstance(one, Packet)]
+    assert whole
     for end in range(len(file)):
         found = read(file[:end])
         packets = [one for one in found if isinstance(one, Packet)]

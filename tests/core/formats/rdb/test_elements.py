@@ -27,6 +27,7 @@ def test_every_value_has_the_elements_that_the_server_counted(server, node):
     skim = PlainSkim(node, check_crc=False)
     skim.feed(data)
 
+    assert skim.rows
     for row in skim.rows:
         record = decode_record(data[row.offset : row.offset + row.serialized_bytes], skim.head.dialect)
         entries = record.value.entries if isinstance(record.value, StreamValue) else record.value

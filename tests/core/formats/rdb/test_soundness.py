@@ -111,7 +111,9 @@ def test_a_sound_value_has_no_flaw(case: str):
 
 
 def test_no_value_that_a_server_saved_has_a_flaw():
-    for path in sorted(DATA.rglob("*.rdb"))[:6]:
+    paths = sorted(DATA.rglob("*.rdb"))[:6]
+    assert len(paths) == 6
+    for path in paths:
         data = path.read_bytes()
         rows, skimmer, error = skim_all(data)
 

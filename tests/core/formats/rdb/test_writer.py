@@ -292,7 +292,7 @@ def test_valkey_keeps_the_times_of_fields_that_expire():
     if valkey_binary() is None:
         pytest.skip("valkey-server is not installed")
     with running(valkey_binary(), files={"dump.rdb": write_rows(rows, target_of("VALKEY", 80))}) as started:
-        for _, record in rows:
+        for record in (rows[0][1], rows[1][1]):
             names = [field.name for field in record.value]
             told = started.call("HPEXPIRETIME", record.key, "FIELDS", len(names), *names)
             assert told == [field.expire_at_ms for field in record.value]
