@@ -163,16 +163,6 @@ class ObservedServer:
             self.note_version(f"valkey {version}" if version else info["redis_version"])
 
 
-def read_info(text: bytes) -> dict[str, str]:
-    """Fields of an INFO reply; what is no field is left out."""
-    fields = {}
-    for line in text.split(b"\n"):
-        name, colon, value = line.strip().partition(b":")
-        if colon and not name.startswith(b"#"):
-            fields[name.decode("latin-1")] = value.decode("latin-1")
-    return fields
-
-
 def _number_in(info: dict[str, str]) -> Callable[[str], int | None]:
     def number(name: str) -> int | None:
         text = info.get(name, "")

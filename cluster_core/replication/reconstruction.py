@@ -14,10 +14,11 @@ from cluster_core.formats.capture.resp_capture import CapturedResp, RespRow
 from cluster_core.replication.conversation import Conversation
 from cluster_core.replication.facts import gather_facts
 from cluster_core.replication.link_book import LinkBook
-from cluster_core.replication.observed import ObservedServer, read_info
+from cluster_core.replication.observed import ObservedServer
 from cluster_core.replication.psync import AnswerKind
 from cluster_core.replication.rows import LinkSpan, OffsetMark, Resync
 from cluster_core.replication.sizes import read_bytes
+from cluster_core.wire.info_reply import read_info
 from cluster_core.wire.resp_items import DumpBegun, DumpEnded, Item, Skimmed
 
 MARK_NS: Final = 20_000_000

@@ -20,7 +20,7 @@ from cluster_core.sentinel_history.evidence import (
     Stopped,
     Told,
 )
-from cluster_core.sentinel_history.fold import SentinelFold
+from cluster_core.sentinel_history.fold.machine import SentinelFold
 from cluster_core.sentinel_history.log_deductions import deduce_from_logs
 from cluster_core.sentinel_history.rows import ChoiceRow, EventRow, OpinionRow, SignRow, VoteRow
 from cluster_core.sentinel_history.ticks import Ticks

@@ -13,6 +13,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,8 @@ def _join_submitted(app: str, master: str | None) -> SparkSession:
 
 def _build(conf: SparkConf, launch_kwargs: dict[str, Any]) -> SparkSession:
     try:
-        SparkContext(conf=conf, gateway=SparkContext._gateway or launch_gateway(conf, launch_kwargs))
+        start: Callable[..., Any] = launch_gateway  # it has no types
+        SparkContext(conf=conf, gateway=SparkContext._gateway or start(conf, launch_kwargs))
     except PySparkRuntimeError as error:
         raise InputError(
             f"Spark did not start with Java {os.environ.get('JAVA_HOME', '')}: run again with --debug"

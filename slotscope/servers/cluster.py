@@ -136,7 +136,7 @@ class NodePoll:
 
     def wait_s(self, chance: float) -> float:
         """How long to wait before asking again: the interval, doubled with each failure; *chance* is from 0 to 1."""
-        backoff = min(self._interval_s * 2 ** min(self.failures, 16), max(BACKOFF_S_MAX, self._interval_s))
+        backoff = min(self._interval_s * 2.0 ** min(self.failures, 16), max(BACKOFF_S_MAX, self._interval_s))
         return backoff * (1 + JITTER * (2 * chance - 1))
 
     def close(self) -> None:

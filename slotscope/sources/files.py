@@ -227,7 +227,7 @@ class PlainStream:
     def skip(self, count: int) -> int:
         """Seek forward, not beyond the end: what a file says that follows need not be there."""
         at = self._raw.tell()
-        passed = max(0, min(count, self._raw.seek(0, os.SEEK_END) - at))
+        passed: int = max(0, min(count, self._raw.seek(0, os.SEEK_END) - at))
         self._raw.seek(at + passed)
         return passed
 

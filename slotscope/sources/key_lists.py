@@ -277,7 +277,9 @@ class KeyListReader:
             self._fail(f"column {name!r} holds {numbers[index]}", row + index)
             self.kept += 1
         if pa.types.is_integer(column.type):
-            values = column.fill_null(NONE).cast(pa.int64(), safe=False).to_numpy(zero_copy_only=False).copy()
+            values: NDArray[np.int64] = (
+                column.fill_null(NONE).cast(pa.int64(), safe=False).to_numpy(zero_copy_only=False).copy()
+            )
         else:
             values = np.where(present & ~wrong, numbers, NONE).astype(np.int64)
         values[wrong] = NONE

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cluster_core.sentinel.instance import MASTER, REPLICA, SENTINEL, Instance, new_instance
-
-if TYPE_CHECKING:
-    from cluster_core.sentinel_history.fold import SentinelFold
+from cluster_core.sentinel_history.fold.state import FoldState
 
 ROLE = MASTER | REPLICA | SENTINEL
 
 
-def begin_again(fold: SentinelFold) -> None:
+def begin_again(fold: FoldState) -> None:
     """A process begins: what the configuration file keeps is known, all else begins anew."""
     fold.is_running = True
     fold.links.clear()

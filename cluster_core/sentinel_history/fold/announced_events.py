@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from cluster_core.sentinel.directory import (
     add_replica,
@@ -33,13 +33,12 @@ from cluster_core.sentinel.instance import (
 from cluster_core.sentinel.numbers import leading_number
 from cluster_core.sentinel_history.announcements import Announcement, read_announcement, read_switch
 from cluster_core.sentinel_history.evidence import Told
+from cluster_core.sentinel_history.fold.connections import monitor
+from cluster_core.sentinel_history.fold.state import FoldState
 from cluster_core.sentinel_history.rows import VoteRow
 
 ORDERS_FROM_DOWN: Final = (9, 0)
 """From this version on Valkey holds a master for down from the order to fail over until its next timer."""
-
-if TYPE_CHECKING:
-    from cluster_core.sentinel_history.fold import SentinelFold
 
 ANY: Final = MASTER | REPLICA | SENTINEL
 _CURRENT: Final = frozenset({"+sdown", "+odown", "+try-failover", "+monitor"})
@@ -50,7 +49,7 @@ _OF_ALL: Final = frozenset({"+sentinel-invalid-addr"})
 _RECONF: Final = RECONF_SENT | RECONF_INPROG | RECONF_DONE
 
 
-def take_told(fold: SentinelFold, told: Told) -> None:
+def take_told(fold: FoldState, told: Told) -> None:
     """Bring what is known of the sentinel to what its event says; an event that is not known here changes nothing."""
     if told.channel in _PLAIN:
         _PLAIN[told.channel](fold, told)
@@ -69,16 +68,16 @@ def take_told(fold: SentinelFold, told: Told) -> None:
         action(fold, subject, said)
 
 
-def _master_of(fold: SentinelFold, said: Announcement) -> Instance | None:
+def _master_of(fold: FoldState, said: Announcement) -> Instance | None:
     master = fold.state.masters.get(said.master)
     if master is None and said.master_address.port:
-        master = fold.add_master(said.master, said.master_address)
+        master = monitor(fold, said.master, said.master_address)
     if master is not None and said.rest.startswith("quorum "):
         master.quorum = leading_number(said.rest[7:])
     return master
 
 
-def _subject(fold: SentinelFold, said: Announcement, master: Instance) -> Instance | None:
+def _subject(fold: FoldState, said: Announcement, master: Instance) -> Instance | None:
     """The instance that the event names: it is known, or becomes so."""
     if said.role == "master":
         return master
@@ -99,11 +98,11 @@ def _subject(fold: SentinelFold, said: Announcement, master: Instance) -> Instan
 # -- events without an instance ----------------------------------------------------------------------------------------
 
 
-def _new_epoch(fold: SentinelFold, told: Told) -> None:
+def _new_epoch(fold: FoldState, told: Told) -> None:
     fold.state.current_epoch = max(fold.state.current_epoch, leading_number(told.text))
 
 
-def _vote(fold: SentinelFold, told: Told) -> None:
+def _vote(fold: FoldState, told: Told) -> None:
     """``RUNID EPOCH``: its own vote; of several masters the one that is down."""
     candidate, _, epoch = told.text.partition(" ")
     masters = list(fold.state.masters.values())
@@ -119,7 +118,7 @@ def _vote(fold: SentinelFold, told: Told) -> None:
     )  # fmt: skip
 
 
-def _voted(fold: SentinelFold, told: Told) -> None:
+def _voted(fold: FoldState, told: Told) -> None:
     """``NAME voted for RUNID EPOCH``, as the log has it."""
     name, leader, epoch = (*told.text.split(" ", 2), "", "")[:3]
     for master in fold.state.masters.values():
@@ -131,11 +130,11 @@ def _voted(fold: SentinelFold, told: Told) -> None:
             sentinel.leader, sentinel.leader_epoch = leader, leading_number(epoch)
 
 
-def _switch(fold: SentinelFold, told: Told) -> None:
+def _switch(fold: FoldState, told: Told) -> None:
     switch = read_switch(told.text)
     if switch is None:
         return
-    master = fold.state.masters.get(switch.master) or fold.add_master(switch.master, switch.before)
+    master = fold.state.masters.get(switch.master) or monitor(fold, switch.master, switch.before)
     fold.touch(master)
     if master.address == switch.after:
         return
@@ -145,11 +144,11 @@ def _switch(fold: SentinelFold, told: Told) -> None:
     move_master(fold.state, master, switch.after)
 
 
-def _tilt(fold: SentinelFold, told: Told) -> None:
+def _tilt(fold: FoldState, told: Told) -> None:
     fold.state.tilt = told.channel == "+tilt"
 
 
-_PLAIN: Final[dict[str, Callable[[SentinelFold, Told], None]]] = {
+_PLAIN: Final[dict[str, Callable[[FoldState, Told], None]]] = {
     "+new-epoch": _new_epoch,
     "+vote-for-leader": _vote,
     "voted": _voted,
@@ -162,18 +161,18 @@ _PLAIN: Final[dict[str, Callable[[SentinelFold, Told], None]]] = {
 # -- events of an instance ---------------------------------------------------------------------------------------------
 
 
-def _nothing(fold: SentinelFold, one: Instance, said: Announcement) -> None:
+def _nothing(fold: FoldState, one: Instance, said: Announcement) -> None:
     """The instance is known now; that is all."""
 
 
-def _down(is_down: bool) -> Callable[[SentinelFold, Instance, Announcement], None]:
-    def action(fold: SentinelFold, one: Instance, said: Announcement) -> None:
+def _down(is_down: bool) -> Callable[[FoldState, Instance, Announcement], None]:
+    def action(fold: FoldState, one: Instance, said: Announcement) -> None:
         fold.mark_down(one, is_down)
 
     return action
 
 
-def _agreed(fold: SentinelFold, one: Instance, said: Announcement) -> None:
+def _agreed(fold: FoldState, one: Instance, said: Announcement) -> None:
     """``#quorum 2/2`` behind it says which quorum is asked for."""
     one.flags |= O_DOWN
     one.o_down_since_ms = fold.state.now_ms
@@ -181,11 +180,11 @@ def _agreed(fold: SentinelFold, one: Instance, said: Announcement) -> None:
     one.quorum = quorum if quorum > 0 else one.quorum
 
 
-def _not_agreed(fold: SentinelFold, one: Instance, said: Announcement) -> None:
+def _not_agreed(fold: FoldState, one: Instance, said: Announcement) -> None:
     one.flags &= ~O_DOWN
 
 
-def _try(fold: SentinelFold, one: Instance, said: Announcement) -> None:
+def _try(fold: FoldState, one: Instance, said: Announcement) -> None:
     """A failover begins; without O_DOWN it was ordered (S10, S12)."""
     one.flags |= FAILOVER_IN_PROGRESS
     if not one.flags & O_DOWN:
@@ -197,13 +196,13 @@ def _try(fold: SentinelFold, one: Instance, said: Announcement) -> None:
     _enter(fold, one, FailoverState.WAIT_START)
 
 
-def _enter(fold: SentinelFold, master: Instance, state: FailoverState) -> None:
+def _enter(fold: FoldState, master: Instance, state: FailoverState) -> None:
     master.failover_state = state
     master.failover_changed_ms = fold.state.now_ms
 
 
-def _in_state(state: FailoverState) -> Callable[[SentinelFold, Instance, Announcement], None]:
-    def action(fold: SentinelFold, one: Instance, said: Announcement) -> None:
+def _in_state(state: FailoverState) -> Callable[[FoldState, Instance, Announcement], None]:
+    def action(fold: FoldState, one: Instance, said: Announcement) -> None:
         master = one.master or one
         if state is not FailoverState.UPDATE_CONFIG or master.flags & FAILOVER_IN_PROGRESS:
             _enter(fold, master, state)
@@ -211,19 +210,19 @@ def _in_state(state: FailoverState) -> Callable[[SentinelFold, Instance, Announc
     return action
 
 
-def _selected(fold: SentinelFold, one: Instance, said: Announcement) -> None:
+def _selected(fold: FoldState, one: Instance, said: Announcement) -> None:
     if one.master is not None:
         fold.explain(one.master, one)
         one.master.promoted = one
     one.flags |= PROMOTED
 
 
-def _promoted(fold: SentinelFold, one: Instance, said: Announcement) -> None:
+def _promoted(fold: FoldState, one: Instance, said: Announcement) -> None:
     if one.master is not None:
         one.master.config_epoch = max(one.master.config_epoch, one.master.failover_epoch)
 
 
-def _aborted(fold: SentinelFold, one: Instance, said: Announcement) -> None:
+def _aborted(fold: FoldState, one: Instance, said: Announcement) -> None:
     if said.role and one.failover_state == FailoverState.SELECT_SLAVE:
         fold.explain(one, None)
     one.flags &= ~(FAILOVER_IN_PROGRESS | FORCE_FAILOVER | COORDINATED_FAILOVER)
@@ -233,8 +232,8 @@ def _aborted(fold: SentinelFold, one: Instance, said: Announcement) -> None:
         one.promoted = None
 
 
-def _reconf(flag: int) -> Callable[[SentinelFold, Instance, Announcement], None]:
-    def action(fold: SentinelFold, one: Instance, said: Announcement) -> None:
+def _reconf(flag: int) -> Callable[[FoldState, Instance, Announcement], None]:
+    def action(fold: FoldState, one: Instance, said: Announcement) -> None:
         if one.flags & RECONF_DONE and flag != RECONF_DONE:
             return
         one.flags = one.flags & ~_RECONF | flag
@@ -242,26 +241,26 @@ def _reconf(flag: int) -> Callable[[SentinelFold, Instance, Announcement], None]
     return action
 
 
-def _role(fold: SentinelFold, one: Instance, said: Announcement) -> None:
+def _role(fold: FoldState, one: Instance, said: Announcement) -> None:
     role = MASTER if said.rest.endswith("is master") else REPLICA
     if one.role_reported != role:
         one.role_reported, one.role_reported_ms = role, fold.state.now_ms
 
 
-def _reset(fold: SentinelFold, one: Instance, said: Announcement) -> None:
+def _reset(fold: FoldState, one: Instance, said: Announcement) -> None:
     reset_master(fold.state, one)
 
 
-def _removed(fold: SentinelFold, one: Instance, said: Announcement) -> None:
+def _removed(fold: FoldState, one: Instance, said: Announcement) -> None:
     remove_master(fold.state, one)
 
 
-def _invalid(fold: SentinelFold, one: Instance, said: Announcement) -> None:
+def _invalid(fold: FoldState, one: Instance, said: Announcement) -> None:
     for master in fold.state.masters.values():
         remove_sentinel(fold.state, master, one.runid)
 
 
-def _moved(fold: SentinelFold, one: Instance, said: Announcement) -> None:
+def _moved(fold: FoldState, one: Instance, said: Announcement) -> None:
     """``master … ip IP port PORT for RUNID``."""
     words = said.words
     if len(words) == 6:
@@ -270,7 +269,7 @@ def _moved(fold: SentinelFold, one: Instance, said: Announcement) -> None:
         add_sentinel(fold.state, one, *address, words[5])
 
 
-def _set(fold: SentinelFold, one: Instance, said: Announcement) -> None:
+def _set(fold: FoldState, one: Instance, said: Announcement) -> None:
     """``+set master … OPTION VALUE``."""
     option, value = (*said.words, "", "")[:2]
     number = leading_number(value)
@@ -285,7 +284,7 @@ def _set(fold: SentinelFold, one: Instance, said: Announcement) -> None:
             instance.down_after_ms = number
 
 
-_OF_INSTANCES: Final[dict[str, Callable[[SentinelFold, Instance, Announcement], None]]] = {
+_OF_INSTANCES: Final[dict[str, Callable[[FoldState, Instance, Announcement], None]]] = {
     "+monitor": _nothing,
     "-monitor": _removed,
     "+slave": _nothing,

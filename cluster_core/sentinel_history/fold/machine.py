@@ -1,0 +1,235 @@
+"""What one sentinel believed, folded from what is known of it: the tables and rules of the machine, fed with evidence.
+
+The machine's own functions (`cluster_core.sentinel`) take what came in: INFO, hello messages, answers.  What the sentinel
+does at its timer and by chance is not guessed where it says so itself: in its events (to a subscriber, or in its log),
+in the commands that it sends and in its answers.  Only where no event can be known, S_DOWN and O_DOWN are decided by the
+rules, at the times of its timer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from cluster_core.sentinel.directory import add_replica, add_sentinel
+from cluster_core.sentinel.discovery import take_hello
+from cluster_core.sentinel.hello import Hello, parse_hello
+from cluster_core.sentinel.instance import (
+    SENTINEL,
+    Address,
+)
+from cluster_core.sentinel.roles import take_info
+from cluster_core.sentinel_history.beliefs import Span
+from cluster_core.sentinel_history.evidence import (
+    CAPTURE,
+    LOG,
+    POLL,
+    Answered,
+    Asked,
+    Assumed,
+    Evidence,
+    Heard,
+    Linked,
+    Listened,
+    Opined,
+    Polled,
+    Sent,
+    Started,
+    Stopped,
+    Told,
+    Unlinked,
+)
+from cluster_core.sentinel_history.fold import (
+    announced_events,
+    answers,
+    connections,
+    polls,
+    restart,
+    sent_commands,
+    timer,
+)
+from cluster_core.sentinel_history.fold.state import FoldState
+from cluster_core.sentinel_history.rows import EventRow
+
+VALID_PONGS: Final = (b"PONG", b"LOADING", b"MASTERDOWN")
+_VERSION: Final = re.compile(rb"valkey_version:(\d{1,4})\.(\d{1,4})")
+WITHOUT_BELIEFS: Final = ("+new-epoch", "+vote-for-leader", "+tilt", "-tilt", "failover-delayed")
+"""Events that change nothing of what is shown of an instance."""
+
+
+class SentinelFold(FoldState):
+    """Feed it the evidence of one sentinel in order of time; `finish` returns what it believed."""
+
+    def begin(self, ts_ns: int, hellos: Iterable[Hello]) -> None:
+        """The masters that its first hello messages name are those it begins with at *ts_ns*."""
+        self.at_time(ts_ns)
+        self.is_running = True
+        for hello in hellos:
+            if hello.master_name not in self.state.masters:
+                master = connections.monitor(self, hello.master_name, Address(hello.master_ip, hello.master_port))
+                master.config_epoch = hello.master_config_epoch
+            self.state.current_epoch = max(self.state.current_epoch, hello.current_epoch)
+        self.note("hello", CAPTURE)
+
+    def begin_amid(self, targets: Iterable[Address], sentinels: Mapping[Address, str]) -> None:
+        """It ran before the evidence begins, with connections to *targets*: to *sentinels*, its master, and replicas."""
+        for master in self.state.masters.values():
+            for target in targets:
+                if target in sentinels:
+                    add_sentinel(self.state, master, *target, sentinels[target])
+                elif not self.at(target):
+                    add_replica(self.state, master, *target)
+        self.note("connection", CAPTURE)
+
+    def handle(self, item: Evidence) -> None:
+        """Take the next piece of evidence."""
+        if self.is_running:
+            for tick_ns in self.ticks.between(self.now_ns, item.ts_ns):
+                timer.run_timer(self, tick_ns)
+        self.at_time(item.ts_ns)
+        if not self.is_running and isinstance(item, Linked | Told | Polled | Sent):
+            restart.begin_again(self)
+        self._touched = set()
+        cause, source = self._HANDLERS[type(item)](self, item)
+        if cause:
+            self.note(cause, source, self._touched or None)
+        self.take_announced()
+
+    def finish(self, ts_ns: int) -> list[Span]:
+        """The evidence ends at *ts_ns*."""
+        if self.is_running:
+            for tick_ns in self.ticks.between(self.now_ns, ts_ns):
+                timer.run_timer(self, tick_ns)
+        return self.log.finish()
+
+    # -- evidence --------------------------------------------------------------------------------------------------
+
+    def _on_unlinked(self, item: Unlinked) -> tuple[str, str]:
+        link = connections.release_link(self, item)
+        if link is None:
+            return "", ""
+        if item.is_own and not self.is_told:
+            sent_commands.take_closed(self, link)
+        connections.mark_lost(link, item.connection)
+        return "connection", CAPTURE
+
+    def _on_sent(self, item: Sent) -> tuple[str, str]:
+        name = item.words[0].upper()
+        link = self.links.get(item.connection)
+        if name == b"PING" and link is not None:
+            link.last_ping_ms = self.state.now_ms
+            link.pending_ping_ms = link.pending_ping_ms or self.state.now_ms
+            return "", ""
+        return sent_commands.take_sent(self, item)
+
+    def _on_answered(self, item: Answered) -> tuple[str, str]:
+        name = item.request[0].upper()
+        link = self.links.get(item.connection)
+        if link is None:
+            return "", ""
+        self._has_traffic = True
+        if name == b"PING" and item.words and item.kind in ("simple", "error"):
+            if item.words[0].startswith(VALID_PONGS):
+                link.available_ms, link.pending_ping_ms = self.state.now_ms, 0
+            link.last_pong_ms = self.state.now_ms
+        elif name == b"INFO" and item.kind in ("bulk", "verbatim") and item.words:
+            for instance in self.at(item.target):
+                if instance.link is link and not instance.flags & SENTINEL:
+                    self.touch(instance.master or instance)
+                    take_info(self.state, instance, item.words[0].decode("utf-8", "replace"))
+            self._note_version(item.words[0])
+            connections.adopt_links(self)
+            return "INFO", CAPTURE
+        elif name == b"SENTINEL":
+            return answers.take_opinion(self, item, link)
+        return "", ""
+
+    def _note_version(self, info: bytes) -> None:
+        """Sentinels are taken for the version of the servers that they watch, unless their log says theirs."""
+        found = None if self._has_version else _VERSION.search(info[:4096])
+        if found is not None:
+            self.version = int(found[1]), int(found[2])
+            self._has_version = True
+
+    def _on_heard(self, item: Heard) -> tuple[str, str]:
+        hello = parse_hello(item.text)
+        if hello is None or hello.runid == self.observer:
+            return "", ""
+        master = self.state.masters.get(hello.master_name)
+        known = master.sentinels.get(hello.runid) if master is not None else None
+        if known is not None and known.address == Address(hello.ip, hello.port):
+            self.touch(master)  # a new one may put others out, with every master
+        take_hello(self.state, item.text)
+        connections.adopt_links(self)
+        return "hello", CAPTURE
+
+    def _on_asked(self, item: Asked) -> tuple[str, str]:
+        return answers.take_asked(self, item)
+
+    def _on_told(self, item: Told) -> tuple[str, str]:
+        self._has_log = self._has_log or item.source == LOG
+        self.events.append(EventRow(item.ts_ns, self.observer, item.channel, item.text, item.source))
+        announced_events.take_told(self, item)
+        connections.adopt_links(self)
+        return (f"event {item.channel}", item.source) if item.channel not in WITHOUT_BELIEFS else ("", "")
+
+    def _on_listened(self, item: Listened) -> tuple[str, str]:
+        if item.on:
+            self._listeners[item.connection] = self._listeners.get(item.connection, ()) + item.patterns
+        else:
+            self._listeners.pop(item.connection, None)
+        return "", ""
+
+    def _on_assumed(self, item: Assumed) -> tuple[str, str]:
+        for instance in self.at(item.address):
+            self.touch(instance.master or instance)
+            instance.link.disconnected = not item.is_linked
+        return "conclusion", LOG
+
+    def _on_opined(self, item: Opined) -> tuple[str, str]:
+        master = self.state.masters.get(item.master)
+        sentinel = master.sentinels.get(item.sentinel) if master is not None else None
+        if sentinel is None:
+            return "", ""
+        self.touch(master)
+        leader = item.leader if item.leader_epoch == sentinel.leader_epoch else ""  # of a new one the log has a line
+        answers.note_opinion(self, sentinel, item.says_down, leader, item.leader_epoch)
+        return "conclusion", LOG
+
+    def _on_stopped(self, item: Stopped) -> tuple[str, str]:
+        self.is_running = False
+        self._listeners.clear()
+        for name in self.log.masters:
+            self.log.note(self.now_ns, name, (), "stopped", CAPTURE)
+        return "", ""
+
+    def _on_started(self, item: Started) -> tuple[str, str]:
+        self._has_log = True
+        if item.version:
+            self._has_version, self.version = True, item.version
+        if self.state.masters:
+            restart.begin_again(self)
+        self.is_running = True
+        return "started", LOG
+
+    def _on_polled(self, item: Polled) -> tuple[str, str]:
+        polls.take_poll(self, item)
+        connections.adopt_links(self)
+        return "poll", POLL
+
+    _HANDLERS: Final[dict[type, Callable[[Any, Any], tuple[str, str]]]] = {
+        Linked: connections.take_linked,
+        Unlinked: _on_unlinked,
+        Sent: _on_sent,
+        Answered: _on_answered,
+        Heard: _on_heard,
+        Asked: _on_asked,
+        Told: _on_told,
+        Listened: _on_listened,
+        Assumed: _on_assumed,
+        Opined: _on_opined,
+        Stopped: _on_stopped,
+        Started: _on_started,
+        Polled: _on_polled,
+    }
