@@ -24,10 +24,10 @@ from functools import partial
 from pathlib import Path
 
 from cluster_core.formats.rdb.opcodes import RdbHead
-from cluster_core.formats.rdb.splits import find_splits
 from cluster_core.kernels.rdb.skim import RdbSkimmer
+from cluster_core.kernels.rdb.splits import find_splits
 from cluster_core.memory.model import MemorySettings
-from tests.reference.rdb_skim import PlainRdbSkimmer
+from tests.reference.rdb.skim import PlainRdbSkimmer
 
 HEAD_BYTES = 1 << 16
 

@@ -58,6 +58,9 @@ LONG_ELEMENT_BYTES = 65
 
 GUESSED_NODE_BYTES = 4 + 30 * 8
 ID_BYTES = 16
+TREE_BYTES = 32
+LEAF_BYTES = 16
+"""Parts of a radix tree (``rax``): an id in it, its head, a node that ends an id."""
 
 
 class MemorySettings(NamedTuple):

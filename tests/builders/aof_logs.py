@@ -16,9 +16,9 @@ from cluster_core.errors import DecodeError
 from cluster_core.formats.aof.framing import CommandReader
 from cluster_core.formats.aof.tail import Tail
 from cluster_core.formats.rdb.elements import decode_record
-from cluster_core.formats.rdb.reader import PlainSkim
 from cluster_core.kernels.aof.walker import AofWalker
 from tests.reference.aof_walker import PlainAofWalker
+from tests.reference.rdb.reader import PlainSkim
 
 RECORDED = Path(__file__).parents[1] / "data" / "aof" / "recorded.tar.xz"
 SERVERS = ("redis-7.0", "valkey-9.1")

@@ -9,7 +9,6 @@ from random import Random
 import pytest
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.rdb.digest import rules_of, value_digest
 from cluster_core.slots.key_slot import key_slot
 from jobs.rebalance_plan import run as make_plan
 from jobs.split_rdb import MANIFEST, Request, run
@@ -26,6 +25,7 @@ from tests.builders import rdb_builder as build
 from tests.builders.rdb_writing import read_rows as rows_of_dump
 from tests.builders.rebalance_tables import node_id, topology, write_snapshot
 from tests.conftest import DATA
+from tests.reference.rdb.digest import rules_of, value_digest
 
 THIRDS = [slot * 3 // 16384 for slot in range(16384)]
 BEFORE = sorted((DATA / "valkey-9.1" / "before").glob("*.rdb"))
@@ -371,7 +371,7 @@ def _survives(data: bytes, nodes, tmp_path) -> bool:
 
 def rows_of_dump_unchecked(data: bytes):
     """The skim of a part: its CRC and structure, values undecoded."""
-    from cluster_core.formats.rdb.reader import PlainSkim
+    from tests.reference.rdb.reader import PlainSkim
 
     skim = PlainSkim("<part>")
     skim.feed(data)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from cluster_core.memory.model import ESTIMATES, MemorySettings
 from tests.benches.servers import Server
 from tests.builders.memory_workload import commands
-from tests.reference.rdb_skimming import Row, skim_all
+from tests.reference.rdb.skimming import Row, skim_all
 
 KEY, SLOT, TYPE, ENCODING, MEMORY, ESTIMATE = 1, 2, 4, 5, 12, 13
 

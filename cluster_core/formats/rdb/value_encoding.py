@@ -41,7 +41,6 @@ from cluster_core.formats.rdb.opcodes import (
     T_ZSET_LISTPACK,
     T_ZSET_ZIPLIST,
 )
-from cluster_core.formats.rdb.score_text import printf_score
 from cluster_core.formats.rdb.stream_elements import StreamValue
 from cluster_core.formats.rdb.stream_encoding import stream_bytes
 from cluster_core.formats.rdb.target import Target
@@ -147,6 +146,17 @@ def _zset(value: Sequence[tuple[bytes, float]], target: Target, packing: Packing
     descending = reversed(ordered)  # so that each is inserted at the head
     body = b"".join(string_bytes(member) + struct.pack("<d", score) for member, score in descending)
     return T_ZSET_2, length_bytes(len(value)) + body
+
+
+def printf_score(score: float) -> str:
+    """Return *score* as Redis up to 7.0 writes it, which every server reads.
+
+    >>> printf_score(0.1)
+    '0.10000000000000001'
+    """
+    if math.isinf(score):
+        return "inf" if score > 0 else "-inf"
+    return "%.17g" % score  # noqa: UP031 - it is the C format
 
 
 def _score_word(score: float) -> bytes:

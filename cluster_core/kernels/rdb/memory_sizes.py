@@ -51,9 +51,9 @@ from cluster_core.memory.model import (
     OBJECT_BYTES,
     QUICKLIST_BYTES,
     STREAM_NODE_BYTES,
+    TREE_BYTES,
     MemoryModel,
 )
-from cluster_core.memory.radix import TREE_BYTES
 from cluster_core.memory.skiplists import LEVEL_BYTES, LEVEL_WEIGHTS, node_units
 from cluster_core.memory.tables import (
     BUCKET_BYTES,
@@ -308,7 +308,7 @@ def tree_size(m: Any, ids: int, nodes: int, node_bytes: int) -> int:
 def whole_size(
     m: Any, kind: int, encoding: int, elements: int, key_length: int, expires: bool, parts: int, units: int, marks: int
 ) -> int:
-    """`cluster_core.memory.meter.KeyMeter.finish` for the values that are no strings.
+    """`tests.reference.rdb.meter.KeyMeter.finish` for the values that are no strings.
 
     *marks* are `HAS_LONG`, `HAS_TEXT` and the number of fields that expire, from `EXPIRING` on.
     """

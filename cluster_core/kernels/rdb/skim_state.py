@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # Answers.
-NEED, BATCH, KEYS, EVENT, END, FAULT, SCRATCH, GO = range(8)
+NEED, BATCH, KEYS, EVENT, END, FAULT, SCRATCH, RECORD, GO = range(9)
 
 # Events.
 EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_MODULE_AUX, EVENT_IMPORT, EVENT_TEMPLATE = range(1, 7)
@@ -94,8 +94,6 @@ EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_MODULE_AUX, EVENT_IMPORT, EVENT
     EMBSTR_RULE,
     FUNCTIONS,
     MODULE_AUXES,
-    SLOT_INFOS,
-    KEYS_DONE,
     # What the memory model has met of the value at hand.
     SIZE_KNOWN,
     SIZE_BYTES,
@@ -116,8 +114,13 @@ EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_MODULE_AUX, EVENT_IMPORT, EVENT
     TREE_LOW,
     TYPE_MAX,
     META_AT,  # offset in the file of the record whose metadata was passed, plus 1; 0 if none was
+    BY_RECORD,  # whether to answer RECORD behind each record that is no key
+    OTHER_OP,  # of such a record, 0 if none was passed; its first byte's offset, its slot info
+    OTHER_BEGIN,
+    OTHER_SLOT,
+    OTHER_KEYS,
     TREE_CHILDREN,  # of the open branch at each depth, 16 places
-) = range(75)
+) = range(78)
 STATE_LENGTH = 96
 
 # How an element is made of strings.

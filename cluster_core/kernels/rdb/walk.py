@@ -1,6 +1,6 @@
 """The RDB skim as one resumable state machine over a window of the file, compiled.
 
-The batch twin of `cluster_core.formats.rdb.reader`.
+The batch twin of `tests.reference.rdb.reader`.
 
 How this works.  The caller owns a window of bytes and a small array of numbers, `st`.  `skim` decodes *atoms*
 (a record's attributes, type and key; a length; the prefix of a string; the header of a packed value) as long as
@@ -138,6 +138,7 @@ from cluster_core.kernels.rdb.skim_state import (
     AUX_MODULE,
     BASE,
     BATCH,
+    BY_RECORD,
     CONSUMERS,
     DB,
     DIVISOR,
@@ -195,6 +196,10 @@ from cluster_core.kernels.rdb.skim_state import (
     MODULE_AUXES,
     NEED,
     NODES,
+    OTHER_BEGIN,
+    OTHER_KEYS,
+    OTHER_OP,
+    OTHER_SLOT,
     P_ARRAY,
     P_BLOB,
     P_BLOB_END,
@@ -224,6 +229,7 @@ from cluster_core.kernels.rdb.skim_state import (
     PHASE,
     POS,
     REC,
+    RECORD,
     ROW,
     SCRATCH,
     SIZE_BYTES,
@@ -231,7 +237,6 @@ from cluster_core.kernels.rdb.skim_state import (
     SIZE_UNITS,
     SKIP,
     SLOT,
-    SLOT_INFOS,
     STEP,
     STOP,
     STREAM_NODE,
@@ -256,8 +261,7 @@ from cluster_core.kernels.rdb.skim_state import (
     WALK_SIDE,
     WANT,
 )
-from cluster_core.memory.model import LONG_ELEMENT_BYTES, PENDING_BYTES
-from cluster_core.memory.radix import LEAF_BYTES
+from cluster_core.memory.model import LEAF_BYTES, LONG_ELEMENT_BYTES, PENDING_BYTES
 
 # By value type.
 _KEY_TYPE = np.array(
@@ -1154,7 +1158,7 @@ def _quicklist(data: Any, st: Any, m: Any, scratch: Any) -> int:
 
 @njit(boundscheck=False)
 def _tree_begin(st: Any) -> None:
-    """Begin a radix tree of ids (`cluster_core.memory.radix.RadixTree`)."""
+    """Begin a radix tree of ids (`tests.reference.rdb.radix.RadixTree`)."""
     st[TREE_IDS] = 0
     st[TREE_NODES] = 0
     st[TREE_BYTES] = 0
@@ -1605,7 +1609,8 @@ def _note_slot(st: Any, slot: int, keys: int, expires: int, declared_keys: Any, 
         return False
     declared_keys[slot] = max(declared_keys[slot], np.int64(0)) + keys
     declared_expires[slot] = max(declared_expires[slot], np.int64(0)) + expires
-    st[SLOT_INFOS] += 1
+    st[OTHER_SLOT] = slot
+    st[OTHER_KEYS] = keys
     return True
 
 
@@ -1845,8 +1850,11 @@ def _records(
     valkey = st[VALKEY]
     knows_strings = is_known(m, T_STRING)
     room = np.int64(keys.size)
+    by_record = st[BY_RECORD] != 0
     while True:
         pos = st[POS]
+        if by_record and st[OTHER_OP] != 0:
+            return RECORD
         if st[ROW] >= capacity:
             return BATCH
         if pos >= end:
@@ -1916,6 +1924,9 @@ def _records(
             if pos != begin or meta > 0:
                 return _fault(st, faults.ATTRIBUTE, pos, op, 0)
             rc = _opcode(data, st, op, pos, declared_keys, declared_expires)
+            if rc in (GO, EVENT):
+                st[OTHER_OP] = op
+                st[OTHER_BEGIN] = base + pos
             if rc != GO:
                 return rc
             if st[PHASE] != P_RECORD or st[SKIP] > 0 or st[LZF_RAW] > 0:

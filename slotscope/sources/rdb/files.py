@@ -15,10 +15,10 @@ import numpy as np
 from cluster_core.errors import DecodeError, TruncatedError
 from cluster_core.formats.rdb.crc64 import combine_crc64
 from cluster_core.formats.rdb.opcodes import RdbHead
-from cluster_core.formats.rdb.splits import find_splits
 from cluster_core.kernels.crc64 import crc64
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.rdb.skim import RdbSkimmer
+from cluster_core.kernels.rdb.splits import find_splits
 from cluster_core.memory.model import MemorySettings
 from slotscope.sources.files import ByteStream, InputFile, compression_of, open_raw, open_stream, zeros_at_end
 

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.rdb.between import GAP_BYTES_MAX, OtherRecord, records_between
 from cluster_core.formats.rdb.opcodes import (
     OP_AUX,
     OP_FUNCTION2,
@@ -25,6 +24,7 @@ from cluster_core.formats.rdb.opcodes import (
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.key_runs import gaps
 from cluster_core.kernels.rdb.key_twins import key_hashes
+from cluster_core.kernels.rdb.records import GAP_BYTES_MAX, OtherRecord, records_between
 from cluster_core.slots.key_slot import SLOT_COUNT
 from slotscope.sources.files import open_stream
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader

@@ -8,11 +8,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_core.formats.rdb.reader import PlainSkim
 from cluster_core.kernels.key_runs import gaps, key_runs
 from cluster_core.kernels.rdb.skim import RdbSkimmer
 from cluster_core.slots.key_slot import SLOT_COUNT, key_slot
 from tests.builders import rdb_builder as build
+from tests.reference.rdb.reader import PlainSkim
 
 records = st.lists(
     st.one_of(

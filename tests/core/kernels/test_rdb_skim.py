@@ -19,8 +19,8 @@ from cluster_core.memory.layouts import LAYOUT_NAMES
 from cluster_core.memory.model import MemorySettings
 from cluster_core.slots.key_slot import hash_tag, key_slot
 from tests.builders import rdb_builder as build
-from tests.reference.rdb_skim import PlainRdbSkimmer
-from tests.reference.rdb_skimming import facts_of, skim_all
+from tests.reference.rdb.skim import PlainRdbSkimmer
+from tests.reference.rdb.skimming import facts_of, skim_all
 
 SMALL = [build.key(name, kind, value) for name, kind, value, *_ in build.SAMPLES if len(value) < 2000]
 LATER = [

@@ -8,7 +8,7 @@ from cluster_core.memory.layouts import nearest_layout
 from cluster_core.memory.model import ESTIMATES, UNMEASURED, MemorySettings
 from tests.builders import rdb_builder as build
 from tests.reference.memory_truth import ESTIMATE, MEMORY
-from tests.reference.rdb_skimming import Row, skim_all
+from tests.reference.rdb.skimming import Row, skim_all
 
 VALUES = {name: (kind, value) for name, kind, value, *_ in build.SAMPLES}
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import redis
 
-from cluster_core.formats.rdb.reader import PlainSkim
 from slotscope.servers.audit import (
     DUMP_BYTES_MAX,
     Link,
@@ -25,6 +24,7 @@ from slotscope.servers.audit import (
 )
 from slotscope.servers.cluster import Access, Address
 from tests.benches.servers import running_cluster_node, valkey_binary
+from tests.reference.rdb.reader import PlainSkim
 
 pytestmark = pytest.mark.servers
 

@@ -8,7 +8,7 @@ import pytest
 
 from cluster_core.errors import DecodeError, TruncatedError
 from tests.builders import rdb_builder as build
-from tests.reference.rdb_skimming import skim_all
+from tests.reference.rdb.skimming import skim_all
 
 EXABYTES = b"\x81" + (1 << 62).to_bytes(8, "big")
 NEGATIVE = b"\x81" + b"\xff" * 8

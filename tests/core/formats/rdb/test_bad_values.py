@@ -9,15 +9,15 @@ import tracemalloc
 import pytest
 
 from cluster_core.errors import DecodeError, EncodeError
-from cluster_core.formats.rdb.between import records_between
-from cluster_core.formats.rdb.digest import REDIS_74, value_digest
 from cluster_core.formats.rdb.elements import Record, decode_record
 from cluster_core.formats.rdb.encoding import length_bytes
 from cluster_core.formats.rdb.opcodes import RdbHead
 from cluster_core.formats.rdb.stream_elements import StreamValue
 from cluster_core.formats.rdb.target import target_of
 from cluster_core.formats.rdb.value_encoding import value_bytes
+from cluster_core.kernels.rdb.records import records_between
 from tests.builders import rdb_builder as build
+from tests.reference.rdb.digest import REDIS_74, value_digest
 
 RECORDS = [
     *((build.key(name, kind, value, expire_ms=5, freq=7), "REDIS") for name, kind, value, *_ in build.SAMPLES if len(value) < 400),

@@ -11,7 +11,14 @@ from random import Random
 import pytest
 
 from cluster_core.formats.rdb.crc64 import crc64
-from cluster_core.formats.rdb.digest import (
+from cluster_core.formats.rdb.elements import Field, ModuleValue, Record, decode_record
+from cluster_core.formats.rdb.opcodes import RdbHead
+from cluster_core.formats.rdb.stream_elements import string_end
+from cluster_core.formats.rdb.value_encoding import printf_score
+from tests.benches.servers import redis_binary, running, valkey_binary
+from tests.builders.rdb_writing import read_rows
+from tests.conftest import DATA
+from tests.reference.rdb.digest import (
     REDIS_70,
     REDIS_72,
     REDIS_74,
@@ -20,14 +27,8 @@ from cluster_core.formats.rdb.digest import (
     rules_of,
     value_digest,
 )
-from cluster_core.formats.rdb.elements import Field, ModuleValue, Record, decode_record
-from cluster_core.formats.rdb.opcodes import RdbHead
-from cluster_core.formats.rdb.reader import _attributes
-from cluster_core.formats.rdb.score_text import fpconv_score, printf_score
-from cluster_core.formats.rdb.stream_elements import string_end
-from tests.benches.servers import redis_binary, running, valkey_binary
-from tests.builders.rdb_writing import read_rows
-from tests.conftest import DATA
+from tests.reference.rdb.reader import _attributes
+from tests.reference.rdb.score_text import fpconv_score
 
 pytestmark = pytest.mark.servers
 

@@ -10,9 +10,9 @@ import pytest
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.rdb.elements import NO_EXPIRY, decode_record, decode_value
-from cluster_core.formats.rdb.reader import PlainSkim
 from cluster_core.formats.rdb.stream_elements import StreamValue
 from tests.conftest import DATA
+from tests.reference.rdb.reader import PlainSkim
 
 DUMPS = [("valkey-9.1", f"node-{port}") for port in (7001, 7002, 7003)]
 

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_core.formats.rdb.lzf import Check, expand, expand_head, is_whole
+from cluster_core.formats.rdb.lzf import expand
 from tests.builders.rdb_builder import lzf
+from tests.reference.rdb.lzf import Check, expand_head, is_whole
 
 TEXTS = st.lists(st.tuples(st.binary(min_size=1, max_size=40), st.integers(1, 600)), min_size=1, max_size=5).map(
     lambda runs: b"".join(text + text[-1:] * count for text, count in runs)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.reference.rdb_skimming import skim_all
+from tests.reference.rdb.skimming import skim_all
 
 DATA = Path(__file__).parents[3] / "data"
 DUMPS = sorted(path.relative_to(DATA) for path in DATA.glob("**/*.rdb"))

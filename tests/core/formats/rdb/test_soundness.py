@@ -10,7 +10,7 @@ from cluster_core.formats.rdb.elements import decode_record
 from cluster_core.formats.rdb.soundness import Flaw, value_flaws
 from tests.builders import rdb_builder as build
 from tests.conftest import DATA
-from tests.reference.rdb_skimming import skim_all
+from tests.reference.rdb.skimming import skim_all
 
 PAIRS = build.pairs(3)
 ZIPLIST = build.ziplist([b"a", 5, b"c", 7])

@@ -9,10 +9,10 @@ import pytest
 from cluster_core.errors import DecodeError
 from cluster_core.formats.rdb.crc64 import combine_crc64
 from cluster_core.formats.rdb.facts import SplitError
-from cluster_core.formats.rdb.splits import find_splits, next_slot_boundary
+from cluster_core.kernels.rdb.splits import find_splits, next_slot_boundary
 from cluster_core.slots.key_slot import key_slot
 from tests.builders import rdb_builder as build
-from tests.reference.rdb_skimming import skim_all
+from tests.reference.rdb.skimming import skim_all
 
 VALUE = build.string("v" * 4000)
 

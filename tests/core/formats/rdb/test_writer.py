@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_core.errors import EncodeError, ProtocolError
-from cluster_core.formats.rdb.digest import KeyspaceDigest, rules_of, value_digest
 from cluster_core.formats.rdb.elements import Field, ModuleValue, Record
 from cluster_core.formats.rdb.encoding import length_bytes, listpack_bytes, ziplist_bytes
 from cluster_core.formats.rdb.packed import LISTPACK, ZIPLIST
@@ -27,7 +26,8 @@ from cluster_core.formats.rdb.writer import RdbWriter
 from tests.benches.servers import redis_binary, running, valkey_binary
 from tests.builders.rdb_writing import read_rows, settled, write_rows
 from tests.conftest import DATA
-from tests.reference.rdb_skimming import skim_all
+from tests.reference.rdb.digest import KeyspaceDigest, rules_of, value_digest
+from tests.reference.rdb.skimming import skim_all
 
 TARGETS = [target_of("REDIS", version) for version in (9, 10, 11, 12)] + [target_of("VALKEY", 80)]
 SMALL_NODES = Packing(elements=3, element_bytes=10, intset_elements=2, node_bytes=40)

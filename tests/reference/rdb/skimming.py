@@ -7,7 +7,7 @@ from typing import Any
 from cluster_core.errors import DecodeError
 from cluster_core.formats.rdb.opcodes import ENCODINGS, KEY_TYPES
 from cluster_core.kernels.rdb.skim import RdbSkimmer
-from tests.reference.rdb_skim import PlainRdbSkimmer
+from tests.reference.rdb.skim import PlainRdbSkimmer
 
 Row = tuple[Any, ...]
 
@@ -52,7 +52,7 @@ def skim_all(
 
 
 def rows_of(batch: Any) -> list[Row]:
-    """Return the rows of a batch as tuples in the order of `cluster_core.formats.rdb.reader.KeyRow`, sizes in memory if measured."""
+    """Return the rows of a batch as tuples in the order of `tests.reference.rdb.reader.KeyRow`, sizes in memory if measured."""
     rows = []
     for index in range(len(batch)):
         key = batch.key(index)

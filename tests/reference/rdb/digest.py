@@ -13,8 +13,9 @@ from typing import NamedTuple, cast
 
 from cluster_core.formats.rdb.elements import Field, ModuleValue, Record
 from cluster_core.formats.rdb.opcodes import DIALECT_REDIS, RdbHead
-from cluster_core.formats.rdb.score_text import fpconv_score, printf_score
 from cluster_core.formats.rdb.stream_elements import StreamValue
+from cluster_core.formats.rdb.value_encoding import printf_score
+from tests.reference.rdb.score_text import fpconv_score
 
 DIGEST_BYTES = 20
 _TYPE_NUMBERS = {"string": 0, "list": 1, "set": 2, "zset": 3, "hash": 4, "module": 5, "stream": 6}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from cluster_core.formats.rdb import faults
-from cluster_core.formats.rdb.buffer import Work
 from cluster_core.formats.rdb.facts import FileFacts
 from cluster_core.formats.rdb.opcodes import (
     AUX_NAME_BYTES_MAX,
@@ -31,7 +30,8 @@ from cluster_core.formats.rdb.opcodes import (
     TEMPLATES_MAX,
 )
 from cluster_core.formats.rdb.strings import RAW_STRING, Fault, string_at, string_prefix
-from cluster_core.formats.rdb.values import Values
+from tests.reference.rdb.buffer import Work
+from tests.reference.rdb.values import Values
 
 SLOT_COUNT = 16384
 OPCODE_MIN = 128

@@ -27,8 +27,8 @@ from cluster_core.memory.model import (
     UNMEASURED,
     MemoryModel,
 )
-from cluster_core.memory.radix import RadixTree
 from cluster_core.memory.tables import UNIT_BITS
+from tests.reference.rdb.radix import RadixTree
 
 _HALF = 1 << (UNIT_BITS - 1)
 _LISTS = (T_LIST_QUICKLIST, T_LIST_QUICKLIST_2)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from cluster_core.formats.rdb import faults, packed
-from cluster_core.formats.rdb.buffer import Buffer, Work
-from cluster_core.formats.rdb.lzf import expand, expand_head, is_whole
+from cluster_core.formats.rdb.lzf import expand
 from cluster_core.formats.rdb.opcodes import (
     ARRAY_FLOAT,
     ARRAY_INTEGER,
@@ -71,7 +70,10 @@ from cluster_core.formats.rdb.strings import (
     length_at,
     string_prefix,
 )
-from cluster_core.memory.meter import KeyMeter
+from tests.reference.rdb.buffer import Buffer, Work
+from tests.reference.rdb.lzf import expand_head, is_whole
+from tests.reference.rdb.meter import KeyMeter
+from tests.reference.rdb.packed_walk import Walk
 
 # Value type: form, entries of an element, encoding.
 _PACKED = {
@@ -225,7 +227,7 @@ class Values(Buffer):
         """Count the entries of a packed value by walking them."""
         offset = self._base + prefix
         head = packed.HEAD_BYTES[form]
-        walk = packed.Walk(form, body - head)
+        walk = Walk(form, body - head)
         pos = start + head
         while walk.left:
             try:
@@ -247,7 +249,7 @@ class Values(Buffer):
         except ValueError:
             raise Fault(faults.LZF, moved, body, raw) from None
         head = packed.HEAD_BYTES[form]
-        walk = packed.Walk(form, raw - head)
+        walk = Walk(form, raw - head)
         try:
             walk.go(data, head)
             if walk.left:

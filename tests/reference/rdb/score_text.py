@@ -1,4 +1,4 @@
-"""Scores of sorted sets as servers write them: ``%.17g`` up to Redis 7.0, fpconv's form from 7.2 on and in Valkey.
+"""Scores of sorted sets as servers write them from Redis 7.2 on and in Valkey; before, see `printf_score`.
 
 fpconv is Grisu2 (Loitsch, "Printing floating-point numbers quickly and accurately with integers", 2010): nearly always the
 shortest digits that read back as the same number, but not always, so it is followed step by step.
@@ -15,17 +15,6 @@ _HIDDEN = 1 << 52
 _FIRST_POWER, _STEP = -348, 8
 _EXPONENT_MIN, _EXPONENT_MAX = -60, -32
 _DIGITS_MAX = 18
-
-
-def printf_score(score: float) -> str:
-    """Return *score* as ``%.17g`` prints it.
-
-    >>> printf_score(0.1)
-    '0.10000000000000001'
-    """
-    if math.isinf(score):
-        return "inf" if score > 0 else "-inf"
-    return "%.17g" % score  # noqa: UP031 - it is the C format
 
 
 def fpconv_score(score: float) -> str:

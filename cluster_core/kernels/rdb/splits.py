@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.rdb.buffer import Work
 from cluster_core.formats.rdb.facts import SplitError
 from cluster_core.formats.rdb.opcodes import (
     DIALECT_REDIS,
@@ -26,8 +25,9 @@ from cluster_core.formats.rdb.opcodes import (
     REDIS_TYPE_MAX,
     RdbHead,
 )
-from cluster_core.formats.rdb.reader import PlainSkim
 from cluster_core.formats.rdb.strings import Fault, length_at
+from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.kernels.rdb.records import NO_SLOT, RecordBounds, RecordSkimmer
 
 __all__ = ["SplitError", "find_splits", "next_slot_boundary"]
 
@@ -38,6 +38,7 @@ PIECE_BYTES = 1 << 16
 SEARCH_PIECE_BYTES = 1 << 20
 SEARCH_BYTES_MAX = 64 << 20
 PROOF_KEYS_MAX = 200_000
+PROBE_BATCH_KEYS = 1 << 14
 PROOF_BYTES_MAX = 32 << 20
 RANGE_BYTES_MIN = 1 << 16
 
@@ -47,54 +48,58 @@ _AFTER_SLOT_INFO = frozenset((*range(REDIS_TYPE_MAX + 1), OP_KEY_META, OP_IDLE, 
 _CANDIDATE_BYTES = 64
 
 
-class _Proved(Exception):  # noqa: N818 - no error
-    """The walk of one slot has met the record that closes it."""
+class _Probe:
+    """Walks the keys of one slot from its slot info on, up to the next slot info."""
+
+    def __init__(self, read_at: ReadAt, start: int, head: RdbHead | None) -> None:
+        self.slots: list[RecordBounds] = []
+        self.keys = 0
+        self.is_refuted = False
+        self.skimmer = RecordSkimmer("<probe>", start=start, head=head, check_crc=False, batch_keys=PROBE_BATCH_KEYS)
+        self._read_at = read_at
+        self._start = self._at = start
+
+    def read(self) -> int:
+        """Read and decode the next piece; return its bytes.  Raises DecodeError."""
+        ahead = self.skimmer.skippable()
+        self.skimmer.skipped(ahead)
+        self._at += ahead
+        room = self.skimmer.room()
+        piece = self._read_at(self._at, min(PIECE_BYTES, len(room)))
+        room[: len(piece)] = piece
+        self._at += len(piece)
+        self.skimmer.filled(len(piece))
+        for part in self.skimmer.parts():
+            if isinstance(part, KeyBatch):
+                self._count(part)
+            elif part.slot != NO_SLOT:
+                self.slots.append(part)
+            elif self._start and part.op in (OP_EOF, OP_SELECTDB):
+                self.is_refuted = True
+            if self.is_refuted or len(self.slots) > 1:
+                break
+        return len(piece)
+
+    def _count(self, batch: KeyBatch) -> None:
+        self.keys += len(batch)
+        if not self.slots or self.keys > self.slots[0].keys or (batch.slot != self.slots[0].slot).any():
+            self.is_refuted = True
 
 
-class _SlotWalk(PlainSkim):
-    """Walks one slot's keys from its slot info on; stops at the next record that is neither a key nor an aux field."""
-
-    def __init__(self, start: int, head: RdbHead | None) -> None:
-        self.slots: list[tuple[int, int]] = []
-        super().__init__("<probe>", start=start, head=head, check_crc=False)
-
-    def _note_slot(self, slot: int, keys: int, expires: int) -> bool:
-        self.slots.append((slot, keys))
-        if len(self.slots) > 1:
-            raise _Proved
-        return super()._note_slot(slot, keys, expires)
-
-    def _other_record(self, op: int, pos: int) -> Work[int]:
-        if op in (OP_EOF, OP_SELECTDB) and self._start:
-            raise _Proved
-        return super()._other_record(op, pos)
-
-    def is_proved(self, read_at: ReadAt) -> bool:
-        """Whether the keys from the start on are those that its slot info declares, and a greater slot follows."""
-        at, fed = self._start, 0
-        try:
-            while fed < PROOF_BYTES_MAX and len(self.rows) <= PROOF_KEYS_MAX:
-                ahead = self.skippable
-                self.skip(ahead)
-                at += ahead
-                piece = read_at(at, PIECE_BYTES)
-                at += len(piece)
-                fed += len(piece)
-                self.feed(piece)
-                if not self.slots or self._is_refuted():
-                    return False
-        except DecodeError:
-            return False
-        except _Proved:
-            pass
-        if len(self.slots) != 2 or self._is_refuted():
-            return False
-        (slot, keys), (following, _) = self.slots
-        return 0 < keys == len(self.rows) and following > slot
-
-    def _is_refuted(self) -> bool:
-        slot, keys = self.slots[0]
-        return keys == 0 or len(self.rows) > keys or any(row.slot != slot for row in self.rows)
+def _is_boundary(read_at: ReadAt, start: int, head: RdbHead) -> bool:
+    """Whether the keys from the slot info at *start* on are those that it declares, and a greater slot follows."""
+    probe, fed = _Probe(read_at, start, head), 0
+    try:
+        while fed < PROOF_BYTES_MAX and probe.keys <= PROOF_KEYS_MAX and len(probe.slots) < 2:
+            fed += probe.read()
+            if not probe.slots or probe.is_refuted or not probe.slots[0].keys or probe.skimmer.done:
+                return False
+    except DecodeError:
+        return False
+    if len(probe.slots) != 2:
+        return False
+    first, following = probe.slots
+    return 0 < first.keys == probe.keys and following.slot > first.slot
 
 
 def find_splits(read_at: ReadAt, size: int, count: int) -> list[int]:
@@ -113,7 +118,7 @@ def find_splits(read_at: ReadAt, size: int, count: int) -> list[int]:
     for part in range(1, count):
         ideal = size * part // count
         for at in _candidates(read_at, head, max(ideal, cuts[-1] + 1 if cuts else 0), min(ideal + reach, size)):
-            if _SlotWalk(at, head).is_proved(read_at):
+            if _is_boundary(read_at, at, head):
                 cuts.append(at)
                 break
     return cuts
@@ -128,28 +133,21 @@ def next_slot_boundary(read_at: ReadAt, size: int, after: int) -> int | None:
     if head is None:
         return None
     for at in _candidates(read_at, head, after, size):
-        if _SlotWalk(at, head).is_proved(read_at):
+        if _is_boundary(read_at, at, head):
             return at
     return None
 
 
 def _slotted_head(read_at: ReadAt) -> RdbHead | None:
     """Return the file's head if its first keys follow a slot info, else None."""
-    walk = _SlotWalk(0, None)
-    at = 0
+    probe = _Probe(read_at, 0, None)
     try:
-        while not (walk.rows or walk.slots or walk.done):
-            at += walk.skippable
-            walk.skip(walk.skippable)
-            piece = read_at(at, PIECE_BYTES)
-            at += len(piece)
-            walk.feed(piece)
-    except _Proved:
-        pass
+        while not (probe.keys or probe.slots or probe.skimmer.done):
+            probe.read()
     except DecodeError as error:
         if error.offset == 0:
             raise
-    return walk.head if walk.slots else None
+    return probe.skimmer.head if probe.slots else None
 
 
 def _candidates(read_at: ReadAt, head: RdbHead, start: int, stop: int) -> Iterator[int]:

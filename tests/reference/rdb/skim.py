@@ -10,9 +10,9 @@ import numpy as np
 from cluster_core.errors import DecodeError
 from cluster_core.formats.rdb.facts import FileFacts
 from cluster_core.formats.rdb.opcodes import ENCODINGS, KEY_TYPES, RdbHead
-from cluster_core.formats.rdb.reader import KeyRow, PlainSkim
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.rdb.skim import KEY_DATA_BYTES, WINDOW_BYTES, RdbSkimmer
+from tests.reference.rdb.reader import KeyRow, PlainSkim
 
 _TYPE_CODES = {name: code for code, name in enumerate(KEY_TYPES)}
 _ENCODING_CODES = {name: code for code, name in enumerate(ENCODINGS)}

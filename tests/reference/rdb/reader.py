@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from cluster_core.errors import DecodeError, TruncatedError
 from cluster_core.formats.rdb import faults
-from cluster_core.formats.rdb.buffer import Work
 from cluster_core.formats.rdb.facts import FileFacts, SplitError
 from cluster_core.formats.rdb.head import MAGIC_BYTES, read_magic
 from cluster_core.formats.rdb.opcodes import (
@@ -42,7 +41,6 @@ from cluster_core.formats.rdb.opcodes import (
     RdbHead,
     embstr_bytes_max,
 )
-from cluster_core.formats.rdb.records import OtherRecords
 from cluster_core.formats.rdb.strings import (
     INT_STRING,
     LZF_STRING,
@@ -52,9 +50,11 @@ from cluster_core.formats.rdb.strings import (
     string_at,
     string_prefix,
 )
-from cluster_core.memory.meter import KeyMeter
 from cluster_core.memory.model import MODEL, UNMEASURED, MemorySettings, model_of
 from cluster_core.slots.key_slot import hash_tag
+from tests.reference.rdb.buffer import Work
+from tests.reference.rdb.meter import KeyMeter
+from tests.reference.rdb.records import OtherRecords
 
 IDLE_SECONDS_MAX = (1 << 40) - 1
 ATTRIBUTE_BYTES_MAX = 64
@@ -150,6 +150,8 @@ class PlainSkim(OtherRecords):
                 read_magic(self._buffer, self._source)
                 raise
             self._facts.head = read_magic(self._buffer[:MAGIC_BYTES], self._source)
+            if self._memory is not None:
+                self._set_meter(self._memory)
             pos = MAGIC_BYTES
         pos = yield from self._records(pos)
         self._fold_crc(pos)

