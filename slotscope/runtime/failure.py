@@ -30,7 +30,7 @@ LINE_CHARS_MAX = 1000
 """A message longer than this is cut: a hostile file name must not fill the screen."""
 
 _OURS = re.compile(
-    r"^\s*(?:\S*: )?(?:cluster_core\.errors\.\w+|jobs\.runtime\.errors\.InputError): (?P<message>.*)$",
+    r"^\s*(?:\S*: )?(?:cluster_core\.errors\.\w+|slotscope\.runtime\.errors\.InputError): (?P<message>.*)$",
     re.MULTILINE,
 )
 _REFUSED_KINDS = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
