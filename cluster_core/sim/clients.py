@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cluster_core.node.events import ClientClosed, ClientCommand
-from cluster_core.sim.host import US_PER_S, Host
+from cluster_core.sim.clock import US_PER_S
+from cluster_core.sim.host import Host
 from cluster_core.slots.key_slot import key_slot
 from cluster_core.wire.resp import RespError
 

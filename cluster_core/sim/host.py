@@ -1,4 +1,4 @@
-"""One process of a simulated cluster, on a machine of its own: its node, its clock, its links, what its disk holds."""
+"""One process of a simulated cluster, on a machine of its own: its node, its clock, its streams, what its disk holds."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from cluster_core.node.config_file import SavedConfig
 from cluster_core.node.events import Event
 from cluster_core.node.machine import Node
 from cluster_core.node.settings import NodeSettings
+from cluster_core.sim.paths import Path
 from cluster_core.sim.store import Store
+from cluster_core.wire.bus import Message
 
 if TYPE_CHECKING:
     from random import Random
-
-    from cluster_core.sim.network import Stream
-
-US_PER_S = 1_000_000
 
 
 class Host:
@@ -85,3 +83,38 @@ class Host:
     def answers(self) -> bool:
         """Whether the process runs and is not stopped."""
         return self.alive and not self.is_stopped
+
+
+class Stream:
+    """One direction of a connection; *target_link* is how its receiver calls the link.
+
+    *waiting* holds what was sent before the connection was up, *held* what was sent behind a wall; None if there is no such.
+    """
+
+    __slots__ = (
+        "arrival_us",
+        "connection",
+        "held",
+        "held_us",
+        "is_open",
+        "is_ours",
+        "link",
+        "path",
+        "reverse",
+        "source",
+        "target",
+        "target_link",
+        "waiting",
+    )
+
+    def __init__(self, source: Host, link: int, target: Host, path: Path, *, is_ours: bool, connection: int) -> None:
+        self.source, self.link, self.target, self.path = source, link, target, path
+        self.target_link = -1
+        self.is_ours = is_ours
+        self.connection = connection
+        self.is_open = False
+        self.arrival_us = 0
+        self.waiting: list[Message] | None = []
+        self.held: list[Message | None] | None = None
+        self.held_us = 0
+        self.reverse: Stream | None = None

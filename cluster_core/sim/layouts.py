@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from cluster_core.errors import ClusterCoreError
-from cluster_core.node.config_file import SavedConfig, owned_slots
 from cluster_core.node.settings import NodeSettings
 from cluster_core.node.state import random_id
 from cluster_core.slots.key_slot import SLOT_COUNT
@@ -20,9 +19,6 @@ from cluster_core.topology.node import Node, Topology
 
 if TYPE_CHECKING:
     from random import Random
-
-    from cluster_core.sim.host import Host
-    from cluster_core.sim.world import World
 
 NODES_MAX: Final = 2_000
 ZONES_MAX: Final = 250
@@ -151,14 +147,3 @@ def topology_of(places: Sequence[Place]) -> Topology:
         for place in places
     ]
     return Topology(tuple(nodes), "nodes.conf", max(epochs.values(), default=0), 0)
-
-
-def populate(world: World, places: Sequence[Place], shifts_us: Sequence[int] = ()) -> list[Host]:
-    """Put *places* into *world*, their clocks off by *shifts_us*; those of the cluster know each other from the start."""
-    topology = topology_of([place for place in places if not place.is_spare])
-    owned = owned_slots(topology)
-    hosts = []
-    for number, place in enumerate(places):
-        config = "" if place.is_spare else SavedConfig(place.node_id, topology, owned)
-        hosts.append(world.add(place, config, shifts_us[number] if shifts_us else 0))
-    return hosts

@@ -7,62 +7,55 @@ it has fallen, if nobody has closed the link by then.
 from __future__ import annotations
 
 from heapq import heappush
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from cluster_core.gossip.events import LinkAccepted, LinkClosed, MessageReceived
-from cluster_core.node.events import LinkOpened, LinkOverflowed
-from cluster_core.sim.host import Host
+from cluster_core.node.events import Event, LinkOpened, LinkOverflowed
+from cluster_core.sim.clock import Clock
+from cluster_core.sim.host import Host, Stream
 from cluster_core.sim.paths import CONNECT_ATTEMPTS_MAX, CONNECT_RETRY_US, Path, retry_after_us
 from cluster_core.wire.bus import Message
 
 if TYPE_CHECKING:
     from random import Random
 
-    from cluster_core.sim.world import World
-
 FIN: Final = None
 """What stands in a stream for its end."""
 
 
-class Stream:
-    """One direction of a connection; *target_link* is how its receiver calls the link.
+class Listener(Protocol):
+    """Somebody who hears what arrives, and changes nothing."""
 
-    *waiting* holds what was sent before the connection was up, *held* what was sent behind a wall; None if there is no such.
-    """
+    def connected(self, stream: Stream) -> None:
+        """A connection was accepted; *stream* is that of the side that opened it."""
 
-    __slots__ = (
-        "arrival_us",
-        "connection",
-        "held",
-        "held_us",
-        "is_open",
-        "is_ours",
-        "link",
-        "path",
-        "reverse",
-        "source",
-        "target",
-        "target_link",
-        "waiting",
-    )
+    def delivered(self, stream: Stream, message: Message) -> None:
+        """A message arrived."""
 
-    def __init__(self, source: Host, link: int, target: Host, path: Path, *, is_ours: bool, connection: int) -> None:
-        self.source, self.link, self.target, self.path = source, link, target, path
-        self.target_link = -1
-        self.is_ours = is_ours
-        self.connection = connection
-        self.is_open = False
-        self.arrival_us = 0
-        self.waiting: list[Message] | None = []
-        self.held: list[Message | None] | None = None
-        self.held_us = 0
-        self.reverse: Stream | None = None
+    def closed(self, stream: Stream) -> None:
+        """The end of *stream* arrived."""
+
+
+class Driver(Clock):
+    """Time, and the hands of the hosts: whoever tells their nodes what happens and carries out what they want."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.recorder: Listener | None = None
+
+    def tell(self, host: Host, event: Event) -> None:
+        """Hand an event to a node."""
+        raise NotImplementedError
+
+    def carry_out(self, host: Host, wanted: list[Any]) -> None:
+        """Do what the node of *host* wants."""
+        raise NotImplementedError
 
 
 class Network:
-    """Carries the bus between the hosts of a `World`; *rng* decides delays and losses."""
+    """Carries the bus between the hosts of *world*; *rng* decides delays and losses."""
 
-    def __init__(self, world: World, rng: Random, path: Path) -> None:
+    def __init__(self, world: Driver, rng: Random, path: Path) -> None:
         self.world = world
         self.rng, self.random = rng, rng.random
         self.usual = path

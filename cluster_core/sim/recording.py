@@ -19,9 +19,9 @@ from cluster_core.formats.capture.bus_capture import (
     Row,
 )
 from cluster_core.formats.capture.bus_lines import row_to_line
-from cluster_core.sim.host import Host
-from cluster_core.sim.network import Stream
-from cluster_core.sim.world import START_US, World
+from cluster_core.sim.clock import START_US
+from cluster_core.sim.host import Host, Stream
+from cluster_core.sim.network import Driver
 from cluster_core.wire.bus import Header, Message, encode_message
 from cluster_core.wire.tcp_stream import ACK, FIN, SYN
 
@@ -33,7 +33,7 @@ PORTS: Final = 28_000
 class Recorder:
     """Keeps what arrives; set it as `World.recorder` before the run."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Driver) -> None:
         self.world = world
         self.kept: list[tuple[int, Stream, Message | str]] = []
 

@@ -8,16 +8,15 @@ time that commands take.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from cluster_core.node import events as ev
 from cluster_core.replication.psync import FORCED_ID, AnswerKind, MasterView, Request, decide_psync
-from cluster_core.sim.host import US_PER_S, Host
+from cluster_core.sim.clock import US_PER_S
+from cluster_core.sim.host import Host
+from cluster_core.sim.network import Driver, Network
 from cluster_core.sim.paths import retry_after_us
 from cluster_core.sim.store import PING_BYTES, WRITE_BYTES, Write
-
-if TYPE_CHECKING:
-    from cluster_core.sim.world import World
 
 REPL_TIMEOUT_US: Final = 60 * US_PER_S
 """`repl-timeout`."""
@@ -52,10 +51,10 @@ class Waiter:
 
 
 class Replication:
-    """All feeds of a `World`."""
+    """All feeds between the hosts of *world*, which take the paths of its *network*."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, world: Driver, network: Network) -> None:
+        self.world, self.network = world, network
         self.feeds: dict[int, Feed] = {}
         self.waiters: list[Waiter] = []
         self.on_promoted: Callable[[Host, Host | None], None] | None = None
@@ -73,7 +72,7 @@ class Replication:
 
     def follow(self, host: Host, effect: ev.StartReplication) -> None:
         """Replicate another host from now on (R67, P2, P6)."""
-        master = self.world.network.by_address.get((effect.ip, effect.port))
+        master = self.network.by_address.get((effect.ip, effect.port))
         self._drop_followers(host)
         self.feeds.pop(host.index, None)
         if master is None or master is host:
@@ -97,7 +96,7 @@ class Replication:
             if feed.master is host and host.is_off:
                 feed.held = None
             elif feed.master is host:
-                path = self.world.network.path(host, feed.replica)
+                path = self.network.path(host, feed.replica)
                 if not path.is_blocked:
                     self.world.call_at(self.world.now_us + path.delay_us, self._lose, feed)
 
@@ -105,8 +104,8 @@ class Replication:
         return self.feeds.get(feed.replica.index) is feed
 
     def _reaches(self, feed: Feed) -> bool:
-        network = self.world.network
-        walls = network.path(feed.replica, feed.master).is_blocked or network.path(feed.master, feed.replica).is_blocked
+        path = self.network.path
+        walls = path(feed.replica, feed.master).is_blocked or path(feed.master, feed.replica).is_blocked
         return feed.master.answers and not walls
 
     def _connect(self, feed: Feed, _: Any = None) -> None:
@@ -115,7 +114,7 @@ class Replication:
             return
         now_us = self.world.now_us
         answer = self._answer(feed) if self._reaches(feed) and not feed.replica.is_stopped else AnswerKind.REFUSED
-        round_us = 4 * self.world.network.path(feed.replica, feed.master).delay_us
+        round_us = 4 * self.network.path(feed.replica, feed.master).delay_us
         if answer is AnswerKind.REFUSED:
             self.world.call_at(now_us + CRON_US, self._connect, feed)
         elif answer is AnswerKind.PARTIAL:
@@ -218,13 +217,13 @@ class Replication:
             self.world.tell(host, ev.ReplicationOffset(host.store.offset))
 
     def _send(self, feed: Feed, write: Write) -> None:
-        path = self.world.network.path(feed.master, feed.replica)
+        path = self.network.path(feed.master, feed.replica)
         if path.is_blocked or feed.held is not None:
             if feed.held is None:
                 feed.held, feed.held_us = [], self.world.now_us
             feed.held.append(write)
             return
-        at_us = self.world.now_us + path.travel_us(self.world.network.rng)
+        at_us = self.world.now_us + path.travel_us(self.network.rng)
         feed.arrival_us = at_us = max(at_us, feed.arrival_us)
         self.world.call_at(at_us, self._apply, feed, write)
 
@@ -242,7 +241,7 @@ class Replication:
         self.world.tell(replica, ev.ReplicationOffset(write.offset))
         for follower in self.followers(replica):
             self._send(follower, write)
-        path = self.world.network.path(replica, feed.master)
+        path = self.network.path(replica, feed.master)
         if self.waiters and not path.is_blocked:
             self.world.call_at(self.world.now_us + path.delay_us, self._ack, feed, write.offset)
 
@@ -254,7 +253,7 @@ class Replication:
             self.world.call_at(self.world.now_us + wait_us, self._release, feed)
 
     def _release(self, feed: Feed, _: Any = None) -> None:
-        path = self.world.network.path(feed.master, feed.replica)
+        path = self.network.path(feed.master, feed.replica)
         if not self._is_current(feed) or feed.held is None or path.is_blocked or feed.replica.is_stopped:
             return
         held, feed.held = feed.held, None

@@ -1,42 +1,34 @@
 """The world of a simulation: virtual time, hosts, and the driver that keeps the contract of docs/node.md.
 
-Everything that happens is an entry of one heap, ordered by time and then by when it was planned: the same seed gives the
-same run, event by event, anywhere.  Chance comes from generators that the caller makes (*make_rng* of a text), one for
+Everything that happens is an entry of the heap of `Clock`: the same seed gives the same run, event by event, anywhere.  Chance comes from generators that the caller makes (*make_rng* of a text), one for
 each host and for each part of the world, so that a fault more does not change what another part draws.
 """
 
 from __future__ import annotations
 
-import gc
 from collections import deque
 from collections.abc import Callable, Sequence
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from cluster_core.gossip import events as belief
 from cluster_core.gossip.events import Tick
 from cluster_core.node import events as ev
-from cluster_core.node.config_file import SavedConfig
+from cluster_core.node.config_file import SavedConfig, owned_slots
 from cluster_core.node.cron import RANDOM_PING_CRONS
 from cluster_core.node.events import Effect, Event, SendMessage
 from cluster_core.node.machine import Node
-from cluster_core.sim.host import US_PER_S, Host
-from cluster_core.sim.network import Network
+from cluster_core.sim.clock import START_US
+from cluster_core.sim.host import Host
+from cluster_core.sim.layouts import Place, topology_of
+from cluster_core.sim.network import Driver, Network
 from cluster_core.sim.paths import Path
 from cluster_core.sim.replication import Replication
 
 if TYPE_CHECKING:
     from random import Random
 
-    from cluster_core.sim.layouts import Place
-    from cluster_core.sim.recording import Recorder
-
-START_US: Final = 1_767_225_600 * US_PER_S
-"""What a true clock shows at the beginning: 2026-01-01, UTC."""
 TICK_US: Final = 100_500
 """The cron of a server: 100 ms and what the loop takes, as measured (R170)."""
-
-Action = Callable[[Any, Any], None]
 
 
 class Observer(Protocol):
@@ -49,7 +41,7 @@ class Observer(Protocol):
         """The scenario did something."""
 
 
-class World:
+class World(Driver):
     """Hosts and what is between them; *clients* of the hosts are answered through `on_reply`."""
 
     def __init__(
@@ -62,42 +54,19 @@ class World:
         tick_jitter_us: int = 200,
         keep_configs: bool = True,
     ) -> None:
+        super().__init__()
         self.make_rng, self.seed = make_rng, seed
-        self.now_us = 0
-        self.sequence = 0
-        self.heap: list[tuple[int, int, Action, Any, Any]] = []
         self.tick_us, self.tick_jitter_us = tick_us, tick_jitter_us
         self.keep_configs = keep_configs
         self.rng = make_rng(f"{seed}/world")
         self.hosts: list[Host] = []
         self.network = Network(self, make_rng(f"{seed}/network"), path or Path())
-        self.replication = Replication(self)
+        self.replication = Replication(self, self.network)
         self.observers: list[Observer] = []
         self.senders: list[Callable[[Host, SendMessage], None]] = []
-        self.recorder: Recorder | None = None
         self.on_reply: dict[int, Callable[[Host, Any], None]] = {}
         self.on_deliver: Callable[[Host, ev.Deliver], None] | None = None
         self.names: dict[str, str] = {}
-
-    # -- time ----------------------------------------------------------------------------------------------------
-
-    def call_at(self, at_us: int, action: Action, first: Any = None, second: Any = None) -> None:
-        """Have *action* done at a time, behind what is planned for it already."""
-        self.sequence += 1
-        heappush(self.heap, (at_us, self.sequence, action, first, second))
-
-    def run_to(self, end_us: int) -> None:
-        """Let time pass until *end_us*; what events leave behind holds no cycles, so the collector rests meanwhile."""
-        heap, collects = self.heap, gc.isenabled()
-        gc.disable()
-        try:
-            while heap and heap[0][0] <= end_us:
-                self.now_us, _, action, first, second = heappop(heap)
-                action(first, second)
-        finally:
-            if collects:
-                gc.enable()
-        self.now_us = end_us
 
     def wall_ms(self, host: Host) -> int:
         """What *host*'s clock shows."""
@@ -115,6 +84,16 @@ class World:
         self.network.by_address[host.ip, host.settings.port] = host
         self.start(host, config, my_id=place.node_id, shard_id=place.shard_id)
         return host
+
+    def populate(self, places: Sequence[Place], shifts_us: Sequence[int] = ()) -> list[Host]:
+        """Put *places* into the world, their clocks off by *shifts_us*; those of the cluster know each other from the start."""
+        topology = topology_of([place for place in places if not place.is_spare])
+        owned = owned_slots(topology)
+        hosts = []
+        for number, place in enumerate(places):
+            config = "" if place.is_spare else SavedConfig(place.node_id, topology, owned)
+            hosts.append(self.add(place, config, shifts_us[number] if shifts_us else 0))
+        return hosts
 
     def start(self, host: Host, config: str | SavedConfig = "", *, my_id: str = "", shard_id: str = "") -> None:
         """Start the process of *host* from a nodes.conf, or as a new node."""

@@ -11,13 +11,13 @@ from cluster_core.replay.fidelity import Sample, SampleRow, Verdict, compare_vie
 from cluster_core.replay.observer import ObserverReplay
 from cluster_core.replay.rows import NodeViewRow, ReplayRow
 from cluster_core.replay.view_log import CauseSeen, ViewLog
-from cluster_core.sim.host import Host
-from cluster_core.sim.network import Stream
+from cluster_core.sim.clock import START_US
+from cluster_core.sim.host import Host, Stream
 from cluster_core.sim.recording import Recorder
 from cluster_core.sim.scenario.play import play
 from cluster_core.sim.scenario.stage import Stage
 from cluster_core.sim.scenario.text import read_scenario
-from cluster_core.sim.world import START_US, World
+from cluster_core.sim.world import World
 from cluster_core.wire.bus import Message
 
 

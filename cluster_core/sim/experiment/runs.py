@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 from cluster_core.errors import ClusterCoreError
 from cluster_core.gossip.profile import PROFILES, VALKEY_9_1
 from cluster_core.node.settings import NodeSettings
+from cluster_core.sim.clock import US_PER_S
 from cluster_core.sim.experiment.outcomes import Outcome, OutcomeWatch
-from cluster_core.sim.host import US_PER_S, Host
+from cluster_core.sim.host import Host
 from cluster_core.sim.layouts import Layout, Place, check_layout, places_of
 from cluster_core.sim.paths import Path
 from cluster_core.sim.scenario.stage import Stage

@@ -10,7 +10,7 @@ from cluster_core.sim.fast import gossip_fields as at
 from cluster_core.sim.fast.array_messages import FAIL, columns_of
 from cluster_core.sim.fast.array_nodes import stream_class
 from cluster_core.sim.fast.steady_requests import do_sleep
-from cluster_core.sim.network import Stream
+from cluster_core.sim.host import Stream
 
 if TYPE_CHECKING:
     from cluster_core.sim.fast.steady import Steady

@@ -13,7 +13,7 @@ from cluster_core.gossip.view import Peer, View
 from cluster_core.node.state import NodeState
 from cluster_core.sim.fast import gossip_fields as at
 from cluster_core.sim.fast.gossip_parts import FIRST_MS
-from cluster_core.sim.network import Stream
+from cluster_core.sim.host import Stream
 
 if TYPE_CHECKING:
     from cluster_core.sim.fast.gossip_store import Store

@@ -19,8 +19,7 @@ from cluster_core.wire.bus import MessageType
 
 if TYPE_CHECKING:
     from cluster_core.node.events import Event
-    from cluster_core.sim.host import Host
-    from cluster_core.sim.network import Stream
+    from cluster_core.sim.host import Host, Stream
     from cluster_core.wire.bus import Message
 
 CARRIED: Final = (int(MessageType.PING), int(MessageType.PONG), int(MessageType.FAIL))

@@ -11,7 +11,7 @@ from cluster_core.sim.checkers import Checks, Violation, check_views
 from cluster_core.sim.clients import Client
 from cluster_core.sim.faults import Faults
 from cluster_core.sim.host import Host
-from cluster_core.sim.layouts import Place, populate
+from cluster_core.sim.layouts import Place
 from cluster_core.sim.losses import LossWatch, Missing, violations_of
 from cluster_core.sim.operators import Operators
 from cluster_core.sim.paths import Path
@@ -55,7 +55,7 @@ class Stage:
         self.clients: list[Client] = []
         self.heard: list[tuple[Host, ev.Deliver]] = []
         world.on_deliver = lambda host, delivery: self.heard.append((host, delivery))
-        populate(world, places, shifts_us)
+        world.populate(places, shifts_us)
 
     def add_clients(self, count: int, *, rate: float = 10.0, zone: str = "", wait: int = 0) -> None:
         """Have *count* more clients write."""

@@ -10,10 +10,10 @@ import pytest
 from cluster_core.incidents.past_views import view_at, view_differences
 from cluster_core.node.commands.descriptions import topology_of
 from cluster_core.replay.rows import EventRow
+from cluster_core.sim.clock import START_US
 from cluster_core.sim.recording import Recorder
 from cluster_core.sim.scenario.play import play
 from cluster_core.sim.scenario.text import read_scenario
-from cluster_core.sim.world import START_US
 from slotscope.sources.bus.evidence import CaptureOptions
 from slotscope.sources.bus.files import find_captures, survey
 from slotscope.sources.bus.recording import replay
