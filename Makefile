@@ -51,17 +51,19 @@ lint: $(SET_UP) ## ruff: rules and format
 types: $(SET_UP) ## mypy
 	@$(BIN)/mypy
 
-# Two processes; the tests of the Spark session stay together in one of them.
-PYTEST_RUN := $(BIN)/python -m pytest -n 2 --dist loadgroup
+# The tests of the Spark session stay together in one process, those of servers, which mostly wait, in another, and the
+# rest runs beside them.  Python may write its bytecode, whatever the environment says: the processes share it.
+export PYTHONDONTWRITEBYTECODE :=
+PYTEST_RUN := $(BIN)/python -m pytest --dist loadgroup --durations 15 --durations-min 2
 
-check: lint types ## lint, types and the tests that need no JVM, server or browser
-	@$(PYTEST_RUN) -m "not slow and not spark and not servers and not browser" $(PYTEST)
+check: lint types ## lint, types and the quick tests: no JVM, no servers, no browser, fewer examples
+	@$(PYTEST_RUN) -n 2 --hypothesis-profile check -m "not slow and not long and not processes and not spark and not servers and not browser" $(PYTEST)
 
 test: lint types ## set-up, lint, types and all tests but the slow ones
-	@$(PYTEST_RUN) -m "not slow" $(PYTEST)
+	@$(PYTEST_RUN) -n 3 -m "not slow" $(PYTEST)
 
-test-all: lint types ## the same with the slow tests
-	@$(PYTEST_RUN) $(PYTEST)
+test-all: lint types ## the same with the slow tests, and more examples
+	@$(PYTEST_RUN) -n 3 --hypothesis-profile all $(PYTEST)
 
 demo: $(SET_UP) ## key distribution and plan for the recorded cluster of tests/data
 	@mkdir -p build/demo

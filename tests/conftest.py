@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,9 +16,11 @@ from tests.benches.servers import Server, redis_binary, running, running_cluster
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("ci", settings.get_profile("here"), derandomize=True, print_blob=True)
-settings.load_profile("ci" if os.environ.get("CI") else "here")
+settings.register_profile("test", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=100)
+settings.register_profile("ci", settings.get_profile("test"), derandomize=True, print_blob=True)
+settings.register_profile("check", settings.get_profile("test"), max_examples=10)
+settings.register_profile("all", settings.get_profile("test"), max_examples=300)
+settings.load_profile("ci" if os.environ.get("CI") else "test")
 
 DATA = Path(__file__).parent / "data"
 
@@ -30,9 +33,13 @@ NEEDS = {
 """Marks by the fixtures that a test asks for; a test that starts a JVM, a server or a browser by itself carries the mark in its file."""
 
 
+GROUPS = ("spark", "servers")
+"""Tests that stay together in one process, whatever else runs beside them: one JVM serves the first, the second mostly wait."""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test by what it needs, and keep the tests of the one Spark session in one process."""
+    """Mark every test by what it needs; the groups come first, since each is as long as all the rest."""
     for item in items:
         asked = set(getattr(item, "fixturenames", ()))
         for mark, fixtures in NEEDS.items():
@@ -40,8 +47,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(mark)
         if "live" in item.path.parts:
             item.add_marker("servers")
-        if item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+        group = next((name for name in GROUPS if item.get_closest_marker(name)), None)
+        if group and not item.get_closest_marker("processes"):
+            item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+
+
+@pytest.fixture(autouse=True)
+def without_a_session(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that starts a JVM without the mark `spark`: it would be a second one, in a process that needs none."""
+    had_one = _has_session()
+    yield
+    if not had_one and _has_session() and request.node.get_closest_marker("spark") is None:
+        pytest.fail("a Spark session was started by a test without the mark `spark`")
+
+
+def _has_session() -> bool:
+    context = sys.modules.get("pyspark.core.context")
+    return context is not None and context.SparkContext._gateway is not None
 
 
 @pytest.fixture(scope="session")
@@ -56,6 +79,23 @@ def spark() -> SparkSession:
     from slotscope.runtime.session import spark_session
 
     return spark_session("tests", master="local[2]")
+
+
+@pytest.fixture(scope="session")
+def recorded_root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables of the recorded cluster, snapshots ``before`` (with its keys) and ``after``: to read; who writes takes a copy."""
+    from jobs import key_slots
+    from slotscope.requests.key_slots import Request
+    from slotscope.runtime.settings import read_settings
+
+    root, recorded = tmp_path_factory.mktemp("recorded"), DATA / "valkey-9.1"
+    for name in ("before", "after"):
+        request = Request(
+            root=str(root), snapshot=name, rdb=[str(recorded / name / "*.rdb")], keep_keys=name == "before",
+            topology=str(recorded / "topology" / "nodes.txt"),
+        )  # fmt: skip
+        key_slots.run(spark, request, read_settings(top=5))
+    return root
 
 
 @pytest.fixture(scope="session")

@@ -84,6 +84,7 @@ def test_permissive_mode_quarantines_each_warns_everywhere_and_counts_the_rest(s
 HOSTILE_KEYS = (b"\xff\xfe\x00key", b"\x1b[2J\x1b]0;owned\x07", b"<script>alert(1)</script>")
 
 
+@pytest.mark.slow
 def test_keys_that_are_not_text_are_kept_as_bytes_and_shown_escaped(spark, tmp_path, capsys):
     records = [build.key(key, 0, build.string(b"v" * (300 - 50 * at))) for at, key in enumerate(HOSTILE_KEYS)]
     (tmp_path / "odd.rdb").write_bytes(build.rdb(SELECT, *records))

@@ -99,6 +99,7 @@ def test_a_failover_leaves_its_votes_epochs_and_events(spark, root) -> None:
     assert elections >= 1
 
 
+@pytest.mark.slow
 def test_what_is_written_is_the_same_when_the_job_runs_again(spark, root, tmp_path) -> None:
     before = {table.name: rows(spark, table, root) for table in TABLES}
 
@@ -109,7 +110,22 @@ def test_what_is_written_is_the_same_when_the_job_runs_again(spark, root, tmp_pa
 
 
 def test_folded_files_make_the_tables_of_a_replay_from_the_start(spark, root, tmp_path) -> None:
-    """Also when a fold was killed before its end: it is repeated, and what it had written is replaced."""
+    """The state at the end of the first files is where the others go on."""
+    raw = gzip.decompress(CAPTURE.read_bytes())
+    ends = packet_ends(raw)
+    paths = cut(raw, [ends[len(ends) // 3], ends[len(ends) // 2]], tmp_path)
+    target = tmp_path / "tables"
+    run(spark, target, pcap=[str(paths[0])], node_timeout_ms=1000)
+    outcome = run(spark, target, pcap=[f"{tmp_path}/part-*.pcap"], node_timeout_ms=1000)
+
+    assert (outcome.known_files, outcome.new_files) == (1, 2)
+    for table in TABLES:
+        assert rows(spark, table, target) == rows(spark, table, root), table.name
+
+
+@pytest.mark.slow
+def test_a_fold_that_was_killed_before_its_end_is_repeated(spark, root, tmp_path) -> None:
+    """What it had written is replaced."""
     raw = gzip.decompress(CAPTURE.read_bytes())
     ends = packet_ends(raw)
     paths = cut(raw, [ends[len(ends) // 3], ends[len(ends) // 2]], tmp_path)

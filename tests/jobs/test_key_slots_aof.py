@@ -170,6 +170,7 @@ def test_commands_that_are_not_known_are_counted_and_their_keys_flagged(spark, t
     assert "bf.add (1)" in next(warning.text for warning in report.warnings if warning.code == "uncertain_keys")
 
 
+@pytest.mark.slow
 def test_a_log_of_one_file_with_a_dump_before_its_commands_counts_only_the_commands_as_writes(spark, tmp_path):
     """Servers before 7.0 wrote a rewrite so; the dump's keys live, and are no writes.  Its own time tells times to live."""
     base = recorded_parts("redis-7.0", "aof-preamble")["appendonly.aof.2.base.rdb"]
@@ -195,6 +196,7 @@ def test_without_replay_only_the_writes_are_told(spark, tmp_path):
     assert [warning.code for warning in report.warnings] == ["appendfsync"]
 
 
+@pytest.mark.slow
 def test_a_cut_log_is_loaded_as_a_server_loads_it_and_said(spark, tmp_path):
     """``aof-load-truncated``: by default what is whole counts; else it is an error with the offset."""
     log = small_log(tmp_path, more=log_of(("MULTI",), ("SET", "late", "v"))[:-3])

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
+from shutil import copytree
+
 from schemas.rebalance import REBALANCE_MOVES, REBALANCE_PLANS
 from schemas.silver import SLOT_LOAD
 from slotscope.runtime.delta_files import read_rows
 from slotscope.runtime.failure import OK
 from tests.benches.program import slotscope
-from tests.conftest import DATA
 
 
-def test_a_recorded_cluster_is_planned_from_its_dumps(spark, tmp_path, capsys):
+def test_a_recorded_cluster_is_planned_from_its_dumps(recorded_root, tmp_path, capsys):
     """The plan's bytes are those of the dumps in memory, and the check agrees with it."""
-    recorded = DATA / "valkey-9.1"
-    topology = recorded / "topology" / "nodes.txt"
-    dumps = recorded / "before" / "*.rdb"
+    root = copytree(recorded_root, tmp_path / "root")
 
-    assert slotscope("key-slots", "--root", tmp_path, "--rdb", dumps, "--topology", topology) == OK
-    assert slotscope("rebalance-plan", "--root", tmp_path, "--iterations", 300_000) == OK
-    assert slotscope("check-plan", "--root", tmp_path) == OK
+    assert slotscope("rebalance-plan", "--root", root, "--snapshot", "before", "--iterations", 300_000) == OK
+    assert slotscope("check-plan", "--root", root) == OK
 
     assert "holds: move" in capsys.readouterr().out
-    head = read_rows(str(tmp_path), REBALANCE_PLANS)[0]
-    size = {row["slot"]: row["memory_bytes"] for row in read_rows(str(tmp_path), SLOT_LOAD)}
-    moves = read_rows(str(tmp_path), REBALANCE_MOVES)
+    head = read_rows(str(root), REBALANCE_PLANS)[0]
+    size = {row["slot"]: row["memory_bytes"] for row in read_rows(str(root), SLOT_LOAD, snapshot_id="before")}
+    moves = read_rows(str(root), REBALANCE_MOVES)
     assert [move["bytes"] for move in moves] == [size[move["slot"]] for move in moves]
     assert sum(move["bytes"] for move in moves) == head["moved_bytes"] >= head["lower_bound_bytes"] > 0
     assert max(head["max_over_mean_after"].values()) <= 1.02 < max(head["max_over_mean_before"].values())
-    assert (tmp_path / "reports" / f"plan-{head['plan_id']}.html").exists()
+    assert (root / "reports" / f"plan-{head['plan_id']}.html").exists()

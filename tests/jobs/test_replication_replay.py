@@ -26,7 +26,7 @@ ALL = (REPLICATION_LINKS, REPLICATION_OFFSETS, RESYNCS)
 def root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The recording, replayed twice under one name and once under another."""
     folder = str(tmp_path_factory.mktemp("root"))
-    for snapshot in ("one", "one", "two"):
+    for snapshot in ("one", "two", "one"):
         run(spark, root=folder, pcap=[str(CAPTURE)], snapshot=snapshot, backlog_bytes={"": BACKLOG_BYTES})
     return folder
 

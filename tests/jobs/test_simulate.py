@@ -47,11 +47,16 @@ def test_runs_are_the_same_wherever_they_run(spark):
     assert [one_each[number]["bus_bytes"] for number in range(8)] == [outcome.bus_bytes for outcome in here]
 
 
-def test_a_simulation_writes_its_tables_once(spark, tmp_path):
-    """Run twice, the tables hold one simulation; cases, quantiles and shards fit the runs."""
-    root = str(tmp_path)
+@pytest.fixture(scope="module")
+def simulated(spark, tmp_path_factory):
+    """The root of a simulation, and its report."""
+    root = str(tmp_path_factory.mktemp("simulated"))
+    return root, simulate.run(spark, GRID, root=root, snapshot="what if")
 
-    report = simulate.run(spark, GRID, root=root, snapshot="what if")
+
+def test_a_simulation_writes_its_tables_once(spark, simulated):
+    """Run twice, the tables hold one simulation; cases, quantiles and shards fit the runs."""
+    root, report = simulated
     first = {table.name: rows_of(spark, table, root, "what if") for table in (SIMULATED_RUNS, SIMULATED_SHARDS)}
     simulate.run(spark, GRID, root=root, snapshot="what if")
 
@@ -72,9 +77,9 @@ def test_a_simulation_writes_its_tables_once(spark, tmp_path):
     ]
 
 
-def test_a_report_says_what_is_modelled_and_what_is_not(spark, tmp_path):
+def test_a_report_says_what_is_modelled_and_what_is_not(simulated, tmp_path):
     """The HTML has a curve a case, the quantiles and both lists; the terminal says where it is."""
-    report = simulate.run(spark, GRID, root=str(tmp_path), snapshot="r")
+    _, report = simulated
     out = io.StringIO()
 
     path = deliver_simulation(report, root=str(tmp_path), html=None, stream=out)

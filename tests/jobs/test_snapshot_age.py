@@ -119,6 +119,7 @@ def test_a_dump_is_known_by_its_replication_id():
     assert find_since(dumps, [poll._replace(offset=None)]) == []
 
 
+@pytest.mark.slow
 def test_the_report_says_how_old_the_dumps_are_and_what_is_unsaved(spark, tmp_path):
     """key-slots --info; in permissive mode a bad file of polls is counted."""
     (tmp_path / "polls.jsonl").write_text(line(changes=1234, save="300 100"))

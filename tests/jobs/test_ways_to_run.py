@@ -14,9 +14,10 @@ import pytest
 from schemas.bronze import BAD_RECORDS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from slotscope.runtime import code_zip
+from slotscope.runtime.delta_files import read_rows
 from tests.conftest import DATA
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.processes
 
 CHECKOUT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -55,7 +56,7 @@ def lines(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("way", ["slotscope", "spark-submit", pytest.param("cluster", marks=pytest.mark.slow)])
-def test_each_way_to_start_the_job_writes_the_same_tables_and_ends_with_the_same_code(spark, dumps, tmp_path, way):
+def test_each_way_to_start_the_job_writes_the_same_tables_and_ends_with_the_same_code(dumps, tmp_path, way):
     """A program of its own, spark-submit with the code as a zip, executors in processes of their own."""
     command = {
         "slotscope": lambda: [SLOTSCOPE, "key-slots"],
@@ -74,10 +75,7 @@ def test_each_way_to_start_the_job_writes_the_same_tables_and_ends_with_the_same
     assert done.returncode == 3, done.stderr  # partial: a dump was bad
     if way != "spark-submit":  # which has words of its own
         assert lines(done) == []
-    rows = {
-        table.name: spark.read.format("delta").load(f"{root}/{table.name}").collect()
-        for table in (SLOT_LOAD, SNAPSHOTS, SOURCES, BAD_RECORDS)
-    }
+    rows = {table.name: read_rows(str(root), table) for table in (SLOT_LOAD, SNAPSHOTS, SOURCES, BAD_RECORDS)}
     keys = {Path(row["source"]).name: row["keys"] for row in rows[SOURCES.name]}
     assert keys["whole.rdb"] == truth("node-7002")
     assert 0 < keys["cut.rdb"] < truth("node-7003")
@@ -89,6 +87,7 @@ def test_each_way_to_start_the_job_writes_the_same_tables_and_ends_with_the_same
     assert list(elsewhere.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_bad_dump_is_one_line_with_file_offset_and_reason(dumps, tmp_path):
     """Strict is the default: the first bad byte ends the job with 2 and no snapshot."""
     done = run(SLOTSCOPE, "key-slots", "--root", str(tmp_path / "root"), "--rdb", str(dumps / "cut.rdb"), cwd=tmp_path)

@@ -24,6 +24,7 @@ from cluster_core.wire.bus import (
 )
 from tests.builders.gossip_builder import ME, PORTS, A, B, Bench, D, entry, header, ping, wire
 from tests.builders.gossip_messages import SLOTS, ids, messages, profiles
+from tests.examples import examples
 
 events = st.one_of(
     st.builds(ev.MessageReceived, st.sampled_from([10, 11, 20, 21, 30, 31, 77, 990]), messages(), st.just("127.0.0.1")),
@@ -56,7 +57,7 @@ def check(node: ClusterNode) -> None:
 
 
 @given(profiles, steps)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_no_sequence_of_events_breaks_the_table(profile: Profile, sequence: list[tuple[int, ev.Event]]) -> None:
     """R68: one owner a slot; R55: never FAIL on oneself."""
     bench = Bench(profile=profile, slots={ME: "0-2", A: "3-9"})
@@ -79,7 +80,7 @@ def state_of(node: ClusterNode) -> object:
 
 
 @given(profiles, steps, st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_the_pre_filter_changes_nothing(
     profile: Profile, sequence: list[tuple[int, ev.Event]], data: st.DataObject
 ) -> None:
@@ -137,6 +138,7 @@ def test_hostile_messages_are_counted_and_change_nothing(profile: Profile) -> No
     assert list(bench.view.nodes) == before
 
 
+@pytest.mark.long
 def test_a_flood_of_introductions_is_bounded() -> None:
     """A sender may name 65,535 nodes; the table has a bound."""
     bench = Bench((A,))
@@ -148,7 +150,7 @@ def test_a_flood_of_introductions_is_bounded() -> None:
 
 
 @given(st.binary(max_size=400))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_bytes_that_decode_never_break_the_machine(noise: bytes) -> None:
     """A damaged PING, decoded as far as it goes, is handled."""
     bench = Bench()

@@ -15,6 +15,7 @@ from cluster_core.formats.rdb.facts import SplitError
 from cluster_core.formats.rdb.opcodes import KEY_BYTES_MAX
 from cluster_core.slots.key_slot import key_slot
 from tests.builders.aof_logs import LOGS, SERVERS, encode, log_of, recorded_parts, walk_log
+from tests.examples import MUTATIONS, examples
 
 SMALL = (
     b"#TS:1700000000\r\n"
@@ -112,6 +113,7 @@ def test_every_prefix_is_whole_or_cut_and_never_damaged(compiled):
         assert found.tail.is_cut == (starts_inside or found.tail.valid_end != size)
 
 
+@pytest.mark.long
 def test_each_command_is_read_exactly_once_at_every_cut():
     """Ranges that meet: each decodes alone, ends where the next begins, and together they say what the whole says."""
     log = SMALL + recorded_parts("valkey-9.1", "aof-plain")["appendonly.aof.2.incr.aof"][:2000]
@@ -221,6 +223,7 @@ def test_a_lying_length_waits_for_no_memory():
     assert len(found.commands) == 1
 
 
+@pytest.mark.long
 def test_a_value_larger_than_the_window_is_passed_over_but_its_end_is_seen():
     """`skippable` leaves the last bytes to be read."""
     value = b"v" * 3_000_000
@@ -237,7 +240,7 @@ def test_a_value_larger_than_the_window_is_passed_over_but_its_end_is_seen():
 
 @given(commands=COMMANDS, piece=st.sampled_from([1 << 20, 11]), rows=st.sampled_from([65_536, 3]))
 @example(commands=[("ZUNIONSTORE", [b"d", b"2", b"a"])], piece=1 << 20, rows=3)
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_both_twins_tell_the_same_of_any_commands(commands, piece, rows):
     """The compiled walk and the plain reader, keys by rule and by hand."""
     log = log_of(*[(name, *words) for name, words in commands])
@@ -259,10 +262,12 @@ def test_both_twins_tell_the_same_of_recorded_logs(server, log):
         assert not found.tail.is_cut
 
 
-def test_ten_thousand_mutations_end_in_commands_a_cut_or_an_error():
+@pytest.mark.long
+@pytest.mark.parametrize("count", MUTATIONS)
+def test_mutations_end_in_commands_a_cut_or_an_error(count):
     """Damaged files never crash or hang, and both twins judge them alike."""
     chance = random.Random(20_261_121)
-    for number in range(10_000):
+    for number in range(count):
         data = bytearray(SMALL)
         for _ in range(chance.randint(1, 3)):
             place = chance.randrange(len(data))

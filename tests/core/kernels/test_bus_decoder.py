@@ -29,6 +29,7 @@ from tests.builders.bus_builder import (
 )
 from tests.builders.edited_captures import as_pcap, packets_of, with_loss
 from tests.conftest import DATA
+from tests.examples import examples
 from tests.reference.bus_comparison import kernel_story, plain_story
 
 EVERY = b"".join(map(encode_message, every_kind()))
@@ -118,6 +119,7 @@ def test_tables_begin_anew_beyond_their_bounds(monkeypatch: pytest.MonkeyPatch) 
     assert told[0]["sender"] == "0" * 40
 
 
+@pytest.mark.long
 def test_a_big_message_and_many_gossip_entries_fit() -> None:
     """65,535 entries make the tables grow; a message above the gathering bound is the plain code's."""
     big = encode_message(gossip_message(0, entries=65535))
@@ -179,14 +181,14 @@ def captures(draw: st.DrawFn) -> bytes:
     return pcap([replace(one, ts_ns=one.ts_ns + i * step) for i, one in enumerate(sent)])
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(captures(), st.sampled_from([1 << 30, 4096, 400]))
 def test_kernels_equal_the_plain_reader(file: bytes, piece: int) -> None:
     """Whatever happens to the packets, and however the file is fed."""
     check_equal([file[at : at + piece] for at in range(0, len(file), piece)])
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(captures(), st.data())
 def test_damaged_files_end_in_the_same_rows(file: bytes, data: st.DataObject) -> None:
     """Bits flip, bytes vanish, the file ends anywhere: no exception, and both readers agree."""

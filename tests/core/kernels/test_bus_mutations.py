@@ -184,6 +184,7 @@ def run(first: int, last: int) -> tuple[int, int]:
     return some, fewer
 
 
+@pytest.mark.long
 def test_three_hundred_mutations_end_in_rows() -> None:
     """No exception, no hang, bounded memory, every byte told of; the mutations are neither harmless nor all fatal."""
     some, fewer = run(0, 300)
@@ -202,6 +203,7 @@ def test_ten_thousand_mutations_end_in_rows(part: int) -> None:
     assert fewer > 400
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("first", "second"), [(light(), light(10)), pytest.param(ping(), light(), marks=pytest.mark.slow)]
 )

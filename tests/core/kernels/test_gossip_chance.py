@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_core.sim.fast.gossip_chance import STATE, WORDS, draw, draw_word, ready
+from tests.examples import examples
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.integers(0, 1 << 32), st.lists(st.sampled_from(("random", "word")), max_size=900))
 def test_it_draws_what_cpython_draws_in_any_order(seed, wanted):
     """CPython's random() takes two words, getrandbits(32) one: after an odd number of words the pairs are others (mt19937ar.c)."""

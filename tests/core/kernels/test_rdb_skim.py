@@ -19,6 +19,7 @@ from cluster_core.memory.layouts import LAYOUT_NAMES
 from cluster_core.memory.model import MemorySettings
 from cluster_core.slots.key_slot import hash_tag, key_slot
 from tests.builders import rdb_builder as build
+from tests.examples import MUTATIONS, examples
 from tests.reference.rdb.skim import PlainRdbSkimmer
 from tests.reference.rdb.skimming import facts_of, skim_all
 
@@ -43,7 +44,7 @@ SERVERS = [
     *("redis 6.2.14", "redis 7.0.15", "redis 7.2.5", "redis 7.4.0", "redis 9.9.9"),
     *("valkey 7.2.5", "valkey 8.0.1", "valkey 8.1.0", "valkey 9.0.1", "valkey 9.1.2"),
 ]
-QUICK = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=examples(120), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def outcome(data: bytes, pieces: list[int] | None = None, **options: Any) -> tuple[Any, ...]:
@@ -111,12 +112,13 @@ def test_records_lie_end_to_end(compiled: bool):
     assert rows[-1][11] + rows[-1][7] + 1 == skimmer.position
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [1, 3, 61, 4096])
 def test_pieces_of_any_size_give_the_same_rows(size: int):
     assert outcome(FILE, [size]) == outcome(FILE)
 
 
-@settings(QUICK, max_examples=60)
+@settings(QUICK, max_examples=examples(60))
 @given(st.lists(st.binary(max_size=80) | st.from_regex(rb"[a{}]{0,9}", fullmatch=True), max_size=30))
 def test_slot_and_tag_follow_the_cluster_rules(names: list[bytes]):
     """R112, R113."""
@@ -161,6 +163,7 @@ def test_a_key_name_beyond_the_window_is_kept(monkeypatch: pytest.MonkeyPatch):
     assert [row[1] for row in rows] == names
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("compiled", [True, False])
 def test_without_the_crc_most_of_a_big_value_need_not_be_read(compiled: bool):
     data = build.rdb(build.key("big", 0, build.string(bytes(3 << 20))), build.key("k", 0, build.integer(1)))
@@ -193,6 +196,7 @@ def test_a_value_that_is_cut_is_no_row_even_if_it_was_skipped(compiled: bool):
     assert isinstance(error, TruncatedError)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("compiled", [True, False])
 def test_every_prefix_of_a_dump_is_an_error(compiled: bool):
     tiny = [record for record in SMALL if len(record) < 150]
@@ -219,10 +223,12 @@ def test_keys_before_the_damage_are_kept():
     )
 
 
-def test_ten_thousand_mutations_never_pass_unnoticed():
+@pytest.mark.long
+@pytest.mark.parametrize("count", MUTATIONS)
+def test_mutations_never_pass_unnoticed(count):
     rng = random.Random(7)
     truth = skim_all(FILE)[0]
-    for _ in range(10_000):
+    for _ in range(count):
         data = bytearray(FILE)
         for _ in range(rng.choice((1, 1, 1, 2, 8))):
             data[rng.randrange(len(data))] = rng.choice((rng.randrange(256), 0, 0x81, 0xC3, 0xFF))
@@ -235,6 +241,7 @@ def test_ten_thousand_mutations_never_pass_unnoticed():
         assert error is not None or rows == truth or (skimmer.crc_ok is None and skimmer.trailing_bytes)
 
 
+@pytest.mark.long
 def test_mutations_are_judged_alike_by_both_twins():
     rng = random.Random(11)
     server = rng.choice(SERVERS).split()
@@ -250,6 +257,7 @@ def test_mutations_are_judged_alike_by_both_twins():
         assert compiled == outcome(bytes(data), check_crc=False, batch_keys=8, compiled=False), turn
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("claim", [1 << 62, (1 << 64) - 1])
 def test_a_wild_length_at_any_place_is_judged_alike_by_both_twins(claim: int):
     wild = b"\x81" + claim.to_bytes(8, "big")

@@ -15,9 +15,10 @@ from cluster_core.rebalance.goal.targets import find_targets
 from cluster_core.rebalance.planner import plan
 from cluster_core.rebalance.search.engine import PLAIN
 from tests.builders.rebalance_problems import random_problem
+from tests.examples import examples
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(st.integers(0, 10**6), st.integers(2, 9), st.sampled_from([0.0, 0.4, 1.0]))
 def test_both_engines_give_the_same_plan(seed, masters, skew):
     """One source, interpreted and compiled: the same arithmetic, the same plan."""
@@ -59,7 +60,7 @@ def solved(highspy, scaled, slots, need):
     return model.getInfo().objective_function_value * 1e5
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.integers(0, 10**6), st.integers(4, 12))
 def test_a_certificate_is_proven_in_whole_numbers_and_is_never_too_high(seed, count):
     """The bound of one master against every way to relieve it."""

@@ -20,6 +20,7 @@ from cluster_core.wire.bus import Message, encode_message
 from cluster_core.wire.resp import encode_value
 from tests.builders.gossip_builder import ME, TIMEOUT_MS, A, header, ping
 from tests.builders.gossip_messages import ids, messages, profiles
+from tests.examples import examples
 
 NOW_MS = 1_700_000_000_000
 links = st.sampled_from([1, 2, 3, 4, 5, 6, 99])
@@ -110,7 +111,7 @@ def check(node: Node, effects: list[Any]) -> None:
 
 
 @given(profiles, st.integers(0, 99), st.lists(st.tuples(st.sampled_from([0, 1, 100, 900, 5000]), events), max_size=40))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_no_sequence_of_events_makes_a_node_raise(profile: Any, seed: int, sequence: list[tuple[int, Any]]) -> None:
     """R18, R68: messages, links, time and clients in any order."""
     node = Node(NodeSettings(profile, TIMEOUT_MS, 7000), Random(seed), NOW_MS, my_id=ME)

@@ -133,6 +133,7 @@ def test_data_that_is_too_old_makes_no_master() -> None:
     assert not cluster.agree()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("profile", "least", "most"), [(VALKEY_8_0, 5, 7), (VALKEY_8_1, 1, 1)])
 def test_valkey_8_1_says_ten_times_less_often_that_data_is_too_old(profile: Profile, least: int, most: int) -> None:
     """R160, clusterLogCantFailover: in the first minute."""
@@ -170,6 +171,7 @@ def test_without_a_majority_nobody_wins_and_the_next_try_takes_four_timeouts() -
     assert not cluster.hosts[3].node.view.ok
 
 
+@pytest.mark.long
 def test_split_votes_cost_four_timeouts_in_redis_and_nothing_since_valkey_8_1() -> None:
     """R83, R89b, R94, R96: redis issue 3770, a gap of 60 seconds at the default timeout, when two masters fail at once."""
     taken_ms: dict[str, list[int]] = {}

@@ -15,6 +15,7 @@ from cluster_core.gossip.profile import PROFILES, VALKEY_9_1, ChainFold, Demotio
 from cluster_core.node.events import ElectionStep, VoteCast
 from cluster_core.wire.bus import Header, MessageType
 from tests.benches.node_cluster import Cluster, Host
+from tests.examples import examples
 
 T = 1000
 MASTERS, REPLICAS = 3, 4
@@ -120,7 +121,7 @@ def check_agreement(cluster: Cluster) -> None:
 
 
 @given(st.sampled_from(list(PROFILES.values())), st.integers(0, 10_000), schedules)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_the_invariants_survive_every_fault(profile: Profile, seed: int, schedule: list[Any]) -> None:
     """R161 to R169; after the last fault everything is healed, and the cluster finds together."""
     cluster = Cluster(HOSTS, profile=profile, node_timeout_ms=T, seed=seed, validity_factor=0)

@@ -29,6 +29,7 @@ from cluster_core.node.pings import build_ping, choose_entries, entries_wanted
 from cluster_core.node.settings import NodeSettings
 from cluster_core.wire.bus import Gossip, Header, Message, MessageType, decode_message, encode_message
 from tests.benches.node_cluster import START_MS, Cluster, Host
+from tests.examples import examples
 
 every_profile = pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
 
@@ -80,6 +81,7 @@ def test_headers_carry_the_flags_of_the_servers(profile: Profile, master: int, r
     assert headers[3].config_epoch == headers[0].config_epoch
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("nodes", "node_timeout_ms", "pings"), [(6, 2000, 4.78), (10, 2000, 8.90), (20, 2000, 18.5), (20, 15000, 1.76)]
 )
@@ -152,7 +154,7 @@ def test_every_doubted_node_is_in_every_ping(profile: Profile) -> None:
 
 
 @given(st.integers(2, 60), st.integers(0, 2**32), st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_gossip_names_each_fit_node_at_most_once(nodes: int, seed: int, data: st.DataObject) -> None:
     """R38, R39: never ourselves, handshakes, nodes without address or doubted ones; never more than wanted."""
     cluster = Cluster(1, profile=data.draw(st.sampled_from(list(PROFILES.values()))), seed=seed)
@@ -189,7 +191,7 @@ class Watchful(Cluster):
 @given(
     st.sampled_from(list(PROFILES.values())), st.integers(0, 1000), st.integers(0, 5), st.sampled_from([0, 300, 900])
 )
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 def test_looking_only_when_it_is_due_changes_nothing(
     profile: Profile, seed: int, victim: int, interval_ms: int
 ) -> None:

@@ -20,6 +20,7 @@ from cluster_core.rebalance.goal.targets import find_targets
 from cluster_core.rebalance.plan import BALANCED, IMPOSSIBLE, MOVE
 from cluster_core.rebalance.planner import plan
 from tests.builders.rebalance_problems import problem
+from tests.examples import examples
 
 NAMES = ("serialized_bytes", "keys", "ops")
 
@@ -79,7 +80,7 @@ def kept_by(cluster, targets, scaled, placed):
     return soft and hard, hard and {n for n in scaled.owner if not cluster.masters[n].drained} <= set(placed)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(clusters())
 def test_what_is_said_of_a_small_cluster_is_true_of_every_placement_there_is(cluster):
     """Bound, verdict and capacities against all placements; the check agrees."""

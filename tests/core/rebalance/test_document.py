@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 
 import pytest
 
@@ -22,8 +23,13 @@ PROBLEM = replace(
     random_problem(7, MASTERS, 300, skew=0.9), pinned=(3, 5), tolerance={"serialized_bytes": 0.02, "keys": 0.05, "ops": Fraction(1, 3)},
     slot_cost=Fraction(1, 7), iterations=50_000,
 )  # fmt: skip
-PLAN = plan(PROBLEM)
 NODES = [PlannedNode(master.id, f"h:{n}", "z", n) for n, master in enumerate(PROBLEM.masters)]
+
+
+@cache
+def planned():
+    """One plan for all tests."""
+    return plan(PROBLEM)
 
 
 def stored(problem, found, batches):
@@ -39,11 +45,11 @@ def batches_of(found):
 
 def test_a_plan_comes_back_as_it_was():
     """Fractions, prices, batches and the problem's parameters, all exact; the same text again."""
-    assert PLAN.moves
-    back, document, _ = stored(PROBLEM, PLAN, batches_of(PLAN))
+    assert planned().moves
+    back, document, _ = stored(PROBLEM, planned(), batches_of(planned()))
 
-    assert back.plan == PLAN
-    assert back.batches == tuple(batches_of(PLAN))
+    assert back.plan == planned()
+    assert back.batches == tuple(batches_of(planned()))
     assert (back.nodes, back.time_model, back.created_at_ms) == (tuple(NODES), TimeModel(), 5)
     assert check_plan(back.problem, back.plan) == []
     assert write_document(back.problem, back.plan, back.batches, back.nodes, back.time_model) == document
@@ -53,14 +59,14 @@ def test_a_plan_comes_back_as_it_was():
 def test_a_joint_proof_comes_back_as_it_was():
     """Its numbers are larger than a float holds."""
     joint = Joint(12345, ((1 << 61, 0, 7), (3, 5, 1 << 90)), (4, -1, -2, -1, -1))
-    back, _, _ = stored(PROBLEM, replace(PLAN, joint=joint), [])
+    back, _, _ = stored(PROBLEM, replace(planned(), joint=joint), [])
 
     assert back.plan.joint == joint
 
 
 def test_another_load_or_owner_is_another_plan():
     """The id is a digest of all of it."""
-    document, rows = write_document(PROBLEM, PLAN, [], NODES, TimeModel()), slot_rows(PROBLEM, PLAN)
+    document, rows = write_document(PROBLEM, planned(), [], NODES, TimeModel()), slot_rows(PROBLEM, planned())
     other = [replace(rows[0], loads={**rows[0].loads, "keys": rows[0].loads["keys"] + 1}), *rows[1:]]
     moved = [replace(rows[0], owner=rows[-1].owner), *rows[1:]]
 
@@ -91,10 +97,12 @@ def test_another_load_or_owner_is_another_plan():
 )
 def test_a_damaged_document_is_refused(spoil):
     """With the plan's id, never with a trace."""
-    told = json.loads(write_document(PROBLEM, PLAN, [Batch(1, (Job("a", "b", (1,), (1.0,)),))], NODES, TimeModel()))
+    told = json.loads(
+        write_document(PROBLEM, planned(), [Batch(1, (Job("a", "b", (1,), (1.0,)),))], NODES, TimeModel())
+    )
     spoil(told)
 
     with pytest.raises(PlanError, match="plan p"):
         read_document(
-            json.dumps(told), slot_rows(PROBLEM, PLAN), plan_id="p", snapshot_id="", state_hash="", created_at_ms=0
+            json.dumps(told), slot_rows(PROBLEM, planned()), plan_id="p", snapshot_id="", state_hash="", created_at_ms=0
         )

@@ -16,6 +16,7 @@ from cluster_core.rebalance.execution.run_state import Settings, Stop
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
 from tests.benches.simulated_cluster import KilledError, SimulatedCluster, SimulatedNode, stored_plan
+from tests.examples import examples
 
 PRODUCTS = {Path.LEGACY: "redis 7.0", Path.VALKEY_JOBS: "valkey 9.1", Path.REDIS_IMPORT: "redis 8.4"}
 PATHS = list(PRODUCTS)
@@ -80,7 +81,7 @@ def test_a_finished_plan_is_already_in_place(path):
 
 
 @pytest.mark.parametrize("path", PATHS)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(seed=st.integers(0, 10**6), kills=st.lists(st.integers(0, 120), min_size=1, max_size=4), back=st.booleans())
 def test_killed_anywhere_it_resumes_or_rolls_back(path, seed, kills, back):
     """The executor dies after any command or journal row, several times; then it ends right, and no write is lost."""
@@ -111,7 +112,7 @@ def slots_done(cluster: SimulatedCluster) -> set[int]:
 
 
 @pytest.mark.parametrize("path", PATHS)
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(seed=st.integers(0, 10**6), kill=st.integers(0, 150))
 def test_a_rollback_that_is_killed_can_go_either_way(path, seed, kill):
     """Rolled back half way, killed, then carried out after all."""
@@ -135,7 +136,7 @@ def test_a_rollback_that_is_killed_can_go_either_way(path, seed, kill):
 
 
 @pytest.mark.parametrize("path", PATHS)
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(seed=st.integers(0, 10**6), after=st.integers(0, 60), who=st.sampled_from("abcd"))
 def test_a_node_that_is_away_for_a_while_is_waited_for(path, seed, after, who):
     """A target or a source restarts in the middle; keys that MIGRATE may or may not have sent are sent again."""
@@ -250,7 +251,7 @@ def test_a_drained_master_turns_into_a_replica_and_the_plan_is_still_in_place():
 
 
 @pytest.mark.parametrize("path", PATHS)
-@settings(max_examples=12)
+@settings(max_examples=examples(4))
 @given(seed=st.integers(0, 10**6), kills=st.lists(st.integers(0, 60), max_size=3))
 def test_a_finished_drain_rolls_back_when_the_drained_master_is_revived(path, seed, kills):
     """CLUSTER RESET SOFT and MEET, killed anywhere, too: a node that was reset and not yet met is met by the next run."""

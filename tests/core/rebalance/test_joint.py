@@ -20,6 +20,7 @@ from cluster_core.rebalance.search.arrays import Ground
 from cluster_core.rebalance.search.completion import complete
 from cluster_core.rebalance.search.engine import PLAIN
 from tests.builders.rebalance_problems import problem, random_problem
+from tests.examples import examples
 
 
 def laid_out(cluster, engine=ENGINE):
@@ -29,7 +30,7 @@ def laid_out(cluster, engine=ENGINE):
     return scaled, targets, Layout(Ground(scaled, targets, engine))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=3, max_size=7),
     st.integers(2, 3),
@@ -66,6 +67,7 @@ def test_no_placement_within_the_limits_moves_less_than_the_joint_bound(loads, m
         assert not least or joint.value <= min(least)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_a_joint_proof_that_says_more_or_leaves_out_a_case_is_found_out(seed):
     """Value, prices and tree each matter."""
@@ -90,7 +92,7 @@ def test_heavy_slots_raise_the_bound_above_what_fractions_prove():
     assert search.proof().value > layout.mean[0] * search._pool[0].total + 1
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(st.integers(0, 10**6), st.integers(2, 5), st.booleans())
 def test_both_engines_decide_and_complete_alike(seed, masters, runs):
     """One source, interpreted and compiled: the same arithmetic, the same placement, the same proof."""

@@ -17,6 +17,7 @@ from cluster_core.rebalance.goal.problem import Master, Problem, validate
 from cluster_core.rebalance.plan import BALANCED, MOVE, TOO_SMALL
 from cluster_core.rebalance.planner import defragment, pieces_of_tag, plan, tolerance_table
 from tests.builders.rebalance_problems import applied, problem, random_problem
+from tests.examples import examples
 
 SHORT = 40_000
 """Iterations that keep a test short."""
@@ -38,6 +39,7 @@ def test_an_even_cluster_is_left_alone(masters):
     assert found.moves == ()
 
 
+@pytest.mark.long
 def test_one_master_that_holds_everything_gives_away_no_more_than_it_must():
     """redis 4941: 201 masters, all slots on one; it keeps 83 (1.02 of 81.5), and all others stay at 83 or less."""
     cluster = replace(even(201), owners=["n0000"] * 16384)
@@ -59,7 +61,7 @@ def test_a_drained_master_gives_everything_in_one_hop_and_gets_nothing():
     assert plan(applied(cluster, found.owners_after), ENGINE).moves == ()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 24), st.integers(0, 8), st.sampled_from([0.0, 0.3, 0.7, 1.0]))
 def test_a_plan_holds_what_it_says_and_comes_to_rest(seed, masters, empty, skew):
     """Every claim again in exact arithmetic; carried out and planned again, nothing moves."""
@@ -73,6 +75,7 @@ def test_a_plan_holds_what_it_says_and_comes_to_rest(seed, masters, empty, skew)
     assert plan(again, ENGINE).moves == ()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("masters", [*range(1, 12), *range(12, 1001, 76)])
 def test_a_cluster_of_any_size_comes_to_rest(masters):
     """Applied and planned again: no moves.  `test_a_cluster_of_every_size_comes_to_rest` takes every N."""
@@ -94,7 +97,7 @@ def come_to_rest(masters: int) -> None:
     assert plan(applied(cluster, found.owners_after), ENGINE).moves == (), f"{masters} masters"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.integers(0, 9), min_size=3, max_size=6), st.data())
 def test_no_placement_moves_less_than_the_bound(loads, data):
     """The bound against every placement within the limits there is."""
@@ -211,6 +214,7 @@ def test_a_looser_balance_moves_less():
     assert moved == sorted(moved, reverse=True)
 
 
+@pytest.mark.long
 def test_a_looser_balance_never_costs_more_however_little_is_searched():
     """A plan for a tight balance is one for a looser one, too."""
     cluster = random_problem(4, 6, 600, skew=0.9)
@@ -244,6 +248,7 @@ def test_odd_clusters_get_a_plan_that_holds(cluster, verdict):
     assert plan(applied(cluster, found.owners_after), ENGINE).moves == ()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("empty", [0, 3])
 def test_where_masters_have_many_slots_the_joint_proof_is_part_of_the_plan(empty):
     """Heavy slots decided case by case; the gap is what the plan says, and the check repeats the proof."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from cluster_core.rebalance.goal.problem import Master, validate
 from cluster_core.rebalance.goal.targets import find_targets
 from tests.builders.rebalance_problems import problem
+from tests.examples import examples
 
 
 def test_one_heavy_slot_sets_the_floor_and_gets_a_master_of_its_own():
@@ -34,7 +35,7 @@ def test_even_slots_that_do_not_divide_evenly_relax_the_limit_for_all():
     assert {cap for (cap,) in targets.caps} == {17}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=7), st.lists(st.integers(1, 3), min_size=1, max_size=3))
 def test_no_placement_is_below_the_floor(loads, weights):
     """The floor against every placement there is."""
@@ -74,7 +75,7 @@ def test_what_excluded_masters_hold_counts_for_their_zone():
     assert (targets.zone_share, targets.zone_relaxed) == (Fraction(1, 2), True)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.integers(1, 9), min_size=2, max_size=6),
     st.lists(st.sampled_from("xyz"), min_size=2, max_size=3),

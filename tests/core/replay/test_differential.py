@@ -49,6 +49,7 @@ def score_of(process: Endpoint, evidence: list[Evidence], node_timeout_ms: int) 
     return differential.finish()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("server", ["redis-7.0", "valkey-9.1"])
 def test_what_a_node_would_send_agrees_with_what_recorded_nodes_sent(server: str) -> None:
     """Types, targets, epochs, flags, slots; a failover and a restart are in it (R33, R41, R54, R77, R89, R90)."""

@@ -21,6 +21,7 @@ from cluster_core.replay.rows import (
 from cluster_core.replay.slot_steps import FateFinder
 from cluster_core.wire.bus import Message, MessageType
 from tests.builders.gossip_builder import ME, PORTS, A, B, C, bits, entry, fail, header, ping
+from tests.examples import examples
 
 S = 1_000_000_000
 HOME = Endpoint("127.0.0.1", 17000)
@@ -534,7 +535,7 @@ def test_what_makes_no_sense_is_counted() -> None:
 @given(
     st.lists(st.tuples(st.integers(0, 700), st.sampled_from([A, B]), st.sampled_from(["", "0-9", "5-20"])), max_size=20)
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_intervals_never_overlap_and_leave_no_gap(talks: list[tuple[int, str, str]]) -> None:
     """SCD type 2, whatever is said."""
     tape = Tape()

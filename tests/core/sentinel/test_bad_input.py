@@ -13,6 +13,7 @@ from cluster_core.sentinel.instance import Address
 from cluster_core.sentinel.state import EPOCH_MAX, INSTANCES_MAX
 from cluster_core.wire.resp import Push, RespError, RespMap, encode_value
 from tests.benches.sentinel_bench import MASTER, MY_ID, Bench, info_of_master
+from tests.examples import examples
 
 VALUES = st.recursive(
     st.none()
@@ -38,7 +39,7 @@ def answer_all(bench: Bench, value: object) -> None:
             bench.handle(ev.Answered(number, value))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(VALUES, min_size=1, max_size=8))
 def test_any_value_may_come_in_on_any_connection(values):
     """No event makes a sentinel raise, and what it says stays RESP."""
@@ -53,7 +54,7 @@ def test_any_value_may_come_in_on_any_connection(values):
         assert encode_value(reply, protocol=2)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.binary(max_size=20), min_size=1, max_size=8), st.booleans())
 def test_any_command_has_an_answer(words, is_ours):
     """Clients may say anything, also to SENTINEL."""
@@ -121,6 +122,7 @@ def test_a_newer_configuration_without_a_place_is_not_taken():
     assert (bench.master.address, bench.master.config_epoch) == (Address(*MASTER), 0)
 
 
+@pytest.mark.long
 def test_a_flood_of_sentinels_and_replicas_is_bounded():
     """So many are kept that no honest deployment notices, and no dishonest one fills the memory."""
     bench = Bench()

@@ -75,6 +75,7 @@ def mutate_packets(count: int) -> list[int]:
     return found
 
 
+@pytest.mark.long
 def test_mutated_packets_are_replayed() -> None:
     """Wrong lengths, broken arrays, other texts; all of them in the slow run."""
     found = mutate_packets(400)
@@ -90,6 +91,7 @@ def test_ten_thousand_mutated_packets_are_replayed() -> None:
     assert 0 < sum(count > 0 for count in found) <= len(found) == MUTATIONS
 
 
+@pytest.mark.long
 def test_mutated_words_of_peers_change_beliefs_at_most() -> None:
     """10,000 texts of hello messages, INFO, answers and events, in histories of a hundred each."""
     rng = Random(SEED)

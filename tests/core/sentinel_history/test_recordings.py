@@ -90,6 +90,7 @@ def test_answers_as_evidence_are_believed() -> None:
     assert verdict.percent_in_all == 100.0
 
 
+@pytest.mark.long
 def test_a_capture_that_begins_in_the_middle_soon_shows_the_same() -> None:
     """Who is connected to whom, who listens to events, which answer belongs to which question: all are found out."""
     found, name = evidence_of("redis-7.0"), "redis-7.0"

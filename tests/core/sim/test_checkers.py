@@ -31,6 +31,7 @@ def rules(stage):
     return {violation.rule for violation in stage.checks.violations}
 
 
+@pytest.mark.long
 def test_a_voter_that_says_yes_to_everybody_is_caught(monkeypatch):
     """R162, R163: two shards that ask in one epoch both win."""
     monkeypatch.setattr(gossip_node, "vote_refusal", lambda *_: "")

@@ -56,6 +56,7 @@ def test_a_mistake_in_a_scenario_is_one_line(call, capsys, tmp_path):
     assert call(str(tmp_path / "missing.txt")) == 2
 
 
+@pytest.mark.long
 def test_a_scenario_by_chance_is_played_from_its_number(call, capsys):
     """With its text, so that it can be kept."""
     assert call("--random", "5", "--text") == 0

@@ -184,6 +184,7 @@ def test_a_failure_takes_the_same_course_on_the_fast_path(profile, script):
     assert_equal_runs(profile, 3, 1, 7, Path(), script)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(6))
 def test_runs_by_chance_are_the_same_on_the_fast_path(seed):
     """Any cluster of 4 to 12 nodes, any profile, any delay and loss, faults one after the other: the same messages, the same end."""
@@ -206,6 +207,7 @@ def test_runs_by_chance_are_the_same_on_the_fast_path(seed):
     assert_equal_runs(rng.choice(list(PROFILES)), shards, replicas, seed, path, script, keeps=bool(seed % 2))
 
 
+@pytest.mark.long
 def test_a_larger_cluster_connects_and_settles_in_the_same_way():
     """Thousands of connections at once, messages that wait for them, tables that are not fit yet: equal to the last draw."""
     script: Script = [(25 * S, None)]

@@ -25,6 +25,7 @@ ONE_IN = 1 / 200_000
 FOLDER = Path(__file__).parents[2] / "scenarios"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["failover", "failover-redis-7.0", "update-message", "manual-failover", "resharding"])
 def test_a_replay_of_the_messages_gives_the_same_beliefs(name, tmp_path):
     """The log of a run is what ``slotscope bus-replay`` reads: every node's CLUSTER NODES comes out of it again."""

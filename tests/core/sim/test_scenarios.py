@@ -50,6 +50,7 @@ def test_there_are_as_many_scenarios_as_promised():
     assert [path.stem for path, s in zip(FILES, scenarios, strict=True) if not (s.title and s.rules and s.trace)] == []
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_run():
     """R174: nothing but the seed decides."""
     path = FOLDER / "several-masters-die.txt"

@@ -37,6 +37,7 @@ def how_to_replay(seed: int) -> str:
     return f"replay it with: python -m cluster_core.sim --random {seed} --text"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", chosen())
 def test_no_invariant_breaks(seed):
     """R161 to R169, one owner a slot and epoch, one vote a voter and epoch, no loss without excuse, one view in the end."""
@@ -70,6 +71,7 @@ def test_no_invariant_breaks_in_many_runs():
     assert broken == {}, how_to_replay(min(broken, default=0))
 
 
+@pytest.mark.long
 def test_the_runs_are_not_empty():
     """Faults happen in them, elections are won, writes are acknowledged and some of them lost."""
     played = [play_seed(seed) for seed in FEW]

@@ -29,6 +29,7 @@ def command(seed: int) -> str:
     return f"python -m cluster_core.sim --random {seed} --sentinels --text"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_nothing_breaks_by_chance(seed):
     """S17 holds all the time, and after peace all agree."""
@@ -50,6 +51,7 @@ def test_nothing_breaks_by_chance_in_many_runs():
     assert wrong == []
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_run():
     """Nothing but the seed decides."""
     first, second = by_chance(3), by_chance(3)

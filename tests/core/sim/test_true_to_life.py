@@ -28,6 +28,7 @@ def pings(stage):
     return sum(host.node.state.sent[0] for host in stage.world.hosts)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("node_timeout_ms", "nodes", "measured"),
     [*MEASURED, pytest.param(15_000, 120, 5.65, marks=pytest.mark.slow)],
@@ -63,6 +64,7 @@ def test_messages_have_the_size_of_real_ones(profile, size):
     assert 0 <= missing < sent / 5
 
 
+@pytest.mark.long
 def test_a_dead_node_is_doubted_between_one_node_timeout_and_one_and_a_half():
     """R32, R34: from crash to PFAIL T to 1.5 T and a tick, at every node."""
     for seed in SEEDS:
@@ -89,6 +91,7 @@ def outcomes(profile, **changes):
     return [run_trial(Trial(seed=seed, profile=profile, node_timeout_ms=2000, **changes), Random) for seed in SEEDS]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("profile", "half_ms", "late"), [("redis-7.0", 2900, 0.26), ("valkey-9.1", 2850, 0.18)])
 def test_a_failure_is_agreed_on_when_real_servers_agree_on_it(profile, half_ms, late):
     """R54, R173: 1.5 T of doubt, and up to half a node timeout to hear of others' doubt.
@@ -105,6 +108,7 @@ def test_a_failure_is_agreed_on_when_real_servers_agree_on_it(profile, half_ms, 
     assert sum(ms > 3100 for ms in found) / 100 == pytest.approx(late, abs=0.12)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("profile", "least_ms", "most_ms"), [("redis-7.0", 500, 1205), ("valkey-8.1", 500, 1205), ("valkey-9.1", 0, 102)]
 )
@@ -116,6 +120,7 @@ def test_a_replica_wins_in_the_time_of_its_profile(profile, least_ms, most_ms):
     assert max(gaps) <= most_ms
 
 
+@pytest.mark.long
 def test_lost_elections_cost_four_node_timeouts_in_redis_7_0_and_not_in_valkey_8_1():
     """R83, R90, R96 and R94: with several masters down at once who loses a vote waits; redis #3770 saw a minute."""
     changes = {"shards": 9, "hit": "3", "fault": "power", "delay_ms": 20.0}

@@ -205,6 +205,7 @@ def test_a_value_that_holds_itself_is_refused() -> None:
         encode_value(endless)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("server", ["valkey_cluster_node", "redis_cluster_node"])
 @pytest.mark.parametrize("protocol", [2, 3])
 def test_replies_of_a_real_server_come_back_byte_for_byte(

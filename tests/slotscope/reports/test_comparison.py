@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 
+import pytest
 from rich.console import Console
 
 from cluster_core.slots.key_slot import key_slot
@@ -95,6 +96,7 @@ def test_reports_are_compared_by_every_kind() -> None:
     assert rows["hash_tags"] == []
 
 
+@pytest.mark.long
 def test_a_moved_slot_names_both_owners() -> None:
     """From the one to the other."""
     before = keyspace_report()
@@ -115,6 +117,7 @@ def test_new_in_a_list_of_the_heaviest_is_not_called_new() -> None:
     assert [status_words(row, prefixes) for row in prefixes.rows] == ["left list", "new in list"]
 
 
+@pytest.mark.long
 def test_the_terminal_shows_the_total_and_the_changes() -> None:
     """Within 80 columns, without a control character."""
     stream = io.StringIO()
@@ -128,6 +131,7 @@ def test_the_terminal_shows_the_total_and_the_changes() -> None:
     assert max(map(len, said.splitlines())) <= 80
 
 
+@pytest.mark.long
 def test_the_page_shows_the_total_and_the_changes() -> None:
     """The same frame as every other page."""
     page = render_comparison_html(grown())

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from cluster_core.slots.key_slot import key_slot
 from slotscope.reports.keyspace.figures import heavy_slots, max_over_mean, node_names, totals, warnings_by_severity
 from slotscope.reports.keyspace.report import KeyGroup
 from tests.builders.reports_builder import empty_report, keyspace_report, without_sizes
 
 
+@pytest.mark.long
 def test_the_total_is_the_sum_of_the_slots() -> None:
     """Every key is in one slot."""
     report = keyspace_report()
@@ -93,6 +96,7 @@ def test_names_of_nodes_are_as_long_as_it_takes_to_tell_them_apart() -> None:
     assert node_names([replace(nodes[0], node_id=None)]) == ["10.0.0.1:6379"]
 
 
+@pytest.mark.long
 def test_warnings_are_counted_gravest_first() -> None:
     """An unknown severity counts as a warning, so it is not lost."""
     report = keyspace_report()

@@ -22,6 +22,7 @@ def belief(from_ns: int, to_ns: int | None, slots: str, *, flags: str = "myself,
     return OwnBelief(from_ns, to_ns, flags, "", epoch, slots)
 
 
+@pytest.mark.long
 def test_a_page_stays_small_whatever_the_size_of_the_cluster() -> None:
     """A thousand nodes, hundreds of incidents with long stories: less of everything is shown, and how much is said."""
     report = history_report()

@@ -64,6 +64,7 @@ def reports() -> list[KeyspaceReport]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("report", reports(), ids=["plain", "hostile", "no sizes", "400 masters", "empty"])
 def test_every_page_is_well_formed_small_and_without_addresses(report: KeyspaceReport) -> None:
     """Works offline: no address but fragments of its own and an empty icon."""
@@ -81,6 +82,7 @@ def test_every_page_is_well_formed_small_and_without_addresses(report: KeyspaceR
     assert "{{" not in re.sub(r"\{\{ 7\*7 \}\}", "", page.split("<style>")[0])
 
 
+@pytest.mark.long
 def test_the_same_report_gives_the_same_bytes() -> None:
     """No time, no random nonce, no order of sets."""
     assert render_html(keyspace_report(hostile=True)) == render_html(keyspace_report(hostile=True))
@@ -144,6 +146,7 @@ def test_the_map_has_the_figures_of_every_slot() -> None:
     assert set(slot_data(empty_report())["owner"]) == {-1}  # type: ignore[call-overload]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("key", [b"<" * 5_000, b"\x00" * 5_000, "日".encode() * 5_000, b"\\" * 5_000])
 def test_a_page_stays_small_whatever_the_keys_are_called(key: bytes) -> None:
     """Names of the largest keys give way."""

@@ -79,6 +79,7 @@ def test_an_unknown_job_is_one_line_and_loads_no_job(capsys):
     assert capsys.readouterr().err == "slotscope: no such job: nope (see --help)\n"
 
 
+@pytest.mark.processes
 def test_help_lists_every_job_without_loading_spark():
     """`slotscope --help` answers at once: neither Spark nor numba nor Arrow is imported."""
     script = (

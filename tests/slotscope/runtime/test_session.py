@@ -13,8 +13,6 @@ import pytest
 from slotscope.runtime import code_zip
 from slotscope.runtime.session import is_one_process, spark_session
 
-pytestmark = pytest.mark.spark
-
 ROOT = Path(__file__).parents[3]
 
 PROGRAM = """
@@ -99,6 +97,7 @@ def test_the_zip_has_code_and_data_and_is_the_same_each_time(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 def test_an_executors_error_is_the_only_line_on_the_error_stream(program):
     """Neither Spark's log nor a trace of Java reaches the user."""
     done = program("--failing")
@@ -107,6 +106,7 @@ def test_an_executors_error_is_the_only_line_on_the_error_stream(program):
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 def test_a_job_leaves_nothing_where_it_was_started(program, tmp_path):
     """No warehouse, no derby.log, no metastore."""
     done = program()
@@ -117,6 +117,7 @@ def test_a_job_leaves_nothing_where_it_was_started(program, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 def test_executors_of_a_cluster_get_the_code_as_a_zip(program):
     """The module lies in the zip that was sent, and its kernel works there."""
     done = program("--master", "local-cluster[2,1,1024]")
@@ -128,6 +129,7 @@ def test_executors_of_a_cluster_get_the_code_as_a_zip(program):
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 def test_spark_submit_runs_a_job_from_the_zip(program, tmp_path):
     """The third way to start a job: no --jars, no --packages, the same options.
 

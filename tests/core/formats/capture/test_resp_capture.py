@@ -53,6 +53,7 @@ def test_a_series_may_be_cut_into_files_anywhere() -> None:
     assert [row.item for row in rows if isinstance(row, CapturedResp)] == whole
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("server", SERVERS)
 def test_damaged_lost_doubled_and_swapped_packets_never_raise(server: str) -> None:
     """Seeded; spans never end before they begin, and every sentence can be told."""
@@ -80,6 +81,7 @@ def test_damaged_lost_doubled_and_swapped_packets_never_raise(server: str) -> No
         assert all(tell_resync(resync).endswith(".") for resync in replay.resyncs)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("server", SERVERS)
 def test_a_capture_may_end_anywhere(server: str) -> None:
     """What is open is told as unfinished or broken."""
