@@ -13,6 +13,8 @@ SET_UP := $(VENV)/.packages $(JARS)/.fetched
 IVY_SETTINGS ?=
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Python may write its bytecode whatever the environment says: test processes share it.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup lint types check test test-all demo bench fidelity zip clean
@@ -31,7 +33,7 @@ define CHECK_MACHINE
 	@"$(PYTHON)" -m slotscope.runtime.java >/dev/null
 endef
 
-setup: $(SET_UP) ## create .venv with pinned packages, fetch the Delta jars
+setup: $(SET_UP) $(VENV)/.compiled ## create .venv with pinned packages, fetch the Delta jars, compile the kernels
 
 # Packages follow pyproject.toml and constraints.txt, jars follow conf/ivy.xml; an unchanged one is not fetched again.
 $(VENV)/.packages: pyproject.toml constraints.txt
@@ -45,6 +47,13 @@ $(JARS)/.fetched: conf/ivy.xml conf/ivysettings.xml $(VENV)/.packages
 	@$(BIN)/python -m slotscope.runtime.jars $(JARS) $(IVY_SETTINGS)
 	@touch $@
 
+# Compiled code is kept in the user's cache folder by the content of its sources (docs/architecture.md): tests and jobs find it there.
+$(VENV)/.compiled: $(SET_UP)
+	@echo "compiling the kernels: a minute or two the first time"
+	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup --hypothesis-profile check -m "not slow and not long and not processes" \
+		tests/core/kernels tests/core/sim/test_fast_path.py tests/core/rebalance/test_proof.py >/dev/null || echo "slotscope: not all kernels could be compiled; the first run tries again" >&2
+	@touch $@
+
 lint: $(SET_UP) ## ruff: rules and format
 	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --check --quiet . && echo "ruff: nothing to say"
 
@@ -52,8 +61,7 @@ types: $(SET_UP) ## mypy
 	@$(BIN)/mypy
 
 # The tests of the Spark session stay together in one process, those of servers, which mostly wait, in another, and the
-# rest runs beside them.  Python may write its bytecode, whatever the environment says: the processes share it.
-export PYTHONDONTWRITEBYTECODE :=
+# rest runs beside them.
 PYTEST_RUN := $(BIN)/python -m pytest --dist loadgroup --durations 15 --durations-min 2
 
 check: lint types ## lint, types and the quick tests: no JVM, no servers, no browser, fewer examples

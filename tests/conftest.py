@@ -6,11 +6,12 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.benches.browser import open_chromium, what_is_missing
 from tests.benches.servers import Server, redis_binary, running, running_cluster_node, valkey_binary
 
 if TYPE_CHECKING:
@@ -33,13 +34,14 @@ NEEDS = {
 """Marks by the fixtures that a test asks for; a test that starts a JVM, a server or a browser by itself carries the mark in its file."""
 
 
-GROUPS = ("spark", "servers")
-"""Tests that stay together in one process, whatever else runs beside them: one JVM serves the first, the second mostly wait."""
+GROUPS = ("spark", "servers", "browser")
+"""Tests that stay together in one process, whatever else runs beside them: one JVM serves the first, the second mostly wait, one browser the third."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark every test by what it needs; the groups come first, since each is as long as all the rest."""
+    no_browser = what_is_missing()
     for item in items:
         asked = set(getattr(item, "fixturenames", ()))
         for mark, fixtures in NEEDS.items():
@@ -47,6 +49,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(mark)
         if "live" in item.path.parts:
             item.add_marker("servers")
+        if no_browser and item.get_closest_marker("browser"):
+            item.add_marker(pytest.mark.skip(reason=no_browser))  # here, so that the summary names the files
         group = next((name for name in GROUPS if item.get_closest_marker(name)), None)
         if group and not item.get_closest_marker("processes"):
             item.add_marker(pytest.mark.xdist_group(group))
@@ -79,6 +83,13 @@ def spark() -> SparkSession:
     from slotscope.runtime.session import spark_session
 
     return spark_session("tests", master="local[2]")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """One browser for all tests."""
+    with open_chromium() as driver:
+        yield driver
 
 
 @pytest.fixture(scope="session")

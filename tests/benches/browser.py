@@ -8,10 +8,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 _FLAGS = (
     "--headless=new",
@@ -73,18 +72,37 @@ class Page:
         return [address for address in self.requests() if not address.startswith(_LOCAL_SCHEMES)]
 
 
+def find_chromium() -> tuple[str | None, str | None]:
+    """Return where the browser and its driver are; None for what is not installed."""
+    browsers = map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
+    drivers = map(
+        shutil.which, ("chromedriver", "/usr/lib/chromium/chromedriver", "/usr/lib/chromium-browser/chromedriver")
+    )
+    return next(filter(None, browsers), None), next(filter(None, drivers), None)
+
+
+def what_is_missing() -> str:
+    """Return why no page can be opened here, or ``""``."""
+    browser, driver = find_chromium()
+    if find_spec("selenium") is None:
+        return "selenium is not installed"
+    return (
+        "chromium is not installed"
+        if browser is None
+        else ""
+        if driver
+        else "chromium is there, its driver is not installed"
+    )
+
+
 @contextmanager
 def open_chromium() -> Iterator[Any]:
-    """Start the system's Chromium with a profile of its own; skip the test by name where it is not installed."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    browser, driver_path = (
-        shutil.which("chromium") or shutil.which("chromium-browser"),
-        shutil.which("chromedriver"),
-    )
-    if browser is None or driver_path is None:
-        pytest.skip("chromium is not installed" if browser is None else "chromedriver is not installed")
+    """Start the system's Chromium with a profile of its own."""
+    from selenium import webdriver
+
+    browser, driver_path = find_chromium()
     options = webdriver.ChromeOptions()
-    options.binary_location = browser
+    options.binary_location = str(browser)
     options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
     options.set_capability("unhandledPromptBehavior", "ignore")
     with tempfile.TemporaryDirectory(prefix="slotscope-chromium-", ignore_cleanup_errors=True) as profile:

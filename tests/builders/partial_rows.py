@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructField, StructType
 
 from schemas.interim import PARTIAL
 
@@ -16,7 +18,15 @@ def partial(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:
 
 def frame(spark: SparkSession, schema: Any, *rows: dict[str, Any] | tuple[Any, ...]) -> DataFrame:
     """A frame of one partition; columns that a row does not name are null."""
-    empty = spark.createDataFrame([], schema)
-    names = empty.columns
+    fields = spark.createDataFrame([], schema).schema.fields
+    names = [field.name for field in fields]
     told = [tuple(map(row.get, names)) if isinstance(row, dict) else row for row in rows]
-    return spark.createDataFrame(told, empty.schema).coalesce(1)
+    return spark.createDataFrame(
+        told, StructType([StructField(field.name, field.dataType) for field in fields])
+    ).coalesce(1)
+
+
+def assert_rows(found: DataFrame, schema: Any, *rows: dict[str, Any] | tuple[Any, ...]) -> None:
+    """Assert that the columns of *schema* of *found* hold exactly *rows*, in whatever order."""
+    expected = frame(found.sparkSession, schema, *rows)
+    assert_df_equality(found.select(*expected.columns), expected, ignore_row_order=True, ignore_nullable=True)

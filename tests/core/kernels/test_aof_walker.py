@@ -280,6 +280,7 @@ def test_mutations_end_in_commands_a_cut_or_an_error(count):
         assert (found.tail is None) == (found.error is not None)
         if number % 10 == 0:
             assert found.told() == walk_log(bytes(data), compiled=False).told()
+    assert number == count - 1
 
 
 def test_an_error_repeats():

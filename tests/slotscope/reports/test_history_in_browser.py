@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -11,18 +10,11 @@ from typing import Any
 import pytest
 
 from slotscope.reports.history.html import render_history
-from tests.benches.browser import Page, open_chromium, open_page
+from tests.benches.browser import Page, open_page
 from tests.builders.history_builder import NODES, A, B
 from tests.builders.history_report import history_report
 
 REPORT = history_report()
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    """One browser for all tests of this file."""
-    with open_chromium() as driver:
-        yield driver
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,20 +15,13 @@ from slotscope.reports import text
 from slotscope.reports.keyspace.comparison import compare_reports, render_comparison_html
 from slotscope.reports.keyspace.figures import heavy_slots, totals
 from slotscope.reports.keyspace.html import render_html
-from tests.benches.browser import Page, open_chromium, open_page
+from tests.benches.browser import Page, open_page
 from tests.builders.reports_builder import HOSTILE_KEYS, empty_report, keyspace_report
 
 REPORT = keyspace_report(hostile=True)
 LEFT, TOP, RIGHT = 46, 20, 76
 """Margins of the map in a wide window, in pixels: numbers of slots, of columns, names of masters."""
 HEAVIEST = heavy_slots(REPORT, 1)[0].load.slot
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    """One browser for all tests of this file."""
-    with open_chromium() as driver:
-        yield driver
 
 
 @pytest.fixture(scope="module")

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from slotscope.reports.rebalance.html import render_rebalance_html
-from tests.benches.browser import Page, open_chromium, open_page
+from tests.benches.browser import Page, open_page
 from tests.builders.rebalance_report import rebalance_report
 
 REPORT = rebalance_report()
 AUDIT = Path(__file__).with_name("audit.js").read_text(encoding="utf-8")
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    """One browser for all tests of this file."""
-    with open_chromium() as driver:
-        yield driver
 
 
 @pytest.fixture

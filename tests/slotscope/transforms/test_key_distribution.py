@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-from chispa import assert_df_equality
-
 from cluster_core.load.ttl import TTL_LABELS
 from schemas.interim import BAD, FLAW, LOG_SLOT, PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL, UNIT
 from slotscope.transforms import key_distribution
-from tests.builders.partial_rows import frame, partial
+from tests.builders.partial_rows import assert_rows, frame, partial
 
 A, B = "a" * 40, "b" * 40
 OWNERS = "slot int, owner_id string"
@@ -19,21 +16,10 @@ SLOTS = f"slot int, node_id string, owner_id string, {LOADS}"
 HOSTILE = (b"\xff\x00", b"\x1b[2J", b"<script>", b"")
 
 
-@pytest.fixture
-def same(spark):
-    """Assert that a frame has exactly these rows, in whatever order."""
-
-    def check(found, schema, *rows):
-        expected = frame(spark, schema, *rows)
-        assert_df_equality(found.select(*expected.columns), expected, ignore_row_order=True, ignore_nullable=True)
-
-    return check
-
-
 # -- whose data a row is -----------------------------------------------------------------------------------------------
 
 
-def test_a_row_belongs_to_the_node_of_its_file_else_to_the_owner_of_its_slot(spark, same):
+def test_a_row_belongs_to_the_node_of_its_file_else_to_the_owner_of_its_slot(spark):
     rows = partial(
         spark, {"kind": SLOT, "slot": 1, "owner_id": B}, {"kind": SLOT, "slot": 2, "owner_id": B, "source": "list.txt"},
         {"kind": SLOT, "slot": 3, "source": "list.txt"},
@@ -42,19 +28,19 @@ def test_a_row_belongs_to_the_node_of_its_file_else_to_the_owner_of_its_slot(spa
 
     found = key_distribution.with_node(rows, sources)
 
-    same(found, "slot int, node_id string", (1, A), (2, B), (3, None))
+    assert_rows(found, "slot int, node_id string", (1, A), (2, B), (3, None))
 
 
-def test_without_a_topology_no_row_has_a_node(spark, same):
+def test_without_a_topology_no_row_has_a_node(spark):
     rows = partial(spark, {"kind": SLOT, "slot": 1, "owner_id": B})
 
-    same(key_distribution.with_node(rows, None), "slot int, node_id string", (1, None))
+    assert_rows(key_distribution.with_node(rows, None), "slot int, node_id string", (1, None))
 
 
 # -- slots -------------------------------------------------------------------------------------------------------------
 
 
-def test_keys_are_summed_where_they_lie_and_idle_slots_have_a_row_of_their_owner(spark, same):
+def test_keys_are_summed_where_they_lie_and_idle_slots_have_a_row_of_their_owner(spark):
     """Slot 1 in two parts, slot 2 on a node that does not own it, slot 3 without keys, slot 4 of nobody."""
     rows = partial(
         spark, {"kind": SLOT, "slot": 1, "owner_id": A, "keys": 2, "serialized_bytes": 10, "expires": 1},
@@ -66,22 +52,22 @@ def test_keys_are_summed_where_they_lie_and_idle_slots_have_a_row_of_their_owner
 
     found = key_distribution.slot_load(rows, sources, owners, known=frozenset({"serialized_bytes", "expires"}))
 
-    same(
+    assert_rows(
         found, SLOTS, (1, A, A, 5, 15, None, 1, None), (2, A, B, 1, 7, None, 0, None), (2, B, B, 0, 0, None, 0, None),
         (3, B, B, 0, 0, None, 0, None), (4, None, None, 0, 0, None, 0, None),
     )  # fmt: skip
 
 
-def test_the_empty_row_of_nobody_goes_when_somebody_holds_the_slot(spark, same):
+def test_the_empty_row_of_nobody_goes_when_somebody_holds_the_slot(spark):
     rows = partial(spark, {"kind": SLOT, "slot": 4, "keys": 1, "serialized_bytes": 9})
     sources, owners = frame(spark, SOURCES, ("a.rdb", A)), frame(spark, OWNERS, (4, None))
 
     found = key_distribution.slot_load(rows, sources, owners, known=frozenset({"serialized_bytes"}))
 
-    same(found, SLOTS, (4, A, None, 1, 9, None, None, None))
+    assert_rows(found, SLOTS, (4, A, None, 1, 9, None, None, None))
 
 
-def test_writes_of_a_log_are_operations_and_their_bytes_no_size_of_keys(spark, same):
+def test_writes_of_a_log_are_operations_and_their_bytes_no_size_of_keys(spark):
     """A slot that was only written has no keys; one of a base without writes has no row of its own."""
     rows = partial(
         spark, {"kind": LOG_SLOT, "slot": 1, "owner_id": A, "ops": 4, "serialized_bytes": 400},
@@ -91,25 +77,25 @@ def test_writes_of_a_log_are_operations_and_their_bytes_no_size_of_keys(spark, s
 
     found = key_distribution.slot_load(rows, frame(spark, SOURCES, ("a.rdb", A)), owners, known=frozenset({"ops"}))
 
-    same(found, SLOTS, (1, A, A, 0, None, None, None, 4), (2, A, A, 0, None, None, None, 0))
+    assert_rows(found, SLOTS, (1, A, A, 0, None, None, None, 4), (2, A, A, 0, None, None, None, 0))
 
 
-def test_without_any_keys_every_slot_is_idle(spark, same):
+def test_without_any_keys_every_slot_is_idle(spark):
     owners = frame(spark, OWNERS, (0, A), (1, A))
 
     found = key_distribution.slot_load(partial(spark), frame(spark, SOURCES), owners, known=frozenset())
 
-    same(found, SLOTS, (0, A, A, 0, None, None, None, None), (1, A, A, 0, None, None, None, None))
+    assert_rows(found, SLOTS, (0, A, A, 0, None, None, None, None), (1, A, A, 0, None, None, None, None))
 
 
-def test_slot_counts_add_up_over_files_and_leave_other_kinds_out(spark, same):
+def test_slot_counts_add_up_over_files_and_leave_other_kinds_out(spark):
     rows = partial(
         spark, {"kind": SLOT, "slot": 1, "keys": 2, "serialized_bytes": 10},
         {"kind": SLOT, "slot": 1, "keys": 3, "source": "b.rdb"}, {"kind": TAG, "slot": 1, "keys": 99},
     )  # fmt: skip
 
-    same(key_distribution.slot_counts(rows), "slot int, keys bigint, serialized_bytes bigint", (1, 5, 10))
-    same(key_distribution.slot_counts(partial(spark)), "slot int, keys bigint, serialized_bytes bigint")
+    assert_rows(key_distribution.slot_counts(rows), "slot int, keys bigint, serialized_bytes bigint", (1, 5, 10))
+    assert_rows(key_distribution.slot_counts(partial(spark)), "slot int, keys bigint, serialized_bytes bigint")
 
 
 # -- nodes -------------------------------------------------------------------------------------------------------------
@@ -120,7 +106,7 @@ NODE_LOADS = (
 )
 
 
-def test_a_node_has_the_sums_of_its_slots_and_its_share_of_all(spark, same):
+def test_a_node_has_the_sums_of_its_slots_and_its_share_of_all(spark):
     """B holds a key of a slot that A owns: the key counts for B, the slot for A; C holds nothing."""
     slots = frame(
         spark,
@@ -133,27 +119,27 @@ def test_a_node_has_the_sums_of_its_slots_and_its_share_of_all(spark, same):
 
     found = key_distribution.node_load(slots, nodes, {B: 0.25, "c": None})
 
-    same(
+    assert_rows(
         found, NODE_LOADS, (A, "h:1", 1, 6, 0.75, 2.25, 0.75, 2.25, 0.0), (B, "h:2", 1, 2, 0.25, 0.75, 0.25, 0.75, 0.25),
         ("c", "h:3", 0, 0, 0.0, 0.0, 0.0, 0.0, None),
     )  # fmt: skip
 
 
-def test_one_node_has_everything_and_without_sizes_no_share_of_bytes(spark, same):
+def test_one_node_has_everything_and_without_sizes_no_share_of_bytes(spark):
     slots = frame(spark, SLOTS, (1, A, A, 3, None, None, None, None))
 
     found = key_distribution.node_load(slots, frame(spark, NODES, (A, "h:1")), {})
 
-    same(found, NODE_LOADS, (A, "h:1", 1, 3, 1.0, 1.0, None, None, 0.0))
+    assert_rows(found, NODE_LOADS, (A, "h:1", 1, 3, 1.0, 1.0, None, None, 0.0))
 
 
-def test_a_cluster_without_keys_has_no_shares(spark, same):
+def test_a_cluster_without_keys_has_no_shares(spark):
     """Nothing is divided by zero."""
     slots = frame(spark, SLOTS, (1, A, A, 0, 0, None, None, None), (2, B, B, 0, 0, None, None, None))
 
     found = key_distribution.node_load(slots, frame(spark, NODES, (A, "h:1"), (B, "h:2")), {})
 
-    same(found, NODE_LOADS, *((n, a, 1, 0, 0.0, 0.0, 0.0, 0.0, 0.0) for n, a in ((A, "h:1"), (B, "h:2"))))
+    assert_rows(found, NODE_LOADS, *((n, a, 1, 0, 0.0, 0.0, 0.0, 0.0, 0.0) for n, a in ((A, "h:1"), (B, "h:2"))))
 
 
 # -- the largest -------------------------------------------------------------------------------------------------------
@@ -165,7 +151,7 @@ def top(kind, name, size, **more):
     return {"kind": kind, "name": name, "serialized_bytes": size, "slot": 1, "owner_id": A, "type": "string", **more}
 
 
-def test_big_keys_are_ranked_in_the_cluster_and_in_each_node_slot_and_type(spark, same):
+def test_big_keys_are_ranked_in_the_cluster_and_in_each_node_slot_and_type(spark):
     """A key that is listed for its type and for its owner is ranked once a node."""
     rows = partial(
         spark, top(TOP_TYPE, b"s", 9, offset=1), top(TOP_TYPE, b"h", 5, type="hash", offset=2, db=3), top(TOP_OWNER, b"s", 9, offset=1),
@@ -174,13 +160,13 @@ def test_big_keys_are_ranked_in_the_cluster_and_in_each_node_slot_and_type(spark
 
     found = key_distribution.big_keys(rows, frame(spark, SOURCES, ("a.rdb", A)), top=2, top_per_slot=1)
 
-    same(
+    assert_rows(
         found, BIG, ("cluster", "", 1, b"s", 9, 0), ("cluster", "", 2, b"h", 5, 3), ("node", A, 1, b"s", 9, 0), ("node", A, 2, b"h", 5, 3),
         ("slot", "1", 1, b"s", 9, 0), ("type", "string", 1, b"s", 9, 0), ("type", "hash", 1, b"h", 5, 3),
     )  # fmt: skip
 
 
-def test_of_equals_the_first_in_the_files_is_larger_and_a_key_without_size_is_not_ranked(spark, same):
+def test_of_equals_the_first_in_the_files_is_larger_and_a_key_without_size_is_not_ranked(spark):
     rows = partial(
         spark, top(TOP_TYPE, b"late", 7, offset=8), top(TOP_TYPE, b"early", 7, offset=2), top(TOP_TYPE, b"other file", 7, source="b.rdb", offset=1),
         top(TOP_TYPE, b"unknown", None, offset=0),
@@ -188,19 +174,19 @@ def test_of_equals_the_first_in_the_files_is_larger_and_a_key_without_size_is_no
 
     found = key_distribution.big_keys(rows, None, top=2, top_per_slot=1).where("scope = 'cluster'")
 
-    same(found, BIG, ("cluster", "", 1, b"early", 7, 0), ("cluster", "", 2, b"late", 7, 0))
+    assert_rows(found, BIG, ("cluster", "", 1, b"early", 7, 0), ("cluster", "", 2, b"late", 7, 0))
 
 
-def test_without_keys_nothing_is_large(spark, same):
-    same(key_distribution.big_keys(partial(spark), None, top=5, top_per_slot=1), BIG)
+def test_without_keys_nothing_is_large(spark):
+    assert_rows(key_distribution.big_keys(partial(spark), None, top=5, top_per_slot=1), BIG)
 
 
-def test_hostile_keys_stay_the_bytes_that_they_are(spark, same):
+def test_hostile_keys_stay_the_bytes_that_they_are(spark):
     rows = partial(spark, *(top(TOP_TYPE, name, 9 - at, offset=at) for at, name in enumerate(HOSTILE)))
 
     found = key_distribution.big_keys(rows, None, top=9, top_per_slot=1).where("scope = 'cluster'")
 
-    same(found, BIG, *(("cluster", "", at + 1, name, 9 - at, 0) for at, name in enumerate(HOSTILE)))
+    assert_rows(found, BIG, *(("cluster", "", at + 1, name, 9 - at, 0) for at, name in enumerate(HOSTILE)))
 
 
 # -- hash tags and prefixes --------------------------------------------------------------------------------------------
@@ -226,7 +212,7 @@ def unit(noun, keys, size, **more):
 TAGS = "hash_tag binary, keys bigint, serialized_bytes bigint, keys_error bigint, bytes_error bigint, rank_keys int, rank_bytes int"
 
 
-def test_a_tag_that_a_part_does_not_list_may_have_been_missed_there(spark, same):
+def test_a_tag_that_a_part_does_not_list_may_have_been_missed_there(spark):
     """Both parts list t; u is listed by the second alone, so the first may have up to its bound more of it."""
     rows = partial(
         spark,
@@ -239,10 +225,10 @@ def test_a_tag_that_a_part_does_not_list_may_have_been_missed_there(spark, same)
 
     found = key_distribution.hash_tags(rows, missed=(3, 30), count=5, sized=True)
 
-    same(found, TAGS, (b"t", 10, 100, 0, 0, 1, 2), (b"u", 3, 900, 2, 20, 2, 1))
+    assert_rows(found, TAGS, (b"t", 10, 100, 0, 0, 1, 2), (b"u", 3, 900, 2, 20, 2, 1))
 
 
-def test_the_heaviest_by_keys_and_the_heaviest_by_bytes_are_kept_and_ties_go_by_name(spark, same):
+def test_the_heaviest_by_keys_and_the_heaviest_by_bytes_are_kept_and_ties_go_by_name(spark):
     rows = partial(
         spark,
         unit("tag", 0, 0),
@@ -254,18 +240,18 @@ def test_the_heaviest_by_keys_and_the_heaviest_by_bytes_are_kept_and_ties_go_by_
 
     found = key_distribution.hash_tags(rows, missed=(0, 0), count=1, sized=True)
 
-    same(found, TAGS, (b"many", 9, 1, 0, 0, 1, 2), (b"big", 1, 99, 0, 0, 2, 1))
+    assert_rows(found, TAGS, (b"many", 9, 1, 0, 0, 1, 2), (b"big", 1, 99, 0, 0, 2, 1))
 
 
-def test_tags_of_a_list_have_no_bytes(spark, same):
+def test_tags_of_a_list_have_no_bytes(spark):
     rows = partial(spark, unit("tag", 0, 0), group(TAG, b"t", 2, None), group(TAG, b"u", 1, None))
 
     found = key_distribution.hash_tags(rows, missed=(0, 0), count=5, sized=False)
 
-    same(found, TAGS, (b"t", 2, None, 0, 0, 1, 1), (b"u", 1, None, 0, 0, 2, 2))
+    assert_rows(found, TAGS, (b"t", 2, None, 0, 0, 1, 1), (b"u", 1, None, 0, 0, 2, 2))
 
 
-def test_prefixes_are_ranked_by_depth_and_one_key_is_no_group_but_at_the_top(spark, same):
+def test_prefixes_are_ranked_by_depth_and_one_key_is_no_group_but_at_the_top(spark):
     rows = partial(
         spark, unit("prefix", 0, 0), group(PREFIX, b"a:", 3, 30, number=1), group(PREFIX, b"b:", 1, 10, number=1),
         group(PREFIX, b"a:x:", 2, 20, number=2), group(PREFIX, b"a:y:", 1, 99, number=2),
@@ -273,7 +259,7 @@ def test_prefixes_are_ranked_by_depth_and_one_key_is_no_group_but_at_the_top(spa
 
     found = key_distribution.key_prefixes(rows, missed=(0, 0), count=5, sized=True)
 
-    same(
+    assert_rows(
         found,
         "prefix binary, depth int, keys bigint, rank_bytes int",
         (b"a:", 1, 3, 1),
@@ -282,15 +268,15 @@ def test_prefixes_are_ranked_by_depth_and_one_key_is_no_group_but_at_the_top(spa
     )
 
 
-def test_without_groups_there_are_no_tags_and_no_prefixes(spark, same):
-    same(key_distribution.hash_tags(partial(spark), missed=(0, 0), count=5, sized=True), TAGS)
-    same(key_distribution.key_prefixes(partial(spark), missed=(0, 0), count=5, sized=True), "prefix binary")
+def test_without_groups_there_are_no_tags_and_no_prefixes(spark):
+    assert_rows(key_distribution.hash_tags(partial(spark), missed=(0, 0), count=5, sized=True), TAGS)
+    assert_rows(key_distribution.key_prefixes(partial(spark), missed=(0, 0), count=5, sized=True), "prefix binary")
 
 
 # -- the rest ----------------------------------------------------------------------------------------------------------
 
 
-def test_times_to_live_add_up_by_node_and_bucket(spark, same):
+def test_times_to_live_add_up_by_node_and_bucket(spark):
     rows = partial(
         spark, {"kind": TTL, "number": 0, "keys": 2, "serialized_bytes": 4, "owner_id": A},
         {"kind": TTL, "number": 0, "keys": 3, "owner_id": A, "part": 1}, {"kind": TTL, "number": 1, "keys": 1, "owner_id": B},
@@ -300,20 +286,20 @@ def test_times_to_live_add_up_by_node_and_bucket(spark, same):
     found = key_distribution.ttl_buckets(rows, sources)
 
     columns = "node_id string, bucket int, label string, keys bigint, serialized_bytes bigint"
-    same(found, columns, (A, 0, TTL_LABELS[0], 5, 4), (B, 1, TTL_LABELS[1], 1, None))
-    same(key_distribution.ttl_buckets(partial(spark), sources), columns)
+    assert_rows(found, columns, (A, 0, TTL_LABELS[0], 5, 4), (B, 1, TTL_LABELS[1], 1, None))
+    assert_rows(key_distribution.ttl_buckets(partial(spark), sources), columns)
 
 
-def test_what_could_not_be_read_keeps_its_place_and_reason(spark, same):
+def test_what_could_not_be_read_keeps_its_place_and_reason(spark):
     rows = partial(spark, {"kind": BAD, "offset": 7, "text": "ends", "serialized_bytes": 3}, {"kind": SLOT, "slot": 1})
 
     found = key_distribution.bad_records(rows, "key-slots")
 
     columns = "job string, source string, offset bigint, reason string, skipped_bytes bigint"
-    same(found, columns, ("key-slots", "a.rdb", 7, "ends", 3))
+    assert_rows(found, columns, ("key-slots", "a.rdb", 7, "ends", 3))
 
 
-def test_a_flaw_says_what_is_counted_and_what_is_there(spark, same):
+def test_a_flaw_says_what_is_counted_and_what_is_there(spark):
     rows = partial(
         spark, {"kind": FLAW, "name": b"\x1b", "name_text": "\\x1b", "slot": 5, "type": "hash", "offset": 9, "elements": 4, "keys": 3,
                 "text": "lies", "facts": {"flaw": "count"}},
@@ -322,10 +308,10 @@ def test_a_flaw_says_what_is_counted_and_what_is_there(spark, same):
     found = key_distribution.value_flaws(rows)
 
     columns = "key binary, key_text string, flaw string, header_count bigint, real_count bigint, detail string"
-    same(found, columns, (b"\x1b", "\\x1b", "count", 4, 3, "lies"))
+    assert_rows(found, columns, (b"\x1b", "\\x1b", "count", 4, 3, "lies"))
 
 
-def test_writes_stand_for_keys_only_where_a_log_is_not_replayed(spark, same):
+def test_writes_stand_for_keys_only_where_a_log_is_not_replayed(spark):
     """A log with slots of its own was replayed: its writes are no keys."""
     rows = partial(
         spark, {"kind": SLOT, "slot": 1, "owner_id": A, "keys": 2}, {"kind": LOG_SLOT, "slot": 1, "owner_id": A, "ops": 50},
@@ -335,10 +321,10 @@ def test_writes_stand_for_keys_only_where_a_log_is_not_replayed(spark, same):
     found = key_distribution.keys_by_owner(rows)
 
     columns = "source string, owner_id string, keys bigint"
-    same(found, columns, ("a.rdb", A, 2), ("a.rdb", None, 1), ("b.aof", B, 7))
+    assert_rows(found, columns, ("a.rdb", A, 2), ("a.rdb", None, 1), ("b.aof", B, 7))
 
 
-def test_slots_that_declare_another_number_or_are_in_two_dumps_are_suspicious(spark, same):
+def test_slots_that_declare_another_number_or_are_in_two_dumps_are_suspicious(spark):
     """Slot 1 lies, slot 2 is whole in one dump and empty in another, slot 3 is in two, slot 4 declares nothing."""
     rows = partial(
         spark, {"kind": SLOT, "slot": 1, "keys": 2, "number": 3}, {"kind": SLOT, "slot": 2, "keys": 2, "number": 2},
@@ -348,7 +334,7 @@ def test_slots_that_declare_another_number_or_are_in_two_dumps_are_suspicious(sp
 
     found = key_distribution.suspicious_slots(rows)
 
-    same(
+    assert_rows(
         found, "slot int, dumps array<struct<source string, keys bigint, declared bigint>>", (1, [("a.rdb", 2, 3)]),
         (3, [("a.rdb", 1, 1), ("b.rdb", 1, 1)]),
     )  # fmt: skip

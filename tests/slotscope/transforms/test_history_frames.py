@@ -1,0 +1,84 @@
+"""Frames of a replay on their way to tables: small frames in, small frames out."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+
+from schemas import history
+from slotscope.pipelines.simulation import FIGURES, PARAMETERS, quantiles
+from slotscope.transforms.history_frames import clock_warnings, with_times
+from tests.builders.partial_rows import assert_rows, frame
+
+T0_NS = 1_700_000_000_123_456_789
+TOLD = "observer string, ts_ns bigint, kind string, subject string, epoch bigint"
+
+
+def test_times_come_from_nanoseconds_and_every_row_says_its_snapshot(spark):
+    """Rounded down to microseconds; a time that is not known stays null."""
+    table = history.VOTES
+    names = [field.name for field in table.schema.fields]
+    rows = frame(
+        spark,
+        table.schema,
+        {"voter": "a", "epoch": Decimal(7), "asked_ns": T0_NS},
+        {"voter": "b", "epoch": Decimal(7), "answered_ns": -1},
+    )
+    bare = rows.drop("snapshot_id", *(name for name in names if f"{name}_ns" in names))
+
+    found = with_times(bare, table, "one")
+
+    assert found.columns == names
+    assert_rows(
+        found, "snapshot_id string, voter string, asked timestamp, answered timestamp",
+        ("one", "a", datetime.fromtimestamp(T0_NS // 1000 / 1e6), None),
+        ("one", "b", None, datetime.fromtimestamp(-1e-6)),
+    )  # fmt: skip
+
+
+def test_no_rows_have_the_columns_of_their_table_all_the_same(spark):
+    table = history.VOTES
+    bare = frame(spark, table.schema).drop("snapshot_id", "asked", "answered")
+
+    assert_rows(with_times(bare, table, "one"), table.schema)
+
+
+def told(observer, at_s, kind="election-won", epoch=1):
+    return (observer, T0_NS + int(at_s * 1e9), kind, "", epoch)
+
+
+def test_a_log_whose_clock_is_an_hour_ahead_is_said_and_one_that_agrees_is_not(spark):
+    events = frame(spark, TOLD, *(told(node, at, epoch=at) for node in ("a", "b") for at in (1, 20, 40)))
+    logged = frame(
+        spark,
+        TOLD,
+        *(told("a", at + 3600, epoch=at) for at in (1, 20, 40)),
+        *(told("b", at, epoch=at) for at in (1, 20, 40)),
+    )
+
+    warnings = clock_warnings(logged, events)
+
+    assert len(warnings) == 1
+    assert warnings[0].startswith("warning|log-clock|a: ")
+    assert clock_warnings(frame(spark, TOLD), events) == []
+
+
+def test_figures_of_a_case_are_known_in_the_runs_that_have_them(spark):
+    """Two runs of one case; in one of them nobody was elected."""
+    figure = FIGURES[0]
+    parameters = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in PARAMETERS)
+    runs = frame(
+        spark, f"snapshot_id string, case int, {parameters}, {', '.join(f'{name} double' for name in FIGURES)}",
+        {"snapshot_id": "s", "case": 0, figure: 10.0}, {"snapshot_id": "s", "case": 0, figure: 30.0}, {"snapshot_id": "s", "case": 0},
+        {"snapshot_id": "s", "case": 1},
+    )  # fmt: skip
+
+    found = quantiles(runs).where(f"figure = '{figure}'")
+
+    assert_rows(
+        found,
+        "case int, runs bigint, known bigint, mean double, p50 double, worst double",
+        (0, 3, 2, 20.0, 20.0, 30.0),
+        (1, 1, 0, None, None, None),
+    )
+    assert quantiles(runs.limit(0)).isEmpty()

@@ -1,0 +1,119 @@
+"""Partial sums of append-only logs to their tables: small frames in, small frames out."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from schemas.interim import LOG_COMMAND, LOG_DOUBT, LOG_KEY, LOG_PREFIX, LOG_SLOT, PREFIX, SLOT, UNIT
+from slotscope.transforms import log_load
+from tests.builders.partial_rows import assert_rows, frame, partial
+
+A = "a" * 40
+SOURCES = "source string, node_id string"
+HOUR_S = 1_700_000_000 // 3600 * 3600
+HOUR = datetime.fromtimestamp(HOUR_S)
+LOG, BASE = {"source": "a.aof"}, {"source": "a.base.rdb"}
+
+
+def log_unit(**facts):
+    """A part of a log, with what it may have missed."""
+    return {"kind": UNIT, "text": "aof", "facts": {name: str(value) for name, value in facts.items()}, **LOG}
+
+
+def test_writes_add_up_by_slot_node_and_hour_and_a_base_is_no_write(spark):
+    rows = partial(
+        spark, {"kind": LOG_SLOT, "slot": 1, "ops": 2, "serialized_bytes": 20, "offset": HOUR_S, "number": 0, **LOG},
+        {"kind": LOG_SLOT, "slot": 1, "ops": 3, "serialized_bytes": 30, "offset": HOUR_S, "number": 0, "part": 1, **LOG},
+        {"kind": LOG_SLOT, "slot": 1, "ops": 1, "serialized_bytes": 9, "number": 0, **LOG},
+        {"kind": LOG_SLOT, "slot": 1, "ops": 9, "serialized_bytes": 90, "number": 1, **LOG},
+    )  # fmt: skip
+
+    found = log_load.write_load(rows, frame(spark, SOURCES, ("a.aof", A)))
+
+    columns = "slot int, node_id string, hour timestamp, ops bigint, log_bytes bigint"
+    assert_rows(found, columns, (1, A, HOUR, 5, 50), (1, A, None, 1, 9))
+    assert_rows(log_load.write_load(partial(spark), None), columns)
+
+
+def test_commands_are_known_when_any_log_shows_that_servers_have_them(spark):
+    rows = partial(
+        spark, {"kind": LOG_COMMAND, "text": "set", "ops": 2, "serialized_bytes": 20, "number": 1, **LOG},
+        {"kind": LOG_COMMAND, "text": "bf.add", "ops": 1, "serialized_bytes": 5, "number": 0, **LOG},
+        {"kind": LOG_COMMAND, "text": "set", "ops": 1, "serialized_bytes": 10, "number": 1, "part": 1, **LOG},
+    )  # fmt: skip
+
+    found = log_load.command_load(rows, None)
+
+    columns = "node_id string, command string, minute timestamp, commands bigint, log_bytes bigint, known boolean"
+    assert_rows(found, columns, (None, "set", None, 3, 30, True), (None, "bf.add", None, 1, 5, False))
+
+
+def key(name, ops, size, **more):
+    return {
+        "kind": LOG_KEY,
+        "name": name,
+        "ops": ops,
+        "serialized_bytes": size,
+        "keys_error": 0,
+        "bytes_error": 0,
+        **LOG,
+        **more,
+    }
+
+
+KEYS = "key binary, ops bigint, log_bytes bigint, ops_error bigint, bytes_error bigint, rank_ops int, rank_bytes int"
+
+
+def test_keys_written_most_are_ranked_by_writes_and_by_bytes_with_what_parts_may_have_missed(spark):
+    """The second part does not list k and may have missed 2 writes of it; ties go by name, hostile names stay bytes."""
+    rows = partial(
+        spark, log_unit(missed_log_keys=0, missed_log_bytes=0), {**log_unit(missed_log_keys=2, missed_log_bytes=7), "part": 1},
+        key(b"k", 9, 9), key(b"\xff", 1, 99), key(b"\xff", 1, 1, part=1), key(b"\x00", 2, 2, part=1),
+    )  # fmt: skip
+
+    found = log_load.write_keys(rows, None, count=2)
+
+    assert_rows(found, KEYS, (b"k", 9, 9, 2, 7, 1, 2), (b"\xff", 2, 100, 0, 0, 2, 1))
+
+
+def test_a_log_without_keys_has_none_written_most(spark):
+    assert_rows(log_load.write_keys(partial(spark), None, count=2), KEYS)
+
+
+SAVINGS = (
+    "scope string, scope_value binary, log_bytes bigint, live_bytes bigint, saved_bytes bigint, bytes_error bigint"
+)
+
+
+def test_a_rewrite_saves_what_is_in_the_log_and_does_not_live(spark):
+    """By log, slot and prefix; keys of a dump that no log belongs to are nobody's saving."""
+    rows = partial(
+        spark, {**log_unit(missed_log_prefix_bytes=0), "serialized_bytes": 100, "name_text": "a.aof"},
+        {"kind": UNIT, "text": "aof", "facts": {"role": "state"}, "serialized_bytes": 0, **LOG, "part": 1},
+        {"kind": LOG_SLOT, "slot": 1, "serialized_bytes": 80, **LOG}, {"kind": LOG_SLOT, "slot": 2, "serialized_bytes": 20, **LOG},
+        {"kind": SLOT, "slot": 1, "serialized_bytes": 30, **LOG}, {"kind": SLOT, "slot": 3, "serialized_bytes": 77, "source": "other.rdb"},
+        {"kind": LOG_PREFIX, "name": b"a:", "serialized_bytes": 60, "bytes_error": 5, **LOG},
+        {"kind": PREFIX, "name": b"a:", "serialized_bytes": 10, **LOG},
+    )  # fmt: skip
+
+    found = log_load.log_savings(rows, count=5)
+
+    assert_rows(
+        found, SAVINGS, ("log", b"a.aof", 100, 30, 70, 0), ("slot", b"1", 80, 30, 50, 0), ("slot", b"2", 20, 0, 20, 0),
+        ("prefix", b"a:", 60, 10, 50, 5),
+    )  # fmt: skip
+
+
+def test_without_logs_nothing_is_saved(spark):
+    assert_rows(log_load.log_savings(partial(spark), count=5), SAVINGS)
+
+
+def test_keys_in_doubt_are_named_with_the_command_that_made_them_so(spark):
+    rows = partial(
+        spark, {"kind": LOG_DOUBT, "name": b"\x1b", "name_text": "\\x1b", "slot": 3, "db": 0, "text": "bf.add", **LOG}
+    )
+
+    found = log_load.uncertain_keys(rows)
+
+    columns = "source string, db int, key binary, key_text string, slot int, command string"
+    assert_rows(found, columns, ("a.aof", 0, b"\x1b", "\\x1b", 3, "bf.add"))
