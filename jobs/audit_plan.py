@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,6 +36,7 @@ def run(
 ) -> tuple[StoredPlan, list[Finding]]:
     """Audit a plan and write the findings; raises InputError for what is not there."""
     from cluster_core.rebalance.audit import audit_journal
+    from cluster_core.rebalance.table_rows import PlanAuditRow
     from schemas.audit import PLAN_AUDITS
     from slotscope.plans.stored_moves import read_unchanged_plan
     from slotscope.plans.stored_plans import find_plan
@@ -57,24 +58,9 @@ def run(
         findings = _audit_snapshot(stored, steps, root, str(snapshot))
     findings += audit_journal(stored, steps, row["estimated_s"])
     audited_at = datetime.now(UTC)
-    rows = [_row(finding, stored.plan_id, source, audited_at) for finding in findings]
+    rows = [PlanAuditRow(stored.plan_id, source, audited_at, *astuple(one))._asdict() for one in findings]
     replace_rows(root, PLAN_AUDITS, rows, plan_id=stored.plan_id, source=source)
     return stored, findings
-
-
-def _row(finding: Finding, plan_id: str, source: str, audited_at: datetime) -> dict[str, Any]:
-    return {
-        "plan_id": plan_id,
-        "source": source,
-        "audited_at": audited_at,
-        "aspect": finding.aspect,
-        "resource": finding.resource,
-        "promised": finding.promised,
-        "measured": finding.measured,
-        "allowed": finding.allowed,
-        "kept": finding.kept,
-        "detail": finding.detail,
-    }
 
 
 def _journal(root: str, plan_id: str) -> list[JournalRow]:

@@ -19,13 +19,14 @@ EVERYBODY = "all"
 
 def view_rows(views: DataFrame) -> list[NodeViewRow]:
     """Rows of silver/node_views as values of the core."""
+    from cluster_core.gossip.causes import Cause
     from cluster_core.replay.rows import NodeViewRow
 
     return [
         NodeViewRow(
             row["observer"], row["node_id"], row["ip"], row["port"], row["cport"], row["hostname"], row["flags"],
             row["master_id"], int(row["config_epoch"]), row["slots"], row["link_known"], row["valid_from_ns"],
-            row["valid_to_ns"], row["cause"], -1 if row["message_id"] is None else row["message_id"],
+            row["valid_to_ns"], Cause(row["cause"]), -1 if row["message_id"] is None else row["message_id"],
         )
         for row in views.toLocalIterator()
     ]  # fmt: skip

@@ -13,48 +13,43 @@ from pyspark.sql.types import (
     BinaryType,
     BooleanType,
     DataType,
-    DecimalType,
     IntegerType,
     LongType,
     MapType,
     StringType,
     StructField,
     StructType,
-    TimestampType,
 )
 
+from cluster_core.replay.rows import (
+    DisagreementRow,
+    EpochRow,
+    EventRow,
+    FailureReportRow,
+    IgnoredRow,
+    MembershipRow,
+    NodeViewRow,
+    OwnerRow,
+    VoteRow,
+)
 from schemas.bronze import SNAPSHOT_ID
-from schemas.table import Table, optional, required, with_texts
+from schemas.table import UNSIGNED, Table, fields_of, instant, optional, required, with_texts
 
-EPOCH = DecimalType(20, 0)
-"""An unsigned number of 64 bits, as epochs, offsets and module ids are on the wire."""
+EPOCH = UNSIGNED
 SNAPSHOT = ("snapshot_id",)
-
-
-def _instant(name: str, about: str, *, always: bool = True) -> list[StructField]:
-    """A time as timestamp *name* and as nanoseconds *name*_ns."""
-    field = required if always else optional
-    return [field(name, TimestampType(), about), field(f"{name}_ns", LongType(), f"{about}; ns since the epoch")]
 
 
 def _interval(what: str) -> list[StructField]:
     return [
-        *_instant("valid_from", f"when {what} began"),
-        *_instant("valid_to", f"when {what} ended; null while it holds", always=False),
+        *instant("valid_from", f"when {what} began"),
+        *instant("valid_to", f"when {what} ended; null while it holds", always=False),
     ]
 
 
-_MESSAGE_ID = optional("message_id", LongType(), "message that shows it, in bronze/bus_messages; null if none does")
 _SETTLED = optional(
     "settled_by", LongType(), "number of the evidence that made the row final; null while it may change"
 )
-_CAUSE = required(
-    "cause",
-    StringType(),
-    "rule (R55), own header, own gossip, link, time, poll, log: what showed it;"
-    " inferred: no message of that time does, a later one tells",
-)
-_OBSERVER = required("observer", StringType(), "id of the node whose belief this is")
+_EVENT_SOURCE = required("source", StringType(), "bus; log where no message of the node was captured")
 
 
 def _text(name: str, about: str) -> StructField:
@@ -69,7 +64,7 @@ def _number(name: str, about: str, kind: DataType | None = None) -> StructField:
 
 MESSAGE_FIELDS: list[StructField] = [
     _number("message_id", "number of the message in its snapshot, in order of capture"),
-    *_instant("ts", "when its last packet was captured"),
+    *instant("ts", "when its last packet was captured"),
     _number("packet", "number of that packet"),
     _number("offset", "byte in the (decompressed) file, or line, at which that packet stands"),
     _number("connection", "number of the TCP connection"),
@@ -167,7 +162,7 @@ LOG_EVENTS = Table(
             SNAPSHOT_ID,
             _text("source", "log file"),
             _number("line", "line in it, from 1"),
-            *_instant("ts", "time of the line, corrected to UTC"),
+            *instant("ts", "time of the line, corrected to UTC"),
             optional("observer", StringType(), "id of the node that wrote it; null if not known"),
             optional("address", StringType(), "ip:port of that node; null if not known"),
             _text("kind", "pfail, fail-decided, fail-learned, fail-cleared, election-started, vote, election-won, ..."),
@@ -188,7 +183,7 @@ NODE_POLLS = Table(
             SNAPSHOT_ID,
             _text("source", "file of polls"),
             _number("line", "line in it, from 1"),
-            *_instant("ts", "when the answer came"),
+            *instant("ts", "when the answer came"),
             optional("asked_ns", LongType(), "when it was asked for; ns since the epoch"),
             optional("observer", StringType(), "id of the node that answered"),
             optional("address", StringType(), "ip:port of that node"),
@@ -205,26 +200,7 @@ NODE_POLLS = Table(
 NODE_VIEWS = Table(
     "silver/node_views",
     "What every observer believed about every node it knew, and for how long (SCD type 2).",
-    StructType(
-        [
-            SNAPSHOT_ID,
-            _OBSERVER,
-            _text("node_id", "node that it is about"),
-            _text("ip", "address, empty if not known"),
-            _number("port", "client port", IntegerType()),
-            _number("cport", "bus port", IntegerType()),
-            _text("hostname", "announced host name, empty if none"),
-            _text("flags", "as CLUSTER NODES prints them: myself,master"),
-            _text("master_id", "its master; empty for a master"),
-            _number("config_epoch", "as CLUSTER NODES prints it: of a replica its master's", EPOCH),
-            _text("slots", "as CLUSTER NODES prints them: 0-5460 5500"),
-            required("link_known", BooleanType(), "whether an address is known to which a link can be made"),
-            *_interval("this belief"),
-            _CAUSE,
-            _MESSAGE_ID,
-            _SETTLED,
-        ]
-    ),
+    StructType([SNAPSHOT_ID, *fields_of(NodeViewRow), _SETTLED]),
     key=("snapshot_id", "observer", "node_id", "valid_from_ns"),
     partition_by=SNAPSHOT,
 )
@@ -232,20 +208,7 @@ NODE_VIEWS = Table(
 DISAGREEMENTS = Table(
     "silver/disagreements",
     "Where the replayed machine and what the observer itself shows (header, gossip, poll, log) said different things.",
-    StructType(
-        [
-            SNAPSHOT_ID,
-            _OBSERVER,
-            _text("node_id", "node that it is about"),
-            *_instant("ts", "when it was seen"),
-            _text("field", "health, role, master, config_epoch, slots, known, ..."),
-            _text("machine", "what the replayed machine held"),
-            _text("source", "own header, own gossip, own UPDATE, poll, log"),
-            _text("source_says", "what that source says; it was believed"),
-            _MESSAGE_ID,
-            _SETTLED,
-        ]
-    ),
+    StructType([SNAPSHOT_ID, *fields_of(DisagreementRow), _SETTLED]),
     key=("snapshot_id", "observer", "node_id", "ts_ns", "field", "source"),
     partition_by=SNAPSHOT,
 )
@@ -253,18 +216,7 @@ DISAGREEMENTS = Table(
 FAILURE_REPORTS = Table(
     "silver/failure_reports",
     "At which observer which reporter held which node to be failing, and for how long.",
-    StructType(
-        [
-            SNAPSHOT_ID,
-            _OBSERVER,
-            _text("reporter", "node that reported"),
-            _text("subject", "node held to be failing"),
-            *_interval("the report"),
-            _text("end", "why it ended: expired, taken back, node removed, ...; empty while it holds"),
-            _MESSAGE_ID,
-            _SETTLED,
-        ]
-    ),
+    StructType([SNAPSHOT_ID, *fields_of(FailureReportRow), _SETTLED]),
     key=("snapshot_id", "observer", "reporter", "subject", "valid_from_ns"),
     partition_by=SNAPSHOT,
 )
@@ -272,20 +224,7 @@ FAILURE_REPORTS = Table(
 VOTES = Table(
     "silver/votes",
     "Who was asked for a vote by whom, and what came of it.",
-    StructType(
-        [
-            SNAPSHOT_ID,
-            _text("voter", "node that was asked"),
-            _text("candidate", "replica that asked"),
-            _number("epoch", "epoch of the election", EPOCH),
-            *_instant("asked", "when the request came"),
-            *_instant("answered", "when the vote left; null if refused", always=False),
-            required("granted", BooleanType(), "whether a vote was given"),
-            _text("reason", "why not, where it can be told; empty if granted"),
-            _MESSAGE_ID,
-            _SETTLED,
-        ]
-    ),
+    StructType([SNAPSHOT_ID, *fields_of(VoteRow), _SETTLED]),
     key=("snapshot_id", "voter", "candidate", "epoch", "asked_ns"),
     partition_by=SNAPSHOT,
 )
@@ -293,17 +232,7 @@ VOTES = Table(
 EPOCHS = Table(
     "silver/epochs",
     "Who raised its config epoch, when and by which mechanism.",
-    StructType(
-        [
-            SNAPSHOT_ID,
-            _text("node_id", "master that has the epoch"),
-            _number("epoch", "its new config epoch", EPOCH),
-            *_instant("ts", "when its own header first showed it"),
-            _text("mechanism", "election, takeover, collision, bump, set-config-epoch, slot import"),
-            _MESSAGE_ID,
-            _SETTLED,
-        ]
-    ),
+    StructType([SNAPSHOT_ID, *fields_of(EpochRow), _SETTLED]),
     key=("snapshot_id", "node_id", "epoch", "ts_ns"),
     partition_by=SNAPSHOT,
 )
@@ -311,24 +240,7 @@ EPOCHS = Table(
 EVENTS = Table(
     "silver/events",
     "What a node did or learned: verdicts, elections, votes, wins, manual failovers, cluster state, its process.",
-    StructType(
-        [
-            SNAPSHOT_ID,
-            _OBSERVER,
-            *_instant("ts", "when"),
-            _text(
-                "kind",
-                "fail-decided, fail-mismatch, fail-learned, election-started, vote, election-won, promoted, manual-failover-*, paused,"
-                " state-ok, state-fail, process-ended, process-idle, process-started",
-            ),
-            _text("subject", "node that it is about; of election-started the failed master"),
-            _number("epoch", "epoch that goes with it; 0 if none", EPOCH),
-            _text("detail", "FORCEACK, or the replication offset of a promotion or pause; else empty"),
-            _text("source", "bus; log where no message of the node was captured"),
-            _MESSAGE_ID,
-            _SETTLED,
-        ]
-    ),
+    StructType([SNAPSHOT_ID, *fields_of(EventRow), _EVENT_SOURCE, _SETTLED]),
     key=("snapshot_id", "observer", "ts_ns", "kind", "subject", "epoch"),
     partition_by=SNAPSHOT,
 )
@@ -336,27 +248,15 @@ EVENTS = Table(
 SLOT_OWNERS = Table(
     "silver/slot_owners",
     "Who owned which slots: as each observer believed, and where all of them agreed; no row where nobody did.",
-    StructType(
-        [
-            SNAPSHOT_ID,
-            _text("observer", "id of the node whose belief this is; empty for what all observers agree on"),
-            _number("first_slot", "first slot of a range", IntegerType()),
-            _number("last_slot", "last slot of the range", IntegerType()),
-            optional(
-                "owner", StringType(), "node that owns it; null where observers name several (rows with empty observer)"
-            ),
-            _number("owners", "different owners that observers name; 1 for one observer's belief", IntegerType()),
-            *_interval("this ownership"),
-        ]
-    ),
+    StructType([SNAPSHOT_ID, *fields_of(OwnerRow)]),
     key=("snapshot_id", "observer", "first_slot", "valid_from_ns"),
     partition_by=SNAPSHOT,
 )
 
 SILENCE = StructType(
     [
-        StructField("from_ns", LongType(), nullable=False),
-        StructField("to_ns", LongType(), nullable=False),
+        required("from_ns", LongType(), "last message before; ns since the epoch"),
+        required("to_ns", LongType(), "next message, or the end of the capture; ns since the epoch"),
     ]
 )
 
@@ -393,8 +293,8 @@ LINKS = Table(
                 "messages_by_type", MapType(StringType(), LongType(), valueContainsNull=False), "messages of each type"
             ),
             required("bytes_by_type", MapType(StringType(), LongType(), valueContainsNull=False), "bytes of each type"),
-            *_instant("first_seen", "first message"),
-            *_instant("last_seen", "last message"),
+            *instant("first_seen", "first message"),
+            *instant("last_seen", "last message"),
             _number("longest_silence_ms", "longest time without a message, the end of the capture included"),
             required(
                 "silences",
@@ -410,20 +310,7 @@ LINKS = Table(
 MEMBERSHIPS = Table(
     "silver/memberships",
     "From when to when each observer knew each node, at which address, and how it came to know and to forget it.",
-    StructType(
-        [
-            SNAPSHOT_ID,
-            _OBSERVER,
-            _text("node_id", "node that it knew"),
-            _text("ip", "last address known"),
-            _number("port", "last client port known", IntegerType()),
-            _text("hostname", "last announced host name"),
-            _number("addresses", "different addresses in that time", IntegerType()),
-            *_interval("the membership"),
-            _CAUSE,
-            _MESSAGE_ID,
-        ]
-    ),
+    StructType([SNAPSHOT_ID, *fields_of(MembershipRow)]),
     key=("snapshot_id", "observer", "node_id", "valid_from_ns"),
     partition_by=SNAPSHOT,
 )
@@ -431,15 +318,7 @@ MEMBERSHIPS = Table(
 IGNORED_INPUTS = Table(
     "silver/ignored_inputs",
     "How many messages each observer's machine ignored, and why.",
-    StructType(
-        [
-            SNAPSHOT_ID,
-            _OBSERVER,
-            _text("reason", "why they were ignored"),
-            _number("times", "how many"),
-            _SETTLED,
-        ]
-    ),
+    StructType([SNAPSHOT_ID, *fields_of(IgnoredRow), _SETTLED]),
     key=("snapshot_id", "observer", "reason"),
     partition_by=SNAPSHOT,
 )
@@ -450,8 +329,8 @@ REPLAYS = Table(
     StructType(
         [
             SNAPSHOT_ID,
-            *_instant("first", "first evidence", always=False),
-            *_instant("last", "last evidence", always=False),
+            *instant("first", "first evidence", always=False),
+            *instant("last", "last evidence", always=False),
             _number("messages", "messages read"),
             _number("observers", "processes that were replayed", IntegerType()),
             _number("node_timeout_ms", "node timeout used"),

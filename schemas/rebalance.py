@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pyspark.sql.types import (
     ArrayType,
-    BinaryType,
-    BooleanType,
     DoubleType,
     IntegerType,
     LongType,
@@ -16,7 +14,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from schemas.table import PARTIAL, Table, optional, required, with_texts
+from cluster_core.rebalance.table_rows import HeavyRow, LoadRow, MoveRow, SlotRow, ToleranceRow
+from schemas.table import PARTIAL, Table, fields_of, optional, required, with_texts
 
 PLAN_ID = required("plan_id", StringType(), "digest of what was planned with and of the plan")
 
@@ -79,18 +78,7 @@ REBALANCE_PLANS = Table(
 REBALANCE_MOVES = Table(
     "gold/rebalance_moves",
     "One row a slot that moves.",
-    StructType(
-        [
-            PLAN_ID,
-            required("batch", IntegerType(), "1 runs first; moves of one batch run together"),
-            required("slot", IntegerType(), "0 to 16383"),
-            required("source", StringType(), "node id of the master that gives it away"),
-            required("target", StringType(), "node id of the master that gets it"),
-            optional("bytes", LongType(), "bytes that move; null where no source knows sizes"),
-            optional("keys", LongType(), "keys that move; null where no source counts keys"),
-            PARTIAL,
-        ]
-    ),
+    StructType([PLAN_ID, *fields_of(MoveRow), PARTIAL]),
     key=("plan_id", "slot"),
     partition_by=("plan_id",),
 )
@@ -98,31 +86,7 @@ REBALANCE_MOVES = Table(
 REBALANCE_LOAD = Table(
     "gold/rebalance_load",
     "Load of every master before and after, one row a resource.",
-    StructType(
-        [
-            PLAN_ID,
-            required("node_id", StringType(), "master"),
-            required("address", StringType(), "host:port"),
-            required("zone", StringType(), "zone or rack; empty if none was given"),
-            required("role", StringType(), "stays, added, drained or excluded"),
-            required("resource", StringType(), "what is measured"),
-            optional(
-                "balanced",
-                BooleanType(),
-                "whether the plan balances it; false: its fair share and limit are what they would be",
-            ),
-            required("before", DoubleType(), "load before"),
-            required("after", DoubleType(), "load afterwards"),
-            required("fair", DoubleType(), "its fair share; 0 for a drained or excluded master"),
-            required("limit", DoubleType(), "what it may hold; 0 for a drained master"),
-            optional("capacity", DoubleType(), "what it can hold; null if none was given"),
-            required("slots_before", IntegerType(), "slots before"),
-            required("slots_after", IntegerType(), "slots afterwards"),
-            required("ranges_before", IntegerType(), "slot ranges before"),
-            required("ranges_after", IntegerType(), "slot ranges afterwards"),
-            PARTIAL,
-        ]
-    ),
+    StructType([PLAN_ID, *fields_of(LoadRow), PARTIAL]),
     key=("plan_id", "node_id", "resource"),
     partition_by=("plan_id",),
 )
@@ -130,16 +94,7 @@ REBALANCE_LOAD = Table(
 REBALANCE_SLOTS = Table(
     "gold/rebalance_slots",
     "What was planned with, one row a slot: with the plan's document, all that checking it needs.",
-    StructType(
-        [
-            PLAN_ID,
-            required("slot", IntegerType(), "0 to 16383"),
-            required("owner", StringType(), "node id of its master before"),
-            required("planned_owner", StringType(), "node id of its master afterwards"),
-            _by_resource("loads", "load of the slot"),
-            PARTIAL,
-        ]
-    ),
+    StructType([PLAN_ID, *fields_of(SlotRow), PARTIAL]),
     key=("plan_id", "slot"),
     partition_by=("plan_id",),
 )
@@ -147,20 +102,7 @@ REBALANCE_SLOTS = Table(
 REBALANCE_TOLERANCES = Table(
     "gold/rebalance_tolerances",
     "What other tolerances would cost: balance against bytes, slots, ranges and time.",
-    StructType(
-        [
-            PLAN_ID,
-            required("tolerance", DoubleType(), "above the fair share, of every resource"),
-            required("moved_bytes", LongType(), "what would move, in the resource of cost"),
-            required("lower_bound_bytes", LongType(), "what would have to move at least"),
-            required("moved_slots", IntegerType(), "slots that would move"),
-            required("ranges", IntegerType(), "slot ranges afterwards"),
-            required("estimated_s", DoubleType(), "seconds it should take"),
-            required("max_over_mean", DoubleType(), "heaviest master over its fair share afterwards, worst resource"),
-            optional("verdict", StringType(), "what became of its limits, in the words of gold/rebalance_plans"),
-            PARTIAL,
-        ]
-    ),
+    StructType([PLAN_ID, *fields_of(ToleranceRow), PARTIAL]),
     key=("plan_id", "tolerance"),
     partition_by=("plan_id",),
 )
@@ -168,26 +110,7 @@ REBALANCE_TOLERANCES = Table(
 REBALANCE_HEAVY = Table(
     "gold/rebalance_heavy",
     "Slots that alone are over a limit, with the hash tags and keys that make them so.",
-    StructType(
-        [
-            PLAN_ID,
-            required("slot", IntegerType(), "0 to 16383"),
-            required("node_id", StringType(), "master that is to hold it"),
-            required("resource", StringType(), "resource that is too much"),
-            required("ratio", DoubleType(), "load of the slot over a fair share"),
-            required("pieces", IntegerType(), "slots over which its keys must be spread to fit"),
-            optional("rank", IntegerType(), "1 is the heaviest part; null if no part is known"),
-            *with_texts(
-                [optional("hash_tag", BinaryType(), "hash tag of the part; null where it has none, or none is known")]
-            ),
-            *with_texts([optional("key", BinaryType(), "the key, where one key is the part")]),
-            optional("keys", LongType(), "keys of the part"),
-            optional("bytes", LongType(), "bytes of the part"),
-            optional("share", DoubleType(), "of the slot's load, 0 to 1"),
-            optional("part_pieces", IntegerType(), "into how many pieces the tag must be split"),
-            PARTIAL,
-        ]
-    ),
+    StructType([PLAN_ID, *with_texts(fields_of(HeavyRow)), PARTIAL]),
     key=("plan_id", "slot", "resource", "rank"),
     partition_by=("plan_id",),
 )

@@ -4,8 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, get_args, get_origin
 
-from pyspark.sql.types import BinaryType, BooleanType, DataType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from cluster_core.columns import Column, Kind, columns_of
+
+UNSIGNED: Final = DecimalType(20, 0)
+"""An unsigned number of 64 bits, as epochs, offsets and module ids are on the wire."""
+_BY_KIND: Final[dict[Kind, DataType]] = {Kind.SMALL: IntegerType(), Kind.UNSIGNED: UNSIGNED}
+_BY_TYPE: Final[dict[type, DataType]] = {
+    bool: BooleanType(),
+    int: LongType(),
+    float: DoubleType(),
+    bytes: BinaryType(),
+    datetime: TimestampType(),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +61,44 @@ def required(name: str, kind: DataType, about: str) -> StructField:
 def optional(name: str, kind: DataType, about: str) -> StructField:
     """A column that is null where no source knows the value; *about* is its comment."""
     return StructField(name, kind, nullable=True, metadata={"comment": about})
+
+
+def instant(name: str, about: str, *, always: bool = True, name_ns: str = "") -> list[StructField]:
+    """A time as timestamp *name* and as nanoseconds, called *name*_ns where *name_ns* does not say otherwise."""
+    field = required if always else optional
+    ns = field(name_ns or f"{name}_ns", LongType(), f"{about}; ns since the epoch")
+    return [field(name, TimestampType(), about), ns]
+
+
+def fields_of(row: type) -> list[StructField]:
+    """The columns that a row of the core declares (`cluster_core.columns`); a time in two forms, see `instant`."""
+    return [field for column in columns_of(row) for field in _fields(column)]
+
+
+def side_by_side(rows: Iterable[type]) -> list[StructField]:
+    """The columns of all *rows*, each once and nullable, times as nanoseconds only: what a task returns that makes rows of several."""
+    found: dict[str, StructField] = {}
+    for field in (field for row in rows for field in fields_of(row) if not isinstance(field.dataType, TimestampType)):
+        found.setdefault(field.name, StructField(field.name, field.dataType))
+    return list(found.values())
+
+
+def _fields(column: Column) -> list[StructField]:
+    if column.timestamp:
+        return instant(column.timestamp, column.about, always=not column.optional, name_ns=column.name)
+    kind = _BY_KIND.get(column.kind) or _data_type(column.type)
+    return [StructField(column.name, kind, column.optional, {"comment": column.about})]
+
+
+def _data_type(kind: Any) -> DataType:
+    arguments = get_args(kind)
+    if get_origin(kind) is dict:
+        return MapType(_data_type(arguments[0]), _data_type(arguments[1]), valueContainsNull=False)
+    if get_origin(kind) is tuple:
+        return ArrayType(_data_type(arguments[0]), containsNull=False)
+    if issubclass(kind, tuple):
+        return StructType(fields_of(kind))
+    return StringType() if issubclass(kind, str) else _BY_TYPE[kind]
 
 
 PARTIAL = optional(

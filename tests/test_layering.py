@@ -16,14 +16,14 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("cluster_core", "schemas", "slotscope", "jobs")
 ORDER = {
     "cluster_core": set(),
-    "schemas": set(),
+    "schemas": {"cluster_core"},
     "slotscope": {"cluster_core", "schemas"},
     "jobs": {"cluster_core", "schemas", "slotscope"},
 }
 """Which of our packages each package may import beside itself."""
 GROUPS = {
     "cluster_core": (
-        "errors", "rules", "slots", "wire", "topology", "routing", "load", "gossip", "node", "formats", "memory", "aof",
+        "columns", "errors", "rules", "slots", "wire", "topology", "routing", "load", "gossip", "node", "formats", "memory", "aof",
         "replication", "rebalance", "kernels", "replay", "incidents", "sentinel", "sentinel_history", "sim",
     ),
     "slotscope": (
@@ -107,7 +107,7 @@ def modules_of(package: str) -> list[str]:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_a_package_imports_only_what_lies_below_it(package):
-    """Style: cluster_core stands on the standard library, schemas on Spark's types, slotscope on both, jobs on all."""
+    """Style: cluster_core stands on the standard library, schemas on its rows and Spark's types, slotscope on both, jobs on all."""
     wrong = [
         f"{module} imports {name}"
         for module in modules_of(package)
@@ -134,7 +134,7 @@ def test_the_core_stands_on_the_standard_library_and_its_kernels_on_arrays():
 
 def test_schemas_use_spark_types_only():
     """A schema can be read without a session, and without a JVM."""
-    allowed = sys.stdlib_module_names | {"schemas", "pyspark"}
+    allowed = sys.stdlib_module_names | {"cluster_core", "schemas", "pyspark"}
     names = {name for module in modules_of("schemas") for name in imported(trees()[module])}
 
     assert {name.split(".")[0] for name in names} <= allowed

@@ -113,6 +113,17 @@ class ReportEnd(StrEnum):
     LOG = "log"
 
 
+class Mechanism(StrEnum):
+    """How a node raised its config epoch (R79, R80, R81, R93, R97; `silver/epochs.mechanism`)."""
+
+    ELECTION = "election"
+    TAKEOVER = "takeover"
+    COLLISION = "collision"
+    BUMP = "bump"
+    SET_CONFIG_EPOCH = "set-config-epoch"
+    SLOT_IMPORT = "slot import"
+
+
 class DownReason(StrEnum):
     """Why the cluster state is FAIL (R107, R108)."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
-from cluster_core.gossip.causes import Cause
+from cluster_core.gossip.causes import Cause, Mechanism
 from cluster_core.incidents.gaps import GapSeen
 from cluster_core.incidents.speech import Speech, without_flips
 from cluster_core.incidents.thresholds import Thresholds
@@ -21,7 +21,7 @@ from cluster_core.replay.rows import (
 )
 from cluster_core.slots.slot_set import SlotSet
 
-PROMOTIONS = ("election", "takeover")
+PROMOTIONS = (Mechanism.ELECTION, Mechanism.TAKEOVER)
 """Mechanisms by which a replica becomes a master (R93, R97)."""
 RENAMED = (Cause.RESET, Cause.RESET_DONE)
 """Causes with which a process begins under another id (R82)."""
@@ -92,8 +92,8 @@ class History:
         self.views = {pair: sorted(self.views[pair], key=lambda row: row.valid_from_ns) for pair in sorted(self.views)}
         self.events.sort(key=lambda row: (row.ts_ns, row.observer, row.kind, row.subject))
         self.votes.sort(key=lambda row: (row.asked_ns, row.voter, row.candidate))
-        self.epochs.sort(key=lambda row: (row.ts_ns, row.node, row.epoch))
-        self.reports.sort(key=lambda row: (row.from_ns, row.observer, row.reporter, row.subject))
+        self.epochs.sort(key=lambda row: (row.ts_ns, row.node_id, row.epoch))
+        self.reports.sort(key=lambda row: (row.valid_from_ns, row.observer, row.reporter, row.subject))
         spans: dict[str, list[Speech]] = {}
         for span in sorted(speech, key=lambda span: (span.node, span.first_ref)):
             spans.setdefault(span.node, []).append(span)
@@ -185,7 +185,7 @@ class History:
     def reports_at(self, observer: str, subject: str, from_ns: int, to_ns: int) -> list[FailureReportRow]:
         """The failure reports about *subject* that lived at *observer* at some time of an interval (R51)."""
         rows = self._reports_by_pair.get((observer, subject), [])
-        return [row for row in rows if row.from_ns <= to_ns and not _over(row.to_ns, from_ns)]
+        return [row for row in rows if row.valid_from_ns <= to_ns and not _over(row.valid_to_ns, from_ns)]
 
     @cached_property
     def _reports_by_pair(self) -> dict[tuple[str, str], list[FailureReportRow]]:

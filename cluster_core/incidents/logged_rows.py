@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from cluster_core.gossip.causes import Cause, Refusal, ReportEnd
+from cluster_core.gossip.causes import Cause, Mechanism, Refusal, ReportEnd
 from cluster_core.incidents.finders.failovers import ATTEMPTS
 from cluster_core.replay.rows import EpochRow, EventRow, FailureReportRow, NodeViewRow, ReplayRow, VoteRow
 
@@ -60,7 +60,7 @@ def with_logs(rows: Iterable[ReplayRow], lines: Iterable[LoggedLine]) -> list[Re
 def _is_told_again(row: ReplayRow, named: set[str]) -> bool:
     if isinstance(row, EventRow):
         return row.observer in named
-    return (isinstance(row, VoteRow) and row.voter in named) or (isinstance(row, EpochRow) and row.node in named)
+    return (isinstance(row, VoteRow) and row.voter in named) or (isinstance(row, EpochRow) and row.node_id in named)
 
 
 class _Logs:
@@ -85,7 +85,7 @@ class _Logs:
             elif line.kind == "election-won" and line.observer in epochs:
                 epoch = epochs.pop(line.observer)
                 yield EventRow(line.observer, line.ts_ns, line.kind, line.observer, epoch, "", -1)
-                yield EpochRow(line.observer, epoch, line.ts_ns, "election", -1)
+                yield EpochRow(line.observer, epoch, line.ts_ns, Mechanism.ELECTION, -1)
             if line.kind == "vote":
                 yield VoteRow(line.observer, line.subject, line.epoch, line.ts_ns, line.ts_ns, True, Refusal.NONE, -1)
 

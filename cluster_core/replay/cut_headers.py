@@ -6,7 +6,7 @@ be replayed; but its type, its sender and its epochs are there.
 
 from __future__ import annotations
 
-from cluster_core.gossip.causes import Refusal
+from cluster_core.gossip.causes import Mechanism, Refusal
 from cluster_core.replay.evidence import MessageSeen
 from cluster_core.replay.rows import EpochRow, EventRow, ReplayRow, VoteRow
 from cluster_core.wire.bus import MessageType, PartialHeader
@@ -45,5 +45,5 @@ class CutHeaders:
             self._won_epoch = self._election_epoch
             detail = str(peek.offset or 0)
             rows.append(EventRow(sender, seen.ts_ns, "election-won", sender, self._won_epoch, detail, seen.ref))
-            rows.append(EpochRow(sender, self._won_epoch, seen.ts_ns, "election", seen.ref))
+            rows.append(EpochRow(sender, self._won_epoch, seen.ts_ns, Mechanism.ELECTION, seen.ref))
         return rows

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from cluster_core.gossip.causes import Cause, IgnoredReason, Refusal, ReportEnd
+from cluster_core.gossip.causes import Cause, IgnoredReason, Mechanism, Refusal, ReportEnd
 from cluster_core.gossip.events import (
     Changed,
     Effect,
@@ -162,15 +162,15 @@ class Ledger:
         kind = "election-won" if won else "promoted"
         return self._event(ts_ns, kind, header.sender, header.config_epoch, str(header.offset), ref)
 
-    def _mechanism(self, last: Header | None, header: Header, *, promoted: bool) -> str:
+    def _mechanism(self, last: Header | None, header: Header, *, promoted: bool) -> Mechanism:
         """How an epoch was raised (R79, R80, R81, R93, R97)."""
         if promoted:
-            return "election" if header.config_epoch == self._election_epoch else "takeover"
+            return Mechanism.ELECTION if header.config_epoch == self._election_epoch else Mechanism.TAKEOVER
         if last is None or last.sender != header.sender:
-            return "set-config-epoch"
+            return Mechanism.SET_CONFIG_EPOCH
         if self._bumped.pop(header.config_epoch, None) is Cause.EPOCH_COLLISION:
-            return "collision"
-        return "slot import" if last.myslots != header.myslots else "bump"
+            return Mechanism.COLLISION
+        return Mechanism.SLOT_IMPORT if last.myslots != header.myslots else Mechanism.BUMP
 
     def _end_report(self, pair: tuple[str, str], ts_ns: int, end: ReportEnd, rows: list[ReplayRow]) -> None:
         begun = self._reports.pop(pair, None)

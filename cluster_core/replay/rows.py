@@ -1,102 +1,138 @@
-"""Rows that a replay gives: what was believed, what happened, and where sources disagree.  Times are ns since the
-epoch.
-
-*ref* is the number of the message (in its capture) that shows the fact, -1 when time alone or another source caused it.
-"""
+"""Rows that a replay gives: what was believed, what happened, and where sources disagree."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from cluster_core.gossip.causes import Cause, Field, IgnoredReason, Refusal, ReportEnd
+from cluster_core.columns import Instant, MessageRef, Small, Unsigned
+from cluster_core.gossip.causes import Cause, Field, IgnoredReason, Mechanism, Refusal, ReportEnd
+
+Observer = Annotated[str, "id of the node whose belief this is"]
+Shown = Annotated[MessageRef, "message that shows it, in bronze/bus_messages; null if none does"]
+Why = Annotated[
+    Cause,
+    "rule (R55), own header, own gossip, link, time, poll, log: what showed it;"
+    " inferred: no message of that time does, a later one tells",
+]
 
 
 class NodeViewRow(NamedTuple):
     """What *observer* believed about one node for a while (SCD type 2); texts as CLUSTER NODES prints them (R128)."""
 
-    observer: str
-    node_id: str
-    ip: str
-    port: int
-    cport: int
-    hostname: str
-    flags: str
-    master_id: str
-    config_epoch: int
-    slots: str
-    link_known: bool
-    valid_from_ns: int
-    valid_to_ns: int | None
-    cause: Cause
-    ref: int
+    observer: Observer
+    node_id: Annotated[str, "node that it is about"]
+    ip: Annotated[str, "address, empty if not known"]
+    port: Annotated[Small, "client port"]
+    cport: Annotated[Small, "bus port"]
+    hostname: Annotated[str, "announced host name, empty if none"]
+    flags: Annotated[str, "as CLUSTER NODES prints them: myself,master"]
+    master_id: Annotated[str, "its master; empty for a master"]
+    config_epoch: Annotated[Unsigned, "as CLUSTER NODES prints it: of a replica its master's"]
+    slots: Annotated[str, "as CLUSTER NODES prints them: 0-5460 5500"]
+    link_known: Annotated[bool, "whether an address is known to which a link can be made"]
+    valid_from_ns: Annotated[Instant, "when this belief began"]
+    valid_to_ns: Annotated[Instant | None, "when this belief ended; null while it holds"]
+    cause: Why
+    ref: Shown
 
 
 class DisagreementRow(NamedTuple):
     """The replayed machine and another source (own header, own gossip, poll, log) said different things of a node."""
 
-    observer: str
-    node_id: str
-    ts_ns: int
-    field: Field
-    machine: str
-    source: Cause
-    source_says: str
-    ref: int
+    observer: Observer
+    node_id: Annotated[str, "node that it is about"]
+    ts_ns: Annotated[Instant, "when it was seen"]
+    field: Annotated[Field, "health, role, master, config_epoch, slots, known, ..."]
+    machine: Annotated[str, "what the replayed machine held"]
+    source: Annotated[Cause, "own header, own gossip, own UPDATE, poll, log"]
+    source_says: Annotated[str, "what that source says; it was believed"]
+    ref: Shown
 
 
 class FailureReportRow(NamedTuple):
     """At *observer*, *reporter* held *subject* to be failing (R51, R52)."""
 
-    observer: str
-    reporter: str
-    subject: str
-    from_ns: int
-    to_ns: int | None
-    end: ReportEnd
-    ref: int
+    observer: Observer
+    reporter: Annotated[str, "node that reported"]
+    subject: Annotated[str, "node held to be failing"]
+    valid_from_ns: Annotated[Instant, "when the report began"]
+    valid_to_ns: Annotated[Instant | None, "when the report ended; null while it holds"]
+    end: Annotated[ReportEnd, "why it ended: expired, withdrawn, node removed, log; empty while it holds"]
+    ref: Shown
 
 
 class VoteRow(NamedTuple):
     """*voter* was asked by *candidate* in *epoch*: granted when its AUTH_ACK was seen, else why not (R90)."""
 
-    voter: str
-    candidate: str
-    epoch: int
-    asked_ns: int
-    answered_ns: int | None
-    granted: bool
-    reason: Refusal
-    ref: int
+    voter: Annotated[str, "node that was asked"]
+    candidate: Annotated[str, "replica that asked"]
+    epoch: Annotated[Unsigned, "epoch of the election"]
+    asked_ns: Annotated[Instant, "when the request came"]
+    answered_ns: Annotated[Instant | None, "when the vote left; null if refused"]
+    granted: Annotated[bool, "whether a vote was given"]
+    reason: Annotated[Refusal, "why not, where it can be told; empty if granted"]
+    ref: Shown
 
 
 class EpochRow(NamedTuple):
-    """*node* raised its config epoch to *epoch*: by election, takeover, collision, bump, set-config-epoch or update."""
+    """A node raised its config epoch."""
 
-    node: str
-    epoch: int
-    ts_ns: int
-    mechanism: str
-    ref: int
+    node_id: Annotated[str, "master that has the epoch"]
+    epoch: Annotated[Unsigned, "its new config epoch"]
+    ts_ns: Annotated[Instant, "when its own header first showed it"]
+    mechanism: Annotated[Mechanism, "election, takeover, collision, bump, set-config-epoch, slot import"]
+    ref: Shown
 
 
 class EventRow(NamedTuple):
-    """Something that *observer* did or learned: FAIL, election, vote, win, manual failover, state."""
+    """Something that *observer* did or learned."""
 
-    observer: str
-    ts_ns: int
-    kind: str
-    subject: str
-    epoch: int
-    detail: str
-    ref: int
+    observer: Observer
+    ts_ns: Annotated[Instant, "when"]
+    kind: Annotated[
+        str,
+        "fail-decided, fail-mismatch, fail-learned, election-started, vote, election-won, promoted, manual-failover-*, paused,"
+        " state-ok, state-fail, process-ended, process-idle, process-started",
+    ]
+    subject: Annotated[str, "node that it is about; of election-started the failed master"]
+    epoch: Annotated[Unsigned, "epoch that goes with it; 0 if none"]
+    detail: Annotated[str, "FORCEACK, or the replication offset of a promotion or pause; else empty"]
+    ref: Shown
 
 
 class IgnoredRow(NamedTuple):
     """How many inputs of *observer* were ignored for *reason*."""
 
-    observer: str
-    reason: IgnoredReason
-    times: int
+    observer: Observer
+    reason: Annotated[IgnoredReason, "why they were ignored"]
+    times: Annotated[int, "how many"]
+
+
+class OwnerRow(NamedTuple):
+    """Who owned a range of slots for a while, as one observer believed or as all agreed."""
+
+    observer: Annotated[str, "id of the node whose belief this is; empty for what all observers agree on"]
+    first_slot: Annotated[Small, "first slot of a range"]
+    last_slot: Annotated[Small, "last slot of the range"]
+    owner: Annotated[str | None, "node that owns it; null where observers name several (rows with empty observer)"]
+    owners: Annotated[Small, "different owners that observers name; 1 for one observer's belief"]
+    valid_from_ns: Annotated[Instant, "when this ownership began"]
+    valid_to_ns: Annotated[Instant | None, "when this ownership ended; null while it holds"]
+
+
+class MembershipRow(NamedTuple):
+    """From when to when *observer* knew a node."""
+
+    observer: Observer
+    node_id: Annotated[str, "node that it knew"]
+    ip: Annotated[str, "last address known"]
+    port: Annotated[Small, "last client port known"]
+    hostname: Annotated[str, "last announced host name"]
+    addresses: Annotated[Small, "different addresses in that time"]
+    valid_from_ns: Annotated[Instant, "when the membership began"]
+    valid_to_ns: Annotated[Instant | None, "when the membership ended; null while it holds"]
+    cause: Why
+    ref: Shown
 
 
 ReplayRow = NodeViewRow | DisagreementRow | FailureReportRow | VoteRow | EpochRow | EventRow | IgnoredRow

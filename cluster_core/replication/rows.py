@@ -41,7 +41,7 @@ class OffsetMark:
     replica: str
     master: str
     replid: str | None
-    sent: int | None
+    sent: int
     acked: int | None
 
 

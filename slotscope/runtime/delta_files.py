@@ -22,6 +22,7 @@ from pyspark.sql.types import (
     MapType,
     ShortType,
     StringType,
+    StructField,
     StructType,
     TimestampType,
 )
@@ -42,8 +43,12 @@ _ARROW: dict[type[DataType], pa.DataType] = {
 
 
 def arrow_schema(table: Table) -> pa.Schema:
-    """The Arrow schema of *table*."""
-    return pa.schema([pa.field(f.name, _arrow(f.dataType), f.nullable) for f in table.schema.fields])
+    """The Arrow schema of *table*, with the comments of its columns."""
+    return pa.schema([_field(field) for field in table.schema.fields])
+
+
+def _field(field: StructField) -> pa.Field:
+    return pa.field(field.name, _arrow(field.dataType), field.nullable, metadata=field.metadata)
 
 
 def _arrow(kind: DataType) -> pa.DataType:
@@ -52,7 +57,7 @@ def _arrow(kind: DataType) -> pa.DataType:
     if isinstance(kind, MapType):
         return pa.map_(_arrow(kind.keyType), _arrow(kind.valueType))
     if isinstance(kind, StructType):
-        return pa.struct([pa.field(f.name, _arrow(f.dataType), f.nullable) for f in kind.fields])
+        return pa.struct([_field(field) for field in kind.fields])
     return _ARROW[type(kind)]
 
 

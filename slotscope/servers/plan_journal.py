@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from cluster_core.rebalance.execution.journal import Step
+from cluster_core.rebalance.table_rows import PlanStepRow
 from schemas.execution import PLAN_STEPS
 from slotscope.runtime.delta_files import append_rows, compact, exists, read_rows
 from slotscope.runtime.errors import InputError
@@ -46,22 +47,12 @@ class PlanJournal:
         """Add *steps*; they are there for every reader when this returns."""
         now = datetime.now(UTC)
         rows = [
-            {
-                "plan_id": self.plan_id,
-                "run_id": self.run_id,
-                "seq": self.rows + number,
-                "ts": now,
-                "batch": step.batch,
-                "source": step.source or None,
-                "target": step.target or None,
-                "slots": step.slots or None,
-                "step": step.step,
-                "detail": step.detail or None,
-                "keys": step.keys,
-                "seconds": step.seconds,
-            }
+            PlanStepRow(
+                self.plan_id, self.run_id, self.rows + number, now, step.batch, step.source or None, step.target or None,
+                step.slots or None, step.step, step.detail or None, step.keys, step.seconds,
+            )._asdict()
             for number, step in enumerate(steps, 1)
-        ]
+        ]  # fmt: skip
         append_rows(self.root, PLAN_STEPS, rows)
         self.rows += len(rows)
 

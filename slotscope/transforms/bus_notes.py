@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
-from cluster_core.gossip.causes import Cause, Refusal, ReportEnd
+from cluster_core.columns import Column, Kind, columns_of
 from cluster_core.incidents import logged_rows
 from cluster_core.incidents.checks.connections import Breach, ConnectionChecks
 from cluster_core.incidents.finders.failovers import ATTEMPTS
@@ -157,28 +157,19 @@ def _speech(words: list[str], numbers: list[int]) -> Speech:
 
 # -- rows of the replay ------------------------------------------------------------------------------------------------
 
-ROWS: dict[str, tuple[Table, tuple[str, ...], tuple[str, ...]]] = {
-    "view": (
-        NODE_VIEWS,
-        ("observer", "node_id", "ip", "hostname", "flags", "master_id", "slots", "cause"),
-        ("port", "cport", "config_epoch", "link_known", "valid_from_ns", "valid_to_ns", "message_id"),
-    ),
-    "event": (EVENTS, ("observer", "kind", "subject", "detail"), ("ts_ns", "epoch", "message_id")),
-    "vote": (
-        VOTES,
-        ("voter", "candidate", "reason"),
-        ("epoch", "asked_ns", "answered_ns", "granted", "message_id"),
-    ),
-    "epoch": (EPOCHS, ("node_id", "mechanism"), ("epoch", "ts_ns", "message_id")),
-    "report": (
-        FAILURE_REPORTS,
-        ("observer", "reporter", "subject", "end"),
-        ("valid_from_ns", "valid_to_ns", "message_id"),
-    ),
+ROWS: dict[str, tuple[Table, type]] = {
+    "view": (NODE_VIEWS, NodeViewRow),
+    "event": (EVENTS, EventRow),
+    "vote": (VOTES, VoteRow),
+    "epoch": (EPOCHS, EpochRow),
+    "report": (FAILURE_REPORTS, FailureReportRow),
+}
+"""Kinds of notes that are rows of a replay: the table, and the row."""
+OTHERS: dict[str, tuple[Table, tuple[str, ...], tuple[str, ...]]] = {
     "gap": (GAPS, ("source_id", "target_id"), ("valid_from_ns", "valid_to_ns")),
     "bitmap": (SLOT_BITMAPS, ("slots",), ("bitmap_id",)),
 }
-"""Kinds of notes: the table, its columns of text and its columns of numbers."""
+"""Other kinds: the table, its columns of text and its columns of numbers."""
 UNSIGNED = ("epoch", "config_epoch")
 LOGGED = (*ATTEMPTS, "vote-refused", "manual-failover-forced")
 """Lines of logs that tell what the bus does not show."""
@@ -187,7 +178,8 @@ LOGGED = (*ATTEMPTS, "vote-refused", "manual-failover-forced")
 def collect_notes(spark: SparkSession, root: str, snapshot_id: str, basis: Basis) -> Notes:
     """All rows that the core needs, in one Spark job, by kind."""
     parts = []
-    for what, (table, words, numbers) in ROWS.items():
+    kinds = {what: (table, *_words_and_numbers(row)) for what, (table, row) in ROWS.items()} | OTHERS
+    for what, (table, words, numbers) in kinds.items():
         if tables.exists(spark, table, root):
             rows = tables.read_snapshot(spark, table, root, snapshot_id)
             parts.append(_as_notes(rows, what, words, numbers))
@@ -208,6 +200,13 @@ def collect_notes(spark: SparkSession, root: str, snapshot_id: str, basis: Basis
     return found
 
 
+def _words_and_numbers(row: type) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The columns of a row that are text, and the others."""
+    columns = columns_of(row)
+    words = tuple(column.name for column in columns if issubclass(column.type, str))
+    return words, tuple(column.name for column in columns if column.name not in words)
+
+
 def _as_notes(rows: DataFrame, what: str, words: Iterable[str], numbers: Iterable[str]) -> DataFrame:
     amounts = [_signed(name) if name in UNSIGNED else F.col(name).cast("bigint") for name in numbers]
     return rows.select(F.lit(what).alias("what"), F.array(*words).alias("words"), F.array(*amounts).alias("numbers"))
@@ -224,7 +223,7 @@ def _log_notes(lines: DataFrame) -> DataFrame:
         "epoch",
         F.lit(None).cast("bigint").alias("message_id"),
     )
-    return _as_notes(told, "event", *ROWS["event"][1:])
+    return _as_notes(told, "event", *_words_and_numbers(EventRow))
 
 
 # Offsets of replication streams that no header shows: node id or address; time, offset, whether it is the last.
@@ -315,25 +314,20 @@ def _slot_bits(text: str) -> int:
 
 
 def _replay_rows(notes: Notes) -> Iterator[ReplayRow]:
-    for words, numbers in notes.get("view", []):
-        observer, node, ip, hostname, flags, master, slots, cause = words
-        port, cport, epoch, link, from_ns, to_ns, ref = numbers
-        yield NodeViewRow(
-            observer, node, ip, port, cport, hostname, flags, master, epoch, slots, bool(link), from_ns, to_ns, Cause(cause),
-            _ref(ref),
-        )  # fmt: skip
-    for (observer, kind, subject, detail), (ts_ns, epoch, ref) in notes.get("event", []):
-        yield EventRow(observer, ts_ns, kind, subject, epoch, detail, _ref(ref))
-    for (voter, candidate, reason), (epoch, asked, answered, granted, ref) in notes.get("vote", []):
-        yield VoteRow(voter, candidate, epoch, asked, answered, bool(granted), Refusal(reason), _ref(ref))
-    for (node, mechanism), (epoch, ts_ns, ref) in notes.get("epoch", []):
-        yield EpochRow(node, epoch, ts_ns, mechanism, _ref(ref))
-    for (observer, reporter, subject, end), (from_ns, to_ns, ref) in notes.get("report", []):
-        yield FailureReportRow(observer, reporter, subject, from_ns, to_ns, ReportEnd(end), _ref(ref))
+    for what, (_, row) in ROWS.items():
+        readers = [_reader(column) for column in columns_of(row)]
+        is_word = [issubclass(column.type, str) for column in columns_of(row)]
+        for words, numbers in notes.get(what, []):
+            word, number = iter(words), iter(numbers)
+            values = (next(word) if told else next(number) for told in is_word)
+            yield row(*(read(value) for read, value in zip(readers, values, strict=True)))
 
 
-def _ref(message_id: int | None) -> int:
-    return -1 if message_id is None else message_id
+def _reader(column: Column) -> Callable[[Any], Any]:
+    """How a column comes back: as the enum or the truth value that it was; a message that is not there as -1."""
+    if column.kind is Kind.MESSAGE:
+        return lambda value: -1 if value is None else value
+    return (lambda value: value) if column.type in (str, int) else column.type
 
 
 def breaches_of(notes: Notes) -> list[Breach]:

@@ -13,9 +13,9 @@ from pyspark.sql.types import StructType
 from cluster_core.replay.log_clock import PAIRED_KINDS, Told, compare_clocks
 from schemas import history
 from schemas.table import Table
+from slotscope.runtime.row_tables import table_arrow
 from slotscope.sources.bus import evidence as captured
 from slotscope.sources.bus.blobs import unpacked_table
-from slotscope.sources.bus.evidence import table_arrow
 
 COMPARED_MAX = 100_000
 """Events of logs and of packets that are compared to find clocks that differ."""

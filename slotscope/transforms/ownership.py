@@ -15,9 +15,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import IntegerType, StructField, StructType
 
+from cluster_core.replay.rows import MembershipRow, OwnerRow
 from cluster_core.slots.slot_set import SlotSet
+from schemas.table import side_by_side
 
 SLOT_COUNT: Final = 16384
 OWNED, MEMBER = 0, 1
@@ -26,29 +28,7 @@ NOBODY: Final = -1
 NO_ACCORD: Final = -2
 ROWS_PER_BATCH: Final = 20_000
 
-VIEW_COLUMNS: Final = (
-    "observer", "node_id", "ip", "port", "hostname", "slots", "valid_from_ns", "valid_to_ns", "cause", "message_id",
-)  # fmt: skip
-
-DERIVED = StructType(
-    [
-        StructField("row_kind", IntegerType(), nullable=False),
-        StructField("observer", StringType()),
-        StructField("first_slot", IntegerType()),
-        StructField("last_slot", IntegerType()),
-        StructField("owner", StringType()),
-        StructField("owners", IntegerType()),
-        StructField("node_id", StringType()),
-        StructField("ip", StringType()),
-        StructField("port", IntegerType()),
-        StructField("hostname", StringType()),
-        StructField("addresses", IntegerType()),
-        StructField("valid_from_ns", LongType()),
-        StructField("valid_to_ns", LongType()),
-        StructField("cause", StringType()),
-        StructField("message_id", LongType()),
-    ]
-)
+DERIVED = StructType([StructField("row_kind", IntegerType(), nullable=False), *side_by_side((OwnerRow, MembershipRow))])
 
 
 class Belief(NamedTuple):
@@ -60,10 +40,13 @@ class Belief(NamedTuple):
     port: int
     hostname: str
     slots: str
-    from_ns: int
-    to_ns: int | None
+    valid_from_ns: int
+    valid_to_ns: int | None
     cause: str
     message_id: int | None
+
+
+VIEW_COLUMNS: Final = Belief._fields
 
 
 def derive_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -126,21 +109,21 @@ def _changes(beliefs: list[Belief]) -> list[tuple[int, str, str, NDArray[np.int6
         histories.setdefault((belief.observer, belief.node_id), []).append(belief)
     changes: list[tuple[int, str, str, NDArray[np.int64], bool]] = []
     for (observer, node_id), history in sorted(histories.items()):
-        history.sort(key=lambda belief: belief.from_ns)
+        history.sort(key=lambda belief: belief.valid_from_ns)
         held, until = "", None
         for belief in history:
-            if until is not None and held and until < belief.from_ns:
+            if until is not None and held and until < belief.valid_from_ns:
                 changes.append((until, observer, node_id, _slots_of(held), False))
                 held = ""
             if belief.slots != held:
                 before, after = _slots_of(held), _slots_of(belief.slots)
                 lost, gained = np.setdiff1d(before, after), np.setdiff1d(after, before)
                 if len(lost):
-                    changes.append((belief.from_ns, observer, node_id, lost, False))
+                    changes.append((belief.valid_from_ns, observer, node_id, lost, False))
                 if len(gained):
-                    changes.append((belief.from_ns, observer, node_id, gained, True))
+                    changes.append((belief.valid_from_ns, observer, node_id, gained, True))
                 held = belief.slots
-            until = belief.to_ns
+            until = belief.valid_to_ns
         if until is not None and held:
             changes.append((until, observer, node_id, _slots_of(held), False))
     changes.sort(key=lambda change: (change[0], change[1], change[4], change[2]))
@@ -248,33 +231,22 @@ def member_rows(beliefs: list[Belief]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     last: Belief | None = None
     addresses: dict[tuple[str, int], None] = {}
-    for belief in sorted(beliefs, key=lambda belief: (belief.observer, belief.node_id, belief.from_ns)):
+    for belief in sorted(beliefs, key=lambda belief: (belief.observer, belief.node_id, belief.valid_from_ns)):
         address = (belief.ip, belief.port)
         follows = (
             last is not None
             and (last.observer, last.node_id) == (belief.observer, belief.node_id)
-            and last.to_ns == belief.from_ns
+            and last.valid_to_ns == belief.valid_from_ns
         )
         if follows:
             addresses[address] = None
             rows[-1] |= {"ip": belief.ip or rows[-1]["ip"], "port": belief.port, "hostname": belief.hostname}
-            rows[-1] |= {"valid_to_ns": belief.to_ns, "addresses": len(addresses)}
+            rows[-1] |= {"valid_to_ns": belief.valid_to_ns, "addresses": len(addresses)}
         else:
             addresses = {address: None}
             rows.append(
-                {
-                    "row_kind": MEMBER,
-                    "observer": belief.observer,
-                    "node_id": belief.node_id,
-                    "ip": belief.ip,
-                    "port": belief.port,
-                    "hostname": belief.hostname,
-                    "addresses": 1,
-                    "valid_from_ns": belief.from_ns,
-                    "valid_to_ns": belief.to_ns,
-                    "cause": belief.cause,
-                    "message_id": belief.message_id,
-                }
+                {"row_kind": MEMBER, "addresses": 1}
+                | {name: value for name, value in belief._asdict().items() if name != "slots"}
             )
         last = belief
     return rows

@@ -11,6 +11,7 @@ from cluster_core.rebalance.goal.problem import Scaled, exact
 from cluster_core.rebalance.goal.targets import HeavySlot, Targets
 from cluster_core.rebalance.plan import Plan, count_ranges, slot_ranges
 from cluster_core.rebalance.planner import pieces_of_tag
+from cluster_core.rebalance.table_rows import HeavyRow, LoadRow, MoveRow, SlotRow, ToleranceRow
 from schemas.gold import BIG_KEYS, HASH_TAGS
 from schemas.rebalance import (
     REBALANCE_HEAVY,
@@ -44,10 +45,10 @@ def write_plan(
     """Replace everything that the tables hold of the plan; its row in gold/rebalance_plans comes last."""
     label = {"plan_id": made.stored.plan_id, "partial": bool(made.stored.unread)}
     tables: list[tuple[Table, list[Row]]] = [
-        (REBALANCE_SLOTS, _slot_rows(made)),
-        (REBALANCE_MOVES, _move_rows(made)),
-        (REBALANCE_LOAD, _load_rows(made)),
-        (REBALANCE_TOLERANCES, _tolerance_rows(made)),
+        (REBALANCE_SLOTS, [row._asdict() for row in _slot_rows(made)]),
+        (REBALANCE_MOVES, [row._asdict() for row in _move_rows(made)]),
+        (REBALANCE_LOAD, [row._asdict() for row in _load_rows(made)]),
+        (REBALANCE_TOLERANCES, [row._asdict() for row in _tolerance_rows(made)]),
         (REBALANCE_HEAVY, _heavy_rows(made, parts)),
         (REBALANCE_PLANS, [_plan_row(made, bad_records, warnings)]),
     ]
@@ -87,43 +88,43 @@ def _plan_row(made: MadePlan, bad_records: int, warnings: Sequence[Warning]) -> 
     }
 
 
-def _slot_rows(made: MadePlan) -> list[Row]:
+def _slot_rows(made: MadePlan) -> list[SlotRow]:
     return [
-        {
-            "slot": slot,
-            "owner": row.owner,
-            "planned_owner": row.planned_owner,
-            "loads": {name: float(value) for name, value in row.loads.items()},
-        }
+        SlotRow(
+            slot=slot,
+            owner=row.owner,
+            planned_owner=row.planned_owner,
+            loads={name: float(value) for name, value in row.loads.items()},
+        )
         for slot, row in enumerate(made.slots)
     ]
 
 
-def _move_rows(made: MadePlan) -> list[Row]:
+def _move_rows(made: MadePlan) -> list[MoveRow]:
     names = list(made.stored.problem.loads)
     sized = next((names.index(name) for name in BYTES if name in names), None)
     counted = names.index("keys") if "keys" in names else None
     batch = {slot: b.number for b in made.stored.batches for job in b.jobs for slot in job.slots}
     return [
-        {
-            "batch": batch[move.slot],
-            "slot": move.slot,
-            "source": move.source,
-            "target": move.target,
-            "bytes": None if sized is None else round(move.loads[sized]),
-            "keys": None if counted is None else round(move.loads[counted]),
-        }
+        MoveRow(
+            batch=batch[move.slot],
+            slot=move.slot,
+            source=move.source,
+            target=move.target,
+            bytes=None if sized is None else round(move.loads[sized]),
+            keys=None if counted is None else round(move.loads[counted]),
+        )
         for move in made.stored.plan.moves
     ]
 
 
-def _load_rows(made: MadePlan) -> list[Row]:
+def _load_rows(made: MadePlan) -> list[LoadRow]:
     watched = made.watched
     others = [] if watched is None else _loads_of(made, watched.scaled, watched.targets, is_balanced=False)
     return [*_loads_of(made, made.scaled, made.targets, is_balanced=True), *others]
 
 
-def _loads_of(made: MadePlan, scaled: Scaled, targets: Targets, *, is_balanced: bool) -> list[Row]:
+def _loads_of(made: MadePlan, scaled: Scaled, targets: Targets, *, is_balanced: bool) -> list[LoadRow]:
     stored = made.stored
     index = {master.id: n for n, master in enumerate(scaled.masters)}
     after = tuple(index[name] for name in stored.plan.owners_after)
@@ -136,23 +137,23 @@ def _loads_of(made: MadePlan, scaled: Scaled, targets: Targets, *, is_balanced: 
             unit = scaled.units[r]
             capacity = master.capacity.get(name)
             rows.append(
-                {
-                    "node_id": master.id,
-                    "address": node.address,
-                    "zone": node.zone,
-                    "role": role,
-                    "resource": name,
-                    "balanced": is_balanced,
-                    "before": sums[0][n][r] / unit,
-                    "after": sums[1][n][r] / unit,
-                    "fair": float(targets.fair[n][r] / unit),
-                    "limit": targets.caps[n][r] / unit,
-                    "capacity": None if capacity is None else float(exact(capacity, name)),
-                    "slots_before": len(slots[0][n]),
-                    "slots_after": len(slots[1][n]),
-                    "ranges_before": len(slot_ranges(slots[0][n])),
-                    "ranges_after": len(slot_ranges(slots[1][n])),
-                }
+                LoadRow(
+                    node_id=master.id,
+                    address=node.address,
+                    zone=node.zone,
+                    role=role,
+                    resource=name,
+                    balanced=is_balanced,
+                    before=sums[0][n][r] / unit,
+                    after=sums[1][n][r] / unit,
+                    fair=float(targets.fair[n][r] / unit),
+                    limit=targets.caps[n][r] / unit,
+                    capacity=None if capacity is None else float(exact(capacity, name)),
+                    slots_before=len(slots[0][n]),
+                    slots_after=len(slots[1][n]),
+                    ranges_before=len(slot_ranges(slots[0][n])),
+                    ranges_after=len(slot_ranges(slots[1][n])),
+                )
             )
     return rows
 
@@ -164,18 +165,18 @@ def _held(owner: Sequence[int], masters: int) -> list[list[int]]:
     return held
 
 
-def _tolerance_rows(made: MadePlan) -> list[Row]:
-    def row(tolerance: float, plan: Plan, estimated_s: float) -> Row:
-        return {
-            "tolerance": tolerance,
-            "moved_bytes": plan.moved // plan.unit,
-            "lower_bound_bytes": -(-plan.bound // plan.unit),
-            "moved_slots": len(plan.moves),
-            "ranges": count_ranges(plan.owners_after),
-            "estimated_s": estimated_s,
-            "max_over_mean": max(float(reach.after) for reach in plan.reach),
-            "verdict": plan.verdict,
-        }
+def _tolerance_rows(made: MadePlan) -> list[ToleranceRow]:
+    def row(tolerance: float, plan: Plan, estimated_s: float) -> ToleranceRow:
+        return ToleranceRow(
+            tolerance=tolerance,
+            moved_bytes=plan.moved // plan.unit,
+            lower_bound_bytes=-(-plan.bound // plan.unit),
+            moved_slots=len(plan.moves),
+            ranges=count_ranges(plan.owners_after),
+            estimated_s=estimated_s,
+            max_over_mean=max(float(reach.after) for reach in plan.reach),
+            verdict=plan.verdict,
+        )
 
     return [row(other.tolerance, other.plan, other.estimated_s) for other in made.alternatives]
 
@@ -208,14 +209,14 @@ def _heavy_rows(made: MadePlan, parts: Mapping[int, Sequence[Row]]) -> list[Row]
         n = index[plan.owners_after[heavy.slot]]
         load = float(problem.loads[heavy.resource][heavy.slot])
         target = (1 + scaled.tolerance[r]) * targets.fair[n][r] / scaled.units[r]
-        head = {"slot": heavy.slot, "node_id": scaled.masters[n].id, "resource": heavy.resource}
-        head |= {"ratio": float(heavy.ratio), "pieces": heavy.pieces}
+        head = HeavyRow(heavy.slot, scaled.masters[n].id, heavy.resource, float(heavy.ratio), heavy.pieces)
         listed = parts.get(heavy.slot, [])[:PARTS_LISTED]
-        rows += [head] if not listed else []
+        rows += [head._asdict()] if not listed else []
         for rank, part in enumerate(listed, 1):
             weight = part["keys"] if heavy.resource == "keys" else part["bytes"] if heavy.resource in BYTES else None
             share = weight / load if weight is not None and load else None
             pieces = pieces_of_tag(weight, target) if weight is not None and target and part["key"] is None else None
             texts = {f"{name}_text": key_text(part[name]) for name in ("hash_tag", "key") if part.get(name) is not None}
-            rows.append({**head, **part, **texts, "rank": rank, "share": share, "part_pieces": pieces})
+            row = head._replace(**part, rank=rank, share=share, part_pieces=pieces)
+            rows.append(row._asdict() | texts)
     return rows

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from cluster_core.gossip.causes import Cause, Mechanism, Refusal, ReportEnd
 from cluster_core.incidents.checks.connections import ConnectionChecks
 from cluster_core.incidents.history import History, OffsetSeen
 from cluster_core.incidents.speech import Said, Speech, SpeechFolder
@@ -77,7 +78,7 @@ class Tale:
         self.rows.append(
             NodeViewRow(
                 observer, node, self.host_of(node), port, port + 10000, "", words, master, number, held, True,
-                ns(from_s), None if to_s is None else ns(to_s), cause, ref,
+                ns(from_s), None if to_s is None else ns(to_s), Cause(cause), ref,
             )
         )  # fmt: skip
 
@@ -88,18 +89,18 @@ class Tale:
     def vote(self, voter: str, candidate: str, at_s: float, epoch: int, reason: str = "") -> None:
         """A vote, or with a reason a refusal."""
         answered = None if reason else ns(at_s)
-        self.rows.append(VoteRow(voter, candidate, epoch, ns(at_s), answered, not reason, reason, self.ref))
+        self.rows.append(VoteRow(voter, candidate, epoch, ns(at_s), answered, not reason, Refusal(reason), self.ref))
         if not reason:
             self.event(voter, at_s, "vote", candidate, epoch)
 
     def epoch(self, node: str, at_s: float, epoch: int, mechanism: str) -> None:
         """A config epoch was raised."""
-        self.rows.append(EpochRow(node, epoch, ns(at_s), mechanism, self.ref))
+        self.rows.append(EpochRow(node, epoch, ns(at_s), Mechanism(mechanism), self.ref))
 
     def report(self, observer: str, reporter: str, subject: str, from_s: float, to_s: float | None) -> None:
         """A failure report."""
         end_ns = None if to_s is None else ns(to_s)
-        self.rows.append(FailureReportRow(observer, reporter, subject, ns(from_s), end_ns, "", self.ref))
+        self.rows.append(FailureReportRow(observer, reporter, subject, ns(from_s), end_ns, ReportEnd.NONE, self.ref))
 
     def says(
         self,

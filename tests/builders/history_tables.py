@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from decimal import Decimal
+from enum import Enum
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -87,6 +88,7 @@ def _frame(spark: SparkSession, table: Table, rows: list[dict[str, Any]], snapsh
 def _value(field: StructField, row: dict[str, Any]) -> Any:
     if field.name in row:
         value = row[field.name]
+        value = value.value if isinstance(value, Enum) else value
         return Decimal(value) if isinstance(field.dataType, DecimalType) and value is not None else value
     ts_ns = row.get(f"{field.name}_ns")
     if ts_ns is not None:
@@ -132,12 +134,11 @@ def _vote(row: VoteRow) -> dict[str, Any]:
 
 
 def _epoch(row: EpochRow) -> dict[str, Any]:
-    return {**row._asdict(), "node_id": row.node, "message_id": _message_id(row.ref)}
+    return {**row._asdict(), "message_id": _message_id(row.ref)}
 
 
 def _report(row: FailureReportRow) -> dict[str, Any]:
-    ends = {"valid_from_ns": row.from_ns, "valid_to_ns": row.to_ns}
-    return {**row._asdict(), **ends, "message_id": _message_id(row.ref)}
+    return {**row._asdict(), "message_id": _message_id(row.ref)}
 
 
 def _messages(tale: Tale) -> list[dict[str, Any]]:

@@ -7,10 +7,14 @@ import pkgutil
 from itertools import pairwise
 
 import pytest
-from pyspark.sql.types import BinaryType, BooleanType, StringType
+from deltalake import DeltaTable
+from pyspark.sql.types import ArrayType, BinaryType, BooleanType, MapType, StringType, StructField, StructType
 
 import schemas
-from schemas.table import Table
+from schemas.execution import PLAN_STEPS
+from schemas.rebalance import REBALANCE_HEAVY, REBALANCE_MOVES, REBALANCE_PLANS
+from schemas.table import Table, required
+from slotscope.runtime.delta_files import append_rows
 
 TABLES = sorted(
     {
@@ -27,6 +31,41 @@ SNAPSHOT_TABLES = {
     "gold/hash_tags", "gold/key_prefixes", "gold/ttl_buckets", "gold/command_load", "gold/write_keys", "gold/log_savings",
     "gold/uncertain_keys",
 }  # fmt: skip
+
+
+def uncommented(fields: list[StructField], prefix: str = "") -> list[str]:
+    """Columns, and fields of columns, without a comment."""
+    found = []
+    for field in fields:
+        name = f"{prefix}{field.name}"
+        found += [] if field.metadata.get("comment") else [name]
+        inner = field.dataType
+        while isinstance(inner, ArrayType | MapType):
+            inner = inner.elementType if isinstance(inner, ArrayType) else inner.valueType
+        found += uncommented(inner.fields, f"{name}.") if isinstance(inner, StructType) else []
+    return found
+
+
+@pytest.mark.parametrize(("name", "table"), TABLES)
+def test_every_column_says_what_it_holds(name, table):
+    """Its comment stands in the table, for whoever reads it with SQL."""
+    assert uncommented(list(table.schema.fields)) == []
+
+
+def test_a_column_without_a_comment_is_found():
+    inner = StructType([StructField("b", StringType())])
+
+    assert uncommented([required("a", ArrayType(inner), "what it holds")]) == ["a.b"]
+
+
+@pytest.mark.parametrize("table", [REBALANCE_PLANS, REBALANCE_MOVES, REBALANCE_HEAVY, PLAN_STEPS], ids=lambda t: t.name)
+def test_tables_that_are_written_without_spark_have_their_comments(tmp_path, table):
+    append_rows(str(tmp_path), table, [])
+
+    written = DeltaTable(f"{tmp_path}/{table.name}").schema().fields
+    assert {field.name: field.metadata.get("comment") for field in written} == {
+        field.name: field.metadata["comment"] for field in table.schema.fields
+    }
 
 
 @pytest.mark.parametrize(("name", "table"), TABLES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cluster_core.gossip.causes import Mechanism
 from cluster_core.gossip.failure_detection import REPORT_VALIDITY_FACTOR, quorum_of
 from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Finding, short
@@ -34,12 +35,12 @@ def _double_wins(history: History) -> list[Finding]:
     """R163: one winner an epoch."""
     wins: dict[int, list[EpochRow]] = {}
     for row in history.epochs:
-        if row.mechanism == "election":
+        if row.mechanism is Mechanism.ELECTION:
             wins.setdefault(row.epoch, []).append(row)
     return [
         Finding(
-            "error", "double-win", "R163", rows[0].node, rows[1].node, rows[0].ts_ns, rows[-1].ts_ns, len(rows), None,
-            f"{', '.join(short(row.node) for row in rows)} all won the election of epoch {epoch}",
+            "error", "double-win", "R163", rows[0].node_id, rows[1].node_id, rows[0].ts_ns, rows[-1].ts_ns, len(rows), None,
+            f"{', '.join(short(row.node_id) for row in rows)} all won the election of epoch {epoch}",
             tuple(row.ref for row in rows),
         )
         for epoch, rows in wins.items()
@@ -51,21 +52,21 @@ def _wins_without_votes(history: History) -> list[Finding]:
     """R164: as many votes as the quorum of the voting masters, as the winner knew them."""
     found = []
     for row in history.epochs:
-        if row.mechanism != "election":
+        if row.mechanism is not Mechanism.ELECTION:
             continue
         votes = {
             vote.voter
             for vote in history.votes
             if vote.granted
-            and vote.candidate == row.node
+            and vote.candidate == row.node_id
             and vote.epoch >= row.epoch
             and (vote.answered_ns or row.ts_ns) <= row.ts_ns
         }
-        needed = quorum_of(len(history.voting_masters_at(row.node, row.ts_ns - 1)))
+        needed = quorum_of(len(history.voting_masters_at(row.node_id, row.ts_ns - 1)))
         if len(votes) < needed:
-            text = f"{short(row.node)} won epoch {row.epoch} with {len(votes)} votes seen, the quorum is {needed}"
+            text = f"{short(row.node_id)} won epoch {row.epoch} with {len(votes)} votes seen, the quorum is {needed}"
             found.append(
-                Finding("warning", "win-without-quorum", "R164", row.node, "", row.ts_ns, row.ts_ns, 1, len(votes),
+                Finding("warning", "win-without-quorum", "R164", row.node_id, "", row.ts_ns, row.ts_ns, 1, len(votes),
                         f"{text}: a gap in the capture, or a bug", (row.ref,))
             )  # fmt: skip
     return found

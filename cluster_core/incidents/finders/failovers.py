@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from cluster_core.gossip.causes import Refusal
+from cluster_core.gossip.causes import Mechanism, Refusal
 from cluster_core.incidents.finders.failures import Episode, failure_steps, in_story_order, state_steps
 from cluster_core.incidents.finders.lost_writes import loss_of
 from cluster_core.incidents.finders.successors import missing_voters, unserved_step
@@ -38,20 +38,22 @@ def find_promotions(history: History) -> list[Promotion]:
 
 
 def _promotion(history: History, row: EpochRow) -> Promotion:
-    before = history.view_at(row.node, row.node, row.ts_ns - 1)
+    before = history.view_at(row.node_id, row.node_id, row.ts_ns - 1)
     election = next(
         (
             event
             for event in reversed(history.events_of("election-started"))
-            if event.observer == row.node and event.epoch == row.epoch and event.ts_ns <= row.ts_ns
+            if event.observer == row.node_id and event.epoch == row.epoch and event.ts_ns <= row.ts_ns
         ),
         None,
     )
     old = before.master_id if before is not None else ""
     old = old or (election.subject if election is not None else "")
-    span = history.said_at(row.node, row.ts_ns)
+    span = history.said_at(row.node_id, row.ts_ns)
     variant = _variant(history, row, election, old)
-    return Promotion(row.node, old, row.epoch, row.ts_ns, row.ref, variant, election, span.first_offset if span else 0)
+    return Promotion(
+        row.node_id, old, row.epoch, row.ts_ns, row.ref, variant, election, span.first_offset if span else 0
+    )
 
 
 def _variant(history: History, row: EpochRow, election: EventRow | None, old: str) -> str:
@@ -59,17 +61,17 @@ def _variant(history: History, row: EpochRow, election: EventRow | None, old: st
 
     FORCEACK alone does not tell: Valkey 9.1 sets it in automatic elections too (R134), where the old master is FAIL.
     """
-    if row.mechanism == "takeover" or election is None:
+    if row.mechanism is Mechanism.TAKEOVER or election is None:
         return "takeover"
     lately = [event for event in history.events_of(*ORDERS) if 0 <= row.ts_ns - event.ts_ns <= MANUAL_FAILOVER_NS]
-    if any(event.kind == "manual-failover-forced" and event.observer == row.node for event in lately):
+    if any(event.kind == "manual-failover-forced" and event.observer == row.node_id for event in lately):
         return "forced"
-    heard = {(row.node, "manual-failover-requested"), (old, "manual-failover-mfstart"), (old, "paused")}
+    heard = {(row.node_id, "manual-failover-requested"), (old, "manual-failover-mfstart"), (old, "paused")}
     if any((event.observer, event.kind) in heard for event in lately):
         return "manual"
-    view = history.view_at(row.node, old, election.ts_ns)
+    view = history.view_at(row.node_id, old, election.ts_ns)
     failed = view is not None and "fail" in view.flags.split(",")
-    span = history.said_at(row.node, election.ts_ns)
+    span = history.said_at(row.node_id, election.ts_ns)
     may_force = span is not None and bool(span.flags & NodeFlags.LIGHT_HEADER_MODULE)
     return "forced" if election.detail == FORCED and not (failed and may_force) else "automatic"
 

@@ -217,8 +217,8 @@ def _report_steps(history: History, episode: Episode) -> list[Step]:
     by_reporter: dict[str, list[tuple[int, str, int]]] = {}
     before_ns = episode.fail_ns or episode.to_ns or history.last_ns
     for row in history.reports_of.get(episode.subject, []):
-        if episode.covers(row.from_ns):
-            by_reporter.setdefault(row.reporter, []).append((row.from_ns, row.observer, row.ref))
+        if episode.covers(row.valid_from_ns):
+            by_reporter.setdefault(row.reporter, []).append((row.valid_from_ns, row.observer, row.ref))
     steps = []
     for reporter, told in by_reporter.items():
         from_ns, _, ref = told[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from cluster_core.gossip.causes import Mechanism
 from cluster_core.incidents.finders.failures import Episode, failure_steps, has_ended, in_story_order
 from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Incident, Step
@@ -92,7 +93,7 @@ def find_collisions(history: History) -> list[Incident]:
     """
     groups: list[list[EpochRow]] = []
     for row in history.epochs:
-        if row.mechanism == "collision":
+        if row.mechanism is Mechanism.COLLISION:
             if groups and row.ts_ns - groups[-1][-1].ts_ns <= history.thresholds.pause_ns:
                 groups[-1].append(row)
             else:
@@ -104,16 +105,16 @@ def _collision(history: History, group: list[EpochRow]) -> Incident:
     steps: list[Step] = []
     before: set[int] = set()
     for row in group:
-        old = history.said_at(row.node, row.ts_ns - 1)
+        old = history.said_at(row.node_id, row.ts_ns - 1)
         before.add(old.config_epoch if old is not None else 0)
         other = _collided_with(history, row, old.config_epoch if old is not None else 0)
         detail = "" if old is None else str(old.config_epoch)
-        steps.append(Step(row.ts_ns, "epoch-raised", row.node, other, row.epoch, None, detail, row.ref))
+        steps.append(Step(row.ts_ns, "epoch-raised", row.node_id, other, row.epoch, None, detail, row.ref))
     nodes = dict.fromkeys(node for step in steps for node in (step.actor, step.subject) if node)
     return Incident(
         kind="epoch-collision",
         variant="first epochs" if 0 in before else "collision",
-        subject=group[0].node if len(group) == 1 else "",
+        subject=group[0].node_id if len(group) == 1 else "",
         started_ns=group[0].ts_ns,
         ended_ns=group[-1].ts_ns,
         nodes=tuple(nodes),
@@ -127,7 +128,7 @@ def _collided_with(history: History, row: EpochRow, epoch: int) -> str:
     found = [
         node
         for node in history.speech
-        if node > row.node
+        if node > row.node_id
         and (said := history.said_at(node, row.ts_ns)) is not None
         and said.is_master
         and said.config_epoch == epoch

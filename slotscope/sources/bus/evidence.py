@@ -32,6 +32,7 @@ from cluster_core.slots.slot_set import SlotSet
 from schemas.bronze import BAD_RECORDS
 from schemas.history import GAPS, GOSSIP_FIELDS, LINKS, LOG_EVENTS, MESSAGE_ROWS, NODE_POLLS, SLOT_BITMAPS
 from schemas.table import Table
+from slotscope.runtime.row_tables import table_arrow
 from slotscope.sources.bus.blobs import evidence_of, pack_deliveries, packed_table
 from slotscope.sources.bus.capture_points import PointClocks
 from slotscope.sources.bus.clues import BAD_ROWS_MAX, BadRows, clues_of, note_signs
@@ -346,12 +347,6 @@ class CaptureTask:
 @cache
 def _captured_arrow() -> pa.Schema:
     return to_arrow_schema(CAPTURED, timezone="UTC")
-
-
-def table_arrow(table: Table) -> pa.Schema:
-    """The Arrow schema of a table without its snapshot."""
-    columns = StructType([field for field in table.schema.fields if field.name != "snapshot_id"])
-    return to_arrow_schema(columns, timezone="UTC")
 
 
 def _record(count: int, kind: int, phase: int, columns: dict[str, pa.Array]) -> pa.RecordBatch:

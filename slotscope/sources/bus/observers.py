@@ -12,7 +12,6 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     BinaryType,
-    BooleanType,
     IntegerType,
     LongType,
     StringType,
@@ -20,6 +19,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from cluster_core.columns import MESSAGE_COLUMN, columns_of
 from cluster_core.gossip.profile import PROFILES
 from cluster_core.replay.evidence import Endpoint
 from cluster_core.replay.observer import ObserverReplay
@@ -34,7 +34,7 @@ from cluster_core.replay.rows import (
     VoteRow,
 )
 from cluster_core.replay.saving import STATE_SOURCE, load, save
-from schemas.history import EPOCH
+from schemas.table import side_by_side
 from slotscope.sources.bus.blobs import unpack_evidence
 
 VIEW, DISAGREEMENT, REPORT, VOTE, EPOCH_RAISED, EVENT, IGNORED, SAVED = range(8)
@@ -44,56 +44,27 @@ STATE_PHASE: Final = -1
 ROWS_PER_BATCH: Final = 10_000
 EPOCH_MAX: Final = 2**64 - 1
 
-_TEXT = (
-    "observer", "node_id", "ip", "hostname", "flags", "master_id", "slots", "cause", "field", "machine", "source",
-    "source_says", "reporter", "subject", "end", "voter", "candidate", "reason", "mechanism", "kind", "detail",
-)  # fmt: skip
-_LONG = (
-    "valid_from_ns", "valid_to_ns", "ts_ns", "asked_ns", "answered_ns", "times", "message_id", "settled_by",
-)  # fmt: skip
-_EPOCHS = ("config_epoch", "epoch")
-
+ROW_KINDS: Final[dict[type, int]] = {
+    NodeViewRow: VIEW,
+    DisagreementRow: DISAGREEMENT,
+    FailureReportRow: REPORT,
+    VoteRow: VOTE,
+    EpochRow: EPOCH_RAISED,
+    EventRow: EVENT,
+    IgnoredRow: IGNORED,
+}
 REPLAYED = StructType(
     [
         StructField("row_kind", IntegerType(), nullable=False),
-        *(StructField(name, StringType()) for name in _TEXT),
-        *(StructField(name, LongType()) for name in _LONG),
-        *(StructField(name, EPOCH) for name in _EPOCHS),
-        StructField("port", IntegerType()),
-        StructField("cport", IntegerType()),
-        StructField("link_known", BooleanType()),
-        StructField("granted", BooleanType()),
+        *side_by_side(ROW_KINDS),
+        StructField("settled_by", LongType()),
         StructField("part", StringType()),
         StructField("blob", BinaryType()),
     ]
 )
 """What the task returns: the columns of all its tables side by side."""
-
-_COLUMNS: Final[dict[type, tuple[int, tuple[str, ...]]]] = {
-    NodeViewRow: (
-        VIEW,
-        (
-            "observer", "node_id", "ip", "port", "cport", "hostname", "flags", "master_id", "config_epoch", "slots",
-            "link_known", "valid_from_ns", "valid_to_ns", "cause", "message_id",
-        ),
-    ),
-    DisagreementRow: (
-        DISAGREEMENT,
-        ("observer", "node_id", "ts_ns", "field", "machine", "source", "source_says", "message_id"),
-    ),
-    FailureReportRow: (
-        REPORT,
-        ("observer", "reporter", "subject", "valid_from_ns", "valid_to_ns", "end", "message_id"),
-    ),
-    VoteRow: (
-        VOTE,
-        ("voter", "candidate", "epoch", "asked_ns", "answered_ns", "granted", "reason", "message_id"),
-    ),
-    EpochRow: (EPOCH_RAISED, ("node_id", "epoch", "ts_ns", "mechanism", "message_id")),
-    EventRow: (EVENT, ("observer", "ts_ns", "kind", "subject", "epoch", "detail", "message_id")),
-    IgnoredRow: (IGNORED, ("observer", "reason", "times")),
-}  # fmt: skip
-"""Rows of a replay by the columns of `REPLAYED` that their fields go to."""
+_NAMES: Final = {row: tuple(column.name for column in columns_of(row)) for row in ROW_KINDS}
+_EPOCHS: Final = ("config_epoch", "epoch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,14 +152,13 @@ class Gathered:
     def add(self, rows: list[ReplayRow], settled_by: int | None) -> None:
         """Add rows of a replay."""
         for row in rows:
-            kind, names = _COLUMNS[type(row)]
-            told: dict[str, Any] = dict(zip(names, row, strict=True))
-            if told.get("message_id", -1) < 0:
-                told.pop("message_id", None)
+            told: dict[str, Any] = dict(zip(_NAMES[type(row)], row, strict=True))
+            if told.get(MESSAGE_COLUMN, -1) < 0:
+                told.pop(MESSAGE_COLUMN, None)
             for name in _EPOCHS:
                 if name in told:
                     told[name] = min(max(told[name], 0), EPOCH_MAX)
-            told["row_kind"], told["settled_by"] = kind, settled_by
+            told["row_kind"], told["settled_by"] = ROW_KINDS[type(row)], settled_by
             self._rows.append(told)
 
     def add_state(self, part: str, blob: bytes) -> None:

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
 
-from cluster_core.incidents.incident import FIGURES, Incident
+from cluster_core.incidents.rows import IncidentRow, StepRow, incident_row, step_rows
 from cluster_core.sentinel_history.announcements import read_announcement, read_switch
 from cluster_core.sentinel_history.beliefs import Span
 from cluster_core.sentinel_history.history import SentinelHistory, fold_history
 from cluster_core.sentinel_history.incidents import find_sentinel_incidents
 from cluster_core.sentinel_history.rows import EventRow, VoteRow
 from cluster_core.sentinel_history.story import name_sentinels, step_text, summary_of
+from cluster_core.sentinel_history.table_rows import SentinelEventRow, SentinelViewRow, SentinelVoteRow
 from schemas.bronze import BAD_RECORDS
 from schemas.incidents import INCIDENT_STEPS, INCIDENTS
 from schemas.sentinel import SENTINEL_EVENTS, SENTINEL_VIEWS, SENTINEL_VOTES
-from schemas.table import Table
-from slotscope.sources.bus.blobs import packed_table
-from slotscope.sources.bus.evidence import table_arrow
-from slotscope.sources.bus.tellings import instant
-from slotscope.sources.resp.replication_task import REPLAYED
+from slotscope.runtime.row_tables import rows_table, table_arrow
+from slotscope.sources.resp.replication_task import REPLAYED, table_blobs, told_blob
 from slotscope.sources.resp.rows import BadRecords
 from slotscope.sources.sentinel.evidence import SentinelEvidence, SentinelFiles, read_evidence
 
@@ -32,8 +29,6 @@ JOB: Final = "sentinel-replay"
 VIEWS, EVENTS, VOTES, STORIES, STEPS, BAD, FACTS = range(7)
 """Kinds of the task's rows."""
 SCHEMA: Final = REPLAYED
-ROWS_PER_BLOB: Final = 20_000
-EPOCH_MAX: Final = 10**20 - 1
 PREFIX: Final = "sentinel"
 """How names of incidents begin that come from here."""
 
@@ -57,15 +52,25 @@ def sentinel_task(batches: Iterator[pa.RecordBatch], options: SentinelOptions) -
     history = replay_evidence(evidence, options, with_polls=True)
     incidents = find_sentinel_incidents(history)
     names = name_sentinels(history.addresses, history.observers)
-    yield from _blobs(VIEWS, SENTINEL_VIEWS, [view_row(span) for span in history.spans])
-    yield from _blobs(EVENTS, SENTINEL_EVENTS, [event_row(at, row) for at, row in enumerate(history.events)])
-    yield from _blobs(VOTES, SENTINEL_VOTES, [vote_row(at, row) for at, row in enumerate(history.votes)])
-    told = [incident_row(number, one, history, names) for number, one in enumerate(incidents, 1)]
-    yield from _blobs(STORIES, INCIDENTS, told)
-    steps = [row for number, one in enumerate(incidents, 1) for row in step_rows(number, one, names)]
-    yield from _blobs(STEPS, INCIDENT_STEPS, steps)
-    yield from _blobs(BAD, BAD_RECORDS, [{"job": JOB, **row} for row in bad.listed])
-    yield _blob(FACTS, json.dumps(_facts(evidence, history, bad)).encode())
+    yield from table_blobs(
+        VIEWS, rows_table([view_row(span) for span in history.spans], SentinelViewRow, SENTINEL_VIEWS)
+    )
+    events = [event_row(at, row) for at, row in enumerate(history.events)]
+    yield from table_blobs(EVENTS, rows_table(events, SentinelEventRow, SENTINEL_EVENTS))
+    votes = [vote_row(at, row) for at, row in enumerate(history.votes)]
+    yield from table_blobs(VOTES, rows_table(votes, SentinelVoteRow, SENTINEL_VOTES))
+    told: list[IncidentRow] = []
+    steps: list[StepRow] = []
+    for number, one in enumerate(incidents, 1):
+        addresses = {one.subject: history.addresses.get(one.subject, one.subject if ":" in one.subject else None)}
+        addresses[one.winner] = one.winner or None
+        told.append(incident_row(number, one, summary_of(one, names), addresses, prefix=PREFIX))
+        steps += step_rows(number, one, lambda step: step_text(step, names), sees_gaps=False)
+    yield from table_blobs(STORIES, rows_table(told, IncidentRow, INCIDENTS))
+    yield from table_blobs(STEPS, rows_table(steps, StepRow, INCIDENT_STEPS))
+    listed = [{"job": JOB, **row} for row in bad.listed]
+    yield from table_blobs(BAD, pa.Table.from_pylist(listed, schema=table_arrow(BAD_RECORDS)))
+    yield told_blob(FACTS, json.dumps(_facts(evidence, history, bad)).encode())
 
 
 def replay_evidence(
@@ -104,101 +109,25 @@ def _facts(evidence: SentinelEvidence, history: SentinelHistory, bad: BadRecords
 # -- rows --------------------------------------------------------------------------------------------------------------
 
 
-def _times(**given: int | None) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, ts_ns in given.items():
-        found[name] = None if ts_ns is None else instant(ts_ns)
-        found[f"{name}_ns"] = ts_ns
-    return found
-
-
-def _epoch(number: int | None) -> Decimal | None:
-    return None if number is None else Decimal(max(0, min(number, EPOCH_MAX)))
-
-
-def _small(number: int | None) -> int | None:
-    return None if number is None else max(-(2**31), min(number, 2**31 - 1))
-
-
-def view_row(span: Span) -> dict[str, Any]:
+def view_row(span: Span) -> SentinelViewRow:
     """A row of silver/sentinel_views."""
-    belief = span.belief
-    return {
-        "observer": span.observer, "kind": belief.kind, "master": belief.master, "name": belief.name, "ip": belief.ip,
-        "port": _small(belief.port), "runid": belief.runid, "flags": belief.flags, "role_reported": belief.role_reported,
-        "config_epoch": _epoch(belief.config_epoch), "failover_state": belief.failover_state,
-        "master_host": belief.master_host, "master_port": _small(belief.master_port),
-        "master_link": belief.master_link, "voted_leader": belief.leader,
-        "voted_leader_epoch": _epoch(belief.leader_epoch), "quorum": _small(belief.quorum),
-        **_times(valid_from=span.from_ns), **_times(valid_to=span.to_ns), "cause": span.cause, "source": span.source,
-    }  # fmt: skip
+    return SentinelViewRow(span.observer, *span.belief, span.from_ns, span.to_ns, span.cause, span.source)
 
 
-def event_row(number: int, row: EventRow) -> dict[str, Any]:
+def event_row(number: int, row: EventRow) -> SentinelEventRow:
     """A row of silver/sentinel_events."""
     said, switch = read_announcement(row.text), read_switch(row.text) if row.channel == "+switch-master" else None
     master = switch.master if switch is not None else said.master
     subject = said.name if said.role == "sentinel" else str(said.address) if said.role else ""
-    return {
-        "event_id": number, "observer": row.observer, **_times(ts=row.ts_ns), "channel": row.channel, "text": row.text,
-        "master": master or None, "subject": (str(switch.after) if switch is not None else subject) or None,
-        "source": row.source,
-    }  # fmt: skip
+    subject = str(switch.after) if switch is not None else subject
+    return SentinelEventRow(
+        number, row.observer, row.ts_ns, row.channel, row.text, master or None, subject or None, row.source
+    )
 
 
-def vote_row(number: int, row: VoteRow) -> dict[str, Any]:
+def vote_row(number: int, row: VoteRow) -> SentinelVoteRow:
     """A row of silver/sentinel_votes."""
-    return {
-        "vote_id": number, **_times(ts=row.ts_ns), "voter": row.voter, "candidate": row.candidate, "master": row.master,
-        "epoch": _epoch(row.epoch), "voted_for": row.granted_to, "voted_epoch": _epoch(row.granted_epoch),
-        "granted": row.is_granted, "says_down": row.says_down, "source": row.source,
-    }  # fmt: skip
-
-
-def incident_row(number: int, one: Incident, history: SentinelHistory, names: dict[str, str]) -> dict[str, Any]:
-    """A row of gold/incidents."""
-    return {
-        "incident": number,
-        "incident_id": f"{PREFIX}-{one.kind}-{one.subject[:60]}-{one.started_ns}",
-        "kind": one.kind,
-        "variant": one.variant,
-        "subject": one.subject or None,
-        "subject_address": history.addresses.get(one.subject, one.subject if ":" in one.subject else None),
-        "winner": one.winner or None,
-        "winner_address": one.winner or None,
-        "nodes": list(one.nodes),
-        "epoch": _epoch(one.epoch),
-        "slots": None,
-        "slot_count": None,
-        "started_at": instant(one.started_ns),
-        "started_ns": one.started_ns,
-        "ended_at": None if one.ended_ns is None else instant(one.ended_ns),
-        "ended_ns": one.ended_ns,
-        "duration_ms": None if one.ended_ns is None else (one.ended_ns - one.started_ns) // 1_000_000,
-        **{name: getattr(one, name) for name in FIGURES},
-        "steps": len(one.steps),
-        "summary": summary_of(one, names),
-        "message_ids": [],
-    }
-
-
-def step_rows(number: int, one: Incident, names: dict[str, str]) -> Iterator[dict[str, Any]]:
-    """Rows of gold/incident_steps."""
-    for place, step in enumerate(one.steps, 1):
-        yield {
-            "incident": number, "step": place, "at": instant(step.ts_ns), "at_ns": step.ts_ns,
-            "until_ns": step.until_ns, "offset_ms": (step.ts_ns - one.started_ns) // 1_000_000, "kind": step.kind,
-            "actor": step.actor, "subject": step.subject or None, "epoch": _epoch(step.epoch), "amount": step.amount,
-            "detail": step.detail, "message_id": None, "text": step_text(step, names),
-        }  # fmt: skip
-
-
-def _blobs(kind: int, table: Table, rows: Sequence[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
-    for start in range(0, len(rows), ROWS_PER_BLOB):
-        part = pa.Table.from_pylist(list(rows[start : start + ROWS_PER_BLOB]), schema=table_arrow(table))
-        yield _blob(kind, packed_table(part))
-
-
-def _blob(kind: int, blob: bytes) -> pa.RecordBatch:
-    schema = pa.schema([("kind", pa.int32()), ("blob", pa.binary())])
-    return pa.RecordBatch.from_pylist([{"kind": kind, "blob": blob}], schema=schema)
+    return SentinelVoteRow(
+        number, row.ts_ns, row.voter, row.candidate, row.master, row.epoch, row.granted_to, row.granted_epoch,
+        row.is_granted, row.says_down, row.source,
+    )  # fmt: skip

@@ -436,7 +436,7 @@ def test_failure_reports_have_a_beginning_and_an_end() -> None:
     (report,) = [row for row in tape.replay() if isinstance(row, FailureReportRow)]
 
     assert (report.reporter, report.subject, report.end) == (A, B, "withdrawn")
-    assert (report.from_ns, report.to_ns) == (T0 + 2 * S, T0 + 3 * S)
+    assert (report.valid_from_ns, report.valid_to_ns) == (T0 + 2 * S, T0 + 3 * S)
 
 
 def test_an_election_is_told_apart_from_a_takeover_and_a_bump() -> None:

@@ -1,0 +1,154 @@
+"""Incidents, their steps and findings as rows of the gold tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Final, NamedTuple
+
+from cluster_core.columns import Instant, InstantAt, MessageRef, Small, Unsigned
+from cluster_core.incidents.incident import FIGURES, Finding, Incident, Step
+from cluster_core.rules import sentence
+
+MESSAGE_IDS_MAX: Final = 200
+"""Evidence kept with a row; the steps have all."""
+
+
+class IncidentRow(NamedTuple):
+    """One incident."""
+
+    incident: Annotated[Small, "its number in the snapshot, from 1 in order of time"]
+    incident_id: Annotated[str, "a name that stays when more captures are added"]
+    kind: Annotated[str, "failure, failover, resharding, epoch-collision, partition, membership, ..."]
+    variant: Annotated[str, "automatic, manual, forced, takeover; agreed; joined, forgotten, reset; ..."]
+    subject: Annotated[str | None, "node that it is about: the failed or old master, the source"]
+    subject_address: Annotated[str | None, "ip:port of that node"]
+    winner: Annotated[str | None, "node that took over: the new master, the target, the new id"]
+    winner_address: Annotated[str | None, "ip:port of that node"]
+    nodes: Annotated[tuple[str, ...], "nodes that took part or saw it"]
+    epoch: Annotated[Unsigned | None, "config epoch that it brought"]
+    slots: Annotated[str | None, "slots that changed hands, or that nobody served, as CLUSTER NODES prints them"]
+    slot_count: Annotated[Small | None, "how many they are"]
+    started_ns: Annotated[InstantAt, "first step"]
+    ended_ns: Annotated[InstantAt | None, "when it was over; null if the capture ends before"]
+    duration_ms: Annotated[int | None, "from start to end"]
+    silence_to_pfail_ms: Annotated[int | None, "from the last sign of life to the first PFAIL"]
+    silence_to_fail_ms: Annotated[int | None, "from the last sign of life to the first FAIL"]
+    fail_to_election_ms: Annotated[int | None, "from the first FAIL to the first election"]
+    election_ms: Annotated[int | None, "from the winner's request for votes to its win"]
+    outage_ms: Annotated[int | None, "failover: last sign of life to the win; failure: to its return"]
+    adoption_ms: Annotated[int | None, "from the win until all observers held the winner for the master"]
+    offset_gap_bytes: Annotated[
+        int | None, "writes lost at least: the last offset seen of the old master less the winner's"
+    ]
+    unheard_ms: Annotated[
+        int | None, "for how long the old master could write after that; 0: no more was lost; null: unknown"
+    ]
+    unheard_bytes: Annotated[int | None, "what it would have written then at the rate before; no bound"]
+    votes: Annotated[Small | None, "votes that the winner was given"]
+    refusals: Annotated[Small | None, "voting masters that refused it"]
+    steps: Annotated[Small, "rows in gold/incident_steps"]
+    summary: Annotated[str, "the whole in one sentence"]
+    message_ids: Annotated[tuple[int, ...], "messages that show it"]
+    rests_on_gap: Annotated[
+        bool | None, "whether all of it follows from silence where bytes are missing; null where that is not looked at"
+    ]
+
+
+class StepRow(NamedTuple):
+    """One step of an incident."""
+
+    incident: Annotated[Small, "number of the incident"]
+    step: Annotated[Small, "its place in the incident, from 1"]
+    at_ns: Annotated[Instant, "when"]
+    until_ns: Annotated[int | None, "until when, where several alike are one step; ns since the epoch"]
+    offset_ms: Annotated[int, "since the incident began"]
+    kind: Annotated[str, "last-sign, pfail, report, fail-decided, election-started, vote, won, ..."]
+    actor: Annotated[str, "node that did it, the first where several did"]
+    subject: Annotated[str | None, "node that it was done to"]
+    epoch: Annotated[Unsigned | None, "epoch that goes with it"]
+    amount: Annotated[
+        int | None,
+        "what goes with the kind: reports, slots, observers, replication offset; or how many nodes did it, if several",
+    ]
+    detail: Annotated[str, "why, or which slots; empty if there is nothing to say"]
+    ref: Annotated[MessageRef, "message that shows it; null if time or another source does"]
+    text: Annotated[str, "the step in plain words"]
+    rests_on_gap: Annotated[
+        bool | None, "whether it follows from silence while bytes are missing; null where that is not looked at"
+    ]
+
+
+class FindingRow(NamedTuple):
+    """Something that should not be, or is worth knowing."""
+
+    finding: Annotated[Small, "its number in the snapshot, the gravest first"]
+    severity: Annotated[str, "error, warning or note"]
+    code: Annotated[str, "my-primary-fail, epoch-decreased, split-claim, gossip-cost, ..."]
+    rule: Annotated[str, "rule of the protocol, such as R161"]
+    rule_text: Annotated[str | None, "what that rule says, in one sentence"]
+    node_id: Annotated[str | None, "node that it is about"]
+    other: Annotated[str | None, "the other node, host or message type that it is about"]
+    first_ns: Annotated[InstantAt | None, "when it was first seen"]
+    last_ns: Annotated[InstantAt | None, "when it was last seen"]
+    times: Annotated[int, "how often: messages, intervals, votes"]
+    amount: Annotated[int | None, "what goes with the code: ms, bytes, votes"]
+    text: Annotated[str, "the finding in plain words"]
+    message_ids: Annotated[tuple[int, ...], "messages that show it"]
+
+
+def incident_row(
+    number: int, one: Incident, summary: str, addresses: Mapping[str, str | None], *, prefix: str = ""
+) -> IncidentRow:
+    """The row of an incident; with a *prefix* its id begins with it and has the whole subject, and gaps are not looked at."""
+    name = f"{prefix}-{one.kind}-{one.subject[:60]}-{one.started_ns}" if prefix else one.incident_id
+    refs = sorted({step.ref for step in one.steps if step.ref >= 0})
+    return IncidentRow(
+        incident=number,
+        incident_id=name,
+        kind=one.kind,
+        variant=one.variant,
+        subject=one.subject or None,
+        subject_address=addresses.get(one.subject),
+        winner=one.winner or None,
+        winner_address=addresses.get(one.winner),
+        nodes=tuple(one.nodes),
+        epoch=one.epoch,
+        slots=one.slots or None,
+        slot_count=one.slot_count,
+        started_ns=one.started_ns,
+        ended_ns=one.ended_ns,
+        duration_ms=None if one.ended_ns is None else (one.ended_ns - one.started_ns) // 1_000_000,
+        **{name: getattr(one, name) for name in FIGURES},
+        steps=len(one.steps),
+        summary=summary,
+        message_ids=tuple(refs[:MESSAGE_IDS_MAX]),
+        rests_on_gap=None if prefix else one.rests_on_gap,
+    )
+
+
+def step_rows(number: int, one: Incident, tell: Callable[[Step], str], *, sees_gaps: bool = True) -> Iterator[StepRow]:
+    """The rows of an incident's steps; *tell* puts one into words."""
+    for place, step in enumerate(one.steps, 1):
+        yield StepRow(
+            incident=number,
+            step=place,
+            at_ns=step.ts_ns,
+            until_ns=step.until_ns,
+            offset_ms=(step.ts_ns - one.started_ns) // 1_000_000,
+            kind=step.kind,
+            actor=step.actor,
+            subject=step.subject or None,
+            epoch=step.epoch,
+            amount=step.actors if step.actors > 1 else step.amount,
+            detail=step.detail,
+            ref=step.ref,
+            text=tell(step),
+            rests_on_gap=step.rests_on_gap if sees_gaps else None,
+        )
+
+
+def finding_row(number: int, one: Finding) -> FindingRow:
+    """The row of a finding."""
+    refs = tuple(ref for ref in one.refs if ref >= 0)[:MESSAGE_IDS_MAX]
+    told = (one.severity, one.code, one.rule, sentence(one.rule) or None, one.node or None, one.other or None)
+    return FindingRow(number, *told, one.first_ns, one.last_ns, one.times, one.amount, one.text, refs)

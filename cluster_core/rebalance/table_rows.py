@@ -1,0 +1,115 @@
+"""Plans, their executions and audits as rows of the tables; what plans are labelled with (id, *partial*) is not in them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, NamedTuple
+
+from cluster_core.columns import Small
+
+Name = bytes
+"""Keys and hash tags are bytes; a field of that name hides the type."""
+
+
+class MoveRow(NamedTuple):
+    """A slot that moves."""
+
+    batch: Annotated[Small, "1 runs first; moves of one batch run together"]
+    slot: Annotated[Small, "0 to 16383"]
+    source: Annotated[str, "node id of the master that gives it away"]
+    target: Annotated[str, "node id of the master that gets it"]
+    bytes: Annotated[int | None, "bytes that move; null where no source knows sizes"]
+    keys: Annotated[int | None, "keys that move; null where no source counts keys"]
+
+
+class LoadRow(NamedTuple):
+    """Load of a master before and after, of one resource."""
+
+    node_id: Annotated[str, "master"]
+    address: Annotated[str, "host:port"]
+    zone: Annotated[str, "zone or rack; empty if none was given"]
+    role: Annotated[str, "stays, added, drained or excluded"]
+    resource: Annotated[str, "what is measured"]
+    balanced: Annotated[
+        bool | None, "whether the plan balances it; false: its fair share and limit are what they would be"
+    ]
+    before: Annotated[float, "load before"]
+    after: Annotated[float, "load afterwards"]
+    fair: Annotated[float, "its fair share; 0 for a drained or excluded master"]
+    limit: Annotated[float, "what it may hold; 0 for a drained master"]
+    capacity: Annotated[float | None, "what it can hold; null if none was given"]
+    slots_before: Annotated[Small, "slots before"]
+    slots_after: Annotated[Small, "slots afterwards"]
+    ranges_before: Annotated[Small, "slot ranges before"]
+    ranges_after: Annotated[Small, "slot ranges afterwards"]
+
+
+class SlotRow(NamedTuple):
+    """What was planned with, of one slot."""
+
+    slot: Annotated[Small, "0 to 16383"]
+    owner: Annotated[str, "node id of its master before"]
+    planned_owner: Annotated[str, "node id of its master afterwards"]
+    loads: Annotated[dict[str, float], "load of the slot, by resource"]
+
+
+class ToleranceRow(NamedTuple):
+    """What another tolerance would cost."""
+
+    tolerance: Annotated[float, "above the fair share, of every resource"]
+    moved_bytes: Annotated[int, "what would move, in the resource of cost"]
+    lower_bound_bytes: Annotated[int, "what would have to move at least"]
+    moved_slots: Annotated[Small, "slots that would move"]
+    ranges: Annotated[Small, "slot ranges afterwards"]
+    estimated_s: Annotated[float, "seconds it should take"]
+    max_over_mean: Annotated[float, "heaviest master over its fair share afterwards, worst resource"]
+    verdict: Annotated[str | None, "what became of its limits, in the words of gold/rebalance_plans"]
+
+
+class HeavyRow(NamedTuple):
+    """A slot that alone is over a limit, or one part of it."""
+
+    slot: Annotated[Small, "0 to 16383"]
+    node_id: Annotated[str, "master that is to hold it"]
+    resource: Annotated[str, "resource that is too much"]
+    ratio: Annotated[float, "load of the slot over a fair share"]
+    pieces: Annotated[Small, "slots over which its keys must be spread to fit"]
+    rank: Annotated[Small | None, "1 is the heaviest part; null if no part is known"] = None
+    hash_tag: Annotated[Name | None, "hash tag of the part; null where it has none, or none is known"] = None
+    key: Annotated[Name | None, "the key, where one key is the part"] = None
+    keys: Annotated[int | None, "keys of the part"] = None
+    bytes: Annotated[int | None, "bytes of the part"] = None
+    share: Annotated[float | None, "of the slot's load, 0 to 1"] = None
+    part_pieces: Annotated[Small | None, "into how many pieces the tag must be split"] = None
+
+
+class PlanStepRow(NamedTuple):
+    """What was about to be done, or what came of it."""
+
+    plan_id: Annotated[str, "the plan that is carried out"]
+    run_id: Annotated[str, "one run of execute-plan"]
+    seq: Annotated[Small, "number of the row within its run, from 1"]
+    ts: Annotated[datetime, "when it was written, UTC"]
+    batch: Annotated[Small, "batch of the plan, 0 where it concerns none"]
+    source: Annotated[str | None, "master that gives, null where it concerns none"]
+    target: Annotated[str | None, "master that takes, null where it concerns none"]
+    slots: Annotated[str | None, "slots as in CLUSTER NODES: 1-3 7"]
+    step: Annotated[str, "started, intent, done, failed, cancelled, paused, refused, revived, rolled-back, finished"]
+    detail: Annotated[str | None, "more in words"]
+    keys: Annotated[int | None, "keys that were sent, if counted"]
+    seconds: Annotated[float | None, "how long it took"]
+
+
+class PlanAuditRow(NamedTuple):
+    """One aspect of an audit."""
+
+    plan_id: Annotated[str, "the plan that is audited"]
+    source: Annotated[str, "what was measured: cluster HOST:PORT or snapshot NAME"]
+    audited_at: Annotated[datetime, "when, UTC"]
+    aspect: Annotated[str, "owners, open slots, keys left behind, sum of keys, load, moved or time"]
+    resource: Annotated[str, "resource of a load, unit of the others; empty for counts"]
+    promised: Annotated[float | None, "for loads the heaviest master over its fair share that was announced"]
+    measured: Annotated[float | None, "the same as measured; null if it could not be"]
+    allowed: Annotated[float | None, "the most that keeps the promise; null where nothing was promised"]
+    kept: Annotated[bool | None, "whether the promise was kept; null if nothing can be compared"]
+    detail: Annotated[str, "how it was measured, what is wrong or why it was not compared"]
