@@ -23,7 +23,7 @@ ORDER = {
 """Which of our packages each package may import beside itself."""
 GROUPS = {
     "cluster_core": (
-        "columns", "errors", "rules", "slots", "wire", "topology", "routing", "load", "gossip", "node", "formats", "memory", "aof",
+        "columns", "kinds", "errors", "rules", "slots", "wire", "topology", "routing", "load", "gossip", "node", "formats", "memory", "aof",
         "replication", "rebalance", "kernels", "replay", "incidents", "sentinel", "sentinel_history", "sim",
     ),
     "slotscope": (

@@ -14,6 +14,8 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from cluster_core.kinds import EventKind
+
 EPOCH_MAX: Final = 2**64 - 1
 DETAIL_CHARS_MAX: Final = 200
 
@@ -37,14 +39,14 @@ class LogEvent(NamedTuple):
     *epoch* is None where none is named.  *detail* is the rest worth knowing: a reason, a delay, a slot, an offset.
     """
 
-    kind: str
+    kind: EventKind
     subject: str = ""
     peer: str = ""
     epoch: int | None = None
     detail: str = ""
 
 
-NOTHING: Final = LogEvent("")
+NOTHING: Final = LogEvent(EventKind.NOTHING)
 """What a line tells that tells nothing of the cluster."""
 
 _MAP: Final[tuple[tuple[str, str, str], ...]] = (
@@ -179,20 +181,20 @@ _MAP: Final[tuple[tuple[str, str, str], ...]] = (
 )
 """Kind, how the text begins (alternatives between ``|``), and an expression for the rest; ``<…>`` is what varies."""
 
-KINDS: Final[tuple[str, ...]] = tuple(dict.fromkeys(kind for kind, _, _ in _MAP))
+KINDS: Final = tuple(dict.fromkeys(EventKind(kind) for kind, _, _ in _MAP))
 """Every kind there is."""
 
 
-def _compiled() -> dict[str, list[tuple[str, tuple[str, ...], re.Pattern[str]]]]:
+def _compiled() -> dict[str, list[tuple[EventKind, tuple[str, ...], re.Pattern[str]]]]:
     """The map by the first letter of the texts."""
-    found: dict[str, list[tuple[str, tuple[str, ...], re.Pattern[str]]]] = {}
+    found: dict[str, list[tuple[EventKind, tuple[str, ...], re.Pattern[str]]]] = {}
     for kind, start, rest in _MAP:
         starts = tuple(start.split("|"))
         for word, expression in _WORDS.items():
             rest = rest.replace(word, expression)
         pattern = re.compile(f"(?:{'|'.join(map(re.escape, starts))}){rest}")
         for letter in dict.fromkeys(text[0] for text in starts):
-            found.setdefault(letter, []).append((kind, starts, pattern))
+            found.setdefault(letter, []).append((EventKind(kind), starts, pattern))
     return found
 
 
@@ -203,7 +205,7 @@ def event_of(text: str) -> LogEvent | None:
     """Return what the text of a line tells of the cluster, or None.
 
     >>> event_of("Failover auth granted to " + "a" * 40 + " (127.0.0.1:7004) for epoch 9")
-    LogEvent(kind='vote', subject='aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', peer='', epoch=9, detail='')
+    LogEvent(kind=<EventKind.VOTE: 'vote'>, subject='aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', peer='', epoch=9, detail='')
     """
     for kind, starts, pattern in _BY_LETTER.get(text[:1], ()):
         match = pattern.match(text) if text.startswith(starts) else None

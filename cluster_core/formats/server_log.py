@@ -18,6 +18,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import Final, NamedTuple
 
 from cluster_core.formats.log_events import NOTHING, event_of
+from cluster_core.kinds import EventKind
 
 LINE_BYTES_MAX: Final = 1 << 20
 """Longer lines are no log."""
@@ -66,7 +67,7 @@ class LogRow(NamedTuple):
     pid: int
     role: str
     level: str
-    kind: str
+    kind: EventKind
     subject: str
     peer: str
     epoch: int | None

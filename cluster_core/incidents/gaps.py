@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from cluster_core.gossip.causes import Cause
 from cluster_core.incidents.incident import Incident, Step
 from cluster_core.incidents.thresholds import Thresholds
+from cluster_core.kinds import EventKind
 
 
 class GapSeen(NamedTuple):
@@ -24,7 +25,14 @@ class GapSeen(NamedTuple):
     to_ns: int
 
 
-CONCLUDED: Final = ("last-sign", "pfail", "doubted", "forgotten", "known-again", "took-over")
+CONCLUDED: Final = (
+    EventKind.LAST_SIGN,
+    EventKind.PFAIL,
+    EventKind.DOUBTED,
+    EventKind.FORGOTTEN,
+    EventKind.KNOWN_AGAIN,
+    EventKind.TOOK_OVER,
+)
 """Kinds of steps that may rest on what was not seen."""
 
 
@@ -46,19 +54,19 @@ def marked(incidents: Iterable[Incident], gaps: Sequence[GapSeen], thresholds: T
 
 
 def _rests(step: Step, gaps: Iterable[GapSeen], thresholds: Thresholds) -> bool:
-    if step.kind not in CONCLUDED or step.actors > 1 or (step.kind == "pfail" and step.detail != Cause.SILENCE):
+    if step.kind not in CONCLUDED or step.actors > 1 or (step.kind == EventKind.PFAIL and step.detail != Cause.SILENCE):
         return False
     before_ns, after_ns = step.ts_ns - 2 * thresholds.timeout_ns, step.ts_ns
-    if step.kind in ("last-sign", "forgotten", "known-again"):
+    if step.kind in (EventKind.LAST_SIGN, EventKind.FORGOTTEN, EventKind.KNOWN_AGAIN):
         after_ns += 2 * thresholds.timeout_ns
-    if step.kind == "last-sign":
+    if step.kind == EventKind.LAST_SIGN:
         before_ns = step.ts_ns
     for gap in gaps:
         if gap.to_ns < before_ns or gap.from_ns > after_ns:
             continue
-        if step.kind in ("last-sign", "took-over"):
+        if step.kind in (EventKind.LAST_SIGN, EventKind.TOOK_OVER):
             concerns = gap.source == step.actor
-        elif step.kind in ("pfail", "doubted"):
+        elif step.kind in (EventKind.PFAIL, EventKind.DOUBTED):
             concerns = (gap.source, gap.target) == (step.subject, step.actor)
         else:
             concerns = True
@@ -70,9 +78,9 @@ def _rests(step: Step, gaps: Iterable[GapSeen], thresholds: Thresholds) -> bool:
 def _has_nothing_else(steps: Sequence[Step]) -> bool:
     """Whether all that makes the incident rests on gaps: no verdict, vote or win that a message, a log or a poll shows."""
     kinds = {step.kind for step in steps}
-    if "took-over" in kinds:
-        return all(step.rests_on_gap for step in steps if step.kind == "took-over")
-    if "fail-decided" in kinds or "won" in kinds:
+    if EventKind.TOOK_OVER in kinds:
+        return all(step.rests_on_gap for step in steps if step.kind == EventKind.TOOK_OVER)
+    if EventKind.FAIL_DECIDED in kinds or "won" in kinds:
         return False
     concluded = [step for step in steps if step.kind in CONCLUDED]
     return bool(concluded) and all(step.rests_on_gap for step in concluded)

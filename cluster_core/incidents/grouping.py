@@ -6,18 +6,24 @@ from collections.abc import Iterable
 from typing import Final
 
 from cluster_core.incidents.incident import Finding, Step, short
+from cluster_core.kinds import EventKind
 
 MANY: Final = 8
 """So many alike are one: as many as a small cluster has nodes are told one by one."""
 BY_NODES: Final = (
-    "pfail", "report", "fail-decided", "fail-learned", "adopted", "trusted", "forgotten", "known-again", "vote", "no-vote",
-    "voter-gone", "met", "replica-attached",
+    EventKind.PFAIL, EventKind.REPORT, EventKind.FAIL_DECIDED, EventKind.FAIL_LEARNED, EventKind.ADOPTED, EventKind.TRUSTED, EventKind.FORGOTTEN, EventKind.KNOWN_AGAIN, EventKind.VOTE, EventKind.NO_VOTE,
+    EventKind.VOTER_GONE, EventKind.MET, EventKind.REPLICA_ATTACHED,
 )  # fmt: skip
 """Steps that differ by their actor alone; of a few the subject may differ, too."""
-ANY_SUBJECT: Final = ("met", "replica-attached")
-REPEATED: Final = ("election-stalled", "election-scheduled", "election-reset", "vote-refused")
+ANY_SUBJECT: Final = (EventKind.MET, EventKind.REPLICA_ATTACHED)
+REPEATED: Final = (
+    EventKind.ELECTION_STALLED,
+    EventKind.ELECTION_SCHEDULED,
+    EventKind.ELECTION_RESET,
+    EventKind.VOTE_REFUSED,
+)
 """What logs of one node tell again and again."""
-MIXED: Final = ("pfail", "adopted")
+MIXED: Final = (EventKind.PFAIL, EventKind.ADOPTED)
 """Steps whose causes may differ within a group."""
 SEPARATE: Final = ("gossip-cost",)
 """Findings that are a table of their own."""

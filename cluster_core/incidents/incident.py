@@ -7,23 +7,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-KINDS: Final = (
-    "membership",
-    "slots-assigned",
-    "epoch-collision",
-    "partition",
-    "failure",
-    "failover",
-    "resharding",
-    "flapping",
-)
-"""Kinds of incidents; of two that start together the one that stands first comes first."""
+from cluster_core.kinds import EventKind, IncidentKind, Severity
+
+INCIDENT_ORDER: Final = tuple(IncidentKind)
+SEVERITY_ORDER: Final = tuple(Severity)
 FIGURES: Final = (
     "silence_to_pfail_ms", "silence_to_fail_ms", "fail_to_election_ms", "election_ms", "outage_ms", "adoption_ms",
     "offset_gap_bytes", "unheard_ms", "unheard_bytes", "votes", "refusals",
 )  # fmt: skip
 """The figures of an incident, as its attributes and the columns of the tables are called."""
-SEVERITIES: Final = ("error", "warning", "note")
 
 
 class Step(NamedTuple):
@@ -34,7 +26,7 @@ class Step(NamedTuple):
     """
 
     ts_ns: int
-    kind: str
+    kind: EventKind
     actor: str
     subject: str
     epoch: int | None
@@ -72,7 +64,7 @@ class Incident:
     follows from silence while bytes are missing from the capture.
     """
 
-    kind: str
+    kind: IncidentKind
     variant: str
     subject: str
     started_ns: int
@@ -120,7 +112,7 @@ class Finding(NamedTuple):
     was seen, *amount* what goes with the code (ms, bytes).
     """
 
-    severity: str
+    severity: Severity
     code: str
     rule: str
     node: str
@@ -145,11 +137,11 @@ def milliseconds(from_ns: int | None, to_ns: int | None) -> int | None:
 
 def in_order(incidents: list[Incident]) -> list[Incident]:
     """Sort incidents: by start, kind, node."""
-    return sorted(incidents, key=lambda one: (one.started_ns, KINDS.index(one.kind), one.subject, one.variant))
+    return sorted(incidents, key=lambda one: (one.started_ns, INCIDENT_ORDER.index(one.kind), one.subject, one.variant))
 
 
 def findings_in_order(findings: list[Finding]) -> list[Finding]:
     """Sort findings: the gravest first, then by time, code, nodes."""
     return sorted(
-        findings, key=lambda one: (SEVERITIES.index(one.severity), one.first_ns or 0, one.code, one.node, one.other)
+        findings, key=lambda one: (SEVERITY_ORDER.index(one.severity), one.first_ns or 0, one.code, one.node, one.other)
     )

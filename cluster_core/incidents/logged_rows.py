@@ -11,13 +11,34 @@ from typing import Final, NamedTuple
 
 from cluster_core.gossip.causes import Cause, Mechanism, Refusal, ReportEnd
 from cluster_core.incidents.finders.failovers import ATTEMPTS
+from cluster_core.kinds import EventKind
 from cluster_core.replay.rows import EpochRow, EventRow, FailureReportRow, NodeViewRow, ReplayRow, VoteRow
 
-HEALTH: Final = {"pfail": "fail?", "fail-decided": "fail", "fail-learned": "fail", "fail-cleared": "noflags"}
-STATES: Final = ("state-ok", "state-fail")
-EVENTS: Final = ("fail-decided", "fail-learned", "vote", *STATES, "vote-refused", *ATTEMPTS)
-REPORTS: Final = ("report-added", "report-removed")
-KINDS: Final = (*HEALTH, *EVENTS, *REPORTS, "election-started", "election-won", "became-replica", "started")
+HEALTH: Final = {
+    "pfail": "fail?",
+    EventKind.FAIL_DECIDED: "fail",
+    EventKind.FAIL_LEARNED: "fail",
+    EventKind.FAIL_CLEARED: "noflags",
+}
+STATES: Final = (EventKind.STATE_OK, EventKind.STATE_FAIL)
+EVENTS: Final = (
+    EventKind.FAIL_DECIDED,
+    EventKind.FAIL_LEARNED,
+    EventKind.VOTE,
+    *STATES,
+    EventKind.VOTE_REFUSED,
+    *ATTEMPTS,
+)
+REPORTS: Final = (EventKind.REPORT_ADDED, EventKind.REPORT_REMOVED)
+KINDS: Final = (
+    *HEALTH,
+    *EVENTS,
+    *REPORTS,
+    EventKind.ELECTION_STARTED,
+    EventKind.ELECTION_WON,
+    EventKind.BECAME_REPLICA,
+    EventKind.STARTED,
+)
 """Kinds of log lines that matter here."""
 _REPORTER: Final = re.compile(r"Node ([0-9a-f]{40})\b")
 BEFORE_NS: Final = 1_000_000_000
@@ -31,7 +52,7 @@ class LoggedLine(NamedTuple):
     ip: str
     port: int
     ts_ns: int
-    kind: str
+    kind: EventKind
     subject: str
     epoch: int
     text: str
@@ -76,17 +97,17 @@ class _Logs:
         yield from self._reports()
         epochs: dict[str, int] = {}
         for line in self._lines:
-            if line.kind == "election-started":
+            if line.kind == EventKind.ELECTION_STARTED:
                 epochs[line.observer] = line.epoch
                 old = self._old_master(line)
                 yield EventRow(line.observer, line.ts_ns, line.kind, old, line.epoch, "", -1)
             elif line.kind in EVENTS:
                 yield EventRow(line.observer, line.ts_ns, line.kind, line.subject, line.epoch, line.text, -1)
-            elif line.kind == "election-won" and line.observer in epochs:
+            elif line.kind == EventKind.ELECTION_WON and line.observer in epochs:
                 epoch = epochs.pop(line.observer)
                 yield EventRow(line.observer, line.ts_ns, line.kind, line.observer, epoch, "", -1)
                 yield EpochRow(line.observer, epoch, line.ts_ns, Mechanism.ELECTION, -1)
-            if line.kind == "vote":
+            if line.kind == EventKind.VOTE:
                 yield VoteRow(line.observer, line.subject, line.epoch, line.ts_ns, line.ts_ns, True, Refusal.NONE, -1)
 
     def _reports(self) -> Iterator[FailureReportRow]:
@@ -97,7 +118,7 @@ class _Logs:
             if reporter is None:
                 continue
             key = (line.observer, reporter[1], line.subject)
-            if line.kind == "report-added":
+            if line.kind == EventKind.REPORT_ADDED:
                 open_ns.setdefault(key, line.ts_ns)
             elif key in open_ns:
                 yield FailureReportRow(*key, open_ns.pop(key), line.ts_ns, ReportEnd.LOG, -1)
@@ -114,7 +135,9 @@ class _Logs:
         followers = [
             line.observer
             for line in self._lines
-            if line.kind == "became-replica" and line.subject == election.observer and line.ts_ns > election.ts_ns
+            if line.kind == EventKind.BECAME_REPLICA
+            and line.subject == election.observer
+            and line.ts_ns > election.ts_ns
         ]
         old = next((node for node in followers if node in failing), "")
         return old or (next(iter(failing)) if len(failing) == 1 else "")
@@ -127,7 +150,7 @@ class _Logs:
             spoke.setdefault(line.observer, []).append(line.ts_ns)
             if line.kind in HEALTH and line.subject:
                 changes.setdefault((line.observer, line.subject), []).append((line.ts_ns, HEALTH[line.kind]))
-            elif line.kind == "started":
+            elif line.kind == EventKind.STARTED:
                 for (observer, _), told in changes.items():
                     if observer == line.observer:
                         told.append((line.ts_ns, "noflags"))
@@ -158,9 +181,9 @@ class _Logs:
     def _own_rows(self, node: str, ip: str, port: int) -> Iterator[NodeViewRow]:
         """A replica of the master that it replaces, until it wins."""
         from_ns, flags, master = self._first_ns, "myself", ""
-        elections = [line for line in self._lines if line.observer == node and line.kind == "election-started"]
+        elections = [line for line in self._lines if line.observer == node and line.kind == EventKind.ELECTION_STARTED]
         for line in self._lines:
-            if line.observer != node or line.kind != "election-won":
+            if line.observer != node or line.kind != EventKind.ELECTION_WON:
                 continue
             mine = [election for election in elections if from_ns <= election.ts_ns <= line.ts_ns]
             master = self._old_master(mine[-1]) if mine else ""

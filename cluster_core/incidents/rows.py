@@ -7,6 +7,7 @@ from typing import Annotated, Final, NamedTuple
 
 from cluster_core.columns import Instant, InstantAt, MessageRef, Small, Unsigned
 from cluster_core.incidents.incident import FIGURES, Finding, Incident, Step
+from cluster_core.kinds import EventKind, IncidentKind, Severity
 from cluster_core.rules import sentence
 
 MESSAGE_IDS_MAX: Final = 200
@@ -18,7 +19,7 @@ class IncidentRow(NamedTuple):
 
     incident: Annotated[Small, "its number in the snapshot, from 1 in order of time"]
     incident_id: Annotated[str, "a name that stays when more captures are added"]
-    kind: Annotated[str, "failure, failover, resharding, epoch-collision, partition, membership, ..."]
+    kind: Annotated[IncidentKind, "failure, failover, resharding, epoch-collision, partition, membership, ..."]
     variant: Annotated[str, "automatic, manual, forced, takeover; agreed; joined, forgotten, reset; ..."]
     subject: Annotated[str | None, "node that it is about: the failed or old master, the source"]
     subject_address: Annotated[str | None, "ip:port of that node"]
@@ -62,7 +63,7 @@ class StepRow(NamedTuple):
     at_ns: Annotated[Instant, "when"]
     until_ns: Annotated[int | None, "until when, where several alike are one step; ns since the epoch"]
     offset_ms: Annotated[int, "since the incident began"]
-    kind: Annotated[str, "last-sign, pfail, report, fail-decided, election-started, vote, won, ..."]
+    kind: Annotated[EventKind, "last-sign, pfail, report, fail-decided, election-started, vote, won, ..."]
     actor: Annotated[str, "node that did it, the first where several did"]
     subject: Annotated[str | None, "node that it was done to"]
     epoch: Annotated[Unsigned | None, "epoch that goes with it"]
@@ -82,7 +83,7 @@ class FindingRow(NamedTuple):
     """Something that should not be, or is worth knowing."""
 
     finding: Annotated[Small, "its number in the snapshot, the gravest first"]
-    severity: Annotated[str, "error, warning or note"]
+    severity: Annotated[Severity, "error, warning or note"]
     code: Annotated[str, "my-primary-fail, epoch-decreased, split-claim, gossip-cost, ..."]
     rule: Annotated[str, "rule of the protocol, such as R161"]
     rule_text: Annotated[str | None, "what that rule says, in one sentence"]

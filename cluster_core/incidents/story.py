@@ -11,6 +11,7 @@ from typing import Final
 from cluster_core.gossip.causes import Cause
 from cluster_core.incidents.incident import Incident, Loss, Step, short
 from cluster_core.incidents.instants import write_instant
+from cluster_core.kinds import EventKind, IncidentKind
 
 Names = Mapping[str, str]
 
@@ -74,11 +75,11 @@ def _membership(one: Incident, names: Names) -> str:
         return f"{who} was forgotten by {plural(len(one.nodes), 'node')}"
     if one.variant == "reset":
         return f"{who} was reset and is {name_of(one.winner, names)} now"
-    moves = [step for step in one.steps if step.kind in ("replica-moved", "replica-attached")]
+    moves = [step for step in one.steps if step.kind in (EventKind.REPLICA_MOVED, EventKind.REPLICA_ATTACHED)]
     if len(moves) == 1 and moves[0].actors == 1:
         step = moves[0]
         orphan = ", which had no replica left" if step.detail == "orphaned" else ""
-        verb = "moved to" if step.kind == "replica-moved" else "became a replica of"
+        verb = "moved to" if step.kind == EventKind.REPLICA_MOVED else "became a replica of"
         return f"{name_of(step.actor, names)} {verb} {name_of(step.subject, names)}{orphan}"
     return f"{who} became replicas of other masters"
 
@@ -92,7 +93,7 @@ def _assigned(one: Incident, names: Names) -> str:
 
 
 def _collision(one: Incident, names: Names) -> str:
-    drawn = sum(step.kind == "epoch-raised" for step in one.steps)
+    drawn = sum(step.kind == EventKind.EPOCH_RAISED for step in one.steps)
     what = (
         "new masters drew their first config epochs"
         if one.variant == "first epochs"
@@ -106,7 +107,7 @@ def _partition(one: Incident, names: Names) -> str:
     if one.variant == "still talking":
         return f"{who} could not be reached by most others but kept talking"
     text = f"{who} fell silent together and came back together after {seconds(one.outage_ms)}"
-    idle = {step.actor for step in one.steps if step.kind == "process-idle"}
+    idle = {step.actor for step in one.steps if step.kind == EventKind.PROCESS_IDLE}
     still = ": their machines accepted connections all the while, so the processes stood still"
     return text + (still if idle >= set(one.nodes) else "")
 
@@ -114,7 +115,9 @@ def _partition(one: Incident, names: Names) -> str:
 def _failure(one: Incident, names: Names) -> str:
     who = name_of(one.subject, names)
     found = f"{plural(len(one.nodes), 'node')} doubted it"
-    partners = dict.fromkeys(step.actor for step in one.steps if step.kind == "last-sign" and step.actor != one.subject)
+    partners = dict.fromkeys(
+        step.actor for step in one.steps if step.kind == EventKind.LAST_SIGN and step.actor != one.subject
+    )
     if partners:
         who += f" and {_listed([name_of(node, names) for node in partners])}"
     whose = "the first one's" if partners else "its"
@@ -135,23 +138,27 @@ def _failure(one: Incident, names: Names) -> str:
 def _causes(one: Incident, whose: str = "its") -> list[str]:
     """What connections tell of the process that the incident is about."""
     kinds = [step.kind for step in one.steps if step.actor == one.subject]
-    if "process-ended" in kinds:
+    if EventKind.PROCESS_ENDED in kinds:
         return [f"{whose} process ended"]
-    return [f"{whose} process stood still while its machine accepted connections"] if "process-idle" in kinds else []
+    return (
+        [f"{whose} process stood still while its machine accepted connections"]
+        if EventKind.PROCESS_IDLE in kinds
+        else []
+    )
 
 
 def _consequences(one: Incident, names: Names) -> list[str]:
     """What a failure without a successor meant, and why there was none."""
-    told = [_unserved(step) for step in one.steps if step.kind in ("unserved", "unreached")]
-    gone = [step for step in one.steps if step.kind == "voter-gone"]
+    told = [_unserved(step) for step in one.steps if step.kind in (EventKind.UNSERVED, EventKind.UNREACHED)]
+    gone = [step for step in one.steps if step.kind == EventKind.VOTER_GONE]
     if gone:
         count, missing = sum(step.actors for step in gone), [name_of(step.actor, names) for step in gone]
         told.append(
             f"{plural(count, 'voting master')} gone ({_listed(missing)}): {gone[0].amount} left, {gone[0].detail}"
         )
-    if any(step.kind == "no-replica" for step in one.steps):
+    if any(step.kind == EventKind.NO_REPLICA for step in one.steps):
         told.append("nobody took over: it had no replica")
-    barred = [f"{name_of(step.actor, names)}: {step.detail}" for step in one.steps if step.kind == "barred"]
+    barred = [f"{name_of(step.actor, names)}: {step.detail}" for step in one.steps if step.kind == EventKind.BARRED]
     if barred:
         told.append(f"nobody took over{': its only replica, ' if len(barred) == 1 else ': '}{', '.join(barred)}")
     return told
@@ -159,7 +166,7 @@ def _consequences(one: Incident, names: Names) -> list[str]:
 
 def _unserved(step: Step) -> str:
     slots = plural(step.amount, "slot") + (f" ({step.detail})" if len(step.detail) <= RANGES_MAX else "")
-    what = "not served" if step.kind == "unserved" else "out of reach"
+    what = "not served" if step.kind == EventKind.UNSERVED else "out of reach"
     if step.until_ns is None:
         return f"{slots} {what} from then to the end of the capture"
     return f"{slots} {what} for {seconds((step.until_ns - step.ts_ns) // 1_000_000)}"
@@ -211,7 +218,7 @@ def _resharding(one: Incident, names: Names) -> str:
         text = f"{slots} moved from {name_of(one.subject, names)} to {name_of(one.winner, names)}"
     else:
         text = f"{slots} moved between {plural(len(one.nodes), 'master')}"
-    gone = [name_of(step.actor, names) for step in one.steps if step.kind == "emptied"]
+    gone = [name_of(step.actor, names) for step in one.steps if step.kind == EventKind.EMPTIED]
     return text + (f"; {', '.join(gone)} had none left and became a replica" if gone else "")
 
 
@@ -220,82 +227,82 @@ def _flapping(one: Incident, names: Names) -> str:
 
 
 _SUMMARIES: Final[dict[str, Callable[[Incident, Names], str]]] = {
-    "membership": _membership,
-    "slots-assigned": _assigned,
-    "epoch-collision": _collision,
-    "partition": _partition,
-    "failure": _failure,
-    "failover": _failover,
-    "resharding": _resharding,
-    "flapping": _flapping,
+    IncidentKind.MEMBERSHIP: _membership,
+    IncidentKind.SLOTS_ASSIGNED: _assigned,
+    IncidentKind.EPOCH_COLLISION: _collision,
+    IncidentKind.PARTITION: _partition,
+    IncidentKind.FAILURE: _failure,
+    IncidentKind.FAILOVER: _failover,
+    IncidentKind.RESHARDING: _resharding,
+    IncidentKind.FLAPPING: _flapping,
 }
 
 _STEPS: Final[dict[str, str]] = {
-    "last-sign": "last message of {actor}",
-    "pfail": "{actor} holds {subject} to be failing (PFAIL){cause}",
-    "report": "{actor} reports {subject} as failing, to {nodes}",
-    "process-ended": "the process of {actor} ended: its connections were closed, new ones are refused",
-    "process-idle": "the process of {actor} stands still: connections are accepted, nothing is answered",
-    "process-started": "the process of {actor} was started again",
-    "unserved": "{slots} of {actor} are not served {when}: {detail}",
-    "unreached": "{slots} of {actor} have no master that the others reach, {when}: {detail}",
-    "voter-gone": "{actor}, a voting master, is gone; left: {amount}, {detail}",
-    "no-replica": "nobody can take over from {actor}: it has no replica",
-    "barred": "{actor}, a replica of {subject}, does not take over: {detail}",
-    "fail-decided": "{actor} decides FAIL of {subject}{reports}",
-    "fail-learned": "{actor} hears FAIL of {subject}",
-    "back": "{actor} speaks again",
-    "trusted": "{actor} trusts {subject} again",
-    "forgotten": "{actor} forgets {subject}",
-    "known-again": "{actor} knows {subject} again",
-    "met": "{actor} met the cluster, first through {subject}; {nodes} knew it by then",
-    "new-id": "{actor} is reset and calls itself {subject}",
-    "replica-attached": "{actor} becomes a replica of {subject}",
-    "replica-moved": "{actor} moves to {subject}{orphaned}",
-    "follows": "{actor} follows to {subject}",
-    "emptied": "{actor} has no slots left and becomes a replica of {subject}",
-    "moved": "{slots} move from {subject} to {actor}: {detail}",
-    "taken": "{actor} takes {slots} without owner: {detail}",
-    "given-up": "{actor} gives up {slots}: {detail}",
-    "manual-failover-requested": "{actor} asks {subject} for a manual failover",
-    "manual-failover-mfstart": "{actor} hears of the manual failover from {subject}",
-    "paused": "{actor} stops its writes at offset {amount}",
-    "manual-failover-paused": "{actor} learns the offset at which its master stopped: {amount}",
-    "election-scheduled": "{actor} schedules an election: {detail}",
-    "election-stalled": "{actor} waits with its election: {detail}",
-    "election-reset": "{actor} gives up its election: {detail}",
-    "manual-failover-timed-out": "{actor} gives up the manual failover: {detail}",
-    "vote-refused": "{actor} refuses its vote to {subject}: {detail}",
-    "election-started": "{actor} asks for votes in epoch {epoch}{forced}",
-    "vote": "{actor} votes for {subject} in epoch {epoch}{late}",
-    "no-vote": "{actor} does not vote for {subject} in epoch {epoch}: {detail}",
-    "won": "{actor} wins epoch {epoch} and is the master{offset}",
-    "took-over": "{actor} makes itself the master with epoch {epoch}{offset}",
-    "took-place": "{actor} is the master with epoch {epoch}{offset}",
-    "adopted": "{actor} holds {subject} for the master",
-    "demoted": "{actor} becomes a replica of {subject}",
-    "state-fail": "{nodes} said that the cluster is down, {actor} first",
-    "state-ok": "{nodes} said that the cluster is up again, {actor} first",
-    "epoch-raised": "{actor} raises its config epoch to {epoch}{collided}",
-    "quorum-side": "{actor} and those it reached kept {masters}: {detail}",
-    "doubted": "{actor} and others, {amount} in all, hold {subject} to be failing ({detail})",
+    EventKind.LAST_SIGN: "last message of {actor}",
+    EventKind.PFAIL: "{actor} holds {subject} to be failing (PFAIL){cause}",
+    EventKind.REPORT: "{actor} reports {subject} as failing, to {nodes}",
+    EventKind.PROCESS_ENDED: "the process of {actor} ended: its connections were closed, new ones are refused",
+    EventKind.PROCESS_IDLE: "the process of {actor} stands still: connections are accepted, nothing is answered",
+    EventKind.PROCESS_STARTED: "the process of {actor} was started again",
+    EventKind.UNSERVED: "{slots} of {actor} are not served {when}: {detail}",
+    EventKind.UNREACHED: "{slots} of {actor} have no master that the others reach, {when}: {detail}",
+    EventKind.VOTER_GONE: "{actor}, a voting master, is gone; left: {amount}, {detail}",
+    EventKind.NO_REPLICA: "nobody can take over from {actor}: it has no replica",
+    EventKind.BARRED: "{actor}, a replica of {subject}, does not take over: {detail}",
+    EventKind.FAIL_DECIDED: "{actor} decides FAIL of {subject}{reports}",
+    EventKind.FAIL_LEARNED: "{actor} hears FAIL of {subject}",
+    EventKind.BACK: "{actor} speaks again",
+    EventKind.TRUSTED: "{actor} trusts {subject} again",
+    EventKind.FORGOTTEN: "{actor} forgets {subject}",
+    EventKind.KNOWN_AGAIN: "{actor} knows {subject} again",
+    EventKind.MET: "{actor} met the cluster, first through {subject}; {nodes} knew it by then",
+    EventKind.NEW_ID: "{actor} is reset and calls itself {subject}",
+    EventKind.REPLICA_ATTACHED: "{actor} becomes a replica of {subject}",
+    EventKind.REPLICA_MOVED: "{actor} moves to {subject}{orphaned}",
+    EventKind.FOLLOWS: "{actor} follows to {subject}",
+    EventKind.EMPTIED: "{actor} has no slots left and becomes a replica of {subject}",
+    EventKind.MOVED: "{slots} move from {subject} to {actor}: {detail}",
+    EventKind.TAKEN: "{actor} takes {slots} without owner: {detail}",
+    EventKind.GIVEN_UP: "{actor} gives up {slots}: {detail}",
+    EventKind.MANUAL_FAILOVER_REQUESTED: "{actor} asks {subject} for a manual failover",
+    EventKind.MANUAL_FAILOVER_MFSTART: "{actor} hears of the manual failover from {subject}",
+    EventKind.PAUSED: "{actor} stops its writes at offset {amount}",
+    EventKind.MANUAL_FAILOVER_PAUSED: "{actor} learns the offset at which its master stopped: {amount}",
+    EventKind.ELECTION_SCHEDULED: "{actor} schedules an election: {detail}",
+    EventKind.ELECTION_STALLED: "{actor} waits with its election: {detail}",
+    EventKind.ELECTION_RESET: "{actor} gives up its election: {detail}",
+    EventKind.MANUAL_FAILOVER_TIMED_OUT: "{actor} gives up the manual failover: {detail}",
+    EventKind.VOTE_REFUSED: "{actor} refuses its vote to {subject}: {detail}",
+    EventKind.ELECTION_STARTED: "{actor} asks for votes in epoch {epoch}{forced}",
+    EventKind.VOTE: "{actor} votes for {subject} in epoch {epoch}{late}",
+    EventKind.NO_VOTE: "{actor} does not vote for {subject} in epoch {epoch}: {detail}",
+    EventKind.WON: "{actor} wins epoch {epoch} and is the master{offset}",
+    EventKind.TOOK_OVER: "{actor} makes itself the master with epoch {epoch}{offset}",
+    EventKind.TOOK_PLACE: "{actor} is the master with epoch {epoch}{offset}",
+    EventKind.ADOPTED: "{actor} holds {subject} for the master",
+    EventKind.DEMOTED: "{actor} becomes a replica of {subject}",
+    EventKind.STATE_FAIL: "{nodes} said that the cluster is down, {actor} first",
+    EventKind.STATE_OK: "{nodes} said that the cluster is up again, {actor} first",
+    EventKind.EPOCH_RAISED: "{actor} raises its config epoch to {epoch}{collided}",
+    EventKind.QUORUM_SIDE: "{actor} and those it reached kept {masters}: {detail}",
+    EventKind.DOUBTED: "{actor} and others, {amount} in all, hold {subject} to be failing ({detail})",
 }
 
 
 _MANY: Final[dict[str, str]] = {
-    "pfail": "{actors} hold {subject} to be failing (PFAIL){cause}",
-    "report": "{actors} report {subject} as failing",
-    "fail-decided": "{actors} decide FAIL of {subject}",
-    "fail-learned": "{actors} hear FAIL of {subject}",
-    "voter-gone": "{actors}, voting masters, are gone; left: {amount}, {detail}",
-    "trusted": "{actors} trust {subject} again",
-    "forgotten": "{actors} forget {subject}",
-    "known-again": "{actors} know {subject} again",
-    "met": "{actors} met the cluster",
-    "replica-attached": "{actors} become replicas",
-    "vote": "{actors} vote for {subject} in epoch {epoch}{late}",
-    "no-vote": "{actors} do not vote for {subject} in epoch {epoch}: {detail}",
-    "adopted": "{actors} hold {subject} for the master",
+    EventKind.PFAIL: "{actors} hold {subject} to be failing (PFAIL){cause}",
+    EventKind.REPORT: "{actors} report {subject} as failing",
+    EventKind.FAIL_DECIDED: "{actors} decide FAIL of {subject}",
+    EventKind.FAIL_LEARNED: "{actors} hear FAIL of {subject}",
+    EventKind.VOTER_GONE: "{actors}, voting masters, are gone; left: {amount}, {detail}",
+    EventKind.TRUSTED: "{actors} trust {subject} again",
+    EventKind.FORGOTTEN: "{actors} forget {subject}",
+    EventKind.KNOWN_AGAIN: "{actors} know {subject} again",
+    EventKind.MET: "{actors} met the cluster",
+    EventKind.REPLICA_ATTACHED: "{actors} become replicas",
+    EventKind.VOTE: "{actors} vote for {subject} in epoch {epoch}{late}",
+    EventKind.NO_VOTE: "{actors} do not vote for {subject} in epoch {epoch}: {detail}",
+    EventKind.ADOPTED: "{actors} hold {subject} for the master",
 }
 """The same of many nodes at once; see `cluster_core.incidents.grouping`."""
 
@@ -303,7 +310,7 @@ _MANY: Final[dict[str, str]] = {
 def step_text(step: Step, names: Names) -> str:
     """One step in plain words; a kind that is not known is shown as it is."""
     if step.rests_on_gap:
-        kind = "took-place" if step.kind == "took-over" else step.kind
+        kind = EventKind.TOOK_PLACE if step.kind == EventKind.TOOK_OVER else step.kind
         text = step_text(step._replace(rests_on_gap=False, kind=kind), names)
         return f"{text} (uncertain: bytes are missing from the capture then)"
     pattern = _MANY[step.kind] if step.actors > 1 else _STEPS.get(step.kind)
@@ -315,7 +322,7 @@ def step_text(step: Step, names: Names) -> str:
     return pattern.format(
         actor=name_of(step.actor, names),
         actors=f"{step.actors} nodes, {name_of(step.actor, names)} first,",
-        late=", which had won by then" if step.kind == "vote" and step.detail else "",
+        late=", which had won by then" if step.kind == EventKind.VOTE and step.detail else "",
         subject=name_of(step.subject, names) if step.subject else "nobody",
         epoch=step.epoch,
         amount=amount,

@@ -7,6 +7,7 @@ be replayed; but its type, its sender and its epochs are there.
 from __future__ import annotations
 
 from cluster_core.gossip.causes import Mechanism, Refusal
+from cluster_core.kinds import EventKind
 from cluster_core.replay.evidence import MessageSeen
 from cluster_core.replay.rows import EpochRow, EventRow, ReplayRow, VoteRow
 from cluster_core.wire.bus import MessageType, PartialHeader
@@ -36,14 +37,14 @@ class CutHeaders:
         rows: list[ReplayRow] = []
         if peek.type == MessageType.AUTH_REQUEST and epoch != self._election_epoch:
             self._election_epoch = epoch
-            rows.append(EventRow(sender, seen.ts_ns, "election-started", "", epoch, "", seen.ref))
+            rows.append(EventRow(sender, seen.ts_ns, EventKind.ELECTION_STARTED, "", epoch, "", seen.ref))
         elif peek.type == MessageType.AUTH_ACK:
             candidate = self._ends.get(seen.connection, "")
-            rows.append(EventRow(sender, seen.ts_ns, "vote", candidate, epoch, "", seen.ref))
+            rows.append(EventRow(sender, seen.ts_ns, EventKind.VOTE, candidate, epoch, "", seen.ref))
             rows.append(VoteRow(sender, candidate, epoch, seen.ts_ns, seen.ts_ns, True, Refusal.NONE, seen.ref))
         if self._election_epoch and peek.config_epoch == self._election_epoch != self._won_epoch:
             self._won_epoch = self._election_epoch
             detail = str(peek.offset or 0)
-            rows.append(EventRow(sender, seen.ts_ns, "election-won", sender, self._won_epoch, detail, seen.ref))
+            rows.append(EventRow(sender, seen.ts_ns, EventKind.ELECTION_WON, sender, self._won_epoch, detail, seen.ref))
             rows.append(EpochRow(sender, self._won_epoch, seen.ts_ns, Mechanism.ELECTION, seen.ref))
         return rows

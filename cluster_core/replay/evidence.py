@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from cluster_core.kinds import EventKind
 from cluster_core.wire.bus import Message
 
 
@@ -86,7 +87,7 @@ class LogSeen(NamedTuple):
     """
 
     ts_ns: int
-    kind: str
+    kind: EventKind
     subject: str
 
 

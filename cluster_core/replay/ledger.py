@@ -20,6 +20,7 @@ from cluster_core.gossip.events import (
 )
 from cluster_core.gossip.flags import MASTER, NOADDR
 from cluster_core.gossip.view import Peer
+from cluster_core.kinds import EventKind
 from cluster_core.replay.rows import EpochRow, EventRow, FailureReportRow, IgnoredRow, ReplayRow, VoteRow
 from cluster_core.wire.bus import Fail, Header, Message, MessageFlag, MessageType
 
@@ -72,10 +73,12 @@ class Ledger:
                 self._bumped[effect.epoch] = effect.cause
             elif isinstance(effect, ManualFailoverMarked):
                 rows.append(
-                    self._event(ts_ns, f"manual-failover-{effect.mark}", effect.node, 0, str(effect.offset), ref)
+                    self._event(
+                        ts_ns, EventKind(f"manual-failover-{effect.mark}"), effect.node, 0, str(effect.offset), ref
+                    )
                 )
             elif isinstance(effect, Changed) and effect.cause is Cause.FAIL_MESSAGE:
-                self._learned[effect.node] = self._event(ts_ns, "fail-learned", effect.node, 0, "", ref)
+                self._learned[effect.node] = self._event(ts_ns, EventKind.FAIL_LEARNED, effect.node, 0, "", ref)
             elif isinstance(effect, Ignored) and (effect.reason in self._ignored or len(self._ignored) < REASONS_MAX):
                 self._ignored[effect.reason] = self._ignored.get(effect.reason, 0) + 1
         return rows
@@ -95,19 +98,23 @@ class Ledger:
         if kind == MessageType.FAIL and isinstance(message.body, Fail):
             self._learned.pop(message.body.node, None)  # it decided before it read the other's verdict
             if ts_ns - self._failed.get(message.body.node, -ANSWER_NS_MAX) >= ANSWER_NS_MAX:
-                what = "fail-mismatch" if self._is_mismatch else "fail-decided"
+                what = EventKind.FAIL_MISMATCH if self._is_mismatch else EventKind.FAIL_DECIDED
                 rows.append(self._event(ts_ns, what, message.body.node, header.current_epoch, "", ref))
             self._failed[message.body.node] = ts_ns
         elif kind == MessageType.AUTH_REQUEST and header.current_epoch != self._election_epoch:
             self._election_epoch = header.current_epoch
             forced = "FORCEACK" if header.mflags[0] & MessageFlag.FORCEACK else ""
-            rows.append(self._event(ts_ns, "election-started", header.replicaof, header.current_epoch, forced, ref))
+            rows.append(
+                self._event(ts_ns, EventKind.ELECTION_STARTED, header.replicaof, header.current_epoch, forced, ref)
+            )
         elif kind == MessageType.AUTH_ACK:
-            rows.append(self._event(ts_ns, "vote", receiver, header.current_epoch, "", ref))
+            rows.append(self._event(ts_ns, EventKind.VOTE, receiver, header.current_epoch, "", ref))
             request = self._requests.pop((receiver, header.current_epoch), Request(ts_ns, Refusal.NONE, ref))
             rows.append(self._vote(receiver, header.current_epoch, request, ts_ns))
         elif kind == MessageType.MFSTART:
-            rows.append(self._event(ts_ns, "manual-failover-requested", receiver, header.current_epoch, "", ref))
+            rows.append(
+                self._event(ts_ns, EventKind.MANUAL_FAILOVER_REQUESTED, receiver, header.current_epoch, "", ref)
+            )
         self._note_header(header, ts_ns, ref, rows)
         return rows
 
@@ -137,9 +144,15 @@ class Ledger:
             return
         if last is not None and last.sender == header.sender:
             if header.state != last.state:
-                rows.append(self._event(ts_ns, "state-fail" if header.state else "state-ok", header.sender, 0, "", ref))
+                rows.append(
+                    self._event(
+                        ts_ns, EventKind.STATE_FAIL if header.state else EventKind.STATE_OK, header.sender, 0, "", ref
+                    )
+                )
             if header.mflags[0] & ~last.mflags[0] & MessageFlag.PAUSED:
-                rows.append(self._event(ts_ns, "paused", header.sender, header.current_epoch, str(header.offset), ref))
+                rows.append(
+                    self._event(ts_ns, EventKind.PAUSED, header.sender, header.current_epoch, str(header.offset), ref)
+                )
         if header.flags & MASTER:
             self._note_master(last, header, ts_ns, ref, rows)
 
@@ -159,7 +172,7 @@ class Ledger:
 
     def _promotion(self, header: Header, ts_ns: int, ref: int) -> EventRow:
         won = bool(self._election_epoch) and header.config_epoch == self._election_epoch
-        kind = "election-won" if won else "promoted"
+        kind = EventKind.ELECTION_WON if won else EventKind.PROMOTED
         return self._event(ts_ns, kind, header.sender, header.config_epoch, str(header.offset), ref)
 
     def _mechanism(self, last: Header | None, header: Header, *, promoted: bool) -> Mechanism:
@@ -182,5 +195,5 @@ class Ledger:
         reason = Refusal.NONE if granted else request.refusal or Refusal.NOT_ANSWERED
         return VoteRow(self.observer, candidate, epoch, request.asked_ns, answered_ns, granted, reason, request.ref)
 
-    def _event(self, ts_ns: int, kind: str, subject: str, epoch: int, detail: str, ref: int) -> EventRow:
+    def _event(self, ts_ns: int, kind: EventKind, subject: str, epoch: int, detail: str, ref: int) -> EventRow:
         return EventRow(self.observer, ts_ns, kind, subject, epoch, detail, ref)

@@ -10,13 +10,21 @@ from collections.abc import Iterable
 from statistics import median_low
 from typing import Final, NamedTuple
 
+from cluster_core.kinds import EventKind
+
 TOLERATED_NS: Final = 500_000_000
 """Clocks that differ by less do not disturb a replay."""
 SLACK_NS: Final = 150_000_000
 """A log line and its message are at most so far apart (one cron tick and a half)."""
 QUARTER_NS: Final = 15 * 60 * 1_000_000_000
 """Time zones differ by quarters of an hour."""
-PAIRED_KINDS: Final = ("fail-decided", "election-started", "vote", "election-won", "manual-failover-mfstart")
+PAIRED_KINDS: Final = (
+    EventKind.FAIL_DECIDED,
+    EventKind.ELECTION_STARTED,
+    "vote",
+    EventKind.ELECTION_WON,
+    EventKind.MANUAL_FAILOVER_MFSTART,
+)
 """Events that both sides always tell."""
 
 
@@ -24,7 +32,7 @@ class Told(NamedTuple):
     """An event as one side tells it."""
 
     ts_ns: int
-    kind: str
+    kind: EventKind
     subject: str = ""
     epoch: int = 0
 
@@ -100,7 +108,7 @@ def _by_content(events: Iterable[Told]) -> dict[tuple[str, str, int], list[int]]
     for told in sorted(events):
         if told.kind not in PAIRED_KINDS:
             continue
-        subject = told.subject if told.kind in ("fail-decided", "vote") else ""
-        epoch = told.epoch if told.kind in ("election-started", "vote") else 0
+        subject = told.subject if told.kind in (EventKind.FAIL_DECIDED, "vote") else ""
+        epoch = told.epoch if told.kind in (EventKind.ELECTION_STARTED, "vote") else 0
         times.setdefault((told.kind, subject, epoch), []).append(told.ts_ns)
     return times

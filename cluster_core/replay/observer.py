@@ -21,6 +21,7 @@ from cluster_core.gossip.node import ClusterNode
 from cluster_core.gossip.profile import Profile
 from cluster_core.gossip.profile_signs import ProfileSigns
 from cluster_core.gossip.view import Peer
+from cluster_core.kinds import EventKind
 from cluster_core.replay.cut_headers import CutHeaders
 from cluster_core.replay.evidence import Endpoint, Evidence, LinkSeen, LogSeen, MessageSeen, NodePoll
 from cluster_core.replay.own_evidence import add_peer, health_word, set_health
@@ -42,7 +43,12 @@ BEHIND_MAX: Final = 200_000
 """Bound of the evidence that waits for the fates of slots."""
 BUS_PORT_OFFSET: Final = 10_000
 STARTED: Final = "started"
-LOG_HEALTH: Final[dict[str, int]] = {"pfail": PFAIL, "fail-decided": FAIL, "fail-learned": FAIL, "fail-cleared": 0}
+LOG_HEALTH: Final[dict[str, int]] = {
+    "pfail": PFAIL,
+    EventKind.FAIL_DECIDED: FAIL,
+    EventKind.FAIL_LEARNED: FAIL,
+    EventKind.FAIL_CLEARED: 0,
+}
 
 
 class ObserverReplay:
@@ -241,7 +247,7 @@ class ObserverReplay:
         if seen.what == "refused":
             if not self._down and not seen.outbound and seen.by_us:
                 self._down = True
-                self._note_process(recorder, "process-ended", self._closed_ns or seen.ts_ns, -1)
+                self._note_process(recorder, EventKind.PROCESS_ENDED, self._closed_ns or seen.ts_ns, -1)
         elif seen.what == "opened":
             if seen.outbound:
                 self._unbound[seen.connection] = None
@@ -265,9 +271,9 @@ class ObserverReplay:
         silence_ns = max(self._timeout_ms * 500_000, SILENCE_NS) + 2 * TICK_NS
         if not self._down and self._sent_ns > self._idle_ns and seen.ts_ns - self._sent_ns > silence_ns:
             self._idle_ns = seen.ts_ns
-            self._note_process(recorder, "process-idle", seen.ts_ns, seen.ref)
+            self._note_process(recorder, EventKind.PROCESS_IDLE, seen.ts_ns, seen.ref)
 
-    def _note_process(self, recorder: Recorder, kind: str, ts_ns: int, ref: int) -> None:
+    def _note_process(self, recorder: Recorder, kind: EventKind, ts_ns: int, ref: int) -> None:
         node_id = recorder.view.myself.id
         recorder.rows.append(EventRow(node_id, ts_ns, kind, node_id, 0, "", ref))
 
@@ -320,7 +326,7 @@ class ObserverReplay:
         self._down = False
         self._next_tick_ns = recorder.now_ns + TICK_NS
         self._watch.forget_header()
-        self._note_process(recorder, "process-started", recorder.now_ns, ref)
+        self._note_process(recorder, EventKind.PROCESS_STARTED, recorder.now_ns, ref)
         recorder.apply(ev.Restarted(), CauseSeen(Cause.RESTART, ref))
 
     def _rename(self, recorder: Recorder, header: Header, ref: int) -> None:

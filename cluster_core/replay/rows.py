@@ -6,6 +6,7 @@ from typing import Annotated, NamedTuple
 
 from cluster_core.columns import Instant, MessageRef, Small, Unsigned
 from cluster_core.gossip.causes import Cause, Field, IgnoredReason, Mechanism, Refusal, ReportEnd
+from cluster_core.kinds import EventKind
 
 Observer = Annotated[str, "id of the node whose belief this is"]
 Shown = Annotated[MessageRef, "message that shows it, in bronze/bus_messages; null if none does"]
@@ -90,7 +91,7 @@ class EventRow(NamedTuple):
     observer: Observer
     ts_ns: Annotated[Instant, "when"]
     kind: Annotated[
-        str,
+        EventKind,
         "fail-decided, fail-mismatch, fail-learned, election-started, vote, election-won, promoted, manual-failover-*, paused,"
         " state-ok, state-fail, process-ended, process-idle, process-started",
     ]

@@ -6,39 +6,40 @@ from collections.abc import Iterable
 from typing import Final
 
 from cluster_core.incidents.incident import Step
+from cluster_core.kinds import EventKind
 from cluster_core.sentinel.numbers import leading_number
 from cluster_core.sentinel_history.announcements import Announcement, read_announcement, read_switch
 from cluster_core.sentinel_history.history import SentinelHistory
 from cluster_core.sentinel_history.rows import ChoiceRow, EventRow
 
-_KINDS: Final[dict[str, str]] = {
-    "+sdown": "s-down",
-    "-sdown": "s-down-cleared",
-    "+odown": "o-down",
-    "-odown": "o-down-cleared",
-    "+try-failover": "election-started",
-    "+elected-leader": "won",
-    "+failover-state-wait-promotion": "promotion-ordered",
-    "+promoted-slave": "promoted",
-    "+slave-reconf-sent": "reconfiguring",
-    "+slave-reconf-sent-be": "reconfiguring",
-    "+slave-reconf-done": "reconfigured",
-    "-slave-reconf-sent-timeout": "reconfiguring-timed-out",
-    "+failover-end": "failover-done",
-    "+failover-end-for-timeout": "failover-timed-out",
-    "-failover-abort-not-elected": "not-elected",
-    "-failover-abort-no-good-slave": "no-replica",
-    "-failover-abort-slave-timeout": "replica-timed-out",
-    "-failover-abort-master-timeout": "master-timed-out",
-    "+config-update-from": "told-of-switch",
-    "+convert-to-slave": "converted",
-    "+fix-slave-config": "sent-to-master",
-    "+reboot": "rebooted",
-    "-role-change": "role-changed",
-    "+role-change": "role-changed",
-    "+reset-master": "reset",
-    "+monitor": "monitored",
-    "-monitor": "removed",
+_KINDS: Final[dict[str, EventKind]] = {
+    "+sdown": EventKind.S_DOWN,
+    "-sdown": EventKind.S_DOWN_CLEARED,
+    "+odown": EventKind.O_DOWN,
+    "-odown": EventKind.O_DOWN_CLEARED,
+    "+try-failover": EventKind.ELECTION_STARTED,
+    "+elected-leader": EventKind.WON,
+    "+failover-state-wait-promotion": EventKind.PROMOTION_ORDERED,
+    "+promoted-slave": EventKind.PROMOTED,
+    "+slave-reconf-sent": EventKind.RECONFIGURING,
+    "+slave-reconf-sent-be": EventKind.RECONFIGURING,
+    "+slave-reconf-done": EventKind.RECONFIGURED,
+    "-slave-reconf-sent-timeout": EventKind.RECONFIGURING_TIMED_OUT,
+    "+failover-end": EventKind.FAILOVER_DONE,
+    "+failover-end-for-timeout": EventKind.FAILOVER_TIMED_OUT,
+    "-failover-abort-not-elected": EventKind.NOT_ELECTED,
+    "-failover-abort-no-good-slave": EventKind.NO_REPLICA,
+    "-failover-abort-slave-timeout": EventKind.REPLICA_TIMED_OUT,
+    "-failover-abort-master-timeout": EventKind.MASTER_TIMED_OUT,
+    "+config-update-from": EventKind.TOLD_OF_SWITCH,
+    "+convert-to-slave": EventKind.CONVERTED,
+    "+fix-slave-config": EventKind.SENT_TO_MASTER,
+    "+reboot": EventKind.REBOOTED,
+    "-role-change": EventKind.ROLE_CHANGED,
+    "+role-change": EventKind.ROLE_CHANGED,
+    "+reset-master": EventKind.RESET,
+    "+monitor": EventKind.MONITORED,
+    "-monitor": EventKind.REMOVED,
 }
 """Events that are steps, and the kinds of the steps."""
 _OF_OTHERS: Final = frozenset({"+sdown", "-sdown", "-role-change", "+role-change", "+convert-to-slave", "+reboot"})
@@ -63,7 +64,7 @@ def steps_between(
     """
     steps: list[Step] = []
     if last_sign_ns is not None:
-        steps.append(Step(last_sign_ns, "last-sign", subject, "", None, None, "", -1))
+        steps.append(Step(last_sign_ns, EventKind.LAST_SIGN, subject, "", None, None, "", -1))
     signs = {(row.observer, row.ts_ns): row.last_ns for row in history.signs}
     epochs: dict[str, int] = {}
     forced = {row.observer for row in history.events if row.channel == "+odown"}
@@ -89,32 +90,38 @@ def _of_event(
     if row.channel == "+switch-master":
         switch = read_switch(row.text)
         if switch is not None and switch.master == name:
-            yield Step(row.ts_ns, "switched", row.observer, str(switch.after), epochs.get(row.observer), None, "", -1)
+            yield Step(
+                row.ts_ns, EventKind.SWITCHED, row.observer, str(switch.after), epochs.get(row.observer), None, "", -1
+            )
         return
     if row.channel == "failover-delayed":
-        yield Step(row.ts_ns, "delayed", row.observer, "", None, None, row.text, -1)
+        yield Step(row.ts_ns, EventKind.DELAYED, row.observer, "", None, None, row.text, -1)
         return
     kind = _KINDS.get(row.channel)
     said = read_announcement(row.text)
     address = str(said.address)
     if kind is None or said.master != name or (row.channel in _OF_OTHERS and address not in addresses):
         return
-    epoch = epochs.get(row.observer) if kind in ("election-started", "won", "promoted", "not-elected") else None
+    epoch = (
+        epochs.get(row.observer)
+        if kind in (EventKind.ELECTION_STARTED, EventKind.WON, EventKind.PROMOTED, EventKind.NOT_ELECTED)
+        else None
+    )
     detail, amount = _detail(kind, row, said, signs)
     subject = said.name if said.role == "sentinel" else address
     yield Step(row.ts_ns, kind, row.observer, subject, epoch, amount, detail, -1)
 
 
 def _detail(
-    kind: str, row: EventRow, said: Announcement, signs: dict[tuple[str, int], int | None]
+    kind: EventKind, row: EventRow, said: Announcement, signs: dict[tuple[str, int], int | None]
 ) -> tuple[str, int | None]:
-    if kind == "s-down":
+    if kind == EventKind.S_DOWN:
         last_ns = signs.get((row.observer, row.ts_ns))
         return "", (row.ts_ns - last_ns) // 1_000_000 if last_ns is not None else None
-    if kind == "o-down":
+    if kind == EventKind.O_DOWN:
         quorum = said.rest.removeprefix("#quorum ")
         return f"{quorum.replace('/', ' of ')} needed", leading_number(quorum)
-    if kind == "role-changed":
+    if kind == EventKind.ROLE_CHANGED:
         return said.rest.rpartition(" is ")[2], None
     return "", None
 
@@ -128,14 +135,14 @@ def _others(history: SentinelHistory, name: str, from_ns: int, to_ns: int) -> It
         key = (vote.voter, vote.candidate, vote.epoch)
         if vote.is_granted and key not in told:
             told.add(key)
-            yield Step(vote.ts_ns, "vote", vote.voter, vote.candidate, vote.epoch, None, "", -1)
+            yield Step(vote.ts_ns, EventKind.VOTE, vote.voter, vote.candidate, vote.epoch, None, "", -1)
         elif not vote.is_granted and key not in told:
             told.add(key)
             detail = f"{vote.granted_to} {vote.granted_epoch}" if vote.granted_to != "*" else ""
-            yield Step(vote.ts_ns, "no-vote", vote.voter, vote.candidate, vote.epoch, None, detail, -1)
+            yield Step(vote.ts_ns, EventKind.NO_VOTE, vote.voter, vote.candidate, vote.epoch, None, detail, -1)
     for opinion in history.opinions:
         if opinion.master == name and from_ns <= opinion.ts_ns <= to_ns:
-            kind = "agrees" if opinion.says_down else "disagrees"
+            kind = EventKind.AGREES if opinion.says_down else EventKind.DISAGREES
             yield Step(opinion.ts_ns, kind, opinion.sentinel, opinion.observer, None, None, "", -1)
     for choice in history.choices:
         if choice.master == name and from_ns <= choice.ts_ns <= to_ns:
@@ -144,22 +151,24 @@ def _others(history: SentinelHistory, name: str, from_ns: int, to_ns: int) -> It
 
 def _choice_step(choice: ChoiceRow) -> Step:
     detail = choice.why + (f"; not {'; not '.join(choice.against)}" if choice.against else "")
-    kind = "chosen" if choice.chosen else "none-chosen"
+    kind = EventKind.CHOSEN if choice.chosen else EventKind.NONE_CHOSEN
     return Step(choice.ts_ns, kind, choice.observer, choice.chosen, None, len(choice.against) + 1, detail, -1)
 
 
 def _obstacles(steps: list[Step], from_ns: int, to_ns: int) -> Iterable[Step]:
     """Why nobody took over: the first thing that was missing."""
     kinds = {step.kind for step in steps}
-    if "o-down" not in kinds:
-        agreeing = {step.actor for step in steps if step.kind in ("s-down", "agrees")}
+    if EventKind.O_DOWN not in kinds:
+        agreeing = {step.actor for step in steps if step.kind in (EventKind.S_DOWN, "agrees")}
         reason = "quorum"
-        yield Step(to_ns, "no-failover", "", "", None, len(agreeing), reason, -1)
-    elif "election-started" not in kinds:
-        yield Step(to_ns, "no-failover", "", "", None, None, "delayed" if "delayed" in kinds else "not started", -1)
+        yield Step(to_ns, EventKind.NO_FAILOVER, "", "", None, len(agreeing), reason, -1)
+    elif EventKind.ELECTION_STARTED not in kinds:
+        yield Step(
+            to_ns, EventKind.NO_FAILOVER, "", "", None, None, "delayed" if "delayed" in kinds else "not started", -1
+        )
     elif "won" not in kinds:
-        yield Step(to_ns, "no-failover", "", "", None, None, "not elected", -1)
-    elif "no-replica" in kinds:
-        yield Step(to_ns, "no-failover", "", "", None, None, "no replica", -1)
+        yield Step(to_ns, EventKind.NO_FAILOVER, "", "", None, None, "not elected", -1)
+    elif EventKind.NO_REPLICA in kinds:
+        yield Step(to_ns, EventKind.NO_FAILOVER, "", "", None, None, "no replica", -1)
     else:
-        yield Step(to_ns, "no-failover", "", "", None, None, "not finished", -1)
+        yield Step(to_ns, EventKind.NO_FAILOVER, "", "", None, None, "not finished", -1)

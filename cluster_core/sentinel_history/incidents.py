@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from cluster_core.incidents.incident import Incident, Step, milliseconds
+from cluster_core.kinds import EventKind, IncidentKind
 from cluster_core.sentinel_history.beliefs import Span
 from cluster_core.sentinel_history.history import SentinelHistory
 from cluster_core.sentinel_history.incident_steps import steps_between
@@ -196,7 +197,7 @@ def _failover(history: SentinelHistory, switch: Switch, trouble: Trouble | None,
     end_ns = min(following_ns - 1, switch.last_ns + SETTLING_NS)
     automatic = trouble is not None
     return Incident(
-        kind="failover",
+        kind=IncidentKind.FAILOVER,
         variant="automatic" if automatic else "manual",
         subject=switch.old,
         winner=switch.new,
@@ -247,7 +248,7 @@ def _failure(history: SentinelHistory, trouble: Trouble) -> Incident:
     started_ns = last_sign or trouble.from_ns
     end_ns = trouble.to_ns if trouble.to_ns is not None else history.last_ns
     return Incident(
-        kind="failure",
+        kind=IncidentKind.FAILURE,
         variant="agreed" if trouble.agreed_ns is not None else "not agreed",
         subject=trouble.address,
         started_ns=started_ns,
@@ -277,7 +278,7 @@ def _vain_orders(
         words = row.text.split(" ")
         address = f"{words[2]}:{words[3]}" if len(words) >= 4 else ""
         yield Incident(
-            kind="failover",
+            kind=IncidentKind.FAILOVER,
             variant="given up",
             subject=address,
             started_ns=tries[-1].ts_ns,
@@ -300,9 +301,9 @@ def _tilts(history: SentinelHistory) -> Iterable[Incident]:
 
 
 def _tilt(observer: str, from_ns: int, to_ns: int | None) -> Incident:
-    steps = [Step(from_ns, "tilt", observer, "", None, None, "", -1)]
+    steps = [Step(from_ns, EventKind.TILT, observer, "", None, None, "", -1)]
     if to_ns is not None:
-        steps.append(Step(to_ns, "tilt-ended", observer, "", None, None, "", -1))
+        steps.append(Step(to_ns, EventKind.TILT_ENDED, observer, "", None, None, "", -1))
     return Incident(
-        kind="tilt", variant="", subject=observer, started_ns=from_ns, ended_ns=to_ns, nodes=(observer,), steps=tuple(steps)
+        kind=IncidentKind.TILT, variant="", subject=observer, started_ns=from_ns, ended_ns=to_ns, nodes=(observer,), steps=tuple(steps)
     )  # fmt: skip

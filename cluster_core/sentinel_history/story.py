@@ -7,12 +7,13 @@ from typing import Final
 
 from cluster_core.incidents.incident import Incident, Step
 from cluster_core.incidents.story import name_of, plural, seconds
+from cluster_core.kinds import EventKind, IncidentKind
 
 Names = Mapping[str, str]
 
 OBSTACLES: Final[dict[str, str]] = {
     "quorum": "too few sentinels agreed that it was down",
-    "delayed": "a failover had been tried, or voted for, less than two failover timeouts before",
+    EventKind.DELAYED: "a failover had been tried, or voted for, less than two failover timeouts before",
     "not started": "no sentinel tried one",
     "not elected": "no sentinel was elected",
     "no replica": "no replica could be promoted",
@@ -55,15 +56,15 @@ def _failover(one: Incident, names: Names) -> str:
 
 
 _WHY_GIVEN_UP: Final[dict[str, str]] = {
-    "not-elected": "its sentinel was not elected",
-    "no-replica": "no replica could be promoted",
-    "replica-timed-out": "the replica was not promoted in time",
-    "master-timed-out": "the master did not hand over in time",
+    EventKind.NOT_ELECTED: "its sentinel was not elected",
+    EventKind.NO_REPLICA: "no replica could be promoted",
+    EventKind.REPLICA_TIMED_OUT: "the replica was not promoted in time",
+    EventKind.MASTER_TIMED_OUT: "the master did not hand over in time",
 }
 
 
 def _failure(one: Incident, names: Names) -> str:
-    reason = next((step for step in reversed(one.steps) if step.kind == "no-failover"), None)
+    reason = next((step for step in reversed(one.steps) if step.kind == EventKind.NO_FAILOVER), None)
     text = f"{one.subject} was held for down by {plural(len(one.nodes), 'sentinel')}"
     if reason is not None:
         text += f", and no failover came of it: {OBSTACLES[reason.detail]}"
@@ -78,49 +79,49 @@ def _tilt(one: Incident, names: Names) -> str:
 
 
 _SUMMARIES: Final[dict[str, Callable[[Incident, Names], str]]] = {
-    "failover": _failover,
-    "failure": _failure,
-    "tilt": _tilt,
+    IncidentKind.FAILOVER: _failover,
+    IncidentKind.FAILURE: _failure,
+    IncidentKind.TILT: _tilt,
 }
 
 _STEPS: Final[dict[str, str]] = {
-    "last-sign": "{actor} answers a sentinel for the last time",
-    "s-down": "{actor} holds {subject} for down (S_DOWN){silence}",
-    "s-down-cleared": "{actor} holds {subject} for up again",
-    "agrees": "{actor} tells {subject} that it holds the master for down, too",
-    "disagrees": "{actor} tells {subject} that the master is not down",
-    "o-down": "{actor} sees the quorum agree that {subject} is down (O_DOWN): {detail}",
-    "o-down-cleared": "{actor} sees the quorum agree no longer",
-    "election-started": "{actor} starts a failover of {subject} in epoch {epoch}",
-    "vote": "{actor} votes for {subject} in epoch {epoch}",
-    "no-vote": "{actor} does not vote for {subject} in epoch {epoch}{had}",
-    "won": "{actor} leads the failover",
-    "chosen": "{actor} chooses {subject}: {detail}",
-    "none-chosen": "{actor} finds no replica: {detail}",
-    "promotion-ordered": "{actor} orders {subject} to be a master",
-    "promoted": "{actor} sees that {subject} is a master: the new configuration has epoch {epoch}",
-    "reconfiguring": "{actor} sends {subject} to the new master",
-    "reconfigured": "{actor} sees {subject} in sync with the new master",
-    "reconfiguring-timed-out": "{actor} waits no longer for {subject}",
-    "failover-done": "{actor} has finished the failover",
-    "failover-timed-out": "{actor} ends the failover, because its time is up",
-    "not-elected": "{actor} gives up: it was not elected in time",
-    "no-replica": "{actor} gives up: no replica can be promoted",
-    "replica-timed-out": "{actor} gives up: the replica was not promoted in time",
-    "master-timed-out": "{actor} gives up: the master did not hand over in time",
-    "told-of-switch": "{actor} hears of the new configuration from {subject}",
-    "switched": "{actor} holds {subject} for the master",
-    "delayed": "{actor} may not try a failover before {detail}",
-    "converted": "{actor} makes {subject} a replica again",
-    "sent-to-master": "{actor} sends {subject} to the right master",
-    "rebooted": "{actor} sees that {subject} was restarted",
-    "role-changed": "{actor} hears from {subject} that it is a {role}",
-    "reset": "{actor} forgets all that it knew of {subject}",
-    "monitored": "{actor} begins to watch {subject}",
-    "removed": "{actor} watches {subject} no longer",
-    "tilt": "{actor} notices that its timer stood still: it only watches from now on",
-    "tilt-ended": "{actor} acts again",
-    "no-failover": "nobody took over: {obstacle}",
+    EventKind.LAST_SIGN: "{actor} answers a sentinel for the last time",
+    EventKind.S_DOWN: "{actor} holds {subject} for down (S_DOWN){silence}",
+    EventKind.S_DOWN_CLEARED: "{actor} holds {subject} for up again",
+    EventKind.AGREES: "{actor} tells {subject} that it holds the master for down, too",
+    EventKind.DISAGREES: "{actor} tells {subject} that the master is not down",
+    EventKind.O_DOWN: "{actor} sees the quorum agree that {subject} is down (O_DOWN): {detail}",
+    EventKind.O_DOWN_CLEARED: "{actor} sees the quorum agree no longer",
+    EventKind.ELECTION_STARTED: "{actor} starts a failover of {subject} in epoch {epoch}",
+    EventKind.VOTE: "{actor} votes for {subject} in epoch {epoch}",
+    EventKind.NO_VOTE: "{actor} does not vote for {subject} in epoch {epoch}{had}",
+    EventKind.WON: "{actor} leads the failover",
+    EventKind.CHOSEN: "{actor} chooses {subject}: {detail}",
+    EventKind.NONE_CHOSEN: "{actor} finds no replica: {detail}",
+    EventKind.PROMOTION_ORDERED: "{actor} orders {subject} to be a master",
+    EventKind.PROMOTED: "{actor} sees that {subject} is a master: the new configuration has epoch {epoch}",
+    EventKind.RECONFIGURING: "{actor} sends {subject} to the new master",
+    EventKind.RECONFIGURED: "{actor} sees {subject} in sync with the new master",
+    EventKind.RECONFIGURING_TIMED_OUT: "{actor} waits no longer for {subject}",
+    EventKind.FAILOVER_DONE: "{actor} has finished the failover",
+    EventKind.FAILOVER_TIMED_OUT: "{actor} ends the failover, because its time is up",
+    EventKind.NOT_ELECTED: "{actor} gives up: it was not elected in time",
+    EventKind.NO_REPLICA: "{actor} gives up: no replica can be promoted",
+    EventKind.REPLICA_TIMED_OUT: "{actor} gives up: the replica was not promoted in time",
+    EventKind.MASTER_TIMED_OUT: "{actor} gives up: the master did not hand over in time",
+    EventKind.TOLD_OF_SWITCH: "{actor} hears of the new configuration from {subject}",
+    EventKind.SWITCHED: "{actor} holds {subject} for the master",
+    EventKind.DELAYED: "{actor} may not try a failover before {detail}",
+    EventKind.CONVERTED: "{actor} makes {subject} a replica again",
+    EventKind.SENT_TO_MASTER: "{actor} sends {subject} to the right master",
+    EventKind.REBOOTED: "{actor} sees that {subject} was restarted",
+    EventKind.ROLE_CHANGED: "{actor} hears from {subject} that it is a {role}",
+    EventKind.RESET: "{actor} forgets all that it knew of {subject}",
+    EventKind.MONITORED: "{actor} begins to watch {subject}",
+    EventKind.REMOVED: "{actor} watches {subject} no longer",
+    EventKind.TILT: "{actor} notices that its timer stood still: it only watches from now on",
+    EventKind.TILT_ENDED: "{actor} acts again",
+    EventKind.NO_FAILOVER: "nobody took over: {obstacle}",
 }
 ROLES: Final = {"master": "master", "slave": "replica"}
 
@@ -132,7 +133,7 @@ def step_text(step: Step, names: Names) -> str:
     if pattern is None:
         return f"{actor} {step.kind} {subject}".rstrip()
     had = ""
-    if step.kind == "no-vote" and " " in step.detail:
+    if step.kind == EventKind.NO_VOTE and " " in step.detail:
         voted, _, epoch = step.detail.partition(" ")
         had = f": it has voted for {_name(voted, names)} in epoch {epoch}"
     return pattern.format(

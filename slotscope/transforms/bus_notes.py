@@ -21,6 +21,7 @@ from cluster_core.incidents.logged_rows import LoggedLine, with_logs
 from cluster_core.incidents.speech import Said, Speech, SpeechFolder
 from cluster_core.incidents.thresholds import Thresholds
 from cluster_core.incidents.traffic import Cost
+from cluster_core.kinds import EventKind
 from cluster_core.replay.rows import EpochRow, EventRow, FailureReportRow, NodeViewRow, ReplayRow, VoteRow
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.topology.nodes_text import NODE_ID
@@ -306,7 +307,9 @@ def _offsets(notes: Notes) -> Iterator[OffsetSeen]:
 def _logged_line(words: list[str], numbers: list[int]) -> LoggedLine:
     observer, address, kind, subject, text = words
     ip, _, port = address.rpartition(":")
-    return LoggedLine(observer, ip, int(port) if port.isdigit() else 0, numbers[0], kind, subject, numbers[1], text)
+    return LoggedLine(
+        observer, ip, int(port) if port.isdigit() else 0, numbers[0], EventKind(kind), subject, numbers[1], text
+    )
 
 
 def _slot_bits(text: str) -> int:

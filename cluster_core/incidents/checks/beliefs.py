@@ -8,6 +8,7 @@ from cluster_core.incidents.finders.failures import find_episodes, is_failure
 from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Finding, short
 from cluster_core.incidents.story import plural
+from cluster_core.kinds import Severity
 from cluster_core.replay.rows import NodeViewRow
 
 CHAIN_MAX: Final = 16
@@ -38,7 +39,7 @@ def _chains(history: History) -> list[Finding]:
         longest = max(one[1] - one[0] for one in found)
         observers = len({observer for k, n, observer in spells if (k, n) == (kind, node)})
         words = "replicates a replica" if kind == "chain" else "is in a loop of replicas"
-        severity = "error" if kind == "loop" or longest > history.thresholds.grave_ns else "warning"
+        severity = Severity.ERROR if kind == "loop" or longest > history.thresholds.grave_ns else Severity.WARNING
         text = (
             f"{short(node)} {words} in the view of {plural(observers, 'observer')}, for up to {longest // 1_000_000} ms"
         )
@@ -123,7 +124,7 @@ def _disagreements(history: History) -> list[Finding]:
         longest = max(lasting, key=lambda one: one[1] - one[0])
         length_ns = longest[1] - longest[0]
         total_ms = sum(one[1] - one[0] for one in lasting) // 1_000_000
-        severity = "warning" if length_ns > history.thresholds.grave_ns else "note"
+        severity = Severity.WARNING if length_ns > history.thresholds.grave_ns else Severity.NOTE
         text = (
             f"observers disagreed about role, master, epoch or slots of {short(node)} {plural(len(lasting), 'time')} for longer"
             f" than the node timeout, the longest {length_ns // 1_000_000} ms with {longest[2]} different beliefs"
@@ -227,7 +228,7 @@ def _suspicions(history: History) -> list[Finding]:
             doubters = len({spell.observer for spell in one.spells})
             by_node.setdefault(one.subject, []).append((one.from_ns, end_ns, doubters, one.spells[0].ref))
     return [
-        Finding("note", "suspected", "R53", node, "", spells[0][0], spells[-1][1], len(spells),
+        Finding(Severity.NOTE, "suspected", "R53", node, "", spells[0][0], spells[-1][1], len(spells),
                 max(one[1] - one[0] for one in spells) // 1_000_000,
                 f"{short(node)} was held to be PFAIL {plural(len(spells), 'time')} by up to {max(one[2] for one in spells)}"
                 " observers, and FAIL was not agreed", tuple(one[3] for one in spells if one[3] >= 0))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from cluster_core.incidents.history import History, slots_text
 from cluster_core.incidents.incident import Finding, short
 from cluster_core.incidents.speech import Speech
+from cluster_core.kinds import Severity
 
 
 class Overlap(NamedTuple):
@@ -86,7 +87,7 @@ def _split_claims(history: History) -> list[Finding]:
         ending = "to the end of the capture" if open_end else f"for {(to_ns - from_ns) // 1_000_000} ms"
         found.append(
             Finding(
-                "error" if open_end or to_ns - from_ns > history.thresholds.grave_ns else "warning",
+                Severity.ERROR if open_end or to_ns - from_ns > history.thresholds.grave_ns else Severity.WARNING,
                 "split-claim", "R166", low, high, from_ns, to_ns, 1, (to_ns - from_ns) // 1_000_000,
                 f"{short(low)} and {short(high)} both claimed {bits.bit_count()} slots {ending}: {slots_text(bits)}",
                 (run[0].other.first_ref, run[-1].other.last_ref),
@@ -102,7 +103,7 @@ def _equal_epochs(history: History) -> list[Finding]:
         return part.one.config_epoch == part.other.config_epoch
 
     return [
-        Finding("warning", "equal-epochs", "R80", low, high, from_ns, to_ns, 1, (to_ns - from_ns) // 1_000_000,
+        Finding(Severity.WARNING, "equal-epochs", "R80", low, high, from_ns, to_ns, 1, (to_ns - from_ns) // 1_000_000,
                 f"masters {short(low)} and {short(high)} had config epoch {run[0].one.config_epoch} for"
                 f" {(to_ns - from_ns) // 1_000_000} ms", (run[0].other.first_ref, run[-1].other.last_ref))
         for low, high, run, from_ns, to_ns in _lasting(
@@ -128,7 +129,7 @@ def _two_masters(history: History) -> list[Finding]:
         return shard_of(history, part.one) == shard_of(history, part.other)
 
     return [
-        Finding("error", "two-masters", "R65", low, high, from_ns, to_ns, 1, (to_ns - from_ns) // 1_000_000,
+        Finding(Severity.ERROR, "two-masters", "R65", low, high, from_ns, to_ns, 1, (to_ns - from_ns) // 1_000_000,
                 f"{short(low)} and {short(high)} were both masters with slots of one shard for"
                 f" {(to_ns - from_ns) // 1_000_000} ms", (run[0].other.first_ref, run[-1].other.last_ref))
         for low, high, run, from_ns, to_ns in _lasting(
@@ -155,7 +156,7 @@ def _stale_replicas(history: History) -> list[Finding]:
         if worst is not None:
             late_ns, span = worst
             found.append(
-                Finding("warning", "stale-replica", "R168", node, span.replicaof, span.from_ns, span.to_ns, times,
+                Finding(Severity.WARNING, "stale-replica", "R168", node, span.replicaof, span.from_ns, span.to_ns, times,
                         late_ns // 1_000_000, f"replica {short(node)} showed other slots or another config epoch than"
                         f" its master {short(span.replicaof)} for {late_ns // 1_000_000} ms",
                         (span.first_ref, span.last_ref))

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from cluster_core.incidents.incident import Finding, short
 from cluster_core.incidents.speech import Said
 from cluster_core.incidents.story import plural
+from cluster_core.kinds import Severity
 from cluster_core.slots.node_flags import NodeFlags
 
 CONNECTIONS_MAX: Final = 100_000
@@ -107,18 +108,34 @@ def header_breaches(said: Said) -> list[str]:
     return found
 
 
-ABOUT: Final[dict[str, tuple[str, str, str]]] = {
-    "role-flags": ("error", "R167", "its headers say that it is neither, or both, of master and replica"),
-    "role-without-master": ("error", "R167", "its headers contradict themselves about the node that it replicates"),
-    "flags-of-self": ("error", "R167", "its headers say PFAIL, FAIL, HANDSHAKE or NOADDR of itself, or not MYSELF"),
+ABOUT: Final[dict[str, tuple[Severity, str, str]]] = {
+    "role-flags": (Severity.ERROR, "R167", "its headers say that it is neither, or both, of master and replica"),
+    "role-without-master": (
+        Severity.ERROR,
+        "R167",
+        "its headers contradict themselves about the node that it replicates",
+    ),
+    "flags-of-self": (
+        Severity.ERROR,
+        "R167",
+        "its headers say PFAIL, FAIL, HANDSHAKE or NOADDR of itself, or not MYSELF",
+    ),
     "my-primary-fail": (
-        "warning",
+        Severity.WARNING,
         "R135",
         "it is a master and still says that its master fails (MY_PRIMARY_FAIL): a known defect of Valkey 9.1",
     ),
-    "config-epoch-ahead": ("error", "R161", "its config epoch is greater than the current epoch in the same header"),
-    "epoch-decreased": ("error", "R161", "its current epoch went back on one connection"),
-    "offset-decreased": ("warning", "R169", "its replication offset went back on one connection while it was a master"),
+    "config-epoch-ahead": (
+        Severity.ERROR,
+        "R161",
+        "its config epoch is greater than the current epoch in the same header",
+    ),
+    "epoch-decreased": (Severity.ERROR, "R161", "its current epoch went back on one connection"),
+    "offset-decreased": (
+        Severity.WARNING,
+        "R169",
+        "its replication offset went back on one connection while it was a master",
+    ),
 }
 """Severity, rule and words of each code."""
 

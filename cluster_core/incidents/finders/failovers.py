@@ -11,11 +11,17 @@ from cluster_core.incidents.finders.successors import missing_voters, unserved_s
 from cluster_core.incidents.history import PROMOTIONS, History, slots_text
 from cluster_core.incidents.incident import Incident, Step, milliseconds
 from cluster_core.incidents.thresholds import MANUAL_FAILOVER_NS
+from cluster_core.kinds import EventKind, IncidentKind
 from cluster_core.replay.rows import EpochRow, EventRow, NodeViewRow
 from cluster_core.slots.node_flags import NodeFlags
 
 FORCED: Final = "FORCEACK"
-ORDERS: Final = ("manual-failover-requested", "manual-failover-mfstart", "paused", "manual-failover-forced")
+ORDERS: Final = (
+    EventKind.MANUAL_FAILOVER_REQUESTED,
+    EventKind.MANUAL_FAILOVER_MFSTART,
+    EventKind.PAUSED,
+    EventKind.MANUAL_FAILOVER_FORCED,
+)
 """What an order to fail over leaves, on the bus or in a log (R97, R98)."""
 
 
@@ -42,7 +48,7 @@ def _promotion(history: History, row: EpochRow) -> Promotion:
     election = next(
         (
             event
-            for event in reversed(history.events_of("election-started"))
+            for event in reversed(history.events_of(EventKind.ELECTION_STARTED))
             if event.observer == row.node_id and event.epoch == row.epoch and event.ts_ns <= row.ts_ns
         ),
         None,
@@ -64,9 +70,13 @@ def _variant(history: History, row: EpochRow, election: EventRow | None, old: st
     if row.mechanism is Mechanism.TAKEOVER or election is None:
         return "takeover"
     lately = [event for event in history.events_of(*ORDERS) if 0 <= row.ts_ns - event.ts_ns <= MANUAL_FAILOVER_NS]
-    if any(event.kind == "manual-failover-forced" and event.observer == row.node_id for event in lately):
+    if any(event.kind == EventKind.MANUAL_FAILOVER_FORCED and event.observer == row.node_id for event in lately):
         return "forced"
-    heard = {(row.node_id, "manual-failover-requested"), (old, "manual-failover-mfstart"), (old, "paused")}
+    heard = {
+        (row.node_id, EventKind.MANUAL_FAILOVER_REQUESTED),
+        (old, EventKind.MANUAL_FAILOVER_MFSTART),
+        (old, "paused"),
+    }
     if any((event.observer, event.kind) in heard for event in lately):
         return "manual"
     view = history.view_at(row.node_id, old, election.ts_ns)
@@ -97,15 +107,15 @@ def failover_of(history: History, promotion: Promotion, episode: Episode | None)
     steps.append(won)
     adopted_ns = max([promotion.ts_ns] + [step.ts_ns for step in adoptions])
     steps += state_steps(history, started_ns, adopted_ns + 2 * history.thresholds.timeout_ns)
-    silent_ns = next((step.ts_ns for step in steps if step.kind == "last-sign" and step.actor == old), None)
+    silent_ns = next((step.ts_ns for step in steps if step.kind == EventKind.LAST_SIGN and step.actor == old), None)
     fail_ns = episode.fail_ns if episode is not None else None
-    first = min((step.ts_ns for step in contest if step.kind == "election-started"), default=None)
+    first = min((step.ts_ns for step in contest if step.kind == EventKind.ELECTION_STARTED), default=None)
     mine = [step for step in contest if step.subject == winner and step.epoch == promotion.epoch]
     bits = history.own_slots(history.said_at(winner, promotion.ts_ns))
     if silent_ns is not None and bits:
         steps.append(unserved_step(history, old, bits, silent_ns, promotion.ts_ns, winner))
     return Incident(
-        kind="failover",
+        kind=IncidentKind.FAILOVER,
         variant=promotion.variant,
         subject=old,
         winner=winner,
@@ -122,8 +132,8 @@ def failover_of(history: History, promotion: Promotion, episode: Episode | None)
         outage_ms=milliseconds(silent_ns, promotion.ts_ns),
         adoption_ms=milliseconds(promotion.ts_ns, adopted_ns),
         loss=loss_of(history, old, promotion.ts_ns, promotion.epoch, promotion.offset),
-        votes=sum(step.kind == "vote" for step in mine),
-        refusals=sum(step.kind == "no-vote" for step in mine),
+        votes=sum(step.kind == EventKind.VOTE for step in mine),
+        refusals=sum(step.kind == EventKind.NO_VOTE for step in mine),
         steps=in_story_order(steps),
     )
 
@@ -136,15 +146,15 @@ def _voted_in_time(contest: list[Step], adoptions: list[Step], promotion: Promot
     adopted = {step.actor: step.ts_ns for step in adoptions}
     told = []
     for step in contest:
-        if step.kind == "vote" and (step.subject, step.epoch) == (promotion.winner, promotion.epoch):
+        if step.kind == EventKind.VOTE and (step.subject, step.epoch) == (promotion.winner, promotion.epoch):
             ts_ns = min(step.ts_ns, adopted.get(step.actor, step.ts_ns))
             step = step._replace(ts_ns=ts_ns, detail=LATE if ts_ns > promotion.ts_ns else "")
         told.append(step)
     return told
 
 
-def _won(promotion: Promotion) -> str:
-    return "took-over" if promotion.variant == "takeover" else "won"
+def _won(promotion: Promotion) -> EventKind:
+    return EventKind.TOOK_OVER if promotion.variant == "takeover" else EventKind.WON
 
 
 def _last_signs(history: History, promotion: Promotion) -> list[Step]:
@@ -152,18 +162,23 @@ def _last_signs(history: History, promotion: Promotion) -> list[Step]:
     last = history.said_at(promotion.old, promotion.ts_ns)
     if last is None or not last.silent_after or last.to_ns >= promotion.ts_ns:
         return []
-    return [Step(last.to_ns, "last-sign", promotion.old, promotion.old, None, None, "", last.last_ref)]
+    return [Step(last.to_ns, EventKind.LAST_SIGN, promotion.old, promotion.old, None, None, "", last.last_ref)]
 
 
 def _manual_steps(history: History, promotion: Promotion) -> list[Step]:
     """What an order to fail over leaves on the bus (R97, R98, R102)."""
-    kinds = ("manual-failover-requested", "manual-failover-mfstart", "paused", "manual-failover-paused")
+    kinds = (
+        EventKind.MANUAL_FAILOVER_REQUESTED,
+        EventKind.MANUAL_FAILOVER_MFSTART,
+        EventKind.PAUSED,
+        EventKind.MANUAL_FAILOVER_PAUSED,
+    )
     steps = []
     for event in history.events_of(*kinds):
         if event.observer not in (promotion.winner, promotion.old):
             continue
         if 0 <= promotion.ts_ns - event.ts_ns <= MANUAL_FAILOVER_NS and not (
-            event.kind == "paused" and event.observer == promotion.winner
+            event.kind == EventKind.PAUSED and event.observer == promotion.winner
         ):
             amount = int(event.detail) if event.detail.isdigit() else None
             steps.append(
@@ -172,7 +187,12 @@ def _manual_steps(history: History, promotion: Promotion) -> list[Step]:
     return steps
 
 
-ATTEMPTS: Final = ("election-scheduled", "election-stalled", "election-reset", "manual-failover-timed-out")
+ATTEMPTS: Final = (
+    EventKind.ELECTION_SCHEDULED,
+    EventKind.ELECTION_STALLED,
+    EventKind.ELECTION_RESET,
+    EventKind.MANUAL_FAILOVER_TIMED_OUT,
+)
 """What only logs tell of an election: when it is due, why it does not go on (R86, R94, R160)."""
 
 
@@ -183,13 +203,13 @@ def contest_steps(history: History, old: str, from_ns: int, to_ns: int) -> list[
     """
     steps: list[Step] = []
     elections: dict[tuple[str, int], None] = {}
-    for event in history.events_of("election-started"):
+    for event in history.events_of(EventKind.ELECTION_STARTED):
         if event.subject == old and from_ns <= event.ts_ns <= to_ns:
             elections[event.observer, event.epoch] = None
             steps.append(_of_event(event, event.subject, event.epoch))
     for vote in history.votes:
         if (vote.candidate, vote.epoch) in elections and vote.reason != Refusal.NOT_A_VOTER:
-            kind = "vote" if vote.granted else "no-vote"
+            kind = EventKind.VOTE if vote.granted else EventKind.NO_VOTE
             ts_ns = vote.asked_ns if vote.answered_ns is None else vote.answered_ns
             steps.append(Step(ts_ns, kind, vote.voter, vote.candidate, vote.epoch, None, vote.reason, vote.ref))
     candidates = {candidate for candidate, _ in elections}
@@ -198,7 +218,7 @@ def contest_steps(history: History, old: str, from_ns: int, to_ns: int) -> list[
             said = history.said_at(event.observer, event.ts_ns)
             if event.observer in candidates or (said is not None and said.replicaof == old):
                 steps.append(_of_event(event, old, event.epoch or None))
-    for event in history.events_of("vote-refused"):
+    for event in history.events_of(EventKind.VOTE_REFUSED):
         if event.subject in candidates and from_ns <= event.ts_ns <= to_ns:
             steps.append(_of_event(event, event.subject, event.epoch or None))
     return steps
@@ -224,7 +244,9 @@ def _adoptions(history: History, promotion: Promotion) -> list[Step]:
         row = next((row for row in after if adopts(row, promotion.epoch)), None)
         if row is not None and history.view_at(observer, promotion.winner, promotion.ts_ns) is not None:
             ts_ns = max(row.valid_from_ns, promotion.ts_ns)
-            steps.append(Step(ts_ns, "adopted", observer, promotion.winner, promotion.epoch, None, row.cause, row.ref))
+            steps.append(
+                Step(ts_ns, EventKind.ADOPTED, observer, promotion.winner, promotion.epoch, None, row.cause, row.ref)
+            )
     return steps
 
 
@@ -245,7 +267,7 @@ def _old_master_steps(history: History, promotion: Promotion) -> list[Step]:
             steps.append(
                 Step(
                     span.from_ns,
-                    "demoted",
+                    EventKind.DEMOTED,
                     promotion.old,
                     span.replicaof,
                     span.config_epoch,

@@ -9,6 +9,7 @@ from cluster_core.incidents.grouping import grouped
 from cluster_core.incidents.history import Doubt, History
 from cluster_core.incidents.incident import Incident, Step, milliseconds
 from cluster_core.incidents.speech import Speech
+from cluster_core.kinds import EventKind, IncidentKind
 from cluster_core.replay.rows import EventRow
 
 
@@ -120,7 +121,7 @@ def failure_of(history: History, episode: Episode, more: Iterable[Step] = ()) ->
     unserved = next((step for step in steps if step.kind in UNSERVED), None)
     variant = "agreed" if episode.agreed else "not agreed"
     return Incident(
-        kind="failure",
+        kind=IncidentKind.FAILURE,
         variant=variant,
         subject=episode.subject,
         started_ns=min(step.ts_ns for step in steps),
@@ -140,27 +141,27 @@ def failure_steps(history: History, episode: Episode) -> list[Step]:
     subject = episode.subject
     steps: list[Step] = []
     if episode.silent_from_ns is not None:
-        steps.append(_step(episode.silent_from_ns, "last-sign", subject, subject, episode.silent_ref))
+        steps.append(_step(episode.silent_from_ns, EventKind.LAST_SIGN, subject, subject, episode.silent_ref))
     for observer, spell in _first_by_observer(episode.spells).items():
         if spell.fail_ns is None or spell.from_ns < spell.fail_ns:
-            steps.append(_step(spell.from_ns, "pfail", observer, subject, spell.ref, spell.cause))
+            steps.append(_step(spell.from_ns, EventKind.PFAIL, observer, subject, spell.ref, spell.cause))
     steps += _process_steps(history, episode)
     steps += _report_steps(history, episode)
     steps += _verdict_steps(history, episode)
     if episode.back_ns is not None:
-        steps.append(_step(episode.back_ns, "back", subject, subject, episode.back_ref))
+        steps.append(_step(episode.back_ns, EventKind.BACK, subject, subject, episode.back_ref))
     for spell in episode.spells:
         if spell.to_ns is not None:
             after = history.view_at(spell.observer, subject, spell.to_ns)
             ref = after.ref if after is not None else -1
-            kind = "trusted" if after is not None else "forgotten"
+            kind = EventKind.TRUSTED if after is not None else EventKind.FORGOTTEN
             steps.append(_step(spell.to_ns, kind, spell.observer, subject, ref))
     return steps
 
 
-UNSERVED: Final = ("unserved", "unreached")
+UNSERVED: Final = (EventKind.UNSERVED, EventKind.UNREACHED)
 """Steps that tell of slots without a master."""
-PROCESS: Final = ("process-ended", "process-idle", "process-started")
+PROCESS: Final = (EventKind.PROCESS_ENDED, EventKind.PROCESS_IDLE, EventKind.PROCESS_STARTED)
 """What connections tell of a process."""
 
 
@@ -175,7 +176,7 @@ def _process_steps(history: History, episode: Episode) -> list[Step]:
 
 def has_ended(history: History, episode: Episode) -> bool:
     """Whether its process was seen to end: that is no cut of the network."""
-    return any(step.kind == "process-ended" for step in _process_steps(history, episode))
+    return any(step.kind == EventKind.PROCESS_ENDED for step in _process_steps(history, episode))
 
 
 def state_steps(history: History, from_ns: int, to_ns: int) -> list[Step]:
@@ -183,19 +184,19 @@ def state_steps(history: History, from_ns: int, to_ns: int) -> list[Step]:
 
     A process that was just started holds it for failed in any case (R106).
     """
-    started = {(event.observer, event.ts_ns) for event in history.events_of("process-started")}
+    started = {(event.observer, event.ts_ns) for event in history.events_of(EventKind.PROCESS_STARTED)}
     steps = []
     down: dict[str, EventRow] = {}
-    for event in history.events_of("state-fail"):
+    for event in history.events_of(EventKind.STATE_FAIL):
         if from_ns <= event.ts_ns <= to_ns and (event.observer, event.ts_ns) not in started:
             down.setdefault(event.observer, event)
     up: dict[str, EventRow] = {}
-    for event in history.events_of("state-ok"):
+    for event in history.events_of(EventKind.STATE_OK):
         if event.observer in down and down[event.observer].ts_ns < event.ts_ns <= to_ns:
             up[event.observer] = event
     for kind, found in (
-        ("state-fail", list(down.values())),
-        ("state-ok", sorted(up.values(), key=lambda one: one.ts_ns)),
+        (EventKind.STATE_FAIL, list(down.values())),
+        (EventKind.STATE_OK, sorted(up.values(), key=lambda one: one.ts_ns)),
     ):
         if found:
             first, last = found[0], found[-1]
@@ -226,7 +227,7 @@ def _report_steps(history: History, episode: Episode) -> list[Step]:
             first = {observer: ts_ns for ts_ns, observer, _ in reversed(told) if ts_ns <= before_ns}
             until_ns = max(first.values())
             steps.append(
-                Step(from_ns, "report", reporter, episode.subject, None, len(first), "", ref, until_ns=until_ns)
+                Step(from_ns, EventKind.REPORT, reporter, episode.subject, None, len(first), "", ref, until_ns=until_ns)
             )
     return steps
 
@@ -234,11 +235,11 @@ def _report_steps(history: History, episode: Episode) -> list[Step]:
 def _verdict_steps(history: History, episode: Episode) -> list[Step]:
     """Who decided FAIL and who heard of it; where a log or poll told so first, that stands for the message."""
     steps: list[Step] = []
-    for event in history.events_of("fail-decided", "fail-learned"):
+    for event in history.events_of(EventKind.FAIL_DECIDED, EventKind.FAIL_LEARNED):
         if event.subject != episode.subject or not episode.covers(event.ts_ns):
             continue
         told = None
-        if event.kind == "fail-decided":
+        if event.kind == EventKind.FAIL_DECIDED:
             told = len(history.reports_at(event.observer, event.subject, event.ts_ns, event.ts_ns))
             told = None if not told and event.ref < 0 else told  # logs tell of reports at level verbose only
         steps.append(Step(event.ts_ns, event.kind, event.observer, event.subject, None, told, "", event.ref))
@@ -246,18 +247,18 @@ def _verdict_steps(history: History, episode: Episode) -> list[Step]:
     for spell in episode.spells:
         if spell.fail_ns is not None and spell.observer not in told_by:
             told_by.add(spell.observer)
-            steps.append(_step(spell.fail_ns, "fail-learned", spell.observer, episode.subject, spell.fail_ref))
+            steps.append(_step(spell.fail_ns, EventKind.FAIL_LEARNED, spell.observer, episode.subject, spell.fail_ref))
     return steps
 
 
-def _step(ts_ns: int, kind: str, actor: str, subject: str, ref: int, detail: str = "") -> Step:
+def _step(ts_ns: int, kind: EventKind, actor: str, subject: str, ref: int, detail: str = "") -> Step:
     return Step(ts_ns, kind, actor, subject, None, None, detail, ref)
 
 
 STEP_ORDER = (
-    "last-sign", "process-ended", *UNSERVED, "process-idle", "pfail", "voter-gone", "report", "fail-decided", "fail-learned", "no-replica", "barred", "state-fail", "manual-failover-requested",
-    "manual-failover-mfstart", "paused", "manual-failover-paused", "election-scheduled", "election-stalled", "election-started",
-    "vote", "no-vote", "vote-refused", "won", "took-over", "adopted", "follows", "process-started", "back", "demoted", "trusted", "state-ok",
+    EventKind.LAST_SIGN, EventKind.PROCESS_ENDED, *UNSERVED, EventKind.PROCESS_IDLE, "pfail", EventKind.VOTER_GONE, "report", EventKind.FAIL_DECIDED, EventKind.FAIL_LEARNED, EventKind.NO_REPLICA, "barred", EventKind.STATE_FAIL, EventKind.MANUAL_FAILOVER_REQUESTED,
+    EventKind.MANUAL_FAILOVER_MFSTART, "paused", EventKind.MANUAL_FAILOVER_PAUSED, EventKind.ELECTION_SCHEDULED, EventKind.ELECTION_STALLED, EventKind.ELECTION_STARTED,
+    "vote", EventKind.NO_VOTE, EventKind.VOTE_REFUSED, "won", EventKind.TOOK_OVER, "adopted", "follows", EventKind.PROCESS_STARTED, "back", "demoted", "trusted", EventKind.STATE_OK,
 )  # fmt: skip
 """What comes first of steps at one instant: a cause before what it causes."""
 

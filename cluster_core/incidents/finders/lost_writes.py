@@ -12,6 +12,7 @@ from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import NOTHING_KNOWN, Loss
 from cluster_core.incidents.speech import Speech
 from cluster_core.incidents.thresholds import MANUAL_FAILOVER_NS
+from cluster_core.kinds import EventKind
 
 RATE_NS_MIN: Final = 1_000_000_000
 """A shorter time tells no rate."""
@@ -25,10 +26,10 @@ def loss_of(history: History, old: str, won_ns: int, epoch: int, offset: int) ->
     if not spans:
         return NOTHING_KNOWN
     last_ns = max((span.to_ns for span in spans if span.from_ns <= won_ns), default=won_ns)
-    since_ns = _process_ns(history, old, "process-started", 0, last_ns)[-1:]
-    ended_ns = _process_ns(history, old, "process-ended", min(last_ns, won_ns), history.last_ns)[:1]
+    since_ns = _process_ns(history, old, EventKind.PROCESS_STARTED, 0, last_ns)[-1:]
+    ended_ns = _process_ns(history, old, EventKind.PROCESS_ENDED, min(last_ns, won_ns), history.last_ns)[:1]
     spans = [span for span in spans if span.from_ns >= sum(since_ns)]
-    again_ns = _process_ns(history, old, "process-started", last_ns, history.last_ns)[:1]
+    again_ns = _process_ns(history, old, EventKind.PROCESS_STARTED, last_ns, history.last_ns)[:1]
     spans = [span for span in spans if not ended_ns or span.from_ns <= ended_ns[0]]
     spans = [span for span in spans if not again_ns or span.from_ns < again_ns[0]]  # the next process begins anew
     if not spans:

@@ -11,6 +11,7 @@ from cluster_core.incidents.finders.failures import Episode
 from cluster_core.incidents.grouping import grouped
 from cluster_core.incidents.history import RENAMED, History
 from cluster_core.incidents.incident import Incident, Step
+from cluster_core.kinds import EventKind, IncidentKind
 
 MET: Final = (Cause.HANDSHAKE_ANSWERED, Cause.MEET, Cause.NODE_GOSSIPED)
 """Causes that show a node being met, and not just known already when the capture began (R46, R56, R57)."""
@@ -50,7 +51,7 @@ def _bursts(history: History, variant: str, steps: list[Step]) -> list[Incident]
 def _burst(variant: str, steps: list[Step]) -> Incident:
     nodes = tuple(dict.fromkeys(step.actor for step in steps))
     return Incident(
-        kind="membership",
+        kind=IncidentKind.MEMBERSHIP,
         variant=variant,
         subject=nodes[0] if len(nodes) == 1 else "",
         started_ns=steps[0].ts_ns,
@@ -81,7 +82,7 @@ def _joins(history: History) -> list[Step]:
             if ts_ns - until_ns > history.thresholds.pause_ns:
                 break
             until_ns, count = ts_ns, count + 1
-        steps.append(Step(first_ns, "met", node, introducer, None, count, "", ref, until_ns=until_ns))
+        steps.append(Step(first_ns, EventKind.MET, node, introducer, None, count, "", ref, until_ns=until_ns))
     return steps
 
 
@@ -106,17 +107,17 @@ def _forgotten(history: History, resets: list[tuple[str, str, int]]) -> list[Inc
                 continue  # only a change of slots that was laid back in time
             if reset_ns.get(observer, end_ns + 1) <= end_ns:
                 continue  # the observer forgot everybody with its own id
-            by_node.setdefault(node, []).append(Step(end_ns, "forgotten", observer, node, None, None, "", -1))
+            by_node.setdefault(node, []).append(Step(end_ns, EventKind.FORGOTTEN, observer, node, None, None, "", -1))
             if after is not None:
-                met = Step(after.valid_from_ns, "known-again", observer, node, None, None, "", after.ref)
+                met = Step(after.valid_from_ns, EventKind.KNOWN_AGAIN, observer, node, None, None, "", after.ref)
                 by_node[node].append(met)
     incidents = []
     for node, steps in by_node.items():
         steps.sort(key=lambda one: (one.ts_ns, one.actor))
-        observers = tuple(dict.fromkeys(step.actor for step in steps if step.kind == "forgotten"))
+        observers = tuple(dict.fromkeys(step.actor for step in steps if step.kind == EventKind.FORGOTTEN))
         incidents.append(
             Incident(
-                kind="membership",
+                kind=IncidentKind.MEMBERSHIP,
                 variant="forgotten",
                 subject=node,
                 started_ns=steps[0].ts_ns,
@@ -131,14 +132,14 @@ def _forgotten(history: History, resets: list[tuple[str, str, int]]) -> list[Inc
 def _reset(history: History, old: str, new: str, ts_ns: int) -> Incident:
     ref = history.views[new, new][0].ref
     return Incident(
-        kind="membership",
+        kind=IncidentKind.MEMBERSHIP,
         variant="reset",
         subject=old,
         winner=new,
         started_ns=ts_ns,
         ended_ns=ts_ns,
         nodes=(new,),
-        steps=(Step(ts_ns, "new-id", old, new, None, None, "", ref),),
+        steps=(Step(ts_ns, EventKind.NEW_ID, old, new, None, None, "", ref),),
     )
 
 
@@ -159,7 +160,7 @@ def _attachments(
                 continue
             if emptied.get(node) == ts_ns or is_follower(history, emptied, old, new, ts_ns):
                 continue
-            kind = "replica-moved" if old else "replica-attached"
+            kind = EventKind.REPLICA_MOVED if old else EventKind.REPLICA_ATTACHED
             detail = "orphaned" if old and _was_orphaned(history, episodes, new, node, ts_ns) else ""
             steps.append(Step(ts_ns, kind, node, new, after.config_epoch, None, detail, after.first_ref))
     return steps

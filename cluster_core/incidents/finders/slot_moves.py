@@ -16,6 +16,7 @@ from cluster_core.incidents.finders.memberships import is_follower
 from cluster_core.incidents.history import History, slots_text
 from cluster_core.incidents.incident import Incident, Step
 from cluster_core.incidents.speech import Speech
+from cluster_core.kinds import EventKind, IncidentKind
 
 
 class Move(NamedTuple):
@@ -135,11 +136,13 @@ def slot_incidents(history: History, found: SlotMoves) -> list[Incident]:
     """One resharding for moves that follow each other, one incident for slots taken or given up together."""
     thresholds = history.thresholds
     incidents = [
-        _with_emptied(history, _incident("resharding", "moved", group), found.emptied)
+        _with_emptied(history, _incident(IncidentKind.RESHARDING, "moved", group), found.emptied)
         for group in _groups(found.moved, thresholds.resharding_pause_ns)
     ]
     for variant, moves in (("taken", found.taken), ("given up", found.given_up)):
-        incidents += [_incident("slots-assigned", variant, group) for group in _groups(moves, thresholds.pause_ns)]
+        incidents += [
+            _incident(IncidentKind.SLOTS_ASSIGNED, variant, group) for group in _groups(moves, thresholds.pause_ns)
+        ]
     return incidents
 
 
@@ -153,10 +156,10 @@ def _groups(moves: list[Move], pause_ns: int) -> list[list[Move]]:
     return groups
 
 
-STEP_KINDS = {"moved": "moved", "taken": "taken", "given up": "given-up"}
+STEP_KINDS = {"moved": EventKind.MOVED, "taken": EventKind.TAKEN, "given up": EventKind.GIVEN_UP}
 
 
-def _incident(kind: str, variant: str, group: list[Move]) -> Incident:
+def _incident(kind: IncidentKind, variant: str, group: list[Move]) -> Incident:
     """Moves of one pair of nodes become one step; the whole has the slots of all."""
     pairs: dict[tuple[str, str], list[Move]] = {}
     whole = 0
@@ -188,8 +191,8 @@ def _incident(kind: str, variant: str, group: list[Move]) -> Incident:
     return Incident(
         kind=kind,
         variant=variant,
-        subject=source or (target if kind != "resharding" else ""),
-        winner=target if kind == "resharding" else "",
+        subject=source or (target if kind is not IncidentKind.RESHARDING else ""),
+        winner=target if kind is IncidentKind.RESHARDING else "",
         started_ns=min(step.ts_ns for step in steps),
         ended_ns=group[-1].ts_ns,
         nodes=tuple(dict.fromkeys(node for step in steps for node in (step.subject, step.actor) if node)),
@@ -209,14 +212,16 @@ def _with_emptied(history: History, one: Incident, emptied: dict[str, int]) -> I
             continue
         said = history.said_at(node, ts_ns)
         if said is not None:
-            steps.append(Step(ts_ns, "emptied", node, said.replicaof, said.config_epoch, None, "", said.first_ref))
+            steps.append(
+                Step(ts_ns, EventKind.EMPTIED, node, said.replicaof, said.config_epoch, None, "", said.first_ref)
+            )
         for replica, spans in history.speech.items():
             for before, after in pairwise(spans):
                 if before.replicaof == node and is_follower(history, emptied, node, after.replicaof, after.from_ns):
                     steps.append(
                         Step(
                             after.from_ns,
-                            "follows",
+                            EventKind.FOLLOWS,
                             replica,
                             after.replicaof,
                             after.config_epoch,

@@ -9,6 +9,7 @@ from cluster_core.gossip.failure_detection import quorum_of
 from cluster_core.incidents.finders.failures import Episode
 from cluster_core.incidents.history import History, slots_text
 from cluster_core.incidents.incident import Step
+from cluster_core.kinds import EventKind
 from cluster_core.slots.node_flags import NodeFlags
 
 DELAY_NS: Final = 1_500_000_000
@@ -38,9 +39,12 @@ def successor_steps(history: History, episode: Episode) -> list[Step]:
     """What kept each replica, or that there was none, at the time of the verdict or, without one, of the first doubt."""
     at_ns = episode.from_ns if episode.fail_ns is None else episode.fail_ns
     master, replicas = episode.subject, replicas_at(history, episode.subject, episode.started_ns)
-    steps = [Step(at_ns, "barred", one, master, None, None, _bar(history, episode, one, at_ns), -1) for one in replicas]
+    steps = [
+        Step(at_ns, EventKind.BARRED, one, master, None, None, _bar(history, episode, one, at_ns), -1)
+        for one in replicas
+    ]
     if not replicas:
-        steps.append(Step(at_ns, "no-replica", master, master, None, None, "", -1))
+        steps.append(Step(at_ns, EventKind.NO_REPLICA, master, master, None, None, "", -1))
     return steps
 
 
@@ -74,14 +78,14 @@ def _bar(history: History, episode: Episode, replica: str, at_ns: int) -> Bar:
         return Bar.NOFAILOVER
     told = [
         event
-        for event in history.events_of("election-stalled")
+        for event in history.events_of(EventKind.ELECTION_STALLED)
         if event.observer == replica and at_ns <= event.ts_ns <= end_ns
     ]
     if any(OLD_DATA in event.detail for event in told):
         return Bar.OLD_DATA
     if any(
         event.observer == replica and event.subject == episode.subject and at_ns <= event.ts_ns <= end_ns
-        for event in history.events_of("election-started")
+        for event in history.events_of(EventKind.ELECTION_STARTED)
     ):
         return Bar.NO_MAJORITY
     verdict_ns = next(
@@ -104,7 +108,7 @@ def missing_voters(history: History, episode: Episode) -> list[Step]:
     if len(voters) - len(gone) >= needed:
         return []
     detail = f"{needed} of {len(voters)} are needed"
-    return [Step(at_ns, "voter-gone", one, "", None, len(voters) - len(gone), detail, -1) for one in gone]
+    return [Step(at_ns, EventKind.VOTER_GONE, one, "", None, len(voters) - len(gone), detail, -1) for one in gone]
 
 
 def unserved_step(history: History, subject: str, bits: int, from_ns: int, back_ns: int | None, holder: str) -> Step:
@@ -118,11 +122,11 @@ def unserved_step(history: History, subject: str, bits: int, from_ns: int, back_
     before_ns = history.last_ns + 1 if back_ns is None else back_ns
     seen = [
         e
-        for e in history.events_of("process-ended", "process-idle")
+        for e in history.events_of(EventKind.PROCESS_ENDED, EventKind.PROCESS_IDLE)
         if e.observer == subject and from_ns <= e.ts_ns < before_ns
     ]
-    ended_ns = next((event.ts_ns for event in seen if event.kind == "process-ended"), from_ns)
-    kind = "unserved" if seen else "unreached"
+    ended_ns = next((event.ts_ns for event in seen if event.kind == EventKind.PROCESS_ENDED), from_ns)
+    kind = EventKind.UNSERVED if seen else EventKind.UNREACHED
     return Step(ended_ns, kind, subject, "", None, bits.bit_count(), slots_text(bits), -1, until_ns=until_ns)
 
 

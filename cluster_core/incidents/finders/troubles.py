@@ -10,12 +10,13 @@ from cluster_core.incidents.finders.failures import Episode, failure_steps, has_
 from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Incident, Step
 from cluster_core.incidents.thresholds import FLAPS_MIN
+from cluster_core.kinds import EventKind, IncidentKind
 from cluster_core.replay.rows import EpochRow
 
 # -- partitions --------------------------------------------------------------------------------------------------------
 
 
-TOLD: Final = ("last-sign", "process-idle", "fail-decided", "back")
+TOLD: Final = (EventKind.LAST_SIGN, EventKind.PROCESS_IDLE, EventKind.FAIL_DECIDED, EventKind.BACK)
 """Steps of each failure that the story of a partition has."""
 
 
@@ -69,10 +70,12 @@ def _partition(history: History, group: list[Episode]) -> Incident:
         voters = history.voting_masters_at(others[0], started_ns)
         kept = sum(node not in cut for node in voters)
         detail = "" if 2 * kept > len(voters) else "no majority"
-        steps.append(Step(started_ns, "quorum-side", others[0], "", None, kept, detail or f"of {len(voters)}", -1))
+        steps.append(
+            Step(started_ns, EventKind.QUORUM_SIDE, others[0], "", None, kept, detail or f"of {len(voters)}", -1)
+        )
     ended_ns = None if any(end is None for end in ends) else max(end for end in ends if end is not None)
     return Incident(
-        kind="partition",
+        kind=IncidentKind.PARTITION,
         variant="still talking" if group[0].talked else "silent together",
         subject=group[0].subject if len(group) == 1 else "",
         started_ns=started_ns,
@@ -109,10 +112,10 @@ def _collision(history: History, group: list[EpochRow]) -> Incident:
         before.add(old.config_epoch if old is not None else 0)
         other = _collided_with(history, row, old.config_epoch if old is not None else 0)
         detail = "" if old is None else str(old.config_epoch)
-        steps.append(Step(row.ts_ns, "epoch-raised", row.node_id, other, row.epoch, None, detail, row.ref))
+        steps.append(Step(row.ts_ns, EventKind.EPOCH_RAISED, row.node_id, other, row.epoch, None, detail, row.ref))
     nodes = dict.fromkeys(node for step in steps for node in (step.actor, step.subject) if node)
     return Incident(
-        kind="epoch-collision",
+        kind=IncidentKind.EPOCH_COLLISION,
         variant="first epochs" if 0 in before else "collision",
         subject=group[0].node_id if len(group) == 1 else "",
         started_ns=group[0].ts_ns,
@@ -160,7 +163,7 @@ def _flapping(subject: str, run: list[Episode]) -> Incident:
     steps = tuple(
         Step(
             one.from_ns,
-            "doubted",
+            EventKind.DOUBTED,
             one.spells[0].observer,
             subject,
             None,
@@ -172,7 +175,7 @@ def _flapping(subject: str, run: list[Episode]) -> Incident:
         for one in run
     )
     return Incident(
-        kind="flapping",
+        kind=IncidentKind.FLAPPING,
         variant="with FAIL" if any(one.agreed for one in run) else "PFAIL only",
         subject=subject,
         started_ns=run[0].started_ns,
@@ -184,7 +187,7 @@ def _flapping(subject: str, run: list[Episode]) -> Incident:
 
 def with_first_epochs(history: History, incidents: list[Incident]) -> list[Incident]:
     """Fold the drawing of first epochs into the meeting of the nodes that it belongs to."""
-    draws = [one for one in incidents if one.kind == "epoch-collision" and one.variant == "first epochs"]
+    draws = [one for one in incidents if one.kind == IncidentKind.EPOCH_COLLISION and one.variant == "first epochs"]
     kept = [one for one in incidents if one not in draws]
     for draw in draws:
         at = next((i for i, one in enumerate(kept) if _meeting(one) and _belongs(history, draw, one)), None)
@@ -206,4 +209,4 @@ def _belongs(history: History, draw: Incident, met: Incident) -> bool:
 
 
 def _meeting(one: Incident) -> bool:
-    return one.kind == "membership" and one.variant == "joined"
+    return one.kind == IncidentKind.MEMBERSHIP and one.variant == "joined"

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.bus.packing import unpack
+from cluster_core.kinds import EventKind
 from cluster_core.replay.dispatch import Delivery
 from cluster_core.replay.evidence import Endpoint, Evidence, LinkSeen, LogSeen, MessageSeen
 from cluster_core.replay.polls import poll_of
@@ -116,7 +117,7 @@ def _evidence(
             return None
     if kind == "log":
         word, _, subject = packed.decode().partition(" ")
-        return LogSeen(ts_ns, word, subject)
+        return LogSeen(ts_ns, EventKind(word), subject)
     return LinkSeen(ts_ns, ref, connection, outbound, kind, sent, peer)
 
 
