@@ -129,7 +129,7 @@ def carry_out(execution: Execution, nodes: LiveNodes, journal: PlanJournal, woke
     """Do what *execution* asks, until it ends; *woken* ends a wait early."""
     from cluster_core.rebalance.execution.effects import Ask, Clock, Look, Note, Wait
 
-    show = Teller()
+    show = ProgressPrinter()
     steps = execution.run()
     answer: Any = None
     while True:
@@ -154,7 +154,7 @@ def carry_out(execution: Execution, nodes: LiveNodes, journal: PlanJournal, woke
             show(effect.line, effect.done, effect.left_s)
 
 
-class Teller:
+class ProgressPrinter:
     """Lines on the error stream: every new one, and how far it is not more often than a person reads."""
 
     EVERY_S = 2.0

@@ -88,12 +88,12 @@ def _judged(recording: Recording, polls: int, logs: bool, every_input: bool, sho
 
 
 def _replay(recording: Recording, poll_every: int, with_logs: bool) -> Replayed:
-    from slotscope.sources.bus.tellings import Tellings
+    from slotscope.sources.bus.polls_and_logs import PollsAndLogs
 
     with tempfile.TemporaryDirectory(prefix="slotscope-") as folder:
         polls = (recording.polls(poll_every, Path(folder) / "polls.jsonl"),) if poll_every else ()
         logs = tuple(str(path) for path in recording.logs()) if with_logs else ()
-        return recording.replay(Tellings(polls, logs))
+        return recording.replay(PollsAndLogs(polls, logs))
 
 
 def main(argv: Sequence[str] | None = None) -> None:

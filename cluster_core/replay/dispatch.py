@@ -58,7 +58,7 @@ class Clue(NamedTuple):
     held: bool = False
 
 
-class Telling(NamedTuple):
+class Statement(NamedTuple):
     """What a process said of itself outside the bus: a ``poll`` or a ``log`` line, as bytes of its own form.
 
     *node_id* or *address* (either may be missing) tells which process.
@@ -91,7 +91,7 @@ class Delivery(NamedTuple):
 
 
 class Passage(NamedTuple):
-    """A clue or telling whose turn has come: *number* counts them, *ts_ns* never goes back.
+    """A clue or statement whose turn has come: *number* counts them, *ts_ns* never goes back.
 
     *opener* and *acceptor* are processes, None where not known; *was_open* tells whether the connection was up.  A gap
     lies somewhere after *since_ns*, the last message before it.
@@ -99,7 +99,7 @@ class Passage(NamedTuple):
 
     number: int
     ts_ns: int
-    item: Clue | Telling
+    item: Clue | Statement
     opener: Endpoint | None
     acceptor: Endpoint | None
     was_open: bool
@@ -121,16 +121,16 @@ class Connection:
 class Dispatcher:
     """Feed it clues in the order of the capture; it returns passages as soon as it is known whose they are.
 
-    *homes* says where nodes listen as far as other sources know (addresses in polls); *tellings* are in order of time.
+    *homes* says where nodes listen as far as other sources know (addresses in polls); *statements* are in order of time.
     """
 
     def __init__(self) -> None:
         self.clock_ns = 0
         self.number = 0
         self.clock_steps: list[tuple[int, int]] = []
-        self._tellings: deque[Telling] = deque()
+        self._statements: deque[Statement] = deque()
         self._hints: dict[str, Endpoint] = {}
-        self._waiting: deque[tuple[int, Clue | Telling]] = deque()
+        self._waiting: deque[tuple[int, Clue | Statement]] = deque()
         self._connections: dict[int, Connection] = {}
         self._closed: deque[tuple[int, int]] = deque()
         self._homes: dict[str, Endpoint] = {}
@@ -139,11 +139,11 @@ class Dispatcher:
         self._ids: dict[Endpoint, str] = {}
         self._told_ns = 0
 
-    def tell(self, tellings: list[Telling], hints: dict[str, Endpoint]) -> bool:
-        """Add tellings; False, and nothing is added, when one is older than what has had its turn."""
-        if tellings and self.number and min(telling.ts_ns for telling in tellings) <= self._told_ns:
+    def tell(self, statements: list[Statement], hints: dict[str, Endpoint]) -> bool:
+        """Add statements; False, and nothing is added, when one is older than what has had its turn."""
+        if statements and self.number and min(statement.ts_ns for statement in statements) <= self._told_ns:
             return False
-        self._tellings = deque(sorted([*self._tellings, *tellings], key=lambda telling: telling.ts_ns))
+        self._statements = deque(sorted([*self._statements, *statements], key=lambda statement: statement.ts_ns))
         self._hints = {**hints, **self._hints}
         return True
 
@@ -153,26 +153,26 @@ class Dispatcher:
         if clue.ts_ns < self.clock_ns - CLOCK_BACK_NS and not is_late and len(self.clock_steps) < CONNECTIONS_MAX:
             self.clock_steps.append((clue.ref, self.clock_ns - clue.ts_ns))
         self.clock_ns = max(self.clock_ns, clue.ts_ns)
-        while self._tellings and self._tellings[0].ts_ns <= self.clock_ns:
-            telling = self._tellings.popleft()
-            self._waiting.append((telling.ts_ns, telling))
+        while self._statements and self._statements[0].ts_ns <= self.clock_ns:
+            statement = self._statements.popleft()
+            self._waiting.append((statement.ts_ns, statement))
         if self._learn(clue):
             self._waiting.append((self.clock_ns, clue))
         return self._release()
 
     def advance(self) -> list[Passage]:
-        """There are no captures, only tellings: the last of them is the time."""
-        if not self._tellings:
+        """There are no captures, only statements: the last of them is the time."""
+        if not self._statements:
             return []
-        self.clock_ns = max(self.clock_ns, self._tellings[-1].ts_ns)
-        self._waiting.extend((telling.ts_ns, telling) for telling in self._tellings)
-        self._tellings.clear()
+        self.clock_ns = max(self.clock_ns, self._statements[-1].ts_ns)
+        self._waiting.extend((statement.ts_ns, statement) for statement in self._statements)
+        self._statements.clear()
         return self._release()
 
     def finish(self) -> list[Passage]:
         """No more comes: return all that waits."""
-        self._waiting.extend((telling.ts_ns, telling) for telling in self._tellings)
-        self._tellings.clear()
+        self._waiting.extend((statement.ts_ns, statement) for statement in self._statements)
+        self._statements.clear()
         found = [self._pass(*item) for item in self._waiting]
         self._waiting.clear()
         return found
@@ -235,16 +235,16 @@ class Dispatcher:
             found.append(self._pass(*waiting.popleft()))
         return found
 
-    def _is_certain(self, item: Clue | Telling) -> bool:
-        if isinstance(item, Telling):
+    def _is_certain(self, item: Clue | Statement) -> bool:
+        if isinstance(item, Statement):
             return item.node_id in self._homes
         connection = self._connections.get(item.connection)
         return connection is not None and (connection.opener is not None or connection.opener_id in self._homes)
 
-    def _pass(self, ts_ns: int, item: Clue | Telling) -> Passage:
+    def _pass(self, ts_ns: int, item: Clue | Statement) -> Passage:
         self.number += 1
         self._told_ns = max(self._told_ns, ts_ns)
-        if isinstance(item, Telling):
+        if isinstance(item, Statement):
             return Passage(self.number, ts_ns, item, self._teller(item), None, False)
         connection = self._connections.get(item.connection) or Connection()
         opener = connection.opener or self._opener_of(item, connection)
@@ -271,10 +271,10 @@ class Dispatcher:
             self._ids.setdefault(opener, node_id)
         return opener
 
-    def _teller(self, telling: Telling) -> Endpoint | None:
-        node_id = telling.node_id
+    def _teller(self, statement: Statement) -> Endpoint | None:
+        node_id = statement.node_id
         known = self._homes.get(node_id) or self._hints.get(node_id) or self._guesses.get(node_id)
-        process = known or telling.address or (Endpoint(node_id, 0) if node_id else None)
+        process = known or statement.address or (Endpoint(node_id, 0) if node_id else None)
         if process is not None and node_id:
             self._ids.setdefault(process, node_id)
         return process
@@ -290,7 +290,7 @@ class Dispatcher:
 def deliveries(passage: Passage) -> Iterator[Delivery]:
     """What a passage is to the processes that it concerns: both ends of a connection see its messages (R27)."""
     item = passage.item
-    if isinstance(item, Telling):
+    if isinstance(item, Statement):
         if passage.opener is not None:
             yield Delivery(
                 passage.opener,

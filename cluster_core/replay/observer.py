@@ -22,14 +22,14 @@ from cluster_core.gossip.profile import Profile
 from cluster_core.gossip.profile_signs import ProfileSigns
 from cluster_core.gossip.view import Peer
 from cluster_core.kinds import EventKind
+from cluster_core.replay.corrections import add_peer, health_word, set_health
 from cluster_core.replay.cut_headers import CutHeaders
 from cluster_core.replay.evidence import Endpoint, Evidence, LinkSeen, LogSeen, MessageSeen, NodePoll
-from cluster_core.replay.own_evidence import add_peer, health_word, set_health
-from cluster_core.replay.own_watch import OwnWatch
 from cluster_core.replay.pacing import Paced, Pacer
 from cluster_core.replay.recorder import Correction, Recorder
 from cluster_core.replay.rows import EventRow, ReplayRow
-from cluster_core.replay.slot_steps import FateFinder, Fates
+from cluster_core.replay.sent_messages import SentMessages
+from cluster_core.replay.slot_steps import NewOwnerFinder, NewOwners
 from cluster_core.replay.view_log import CauseSeen
 from cluster_core.wire.bus import Fail, Header, MessageType, PartialHeader
 
@@ -40,7 +40,7 @@ TICKS_BEHIND_MAX: Final = 600
 SILENCE_NS: Final = 1_000_000_000
 """A node that knows nobody is silent; what was ordered before it speaks is dated this long before its first link."""
 BEHIND_MAX: Final = 200_000
-"""Bound of the evidence that waits for the fates of slots."""
+"""Bound of the evidence that waits for the new_owners of slots."""
 BUS_PORT_OFFSET: Final = 10_000
 STARTED: Final = "started"
 LOG_HEALTH: Final[dict[str, int]] = {
@@ -55,8 +55,8 @@ class ObserverReplay:
     """Feed it one process's evidence in time order; it returns rows as they end.  `finish` hands out the open ones.
 
     *address* is where the process listens; *node_timeout_ms* as configured or estimated; *profile* is read from the
-    traffic if not given; *start_ns* is when the view begins.  Without *fates* (of a `FateFinder`) it finds them
-    itself, and waits up to `FATE_NS` with evidence that shows losses.  What it returns depends on the evidence alone, not on
+    traffic if not given; *start_ns* is when the view begins.  Without *new_owners* (of a `NewOwnerFinder`) it finds them
+    itself, and waits up to `CLAIM_NS` with evidence that shows losses.  What it returns depends on the evidence alone, not on
     how it was cut into calls; it can be saved between two of them.
     """
 
@@ -67,14 +67,14 @@ class ObserverReplay:
         node_timeout_ms: int,
         profile: Profile | None = None,
         start_ns: int | None = None,
-        fates: Fates | None = None,
+        new_owners: NewOwners | None = None,
     ) -> None:
         self.address = address
         self._timeout_ms = node_timeout_ms
         self._profile = profile
         self._start_ns = start_ns
-        self._finder = FateFinder() if fates is None else None
-        self._fates = self._finder.fates if self._finder is not None else fates or {}
+        self._finder = NewOwnerFinder() if new_owners is None else None
+        self._new_owners = self._finder.new_owners if self._finder is not None else new_owners or {}
         self._behind: deque[Evidence] = deque()
         self._pacer = Pacer()
         self._recorder: Recorder | None = None
@@ -185,7 +185,7 @@ class ObserverReplay:
         myself = node.view.myself
         myself.ip, myself.cport, myself.port = self.address.ip, self.address.port, header.port
         recorder = self._recorder = Recorder(node, start_ns)
-        self._watch = OwnWatch(recorder, self._fates)
+        self._watch = SentMessages(recorder, self._new_owners)
         self._next_tick_ns = begun_ns
         first = batch[0].evidence
         if isinstance(first, LinkSeen) and first.what == "opened":  # it knew nobody before
@@ -205,7 +205,7 @@ class ObserverReplay:
         myself = node.view.myself
         myself.ip, myself.cport, myself.port = mine.ip or self.address.ip, mine.cport, mine.port
         recorder = self._recorder = Recorder(node, poll.ts_ns)
-        self._watch = OwnWatch(recorder, self._fates)
+        self._watch = SentMessages(recorder, self._new_owners)
         self._next_tick_ns = poll.ts_ns
         self._is_mute = True
         start_ns = poll.ts_ns if self._start_ns is None else min(self._start_ns, poll.ts_ns)

@@ -23,7 +23,7 @@ class Correction(NamedTuple):
     source: str
 
 
-Found = tuple[list[Effect], list[Correction]]
+Comparison = tuple[list[Effect], list[Correction]]
 """What a comparison changed in the view, and what differed."""
 
 
@@ -87,7 +87,7 @@ class Recorder:
         """Compare one node with its open row."""
         self.rows += self.log.note(self.view, node_id, ts_ns, cause)
 
-    def correct(self, found: Found, source: Cause, ref: int) -> None:
+    def correct(self, found: Comparison, source: Cause, ref: int) -> None:
         """Note what another source changed, and each difference as a disagreement."""
         effects, corrections = found
         observer = self.view.myself.id

@@ -5,7 +5,7 @@ CLUSTER SETSLOT NODE takes one slot at a time and sends no message to say so (R1
 sum of all commands since the last one.  A server would have answered with every state in between, so the replay lays
 the commands evenly over that time, in the order of the slots, which is how tools go.  To whom a slot was given is
 known when its new owner claims it: seconds later where a tool moves slot by slot, minutes later where it tells one node
-of all slots before it tells the next.  `FateFinder` looks ahead for it.
+of all slots before it tells the next.  `NewOwnerFinder` looks ahead for it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STEPS_MAX: Final = 1000
 GIVEN_MAX: Final = 10_000
 """Bound of the losses whose winner is looked for."""
 
-FATE_NS: Final = 15_000_000_000
+CLAIM_NS: Final = 15_000_000_000
 """Slots that somebody claims within this time after a loss went to that node."""
 BULK_NS: Final = 120_000_000_000
 """So long after its last loss nobody is expected to claim the slots of a bulk any more."""
@@ -34,7 +34,7 @@ DROPPED_NS: Final = 1_200_000_000
 """A node that drops slots and says within this time that the cluster is down has deleted them (CLUSTER DELSLOTS)."""
 NOBODY: Final = ""
 
-Fates = dict[int, list[tuple[int, str]]]
+NewOwners = dict[int, list[tuple[int, str]]]
 """By the own header that shows a change: which slots (bits) went to which node, or came from `NOBODY` with one command."""
 
 
@@ -47,18 +47,18 @@ class Loss:
     slots: int
 
 
-class FateFinder:
-    """Feed it one observer's evidence; `fates` says, for each own header that lost slots while the cluster stayed
+class NewOwnerFinder:
+    """Feed it one observer's evidence; `new_owners` says, for each own header that lost slots while the cluster stayed
     whole, to whom they went.
 
-    That is who claims them within `FATE_NS`.  Losses that follow each other are a bulk: an operator tells this node of
+    That is who claims them within `CLAIM_NS`.  Losses that follow each other are a bulk: an operator tells this node of
     all slots first, and their new owner minutes later.  Whoever then claims the first of them has got all that nobody
     else claims in time.  For own headers that gained slots it says which of them their last owner had deleted.  The
-    newest `GIVEN_MAX` fates are kept.
+    newest `GIVEN_MAX` new_owners are kept.
     """
 
     def __init__(self) -> None:
-        self.fates: Fates = {}
+        self.new_owners: NewOwners = {}
         self._given: list[Loss] = []
         self._own: Header | None = None
         self._whole_ns = 0
@@ -75,7 +75,7 @@ class FateFinder:
 
     def note(self, seen: Evidence) -> None:
         """Take in one piece of evidence."""
-        if self._given and seen.ts_ns - self._given[0].ts_ns > FATE_NS:
+        if self._given and seen.ts_ns - self._given[0].ts_ns > CLAIM_NS:
             self._give_up(seen.ts_ns)
         header = seen.message.header if isinstance(seen, MessageSeen) else None
         if not isinstance(seen, MessageSeen) or not isinstance(header, Header):
@@ -111,7 +111,7 @@ class FateFinder:
 
     def _give_up(self, now_ns: int) -> None:
         """What nobody claimed in time went where the rest of its bulk went, if that is known."""
-        while self._given and now_ns - self._given[0].ts_ns > FATE_NS:
+        while self._given and now_ns - self._given[0].ts_ns > CLAIM_NS:
             if self._winner:
                 loss = self._given.pop(0)
                 self._keep(loss.ref, loss.slots, self._winner)
@@ -134,7 +134,7 @@ class FateFinder:
         self._given = [loss for loss in self._given if loss.slots]
         lost = before & ~after
         if lost and is_stepwise(old, new, lost.bit_count()) and not new.state and len(self._given) < GIVEN_MAX:
-            if seen.ts_ns - self._lost_ns > FATE_NS:
+            if seen.ts_ns - self._lost_ns > CLAIM_NS:
                 self._winner = ""
             self._lost_ns = seen.ts_ns
             self._given.append(Loss(seen.ref, seen.ts_ns, lost))
@@ -149,9 +149,9 @@ class FateFinder:
         self._given = [loss for loss in self._given if loss.slots]
 
     def _keep(self, ref: int, slots: int, winner: str) -> None:
-        self.fates.setdefault(ref, []).append((slots, winner))
-        while len(self.fates) > GIVEN_MAX:
-            del self.fates[next(iter(self.fates))]
+        self.new_owners.setdefault(ref, []).append((slots, winner))
+        while len(self.new_owners) > GIVEN_MAX:
+            del self.new_owners[next(iter(self.new_owners))]
 
 
 def is_stepwise(old: Header, new: Header, count: int) -> bool:

@@ -34,7 +34,7 @@ from slotscope.sources.bus import observers as replayed
 from slotscope.sources.bus.evidence import CAPTURED, CaptureOptions, capture_task
 from slotscope.sources.bus.files import OVERLAP_NS, CaptureFile, find_captures, survey
 from slotscope.sources.bus.observers import REPLAYED, STATE_PHASE, ReplayOptions, replay_task
-from slotscope.sources.bus.tellings import Tellings
+from slotscope.sources.bus.polls_and_logs import PollsAndLogs
 from slotscope.sources.files import InputFile, expand
 from slotscope.sources.server_logs import find_logs
 from slotscope.transforms.bus_findings import write_gold
@@ -184,7 +184,7 @@ class HistoryReplay:
     def _read(self, state: State | None) -> tuple[DataFrame, dict[str, Any]]:
         request = self._request
         known = state.options["files"] if state is not None else {}
-        tellings = Tellings(
+        statements = PollsAndLogs(
             tuple(file.path for file in self._inputs.polls if file.path not in known),
             tuple(file.path for file in self._inputs.logs if file.path not in known),
             request.log_zone,
@@ -192,7 +192,7 @@ class HistoryReplay:
         )
         options = CaptureOptions(
             tuple(self._new_captures(state)),
-            tellings,
+            statements,
             request.node_timeout_ms,
             request.gossip,
             request.permissive,

@@ -18,7 +18,7 @@ from schemas.sentinel import SENTINEL_EVENTS, SENTINEL_VIEWS, SENTINEL_VOTES
 from slotscope.runtime import tables
 from slotscope.runtime.progress import progress
 from slotscope.runtime.tables import Change
-from slotscope.sources.bus.tellings import instant
+from slotscope.sources.bus.polls_and_logs import instant
 from slotscope.sources.sentinel import task
 from slotscope.transforms.history_frames import unpacked
 

@@ -16,7 +16,7 @@ from slotscope.sources.bus.blobs import unpacked_table
 from slotscope.sources.bus.evidence import PRELUDE_NS, CaptureOptions, CaptureTask
 from slotscope.sources.bus.files import find_captures, survey
 from slotscope.sources.bus.observers import STATE_PHASE, Gathered, Piece, ReplayOptions, replay_process
-from slotscope.sources.bus.tellings import Tellings
+from slotscope.sources.bus.polls_and_logs import PollsAndLogs
 
 FILE_HEADER_BYTES = 24
 
@@ -68,7 +68,7 @@ def fold(files: Sequence[Path], before: Fold | None = None, *, permissive: bool 
     state = before.capture if before is not None else None
     after, blobs = Fold(), {}
     for batch in CaptureTask(
-        CaptureOptions(tuple(found), Tellings(), permissive=permissive, state=state, **options)
+        CaptureOptions(tuple(found), PollsAndLogs(), permissive=permissive, state=state, **options)
     ).run():
         for row in batch.to_pylist():
             _take(after, blobs, row)

@@ -19,8 +19,8 @@ from cluster_core.node.headers import message_flags
 from cluster_core.node.pings import broadcast_pong, extensions_for
 from cluster_core.node.publishing import publish
 from cluster_core.node.reactions import react
+from cluster_core.replay.corrections import follow_state
 from cluster_core.replay.evidence import MessageSeen
-from cluster_core.replay.own_evidence import follow_state
 from cluster_core.wire.bus import (
     LIGHT_TYPES,
     Gossip,

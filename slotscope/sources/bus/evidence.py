@@ -37,8 +37,8 @@ from slotscope.sources.bus.blobs import evidence_of, pack_deliveries, packed_tab
 from slotscope.sources.bus.capture_points import PointClocks
 from slotscope.sources.bus.clues import BAD_ROWS_MAX, BadRows, clues_of, note_signs
 from slotscope.sources.bus.files import CaptureFile
+from slotscope.sources.bus.polls_and_logs import PollsAndLogs, instant, read_polls_and_logs
 from slotscope.sources.bus.series import BatchTexts, BitmapNumbers, Release, series_batches
-from slotscope.sources.bus.tellings import Tellings, instant, read_tellings
 from slotscope.sources.key_text import key_texts
 
 JOB = "bus-replay"
@@ -69,7 +69,7 @@ class CaptureOptions:
     """What to read and how; *state* is that of the last fold, None to begin."""
 
     files: tuple[CaptureFile, ...]
-    tellings: Tellings
+    statements: PollsAndLogs
     node_timeout_ms: int | None = None
     gossip: bool = False
     permissive: bool = False
@@ -104,7 +104,7 @@ class CaptureTask:
         self._release = Release()
         self._timeout_ms = options.node_timeout_ms or 0
         self._times = (0, 0)
-        self._tellings = (0, 0)
+        self._statements = (0, 0)
         self._signs: dict[str, ProfileSigns] = {}
         self._is_late = False
         self._restore()
@@ -119,7 +119,7 @@ class CaptureTask:
 
     _KEPT = (
         "_decoder", "_dispatcher", "_estimate", "_links", "_withheld", "_processes", "_messages", "_timeout_ms",
-         "_times", "_tellings", "_signs", "_gaps",
+         "_times", "_statements", "_signs", "_gaps",
     )  # fmt: skip
 
     def _restore(self) -> None:
@@ -163,11 +163,11 @@ class CaptureTask:
         yield self._blob(META, SETTLED, json.dumps(facts | self._final_facts()).encode())
 
     def _tell(self) -> Iterator[pa.RecordBatch]:
-        told = read_tellings(self._options.tellings, permissive=self._options.permissive)
+        told = read_polls_and_logs(self._options.statements, permissive=self._options.permissive)
         for error in told.bad:
             self._bad.add(error.source, error.offset, error.reason, None)
-        self._tellings = (self._tellings[0] + len(told.polls), self._tellings[1] + len(told.logs))
-        if not self._dispatcher.tell(told.tellings, told.homes):
+        self._statements = (self._statements[0] + len(told.polls), self._statements[1] + len(told.logs))
+        if not self._dispatcher.tell(told.statements, told.homes):
             self._is_late = True
             return
         for node, version in told.versions:
@@ -321,8 +321,8 @@ class CaptureTask:
             "node_timeout_ms": self._timeout_ms,
             "node_timeout_from": "given" if given else "estimated" if estimated else "default",
             "processes": [[p.ip, p.port, node] for p, node in self._dispatcher.processes().items()],
-            "polls": self._tellings[0],
-            "log_events": self._tellings[1],
+            "polls": self._statements[0],
+            "log_events": self._statements[1],
             "repeated_bytes": self._decoder.repeated_bytes,
             "clock_steps": len(self._dispatcher.clock_steps),
             "bad_records": self._bad.count,

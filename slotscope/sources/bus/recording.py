@@ -24,7 +24,7 @@ from slotscope.sources.bus import evidence as captured
 from slotscope.sources.bus.blobs import unpack_evidence
 from slotscope.sources.bus.evidence import PRELUDE_NS, CaptureOptions, CaptureTask
 from slotscope.sources.bus.files import find_captures, survey
-from slotscope.sources.bus.tellings import Tellings
+from slotscope.sources.bus.polls_and_logs import PollsAndLogs
 from slotscope.sources.server_logs import LogOptions, ServerLog
 
 TRUTH: Final = ("truth.jsonl", "truth.jsonl.gz")
@@ -125,11 +125,11 @@ class Recording:
         rows = (line.row for line in ServerLog(str(path), LogOptions(permissive=True)))
         return [Told(row.ts_ns, row.kind, row.subject, row.epoch or 0) for row in rows if row.kind in PAIRED_KINDS]
 
-    def replay(self, tellings: Tellings | None = None, *, node_timeout_ms: int | None = None) -> Replayed:
+    def replay(self, statements: PollsAndLogs | None = None, *, node_timeout_ms: int | None = None) -> Replayed:
         """Run both tasks of the job."""
         options = CaptureOptions(
             tuple(survey(find_captures(self.captures()))),
-            tellings or Tellings(),
+            statements or PollsAndLogs(),
             node_timeout_ms=node_timeout_ms,
             permissive=True,
         )

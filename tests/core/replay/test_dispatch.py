@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from cluster_core.replay.dispatch import WAIT_NS, Clue, Delivery, Dispatcher, Passage, Telling, deliveries
+from cluster_core.replay.dispatch import WAIT_NS, Clue, Delivery, Dispatcher, Passage, Statement, deliveries
 from cluster_core.replay.evidence import Endpoint
 
 HOME_A, HOME_B, HOME_C = Endpoint("10.0.0.1", 17001), Endpoint("10.0.0.2", 17001), Endpoint("10.0.0.2", 17002)
@@ -100,7 +100,7 @@ def test_a_clock_that_goes_back_does_not_turn_back_time() -> None:
 
 def test_tellings_have_their_turn_between_the_clues() -> None:
     dispatcher = Dispatcher()
-    dispatcher.tell([Telling(2 * SECOND_NS, "poll", B, None, b"text")], {B: HOME_B})
+    dispatcher.tell([Statement(2 * SECOND_NS, "poll", B, None, b"text")], {B: HOME_B})
     for second in (1, 3):
         dispatcher.feed(clue(ts_ns=second * SECOND_NS))
 
@@ -114,8 +114,8 @@ def test_a_telling_that_is_older_than_what_had_its_turn_is_refused() -> None:
     for second in (1, 9):
         dispatcher.feed(clue(ts_ns=second * SECOND_NS))
 
-    assert not dispatcher.tell([Telling(SECOND_NS, "poll", B, None, b"")], {})
-    assert dispatcher.tell([Telling(20 * SECOND_NS, "poll", B, None, b"")], {})
+    assert not dispatcher.tell([Statement(SECOND_NS, "poll", B, None, b"")], {})
+    assert dispatcher.tell([Statement(20 * SECOND_NS, "poll", B, None, b"")], {})
 
 
 def test_numbers_count_up_and_everything_comes_out_once_in_order() -> None:

@@ -18,7 +18,7 @@ from cluster_core.replay.rows import (
     ReplayRow,
     VoteRow,
 )
-from cluster_core.replay.slot_steps import FateFinder
+from cluster_core.replay.slot_steps import NewOwnerFinder
 from cluster_core.wire.bus import Message, MessageType
 from tests.builders.gossip_builder import ME, PORTS, A, B, C, bits, entry, fail, header, ping
 from tests.examples import examples
@@ -302,11 +302,11 @@ def test_slots_that_leave_one_by_one_are_laid_between_two_headers() -> None:
     tape.talk(1, A, mine={"slots": "0-9"})
     tape.talk(2, A, mine={"slots": "4-9"})
     tape.talk(3, A, mine={"slots": "4-9"}, slots="0-3")
-    finder = FateFinder()
+    finder = NewOwnerFinder()
     for seen in tape.evidence:
         finder.note(seen)
 
-    rows = tape.replay(fates=finder.fates)
+    rows = tape.replay(new_owners=finder.new_owners)
 
     assert [row.slots for row in views(rows, ME)][-4:] == ["1-9", "2-9", "3-9", "4-9"]
     assert [row.slots for row in views(rows, A)][-4:] == ["0", "0-1", "0-2", "0-3"]

@@ -16,8 +16,8 @@ from cluster_core.sim.scenario.play import play
 from cluster_core.sim.scenario.text import read_scenario
 from slotscope.sources.bus.evidence import CaptureOptions
 from slotscope.sources.bus.files import find_captures, survey
+from slotscope.sources.bus.polls_and_logs import PollsAndLogs
 from slotscope.sources.bus.recording import replay
-from slotscope.sources.bus.tellings import Tellings
 from tests.benches.simulated_replay import replayed_simulation
 
 ONE_IN = 1 / 200_000
@@ -42,7 +42,7 @@ def test_a_replay_of_the_messages_gives_the_same_beliefs(name, tmp_path):
 
     timeout_ms = scenario.settings.node_timeout_ms
     files = tuple(survey(find_captures([str(file)])))
-    found = replay(CaptureOptions(files, Tellings(), node_timeout_ms=timeout_ms, permissive=True))
+    found = replay(CaptureOptions(files, PollsAndLogs(), node_timeout_ms=timeout_ms, permissive=True))
 
     world = played.stage.world
     end_ns = (START_US + world.now_us) * 1000

@@ -12,7 +12,7 @@ from cluster_core.incidents.incident import Incident
 from cluster_core.incidents.logged_rows import KINDS, LoggedLine, with_logs
 from cluster_core.replay.rows import EventRow, ReplayRow
 from jobs.main import main
-from slotscope.sources.bus.tellings import Tellings, read_tellings
+from slotscope.sources.bus.polls_and_logs import PollsAndLogs, read_polls_and_logs
 from tests.benches.replayed_captures import Told, tell
 from tests.builders.edited_captures import cut_to, packets_of, write
 from tests.conftest import DATA
@@ -39,7 +39,7 @@ def failover(incidents: list[Incident]) -> Incident:
 
 def lines() -> list[LoggedLine]:
     """The lines of all recorded logs, as the table of log events has them."""
-    told = read_tellings(Tellings((), tuple(map(str, sorted(RECORDED.glob("logs/*"))))), permissive=True)
+    told = read_polls_and_logs(PollsAndLogs((), tuple(map(str, sorted(RECORDED.glob("logs/*"))))), permissive=True)
     return [
         LoggedLine(
             row["observer"], row["address"].split(":")[0], int(row["address"].split(":")[1]), row["ts_ns"], row["kind"],

@@ -15,9 +15,9 @@ from jobs.bus_dump import is_damage
 from slotscope.sources.bus.capture_points import PointClocks
 from slotscope.sources.bus.evidence import CaptureOptions
 from slotscope.sources.bus.files import find_captures, survey
+from slotscope.sources.bus.polls_and_logs import PollsAndLogs
 from slotscope.sources.bus.recording import replay
 from slotscope.sources.bus.rows import read_rows
-from slotscope.sources.bus.tellings import Tellings
 from slotscope.sources.node_polls import PollFile
 from slotscope.sources.server_logs import LogLine, LogOptions, ServerLog
 
@@ -128,7 +128,7 @@ def test_the_replica_of_a_dead_master_without_slots_follows_the_winner_by_the_ru
     files = survey(find_captures([str(data / "bus-valkey-8.0" / "empty-failover.jsonl.gz")]))
     winner, logged_ns = "c059dd80d2d832126ea610524a0b1d334ea4cf5c", 1795331359_173_000_000
 
-    followed = [row for row in replay(CaptureOptions(tuple(files), Tellings())).views if row.cause == "R73"]
+    followed = [row for row in replay(CaptureOptions(tuple(files), PollsAndLogs())).views if row.cause == "R73"]
 
     assert [(row.observer == row.node_id, row.master_id) for row in followed] == [(True, winner)]
     assert abs(followed[0].valid_from_ns - logged_ns) < 150_000_000

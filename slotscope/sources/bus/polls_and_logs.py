@@ -1,4 +1,4 @@
-"""Polls and logs as a replay takes them: rows of bronze tables, and tellings for the process that each comes from."""
+"""Polls and logs as a replay takes them: rows of bronze tables, and statements for the process that each comes from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.poll_lines import Poll
-from cluster_core.replay.dispatch import Telling
+from cluster_core.replay.dispatch import Statement
 from cluster_core.replay.evidence import Endpoint
 from slotscope.sources.node_polls import PollFile
 from slotscope.sources.server_logs import LogLine, LogOptions, LogOwner, ServerLog
@@ -27,7 +27,7 @@ _START = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Tellings:
+class PollsAndLogs:
     """Which files of polls and logs are read, and how."""
 
     polls: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class Tellings:
 class Told:
     """What the files say."""
 
-    tellings: list[Telling] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
     homes: dict[str, Endpoint] = field(default_factory=dict)
     polls: list[dict[str, Any]] = field(default_factory=list)
     logs: list[dict[str, Any]] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Told:
     bad: list[DecodeError] = field(default_factory=list)
 
 
-def read_tellings(what: Tellings, *, permissive: bool) -> Told:
+def read_polls_and_logs(what: PollsAndLogs, *, permissive: bool) -> Told:
     """Read all files; raises DecodeError at the first bad line unless *permissive*."""
     told = Told()
     for path in what.polls:
@@ -87,9 +87,9 @@ def _add_poll(told: Told, path: str, poll: Poll) -> None:
         told.polled_versions[poll.observer] = poll.version
         told.versions.append((poll.observer, poll.version))
         said = f"{STARTED} {poll.version}".encode("utf-8", "replace")
-        told.tellings.append(Telling(poll.ts_ns, "log", poll.observer, address, said))
+        told.statements.append(Statement(poll.ts_ns, "log", poll.observer, address, said))
     text = _without_times(poll.text)
-    told.tellings.append(Telling(poll.ts_ns, "poll", poll.observer, address, text.encode("utf-8", "surrogatepass")))
+    told.statements.append(Statement(poll.ts_ns, "poll", poll.observer, address, text.encode("utf-8", "surrogatepass")))
     told.polls.append(
         {
             "source": path,
@@ -122,7 +122,7 @@ def _add_line(told: Told, path: str, owner: LogOwner, line: LogLine) -> None:
     if subject:
         address = Endpoint(owner.ip, owner.port + BUS_PORT_OFFSET) if owner.port else None
         ts_ns = row.ts_ns + LOG_RESOLUTION_NS
-        told.tellings.append(Telling(ts_ns, "log", line.observer, address, f"{row.kind} {subject}".encode()))
+        told.statements.append(Statement(ts_ns, "log", line.observer, address, f"{row.kind} {subject}".encode()))
     if row.kind == STARTED and line.observer:
         told.versions.append((line.observer, row.detail))
     told.logs.append(

@@ -13,8 +13,7 @@ from cluster_core.gossip.flags import FAIL, FAILURES, NOFAILOVER, PFAIL, ROLES
 from cluster_core.gossip.own_claims import assign_slots
 from cluster_core.gossip.view import Peer, slot_bits
 from cluster_core.gossip.votes import note_vote
-from cluster_core.replay.evidence import MessageSeen, NodePoll
-from cluster_core.replay.own_evidence import (
+from cluster_core.replay.corrections import (
     differs,
     follow_entry,
     follow_poll,
@@ -23,12 +22,13 @@ from cluster_core.replay.own_evidence import (
     meet_by_gossip,
     set_health,
 )
+from cluster_core.replay.evidence import MessageSeen, NodePoll
 from cluster_core.replay.recorder import Correction, Recorder
 from cluster_core.replay.rows import DisagreementRow
 from cluster_core.replay.slot_steps import (
     NOBODY,
     STEPS_MAX,
-    Fates,
+    NewOwners,
     each_bit,
     is_stepwise,
     move_slot,
@@ -50,12 +50,12 @@ DOUBT_NS: Final = 1_100_000_000
 """A node that is doubted is listed within this time: some PING leaves each second (R31, R40)."""
 
 
-class OwnWatch:
+class SentMessages:
     """Feed it what the observer sent; it corrects the recorder's view."""
 
-    def __init__(self, recorder: Recorder, fates: Fates) -> None:
+    def __init__(self, recorder: Recorder, new_owners: NewOwners) -> None:
         self._recorder = recorder
-        self._fates = fates
+        self._new_owners = new_owners
         self._key: tuple[object, ...] = ()
         self._epoch = 0
         self._header: Header | None = None
@@ -153,7 +153,7 @@ class OwnWatch:
             return
         moved = (slot_bits(old.myslots) ^ slot_bits(new.myslots)) & (holder.slots ^ slot_bits(new.myslots))
         given = taken = 0
-        for slots, node in self._fates.get(ref, ()):
+        for slots, node in self._new_owners.get(ref, ()):
             given, taken = (given, taken | slots) if node == NOBODY else (given | slots, taken)
         if moved & taken and holder is view.myself:
             self._take_deleted(holder, moved & taken, CauseSeen(Cause.OWN_HEADER, ref))
@@ -195,11 +195,11 @@ class OwnWatch:
         owners: list[tuple[int, str]] | None = None,
     ) -> None:
         recorder = self._recorder
-        fates = self._fates.get(cause.ref, []) if owners is None else owners
+        new_owners = self._new_owners.get(cause.ref, []) if owners is None else owners
         bits = each_bit(moved)
         inferred = cause if owners is not None else CauseSeen(Cause.INFERRED, cause.ref)
         for ts_ns, bit in zip(step_times_ns(since_ns, recorder.now_ns, len(bits)), bits, strict=True):
-            target = next((node for slots, node in fates if slots & bit), "")
+            target = next((node for slots, node in new_owners if slots & bit), "")
             for node_id in move_slot(recorder.view, holder, bit, target):
                 recorder.look(node_id, ts_ns, inferred if node_id == target else cause)
 
