@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
-from cluster_core.replay.evidence import Endpoint
+from cluster_core.replay.evidence import Endpoint, LinkChange, SightingKind
 
 WAIT_NS: Final = 2_000_000_000
 """How long a clue waits for the id that tells whose it is; nodes that are linked speak each second (R31)."""
@@ -31,6 +31,9 @@ PROCESSES_MAX: Final = 20_000
 """Addresses that are taken for processes; a scan of ports must not make observers without end."""
 CLOCK_BACK_NS: Final = 1_000_000_000
 """Packets of several processors are out of order by microseconds; a clock that goes back by more was set."""
+
+
+DeliveryKind = LinkChange | Literal["message", "poll", "log"]
 
 
 class Clue(NamedTuple):
@@ -48,7 +51,7 @@ class Clue(NamedTuple):
     from_opener: bool
     opener: Endpoint
     acceptor: Endpoint
-    kind: str
+    kind: SightingKind
     sender: str = ""
     cport: int = 0
     type: int = -1
@@ -65,7 +68,7 @@ class Statement(NamedTuple):
     """
 
     ts_ns: int
-    kind: str
+    kind: Literal["poll", "log"]
     node_id: str
     address: Endpoint | None
     told: bytes
@@ -84,7 +87,7 @@ class Delivery(NamedTuple):
     connection: int
     outbound: bool
     sent: bool
-    kind: str
+    kind: DeliveryKind
     peer: Endpoint
     bitmap: int
     packed: bytes
@@ -306,11 +309,13 @@ def deliveries(passage: Passage) -> Iterator[Delivery]:
                 item.told,
             )
         return
-    kind = item.kind
-    if kind == "syn":
+    if item.kind == "syn":
         return
-    if kind not in ("message", "gap"):
-        kind = {"syn-ack": "opened", "fin": "closed"}.get(kind, "closed" if passage.was_open else "refused")
+    kind: DeliveryKind = "closed" if item.kind == "fin" or passage.was_open else "refused"
+    if item.kind == "message" or item.kind == "gap":
+        kind = item.kind
+    elif item.kind == "syn-ack":
+        kind = "opened"
     number, ts_ns, from_opener = passage.number, passage.ts_ns, item.from_opener
     seen = (item.ref, item.connection)
     if passage.opener is not None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+from cluster_core.formats.capture.bus_capture import PacketKind
 from cluster_core.gossip.view import slot_bits
 from cluster_core.kinds import EventKind
 from cluster_core.topology.node import Topology
 from cluster_core.wire.bus import Message
+
+SightingKind = PacketKind | Literal["message", "gap"]
+"""What a capture shows: a whole message, a packet that opens or ends a connection, or bytes that are missing."""
+LinkChange = Literal["opened", "closed", "refused", "dropped", "gap"]
+"""What becomes of a connection of the observer; `gap`: bytes that one side sent there are not in the capture."""
 
 
 class Endpoint(NamedTuple):
@@ -29,7 +35,7 @@ class Sighting(NamedTuple):
     from_opener: bool
     opener: Endpoint
     acceptor: Endpoint
-    kind: str
+    kind: SightingKind
     message: Message | None = None
 
 
@@ -55,7 +61,7 @@ class LinkSeen(NamedTuple):
     ref: int
     connection: int
     outbound: bool
-    what: str
+    what: LinkChange
     by_us: bool
     peer: Endpoint
 

@@ -42,9 +42,12 @@ SILENCE_NS: Final = 1_000_000_000
 BEHIND_MAX: Final = 200_000
 """Bound of the evidence that waits for the new_owners of slots."""
 BUS_PORT_OFFSET: Final = 10_000
-STARTED: Final = "started"
-LOG_HEALTH: Final[dict[str, int]] = {
-    "pfail": PFAIL,
+MESSAGE: Final = Cause.MESSAGE
+PING: Final = Cause.PING
+TIME: Final = Cause.TIME
+"""Looked up once: they are asked for with every message."""
+LOG_HEALTH: Final[dict[EventKind, int]] = {
+    EventKind.PFAIL: PFAIL,
     EventKind.FAIL_DECIDED: FAIL,
     EventKind.FAIL_LEARNED: FAIL,
     EventKind.FAIL_CLEARED: 0,
@@ -167,7 +170,7 @@ class ObserverReplay:
             if isinstance(evidence, MessageSeen):
                 if evidence.sent:
                     self._signs.note(evidence.message)
-            elif isinstance(evidence, LogSeen) and evidence.kind == STARTED:
+            elif isinstance(evidence, LogSeen) and evidence.kind == EventKind.STARTED:
                 self._signs.note_version(evidence.subject)
 
     def _begin(self, batch: list[Paced]) -> Recorder | None:
@@ -235,7 +238,7 @@ class ObserverReplay:
                 and ping_is_due(0, peer.pong_received_ms, now_ms, interval_ms)
             ):
                 peer.ping_sent_ms = now_ms
-        recorder.apply(ev.Tick(), CauseSeen(Cause.TIME, -1))
+        recorder.apply(ev.Tick(), CauseSeen(TIME, -1))
         recorder.rows += recorder.ledger.settle(recorder.now_ns)
 
     # -- evidence ------------------------------------------------------------------------------------------------
@@ -288,9 +291,7 @@ class ObserverReplay:
             self._watch.step_master(header, seen.ref)
         if isinstance(seen.message.body, Fail):
             self._watch.before_verdict(seen.message.body.node, seen.ref)
-        recorder.apply(
-            ev.MessageReceived(seen.connection, seen.message, seen.peer.ip), CauseSeen(Cause.MESSAGE, seen.ref)
-        )
+        recorder.apply(ev.MessageReceived(seen.connection, seen.message, seen.peer.ip), CauseSeen(MESSAGE, seen.ref))
         if recorder.view.unclaimed:
             self._watch.on_received(seen.ref)
 
@@ -314,7 +315,7 @@ class ObserverReplay:
                 self._rename(recorder, header, seen.ref)
             self._watch.on_header(header, seen.ref)
         if seen.outbound and header.type == MessageType.PING and receiver:
-            recorder.apply(ev.PingSent(receiver, reconnected=fresh), CauseSeen(Cause.PING, seen.ref))
+            recorder.apply(ev.PingSent(receiver, reconnected=fresh), CauseSeen(PING, seen.ref))
         body = seen.message.body
         if isinstance(body, Fail):
             recorder.ledger.note_verdict(recorder.view.nodes.get(body.node))

@@ -14,7 +14,7 @@ from cluster_core.formats.capture.bus_capture import (
     Origin,
     Row,
 )
-from cluster_core.replay.evidence import Endpoint, Sighting
+from cluster_core.replay.evidence import Endpoint, Sighting, SightingKind
 from cluster_core.wire.bus import Gossip, Header, Message
 
 CLOSING: Final = ("fin", "rst")
@@ -56,7 +56,7 @@ def readable_part(message: Message) -> Message:
     return message
 
 
-def _sighting(origin: Origin, ref: int, kind: str, message: Message | None) -> Sighting:
+def _sighting(origin: Origin, ref: int, kind: SightingKind, message: Message | None) -> Sighting:
     source, target = Endpoint(*origin.source), Endpoint(*origin.target)
     opens = origin.direction == INITIATOR
     opener, acceptor = (source, target) if opens else (target, source)

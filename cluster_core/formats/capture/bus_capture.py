@@ -17,7 +17,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from heapq import merge
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from cluster_core.formats.capture.link_layers import OK, SKIP_REASONS, TcpView, address_text, view_tcp
 from cluster_core.formats.capture.packet import CaptureProblem, Packet
@@ -113,6 +113,16 @@ class CapturedGap:
     reason: str
 
 
+PacketKind = Literal["syn", "syn-ack", "rst", "fin"]
+
+
+def packet_kind(flags: int) -> PacketKind:
+    """What a packet with these TCP flags does to its connection."""
+    if flags & SYN:
+        return "syn-ack" if flags & ACK else "syn"
+    return "rst" if flags & RST else "fin"
+
+
 @dataclass(frozen=True, slots=True)
 class ConnectionEvent:
     """A packet that opens, refuses or ends a connection: *flags* are its TCP flags."""
@@ -121,11 +131,9 @@ class ConnectionEvent:
     flags: int
 
     @property
-    def kind(self) -> str:
-        """``syn``, ``syn-ack``, ``rst`` or ``fin``."""
-        if self.flags & SYN:
-            return "syn-ack" if self.flags & ACK else "syn"
-        return "rst" if self.flags & RST else "fin"
+    def kind(self) -> PacketKind:
+        """What the packet does."""
+        return packet_kind(self.flags)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pyarrow as pa
 
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.bus.packing import unpack
 from cluster_core.kinds import EventKind
-from cluster_core.replay.dispatch import Delivery
+from cluster_core.replay.dispatch import Delivery, DeliveryKind
 from cluster_core.replay.evidence import Endpoint, Evidence, LinkSeen, LogSeen, MessageSeen, poll_of
 from cluster_core.replay.sightings import readable_part
 from cluster_core.topology.nodes_text import read_nodes
 from cluster_core.wire.bus import Message, decode_message, decode_partial
 
-KINDS: Final = ("message", "opened", "closed", "refused", "poll", "log", "bitmap", "gap")
+KINDS: Final[tuple[DeliveryKind | Literal["bitmap"], ...]] = (
+    "message",
+    "opened",
+    "closed",
+    "refused",
+    "poll",
+    "log",
+    "bitmap",
+    "gap",
+)
 """Kinds of rows; the code is the index.  Bitmaps come first, *number* is theirs."""
 _OUTBOUND, _SENT = 1, 2
 
@@ -85,19 +94,20 @@ def unpack_evidence(blobs: Iterable[bytes]) -> Iterator[tuple[int, Evidence]]:
         table = unpacked_table(blob)
         columns = [table.column(name).to_pylist() for name in table.schema.names]
         for kind, number, ts_ns, ref, connection, flags, ip, port, bitmap, packed in zip(*columns, strict=True):
-            if kind == 6:
+            word = KINDS[kind]
+            if word == "bitmap":
                 bitmaps[number] = packed
                 continue
             seen = (connection, bool(flags & _OUTBOUND))
             told = _evidence(
-                KINDS[kind], ts_ns, ref, seen, bool(flags & _SENT), Endpoint(ip, port), bitmaps.get(bitmap, b""), packed
+                word, ts_ns, ref, seen, bool(flags & _SENT), Endpoint(ip, port), bitmaps.get(bitmap, b""), packed
             )
             if told is not None:
                 yield number, told
 
 
 def _evidence(
-    kind: str,
+    kind: DeliveryKind,
     ts_ns: int,
     ref: int,
     seen: tuple[int, bool],

@@ -18,6 +18,7 @@ from cluster_core.formats.capture.bus_capture import (
     Origin,
     Row,
     SkippedPackets,
+    packet_kind,
 )
 from cluster_core.formats.capture.packet import CaptureProblem
 from cluster_core.gossip.profile_signs import EXT_DATA, VERSION_FLAGS, ProfileSigns, Sign
@@ -39,7 +40,7 @@ FOREIGN_BYTES: Final = 1 << 16
 """A stream of so many bytes without a message is another protocol, whatever it looks like."""
 OTHER_TRAFFIC: Final = ("not an IP packet", "not a TCP packet")
 """Packets that have no business on the bus, and are no damage."""
-SYN, RST, FIN, ACK = 2, 4, 1, 16
+SYN: Final = 2
 EXTENSION_TYPES: Final = 16
 
 
@@ -152,7 +153,7 @@ def _event_reader(batch: BusBatch, tcp_flags: NDArray[np.int64], addresses: list
 
     def read(row: int) -> Clue | None:
         way, bits = direction[row], flags[row]
-        kind = ("syn-ack" if bits & ACK else "syn") if bits & SYN else "rst" if bits & RST else "fin"
+        kind = packet_kind(bits)
         if way == UNSEEN or kind == "syn":
             return None
         ends_of = (
