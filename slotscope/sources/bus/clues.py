@@ -29,7 +29,7 @@ from cluster_core.replay.dispatch import Clue
 from cluster_core.replay.evidence import Endpoint
 from cluster_core.wire.bus import HEADER_BYTES, MessageType
 from cluster_core.wire.bus_framing import MESSAGE_BYTES_MAX
-from cluster_core.wire.tcp_stream import CUT_BY_SNAP_LENGTH
+from cluster_core.wire.tcp_stream import CUT_BY_SNAP_LENGTH, SYN
 
 BAD_ROWS_MAX: Final = 10_000
 """Bad records beyond this are counted, not listed."""
@@ -40,7 +40,7 @@ FOREIGN_BYTES: Final = 1 << 16
 """A stream of so many bytes without a message is another protocol, whatever it looks like."""
 OTHER_TRAFFIC: Final = ("not an IP packet", "not a TCP packet")
 """Packets that have no business on the bus, and are no damage."""
-SYN: Final = 2
+
 EXTENSION_TYPES: Final = 16
 
 
