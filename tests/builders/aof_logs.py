@@ -127,7 +127,9 @@ def walk_log(
             for batch in walker.batches():
                 found.commands += _rows(batch, walker.names)
     except DecodeError as error:
-        found.error = error
+        found.error = error.with_traceback(
+            None
+        )  # whose frames would keep the walker's buffers until all garbage is collected
         return found
     found.tail = walker.tail
     return found

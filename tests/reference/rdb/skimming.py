@@ -47,7 +47,11 @@ def skim_all(
             at += count
             skimmer.filled(count)
     except DecodeError as error:
-        return rows, skimmer, error
+        return (
+            rows,
+            skimmer,
+            error.with_traceback(None),
+        )  # whose frames would keep the buffers until all garbage is collected
     return rows, skimmer, None
 
 
