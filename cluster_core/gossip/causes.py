@@ -65,7 +65,6 @@ class Cause(StrEnum):
     TIME = "time"
     RESTART = "restart"
     RESET = "reset"
-    ELECTION = "election"
 
 
 class Field(StrEnum):

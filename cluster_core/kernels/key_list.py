@@ -29,9 +29,7 @@ def _locate(offsets, data, slot, tag_start, tag_length):  # type: ignore[no-unty
             tag_length[i] = last - first
 
 
-def batch_of_keys(
-    keys: pa.Array, sizes: NDArray[np.int64] | None = None, first_row: int = 0, *, with_tags: bool = True
-) -> KeyBatch:
+def batch_of_keys(keys: pa.Array, sizes: NDArray[np.int64] | None = None, first_row: int = 0) -> KeyBatch:
     """Return a `KeyBatch` of *keys* (Arrow ``binary``, no nulls); *sizes* are serialized bytes, `NONE` where unknown.
 
     *offset* of a key is its row, counted from *first_row*.

@@ -20,7 +20,7 @@ from cluster_core.node import events as ev
 from cluster_core.node.events import SendMessage
 from cluster_core.sim.host import Host
 from cluster_core.sim.world import World
-from cluster_core.wire.bus import Header, Message, MessageFlag, MessageType
+from cluster_core.wire.bus import Header, MessageType
 
 AUTH_ACK: Final = int(MessageType.AUTH_ACK)
 AUTH_REQUEST: Final = int(MessageType.AUTH_REQUEST)
@@ -220,9 +220,3 @@ def check_views(world: World, hosts: Sequence[Host]) -> list[Violation]:
 
 def _word(peer: Peer) -> str:
     return "FAIL" if peer.flags & FAIL else "PFAIL"
-
-
-def is_forced(message: Message) -> bool:
-    """Whether an AUTH_REQUEST asks for votes although the master may be up (R134)."""
-    header = message.header
-    return isinstance(header, Header) and header.type == AUTH_REQUEST and bool(header.mflags[0] & MessageFlag.FORCEACK)

@@ -1,0 +1,72 @@
+"""Every name of the product is used: by the product, its templates, its tests or its benchmarks."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+from vulture import Vulture
+
+ROOT = Path(__file__).parent.parent
+PRODUCT = ("cluster_core", "schemas", "slotscope", "jobs")
+USERS = ("tests", "benchmarks")
+CONFIDENCE_MIN = 60
+USED_ELSEWHERE = {
+    "typing_context": "numba hands it to what builds an intrinsic",
+    "load_overload": "numba asks its cache by this name",
+    "save_overload": "numba asks its cache by this name",
+    "get_cache_path": "numba asks where code is kept by this name",
+    "_cache": "numba reads it of what it compiled",
+    "compress_type": "zipfile reads it of an entry",
+    "external_attr": "zipfile reads it of an entry",
+    "story_command": "jobs.main names it as text",
+    "script_runtime_ms": "sentinel.settings names it as text",
+    "script_retry_ms": "sentinel.settings names it as text",
+    "offset_gap_bytes": "templates and columns name it as text",
+    "source_says": "part of a row, whose columns are read by position",
+    "pfail": "part of a row, whose columns are read by position",
+    "message_ids": "part of a row, whose columns are read by position",
+    "module_type": "a column of a record array, read by its name as text",
+    "promotes": "part of an answer that is compared as a whole",
+    "scattered": "part of a tuple that is compared as a whole",
+}
+"""Names that are used where no reader of Python can see it, and by whom."""
+CELLS = {
+    "A_SKIP", "B_SKIP", "EVENT_IMPORT", "EVENT_MODULE_AUX", "INTEGERS_HIGH", "MY_PLACE", "P_FUNCTION", "P_STRING", "SET_HIGH",
+}  # fmt: skip
+"""Cells of a kernel's state and numbers of its phases that only keep their place in a row of names."""
+TABLES = ("cluster_core/formats/rdb/grammar.py", "cluster_core/formats/rdb/opcodes.py")
+"""Tables of what there is: they name all of it, whether a reader asks for it or not."""
+
+
+@cache
+def unused() -> list[tuple[str, str]]:
+    """Names that nothing seems to use, and their places; imports are ruff's."""
+    finder = Vulture()
+    finder.scavenge([str(ROOT / name) for name in (*PRODUCT, *USERS)])
+    return [
+        (item.name, f"{item.filename.relative_to(ROOT)}:{item.first_lineno}")
+        for item in finder.get_unused_code(min_confidence=CONFIDENCE_MIN)
+        if item.filename.relative_to(ROOT).parts[0] in PRODUCT
+        if item.typ != "import" and str(item.filename.relative_to(ROOT)) not in TABLES
+    ]
+
+
+@cache
+def template_words() -> frozenset[str]:
+    """Every word of the templates of reports."""
+    paths = sorted((ROOT / "slotscope" / "reports" / "templates").iterdir())
+    return frozenset(re.findall(r"\w+", "\n".join(path.read_text() for path in paths)))
+
+
+def test_no_name_of_the_product_is_dead() -> None:
+    """A name that only a template or another library reads is listed above, with its reader."""
+    dead = [f"{place} {name}" for name, place in unused() if name not in template_words() | CELLS | set(USED_ELSEWHERE)]
+
+    assert dead == []
+
+
+def test_names_that_are_used_after_all_are_not_listed() -> None:
+    """The list stays true."""
+    assert (CELLS | set(USED_ELSEWHERE)) - {name for name, _ in unused()} == set()
