@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from cluster_core.formats.rdb.opcodes import RdbHead
+from cluster_core.formats.rdb.head import RdbHead
 from cluster_core.kernels.rdb.skim import RdbSkimmer
 from cluster_core.kernels.rdb.splits import find_splits
 from cluster_core.memory.model import MemorySettings

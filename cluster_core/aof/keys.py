@@ -29,7 +29,7 @@ from cluster_core.aof.store import (
 from cluster_core.aof.streams import entry_bytes
 from cluster_core.errors import DecodeError
 from cluster_core.formats.rdb.elements import ModuleValue, decode_value
-from cluster_core.formats.rdb.opcodes import DIALECT_REDIS, DIALECT_VALKEY, VALKEY_VERSION_MIN
+from cluster_core.formats.rdb.grammar import DIALECT_REDIS, DIALECT_VALKEY, VERSIONS
 from cluster_core.formats.rdb.stream_elements import StreamGroup, StreamValue
 from cluster_core.slots.key_slot import key_slot
 
@@ -149,7 +149,7 @@ def _restore(store: Store, words: Words) -> None:
     if len(payload) <= _DUMP_TAIL_BYTES:
         raise Refused
     version = int.from_bytes(payload[-10:-8], "little")
-    dialect = DIALECT_VALKEY if version >= VALKEY_VERSION_MIN else DIALECT_REDIS
+    dialect = DIALECT_VALKEY if version >= VERSIONS[DIALECT_VALKEY][0] else DIALECT_REDIS
     try:
         kind, value = decode_value(payload[:-_DUMP_TAIL_BYTES], dialect)
     except DecodeError:

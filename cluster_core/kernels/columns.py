@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cluster_core.formats.rdb.opcodes import ENCODINGS, KEY_TYPES
+from cluster_core.formats.rdb.grammar import ENCODINGS, KEY_TYPES
 from cluster_core.kernels.compiled import njit
 from cluster_core.kernels.key_batch import NONE, KeyBatch
 from cluster_core.memory.model import ESTIMATES

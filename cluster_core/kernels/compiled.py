@@ -1,26 +1,35 @@
-"""How kernels are compiled: to machine code that runs without the GIL and is kept from one process to the next."""
+"""How kernels are compiled: to machine code that runs without the GIL and is kept in numba's file cache."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numba
-
-from cluster_core.kernels.code_cache import CodeCache
 
 if sys.byteorder != "little":
     raise ImportError("the kernels read words whose first byte is the lowest; this machine orders bytes the other way")
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Compile a function at its first call; *options* are numba's own (``inline``, ``boundscheck`` …)."""
-    settings: dict[str, Any] = {"nogil": True, **options}
+    """Compile a function; *options* are numba's own (``inline``, ``boundscheck`` …)."""
+    settings: dict[str, Any] = {"cache": True, "nogil": True, **options}
+    return numba.njit(**settings)  # type: ignore[no-any-return]
 
-    def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-        dispatcher: Any = numba.njit(**settings)(function)
-        dispatcher._cache = CodeCache(function)
-        return dispatcher  # type: ignore[no-any-return]
 
-    return compiled
+def compiled(module: ModuleType, *names: str, known: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
+    """Compile plain functions of *module* from their one source; each must come after those that it calls.
+
+    Return what they see, with the compiled functions in the place of the plain ones; *known* are compiled functions of other
+    modules that they call.
+    """
+    seen = {**vars(module), **(known or {})}
+    for name in names:
+        plain = seen[name]
+        twin = FunctionType(plain.__code__, seen, name, plain.__defaults__)
+        twin.__module__ = module.__name__
+        twin.__qualname__ = name
+        seen[name] = njit(**options)(twin)
+    return seen

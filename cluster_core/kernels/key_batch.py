@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_core.formats.rdb.opcodes import KEY_TYPES
+from cluster_core.formats.rdb.grammar import KEY_TYPES
 
 _FILLED_TYPES = np.array(
     [name in ("list", "set", "zset", "hash") for name in KEY_TYPES] + [False] * (256 - len(KEY_TYPES))

@@ -8,26 +8,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from cluster_core.formats.rdb.opcodes import (
-    T_HASH,
-    T_HASH_2,
-    T_HASH_LISTPACK,
-    T_HASH_LISTPACK_EX,
-    T_HASH_METADATA,
-    T_HASH_ZIPLIST,
-    T_LIST_QUICKLIST,
-    T_LIST_QUICKLIST_2,
-    T_SET,
-    T_SET_INTSET,
-    T_SET_LISTPACK,
-    T_STREAM,
-    T_STREAM_2,
-    T_STREAM_3,
-    T_STRING,
-    T_ZSET_2,
-    T_ZSET_LISTPACK,
-    T_ZSET_ZIPLIST,
-)
+from cluster_core.formats.rdb.grammar import measured_types
 
 KEY_APART, KEY_IN_ENTRY, KEY_IN_OBJECT = range(3)
 """Where a key's name is: in a string of its own, in the entry of the key space, in the object of its value."""
@@ -43,10 +24,10 @@ DICT, BUCKETS = range(2)
 
 
 class Layout(NamedTuple):
-    """Sizes in bytes of one server version on 64-bit machines; *types* are the RDB value types that such a server writes."""
+    """Sizes in bytes of one server version on 64-bit machines; *types* are the RDB value types whose memory is known for it."""
 
     name: str
-    types: frozenset[int]
+    types: frozenset[str]
     key_place: int
     slot_link: int  # what an entry of the key space has more in cluster mode
     embstr: int
@@ -74,27 +55,25 @@ class Layout(NamedTuple):
 
 
 _NEVER = (1, 0)
-_OF_ALL = {T_STRING, T_SET, T_HASH, T_ZSET_2, T_SET_INTSET}
-_OF_LISTPACKS = _OF_ALL | {T_HASH_LISTPACK, T_ZSET_LISTPACK, T_LIST_QUICKLIST_2, T_STREAM_2}
 
 _REDIS_62 = Layout(
     name="redis 6.2",
-    types=frozenset(_OF_ALL | {T_LIST_QUICKLIST, T_HASH_ZIPLIST, T_ZSET_ZIPLIST, T_STREAM}),
+    types=measured_types("redis", (6, 2)),
     key_place=KEY_APART, slot_link=0, embstr=EMBSTR_LENGTH, embeds_max=0, packed_exact=True, list_node=32,
     set_entry=24, hash_entry=24, zset_entry=24, field_form=FIELD_APART, table_kind=DICT, table=96, hash_extra=0,
     hash_steps=2, set_presized=_NEVER, integers_presized=(513, 1024), hash_presized=_NEVER, zset_presized=_NEVER,
     zset_embeds=False, zset=16 + 32, stream=40, tree_is_exact=False, group=32, consumer=24,
 )  # fmt: skip
 _REDIS_70 = _REDIS_62._replace(
-    name="redis 7.0", types=frozenset(_OF_LISTPACKS), slot_link=16, embstr=EMBSTR_ALLOCATED, packed_exact=False,
+    name="redis 7.0", types=measured_types("redis", (7, 0)), slot_link=16, embstr=EMBSTR_ALLOCATED, packed_exact=False,
     list_node=40, table=56, hash_presized=(513, 1024), stream=80, group=40,
 )  # fmt: skip
 _REDIS_72 = _REDIS_70._replace(
-    name="redis 7.2", types=frozenset(_OF_LISTPACKS | {T_SET_LISTPACK, T_STREAM_3}), hash_steps=1,
+    name="redis 7.2", types=measured_types("redis", (7, 2)), hash_steps=1,
     set_presized=(129, 512), zset_presized=(129, 512), consumer=32,
 )  # fmt: skip
 _REDIS_74 = _REDIS_72._replace(
-    name="redis 7.4", types=_REDIS_72.types | {T_HASH_METADATA, T_HASH_LISTPACK_EX}, slot_link=0, field_form=FIELD_MSTR
+    name="redis 7.4", types=measured_types("redis", (7, 4)), slot_link=0, field_form=FIELD_MSTR
 )
 _VALKEY_80 = _REDIS_72._replace(name="valkey 8.0", key_place=KEY_IN_ENTRY, slot_link=0, set_entry=5)
 _VALKEY_81 = _VALKEY_80._replace(
@@ -102,7 +81,7 @@ _VALKEY_81 = _VALKEY_80._replace(
     field_form=FIELD_ENTRY, table_kind=BUCKETS, table=80, tree_is_exact=True,
 )  # fmt: skip
 _VALKEY_90 = _VALKEY_81._replace(
-    name="valkey 9.0", types=_VALKEY_81.types | {T_HASH_2}, embstr=EMBSTR_FOR_POINTER, hash_extra=8
+    name="valkey 9.0", types=measured_types("valkey", (9, 0)), embstr=EMBSTR_FOR_POINTER, hash_extra=8
 )
 _VALKEY_91 = _VALKEY_90._replace(name="valkey 9.1", embeds_max=128, zset_embeds=True, zset=16 + 528)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cluster_core.formats.rdb.opcodes import EMBSTR, INT, RdbHead
+from cluster_core.formats.rdb.grammar import EMBSTR, INT
+from cluster_core.formats.rdb.head import RdbHead
 from cluster_core.memory.allocators import (
     ALLOCATORS,
     JEMALLOC_16,

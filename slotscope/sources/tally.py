@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.rdb.facts import SplitError
-from cluster_core.formats.rdb.opcodes import KEY_TYPES
+from cluster_core.formats.rdb.grammar import KEY_TYPES
 from cluster_core.kernels.columns import encoding_names, key_columns, known, memory_columns, part_of, type_names
 from cluster_core.kernels.group_tally import GroupTally
 from cluster_core.kernels.key_batch import NONE, KeyBatch

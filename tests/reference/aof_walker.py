@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cluster_core.aof.command_keys import written_keys
 from cluster_core.errors import DecodeError
 from cluster_core.formats.aof.framing import KEY_BYTES, Command, CommandReader, describe
-from cluster_core.formats.rdb.opcodes import KEY_BYTES_MAX
+from cluster_core.formats.rdb.limits import KEY_BYTES_MAX
 from cluster_core.kernels.aof.command_batch import CommandBatch
 from cluster_core.kernels.aof.names import NAMES_MAX
 from cluster_core.kernels.aof.walk import NAME_BYTES_MAX

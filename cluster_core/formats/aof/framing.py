@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.rdb.opcodes import DATABASES_MAX, STRING_BYTES_MAX
+from cluster_core.formats.rdb.limits import DATABASES_MAX, STRING_BYTES_MAX
 
 WORDS_MAX = (1 << 31) - 1
 """Words of one command: what a server's own counter holds."""

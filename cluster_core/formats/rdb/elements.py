@@ -10,12 +10,24 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.rdb import packed
-from cluster_core.formats.rdb.opcodes import (
+from cluster_core.formats.rdb.grammar import (
     ARRAY_INTEGER,
     ARRAY_SHORT_STRING,
     ARRAY_STRING,
-    DIALECT_VALKEY,
+    E_EXPIRY_AFTER,
+    E_EXPIRY_BEFORE,
+    E_SCORE,
+    F_LISTPACK,
+    HASH,
+    KEY_TYPES,
+    L_ARRAY,
+    L_ELEMENTS,
+    L_MODULE,
+    L_PACKED,
+    L_QUICKLIST,
+    L_STREAM,
+    L_STRING,
+    LISTPACKEX,
     MODULE_DOUBLE,
     MODULE_EOF,
     MODULE_FLOAT,
@@ -27,33 +39,11 @@ from cluster_core.formats.rdb.opcodes import (
     OP_KEY_META,
     OP_RAM_LRU,
     OP_SLOT_NUMBER,
-    T_ARRAY,
-    T_HASH_2,
-    T_HASH_LISTPACK,
-    T_HASH_LISTPACK_EX,
-    T_HASH_LISTPACK_EX_PRE_GA,
-    T_HASH_METADATA,
-    T_HASH_ZIPLIST,
-    T_HASH_ZIPMAP,
-    T_LIST,
-    T_LIST_QUICKLIST,
-    T_LIST_QUICKLIST_2,
-    T_LIST_ZIPLIST,
-    T_MODULE_2,
-    T_SET,
-    T_SET_INTSET,
-    T_SET_LISTPACK,
-    T_STREAM,
-    T_STREAM_2,
-    T_STREAM_3,
-    T_STREAM_4,
-    T_STREAM_5,
-    T_STRING,
-    T_ZSET,
-    T_ZSET_2,
-    T_ZSET_LISTPACK,
-    T_ZSET_ZIPLIST,
-    TEMPLATE_TYPES,
+    PACKED_NODE,
+    PLAIN_NODE,
+    ZSET,
+    ValueType,
+    grammar_of,
 )
 from cluster_core.formats.rdb.packed_elements import packed_elements
 from cluster_core.formats.rdb.stream_elements import stream_value, string_end
@@ -62,7 +52,6 @@ from cluster_core.formats.rdb.strings import Fault, length_at, string_at, string
 NO_EXPIRY = -1
 _DAMAGE = (LookupError, ValueError, OverflowError, struct.error, Fault)
 """What decoders raise for bytes that end early or stand for nothing."""
-_PLAIN_NODE = 1
 _PLAIN = -1  # the form of a node that is one element
 _NAN, _INFINITY, _MINUS_INFINITY = 253, 254, 255
 
@@ -96,14 +85,9 @@ class Record(NamedTuple):
     freq: int = -1
 
 
-def is_by_expiry(data: bytes) -> bool:
-    """Whether the record is a hash whose fields are in the order in which they expire."""
-    return data[_attributes(data)[0]] in (T_HASH_LISTPACK_EX, T_HASH_LISTPACK_EX_PRE_GA)
-
-
-def is_by_template(data: bytes) -> bool:
-    """Whether the record is a hash whose field names are in a template of the file, so that it cannot be decoded alone."""
-    return data[_attributes(data)[0]] in TEMPLATE_TYPES
+def type_of(data: bytes, dialect: str) -> ValueType:
+    """Return the value type of the record; LookupError if it is not known."""
+    return grammar_of(dialect).types[data[_attributes(data)[0]]]
 
 
 def decode_record(data: bytes, dialect: str, *, source: str = "<record>", offset: int = 0) -> Record:
@@ -113,52 +97,50 @@ def decode_record(data: bytes, dialect: str, *, source: str = "<record>", offset
     """
     try:
         at, expire, idle, freq = _attributes(data)
-        kind = data[at]
+        row = grammar_of(dialect).types[data[at]]
         key = string_at(data, at + 1)
         start, body, _, _ = string_prefix(data, at + 1)
-        name, value = _value(kind, data, start + body, dialect)
+        value = _value(row, data, start + body)
     except _DAMAGE as error:
         raise DecodeError("the record cannot be decoded", offset=offset, source=source) from error
-    return Record(key, name, value, expire, idle, freq)
+    return Record(key, KEY_TYPES[row.key_type], value, expire, idle, freq)
 
 
-def packed_values(data: bytes) -> Iterator[tuple[bytes, int]]:
-    """Yield the packed values (bytes, form of `packed`) in a record that `decode_record` takes: its value, the nodes of a list or stream."""
-    for at, form in _strings_of(data):
+def packed_values(data: bytes, dialect: str) -> Iterator[tuple[bytes, int]]:
+    """Yield the packed values (bytes, form) in a record that `decode_record` takes: its value, the nodes of a list or stream."""
+    for at, form in _strings_of(data, dialect):
         if form != _PLAIN:
             yield string_at(data, at), form
 
 
-def has_empty_node(data: bytes) -> bool:
+def has_empty_node(data: bytes, dialect: str) -> bool:
     """Whether the record is a list with a node that is an element by itself, but without bytes."""
-    return any(form == _PLAIN and not string_at(data, at) for at, form in _strings_of(data))
+    return any(form == _PLAIN and not string_at(data, at) for at, form in _strings_of(data, dialect))
 
 
-def _strings_of(data: bytes) -> Iterator[tuple[int, int]]:
+def _strings_of(data: bytes, dialect: str) -> Iterator[tuple[int, int]]:
     """Where the strings of a record are that its elements are in, and their form."""
-    at = _attributes(data)[0]
-    kind, at = data[at], string_end(data, at + 1)
-    if kind == T_HASH_LISTPACK_EX:
-        at += 8
-    if kind in _PACKED:
-        yield at, _PACKED[kind]
-    elif kind in (T_LIST_QUICKLIST, T_LIST_QUICKLIST_2, *_STREAMS):
+    row = type_of(data, dialect)
+    at = string_end(data, _attributes(data)[0] + 1) + row.lead_bytes
+    if row.layout == L_PACKED:
+        yield at, row.form
+    elif row.layout in (L_QUICKLIST, L_STREAM):
         nodes, at = length_at(data, at)
         for _ in range(nodes):
-            container = 2
-            if kind == T_LIST_QUICKLIST_2:
-                container, at = length_at(data, at)
-            elif kind in _STREAMS:
+            container = PACKED_NODE
+            if row.layout == L_STREAM:
                 at = string_end(data, at)
-            packed_form = packed.ZIPLIST if kind == T_LIST_QUICKLIST else packed.LISTPACK
-            yield at, _PLAIN if container == _PLAIN_NODE else packed_form
+            elif row.form == F_LISTPACK:
+                container, at = length_at(data, at)
+            yield at, _PLAIN if container == PLAIN_NODE else row.form
             at = string_end(data, at)
 
 
 def decode_value(data: bytes, dialect: str, *, source: str = "<value>") -> tuple[str, object]:
     """Decode a type byte and the value after it, as DUMP and RESTORE have them: (type, value)."""
     try:
-        return _value(data[0], data, 1, dialect)
+        row = grammar_of(dialect).types[data[0]]
+        return KEY_TYPES[row.key_type], _value(row, data, 1)
     except _DAMAGE as error:
         raise DecodeError("the value cannot be decoded", offset=0, source=source) from error
 
@@ -199,42 +181,41 @@ def _key_meta_end(data: bytes, at: int) -> int:
     return at
 
 
-def _value(kind: int, data: bytes, at: int, dialect: str) -> tuple[str, object]:
-    if kind == T_STRING:
-        return "string", string_at(data, at)
-    if kind == T_MODULE_2:
-        return "module", ModuleValue(data[at:])
-    if kind in (T_LIST, T_LIST_ZIPLIST, T_LIST_QUICKLIST, T_LIST_QUICKLIST_2):
-        return "list", _list(kind, data, at)
-    if kind in (T_SET, T_SET_INTSET, T_SET_LISTPACK):
-        return "set", list(_strings(data, at)) if kind == T_SET else packed_elements(string_at(data, at), _SETS[kind])
-    if kind in (T_ZSET, T_ZSET_2):
-        return "zset", list(_scored(kind, data, at))
-    if kind in (T_ZSET_ZIPLIST, T_ZSET_LISTPACK):
-        words = packed_elements(string_at(data, at), _ZSETS[kind])
-        return "zset", [(member, float(score)) for member, score in zip(words[::2], words[1::2], strict=True)]
-    if kind in _STREAMS:
-        return "stream", stream_value(kind, data, at)
-    if kind == T_ARRAY:
-        return "array", list(_array(data, at))
-    if kind in TEMPLATE_TYPES:
-        raise ValueError("the names of its fields are not in the record")
-    return "hash", _hash(kind, data, at, dialect)
+def _value(row: ValueType, data: bytes, at: int) -> object:
+    if row.layout == L_STRING:
+        return string_at(data, at)
+    if row.layout == L_MODULE:
+        return ModuleValue(data[at:])
+    if row.layout == L_STREAM:
+        return stream_value(row.generation, data, at)
+    if row.layout == L_QUICKLIST:
+        return _quicklist(row.form, data, at)
+    if row.layout == L_ELEMENTS:
+        return _elements(row, data, at)
+    if row.layout == L_PACKED and not row.skipped_entries:
+        return _packed(row, data, at + row.lead_bytes)
+    if row.layout == L_ARRAY:
+        return list(_array(data, at))
+    raise ValueError(f"type {row.name} is not in the record alone")
 
 
-_SETS = {T_SET_INTSET: packed.INTSET, T_SET_LISTPACK: packed.LISTPACK}
-_ZSETS = {T_ZSET_ZIPLIST: packed.ZIPLIST, T_ZSET_LISTPACK: packed.LISTPACK}
-_HASHES = {
-    T_HASH_ZIPMAP: (packed.ZIPMAP, 2),
-    T_HASH_ZIPLIST: (packed.ZIPLIST, 2),
-    T_HASH_LISTPACK: (packed.LISTPACK, 2),
-    T_HASH_LISTPACK_EX: (packed.LISTPACK, 3),
-    T_HASH_LISTPACK_EX_PRE_GA: (packed.LISTPACK, 3),
-}
+def _elements(row: ValueType, data: bytes, at: int) -> object:
+    """A value that is not packed; `ValueType.element` says how each element is made."""
+    if row.key_type == HASH:
+        return _hash(row, data, at)
+    return list(_scored(row.element, data, at)) if row.key_type == ZSET else list(_strings(data, at))
 
 
-_STREAMS = (T_STREAM, T_STREAM_2, T_STREAM_3, T_STREAM_4, T_STREAM_5)
-_PACKED = {T_LIST_ZIPLIST: packed.ZIPLIST, **_SETS, **_ZSETS, **{kind: form for kind, (form, _) in _HASHES.items()}}
+def _packed(row: ValueType, data: bytes, at: int) -> object:
+    words = packed_elements(string_at(data, at), row.form)
+    if row.key_type == ZSET:
+        return [(member, float(score)) for member, score in zip(words[::2], words[1::2], strict=True)]
+    if row.key_type != HASH:
+        return words
+    if row.encoding != LISTPACKEX:
+        return [Field(*pair, NO_EXPIRY) for pair in zip(words[::2], words[1::2], strict=True)]
+    triples = zip(words[::3], words[1::3], words[2::3], strict=True)
+    return [Field(name, value, int(expire) or NO_EXPIRY) for name, value, expire in triples]
 
 
 def _strings(data: bytes, at: int) -> Iterator[bytes]:
@@ -244,22 +225,18 @@ def _strings(data: bytes, at: int) -> Iterator[bytes]:
         at = string_end(data, at)
 
 
-def _list(kind: int, data: bytes, at: int) -> list[bytes]:
-    if kind == T_LIST:
-        return list(_strings(data, at))
-    if kind == T_LIST_ZIPLIST:
-        return packed_elements(string_at(data, at), packed.ZIPLIST)
+def _quicklist(form: int, data: bytes, at: int) -> list[bytes]:
     nodes, at = length_at(data, at)
     found: list[bytes] = []
     for _ in range(nodes):
-        container = 2
-        if kind == T_LIST_QUICKLIST_2:
+        container = PACKED_NODE
+        if form == F_LISTPACK:
             container, at = length_at(data, at)
         node, at = string_at(data, at), string_end(data, at)
-        if container == _PLAIN_NODE:
+        if container == PLAIN_NODE:
             found.append(node)
         else:
-            found += packed_elements(node, packed.ZIPLIST if kind == T_LIST_QUICKLIST else packed.LISTPACK)
+            found += packed_elements(node, form)
     return found
 
 
@@ -280,11 +257,11 @@ def _array(data: bytes, at: int) -> Iterator[bytes]:
             at += 8
 
 
-def _scored(kind: int, data: bytes, at: int) -> Iterator[tuple[bytes, float]]:
+def _scored(element: int, data: bytes, at: int) -> Iterator[tuple[bytes, float]]:
     count, at = length_at(data, at)
     for _ in range(count):
         member, at = string_at(data, at), string_end(data, at)
-        if kind == T_ZSET_2:
+        if element == E_SCORE:
             (score,) = struct.unpack_from("<d", data, at)
             at += 8
         else:
@@ -295,27 +272,18 @@ def _scored(kind: int, data: bytes, at: int) -> Iterator[tuple[bytes, float]]:
         yield member, score
 
 
-def _hash(kind: int, data: bytes, at: int, dialect: str) -> list[Field]:
-    base = 0
-    if kind in (T_HASH_METADATA, T_HASH_LISTPACK_EX):
-        base, at = int.from_bytes(data[at : at + 8], "little"), at + 8
-    if kind in _HASHES:
-        form, stride = _HASHES[kind]
-        words = packed_elements(string_at(data, at), form)
-        if stride == 2:
-            return [Field(*pair, NO_EXPIRY) for pair in zip(words[::2], words[1::2], strict=True)]
-        triples = zip(words[::3], words[1::3], words[2::3], strict=True)
-        return [Field(name, value, int(expire) or NO_EXPIRY) for name, value, expire in triples]
-    count, at = length_at(data, at)
+def _hash(row: ValueType, data: bytes, at: int) -> list[Field]:
+    base = int.from_bytes(data[at : at + row.lead_bytes], "little")
+    count, at = length_at(data, at + row.lead_bytes)
     found = []
     for _ in range(count):
         expire = NO_EXPIRY
-        if kind in (T_HASH_2, T_HASH_METADATA) and dialect != DIALECT_VALKEY:
+        if row.element == E_EXPIRY_BEFORE:
             delta, at = length_at(data, at)  # counted from one before the earliest; from 1970 in the release candidates
-            expire = NO_EXPIRY if delta == 0 else delta + base - (kind == T_HASH_METADATA)
+            expire = NO_EXPIRY if delta == 0 else delta + base - (row.lead_bytes > 0)
         name, at = string_at(data, at), string_end(data, at)
         value, at = string_at(data, at), string_end(data, at)
-        if kind == T_HASH_2 and dialect == DIALECT_VALKEY:
+        if row.element == E_EXPIRY_AFTER:
             expire = int.from_bytes(data[at : at + 8], "little", signed=True)
             at += 8
         found.append(Field(name, value, expire))

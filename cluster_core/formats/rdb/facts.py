@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.rdb.opcodes import AUX_FIELDS_MAX, RdbHead
+from cluster_core.formats.rdb.head import RdbHead
+from cluster_core.formats.rdb.limits import AUX_FIELDS_MAX
 
 
 class SplitError(DecodeError):

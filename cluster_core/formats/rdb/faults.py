@@ -1,11 +1,9 @@
-"""What can be wrong with an RDB file, as codes that the plain skim and its compiled twin share.
-
-A kernel cannot raise, so it returns a code and two numbers; `describe` makes the sentence for both twins.
-"""
+"""What can be wrong with an RDB file, as codes: a kernel cannot raise, so it returns a code and two numbers; `describe` makes the sentence."""
 
 from __future__ import annotations
 
-from cluster_core.formats.rdb.opcodes import (
+from cluster_core.formats.rdb.grammar import OPCODE_MIN, meaning_of
+from cluster_core.formats.rdb.limits import (
     AUX_NAME_BYTES_MAX,
     KEY_BYTES_MAX,
     KEY_META_CLASSES_MAX,
@@ -13,40 +11,41 @@ from cluster_core.formats.rdb.opcodes import (
     TEMPLATES_MAX,
 )
 
-LENGTH_PREFIX = 1
-LENGTH_IS_STRING = 2
-STRING_PREFIX = 3
-STRING_BYTES = 4
-COUNT = 5
-KEY_BYTES = 6
-LZF = 7
-TYPE = 8
-OPCODE = 9
-ATTRIBUTE = 10
-EXPIRY = 11
-IDLE = 12
-DATABASE = 13
-PACKED_BYTES = 14
-PACKED_COUNT = 15
-PACKED_UNITS = 16
-PACKED_ENTRY = 17
-PACKED_EMPTY = 18
-WALK_BYTES = 19
-CONTAINER = 20
-STREAM_ID = 21
-SCORE = 22
-MODULE_PRE_GA = 23
-MODULE_OPCODE = 24
-MODULE_WHEN = 25
-SLOT_INFO = 26
-AUX_NAME = 27
-INTSET_WIDTH = 28
-STREAM_EMPTY = 29
-TYPE_UNREADABLE = 30
-TEMPLATE = 31
-TEMPLATE_NUMBER = 32
-KEY_META = 33
-ARRAY = 34
+(
+    LENGTH_PREFIX,
+    LENGTH_IS_STRING,
+    STRING_PREFIX,
+    STRING_BYTES,
+    COUNT,
+    KEY_BYTES,
+    LZF,
+    TYPE,
+    OPCODE,
+    ATTRIBUTE,
+    EXPIRY,
+    IDLE,
+    DATABASE,
+    PACKED_BYTES,
+    PACKED_COUNT,
+    PACKED_UNITS,
+    PACKED_ENTRY,
+    PACKED_EMPTY,
+    WALK_BYTES,
+    CONTAINER,
+    STREAM_ID,
+    SCORE,
+    MODULE_OPCODE,
+    MODULE_WHEN,
+    SLOT_INFO,
+    AUX_NAME,
+    INTSET_WIDTH,
+    STREAM_EMPTY,
+    UNREAD_TYPE,
+    TEMPLATE,
+    TEMPLATE_NUMBER,
+    KEY_META,
+    ARRAY,
+) = range(1, 34)
 
 _SENTENCES = {
     LENGTH_PREFIX: "length prefix 0x{a:02x} is not defined",
@@ -57,7 +56,7 @@ _SENTENCES = {
     KEY_BYTES: f"a key name of {{a}} bytes is longer than this reader takes ({KEY_BYTES_MAX} bytes)",
     LZF: "compressed data of {a} bytes does not give the {b} bytes that it claims",
     TYPE: "value type {a} is unknown",
-    TYPE_UNREADABLE: "value type {a} is not read",
+    UNREAD_TYPE: "value type {a} is not read",
     TEMPLATE: "hash template {a} was not defined before",
     TEMPLATE_NUMBER: f"hash template number {{a}} is larger than this reader takes ({TEMPLATES_MAX})",
     KEY_META: f"a key has metadata of {{a}} classes, more than a server can have ({KEY_META_CLASSES_MAX})",
@@ -79,7 +78,6 @@ _SENTENCES = {
     CONTAINER: "quicklist container {a} is unknown",
     STREAM_ID: "a stream node's key is not an id of 16 bytes",
     SCORE: "a score's length {a} is not possible",
-    MODULE_PRE_GA: "value type 6 is a module of a Redis 4.0 release candidate, which no server reads",
     MODULE_OPCODE: "module opcode {a} is unknown",
     MODULE_WHEN: "module aux data begins with opcode {a} instead of 2",
     SLOT_INFO: "slot info is not a slot with its keys and, no more than these, its expiring keys",
@@ -89,16 +87,9 @@ _SENTENCES = {
 }
 
 
-_LATER_TYPES = {
-    26: "a stream with idempotent producers, Redis 8.6",
-    27: "a stream with entries handed back, Redis 8.8",
-    28: "an array, Redis 8.8",
-    29: "a hash by template as DUMP writes it, Redis 8.10",
-    30: "a hash by template, Redis 8.10",
-    31: "a hash by template as DUMP writes it, Redis 8.10",
-    32: "a hash by template, Redis 8.10",
-    33: "a rate limiter, experimental builds of Redis 8.8 and later",
-}
+def unknown(number: int) -> int:
+    """Return the fault of a byte that begins nothing in its file: an opcode or a value type that is not known."""
+    return OPCODE if number >= OPCODE_MIN else TYPE
 
 
 def describe(code: int, a: int, b: int) -> str:
@@ -106,6 +97,5 @@ def describe(code: int, a: int, b: int) -> str:
     if a < 0 and code != EXPIRY:  # a kernel's 64 bits have a sign
         a += 1 << 64
     sentence = _SENTENCES[code].format(a=a, b=b)
-    if code in (TYPE, TYPE_UNREADABLE) and not b and a in _LATER_TYPES:
-        return f"{sentence}: {_LATER_TYPES[a]}"
-    return sentence
+    meaning = meaning_of(a) if code in (TYPE, UNREAD_TYPE) and not b else ""
+    return f"{sentence}: {meaning}" if meaning else sentence

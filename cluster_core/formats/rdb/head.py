@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from typing import NamedTuple
+
 from cluster_core.errors import DecodeError, TruncatedError
-from cluster_core.formats.rdb.opcodes import (
-    DIALECT_REDIS,
-    DIALECT_VALKEY,
-    REDIS_VERSION_MAX,
-    REDIS_VERSION_MIN,
-    VALKEY_VERSION_MAX,
-    VALKEY_VERSION_MIN,
-    RdbHead,
-)
+from cluster_core.formats.rdb.grammar import DIALECT_VALKEY, VERSIONS, Grammar, grammar_of
 
 MAGIC_BYTES = 9
 """Bytes of magic and version: ``REDIS0011`` or ``VALKEY080``."""
@@ -25,6 +20,58 @@ _OTHERS = (
 )
 
 
+class RdbHead(NamedTuple):
+    """What the first bytes of a file settle for every byte after them.
+
+    *server* is the writer's own word, ``valkey 9.1.2`` or ``redis 7.0.15`` (from aux ``valkey-ver`` or
+    ``redis-ver``, empty if absent); *db* is the database that a range starts in; *bits* is 32 for a writer that was built so (aux ``redis-bits``).
+    """
+
+    dialect: str
+    version: int
+    server: str = ""
+    db: int = 0
+    bits: int = 64
+
+    @property
+    def grammar(self) -> Grammar:
+        """What the bytes of the file mean."""
+        return grammar_of(self.dialect, self.version)
+
+    @property
+    def small_lists_are_listpacks(self) -> bool:
+        """Whether a list of one packed node is a listpack: Redis from 7.2, Valkey (`listTypeTryConversion`)."""
+        if self.dialect == DIALECT_VALKEY or self.version >= 11:
+            return True
+        return self.server.startswith("valkey") or _number(self.server) >= (7, 2)
+
+    @property
+    def embstr_rule(self) -> int:
+        """How the writer decides between embstr and raw: the code of a rule, see `embstr_bytes_max`.
+
+        0: never embstr; 1: up to 39 bytes (Redis 3.0); 2: up to 44; 64 and 128: header, key, expiry and value together
+        (Valkey 8.1 and 9.1, `shouldEmbedStringObject`).
+        """
+        if self.dialect == DIALECT_VALKEY or self.server.startswith("valkey"):
+            number = _number(self.server) or (9, 1)
+            return 128 if number >= (9, 1) else 64 if number >= (8, 1) else 2
+        if self.version <= 5:
+            return 0
+        return 1 if self.version == 6 else 2
+
+
+def _number(server: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"[0-9]{1,9}", server)[:2])
+
+
+def embstr_bytes_max(rule: int, key_bytes: int, expires: bool) -> int:
+    """Return the longest string that the writer embeds, under *rule* of `RdbHead.embstr_rule`; -1 if none."""
+    if rule < 64:
+        return 44 if rule == 2 else 39 if rule == 1 else -1
+    key_header = 1 if key_bytes < 32 else 3 if key_bytes < 256 else 5 if key_bytes < 65_536 else 9
+    return min(255, rule - 8 - (key_header + key_bytes + 2) - (8 if expires else 0) - 4)
+
+
 def read_magic(first: bytes, source: str) -> RdbHead:
     """Return dialect and version of the file whose first `MAGIC_BYTES` are *first*, fewer if the file is shorter.
 
@@ -35,10 +82,7 @@ def read_magic(first: bytes, source: str) -> RdbHead:
     for magic, reason in _OTHERS:
         if first.startswith(magic):
             raise DecodeError(reason, offset=0, source=source)
-    for dialect, low, high in (
-        (DIALECT_REDIS, REDIS_VERSION_MIN, REDIS_VERSION_MAX),
-        (DIALECT_VALKEY, VALKEY_VERSION_MIN, VALKEY_VERSION_MAX),
-    ):
+    for dialect, (low, high) in VERSIONS.items():
         name = dialect.encode()
         digits = first[len(name) :]
         if first.startswith(name) and digits.isdigit() and len(first) == MAGIC_BYTES:

@@ -6,10 +6,8 @@ All four are one string in the file.  Their first bytes hold the entry count, un
 from __future__ import annotations
 
 from cluster_core.formats.rdb import faults
+from cluster_core.formats.rdb.grammar import F_INTSET, F_LISTPACK, F_ZIPMAP
 from cluster_core.formats.rdb.strings import Fault
-
-LISTPACK, ZIPLIST, INTSET, ZIPMAP = range(4)
-"""Forms of a packed value."""
 
 HEAD_BYTES = (6, 10, 8, 1)
 """Bytes before the first entry, by form."""
@@ -23,13 +21,13 @@ def entry_count(head: bytes, total: int, form: int, at: int) -> int:
 
     A zipmap's entries are pairs.  Raises Fault, at *at*, for a size or count that cannot be.
     """
-    if form == ZIPMAP:
+    if form == F_ZIPMAP:
         if total < 2:
             raise Fault(faults.PACKED_EMPTY, at, total)
         count, least = head[0], 3 * head[0] + 2
         if count >= 254:
             return UNKNOWN
-    elif form == INTSET:
+    elif form == F_INTSET:
         if total < 8:
             raise Fault(faults.PACKED_EMPTY, at, total)
         width = int.from_bytes(head[:4], "little")
@@ -40,7 +38,7 @@ def entry_count(head: bytes, total: int, form: int, at: int) -> int:
             raise Fault(faults.PACKED_BYTES, at, 8 + count * width, total)
         return count
     else:
-        size = 7 if form == LISTPACK else 11
+        size = 7 if form == F_LISTPACK else 11
         if total < size:
             raise Fault(faults.PACKED_EMPTY, at, total)
         said = int.from_bytes(head[:4], "little")

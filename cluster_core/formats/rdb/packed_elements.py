@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 from cluster_core.formats.rdb import packed
+from cluster_core.formats.rdb.grammar import F_INTSET, F_LISTPACK, F_ZIPLIST
 
 _LETTERS = {2: "h", 4: "i", 8: "q"}
 
@@ -14,7 +15,7 @@ def packed_elements(data: bytes, form: int) -> list[bytes]:
 
     Raises ValueError, IndexError or struct.error where they stand for nothing.
     """
-    if form == packed.INTSET:
+    if form == F_INTSET:
         width, count = struct.unpack_from("<II", data)
         if width not in (2, 4, 8) or 8 + width * count > len(data):
             raise ValueError
@@ -23,9 +24,9 @@ def packed_elements(data: bytes, form: int) -> list[bytes]:
     at = packed.HEAD_BYTES[form]
     side = 0
     while data[at] != 255:
-        if form == packed.LISTPACK:
+        if form == F_LISTPACK:
             size, entry = packed.listpack_entry_bytes(data, at), _listpack_entry(data, at)
-        elif form == packed.ZIPLIST:
+        elif form == F_ZIPLIST:
             size, entry = packed.ziplist_entry_bytes(data, at), _ziplist_entry(data, at)
         else:
             size, entry = packed.zipmap_entry_bytes(data, at, side), _zipmap_entry(data, at, side)

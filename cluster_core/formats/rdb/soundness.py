@@ -20,11 +20,20 @@ from cluster_core.formats.rdb.elements import (
     Record,
     decode_record,
     has_empty_node,
-    is_by_expiry,
-    is_by_template,
     packed_values,
+    type_of,
 )
-from cluster_core.formats.rdb.opcodes import DIALECT_REDIS
+from cluster_core.formats.rdb.grammar import (
+    DIALECT_REDIS,
+    F_INTSET,
+    F_LISTPACK,
+    F_ZIPLIST,
+    F_ZIPMAP,
+    FORM_NAMES,
+    LISTPACKEX,
+    TEMPLATE_ARRAY,
+    TEMPLATE_LISTPACK,
+)
 from cluster_core.formats.rdb.packed_elements import packed_elements
 from cluster_core.formats.rdb.stream_elements import StreamGroup, StreamValue, node_entries
 from cluster_core.formats.rdb.strings import Fault
@@ -68,8 +77,9 @@ def value_flaws(data: bytes, dialect: str, elements: int) -> list[ValueFlaw]:
     Values of modules, and of hashes whose field names are in a template, are not looked at.
     """
     try:
-        return [] if is_by_template(data) else _flaws(data, dialect, elements)
-    except (DecodeError, IndexError, ValueError, Fault):
+        is_by_template = type_of(data, dialect).encoding in (TEMPLATE_LISTPACK, TEMPLATE_ARRAY)
+        return [] if is_by_template else _flaws(data, dialect, elements)
+    except (DecodeError, LookupError, ValueError, Fault):
         return [ValueFlaw(Flaw.UNDECODABLE, "its elements cannot be decoded", -1)]
 
 
@@ -80,18 +90,22 @@ def _flaws(data: bytes, dialect: str, elements: int) -> list[ValueFlaw]:
     value = record.value
     real = len(value.entries) if isinstance(value, StreamValue) else len(value)
     found = [
-        *_packed_flaws(data),
-        *(_stream_flaws(value, data) if isinstance(value, StreamValue) else _element_flaws(record, data, dialect)),
+        *_packed_flaws(data, dialect),
+        *(
+            _stream_flaws(value, data, dialect)
+            if isinstance(value, StreamValue)
+            else _element_flaws(record, data, dialect)
+        ),
     ]
     if 0 <= elements != real and not any(flaw == Flaw.COUNT for flaw, _ in found):
         found.insert(0, (Flaw.COUNT, f"its header counts {elements}"))
     return [ValueFlaw(flaw, detail, real) for flaw, detail in found]
 
 
-def _packed_flaws(data: bytes) -> Iterator[tuple[Flaw, str]]:
+def _packed_flaws(data: bytes, dialect: str) -> Iterator[tuple[Flaw, str]]:
     """Flaws of the packed values in a record; the first of each kind."""
     met: set[Flaw] = set()
-    for blob, form in packed_values(data):
+    for blob, form in packed_values(data, dialect):
         for flaw, detail in _blob_flaws(blob, form):
             if flaw not in met:
                 met.add(flaw)
@@ -99,32 +113,29 @@ def _packed_flaws(data: bytes) -> Iterator[tuple[Flaw, str]]:
 
 
 def _blob_flaws(blob: bytes, form: int) -> Iterator[tuple[Flaw, str]]:
-    if form == packed.INTSET:
+    if form == F_INTSET:
         width = int.from_bytes(blob[:4], "little")
         numbers = [int.from_bytes(blob[at : at + width], "little", signed=True) for at in range(8, len(blob), width)]
         if any(one >= other for one, other in pairwise(numbers)):
             yield Flaw.ORDER, "an intset whose integers do not rise"
         return
     starts = list(_starts(blob, form))
-    count = len(starts) // 2 if form == packed.ZIPMAP else len(starts)
+    count = len(starts) // 2 if form == F_ZIPMAP else len(starts)
     said = packed.entry_count(blob[: packed.HEAD_BYTES_MAX], len(blob), form, 0)
-    name = _FORM_NAMES[form]
+    name = FORM_NAMES[form]
     if said not in (packed.UNKNOWN, count):
         yield Flaw.COUNT, f"a {name} counts {said} entries and holds {count}"
     end = starts[-1] + _entry_bytes(blob, starts[-1], form, len(starts) - 1) if starts else packed.HEAD_BYTES[form]
     if end != len(blob) - 1:
         yield Flaw.LINKS, f"a {name} of {len(blob)} bytes ends after {end + 1}"
-    if form == packed.ZIPLIST and int.from_bytes(blob[4:8], "little") != (starts[-1] if starts else 10):
+    if form == F_ZIPLIST and int.from_bytes(blob[4:8], "little") != (starts[-1] if starts else 10):
         yield Flaw.LINKS, "a ziplist whose tail offset is not its last entry"
-    if form == packed.ZIPLIST and any(
+    if form == F_ZIPLIST and any(
         _length_before(blob, at) != at - before for before, at in zip([0, *starts], starts, strict=False) if at > 10
     ):
         yield Flaw.LINKS, "a ziplist entry that gives another length for the one before it"
-    if form == packed.LISTPACK and any(not _leads_back(blob, at) for at in starts):
+    if form == F_LISTPACK and any(not _leads_back(blob, at) for at in starts):
         yield Flaw.LINKS, "a listpack entry whose length at its end is not its own"
-
-
-_FORM_NAMES = {packed.LISTPACK: "listpack", packed.ZIPLIST: "ziplist", packed.ZIPMAP: "zipmap"}
 
 
 def _starts(blob: bytes, form: int) -> Iterator[int]:
@@ -137,12 +148,10 @@ def _starts(blob: bytes, form: int) -> Iterator[int]:
 
 
 def _entry_bytes(blob: bytes, at: int, form: int, number: int) -> int:
-    if form == packed.LISTPACK:
+    if form == F_LISTPACK:
         return packed.listpack_entry_bytes(blob, at)
     return (
-        packed.ziplist_entry_bytes(blob, at)
-        if form == packed.ZIPLIST
-        else packed.zipmap_entry_bytes(blob, at, number & 1)
+        packed.ziplist_entry_bytes(blob, at) if form == F_ZIPLIST else packed.zipmap_entry_bytes(blob, at, number & 1)
     )
 
 
@@ -166,7 +175,7 @@ def _leads_back(blob: bytes, at: int) -> bool:
 def _element_flaws(record: Record, data: bytes, dialect: str) -> Iterator[tuple[Flaw, str]]:
     """Flaws of the elements of a list, set, sorted set or hash."""
     value = cast("list[object]", record.value)
-    if record.type == "list" and has_empty_node(data):
+    if record.type == "list" and has_empty_node(data, dialect):
         yield Flaw.COUNT, "a node of one element that has no bytes"
     if record.type in ("list", "array"):
         return
@@ -189,14 +198,14 @@ def _expiry_flaws(times: list[int], data: bytes, dialect: str) -> Iterator[tuple
     """Flaws of the times at which fields expire, which a listpack has in order, fields that stay at its end (`lpValidateIntegrityAndDups`)."""
     if dialect == DIALECT_REDIS and max(times, default=0) > FIELD_EXPIRY_MAX_MS:
         yield Flaw.EXPIRY, "a field that expires later than a server can tell"
-    if is_by_expiry(data) and any(
+    if type_of(data, dialect).encoding == LISTPACKEX and any(
         one != other and (one == NO_EXPIRY or (other != NO_EXPIRY and one > other)) for one, other in pairwise(times)
     ):
         yield Flaw.ORDER, "fields that are not in the order in which they expire"
 
 
-def _stream_flaws(stream: StreamValue, data: bytes) -> Iterator[tuple[Flaw, str]]:
-    nodes = (packed_elements(blob, form) for blob, form in packed_values(data))
+def _stream_flaws(stream: StreamValue, data: bytes, dialect: str) -> Iterator[tuple[Flaw, str]]:
+    nodes = (packed_elements(blob, form) for blob, form in packed_values(data, dialect))
     if any(entry.said != entry.taken for words in nodes for entry in node_entries(words)):
         yield Flaw.LINKS, "a stream entry whose length at its end is not its own"
     for noun, names in (

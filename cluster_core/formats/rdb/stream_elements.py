@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from cluster_core.formats.rdb import packed
-from cluster_core.formats.rdb.opcodes import T_STREAM, T_STREAM_3, T_STREAM_5
+from cluster_core.formats.rdb.grammar import F_LISTPACK
 from cluster_core.formats.rdb.packed_elements import packed_elements
 from cluster_core.formats.rdb.strings import length_at, string_at, string_prefix
 
@@ -66,24 +65,24 @@ class StreamValue(NamedTuple):
     groups: list[StreamGroup]
 
 
-def stream_value(kind: int, data: bytes, at: int) -> StreamValue:
-    """Decode the stream of value type *kind* whose bytes begin at *at*.
+def stream_value(generation: int, data: bytes, at: int) -> StreamValue:
+    """Decode the stream whose bytes begin at *at*, in the form of its *generation* (`grammar`).
 
-    A consumer of types before 21 was active when it was seen; a group of type 15 has read an unknown number of entries: so
-    does a server load them.  What types from 26 on say of idempotent producers is left out.  Raises IndexError, ValueError or Fault where the bytes stand for nothing.
+    A consumer before the third was active when it was seen; a group of the first has read an unknown number of entries: so
+    does a server load them.  What those from the fourth on say of idempotent producers is left out.  Raises IndexError, ValueError or Fault where the bytes stand for nothing.
     """
     nodes, at = length_at(data, at)
     entries: list[StreamEntry] = []
     for _ in range(nodes):
         raw, at = string_at(data, at), string_end(data, at)
         node, at = string_at(data, at), string_end(data, at)
-        entries += _entries(raw, packed_elements(node, packed.LISTPACK))
+        entries += _entries(raw, packed_elements(node, F_LISTPACK))
     meta = []
-    for _ in range(3 if kind == T_STREAM else 8):
+    for _ in range(3 if generation == 1 else 8):
         number, at = length_at(data, at)
         meta.append(number)
     added, deleted = (meta[7], (meta[5], meta[6])) if len(meta) == 8 else (meta[0], (0, 0))
-    return StreamValue(entries, (meta[1], meta[2]), added, deleted, _groups(kind, data, at))
+    return StreamValue(entries, (meta[1], meta[2]), added, deleted, _groups(generation, data, at))
 
 
 def string_end(data: bytes, at: int) -> int:
@@ -94,7 +93,7 @@ def string_end(data: bytes, at: int) -> int:
     return start + body
 
 
-def _groups(kind: int, data: bytes, at: int) -> list[StreamGroup]:
+def _groups(generation: int, data: bytes, at: int) -> list[StreamGroup]:
     count, at = length_at(data, at)
     found = []
     for _ in range(count):
@@ -102,12 +101,12 @@ def _groups(kind: int, data: bytes, at: int) -> list[StreamGroup]:
         ms, at = length_at(data, at)
         seq, at = length_at(data, at)
         read = NOT_READ
-        if kind != T_STREAM:
+        if generation > 1:
             read, at = length_at(data, at)
             read = NOT_READ if read == _U64 - 1 else read
         pending, at = _pending(data, at)
-        consumers, at = _consumers(kind, data, at)
-        if kind == T_STREAM_5:  # entries that were handed back and wait for any consumer
+        consumers, at = _consumers(generation, data, at)
+        if generation >= 5:  # entries that were handed back and wait for any consumer
             handed_back, at = length_at(data, at)
             at += 16 * handed_back
         found.append(StreamGroup(name, (ms, seq), read, pending, consumers))
@@ -124,14 +123,14 @@ def _pending(data: bytes, at: int) -> tuple[tuple[Pending, ...], int]:
     return tuple(found), at
 
 
-def _consumers(kind: int, data: bytes, at: int) -> tuple[tuple[StreamConsumer, ...], int]:
+def _consumers(generation: int, data: bytes, at: int) -> tuple[tuple[StreamConsumer, ...], int]:
     count, at = length_at(data, at)
     found = []
     for _ in range(count):
         name, at = string_at(data, at), string_end(data, at)
         seen = active = _time(data, at)
         at += 8
-        if kind >= T_STREAM_3:
+        if generation >= 3:
             active = _time(data, at)
             at += 8
         size, at = length_at(data, at)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from cluster_core.errors import EncodeError
 from cluster_core.formats.rdb.encoding import length_bytes, listpack_bytes, raw_string_bytes, string_bytes
-from cluster_core.formats.rdb.opcodes import T_STREAM, T_STREAM_2, T_STREAM_3
+from cluster_core.formats.rdb.grammar import L_STREAM, STREAM
 from cluster_core.formats.rdb.stream_elements import (
     NOT_READ,
     SAME_FIELDS,
@@ -32,18 +32,19 @@ def stream_bytes(value: StreamValue, target: Target) -> tuple[int, bytes]:
     the target does not hold: version 9 has no largest deleted id, no count of deleted entries and no read counts, versions
     before 11 no active times apart from the times seen.
     """
-    kind = T_STREAM_3 if target.has_set_listpacks else T_STREAM_2 if target.has_listpacks else T_STREAM
-    if kind == T_STREAM and (value.added != len(value.entries) or value.deleted_id != (0, 0)):
+    number, row = target.type_of(STREAM, L_STREAM)
+    generation = row.generation
+    if generation == 1 and (value.added != len(value.entries) or value.deleted_id != (0, 0)):
         raise EncodeError(f"version {target.version} does not hold the deleted entries of a stream")
     nodes = list(_nodes(value.entries, value.last_id))
     out = [length_bytes(len(nodes)), *nodes, length_bytes(len(value.entries)), _lengths(*value.last_id)]
-    if kind != T_STREAM:
+    if generation > 1:
         first = value.entries[0].id if value.entries else (0, 0)
         out.append(_lengths(*first, *value.deleted_id, value.added))
     out.append(length_bytes(len(value.groups)))
     for group in value.groups:
-        out += _group(group, kind, target)
-    return kind, b"".join(out)
+        out += _group(group, generation, target)
+    return number, b"".join(out)
 
 
 def _nodes(entries: Sequence[StreamEntry], last: StreamId) -> Iterator[bytes]:
@@ -96,9 +97,9 @@ def _time(at_ms: int) -> bytes:
     return at_ms.to_bytes(8, "little", signed=True)
 
 
-def _group(group: StreamGroup, kind: int, target: Target) -> Iterator[bytes]:
+def _group(group: StreamGroup, generation: int, target: Target) -> Iterator[bytes]:
     yield string_bytes(group.name) + _lengths(*group.last_id)
-    if kind != T_STREAM:
+    if generation > 1:
         yield length_bytes(group.read % _U64)
     elif group.read != NOT_READ:
         raise EncodeError(f"version {target.version} does not hold how many entries a group has read")
@@ -110,12 +111,12 @@ def _group(group: StreamGroup, kind: int, target: Target) -> Iterator[bytes]:
         raise EncodeError("the pending entries of a group are not those of its consumers")
     yield length_bytes(len(group.consumers))
     for consumer in group.consumers:
-        yield _consumer(consumer, kind, target)
+        yield _consumer(consumer, generation, target)
 
 
-def _consumer(consumer: StreamConsumer, kind: int, target: Target) -> bytes:
+def _consumer(consumer: StreamConsumer, generation: int, target: Target) -> bytes:
     out = string_bytes(consumer.name) + _time(consumer.seen_at_ms)
-    if kind == T_STREAM_3:
+    if generation >= 3:
         out += _time(consumer.active_at_ms)
     elif consumer.active_at_ms != consumer.seen_at_ms:
         raise EncodeError(f"version {target.version} does not hold when a consumer was active, only when it was seen")

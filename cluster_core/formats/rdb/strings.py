@@ -7,8 +7,8 @@ with more. What can never become right raises `Fault`.
 from __future__ import annotations
 
 from cluster_core.formats.rdb import faults
+from cluster_core.formats.rdb.limits import STRING_BYTES_MAX
 from cluster_core.formats.rdb.lzf import expand
-from cluster_core.formats.rdb.opcodes import STRING_BYTES_MAX
 
 RAW_STRING, INT_STRING, LZF_STRING = 0, 1, 2
 """Forms of a string: its bytes, a small integer, compressed."""

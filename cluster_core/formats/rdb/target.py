@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cluster_core.errors import EncodeError
-from cluster_core.formats.rdb.opcodes import DIALECT_REDIS, DIALECT_VALKEY, RdbHead
+from cluster_core.formats.rdb.grammar import DIALECT_REDIS, DIALECT_VALKEY, KEY_TYPES, ValueType, written_type
+from cluster_core.formats.rdb.head import RdbHead
 
 WRITTEN_VERSIONS = {DIALECT_REDIS: (9, 10, 11, 12), DIALECT_VALKEY: (80,)}
 """9: Redis 5.0 to 6.2.  10: Redis 7.0.  11: Redis 7.2, Valkey 7.2 and 8.  12: Redis 7.4 and 8.0.  80: Valkey 9."""
@@ -32,10 +33,19 @@ class Target(NamedTuple):
         """Whether a set may be a listpack; active times of consumers came with the same version."""
         return self.version >= 11
 
-    @property
-    def has_field_expiry(self) -> bool:
-        """Whether a field of a hash may expire."""
-        return self.version >= 12
+    def holds(self, key_type: int, layout: int, **like: int) -> bool:
+        """Whether the version has a value type of that kind that is written here."""
+        return written_type(self.dialect, self.version, key_type, layout, **like) is not None
+
+    def type_of(self, key_type: int, layout: int, **like: int) -> tuple[int, ValueType]:
+        """Return (number, row) of the newest value type of that kind that the version holds and that is written here (`written_type`).
+
+        Raises EncodeError if it holds none.
+        """
+        found = written_type(self.dialect, self.version, key_type, layout, **like)
+        if found is None:
+            raise EncodeError(f"version {self.version} does not hold such a {KEY_TYPES[key_type]}")
+        return found
 
     @property
     def slot_info_is_opcode(self) -> bool:

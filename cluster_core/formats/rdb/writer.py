@@ -19,12 +19,8 @@ from cluster_core.errors import EncodeError, ProtocolError
 from cluster_core.formats.rdb.crc64 import crc64
 from cluster_core.formats.rdb.elements import Record
 from cluster_core.formats.rdb.encoding import length_bytes, raw_string_bytes, string_bytes
-from cluster_core.formats.rdb.opcodes import (
-    AUX_NAME_BYTES_MAX,
-    AUX_VALUE_BYTES_MAX,
-    DATABASES_MAX,
+from cluster_core.formats.rdb.grammar import (
     DIALECT_REDIS,
-    KEY_BYTES_MAX,
     OP_AUX,
     OP_EOF,
     OP_EXPIRE_MS,
@@ -35,6 +31,7 @@ from cluster_core.formats.rdb.opcodes import (
     OP_SELECTDB,
     OP_SLOT_INFO,
 )
+from cluster_core.formats.rdb.limits import AUX_NAME_BYTES_MAX, AUX_VALUE_BYTES_MAX, DATABASES_MAX, KEY_BYTES_MAX
 from cluster_core.formats.rdb.target import Target
 from cluster_core.formats.rdb.value_encoding import PACKED, Packing, value_bytes
 from cluster_core.slots.key_slot import SLOT_COUNT

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from cluster_core.aof.keyspace import LiveKey
-from cluster_core.formats.rdb.opcodes import KEY_TYPES
+from cluster_core.formats.rdb.grammar import KEY_TYPES
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.key_list import batch_of_keys
 

@@ -27,7 +27,7 @@ from cluster_core.formats.aof.framing import (
     WORD_BYTES_MAX,
     WORDS_MAX,
 )
-from cluster_core.formats.rdb.opcodes import DATABASES_MAX, KEY_BYTES_MAX
+from cluster_core.formats.rdb.limits import DATABASES_MAX, KEY_BYTES_MAX
 from cluster_core.kernels.compiled import njit
 from cluster_core.kernels.key_slots import slot_of, tag_bounds
 

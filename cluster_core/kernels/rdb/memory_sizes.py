@@ -8,24 +8,12 @@ The expectations that chance is in (skip list nodes, chains of bucket tables) ar
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_core.formats.rdb.opcodes import (
-    EMBSTR,
-    INT,
-    LISTPACK,
-    T_HASH,
-    T_HASH_2,
-    T_HASH_LISTPACK_EX,
-    T_HASH_METADATA,
-    T_LIST_QUICKLIST,
-    T_LIST_QUICKLIST_2,
-    T_SET,
-    T_ZSET_2,
-)
+from cluster_core.formats.rdb.grammar import EMBSTR, INT, LISTPACK, M_HASH, M_LIST, M_PACKED_EXPIRY, M_SET, M_ZSET
 from cluster_core.kernels.compiled import njit
 from cluster_core.memory.allocators import LIBC, SMALL_ALLOCATION_BYTES, small_allocations
 from cluster_core.memory.layouts import (
@@ -67,7 +55,6 @@ from cluster_core.memory.tables import (
 
 # Places in a model's array.
 (
-    TYPES,  # a bit a value type
     ALLOCATOR,
     KEY_PLACE,
     LINK,
@@ -101,7 +88,7 @@ from cluster_core.memory.tables import (
     ZSET_HIGH,
     LOADED,
     ESTIMATE,
-) = range(34)
+) = range(33)
 HAS_LONG, HAS_TEXT, EXPIRING = 1, 2, 4
 _SIZES = 40
 _SIZES_COUNT = SMALL_ALLOCATION_BYTES
@@ -122,7 +109,7 @@ def model_array(model: MemoryModel | None) -> NDArray[np.int64]:
         return array
     layout = model.layout
     array[: ESTIMATE + 1] = (
-        sum(1 << kind for kind in layout.types), model.allocator, layout.key_place,
+        model.allocator, layout.key_place,
         layout.slot_link if model.cluster else 0, layout.embstr, layout.embeds_max, layout.packed_exact, layout.list_node, layout.set_entry,
         layout.hash_entry, layout.zset_entry, layout.field_form, layout.table_kind, layout.table, layout.hash_extra,
         layout.hash_steps, layout.zset_embeds, model.zset_bytes(), layout.stream, layout.tree_is_exact, layout.group,
@@ -304,36 +291,36 @@ def tree_size(m: Any, ids: int, nodes: int, node_bytes: int) -> int:
     return ids * ID_BYTES + nodes * GUESSED_NODE_BYTES
 
 
-@njit(boundscheck=False)
-def whole_size(
-    m: Any, kind: int, encoding: int, elements: int, key_length: int, expires: bool, parts: int, units: int, marks: int
-) -> int:
-    """`tests.reference.rdb.meter.KeyMeter.finish` for the values that are no strings.
-
-    *marks* are `HAS_LONG`, `HAS_TEXT` and the number of fields that expire, from `EXPIRING` on.
+class Parts(NamedTuple):
+    """What was met of a value: bytes and units (`cluster_core.memory.tables`) of its parts; *marks* are `HAS_LONG`, `HAS_TEXT` and the
+    number of fields that expire, from `EXPIRING` on.
     """
-    total = parts + _key(m, key_length, expires)
-    if kind in (T_LIST_QUICKLIST, T_LIST_QUICKLIST_2):
+
+    bytes: int
+    units: int
+    marks: int
+
+
+@njit(boundscheck=False)
+def whole_size(m: Any, measure: int, encoding: int, elements: int, key_length: int, expires: bool, parts: Parts) -> int:
+    """Return the size of a key whose value is no string, from what was met of it; *measure* is what its type is (`grammar`)."""
+    units = parts.units
+    total = parts.bytes + _key(m, key_length, expires)
+    if measure == M_LIST:
         return total - m[LIST_NODE] if encoding == LISTPACK else total + QUICKLIST_BYTES
-    if kind == T_SET:
-        low = SET_LOW if marks & HAS_TEXT else INTEGERS_LOW
+    if measure == M_SET:
+        low = SET_LOW if parts.marks & HAS_TEXT else INTEGERS_LOW
         units += _table_units(m, elements, 1, m[low] <= elements <= m[low + 1])
-    elif kind in (T_HASH, T_HASH_2, T_HASH_METADATA):
-        presized = m[HASH_LOW] <= elements <= m[HASH_HIGH] and not marks & HAS_LONG
+    elif measure == M_HASH:
+        presized = m[HASH_LOW] <= elements <= m[HASH_HIGH] and not parts.marks & HAS_LONG
         units += _table_units(m, elements, m[HASH_STEPS], presized)
         total += m[HASH_EXTRA]
-        expiring = marks // EXPIRING
+        expiring = parts.marks // EXPIRING
         if expiring > 1:
             total += allocated(m, 8 + 8 * expiring)
-    elif kind == T_ZSET_2:
+    elif measure == M_ZSET:
         units += _table_units(m, elements, 2, m[ZSET_LOW] <= elements <= m[ZSET_HIGH])
         total += m[ZSET]
-    elif kind == T_HASH_LISTPACK_EX:
+    elif measure == M_PACKED_EXPIRY:
         total += allocated(m, np.int64(LISTPACKEX_BYTES))
     return total + ((units + _HALF) >> UNIT_BITS)
-
-
-@njit(boundscheck=False, forceinline=True)
-def is_known(m: Any, kind: int) -> bool:
-    """Whether the model knows how a value of RDB type *kind* is laid out."""
-    return (m[TYPES] >> kind) & 1 == 1

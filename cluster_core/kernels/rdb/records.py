@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.rdb.head import MAGIC_BYTES
-from cluster_core.formats.rdb.opcodes import OP_AUX, OP_EOF, RdbHead
+from cluster_core.formats.rdb.grammar import OP_AUX, OP_EOF
+from cluster_core.formats.rdb.head import MAGIC_BYTES, RdbHead
 from cluster_core.formats.rdb.strings import string_at
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.rdb import skim_state as at

@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 from cluster_core.errors import DecodeError, TruncatedError
 from cluster_core.formats.rdb import faults
 from cluster_core.formats.rdb.facts import DeclaredCounts, FileFacts, SplitError
-from cluster_core.formats.rdb.head import MAGIC_BYTES, read_magic
-from cluster_core.formats.rdb.opcodes import DIALECT_VALKEY, RdbHead
+from cluster_core.formats.rdb.grammar import DIALECT_VALKEY
+from cluster_core.formats.rdb.head import MAGIC_BYTES, RdbHead, read_magic
 from cluster_core.formats.rdb.strings import string_at
 from cluster_core.kernels.crc64 import crc64
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.rdb import skim_state as at
 from cluster_core.kernels.rdb.memory_sizes import model_array
+from cluster_core.kernels.rdb.tables import ROW_COLUMNS, Batch, Tables, grammar_array, new_batch, nothing_declared
 from cluster_core.kernels.rdb.walk import skim
 from cluster_core.memory.model import MemorySettings, model_of
 
@@ -35,24 +36,6 @@ WINDOW_BYTES = 1 << 20
 
 KEY_DATA_BYTES = 8 << 20
 """Key names of one batch; a batch ends early when they are full."""
-
-SLOTS = 16384
-_COLUMNS = (
-    ("db", np.int32),
-    ("slot", np.uint16),
-    ("tag_start", np.int32),
-    ("tag_length", np.int32),
-    ("type", np.uint8),
-    ("encoding", np.uint8),
-    ("elements", np.int64),
-    ("serialized_bytes", np.int64),
-    ("expire_at_ms", np.int64),
-    ("idle_s", np.int64),
-    ("freq", np.int16),
-    ("offset", np.int64),
-    ("memory_bytes", np.int64),
-    ("estimate", np.uint8),
-)
 
 
 class RdbSkimmer:
@@ -86,8 +69,8 @@ class RdbSkimmer:
         self.stored_crc: int | None = None
         self.crc = 0
         self.trailing_bytes = 0
-        self.declared_slot_keys: NDArray[np.int64] = np.full(SLOTS, -1, dtype=np.int64)
-        self.declared_slot_expires: NDArray[np.int64] = np.full(SLOTS, -1, dtype=np.int64)
+        self._declared = nothing_declared()
+        self.declared_slot_keys, self.declared_slot_expires = self._declared
         self._source = source
         self._start = start
         self._end = end
@@ -103,16 +86,15 @@ class RdbSkimmer:
         self._state[at.BASE] = self._start
         self._window: NDArray[np.uint8] = np.empty(WINDOW_BYTES, dtype=np.uint8)
         self._scratch: NDArray[np.uint8] = np.empty(64, dtype=np.uint8)
-        self._templates: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._crc_at = 0
         self._at_eof = False
         self._is_past_end = False
         self._needs_magic = self._start == 0
-        self._model = model_array(None)
+        self._templates: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._tables: Tables | None = None
+        self._batch: Batch | None = None  # made when it is needed
         if head is not None:
             self._apply_head(head)
-        self._key_data: NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
-        self._rows: tuple[NDArray[Any], ...] = ()  # made when they are needed
 
     # What the file says about itself.
 
@@ -244,7 +226,7 @@ class RdbSkimmer:
         if answer == at.NEED and self._at_eof:
             return self._end_of_input()
         if answer == at.KEYS:
-            self._key_data = np.empty(int(st[at.WANT]), dtype=np.uint8)
+            self._batch = new_batch(self._capacity, int(st[at.WANT]))
         elif answer == at.SCRATCH:
             self._scratch = np.empty(int(st[at.WANT]), dtype=np.uint8)
         elif answer == at.EVENT:
@@ -266,22 +248,17 @@ class RdbSkimmer:
         return answer
 
     def _run(self) -> int:
-        if not self._rows:
-            self._new_batch()
-        return int(
-            skim(
-                self._window,
-                self._state,
-                self._model,
-                self._key_data,
-                self._rows,
-                self.declared_slot_keys,
-                self.declared_slot_expires,
-                self._scratch,
-                self._templates,
-                self._capacity,
-            )
-        )
+        if self._batch is None:
+            self._batch = new_batch(self._capacity, KEY_DATA_BYTES)
+            self._state[at.ROW] = self._state[at.KEY_POS] = 0
+        if self._tables is None:
+            self._tables = self._new_tables()
+        return int(skim(self._window, self._state, self._tables, self._batch, self._declared, self._scratch))
+
+    def _new_tables(self) -> Tables:
+        head = self.head
+        model = None if self._memory is None else model_of(head, self._memory)
+        return Tables(grammar_array(head.dialect, head.version, model), model_array(model), self._templates)
 
     def _end_of_input(self) -> int:
         """The input has ended while more was needed: the right end of a range, or an error."""
@@ -321,12 +298,10 @@ class RdbSkimmer:
     def _apply_head(self, head: RdbHead) -> None:
         st = self._state
         st[at.VALKEY] = head.dialect == DIALECT_VALKEY
-        st[at.TYPE_MAX] = head.type_max
         st[at.LISTPACK_LISTS] = head.small_lists_are_listpacks
         st[at.EMBSTR_RULE] = head.embstr_rule
         st[at.DB] = self._facts.db
-        if self._memory is not None:
-            self._model = model_array(model_of(head, self._memory))
+        self._tables = None
 
     def _note_event(self) -> None:
         st = self._state
@@ -341,6 +316,7 @@ class RdbSkimmer:
                 more = np.full(max(missing, len(self._templates)), -1, np.int64)
                 self._templates = np.concatenate([self._templates, more])
             self._templates[st[at.EVENT_A]] = st[at.EVENT_B]
+            self._tables = None
         elif st[at.EVENT_B] >= 0:
             first, second = int(st[at.EVENT_A]), int(st[at.EVENT_B])
             field = self._window[first : int(st[at.POS])].tobytes()
@@ -379,23 +355,16 @@ class RdbSkimmer:
             self.crc = crc64(self._window[self._crc_at : pos], self.crc)
         self._crc_at = pos
 
-    def _new_batch(self) -> None:
-        self._rows = (
-            *(np.empty(self._capacity, dtype=kind) for _, kind in _COLUMNS),
-            np.zeros(self._capacity + 1, dtype=np.int32),
-        )
-        self._key_data = np.empty(KEY_DATA_BYTES, dtype=np.uint8)
-        self._state[at.ROW] = self._state[at.KEY_POS] = 0
-
     def _take_batch(self) -> KeyBatch:
-        """Return the rows so far as a batch and begin a new one."""
+        """Return the rows so far as a batch, after which a new one begins."""
+        assert self._batch is not None
         rows = int(self._state[at.ROW])
-        columns: dict[str, Any] = {name: column[:rows] for (name, _), column in zip(_COLUMNS, self._rows, strict=False)}
-        offsets = self._rows[-1][: rows + 1]
+        columns: dict[str, Any] = {name: getattr(self._batch, name)[:rows] for name in ROW_COLUMNS}
+        offsets = self._batch.key_offsets[: rows + 1]
         if self._memory is None:
             columns["memory_bytes"] = columns["estimate"] = None
-        batch = KeyBatch(key_offsets=offsets, key_data=self._key_data[: int(offsets[-1])].copy(), **columns)
+        batch = KeyBatch(key_offsets=offsets, key_data=self._batch.key_data[: int(offsets[-1])].copy(), **columns)
         self.keys += rows
-        self._rows = ()
+        self._batch = None
         self._state[at.ROW] = 0
         return batch

@@ -6,9 +6,9 @@ from __future__ import annotations
 NEED, BATCH, KEYS, EVENT, END, FAULT, SCRATCH, RECORD, GO = range(9)
 
 # Events.
-EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_MODULE_AUX, EVENT_IMPORT, EVENT_TEMPLATE = range(1, 7)
+EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_TEMPLATE = range(1, 5)
 
-# Phases.
+# Phases: of a key and its value, then of records that are no keys.
 (
     P_RECORD,
     P_EMIT,
@@ -17,6 +17,7 @@ EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_MODULE_AUX, EVENT_IMPORT, EVENT
     P_BLOB,
     P_BLOB_END,
     P_QUICK,
+    P_ARRAY,
     P_STREAM_NODES,
     P_STREAM_META,
     P_STREAM_GROUP,
@@ -25,19 +26,16 @@ EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_MODULE_AUX, EVENT_IMPORT, EVENT
     P_STREAM_CONSUMERS,
     P_STREAM_CONSUMER,
     P_STREAM_CONSUMER_META,
-    P_MODULE,
-    P_FUNCTION,
-    P_FUNCTION_PRE_GA,
-    P_IMPORT,
-    P_IMPORT_RANGES,
-    P_STRING,
     P_STREAM_CONSUMER_PEL,
     P_STREAM_HANDED_BACK,
     P_PRODUCERS,
-    P_ARRAY,
-    P_TEMPLATE,
+    P_MODULE,
     P_KEY_META,
-) = range(27)
+    P_FUNCTION_PRE_GA,
+    P_IMPORT,
+    P_IMPORT_RANGES,
+    P_TEMPLATE,
+) = range(25)
 
 # Places in the state array.
 (
@@ -64,7 +62,6 @@ EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_MODULE_AUX, EVENT_IMPORT, EVENT
     LEFT,
     MODE,
     UNITS,  # packed entries counted so far
-    DIVISOR,
     NODES,  # of a quicklist
     LZF_LEFT,
     LZF_MADE,
@@ -112,7 +109,6 @@ EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_MODULE_AUX, EVENT_IMPORT, EVENT
     TREE_BYTES,
     TREE_HIGH,  # the last id
     TREE_LOW,
-    TYPE_MAX,
     META_AT,  # offset in the file of the record whose metadata was passed, plus 1; 0 if none was
     BY_RECORD,  # whether to answer RECORD behind each record that is no key
     OTHER_OP,  # of such a record, 0 if none was passed; its first byte's offset, its slot info
@@ -120,11 +116,5 @@ EVENT_AUX, EVENT_SELECTDB, EVENT_RESIZEDB, EVENT_MODULE_AUX, EVENT_IMPORT, EVENT
     OTHER_SLOT,
     OTHER_KEYS,
     TREE_CHILDREN,  # of the open branch at each depth, 16 places
-) = range(78)
+) = range(76)
 STATE_LENGTH = 96
-
-# How an element is made of strings.
-M_PLAIN, M_POST8, M_TRIPLE, M_EXPIRY_FIRST, M_SCORED = range(5)
-
-# Forms of packed values.
-F_LISTPACK, F_ZIPLIST, F_INTSET, F_ZIPMAP = range(4)

@@ -12,22 +12,20 @@ from collections.abc import Callable, Iterator
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.rdb.facts import SplitError
-from cluster_core.formats.rdb.opcodes import (
+from cluster_core.formats.rdb.grammar import (
+    B_ATTRIBUTE,
+    B_KEY_META,
+    B_TYPE,
     DIALECT_REDIS,
     OP_EOF,
-    OP_EXPIRE_MS,
-    OP_EXPIRE_S,
-    OP_FREQ,
-    OP_IDLE,
-    OP_KEY_META,
     OP_SELECTDB,
     OP_SLOT_INFO,
-    REDIS_TYPE_MAX,
-    RdbHead,
 )
+from cluster_core.formats.rdb.head import RdbHead
 from cluster_core.formats.rdb.strings import Fault, length_at
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.rdb.records import NO_SLOT, RecordBounds, RecordSkimmer
+from cluster_core.slots.key_slot import SLOT_COUNT
 
 __all__ = ["SplitError", "find_splits", "next_slot_boundary"]
 
@@ -44,7 +42,7 @@ RANGE_BYTES_MIN = 1 << 16
 
 _SLOT_INFO_AUX = b"\xfa\x09slot-info"
 _SLOT_INFO = bytes([OP_SLOT_INFO])
-_AFTER_SLOT_INFO = frozenset((*range(REDIS_TYPE_MAX + 1), OP_KEY_META, OP_IDLE, OP_FREQ, OP_EXPIRE_MS, OP_EXPIRE_S))
+_BEGINNINGS_OF_KEYS = frozenset((B_TYPE, B_ATTRIBUTE, B_KEY_META))
 _CANDIDATE_BYTES = 64
 
 
@@ -160,7 +158,9 @@ def _candidates(read_at: ReadAt, head: RdbHead, start: int, stop: int) -> Iterat
             return
         found = set(_places(piece, _SLOT_INFO_AUX))
         if has_opcode:
-            found.update(place for place in _places(piece, _SLOT_INFO) if _may_be_slot_info(piece, place))
+            found.update(
+                place for place in _places(piece, _SLOT_INFO) if _may_be_slot_info(piece, place, head.grammar.begins)
+            )
         for place in sorted(found):
             if place < SEARCH_PIECE_BYTES and at + place < stop:
                 yield at + place
@@ -174,12 +174,12 @@ def _places(data: bytes, pattern: bytes) -> Iterator[int]:
         place = data.find(pattern, place + 1)
 
 
-def _may_be_slot_info(data: bytes, place: int) -> bool:
+def _may_be_slot_info(data: bytes, place: int, begins: tuple[int, ...]) -> bool:
     """Whether a slot, its keys and its expiring keys, and then a key's record, could follow opcode 244 at *place*."""
     try:
         slot, at = length_at(data, place + 1)
         keys, at = length_at(data, at)
         expires, at = length_at(data, at)
-        return slot < 16384 and keys > 0 and expires <= keys and data[at] in _AFTER_SLOT_INFO
+        return slot < SLOT_COUNT and keys > 0 and expires <= keys and begins[data[at]] in _BEGINNINGS_OF_KEYS
     except (Fault, IndexError):
         return False

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_core.formats.rdb.opcodes import OP_FUNCTION2, OP_HASH_TEMPLATE, RdbHead
+from cluster_core.formats.rdb.grammar import OP_FUNCTION2, OP_HASH_TEMPLATE
+from cluster_core.formats.rdb.head import RdbHead
 from cluster_core.formats.rdb.strings import string_at
 from cluster_core.formats.rdb.target import target_like
 from cluster_core.slots.key_slot import SLOT_COUNT

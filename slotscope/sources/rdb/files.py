@@ -14,7 +14,7 @@ import numpy as np
 
 from cluster_core.errors import DecodeError, TruncatedError
 from cluster_core.formats.rdb.crc64 import combine_crc64
-from cluster_core.formats.rdb.opcodes import RdbHead
+from cluster_core.formats.rdb.head import RdbHead
 from cluster_core.kernels.crc64 import crc64
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.rdb.skim import RdbSkimmer

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cluster_core.formats.rdb.opcodes import MODULE, STRING, RdbHead
+from cluster_core.formats.rdb.grammar import MODULE, STRING
+from cluster_core.formats.rdb.head import RdbHead
 from cluster_core.formats.rdb.soundness import ValueFlaw, value_flaws
 from cluster_core.kernels.key_batch import KeyBatch
 from slotscope.sources.rdb.survey import RangeReader

@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.rdb.opcodes import (
+from cluster_core.formats.rdb.grammar import (
     OP_AUX,
     OP_FUNCTION2,
     OP_FUNCTION_PRE_GA,
     OP_HASH_TEMPLATE,
     OP_MODULE_AUX,
     OP_SLOT_IMPORT,
-    RdbHead,
 )
+from cluster_core.formats.rdb.head import RdbHead
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.key_runs import gaps
 from cluster_core.kernels.rdb.key_twins import key_hashes

@@ -9,7 +9,7 @@ from cluster_core.errors import TruncatedError
 from cluster_core.formats.rdb import faults
 from cluster_core.formats.rdb.crc64 import crc64
 from cluster_core.formats.rdb.facts import FileFacts, SplitError
-from cluster_core.formats.rdb.opcodes import RdbHead
+from cluster_core.formats.rdb.head import RdbHead
 from cluster_core.formats.rdb.strings import INT_STRING, LZF_STRING, Fault, integer_length, string_prefix
 from tests.reference.rdb.lzf import Check, is_whole
 from tests.reference.rdb.meter import KeyMeter
@@ -67,10 +67,6 @@ class Buffer:
         """Say that *count* of the `skippable` bytes were passed over."""
         self._gap -= count
         self._base += count
-
-    @property
-    def _type_max(self) -> int:
-        return self.head.type_max
 
     @property
     def _embstr_rule(self) -> int:

@@ -12,7 +12,8 @@ from hashlib import sha1
 from typing import NamedTuple, cast
 
 from cluster_core.formats.rdb.elements import Field, ModuleValue, Record
-from cluster_core.formats.rdb.opcodes import DIALECT_REDIS, RdbHead
+from cluster_core.formats.rdb.grammar import DIALECT_REDIS
+from cluster_core.formats.rdb.head import RdbHead
 from cluster_core.formats.rdb.stream_elements import StreamValue
 from cluster_core.formats.rdb.value_encoding import printf_score
 from tests.reference.rdb.score_text import fpconv_score

@@ -2,23 +2,7 @@
 
 from __future__ import annotations
 
-from cluster_core.formats.rdb.opcodes import (
-    LISTPACK,
-    T_HASH,
-    T_HASH_2,
-    T_HASH_LISTPACK_EX,
-    T_HASH_METADATA,
-    T_LIST_QUICKLIST,
-    T_LIST_QUICKLIST_2,
-    T_SET,
-    T_STREAM,
-    T_STREAM_2,
-    T_STREAM_3,
-    T_STREAM_4,
-    T_STREAM_5,
-    T_STRING,
-    T_ZSET_2,
-)
+from cluster_core.formats.rdb import grammar as of
 from cluster_core.memory.model import (
     LISTPACKEX_BYTES,
     LONG_ELEMENT_BYTES,
@@ -31,8 +15,6 @@ from cluster_core.memory.tables import UNIT_BITS
 from tests.reference.rdb.radix import RadixTree
 
 _HALF = 1 << (UNIT_BITS - 1)
-_LISTS = (T_LIST_QUICKLIST, T_LIST_QUICKLIST_2)
-_STREAMS = (T_STREAM, T_STREAM_2, T_STREAM_3, T_STREAM_4, T_STREAM_5)
 
 
 class KeyMeter:
@@ -41,21 +23,22 @@ class KeyMeter:
     def __init__(self, model: MemoryModel) -> None:
         self.model = model
         self._tree = RadixTree(model.allocator)
-        self.begin(T_STRING)
+        self.begin(of.VALUE_TYPES[0])
 
-    def begin(self, kind: int) -> None:
-        """A value of RDB type *kind* begins."""
-        self._kind = kind
+    def begin(self, row: of.ValueType) -> None:
+        """A value of that type begins."""
+        self._row = row
+        self._kind = row.measure
         self._bytes = 0
         self._units = 0
-        self._known = kind in self.model.layout.types
+        self._known = row.name in self.model.layout.types
         self._field = self._value = -1
         self._expires = self._has_long = self._has_text = False
         self._expiring = 0
         self._node = 0
         self._nodes_compressed = 0
         self._is_first_raw = self._is_last_raw = self._has_lzf = False
-        if kind in _STREAMS:
+        if row.layout == of.L_STREAM:
             self._tree.clear()
 
     # Elements.
@@ -64,13 +47,13 @@ class KeyMeter:
         """A member, a field or a value of a hash, a member with its score."""
         self._has_long |= length >= LONG_ELEMENT_BYTES
         self._has_text |= not is_integer
-        if self._kind == T_SET:
+        if self._kind == of.M_SET:
             self._bytes += self.model.set_member_bytes(length)
-        elif self._kind == T_ZSET_2:
+        elif self._kind == of.M_ZSET:
             self._units += self.model.scored_member_units(length)
         elif self._field < 0:
             self._field = length
-        elif self._kind == T_HASH_2:
+        elif self._row.element == of.E_EXPIRY_AFTER:
             self._value = length
         else:
             self._add_field(length)
@@ -147,27 +130,27 @@ class KeyMeter:
         if not self._known:
             return UNMEASURED
         model, kind = self.model, self._kind
-        if kind == T_STRING:
+        if kind == of.M_STRING:
             return model.string_bytes(key_length, expires, encoding, elements)
         total, units = self._bytes + model.key_bytes(key_length, expires), self._units
-        if kind in _LISTS:
-            if encoding == LISTPACK:
+        if kind == of.M_LIST:
+            if encoding == of.LISTPACK:
                 return total - model.layout.list_node
             if self._is_first_raw and self._is_last_raw and self._has_lzf and not model.compress_depth:
                 total += self._nodes_compressed - self._bytes
             return total + QUICKLIST_BYTES
         layout = model.layout
-        if kind == T_SET:
+        if kind == of.M_SET:
             low, high = layout.set_presized if self._has_text else layout.integers_presized
             units += model.table_units(elements, 1, low <= elements <= high)
-        elif kind in (T_HASH, T_HASH_2, T_HASH_METADATA):
+        elif kind == of.M_HASH:
             low, high = layout.hash_presized
             units += model.table_units(elements, layout.hash_steps, low <= elements <= high and not self._has_long)
             total += layout.hash_extra + model.expiring_fields_bytes(self._expiring)
-        elif kind == T_ZSET_2:
+        elif kind == of.M_ZSET:
             low, high = layout.zset_presized
             units += model.table_units(elements, 2, low <= elements <= high)
             total += model.zset_bytes()
-        elif kind == T_HASH_LISTPACK_EX:
+        elif kind == of.M_PACKED_EXPIRY:
             total += model.allocated(LISTPACKEX_BYTES)
         return total + ((units + _HALF) >> UNIT_BITS)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
+from cluster_core.formats.rdb.grammar import F_LISTPACK, F_ZIPLIST, F_ZIPMAP
 from cluster_core.formats.rdb.packed import (
-    LISTPACK,
-    ZIPLIST,
-    ZIPMAP,
     listpack_entry_bytes,
     ziplist_entry_bytes,
     zipmap_entry_bytes,
@@ -39,7 +37,7 @@ class Walk:
                 raise ValueError
             at += size
             self.left -= size
-            if self.form == ZIPMAP:
+            if self.form == F_ZIPMAP:
                 self.count += self._side
                 self._side = 1 - self._side
             else:
@@ -48,9 +46,9 @@ class Walk:
 
     def _entry_bytes(self, data: bytes, at: int) -> int:
         try:
-            if self.form == LISTPACK:
+            if self.form == F_LISTPACK:
                 return listpack_entry_bytes(data, at)
-            if self.form == ZIPLIST:
+            if self.form == F_ZIPLIST:
                 return ziplist_entry_bytes(data, at)
             return zipmap_entry_bytes(data, at, self._side)
         except IndexError:

@@ -17,30 +17,24 @@ from typing import NamedTuple
 from cluster_core.errors import DecodeError, TruncatedError
 from cluster_core.formats.rdb import faults
 from cluster_core.formats.rdb.facts import FileFacts, SplitError
-from cluster_core.formats.rdb.head import MAGIC_BYTES, read_magic
-from cluster_core.formats.rdb.opcodes import (
+from cluster_core.formats.rdb.grammar import (
+    B_ATTRIBUTE,
+    B_INNER_ATTRIBUTE,
+    B_KEY_META,
+    B_TYPE,
+    B_UNREAD_TYPE,
     EMBSTR,
     ENCODINGS,
     INT,
-    KEY_BYTES_MAX,
     KEY_TYPES,
     OP_EOF,
     OP_EXPIRE_MS,
     OP_EXPIRE_S,
     OP_FREQ,
-    OP_IDLE,
-    OP_KEY_META,
-    OP_RAM_LRU,
-    OP_SLOT_NUMBER,
     RAW,
-    T_MODULE_PRE_GA,
-    T_STREAM_4,
-    T_STRING,
-    UNREADABLE_TYPES,
-    VALKEY_TYPE_MAX,
-    RdbHead,
-    embstr_bytes_max,
 )
+from cluster_core.formats.rdb.head import MAGIC_BYTES, RdbHead, embstr_bytes_max, read_magic
+from cluster_core.formats.rdb.limits import KEY_BYTES_MAX
 from cluster_core.formats.rdb.strings import (
     INT_STRING,
     LZF_STRING,
@@ -58,11 +52,6 @@ from tests.reference.rdb.records import OtherRecords
 
 IDLE_SECONDS_MAX = (1 << 40) - 1
 ATTRIBUTE_BYTES_MAX = 64
-_ATTRIBUTES = frozenset((OP_EXPIRE_MS, OP_EXPIRE_S, OP_FREQ, OP_IDLE))
-_ENTERPRISE = frozenset((OP_RAM_LRU, OP_SLOT_NUMBER))
-_KEY_TYPE = bytes(
-    [0, 1, 2, 3, 4, 3, 6, 6, 0, 4, 1, 2, 3, 4, 1, 5, 4, 3, 1, 5, 2, 5, 4, 4, 4, 4, 5, 5, 7, 4, 4, 4, 4, 0]
-)  # by value type
 _HYPERLOGLOG = b"HYLL"
 
 
@@ -187,14 +176,14 @@ class PlainSkim(OtherRecords):
         if self._meter is None:
             return UNMEASURED, MODEL
         model = self._meter.model
-        if op == T_STRING and op in model.layout.types:
+        if op == 0 and "STRING" in model.layout.types:
             return model.string_bytes(key_bytes, expires, encoding, elements), model.estimate
         return self._meter.finish(encoding, elements, key_bytes, expires), model.estimate
 
     def _records(self, pos: int) -> Work[int]:
         """Decode records up to the end mark, or to the range's end; return the position after it."""
         buffer, rows = self._buffer, self.rows
-        rule, type_max = self._embstr_rule, self._type_max
+        rule, grammar = self._embstr_rule, self.head.grammar
         measured = self._memory is not None
         memory, estimate = -1, MODEL
         before: tuple[int, int, int, int] | None = None  # offset and attributes of a record whose metadata was passed
@@ -207,20 +196,20 @@ class PlainSkim(OtherRecords):
                 expire = idle = freq = -1
                 if before is not None:
                     _, expire, idle, freq = before
-                elif op in _ATTRIBUTES:
-                    pos, expire, idle, freq = _attributes(buffer, pos, type_max != VALKEY_TYPE_MAX)
+                elif grammar.begins[op] == B_ATTRIBUTE:
+                    pos, expire, idle, freq = _attributes(buffer, pos, grammar.begins)
                     op = buffer[pos]
-                if op == OP_KEY_META and type_max >= T_STREAM_4 and before is None:
+                begins = grammar.begins[op]
+                if begins == B_KEY_META and before is None:
                     before = self._base + begin, expire, idle, freq
                     pos = yield from self._key_meta(pos + 1)
                     buffer = self._buffer
                     continue
-                if op > type_max or op == 8:
+                if begins not in (B_TYPE, B_UNREAD_TYPE):
                     if pos != begin or before is not None:
                         raise Fault(faults.ATTRIBUTE, pos, op)
                     pos = yield from self._other_record(op, pos)
                     buffer = self._buffer
-                    type_max = self._type_max
                     rule = self._embstr_rule  # an aux field may have named the writer
                     if self._memory is not None:
                         self._set_meter(self._memory)
@@ -228,12 +217,10 @@ class PlainSkim(OtherRecords):
                         self._refuse_end(pos - 1)
                         return pos
                     continue
-                if op == T_MODULE_PRE_GA:
-                    raise Fault(faults.MODULE_PRE_GA, pos)
-                if op in UNREADABLE_TYPES:
-                    raise Fault(faults.TYPE_UNREADABLE, pos, op)
+                if begins == B_UNREAD_TYPE:
+                    raise Fault(faults.UNREAD_TYPE, pos, op)
                 key, pos = _key(buffer, pos + 1)
-                if op == T_STRING:
+                if op == 0:
                     limit = 44 if rule == 2 else embstr_bytes_max(rule, len(key), expire >= 0)
                     start, body, raw, form = string_prefix(buffer, pos)
                     encoding, elements = _string_facts(buffer, start, body, raw, form, limit, idle < 0 > freq)
@@ -244,7 +231,7 @@ class PlainSkim(OtherRecords):
             base = self._base + begin
             if before is not None:
                 base, before = before[0], None
-            if op != T_STRING:
+            if op != 0:
                 elements, encoding, pos = yield from self._value(op, pos)
                 buffer = self._buffer
             elif form == LZF_STRING or start + body > len(buffer):
@@ -261,7 +248,7 @@ class PlainSkim(OtherRecords):
                     key,
                     crc_hqx(key if tag is None else tag, 0) & 16383,
                     tag,
-                    KEY_TYPES[_KEY_TYPE[op]],
+                    KEY_TYPES[grammar.types[op].key_type],
                     ENCODINGS[encoding],
                     elements,
                     self._base + pos - base,
@@ -275,11 +262,11 @@ class PlainSkim(OtherRecords):
             )
 
 
-def _attributes(buffer: bytes, pos: int, of_redis: bool) -> tuple[int, int, int, int]:
+def _attributes(buffer: bytes, pos: int, begins: tuple[int, ...]) -> tuple[int, int, int, int]:
     """Return (position of the type, expiry in ms, idle seconds, frequency) of the record that begins at *pos*."""
     begin = pos
     expire = idle = freq = -1
-    while (op := buffer[pos]) in _ATTRIBUTES or (of_redis and op in _ENTERPRISE):
+    while begins[op := buffer[pos]] in (B_ATTRIBUTE, B_INNER_ATTRIBUTE):
         at = pos + 1
         if op in (OP_EXPIRE_MS, OP_EXPIRE_S):
             stop = at + (8 if op == OP_EXPIRE_MS else 4)
@@ -288,7 +275,7 @@ def _attributes(buffer: bytes, pos: int, of_redis: bool) -> tuple[int, int, int,
             expire = int.from_bytes(buffer[at:stop], "little", signed=True) * (1 if op == OP_EXPIRE_MS else 1000)
             if expire < 0:
                 raise Fault(faults.EXPIRY, pos, expire)
-        elif op in _ENTERPRISE:
+        elif begins[op] == B_INNER_ATTRIBUTE:
             _, stop = length_at(buffer, at)
         elif op == OP_FREQ:
             freq, stop = buffer[at], at + 1

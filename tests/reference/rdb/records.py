@@ -6,36 +6,33 @@ import re
 
 from cluster_core.formats.rdb import faults
 from cluster_core.formats.rdb.facts import FileFacts
-from cluster_core.formats.rdb.opcodes import (
-    AUX_NAME_BYTES_MAX,
-    AUX_VALUE_BYTES_MAX,
-    DATABASES_MAX,
+from cluster_core.formats.rdb.grammar import (
+    B_INNER_ATTRIBUTE,
+    B_UNKNOWN,
     DIALECT_VALKEY,
-    ELEMENTS_MAX,
-    KEY_META_CLASSES_MAX,
     MODULE_UINT,
     OP_AUX,
     OP_EOF,
     OP_FUNCTION2,
     OP_FUNCTION_PRE_GA,
-    OP_HASH_TEMPLATE,
     OP_MODULE_AUX,
-    OP_RAM_LRU,
     OP_RESIZEDB,
     OP_SELECTDB,
     OP_SLOT_IMPORT,
     OP_SLOT_INFO,
-    OP_SLOT_NUMBER,
-    T_STREAM_4,
+)
+from cluster_core.formats.rdb.limits import (
+    AUX_NAME_BYTES_MAX,
+    AUX_VALUE_BYTES_MAX,
+    DATABASES_MAX,
+    ELEMENTS_MAX,
+    KEY_META_CLASSES_MAX,
     TEMPLATES_MAX,
 )
 from cluster_core.formats.rdb.strings import RAW_STRING, Fault, string_at, string_prefix
+from cluster_core.slots.key_slot import SLOT_COUNT
 from tests.reference.rdb.buffer import Work
 from tests.reference.rdb.values import Values
-
-SLOT_COUNT = 16384
-OPCODE_MIN = 128
-"""An unknown byte from here on is called an opcode, below it a value type."""
 
 _SLOT_INFO = re.compile(rb"([0-9]{1,15}),([0-9]{1,15}),([0-9]{1,15})(?:,[0-9]{1,15})*")
 
@@ -52,6 +49,9 @@ class OtherRecords(Values):
 
     def _other_record(self, op: int, pos: int) -> Work[int]:
         """Decode the record whose opcode *op* is at *pos*."""
+        begins = self.head.grammar.begins[op]
+        if begins == B_UNKNOWN:
+            raise Fault(faults.unknown(op), pos, op, int(self.head.dialect == DIALECT_VALKEY))
         if op == OP_AUX:
             return (yield from self._aux(pos))
         if op == OP_EOF:
@@ -80,11 +80,11 @@ class OtherRecords(Values):
             self.module_aux_count += 1
         elif op in (OP_FUNCTION2, OP_FUNCTION_PRE_GA):
             pos = yield from self._function(op, pos + 1)
-        elif op == OP_SLOT_IMPORT and self.head.dialect == DIALECT_VALKEY:
+        elif op == OP_SLOT_IMPORT:
             pos = yield from self._slot_import(pos + 1)
-        elif op in (OP_RAM_LRU, OP_SLOT_NUMBER) and self.head.dialect != DIALECT_VALKEY:
+        elif begins == B_INNER_ATTRIBUTE:
             _, _, pos = yield from self._lengths(pos + 1, 1)
-        elif op == OP_HASH_TEMPLATE and self._type_max >= T_STREAM_4:
+        else:  # a hash template
             (number, count), _, pos = yield from self._lengths(pos + 1, 2)
             if number >= TEMPLATES_MAX or count > ELEMENTS_MAX:
                 is_number = number >= TEMPLATES_MAX
@@ -93,9 +93,6 @@ class OtherRecords(Values):
             self._templates[number] = count
             for _ in range(count):
                 pos = yield from self._string(pos)
-        else:
-            is_valkey = int(self.head.dialect == DIALECT_VALKEY)
-            raise Fault(faults.OPCODE if op >= OPCODE_MIN else faults.TYPE, pos, op, is_valkey)
         return pos
 
     def _key_meta(self, pos: int) -> Work[int]:

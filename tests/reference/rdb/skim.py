@@ -9,7 +9,8 @@ import numpy as np
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.rdb.facts import FileFacts
-from cluster_core.formats.rdb.opcodes import ENCODINGS, KEY_TYPES, RdbHead
+from cluster_core.formats.rdb.grammar import ENCODINGS, KEY_TYPES
+from cluster_core.formats.rdb.head import RdbHead
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.rdb.skim import KEY_DATA_BYTES, WINDOW_BYTES, RdbSkimmer
 from tests.reference.rdb.reader import KeyRow, PlainSkim

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.rdb.opcodes import ENCODINGS, KEY_TYPES
+from cluster_core.formats.rdb.grammar import ENCODINGS, KEY_TYPES
 from cluster_core.kernels.rdb.skim import RdbSkimmer
 from tests.reference.rdb.skim import PlainRdbSkimmer
 

@@ -3,64 +3,9 @@
 from __future__ import annotations
 
 from cluster_core.formats.rdb import faults, packed
+from cluster_core.formats.rdb import grammar as of
+from cluster_core.formats.rdb.limits import ELEMENTS_MAX, LZF_WALK_BYTES_MAX
 from cluster_core.formats.rdb.lzf import expand
-from cluster_core.formats.rdb.opcodes import (
-    ARRAY_FLOAT,
-    ARRAY_INTEGER,
-    ARRAY_SHORT_STRING,
-    ARRAY_STRING,
-    DIALECT_VALKEY,
-    ELEMENTS_MAX,
-    HASHTABLE,
-    INTSET,
-    LINKEDLIST,
-    LISTPACK,
-    LISTPACKEX,
-    LZF_WALK_BYTES_MAX,
-    MODULE_DOUBLE,
-    MODULE_EOF,
-    MODULE_FLOAT,
-    MODULE_SINT,
-    MODULE_STRING,
-    MODULE_UINT,
-    QUICKLIST,
-    RAW,
-    SKIPLIST,
-    SLICED_ARRAY,
-    STREAM_ENCODING,
-    T_ARRAY,
-    T_HASH,
-    T_HASH_2,
-    T_HASH_LISTPACK,
-    T_HASH_LISTPACK_EX,
-    T_HASH_LISTPACK_EX_PRE_GA,
-    T_HASH_METADATA,
-    T_HASH_TEMPLATE_ARRAY_REF,
-    T_HASH_TEMPLATE_LISTPACK_REF,
-    T_HASH_ZIPLIST,
-    T_HASH_ZIPMAP,
-    T_LIST,
-    T_LIST_QUICKLIST,
-    T_LIST_QUICKLIST_2,
-    T_LIST_ZIPLIST,
-    T_MODULE_2,
-    T_SET,
-    T_SET_INTSET,
-    T_SET_LISTPACK,
-    T_STREAM,
-    T_STREAM_2,
-    T_STREAM_3,
-    T_STREAM_4,
-    T_STREAM_5,
-    T_ZSET,
-    T_ZSET_2,
-    T_ZSET_LISTPACK,
-    T_ZSET_ZIPLIST,
-    TEMPLATE_ARRAY,
-    TEMPLATE_LISTPACK,
-    ZIPLIST,
-    ZIPMAP,
-)
 from cluster_core.formats.rdb.strings import (
     INT_STRING,
     LZF_STRING,
@@ -75,37 +20,8 @@ from tests.reference.rdb.lzf import expand_head, is_whole
 from tests.reference.rdb.meter import KeyMeter
 from tests.reference.rdb.packed_walk import Walk
 
-# Value type: form, entries of an element, encoding.
-_PACKED = {
-    T_HASH_ZIPMAP: (packed.ZIPMAP, 1, ZIPMAP),
-    T_LIST_ZIPLIST: (packed.ZIPLIST, 1, ZIPLIST),
-    T_SET_INTSET: (packed.INTSET, 1, INTSET),
-    T_ZSET_ZIPLIST: (packed.ZIPLIST, 2, ZIPLIST),
-    T_HASH_ZIPLIST: (packed.ZIPLIST, 2, ZIPLIST),
-    T_HASH_LISTPACK: (packed.LISTPACK, 2, LISTPACK),
-    T_ZSET_LISTPACK: (packed.LISTPACK, 2, LISTPACK),
-    T_SET_LISTPACK: (packed.LISTPACK, 1, LISTPACK),
-    T_HASH_LISTPACK_EX_PRE_GA: (packed.LISTPACK, 3, LISTPACKEX),
-    T_HASH_LISTPACK_EX: (packed.LISTPACK, 3, LISTPACKEX),
-    T_HASH_TEMPLATE_LISTPACK_REF: (packed.LISTPACK, 1, TEMPLATE_LISTPACK),
-}
-
-# How an element is made: one string; with 8 bytes after it; field, value and 8 bytes; expiry, field, value;
-# member and score text.
-_PLAIN, _POST8, _TRIPLE, _EXPIRY_FIRST, _SCORED = range(5)
-_ELEMENTS = {
-    T_LIST: (_PLAIN, 1, LINKEDLIST),
-    T_SET: (_PLAIN, 1, HASHTABLE),
-    T_ZSET: (_SCORED, 2, SKIPLIST),
-    T_HASH: (_PLAIN, 2, HASHTABLE),
-    T_ZSET_2: (_POST8, 1, SKIPLIST),
-    T_HASH_2: (_TRIPLE, 2, HASHTABLE),
-    T_HASH_METADATA: (_EXPIRY_FIRST, 2, HASHTABLE),
-}
-
-_PACKED_NODE = 2
-_PLAIN_NODE = 1
-_PREFIX_BYTES_MAX = 19
+_STRINGS = {of.E_ONE: 1, of.E_PAIR: 2, of.E_SCORE: 1, of.E_SCORE_TEXT: 2, of.E_EXPIRY_AFTER: 3, of.E_EXPIRY_BEFORE: 2}
+"""What an element is counted as: strings, and what stands between them."""
 _NO_EXPIRY = b"\xff" * 8
 _LZF_HEAD_BYTES = 40  # give at least ten bytes
 
@@ -115,45 +31,37 @@ class Values(Buffer):
 
     def _value(self, kind: int, pos: int) -> Work[tuple[int, int, int]]:
         """Return (elements, encoding, position after it) of the value of type *kind* at *pos*."""
+        row = self.head.grammar.types[kind]
         if self._meter is not None:
-            self._meter.begin(kind)
-        if kind in (T_HASH_METADATA, T_HASH_LISTPACK_EX):
-            pos = yield from self._more(pos + 8, 0)  # the earliest expiry of a field
-        if kind in _PACKED:
-            form, divisor, encoding = _PACKED[kind]
+            self._meter.begin(row)
+        if row.lead_bytes:
+            pos = yield from self._more(pos + row.lead_bytes, 0)  # the earliest expiry of a field
+        if row.layout == of.L_PACKED:
             offset = self._base + pos
-            units, length, _, pos = yield from self._packed(pos, pos, form)
+            units, length, _, pos = yield from self._packed(pos, pos, row.form)
             if self._meter is not None:
                 self._meter.packed(length)
-            if kind == T_HASH_TEMPLATE_LISTPACK_REF:  # its first entry is the template's number
-                if not units:
-                    raise Fault(faults.PACKED_UNITS, offset - self._base, units, divisor)
-                units -= 1
-            if units % divisor:
-                raise Fault(faults.PACKED_UNITS, offset - self._base, units, divisor)
-            return units // divisor, encoding, pos
-        if kind == T_MODULE_2:
+            left = units - row.skipped_entries
+            if left < 0 or left % row.entries:
+                raise Fault(faults.PACKED_UNITS, offset - self._base, max(left, 0), row.entries)
+            return left // row.entries, row.encoding, pos
+        if row.layout == of.L_MODULE:
             _, _, pos = yield from self._lengths(pos, 1)
-            return -1, RAW, (yield from self._module(pos))
+            return -1, row.encoding, (yield from self._module(pos))
         offset = self._base + pos
         count, pos = yield from self._count(pos)
-        if kind == T_HASH_TEMPLATE_ARRAY_REF:
+        if row.layout == of.L_TEMPLATE:
             if count not in self._templates:
                 raise Fault(faults.TEMPLATE, offset - self._base, count)
             fields = self._templates[count]
-            return fields, TEMPLATE_ARRAY, (yield from self._elements(pos, fields, _PLAIN))
-        if kind == T_ARRAY:
-            return count, SLICED_ARRAY, (yield from self._array(count, pos))
-        if kind in (T_LIST_QUICKLIST, T_LIST_QUICKLIST_2):
-            return (yield from self._quicklist(kind, count, pos))
-        if kind in (T_STREAM, T_STREAM_2, T_STREAM_3, T_STREAM_4, T_STREAM_5):
-            return (yield from self._stream(kind, count, pos))
-        mode, strings, encoding = _ELEMENTS[kind]
-        if kind == T_HASH_2 and self.head.dialect != DIALECT_VALKEY:
-            mode = _EXPIRY_FIRST
-        if mode == _TRIPLE:
-            strings = 3
-        return count, encoding, (yield from self._elements(pos, strings * count, mode))
+            return fields, row.encoding, (yield from self._elements(pos, fields, of.E_ONE))
+        if row.layout == of.L_ARRAY:
+            return count, row.encoding, (yield from self._array(count, pos))
+        if row.layout == of.L_QUICKLIST:
+            return (yield from self._quicklist(row, count, pos))
+        if row.layout == of.L_STREAM:
+            return (yield from self._stream(row, count, pos))
+        return count, row.encoding, (yield from self._elements(pos, _STRINGS[row.element] * count, row.element))
 
     def _lengths(self, pos: int, count: int) -> Work[tuple[list[int], int, int]]:
         """Return (*count* lengths, position of the last, position after it)."""
@@ -183,7 +91,7 @@ class Values(Buffer):
             pos, left, lzf = _pass_elements(self._buffer, pos, left, mode, self._meter)
             if lzf is not None:
                 pos = yield from self._pass_string(*lzf, LZF_STRING)
-                pos = yield from self._more(pos + (8 if mode == _POST8 else 0), 0)
+                pos = yield from self._more(pos + (8 if mode == of.E_SCORE else 0), 0)
                 if self._meter is not None:
                     self._meter.text(lzf[3], False)
                 left -= 1
@@ -258,31 +166,30 @@ class Values(Buffer):
             raise Fault(faults.PACKED_ENTRY, moved, walk.count) from None
         return walk.count, start + body
 
-    def _quicklist(self, kind: int, nodes: int, pos: int) -> Work[tuple[int, int, int]]:
+    def _quicklist(self, row: of.ValueType, nodes: int, pos: int) -> Work[tuple[int, int, int]]:
         """A list of packed nodes; one such node alone is a listpack to newer servers."""
         elements = 0
-        encoding = QUICKLIST
+        encoding = row.encoding
         for place in range(nodes):
-            container = _PACKED_NODE
+            container = of.PACKED_NODE
             begin = pos
-            if kind == T_LIST_QUICKLIST_2:
+            if row.form == of.F_LISTPACK:
                 (container,), at, pos = yield from self._lengths(pos, 1)
-                if container not in (_PACKED_NODE, _PLAIN_NODE):
+                if container not in (of.PACKED_NODE, of.PLAIN_NODE):
                     raise Fault(faults.CONTAINER, at, container)
                 begin = pos
-            if container == _PLAIN_NODE:
+            if container == of.PLAIN_NODE:
                 length, lzf_bytes, pos = yield from self._plain_node(pos)
                 elements += 1
             else:
-                form = packed.ZIPLIST if kind == T_LIST_QUICKLIST else packed.LISTPACK
-                count, length, lzf_bytes, pos = yield from self._packed(begin, pos, form)
+                count, length, lzf_bytes, pos = yield from self._packed(begin, pos, row.form)
                 elements += count
             if self._meter is not None:
                 self._meter.list_node(place, nodes, length, lzf_bytes)
-            if container == _PLAIN_NODE:
+            if container == of.PLAIN_NODE:
                 continue
-            if nodes == 1 and kind == T_LIST_QUICKLIST_2 and self.head.small_lists_are_listpacks:
-                encoding = LISTPACK
+            if nodes == 1 and row.form == of.F_LISTPACK and self.head.small_lists_are_listpacks:
+                encoding = of.LISTPACK
         return elements, encoding, pos
 
     def _plain_node(self, pos: int) -> Work[tuple[int, int, int]]:
@@ -297,7 +204,7 @@ class Values(Buffer):
         length, pos = yield from self._text(pos)
         return length, (body if form == LZF_STRING else -1), pos
 
-    def _stream(self, kind: int, nodes: int, pos: int) -> Work[tuple[int, int, int]]:
+    def _stream(self, row: of.ValueType, nodes: int, pos: int) -> Work[tuple[int, int, int]]:
         """A stream: nodes of an id and a listpack, ids, then groups with pending entries and consumers."""
         meter = self._meter
         for _ in range(nodes):
@@ -310,11 +217,11 @@ class Values(Buffer):
         (length,), at, pos = yield from self._lengths(pos, 1)
         if length > ELEMENTS_MAX or (length and not nodes):
             raise Fault(faults.COUNT if length > ELEMENTS_MAX else faults.STREAM_EMPTY, at, length)
-        _, _, pos = yield from self._lengths(pos, 2 if kind == T_STREAM else 7)
+        _, _, pos = yield from self._lengths(pos, 2 if row.generation == 1 else 7)
         groups, pos = yield from self._count(pos)
         for _ in range(groups):
             pos = yield from self._string(pos)
-            _, _, pos = yield from self._lengths(pos, 2 if kind == T_STREAM else 3)
+            _, _, pos = yield from self._lengths(pos, 2 if row.generation == 1 else 3)
             pending, pos = yield from self._count(pos)
             for _ in range(pending):
                 pos = yield from self._pending_id(pos)
@@ -325,7 +232,7 @@ class Values(Buffer):
             consumers, pos = yield from self._count(pos)
             for _ in range(consumers):
                 name, pos = yield from self._text(pos)
-                pos = yield from self._more(pos + (16 if kind >= T_STREAM_3 else 8), 0)
+                pos = yield from self._more(pos + (16 if row.generation >= 3 else 8), 0)
                 pending, pos = yield from self._count(pos)
                 if meter is None:
                     pos = yield from self._more(pos + 16 * pending, 0)
@@ -333,12 +240,12 @@ class Values(Buffer):
                 for _ in range(pending):
                     pos = yield from self._pending_id(pos)
                 meter.consumer_pending_end(name)
-            if kind == T_STREAM_5:
+            if row.generation >= 5:
                 handed_back, pos = yield from self._count(pos)
                 pos = yield from self._more(pos + 16 * handed_back, 0)
-        if kind >= T_STREAM_4:
+        if row.generation >= 4:
             pos = yield from self._producers(pos)
-        return length, STREAM_ENCODING, pos
+        return length, row.encoding, pos
 
     def _producers(self, pos: int) -> Work[int]:
         """Idempotent producers of a stream: two limits; ids that each has used, with the entries they made; two counters."""
@@ -362,9 +269,9 @@ class Values(Buffer):
             _, _, pos = yield from self._lengths(pos, 1)
         for _ in range(count):
             (_, kind), at, pos = yield from self._lengths(pos, 2)
-            if kind in (ARRAY_INTEGER, ARRAY_FLOAT):
+            if kind in (of.ARRAY_INTEGER, of.ARRAY_FLOAT):
                 pos = yield from self._more(pos + 8, 0)
-            elif kind in (ARRAY_STRING, ARRAY_SHORT_STRING):
+            elif kind in (of.ARRAY_STRING, of.ARRAY_SHORT_STRING):
                 pos = yield from self._string(pos)
             else:
                 raise Fault(faults.ARRAY, at, kind)
@@ -399,13 +306,13 @@ class Values(Buffer):
         """Pass over a module's data by its opcodes, whatever the module."""
         while True:
             (opcode,), at, pos = yield from self._lengths(pos, 1)
-            if opcode == MODULE_EOF:
+            if opcode == of.MODULE_EOF:
                 return pos
-            if opcode in (MODULE_SINT, MODULE_UINT):
+            if opcode in (of.MODULE_SINT, of.MODULE_UINT):
                 _, _, pos = yield from self._lengths(pos, 1)
-            elif opcode in (MODULE_FLOAT, MODULE_DOUBLE):
-                pos = yield from self._more(pos + (4 if opcode == MODULE_FLOAT else 8), 0)
-            elif opcode == MODULE_STRING:
+            elif opcode in (of.MODULE_FLOAT, of.MODULE_DOUBLE):
+                pos = yield from self._more(pos + (4 if opcode == of.MODULE_FLOAT else 8), 0)
+            elif opcode == of.MODULE_STRING:
                 pos = yield from self._string(pos)
             else:
                 raise Fault(faults.MODULE_OPCODE, at, opcode)
@@ -420,12 +327,12 @@ def _pass_elements(
     its value is counted as a string.
     """
     stop = len(data)
-    post = 8 if mode == _POST8 else 0
+    post = 8 if mode == of.E_SCORE else 0
     try:
         while left and pos < stop:
             at = pos
-            if mode > _POST8:
-                if mode == _SCORED:
+            if mode in (of.E_SCORE_TEXT, of.E_EXPIRY_AFTER, of.E_EXPIRY_BEFORE):
+                if mode == of.E_SCORE_TEXT:
                     if left & 1:
                         size = data[at]
                         if not size:
@@ -433,7 +340,7 @@ def _pass_elements(
                         pos = at + 1 + (0 if size >= 253 else size)
                         left -= 1
                         continue
-                elif mode == _TRIPLE:
+                elif mode == of.E_EXPIRY_AFTER:
                     if left % 3 == 1:
                         if at + 8 > stop:
                             raise IndexError

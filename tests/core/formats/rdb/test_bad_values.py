@@ -11,7 +11,7 @@ import pytest
 from cluster_core.errors import DecodeError, EncodeError
 from cluster_core.formats.rdb.elements import Record, decode_record
 from cluster_core.formats.rdb.encoding import length_bytes
-from cluster_core.formats.rdb.opcodes import RdbHead
+from cluster_core.formats.rdb.head import RdbHead
 from cluster_core.formats.rdb.stream_elements import StreamValue
 from cluster_core.formats.rdb.target import target_of
 from cluster_core.formats.rdb.value_encoding import value_bytes

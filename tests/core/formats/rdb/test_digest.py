@@ -12,7 +12,8 @@ import pytest
 
 from cluster_core.formats.rdb.crc64 import crc64
 from cluster_core.formats.rdb.elements import Field, ModuleValue, Record, decode_record
-from cluster_core.formats.rdb.opcodes import RdbHead
+from cluster_core.formats.rdb.grammar import grammar_of
+from cluster_core.formats.rdb.head import RdbHead
 from cluster_core.formats.rdb.stream_elements import string_end
 from cluster_core.formats.rdb.value_encoding import printf_score
 from tests.benches.servers import redis_binary, running, valkey_binary
@@ -61,7 +62,7 @@ def test_the_bytes_of_every_recorded_value_are_those_of_its_dump(server):
     assert keys
     for key in keys:
         record = base64.b64decode(key["record"])
-        at = _attributes(record, 0, True)[0]
+        at = _attributes(record, 0, grammar_of("REDIS").begins)[0]
         payload = record[at : at + 1] + record[string_end(record, at + 1) :] + key["version"].to_bytes(2, "little")
         payload += crc64(payload).to_bytes(8, "little")
         assert sha1(payload, usedforsecurity=False).hexdigest() == key["dump_sha1"]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cluster_core.errors import EncodeError, ProtocolError
 from cluster_core.formats.rdb.elements import Field, ModuleValue, Record
 from cluster_core.formats.rdb.encoding import length_bytes, listpack_bytes, ziplist_bytes
-from cluster_core.formats.rdb.packed import LISTPACK, ZIPLIST
+from cluster_core.formats.rdb.grammar import F_LISTPACK, F_ZIPLIST
 from cluster_core.formats.rdb.packed_elements import packed_elements
 from cluster_core.formats.rdb.stream_elements import (
     NOT_READ,
@@ -106,8 +106,8 @@ def test_what_is_written_is_read_back(rows, target: Target, packing: Packing):
 @given(st.lists(words | st.integers(60, 70).map(bytes) | st.integers(4090, 4100).map(bytes), max_size=20))
 def test_packed_values_give_their_entries_back(entries):
     """Listpacks and ziplists, integers of every width and strings around each limit."""
-    assert packed_elements(listpack_bytes(entries), LISTPACK) == entries
-    assert packed_elements(ziplist_bytes(entries), ZIPLIST) == entries
+    assert packed_elements(listpack_bytes(entries), F_LISTPACK) == entries
+    assert packed_elements(ziplist_bytes(entries), F_ZIPLIST) == entries
 
 
 @pytest.mark.parametrize("value", [0, 63, 64, 16383, 16384, (1 << 32) - 1, 1 << 32, (1 << 64) - 1])

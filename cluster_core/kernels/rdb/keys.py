@@ -1,0 +1,209 @@
+"""The record of a key in a walk: its attributes, its name, its value if that is a string."""
+
+# numba's int64 is what `int` stands for below.
+# mypy: disable-error-code="no-any-return,return-value,arg-type,assignment"
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cluster_core.formats.rdb import faults, grammar, head, limits
+from cluster_core.formats.rdb.strings import INT_STRING, LZF_STRING, RAW_STRING
+from cluster_core.kernels.compiled import compiled, njit
+from cluster_core.kernels.key_slots import slot_of, tag_bounds
+from cluster_core.kernels.rdb import skim_state as state
+from cluster_core.kernels.rdb import tables as columns
+from cluster_core.kernels.rdb.atoms import (
+    ask,
+    big_endian,
+    digits_of,
+    little_endian,
+    note_fault,
+    pass_over,
+    read_length,
+    read_string,
+    signed_integer,
+)
+from cluster_core.kernels.rdb.strings import begin_compressed, expand, is_whole
+
+embstr_bytes_max = compiled(head, "embstr_bytes_max", forceinline=True)["embstr_bytes_max"]
+IDLE_SECONDS_MAX = 0xFFFFFFFFFF
+ATTRIBUTE_BYTES_MAX = 64
+"""What stands before a key's type takes no more, however often it is repeated."""
+INTEGER_DIGITS_MAX = 19
+HYLL = 0x48594C4C
+"""How a HyperLogLog begins.
+
+PFADD makes one in place, so it is raw however short, until a server loads it from a file; the file does not say which.  Idle times
+and frequencies are taken for the sign of a server that has loaded its keys.
+"""
+
+
+@njit(boundscheck=False)
+def _put_decimal(out: Any, at: int, value: int) -> int:
+    """Write *value* in decimal to *out* from *at*; return the bytes written."""
+    left = -value if value < 0 else value
+    count = 1
+    limit = np.int64(10)
+    while left >= limit:
+        count += 1
+        limit *= 10
+    if value < 0:
+        out[at] = 45
+        at += 1
+    for i in range(count - 1, -1, -1):
+        out[at + i] = 48 + left % 10
+        left //= 10
+    return count + (1 if value < 0 else 0)
+
+
+@njit(boundscheck=False)
+def _is_integer(data: Any, at: int, size: int) -> bool:
+    """Whether ``data[at:at + size]`` is a 64-bit integer written as a server writes it (`string2ll`)."""
+    negative = data[at] == 45
+    if negative:
+        at += 1
+        size -= 1
+    if size == 0 or size > 19:
+        return False
+    if data[at] == 48:
+        return size == 1 and not negative
+    value = np.uint64(0)
+    for i in range(size):
+        digit = np.int64(data[at + i]) - 48
+        if digit < 0 or digit > 9:
+            return False
+        value = value * np.uint64(10) + np.uint64(digit)
+    return value <= np.uint64(0x7FFFFFFFFFFFFFFF) + np.uint64(1 if negative else 0)
+
+
+@njit(boundscheck=False, forceinline=True)
+def read_attributes(data: Any, st: Any, g: Any, begin: int, end: int) -> tuple[int, int, int, int, int]:
+    """Read expiry, idle time and frequency: return (`GO` or an answer, position of the type, expiry in ms, idle seconds, frequency)."""
+    pos = begin
+    none = np.int64(-1)
+    expire = none
+    idle = none
+    freq = none
+    op = np.int64(data[pos])
+    begins = g[op, columns.BEGINS]
+    while begins == grammar.B_ATTRIBUTE or (begins == grammar.B_INNER_ATTRIBUTE and pos != begin):
+        if op == grammar.OP_EXPIRE_MS:
+            if pos + 10 > end:
+                return ask(st, begin, pos + 10 - begin), pos, none, none, none
+            expire = little_endian(data, pos + 1, 8)
+            if expire < 0:
+                return note_fault(st, faults.EXPIRY, pos, expire, 0), pos, none, none, none
+            size = np.int64(8)
+        elif op == grammar.OP_EXPIRE_S:
+            if pos + 6 > end:
+                return ask(st, begin, pos + 6 - begin), pos, none, none, none
+            expire = 1000 * signed_integer(data, pos + 1, 4)
+            if expire < 0:
+                return note_fault(st, faults.EXPIRY, pos, expire, 0), pos, none, none, none
+            size = np.int64(4)
+        elif op == grammar.OP_FREQ:
+            if pos + 3 > end:
+                return ask(st, begin, pos + 3 - begin), pos, none, none, none
+            freq = np.int64(data[pos + 1])
+            size = np.int64(1)
+        else:
+            size, value = read_length(data, pos + 1, end)
+            if size < 0:
+                return note_fault(st, -size, pos + 1, value, 0), pos, none, none, none
+            if size == 0 or pos + 1 + size >= end:
+                return ask(st, begin, pos + 11 - begin), pos, none, none, none
+            if op == grammar.OP_IDLE:
+                idle = value
+                if idle < 0 or idle > IDLE_SECONDS_MAX:
+                    return note_fault(st, faults.IDLE, pos, idle, 0), pos, none, none, none
+        pos += 1 + size
+        if pos - begin > ATTRIBUTE_BYTES_MAX:
+            return note_fault(st, faults.ATTRIBUTE, pos, op, 0), pos, none, none, none
+        op = np.int64(data[pos])
+        begins = g[op, columns.BEGINS]
+    return np.int64(state.GO), pos, expire, idle, freq
+
+
+@njit(boundscheck=False, inline="always")
+def read_key(data: Any, st: Any, keys: Any, begin: int, at: int) -> tuple[int, int]:
+    """Copy the key whose prefix is at *at* to *keys*: return (`GO` or an answer, position after it); the record starts at *begin*."""
+    end = st[state.STOP]
+    size, body, raw, kind = read_string(data, at, end)
+    if size == 0:
+        return ask(st, begin, at + 20 - begin), at
+    if size < 0:
+        return note_fault(st, -size, at, body, raw), at
+    if body > limits.KEY_BYTES_MAX or raw > limits.KEY_BYTES_MAX:
+        return note_fault(st, faults.KEY_BYTES, at, max(body, raw), 0), at
+    at += size
+    pos = at + body
+    if pos >= end:
+        return ask(st, begin, pos + 1 - begin), at
+    put = st[state.KEY_POS]
+    if put + raw + 16 > keys.size:
+        st[state.WANT] = raw + 16
+        return np.int64(state.BATCH if st[state.ROW] > 0 else state.KEYS), at
+    key_bytes = raw
+    if kind == RAW_STRING:
+        for i in range(body):
+            keys[put + i] = data[at + i]
+    elif kind == INT_STRING:
+        key_bytes = np.int64(_put_decimal(keys, put, signed_integer(data, at, body)))
+    elif not expand(data, at, pos, keys, put, raw):
+        return note_fault(st, faults.LZF, at - size, body, raw), at
+    first, last = tag_bounds(keys, put, put + key_bytes)
+    st[state.SLOT] = slot_of(keys, put, put + key_bytes)
+    st[state.TAG_START] = first - put if last - first != key_bytes else 0
+    st[state.TAG_LENGTH] = last - first if last - first != key_bytes else 0
+    st[state.KEY_LENGTH] = key_bytes
+    return np.int64(state.GO), pos
+
+
+@njit(boundscheck=False, inline="always")
+def read_string_value(data: Any, st: Any, begin: int, at: int, expires: bool, is_new: bool) -> tuple[int, int]:
+    """Read the string at *at* that is the value of the key at hand, which becomes `ELEMENTS` and `ENCODING`.
+
+    *is_new*: no idle time and no frequency is known.  Return (`GO` or an answer, position after it, perhaps beyond the window).
+    """
+    end = st[state.STOP]
+    size, body, raw, kind = read_string(data, at, end)
+    if size == 0:
+        return ask(st, begin, at + 20 - begin), at
+    if size < 0:
+        return note_fault(st, -size, at, body, raw), at
+    start = at + size
+    pos = start + body
+    encoding = np.int64(grammar.RAW)
+    if kind == INT_STRING:
+        if pos > end:
+            return ask(st, begin, pos - begin), at
+        encoding = np.int64(grammar.INT)
+        raw = digits_of(signed_integer(data, start, body))
+    else:
+        if raw <= 255 and raw <= embstr_bytes_max(st[state.EMBSTR_RULE], st[state.KEY_LENGTH], expires):
+            encoding = np.int64(grammar.EMBSTR)
+        if kind == RAW_STRING and 0 < raw <= 20:
+            if pos > end:
+                return ask(st, begin, pos - begin), at
+            if (data[start] == 45 or 48 <= data[start] <= 57) and _is_integer(data, start, raw):
+                encoding = np.int64(grammar.INT)
+        elif encoding == grammar.EMBSTR and is_new:
+            if min(pos, start + 5) > end:
+                return ask(st, begin, start + 5 - begin), at
+            if body >= 5 and big_endian(data, start + (1 if kind == LZF_STRING else 0), 4) == HYLL:
+                encoding = np.int64(grammar.RAW)
+    st[state.ELEMENTS] = raw
+    st[state.ENCODING] = encoding
+    if kind == LZF_STRING:
+        if pos > end:
+            begin_compressed(st, at, start, body, raw)
+            st[state.PHASE] = state.P_EMIT
+            return np.int64(state.GO), end
+        if not is_whole(data, start, pos, raw):
+            return note_fault(st, faults.LZF, at, body, raw), at
+    elif pos > end:
+        st[state.PHASE] = state.P_EMIT
+        pass_over(st, pos)
+    return np.int64(state.GO), pos

@@ -1,0 +1,301 @@
+"""Packed values (listpack, ziplist, intset, zipmap) in a walk: their entries, as the head counts them or by walking."""
+
+# numba's int64 is what `int` stands for below.
+# mypy: disable-error-code="no-any-return,return-value,arg-type,assignment"
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cluster_core.formats.rdb import faults, grammar, limits
+from cluster_core.formats.rdb.strings import INT_STRING, LZF_STRING, RAW_STRING
+from cluster_core.kernels.compiled import njit
+from cluster_core.kernels.rdb import memory_sizes as sizes
+from cluster_core.kernels.rdb import skim_state as state
+from cluster_core.kernels.rdb import tables as columns
+from cluster_core.kernels.rdb.atoms import ask, big_endian, little_endian, note_fault, pass_over, read_string
+from cluster_core.kernels.rdb.strings import begin_compressed, expand, expand_head, is_whole
+
+
+@njit(boundscheck=False)
+def _stated_count(data: Any, at: int, total: int, form: int) -> tuple[int, int, int]:
+    """Return the entry count that a packed value of *total* bytes states in its head, -1 for "walk me".
+
+    A count below -1 is a fault: its code, negated, less 1; the two other numbers describe it.
+    """
+    zero = np.int64(0)
+    if form == grammar.F_ZIPMAP:
+        if total < 2:
+            return np.int64(-1 - faults.PACKED_EMPTY), total, zero
+        count = np.int64(data[at])
+        if count >= 254:
+            return np.int64(-1), zero, zero
+        if 3 * count + 2 > total:
+            return np.int64(-1 - faults.PACKED_COUNT), count, total
+        return count, zero, zero
+    if form == grammar.F_INTSET:
+        if total < 8:
+            return np.int64(-1 - faults.PACKED_EMPTY), total, zero
+        width = little_endian(data, at, 4)
+        if width != 2 and width != 4 and width != 8:
+            return np.int64(-1 - faults.INTSET_WIDTH), width, zero
+        count = little_endian(data, at + 4, 4)
+        if 8 + count * width != total:
+            return np.int64(-1 - faults.PACKED_BYTES), 8 + count * width, total
+        return count, zero, zero
+    head = 7 if form == grammar.F_LISTPACK else 11
+    if total < head:
+        return np.int64(-1 - faults.PACKED_EMPTY), total, zero
+    said = little_endian(data, at, 4)
+    if said != total:
+        return np.int64(-1 - faults.PACKED_BYTES), said, total
+    count = little_endian(data, at + head - 3, 2)
+    if count == 65535:
+        return np.int64(-1), zero, zero
+    if 2 * count + head > total:
+        return np.int64(-1 - faults.PACKED_COUNT), count, total
+    return count, zero, zero
+
+
+@njit(boundscheck=False)
+def _listpack_entry(data: Any, at: int, end: int) -> int:
+    """Return the bytes of the listpack entry at *at*: 0 if more are needed, -1 if it has no defined form."""
+    first = np.int64(data[at])
+    if first < 0x80:
+        size = np.int64(1)
+    elif first < 0xC0:
+        size = 1 + (first & 63)
+    elif first < 0xE0:
+        size = np.int64(2)
+    elif first < 0xF0:
+        if at + 2 > end:
+            return np.int64(0)
+        size = 2 + (((first & 15) << 8) | np.int64(data[at + 1]))
+    elif first == 0xF0:
+        if at + 5 > end:
+            return np.int64(0)
+        size = 5 + little_endian(data, at + 1, 4)
+    elif first < 0xF4:
+        size = first - 0xF1 + 3
+    elif first == 0xF4:
+        size = np.int64(9)
+    else:
+        return np.int64(-1)
+    if size <= 127:
+        return size + 1
+    if size < 16383:
+        return size + 2
+    if size < 2097151:
+        return size + 3
+    if size < 268435455:
+        return size + 4
+    return size + 5
+
+
+@njit(boundscheck=False)
+def _ziplist_entry(data: Any, at: int, end: int) -> int:
+    """Return the bytes of the ziplist entry at *at*: 0 if more are needed, -1 if it has no defined form."""
+    head = np.int64(1 if data[at] < 254 else 5)
+    at += head
+    if at >= end:
+        return np.int64(0)
+    first = np.int64(data[at])
+    if first < 0x40:
+        return head + 1 + first
+    if first < 0x80:
+        if at + 2 > end:
+            return np.int64(0)
+        return head + 2 + (((first & 0x3F) << 8) | np.int64(data[at + 1]))
+    if first == 0x80:
+        if at + 5 > end:
+            return np.int64(0)
+        return head + 5 + big_endian(data, at + 1, 4)
+    if first == 0xC0:
+        return head + 3
+    if first == 0xD0:
+        return head + 5
+    if first == 0xE0:
+        return head + 9
+    if first == 0xF0:
+        return head + 4
+    if first == 0xFE:
+        return head + 2
+    if 0xF1 <= first <= 0xFD:
+        return head + 1
+    return np.int64(-1)
+
+
+@njit(boundscheck=False)
+def _zipmap_entry(data: Any, at: int, end: int, side: int) -> int:
+    """Return the bytes of the zipmap key (*side* 0) or value (1) at *at*: 0 if more are needed, -1 if undefined."""
+    first = np.int64(data[at])
+    if first < 254:
+        if side == 0:
+            return 1 + first
+        if at + 2 > end:
+            return np.int64(0)
+        return 2 + first + np.int64(data[at + 1])
+    if first == 255:
+        return np.int64(-1)
+    if at + 5 + side > end:
+        return np.int64(0)
+    size = 5 + little_endian(data, at + 1, 4)
+    return size + 1 + np.int64(data[at + 5]) if side else size
+
+
+@njit(boundscheck=False)
+def _walk_entries(
+    data: Any, at: int, end: int, left: int, form: int, count: int, side: int
+) -> tuple[int, int, int, int, int]:
+    """Count packed entries from *at*: return (position, bytes left, entries, side, ended).
+
+    *left* are the value's bytes from *at* on, its end mark included.  State 0: more bytes are needed; 1: the
+    end mark was reached and was the last byte; -1: an entry has no defined form or runs past the end.  The
+    position may lie beyond *end*.
+    """
+    while left > 0:
+        if at >= end:
+            return at, left, count, side, np.int64(0)
+        if data[at] == 255:
+            if left != 1 or side != 0:
+                return at, left, count, side, np.int64(-1)
+            return at + 1, np.int64(0), count, side, np.int64(1)
+        if form == grammar.F_LISTPACK:
+            size = _listpack_entry(data, at, end)
+        elif form == grammar.F_ZIPLIST:
+            size = _ziplist_entry(data, at, end)
+        else:
+            size = _zipmap_entry(data, at, end, side)
+        if size < 0 or size >= left or (size == 0 and end - at >= left):
+            return at, left, count, side, np.int64(-1)
+        if size == 0:
+            return at, left, count, side, np.int64(0)
+        at += size
+        left -= size
+        if form == grammar.F_ZIPMAP:
+            count += side
+            side = 1 - side
+        else:
+            count += 1
+    return at, left, count, side, np.int64(-1)
+
+
+@njit(boundscheck=False)
+def resume_entries(data: Any, st: Any) -> int:
+    at, left, count, side, ended = _walk_entries(
+        data,
+        st[state.POS],
+        st[state.STOP],
+        st[state.WALK_LEFT],
+        st[state.WALK_FORM],
+        st[state.WALK_COUNT],
+        st[state.WALK_SIDE],
+    )
+    st[state.WALK_LEFT] = left
+    st[state.WALK_COUNT] = count
+    st[state.WALK_SIDE] = side
+    if ended < 0:
+        return note_fault(st, faults.PACKED_ENTRY, st[state.WALK_AT] - st[state.BASE], count, 0)
+    if ended > 0:
+        st[state.UNITS] += count
+        st[state.POS] = at
+        return state.GO
+    if at > st[state.STOP]:
+        st[state.SKIP] = at - st[state.STOP]
+        st[state.POS] = st[state.STOP]
+        return state.GO
+    return ask(st, at, min(left, np.int64(11)))
+
+
+@njit(boundscheck=False)
+def count_entries(data: Any, st: Any, begin: int, at: int, form: int, scratch: Any) -> int:
+    """Count the entries of the packed value whose string prefix is at *at* into `UNITS`; *begin* starts the atom."""
+    end = st[state.STOP]
+    size, body, raw, kind = read_string(data, at, end)
+    if size == 0:
+        return ask(st, begin, at - begin + 20)
+    if size < 0:
+        return note_fault(st, -size, at, body, raw)
+    start = at + size
+    st[state.WALK_AT] = st[state.BASE] + at
+    if kind == INT_STRING:
+        return note_fault(st, faults.PACKED_EMPTY, at, body, 0)
+    st[state.TEXT] = raw
+    st[state.TEXT_LZF] = body if kind == LZF_STRING else -1
+    if kind == RAW_STRING:
+        need = min(body, np.int64(10))
+        if start + need > end:
+            return ask(st, begin, start + need - begin)
+        count, a, b = _stated_count(data, start, body, form)
+    else:
+        need = min(body, np.int64(40))
+        if start + need > end:
+            return ask(st, begin, start + need - begin)
+        if not expand_head(data, start, start + need, scratch, min(raw, np.int64(10))):
+            return note_fault(st, faults.LZF, at, body, raw)
+        count, a, b = _stated_count(scratch, 0, raw, form)
+    if count < -1:
+        return note_fault(st, -1 - count, at, a, b)
+    if count == -1:
+        return _count_by_walking(data, st, begin, at, form, scratch)
+    if kind == LZF_STRING:
+        if start + body > end:
+            begin_compressed(st, at, start, body, raw)
+            st[state.UNITS] += count
+            return state.GO
+        if not is_whole(data, start, start + body, raw):
+            return note_fault(st, faults.LZF, at, body, raw)
+    st[state.UNITS] += count
+    return pass_over(st, start + body)
+
+
+@njit(boundscheck=False)
+def _count_by_walking(data: Any, st: Any, begin: int, at: int, form: int, scratch: Any) -> int:
+    """Walk the entries of a packed value whose head does not count them."""
+    end = st[state.STOP]
+    size, body, raw, kind = read_string(data, at, end)
+    start = at + size
+    head = np.int64(6)
+    if form == grammar.F_ZIPLIST:
+        head = np.int64(10)
+    elif form == grammar.F_ZIPMAP:
+        head = np.int64(1)
+    if kind == RAW_STRING:
+        st[state.WALK_FORM] = form
+        st[state.WALK_LEFT] = body - head
+        st[state.WALK_COUNT] = 0
+        st[state.WALK_SIDE] = 0
+        st[state.POS] = start + head
+        return state.GO
+    if raw > limits.LZF_WALK_BYTES_MAX or body > limits.LZF_WALK_BYTES_MAX:
+        return note_fault(st, faults.WALK_BYTES, at, max(raw, body), 0)
+    if start + body > end:
+        return ask(st, begin, start + body - begin)
+    if raw > scratch.size:
+        st[state.POS] = begin
+        st[state.WANT] = raw
+        return state.SCRATCH
+    if not expand(data, start, start + body, scratch, 0, raw):
+        return note_fault(st, faults.LZF, at, body, raw)
+    _, _, count, _, ended = _walk_entries(scratch, head, raw, raw - head, form, np.int64(0), np.int64(0))
+    if ended != 1:
+        return note_fault(st, faults.PACKED_ENTRY, at, count, 0)
+    st[state.UNITS] += count
+    st[state.POS] = start + body
+    return state.GO
+
+
+@njit(boundscheck=False)
+def end_packed(st: Any, m: Any, g: Any) -> int:
+    """The entries of a packed value are counted: so are its elements."""
+    if st[state.SIZE_KNOWN]:
+        st[state.SIZE_BYTES] += sizes.packed_size(m, st[state.TEXT])
+    kind = st[state.TYPE_BYTE]
+    entries = g[kind, columns.ENTRIES]
+    units = st[state.UNITS] - g[kind, columns.SKIPPED_ENTRIES]
+    if units < 0 or units % entries != 0:
+        return note_fault(st, faults.PACKED_UNITS, st[state.WALK_AT] - st[state.BASE], max(units, np.int64(0)), entries)
+    st[state.ELEMENTS] = units // entries
+    st[state.PHASE] = state.P_EMIT
+    return state.GO

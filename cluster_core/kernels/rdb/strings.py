@@ -1,0 +1,206 @@
+"""Strings that a walk passes over: the control bytes of compressed ones are followed, nothing is expanded but keys and heads."""
+
+# numba's int64 is what `int` stands for below.
+# mypy: disable-error-code="no-any-return,return-value,arg-type,assignment"
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cluster_core.formats.rdb import faults
+from cluster_core.formats.rdb.strings import INT_STRING, LZF_STRING
+from cluster_core.kernels.compiled import njit
+from cluster_core.kernels.rdb import skim_state as state
+from cluster_core.kernels.rdb.atoms import ask, digits_of, note_fault, pass_over, read_string, signed_integer
+
+
+@njit(boundscheck=False)
+def is_whole(data: Any, at: int, stop: int, raw: int) -> bool:
+    """Whether ``data[at:stop]`` expands to exactly *raw* bytes; control bytes are followed, nothing is expanded."""
+    made = np.int64(0)
+    while at < stop:
+        control = np.int64(data[at])
+        if control < 32:
+            at += control + 2
+            made += control + 1
+            continue
+        run = control >> 5
+        low = at + 1
+        if run == 7:
+            if at + 2 >= stop:
+                return False
+            run += np.int64(data[low])
+            low += 1
+        if low >= stop:
+            return False
+        if ((control & 31) << 8) + np.int64(data[low]) >= made:
+            return False
+        made += run + 2
+        at = low + 1
+    return at == stop and made == raw
+
+
+@njit(boundscheck=False)
+def expand(data: Any, at: int, stop: int, out: Any, start: int, raw: int) -> bool:
+    """Expand ``data[at:stop]`` to ``out[start:start + raw]``; False if it does not give exactly *raw* bytes."""
+    put = start
+    last = start + raw
+    while at < stop:
+        control = np.int64(data[at])
+        at += 1
+        if control < 32:
+            run = control + 1
+            if at + run > stop or put + run > last:
+                return False
+            for _ in range(run):
+                out[put] = data[at]
+                put += 1
+                at += 1
+            continue
+        run = control >> 5
+        if run == 7:
+            if at >= stop:
+                return False
+            run += np.int64(data[at])
+            at += 1
+        if at >= stop:
+            return False
+        back = put - ((control & 31) << 8) - np.int64(data[at]) - 1
+        at += 1
+        run += 2
+        if back < start or put + run > last:
+            return False
+        for _ in range(run):
+            out[put] = out[back]
+            put += 1
+            back += 1
+    return put == last
+
+
+@njit(boundscheck=False)
+def expand_head(data: Any, at: int, stop: int, out: Any, want: int) -> bool:
+    """Expand the first *want* bytes (<= 16) of ``data[at:stop]`` to *out*; False if they are not there."""
+    put = np.int64(0)
+    while put < want:
+        if at >= stop:
+            return False
+        control = np.int64(data[at])
+        at += 1
+        if control < 32:
+            for _ in range(min(control + 1, want - put)):
+                if at >= stop:
+                    return False
+                out[put] = data[at]
+                put += 1
+                at += 1
+            continue
+        run = control >> 5
+        if run == 7:
+            if at >= stop:
+                return False
+            run += np.int64(data[at])
+            at += 1
+        if at >= stop:
+            return False
+        back = put - ((control & 31) << 8) - np.int64(data[at]) - 1
+        at += 1
+        if back < 0:
+            return False
+        for _ in range(min(run + 2, want - put)):
+            out[put] = out[back]
+            put += 1
+            back += 1
+    return True
+
+
+@njit(boundscheck=False)
+def begin_compressed(st: Any, prefix_at: int, at: int, body: int, raw: int) -> None:
+    """Note a compressed string, prefix at *prefix_at*, that does not end in this window."""
+    st[state.LZF_LEFT] = body
+    st[state.LZF_MADE] = 0
+    st[state.LZF_RAW] = raw
+    st[state.LZF_LITERALS] = 0
+    st[state.LZF_AT] = st[state.BASE] + prefix_at
+    st[state.LZF_SIZE] = body
+    st[state.POS] = at
+
+
+@njit(boundscheck=False)
+def _lies(st: Any) -> int:
+    return note_fault(st, faults.LZF, st[state.LZF_AT] - st[state.BASE], st[state.LZF_SIZE], st[state.LZF_RAW])
+
+
+@njit(boundscheck=False)
+def resume_compressed(data: Any, st: Any) -> int:
+    """Follow the control bytes of a compressed string, as `_lzf_is_whole` does, as far as the window goes."""
+    at = st[state.POS]
+    end = st[state.STOP]
+    left = st[state.LZF_LEFT]
+    made = st[state.LZF_MADE]
+    literals = st[state.LZF_LITERALS]
+    while left > 0:
+        if literals > 0:
+            take = min(literals, end - at)
+            at += take
+            left -= take
+            literals -= take
+            if literals == 0:
+                continue
+            break
+        if at >= end:
+            break
+        control = np.int64(data[at])
+        if control < 32:
+            literals = control + 1
+            if literals + 1 > left:
+                return _lies(st)
+            at += 1
+            left -= 1
+            made += literals
+            continue
+        run = control >> 5
+        size = np.int64(3 if run == 7 else 2)
+        if size > left:
+            return _lies(st)
+        if at + size > end:
+            break
+        if run == 7:
+            run += np.int64(data[at + 1])
+        if ((control & 31) << 8) + np.int64(data[at + size - 1]) >= made:
+            return _lies(st)
+        made += run + 2
+        at += size
+        left -= size
+    st[state.POS] = at
+    st[state.LZF_LEFT] = left
+    st[state.LZF_MADE] = made
+    st[state.LZF_LITERALS] = literals
+    if left > 0:
+        return ask(st, at, 3)
+    if made != st[state.LZF_RAW]:
+        return _lies(st)
+    st[state.LZF_RAW] = 0
+    return state.GO
+
+
+@njit(boundscheck=False)
+def pass_string(data: Any, st: Any, begin: int, at: int) -> int:
+    """Pass over one string, prefix at *at*; the atom starts at *begin*."""
+    end = st[state.STOP]
+    size, body, raw, kind = read_string(data, at, end)
+    if size <= 0:
+        return ask(st, begin, at - begin + 20) if size == 0 else note_fault(st, -size, at, body, raw)
+    start = at + size
+    if kind == INT_STRING:
+        if start + body > end:
+            return ask(st, begin, start + body - begin)
+        raw = digits_of(signed_integer(data, start, body))
+    st[state.TEXT] = raw
+    if kind == LZF_STRING:
+        if start + body > end:
+            begin_compressed(st, at, start, body, raw)
+            return state.GO
+        if not is_whole(data, start, start + body, raw):
+            return note_fault(st, faults.LZF, at, body, raw)
+    return pass_over(st, start + body)

@@ -1,0 +1,289 @@
+"""Values that are not packed in a walk: elements, quicklists, arrays."""
+
+# numba's int64 is what `int` stands for below.
+# mypy: disable-error-code="no-any-return,return-value,arg-type,assignment"
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cluster_core.formats.rdb import faults, grammar
+from cluster_core.formats.rdb.strings import INT_STRING, LZF_STRING
+from cluster_core.kernels.compiled import njit
+from cluster_core.kernels.rdb import memory_sizes as sizes
+from cluster_core.kernels.rdb import skim_state as state
+from cluster_core.kernels.rdb import tables as columns
+from cluster_core.kernels.rdb.atoms import (
+    ask,
+    digits_of,
+    is_wild,
+    little_endian,
+    note_fault,
+    pass_over,
+    read_length,
+    read_lengths,
+    read_string,
+    signed_integer,
+)
+from cluster_core.kernels.rdb.packed import count_entries
+from cluster_core.kernels.rdb.streams import begin_tree
+from cluster_core.kernels.rdb.strings import begin_compressed, is_whole, pass_string
+from cluster_core.memory.model import LONG_ELEMENT_BYTES
+
+
+@njit(boundscheck=False)
+def begin_value(st: Any, g: Any) -> None:
+    """Choose the first phase of the value whose type is `TYPE_BYTE`."""
+    kind = st[state.TYPE_BYTE]
+    layout = g[kind, columns.LAYOUT]
+    st[state.SIZE_KNOWN] = g[kind, columns.MEASURE] != grammar.M_UNKNOWN
+    if st[state.SIZE_KNOWN]:
+        st[state.SIZE_BYTES] = 0
+        st[state.SIZE_UNITS] = 0
+        st[state.FIELD] = -1
+        st[state.FIELD_EXPIRES] = 0
+        st[state.MARKS] = 0
+        st[state.LIST_COMPRESSED] = 0
+        st[state.LIST_ENDS] = 0
+        st[state.STREAM_NODE] = 0
+        if layout == grammar.L_STREAM:
+            begin_tree(st)
+    st[state.UNITS] = 0
+    st[state.ENCODING] = g[kind, columns.ENCODED]
+    st[state.SKIP] = g[kind, columns.LEAD_BYTES]
+    st[state.PHASE] = state.P_COUNT
+    if layout == grammar.L_MODULE:
+        st[state.PHASE] = state.P_MODULE
+        st[state.STEP] = 0
+        st[state.AUX_MODULE] = 0
+        st[state.ELEMENTS] = -1
+    elif layout == grammar.L_PACKED:
+        st[state.PHASE] = state.P_BLOB
+
+
+@njit(boundscheck=False)
+def begin_elements(data: Any, st: Any, g: Any, templates: Any) -> int:
+    """Read a value's element count and choose how its elements are passed over."""
+    rc, pos, count, last = read_lengths(data, st, st[state.POS], 1)
+    if rc != state.GO:
+        return rc
+    if is_wild(count):
+        return note_fault(st, faults.COUNT, last, count, 0)
+    kind = st[state.TYPE_BYTE]
+    layout = g[kind, columns.LAYOUT]
+    if layout == grammar.L_TEMPLATE:
+        if count >= len(templates) or templates[count] < 0:
+            return note_fault(st, faults.TEMPLATE, last, count, 0)
+        count = templates[count]
+    st[state.POS] = pos
+    st[state.ELEMENTS] = count
+    st[state.LEFT] = count
+    st[state.MODE] = grammar.E_ONE
+    st[state.PHASE] = state.P_ELEMENTS
+    if layout == grammar.L_ARRAY:
+        st[state.PHASE] = state.P_ARRAY
+        st[state.STEP] = 0
+    elif layout == grammar.L_QUICKLIST:
+        st[state.PHASE] = state.P_QUICK
+        st[state.NODES] = 0
+    elif layout == grammar.L_STREAM:
+        st[state.PHASE] = state.P_STREAM_NODES
+        st[state.NODES] = count
+        st[state.LEFT] = 2 * count
+    elif layout == grammar.L_ELEMENTS:
+        element = g[kind, columns.ELEMENT]
+        st[state.MODE] = element
+        if element == grammar.E_EXPIRY_AFTER:
+            st[state.LEFT] = 3 * count
+        elif element != grammar.E_ONE and element != grammar.E_SCORE:
+            st[state.LEFT] = 2 * count
+    return state.GO
+
+
+@njit(boundscheck=False, forceinline=True)
+def _element(st: Any, m: Any, measure: int, element: int, length: int, form: int) -> None:
+    """Add what one string of a value costs, which is no packed one."""
+    if length >= LONG_ELEMENT_BYTES:
+        st[state.MARKS] |= sizes.HAS_LONG
+    if form != INT_STRING:
+        st[state.MARKS] |= sizes.HAS_TEXT
+    if measure == grammar.M_SET:
+        st[state.SIZE_BYTES] += sizes.set_member_size(m, length)
+    elif measure == grammar.M_ZSET:
+        st[state.SIZE_UNITS] += sizes.scored_member_units(m, length)
+    elif st[state.FIELD] < 0:
+        st[state.FIELD] = length
+    elif element == grammar.E_EXPIRY_AFTER:
+        st[state.FIELD_VALUE] = length
+    else:
+        st[state.SIZE_BYTES] += sizes.field_size(m, st[state.FIELD], length, st[state.FIELD_EXPIRES] != 0)
+        st[state.FIELD] = -1
+
+
+@njit(boundscheck=False)
+def pass_elements(data: Any, st: Any, m: Any, g: Any) -> int:
+    """Pass over the strings of a value that is not packed; `MODE` says what stands before and after each."""
+    pos = st[state.POS]
+    end = st[state.STOP]
+    left = st[state.LEFT]
+    mode = st[state.MODE]
+    is_measured = st[state.SIZE_KNOWN] != 0
+    measure = g[st[state.TYPE_BYTE], columns.MEASURE]
+    while left > 0:
+        at = pos
+        if mode == grammar.E_SCORE_TEXT and left & 1:
+            if at >= end:
+                st[state.LEFT] = left
+                return ask(st, pos, 1)
+            size = np.int64(data[at])
+            if size == 0:
+                return note_fault(st, faults.SCORE, at, 0, 0)
+            pos += 1 + (0 if size >= 253 else size)
+        elif mode == grammar.E_EXPIRY_AFTER and left % 3 == 1:
+            if at + 8 > end:
+                st[state.LEFT] = left
+                return ask(st, pos, 8)
+            if is_measured:
+                expires = little_endian(data, at, 8) != -1
+                if expires:
+                    st[state.MARKS] += sizes.EXPIRING
+                st[state.SIZE_BYTES] += sizes.field_size(m, st[state.FIELD], st[state.FIELD_VALUE], expires)
+                st[state.FIELD] = -1
+            pos += 8
+        else:
+            if mode == grammar.E_EXPIRY_BEFORE and not left & 1:
+                size, body = read_length(data, at, end)
+                if size <= 0:
+                    st[state.LEFT] = left
+                    return ask(st, pos, 9) if size == 0 else note_fault(st, -size, at, body, 0)
+                at += size
+                st[state.FIELD_EXPIRES] = body != 0
+            size, body, raw, kind = read_string(data, at, end)
+            if size <= 0:
+                st[state.LEFT] = left
+                return ask(st, pos, at - pos + 20) if size == 0 else note_fault(st, -size, at, body, raw)
+            post = np.int64(8 if mode == grammar.E_SCORE else 0)
+            if kind == INT_STRING:
+                if at + size + body > end:
+                    st[state.LEFT] = left
+                    return ask(st, pos, at + size + body - pos)
+                if is_measured:
+                    raw = digits_of(signed_integer(data, at + size, body))
+            pos = at + size + body
+            if kind == LZF_STRING:
+                if pos > end:
+                    begin_compressed(st, at, at + size, body, raw)
+                    st[state.SKIP] = post
+                    left -= 1
+                    if is_measured:
+                        _element(st, m, measure, mode, raw, kind)
+                    break
+                if not is_whole(data, at + size, pos, raw):
+                    return note_fault(st, faults.LZF, at, body, raw)
+            if is_measured:
+                _element(st, m, measure, mode, raw, kind)
+            pos += post
+        left -= 1
+        if pos > end:
+            pass_over(st, pos)
+            break
+        st[state.POS] = pos
+    st[state.LEFT] = left
+    if left == 0:
+        st[state.PHASE] = state.P_EMIT
+    return state.GO
+
+
+@njit(boundscheck=False)
+def _list_node(st: Any, m: Any) -> None:
+    """Add what a node of a list costs (`KeyMeter.list_node`); of `LIST_ENDS`, 1: the first is raw, 2: the last, 4: one is not."""
+    plain = m[sizes.LIST_NODE] + sizes.packed_size(m, st[state.TEXT])
+    is_lzf = st[state.TEXT_LZF] >= 0
+    compressed = sizes.compressed_size(m, st[state.TEXT_LZF]) if is_lzf else plain
+    depth = m[sizes.DEPTH]
+    place = st[state.ELEMENTS] - st[state.LEFT]
+    st[state.SIZE_BYTES] += compressed if depth > 0 and depth <= place < st[state.ELEMENTS] - depth else plain
+    st[state.LIST_COMPRESSED] += compressed
+    ends = st[state.LIST_ENDS] & 5
+    if is_lzf:
+        ends |= 4
+    else:
+        ends |= 2 if place else 3
+    st[state.LIST_ENDS] = ends
+
+
+@njit(boundscheck=False)
+def pass_node(data: Any, st: Any, m: Any, g: Any, scratch: Any) -> int:
+    """Count the entries of one node of a quicklist."""
+    form = g[st[state.TYPE_BYTE], columns.FORM]
+    if st[state.LEFT] == 0:
+        if st[state.LIST_ENDS] == 7 and m[sizes.DEPTH] == 0:
+            st[state.SIZE_BYTES] = st[state.LIST_COMPRESSED]
+        st[state.ELEMENTS] = st[state.UNITS]
+        if form == grammar.F_LISTPACK and st[state.NODES] == 1 and st[state.LISTPACK_LISTS]:
+            st[state.ENCODING] = grammar.LISTPACK
+        st[state.PHASE] = state.P_EMIT
+        return state.GO
+    begin = st[state.POS]
+    at = begin
+    nodes = np.int64(1)
+    container = np.int64(grammar.PACKED_NODE)
+    if form == grammar.F_LISTPACK:
+        rc, at, container, _ = read_lengths(data, st, begin, 1)
+        if rc != state.GO:
+            return rc
+    if container == grammar.PACKED_NODE:
+        rc = count_entries(data, st, begin, at, form, scratch)
+    elif container == grammar.PLAIN_NODE:
+        st[state.TEXT_LZF] = -1
+        size, body, _, kind = read_string(data, at, st[state.STOP])
+        if size > 0 and kind == LZF_STRING:
+            st[state.TEXT_LZF] = body
+        rc = pass_string(data, st, begin, at)
+        nodes = np.int64(2)  # a plain node alone is a quicklist still
+        if rc == state.GO:
+            st[state.UNITS] += 1
+    else:
+        return note_fault(st, faults.CONTAINER, begin, container, 0)
+    if rc == state.GO:
+        if st[state.SIZE_KNOWN]:
+            _list_node(st, m)
+        st[state.LEFT] -= 1
+        st[state.NODES] += nodes
+    return rc
+
+
+@njit(boundscheck=False)
+def pass_array(data: Any, st: Any) -> int:
+    """Pass over an array: whether and where it inserts next, then elements with their index and kind."""
+    at = st[state.POS]
+    if st[state.STEP] == 0:
+        rc, pos, flag, last = read_lengths(data, st, at, 1)
+        if rc == state.GO:
+            if flag < 0 or flag > 1:
+                return note_fault(st, faults.ARRAY, last, flag, 0)
+            st[state.POS] = pos
+            st[state.STEP] = 1 if flag else 2
+        return rc
+    if st[state.STEP] == 1:
+        rc, pos, _, _ = read_lengths(data, st, at, 1)
+        if rc == state.GO:
+            st[state.POS] = pos
+            st[state.STEP] = 2
+        return rc
+    if st[state.LEFT] == 0:
+        st[state.PHASE] = state.P_EMIT
+        return state.GO
+    rc, pos, kind, last = read_lengths(data, st, at, 2)
+    if rc != state.GO:
+        return rc
+    if kind in (grammar.ARRAY_INTEGER, grammar.ARRAY_FLOAT):
+        rc = pass_over(st, pos + 8)
+    elif kind in (grammar.ARRAY_STRING, grammar.ARRAY_SHORT_STRING):
+        rc = pass_string(data, st, at, pos)
+    else:
+        return note_fault(st, faults.ARRAY, last, kind, 0)
+    if rc == state.GO:
+        st[state.LEFT] -= 1
+    return rc

@@ -1,0 +1,139 @@
+"""The grammar is one table: each of its rows is read, skimmed, decoded and written, and what is in no row is named by one rule."""
+
+from __future__ import annotations
+
+import pytest
+
+from cluster_core.errors import DecodeError, EncodeError
+from cluster_core.formats.rdb import faults
+from cluster_core.formats.rdb.elements import decode_value
+from cluster_core.formats.rdb.encoding import length_bytes
+from cluster_core.formats.rdb.grammar import (
+    B_ATTRIBUTE,
+    B_INNER_ATTRIBUTE,
+    B_KEY_META,
+    B_RECORD,
+    B_UNKNOWN,
+    ENCODINGS,
+    KEY_TYPES,
+    L_MODULE,
+    L_UNREAD,
+    NO_NUMBER,
+    VALUE_TYPES,
+    VERSIONS,
+    ValueType,
+    grammar_of,
+)
+from cluster_core.formats.rdb.target import WRITTEN_VERSIONS, target_of
+from cluster_core.formats.rdb.value_encoding import PACKED, PLAIN, value_bytes
+from tests.builders import rdb_builder as build
+from tests.reference.rdb.skimming import skim_all
+
+LATER = "REDIS0015"
+GOLDEN: dict[tuple[str, int], tuple[bytes, str, str, int]] = {
+    **{("REDIS", kind): golden for _, kind, *golden in (*build.SAMPLES, *build.LATER_SAMPLES)},  # type: ignore[misc]
+    ("REDIS", 11): (build.string(build.intset([1, 2, 3])), "set", "intset", 3),
+    ("REDIS", 12): (build.string(build.ziplist([b"m", 1, b"n", 2])), "zset", "ziplist", 2),
+    **{
+        ("REDIS", row.redis): (build.stream(row.redis, 0, nodes=(), groups=2, consumers=2), "stream", "stream", 0)
+        for row in VALUE_TYPES
+        if row.generation
+    },
+    ("VALKEY", 22): (build.VALKEY_HASH_2, "hash", "hashtable", 2),
+}
+"""Value, type, encoding and elements of a value of each type."""
+READ = [row for row in VALUE_TYPES if row.layout != L_UNREAD]
+
+
+def home(row: ValueType) -> tuple[str, int, str]:
+    """Dialect, number and magic of a file that holds the type."""
+    return ("VALKEY", row.valkey, "VALKEY080") if row.redis == NO_NUMBER else ("REDIS", row.redis, LATER)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("row", READ, ids=lambda row: row.name)
+def test_every_type_has_a_golden_value_that_the_skim_and_the_plain_reader_tell_alike(row: ValueType, compiled: bool):
+    dialect, number, magic = home(row)
+    value, kind, encoding, elements = GOLDEN[dialect, number]
+    templates = build.LATER_TEMPLATES if magic == LATER else b""
+
+    rows, _, error = skim_all(
+        build.rdb(build.select(0), templates, build.key("k", number, value), magic=magic), compiled=compiled
+    )
+
+    assert error is None
+    assert [(found[4], found[5], found[6]) for found in rows] == [(kind, encoding, elements)]
+    assert kind == KEY_TYPES[row.key_type]
+    assert encoding in (ENCODINGS[row.encoding], "int", "embstr", "raw", "listpack")
+
+
+@pytest.mark.parametrize("row", READ, ids=lambda row: row.name)
+def test_every_type_is_decoded_from_its_record_unless_a_template_holds_its_names(row: ValueType):
+    dialect, number, _ = home(row)
+    value, kind, _, elements = GOLDEN[dialect, number]
+    if "TEMPLATE" in row.name:
+        with pytest.raises(DecodeError, match="the value cannot be decoded"):
+            decode_value(bytes((number,)) + value, dialect)
+        return
+
+    name, decoded = decode_value(bytes((number,)) + value, dialect)
+
+    assert name == kind
+    if isinstance(decoded, list):
+        assert len(decoded) == elements
+
+
+@pytest.mark.parametrize("dialect", VERSIONS)
+def test_what_the_encoder_writes_is_a_type_that_the_table_calls_written(dialect: str):
+    """Every golden value again, in every version that is written."""
+    met = set()
+    for version in WRITTEN_VERSIONS[dialect]:
+        target, types = target_of(dialect, version), grammar_of(dialect, version).types
+        for row in READ:
+            home_dialect, number, _ = home(row)
+            if row.layout == L_MODULE or "TEMPLATE" in row.name or row.name == "ARRAY" or row.generation > 1:
+                continue
+            name, decoded = decode_value(bytes((number,)) + GOLDEN[home_dialect, number][0], home_dialect)
+            for packing in (PACKED, PLAIN):
+                try:
+                    written, _ = value_bytes(name, decoded, target, packing)
+                except EncodeError:
+                    continue
+                met.add(types[written].name)
+                assert types[written].is_written
+
+    written = {row.name for row in VALUE_TYPES if row.is_written} - {"MODULE_2"}
+    assert met <= written
+    assert met == written - {"HASH_2"} if dialect == "REDIS" else {"HASH_2", "SET_LISTPACK"} <= met
+
+
+def test_a_number_may_mean_two_things():
+    """Type 22 and opcode 243 came to both servers after they had parted."""
+    redis, valkey = grammar_of("REDIS"), grammar_of("VALKEY")
+
+    assert (redis.types[22].name, valkey.types[22].name) == ("HASH_METADATA_PRE_GA", "HASH_2")
+    assert (redis.begins[243], valkey.begins[243]) == (B_KEY_META, B_RECORD)
+    assert grammar_of("REDIS", 12).begins[243] == B_UNKNOWN
+
+
+def test_a_number_of_a_dialect_belongs_to_one_row():
+    for dialect in ("redis", "valkey"):
+        numbers = [getattr(row, dialect) for row in VALUE_TYPES if getattr(row, dialect) != NO_NUMBER]
+
+        assert len(set(numbers)) == len(numbers) > 20
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize(("dialect", "magic"), [("REDIS", LATER), ("REDIS", "REDIS0011"), ("VALKEY", "VALKEY080")])
+def test_every_byte_that_begins_nothing_is_named_by_the_one_rule(dialect: str, magic: str, compiled: bool):
+    begins = grammar_of(dialect, int(magic[-2:])).begins
+    unknown = [byte for byte in range(256) if begins[byte] == B_UNKNOWN]
+    for byte in unknown:
+        _, _, error = skim_all(build.rdb(bytes((byte,)) + length_bytes(0), magic=magic), compiled=compiled)
+
+        assert error is not None
+        assert error.reason == faults.describe(faults.unknown(byte), byte, int(dialect == "VALKEY"))
+
+    assert {faults.unknown(byte) for byte in unknown} == {faults.TYPE, faults.OPCODE}
+    assert B_ATTRIBUTE in begins
+    assert (B_INNER_ATTRIBUTE in begins) == (dialect == "REDIS")
