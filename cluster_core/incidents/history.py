@@ -35,7 +35,7 @@ class Doubt(NamedTuple):
     from_ns: int
     to_ns: int | None
     fail_ns: int | None
-    cause: str
+    cause: Cause
     ref: int
     fail_ref: int
 

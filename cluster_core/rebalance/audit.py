@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cluster_core.rebalance.execution.journal import DONE, FINISHED
+from cluster_core.rebalance.execution.journal import StepKind
 from cluster_core.rebalance.plan import slot_ranges
 from cluster_core.rebalance.record import StoredPlan
 from cluster_core.slots.slot_set import SlotSet
@@ -186,7 +186,7 @@ def audit_journal(stored: StoredPlan, rows: Sequence[JournalRow], estimated_s: f
     planned = {move.slot: move.target for move in plan.moves}
     where: dict[int, str] = {}
     for row in sorted(rows, key=lambda row: row.ts_ms):
-        if row.step == DONE:
+        if row.step == StepKind.DONE:
             where.update(dict.fromkeys(SlotSet.parse(row.slots, source="plan_steps"), row.target))
     cost = stored.problem.loads[plan.cost]
     arrived = [slot for slot, target in planned.items() if where.get(slot) == target]
@@ -206,7 +206,7 @@ def _audit_time(rows: Sequence[JournalRow], estimated_s: float) -> Finding:
     for row in rows:
         runs.setdefault(row.run_id, []).append(row.ts_ms)
     took_s = sum(max(times) - min(times) for times in runs.values()) / 1000 if runs else None
-    ended = any(row.step == FINISHED for row in rows)
+    ended = any(row.step == StepKind.FINISHED for row in rows)
     how = (
         f"{len(runs)} run{'' if len(runs) == 1 else 's'}, pauses between them left out"
         if runs
@@ -219,7 +219,7 @@ def _audit_time(rows: Sequence[JournalRow], estimated_s: float) -> Finding:
 
 def moved_until_ms(rows: Iterable[JournalRow]) -> int | None:
     """Return when the last slot moved, by the journal; None if none did."""
-    return max((row.ts_ms for row in rows if row.step == DONE), default=None)
+    return max((row.ts_ms for row in rows if row.step == StepKind.DONE), default=None)
 
 
 @dataclass(frozen=True, slots=True)

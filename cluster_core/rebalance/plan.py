@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -12,16 +13,20 @@ from cluster_core.rebalance.bound.conflict import Conflict
 from cluster_core.rebalance.bound.joint import Joint
 from cluster_core.rebalance.goal.targets import Floor, HeavySlot
 
-BALANCED = "balanced"
-"""Every master is within its limits: nothing moves."""
-TOO_SMALL = "gain too small"
-"""Limits are broken, and a placement was found that is better, but by less than it is worth to move slots for: nothing moves."""
-MOVE = "move"
-"""The moves bring every master within its limits."""
-CLOSER = "move, not all limits reached"
-"""The moves, if any, bring masters closer to their limits, which the search did not reach; whether they can be is not known."""
-IMPOSSIBLE = "these limits cannot be met together"
-"""It is proven that no placement keeps all limits; the moves, if any, are the best found under the least that gives way."""
+
+class PlanVerdict(StrEnum):
+    """What a plan comes to (`gold/rebalance_plans.verdict`)."""
+
+    BALANCED = "balanced"
+    """Every master is within its limits: nothing moves."""
+    TOO_SMALL = "gain too small"
+    """Limits are broken, and a placement was found that is better, but by less than it is worth to move slots for: nothing moves."""
+    MOVE = "move"
+    """The moves bring every master within its limits."""
+    CLOSER = "move, not all limits reached"
+    """The moves, if any, bring masters closer to their limits, which the search did not reach; whether they can be is not known."""
+    IMPOSSIBLE = "these limits cannot be met together"
+    """It is proven that no placement keeps all limits; the moves, if any, are the best found under the least that gives way."""
 
 
 class Move(NamedTuple):
@@ -55,7 +60,7 @@ class Plan:
     never above what moves.  *held_back* are slots that would move if a master had room for both copies.
     """
 
-    verdict: str
+    verdict: PlanVerdict
     cost: str
     unit: int
     moves: tuple[Move, ...]

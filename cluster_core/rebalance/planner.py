@@ -32,7 +32,7 @@ from cluster_core.rebalance.goal.capacity import keep_capacities
 from cluster_core.rebalance.goal.limits import excess, kept, must_drain, overload
 from cluster_core.rebalance.goal.problem import Number, Problem, Scaled, exact, validate
 from cluster_core.rebalance.goal.targets import Targets, find_targets
-from cluster_core.rebalance.plan import BALANCED, CLOSER, IMPOSSIBLE, MOVE, TOO_SMALL, Move, Plan, Reach, count_ranges
+from cluster_core.rebalance.plan import Move, Plan, PlanVerdict, Reach, count_ranges
 from cluster_core.rebalance.search.anneal import CHUNK
 from cluster_core.rebalance.search.arrays import MANY, Ground
 from cluster_core.rebalance.search.engine import PLAIN, Engine
@@ -115,8 +115,14 @@ def _say(found: Found, engine: Engine) -> Plan:
     over = excess(found.scaled, find_targets(found.scaled), found.owner) or must_drain(found.scaled, found.owner)
     stays = found.owner == found.scaled.owner
     over = over or overload(found.scaled, find_targets(found.scaled), found.owner)
-    verdict = (TOO_SMALL if found.forgone and stays else CLOSER) if over else BALANCED if stays else MOVE
-    return describe(found, IMPOSSIBLE if found.conflicts else verdict, engine)
+    verdict = (
+        (PlanVerdict.TOO_SMALL if found.forgone and stays else PlanVerdict.CLOSER)
+        if over
+        else PlanVerdict.BALANCED
+        if stays
+        else PlanVerdict.MOVE
+    )
+    return describe(found, PlanVerdict.IMPOSSIBLE if found.conflicts else verdict, engine)
 
 
 def hold_back(problem: Problem, plan: Plan, slots: Collection[int], engine: Engine = PLAIN) -> Plan:
@@ -225,7 +231,7 @@ def hosts_max(targets: Targets) -> int:
     return len({h.slot for h in targets.heavy})
 
 
-def describe(found: Found, verdict: str, engine: Engine) -> Plan:
+def describe(found: Found, verdict: PlanVerdict, engine: Engine) -> Plan:
     """Return the plan that leads from the problem's owners to those found, everything summed up in whole numbers."""
     scaled, owner = found.scaled, found.owner
     targets, limits = find_targets(scaled), find_targets(found.raised)

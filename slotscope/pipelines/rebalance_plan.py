@@ -19,7 +19,7 @@ from cluster_core.rebalance.goal.problem import Problem, Scaled, exact, validate
 from cluster_core.rebalance.goal.targets import Targets, find_targets
 from cluster_core.rebalance.goal.watched import Watched, watch
 from cluster_core.rebalance.ordering import Batch, Room, TimeModel, order_moves
-from cluster_core.rebalance.plan import MOVE, Plan
+from cluster_core.rebalance.plan import Plan, PlanVerdict
 from cluster_core.rebalance.planner import defragment, hold_back, plan, tolerance_table
 from cluster_core.rebalance.record import PlannedNode, StoredPlan
 from slotscope.runtime.progress import progress
@@ -113,7 +113,11 @@ def make_plan(
     asked = max(scaled.tolerance)
     alternatives = []
     for tolerance, other in table:
-        serves = found.verdict == MOVE and tolerance >= asked and (found.moved <= other.moved or tolerance == asked)
+        serves = (
+            found.verdict == PlanVerdict.MOVE
+            and tolerance >= asked
+            and (found.moved <= other.moved or tolerance == asked)
+        )
         chosen = found if serves else other
         alternatives.append(Alternative(float(tolerance), chosen, _rough_seconds(stored, chosen)))
     return MadePlan(stored, scaled, document, slots, targets, alternatives, watched)

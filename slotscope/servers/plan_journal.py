@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from cluster_core.rebalance.execution.journal import Step
+from cluster_core.rebalance.execution.journal import Step, StepKind
 from cluster_core.rebalance.table_rows import PlanStepRow
 from schemas.execution import PLAN_STEPS
 from slotscope.runtime.delta_files import append_rows, compact, exists, read_rows
@@ -37,7 +37,7 @@ class PlanJournal:
         rows.sort(key=lambda row: (row["ts"], row["run_id"], row["seq"]))
         return [
             Step(
-                row["step"], row["batch"], row["source"] or "", row["target"] or "", row["slots"] or "",
+                StepKind(row["step"]), row["batch"], row["source"] or "", row["target"] or "", row["slots"] or "",
                 row["detail"] or "", row["keys"], row["seconds"],
             )
             for row in rows

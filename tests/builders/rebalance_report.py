@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cluster_core.rebalance.plan import BALANCED, MOVE, TOO_SMALL
+from cluster_core.rebalance.plan import PlanVerdict
 from slotscope.reports.keyspace.report import Warning
 from slotscope.reports.rebalance.report import (
     EarlierPlan,
@@ -73,7 +73,7 @@ def rebalance_report(masters: int = 6, *, hostile: bool = False) -> RebalanceRep
         plan_id="0123456789ab",
         snapshot_id="2026-11-20",
         created_at_ms=MADE_MS,
-        verdict=MOVE,
+        verdict=PlanVerdict.MOVE,
         cost="serialized_bytes",
         moved=moved,
         bound=bound,
@@ -93,7 +93,7 @@ def rebalance_report(masters: int = 6, *, hostile: bool = False) -> RebalanceRep
         nodes=nodes,
         transfers=transfers,
         tolerances=[
-            ToleranceLine(tolerance, int(moved * part), int(bound * part), slots, masters + 2 * slots, 20 * part, 1 + tolerance, MOVE)
+            ToleranceLine(tolerance, int(moved * part), int(bound * part), slots, masters + 2 * slots, 20 * part, 1 + tolerance, PlanVerdict.MOVE)
             for tolerance, part, slots in (
                 (0.005, 1.05, 190), (0.01, 1.02, 160), (0.02, 1.0, 141), (0.05, 0.93, 120), (0.1, 0.81, 96), (0.2, 0.6, 70),
             )
@@ -110,31 +110,31 @@ def rebalance_report(masters: int = 6, *, hostile: bool = False) -> RebalanceRep
         ],
         proof=proof,
         history=[
-            EarlierPlan("aaaa00000003", MADE_MS - 86_400_000, TOO_SMALL, 0, "serialized_bytes", {"serialized_bytes": 1.024}),
+            EarlierPlan("aaaa00000003", MADE_MS - 86_400_000, PlanVerdict.TOO_SMALL, 0, "serialized_bytes", {"serialized_bytes": 1.024}),
             EarlierPlan(
-                "aaaa00000002", MADE_MS - 2 * 86_400_000, MOVE, 812_000_000, "serialized_bytes",
+                "aaaa00000002", MADE_MS - 2 * 86_400_000, PlanVerdict.MOVE, 812_000_000, "serialized_bytes",
                 {"serialized_bytes": 1.0198, "keys": 1.015}, {"serialized_bytes": 1.0187, "keys": 1.0152}, True, "executed",
             ),
             EarlierPlan(
-                "aaaa00000001", MADE_MS - 9 * 86_400_000, MOVE, 1_912_000_000, "serialized_bytes",
+                "aaaa00000001", MADE_MS - 9 * 86_400_000, PlanVerdict.MOVE, 1_912_000_000, "serialized_bytes",
                 {"serialized_bytes": 1.0195, "keys": 1.011}, {"serialized_bytes": 1.0812, "keys": 1.012}, False, "executed",
             ),
-            EarlierPlan("aaaa00000000", MADE_MS - 16 * 86_400_000, MOVE, 912_000, "serialized_bytes", {"keys": 1.011}),
+            EarlierPlan("aaaa00000000", MADE_MS - 16 * 86_400_000, PlanVerdict.MOVE, 912_000, "serialized_bytes", {"keys": 1.011}),
         ],
     )  # fmt: skip
     return _hostile(report) if hostile else report
 
 
-def quiet_report(verdict: str = BALANCED) -> RebalanceReport:
+def quiet_report(verdict: str = PlanVerdict.BALANCED) -> RebalanceReport:
     """Nothing to do: balanced, or not worth it."""
     report = rebalance_report()
-    before = 1.013 if verdict == BALANCED else 1.024
+    before = 1.013 if verdict == PlanVerdict.BALANCED else 1.024
     return replace(
         report,
         verdict=verdict,
         moved=0,
-        bound=0 if verdict == BALANCED else 61_000_000,
-        gap=None if verdict == BALANCED else -1.0,
+        bound=0 if verdict == PlanVerdict.BALANCED else 61_000_000,
+        gap=None if verdict == PlanVerdict.BALANCED else -1.0,
         moved_slots=0,
         ranges_after=report.ranges_before,
         batches=0,
@@ -143,7 +143,7 @@ def quiet_report(verdict: str = BALANCED) -> RebalanceReport:
         reaches=[Reach("serialized_bytes", 0.02, before, before, 1.02, 1.0)],
         transfers=[],
         heavy=[],
-        proof=[] if verdict == BALANCED else report.proof[:1],
+        proof=[] if verdict == PlanVerdict.BALANCED else report.proof[:1],
     )
 
 

@@ -64,7 +64,7 @@ def _as_master(history: History, old: str, won_ns: int, epoch: int) -> list[Spee
     return found
 
 
-def _process_ns(history: History, node: str, kind: str, from_ns: int, to_ns: int) -> list[int]:
+def _process_ns(history: History, node: str, kind: EventKind, from_ns: int, to_ns: int) -> list[int]:
     """When a node's process ended, or was started, within a time."""
     events = history.events_of(kind)
     return [event.ts_ns for event in events if event.observer == node and from_ns <= event.ts_ns <= to_ns]

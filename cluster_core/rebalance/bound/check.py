@@ -12,7 +12,7 @@ from cluster_core.rebalance.bound.joint import prove_joint
 from cluster_core.rebalance.goal.limits import above_capacity, kept
 from cluster_core.rebalance.goal.problem import Problem, Scaled, validate
 from cluster_core.rebalance.goal.targets import Shares, Targets, find_targets
-from cluster_core.rebalance.plan import BALANCED, IMPOSSIBLE, MOVE, Plan, count_ranges
+from cluster_core.rebalance.plan import Plan, PlanVerdict, count_ranges
 
 
 def check_plan(problem: Problem, plan: Plan) -> list[str]:
@@ -66,7 +66,7 @@ def _after(scaled: Scaled, plan: Plan) -> tuple[int, ...]:
 
 def _check_limits(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int, ...]) -> list[str]:
     """A plan that says so keeps every limit, empties every drained master and no other."""
-    if plan.verdict not in (MOVE, BALANCED):
+    if plan.verdict not in (PlanVerdict.MOVE, PlanVerdict.BALANCED):
         return []
     wrong = []
     sums = scaled.totals(owner)
@@ -130,7 +130,7 @@ def _check_conflicts(scaled: Scaled, plan: Plan) -> list[str]:
     wrong = [
         f"it is not proven that {one.kind} cannot be kept" for one in plan.conflicts if not conflict.prove(scaled, one)
     ]
-    if (plan.verdict == IMPOSSIBLE) != bool(plan.conflicts):
+    if (plan.verdict == PlanVerdict.IMPOSSIBLE) != bool(plan.conflicts):
         wrong.append(
             f"the verdict is {plan.verdict}, with {len(plan.conflicts)} proofs that limits contradict each other"
         )

@@ -4,28 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import NamedTuple
 
 from cluster_core.slots.slot_set import SlotSet
 
-STARTED = "started"
-INTENT = "intent"
-"""Written before the first command: these slots may be open or have moved from now on."""
-DONE = "done"
-FAILED = "failed"
-CANCELLED = "cancelled"
-PAUSED = "paused"
-REFUSED = "refused"
-FINISHED = "finished"
-ROLLED_BACK = "rolled-back"
-REVIVED = "revived"
-"""A master that the plan emptied, and that became a replica, is made a master again."""
+
+class StepKind(StrEnum):
+    """What is written down of an execution (`silver/plan_steps.step`)."""
+
+    STARTED = "started"
+    INTENT = "intent"
+    """Written before the first command: these slots may be open or have moved from now on."""
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    PAUSED = "paused"
+    REFUSED = "refused"
+    FINISHED = "finished"
+    ROLLED_BACK = "rolled-back"
+    REVIVED = "revived"
+    """A master that the plan emptied, and that became a replica, is made a master again."""
 
 
 class Step(NamedTuple):
     """One row of the journal; *slots* as in CLUSTER NODES, *batch* 0 where it concerns no batch."""
 
-    step: str
+    step: StepKind
     batch: int = 0
     source: str = ""
     target: str = ""
@@ -72,21 +77,23 @@ def read_journal(steps: Iterable[Step], before: Journal | None = None) -> Journa
     left = dict(before.left) if before else {}
     has_ended = before.has_ended if before else True
     for step in steps:
-        if step.step in (STARTED, FINISHED, ROLLED_BACK):
-            has_ended = step.step != STARTED
-        if step.step == INTENT:
+        if step.step in (StepKind.STARTED, StepKind.FINISHED, StepKind.ROLLED_BACK):
+            has_ended = step.step != StepKind.STARTED
+        if step.step == StepKind.INTENT:
             receivers[step.target] = givers[step.source] = None
-        if step.step in (INTENT, DONE, CANCELLED):
+        if step.step in (StepKind.INTENT, StepKind.DONE, StepKind.CANCELLED):
             for slot in SlotSet.parse(step.slots, source="plan_steps"):
-                if step.step == INTENT:
+                if step.step == StepKind.INTENT:
                     intents[slot] = pending[slot] = (step.source, step.target)
                     continue
                 pending.pop(slot, None)
-                if step.step == DONE:
+                if step.step == StepKind.DONE:
                     left[slot] = step.target
     return Journal(intents, tuple(receivers), tuple(givers), pending, left, has_ended)
 
 
 def intents_of(moves: Sequence[tuple[int, str, str, Sequence[int]]]) -> tuple[Step, ...]:
     """Return the intents for (batch, source, target, slots)."""
-    return tuple(Step(INTENT, batch, source, target, str(SlotSet(slots))) for batch, source, target, slots in moves)
+    return tuple(
+        Step(StepKind.INTENT, batch, source, target, str(SlotSet(slots))) for batch, source, target, slots in moves
+    )

@@ -17,16 +17,7 @@ from cluster_core.rebalance.execution import setslot as by_hand
 from cluster_core.rebalance.execution.cluster_now import ClusterSight
 from cluster_core.rebalance.execution.commands import Path
 from cluster_core.rebalance.execution.effects import Clock, Look, Steps, Wait
-from cluster_core.rebalance.execution.journal import (
-    FINISHED,
-    PAUSED,
-    REFUSED,
-    ROLLED_BACK,
-    STARTED,
-    Journal,
-    Step,
-    read_journal,
-)
+from cluster_core.rebalance.execution.journal import Journal, Step, StepKind, read_journal
 from cluster_core.rebalance.execution.refusals import (
     Situation,
     choose_path,
@@ -178,24 +169,24 @@ class Execution:
         left = bool(by_hand.unfinished(work, sight)) and not sight.lost
         before = Situation(self.stored, sight, journal, prospect.path, rollback=self.settings.rollback)
         if prospect.refusals and not (left and not refusals(before)):
-            yield from work.note(Step(REFUSED, detail=prospect.refusals[0]))
+            yield from work.note(Step(StepKind.REFUSED, detail=prospect.refusals[0]))
             return Outcome(Verdict.REFUSED, prospect.refusals)
         direction = "back" if self.settings.rollback else "forward"
-        yield from work.note(Step(STARTED, detail=f"{direction}, {prospect.path.value}"))
+        yield from work.note(Step(StepKind.STARTED, detail=f"{direction}, {prospect.path.value}"))
         if prospect.path is Path.LEGACY:
             yield from work.tell(migrate_sentence(self.stored, sight, work.migrate_ms))
         try:
             return (yield from self._carry_out(work, sight, prospect.notes))
         except StuckError as error:
             why = with_names(self.stored, str(error))
-            yield from work.note(Step(PAUSED, detail=why))
+            yield from work.note(Step(StepKind.PAUSED, detail=why))
             return Outcome(Verdict.PAUSED, (f"paused: {why}; {self._next()}",))
 
     def _carry_out(self, work: Work, sight: ClusterSight, notes: tuple[str, ...]) -> Steps[Outcome]:
         sight = yield from self._finish_earlier(work, sight)
         prospect = self._foresee(sight, work.journal, work.path)
         if prospect.refusals:  # said only now where slots were open: those come first
-            yield from work.note(Step(REFUSED, detail=prospect.refusals[0]))
+            yield from work.note(Step(StepKind.REFUSED, detail=prospect.refusals[0]))
             return Outcome(Verdict.REFUSED, prospect.refusals)
         if prospect.revived:
             yield from work.tell(f"making {', '.join(map(work.name, prospect.revived))} a master again")
@@ -261,7 +252,7 @@ class Execution:
         )
 
     def _paused(self, work: Work, where: str) -> Steps[Outcome]:
-        yield from work.note(Step(PAUSED, detail=where))
+        yield from work.note(Step(StepKind.PAUSED, detail=where))
         return Outcome(Verdict.PAUSED, (f"paused {where}; {self._next()}",))
 
     def _next(self) -> str:
@@ -269,8 +260,8 @@ class Execution:
             return "run --rollback again to go on, without it to carry the plan out"
         return "run again to go on, --rollback to undo"
 
-    def _end(self) -> str:
-        return ROLLED_BACK if self.settings.rollback else FINISHED
+    def _end(self) -> StepKind:
+        return StepKind.ROLLED_BACK if self.settings.rollback else StepKind.FINISHED
 
     def _in_place(self) -> str:
         return NOTHING_TO_TAKE_BACK if self.settings.rollback else "already in place"

@@ -12,7 +12,7 @@ from functools import partial
 
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight
 from cluster_core.rebalance.execution.effects import Steps
-from cluster_core.rebalance.execution.journal import REVIVED, Journal, Step
+from cluster_core.rebalance.execution.journal import Journal, Step, StepKind
 from cluster_core.rebalance.execution.reshard import Refused, Send
 from cluster_core.rebalance.execution.run_state import StuckError, Work
 from cluster_core.rebalance.record import StoredPlan
@@ -61,7 +61,7 @@ def revive(work: Work, sight: ClusterSight, nodes: Sequence[str]) -> Steps[Clust
         place, _, port = host.addresses.get(name, "").rpartition(":")
         if not port.isdigit() or not place:
             raise StuckError(f"{work.name(host.id)} does not know where {work.name(name)} is")
-        yield from work.note(Step(REVIVED, target=name, detail="CLUSTER RESET SOFT, CLUSTER MEET"))
+        yield from work.note(Step(StepKind.REVIVED, target=name, detail="CLUSTER RESET SOFT, CLUSTER MEET"))
         if not is_alone(sight.nodes[name]):
             yield from _say(work, name, "CLUSTER", "RESET", "SOFT")
         bus_port = host.bus_ports.get(name)

@@ -10,7 +10,7 @@ from cluster_core.errors import ProtocolError
 from cluster_core.rebalance.execution.cluster_now import ClusterSight
 from cluster_core.rebalance.execution.commands import Path
 from cluster_core.rebalance.execution.effects import Ask, Clock, Look, Note, Reply, Steps, Tell, Wait
-from cluster_core.rebalance.execution.journal import DONE, Journal, Step, read_journal
+from cluster_core.rebalance.execution.journal import Journal, Step, StepKind, read_journal
 from cluster_core.rebalance.execution.refusals import name_of
 from cluster_core.rebalance.execution.remaining import seconds_of
 from cluster_core.rebalance.execution.reshard import Migrate, Send
@@ -135,7 +135,9 @@ class Work:
             if slot in sight.nodes[target].own:
                 rows.setdefault((batches.get(slot, 0), source, target), []).append(slot)
         detail = "found in place"
-        yield from self.note(*(Step(DONE, *where, str(SlotSet(slots)), detail) for where, slots in rows.items()))
+        yield from self.note(
+            *(Step(StepKind.DONE, *where, str(SlotSet(slots)), detail) for where, slots in rows.items())
+        )
 
     def look(self, nodes: tuple[str, ...] = ()) -> Steps[ClusterSight]:
         """Return what *nodes* (none: every master of the plan) say; waits for those that are away, StuckError when one stays away."""

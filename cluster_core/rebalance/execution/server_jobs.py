@@ -13,7 +13,7 @@ from cluster_core.rebalance.execution.cluster_now import FAILED as FAILED_STATES
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, JobSight
 from cluster_core.rebalance.execution.commands import Path, abort_of, commands_of
 from cluster_core.rebalance.execution.effects import Answered, Clock, Steps, Wait
-from cluster_core.rebalance.execution.journal import CANCELLED, DONE, FAILED, Step, intents_of
+from cluster_core.rebalance.execution.journal import Step, StepKind, intents_of
 from cluster_core.rebalance.execution.refusals import is_ours
 from cluster_core.rebalance.execution.remaining import ends_of, waves
 from cluster_core.rebalance.execution.reshard import Refused, Send
@@ -70,7 +70,7 @@ def _run_once(work: Work, batch: Batch) -> Steps[tuple[list[Job], str]]:
     rows, failed = [], []
     for job in batch.jobs:
         why = watch.failed.get(job)
-        outcome = DONE if why is None else CANCELLED if work.stop is Stop.CANCEL else FAILED
+        outcome = StepKind.DONE if why is None else StepKind.CANCELLED if work.stop is Stop.CANCEL else StepKind.FAILED
         detail = why or (f"task {tasks[job.target]}" if work.path is Path.REDIS_IMPORT and job.target in tasks else "")
         slots = str(SlotSet(job.slots))
         rows.append(Step(outcome, batch.number, job.source, job.target, slots, detail, None, now_s - begun_s))

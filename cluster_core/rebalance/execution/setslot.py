@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from cluster_core.errors import ProtocolError
 from cluster_core.rebalance.execution.cluster_now import ClusterSight
 from cluster_core.rebalance.execution.effects import Answered, Clock, Lost, Steps, Wait
-from cluster_core.rebalance.execution.journal import CANCELLED, DONE, FAILED, Step, intents_of
+from cluster_core.rebalance.execution.journal import Step, StepKind, intents_of
 from cluster_core.rebalance.execution.remaining import waves
 from cluster_core.rebalance.execution.reshard import (
     Accepted,
@@ -91,14 +91,14 @@ def _move(work: Work, slot: int, source: str, target: str, keys_sent: int = 0) -
 
 def _results(batch: int, moves: Sequence[SlotMove], seconds: float, failure: str | None) -> list[Step]:
     """Return a row for each pair and outcome."""
-    rows: dict[tuple[str, str, str], list[SlotMove]] = {}
+    rows: dict[tuple[StepKind, str, str], list[SlotMove]] = {}
     for move in moves:
-        outcome = {State.DONE: DONE, State.UNDONE: CANCELLED}.get(move.state, FAILED)
+        outcome = {State.DONE: StepKind.DONE, State.UNDONE: StepKind.CANCELLED}.get(move.state, StepKind.FAILED)
         rows.setdefault((outcome, move.source, move.target), []).append(move)
     return [
         Step(
             outcome, batch, source, target, str(SlotSet(move.slot for move in those)),
-            (failure or "") if outcome == FAILED else "", sum(move.keys_sent for move in those), seconds,
+            (failure or "") if outcome == StepKind.FAILED else "", sum(move.keys_sent for move in those), seconds,
         )
         for (outcome, source, target), those in rows.items()
     ]  # fmt: skip

@@ -10,7 +10,7 @@ from cluster_core.rebalance.bound.conflict import Conflict, ConflictKind
 from cluster_core.rebalance.goal.limits import kept
 from cluster_core.rebalance.goal.problem import validate
 from cluster_core.rebalance.goal.targets import find_targets
-from cluster_core.rebalance.plan import CLOSER
+from cluster_core.rebalance.plan import PlanVerdict
 from cluster_core.rebalance.record import StoredPlan
 from slotscope.reports import text
 from slotscope.reports.keyspace.report import Warning
@@ -24,7 +24,7 @@ def limit_warnings(stored: StoredPlan) -> list[Warning]:
     """Return what cannot be met and what is above a capacity, the worst first."""
     plan = stored.plan
     found = [Warning("error", "limits-at-odds", conflict_words(stored, one)) for one in plan.conflicts]
-    if plan.verdict == CLOSER:
+    if plan.verdict == PlanVerdict.CLOSER:
         over = [f"{resource_words(r.resource)} {float(r.after):.3f}× (limit {float(r.limit):.3f}×)" for r in plan.reach if r.after > r.limit]  # fmt: skip
         where = f": {', '.join(over)}" if over else ""
         words = f"The search did not bring every master within its limits{where}. Whether any plan can is not known: none was found, and no proof against it."

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cluster_core.rebalance.plan import BALANCED, CLOSER, IMPOSSIBLE, MOVE, TOO_SMALL, slot_ranges
+from cluster_core.rebalance.plan import PlanVerdict, slot_ranges
 from slotscope.reports import text
 from slotscope.reports.keyspace.figures import short_names
 from slotscope.reports.keyspace.report import Warning
@@ -108,7 +108,7 @@ class ToleranceLine:
     @property
     def missed(self) -> str:
         """What is to be said of its limits where the plan does not keep them, else nothing."""
-        kept = {MOVE: "", BALANCED: "", IMPOSSIBLE: "cannot be met"}
+        kept: dict[str, str] = {PlanVerdict.MOVE: "", PlanVerdict.BALANCED: "", PlanVerdict.IMPOSSIBLE: "cannot be met"}
         return kept.get(self.verdict, "limits missed") if self.verdict else "not known whether met"
 
 
@@ -315,21 +315,21 @@ def caveats(report: RebalanceReport) -> list[str]:
 
 
 def _verdict(report: RebalanceReport) -> str:
-    if report.verdict == BALANCED:
+    if report.verdict == PlanVerdict.BALANCED:
         return "Nothing to do: every master is within its limits."
-    if report.verdict == TOO_SMALL:
+    if report.verdict == PlanVerdict.TOO_SMALL:
         return "Nothing to do: limits are broken, but too little would be gained."
-    if report.verdict == CLOSER and not report.acts:
+    if report.verdict == PlanVerdict.CLOSER and not report.acts:
         return "Nothing moves: not every master is within its limits, and nothing better was found."
-    if report.verdict == IMPOSSIBLE and not report.acts:
+    if report.verdict == PlanVerdict.IMPOSSIBLE and not report.acts:
         return "These limits cannot be met together, and nothing that moves would bring masters closer to them."
     share = share_text(report.moved / report.total if report.total else None, digits=1)
     moves = f"Move {text.plural(report.moved_slots, 'slot')}, {amount(report.cost, report.moved)} ({share} of all)"
-    if report.verdict == MOVE:
+    if report.verdict == PlanVerdict.MOVE:
         return f"{moves}: every master ends within its limits."
-    if report.verdict == CLOSER:
+    if report.verdict == PlanVerdict.CLOSER:
         return f"{moves}: masters come closer to their limits, not all reach them."
-    if report.verdict == IMPOSSIBLE:
+    if report.verdict == PlanVerdict.IMPOSSIBLE:
         return f"These limits cannot be met together. {moves}: the best found under the least that has to give way."
     return f"{text.printable(report.verdict, 60)}."
 
@@ -340,9 +340,9 @@ def reason(report: RebalanceReport) -> str:
         return "No load was given."
     worst = max(report.reaches, key=lambda reach: reach.before / reach.limit if reach.limit else 0.0)
     now = f"{resource_words(worst.resource)}: the heaviest master holds {factor(worst.before)} its fair share"
-    if report.verdict == BALANCED:
+    if report.verdict == PlanVerdict.BALANCED:
         return f"Closest to its limit: {now}, {factor(worst.limit)} are allowed. Planned again, it stays so until loads change."
-    if report.verdict == TOO_SMALL:
+    if report.verdict == PlanVerdict.TOO_SMALL:
         least = (
             f"{share_text(report.gain_min)} of a fair share (gain_min)"
             if report.gain_min

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cluster_core.rebalance.bound.proof import Argument, explain_bound
-from cluster_core.rebalance.execution.journal import DONE, FINISHED, ROLLED_BACK
+from cluster_core.rebalance.execution.journal import StepKind
 from cluster_core.rebalance.plan import Plan
 from cluster_core.rebalance.record import StoredPlan
 from schemas.audit import PLAN_AUDITS
@@ -260,7 +260,7 @@ def _earlier(row: Row, audits: Sequence[Row], steps: Sequence[Row]) -> EarlierPl
 def _executed(steps: Sequence[Row]) -> str | None:
     """What the journal says of a plan; None where nothing was moved."""
     ordered = sorted(steps, key=lambda step: (step["ts"], step["seq"]))
-    if not any(step["step"] == DONE for step in ordered):
+    if not any(step["step"] == StepKind.DONE for step in ordered):
         return None
     last = ordered[-1]["step"]
-    return "executed" if last == FINISHED else "rolled back" if last == ROLLED_BACK else "begun"
+    return "executed" if last == StepKind.FINISHED else "rolled back" if last == StepKind.ROLLED_BACK else "begun"

@@ -7,7 +7,7 @@ import heapq
 from rich.console import Console
 from rich.text import Text
 
-from cluster_core.rebalance.plan import BALANCED, MOVE
+from cluster_core.rebalance.plan import PlanVerdict
 from slotscope.reports import text
 from slotscope.reports.ink import SEVERITY_STYLES, Column, Ink
 from slotscope.reports.keyspace.figures import SEVERITIES
@@ -64,7 +64,7 @@ def _print_verdict(report: RebalanceReport, ink: Ink) -> None:
     ink.line(title)
     ink.line(ink.words(headline(report), "bold"))
     ink.line(ink.words(reason(report), "dim"))
-    reached = "" if report.verdict in (MOVE, BALANCED) else " to come as close"
+    reached = "" if report.verdict in (PlanVerdict.MOVE, PlanVerdict.BALANCED) else " to come as close"
     of = " (of what was read)" if report.is_partial else ""
     figures = [f"at least {amount(report.cost, report.bound)} must move{reached}, proven{of}"]
     if report.acts:

@@ -17,7 +17,7 @@ from cluster_core.rebalance.bound.conflict import ConflictKind
 from cluster_core.rebalance.goal.limits import above_capacity
 from cluster_core.rebalance.goal.problem import Master, Problem, validate
 from cluster_core.rebalance.goal.targets import find_targets
-from cluster_core.rebalance.plan import BALANCED, IMPOSSIBLE, MOVE
+from cluster_core.rebalance.plan import PlanVerdict
 from cluster_core.rebalance.planner import plan
 from tests.builders.rebalance_problems import problem
 from tests.examples import examples
@@ -99,7 +99,7 @@ def test_what_is_said_of_a_small_cluster_is_true_of_every_placement_there_is(clu
     assert 0 <= found.bound <= found.moved <= sum(scaled.loads[scaled.cost])
     assert check_plan(cluster, found) == []
     assert not (found.conflicts and any(keeps for keeps, _ in told))
-    assert found.verdict not in (MOVE, BALANCED) or kept_by(cluster, targets, scaled, after)[0]
+    assert found.verdict not in (PlanVerdict.MOVE, PlanVerdict.BALANCED) or kept_by(cluster, targets, scaled, after)[0]
     assert not any(move.target == cluster.masters[n].id for move in found.moves for n in over)
     if any(hard for _, hard in told):
         assert not set(over) & set(takers)
@@ -114,7 +114,7 @@ def test_a_capacity_and_a_tolerance_at_odds_are_named_with_the_least_tolerance()
     found = plan(cluster, ENGINE)
     (conflict,) = found.conflicts
 
-    assert (found.verdict, conflict.kind, conflict.nodes) == (IMPOSSIBLE, ConflictKind.TOGETHER, ("c",))
+    assert (found.verdict, conflict.kind, conflict.nodes) == (PlanVerdict.IMPOSSIBLE, ConflictKind.TOGETHER, ("c",))
     assert Fraction(99, 1000) < conflict.least < Fraction(1, 10)
     assert found.owners_after.count("c") == 50
     assert check_plan(cluster, found) == []
@@ -128,7 +128,7 @@ def test_keys_and_bytes_around_one_heavy_slot_cannot_be_met_together():
     cluster = problem(loads, "".join(n * 100 for n in "abcdefghijkl"), "abcdefghijkl", iterations=4096)
     found = plan(cluster, ENGINE)
 
-    assert found.verdict == IMPOSSIBLE
+    assert found.verdict == PlanVerdict.IMPOSSIBLE
     assert found.conflicts[0].slots == (0,)
     assert found.conflicts[0].least == pytest.approx(1 / 11, abs=0.005)
     assert 0 <= found.bound <= found.moved

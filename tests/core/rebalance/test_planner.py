@@ -14,7 +14,7 @@ from cluster_core.errors import PlanError
 from cluster_core.kernels.rebalance_engine import ENGINE
 from cluster_core.rebalance.bound.check import check_plan
 from cluster_core.rebalance.goal.problem import Master, Problem, validate
-from cluster_core.rebalance.plan import BALANCED, MOVE, TOO_SMALL
+from cluster_core.rebalance.plan import PlanVerdict
 from cluster_core.rebalance.planner import defragment, pieces_of_tag, plan, tolerance_table
 from tests.builders.rebalance_problems import applied, problem, random_problem
 from tests.examples import examples
@@ -35,7 +35,7 @@ def test_an_even_cluster_is_left_alone(masters):
     """redis-cli moves 384 slots of a perfect cluster of 400 masters, and 384 of one of 1000, each time."""
     found = plan(even(masters), ENGINE)
 
-    assert found.verdict == BALANCED
+    assert found.verdict == PlanVerdict.BALANCED
     assert found.moves == ()
 
 
@@ -45,7 +45,7 @@ def test_one_master_that_holds_everything_gives_away_no_more_than_it_must():
     cluster = replace(even(201), owners=["n0000"] * 16384)
     found = plan(cluster, ENGINE)
 
-    assert found.verdict == MOVE
+    assert found.verdict == PlanVerdict.MOVE
     assert found.moved == found.bound == (16384 - 83) * 100
     assert check_plan(cluster, found) == []
 
@@ -156,8 +156,8 @@ def test_a_small_gain_is_not_worth_a_move():
     """A scheduled report does not churn."""
     cluster = problem([10] * 20, "a" * 11 + "b" * 9, "ab", tolerance=0.05, iterations=SHORT)
 
-    assert plan(cluster, ENGINE).verdict == MOVE
-    assert plan(replace(cluster, gain_min=0.2), ENGINE).verdict == TOO_SMALL
+    assert plan(cluster, ENGINE).verdict == PlanVerdict.MOVE
+    assert plan(replace(cluster, gain_min=0.2), ENGINE).verdict == PlanVerdict.TOO_SMALL
     assert plan(replace(cluster, gain_min=0.2), ENGINE).moves == ()
 
 
@@ -169,7 +169,7 @@ def test_pinned_slots_and_excluded_masters_are_not_touched():
     )
     found = plan(cluster, ENGINE)
 
-    assert found.verdict == MOVE
+    assert found.verdict == PlanVerdict.MOVE
     assert not {move.slot for move in found.moves} & {0, 1, 2}
     assert {move.source for move in found.moves} | {move.target for move in found.moves} == {"a", "b"}
     assert check_plan(cluster, found) == []
@@ -182,7 +182,7 @@ def test_capacity_and_weight_are_kept():
     found = plan(cluster, ENGINE)
     held = found.owners_after.count
 
-    assert found.verdict == MOVE
+    assert found.verdict == PlanVerdict.MOVE
     assert held("b") <= 13
     assert max(held("a"), held("c")) <= 10  # 1.2 of the 8.5 that b leaves them
 
@@ -192,7 +192,7 @@ def test_scale_out_moves_long_runs():
     cluster = random_problem(3, 6, 1200, empty=3, skew=0.0, tolerance=0.05, iterations=SHORT)
     found = plan(cluster, ENGINE)
 
-    assert found.verdict == MOVE
+    assert found.verdict == PlanVerdict.MOVE
     assert found.ranges_after <= 12
 
 
@@ -230,12 +230,12 @@ def test_a_looser_balance_never_costs_more_however_little_is_searched():
 @pytest.mark.parametrize(
     ("cluster", "verdict"),
     [
-        (problem([0] * 20, "a" * 15 + "b" * 5, "ab"), BALANCED),
-        (problem([7] * 20, "a" * 20, "a"), BALANCED),
-        (problem([1, 2, 3, 4], "aaab", "ab", tolerance=0), MOVE),
-        (problem([5, 5, 5], "aaa", "ab", tolerance=0), MOVE),
-        (problem([9], "a", "ab"), BALANCED),
-        (problem([3, 4], "ab", [Master("a", drained=True), Master("b")]), MOVE),
+        (problem([0] * 20, "a" * 15 + "b" * 5, "ab"), PlanVerdict.BALANCED),
+        (problem([7] * 20, "a" * 20, "a"), PlanVerdict.BALANCED),
+        (problem([1, 2, 3, 4], "aaab", "ab", tolerance=0), PlanVerdict.MOVE),
+        (problem([5, 5, 5], "aaa", "ab", tolerance=0), PlanVerdict.MOVE),
+        (problem([9], "a", "ab"), PlanVerdict.BALANCED),
+        (problem([3, 4], "ab", [Master("a", drained=True), Master("b")]), PlanVerdict.MOVE),
     ],
 )
 def test_odd_clusters_get_a_plan_that_holds(cluster, verdict):
@@ -255,7 +255,7 @@ def test_where_masters_have_many_slots_the_joint_proof_is_part_of_the_plan(empty
     cluster = random_problem(12, 6, 3000, empty=empty, skew=0.95, tolerance=0.05, iterations=500_000)
     found = plan(cluster, ENGINE)
 
-    assert found.verdict == MOVE
+    assert found.verdict == PlanVerdict.MOVE
     assert check_plan(cluster, found) == []
     assert found.gap < 0.02
     if found.joint is not None:

@@ -8,7 +8,7 @@ import pytest
 
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, JobSight
 from cluster_core.rebalance.execution.commands import Path
-from cluster_core.rebalance.execution.journal import INTENT, Step, read_journal
+from cluster_core.rebalance.execution.journal import Step, StepKind, read_journal
 from cluster_core.rebalance.execution.machine import foresee
 from cluster_core.rebalance.execution.refusals import choose_path
 from cluster_core.slots.key_slot import SLOT_COUNT
@@ -66,14 +66,14 @@ def test_a_job_of_somebody_else_is_waited_for_by_a_person():
     ]
     assert reasons(cluster_of(), jobs=(replace(job, state="success"),)) == []
     own = replace(job, source="a", slots=SlotSet([1, 2]))
-    assert reasons(cluster_of(), jobs=(own,), steps=[Step(INTENT, 1, "a", "b", "1-4")]) == []
+    assert reasons(cluster_of(), jobs=(own,), steps=[Step(StepKind.INTENT, 1, "a", "b", "1-4")]) == []
 
 
 def test_owners_that_changed_make_a_plan_stale_unless_it_changed_them_itself():
     """By the journal: slots that moved count as not moved, receivers' epochs may have risen, nobody else's."""
     cluster = cluster_of()
     plan = plan_for(cluster)
-    steps = [Step(INTENT, 1, "a", "b", "1-2")]
+    steps = [Step(StepKind.INTENT, 1, "a", "b", "1-2")]
     for slot in (1, 2):
         for node in cluster.nodes.values():
             node.believe(slot, "b")
@@ -97,11 +97,11 @@ def test_masters_that_do_not_agree_are_told():
 
 def test_an_open_slot_of_the_plan_goes_on():
     """Its intent names source and target; the same slot towards another node is somebody else's."""
-    steps = [Step(INTENT, 1, "a", "b", "1-4")]
+    steps = [Step(StepKind.INTENT, 1, "a", "b", "1-4")]
 
     assert reasons(cluster_of(), importing={1: "a"}, steps=steps) == []
     assert reasons(cluster_of(), importing={1: "c"}, steps=steps) != []
-    assert reasons(cluster_of(), importing={1: "a"}, steps=[Step(INTENT, 1, "a", "c", "1")]) != []
+    assert reasons(cluster_of(), importing={1: "a"}, steps=[Step(StepKind.INTENT, 1, "a", "c", "1")]) != []
 
 
 def test_a_target_needs_room_for_both_copies():

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_core.rebalance.execution.commands import Path
-from cluster_core.rebalance.execution.journal import DONE, INTENT, Journal, Step, read_journal
+from cluster_core.rebalance.execution.journal import Journal, Step, StepKind, read_journal
 from cluster_core.rebalance.execution.remaining import remaining, seconds_of, waves
 from cluster_core.rebalance.ordering import Job
 from cluster_core.slots.key_slot import SLOT_COUNT
@@ -34,7 +34,7 @@ def test_no_master_gives_and_takes_at_the_same_time(jobs, once):
 
 def moved(slots: str) -> Journal:
     """Slots that arrived at b, and 3, of whose way to c no end is written."""
-    return read_journal([Step(DONE, 1, "a", "b", slots), Step(INTENT, 2, "a", "c", "3")])
+    return read_journal([Step(StepKind.DONE, 1, "a", "b", slots), Step(StepKind.INTENT, 2, "a", "c", "3")])
 
 
 def plan_of_three():

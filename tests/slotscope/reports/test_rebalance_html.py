@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from cluster_core.rebalance.plan import BALANCED, CLOSER, TOO_SMALL
+from cluster_core.rebalance.plan import PlanVerdict
 from slotscope.reports.rebalance.html import render_rebalance_html
 from slotscope.reports.rebalance.report import (
     HeavyLine,
@@ -117,8 +117,8 @@ def test_a_master_to_be_emptied_comes_before_all_others() -> None:
 @pytest.mark.parametrize(
     ("verdict", "words"),
     [
-        (BALANCED, "Nothing to do: every master is within its limits."),
-        (TOO_SMALL, "less than 1 % of a fair share (gain_min)"),
+        (PlanVerdict.BALANCED, "Nothing to do: every master is within its limits."),
+        (PlanVerdict.TOO_SMALL, "less than 1 % of a fair share (gain_min)"),
     ],
 )
 def test_nothing_to_do_is_said_with_its_reason(verdict: str, words: str) -> None:
@@ -147,7 +147,7 @@ def test_the_proof_adds_up_in_one_paragraph() -> None:
 
 def test_plans_that_reach_not_all_limits_do_not_claim_it() -> None:
     """The verdict of the tables is what the page says."""
-    assert "not all reach them" in headline(replace(rebalance_report(), verdict=CLOSER))
+    assert "not all reach them" in headline(replace(rebalance_report(), verdict=PlanVerdict.CLOSER))
 
 
 def test_a_heavy_tag_is_to_be_split_and_a_heavy_key_is_not() -> None:
@@ -172,6 +172,6 @@ def test_figures_are_never_rounded_to_nothing() -> None:
 
 def test_an_empty_report_is_a_page() -> None:
     """No load, no master, no move."""
-    empty = RebalanceReport("0" * 12, "", 0, BALANCED, "keys", 0, 0, None, 0, 0, 0, 0, 0.0, "")
+    empty = RebalanceReport("0" * 12, "", 0, PlanVerdict.BALANCED, "keys", 0, 0, None, 0, 0, 0, 0, 0.0, "")
 
     assert "Nothing to do" in _Reader(render_rebalance_html(empty)).text

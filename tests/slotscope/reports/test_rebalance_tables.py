@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cluster_core.rebalance.goal.problem import Master
-from cluster_core.rebalance.plan import CLOSER, MOVE
+from cluster_core.rebalance.plan import PlanVerdict
 from cluster_core.rebalance.record import PlannedNode
 from schemas.audit import PLAN_AUDITS
 from schemas.execution import PLAN_STEPS
@@ -78,8 +78,8 @@ def test_every_figure_of_the_plan_is_in_the_report(root: str, made: MadePlan) ->
 def test_a_tolerance_whose_plan_misses_its_limits_is_marked(tmp_path: Path, made: MadePlan) -> None:
     """Row of the table and point of the curve: what such a plan moves is not the price of the tolerance."""
     first, second = made.alternatives
-    missing = replace(first, plan=replace(first.plan, verdict=CLOSER))
-    kept = replace(second, plan=replace(second.plan, verdict=MOVE))
+    missing = replace(first, plan=replace(first.plan, verdict=PlanVerdict.CLOSER))
+    kept = replace(second, plan=replace(second.plan, verdict=PlanVerdict.MOVE))
     write_plan(str(tmp_path), replace(made, alternatives=[missing, kept]), bad_records=0, parts={})
 
     report = load_rebalance_report(str(tmp_path))

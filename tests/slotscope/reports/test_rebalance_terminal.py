@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from cluster_core.rebalance.plan import TOO_SMALL
+from cluster_core.rebalance.plan import PlanVerdict
 from slotscope.reports.rebalance.report import RebalanceReport
 from slotscope.reports.rebalance.terminal import render_rebalance_terminal
 from tests.builders.rebalance_report import quiet_report, rebalance_report
@@ -47,7 +47,7 @@ def test_the_proven_minimum_and_the_gap_are_told() -> None:
     assert "at least 580 MB must move, proven · the plan is 3.45 % above" in rendered(rebalance_report())
 
 
-@pytest.mark.parametrize("verdict", ["balanced", TOO_SMALL])
+@pytest.mark.parametrize("verdict", ["balanced", PlanVerdict.TOO_SMALL])
 def test_nothing_to_do_offers_nothing_to_execute(verdict: str) -> None:
     """Only the check of the proof is left."""
     said = rendered(quiet_report(verdict))
