@@ -43,11 +43,11 @@ from cluster_core.kernels.interning import new_interned
 from cluster_core.replay.evidence import Endpoint, Evidence, MessageSeen
 from cluster_core.replay.node_timeout import DEFAULT_NODE_TIMEOUT_MS
 from cluster_core.replay.observer import ObserverReplay
-from cluster_core.replay.sightings import read_sightings
 from cluster_core.wire.bus import decode_message
 from slotscope.sources.bus.capture_points import PointClocks
 from slotscope.sources.bus.data_source import ClusterBusReader
 from slotscope.sources.bus.files import CaptureFile, read_bundle
+from tests.reference.sightings import read_sightings
 from tests.wire_differential.attribution import Attribution, sort_out
 
 NAME = "bus"

@@ -1,14 +1,15 @@
-"""What a replay is fed with: sightings on the wire, and what one observer saw of them."""
+"""What a replay is fed with: what one observer saw, was asked and wrote down."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from cluster_core.formats.capture.bus_capture import PacketKind
 from cluster_core.gossip.view import slot_bits
 from cluster_core.kinds import EventKind
 from cluster_core.topology.node import Topology
-from cluster_core.wire.bus import Message
+from cluster_core.wire.bus import Gossip, Header, Message
 
 SightingKind = PacketKind | Literal["message", "gap"]
 """What a capture shows: a whole message, a packet that opens or ends a connection, or bytes that are missing."""
@@ -21,22 +22,6 @@ class Endpoint(NamedTuple):
 
     ip: str
     port: int
-
-
-class Sighting(NamedTuple):
-    """One thing seen on the wire: a whole message, or a packet that opens or ends a connection.
-
-    *kind* is ``message``, ``syn``, ``syn-ack``, ``fin`` or ``rst``; *from_opener* says which side sent it.
-    """
-
-    ts_ns: int
-    ref: int
-    connection: int
-    from_opener: bool
-    opener: Endpoint
-    acceptor: Endpoint
-    kind: SightingKind
-    message: Message | None = None
 
 
 class MessageSeen(NamedTuple):
@@ -121,3 +106,10 @@ def poll_of(ts_ns: int, topology: Topology) -> NodePoll:
             for node in topology.nodes
         ),
     )
+
+
+def readable_part(message: Message) -> Message:
+    """The message as the machine may read it: a cut gossip section counts as far as it goes."""
+    if message.rest is not None and isinstance(message.header, Header) and isinstance(message.body, Gossip):
+        return replace(message, rest=None) if message.rest.reason.endswith("were captured") else message
+    return message

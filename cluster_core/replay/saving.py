@@ -23,7 +23,7 @@ import cluster_core.replay.dispatch
 import cluster_core.replay.observer  # noqa: F401 - a state names classes of modules that are loaded
 from cluster_core.errors import DecodeError, EncodeError
 from cluster_core.kernels.saved_arrays import SavedArray, restored_array, saved_array
-from cluster_core.replay.sightings import readable_part
+from cluster_core.replay.evidence import readable_part
 from cluster_core.wire.bus import Message, decode_message, decode_partial, encode_message
 
 STATE_VERSION: Final = 4

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cluster_core.replay.evidence import Endpoint, Evidence, LinkSeen, MessageSeen, Sighting
+from cluster_core.replay.evidence import Endpoint, Evidence, LinkSeen, MessageSeen
 from cluster_core.wire.bus import Header
+from tests.reference.sightings import Sighting
 
 
 class Attribution:

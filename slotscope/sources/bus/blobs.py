@@ -12,8 +12,7 @@ from cluster_core.errors import DecodeError
 from cluster_core.kernels.bus.packing import unpack
 from cluster_core.kinds import EventKind
 from cluster_core.replay.dispatch import Delivery, DeliveryKind
-from cluster_core.replay.evidence import Endpoint, Evidence, LinkSeen, LogSeen, MessageSeen, poll_of
-from cluster_core.replay.sightings import readable_part
+from cluster_core.replay.evidence import Endpoint, Evidence, LinkSeen, LogSeen, MessageSeen, poll_of, readable_part
 from cluster_core.topology.nodes_text import read_nodes
 from cluster_core.wire.bus import Message, decode_message, decode_partial
 

@@ -12,10 +12,10 @@ from cluster_core.formats.capture.bus_capture import (
     Row,
 )
 from cluster_core.formats.capture.bus_capture import Endpoint as CaptureEndpoint
-from cluster_core.replay.evidence import Endpoint, LinkSeen, MessageSeen, Sighting
-from cluster_core.replay.sightings import read_sightings
+from cluster_core.replay.evidence import Endpoint, LinkSeen, MessageSeen
 from cluster_core.wire.bus import MessageType, encode_message, sized
 from tests.builders.gossip_builder import A, B, ping
+from tests.reference.sightings import Sighting, read_sightings
 from tests.wire_differential.attribution import Attribution, sort_out
 
 HOME_A, HOME_B = Endpoint("127.0.0.1", 17001), Endpoint("127.0.0.1", 17002)

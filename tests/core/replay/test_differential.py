@@ -12,9 +12,9 @@ import pytest
 from cluster_core.formats.capture.bus_capture import read_bus
 from cluster_core.gossip.profile import REDIS_7_0, VALKEY_9_1
 from cluster_core.replay.evidence import Endpoint, Evidence, LinkSeen, MessageSeen
-from cluster_core.replay.sightings import read_sightings
 from cluster_core.wire.bus import Message, MessageType
 from tests.builders.gossip_builder import ME, PORTS, A, ping
+from tests.reference.sightings import read_sightings
 from tests.wire_differential.attribution import Attribution, sort_out
 from tests.wire_differential.differential import Differential
 from tests.wire_differential.wire_score import WireScore

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from cluster_core.formats.capture.bus_capture import (
     INITIATOR,
@@ -14,8 +13,25 @@ from cluster_core.formats.capture.bus_capture import (
     Origin,
     Row,
 )
-from cluster_core.replay.evidence import Endpoint, Sighting, SightingKind
-from cluster_core.wire.bus import Gossip, Header, Message
+from cluster_core.replay.evidence import Endpoint, SightingKind, readable_part
+from cluster_core.wire.bus import Message
+
+
+class Sighting(NamedTuple):
+    """One thing seen on the wire: a whole message, or a packet that opens or ends a connection.
+
+    *kind* is ``message``, ``syn``, ``syn-ack``, ``fin`` or ``rst``; *from_opener* says which side sent it.
+    """
+
+    ts_ns: int
+    ref: int
+    connection: int
+    from_opener: bool
+    opener: Endpoint
+    acceptor: Endpoint
+    kind: SightingKind
+    message: Message | None = None
+
 
 CLOSING: Final = ("fin", "rst")
 
@@ -47,13 +63,6 @@ def read_sightings(rows: Iterable[Row]) -> Iterator[Sighting]:
             yield _sighting(row.origin, ref, row.kind, None)
     if closing is not None:
         yield closing
-
-
-def readable_part(message: Message) -> Message:
-    """The message as the machine may read it: a cut gossip section counts as far as it goes."""
-    if message.rest is not None and isinstance(message.header, Header) and isinstance(message.body, Gossip):
-        return replace(message, rest=None) if message.rest.reason.endswith("were captured") else message
-    return message
 
 
 def _sighting(origin: Origin, ref: int, kind: SightingKind, message: Message | None) -> Sighting:
