@@ -25,7 +25,7 @@ from cluster_core.formats.capture.bus_capture import read_bus
 from cluster_core.formats.capture.pcap import FILE_HEADER_BYTES
 from cluster_core.gossip.events import MessageReceived
 from cluster_core.gossip.node import ClusterNode
-from cluster_core.gossip.prefilter import news_of
+from cluster_core.gossip.prefilter import Prefilter
 from cluster_core.gossip.profile import REDIS_7_0
 from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.decoder import CHUNK_BYTES, BusDecoder
@@ -266,20 +266,18 @@ def _replayed(process: Endpoint, evidence: list[Evidence]) -> tuple[ClusterNode 
     return replay.node, messages
 
 
-def _quiet_events(process: Endpoint, evidence: list[Evidence]) -> tuple[ClusterNode, list[MessageReceived], int]:
+def _quiet_events(process: Endpoint, evidence: list[Evidence]) -> tuple[Prefilter, list[MessageReceived], int]:
     """The machine after all *evidence*, the last messages that would be quiet now, and its time."""
     node, _ = _replayed(process, evidence)
     now_ms = evidence[-1].ts_ns // 1_000_000
     if node is None:
-        return ClusterNode("", REDIS_7_0, DEFAULT_NODE_TIMEOUT_MS), [], now_ms
+        return Prefilter(ClusterNode("", REDIS_7_0, DEFAULT_NODE_TIMEOUT_MS)), [], now_ms
     received = [one for one in evidence[-QUIET_TAIL:] if isinstance(one, MessageSeen) and not one.sent]
     events = [MessageReceived(one.connection, one.message, one.peer.ip) for one in received]
-    return node, [event for event in events if _is_quiet(node, event, now_ms)], now_ms
-
-
-def _is_quiet(node: ClusterNode, event: MessageReceived, now_ms: int) -> bool:
-    link = node.view.links.get(event.link)
-    return link is not None and news_of(node.view, link, event.message, event.peer_ip, now_ms) is not None
+    prefilter = Prefilter(node)
+    for event in events:
+        prefilter.handle(event, now_ms)
+    return prefilter, [event for event in events if prefilter.settle(event, now_ms) is not None], now_ms
 
 
 # -- others ----------------------------------------------------------------------------------------------------------

@@ -9,9 +9,9 @@ from cluster_core.gossip.causes import Cause, DownReason, Field, IgnoredReason, 
 from cluster_core.wire.bus import Header, Message
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class MessageReceived:
-    """A whole message arrived on a link; *peer_ip* is the other end's address."""
+    """A whole message arrived on a link; *peer_ip* is the other end's address.  Not frozen: that doubles its price."""
 
     link: int
     message: Message

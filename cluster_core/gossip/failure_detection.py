@@ -58,7 +58,6 @@ def doubt_if_silent(view: View, peer: Peer, now_ms: int) -> list[Effect]:
     if not silence_is_doubt(peer.ping_sent_ms, peer.data_received_ms, now_ms, view.node_timeout_ms):
         return []
     peer.flags |= PFAIL
-    view.forget_told(peer)
     view.state_stale = True
     effects: list[Effect] = [Changed(peer.id, Field.PFAIL, Cause.SILENCE)]
     return effects + fail_if_agreed(view, peer, now_ms) if _verdict_at_pfail(view) else effects
@@ -103,7 +102,6 @@ def mark_failed(view: View, peer: Peer, now_ms: int, cause: Cause) -> list[Effec
     if peer.flags & FAIL or peer is view.myself:
         return []
     peer.flags = peer.flags & ~PFAIL | FAIL
-    view.forget_told(peer)
     peer.fail_time_ms = now_ms
     view.state_stale = True
     return [Changed(peer.id, Field.FAIL, cause)]
@@ -136,7 +134,6 @@ def take_report(view: View, reporter: Peer, subject: Peer, now_ms: int) -> list[
         return []
     known = reporter.id in subject.reports
     subject.reports[reporter.id] = now_ms
-    view.reported = True
     added: list[Effect] = [] if known else [ReportAdded(reporter.id, subject.id)]
     return added + fail_if_agreed(view, subject, now_ms)
 

@@ -26,9 +26,7 @@ from cluster_core.wire.bus_extensions import (
 CLOCK_SLACK_MS: Final = 500
 """Pong times of others may be this far ahead of our clock (R44)."""
 NODE: Final = 0
-PING_SENT: Final = 1
 PONG_RECEIVED: Final = 2
-ADDRESS: Final = 3
 FLAGS: Final = 6
 """Where an entry has what is asked of every one of them: twice as fast as by name."""
 FORGET_TTL_S_MAX: Final = 86_400
@@ -77,8 +75,7 @@ def _hear_healthy(view: View, peer: Peer, entry: GossipEntry, now_ms: int) -> li
     if clean and peer.ping_sent_ms == 0 and peer.pong_received_ms < pong_ms <= now_ms + CLOCK_SLACK_MS:
         count, effects = live_reports(view, peer, now_ms) if peer.reports else (0, effects)
         if not count:
-            peer.pong_received_ms = pong_ms
-            view.forget_told(peer)
+            peer.note_rumour(pong_ms, entry)
     if peer.flags & FAILURES:
         effects += move_address_by_gossip(view, peer, entry)
     return effects

@@ -7,7 +7,7 @@ that the world should do or know, in order.  It owns no clock, no socket and no 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, assert_never
 
 from cluster_core.gossip import events as ev
 from cluster_core.gossip.causes import Cause, Field, IgnoredReason
@@ -40,7 +40,6 @@ from cluster_core.gossip.handshake import (
 )
 from cluster_core.gossip.manual_failover import expire_manual_failover, hear_mfstart, hear_pause
 from cluster_core.gossip.own_claims import adopt_header
-from cluster_core.gossip.prefilter import news_of, remember_quiet, settle
 from cluster_core.gossip.profile import Profile
 from cluster_core.gossip.roles import learn_role
 from cluster_core.gossip.slot_claims import read_claims, read_update
@@ -76,7 +75,6 @@ class ClusterNode:
     def __init__(
         self, my_id: str, profile: Profile, node_timeout_ms: int, now_ms: int = 0, *, verdicts_observed: bool = False
     ) -> None:
-        self.prefilter = True
         self.build_pong: Callable[[int], Message] | None = None
         self.view = View(my_id, profile, node_timeout_ms, now_ms)
         self.view.verdicts_observed = verdicts_observed
@@ -84,36 +82,48 @@ class ClusterNode:
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """Apply *event* at *now_ms* (milliseconds) and return the effects, in order."""
         view = self.view
-        if type(event) is ev.MessageReceived:
-            quiet = self._settle_if_quiet(event, now_ms) if self.prefilter else None
-            return self.read(event, now_ms) if quiet is None else quiet
-        effects = self._HANDLERS[type(event)](self, event, now_ms)
-        if effects or type(event) in ORDERS:
-            view.version += 1
-        return effects + update_state(view, now_ms) if view.state_stale else effects
-
-    def _settle_if_quiet(self, event: ev.MessageReceived, now_ms: int) -> list[Effect] | None:
-        view, message = self.view, event.message
-        link = view.links.get(event.link)
-        news = news_of(view, link, message, event.peer_ip, now_ms) if link is not None else None
-        if link is None or news is None:
-            return None
-        effects: list[Effect] = []
-        if message.header.type == PING:
-            effects.append(ReplyPong(event.link, self.build_pong(event.link) if self.build_pong is not None else None))
-        settle(view, link, message.header, news, now_ms)  # type: ignore[arg-type]  # there are only news under a whole one
-        return effects
-
-    def read(self, event: ev.MessageReceived, now_ms: int) -> list[Effect]:
-        """`handle` for a message that is not quiet, or may not be."""
-        view = self.view
         unclaimed = view.unclaimed
-        effects = self._on_message(event, now_ms)
-        if unclaimed != view.unclaimed or any(type(effect) not in SILENT for effect in effects):
+        effects = self._follow(event, now_ms)
+        if (
+            unclaimed != view.unclaimed
+            or type(event) in ORDERS
+            or any(type(effect) not in SILENT for effect in effects)
+        ):
             view.version += 1
-        elif not any(type(effect) is Ignored for effect in effects):
-            remember_quiet(view, event)
         return effects + update_state(view, now_ms) if view.state_stale else effects
+
+    def answer(self, link: int) -> ReplyPong:
+        """The PONG for a PING or MEET on *link*, as things stand (R41)."""
+        return ReplyPong(link, self.build_pong(link) if self.build_pong is not None else None)
+
+    def _follow(self, event: Event, now_ms: int) -> list[Effect]:
+        match event:
+            case ev.MessageReceived():
+                return self._on_message(event, now_ms)
+            case ev.Tick():
+                return self._on_tick(now_ms)
+            case ev.PingSent():
+                return self._on_ping_sent(event, now_ms)
+            case ev.LinkAccepted():
+                return self._on_accepted(event, now_ms)
+            case ev.LinkConnected():
+                return self._on_connected(event, now_ms)
+            case ev.LinkClosed():
+                return drop_link(self.view, event.link)
+            case ev.HeaderSent():
+                return adopt_header(self.view, event.header)
+            case ev.FailSent():
+                return self._on_fail_sent(event, now_ms)
+            case ev.MeetOrdered():
+                return start_handshake(self.view, event.ip, event.port, event.cport, MEET, now_ms)[1]
+            case ev.ForgetOrdered():
+                return forget(self.view, event.node, BLACKLIST_MS, now_ms)
+            case ev.ResetOrdered():
+                return reset(self.view, event.new_id)
+            case ev.Restarted():
+                return restart(self.view, now_ms)
+            case _:
+                assert_never(event)
 
     # -- links ---------------------------------------------------------------------------------------------------
 
@@ -129,9 +139,6 @@ class ClusterNode:
             return [Ignored(IgnoredReason.LINK_TO_UNKNOWN)]
         link = self.view.links[event.link] = Link(peer.id, inbound=False)
         return bind_link(self.view, event.link, link, peer)
-
-    def _on_closed(self, event: ev.LinkClosed, now_ms: int) -> list[Effect]:
-        return drop_link(self.view, event.link)
 
     # -- messages ------------------------------------------------------------------------------------------------
 
@@ -158,13 +165,28 @@ class ClusterNode:
         effects: list[Effect] = []
         if sender is not None:
             effects = self._note_sender(event.link, link, sender, header, now_ms)
-        handler = self._MESSAGES.get(header.type)
-        if handler is None:
-            return [
-                *effects,
-                Ignored(IgnoredReason.UNKNOWN_TYPE if header.type >= KNOWN_TYPES else IgnoredReason.NOTHING_TO_FOLLOW),
-            ]
-        return effects + handler(self, event, link, sender, now_ms)
+        match header.type:
+            case MessageType.PING | MessageType.PONG | MessageType.MEET:
+                return effects + self._on_gossip(event, link, sender, now_ms)
+            case MessageType.FAIL:
+                return effects + self._on_fail(event, sender, now_ms)
+            case MessageType.UPDATE:
+                return effects + self._on_update(event, sender)
+            case MessageType.AUTH_REQUEST:
+                return effects + self._on_request(event, sender, now_ms)
+            case MessageType.AUTH_ACK:
+                return effects + self._on_ack(event, sender)
+            case MessageType.MFSTART:
+                return effects + self._on_mfstart(sender, now_ms)
+            case MessageType.PUBLISH | MessageType.MODULE | MessageType.PUBLISHSHARD:
+                return effects + self._on_publish(sender)
+            case _:
+                return [
+                    *effects,
+                    Ignored(
+                        IgnoredReason.UNKNOWN_TYPE if header.type >= KNOWN_TYPES else IgnoredReason.NOTHING_TO_FOLLOW
+                    ),
+                ]
 
     def _on_light(self, link: int, bound: Peer | None, now_ms: int) -> list[Effect]:
         """A light message tells only that its sender lives; without a known one the link is closed (R7, R8, R37)."""
@@ -187,7 +209,6 @@ class ClusterNode:
             flags |= EXTENSIONS_SUPPORTED
         if flags != sender.flags:
             sender.flags = flags
-            self.view.forget_told(sender)
         effects += learn_epochs(self.view, sender, header)
         sender.repl_offset = header.offset
         if header.mflags[0] & 1:
@@ -203,8 +224,7 @@ class ClusterNode:
         if header.type != PONG:
             if header.type == MEET_TYPE and sender is None:
                 effects += self._meet(event, link, header, now_ms)
-            pong = self.build_pong(event.link) if self.build_pong is not None else None
-            effects.append(ReplyPong(event.link, pong))
+            effects.append(self.answer(event.link))
         if not link.inbound and link.node is not None:
             node = view.nodes.get(link.node)
             if node is not None:
@@ -212,15 +232,12 @@ class ClusterNode:
                 if stop:
                     return effects
                 if header.type == PONG:
-                    node.pong_received_ms = now_ms
-                    node.ping_sent_ms = 0
-                    view.forget_told(node)
+                    node.note_pong(now_ms)
                     effects += clear_by_pong(view, node, now_ms)
         if sender is None:
             return effects
         if sender.flags & MEET and view.profile.meet_until_contact:
             sender.flags &= ~MEET
-            view.forget_told(sender)
         if (sender.flags ^ header.flags) & NOFAILOVER:
             sender.flags ^= NOFAILOVER
             effects.append(Changed(sender.id, Field.NOFAILOVER, Cause.FLAG_OF_HEADER))
@@ -272,7 +289,7 @@ class ClusterNode:
             return True
         return False
 
-    def _on_fail(self, event: ev.MessageReceived, link: Link, sender: Peer | None, now_ms: int) -> list[Effect]:
+    def _on_fail(self, event: ev.MessageReceived, sender: Peer | None, now_ms: int) -> list[Effect]:
         """A node that we know decided FAIL about another (R55)."""
         body = event.message.body
         if sender is None:
@@ -282,40 +299,40 @@ class ClusterNode:
             return [Ignored(IgnoredReason.FAIL_CHANGES_NOTHING)]
         return mark_failed(self.view, target, now_ms, Cause.FAIL_MESSAGE)
 
-    def _on_update(self, event: ev.MessageReceived, link: Link, sender: Peer | None, now_ms: int) -> list[Effect]:
+    def _on_update(self, event: ev.MessageReceived, sender: Peer | None) -> list[Effect]:
         """Somebody corrects us about a node's slots (R78)."""
         body = event.message.body
         if sender is None or not isinstance(body, Update):
             return [Ignored(IgnoredReason.UPDATE_FROM_UNKNOWN)]
         return read_update(self.view, body)
 
-    def _on_request(self, event: ev.MessageReceived, link: Link, sender: Peer | None, now_ms: int) -> list[Effect]:
+    def _on_request(self, event: ev.MessageReceived, sender: Peer | None, now_ms: int) -> list[Effect]:
         """A replica asks for our vote (R90); voting itself is not this half's business."""
         header = event.message.header
         if sender is None or not isinstance(header, Header):
             return [Ignored(IgnoredReason.VOTE_REQUEST_FROM_UNKNOWN)]
         return [VoteAsked(sender.id, header.current_epoch, vote_refusal(self.view, sender, header, now_ms))]
 
-    def _on_ack(self, event: ev.MessageReceived, link: Link, sender: Peer | None, now_ms: int) -> list[Effect]:
+    def _on_ack(self, event: ev.MessageReceived, sender: Peer | None) -> list[Effect]:
         """A vote for us (R92)."""
         header = event.message.header
         if sender is None or not isinstance(header, Header):
             return [Ignored(IgnoredReason.VOTE_FROM_UNKNOWN)]
         return [AckHeard(sender.id, header.current_epoch, sender.votes)]
 
-    def _on_mfstart(self, event: ev.MessageReceived, link: Link, sender: Peer | None, now_ms: int) -> list[Effect]:
+    def _on_mfstart(self, sender: Peer | None, now_ms: int) -> list[Effect]:
         """Our replica starts a manual failover (R98)."""
         if sender is None:
             return [Ignored(IgnoredReason.MFSTART_FROM_UNKNOWN)]
         return hear_mfstart(self.view, sender, now_ms)
 
-    def _on_publish(self, event: ev.MessageReceived, link: Link, sender: Peer | None, now_ms: int) -> list[Effect]:
+    def _on_publish(self, sender: Peer | None) -> list[Effect]:
         """PUBLISH, PUBLISHSHARD and MODULE say only that the sender lives (R37)."""
         return [] if sender is not None else [Ignored(IgnoredReason.PUBLISH_FROM_UNKNOWN)]
 
     # -- time and orders -----------------------------------------------------------------------------------------
 
-    def _on_tick(self, event: ev.Tick, now_ms: int) -> list[Effect]:
+    def _on_tick(self, now_ms: int) -> list[Effect]:
         effects = expire_handshakes(self.view, now_ms) + mark_silent(self.view, now_ms)
         if self.view.mf_end_ms:
             effects += expire_manual_failover(self.view, now_ms)
@@ -328,22 +345,10 @@ class ClusterNode:
         if peer is None:
             return [Ignored(IgnoredReason.PING_TO_UNKNOWN)]
         if not peer.ping_sent_ms or not event.reconnected:
-            peer.ping_sent_ms = now_ms
+            peer.note_ping(now_ms)
         if peer.flags & MEET and not self.view.profile.meet_until_contact:
             peer.flags &= ~MEET
         return []
-
-    def _on_meet_ordered(self, event: ev.MeetOrdered, now_ms: int) -> list[Effect]:
-        return start_handshake(self.view, event.ip, event.port, event.cport, MEET, now_ms)[1]
-
-    def _on_forget_ordered(self, event: ev.ForgetOrdered, now_ms: int) -> list[Effect]:
-        return forget(self.view, event.node, BLACKLIST_MS, now_ms)
-
-    def _on_reset_ordered(self, event: ev.ResetOrdered, now_ms: int) -> list[Effect]:
-        return reset(self.view, event.new_id)
-
-    def _on_restarted(self, event: ev.Restarted, now_ms: int) -> list[Effect]:
-        return restart(self.view, now_ms)
 
     def _on_fail_sent(self, event: ev.FailSent, now_ms: int) -> list[Effect]:
         peer = self.view.nodes.get(event.node)
@@ -352,34 +357,3 @@ class ClusterNode:
             if peer is None
             else mark_failed(self.view, peer, now_ms, Cause.QUORUM)
         )
-
-    def _on_header_sent(self, event: ev.HeaderSent, now_ms: int) -> list[Effect]:
-        return adopt_header(self.view, event.header)
-
-    _MESSAGES: Final[dict[int, Callable[..., list[Effect]]]] = {
-        0: _on_gossip,
-        1: _on_gossip,
-        2: _on_gossip,
-        3: _on_fail,
-        4: _on_publish,
-        5: _on_request,
-        6: _on_ack,
-        7: _on_update,
-        8: _on_mfstart,
-        9: _on_publish,
-        10: _on_publish,
-    }
-
-    _HANDLERS: Final[dict[type, Callable[..., list[Effect]]]] = {
-        ev.LinkAccepted: _on_accepted,
-        ev.LinkConnected: _on_connected,
-        ev.LinkClosed: _on_closed,
-        ev.PingSent: _on_ping_sent,
-        ev.Tick: _on_tick,
-        ev.MeetOrdered: _on_meet_ordered,
-        ev.ForgetOrdered: _on_forget_ordered,
-        ev.ResetOrdered: _on_reset_ordered,
-        ev.Restarted: _on_restarted,
-        ev.FailSent: _on_fail_sent,
-        ev.HeaderSent: _on_header_sent,
-    }

@@ -53,7 +53,6 @@ def detach(view: View, peer: Peer) -> str:
     master = view.nodes.get(old)
     if master is not None and not any(other.replicaof == old for other in view.nodes.values()):
         master.flags &= ~MIGRATE_TO
-        view.forget_told(master)
     return old
 
 
@@ -62,7 +61,6 @@ def attach(view: View, peer: Peer, master: Peer, cause: Cause) -> list[Effect]:
     detach(view, peer)
     peer.replicaof = master.id
     master.flags |= MIGRATE_TO
-    view.forget_told(master)
     if view.profile.shard_ids is not ShardIds.NONE and master.shard_id:
         take_shard_id(view, peer, master.shard_id)
     return [Changed(peer.id, Field.MASTER, cause)]

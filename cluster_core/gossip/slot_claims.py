@@ -70,7 +70,6 @@ def take_claims(view: View, sender: Peer, epoch: int, claimed: int) -> list[Effe
         view.unclaimed &= ~taken
         if not sender.slots and any(peer.replicaof for peer in view.nodes.values()):
             sender.flags |= MIGRATE_TO
-            view.forget_told(sender)
         sender.slots |= taken
         view.state_stale = True
         effects.append(Changed(sender.id, Field.SLOTS, Cause.SLOTS_CLAIMED))

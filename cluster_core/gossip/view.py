@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass, field
 from functools import lru_cache
 from sys import intern
 from typing import Final
 
 from cluster_core.gossip.flags import FAILURES, HANDSHAKE, MASTER, MIGRATE_TO, MYSELF, PRINTED, REPLICA, ROLES
 from cluster_core.gossip.profile import Profile
+from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.wire.bus import GossipEntry
 
 NODES_MAX: Final = 20_000
 """Bound of the node table; ten times the largest cluster that is known to work."""
-EVERY_SLOT: Final = (1 << 16384) - 1
+EVERY_SLOT: Final = (1 << SLOT_COUNT) - 1
 BITMAPS_CACHED: Final = 8192
-TABLES_CACHED: Final = 16
+NOTHING_SAID: Final = GossipEntry("")
+ADDRESS: Final = GossipEntry._fields.index("ip")
+"""From here on an entry says where a node is and what."""
 NO_CLIENT_IPS: Final = ("", "")
 """`Peer.client_ips` of a node that has no other addresses for clients, IPv4 and IPv6 (R15)."""
 
@@ -26,90 +30,69 @@ def slot_bits(bitmap: bytes) -> int:
     return int.from_bytes(bitmap, "little")
 
 
-@lru_cache(maxsize=TABLES_CACHED)
-def places_of(ids: tuple[str, ...]) -> Mapping[str, int]:
-    """Where each id stands; nodes that know the same ones in the same order share the answer."""
-    return {node_id: place for place, node_id in enumerate(ids)}
-
-
-class _Rumour:
-    """What is asked of a peer whenever somebody gossips about it.
-
-    Python lays out the slots of a base class first: these stand side by side.  A simulated cluster holds more peers than
-    fit into a processor's cache, and each line of memory that need not be fetched is time won.
-    """
-
-    __slots__ = ("due_ms", "flags", "inbound", "outbound", "ping_sent_ms", "place", "pong_received_ms", "reports")
-
-
-class _Talk(_Rumour):
-    """What is asked of a peer with each message of its own."""
-
-    __slots__ = (
-        "data_received_ms",
-        "id",
-        "quiet_before",
-        "quiet_extensions",
-        "quiet_header",
-        "quiet_ip",
-        "quiet_said",
-        "quiet_version",
-        "repl_offset",
-    )
-
-
-class Peer(_Talk):
+@dataclass(slots=True, eq=False)
+class Peer:
     """One entry of the node table (R21); ids and addresses are text, times milliseconds, 0 for never."""
 
-    __slots__ = (
-        "client_ips",
-        "config_epoch",
-        "cport",
-        "ctime_ms",
-        "fail_time_ms",
-        "hostname",
-        "inbound_lost_ms",
-        "ip",
-        "meet_sent_ms",
-        "nodename",
-        "orphaned_ms",
-        "port",
-        "pport",
-        "replicaof",
-        "shard_id",
-        "slots",
-        "tried_ms",
-        "voted_time_ms",
-    )
+    id: str
+    flags: int
+    ctime_ms: int
+    reports: dict[str, int] = field(default_factory=dict)
+    """Who said when that it fails (R51)."""
+    pong_received_ms: int = 0
+    ping_sent_ms: int = 0
+    data_received_ms: int = 0
+    inbound: int | None = None
+    outbound: int | None = None
+    place: int = 0
+    """Where it stands in the list from which gossip is drawn."""
+    due_ms: int = 0
+    """When the cron looks at it next."""
+    said: GossipEntry = NOTHING_SAID
+    """What our gossip last said of it; it holds while *said_flags* are its flags (`Node` drops all when the view changes)."""
+    said_flags: int = -1
+    repl_offset: int = 0
+    ip: str = ""
+    port: int = 0
+    cport: int = 0
+    pport: int = 0
+    hostname: str = ""
+    nodename: str = ""
+    client_ips: tuple[str, str] = NO_CLIENT_IPS
+    shard_id: str = ""
+    config_epoch: int = 0
+    slots: int = 0
+    replicaof: str = ""
+    fail_time_ms: int = 0
+    voted_time_ms: int = 0
+    meet_sent_ms: int = 0
+    tried_ms: int = 0
+    inbound_lost_ms: int = 0
+    orphaned_ms: int = 0
 
-    def __init__(self, node_id: str, flags: int, now_ms: int) -> None:
-        self.id = intern(node_id)
-        self.flags = flags
-        self.ctime_ms = now_ms
-        self.ip = ""
-        self.port = self.cport = self.pport = 0
-        self.hostname = ""
-        self.client_ips = NO_CLIENT_IPS
-        self.shard_id = ""
-        self.config_epoch = 0
-        self.slots = 0
-        self.replicaof = ""
-        self.inbound: int | None = None
-        self.outbound: int | None = None
-        self.ping_sent_ms = self.pong_received_ms = self.data_received_ms = 0
-        self.fail_time_ms = self.voted_time_ms = 0
-        self.repl_offset = 0
-        self.reports: dict[str, int] = {}
-        self.quiet_said: object = None
-        self.quiet_header: object = None
-        self.quiet_before: object = None
-        self.quiet_extensions: object = ()
-        self.quiet_ip = ""
-        self.quiet_version = -1
-        self.nodename = ""
-        self.due_ms = 0
-        self.orphaned_ms = self.inbound_lost_ms = self.meet_sent_ms = 0
-        self.place = self.tried_ms = 0
+    def __post_init__(self) -> None:
+        self.id = intern(self.id)
+
+    def note_ping(self, sent_ms: int) -> None:
+        """A PING to it is pending since then (R33)."""
+        self.ping_sent_ms = sent_ms
+        self.said_flags = -1
+
+    def note_pong(self, now_ms: int) -> None:
+        """It has answered our PING (R50)."""
+        self.pong_received_ms = now_ms
+        self.ping_sent_ms = 0
+        self.said_flags = -1
+
+    def note_rumour(self, pong_ms: int, entry: GossipEntry) -> None:
+        """Another has had a younger PONG of it (R44); what it says of the node is what we say from now on, if no more differs:
+        so many nodes of a simulation hold one and the same entry.
+        """
+        self.pong_received_ms = pong_ms
+        if self.said_flags == self.flags and not entry.ping_sent_s and self.said[ADDRESS:] == entry[ADDRESS:]:
+            self.said = entry
+        else:
+            self.said_flags = -1
 
     @property
     def is_master(self) -> bool:
@@ -127,19 +110,18 @@ class Peer(_Talk):
         return bool(self.flags & HANDSHAKE)
 
 
+@dataclass(slots=True, eq=False)
 class Link:
     """One TCP connection of the bus; *node* is the id it is bound to, None while unknown (R26).
 
     *made_ms* is when it was begun or accepted and *local_ip* our own end of an accepted one (R35, R49), where they matter.
     """
 
-    __slots__ = ("inbound", "local_ip", "made_ms", "node")
-
-    def __init__(self, node: str | None, *, inbound: bool, made_ms: int = 0, local_ip: str = "") -> None:
-        self.node = node
-        self.inbound = inbound
-        self.made_ms = made_ms
-        self.local_ip = local_ip
+    node: str | None
+    _: KW_ONLY
+    inbound: bool
+    made_ms: int = 0
+    local_ip: str = ""
 
 
 class View:
@@ -169,25 +151,12 @@ class View:
         self.mf_master_offset = -1
         self.verdicts_observed = False
         self.handshakes = 0
-        self.reported = True
         self.name_handshake: Callable[[], str] | None = None
         self.version = 0
         self.members = 0
         self.sized = 0
         self.sized_version = self.coverage_version = -1
         self.coverage = (True, 0, 0)
-        self.told: list[GossipEntry | None] = [None]
-        self.places: Mapping[str, int] = {}
-        self.placed = -1
-
-    def note_places(self) -> None:
-        """The table has other members: what is gossiped about each is kept from now on at its place in the table."""
-        self.places, self.placed = places_of(tuple(self.nodes)), self.members
-        self.told = [None] * len(self.nodes)
-
-    def forget_told(self, peer: Peer) -> None:
-        """What is gossiped about *peer* changed: `told`, kept by `Peer.place`, does not hold any more (R9)."""
-        self.told[peer.place] = None
 
     def peers(self) -> Iterator[Peer]:
         """Every entry but myself and handshakes."""

@@ -52,7 +52,6 @@ def run_cron(state: NodeState) -> list[Effect]:
         note_fitness(state)
     if not state.iteration % RANDOM_PING_CRONS:
         ping_at_random(state)
-        view.reported = view.reported and any(peer.reports for peer in view.nodes.values())
     for peer in due:
         if view.nodes.get(peer.id) is peer:
             changes += _look_at(state, peer)

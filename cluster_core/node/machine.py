@@ -6,16 +6,15 @@ or from replication is in the functions beside it.  It owns no clock, no socket,
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, assert_never
 
 from cluster_core.gossip import events as belief
 from cluster_core.gossip.cluster_state import update_state
 from cluster_core.gossip.events import Ignored, MessageReceived
 from cluster_core.gossip.flags import MASTER
 from cluster_core.gossip.node import ClusterNode
-from cluster_core.gossip.prefilter import news_of, settle
+from cluster_core.gossip.prefilter import Prefilter
 from cluster_core.gossip.profile import Profile
 from cluster_core.node import events as ev
 from cluster_core.node.candidacy import run_election
@@ -72,8 +71,7 @@ class Node:
     ) -> None:
         profile = settings.profile
         beliefs = ClusterNode(my_id or random_id(rng), profile, settings.node_timeout_ms, now_ms)
-        self.state = state = NodeState(beliefs, settings, rng, keyspace or NoKeys())
-        state.now_ms = now_ms
+        self.state = state = NodeState(Prefilter(beliefs), settings, rng, keyspace or NoKeys(), now_ms)
         view = self.view = state.view
         myself = view.myself
         myself.flags |= profile.capabilities
@@ -102,32 +100,50 @@ class Node:
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """Apply *event* at *now_ms* (milliseconds of the wall clock) and return the effects, to be carried out in order."""
-        self.state.now_ms = now_ms
-        self._HANDLERS[type(event)](self, event)
-        return self._effects()
-
-    def receive(self, link: int, message: Message, peer_ip: str, now_ms: int) -> list[Effect]:
-        """`handle` of a MessageReceived: for drivers that carry many."""
-        self.state.now_ms = now_ms
-        self._read(link, message, peer_ip)
-        return self._effects()
-
-    def tick(self, now_ms: int) -> list[Effect]:
-        """`handle` of a Tick: for drivers of many nodes."""
-        self.state.now_ms = now_ms
-        self._run_cron()
-        return self._effects()
-
-    def _effects(self) -> list[Effect]:
-        """What there is to be done after an event."""
         state = self.state
+        state.now_ms = now_ms
+        if type(event) is MessageReceived:
+            self._on_message(event)
+        else:
+            self._follow(event)
         if state.todo or self.view.state_stale:
             self._before_sleep()
         out = state.out
-        if not out:
-            return []
-        state.out = []
+        if out:
+            state.out = []
         return out
+
+    def _follow(self, event: Event) -> None:
+        match event:
+            case MessageReceived():
+                self._on_message(event)
+            case belief.Tick():
+                self._on_tick()
+            case belief.LinkAccepted():
+                self._on_accepted(event)
+            case belief.LinkClosed():
+                link_lost(self.state, event.link)
+            case ev.LinkOpened():
+                link_opened(self.state, event.link)
+            case ev.LinkRefused():
+                link_refused(self.state, event.link)
+            case ev.LinkOverflowed():
+                self.state.limit_exceeded += 1
+                close_link(self.state, event.link)
+            case ev.ReplicationUp():
+                self.state.repl_up, self.state.repl_heard_ms = True, self.state.now_ms
+            case ev.ReplicationDown():
+                self._on_replication_down()
+            case ev.ReplicationOffset():
+                self._on_offset(event)
+            case ev.ClientCommand():
+                self.state.client_ip = event.ip
+                serve_client(self.state, event.client, event.words)
+                self.state.client_ip = ""
+            case ev.ClientClosed():
+                self.state.clients.pop(event.client, None)
+            case _:
+                assert_never(event)
 
     def config_text(self) -> str:
         """What nodes.conf should hold now (R129)."""
@@ -136,11 +152,8 @@ class Node:
     # -- the bus -------------------------------------------------------------------------------------------------
 
     def _on_message(self, event: MessageReceived) -> None:
-        self._read(event.link, event.message, event.peer_ip)
-
-    def _read(self, link_id: int, message: Message, peer_ip: str) -> None:
-        state, view = self.state, self.view
-        link = view.links.get(link_id)
+        state, view, message = self.state, self.view, event.message
+        link = view.links.get(event.link)
         if link is None:
             return
         kind = message.header.type
@@ -149,21 +162,11 @@ class Node:
             state.received_bytes += message.header.totlen  # type: ignore[union-attr]  # a driver hands over whole ones
         if kind == MEET or (kind == PING and not view.myself.ip):
             self._learn_own_ip(link.local_ip)
-        news = news_of(view, link, message, peer_ip, state.now_ms) if state.beliefs.prefilter else None
-        if news is None:
-            self._follow(MessageReceived(link_id, message, peer_ip), kind)
-            return
-        if kind == PING:
-            state.send(link_id, build_ping(state, PONG, news[0]))
-        settle(view, link, message.header, news, state.now_ms)  # type: ignore[arg-type]  # no news without a whole one
-
-    def _follow(self, event: MessageReceived, kind: int) -> None:
-        """A message that may change something."""
-        state, view, message = self.state, self.view, event.message
-        changes = state.beliefs.read(event, state.now_ms)
+        changes = state.beliefs.handle(event, state.now_ms)
         if type(message.body) is Publish:
             self._deliver(message, changes)
-        react(state, changes, event)
+        if changes:
+            react(state, changes, event)
         if kind == MEET and view.profile.meets_again:
             answer_late_meet(state, message.sender)
 
@@ -188,25 +191,9 @@ class Node:
         if event.link not in self.view.links:
             state.out.append(belief.CloseLink(event.link))
 
-    def _on_opened(self, event: ev.LinkOpened) -> None:
-        link_opened(self.state, event.link)
-
-    def _on_closed(self, event: belief.LinkClosed) -> None:
-        link_lost(self.state, event.link)
-
-    def _on_refused(self, event: ev.LinkRefused) -> None:
-        link_refused(self.state, event.link)
-
-    def _on_overflow(self, event: ev.LinkOverflowed) -> None:
-        self.state.limit_exceeded += 1
-        close_link(self.state, event.link)
-
     # -- time, replication, clients ------------------------------------------------------------------------------
 
-    def _on_tick(self, event: belief.Tick) -> None:
-        self._run_cron()
-
-    def _run_cron(self) -> None:
+    def _on_tick(self) -> None:
         state = self.state
         changes = run_cron(state)
         if changes:
@@ -215,10 +202,7 @@ class Node:
         if self.view.mf_end_ms or not self.view.myself.flags & MASTER:
             run_replica_cron(state)
 
-    def _on_replication_up(self, event: ev.ReplicationUp) -> None:
-        self.state.repl_up, self.state.repl_heard_ms = True, self.state.now_ms
-
-    def _on_replication_down(self, event: ev.ReplicationDown) -> None:
+    def _on_replication_down(self) -> None:
         state = self.state
         if state.repl_up:
             state.repl_up, state.repl_down_ms = False, state.now_ms
@@ -230,14 +214,6 @@ class Node:
             state.repl_heard_ms = state.now_ms
             if self.view.mf_end_ms:
                 state.todo |= TODO_MANUAL
-
-    def _on_command(self, event: ev.ClientCommand) -> None:
-        self.state.client_ip = event.ip
-        serve_client(self.state, event.client, event.words)
-        self.state.client_ip = ""
-
-    def _on_client_closed(self, event: ev.ClientClosed) -> None:
-        self.state.clients.pop(event.client, None)
 
     # -- inside --------------------------------------------------------------------------------------------------
 
@@ -267,18 +243,3 @@ class Node:
     def _name_handshake(self) -> str:
         """R56: a node without a name gets one by chance."""
         return random_id(self.state.rng)
-
-    _HANDLERS: Final[dict[type, Callable[..., None]]] = {
-        MessageReceived: _on_message,
-        belief.Tick: _on_tick,
-        belief.LinkAccepted: _on_accepted,
-        belief.LinkClosed: _on_closed,
-        ev.LinkOpened: _on_opened,
-        ev.LinkRefused: _on_refused,
-        ev.LinkOverflowed: _on_overflow,
-        ev.ReplicationUp: _on_replication_up,
-        ev.ReplicationDown: _on_replication_down,
-        ev.ReplicationOffset: _on_offset,
-        ev.ClientCommand: _on_command,
-        ev.ClientClosed: _on_client_closed,
-    }

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import islice
 from typing import Final
 
-from cluster_core.gossip.flags import EXTENSIONS_SUPPORTED, FAILURES, HANDSHAKE, MASTER, MYSELF, NOADDR, PFAIL
-from cluster_core.gossip.prefilter import one_second
+from cluster_core.gossip.flags import EXTENSIONS_SUPPORTED, HANDSHAKE, MASTER, MYSELF, NOADDR, PFAIL
 from cluster_core.gossip.profile import ExtensionReaders, ShardIds
-from cluster_core.gossip.view import Peer, View
-from cluster_core.node.headers import header_of
+from cluster_core.gossip.view import Peer
+from cluster_core.node.headers import FLAG_BITS, header_of
 from cluster_core.node.state import NodeState
 from cluster_core.wire.bus import GOSSIP_BYTES, Extension, Gossip, GossipEntry, Message, MessageType
 from cluster_core.wire.bus_extensions import (
@@ -65,9 +65,11 @@ def choose_entries(state: NodeState, receiver: Peer | None) -> list[GossipEntry]
     skipped = view.myself.place
     also_skipped = receiver.place if receiver is not None and not view.profile.receiver_gossiped else skipped
     draws = view.profile.gossip_draws * wanted
+    if state.said_version != view.version:
+        _forget_said(state)
     if state.fit_version != view.version:
         return _choose_fit(state, wanted, draws, {skipped, also_skipped})
-    draw, kept = state.rng.random, view.told
+    draw = state.rng.random
     drawn = min(wanted + SPARE_DRAWS, draws)
     places = dict.fromkeys([int(draw() * count) for _ in range(drawn)])
     places.pop(skipped, None)
@@ -77,14 +79,22 @@ def choose_entries(state: NodeState, receiver: Peer | None) -> list[GossipEntry]
         place = int(draw() * count)
         if place != skipped and place != also_skipped:
             places[place] = None
-    chosen = [kept[place] or entry_of(view, table[place]) for place in places]
-    del chosen[wanted:]
-    return chosen
+    return [
+        peer.said if peer.said_flags is peer.flags else say(peer)
+        for peer in map(table.__getitem__, islice(places, wanted))
+    ]
+
+
+def _forget_said(state: NodeState) -> None:
+    """The view has changed: roles, addresses or members are others now."""
+    for peer in state.table:
+        peer.said_flags = -1
+    state.said_version = state.view.version
 
 
 def _choose_fit(state: NodeState, wanted: int, draws: int, seen: set[int]) -> list[GossipEntry]:
     """The same where some nodes must be passed over, as in the servers each of them makes the search end earlier."""
-    table, view, draw = state.table, state.view, state.rng.random
+    table, draw = state.table, state.rng.random
     count = len(table)
     fresh = count - 2
     chosen: list[GossipEntry] = []
@@ -98,7 +108,7 @@ def _choose_fit(state: NodeState, wanted: int, draws: int, seen: set[int]) -> li
         fresh -= 1
         if not peer.flags & _UNFIT and (peer.outbound is not None or peer.slots):
             seen.add(place)
-            chosen.append(view.told[place] or entry_of(view, peer))
+            chosen.append(peer.said if peer.said_flags is peer.flags else say(peer))
     return chosen
 
 
@@ -118,31 +128,34 @@ def doubted_entries(state: NodeState) -> list[GossipEntry]:
     chosen: list[GossipEntry] = []
     for peer in state.peers():
         if peer.flags & PFAIL and not peer.flags & _UNFIT:
-            chosen.append(entry_of(state.view, peer))
+            chosen.append(entry_of(peer))
             if len(chosen) >= state.doubts:
                 break
     return chosen
 
 
-def entry_of(view: View, peer: Peer) -> GossipEntry:
-    """What we say about a node: times in whole seconds, flags as they are (R9, clusterSetGossipEntry); kept for the next one."""
-    told = _new_tuple(
+def say(peer: Peer) -> GossipEntry:
+    """`entry_of`, kept as long as it holds."""
+    peer.said, peer.said_flags = entry_of(peer), peer.flags
+    return peer.said
+
+
+def entry_of(peer: Peer) -> GossipEntry:
+    """What we say about a node: times in whole seconds, flags as they are (R9, clusterSetGossipEntry)."""
+    return _new_tuple(
         GossipEntry,
         (
             peer.id,
             peer.ping_sent_ms // 1000,
-            one_second(peer.pong_received_ms // 1000),
+            peer.pong_received_ms // 1000,
             peer.ip,
             peer.port,
             peer.cport,
-            peer.flags & 0xFFFF,
+            peer.flags & FLAG_BITS,
             peer.pport,
             0,
         ),
     )
-    if not peer.flags & FAILURES:
-        view.told[peer.place] = told
-    return told
 
 
 def extensions_for(state: NodeState, kind: int, receiver: Peer | None) -> tuple[tuple[Extension, ...], int]:
@@ -190,8 +203,7 @@ def send_ping(state: NodeState, peer: Peer, kind: int = PING) -> None:
     if link is None:
         return
     if kind == PING:
-        peer.ping_sent_ms = state.now_ms
-        state.view.forget_told(peer)
+        peer.note_ping(state.now_ms)
     elif kind == MEET:
         peer.meet_sent_ms = state.now_ms
     state.send(link, build_ping(state, kind, peer))
@@ -204,8 +216,7 @@ def send_on_link(state: NodeState, link_id: int, kind: int) -> None:
         return
     peer = state.view.nodes.get(link.node) if link.node is not None else None
     if kind == PING and not link.inbound and peer is not None:
-        peer.ping_sent_ms = state.now_ms
-        state.view.forget_told(peer)
+        peer.note_ping(state.now_ms)
     state.send(link_id, build_ping(state, kind, peer))
 
 

@@ -5,8 +5,7 @@ One function for each effect of `cluster_core.gossip.events` that has consequenc
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from typing import assert_never
 
 from cluster_core.gossip import events as belief
 from cluster_core.gossip.causes import Cause, Field, ReportEnd
@@ -18,14 +17,13 @@ from cluster_core.node.agenda import hasten, hasten_all
 from cluster_core.node.candidacy import count_vote, yield_to_rival
 from cluster_core.node.events import DropKeys
 from cluster_core.node.headers import fail_message, update_message
-from cluster_core.node.pings import broadcast, build_ping
+from cluster_core.node.pings import broadcast
 from cluster_core.node.promotion import became_replica, note_master_health, start_replication
 from cluster_core.node.state import TODO_FAILOVER, TODO_FSYNC, TODO_PONG, TODO_SAVE, NodeState, named
 from cluster_core.node.switchover import begin_as_master, note_paused_offset
 from cluster_core.node.voting import answer_request
-from cluster_core.wire.bus import Header, MessageType
+from cluster_core.wire.bus import Header
 
-PONG: Final = int(MessageType.PONG)
 Trigger = MessageReceived | None
 """The message that changed our beliefs, None if time or an order did."""
 
@@ -35,15 +33,48 @@ def react(state: NodeState, changes: list[Effect], trigger: Trigger) -> None:
 
     Keys in slots that we lost are deleted, unless we become a replica, which replaces all keys (R74).
     """
-    follows = any(type(change) is belief.BecameReplica for change in changes)
     for change in changes:
-        reaction = _REACTIONS.get(type(change))
-        if reaction is None:
-            state.out.append(change)
-        else:
-            reaction(state, change, trigger)
-        if type(change) is belief.SlotsLost and not follows:
+        _react(state, change, trigger)
+        if type(change) is belief.SlotsLost and not any(type(other) is belief.BecameReplica for other in changes):
             state.out.append(DropKeys(change.slots))
+
+
+def _react(state: NodeState, change: Effect, trigger: Trigger) -> None:
+    match change:
+        case belief.ReplyPong():
+            _answer(state, change)
+        case belief.Changed():
+            _changed(state, change, trigger)
+        case belief.ReportAdded() | belief.ReportRemoved():
+            _reported(state, change)
+        case belief.StateChanged():
+            state.log("*" if change.ok else "#", f"Cluster state changed: {'ok' if change.ok else 'fail'}")
+            state.out.append(change)
+        case belief.NodeAdded() | belief.NodeRemoved() | belief.NodeRenamed():
+            _membership(state, change)
+        case belief.BroadcastFail():  # R54: a quorum agrees, everybody is told
+            broadcast(state, fail_message(state, change.node))
+        case belief.VoteAsked():
+            _vote(state, change, trigger)
+        case belief.AckHeard():
+            count_vote(state, change.voter, change.epoch, counts=change.counts)
+        case belief.SendUpdate():
+            _correct(state, change)
+        case belief.EpochBumped():
+            _bumped(state, change, trigger)
+        case belief.SlotsLost():  # R70: slots of ours went to another master
+            state.out.append(change)
+            state.todo |= TODO_SAVE | TODO_FSYNC
+        case belief.BecameReplica():
+            _follow(state, change)
+        case belief.CloseLink():
+            _close(state, change)
+        case belief.ManualFailoverMarked():
+            _switch(state, change, trigger)
+        case belief.Ignored():
+            state.out.append(change)
+        case _:
+            assert_never(change)
 
 
 def _sender_of(state: NodeState, trigger: Trigger) -> Peer | None:
@@ -55,18 +86,12 @@ def _sender_of(state: NodeState, trigger: Trigger) -> Peer | None:
     return state.view.nodes.get(header.sender) if isinstance(header, Header) else None
 
 
-def _answer(state: NodeState, effect: belief.ReplyPong, trigger: Trigger) -> None:
-    link = state.view.links.get(effect.link)
-    if effect.message is not None:
-        if link is not None:
-            state.send(effect.link, effect.message)
-        return
-    if link is not None:
-        peer = state.view.nodes.get(link.node) if link.node is not None else None
-        state.send(effect.link, build_ping(state, PONG, peer))
+def _answer(state: NodeState, effect: belief.ReplyPong) -> None:
+    if effect.message is not None and effect.link in state.view.links:
+        state.send(effect.link, effect.message)
 
 
-def _correct(state: NodeState, effect: belief.SendUpdate, trigger: Trigger) -> None:
+def _correct(state: NodeState, effect: belief.SendUpdate) -> None:
     """R76: the sender has stale slots."""
     sender, owner = state.view.nodes.get(effect.to), state.view.nodes.get(effect.about)
     if sender is None or owner is None:
@@ -77,12 +102,7 @@ def _correct(state: NodeState, effect: belief.SendUpdate, trigger: Trigger) -> N
         state.send(sender.outbound, update_message(state, owner))
 
 
-def _tell_failure(state: NodeState, effect: belief.BroadcastFail, trigger: Trigger) -> None:
-    """R54: a quorum agrees, everybody is told."""
-    broadcast(state, fail_message(state, effect.node))
-
-
-def _close(state: NodeState, effect: belief.CloseLink, trigger: Trigger) -> None:
+def _close(state: NodeState, effect: belief.CloseLink) -> None:
     drop_link(state.view, effect.link)
     state.fit_version = -1
     hasten_all(state)
@@ -96,10 +116,6 @@ def _vote(state: NodeState, effect: belief.VoteAsked, trigger: Trigger) -> None:
         answer_request(state, candidate, header, effect.refusal)
 
 
-def _count(state: NodeState, effect: belief.AckHeard, trigger: Trigger) -> None:
-    count_vote(state, effect.voter, effect.epoch, counts=effect.counts)
-
-
 def _switch(state: NodeState, effect: belief.ManualFailoverMarked, trigger: Trigger) -> None:
     """R98, R99: a mark of a manual failover, ours or our replica's."""
     if effect.mark == "paused":
@@ -111,7 +127,7 @@ def _switch(state: NodeState, effect: belief.ManualFailoverMarked, trigger: Trig
         state.out.append(effect)
 
 
-def _follow(state: NodeState, effect: belief.BecameReplica, trigger: Trigger) -> None:
+def _follow(state: NodeState, effect: belief.BecameReplica) -> None:
     """R67, R73: slots went, or our master did: we follow somebody else."""
     name = named(state, effect.master)
     if effect.cause is Cause.MASTER_OF_REPLICA:
@@ -139,20 +155,7 @@ def _bumped(state: NodeState, effect: belief.EpochBumped, trigger: Trigger) -> N
         state.todo |= TODO_PONG
 
 
-def _lost(state: NodeState, effect: belief.SlotsLost, trigger: Trigger) -> None:
-    """R70: slots of ours went to another master."""
-    state.out.append(effect)
-    state.todo |= TODO_SAVE | TODO_FSYNC
-
-
-def _state(state: NodeState, effect: belief.StateChanged, trigger: Trigger) -> None:
-    state.log("*" if effect.ok else "#", f"Cluster state changed: {'ok' if effect.ok else 'fail'}")
-    state.out.append(effect)
-
-
-def _membership(
-    state: NodeState, effect: belief.NodeAdded | belief.NodeRemoved | belief.NodeRenamed, trigger: Trigger
-) -> None:
+def _membership(state: NodeState, effect: belief.NodeAdded | belief.NodeRemoved | belief.NodeRenamed) -> None:
     if isinstance(effect, belief.NodeRenamed):
         peer = state.view.nodes.get(effect.new)
         if peer is not None:
@@ -166,7 +169,7 @@ def _membership(
     state.todo |= TODO_SAVE
 
 
-def _reported(state: NodeState, effect: belief.ReportAdded | belief.ReportRemoved, trigger: Trigger) -> None:
+def _reported(state: NodeState, effect: belief.ReportAdded | belief.ReportRemoved) -> None:
     reporter, subject = named(state, effect.reporter), named(state, effect.subject)
     if isinstance(effect, belief.ReportAdded):
         state.log("-", f"Node {reporter} reported node {subject} as not reachable.")
@@ -181,7 +184,6 @@ def _changed(state: NodeState, effect: Changed, trigger: Trigger) -> None:
     peer = state.view.nodes.get(effect.node)
     if peer is None:
         return
-    state.view.forget_told(peer)
     what = effect.what
     if what is Field.FAIL:
         _health_changed(state, peer, effect.cause, trigger)
@@ -216,24 +218,3 @@ def _health_changed(state: NodeState, peer: Peer, cause: Cause, trigger: Trigger
         note_master_health(state, failed=failed)
         if failed and view.profile.best_replica_hurries:
             state.todo |= TODO_FAILOVER
-
-
-_REACTIONS: Final[dict[type, Callable[..., None]]] = {
-    belief.ReplyPong: _answer,
-    belief.SendUpdate: _correct,
-    belief.BroadcastFail: _tell_failure,
-    belief.CloseLink: _close,
-    belief.VoteAsked: _vote,
-    belief.AckHeard: _count,
-    belief.ManualFailoverMarked: _switch,
-    belief.BecameReplica: _follow,
-    belief.EpochBumped: _bumped,
-    belief.SlotsLost: _lost,
-    belief.StateChanged: _state,
-    belief.NodeAdded: _membership,
-    belief.NodeRemoved: _membership,
-    belief.NodeRenamed: _membership,
-    belief.ReportAdded: _reported,
-    belief.ReportRemoved: _reported,
-    belief.Changed: _changed,
-}

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from cluster_core.gossip.node import ClusterNode
-from cluster_core.gossip.view import Peer
+from cluster_core.gossip.prefilter import Prefilter
+from cluster_core.gossip.view import Peer, View
 from cluster_core.node.events import Effect, LogLine, SendMessage
 from cluster_core.node.keyspace import Keyspace
 from cluster_core.node.settings import NodeSettings
 from cluster_core.routing.redirect import Client
-from cluster_core.wire.bus import TYPE_NAMES, Extension, Header, Message
+from cluster_core.wire.bus import SLOT_BITMAP_BYTES, TYPE_NAMES, Extension, Header, Message
 
 if TYPE_CHECKING:
     from random import Random
@@ -42,101 +42,60 @@ class Election:
     cause_ms: int = 0
 
 
+@dataclass(slots=True, eq=False)
 class NodeState:
     """The mutable whole of a node; functions of this package take it as their first argument and add to `out`."""
 
-    __slots__ = (
-        "aborted",
-        "agenda",
-        "agenda_nodes",
-        "agenda_spans",
-        "beliefs",
-        "calm_version",
-        "client_ip",
-        "clients",
-        "doubts",
-        "election",
-        "extensions",
-        "extensions_of",
-        "fit_version",
-        "header_facts",
-        "headers",
-        "iteration",
-        "keyspace",
-        "limit_exceeded",
-        "mf_can_start",
-        "next_link",
-        "now_ms",
-        "offset",
-        "orphans",
-        "orphans_version",
-        "out",
-        "owners",
-        "owners_version",
-        "paused",
-        "pubsub_received_bytes",
-        "pubsub_sent_bytes",
-        "received",
-        "received_bytes",
-        "repl_down_ms",
-        "repl_heard_ms",
-        "repl_up",
-        "replicating",
-        "rng",
-        "sent",
-        "sent_bytes",
-        "settings",
-        "slots_raw",
-        "slots_seen",
-        "table",
-        "table_members",
-        "todo",
-        "view",
-    )
+    beliefs: Prefilter
+    settings: NodeSettings
+    rng: Random
+    keyspace: Keyspace
+    now_ms: int
+    view: View = field(init=False)
+    out: list[Effect] = field(default_factory=list)
+    todo: int = TODO_STATE
+    iteration: int = 0
+    agenda: dict[int, list[Peer]] = field(default_factory=dict)
+    agenda_spans: list[int] = field(default_factory=list)
+    agenda_nodes: int = 0
+    calm_version: int = -1
+    doubts: int = 0
+    next_link: int = 2
+    table: list[Peer] = field(default_factory=list)
+    table_members: int = -1
+    said_version: int = -1
+    fit_version: int = -1
+    headers: dict[tuple[int, ...], Header] = field(default_factory=dict)
+    header_facts: tuple[object, ...] = ()
+    slots_seen: int = 0
+    slots_raw: bytes = bytes(SLOT_BITMAP_BYTES)
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    pubsub_sent_bytes: int = 0
+    pubsub_received_bytes: int = 0
+    sent: list[int] = field(default_factory=lambda: [0] * len(TYPE_NAMES))
+    received: list[int] = field(default_factory=lambda: [0] * len(TYPE_NAMES))
+    limit_exceeded: int = 0
+    election: Election = field(default_factory=Election)
+    mf_can_start: bool = False
+    paused: bool = False
+    offset: int = 0
+    repl_up: bool = False
+    replicating: str = ""
+    repl_heard_ms: int = 0
+    repl_down_ms: int = 0
+    orphans: tuple[int, int, int] = (0, 0, 0)
+    orphans_version: int = -1
+    owners: dict[int, str] = field(default_factory=dict)
+    owners_version: int = -1
+    extensions: tuple[tuple[Extension, ...], int] = ((), 0)
+    extensions_of: str = ""
+    client_ip: str = ""
+    clients: dict[int, Client] = field(default_factory=dict)
+    aborted: dict[int, None] = field(default_factory=dict)
 
-    def __init__(self, beliefs: ClusterNode, settings: NodeSettings, rng: Random, keyspace: Keyspace) -> None:
-        self.beliefs = beliefs
-        self.view = beliefs.view
-        self.settings = settings
-        self.rng = rng
-        self.keyspace = keyspace
-        self.now_ms = 0
-        self.out: list[Effect] = []
-        self.todo = TODO_STATE
-        self.iteration = 0
-        self.agenda: dict[int, list[Peer]] = {}
-        self.agenda_spans: list[int] = []
-        self.agenda_nodes = 0
-        self.calm_version = -1
-        self.doubts = 0
-        self.next_link = 2
-        self.table: list[Peer] = []
-        self.table_members = self.fit_version = -1
-        self.headers: dict[tuple[int, ...], Header] = {}
-        self.header_facts: tuple[object, ...] = ()
-        self.slots_seen = 0
-        self.slots_raw = bytes(2048)
-        self.sent_bytes = self.received_bytes = 0
-        self.pubsub_sent_bytes = self.pubsub_received_bytes = 0
-        self.sent = [0] * len(TYPE_NAMES)
-        self.received = [0] * len(TYPE_NAMES)
-        self.limit_exceeded = 0
-        self.election = Election()
-        self.mf_can_start = False
-        self.paused = False
-        self.offset = 0
-        self.repl_up = False
-        self.replicating = ""
-        self.repl_heard_ms = self.repl_down_ms = 0
-        self.orphans: tuple[int, int, int] = (0, 0, 0)
-        self.orphans_version = -1
-        self.owners: dict[int, str] = {}
-        self.owners_version = -1
-        self.extensions: tuple[tuple[Extension, ...], int] = ((), 0)
-        self.extensions_of = ""
-        self.client_ip = ""
-        self.clients: dict[int, Client] = {}
-        self.aborted: dict[int, None] = {}
+    def __post_init__(self) -> None:
+        self.view = self.beliefs.view
 
     def peers(self) -> list[Peer]:
         """The whole table as a list, for drawing from it and for going over it."""
@@ -146,8 +105,7 @@ class NodeState:
             self.table_members = view.members
             for place, peer in enumerate(self.table):
                 peer.place = place
-            view.note_places()
-            self.fit_version = -1
+            self.fit_version = self.said_version = -1
         return self.table
 
     def send(self, link: int, message: Message) -> None:

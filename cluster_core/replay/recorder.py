@@ -8,6 +8,7 @@ from cluster_core.gossip.causes import Cause, Field
 from cluster_core.gossip.events import Changed, Effect, Event, NodeAdded, NodeRemoved, NodeRenamed, ReplyPong
 from cluster_core.gossip.flags import PFAIL
 from cluster_core.gossip.node import ClusterNode
+from cluster_core.gossip.prefilter import Prefilter
 from cluster_core.gossip.view import View
 from cluster_core.replay.ledger import Ledger
 from cluster_core.replay.rows import DisagreementRow, ReplayRow
@@ -33,6 +34,7 @@ class Recorder:
     def __init__(self, node: ClusterNode, start_ns: int) -> None:
         self.node = node
         self.view: View = node.view
+        self._filter = Prefilter(node)
         self.now_ns = start_ns
         self.rows: list[ReplayRow] = []
         self.log = ViewLog(self.view.myself.id)
@@ -48,7 +50,7 @@ class Recorder:
 
     def apply(self, event: Event, cause: CauseSeen) -> list[Effect]:
         """Give an event to the machine and note its effects."""
-        effects = self.node.handle(event, self.now_ms)
+        effects = self._filter.handle(event, self.now_ms)
         if effects and (len(effects) > 1 or type(effects[0]) is not ReplyPong):
             self.note(effects, cause)
         return effects

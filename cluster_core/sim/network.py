@@ -257,13 +257,7 @@ class Network:
         if message is not None:
             if world.recorder is not None:
                 world.recorder.delivered(stream, message)
-            if target.inbox is None and target.alive:  # what `World.tell` does, for nearly all messages
-                now_ms = (world.now_us + target.shift_us) // 1000
-                wanted = target.node.receive(stream.target_link, message, stream.source.ip, now_ms)
-                if wanted:
-                    world.carry_out(target, wanted)
-            else:
-                world.tell(target, MessageReceived(stream.target_link, message, stream.source.ip))
+            world.tell(target, MessageReceived(stream.target_link, message, stream.source.ip))
             return
         stream.is_open = False
         if target.streams.pop(stream.target_link, None) is not None:

@@ -129,7 +129,7 @@ class World(Driver):
         if host.inbox is not None:
             self.tell(host, TICK)
             return
-        wanted = host.node.tick((self.now_us + host.shift_us) // 1000)
+        wanted = host.node.handle(TICK, (self.now_us + host.shift_us) // 1000)
         if wanted:
             self.carry_out(host, wanted)
         if host.inbox is None:

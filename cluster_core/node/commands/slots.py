@@ -64,7 +64,6 @@ def _give(state: NodeState, peer: Peer, bits: int) -> None:
     """Set a node's slots; a master's first slots make it a target of migration where masters have replicas (R23)."""
     if not peer.slots and any(other.replicaof for other in state.view.nodes.values()):
         peer.flags |= MIGRATE_TO
-        state.view.forget_told(peer)
     peer.slots = bits
     state.out.append(Changed(peer.id, Field.SLOTS, Cause.SLOTS_ORDERED))
 

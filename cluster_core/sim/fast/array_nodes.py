@@ -50,7 +50,7 @@ VIEW_NUMBERS: Final = {
     "minority_ms": at.MINORITY,
     "size_shown": at.SIZE_SHOWN,
 }
-VIEW_TRUTHS: Final = {"state_stale": at.STALE, "ok": at.OK, "reported": at.REPORTED}
+VIEW_TRUTHS: Final = {"state_stale": at.STALE, "ok": at.OK}
 STATE_NUMBERS: Final = {
     "iteration": at.ITERATION,
     "doubts": at.DOUBTS,
@@ -141,16 +141,6 @@ class Reports:
         return (reporter for reporter, _ in self.items())
 
 
-class Forgetful:
-    """A list in which nothing is remembered: gossip entries that are kept would not follow the arrays."""
-
-    def __getitem__(self, place: int) -> None:
-        return None
-
-    def __setitem__(self, place: int, value: object) -> None:
-        return None
-
-
 def number_field(plane: memoryview, where: Callable[[Any], int], kind: Callable[[int], Any] = int) -> property:
     """A field that is a number in *plane*."""
 
@@ -184,6 +174,7 @@ def peer_class(steady: Steady) -> type[Peer]:
     fields["flags"] = _flags_field(steady.store.hot[at.FLAGS], where)
     fields["due_ms"] = number_field(steady.store.due, where)
     fields["reports"] = property(lambda peer: Reports(steady, where(peer)))
+    fields["said_flags"] = property(lambda peer: -1, lambda peer, flags: None)  # the loop moves clocks unseen
     outbound, inbound, made = narrow[at.OUTBOUND], narrow[at.INBOUND], wide[at.MADE]
 
     def link_field(plane: memoryview) -> Any:
@@ -303,13 +294,11 @@ _NOTES: Final[dict[str, Callable[[Any], Callable[[int, Any], None]]]] = {
 def view_class(steady: Steady) -> type[View]:
     """Views of *steady*; `row` is an attribute of their own."""
     rows = steady.store.rows
-    told = Forgetful()
-    fields: dict[str, Any] = {"told": property(lambda view: told, lambda view, value: None)}
+    fields: dict[str, Any] = {}
     for name, plane in VIEW_NUMBERS.items():
         fields[name] = number_field(rows[plane], _row_of_view)
     for name, plane in VIEW_TRUTHS.items():
         fields[name] = number_field(rows[plane], _row_of_view, bool)
-    fields["forget_told"] = lambda view, peer: None
     return type("ArrayView", (View,), fields)
 
 

@@ -333,7 +333,6 @@ def hear_doubt(g: Arrays, r: int, s: int, h: int, now_ms: int, trusted: bool) ->
     flags = g.hot[r, h, f.FLAGS]
     if not trusted or h == s or (g.rows[f.REPORTS_END, r] and flags & FAIL):
         return False
-    g.rows[f.REPORTED, r] = 1
     changed = add_report(g, r, h, s, now_ms - g.control[f.BASE_MS] + FIRST_MS)
     if flags & PFAIL and not flags & FAIL:
         changed = drop_old(g, r, h, now_ms) or changed

@@ -173,6 +173,7 @@ def reporter_place(g: Arrays, node: int) -> int:
 @njit()
 def add_report(g: Arrays, i: int, subject: int, reporter: int, at: int) -> bool:
     """Note what *reporter* says of *subject*; whether it is news (take_report)."""
+    g.rows[f.REPORTED, i] = 1
     block = g.narrow[i, subject, f.REPORTS]
     if block == 0:
         g.control[f.BLOCKS] += 1

@@ -103,9 +103,9 @@ class Steady:
         if self.attached[row] is not node:
             self.attached[row], self.views[row] = node, view
             store.clear_row(row)
+            store.rows[at.REPORTED][row] = 1
             for name, plane in (*VIEW_NUMBERS.items(), *VIEW_TRUTHS.items()):
                 store.rows[plane][row] = int(view.__dict__.pop(name))
-            view.__dict__.pop("told", None)
             view.row = row  # type: ignore[attr-defined]  # of ArrayView
             view.__class__ = self.view_class
             numbers = {name: getattr(state, name) for name in STATE_NUMBERS}
@@ -358,12 +358,13 @@ class Steady:
                     setattr(peer, name, value)
         numbers = {name: getattr(view, name) for name in (*VIEW_NUMBERS, *VIEW_TRUTHS)}
         view.__class__ = View
-        view.__dict__.update(numbers, told=[None] * max(1, len(state.table)))
+        view.__dict__.update(numbers)
         del view.__dict__["row"]
         counts = {name: getattr(state, name) for name in STATE_NUMBERS}
         state.__class__ = NodeState
         for name, value in counts.items():
             setattr(state, name, value)
+        state.said_version = -1
         state.agenda_nodes = 0
         rng: Any = self.originals[row]
         rng.setstate((3, self.store.state_of(row), None))

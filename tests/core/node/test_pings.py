@@ -225,16 +225,14 @@ def test_what_is_kept_to_be_gossiped_is_what_would_be_said_now(profile: Profile)
         if step == 45:
             cluster.restart(1)
         cluster.run(150)
-        for view in (host.node.view for host in cluster.hosts if host.alive):
-            for node_id, place in view.places.items() if view.placed == view.members else ():
-                told = view.told[place]
-                if told is not None:
-                    peer = view.nodes[node_id]
+        for state in (host.node.state for host in cluster.hosts if host.alive):
+            for peer in state.view.nodes.values() if state.said_version == state.view.version else ():
+                if peer.said_flags == peer.flags:
                     times = peer.ping_sent_ms // 1000, peer.pong_received_ms // 1000
                     said = (peer.id, *times, peer.ip, peer.port, peer.cport, peer.flags & 0xFFFF, peer.pport, 0)
                     kept += 1
 
-                    assert told == said
+                    assert peer.said == said
 
     assert kept
 

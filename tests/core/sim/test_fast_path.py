@@ -246,8 +246,7 @@ def test_most_of_steady_gossip_never_reaches_the_plain_machine():
     """What the fast path is for: once the cluster stands, the machine is not asked for messages."""
     run = Run("valkey-9.1", 4, 1, 3, Path(), fast=True, listens=False).play([(5 * S, None)])
     for one in run.stage.world.hosts:
-        one.node.receive = None  # type: ignore[method-assign]
-        one.node.tick = None  # type: ignore[method-assign]
+        one.node.handle = None  # type: ignore[method-assign]
     before = run.stage.world.network.messages
 
     run.play([(9 * S, None)])
