@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from cluster_core.gossip.events import LinkAccepted, Tick
-from cluster_core.node.events import ClientCommand
+from cluster_core.node.events import ClientCommand, LinkOpened
 from cluster_core.sim.checkers import Checks
 from cluster_core.sim.experiment.outcomes import OutcomeWatch
 from cluster_core.sim.fast import gossip_fields as at
-from cluster_core.sim.fast.array_nodes import Reports
+from cluster_core.sim.fast.connections import Greeting
+from cluster_core.sim.fast.driver import do_sleep, run_to
+from cluster_core.sim.fast.proxies import Reports
 from cluster_core.sim.fast.steady import Steady
 from cluster_core.sim.network import Network
 from cluster_core.sim.world import World
@@ -77,13 +79,16 @@ class ArrayNetwork(Network):
             self.steady.connections.waits(stream)
 
     def _establish(self, stream: Stream, _: Any = None) -> None:
-        if (
-            stream.source.streams.get(stream.link) is not stream
-            or stream.source.inbox is not None
-            or not self.steady.connections.establish(stream)
-        ):
+        greeting = Greeting.PLAIN_WORLD
+        if stream.source.streams.get(stream.link) is stream and stream.source.inbox is None:
+            greeting = self.steady.connections.establish(stream)
+        if greeting is Greeting.PLAIN_WORLD:
             self.steady.connections.unwait(stream)
             super()._establish(stream)
+        elif greeting is Greeting.PLAIN_NODE:
+            self.steady.world.tell(stream.source, LinkOpened(stream.link))
+        elif greeting is Greeting.STATE:
+            do_sleep(self.steady)
 
     def _lose(self, stream: Stream, _: Any = None) -> None:
         self.steady.connections.unwait(stream)
@@ -117,7 +122,7 @@ class ArrayWorld(World):
             if not begin_steady(self):
                 self.run_to(end_us)
                 return
-        self.steady.run_to(end_us)
+        run_to(self.steady, end_us)
 
     def tell(self, host: Host, event: Event) -> None:
         """Hand an event to a node."""

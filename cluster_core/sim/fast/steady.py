@@ -8,7 +8,7 @@ the same: messages, times, views, and what every generator draws next.
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heappush
 from typing import TYPE_CHECKING, Any, Final
 
 from cluster_core.gossip.flags import HANDSHAKE
@@ -16,9 +16,9 @@ from cluster_core.gossip.view import Peer, View
 from cluster_core.node.events import SendMessage
 from cluster_core.node.state import NodeState
 from cluster_core.sim.fast import gossip_fields as at
-from cluster_core.sim.fast.array_links import Connections
-from cluster_core.sim.fast.array_messages import MessageMaker
-from cluster_core.sim.fast.array_nodes import (
+from cluster_core.sim.fast.connections import Connections
+from cluster_core.sim.fast.messages import MessageMaker
+from cluster_core.sim.fast.proxies import (
     PEER_FIELDS,
     SHADOWED,
     STATE_NUMBERS,
@@ -29,17 +29,13 @@ from cluster_core.sim.fast.array_nodes import (
     state_class,
     view_class,
 )
-from cluster_core.sim.fast.array_numbers import Numbers
-from cluster_core.sim.fast.array_rules import rules_of
-from cluster_core.sim.fast.gossip_store import Store
-from cluster_core.sim.fast.steady_requests import ANSWERS
+from cluster_core.sim.fast.rules import rules_of
+from cluster_core.sim.fast.state import SteadyState
 from cluster_core.sim.host import Host
-from cluster_core.sim.network import Network
 from cluster_core.sim.world import World
 
 if TYPE_CHECKING:
     from cluster_core.gossip.events import Effect
-    from cluster_core.wire.bus import Message
 
 NEVER: Final = 1 << 62
 LIFE_SHIFT: Final = 32
@@ -47,28 +43,18 @@ LOW_HALF: Final = (1 << at.ADDRESS_SHIFT) - 1
 COUNTERS: Final = range(at.SENT_PING, at.HEARD_BYTES + 1)
 
 
-class Steady:
+class Steady(SteadyState):
     """The arrays of one world and who serves them; `begin_steady` makes it, `end` puts everything back."""
 
     def __init__(self, world: World, book: Any) -> None:
-        self.world = world
-        self.hosts = sorted(world.hosts, key=lambda host: host.id)
-        self.ids = [host.id for host in self.hosts]
-        self.nodes = len(self.hosts)
-        self.index_of = {name: number for number, name in enumerate(self.ids)}
-        self.row_of = {host.index: number for number, host in enumerate(self.hosts)}
-        self.store = Store(self.nodes, max(host.settings.gossip_percent for host in self.hosts))
-        self.base_ms = world.wall_ms(self.hosts[0])
-        self.views: list[View] = [host.node.view for host in self.hosts]
+        super().__init__(world)
         self.attached: list[Any] = [None] * self.nodes
-        self.moved: dict[int, None] = {}
         self.changes: list[Effect] = []
         self.touched: dict[int, None] = {}
-        self.numbers = Numbers(self.store)
         self.maker = MessageMaker(self)
         self.strangers: dict[int, None] = {}
         self.members: dict[int, tuple[Any, int, int]] = {}
-        self.connections = Connections(self)
+        self.connections = Connections(self, self.maker)
         self.listeners: list[Callable[[Host, SendMessage], None]] = []
         self.book = book
         self.peer_class, self.view_class, self.state_class = peer_class(self), view_class(self), state_class(self)
@@ -207,100 +193,6 @@ class Steady:
                 runs = at.ELSEWHERE
             rows[at.RUNS][row], rows[at.LIFE][row], rows[at.SHIFT_US][row] = runs, host.life, host.shift_us
             self.refresh(row)
-
-    # -- the run -------------------------------------------------------------------------------------------------
-
-    def enter(self) -> None:
-        """The loop goes on where the world stands."""
-        control, world = self.store.control, self.world
-        control[at.SEQUENCE], control[at.NOW] = world.sequence, world.now_us
-
-    def leave(self) -> None:
-        """The world goes on where the loop stands."""
-        control, world, network = self.store.control, self.world, self.world.network
-        world.sequence = control[at.SEQUENCE]
-        network.messages += control[at.MESSAGES]
-        network.bytes += control[at.BYTES]
-        control[at.MESSAGES] = control[at.BYTES] = 0
-        if control[at.WAITS] or control[at.BINDS]:
-            self._flush()
-
-    def _flush(self) -> None:
-        """Tell the objects of connections what the loop has noted: messages that wait for them, and whose they are."""
-        control, store, nodes = self.store.control, self.store, self.nodes
-        slots, cells = store.scratch[at.WAIT_LIST], store.scratch[at.BIND_LIST]
-        for k in range(control[at.WAITS]):
-            opener, acceptor = store.message(slots[k])[:2]
-            stream = self.hosts[opener].streams[store.narrow[at.WAITING][opener * nodes + acceptor]]
-            self.connections.wait(stream, slots[k])
-        for k in range(control[at.BINDS]):
-            row, number = divmod(cells[k], nodes)
-            view = self.views[row]
-            view.links[store.narrow[at.INBOUND][cells[k]]].node = view.nodes[self.ids[number]].id
-        control[at.WAITS] = control[at.BINDS] = 0
-
-    def run_to(self, end_us: int) -> None:
-        """Let time pass until *end_us*, as `World.run_to` does."""
-        world, store, heap = self.world, self.store, self.world.heap
-        listeners = self.listeners = [watch for watch in world.senders if watch not in self.book.listeners]
-        store.control[at.STEPS] = bool(listeners)
-        self.refresh_hosts()
-        while True:
-            limit_us, limit_order = heap[0][:2] if heap else (NEVER, NEVER)
-            self.enter()
-            asked = store.run(end_us, limit_us, limit_order)
-            now_us = store.control[at.NOW]
-            self.leave()
-            if listeners:
-                world.now_us = now_us
-                self._tell(listeners)
-            if asked == at.LIMIT:
-                if not heap or heap[0][0] > end_us:
-                    break
-                world.now_us, order, action, first, second = heappop(heap)
-                self._act(order, action, first, second)
-                if listeners:
-                    self._tell(listeners)
-            elif asked == at.ASK_GROW:
-                store.grow()
-            elif asked not in (at.STEPPED, at.ASK_FLUSH):
-                world.now_us = now_us
-                ANSWERS[asked](self)
-        world.now_us = end_us
-
-    def _tell(self, listeners: list[Callable[[Host, SendMessage], None]]) -> None:
-        """Somebody listens to each message."""
-        control = self.store.control
-        for k in range(control[at.SENT_COUNT]):
-            slot = self.store.scratch[at.SENT_LIST][k]
-            m = self.store.message(slot)
-            cell = m[at.M_OPENER] * self.nodes + m[at.M_ACCEPTOR]
-            sender, link = (m[at.M_ACCEPTOR], at.FAR) if m[at.M_BACK] else (m[at.M_OPENER], at.NEAR)
-            effect = SendMessage(self.store.narrow[link][cell], self.maker.make(slot))
-            for watch in listeners:
-                watch(self.hosts[sender], effect)
-        control[at.SENT_COUNT] = 0
-
-    def _act(self, order: int, action: Any, first: Any, second: Any) -> None:
-        """Do what the plain world had planned, but leave ticks to the loop."""
-        actor = getattr(action, "__self__", None)
-        world = self.world
-        if actor is world and action.__func__ is World._tick:
-            self.store.place(world.now_us, order, -1 - self.row_of[first.index] - (second << LIFE_SHIFT))
-            return
-        action(first, second)
-        if actor is world.network:
-            if action.__func__ is Network._deliver:
-                self.touched[first.target.index] = None
-        elif actor is not world.replication:
-            self.refresh_hosts()
-        self.refresh_touched()
-
-    def taken(self, slot: int) -> Message:
-        """The message in *slot*, which is free from now on."""
-        message = self.maker.make(slot)
-        self.store.free(slot)
-        return message
 
     def refresh_touched(self) -> None:
         """See what the loop must know of those to whom something happened."""

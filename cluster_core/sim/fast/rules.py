@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from cluster_core.gossip.profile import ChainFold, ExtensionFlag, ExtensionReaders, PfailVerdict, ShardIds
 from cluster_core.sim.fast import gossip_fields as at
-from cluster_core.sim.fast.array_messages import extension_bytes
+from cluster_core.sim.fast.messages import extension_bytes
 from cluster_core.wire.bus import NODE_ID_BYTES
 
 if TYPE_CHECKING:

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from cluster_core.gossip.flags import MEET
-from cluster_core.node.events import LinkOpened
 from cluster_core.sim.fast import gossip_fields as at
-from cluster_core.sim.fast.array_messages import FAIL, columns_of
-from cluster_core.sim.fast.array_nodes import stream_class
-from cluster_core.sim.fast.steady_requests import do_sleep
+from cluster_core.sim.fast.messages import FAIL
+from cluster_core.sim.fast.proxies import stream_class
 from cluster_core.sim.host import Stream
 
 if TYPE_CHECKING:
-    from cluster_core.sim.fast.steady import Steady
+    from cluster_core.sim.fast.messages import MessageMaker
+    from cluster_core.sim.fast.state import SteadyState
     from cluster_core.sim.host import Host
     from cluster_core.wire.bus import Message
+
+
+class Greeting(Enum):
+    """What is left to do once a connection is up."""
+
+    DONE = "nothing"
+    PLAIN_WORLD = "everything, by the plain world"
+    PLAIN_NODE = "the plain node is to greet"
+    STATE = "the state of the cluster changes"
 
 
 class Connections:
     """The connections of *steady*; that from i to h has its state in cell [i, h]."""
 
-    def __init__(self, steady: Steady) -> None:
+    def __init__(self, steady: SteadyState, maker: MessageMaker) -> None:
+        self.maker = maker
         self.steady, self.store, self.nodes = steady, steady.store, steady.nodes
         self.out_class = stream_class(steady, at.ARRIVAL_OUT, at.OPEN_OUT, at.PATH_OUT)
         self.back_class = stream_class(steady, at.ARRIVAL_BACK, at.OPEN_BACK, at.PATH_BACK)
@@ -62,11 +72,11 @@ class Connections:
                 one.__class__ = Stream
                 one.arrival_us, one.is_open = arrival_us, is_open
 
-    def establish(self, stream: Stream) -> bool:
-        """A connection is up: adopt it, send what waits, and greet; false if the plain world must go on with it."""
+    def establish(self, stream: Stream) -> Greeting:
+        """A connection is up: adopt it, send what waits, and greet; says what is left to the plain machine."""
         self.adopt(stream)
         if type(stream) is not self.out_class:
-            return False
+            return Greeting.PLAIN_WORLD
         self.waits(stream, still=False)
         row, cell = self.steady.row_of[stream.source.index], stream.cell  # type: ignore[attr-defined]
         narrow, rows, store, world = self.store.narrow, self.store.rows, self.store, self.steady.world
@@ -78,7 +88,7 @@ class Connections:
                 if narrow[at.PATH_OUT][cell] >= 0:
                     store.carry_waiting(message)
                     continue
-                message = self.steady.taken(message)
+                message = self.maker.take(message)
             self.steady.leave()
             world.network.send(stream.source, stream.link, message)
             self.steady.enter()
@@ -93,23 +103,17 @@ class Connections:
         )
         asleep = not plain and store.greet(row, peer, world.wall_ms(stream.source))
         self.steady.leave()
-        if plain:
-            world.tell(stream.source, LinkOpened(stream.link))
-        elif asleep:
+        if asleep:
             store.control[at.ROW] = row
-            do_sleep(self.steady)
-        return True
-
-    def wait(self, stream: Stream, slot: int) -> None:
-        waiting: list[Any] = stream.waiting  # type: ignore[assignment]  # messages, or their numbers
-        waiting.append(slot)
+            return Greeting.STATE
+        return Greeting.PLAIN_NODE if plain else Greeting.DONE
 
     def unwait(self, stream: Stream) -> None:
         """What waits for a connection becomes messages of the plain world."""
         self.waits(stream, still=False)
         for number, message in enumerate(stream.waiting or ()):
             if isinstance(message, int):
-                stream.waiting[number] = self.steady.taken(message)
+                stream.waiting[number] = self.maker.take(message)
 
     def carry(self, host: Host, link: int, message: Message) -> bool:
         """Send a message of the plain machine through the arrays; false if they cannot hold it, or its connection is none of theirs."""
@@ -123,7 +127,7 @@ class Connections:
         if narrow[end][cell] != link or self.pairs[cell] is None:
             return False
         if self._columns[0] is not message:
-            self._columns = (message, columns_of(steady, row, message))
+            self._columns = (message, self.maker.columns_of(row, message))
         found = self._columns[1]
         if found is None:
             return False
@@ -132,7 +136,7 @@ class Connections:
         slot = self.store.carry_columns(columns, entries, cell, int(known.inbound))
         steady.leave()
         if slot != at.NONE and columns[at.M_KIND] == FAIL:
-            steady.maker.verdicts[slot] = message
+            self.maker.verdicts[slot] = message
         return slot != at.NONE
 
     def waits(self, stream: Stream, *, still: bool = True) -> None:

@@ -1,9 +1,10 @@
-"""What the compiled loop asks the plain machine for: each function handles one event, or a part of one, and lets the loop go on."""
+"""The run: the compiled loop goes on until it asks for the plain machine, which handles one event, or a part of one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from heapq import heappop
+from typing import TYPE_CHECKING, Any, Final
 
 from cluster_core.gossip.failure_detection import doubt_if_silent
 from cluster_core.node import cron
@@ -12,15 +13,77 @@ from cluster_core.node.events import SendMessage
 from cluster_core.node.links import open_link, recycle_link
 from cluster_core.node.reactions import react
 from cluster_core.sim.fast import gossip_fields as at
+from cluster_core.sim.fast.steady import LIFE_SHIFT, Steady
+from cluster_core.sim.network import Network
+from cluster_core.sim.world import World
 
 if TYPE_CHECKING:
     from cluster_core.gossip.events import Effect
     from cluster_core.gossip.view import Peer
     from cluster_core.node.state import NodeState
-    from cluster_core.sim.fast.steady import Steady
     from cluster_core.sim.host import Host
 
 NEVER: Final = 1 << 62
+
+
+def run_to(steady: Steady, end_us: int) -> None:
+    """Let time pass until *end_us*, as `World.run_to` does."""
+    world, store, heap = steady.world, steady.store, steady.world.heap
+    listeners = steady.listeners = [watch for watch in world.senders if watch not in steady.book.listeners]
+    store.control[at.STEPS] = bool(listeners)
+    steady.refresh_hosts()
+    while True:
+        limit_us, limit_order = heap[0][:2] if heap else (NEVER, NEVER)
+        steady.enter()
+        asked = store.run(end_us, limit_us, limit_order)
+        now_us = store.control[at.NOW]
+        steady.leave()
+        if listeners:
+            world.now_us = now_us
+            _tell(steady, listeners)
+        if asked == at.LIMIT:
+            if not heap or heap[0][0] > end_us:
+                break
+            world.now_us, order, action, first, second = heappop(heap)
+            _act(steady, order, action, first, second)
+            if listeners:
+                _tell(steady, listeners)
+        elif asked == at.ASK_GROW:
+            store.grow()
+        elif asked not in (at.STEPPED, at.ASK_FLUSH):
+            world.now_us = now_us
+            ANSWERS[asked](steady)
+    world.now_us = end_us
+
+
+def _tell(steady: Steady, listeners: list[Callable[[Host, SendMessage], None]]) -> None:
+    """Somebody listens to each message."""
+    control = steady.store.control
+    for k in range(control[at.SENT_COUNT]):
+        slot = steady.store.scratch[at.SENT_LIST][k]
+        m = steady.store.message(slot)
+        cell = m[at.M_OPENER] * steady.nodes + m[at.M_ACCEPTOR]
+        sender, link = (m[at.M_ACCEPTOR], at.FAR) if m[at.M_BACK] else (m[at.M_OPENER], at.NEAR)
+        effect = SendMessage(steady.store.narrow[link][cell], steady.maker.make(slot))
+        for watch in listeners:
+            watch(steady.hosts[sender], effect)
+    control[at.SENT_COUNT] = 0
+
+
+def _act(steady: Steady, order: int, action: Any, first: Any, second: Any) -> None:
+    """Do what the plain world had planned, but leave ticks to the loop."""
+    actor = getattr(action, "__self__", None)
+    world = steady.world
+    if actor is world and action.__func__ is World._tick:
+        steady.store.place(world.now_us, order, -1 - steady.row_of[first.index] - (second << LIFE_SHIFT))
+        return
+    action(first, second)
+    if actor is world.network:
+        if action.__func__ is Network._deliver:
+            steady.touched[first.target.index] = None
+    elif actor is not world.replication:
+        steady.refresh_hosts()
+    steady.refresh_touched()
 
 
 def in_hand(steady: Steady) -> tuple[int, Host, NodeState]:
@@ -112,7 +175,7 @@ def do_send(steady: Steady) -> None:
     m = steady.store.message(slot)
     cell = m[at.M_OPENER] * steady.nodes + m[at.M_ACCEPTOR]
     link = steady.store.narrow[at.FAR if m[at.M_BACK] else at.OUTBOUND][cell]
-    steady.world.carry_out(host, [SendMessage(link, steady.taken(slot))])
+    steady.world.carry_out(host, [SendMessage(link, steady.maker.take(slot))])
     steady.refresh(row)
 
 

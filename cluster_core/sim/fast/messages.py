@@ -20,7 +20,7 @@ from cluster_core.wire.bus_extensions import RECORD_HEADER_BYTES, shard_id_exten
 
 if TYPE_CHECKING:
     from cluster_core.gossip.profile import Profile
-    from cluster_core.sim.fast.steady import Steady
+    from cluster_core.sim.fast.state import SteadyState
 
 FAIL: Final = int(MessageType.FAIL)
 MEET: Final = int(MessageType.MEET)
@@ -29,7 +29,7 @@ MEET: Final = int(MessageType.MEET)
 class MessageMaker:
     """Makes messages of *steady*'s nodes from numbers; keeps what is said again and again."""
 
-    def __init__(self, steady: Steady) -> None:
+    def __init__(self, steady: SteadyState) -> None:
         self._steady = steady
         self._extensions: dict[int, tuple[Extension, ...]] = {0: ()}
         self.verdicts: dict[int, Message] = {}
@@ -72,12 +72,70 @@ class MessageMaker:
         )
         return Message(header, Gossip(tuple(entries), extensions))
 
+    def take(self, slot: int) -> Message:
+        """The message in *slot*, which is free from now on."""
+        message = self.make(slot)
+        self._steady.store.free(slot)
+        return message
+
     def extensions(self, shard: int) -> tuple[Extension, ...]:
         """What stands behind the gossip: the id of a shard, or nothing."""
         known = self._extensions.get(shard)
         if known is None:
             known = self._extensions[shard] = (shard_id_extension(self._steady.numbers.shards[shard]),)
         return known
+
+    def columns_of(self, row: int, message: Message) -> tuple[dict[int, int], list[list[int]]] | None:
+        """The columns and entries of a PING, PONG or FAIL that the plain machine of node *row* sends; None for one that says more than they
+        hold.
+        """
+        header, body = message.header, message.body
+        if not isinstance(header, Header) or header.mflags[0] & MessageFlag.PAUSED:
+            return None
+        master = self._steady.index_of.get(header.replicaof, at.UNKNOWN) if header.replicaof else at.NONE
+        columns: dict[int, int] = {
+            at.M_KIND: int(header.type),
+            at.M_EPOCH: header.current_epoch,
+            at.M_CONFIG_EPOCH: header.config_epoch,
+            at.M_OFFSET: header.offset,
+            at.M_FLAGS: header.flags,
+            at.M_MASTER: master,
+            at.M_SLOTS: self._steady.numbers.slots(int.from_bytes(header.myslots, "little")),
+            at.M_OK: int(not header.state),
+            at.M_SHARD: 0,
+            at.M_COUNT: 0,
+            at.M_BYTES: header.totlen,
+        }
+        if master == at.UNKNOWN:
+            return None
+        if isinstance(body, Fail):
+            if body.node not in self._steady.index_of:
+                return None
+            columns[at.M_SUBJECT] = self._steady.index_of[body.node]
+            return columns, []
+        return self._with_gossip(row, body, columns) if isinstance(body, Gossip) and header.type != MEET else None
+
+    def _with_gossip(
+        self, row: int, body: Gossip, columns: dict[int, int]
+    ) -> tuple[dict[int, int], list[list[int]]] | None:
+        if body.extensions:
+            shard = self._steady.numbers.shard(self._steady.views[row].myself.shard_id)
+            if body.extensions != self.extensions(shard):
+                return None
+            columns[at.M_SHARD] = shard
+        index_of, number, base_ms = self._steady.index_of, self._steady.numbers.address, self._steady.base_ms
+        entries = []
+        for entry in body.entries:
+            node = index_of.get(entry.node)
+            if node is None:
+                return None
+            address = number(entry.ip, entry.port, entry.cport, entry.pport)
+            ping, pong = (
+                second * 1000 - base_ms if second else at.NEVER for second in (entry.ping_sent_s, entry.pong_received_s)
+            )
+            entries.append([node, ping, pong, entry.flags & at.FLAG_BITS | address << at.ADDRESS_SHIFT])
+        columns[at.M_COUNT] = len(entries)
+        return columns, entries
 
 
 def extension_bytes(shard_id: str) -> int:
@@ -90,57 +148,3 @@ def extension_flags(profile: Profile, *, has_any: bool) -> int:
     if has_any or profile.extension_flag in (ExtensionFlag.ALWAYS, ExtensionFlag.GOSSIP):
         return int(MessageFlag.EXT_DATA)
     return 0
-
-
-def columns_of(steady: Steady, row: int, message: Message) -> tuple[dict[int, int], list[list[int]]] | None:
-    """The columns and entries of a PING, PONG or FAIL that the plain machine of node *row* sends; None for one that says more than they
-    hold.
-    """
-    header, body = message.header, message.body
-    if not isinstance(header, Header) or header.mflags[0] & MessageFlag.PAUSED:
-        return None
-    master = steady.index_of.get(header.replicaof, at.UNKNOWN) if header.replicaof else at.NONE
-    columns: dict[int, int] = {
-        at.M_KIND: int(header.type),
-        at.M_EPOCH: header.current_epoch,
-        at.M_CONFIG_EPOCH: header.config_epoch,
-        at.M_OFFSET: header.offset,
-        at.M_FLAGS: header.flags,
-        at.M_MASTER: master,
-        at.M_SLOTS: steady.numbers.slots(int.from_bytes(header.myslots, "little")),
-        at.M_OK: int(not header.state),
-        at.M_SHARD: 0,
-        at.M_COUNT: 0,
-        at.M_BYTES: header.totlen,
-    }
-    if master == at.UNKNOWN:
-        return None
-    if isinstance(body, Fail):
-        if body.node not in steady.index_of:
-            return None
-        columns[at.M_SUBJECT] = steady.index_of[body.node]
-        return columns, []
-    return _with_gossip(steady, row, body, columns) if isinstance(body, Gossip) and header.type != MEET else None
-
-
-def _with_gossip(
-    steady: Steady, row: int, body: Gossip, columns: dict[int, int]
-) -> tuple[dict[int, int], list[list[int]]] | None:
-    if body.extensions:
-        shard = steady.numbers.shard(steady.views[row].myself.shard_id)
-        if body.extensions != steady.maker.extensions(shard):
-            return None
-        columns[at.M_SHARD] = shard
-    index_of, number, base_ms = steady.index_of, steady.numbers.address, steady.base_ms
-    entries = []
-    for entry in body.entries:
-        node = index_of.get(entry.node)
-        if node is None:
-            return None
-        address = number(entry.ip, entry.port, entry.cport, entry.pport)
-        ping, pong = (
-            second * 1000 - base_ms if second else at.NEVER for second in (entry.ping_sent_s, entry.pong_received_s)
-        )
-        entries.append([node, ping, pong, entry.flags & at.FLAG_BITS | address << at.ADDRESS_SHIFT])
-    columns[at.M_COUNT] = len(entries)
-    return columns, entries

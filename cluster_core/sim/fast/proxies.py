@@ -16,8 +16,8 @@ from cluster_core.sim.fast.gossip_parts import FIRST_MS
 from cluster_core.sim.host import Stream
 
 if TYPE_CHECKING:
-    from cluster_core.sim.fast.gossip_store import Store
-    from cluster_core.sim.fast.steady import Steady
+    from cluster_core.sim.fast.state import SteadyState
+    from cluster_core.sim.fast.store import Store
 
 WIDE: Final = {
     "data_received_ms": at.DATA,
@@ -80,7 +80,7 @@ class ArrayRandom:
 class Reports:
     """The failure reports about one peer, as a mapping from reporters to times."""
 
-    def __init__(self, steady: Steady, cell: int) -> None:
+    def __init__(self, steady: SteadyState, cell: int) -> None:
         self._steady, self._cell = steady, cell
 
     def _time_of(self, value: int) -> int:
@@ -161,7 +161,7 @@ def slot_of(kind: type, name: str) -> Any:
     return getattr(kind, name)
 
 
-def peer_class(steady: Steady) -> type[Peer]:
+def peer_class(steady: SteadyState) -> type[Peer]:
     """Peers of *steady*; the cell stands where their `ping_sent_ms` stood."""
     wide, narrow, nodes = steady.store.wide, steady.store.narrow, steady.nodes
     cell = slot_of(Peer, "ping_sent_ms")
@@ -240,7 +240,7 @@ def _ping_field(plane: memoryview, marks: memoryview, where: Callable[[Any], int
     return property(lambda peer: plane[where(peer)], write)
 
 
-def _slots_field(steady: Steady, where: Callable[[Any], int]) -> property:
+def _slots_field(steady: SteadyState, where: Callable[[Any], int]) -> property:
     plane, number, sets = steady.store.narrow[at.SLOTS], steady.numbers.slots, steady.numbers.sets
 
     def write(peer: Peer, slots: int) -> None:
@@ -249,7 +249,7 @@ def _slots_field(steady: Steady, where: Callable[[Any], int]) -> property:
     return property(lambda peer: sets[plane[where(peer)]], write)
 
 
-def _master_field(steady: Steady, where: Callable[[Any], int]) -> property:
+def _master_field(steady: SteadyState, where: Callable[[Any], int]) -> property:
     """A master that is no node of the arrays is kept in the slot."""
     plane, index_of, ids = steady.store.narrow[at.MASTER_OF], steady.index_of, steady.ids
     slot = slot_of(Peer, "replicaof")
@@ -267,7 +267,7 @@ def _master_field(steady: Steady, where: Callable[[Any], int]) -> property:
     return property(read, write)
 
 
-def _note_shard(steady: Steady) -> Callable[[int, Any], None]:
+def _note_shard(steady: SteadyState) -> Callable[[int, Any], None]:
     plane, number = steady.store.narrow[at.SHARD], steady.numbers.shard
 
     def note(cell: int, shard: str) -> None:
@@ -276,7 +276,7 @@ def _note_shard(steady: Steady) -> Callable[[int, Any], None]:
     return note
 
 
-def _note_address(steady: Steady) -> Callable[[int, Any], None]:
+def _note_address(steady: SteadyState) -> Callable[[int, Any], None]:
     dirty = steady.moved
 
     def note(cell: int, _: Any) -> None:
@@ -291,7 +291,7 @@ _NOTES: Final[dict[str, Callable[[Any], Callable[[int, Any], None]]]] = {
 }
 
 
-def view_class(steady: Steady) -> type[View]:
+def view_class(steady: SteadyState) -> type[View]:
     """Views of *steady*; `row` is an attribute of their own."""
     rows = steady.store.rows
     fields: dict[str, Any] = {}
@@ -306,7 +306,7 @@ def _row_of_view(view: Any) -> int:
     return view.row  # type: ignore[no-any-return]
 
 
-def state_class(steady: Steady) -> type[NodeState]:
+def state_class(steady: SteadyState) -> type[NodeState]:
     """States of *steady*; the row stands where their `iteration` stood."""
     row = slot_of(NodeState, "iteration")
     fields: dict[str, Any] = {"__slots__": (), "row": row}
@@ -315,7 +315,7 @@ def state_class(steady: Steady) -> type[NodeState]:
     return type("ArrayState", (NodeState,), fields)
 
 
-def stream_class(steady: Steady, arrival: int, opened: int, path: int) -> type[Stream]:
+def stream_class(steady: SteadyState, arrival: int, opened: int, path: int) -> type[Stream]:
     """One direction of the connections of *steady*; the cell stands where their `arrival_us` stood."""
     cell = slot_of(Stream, "arrival_us")
     where = cell.__get__

@@ -8,7 +8,7 @@ from cluster_core.sim.fast import gossip_fields as at
 from cluster_core.wire.bus import SLOT_BITMAP_BYTES
 
 if TYPE_CHECKING:
-    from cluster_core.sim.fast.gossip_store import Store
+    from cluster_core.sim.fast.store import Store
     from cluster_core.sim.paths import Path
 
 
