@@ -1,13 +1,14 @@
 """Nodes whose clocks, flags and reports live in the arrays of the compiled gossip loop.
 
-An object of the plain machine keeps its place and gets another class, whose fields read and write the arrays: so there is one truth,
-and whatever the machine decides needs no copying back and forth.  `ArrayClasses` makes these classes for one simulation.
+In the place of an object of the plain machine stands one whose fields read and write the arrays: so there is one truth, and whatever the
+machine decides needs no copying back and forth.  `ArrayClasses` makes these classes for one simulation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from cluster_core.gossip.view import Peer, View
 from cluster_core.node.state import NodeState
@@ -18,6 +19,8 @@ from cluster_core.sim.host import Stream
 if TYPE_CHECKING:
     from cluster_core.sim.fast.state import SteadyState
     from cluster_core.sim.fast.store import Store
+
+Anything = TypeVar("Anything")
 
 WIDE: Final = {
     "data_received_ms": at.DATA,
@@ -32,18 +35,6 @@ WIDE: Final = {
 ADDRESS_FIELDS: Final = ("ip", "port", "cport", "pport")
 SHADOWED: Final = ("shard_id", *ADDRESS_FIELDS)
 """Fields of a peer that stay what they are and have a number in an array beside them."""
-PEER_FIELDS: Final = (
-    *WIDE,
-    "pong_received_ms",
-    "flags",
-    "ping_sent_ms",
-    "due_ms",
-    "outbound",
-    "inbound",
-    "reports",
-    "slots",
-    "replicaof",
-)
 VIEW_NUMBERS: Final = {
     "version": at.VERSION,
     "current_epoch": at.CURRENT_EPOCH,
@@ -51,6 +42,7 @@ VIEW_NUMBERS: Final = {
     "size_shown": at.SIZE_SHOWN,
 }
 VIEW_TRUTHS: Final = {"state_stale": at.STALE, "ok": at.OK}
+VIEW_FIELDS: Final = (*VIEW_NUMBERS, *VIEW_TRUTHS)
 STATE_NUMBERS: Final = {
     "iteration": at.ITERATION,
     "doubts": at.DOUBTS,
@@ -161,20 +153,53 @@ def slot_of(kind: type, name: str) -> Any:
     return getattr(kind, name)
 
 
-def peer_class(steady: SteadyState) -> type[Peer]:
-    """Peers of *steady*; the cell stands where their `ping_sent_ms` stood."""
+class CellPeer(Peer):
+    """A peer with a place in the arrays."""
+
+    __slots__ = ("cell",)
+
+    cell: int
+
+
+class RowState(NodeState):
+    """The state of a node with a row in the arrays."""
+
+    __slots__ = ("row",)
+
+    row: int
+
+
+def moved_to(kind: type[Anything], old: Any, **own: int) -> Anything:
+    """An object of *kind* with the fields of *old*; what has a place in the arrays goes there, or comes from there."""
+    made = object.__new__(kind)
+    for name, value in own.items():
+        setattr(made, name, value)
+    for name in fields_of(old):
+        setattr(made, name, getattr(old, name))
+    return made
+
+
+def fields_of(value: Any) -> tuple[str, ...]:
+    """The fields of a peer, a state or a view."""
+    kind = Peer if isinstance(value, Peer) else NodeState
+    if isinstance(value, View):
+        return (*(name for name in vars(value) if name != "row"), *(VIEW_FIELDS if type(value) is not View else ()))
+    return tuple(field.name for field in fields(kind) if field.name != "reports")
+
+
+def peer_class(steady: SteadyState) -> type[CellPeer]:
+    """Peers of *steady*."""
     wide, narrow, nodes = steady.store.wide, steady.store.narrow, steady.nodes
-    cell = slot_of(Peer, "ping_sent_ms")
-    where = cell.__get__
-    fields: dict[str, Any] = {"__slots__": (), "cell": cell}
+    where = slot_of(CellPeer, "cell").__get__
+    own: dict[str, Any] = {"__slots__": ()}
     for name, plane in WIDE.items():
-        fields[name] = number_field(wide[plane], where)
-    fields["pong_received_ms"] = _pong_field(steady.store.hot[at.PONG], where, steady.base_ms)
-    fields["ping_sent_ms"] = _ping_field(wide[at.PING_SENT], steady.store.hot[at.FLAGS], where)
-    fields["flags"] = _flags_field(steady.store.hot[at.FLAGS], where)
-    fields["due_ms"] = number_field(steady.store.due, where)
-    fields["reports"] = property(lambda peer: Reports(steady, where(peer)))
-    fields["said_flags"] = property(lambda peer: -1, lambda peer, flags: None)  # the loop moves clocks unseen
+        own[name] = number_field(wide[plane], where)
+    own["pong_received_ms"] = _pong_field(steady.store.hot[at.PONG], where, steady.base_ms)
+    own["ping_sent_ms"] = _ping_field(wide[at.PING_SENT], steady.store.hot[at.FLAGS], where)
+    own["flags"] = _flags_field(steady.store.hot[at.FLAGS], where)
+    own["due_ms"] = number_field(steady.store.due, where)
+    own["reports"] = property(lambda peer: Reports(steady, where(peer)))
+    own["said_flags"] = property(lambda peer: -1, lambda peer, flags: None)  # the loop moves clocks unseen
     outbound, inbound, made = narrow[at.OUTBOUND], narrow[at.INBOUND], wide[at.MADE]
 
     def link_field(plane: memoryview) -> Any:
@@ -194,12 +219,12 @@ def peer_class(steady: SteadyState) -> type[Peer]:
     def set_inbound(peer: Peer, link: int | None) -> None:
         inbound[where(peer)] = at.NONE if link is None else link
 
-    fields["outbound"] = property(link_field(outbound), set_outbound)
-    fields["inbound"] = property(link_field(inbound), set_inbound)
-    fields["slots"], fields["replicaof"] = _slots_field(steady, where), _master_field(steady, where)
+    own["outbound"] = property(link_field(outbound), set_outbound)
+    own["inbound"] = property(link_field(inbound), set_inbound)
+    own["slots"], own["replicaof"] = _slots_field(steady, where), _master_field(steady, where)
     for name in SHADOWED:
-        fields[name] = _shadowed(slot_of(Peer, name), where, _NOTES[name](steady))
-    return type("ArrayPeer", (Peer,), fields)
+        own[name] = _shadowed(slot_of(Peer, name), where, _NOTES[name](steady))
+    return type("ArrayPeer", (CellPeer,), own)
 
 
 def _shadowed(slot: Any, where: Callable[[Any], int], note: Callable[[int, Any], None]) -> property:
@@ -294,25 +319,25 @@ _NOTES: Final[dict[str, Callable[[Any], Callable[[int, Any], None]]]] = {
 def view_class(steady: SteadyState) -> type[View]:
     """Views of *steady*; `row` is an attribute of their own."""
     rows = steady.store.rows
-    fields: dict[str, Any] = {}
+    own: dict[str, Any] = {}
     for name, plane in VIEW_NUMBERS.items():
-        fields[name] = number_field(rows[plane], _row_of_view)
+        own[name] = number_field(rows[plane], _row_of_view)
     for name, plane in VIEW_TRUTHS.items():
-        fields[name] = number_field(rows[plane], _row_of_view, bool)
-    return type("ArrayView", (View,), fields)
+        own[name] = number_field(rows[plane], _row_of_view, bool)
+    return type("ArrayView", (View,), own)
 
 
 def _row_of_view(view: Any) -> int:
     return view.row  # type: ignore[no-any-return]
 
 
-def state_class(steady: SteadyState) -> type[NodeState]:
-    """States of *steady*; the row stands where their `iteration` stood."""
-    row = slot_of(NodeState, "iteration")
-    fields: dict[str, Any] = {"__slots__": (), "row": row}
+def state_class(steady: SteadyState) -> type[RowState]:
+    """States of *steady*."""
+    where = slot_of(RowState, "row").__get__
+    own: dict[str, Any] = {"__slots__": ()}
     for name, plane in STATE_NUMBERS.items():
-        fields[name] = number_field(steady.store.rows[plane], row.__get__)
-    return type("ArrayState", (NodeState,), fields)
+        own[name] = number_field(steady.store.rows[plane], where)
+    return type("ArrayState", (RowState,), own)
 
 
 def stream_class(steady: SteadyState, arrival: int, opened: int, path: int) -> type[Stream]:
@@ -332,7 +357,7 @@ def stream_class(steady: SteadyState, arrival: int, opened: int, path: int) -> t
 
         return put
 
-    fields: dict[str, Any] = {
+    own: dict[str, Any] = {
         "__slots__": (),
         "cell": cell,
         "arrival_us": number_field(steady.store.wide[arrival], where),
@@ -340,4 +365,4 @@ def stream_class(steady: SteadyState, arrival: int, opened: int, path: int) -> t
         "path": property(path_slot.__get__, write(path_slot)),
         "held": property(held_slot.__get__, write(held_slot)),
     }
-    return type("ArrayStream", (Stream,), fields)
+    return type("ArrayStream", (Stream,), own)

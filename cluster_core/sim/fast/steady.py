@@ -14,17 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 from cluster_core.gossip.flags import HANDSHAKE
 from cluster_core.gossip.view import Peer, View
 from cluster_core.node.events import SendMessage
+from cluster_core.node.machine import Node
 from cluster_core.node.state import NodeState
 from cluster_core.sim.fast import gossip_fields as at
 from cluster_core.sim.fast.connections import Connections
 from cluster_core.sim.fast.messages import MessageMaker
 from cluster_core.sim.fast.proxies import (
-    PEER_FIELDS,
-    SHADOWED,
-    STATE_NUMBERS,
-    VIEW_NUMBERS,
-    VIEW_TRUTHS,
     ArrayRandom,
+    moved_to,
     peer_class,
     state_class,
     view_class,
@@ -87,18 +84,11 @@ class Steady(SteadyState):
         view, state = node.view, node.state
         settings = state.settings
         if self.attached[row] is not node:
-            self.attached[row], self.views[row] = node, view
+            self.attached[row] = node
             store.clear_row(row)
             store.rows[at.REPORTED][row] = 1
-            for name, plane in (*VIEW_NUMBERS.items(), *VIEW_TRUTHS.items()):
-                store.rows[plane][row] = int(view.__dict__.pop(name))
-            view.row = row  # type: ignore[attr-defined]  # of ArrayView
-            view.__class__ = self.view_class
-            numbers = {name: getattr(state, name) for name in STATE_NUMBERS}
-            state.__class__ = self.state_class
-            state.row = row  # type: ignore[attr-defined]  # of ArrayState
-            for name, value in numbers.items():
-                setattr(state, name, value)
+            view, state = self._replace(node, moved_to(self.view_class, view, row=row), self.state_class, row=row)
+            self.views[row] = view
             if not isinstance(state.rng, ArrayRandom):
                 host.rng = state.rng = ArrayRandom(store, row)  # type: ignore[assignment]
             for plane, value in rules_of(settings).items():
@@ -110,31 +100,35 @@ class Steady(SteadyState):
         known, first = store.narrow[at.KNOWN], row * self.nodes
         store.strangers(row)
         self.strangers.pop(row, None)
-        for name, peer in view.nodes.items():
+        for name, peer in list(view.nodes.items()):
             number = self.index_of.get(name)
             if number is None or peer.flags & HANDSHAKE:
                 self.strangers[row] = None
                 continue
             if type(peer) is Peer:
-                self._adopt_peer(peer, first + number)
+                self._adopt_peer(view, peer, first + number)
             known[first + number] = 1
+        state.table = [view.nodes.get(peer.id, peer) for peer in state.table]
         if view.myself.id != self.ids[row]:
             self.strangers[row] = None
         store.settle_row(row, [self.index_of.get(peer.id, at.NONE) for peer in state.peers()])
         self.members[row] = (node, view.members, len(view.nodes))
 
-    def _adopt_peer(self, peer: Peer, cell: int) -> None:
+    def _replace(self, node: Node, view: View, kind: type[NodeState], **own: int) -> tuple[View, NodeState]:
+        """Let *node* go on with another view, and a state of another kind."""
+        node.state.beliefs.node.view = node.state.beliefs.view = node.view = view
+        state = node.state = moved_to(kind, node.state, **own)
+        state.view = view
+        return view, state
+
+    def _adopt_peer(self, view: View, old: Peer, cell: int) -> None:
         """Give a peer its place in the arrays."""
-        kept = [(name, getattr(peer, name)) for name in (*PEER_FIELDS, *SHADOWED)]
-        reports = peer.reports
-        peer.reports = None  # type: ignore[assignment]  # the slot is not read any more
-        peer.__class__ = self.peer_class
-        peer.cell = cell  # type: ignore[attr-defined]  # of ArrayPeer
         self.store.clear_reports(cell)
-        for name, value in kept:
-            if name != "reports":
-                setattr(peer, name, value)
-        for reporter, time_ms in reports.items():
+        peer = moved_to(self.peer_class, old, cell=cell)
+        view.nodes[old.id] = peer
+        if view.myself is old:
+            view.myself = peer
+        for reporter, time_ms in old.reports.items():
             if reporter in self.index_of:
                 peer.reports[reporter] = time_ms
         self._readdress(cell, peer)
@@ -240,22 +234,13 @@ class Steady(SteadyState):
         view, state = node.view, node.state
         if host.node is node:
             self.count(row)
-        for peer in view.nodes.values():
+        view, state = self._replace(node, moved_to(View, view), NodeState)
+        for name, peer in list(view.nodes.items()):
             if type(peer) is self.peer_class:
-                kept = [(name, getattr(peer, name)) for name in PEER_FIELDS if name != "reports"]
-                reports = dict(peer.reports.items())
-                peer.__class__ = Peer
-                peer.reports = reports
-                for name, value in kept:
-                    setattr(peer, name, value)
-        numbers = {name: getattr(view, name) for name in (*VIEW_NUMBERS, *VIEW_TRUTHS)}
-        view.__class__ = View
-        view.__dict__.update(numbers)
-        del view.__dict__["row"]
-        counts = {name: getattr(state, name) for name in STATE_NUMBERS}
-        state.__class__ = NodeState
-        for name, value in counts.items():
-            setattr(state, name, value)
+                plain = view.nodes[name] = moved_to(Peer, peer)
+                plain.reports = dict(peer.reports.items())
+        view.myself = view.nodes[view.myself.id]
+        state.table = [view.nodes.get(peer.id, peer) for peer in state.table]
         state.said_version = -1
         state.agenda_nodes = 0
         rng: Any = self.originals[row]
