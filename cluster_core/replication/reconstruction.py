@@ -16,7 +16,7 @@ from cluster_core.replication.facts import gather_facts
 from cluster_core.replication.link_book import LinkBook
 from cluster_core.replication.observed import ObservedServer
 from cluster_core.replication.psync import AnswerKind
-from cluster_core.replication.rows import LinkSpan, OffsetMark, Resync
+from cluster_core.replication.rows import LinkSpan, OffsetMark, Outcome, Resync
 from cluster_core.replication.sizes import read_bytes
 from cluster_core.wire.info_reply import read_info
 from cluster_core.wire.resp_items import DumpBegun, DumpEnded, Item, Skimmed
@@ -116,12 +116,12 @@ class Reconstruction:
         self.book.mark(conversation)
         self._streams.get(conversation.master, set()).discard(conversation.number)
         for resync in (conversation.pending, conversation.transfer):
-            if resync is not None and resync.outcome == "unfinished":
-                resync.outcome = "broken"
+            if resync is not None and resync.outcome == Outcome.UNFINISHED:
+                resync.outcome = Outcome.BROKEN
         self._note_handshake_only(conversation)
         span = conversation.span
         if span is not None and span.to_ns is None:
-            if by_client and conversation.asked and conversation.asked[-1].outcome == "refused":
+            if by_client and conversation.asked and conversation.asked[-1].outcome == Outcome.REFUSED:
                 self.book.move(conversation, ts_ns, "connect", is_up=False, cause="it was refused and will ask again")
             elif by_client:
                 self.book.end(self.server(conversation.replica), ts_ns)
@@ -205,7 +205,7 @@ class Reconstruction:
             span.is_up = False
             resync = conversation.asked[-1] if conversation.asked else None
             if resync is not None:
-                resync.done_ns, resync.outcome, conversation.transfer = None, "unfinished", resync
+                resync.done_ns, resync.outcome, conversation.transfer = None, Outcome.UNFINISHED, resync
 
     def _on_replicaof(self, conversation: Conversation, ts_ns: int, words: Sequence[bytes]) -> None:
         server = self.server(conversation.master)
@@ -276,7 +276,7 @@ class Reconstruction:
         name, *rest = text.split(" ")
         master = self.server(conversation.master)
         if item.kind == "error":
-            resync.answered, resync.outcome = AnswerKind.REFUSED, "refused"
+            resync.answered, resync.outcome = AnswerKind.REFUSED, Outcome.REFUSED
         elif item.kind == "endoff" and len(rest) >= 1:
             self._on_full(conversation, resync, ts_ns, (rest[0], name))
         elif name == "FULLRESYNC" and len(rest) == 2:
@@ -318,7 +318,7 @@ class Reconstruction:
             return
         self.server(conversation.replica).note_continued(replid, asked)
         conversation.burst, conversation.sent_ns = resync, ts_ns
-        resync.done_ns, resync.outcome = ts_ns, "done"
+        resync.done_ns, resync.outcome = ts_ns, Outcome.DONE
         self.book.move(conversation, ts_ns, "online", is_up=True, cause="+CONTINUE")
 
     def _on_dump_begun(self, conversation: Conversation, ts_ns: int, item: DumpBegun) -> None:
@@ -343,10 +343,10 @@ class Reconstruction:
             conversation.dump_ended_ns, conversation.base, conversation.start = None, None, None
             return
         if conversation.is_dump_channel:
-            resync.done_ns, resync.outcome, conversation.transfer = ts_ns, "done", None
+            resync.done_ns, resync.outcome, conversation.transfer = ts_ns, Outcome.DONE, None
             main = self._main_channels.get(conversation.replica)
             for other in main.asked if main is not None else ():
-                if other.outcome == "unfinished":
+                if other.outcome == Outcome.UNFINISHED:
                     other.dump_bytes = item.received
             return
         conversation.begin_stream(resync.offset, item.end)
@@ -365,9 +365,9 @@ class Reconstruction:
             if other is resync or (
                 resync.request.is_main_channel
                 and other.answered is AnswerKind.DUAL_CHANNEL
-                and other.outcome == "unfinished"
+                and other.outcome == Outcome.UNFINISHED
             ):
-                other.done_ns, other.outcome = ts_ns, "done"
+                other.done_ns, other.outcome = ts_ns, Outcome.DONE
         replica = self.server(conversation.replica)
         if resync.replid is not None and resync.offset is not None:
             replica.note_synced(resync.replid, resync.offset)

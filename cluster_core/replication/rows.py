@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from cluster_core.replication.lineage import Lineage
 from cluster_core.replication.psync import Answer, AnswerKind, Request
+
+
+class Outcome(StrEnum):
+    """What became of a request (`gold/resyncs.outcome`)."""
+
+    DONE = "done"
+    REFUSED = "refused"
+    BROKEN = "broken"
+    """The connection ended first."""
+    UNFINISHED = "unfinished"
+    """The capture ended first."""
 
 
 @dataclass(slots=True)
@@ -83,8 +95,7 @@ class Resync:
     stream_bytes: int = 0
     """Bytes of the backlog that were sent at once, of a partial one."""
     done_ns: int | None = None
-    outcome: str = "unfinished"
-    """done, refused, broken (the connection ended first), unfinished (the capture did)."""
+    outcome: Outcome = Outcome.UNFINISHED
     foreseen: Answer | None = None
     explained: Answer | None = None
     """As *foreseen*, with what the answer itself gave away: the id and the offset of the master."""

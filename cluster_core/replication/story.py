@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from cluster_core.replication.psync import AnswerKind, Reason
-from cluster_core.replication.rows import Resync
+from cluster_core.replication.rows import Outcome, Resync
 from cluster_core.replication.sizes import write_bytes
 
 _GUESSED: Final = ("answers", "default")
@@ -16,9 +16,9 @@ def tell_resync(resync: Resync) -> str:
     """The sentence.
 
     >>> from cluster_core.replication.psync import Answer, Request
-    >>> from cluster_core.replication.rows import MasterFacts
+    >>> from cluster_core.replication.rows import MasterFacts, Outcome
     >>> facts = MasterFacts(None, 0, None, False, False, False)
-    >>> forced = Resync(0, 0, 0, "b:2", "a:1", Request("?", -1), facts, answered=AnswerKind.FULL, outcome="done")
+    >>> forced = Resync(0, 0, 0, "b:2", "a:1", Request("?", -1), facts, answered=AnswerKind.FULL, outcome=Outcome.DONE)
     >>> forced.explained = Answer(AnswerKind.FULL, Reason.FORCED)
     >>> tell_resync(forced)
     'b:2 asked a:1 for everything and was sent everything, because it has no history of its own.'
@@ -101,9 +101,9 @@ def _cost(resync: Resync) -> str:
         parts.append(f"{resync.stream_bytes:,} bytes of backlog")
     if resync.done_ns is not None:
         parts.append(_duration(resync.done_ns - resync.ts_ns))
-    if resync.outcome == "broken":
+    if resync.outcome == Outcome.BROKEN:
         parts.append("the connection broke before it was done")
-    elif resync.outcome == "unfinished":
+    elif resync.outcome == Outcome.UNFINISHED:
         parts.append("not done when the capture ended")
     return f"; {', '.join(parts)}" if parts else ""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 from cluster_core.columns import Instant, Small
+from cluster_core.replication.rows import Outcome
 
 
 class LinkRow(NamedTuple):
@@ -67,7 +68,7 @@ class ResyncRow(NamedTuple):
     stream_bytes: Annotated[int, "bytes of the backlog that were sent at once"]
     bytes: Annotated[int, "both"]
     duration_ms: Annotated[float | None, "from the request until the replica was in sync"]
-    outcome: Annotated[str, "done, refused, broken, unfinished"]
+    outcome: Annotated[Outcome, "done, refused, broken, unfinished"]
     is_restart: Annotated[bool, "whether the replica was started again from an older file"]
     backlog_first: Annotated[int | None, "first byte that the master's backlog had; null: not known"]
     backlog_last: Annotated[int | None, "last byte of the master's stream then; null: not known"]
