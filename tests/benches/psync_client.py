@@ -26,30 +26,29 @@ class Channel:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=5)
         self.socket.settimeout(0.02)
         self._skimmer = RespSkimmer()
-        self.awaited = len(hello)
-        """Replies to what is said before the question."""
         for words in hello:
-            self.say(*words)
+            self.call(*words)
+
+    def call(self, *words: str) -> None:
+        """Send one command and wait until it is answered; what the introduction is answered is never an error."""
+        self.say(*words)
+        items: list[Item] = []
+        while not items:
+            items = self.hear()
+        assert isinstance(items[0], Skimmed)
+        assert items[0].kind == "simple", items[0].words
 
     def say(self, *words: str) -> None:
         """Send one command."""
         self.socket.sendall(encode_value([word.encode() for word in words], protocol=2))
 
     def hear(self) -> list[Item]:
-        """What has come since the last time, without the replies to the introduction."""
+        """What has come since the last time."""
         try:
             data = self.socket.recv(1 << 16)
         except TimeoutError:
             return []
-        found = []
-        for item in self._skimmer.feed(data, Mark(0, 0, 0)):
-            if self.awaited:
-                self.awaited -= 1
-                assert isinstance(item, Skimmed)
-                assert item.kind == "simple", item.words
-            else:
-                found.append(item)
-        return found
+        return self._skimmer.feed(data, Mark(0, 0, 0))
 
 
 class PsyncClient:
@@ -131,6 +130,5 @@ class PsyncClient:
         elif isinstance(item, Skimmed) and item.kind == "endoff":
             offset, replid, _, client = item.words[0].decode().split()
             self.lineage = Lineage(replid, int(offset))
-            self._main.awaited = 1
-            self._main.say("REPLCONF", "set-rdb-client-id", client)
+            self._main.call("REPLCONF", "set-rdb-client-id", client)
             self._main.say("PSYNC", replid, str(int(offset) + 1))
