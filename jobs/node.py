@@ -22,7 +22,8 @@ from slotscope.runtime.failure import printable
 if TYPE_CHECKING:
     from cluster_core.gossip.profile import Profile
     from cluster_core.node.settings import NodeSettings
-    from slotscope.live.member import Member, Place
+    from slotscope.live.driver import Place
+    from slotscope.live.member import Member
     from slotscope.servers.node_link import Access, Address
 
 
@@ -93,7 +94,7 @@ def command(
         raise InputError(f"{folder}: no such folder")
     from cluster_core.gossip.profile import PROFILES
     from cluster_core.node.settings import NodeSettings
-    from slotscope.live.member import Place
+    from slotscope.live.driver import Place
     from slotscope.servers.cluster import parse_address
     from slotscope.servers.node_link import Access
 

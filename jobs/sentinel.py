@@ -20,7 +20,7 @@ from slotscope.runtime.failure import printable
 
 if TYPE_CHECKING:
     from cluster_core.sentinel.settings import SentinelSettings
-    from slotscope.live.member import Place
+    from slotscope.live.driver import Place
     from slotscope.live.sentinel_member import SentinelMember
 
 LEAVE_S_MAX: Final = 60.0
@@ -89,8 +89,8 @@ def command(
         Show the trace of an error.
     """
     from cluster_core.sentinel.settings import SentinelSettings
-    from slotscope.live.member import Place
-    from slotscope.live.sentinel_member import saved_config
+    from slotscope.live.driver import Place
+    from slotscope.live.sentinel_member import SentinelMember
 
     if not 0 < port < 65536 or (duration is not None and not duration > 0):
         raise InputError(f"--port {port} is 1 to 65535, --duration more than 0 s")
@@ -100,7 +100,7 @@ def command(
     options = {"quorum": quorum, "down-after-milliseconds": down_after, "failover-timeout": failover_timeout}
     options |= {"parallel-syncs": parallel_syncs}
     login = (user, os.environ.get(password_env))
-    config = "" if saved_config(place) else _first_config(monitor, join, name, options, login)
+    config = "" if SentinelMember.saved_config(place) else _first_config(monitor, join, name, options, login)
     asyncio.run(
         _live(SentinelSettings(port=port, dialect=profile), Place(bind, place), config, duration, forget=forget)
     )

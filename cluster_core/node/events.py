@@ -54,6 +54,13 @@ class ReplicationOffset:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotsArrived:
+    """The driver has brought all keys of *slots* here, bit s for slot s: they are to be ours (R127)."""
+
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
 class ClientCommand:
     """A client of ours sent a command: its words, the name first; *ip* is the client's address, empty if it has none."""
 
@@ -80,6 +87,7 @@ Event = (
     | ReplicationUp
     | ReplicationDown
     | ReplicationOffset
+    | SlotsArrived
     | ClientCommand
     | ClientClosed
 )

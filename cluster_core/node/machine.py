@@ -19,6 +19,7 @@ from cluster_core.gossip.profile import Profile
 from cluster_core.node import events as ev
 from cluster_core.node.candidacy import run_election
 from cluster_core.node.commands.desk import serve_client
+from cluster_core.node.commands.slots import take_over
 from cluster_core.node.config_file import SavedConfig, config_text, load_config
 from cluster_core.node.cron import run_cron, run_replica_cron
 from cluster_core.node.events import Deliver, Effect, Event, SaveConfig
@@ -136,6 +137,8 @@ class Node:
                 self._on_replication_down()
             case ev.ReplicationOffset():
                 self._on_offset(event)
+            case ev.SlotsArrived():
+                take_over(self.state, event.slots)
             case ev.ClientCommand():
                 self.state.client_ip = event.ip
                 serve_client(self.state, event.client, event.words)

@@ -43,6 +43,10 @@ class Driver(Clock):
         super().__init__()
         self.recorder: Listener | None = None
 
+    def wall_ms(self, host: Host) -> int:
+        """What *host*'s clock shows."""
+        return (self.now_us + host.shift_us) // 1000
+
     def tell(self, host: Host, event: Event) -> None:
         """Hand an event to a node."""
         raise NotImplementedError

@@ -7,36 +7,29 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from cluster_core.gossip.flags import MASTER
-from cluster_core.node.events import ClientCommand
 from cluster_core.sim.host import Host
 from cluster_core.sim.store import WRITE_BYTES
 from cluster_core.sim.world import World
 from cluster_core.wire.resp import RespError
 
-OPERATOR: Final = 0
-"""The number of the client that gives orders; others write."""
 STEP_US: Final = 20_000
 """Between two commands of a tool."""
 _NAME: Final = re.compile(r"@([A-Za-z0-9]+)")
 
 
 class Operators:
-    """Gives commands and keeps the answers; *on_moved* hears of keys that a tool brought to another master."""
+    """Gives commands; *on_moved* hears of keys that a tool brought to another master."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.answers: list[Any] = []
         self.on_moved: list[Callable[[int, Host], None]] = []
-        world.on_reply[OPERATOR] = lambda host, value: self.answers.append(value)
 
     def command(self, host: Host, words: tuple[str, ...]) -> str:
         """What *host* answers to a command; ``@M1`` stands for the id of M1.  Empty if it does not answer."""
         named = tuple(_NAME.sub(self._id_of, word) for word in words)
-        self.answers.clear()
-        if host.answers:
-            self.world.tell(host, ClientCommand(OPERATOR, tuple(word.encode() for word in named)))
+        reply = self.world.ask(host, tuple(word.encode() for word in named))
         self.world.names[host.id] = host.name
-        return text_of(self.answers[-1]) if self.answers else ""
+        return "" if reply is None else text_of(reply)
 
     def _id_of(self, match: re.Match[str]) -> str:
         host = self.world.find(match[1])

@@ -16,7 +16,7 @@ from cluster_core.sim.clock import US_PER_S
 from cluster_core.sim.host import Host
 from cluster_core.sim.network import Driver, Network
 from cluster_core.sim.paths import retry_after_us
-from cluster_core.sim.store import PING_BYTES, WRITE_BYTES, Write
+from cluster_core.sim.store import PING_BYTES, Write
 
 REPL_TIMEOUT_US: Final = 60 * US_PER_S
 """`repl-timeout`."""
@@ -194,16 +194,6 @@ class Replication:
         world.call_at(world.now_us + CRON_US, self._cron, host, life)
 
     # -- the stream ----------------------------------------------------------------------------------------------
-
-    def execute(self, host: Host, words: tuple[bytes, ...]) -> Any:
-        """Carry out a client's command on the data of *host* and return its reply: SET, DEL, GET; others are OK."""
-        name = words[0].lower()
-        if name == b"set" and len(words) > 2:
-            self.write(host, words[1], words[2], WRITE_BYTES)
-        elif name == b"del":
-            for key in words[1:]:
-                self.write(host, key, None, WRITE_BYTES)
-        return "OK"
 
     def write(self, host: Host, key: bytes, value: bytes | None, size: int) -> None:
         """A write on a master: its offset grows, its replicas are told."""

@@ -165,7 +165,7 @@ class ServerActor(Actor):
     def _write(self, link: int, words: Words) -> Any:
         if self.master is not None:
             return RespError("READONLY You can't write against a read only replica.")
-        return self.world.replication.execute(self.host, words)
+        return self.world.commands.execute(self.host, words)
 
     def _info(self, link: int, words: Words) -> Any:
         lines = ["# Server", f"run_id:{self.view.id}", "", "# Replication"]

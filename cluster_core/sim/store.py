@@ -53,6 +53,10 @@ class Store:
         """Whether *key* is there."""
         return key in self.held.get(key_slot(key), ())
 
+    def value(self, key: bytes) -> bytes | None:
+        """What *key* holds."""
+        return self.held.get(key_slot(key), {}).get(key)
+
     def is_empty(self) -> bool:
         """Whether there is no key at all."""
         return not self.held

@@ -18,15 +18,19 @@ from cluster_core.node.cron import RANDOM_PING_CRONS
 from cluster_core.node.events import Effect, Event, SendMessage
 from cluster_core.node.machine import Node
 from cluster_core.sim.clock import START_US
+from cluster_core.sim.commands import Commands
 from cluster_core.sim.host import Host
 from cluster_core.sim.layouts import Place, topology_of
 from cluster_core.sim.network import Driver, Network
 from cluster_core.sim.paths import Path
 from cluster_core.sim.replication import Replication
+from cluster_core.sim.slot_migrations import SlotMigrations
 
 if TYPE_CHECKING:
     from random import Random
 
+ASKER: Final = 0
+"""The number of the client whose replies `World.ask` returns; others write."""
 TICK_US: Final = 100_500
 """The cron of a server: 100 ms and what the loop takes, as measured (R170)."""
 
@@ -62,15 +66,13 @@ class World(Driver):
         self.hosts: list[Host] = []
         self.network = Network(self, make_rng(f"{seed}/network"), path or Path())
         self.replication = Replication(self, self.network)
+        self.commands = Commands(self.network, self.replication, self.ask)
+        self.migrations = SlotMigrations(self, self.network, self.replication)
         self.observers: list[Observer] = []
         self.senders: list[Callable[[Host, SendMessage], None]] = []
         self.on_reply: dict[int, Callable[[Host, Any], None]] = {}
         self.on_deliver: Callable[[Host, ev.Deliver], None] | None = None
         self.names: dict[str, str] = {}
-
-    def wall_ms(self, host: Host) -> int:
-        """What *host*'s clock shows."""
-        return (self.now_us + host.shift_us) // 1000
 
     # -- hosts ---------------------------------------------------------------------------------------------------
 
@@ -204,6 +206,27 @@ class World(Driver):
         """The hosts whose process runs and is not stopped."""
         return [host for host in self.hosts if host.answers]
 
+    # -- clients -------------------------------------------------------------------------------------------------
+
+    def serve(self, host: Host, client: int, words: tuple[bytes, ...]) -> None:
+        """Hand a client's command to a server: to its node, but for the jobs that servers have beside it."""
+        reply = self.migrations.execute(host, words) if host.answers else None
+        if reply is None:
+            self.tell(host, ev.ClientCommand(client, words))
+        else:
+            self._answer(host, client, reply)
+
+    def ask(self, host: Host, words: tuple[bytes, ...]) -> Any:
+        """What *host* replies to a command at once; None if it does not answer."""
+        replies: list[Any] = []
+        before = self.on_reply.get(ASKER)
+        self.on_reply[ASKER] = lambda _, value: replies.append(value)
+        if host.answers:
+            self.serve(host, ASKER, words)
+        if before is not None:
+            self.on_reply[ASKER] = before
+        return replies[-1] if replies else None
+
     # -- effects -------------------------------------------------------------------------------------------------
 
     def _open_link(self, host: Host, effect: ev.OpenLink) -> None:
@@ -251,7 +274,7 @@ class World(Driver):
         if self.now_us < host.paused_until_us and effect.words[0].lower() in WRITES:
             host.paused_work.append((effect.client, effect.words))
             return
-        self._answer(host, effect.client, self.replication.execute(host, effect.words))
+        self._answer(host, effect.client, self.commands.execute(host, effect.words))
 
     def _reply(self, host: Host, effect: ev.Reply) -> None:
         self._answer(host, effect.client, effect.value)

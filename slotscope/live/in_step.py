@@ -15,7 +15,8 @@ from slotscope.runtime.failure import printable
 from slotscope.servers.node_link import Access, Address, LinkError, NodeLink
 
 if TYPE_CHECKING:
-    from slotscope.live.member import Member, Tell
+    from slotscope.live.driver import Tell
+    from slotscope.live.member import Member
 
 LOOK_S: Final = 2.0
 """How often the traffic is looked at."""

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import socket
 import socketserver
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any
+from typing import Final
 
-from cluster_core.rebalance.execution.effects import Answered
-from cluster_core.rebalance.execution.reshard import Refused, Send
-from cluster_core.wire.resp import RespParser
-from tests.benches.simulated_cluster import SimulatedCluster, SimulatedNode
+from cluster_core.sim.host import Host
+from cluster_core.wire.resp import RespParser, encode_value
+from tests.benches.simulated_cluster import SimulatedCluster
+
+QUESTION_US: Final = 100_000
+"""Virtual time that passes with every command: jobs of the servers go on while a client looks at them."""
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of loopback that nobody listens on."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
 
 
 class _Conversation(socketserver.BaseRequestHandler):
@@ -22,7 +34,7 @@ class _Conversation(socketserver.BaseRequestHandler):
         while data := self.request.recv(1 << 16):
             for words in parser.feed(data):
                 with self.server.lock:
-                    self.request.sendall(_encode(self.server.answer([bytes(word) for word in words])))
+                    self.request.sendall(self.server.answer([bytes(word) for word in words]))
 
 
 class _Server(socketserver.ThreadingTCPServer):
@@ -31,81 +43,26 @@ class _Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(
-        self, cluster: SimulatedCluster, node: SimulatedNode, ports: dict[str, int], lock: threading.Lock
-    ) -> None:
-        super().__init__(("127.0.0.1", 0), _Conversation)
-        self.cluster, self.node, self.ports, self.lock = cluster, node, ports, lock
+    def __init__(self, cluster: SimulatedCluster, host: Host, lock: threading.Lock) -> None:
+        super().__init__((host.ip, host.settings.port), _Conversation)
+        self.cluster, self.host, self.lock = cluster, host, lock
         self.asked: list[str] = []
-        ports[node.id] = self.server_address[1]
 
-    def answer(self, words: list[bytes]) -> Any:
-        texts = [word.decode("utf-8", "replace") for word in words]
-        said = " ".join(texts).upper()
-        self.asked.append(" ".join(texts[:3]))
-        if said == "CLUSTER MYID":
-            return self.node.id.encode()
-        if said == "CLUSTER NODES":
-            return self.nodes()
-        if said == "CLUSTER INFO":
-            return b"cluster_state:ok\r\ncluster_slots_ok:16384\r\n"
-        if said == "INFO":
-            return (
-                b"# Server\r\nredis_version:%s\r\nused_memory:1000\r\n"
-                % ".".join(map(str, self.cluster.version)).encode()
-            )
-        if said == "CONFIG GET CLUSTER-NODE-TIMEOUT":
-            return [b"cluster-node-timeout", b"15000"]
-        if said == "CLUSTER MIGRATION STATUS ALL":
-            self.cluster.work_on_jobs()
-            self.cluster.gossip()
-            return self.tasks()
-        reply = self.cluster.call(Send(self.node.id, tuple(texts)))
-        return reply.value if isinstance(reply, Answered) else reply
-
-    def nodes(self) -> bytes:
-        """CLUSTER NODES as this node would answer."""
-        seen, lines = self.node.sees(), []
-        for node in self.cluster.nodes.values():
-            port = self.ports[node.id]
-            flags = ("myself," if node is self.node else "") + ("master" if node.is_master else "slave")
-            slots = str(seen.get(node.id, ""))
-            lines.append(
-                f"{node.id} 127.0.0.1:{port}@{port + 10000} {flags} - 0 0 {node.epoch} connected {slots}".rstrip()
-            )
-        return ("\n".join(lines) + "\n").encode()
-
-    def tasks(self) -> list[list[Any]]:
-        """CLUSTER MIGRATION STATUS ALL, in the fields of its documentation."""
-        return [
-            [b"id", job["name"].encode(), b"slots", str(job["slots"]).encode(), b"source", job["source"].encode(),
-             b"dest", job["target"].encode(), b"operation", b"migrate" if job["source"] == self.node.id else b"import",
-             b"state", job["state"].encode(), b"last_error", job.get("message", "").encode(),
-             b"retries", job.get("retries", 0), b"create_time", 1, b"start_time", 1, b"end_time", -1, b"write_pause_ms", 0]
-            for job in self.node.jobs
-        ]  # fmt: skip
-
-
-def _encode(value: Any) -> bytes:
-    if isinstance(value, Refused):
-        return b"-%s\r\n" % value.text.encode()
-    if isinstance(value, list):
-        return b"*%d\r\n" % len(value) + b"".join(map(_encode, value))
-    if isinstance(value, int):
-        return b":%d\r\n" % value
-    raw = value.encode() if isinstance(value, str) else value
-    return b"$%d\r\n%s\r\n" % (len(raw), raw)
+    def answer(self, words: list[bytes]) -> bytes:
+        """The reply of the node, a little later."""
+        self.asked.append(b" ".join(words[:3]).decode("utf-8", "replace"))
+        self.cluster.pass_time(QUESTION_US)
+        return encode_value(self.cluster.ask(self.host, *words), protocol=2)
 
 
 @contextmanager
 def serving(cluster: SimulatedCluster) -> Iterator[dict[str, _Server]]:
-    """Every node of *cluster* on a port of its own inside the ``with`` block; its ids must be 40 digits long."""
-    ports: dict[str, int] = {}
+    """Every node of *cluster* on its port inside the ``with`` block."""
     lock = threading.Lock()
     with ExitStack() as stack:
         servers = {}
-        for node in cluster.nodes.values():
-            server = servers[node.id] = _Server(cluster, node, ports, lock)
+        for name, host in cluster.hosts.items():
+            server = servers[name] = _Server(cluster, host, lock)
             stack.callback(server.server_close)
             thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
             thread.start()

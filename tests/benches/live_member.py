@@ -12,7 +12,8 @@ from typing import Any
 from cluster_core.gossip.profile import VALKEY_9_1, Profile
 from cluster_core.node.settings import NodeSettings
 from cluster_core.wire.resp import RespError, Verbatim
-from slotscope.live.member import Member, Place
+from slotscope.live.driver import Place
+from slotscope.live.member import Member
 from tests.benches.clusters import Cluster
 from tests.benches.servers import Server, free_port, wait_for
 

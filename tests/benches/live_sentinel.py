@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cluster_core.sentinel.settings import SentinelSettings
-from slotscope.live.member import Place
+from slotscope.live.driver import Place
 from slotscope.live.sentinel_member import SentinelMember
 from tests.benches.sentinels import sentinel_conf
 from tests.benches.servers import free_port

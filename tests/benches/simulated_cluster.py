@@ -1,377 +1,210 @@
-"""A cluster in plain Python: nodes that believe what they were told, gossip when chance lets it, clients that write all the while.
+"""A simulated cluster that plans are carried out on: its nodes are those of `cluster_core.node`, its servers those of `cluster_core.sim`.
 
-It follows the servers' rules for SETSLOT (R123, R124), MIGRATE, CLUSTER MIGRATESLOTS and CLUSTER MIGRATION as far as moving slots needs them.
+The executor's questions and commands are answered by the nodes themselves, clients write all the while, and time passes with
+every command: gossip, epochs, replication and jobs of the servers take their own course.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any, Final
 
-from cluster_core.rebalance.execution.cluster_now import ClusterSight, JobSight, NodeSight
+from cluster_core.gossip.profile import PROFILES
+from cluster_core.node.settings import NodeSettings
+from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight, job_question, read_jobs, read_node
 from cluster_core.rebalance.execution.effects import Answered, Ask, Clock, Look, Lost, Note, Reply, Tell, Wait
 from cluster_core.rebalance.execution.journal import Step
 from cluster_core.rebalance.execution.machine import Execution, Outcome
 from cluster_core.rebalance.execution.reshard import Migrate, Refused, Send
-from cluster_core.rebalance.execution.staleness import hash_state
-from cluster_core.rebalance.goal.problem import Master, Problem
-from cluster_core.rebalance.ordering import Room, TimeModel, order_moves
-from cluster_core.rebalance.plan import Move, Plan, count_ranges
-from cluster_core.rebalance.record import PlannedNode, StoredPlan
-from cluster_core.slots.key_slot import SLOT_COUNT
+from cluster_core.sim.host import Host
+from cluster_core.sim.layouts import Place
+from cluster_core.sim.scenario.stage import Stage
+from cluster_core.sim.slot_migrations import FAILED, Job
+from cluster_core.slots.key_slot import SLOT_COUNT, key_slot
 from cluster_core.slots.slot_set import SlotSet
+from cluster_core.wire.resp import RespError, Verbatim
 
-LOOKS_OF_A_JOB = 3
+FIRST_PORT: Final = 7000
+COMMAND_US: Final = 5_000
+"""What a command takes, with the way there and back."""
+SETTLING_US: Final = 3_000_000
+KEYS_A_SLOT: Final = 40
 
 
 class KilledError(Exception):
     """The executor's process is gone."""
 
 
-@dataclass(slots=True)
-class SimulatedNode:
-    """One server: its own view, its marks, its keys by slot."""
-
-    id: str
-    epoch: int
-    view: list[str]
-    is_master: bool = True
-    migrating: dict[int, str] = field(default_factory=dict)
-    importing: dict[int, str] = field(default_factory=dict)
-    keys: dict[int, dict[bytes, int]] = field(default_factory=dict)
-    jobs: list[dict[str, Any]] = field(default_factory=list)
-    down: int = 0
-    alone: bool = False
-    count: int = 0
-    base: dict[str, SlotSet] = field(default_factory=dict)
-    touched: set[int] = field(default_factory=set)
-    """Slots whose owner changed on any node: all that has to be looked at again."""
-
-    def believe(self, slot: int, owner: str) -> None:
-        self.count += (owner == self.id) - (self.view[slot] == self.id)
-        self.view[slot] = owner
-        self.touched.add(slot)
-
-    def sees(self) -> dict[str, SlotSet]:
-        """The slots of every node."""
-        changed: dict[str, list[int]] = {}
-        for slot in self.touched:
-            changed.setdefault(self.view[slot], []).append(slot)
-        rest = ~SlotSet(self.touched)
-        found = {
-            name: self.base.get(name, SlotSet()) & rest | SlotSet(changed.get(name, ()))
-            for name in (*self.base, *changed)
-        }
-        return {name: slots for name, slots in found.items() if slots}
+@cache
+def tags() -> tuple[bytes, ...]:
+    """For every slot a text that hashes to it."""
+    found: dict[int, bytes] = {}
+    number = 0
+    while len(found) < SLOT_COUNT:
+        found.setdefault(key_slot(b"%d" % number), b"%d" % number)
+        number += 1
+    return tuple(found[slot] for slot in range(SLOT_COUNT))
 
 
 class SimulatedCluster:
-    """Nodes, chance, and what clients were promised."""
+    """Masters with the ids *names* and a part of the slots each, chance, and what clients were promised."""
 
     def __init__(
-        self, owners: Sequence[str], names: Sequence[str], seed: int = 0, *, product: str = "redis 7.0", keys: int = 200
+        self,
+        owners: Sequence[str],
+        names: Sequence[str],
+        seed: int = 0,
+        *,
+        profile: str = "redis-7.0",
+        keys: int = 200,
+        ports: Sequence[int] = (),
     ) -> None:
         self.chance = random.Random(seed)
-        base = {name: SlotSet(s for s, owner in enumerate(owners) if owner == name) for name in dict.fromkeys(owners)}
-        touched: set[int] = set()
-        self.nodes = {
-            name: SimulatedNode(
-                name, number + 1, list(owners), count=len(base.get(name, ())), base=base, touched=touched
-            )
-            for number, name in enumerate(names)
-        }
-        self.touched = touched
-        self.product, _, version = product.partition(" ")
-        self.version = tuple(int(part) for part in version.split("."))
-        self.gossip_chance = 0.5
+        self.names = tuple(names)
+        places = []
+        for number, name in enumerate(names):
+            port = ports[number] if ports else FIRST_PORT + number
+            settings = NodeSettings(PROFILES[profile], 15_000, port, port % 55_000 + 10_000)
+            slots = SlotSet(slot for slot, owner in enumerate(owners) if owner == name)
+            places.append(Place(name, "127.0.0.1", "Z1", settings, name, f"{number:040x}", slots=slots))
+        self.stage = Stage(random.Random, seed, places, is_told=False)
+        self.world, self.faults = self.stage.world, self.stage.faults
+        self.hosts = {host.id: host for host in self.world.hosts}
         self.trouble = 0.0
-        """Chance that MIGRATE answers IOERR, half of the time after the keys have arrived."""
-        self.promised: dict[bytes, tuple[int, int]] = {}
+        """Chance that the way to or from the target of a MIGRATE fails."""
+        self.promised: dict[bytes, bytes] = {}
         self.hot: list[int] = sorted(self.chance.sample(range(SLOT_COUNT), 50))
         self.journal: list[Step] = []
         self.told: list[str] = []
         self.spoken_to: set[str] = set()
-        self.now_s = 0.0
-        self.writes = 0
+        self.writes = self.events = self.fail_jobs = 0
         self.kill_after: int | None = None
-        self.events = 0
-        self.fail_jobs = 0
+        self.on_event: Callable[[], None] = lambda: None
+        """Called whenever something happened."""
+        self.on_command: Callable[[Send | Migrate], None] = lambda command: None
+        self.pass_time(SETTLING_US)
         for _ in range(keys):
             self.write()
 
+    # time
+
+    @property
+    def now_s(self) -> float:
+        """Seconds since the beginning."""
+        return self.world.now_us / 1e6
+
+    def pass_time(self, us: int) -> None:
+        """Let the cluster live on; with *fail_jobs* jobs of servers lose their connection meanwhile."""
+        if not self.fail_jobs or not (active := self.active_jobs()):
+            self.world.run_to(self.world.now_us + us)
+            return
+        tried = [job.attempt for job in active]
+        for job in active:
+            self.faults.cut([job.ends[0]], [job.ends[1]])
+        self.world.run_to(self.world.now_us + us)
+        self.faults.heal()
+        self.fail_jobs -= sum(job.state == FAILED and job.attempt >= n for job, n in zip(active, tried, strict=True))
+        self.fail_jobs = max(0, self.fail_jobs)
+
+    def settle(self) -> None:
+        """Let the news of everything reach everybody."""
+        self.pass_time(SETTLING_US)
+
+    def active_jobs(self) -> list[Job]:
+        """Jobs of the servers that may still move slots."""
+        jobs = self.world.migrations.jobs
+        return [job for job in jobs if job.state == 0 or (job.state == FAILED and job.retries)]
+
     # clients
 
+    def ask(self, host: Host, *words: str | bytes | int) -> Any:
+        """What a node answers at once."""
+        raw = tuple(word if isinstance(word, bytes) else str(word).encode() for word in words)
+        reply = self.world.ask(host, raw)
+        return reply.data if isinstance(reply, Verbatim) else reply
+
     def write(self) -> None:
-        """One client writes one key, following MOVED, ASK and what else; a promise only if somebody took it."""
+        """One client writes one key, following MOVED and ASK; a promise only if somebody took it."""
         self.writes += 1
-        slot = self.chance.choice(self.hot)
-        key = b"%d:%d" % (slot, self.chance.randrange(40))
-        owner = max((n for n in self.nodes.values() if n.view[slot] == n.id), key=lambda n: n.epoch, default=None)
-        if owner is None or owner.down:
-            return
-        if slot in owner.migrating and key not in owner.keys.get(slot, {}):
-            owner = self.nodes[owner.migrating[slot]]
-            if slot not in owner.importing or owner.down:
+        key = b"{%s}%d" % (tags()[self.chance.choice(self.hot)], self.chance.randrange(KEYS_A_SLOT))
+        value = b"%d" % self.writes
+        host = self.chance.choice([*self.hosts.values()])
+        for _ in range(5):
+            reply = self.ask(host, "SET", key, value)
+            if reply == "OK":
+                self.promised[key] = value
+            if not isinstance(reply, RespError) or reply.text.split()[0] not in ("MOVED", "ASK"):
                 return
-        owner.keys.setdefault(slot, {})[key] = self.writes
-        self.promised[key] = (slot, self.writes)
+            kind, _, place = reply.text.split()
+            ip, _, port = place.rpartition(":")
+            host = self.world.network.by_address[ip, int(port)]
+            if kind == "ASK":
+                self.ask(host, "ASKING")
 
     def lost_writes(self) -> list[bytes]:
-        """Keys whose last promised value no owner holds."""
-        lost = []
-        for key, (slot, value) in self.promised.items():
-            owner = next(n for n in self.nodes.values() if n.view[slot] == n.id)
-            if owner.keys.get(slot, {}).get(key) != value:
-                lost.append(key)
-        return lost
+        """Keys whose last promised value their owner does not hold."""
+        owners = self.owners()
+        return [
+            key for key, value in self.promised.items() if self.hosts[owners[key_slot(key)]].store.value(key) != value
+        ]
 
     def strays(self) -> list[tuple[str, int]]:
-        """Nodes that hold keys of slots that they do not own."""
-        return [(n.id, s) for n in self.nodes.values() for s, held in n.keys.items() if held and n.view[s] != n.id]
-
-    # gossip
-
-    def gossip(self) -> None:
-        """Every node hears of every owner: the higher config epoch counts (R71)."""
-        for slot in sorted(self.touched):
-            claims = [n for n in self.nodes.values() if n.view[slot] == n.id and not n.down]
-            if not claims:
-                continue
-            owner = max(claims, key=lambda n: n.epoch)
-            for node in self.nodes.values():
-                if node.down or node.alone or node.view[slot] == owner.id:
-                    continue
-                before = node.view[slot]
-                node.believe(slot, owner.id)
-                if before == node.id and not node.count:
-                    self.demote(node)
-
-    def demote(self, node: SimulatedNode) -> None:
-        node.is_master = False
-        node.keys = {}
-        node.migrating, node.importing = {}, {}
-
-    def bump(self, node: SimulatedNode) -> None:
-        top = max(n.epoch for n in self.nodes.values())
-        if node.epoch != top:
-            node.epoch = top + 1
-
-    # commands
-
-    def call(self, command: Send | Migrate) -> Reply:
-        name = command.node if isinstance(command, Send) else command.source
-        self.spoken_to.add(name)
-        node = self.nodes[name]
-        if node.down:
-            return Lost("connection refused")
-        if isinstance(command, Migrate):
-            return self.migrate(node, self.nodes[command.target], command)
-        words = [word.decode() if isinstance(word, bytes) else word for word in command.words]
-        if words[1] == "GETKEYSINSLOT":
-            held = sorted(node.keys.get(int(words[2]), {}))
-            return Answered(held[: int(words[3])][:7])
-        if words[1] == "SETSLOT":
-            return self.setslot(node, int(words[2]), words[3], words[4] if len(words) > 4 else "")
-        if words[1] == "RESET":
-            return self.reset(node)
-        if words[1] == "MEET":
-            return self.meet(words[2])
-        if words[1] == "MIGRATESLOTS":
-            return self.migrateslots(node, words[2:])
-        if words[1] == "CANCELSLOTMIGRATIONS":
-            return self.cancel(node)
-        if words[1:3] == ["MIGRATION", "IMPORT"]:
-            return self.import_slots(node, [int(word) for word in words[3:]])
-        if words[1:3] == ["MIGRATION", "CANCEL"]:
-            return self.cancel(node)
-        raise AssertionError(words)
-
-    def reset(self, node: SimulatedNode) -> Reply:
-        """CLUSTER RESET SOFT: a master that knows nobody."""
-        if node.keys and node.is_master:
-            return Refused("ERR CLUSTER RESET can't be called with master nodes containing keys")
-        node.is_master, node.alone, node.keys = True, True, {}
-        return Answered("OK")
-
-    def meet(self, host: str) -> Reply:
-        self.nodes[host].alone = False
-        return Answered("OK")
-
-    def setslot(self, node: SimulatedNode, slot: int, what: str, other: str) -> Reply:
-        if not node.is_master:
-            return Refused("ERR Please use SETSLOT only with masters.")
-        if other and not self.nodes[other].is_master:
-            return Refused(f"ERR Target node is not a master: {other}")
-        if what == "MIGRATING":
-            if node.view[slot] != node.id:
-                return Refused(f"ERR I'm not the owner of hash slot {slot}")
-            node.migrating[slot] = other
-        elif what == "IMPORTING":
-            if node.view[slot] == node.id:
-                return Refused(f"ERR I'm already the owner of hash slot {slot}")
-            node.importing[slot] = other
-        elif what == "STABLE":
-            node.migrating.pop(slot, None)
-            node.importing.pop(slot, None)
-        else:
-            return self.setslot_node(node, slot, other)
-        return Answered("OK")
-
-    def setslot_node(self, node: SimulatedNode, slot: int, other: str) -> Reply:
-        if node.view[slot] == node.id and other != node.id and node.keys.get(slot):
-            return Refused(
-                f"ERR Can't assign hashslot {slot} to a different node while I still hold keys for this hash slot."
-            )
-        if not node.keys.get(slot):
-            node.migrating.pop(slot, None)
-        before = node.view[slot]
-        node.believe(slot, other)
-        if other == node.id and slot in node.importing:
-            self.bump(node)
-            del node.importing[slot]
-        if before == node.id != other and not node.count:
-            self.demote(node)
-        return Answered("OK")
-
-    def migrate(self, source: SimulatedNode, target: SimulatedNode, command: Migrate) -> Reply:
-        if target.down:
-            return Refused("IOERR error or timeout reading to target instance")
-        slots = [slot for slot, held in source.keys.items() if any(key in held for key in command.keys)]
-        trouble = self.chance.random() < self.trouble
-        arrived = self.chance.random() < 0.5
-        busy = False
-        for slot in slots:
-            there = target.keys.setdefault(slot, {})
-            for key in command.keys:
-                if key not in source.keys[slot] or (trouble and not arrived):
-                    continue
-                if key in there and not command.replace:
-                    busy = True
-                    continue
-                there[key] = source.keys[slot][key]
-                if not trouble:
-                    del source.keys[slot][key]
-        if trouble:
-            return Refused("IOERR error or timeout reading to target instance")
-        return (
-            Refused("ERR Target instance replied with error: BUSYKEY Target key name already exists.")
-            if busy
-            else Answered("OK")
-        )
-
-    def migrateslots(self, node: SimulatedNode, words: list[str]) -> Reply:
-        jobs, bounds = [], []
-        for word in words:
-            if word == "SLOTSRANGE":
-                bounds = []
-            elif word == "NODE":
-                continue
-            elif word.isdigit():
-                bounds.append(int(word))
-            else:
-                jobs.append((word, SlotSet.from_ranges(zip(bounds[::2], bounds[1::2], strict=True))))
-        for _, slots in jobs:
-            if any(node.view[slot] != node.id for slot in slots):
-                return Refused("ERR Requested slots span multiple shards")
-        for target, slots in jobs:
-            self.begin_job(node.id, target, slots)
-        return Answered("OK")
-
-    def import_slots(self, node: SimulatedNode, bounds: list[int]) -> Reply:
-        slots = SlotSet.from_ranges(zip(bounds[::2], bounds[1::2], strict=True))
-        sources = {node.view[slot] for slot in slots}
-        if len(sources) != 1:
-            return Refused("ERR slots belong to different source nodes")
-        if any(job["active"] for end in (node.id, *sources) for job in self.nodes[end].jobs):
-            return Refused("ERR another ASM task is already in progress")
-        return Answered(self.begin_job(sources.pop(), node.id, slots).encode())
-
-    def begin_job(self, source: str, target: str, slots: SlotSet) -> str:
-        self.events += 1
-        name = f"{self.chance.getrandbits(160):040x}"
-        job = {
-            "name": name,
-            "source": source,
-            "target": target,
-            "slots": slots,
-            "state": "snapshotting",
-            "active": True,
-        }
-        job["looks"] = 0
-        self.nodes[source].jobs.insert(0, job)
-        self.nodes[target].jobs.insert(0, job)
-        return name
-
-    def cancel(self, node: SimulatedNode) -> Reply:
-        active = [job for job in node.jobs if job["active"]]
-        for job in active:
-            job.update(active=False, state="cancelled" if self.product == "valkey" else "canceled")
-        return Answered(len(active)) if active else Refused("ERR No migrations ongoing")
-
-    def work_on_jobs(self) -> None:
-        """Jobs of one source run one after another."""
-        for node in self.nodes.values():
-            job = next((job for job in reversed(node.jobs) if job["active"] and job["source"] == node.id), None)
-            if job is None:
-                continue
-            target = self.nodes[job["target"]]
-            job["looks"] += 1
-            if node.down or target.down or not target.is_master:
-                job.update(active=False, state="failed", message="Connection lost")
-            elif job["looks"] >= LOOKS_OF_A_JOB:
-                if self.fail_jobs:
-                    self.fail_jobs -= 1
-                    self.fail(job)
-                    continue
-                self.take_over(job, node, target)
-
-    def fail(self, job: dict[str, Any]) -> None:
-        """A migration of Valkey ends; an import of Redis 8.4 tries again until it is cancelled."""
-        job.update(active=self.product == "redis", state="failed", message="no luck", retries=job.get("retries", 0) + 1)
-
-    def take_over(self, job: dict[str, Any], source: SimulatedNode, target: SimulatedNode) -> None:
-        for slot in job["slots"]:
-            target.believe(slot, target.id)
-            source.believe(slot, target.id)
-            target.keys[slot] = source.keys.pop(slot, {})
-        self.bump(target)
-        if not source.count:
-            self.demote(source)
-        job.update(active=False, state="success" if self.product == "valkey" else "completed")
+        """Masters that hold keys of slots that they do not own."""
+        masters = [host for host in self.hosts.values() if not host.node.view.myself.replicaof]
+        return [
+            (h.id, s)
+            for h in masters
+            for s, held in h.store.held.items()
+            if held and not h.node.view.myself.slots >> s & 1
+        ]
 
     # what it looks like
 
-    def look(self, names: Sequence[str]) -> ClusterSight:
-        self.spoken_to |= set(names)
-        lost = {name: "connection refused" for name in names if self.nodes[name].down}
-        return ClusterSight({name: self.sight(self.nodes[name]) for name in names if name not in lost}, lost)
+    def address(self, name: str) -> str:
+        """Where clients find a node."""
+        return f"127.0.0.1:{self.hosts[name].settings.port}"
 
-    def sight(self, node: SimulatedNode) -> NodeSight:
-        return NodeSight(
-            node.id, f"{node.id}:1", node.is_master, node.epoch, self.product, self.version,
-            owners={} if node.alone else node.sees(),
-            cluster_ok=not node.alone, slots_ok=0 if node.alone else SLOT_COUNT,
-            epochs={n.id: n.epoch for n in self.nodes.values() if n.is_master and not n.alone} | {node.id: node.epoch},
-            addresses={n.id: f"{n.id}:1" for n in self.nodes.values()},
-            migrating=dict(node.migrating), importing=dict(node.importing),
-            open_keys={s: len(node.keys.get(s, {})) for s in (*node.migrating, *node.importing)},
-            jobs=tuple(
-                JobSight(j["name"], j["source"] == node.id, j["source"], j["target"], j["slots"], j["state"], j.get("message", ""),
-                         j.get("retries", 0) if self.product == "redis" else 0)
-                for j in node.jobs
-            ),
-        )  # fmt: skip
+    def called(self, name: str) -> str:
+        """How reports call a node."""
+        return f"{self.address(name)} ({name[:8]})"
+
+    def epochs(self) -> dict[str, int]:
+        """The config epoch of every node."""
+        return {name: self.hosts[name].node.view.myself.config_epoch for name in self.names}
 
     def owners(self) -> list[str]:
-        return self.look(list(self.nodes)).owner_list()
+        """The owner of every slot."""
+        return self.look([name for name in self.hosts if self.hosts[name].alive]).owner_list()
+
+    def look(self, names: Sequence[str]) -> ClusterSight:
+        """What nodes say, in the words of their answers."""
+        self.spoken_to |= set(names)
+        lost = {name: "connection refused" for name in names if not self.hosts[name].answers}
+        return ClusterSight({name: self.sight(self.hosts[name]) for name in names if name not in lost}, lost)
+
+    def sight(self, host: Host) -> NodeSight:
+        """What one node says."""
+        texts = (self.ask(host, "CLUSTER", "NODES"), self.ask(host, "CLUSTER", "INFO"), self.ask(host, "INFO"))
+        seen = read_node(host.id, *texts)
+        question = job_question(seen.product, seen.version)
+        return replace(
+            seen,
+            jobs=read_jobs(self.ask(host, *question)) if question else (),
+            open_keys={
+                slot: self.ask(host, "CLUSTER", "COUNTKEYSINSLOT", slot) for slot in (*seen.migrating, *seen.importing)
+            },
+            node_timeout_ms=host.settings.node_timeout_ms,
+        )
 
     # the executor
 
     def count(self) -> None:
         """Something happened; the executor may be killed right here."""
         self.events += 1
+        self.on_event()
         if self.kill_after is not None and self.events > self.kill_after:
             self.kill_after = None
             raise KilledError
@@ -387,12 +220,9 @@ class SimulatedCluster:
             answer = self.perform(effect)
 
     def perform(self, effect: Any) -> Any:
-        for node in self.nodes.values():
-            node.down = max(0, node.down - 1)
-        if self.chance.random() < self.gossip_chance:
-            self.gossip()
+        """Answer one effect of an execution."""
         if isinstance(effect, Look):
-            self.work_on_jobs()
+            self.pass_time(COMMAND_US)
             return self.look(effect.nodes)
         if isinstance(effect, Ask):
             replies = []
@@ -400,6 +230,7 @@ class SimulatedCluster:
                 self.count()
                 self.write()
                 replies.append(self.call(command))
+                self.pass_time(COMMAND_US)
             self.count()
             return replies
         if isinstance(effect, Note):
@@ -407,37 +238,34 @@ class SimulatedCluster:
             self.journal += effect.steps
             self.count()
         elif isinstance(effect, Wait):
-            self.now_s += effect.seconds
-            self.gossip()
+            self.pass_time(int(effect.seconds * 1e6))
         elif isinstance(effect, Clock):
-            self.now_s += 0.01
             return self.now_s
         else:
             assert isinstance(effect, Tell)
             self.told.append(effect.line)
         return None
 
+    def call(self, command: Send | Migrate) -> Reply:
+        """Send one command and return the reply."""
+        self.on_command(command)
+        host = self.hosts[command.node if isinstance(command, Send) else command.source]
+        self.spoken_to.add(host.id)
+        if not host.answers:
+            return Lost("connection refused")
+        if isinstance(command, Send):
+            reply = self.ask(host, *command.words)
+        else:
+            reply = self.migrate(host, self.hosts[command.target], command)
+        return Refused(reply.text) if isinstance(reply, RespError) else Answered(reply)
 
-def stored_plan(cluster: SimulatedCluster, moves: Sequence[tuple[int, str, str]], **how: Any) -> StoredPlan:
-    """A plan for the cluster as it is, which moves these slots; *how* as `order_moves` has it."""
-    owners = cluster.owners()
-    loads = {"serialized_bytes": [10] * SLOT_COUNT}
-    names = list(cluster.nodes)
-    problem = Problem(loads, owners, [Master(name) for name in names])
-    after = list(owners)
-    for slot, source, target in moves:
-        assert after[slot] == source
-        after[slot] = target
-    rows = tuple(Move(slot, source, target, (10,)) for slot, source, target in sorted(moves))
-    held = {name: (10.0 * owners.count(name),) for name in names}
-    rooms = {name: Room(held[name], {}, owners.count(name), stays=name in after) for name in names}
-    plan = Plan(
-        "move", "serialized_bytes", 1, rows, 10 * len(rows), 0, (), 0, (), (), (), None, False,
-        count_ranges(owners), count_ranges(after), tuple(after),
-    )  # fmt: skip
-    epochs = {name: node.epoch for name, node in cluster.nodes.items()}
-    return StoredPlan(
-        "0123456789ab", "now", problem, plan, tuple(order_moves(rows, rooms, **how).batches),
-        tuple(PlannedNode(name, f"{name}:1", "", epochs[name]) for name in names),
-        hash_state(owners, epochs), TimeModel(), 0,
-    )  # fmt: skip
+    def migrate(self, source: Host, target: Host, command: Migrate) -> Any:
+        """MIGRATE over a way that may fail before the keys arrive, or before their arrival is known."""
+        words = ["MIGRATE", target.ip, target.settings.port, "", 0, 1000, *(["REPLACE"] if command.replace else [])]
+        if self.chance.random() >= self.trouble:
+            return self.ask(source, *words, "KEYS", *command.keys)
+        ends = ([source], [target])
+        self.faults.cut(*(ends if self.chance.random() < 0.5 else ends[::-1]), both_ways=False)
+        reply = self.ask(source, *words, "KEYS", *command.keys)
+        self.faults.heal()
+        return reply

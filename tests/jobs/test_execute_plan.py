@@ -14,7 +14,6 @@ from cluster_core.rebalance.goal.problem import validate
 from cluster_core.rebalance.goal.targets import find_targets
 from cluster_core.rebalance.planner import reach_of
 from cluster_core.rebalance.record import StoredPlan
-from cluster_core.slots.key_slot import SLOT_COUNT
 from jobs import main as program
 from jobs.execute_plan import run
 from schemas.rebalance import REBALANCE_MOVES, REBALANCE_PLANS, REBALANCE_SLOTS
@@ -27,15 +26,16 @@ from slotscope.servers.cluster import Access
 from slotscope.servers.moves import open_nodes
 from slotscope.servers.plan_journal import LOCK, PlanJournal, alone
 from slotscope.transforms.rebalance_rows import write_plan
-from tests.benches.fake_servers import serving
-from tests.benches.simulated_cluster import SimulatedCluster, stored_plan
+from tests.benches.fake_servers import free_ports, serving
+from tests.benches.simulated_cluster import SimulatedCluster
+from tests.builders.cluster_sights import stored_plan, thirds
 
 IDS = [letter * 40 for letter in "abc"]
 
 
 def redis84() -> SimulatedCluster:
     """Three masters with a third of the slots each."""
-    return SimulatedCluster([IDS[slot * 3 // SLOT_COUNT] for slot in range(SLOT_COUNT)], IDS, product="redis 8.4")
+    return SimulatedCluster(thirds(IDS), IDS, profile="redis-8", ports=free_ports(3))
 
 
 def store(root: Path, cluster: SimulatedCluster) -> StoredPlan:
@@ -94,9 +94,9 @@ def test_an_import_that_goes_on_trying_is_cancelled(tmp_path, capsys, failures, 
         asked = [words for server in servers.values() for words in server.asked]
 
     assert ("CLUSTER MIGRATION CANCEL" in asked) == (code == PAUSED)
-    assert not any(job["active"] for node in cluster.nodes.values() for job in node.jobs)
+    assert cluster.active_jobs() == []
     if code == PAUSED:
-        assert "no luck; run again to go on, --rollback to undo" in capsys.readouterr().err
+        assert "Connection lost; run again to go on, --rollback to undo" in capsys.readouterr().err
         assert cluster.owners() == list(stored.problem.owners)
 
 

@@ -193,6 +193,19 @@ def _assign(state: NodeState, slot: int, target: Peer) -> Any:
     return OK
 
 
+def take_over(state: NodeState, bits: int) -> None:
+    """Own the slots *bits* from now on, under a new epoch that everybody hears of (R127)."""
+    view = state.view
+    for peer in view.nodes.values():
+        if peer.slots & bits and peer is not view.myself:
+            _give(state, peer, peer.slots & ~bits)
+    _give(state, view.myself, view.myself.slots | bits)
+    view.unclaimed &= ~bits
+    _settle(state)
+    react(state, bump_without_consensus(view), None)
+    broadcast_pong(state)
+
+
 def _bump_epoch(state: NodeState, args: list[str]) -> Any:
     """CLUSTER BUMPEPOCH (R79)."""
     bumped = bump_without_consensus(state.view, Cause.EPOCH_BUMPED)

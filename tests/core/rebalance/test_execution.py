@@ -9,24 +9,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cluster_core.node.events import SlotsArrived
+from cluster_core.rebalance.execution.cluster_now import ClusterSight
 from cluster_core.rebalance.execution.commands import Path
 from cluster_core.rebalance.execution.effects import Ask
 from cluster_core.rebalance.execution.machine import Execution, Outcome, Verdict
 from cluster_core.rebalance.execution.run_state import Settings, Stop
+from cluster_core.sim.layouts import Place
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
-from tests.benches.simulated_cluster import KilledError, SimulatedCluster, SimulatedNode, stored_plan
+from tests.benches.simulated_cluster import KilledError, SimulatedCluster
+from tests.builders.cluster_sights import stored_plan, thirds
 from tests.examples import examples
 
-PRODUCTS = {Path.LEGACY: "redis 7.0", Path.VALKEY_JOBS: "valkey 9.1", Path.REDIS_IMPORT: "redis 8.4"}
-PATHS = list(PRODUCTS)
+A, B, C, D, Z = IDS = tuple(letter * 40 for letter in "abcdf")
+PROFILE_OF = {Path.LEGACY: "redis-7.0", Path.VALKEY_JOBS: "valkey-9.1", Path.REDIS_IMPORT: "redis-8"}
+PATHS = list(PROFILE_OF)
 QUICK = Settings(patience_s=30, settle_s=30, job_timeout_s=60, group=2, groups_a_row=2)
 
 
-def cluster_of(path: Path, seed: int = 0) -> SimulatedCluster:
+def cluster_of(path: Path, seed: int = 0, **how) -> SimulatedCluster:
     """Three masters with a third of the slots each, and an empty one."""
-    owners = ["abc"[slot * 3 // SLOT_COUNT] for slot in range(SLOT_COUNT)]
-    return SimulatedCluster(owners, "abcd", seed, product=PRODUCTS[path])
+    return SimulatedCluster(thirds((A, B, C)), (A, B, C, D), seed, profile=PROFILE_OF[path], **how)
 
 
 def plan_for(cluster: SimulatedCluster, slots: int = 12):
@@ -34,8 +38,22 @@ def plan_for(cluster: SimulatedCluster, slots: int = 12):
     owners = cluster.owners()
     wanted = {slot for hot in cluster.hot for slot in (hot, (hot + 1) % SLOT_COUNT)}
     chosen = sorted(cluster.chance.sample(sorted(wanted), slots))
-    moves = [(slot, owners[slot], cluster.chance.choice(sorted(set("abcd") - {owners[slot]}))) for slot in chosen]
+    moves = [(slot, owners[slot], cluster.chance.choice(sorted({A, B, C, D} - {owners[slot]}))) for slot in chosen]
     return stored_plan(cluster, moves, slots_max=4)
+
+
+def is_master(cluster: SimulatedCluster, name: str) -> bool:
+    """Whether a node says so."""
+    return cluster.sight(cluster.hosts[name]).is_master
+
+
+def add_master(cluster: SimulatedCluster, name: str) -> None:
+    """An empty node joins."""
+    settings = replace(cluster.hosts[A].settings, port=7999, cport=17999)
+    cluster.hosts[name] = cluster.world.add(Place(name, "127.0.0.1", "Z1", settings, name, name))
+    assert cluster.ask(cluster.hosts[A], "CLUSTER", "MEET", "127.0.0.1", 7999) == "OK"
+    cluster.settle()
+    assert len(cluster.sight(cluster.hosts[A]).addresses) == 5
 
 
 def again(cluster: SimulatedCluster, stored, **more) -> Outcome:
@@ -46,8 +64,9 @@ def again(cluster: SimulatedCluster, stored, **more) -> Outcome:
 
 def assert_all_right(cluster: SimulatedCluster, owners) -> None:
     """Every node knows the same owners, nothing is open, no promised write is missing, no key lies where it does not belong."""
-    for node in cluster.nodes.values():
-        assert node.view == list(owners)
+    cluster.settle()
+    for name, node in cluster.look(cluster.names).nodes.items():
+        assert ClusterSight({name: node}).owner_list() == list(owners)
         assert not node.migrating
         assert not node.importing
     assert cluster.lost_writes() == []
@@ -64,7 +83,7 @@ def test_a_plan_is_carried_out_while_clients_write(path):
 
     assert outcome.verdict is Verdict.FINISHED
     assert_all_right(cluster, stored.plan.owners_after)
-    assert cluster.spoken_to == set("abcd")
+    assert cluster.spoken_to == {A, B, C, D}
     assert [step.step for step in cluster.journal if step.step in ("started", "finished")] == ["started", "finished"]
 
 
@@ -99,7 +118,6 @@ def test_killed_anywhere_it_resumes_or_rolls_back(path, seed, kills, back):
     outcome = again(cluster, stored, rollback=back)
 
     assert outcome.verdict in (Verdict.ROLLED_BACK, Verdict.IN_PLACE) if back else (Verdict.FINISHED, Verdict.IN_PLACE)
-    cluster.gossip()
     assert_all_right(cluster, before if back else stored.plan.owners_after)
     moved = {move.slot for move in stored.plan.moves}
     assert back or slots_done(cluster) == moved
@@ -126,24 +144,24 @@ def test_a_rollback_that_is_killed_can_go_either_way(path, seed, kill):
 
     outcome = again(cluster, stored)
 
-    if cluster.nodes["d"].is_master:
+    if is_master(cluster, D):
         assert outcome.verdict in (Verdict.FINISHED, Verdict.IN_PLACE)
         assert_all_right(cluster, stored.plan.owners_after)
     else:  # it was empty before and is so again
         assert outcome.verdict is Verdict.REFUSED
-        assert "d:1 (d) is a replica now" in " ".join(outcome.sentences)
+        assert f"{cluster.called(D)} is a replica now" in " ".join(outcome.sentences)
         assert_all_right(cluster, cluster.owners())
 
 
 @pytest.mark.parametrize("path", PATHS)
 @settings(max_examples=examples(15))
-@given(seed=st.integers(0, 10**6), after=st.integers(0, 60), who=st.sampled_from("abcd"))
+@given(seed=st.integers(0, 10**6), after=st.integers(0, 60), who=st.sampled_from((A, B, C, D)))
 def test_a_node_that_is_away_for_a_while_is_waited_for(path, seed, after, who):
     """A target or a source restarts in the middle; keys that MIGRATE may or may not have sent are sent again."""
     cluster = cluster_of(path, seed)
     stored = plan_for(cluster)
     cluster.trouble = 0.2
-    fall(cluster, cluster.nodes[who], after)
+    fall(cluster, who, after)
 
     outcome = again(cluster, stored)
     while outcome.verdict is Verdict.PAUSED:
@@ -153,20 +171,16 @@ def test_a_node_that_is_away_for_a_while_is_waited_for(path, seed, after, who):
     assert_all_right(cluster, stored.plan.owners_after)
 
 
-def fall(cluster: SimulatedCluster, node: SimulatedNode, after: int) -> None:
-    """*node* goes down for some time, so many events later; its jobs are forgotten."""
-    usual = cluster.count
+def fall(cluster: SimulatedCluster, name: str, after: int) -> None:
+    """*name* crashes so many events later, and is started again with its data two seconds after that."""
+    host = cluster.hosts[name]
 
     def count() -> None:
-        usual()
         if cluster.events == after + 1:
-            node.down = 6
-            for job in node.jobs:
-                if job["active"]:
-                    job.update(active=False, state="failed", message="Connection lost")
-            node.jobs = []
+            cluster.faults.crash(host)
+            cluster.world.call_at(cluster.world.now_us + 2_000_000, lambda *_: cluster.faults.restart(host))
 
-    cluster.count = count  # type: ignore[method-assign]
+    cluster.on_event = count
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -193,17 +207,15 @@ def test_a_stop_at_any_moment_leaves_nothing_open(path, at, times):
     cluster = cluster_of(path)
     stored = plan_for(cluster)
     execution = Execution(stored, [], None, QUICK)
-    usual = cluster.count
 
     def count() -> None:
-        usual()
         if cluster.events == at:
             for _ in range(times):
                 execution.pause()
 
-    cluster.count = count  # type: ignore[method-assign]
+    cluster.on_event = count
     outcome = cluster.drive(execution)
-    sight = cluster.look("abcd")
+    sight = cluster.look((A, B, C, D))
 
     assert outcome.verdict in (Verdict.PAUSED, Verdict.FINISHED)
     assert sight.open_slots() == {}
@@ -229,25 +241,25 @@ def test_a_job_that_fails_is_begun_again_and_then_it_pauses(path):
 
     assert outcome.verdict is Verdict.PAUSED
     assert outcome.sentences[0].startswith("paused: ")
-    assert "no luck" in outcome.sentences[0]
-    assert cluster.look("abcd").active_jobs() == []
+    assert "Connection lost" in outcome.sentences[0]
+    assert cluster.look((A, B, C, D)).active_jobs() == []
     assert outcome.sentences[0].endswith("run again to go on, --rollback to undo")
     assert cluster.owners() == list(stored.problem.owners)
 
 
 def test_a_drained_master_turns_into_a_replica_and_the_plan_is_still_in_place():
     """redis 4592, 9223: its last slot is gone, it follows the receiver, and may not be told any more."""
-    owners = ["abc"[min(slot // 8192, 2)] if slot < 16380 else "c" for slot in range(SLOT_COUNT)]
+    owners = [C if slot >= 16380 else (A, B)[slot // 8192] for slot in range(SLOT_COUNT)]
     for path in PATHS:
-        cluster = SimulatedCluster(owners, "abc", product=PRODUCTS[path])
-        stored = stored_plan(cluster, [(slot, "c", "ab"[slot % 2]) for slot in range(16380, SLOT_COUNT)])
+        cluster = SimulatedCluster(owners, (A, B, C), profile=PROFILE_OF[path])
+        stored = stored_plan(cluster, [(slot, C, (A, B)[slot % 2]) for slot in range(16380, SLOT_COUNT)])
 
         assert again(cluster, stored).verdict is Verdict.FINISHED
-        assert not cluster.nodes["c"].is_master
+        assert not is_master(cluster, C)
         assert_all_right(cluster, stored.plan.owners_after)
         assert again(cluster, stored).verdict is Verdict.IN_PLACE
         (sentence,) = {*again(cluster, stored, rollback=True).sentences}
-        assert "c:1 (c) is a replica now" in sentence
+        assert f"{cluster.called(C)} is a replica now" in sentence
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -255,9 +267,9 @@ def test_a_drained_master_turns_into_a_replica_and_the_plan_is_still_in_place():
 @given(seed=st.integers(0, 10**6), kills=st.lists(st.integers(0, 60), max_size=3))
 def test_a_finished_drain_rolls_back_when_the_drained_master_is_revived(path, seed, kills):
     """CLUSTER RESET SOFT and MEET, killed anywhere, too: a node that was reset and not yet met is met by the next run."""
-    owners = ["ab"[slot % 2] if slot < 16370 else "c" for slot in range(SLOT_COUNT)]
-    cluster = SimulatedCluster(owners, "abc", seed, product=PRODUCTS[path])
-    stored = stored_plan(cluster, [(slot, "c", "ab"[slot % 2]) for slot in range(16370, SLOT_COUNT)])
+    owners = [C if slot >= 16370 else (A, B)[slot // 8192] for slot in range(SLOT_COUNT)]
+    cluster = SimulatedCluster(owners, (A, B, C), seed, profile=PROFILE_OF[path])
+    stored = stored_plan(cluster, [(slot, C, (A, B)[slot % 2]) for slot in range(16370, SLOT_COUNT)])
     assert again(cluster, stored).verdict is Verdict.FINISHED
     assert again(cluster, stored, rollback=True).verdict is Verdict.REFUSED
     for kill in kills:
@@ -269,7 +281,7 @@ def test_a_finished_drain_rolls_back_when_the_drained_master_is_revived(path, se
     outcome = again(cluster, stored, rollback=True, revive=True)
 
     assert outcome.verdict in (Verdict.ROLLED_BACK, Verdict.IN_PLACE), outcome
-    assert cluster.nodes["c"].is_master
+    assert is_master(cluster, C)
     assert_all_right(cluster, owners)
 
 
@@ -278,16 +290,10 @@ def test_with_many_masters_only_source_and_target_hear_of_a_slot():
     cluster = cluster_of(Path.LEGACY)
     stored = plan_for(cluster)
     said = []
-    usual = cluster.setslot
-
-    def setslot(node, slot, what, other):
-        said.append((slot, what, node.id))
-        return usual(node, slot, what, other)
-
-    cluster.setslot = setslot  # type: ignore[method-assign]
+    cluster.on_command = lambda command: said.append(getattr(command, "words", ()))
 
     assert again(cluster, stored, told_masters_max=3).verdict is Verdict.FINISHED
-    assert len([1 for _, what, _ in said if what == "NODE"]) == 2 * len(stored.plan.moves)
+    assert sum("NODE" in words for words in said) == 2 * len(stored.plan.moves)
     assert_all_right(cluster, stored.plan.owners_after)
 
 
@@ -296,31 +302,24 @@ def test_the_intent_is_written_before_anything_is_sent():
     for path in PATHS:
         cluster = cluster_of(path)
         stored = plan_for(cluster)
-        usual = cluster.call
-
-        def call(command, cluster=cluster, usual=usual):
-            named = {slot for step in cluster.journal if step.step == "intent" for slot in step.slots.split()}
-            assert named
-            return usual(command)
-
-        cluster.call = call  # type: ignore[method-assign]
+        named: list[int] = []
+        cluster.on_command = lambda command, named=named, journal=cluster.journal: named.append(
+            sum(step.step == "intent" for step in journal)
+        )
         assert again(cluster, stored).verdict is Verdict.FINISHED
+        assert min(named) >= 1
 
 
 def taken(cluster: SimulatedCluster, slots, owner: str) -> None:
     """Somebody else gives *slots* away, and every node knows it."""
-    cluster.bump(cluster.nodes[owner])
-    for node in cluster.nodes.values():
-        for slot in slots:
-            node.believe(slot, owner)
+    cluster.world.tell(cluster.hosts[owner], SlotsArrived(sum(1 << slot for slot in slots)))
+    cluster.settle()
 
 
 def half_way(path: Path):
     """A plan of six slots from a to b and six from a to c, of which the first batch is done."""
-    cluster = SimulatedCluster(
-        ["abc"[slot * 3 // SLOT_COUNT] for slot in range(SLOT_COUNT)], "abcd", product=PRODUCTS[path], keys=0
-    )
-    stored = stored_plan(cluster, [(slot, "a", "bc"[slot // 6]) for slot in range(12)], slots_max=3)
+    cluster = cluster_of(path, keys=0)
+    stored = stored_plan(cluster, [(slot, A, (B, C)[slot // 6]) for slot in range(12)], slots_max=3)
     before = cluster.owners()
     assert again(cluster, stored, pause_after=1).verdict is Verdict.PAUSED
     done = sorted(slots_done(cluster))
@@ -332,18 +331,21 @@ def half_way(path: Path):
 def test_a_rollback_needs_nothing_but_the_slots_that_the_plan_moved(path):
     """Others took a slot that the plan has not touched and one that it knows nothing of, left one open, added a master: none is in the way."""
     cluster, stored, before, _, left = half_way(path)
-    taken(cluster, [left[0], 9000], "c")
-    cluster.nodes["z"] = SimulatedNode("z", 99, list(cluster.nodes["a"].view), touched=cluster.touched)
-    cluster.nodes["b"].migrating[9001], cluster.nodes["c"].importing[9001] = "c", "b"
+    taken(cluster, [left[0], 9000], C)
+    add_master(cluster, Z)
+    assert cluster.ask(cluster.hosts[B], "CLUSTER", "SETSLOT", 9001, "MIGRATING", C) == "OK"
+    assert cluster.ask(cluster.hosts[C], "CLUSTER", "SETSLOT", 9001, "IMPORTING", B) == "OK"
 
     resumed = again(cluster, stored)
     assert resumed.verdict is Verdict.REFUSED
     outcome = again(cluster, stored, rollback=True)
 
     assert outcome.verdict is Verdict.ROLLED_BACK, outcome
-    assert outcome.sentences[1:] == (f"slots {left[0]} stay with c:1 (c): this plan did not move them there",)
+    assert outcome.sentences[1:] == (
+        f"slots {left[0]} stay with {cluster.called(C)}: this plan did not move them there",
+    )
     expected = list(before)
-    expected[left[0]] = expected[9000] = "c"
+    expected[left[0]] = expected[9000] = C
     assert cluster.owners() == expected
     assert again(cluster, stored, rollback=True).sentences[0].startswith("nothing to roll back: ")
 
@@ -353,14 +355,14 @@ def test_a_rollback_of_slots_that_others_took_further_is_refused_with_their_name
     """The plan left them at b, they belong to d now: nothing is sent."""
     cluster, stored, _, done, _ = half_way(path)
     held = stored.plan.owners_after[done[0]]
-    taken(cluster, done[:2], "d")
+    taken(cluster, done[:2], D)
     owners = cluster.owners()
 
     outcome = again(cluster, stored, rollback=True)
 
     assert outcome.verdict is Verdict.REFUSED
     assert outcome.sentences == (
-        f"slots {SlotSet(done[:2])}, which this plan moved to {held}:1 ({held}), belong to d:1 (d) now: they cannot be taken back from there",
+        f"slots {SlotSet(done[:2])}, which this plan moved to {cluster.called(held)}, belong to {cluster.called(D)} now: they cannot be taken back from there",
     )
     assert cluster.owners() == owners
 
@@ -369,24 +371,22 @@ def test_a_rollback_of_slots_that_others_took_further_is_refused_with_their_name
 def test_a_master_that_is_away_and_was_not_touched_does_not_hold_a_rollback_up(path):
     """No slot went from it or to it."""
     cluster, stored, before, _, _ = half_way(path)
-    cluster.nodes["d"].down = 10**6
+    cluster.faults.crash(cluster.hosts[D])
 
     assert again(cluster, stored).verdict is Verdict.REFUSED
     outcome = again(cluster, stored, rollback=True)
 
     assert outcome.verdict is Verdict.ROLLED_BACK
-    assert outcome.sentences[1] == "d:1 (d) does not answer, and the way back does not need it"
-    assert [cluster.nodes[name].view for name in "abc"] == [before] * 3
+    assert outcome.sentences[1] == f"{cluster.called(D)} does not answer, and the way back does not need it"
+    assert cluster.owners() == before
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("who", "ab")
+@pytest.mark.parametrize("who", [A, B])
 def test_no_wait_is_longer_than_the_patience(path, who):
     """A node that never comes back: the run pauses, and what was waited for by then is patience, not a constant of the program."""
-    cluster = SimulatedCluster(
-        ["abc"[slot * 3 // SLOT_COUNT] for slot in range(SLOT_COUNT)], "abc", product=PRODUCTS[path], keys=0
-    )
-    stored = stored_plan(cluster, [(slot, "a", "b") for slot in range(12)])
+    cluster = cluster_of(path, keys=0)
+    stored = stored_plan(cluster, [(slot, A, B) for slot in range(12)])
     limits = []
     usual = cluster.perform
 
@@ -394,7 +394,7 @@ def test_no_wait_is_longer_than_the_patience(path, who):
         limits.append(getattr(effect, "within_s", getattr(effect, "seconds", 0.0)))
         if isinstance(effect, Ask):
             limits.append(effect.migrate_ms / 1000)
-            cluster.nodes[who].down = 10**6
+            cluster.faults.crash(cluster.hosts[who])
         return usual(effect)
 
     cluster.perform = perform  # type: ignore[method-assign]
@@ -402,6 +402,6 @@ def test_no_wait_is_longer_than_the_patience(path, who):
     outcome = cluster.drive(Execution(stored, [], None, replace(QUICK, patience_s=3)))
 
     assert outcome.verdict is Verdict.PAUSED
-    assert f"{who}:1 ({who}) does not answer" in outcome.sentences[0]
+    assert f"{cluster.called(who)} does not answer" in outcome.sentences[0]
     assert max(limits[1:]) < 3.001  # the first is the look before it begins
     assert cluster.now_s - begun_s < 3 * 3

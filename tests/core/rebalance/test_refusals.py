@@ -13,22 +13,22 @@ from cluster_core.rebalance.execution.machine import foresee
 from cluster_core.rebalance.execution.refusals import choose_path
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
-from tests.benches.simulated_cluster import SimulatedCluster, stored_plan
+from tests.builders.cluster_sights import SeenCluster, slots_by_owner, stored_plan
 
 NOTHING = read_journal([])
 
 
-def cluster_of(product: str = "valkey 9.1") -> SimulatedCluster:
+def cluster_of(product: str = "valkey 9.1") -> SeenCluster:
     """Three masters with a third of the slots each."""
-    return SimulatedCluster(["abc"[slot * 3 // SLOT_COUNT] for slot in range(SLOT_COUNT)], "abc", product=product)
+    return SeenCluster(["abc"[slot * 3 // SLOT_COUNT] for slot in range(SLOT_COUNT)], "abc", product=product)
 
 
-def plan_for(cluster: SimulatedCluster):
+def plan_for(cluster: SeenCluster):
     """Slots 1 to 4 from a to b, one to c."""
     return stored_plan(cluster, [(1, "a", "b"), (2, "a", "b"), (3, "a", "b"), (4, "a", "b"), (9, "a", "c")])
 
 
-def reasons(cluster: SimulatedCluster, *, path: Path | None = None, steps=(), plan=None, **changed) -> list[str]:
+def reasons(cluster: SeenCluster, *, path: Path | None = None, steps=(), plan=None, **changed) -> list[str]:
     """What is said when b is as *changed*."""
     sight = cluster.look("abc")
     sight = ClusterSight({**sight.nodes, "b": replace(sight.nodes["b"], **changed)})
@@ -75,14 +75,13 @@ def test_owners_that_changed_make_a_plan_stale_unless_it_changed_them_itself():
     plan = plan_for(cluster)
     steps = [Step(StepKind.INTENT, 1, "a", "b", "1-2")]
     for slot in (1, 2):
-        for node in cluster.nodes.values():
-            node.believe(slot, "b")
+        cluster.held[slot] = "b"
 
     assert reasons(cluster, plan=plan, config_epoch=9, steps=steps) == []
     (stale,) = reasons(cluster, plan=plan)
     assert stale.startswith("the plan is stale, make a new one: slots 1-2: owner is b, in the plan a")
     assert reasons(cluster, plan=plan, config_epoch=1, steps=steps) != []  # an epoch never falls
-    cluster.nodes["c"].epoch = 12
+    cluster.changed["c"] = {"config_epoch": 12}
     assert "config epoch of c is 12, in the plan 3" in reasons(cluster, plan=plan, config_epoch=9, steps=steps)[0]
 
 
@@ -90,7 +89,7 @@ def test_masters_that_do_not_agree_are_told():
     """Unless the plan is what they are about to learn of."""
     cluster = cluster_of()
     plan = plan_for(cluster)
-    cluster.nodes["c"].believe(20, "b")
+    cluster.changed["c"] = {"owners": slots_by_owner([*cluster.held[:20], "b", *cluster.held[21:]])}
 
     assert "the masters do not agree on the owner of slots 20" in reasons(cluster, plan=plan)
 
@@ -146,7 +145,7 @@ def test_the_fastest_path_that_all_know_is_taken(product, path):
 def test_a_node_that_does_not_answer_is_the_only_reason():
     """Nothing else can be known."""
     cluster = cluster_of()
-    cluster.nodes["c"].down = 1
+    cluster.lost.add("c")
 
     said = foresee(plan_for(cluster), cluster.look("abc"), NOTHING, None).refusals
 

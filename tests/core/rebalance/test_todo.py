@@ -10,7 +10,7 @@ from cluster_core.rebalance.execution.journal import Journal, Step, StepKind, re
 from cluster_core.rebalance.execution.remaining import remaining, seconds_of, waves
 from cluster_core.rebalance.ordering import Job
 from cluster_core.slots.key_slot import SLOT_COUNT
-from tests.benches.simulated_cluster import SimulatedCluster, stored_plan
+from tests.builders.cluster_sights import SeenCluster, stored_plan
 
 JOBS = st.lists(
     st.tuples(st.sampled_from("abcdef"), st.sampled_from("abcdef"))
@@ -39,7 +39,7 @@ def moved(slots: str) -> Journal:
 
 def plan_of_three():
     """Two batches: a to b, then a to c."""
-    cluster = SimulatedCluster(["abc"[slot * 3 // SLOT_COUNT] for slot in range(SLOT_COUNT)], "abc", keys=0)
+    cluster = SeenCluster(["abc"[slot * 3 // SLOT_COUNT] for slot in range(SLOT_COUNT)], "abc")
     return stored_plan(cluster, [(1, "a", "b"), (2, "a", "b"), (3, "a", "c")])
 
 

@@ -9,13 +9,13 @@ import pytest
 from cluster_core.rebalance.execution.cluster_now import ClusterSight
 from cluster_core.rebalance.execution.waits import answer_s, migrate_ms, migrate_sentence
 from cluster_core.slots.key_slot import SLOT_COUNT
-from tests.benches.simulated_cluster import SimulatedCluster, stored_plan
+from tests.builders.cluster_sights import SeenCluster, stored_plan
 
 
 def sight_of(*timeouts_ms: int) -> ClusterSight:
     """Masters a, b, … with these node timeouts, 0 for one that does not tell."""
     names = "abc"[: len(timeouts_ms)]
-    cluster = SimulatedCluster([names[0]] * SLOT_COUNT, names, keys=0)
+    cluster = SeenCluster([names[0]] * SLOT_COUNT, names)
     seen = cluster.look(names).nodes
     return ClusterSight(
         {name: replace(seen[name], node_timeout_ms=ms) for name, ms in zip(names, timeouts_ms, strict=True)}
@@ -42,7 +42,7 @@ def test_migrate_waits_half_of_the_shortest_node_timeout_and_of_the_patience(tim
 def test_what_is_assumed_is_said():
     """And who does not tell."""
     sight = sight_of(15000, 0, 0)
-    stored = stored_plan(SimulatedCluster(["a"] * SLOT_COUNT, "abc", keys=0), [(1, "a", "b")])
+    stored = stored_plan(SeenCluster(["a"] * SLOT_COUNT, "abc"), [(1, "a", "b")])
 
     assert migrate_sentence(stored, sight, 7500) == (
         "MIGRATE gives up after 7.5 s without an answer, half of cluster-node-timeout or of --patience; b:1 (b) and 1 more do not tell it "

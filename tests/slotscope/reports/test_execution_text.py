@@ -15,12 +15,12 @@ from slotscope.reports.rebalance.execution_text import (
     write_commands,
     write_json,
 )
-from tests.benches.simulated_cluster import SimulatedCluster, stored_plan
+from tests.builders.cluster_sights import SeenCluster, stored_plan
 
 
 def made(moves, product: str = "valkey 9.1"):
     """A plan for three masters, and what would be done."""
-    cluster = SimulatedCluster(["abc"[s * 3 // SLOT_COUNT] for s in range(SLOT_COUNT)], "abc", product=product, keys=0)
+    cluster = SeenCluster(["abc"[s * 3 // SLOT_COUNT] for s in range(SLOT_COUNT)], "abc", product=product)
     stored = stored_plan(cluster, moves)
     return stored, foresee(stored, cluster.look("abc"), read_journal([]), None)
 
