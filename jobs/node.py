@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import signal
-import sys
-import time
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from cyclopts import Parameter
 
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.failure import printable
 
 if TYPE_CHECKING:
     from cluster_core.gossip.profile import Profile
@@ -89,15 +83,13 @@ def command(
         duration is not None and not duration > 0
     ):
         raise InputError("--node-timeout is 100 ms to a day, --duration more than 0 s")
-    place = Path(folder) if folder is not None else None
-    if place is not None and not place.is_dir():
-        raise InputError(f"{folder}: no such folder")
     from cluster_core.gossip.profile import PROFILES
     from cluster_core.node.settings import NodeSettings
-    from slotscope.live.driver import Place
+    from slotscope.live.foreground import place_at
     from slotscope.servers.cluster import parse_address
     from slotscope.servers.node_link import Access
 
+    place = place_at(bind, folder)
     if profile is not None and profile not in PROFILES:
         raise InputError(f"no profile {profile!r}; there are {', '.join(PROFILES)}")
     settings = NodeSettings(port=port, cport=bus_port)
@@ -109,7 +101,7 @@ def command(
     )
     first = parse_address(join) if join else None
     access = Access(user, os.environ.get(password_env))
-    asyncio.run(_live(settings, given, Place(bind, place), first, access, duration))
+    asyncio.run(_live(settings, given, place, first, access, duration))
 
 
 async def _live(
@@ -120,67 +112,49 @@ async def _live(
     access: Access,
     duration_s: float | None,
 ) -> None:
+    from slotscope.live.foreground import any_of, numeric_address, say, told_to_end
     from slotscope.live.in_step import Step
     from slotscope.live.member import Member
 
-    member = Member(settings, place, _tell)
+    member, told = Member(settings, place, say), told_to_end()
     await member.start()
     me = member.node.view.myself.id
-    _tell(
-        f"* node {me} listens on {place.bind}:{settings.port}, bus {settings.bus_port}; the bus has no authentication"
-    )
+    say(f"* node {me} listens on {place.bind}:{settings.port}, bus {settings.bus_port}; the bus has no authentication")
     try:
-        step = Step(member, access, _tell, given.profile, given.node_timeout_ms)
+        step = Step(member, access, say, given.profile, given.node_timeout_ms)
         if first is not None:
             await step.ask(first)
-            said = member.order("CLUSTER", "MEET", await _numeric(first.host), str(first.port))
+            said = member.order(
+                "CLUSTER",
+                "MEET",
+                await asyncio.to_thread(numeric_address, first.host, f"--join {first.host}"),
+                str(first.port),
+            )
             if said != "OK":
                 raise InputError(f"--join {first}: {said}")
         stepping = asyncio.create_task(step.run())
-        await _until_told(duration_s)
+        await any_of(duration_s, told)
         stepping.cancel()
-        await _leave(member, access)
+        told.clear()
+        await _leave(member, told, access)
     finally:
         await member.stop()
-        _tell("* gone")
+        say("* gone")
 
 
-async def _leave(member: Member, access: Access) -> None:
+async def _leave(member: Member, told: asyncio.Event, access: Access) -> None:
     """Have every node forget this one; first wait until it owns no slots, or until we are told once more."""
     from slotscope.live.farewell import say_farewell
+    from slotscope.live.foreground import any_of, say
 
     slots = member.owned_slots()
     if slots:
-        _tell(f"# this node owns {slots} slots: move them away, then it leaves; a second Ctrl-C ends it at once")
-        while member.owned_slots() and not await _until_told(0.5):
-            pass
+        say(f"# this node owns {slots} slots: move them away, then it leaves; a second Ctrl-C ends it at once")
+        while member.owned_slots() and not told.is_set():
+            await any_of(0.5, told)
     if not member.owned_slots():
         for line in await asyncio.to_thread(say_farewell, member.node.view.myself.id, member.known_addresses(), access):
-            _tell(line)
-
-
-async def _numeric(host: str) -> str:
-    """CLUSTER MEET takes addresses, people write names."""
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, None)
-    except OSError as error:
-        raise InputError(f"--join {host}: {error.strerror or error}") from error
-    return str(found[0][4][0])
-
-
-async def _until_told(duration_s: float | None) -> bool:
-    """Wait for SIGINT, SIGTERM or the end of the time; return whether it was a signal."""
-    ended = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, ended.set)
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(ended.wait(), duration_s)
-    return ended.is_set()
-
-
-def _tell(line: str) -> None:
-    sys.stderr.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {printable(line)}\n")
+            say(line)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

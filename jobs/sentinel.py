@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
-import socket
-import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Parameter
 
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.failure import printable
 
 if TYPE_CHECKING:
     from cluster_core.sentinel.settings import SentinelSettings
@@ -89,21 +84,17 @@ def command(
         Show the trace of an error.
     """
     from cluster_core.sentinel.settings import SentinelSettings
-    from slotscope.live.driver import Place
+    from slotscope.live.foreground import place_at
     from slotscope.live.sentinel_member import SentinelMember
 
     if not 0 < port < 65536 or (duration is not None and not duration > 0):
         raise InputError(f"--port {port} is 1 to 65535, --duration more than 0 s")
-    place = Path(folder) if folder is not None else None
-    if place is not None and not place.is_dir():
-        raise InputError(f"{folder}: no such folder")
+    place = place_at(bind, folder)
     options = {"quorum": quorum, "down-after-milliseconds": down_after, "failover-timeout": failover_timeout}
     options |= {"parallel-syncs": parallel_syncs}
     login = (user, os.environ.get(password_env))
-    config = "" if SentinelMember.saved_config(place) else _first_config(monitor, join, name, options, login)
-    asyncio.run(
-        _live(SentinelSettings(port=port, dialect=profile), Place(bind, place), config, duration, forget=forget)
-    )
+    config = "" if SentinelMember.saved_config(place.folder) else _first_config(monitor, join, name, options, login)
+    asyncio.run(_live(SentinelSettings(port=port, dialect=profile), place, config, duration, forget=forget))
 
 
 def _first_config(
@@ -115,6 +106,7 @@ def _first_config(
 ) -> str:
     """The sentinel.conf that the options mean; what they leave open is asked of a sentinel, if one is named."""
     from cluster_core.sentinel.config_file import quote_word
+    from slotscope.live.foreground import numeric_address
     from slotscope.live.sentinel_neighbours import learn_master
     from slotscope.servers.cluster import parse_address
     from slotscope.servers.node_link import Access
@@ -128,71 +120,50 @@ def _first_config(
         master, chosen = learn_master(parse_address(join or ""), Access(None, None), name)
     chosen |= {option: value for option, value in options.items() if value is not None}
     shown, (user, password) = quote_word(name), login
-    lines = [f"monitor {shown} {_numeric(master.host)} {master.port} {chosen.pop('quorum', 2)}"]
+    lines = [f"monitor {shown} {numeric_address(master.host, master.host)} {master.port} {chosen.pop('quorum', 2)}"]
     lines += [f"{option} {shown} {value}" for option, value in chosen.items()]
     lines += [f"auth-user {shown} {quote_word(user)}"] if user and password else []
     lines += [f"auth-pass {shown} {quote_word(password)}"] if password else []
     return "".join(f"sentinel {line}\n" for line in lines)
 
 
-def _numeric(host: str) -> str:
-    """Sentinels know addresses, people write names."""
-    try:
-        return str(socket.getaddrinfo(host, None)[0][4][0])
-    except OSError as error:
-        raise InputError(f"{host}: {error.strerror or error}") from error
-
-
 async def _live(
     settings: SentinelSettings, place: Place, config: str, duration_s: float | None, *, forget: bool
 ) -> None:
+    from slotscope.live.foreground import any_of, say, told_to_end
     from slotscope.live.sentinel_member import SentinelMember
 
-    member = SentinelMember(settings, place, config, _tell)
-    told = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, told.set)
+    member, told = SentinelMember(settings, place, config, say), told_to_end()
     await member.start()
-    _tell(f"* sentinel {member.sentinel.my_id} listens on {place.bind}:{settings.port}; there is no authentication")
+    say(f"* sentinel {member.sentinel.my_id} listens on {place.bind}:{settings.port}; there is no authentication")
     try:
-        await _any_of(duration_s, told, member.ended)
+        await any_of(duration_s, told, member.ended)
         if not member.ended.is_set():
             told.clear()
             await _leave(member, told, forget=forget)
     finally:
         await member.stop()
-        _tell("* gone")
-
-
-async def _any_of(seconds: float | None, *events: asyncio.Event) -> None:
-    """Wait for one of *events*, or for the end of the time."""
-    waiting = [asyncio.ensure_future(event.wait()) for event in events]
-    await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    for each in waiting:
-        each.cancel()
+        say("* gone")
 
 
 async def _leave(member: SentinelMember, told: asyncio.Event, *, forget: bool) -> None:
     """Finish what we lead, unless we are told once more; then say goodbye if that is wanted."""
+    from slotscope.live.foreground import any_of, say
     from slotscope.live.sentinel_neighbours import ask_to_forget
     from slotscope.servers.node_link import Access, Address
 
     if member.leads():
-        _tell("# this sentinel leads a failover: it ends when that is over; a second Ctrl-C ends it at once")
+        say("# this sentinel leads a failover: it ends when that is over; a second Ctrl-C ends it at once")
     until = time.monotonic() + LEAVE_S_MAX
     while member.leads() and not told.is_set() and time.monotonic() < until:
-        await _any_of(0.2, told)
+        await any_of(0.2, told)
     masters = member.sentinel.state.masters
     others = {Address(*each.address) for master in masters.values() for each in master.sentinels.values()}
     if others and forget:
         for line in await asyncio.to_thread(ask_to_forget, sorted(others), Access(None, None), list(masters)):
-            _tell(line)
+            say(line)
     elif others:
-        _tell(f"# {len(others)} other sentinels still count this one: SENTINEL RESET there, or --forget here")
-
-
-def _tell(line: str) -> None:
-    sys.stderr.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {printable(line)}\n")
+        say(f"# {len(others)} other sentinels still count this one: SENTINEL RESET there, or --forget here")
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from cluster_core.gossip.profile import VALKEY_7_2, VALKEY_8_0, VALKEY_9_1, Profile
-from cluster_core.node.events import ClientCommand
 from tests.benches.node_cluster import FIRST_PORT, Cluster
 
 IPV4, IPV6 = "192.0.2.7", "2001:db8::7"
@@ -21,9 +20,7 @@ def formed(profile: Profile, **settings: str) -> Cluster:
 
 def asked(cluster: Cluster, ip: str, *words: str) -> object:
     """What the first node answers to a client at *ip*."""
-    host = cluster.hosts[0]
-    cluster._tell(host, ClientCommand(1, tuple(word.encode() for word in words), ip))
-    return host.replies[-1]
+    return cluster.command(0, *words, ip=ip)
 
 
 @pytest.mark.parametrize("profile", [VALKEY_8_0, VALKEY_9_1], ids=lambda p: p.name)

@@ -19,11 +19,12 @@ from cluster_core.node.events import DropKeys
 from cluster_core.node.machine import Node
 from cluster_core.node.settings import NodeSettings
 from cluster_core.sim.layouts import Layout, places_of, topology_of
+from cluster_core.sim.store import Store
 from cluster_core.slots.key_slot import key_slot
 from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.topology.node import Topology
 from cluster_core.topology.nodes_text import read_nodes, write_nodes_conf
-from tests.benches.node_cluster import Cluster, Keys
+from tests.benches.node_cluster import Cluster
 from tests.benches.servers import redis_binary, running, valkey_binary
 
 every_profile = pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
@@ -107,10 +108,10 @@ def test_keys_in_slots_of_others_are_imported_or_deleted(profile: Profile) -> No
     cluster = formed(profile)
     for index in range(2):
         cluster.command(index, "CLUSTER", "DELSLOTS", 16000)
-    keys = Keys()
+    keys = Store("0" * 40)
     theirs = next(key for i in range(99999) if 9000 < key_slot(key := b"%d" % i) < 15000)
     nobodys = next(key for i in range(999999) if key_slot(key := b"%d" % i) == 16000)
-    keys.held = {theirs: b"", nobodys: b""}
+    keys.held = {key_slot(key): {key: b""} for key in (theirs, nobodys)}
     text = cluster.hosts[0].node.config_text()
     again = Node(cluster.hosts[0].settings, Random(9), cluster.now_ms, config=text, keyspace=keys)
 

@@ -124,7 +124,7 @@ def test_data_that_is_too_old_makes_no_master() -> None:
     cluster = formed(REDIS_7_0, validity_factor=1, repl_ping_period_s=1)
     cluster.hosts[3].node.state.repl_up = False
     cluster.hosts[3].node.state.repl_down_ms = cluster.now_ms - 60_000
-    cluster.hosts[3].master = None
+    cluster.detach(3)
     cluster.crash(0)
     cluster.run(6 * T)
 
@@ -140,7 +140,7 @@ def test_valkey_8_1_says_ten_times_less_often_that_data_is_too_old(profile: Prof
     cluster = formed(profile, validity_factor=1, repl_ping_period_s=1)
     cluster.hosts[3].node.state.repl_up = False
     cluster.hosts[3].node.state.repl_down_ms = cluster.now_ms - 60_000
-    cluster.hosts[3].master = None
+    cluster.detach(3)
     cluster.crash(0)
     cluster.run(T + 60_000)
 

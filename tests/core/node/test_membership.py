@@ -120,16 +120,16 @@ def test_what_must_be_durable_is_saved_before_it_leaves() -> None:
     cluster = Cluster(6, profile=REDIS_7_0)
     cluster.form(3, 3)
     node, seen = cluster.hosts[1].node, []
-    handle = node.handle
+    receive = node.receive
 
-    def watched(event, now_ms):
-        effects = handle(event, now_ms)
+    def watched(link, message, peer_ip, now_ms):
+        effects = receive(link, message, peer_ip, now_ms)
         types = [getattr(e, "message", None) and e.message.type for e in effects]
         if MessageType.AUTH_ACK in types:
             seen.append(effects)
         return effects
 
-    node.handle = watched  # type: ignore[method-assign]
+    node.receive = watched  # type: ignore[method-assign]
     cluster.crash(0)
     cluster.run(8000)
 
@@ -148,7 +148,7 @@ def test_a_one_sided_membership_is_repaired() -> None:
         for link in (peer.inbound, peer.outbound):
             if link is not None:
                 forgetful.view.links.pop(link, None)
-                cluster._close(cluster.hosts[2], link)
+                cluster.world.network.close(cluster.hosts[2].process, link)
         forgetful.view.version += 1
     cluster.cut((1, 2))
     cluster.run(200)

@@ -100,7 +100,7 @@ def test_a_finished_plan_is_already_in_place(path):
 
 
 @pytest.mark.parametrize("path", PATHS)
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(12))
 @given(seed=st.integers(0, 10**6), kills=st.lists(st.integers(0, 120), min_size=1, max_size=4), back=st.booleans())
 def test_killed_anywhere_it_resumes_or_rolls_back(path, seed, kills, back):
     """The executor dies after any command or journal row, several times; then it ends right, and no write is lost."""
@@ -130,7 +130,7 @@ def slots_done(cluster: SimulatedCluster) -> set[int]:
 
 
 @pytest.mark.parametrize("path", PATHS)
-@settings(max_examples=examples(15))
+@settings(max_examples=examples(8))
 @given(seed=st.integers(0, 10**6), kill=st.integers(0, 150))
 def test_a_rollback_that_is_killed_can_go_either_way(path, seed, kill):
     """Rolled back half way, killed, then carried out after all."""
@@ -154,7 +154,7 @@ def test_a_rollback_that_is_killed_can_go_either_way(path, seed, kill):
 
 
 @pytest.mark.parametrize("path", PATHS)
-@settings(max_examples=examples(15))
+@settings(max_examples=examples(8))
 @given(seed=st.integers(0, 10**6), after=st.integers(0, 60), who=st.sampled_from((A, B, C, D)))
 def test_a_node_that_is_away_for_a_while_is_waited_for(path, seed, after, who):
     """A target or a source restarts in the middle; keys that MIGRATE may or may not have sent are sent again."""

@@ -18,7 +18,7 @@ TICKS_MS = 200
 )
 def test_pings_tell_the_node_timeout_where_they_are_more_than_chance(masters, replicas, timeout_ms, is_told):
     """R31, R32: by what one node of a cluster receives in two minutes."""
-    cluster = Cluster(masters + replicas, profile=REDIS_7_0, node_timeout_ms=timeout_ms)
+    cluster = Cluster(masters + replicas, profile=REDIS_7_0, node_timeout_ms=timeout_ms, seed=2)
     cluster.form(masters, replicas)
     cluster.keep_messages = True
     cluster.run(120_000)

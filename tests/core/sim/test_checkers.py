@@ -104,7 +104,7 @@ def test_an_offset_that_falls_is_caught():
     host = stage.world.hosts[0]
     for offset in (500, 400):
         stage.world.replication.write(host, b"k", b"v", 10)
-        host.store.offset = host.node.state.offset = offset
+        host.store.lineage.offset = host.node.state.offset = offset
         stage.world.run_to(stage.world.now_us + 1_500_000)
 
     assert "R169" in rules(stage)
