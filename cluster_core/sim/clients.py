@@ -1,7 +1,7 @@
 """Clients that write, follow redirections and remember what was acknowledged (R111, R114 to R121, P10).
 
 Every write is a key of its own, so after the run each acknowledged key must be found at the owner of its slot: see
-`cluster_core.sim.losses`.
+`cluster_core.sim.lost_writes`.
 """
 
 from __future__ import annotations

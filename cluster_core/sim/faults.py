@@ -11,7 +11,7 @@ from typing import Any
 
 from cluster_core.gossip.events import Tick
 from cluster_core.sim.host import Host
-from cluster_core.sim.store import Store
+from cluster_core.sim.servers.store import Store
 from cluster_core.sim.world import World
 
 

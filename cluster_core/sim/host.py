@@ -9,8 +9,8 @@ from cluster_core.node.config_file import SavedConfig
 from cluster_core.node.events import Event
 from cluster_core.node.machine import Node
 from cluster_core.node.settings import NodeSettings
-from cluster_core.sim.paths import Path
-from cluster_core.sim.store import Store
+from cluster_core.sim.network_paths import Path
+from cluster_core.sim.servers.store import Store
 from cluster_core.wire.bus import Message
 
 if TYPE_CHECKING:

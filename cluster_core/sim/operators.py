@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cluster_core.gossip.flags import MASTER
 from cluster_core.sim.host import Host
-from cluster_core.sim.store import WRITE_BYTES
+from cluster_core.sim.servers.store import WRITE_BYTES
 from cluster_core.sim.world import World
 from cluster_core.wire.resp import RespError
 

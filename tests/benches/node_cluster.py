@@ -15,11 +15,12 @@ from cluster_core.sim import host as sim
 from cluster_core.sim.clock import START_US
 from cluster_core.sim.faults import Faults
 from cluster_core.sim.layouts import Place
-from cluster_core.sim.paths import Path
-from cluster_core.sim.replication import Feed
+from cluster_core.sim.network_paths import Path
+from cluster_core.sim.servers.replication import Feed
 from cluster_core.sim.world import World
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.wire.bus import Message
+from cluster_core.wire.resp import RespError
 
 START_MS = START_US // 1000
 FIRST_PORT = 7000
@@ -126,7 +127,12 @@ class Cluster:
         self.tell(host, ev.ClientCommand(client, raw, ip))
         session = host.node.state.clients.get(client)
         host.replies += replies
-        if session is not None and session.queued and replies[-1:] == ["OK"]:
+        if (
+            session is not None
+            and session.queued
+            and raw[0].upper() != b"MULTI"
+            and not isinstance(replies[-1], RespError)
+        ):
             return "QUEUED"
         return replies[-1] if replies else None
 

@@ -22,7 +22,7 @@ from cluster_core.rebalance.execution.reshard import Migrate, Refused, Send
 from cluster_core.sim.host import Host
 from cluster_core.sim.layouts import Place
 from cluster_core.sim.scenario.stage import Stage
-from cluster_core.sim.slot_migrations import FAILED, Job
+from cluster_core.sim.servers.slot_migrations import FAILED, Job
 from cluster_core.slots.key_slot import SLOT_COUNT, key_slot
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.wire.resp import RespError, Verbatim

@@ -16,7 +16,7 @@ from cluster_core.sim.clock import US_PER_S
 from cluster_core.sim.experiment.outcomes import Outcome, OutcomeWatch
 from cluster_core.sim.host import Host
 from cluster_core.sim.layouts import Layout, Place, check_layout, places_of
-from cluster_core.sim.paths import Path
+from cluster_core.sim.network_paths import Path
 from cluster_core.sim.scenario.stage import Stage
 
 if TYPE_CHECKING:

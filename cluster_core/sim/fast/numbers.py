@@ -9,7 +9,7 @@ from cluster_core.wire.bus import SLOT_BITMAP_BYTES
 
 if TYPE_CHECKING:
     from cluster_core.sim.fast.store import Store
-    from cluster_core.sim.paths import Path
+    from cluster_core.sim.network_paths import Path
 
 
 class Numbers:

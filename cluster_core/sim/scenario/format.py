@@ -9,7 +9,7 @@ from typing import Any
 from cluster_core.errors import ClusterCoreError
 from cluster_core.node.settings import NodeSettings
 from cluster_core.sim.layouts import Layout, Place
-from cluster_core.sim.paths import Path
+from cluster_core.sim.network_paths import Path
 from cluster_core.sim.sentinels.layout import SentinelLayout
 
 

@@ -12,9 +12,9 @@ from cluster_core.sim.clients import Client
 from cluster_core.sim.faults import Faults
 from cluster_core.sim.host import Host
 from cluster_core.sim.layouts import Place
-from cluster_core.sim.losses import LossWatch, Missing, violations_of
+from cluster_core.sim.lost_writes import LossWatch, Missing, violations_of
+from cluster_core.sim.network_paths import Path
 from cluster_core.sim.operators import Operators
-from cluster_core.sim.paths import Path
 from cluster_core.sim.trace import Log, Trace
 from cluster_core.sim.world import World
 

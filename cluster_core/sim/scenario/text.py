@@ -14,7 +14,7 @@ from typing import Any, Final
 from cluster_core.gossip.profile import PROFILES
 from cluster_core.node.settings import NodeSettings
 from cluster_core.sim.layouts import LayoutError, check_layout, names_of
-from cluster_core.sim.paths import Path
+from cluster_core.sim.network_paths import Path
 from cluster_core.sim.scenario.format import Scenario, ScenarioError, Step
 from cluster_core.sim.scenario.forms import (
     ACTIONS,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from cluster_core.sentinel.events import Exit
 from cluster_core.sim.checkers import Violation
 from cluster_core.sim.faults import Faults
+from cluster_core.sim.network_paths import Path
 from cluster_core.sim.operators import Operators
-from cluster_core.sim.paths import Path
 from cluster_core.sim.scenario.stage import Stage
 from cluster_core.sim.sentinels.checkers import SentinelChecks, check_agreement
 from cluster_core.sim.sentinels.layout import SentinelLayout, sentinel_config, sentinel_places

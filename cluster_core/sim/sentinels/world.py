@@ -10,10 +10,10 @@ from cluster_core.node.state import random_id
 from cluster_core.sentinel.machine import Sentinel
 from cluster_core.sentinel.settings import SentinelSettings
 from cluster_core.sim.host import Host
-from cluster_core.sim.paths import Path
+from cluster_core.sim.network_paths import Path
 from cluster_core.sim.sentinels.actor import SentinelActor
 from cluster_core.sim.sentinels.layout import SentinelLayout, sentinel_config
-from cluster_core.sim.server_actor import ServerActor
+from cluster_core.sim.sentinels.server import ServerActor
 from cluster_core.sim.world import World
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from cluster_core.node.events import DropKeys
 from cluster_core.node.machine import Node
 from cluster_core.node.settings import NodeSettings
 from cluster_core.sim.layouts import Layout, places_of, topology_of
-from cluster_core.sim.store import Store
+from cluster_core.sim.servers.store import Store
 from cluster_core.slots.key_slot import key_slot
 from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.topology.node import Topology

@@ -204,6 +204,10 @@ def kind(request: pytest.FixtureRequest) -> tuple[str, Profile]:
     return binary, profile
 
 
+REPLICATED_MS = 5
+"""After so long a write has come to the replica."""
+
+
 @pytest.fixture(scope="module")
 def real(kind: tuple[str, Profile]) -> Iterator[Real]:
     """Two masters and a replica, running."""
@@ -327,6 +331,7 @@ def test_nodes_of_a_cluster_answer_as_servers_do(real: Real, ours: Cluster, kind
 
     wrong = []
     for client, line in enumerate(TOGETHER):
+        ours.run(REPLICATED_MS)
         number, commands = int(line[0]), line[2:].split(" ; ")
         replies = converse(servers[number], [words_of(command, their_ids) for command in commands])
         for command, reply in zip(commands, replies, strict=True):

@@ -13,7 +13,7 @@ from cluster_core.node import candidacy
 from cluster_core.node.settings import NodeSettings
 from cluster_core.sim.clients import Ack
 from cluster_core.sim.layouts import Layout, LayoutError, check_layout, names_of, places_of
-from cluster_core.sim.losses import Promotion, Way, split_us
+from cluster_core.sim.lost_writes import Promotion, Way, split_us
 from cluster_core.sim.recorded import recorded_places
 from cluster_core.sim.scenario.play import play
 from cluster_core.sim.scenario.stage import Stage

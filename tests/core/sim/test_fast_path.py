@@ -14,7 +14,7 @@ from cluster_core.node.settings import NodeSettings
 from cluster_core.sim.experiment.runs import Trial, TrialError, check_trial, run_trial
 from cluster_core.sim.fast.fast_path import ArrayWorld, begin_steady, can_go, end_steady
 from cluster_core.sim.layouts import Layout, places_of
-from cluster_core.sim.paths import Path
+from cluster_core.sim.network_paths import Path
 from cluster_core.sim.scenario.stage import Stage
 
 S = 1_000_000

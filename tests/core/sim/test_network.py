@@ -9,7 +9,7 @@ import pytest
 from cluster_core.gossip.profile import REDIS_7_0
 from cluster_core.node.settings import NodeSettings
 from cluster_core.sim.layouts import Layout, places_of
-from cluster_core.sim.paths import CONNECT_RETRY_US, Path, retry_after_us
+from cluster_core.sim.network_paths import CONNECT_RETRY_US, Path, retry_after_us
 from cluster_core.sim.scenario.stage import Stage
 from cluster_core.wire.bus import Header, Message
 

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from cluster_core.sim.fuzz import random_scenario
-from cluster_core.sim.losses import Way
+from cluster_core.sim.lost_writes import Way
 from cluster_core.sim.scenario.play import Played, play
 from cluster_core.sim.scenario.text import read_scenario
 

@@ -12,11 +12,11 @@ from typing import Any, Final
 from cluster_core.errors import DecodeError
 from cluster_core.gossip.flags import MASTER
 from cluster_core.node import events as ev
-from cluster_core.sim.commands import Words, server_version
 from cluster_core.sim.host import Host
 from cluster_core.sim.network import Driver, Network
-from cluster_core.sim.replication import KEY_SYNC_US, Replication
-from cluster_core.sim.store import WRITE_BYTES
+from cluster_core.sim.servers.commands import Words, server_version
+from cluster_core.sim.servers.replication import KEY_SYNC_US, Replication
+from cluster_core.sim.servers.store import WRITE_BYTES
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.wire.resp import RespError
 

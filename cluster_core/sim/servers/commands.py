@@ -12,8 +12,8 @@ from typing import Any, Final
 from cluster_core.gossip.profile import Profile
 from cluster_core.sim.host import Host
 from cluster_core.sim.network import Network
-from cluster_core.sim.replication import Replication
-from cluster_core.sim.store import WRITE_BYTES
+from cluster_core.sim.servers.replication import Replication
+from cluster_core.sim.servers.store import WRITE_BYTES
 from cluster_core.wire.resp import RespError
 
 Words = tuple[bytes, ...]

@@ -12,7 +12,7 @@ from cluster_core.gossip import events as belief
 from cluster_core.node import events as node
 from cluster_core.sim.sentinels.actor import Actor, ActorView
 from cluster_core.sim.sentinels.messages import RespMessage
-from cluster_core.sim.store import PING_BYTES
+from cluster_core.sim.servers.store import PING_BYTES
 from cluster_core.wire.resp import RespError
 
 if TYPE_CHECKING:

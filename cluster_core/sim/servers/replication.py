@@ -15,8 +15,8 @@ from cluster_core.replication.psync import FORCED_ID, AnswerKind, MasterView, Re
 from cluster_core.sim.clock import US_PER_S
 from cluster_core.sim.host import Host
 from cluster_core.sim.network import Driver, Network
-from cluster_core.sim.paths import retry_after_us
-from cluster_core.sim.store import PING_BYTES, Write
+from cluster_core.sim.network_paths import retry_after_us
+from cluster_core.sim.servers.store import PING_BYTES, Write
 
 REPL_TIMEOUT_US: Final = 60 * US_PER_S
 """`repl-timeout`."""
