@@ -120,16 +120,16 @@ def test_what_must_be_durable_is_saved_before_it_leaves() -> None:
     cluster = Cluster(6, profile=REDIS_7_0)
     cluster.form(3, 3)
     node, seen = cluster.hosts[1].node, []
-    receive = node.receive
+    handle = node.handle
 
-    def watched(link, message, peer_ip, now_ms):
-        effects = receive(link, message, peer_ip, now_ms)
+    def watched(event, now_ms):
+        effects = handle(event, now_ms)
         types = [getattr(e, "message", None) and e.message.type for e in effects]
         if MessageType.AUTH_ACK in types:
             seen.append(effects)
         return effects
 
-    node.receive = watched  # type: ignore[method-assign]
+    node.handle = watched  # type: ignore[method-assign]
     cluster.crash(0)
     cluster.run(8000)
 
