@@ -217,6 +217,6 @@ def _heavy_rows(made: MadePlan, parts: Mapping[int, Sequence[Row]]) -> list[Row]
             share = weight / load if weight is not None and load else None
             pieces = pieces_of_tag(weight, target) if weight is not None and target and part["key"] is None else None
             texts = {f"{name}_text": key_text(part[name]) for name in ("hash_tag", "key") if part.get(name) is not None}
-            row = head._replace(**part, rank=rank, share=share, part_pieces=pieces)
-            rows.append(row._asdict() | texts)
+            told = {"rank": rank, "share": share, "part_pieces": pieces}
+            rows.append({**head._asdict(), **part, **texts, **told})
     return rows
