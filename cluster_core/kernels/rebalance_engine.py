@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from types import FunctionType, ModuleType
-from typing import Any, cast
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_core.kernels.compiled import njit
+from cluster_core.kernels.compiled import compiled
 from cluster_core.rebalance.bound import cover, relaxation
 from cluster_core.rebalance.search import anneal as search
 from cluster_core.rebalance.search.engine import Engine
@@ -25,21 +23,10 @@ def whole(values: Iterable[int]) -> NDArray[np.int64]:
     return np.array(list(values), np.int64)
 
 
-def _compile(module: ModuleType, *names: str) -> dict[str, Callable[..., Any]]:
-    """Compile functions of *module*, callees first: each sees the compiled ones in place of the plain ones."""
-    seen: dict[str, Any] = dict(vars(module))
-    for name in names:
-        plain = cast(FunctionType, seen[name])
-        twin = FunctionType(plain.__code__, seen, name, plain.__defaults__)
-        twin.__module__ = __name__
-        seen[name] = njit()(twin)
-    return seen
-
-
 def _engine() -> Engine:
-    covers = _compile(cover, "solve", "fill_basis", "enter", "price", "dive")
-    walks = _compile(search, "step", "pick", "measure", "shift", "anneal", "mend")
-    programs = _compile(relaxation, "fee", "candidate", "begin", "charge", "relax", "appraise", "weigh")
+    covers = compiled(cover, "solve", "fill_basis", "enter", "price", "dive")
+    walks = compiled(search, "step", "pick", "measure", "shift", "anneal", "mend")
+    programs = compiled(relaxation, "fee", "candidate", "begin", "charge", "relax", "appraise", "weigh")
     return Engine(
         floats, whole, covers["price"], covers["dive"], walks["anneal"], walks["mend"],
         programs["relax"], programs["appraise"], programs["weigh"],

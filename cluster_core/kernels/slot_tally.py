@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from cluster_core.kernels.compiled import njit
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.load.ttl import TTL_LABELS, TTL_LIMITS_MS
-
-SLOT_COUNT = 16384
+from cluster_core.slots.key_slot import SLOT_COUNT
 
 
 @njit()

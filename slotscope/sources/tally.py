@@ -27,9 +27,10 @@ from cluster_core.kernels.key_batch import NONE, KeyBatch
 from cluster_core.kernels.key_list import batch_of_keys
 from cluster_core.kernels.key_slots import key_slots
 from cluster_core.kernels.rdb.key_twins import key_hashes
-from cluster_core.kernels.slot_tally import SLOT_COUNT, SlotTally, TtlTally
+from cluster_core.kernels.slot_tally import SlotTally, TtlTally
 from cluster_core.kernels.top_keys import TopKeys
 from cluster_core.memory.model import ESTIMATES, MemoryModel, MemorySettings, model_name, model_of
+from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.bronze import KEY_ROWS
 from schemas.interim import BAD, FLAW, LOG_DOUBT, PARTIAL, PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL, UNIT
 from slotscope.reports.text import shown

@@ -16,9 +16,10 @@ from cluster_core.formats.rdb.limits import KEY_BYTES_MAX
 from cluster_core.kernels.aof.command_batch import CommandBatch
 from cluster_core.kernels.aof.names import NAMES_MAX
 from cluster_core.kernels.aof.walk import NAME_BYTES_MAX
-from cluster_core.kernels.aof.walker import WINDOW_BYTES, AofWalker, _unknown
+from cluster_core.kernels.aof.walker import AofWalker, _unknown
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.slots.key_slot import hash_tag, key_slot
+from tests.reference.pieces import Pieces
 
 
 class PlainAofWalker(AofWalker):
@@ -26,8 +27,7 @@ class PlainAofWalker(AofWalker):
 
     def _set_up(self) -> None:
         self._reader = CommandReader(self._source, start=self._start, db=self._db)
-        self._piece = bytearray(WINDOW_BYTES)
-        self._fed = self._start
+        self._pieces = Pieces(self._start, self._end)
         self._held: list[Command] = []
         self._codes = {name: code for code, name in enumerate(self.names)}
 
@@ -49,21 +49,15 @@ class PlainAofWalker(AofWalker):
     @property
     def fed_end(self) -> int:
         """Offset of the byte after the last that was fed."""
-        return self._fed
+        return self._pieces.fed
 
     def room(self) -> memoryview:
         """Return writable space for the next bytes of the file, never past *end*."""
-        limit = len(self._piece) if self._end is None else min(len(self._piece), self._end - self._fed)
-        return memoryview(self._piece)[:limit]
+        return self._pieces.room()
 
     def filled(self, count: int) -> None:
         """Say that *count* bytes were written to `room`; 0 is the end of the input."""
-        if not 0 <= count <= len(self.room()):
-            raise ValueError(f"{count} bytes were not asked for")
-        self._fed += count
-        self._reader.feed(bytes(self._piece[:count]))
-        if count == 0 or self._fed == self._end:
-            self._at_eof = True
+        self._reader.feed(self._pieces.take(count))
 
     def skippable(self) -> int:
         """Return 0: the plain reader looks at every byte."""
@@ -89,9 +83,9 @@ class PlainAofWalker(AofWalker):
                     yield self._take()
         except DecodeError as error:
             self._error = error
-        if self._at_eof and self._error is None:
+        if self._pieces.at_eof and self._error is None:
             self._finish()
-        if self._held and (self._at_eof or self._error is not None):
+        if self._held and (self._pieces.at_eof or self._error is not None):
             yield self._take()
         if self._error is not None:
             raise self._error

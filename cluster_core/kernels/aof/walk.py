@@ -44,9 +44,9 @@ P_START, P_WORD, P_SKIP = range(3)
     STOP,  # end of the filled part of the window
     BASE,  # offset in the file of the window's first byte
     WANT,  # bytes from POS on that are needed
+    SKIP,  # bytes of the word that are not passed yet, with its CRLF
     ARGC,
     WORD,
-    SKIP,  # bytes of the word that are not passed yet, with its CRLF
     CODE,
     BEGIN,  # offset of the command
     ROWS,  # rows of whole commands

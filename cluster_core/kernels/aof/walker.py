@@ -28,8 +28,8 @@ from cluster_core.kernels.aof.names import NAMES_MAX, known_names, list_name
 from cluster_core.kernels.key_batch import NONE, KeyBatch
 from cluster_core.kernels.key_list import UNKNOWN_CODE
 from cluster_core.kernels.key_slots import slot_of, tag_bounds
+from cluster_core.kernels.window import Window
 
-WINDOW_BYTES = 1 << 20
 KEY_DATA_BYTES = 8 << 20
 _KEY_COLUMNS = (np.uint16, np.int32, np.int32, np.int64)
 _COMMAND_COLUMNS = (np.int64, np.int64, np.uint16, np.int64, np.int32, np.int64)
@@ -64,17 +64,16 @@ class AofWalker:
         self._end = end
         self._db = db if db is not None else UNKNOWN_DB if start else 0
         self._capacity = batch_rows
-        self._at_eof = False
         self._error: DecodeError | None = None
         self._set_up()
 
     def _set_up(self) -> None:
         st: NDArray[np.int64] = np.zeros(at.STATE_LENGTH, np.int64)
-        st[at.BASE] = st[at.VALID_END] = self._start
+        st[at.VALID_END] = self._start
         st[at.DB] = self._db
         st[at.TIME] = st[at.MULTI_AT] = -1
         self._state = st
-        self._window: NDArray[np.uint8] = np.empty(WINDOW_BYTES, np.uint8)
+        self._window = Window(st, self._start, self._end)
         self._rows: tuple[NDArray[Any], ...] = ()
         self._commands: tuple[NDArray[Any], ...] = ()
         self._key_data: NDArray[np.uint8] = np.empty(0, np.uint8)
@@ -109,7 +108,7 @@ class AofWalker:
     @property
     def fed_end(self) -> int:
         """Offset of the byte after the last that was fed."""
-        return int(self._state[at.BASE] + self._state[at.STOP])
+        return self._window.fed
 
     @property
     def tail(self) -> Tail:
@@ -120,47 +119,19 @@ class AofWalker:
 
     def room(self) -> memoryview:
         """Return writable space for the next bytes of the file, never past *end*."""
-        st = self._state
-        pos, stop = int(st[at.POS]), int(st[at.STOP])
-        kept = stop - pos
-        size = max(WINDOW_BYTES, kept + 4096, int(st[at.WANT]) + 4096)
-        if size == len(self._window):
-            if pos:
-                self._window[:kept] = self._window[pos:stop].copy()
-        else:
-            window: NDArray[np.uint8] = np.empty(size, np.uint8)
-            window[:kept] = self._window[pos:stop]
-            self._window = window
-        st[at.BASE] += pos
-        st[at.POS] = 0
-        st[at.STOP] = kept
-        limit = size if self._end is None else min(size, self._end - int(st[at.BASE]))
-        return memoryview(self._window.data)[kept:limit]
+        return self._window.room()
 
     def filled(self, count: int) -> None:
         """Say that *count* bytes were written to `room`; 0 is the end of the input."""
-        if count < 0 or count > len(self._window) - int(self._state[at.STOP]):
-            raise ValueError(f"{count} bytes were not asked for")
-        self._state[at.STOP] += count
-        if count == 0 or self.fed_end == self._end:
-            self._at_eof = True
+        self._window.filled(count)
 
     def skippable(self) -> int:
         """Return how many bytes may be passed over instead of read: the rest of a long value, but never its end."""
-        st = self._state
-        if st[at.PHASE] != at.P_SKIP or st[at.POS] != st[at.STOP]:
-            return 0
-        skip = max(int(st[at.SKIP]) - 3, 0)
-        return skip if self._end is None else min(skip, self._end - self.fed_end)
+        return self._window.skippable(3) if self._state[at.PHASE] == at.P_SKIP else 0
 
     def skipped(self, count: int) -> None:
         """Say that *count* bytes were passed over."""
-        if not 0 <= count <= self.skippable():
-            raise ValueError(f"{count} bytes may not be skipped")
-        self._state[at.SKIP] -= count
-        self._state[at.BASE] += count
-        if self.fed_end == self._end:
-            self._at_eof = True
+        self._window.skipped(count, self.skippable())
 
     # Output.
 
@@ -172,7 +143,7 @@ class AofWalker:
         while not self.done and self._error is None:
             answer = self._walk()
             if answer == at.NEED:
-                if not self._at_eof:
+                if not self._window.at_eof:
                     return
                 self._finish()
             elif answer == at.BATCH:
@@ -190,7 +161,7 @@ class AofWalker:
     def _walk(self) -> int:
         return int(
             at.walk(
-                self._window, self._state, self._key_data, self._rows, self._commands, self._buckets,
+                self._window.data, self._state, self._key_data, self._rows, self._commands, self._buckets,
                 self._name_starts, self._name_bytes, self._rules, self._special, self._capacity,
             )
         )  # fmt: skip
@@ -215,7 +186,7 @@ class AofWalker:
             self._key_data = held
         elif answer == at.NAME:
             pos = int(st[at.POS])
-            word = self._window[pos : pos + int(st[at.WANT])].tobytes()
+            word = self._window.data[pos : pos + int(st[at.WANT])].tobytes()
             name = word[word.index(b"\n") + 1 : -2].lower()
             if len(self.names) <= NAMES_MAX:
                 list_name(self._buckets, self._name_starts, self._name_bytes, len(self.names), name)
@@ -229,7 +200,7 @@ class AofWalker:
         """Find the keys of the command at hand with the plain function; all of it lies in the window."""
         st = self._state
         first, end = int(st[at.POS]), int(st[at.WANT])
-        data = self._window[first:end].tobytes()
+        data = self._window.data[first:end].tobytes()
         words, places, starts = _split_words(data)
         keys = written_keys(words) or ()
         share_at = int(st[at.BEGIN])
@@ -252,12 +223,12 @@ class AofWalker:
     def _add_key(self, row: int, start: int, length: int) -> None:
         st, end = self._state, start + length
         key_offsets, slot, tag_start, tag_length, _ = self._rows
-        slot[row] = slot_of(self._window, start, end)
-        opened, closed = tag_bounds(self._window, start, end)
+        slot[row] = slot_of(self._window.data, start, end)
+        opened, closed = tag_bounds(self._window.data, start, end)
         is_tagged = closed - opened != length
         tag_start[row], tag_length[row] = (opened - start, closed - opened) if is_tagged else (0, 0)
         key_pos = int(st[at.KEY_POS])
-        self._key_data[key_pos : key_pos + length] = self._window[start:end]
+        self._key_data[key_pos : key_pos + length] = self._window.data[start:end]
         key_offsets[row + 1] = st[at.KEY_POS] = key_pos + length
         st[at.ROW] = row + 1
 

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.formats.rdb.grammar import EMBSTR, INT, LISTPACK, M_HASH, M_LIST, M_PACKED_EXPIRY, M_SET, M_ZSET
-from cluster_core.kernels.compiled import njit
+from cluster_core.kernels.compiled import compiled, njit
+from cluster_core.memory import strings
 from cluster_core.memory.allocators import LIBC, SMALL_ALLOCATION_BYTES, small_allocations
 from cluster_core.memory.layouts import (
     BUCKETS,
@@ -101,6 +102,11 @@ _WEIGHTS = np.array(LEVEL_WEIGHTS, np.int64)
 _HALF = 1 << (UNIT_BITS - 1)
 
 
+_STRINGS = compiled(strings, "embedded_sds_bytes", "sds_bytes", "field_sds_bytes", "mstr_bytes", forceinline=True)
+embedded_sds_bytes, sds_bytes = _STRINGS["embedded_sds_bytes"], _STRINGS["sds_bytes"]
+field_sds_bytes, mstr_bytes = _STRINGS["field_sds_bytes"], _STRINGS["mstr_bytes"]
+
+
 @cache
 def model_array(model: MemoryModel | None) -> NDArray[np.int64]:
     """Return *model* as int64 numbers; None is the model that knows no layout."""
@@ -147,25 +153,9 @@ def _allocated_large(m: Any, size: int) -> int:
 
 
 @njit(boundscheck=False, forceinline=True)
-def _embedded(length: int) -> int:
-    if length < 32:
-        return length + 2
-    if length < 256:
-        return length + 4
-    if length < 65_536:
-        return length + 6
-    return length + (10 if length < 4_294_967_296 else 18)
-
-
-@njit(boundscheck=False, forceinline=True)
-def _field_name(length: int) -> int:
-    return _embedded(length) if length >= 32 else length + 4
-
-
-@njit(boundscheck=False, forceinline=True)
 def _string(m: Any, length: int) -> int:
     """What a string of its own takes."""
-    return allocated(m, _embedded(length) if length else np.int64(4))
+    return allocated(m, sds_bytes(length))
 
 
 @njit(boundscheck=False, forceinline=True)
@@ -174,20 +164,20 @@ def _key(m: Any, key_length: int, expires: bool) -> int:
     if place == KEY_APART:
         return ENTRY_BYTES + m[LINK] + _string(m, key_length) + OBJECT_BYTES
     if place == KEY_IN_ENTRY:
-        return allocated(m, 17 + _embedded(key_length)) + OBJECT_BYTES
+        return allocated(m, 17 + embedded_sds_bytes(key_length)) + OBJECT_BYTES
     reserved = 8 if expires or key_length >= EXPIRY_RESERVED_KEY_BYTES else 0
-    return allocated(m, OBJECT_BYTES + _embedded(key_length) + 1 + reserved)
+    return allocated(m, OBJECT_BYTES + embedded_sds_bytes(key_length) + 1 + reserved)
 
 
 @njit(boundscheck=False, forceinline=True)
 def string_size(m: Any, key_length: int, expires: bool, encoding: int, length: int) -> int:
-    """`MemoryModel.string_bytes`."""
+    """`PlainModel.string_bytes` of the tests."""
     if encoding == INT:
         return _key(m, key_length, expires)
     form = m[EMBSTR_FORM]
     if encoding != EMBSTR:
         if expires and form == EMBSTR_FOR_POINTER and not m[LOADED]:
-            whole = OBJECT_BYTES - 8 + 1 + _embedded(key_length) + length + 4
+            whole = OBJECT_BYTES - 8 + 1 + embedded_sds_bytes(key_length) + length + 4
             if whole <= m[EMBEDS_MAX] and allocated(m, whole) >= whole + 8:
                 return allocated(m, whole)
         return _key(m, key_length, expires) + _string(m, length)
@@ -196,52 +186,51 @@ def string_size(m: Any, key_length: int, expires: bool, encoding: int, length: i
     if form == EMBSTR_ALLOCATED:
         return _key(m, key_length, expires) - OBJECT_BYTES + allocated(m, OBJECT_BYTES + 4 + length)
     head = OBJECT_BYTES - (8 if form == EMBSTR_FOR_POINTER else 0) + (8 if expires else 0)
-    return allocated(m, head + 1 + _embedded(key_length) + length + 4)
+    return allocated(m, head + 1 + embedded_sds_bytes(key_length) + length + 4)
 
 
 @njit(boundscheck=False)
 def packed_size(m: Any, length: int) -> int:
-    """`MemoryModel.packed_bytes`."""
+    """`PlainModel.packed_bytes` of the tests."""
     return length if m[PACKED_EXACT] else allocated(m, length)
 
 
 @njit(boundscheck=False)
 def compressed_size(m: Any, length: int) -> int:
-    """`MemoryModel.compressed_node_bytes`."""
+    """`PlainModel.compressed_node_bytes` of the tests."""
     return m[LIST_NODE] + allocated(m, LZF_BYTES + length)
 
 
 @njit(boundscheck=False, forceinline=True)
 def set_member_size(m: Any, length: int) -> int:
-    """`MemoryModel.set_member_bytes`."""
+    """`PlainModel.set_member_bytes` of the tests."""
     return m[SET_ENTRY] + _string(m, length)
 
 
 @njit(boundscheck=False)
 def field_size(m: Any, length: int, value_length: int, expires: bool) -> int:
-    """`MemoryModel.field_bytes`."""
+    """`PlainModel.field_bytes` of the tests."""
     form = m[FIELD_FORM]
     if form == FIELD_APART:
         return m[HASH_ENTRY] + _string(m, length) + _string(m, value_length)
     if form == FIELD_MSTR:
-        header = 1 if length < 32 else 3 if length < 65_536 else 9
-        name = allocated(m, header + length + 1 + (18 if expires else 0))
+        name = allocated(m, mstr_bytes(length, expires))
         return m[HASH_ENTRY] + name + _string(m, value_length)
     expiry = 8 if expires else 0
-    whole = expiry + (_field_name(length) if expires else _embedded(length)) + value_length + 4
+    whole = expiry + (field_sds_bytes(length) if expires else embedded_sds_bytes(length)) + value_length + 4
     if whole <= ENTRY_EMBEDS_BYTES_MAX:
         return allocated(m, whole)
-    return allocated(m, expiry + 8 + _field_name(length)) + _string(m, value_length)
+    return allocated(m, expiry + 8 + field_sds_bytes(length)) + _string(m, value_length)
 
 
 @njit(boundscheck=False)
 def scored_member_units(m: Any, length: int) -> int:
-    """`MemoryModel.scored_member_units`."""
+    """`PlainModel.scored_member_units` of the tests."""
     if length < _NODES_COUNT:
         return m[_NODES + length]
     if not m[ZSET_EMBEDS]:
         return ((m[ZSET_ENTRY] + _string(m, length)) << UNIT_BITS) + m[NODE_UNITS]
-    fixed = EMBEDDED_NODE_BYTES + _embedded(length)
+    fixed = EMBEDDED_NODE_BYTES + embedded_sds_bytes(length)
     units = np.int64(0)
     for level in range(_WEIGHTS.size):
         units += _WEIGHTS[level] * allocated(m, fixed + (level + 1) * LEVEL_BYTES)
@@ -279,7 +268,7 @@ def _table_units(m: Any, count: int, steps: int, presized: bool) -> int:
 
 @njit(boundscheck=False)
 def last_stream_node_size(m: Any, length: int) -> int:
-    """`MemoryModel.last_stream_node_bytes`."""
+    """`PlainModel.last_stream_node_bytes` of the tests."""
     return allocated(m, length if m[LOADED] else max(length, np.int64(STREAM_NODE_BYTES)))
 
 

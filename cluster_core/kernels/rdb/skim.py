@@ -29,10 +29,8 @@ from cluster_core.kernels.rdb import skim_state as at
 from cluster_core.kernels.rdb.memory_sizes import model_array
 from cluster_core.kernels.rdb.tables import ROW_COLUMNS, Batch, Tables, grammar_array, new_batch, nothing_declared
 from cluster_core.kernels.rdb.walk import skim
+from cluster_core.kernels.window import Window
 from cluster_core.memory.model import MemorySettings, model_of
-
-WINDOW_BYTES = 1 << 20
-"""The window that the file passes through; it fits a core's second-level cache."""
 
 KEY_DATA_BYTES = 8 << 20
 """Key names of one batch; a batch ends early when they are full."""
@@ -83,11 +81,9 @@ class RdbSkimmer:
     def _set_up(self, head: RdbHead | None) -> None:
         self._facts = FileFacts(head, source=self._source, start=self._start, end=self._end)
         self._state: NDArray[np.int64] = np.zeros(at.STATE_LENGTH, dtype=np.int64)
-        self._state[at.BASE] = self._start
-        self._window: NDArray[np.uint8] = np.empty(WINDOW_BYTES, dtype=np.uint8)
+        self._window = Window(self._state, self._start, self._end)
         self._scratch: NDArray[np.uint8] = np.empty(64, dtype=np.uint8)
         self._crc_at = 0
-        self._at_eof = False
         self._is_past_end = False
         self._needs_magic = self._start == 0
         self._templates: NDArray[np.int64] = np.empty(0, dtype=np.int64)
@@ -141,56 +137,26 @@ class RdbSkimmer:
 
     def room(self) -> memoryview:
         """Return writable space for the next bytes of the file, never past *end*."""
-        st = self._state
         self._fold_crc()
-        pos, stop = int(st[at.POS]), int(st[at.STOP])
-        kept = stop - pos
-        size = max(WINDOW_BYTES, kept + 4096, int(st[at.WANT]) + 4096)
-        if size == len(self._window):
-            if pos:
-                self._window[:kept] = self._window[pos:stop].copy() if kept > pos else self._window[pos:stop]
-        else:
-            window: NDArray[np.uint8] = np.empty(size, dtype=np.uint8)
-            window[:kept] = self._window[pos:stop]
-            self._window = window
-        st[at.BASE] += pos
-        st[at.POS] = self._crc_at = 0
-        st[at.STOP] = kept
-        limit = size
-        if self._end is not None:
-            limit = min(size, self._end - int(st[at.BASE]))
-        return memoryview(self._window.data)[kept:limit]
+        self._crc_at = 0
+        return self._window.room()
 
     def filled(self, count: int) -> None:
         """Say that *count* bytes were written to `room`; 0 is the end of the input."""
-        if count < 0 or count > len(self._window) - int(self._state[at.STOP]):
-            raise ValueError(f"{count} bytes were not asked for")
-        self._state[at.STOP] += count
+        self._window.filled(count)
         if self.done:
             self._count_trailing()
-        fed = int(self._state[at.BASE] + self._state[at.STOP])
-        if count == 0 or fed == self._end:
-            self._at_eof = True
 
     def skippable(self) -> int:
         """Return how many bytes may be passed over instead of read: 0 when the CRC is computed.
 
         The last byte of a string is never among them: it must be seen to be there.
         """
-        st = self._state
-        if self._check_crc or st[at.POS] != st[at.STOP] or st[at.LZF_RAW] > 0:
-            return 0
-        skip = max(int(st[at.SKIP]) - 1, 0)
-        return skip if self._end is None else min(skip, self._end - self.position)
+        return 0 if self._check_crc or self._state[at.LZF_RAW] > 0 else self._window.skippable(1)
 
     def skipped(self, count: int) -> None:
         """Say that *count* bytes were passed over."""
-        if not 0 <= count <= self.skippable():
-            raise ValueError(f"{count} bytes may not be skipped")
-        self._state[at.SKIP] -= count
-        self._state[at.BASE] += count
-        if self.position == self._end:
-            self._at_eof = True
+        self._window.skipped(count, self.skippable())
 
     # Output.
 
@@ -223,7 +189,7 @@ class RdbSkimmer:
         if self._is_past_end:
             return self._read_stored_crc()
         answer = self._run()
-        if answer == at.NEED and self._at_eof:
+        if answer == at.NEED and self._window.at_eof:
             return self._end_of_input()
         if answer == at.KEYS:
             self._batch = new_batch(self._capacity, int(st[at.WANT]))
@@ -253,7 +219,16 @@ class RdbSkimmer:
             self._state[at.ROW] = self._state[at.KEY_POS] = 0
         if self._tables is None:
             self._tables = self._new_tables()
-        return int(skim(self._window, self._state, self._tables, self._batch, self._declared, self._scratch))
+        return int(
+            skim(
+                self._window.data,
+                self._state,
+                tuple(self._tables),
+                tuple(self._batch),
+                tuple(self._declared),
+                self._scratch,
+            )
+        )
 
     def _new_tables(self) -> Tables:
         head = self.head
@@ -263,7 +238,7 @@ class RdbSkimmer:
     def _end_of_input(self) -> int:
         """The input has ended while more was needed: the right end of a range, or an error."""
         st = self._state
-        fed = int(st[at.BASE] + st[at.STOP])
+        fed = self._window.fed
         if self._end is None or fed < self._end:
             raise TruncatedError("the file ends before its end mark", offset=fed, source=self._source)
         if st[at.PHASE] != at.P_RECORD or st[at.POS] != st[at.STOP] or st[at.SKIP] > 0 or st[at.META_AT] > 0:
@@ -285,8 +260,8 @@ class RdbSkimmer:
     def _read_magic(self) -> bool:
         """Decode the first nine bytes; False if they are not there yet."""
         st = self._state
-        first = self._window[: min(MAGIC_BYTES, int(st[at.STOP]))].tobytes()
-        if len(first) < MAGIC_BYTES and not self._at_eof:
+        first = self._window.data[: min(MAGIC_BYTES, int(st[at.STOP]))].tobytes()
+        if len(first) < MAGIC_BYTES and not self._window.at_eof:
             return False
         head = read_magic(first, self._source)
         self._facts.head = head
@@ -319,7 +294,7 @@ class RdbSkimmer:
             self._tables = None
         elif st[at.EVENT_B] >= 0:
             first, second = int(st[at.EVENT_A]), int(st[at.EVENT_B])
-            field = self._window[first : int(st[at.POS])].tobytes()
+            field = self._window.data[first : int(st[at.POS])].tobytes()
             if self._facts.add_aux(string_at(field, 0), string_at(field, second - first)):
                 self._apply_head(self.head)
 
@@ -332,13 +307,13 @@ class RdbSkimmer:
             return at.END
         pos = int(st[at.POS])
         if int(st[at.STOP]) - pos < 8:
-            if self._at_eof:
+            if self._window.at_eof:
                 raise TruncatedError(
                     "the file ends within its CRC", offset=self.position + int(st[at.STOP]) - pos, source=self._source
                 )
             st[at.WANT] = 8
             return at.NEED
-        self.stored_crc = int.from_bytes(self._window[pos : pos + 8].tobytes(), "little")
+        self.stored_crc = int.from_bytes(self._window.data[pos : pos + 8].tobytes(), "little")
         st[at.POS] = self._crc_at = pos + 8
         self._finish()
         if self.crc_ok is False:
@@ -352,7 +327,7 @@ class RdbSkimmer:
     def _fold_crc(self) -> None:
         pos = int(self._state[at.POS])
         if self._check_crc and pos > self._crc_at and not self.done:
-            self.crc = crc64(self._window[self._crc_at : pos], self.crc)
+            self.crc = crc64(self._window.data[self._crc_at : pos], self.crc)
         self._crc_at = pos
 
     def _take_batch(self) -> KeyBatch:

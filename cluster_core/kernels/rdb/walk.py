@@ -181,12 +181,16 @@ def _records(data: Any, st: Any, m: Any, g: Any, batch: Batch, declared: Declare
 
 
 @njit(boundscheck=False)
-def skim(data: Any, st: Any, tables: Tables, batch: Batch, declared: Declared, scratch: Any) -> int:
+def skim(data: Any, st: Any, file_tables: Any, columns_to_fill: Any, counts: Any, scratch: Any) -> int:
     """Decode as much of the window as there is; return an answer of `skim_state`.
 
-    *data* uint8 window, filled to ``st[STOP]``; *st* int64 state; *batch* takes the rows; *scratch* uint8, for packed values that
+    *data* uint8 window, filled to ``st[STOP]``; *st* int64 state; *file_tables*, *columns_to_fill* and *counts* are the fields of `Tables`, `Batch` and
+    `Declared`, as plain tuples: numba looks long at records that come from Python; *scratch* uint8, for packed values that
     must be expanded.
     """
+    tables = Tables(*file_tables)
+    batch = Batch(*columns_to_fill)
+    declared = Declared(*counts)
     m = tables.model
     g = tables.grammar
     while True:

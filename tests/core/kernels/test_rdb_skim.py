@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from cluster_core.errors import DecodeError, TruncatedError
 from cluster_core.formats.rdb.facts import SplitError
+from cluster_core.kernels import window
 from cluster_core.kernels.rdb import skim as rdb_skim
 from cluster_core.kernels.rdb.skim import RdbSkimmer
 from cluster_core.memory.allocators import ALLOCATORS
@@ -140,7 +141,7 @@ def test_keys_may_be_integers_or_compressed(compiled: bool):
 
 
 def test_a_value_beyond_the_window_is_passed_over(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(rdb_skim, "WINDOW_BYTES", 4096)
+    monkeypatch.setattr(window, "WINDOW_BYTES", 4096)
     big = build.key("big", 0, build.string(bytes(300_000)))
     fields = build.key("hash", 4, build.length(9000) + build.string("f" * 20) * 18_000)
     data = build.rdb(big, fields, build.key("after", 0, build.string("v")))
@@ -153,7 +154,7 @@ def test_a_value_beyond_the_window_is_passed_over(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_key_name_beyond_the_window_is_kept(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(rdb_skim, "WINDOW_BYTES", 4096)
+    monkeypatch.setattr(window, "WINDOW_BYTES", 4096)
     monkeypatch.setattr(rdb_skim, "KEY_DATA_BYTES", 8192)
     names = [b"a" * 3000, b"b" * 3000, b"c" * 3000, b"d" * 100_000, b"e"]
 

@@ -8,17 +8,17 @@ from hypothesis import strategies as st
 
 from cluster_core.memory.allocators import JEMALLOC, JEMALLOC_16, LIBC, allocated_bytes
 from cluster_core.memory.layouts import layout_of
-from cluster_core.memory.model import MemoryModel
 from cluster_core.memory.skiplists import node_units
 from cluster_core.memory.strings import mstr_bytes, sds_bytes
 from cluster_core.memory.tables import BUCKET_BYTES, UNIT_BITS, bucket_table_units, dict_slots
+from tests.reference.rdb.plain_model import PlainModel
 from tests.reference.rdb.radix import RadixTree, branch_bytes, chain_bytes
 
 
-def model(server: str, allocator: int) -> MemoryModel:
+def model(server: str, allocator: int) -> PlainModel:
     layout = layout_of(server)
     assert layout is not None
-    return MemoryModel(layout, allocator)
+    return PlainModel(layout, allocator)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from cluster_core.memory.model import (
     PENDING_BYTES,
     QUICKLIST_BYTES,
     UNMEASURED,
-    MemoryModel,
 )
 from cluster_core.memory.tables import UNIT_BITS
+from tests.reference.rdb.plain_model import PlainModel
 from tests.reference.rdb.radix import RadixTree
 
 _HALF = 1 << (UNIT_BITS - 1)
@@ -20,7 +20,7 @@ _HALF = 1 << (UNIT_BITS - 1)
 class KeyMeter:
     """The parts of one value: `begin`, then whatever is met, then `finish`."""
 
-    def __init__(self, model: MemoryModel) -> None:
+    def __init__(self, model: PlainModel) -> None:
         self.model = model
         self._tree = RadixTree(model.allocator)
         self.begin(of.VALUE_TYPES[0])

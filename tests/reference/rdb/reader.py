@@ -48,6 +48,7 @@ from cluster_core.memory.model import MODEL, UNMEASURED, MemorySettings, model_o
 from cluster_core.slots.key_slot import hash_tag
 from tests.reference.rdb.buffer import Work
 from tests.reference.rdb.meter import KeyMeter
+from tests.reference.rdb.plain_model import PlainModel
 from tests.reference.rdb.records import OtherRecords
 
 IDLE_SECONDS_MAX = (1 << 40) - 1
@@ -169,7 +170,7 @@ class PlainSkim(OtherRecords):
 
     def _set_meter(self, memory: MemorySettings) -> None:
         model = model_of(self.head, memory)
-        self._meter = None if model is None else KeyMeter(model)
+        self._meter = None if model is None else KeyMeter(PlainModel(*model))
 
     def _size(self, op: int, encoding: int, elements: int, key_bytes: int, expires: bool) -> tuple[int, int]:
         """Return the size in memory of the key at hand, `UNMEASURED` if no model knows its layout, and whose model it is."""

@@ -12,7 +12,8 @@ from cluster_core.formats.rdb.facts import FileFacts
 from cluster_core.formats.rdb.grammar import ENCODINGS, KEY_TYPES
 from cluster_core.formats.rdb.head import RdbHead
 from cluster_core.kernels.key_batch import KeyBatch
-from cluster_core.kernels.rdb.skim import KEY_DATA_BYTES, WINDOW_BYTES, RdbSkimmer
+from cluster_core.kernels.rdb.skim import KEY_DATA_BYTES, RdbSkimmer
+from tests.reference.pieces import Pieces
 from tests.reference.rdb.reader import KeyRow, PlainSkim
 
 _TYPE_CODES = {name: code for code, name in enumerate(KEY_TYPES)}
@@ -29,8 +30,7 @@ class PlainRdbSkimmer(RdbSkimmer):
         self._plain.declared_slot_keys = cast(list[int], self.declared_slot_keys)
         self._plain.declared_slot_expires = cast(list[int], self.declared_slot_expires)
         self._facts: FileFacts = self._plain.facts
-        self._piece = bytearray(WINDOW_BYTES)
-        self._fed = self._start
+        self._pieces = Pieces(self._start, self._end)
         self._sync()
 
     @property
@@ -50,17 +50,14 @@ class PlainRdbSkimmer(RdbSkimmer):
 
     def room(self) -> memoryview:
         """Return writable space for the next bytes of the file, never past *end*."""
-        limit = len(self._piece) if self._end is None else min(len(self._piece), self._end - self._fed)
-        return memoryview(self._piece)[:limit]
+        return self._pieces.room()
 
     def filled(self, count: int) -> None:
         """Say that *count* bytes were written to `room`; 0 is the end of the input."""
-        if not 0 <= count <= len(self.room()):
-            raise ValueError(f"{count} bytes were not asked for")
-        self._fed += count
+        piece = self._pieces.take(count)
         if self._error is None:
             try:
-                self._plain.feed(bytes(self._piece[:count]))
+                self._plain.feed(piece)
             except DecodeError as error:
                 self._error = error
         self._sync()
@@ -68,14 +65,14 @@ class PlainRdbSkimmer(RdbSkimmer):
     def skippable(self) -> int:
         """Return how many bytes may be passed over instead of read: 0 when the CRC is computed."""
         skip = self._plain.skippable
-        return skip if self._end is None else min(skip, self._end - self._fed)
+        return skip if self._end is None else min(skip, self._end - self._pieces.fed)
 
     def skipped(self, count: int) -> None:
         """Say that *count* bytes were passed over."""
         if not 0 <= count <= self.skippable():
             raise ValueError(f"{count} bytes may not be skipped")
         self._plain.skip(count)
-        self._fed += count
+        self._pieces.move(count)
 
     def batches(self) -> Iterator[KeyBatch]:
         """Decode what was fed; yield each batch that is full, and the last one.
