@@ -14,7 +14,6 @@ from benchmarks.fake_cluster import simulate_rebalance
 from benchmarks.measure import RunError
 from benchmarks.options import Options
 from benchmarks.result import Bar, Cell, Result, Table
-from cluster_core.kernels.rebalance_engine import ENGINE
 from cluster_core.rebalance.bound.check import check_plan
 from cluster_core.rebalance.goal.problem import Master, Problem
 from cluster_core.rebalance.plan import Plan
@@ -62,7 +61,7 @@ def run(options: Options | None = None) -> Result:
         "answers what it asks (`benchmarks/fake_cluster.py`); it sees slot counts, and takes the lowest slots of each source.",
         tables=[],
     )
-    plan(replace(zipf_problem(CASES[0], 1), iterations=20_480), ENGINE)  # compiles
+    plan(replace(zipf_problem(CASES[0], 1), iterations=20_480))  # compiles
     rows: list[dict[str, Cell]] = []
     for case in CASES[:2] if quick else CASES:
         gaps, times = [], []
@@ -108,7 +107,7 @@ def _problem(
 
 def _row(title: str, seed: int, problem: Problem) -> tuple[dict[str, Cell], float, float]:
     start, used = time.perf_counter(), time.process_time()
-    found = plan(problem, ENGINE)
+    found = plan(problem)
     wall, seconds = time.perf_counter() - start, time.process_time() - used
     wrong = check_plan(problem, found)
     if wrong:

@@ -22,27 +22,27 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from cluster_core.errors import PlanError
-from cluster_core.rebalance.bound.branching import WORK_MAX, Branching
-from cluster_core.rebalance.bound.certificates import Certificate, add_up, certify, needs
+from cluster_core.rebalance.bound.certificates import Certificate, add_up, needs
 from cluster_core.rebalance.bound.conflict import Conflict, ConflictKind, at_tolerance
-from cluster_core.rebalance.bound.conflict_search import find_conflicts
 from cluster_core.rebalance.bound.joint import Joint
-from cluster_core.rebalance.bound.program import Layout
 from cluster_core.rebalance.goal.capacity import keep_capacities
 from cluster_core.rebalance.goal.limits import excess, kept, must_drain, overload
 from cluster_core.rebalance.goal.problem import Number, Problem, Scaled, exact, validate
 from cluster_core.rebalance.goal.targets import Targets, find_targets
 from cluster_core.rebalance.plan import Move, Plan, PlanVerdict, Reach, count_ranges
 from cluster_core.rebalance.search.anneal import CHUNK
-from cluster_core.rebalance.search.arrays import MANY, Ground
-from cluster_core.rebalance.search.engine import PLAIN, Engine
+from cluster_core.rebalance.search.arrays import MANY, ProblemArrays
+from cluster_core.rebalance.search.branching import WORK_MAX, Branching
+from cluster_core.rebalance.search.conflicts import find_conflicts
+from cluster_core.rebalance.search.covers import Overload, certify
 from cluster_core.rebalance.search.improvement import improve, join, usual_steps
+from cluster_core.rebalance.search.layout import Layout
 
 ROUNDS_MAX = 6
 ROUND_GAIN_MIN = Fraction(1, 20)
 SLACKS = (Fraction(1, 200), Fraction(1, 20))
 """By how much more than the least tolerance limits are raised, until a plan keeps them: slots are whole."""
-WORK_OF_STEP = 30
+WORK_OF_STEP = 120
 """Work of the branching that one iteration of a problem allows."""
 
 
@@ -54,9 +54,9 @@ class Round(NamedTuple):
     after: Sequence[int]
 
 
-def plan(problem: Problem, engine: Engine = PLAIN) -> Plan:
+def plan(problem: Problem) -> Plan:
     """Return the plan for *problem*; the same problem and engine give the same plan.  PlanError for bad or impossible input."""
-    return _say(_find(problem, engine), engine)
+    return _say(_find(problem))
 
 
 class Found(NamedTuple):
@@ -73,22 +73,22 @@ class Found(NamedTuple):
     forgone: bool = False
 
 
-def _find(problem: Problem, engine: Engine) -> Found:
+def _find(problem: Problem) -> Found:
     """Return the best owners found for limits that are not proven to contradict each other."""
     scaled = validate(problem)
-    conflicts = find_conflicts(scaled, find_targets(scaled), engine)
+    conflicts = find_conflicts(scaled, find_targets(scaled))
     least = next((c.least for c in conflicts if c.kind is ConflictKind.TOGETHER), None)
     if least is None:
-        return Found(scaled, conflicts, scaled, *_rounds(scaled, engine))
+        return Found(scaled, conflicts, scaled, *_rounds(scaled))
     for slack in SLACKS:
         raised = at_tolerance(scaled, least + slack)
-        proofs, owner, forgone = _rounds(raised, engine)
+        proofs, owner, forgone = _rounds(raised)
         if excess(raised, find_targets(raised), owner) == 0:
             break
     return Found(scaled, conflicts, raised, proofs, owner, forgone)
 
 
-def _rounds(scaled: Scaled, engine: Engine) -> tuple[Round | None, tuple[int, ...], bool]:
+def _rounds(scaled: Scaled) -> tuple[Round | None, tuple[int, ...], bool]:
     """Return the first round, owners found round by round, each as the plan for a cluster with these owners would, and if some were forgone."""
     now = scaled
     gain_min = exact(scaled.problem.gain_min, "gain_min")
@@ -99,7 +99,7 @@ def _rounds(scaled: Scaled, engine: Engine) -> tuple[Round | None, tuple[int, ..
         worst, over = excess(now, limits, now.owner), overload(now, limits, now.owner)
         if not must_drain(now, now.owner) and worst == over == 0:
             break
-        turn = _turn(now, limits, engine)
+        turn = _turn(now, limits)
         turn = turn._replace(after=keep_capacities(now, limits, turn.after))
         first = first or turn
         gain, relief = worst - excess(now, limits, turn.after), over - overload(now, limits, turn.after)
@@ -111,7 +111,7 @@ def _rounds(scaled: Scaled, engine: Engine) -> tuple[Round | None, tuple[int, ..
     return first, now.owner, forgone
 
 
-def _say(found: Found, engine: Engine) -> Plan:
+def _say(found: Found) -> Plan:
     over = excess(found.scaled, find_targets(found.scaled), found.owner) or must_drain(found.scaled, found.owner)
     stays = found.owner == found.scaled.owner
     over = over or overload(found.scaled, find_targets(found.scaled), found.owner)
@@ -122,53 +122,53 @@ def _say(found: Found, engine: Engine) -> Plan:
         if stays
         else PlanVerdict.MOVE
     )
-    return describe(found, PlanVerdict.IMPOSSIBLE if found.conflicts else verdict, engine)
+    return describe(found, PlanVerdict.IMPOSSIBLE if found.conflicts else verdict)
 
 
-def hold_back(problem: Problem, plan: Plan, slots: Collection[int], engine: Engine = PLAIN) -> Plan:
+def hold_back(problem: Problem, plan: Plan, slots: Collection[int]) -> Plan:
     """Return *plan* without the moves of *slots*, for which no master has room while both copies exist; all its claims anew."""
     scaled = validate(problem)
     raised = replace(scaled, tolerance=plan.tolerance or scaled.tolerance)
     index = {master.id: n for n, master in enumerate(scaled.masters)}
     after = tuple(scaled.owner[s] if s in slots else index[name] for s, name in enumerate(plan.owners_after))
-    said = _say(Found(scaled, plan.conflicts, raised, None, after), engine)
+    said = _say(Found(scaled, plan.conflicts, raised, None, after))
     return replace(said, held_back=tuple(sorted({*plan.held_back, *slots})))
 
 
-def _turn(now: Scaled, targets: Targets, engine: Engine) -> Round:
+def _turn(now: Scaled, targets: Targets) -> Round:
     """Return what is proven for a cluster and the best placement found, by nothing but what the cluster is now."""
-    certificates, evicted = _certify(now, targets, engine)
+    certificates, evicted = _certify(now, targets)
     least = add_up(certificates, hosts_max(targets))
     branching, joint = None, None
-    ground = Ground(now, targets, engine, least)
-    if ground.per_master > MANY and len(ground.takers) > 1:
+    arrays = ProblemArrays(now, targets, least)
+    if arrays.per_master > MANY and len(arrays.takers) > 1:
         work = now.problem.iterations * WORK_OF_STEP
-        branching = Branching(Layout(ground), min(work, WORK_MAX) if work else WORK_MAX)
+        branching = Branching(Layout(arrays), min(work, WORK_MAX) if work else WORK_MAX)
         joint = branching.proof()
         joint = joint if joint and joint.value > least else None
-        ground = Ground(now, targets, engine, joint.value if joint else least)
-    return Round(certificates, joint, improve(ground, now.owner, certificates, evicted, branching))
+        arrays = ProblemArrays(now, targets, joint.value if joint else least)
+    return Round(certificates, joint, improve(arrays, now.owner, certificates, evicted, branching))
 
 
-def defragment(problem: Problem, engine: Engine = PLAIN, *, range_cost: Number = 4) -> Plan:
+def defragment(problem: Problem, *, range_cost: Number = 4) -> Plan:
     """Return a plan that also joins ranges, paying up to *range_cost* mean slots' bytes for one range less."""
     scaled = validate(replace(problem, range_cost=range_cost))
     targets = find_targets(scaled)
-    conflicts = find_conflicts(scaled, targets, engine)
+    conflicts = find_conflicts(scaled, targets)
     if any(conflict.kind is ConflictKind.TOGETHER for conflict in conflicts):
-        return plan(problem, engine)
-    certificates, evicted = _certify(scaled, targets, engine)
-    after = join(Ground(scaled, targets, engine, joins=True), scaled.owner, certificates, evicted)
+        return plan(problem)
+    certificates, evicted = _certify(scaled, targets)
+    after = join(ProblemArrays(scaled, targets, joins=True), scaled.owner, certificates, evicted)
     after = keep_capacities(scaled, targets, after)
     if excess(scaled, targets, after) > excess(scaled, targets, scaled.owner) or count_ranges(after) >= count_ranges(
         scaled.owner
     ):
-        return plan(problem, engine)
-    return _say(Found(scaled, conflicts, scaled, Round(certificates, None, after), after), engine)
+        return plan(problem)
+    return _say(Found(scaled, conflicts, scaled, Round(certificates, None, after), after))
 
 
 def tolerance_table(
-    problem: Problem, tolerances: Sequence[Number], engine: Engine = PLAIN, *, effort: Number = 1
+    problem: Problem, tolerances: Sequence[Number], *, effort: Number = 1
 ) -> list[tuple[Fraction, Plan]]:
     """Return one plan a tolerance, as given: what a looser balance saves in bytes, slots and ranges.
 
@@ -182,7 +182,7 @@ def tolerance_table(
     table: dict[Fraction, Plan] = {}
     best: Found | None = None
     for tolerance in sorted({exact(t, "tolerance") for t in tolerances}):
-        found = _find(replace(problem, tolerance=tolerance), engine)
+        found = _find(replace(problem, tolerance=tolerance))
         if (
             best is not None
             and _moved(best) < _moved(found)
@@ -190,7 +190,7 @@ def tolerance_table(
         ):
             found = found._replace(owner=best.owner)
         best = found
-        table[tolerance] = _say(found, engine)
+        table[tolerance] = _say(found)
     return [(exact(t, "tolerance"), table[exact(t, "tolerance")]) for t in tolerances]
 
 
@@ -199,15 +199,14 @@ def _moved(found: Found) -> int:
     return sum(load[s] for s, n in enumerate(found.owner) if owner[s] != n)
 
 
-def _certify(
-    scaled: Scaled, targets: Targets, engine: Engine, keep: Collection[int] = ()
-) -> tuple[list[Certificate], list[int]]:
+def _certify(scaled: Scaled, targets: Targets, keep: Collection[int] = ()) -> tuple[list[Certificate], list[int]]:
     """Return a certificate for every master that must give something away, but for drained ones of *keep*, and slots with which that is done."""
     held: list[list[int]] = [[] for _ in scaled.masters]
     for s, n in enumerate(scaled.owner):
         held[n].append(s)
     certificates: list[Certificate] = []
     evicted: list[int] = []
+    overloads: list[Overload] = []
     for n, slots in enumerate(held):
         if scaled.masters[n].excluded or not slots:
             continue
@@ -220,9 +219,10 @@ def _certify(
             continue
         need = needs(scaled, targets, n, slots)
         if max(need) > 0:
-            certificate, gone = certify(scaled, need, n, slots, engine)
-            certificates.append(certificate)
-            evicted += gone
+            overloads.append(Overload(n, slots, need))
+    for certificate, gone in certify(scaled, overloads):
+        certificates.append(certificate)
+        evicted += gone
     return certificates, evicted
 
 
@@ -231,7 +231,7 @@ def hosts_max(targets: Targets) -> int:
     return len({h.slot for h in targets.heavy})
 
 
-def describe(found: Found, verdict: PlanVerdict, engine: Engine) -> Plan:
+def describe(found: Found, verdict: PlanVerdict) -> Plan:
     """Return the plan that leads from the problem's owners to those found, everything summed up in whole numbers."""
     scaled, owner = found.scaled, found.owner
     targets, limits = find_targets(scaled), find_targets(found.raised)
@@ -239,7 +239,7 @@ def describe(found: Found, verdict: PlanVerdict, engine: Engine) -> Plan:
     if found.proofs is not None and bounded is limits:
         certificates, joint = tuple(found.proofs.certificates), found.proofs.joint
     else:
-        certificates, joint = tuple(_certify(scaled, bounded, engine, set(owner))[0]), None
+        certificates, joint = tuple(_certify(scaled, bounded, set(owner))[0]), None
     names = [master.id for master in scaled.masters]
     given = [scaled.problem.loads[name] for name in scaled.resources]
     moves = tuple(

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from cluster_core.kernels.rebalance_engine import ENGINE
 from cluster_core.load.unread import WHOLE, Unread
 from cluster_core.rebalance.document import SlotRow, identify, slot_rows, write_document
 from cluster_core.rebalance.execution.commands import Path
@@ -94,7 +93,7 @@ def make_plan(
     scaled = validate(problem)
     targets = find_targets(scaled)
     with progress("planning"):
-        found = defragment(problem, ENGINE) if join_ranges else plan(problem, ENGINE)
+        found = defragment(problem) if join_ranges else plan(problem)
     with progress("ordering the moves"):
         found, batches = _ordered(problem, found, _rooms(scaled, targets, nodes), schedule)
     epochs = {node.id: node.config_epoch for node in nodes if node.address}
@@ -107,9 +106,7 @@ def make_plan(
     )
     watched = watch(problem, others, other_tolerance, found.owners_after)
     with progress("planning for other tolerances"):
-        table = (
-            tolerance_table(problem, tolerances, ENGINE, effort=TOLERANCE_EFFORT) if found.moves and tolerances else []
-        )
+        table = tolerance_table(problem, tolerances, effort=TOLERANCE_EFFORT) if found.moves and tolerances else []
     asked = max(scaled.tolerance)
     alternatives = []
     for tolerance, other in table:
@@ -131,7 +128,7 @@ def _ordered(problem: Problem, found: Plan, rooms: Mapping[str, Room], schedule:
         )  # fmt: skip
         if not order.left:
             return found, order.batches
-        found = hold_back(problem, found, {move.slot for move in order.left}, ENGINE)
+        found = hold_back(problem, found, {move.slot for move in order.left})
 
 
 def _rooms(scaled: Scaled, targets: Targets, nodes: Sequence[PlannedNode]) -> dict[str, Room]:

@@ -8,24 +8,20 @@ are left out.  `prove` repeats the argument of a certificate in whole numbers; n
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
-from cluster_core.rebalance.bound.cover import BEYOND, dive
+from cluster_core.rebalance.bound.cover import BEYOND, Cover, Room, dive
 from cluster_core.rebalance.goal.problem import Scaled
 from cluster_core.rebalance.goal.targets import Targets
-from cluster_core.rebalance.search.engine import Engine
 
 PRICE_BITS = 60
 """Prices are whole multiples of 2**-60."""
 NODES_MAX = 3000
 """Nodes of the search that proves one certificate."""
 CHECK_NODES_MAX = 4 * NODES_MAX
-PASSES = 10
 COVER_SLOTS_MAX = 4096
 """Masters with more slots keep the bound of the prices."""
-_ONE = 1 << PRICE_BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +37,6 @@ class Certificate:
     value: int
     prices: tuple[int, ...]
     nodes: int = 0
-
-
-class Cover(NamedTuple):
-    """The covering problem of one master in whole numbers, in the order in which `dive` takes its slots."""
-
-    slots: list[int]
-    b: list[int]
-    rc: list[int]
-    x0: list[int]
-    w: list[int]
-    need: list[int]
-    surplus: list[int]
-    prices: list[int]
-    base: int
-    tail: list[int | float]
 
 
 def needs(scaled: Scaled, targets: Targets, n: int, slots: Sequence[int]) -> list[int]:
@@ -104,39 +85,6 @@ def _tail(size: int, b: list[int], rc: list[int], w: list[int]) -> list[int | fl
     return [value for row in reversed(rows) for value in row]
 
 
-class Diver:
-    """`dive` over one cover, with room to work in: whole numbers with the plain function, floats with an engine's."""
-
-    def __init__(
-        self, cover: Cover, run: Callable[..., int], floats: Callable[..., Any], whole: Callable[..., Any]
-    ) -> None:
-        n, size = len(cover.slots), len(cover.need)
-        numbers = [cover.b, cover.rc, cover.x0, cover.w, cover.need, cover.surplus, cover.prices]
-        made = [floats(v) if number != 2 else whole(v) for number, v in enumerate(numbers)]
-        self._head = (n, size, *made)
-        self._tail = floats(cover.tail)
-        self._base = floats([cover.base])[0]
-        self._run = run
-        self._xs, self.best_x = whole([0] * (n + 2)), whole([0] * n)
-        room = (n + 2) * size
-        self._room = floats([0] * room), floats([0] * room), floats([0] * (2 * n + 6)), floats([0] * 2)
-
-    def __call__(self, limit: Any, nodes_max: int, find: bool) -> bool:
-        """Return whether the search below *limit* was complete; see `dive`."""
-        head = (*self._head, self._base, limit, nodes_max, int(find), self._tail, self._xs, self.best_x)
-        return bool(self._run(*head, *self._room))
-
-    @property
-    def limit(self) -> Any:
-        """The least cost found, or the limit."""
-        return self._room[3][0]
-
-    @property
-    def nodes(self) -> int:
-        """Nodes visited."""
-        return int(self._room[3][1])
-
-
 def prove(scaled: Scaled, slots: Sequence[int], need: Sequence[int], certificate: Certificate) -> bool:
     """Return whether *certificate* holds for a master of *slots* with *need*, in whole numbers."""
     if certificate.kind == "drained":
@@ -148,80 +96,15 @@ def prove(scaled: Scaled, slots: Sequence[int], need: Sequence[int], certificate
         return True
     if certificate.kind != "search" or len(slots) > COVER_SLOTS_MAX:
         return False
-    return Diver(cover, dive, list, list)(certificate.value << PRICE_BITS, CHECK_NODES_MAX, False)
+    depth, size = len(slots) + 2, len(need)
+    room = Room([0] * depth, [0] * (depth * size), [0] * (depth * size), [0] * (2 * depth), [0] * len(slots))
+    return dive(cover, room, certificate.value << PRICE_BITS, CHECK_NODES_MAX, False)[0]
 
 
 def round_up(scaled: Scaled, slots: Sequence[int], base: int) -> int:
     """Return the least sum of whole slots' costs that is not below *base* / 2**60, as far as their common divisor tells."""
     unit = math.gcd(*(scaled.loads[scaled.cost][s] for s in slots)) or 1
     return max(0, -(-base // (unit << PRICE_BITS))) * unit
-
-
-def certify(
-    scaled: Scaled, need: Sequence[int], n: int, slots: Sequence[int], engine: Engine
-) -> tuple[Certificate, list[int]]:
-    """Return the certificate of master *n* and the slots that it had best give away."""
-    prices = _prices(scaled, slots, need, engine)
-    cover = make_cover(scaled, slots, need, prices)
-    value = round_up(scaled, slots, cover.base)
-    plain = Certificate(scaled.masters[n].id, "prices", value, tuple(cover.prices))
-    chosen = _greedy(cover)
-    worth = sum(b for b, x in zip(cover.b, chosen, strict=True) if x)
-    if len(slots) > COVER_SLOTS_MAX or worth <= value << PRICE_BITS:
-        return plain, [s for s, x in zip(cover.slots, chosen, strict=True) if x]
-    search = Diver(cover, engine.dive, engine.floats, engine.whole)
-    complete = search(worth * (1 + 1e-12), NODES_MAX, True)
-    high = float(min(search.limit, worth))
-    if search.limit < worth:
-        chosen = [int(x) for x in search.best_x]
-    low, nodes = (high, search.nodes) if complete else (float(cover.base), 0)
-    if not complete:
-        for _ in range(PASSES):
-            middle = (low + high) / 2
-            if search(middle, NODES_MAX, False):
-                low, nodes = middle, search.nodes
-            else:
-                high = middle
-    proven = int(low * (1 - 1e-9)) >> PRICE_BITS
-    evicted = [s for s, x in zip(cover.slots, chosen, strict=True) if x]
-    if proven <= value:
-        return plain, evicted
-    return Certificate(plain.node, "search", proven, plain.prices, nodes), evicted
-
-
-def _prices(scaled: Scaled, slots: Sequence[int], need: Sequence[int], engine: Engine) -> list[int]:
-    """Return the prices of the covering program, found in floats and made whole."""
-    size = len(need)
-    mean = [max(1, sum(load[s] for s in slots)) / len(slots) for load in scaled.loads]
-    b = engine.floats([scaled.loads[scaled.cost][s] / mean[scaled.cost] for s in slots])
-    w = engine.floats([scaled.loads[r][s] / mean[r] for s in slots for r in range(size)])
-    wanted = engine.floats([max(0, e) / mean[r] for r, e in enumerate(need)])
-    found = engine.floats([0.0] * size)
-    n = len(slots) + size
-    basis, upper = engine.whole([0] * size), engine.whole([0] * len(slots))
-    room = [engine.floats([0.0] * k) for k in (size * size, size, n, n)]
-    engine.price(b, w, wanted, size, found, basis, upper, *room)
-    return [int(max(0.0, float(p)) * (mean[scaled.cost] / mean[r]) * _ONE) for r, p in enumerate(found)]
-
-
-def _greedy(cover: Cover) -> list[int]:
-    """Complete the choice at the prices to a cover: cheapest for what it adds first; then drop what is not needed."""
-    size, chosen, surplus = len(cover.need), list(cover.x0), list(cover.surplus)
-    scale = [max(1, v) for v in cover.need]
-    lacking = [r for r, g in enumerate(surplus) if g < 0]
-    gains = [sum(cover.w[j * size + r] / scale[r] for r in lacking) for j in range(len(chosen))]
-    useful = [j for j, x in enumerate(chosen) if not x and gains[j] > 0]
-    for j in sorted(useful, key=lambda j: (cover.b[j] / gains[j], cover.slots[j])):
-        row = cover.w[j * size : (j + 1) * size]
-        if any(g < 0 < v for g, v in zip(surplus, row, strict=True)):
-            chosen[j] = 1
-            surplus = [g + v for g, v in zip(surplus, row, strict=True)]
-    for j in sorted(range(len(chosen)), key=lambda j: (-cover.b[j], cover.slots[j])):
-        row = cover.w[j * size : (j + 1) * size]
-        if chosen[j] and all(g >= v for g, v in zip(surplus, row, strict=True)):
-            chosen[j] = 0
-            surplus = [g - v for g, v in zip(surplus, row, strict=True)]
-    return chosen
 
 
 def add_up(certificates: Sequence[Certificate], hosts: int) -> int:

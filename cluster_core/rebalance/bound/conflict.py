@@ -4,7 +4,7 @@ What is pinned, slots above every capacity and zones are sums.  For the rest (a 
 load on a master cost p[r] >= 0 a unit of resource r.  Wherever a slot goes, it costs at least what it costs where it is cheapest; if
 that adds up to more than all room at these prices, the room does not suffice (Farkas).  Masters with the same room are one *bin*: its
 room is their sum.  A heavy slot fills its host in its resource, and is put on one master of each kind in turn (`host_cases`).
-Prices are a witness (`conflict_search` finds them); `prove` repeats the argument in whole numbers.
+Prices are a witness (`search.conflicts` finds them); `prove` repeats the argument in whole numbers.
 """
 
 from __future__ import annotations

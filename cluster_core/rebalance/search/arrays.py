@@ -1,4 +1,4 @@
-"""A problem as arrays of an engine, and how placements compare: the part of the planner between whole numbers and the loops."""
+"""A problem as arrays, and how placements compare: the part of the planner between whole numbers and the compiled loops."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
+import numpy as np
+
 from cluster_core.rebalance.goal.problem import Scaled, exact
 from cluster_core.rebalance.goal.targets import Targets
 from cluster_core.rebalance.plan import count_ranges
-from cluster_core.rebalance.search.engine import Engine
+from cluster_core.rebalance.search.anneal import KEEPS_ONE, MAY_END_EMPTY, TAKES_NOTHING, Board
 
 SLOT_COST = Fraction(1, 50)
 """Mean slots that one more moved slot weighs: what made plans of few slots at hardly any cost in bytes where it was measured."""
@@ -30,36 +32,34 @@ class Rank(NamedTuple):
     scattered: float
 
 
-class Ground:
-    """A problem as arrays of an engine; limits in zones that have one are cut down evenly.
+class ProblemArrays:
+    """A problem as arrays; limits in zones that have one are cut down evenly.
 
     *least* is the proven bound on what moves, in units of the cost; *joins*: ranges cost what the problem says.
     """
 
-    def __init__(
-        self, scaled: Scaled, targets: Targets, engine: Engine, least: int = 0, *, joins: bool = False
-    ) -> None:
-        self.scaled, self.targets, self.engine = scaled, targets, engine
+    def __init__(self, scaled: Scaled, targets: Targets, least: int = 0, *, joins: bool = False) -> None:
+        self.scaled, self.targets = scaled, targets
         self.size = len(scaled.resources)
         slots = len(scaled.owner)
         self.shares = [[float(load) for load in row] for row in scaled.loads]
         totals = [sum(row) for row in self.shares]
         self.mean_cost = totals[scaled.cost] / slots or 1.0
         self.scale = [self.mean_cost * slots / total if total else 0.0 for total in totals]
-        self.w = engine.floats([self.shares[r][s] for s in range(slots) for r in range(self.size)])
         self.caps = _caps(scaled, targets)
         wanted = scaled.problem.slot_cost
         self.slot_cost = float(SLOT_COST if wanted is None else exact(wanted, "slot_cost"))
         extra = 0.0 if wanted is None and slots <= MANY * len(scaled.masters) else self.slot_cost * self.mean_cost
-        self.cost = engine.floats([load + extra for load in self.shares[scaled.cost]])
+        self.cost = [load + extra for load in self.shares[scaled.cost]]
         self.border = float(exact(scaled.problem.range_cost, "range_cost")) * self.mean_cost
-        self.movable = engine.whole([int(s not in scaled.fixed) for s in range(slots)])
         held = [0] * len(scaled.masters)
         for n in scaled.owner:
             held[n] += 1
         takes = [not m.drained and not m.excluded for m in scaled.masters]
         self.takers = [n for n, take in enumerate(takes) if take]
-        self.keeps = [(2 if held[n] else 1) if take else 0 for n, take in enumerate(takes)]
+        self.keeps = [
+            (KEEPS_ONE if held[n] else MAY_END_EMPTY) if take else TAKES_NOTHING for n, take in enumerate(takes)
+        ]
         self.held, self.joins = held, joins
         self.growing = any(not held[n] for n in self.takers) or any(m.drained for m in scaled.masters)
         self.per_master = slots / len(self.takers)
@@ -74,6 +74,31 @@ class Ground:
                 load[n * self.size + r] += row[s]
         return load
 
+    def board(self, at: Sequence[int], sources: Sequence[int]) -> Board:
+        """Return where a walk from the placement *at* begins, where the *sources* have to give something away; all prices are 0."""
+        now, owner, masters = np.array(at), np.array(self.scaled.owner), len(self.held)
+        movable = np.array([s not in self.scaled.fixed for s in range(len(owner))])
+        changed = np.flatnonzero(now != owner)
+        moved, place = np.zeros(len(owner), np.int64), np.full(len(owner), -1)
+        moved[: len(changed)] = changed
+        place[changed] = np.arange(len(changed))
+        loads = np.array(self.shares).T
+        by_owner = np.lexsort((-(loads * self.scale).max(1), owner))
+        load, caps = np.array(self.loads_of(at)), np.array(self.caps)
+        first = np.cumsum([0, *self.held[:-1]])
+        lists = np.zeros((masters, 3), np.int64)
+        lists[: len(self.takers), 0] = self.takers
+        lists[: len(sources), 1] = sources
+        columns = [self.keeps, np.bincount(now, minlength=masters), first, self.held, *lists.T]
+        return Board(
+            np.stack([owner, now, movable, place, by_owner]),
+            np.column_stack([loads, self.cost]),
+            np.stack([caps, load, np.zeros(len(caps)), np.tile(self.scale, masters)], axis=1),
+            np.stack([np.array(column) for column in columns], axis=1),
+            moved,
+            np.array([len(changed), int((load > caps).sum()), 0, 0, len(self.takers), len(sources), 0]),
+        )
+
     def judge(self, at: Sequence[int]) -> Rank:
         """Return how good a placement is."""
         over = 0.0
@@ -81,7 +106,7 @@ class Ground:
             if load > self.caps[i] and self.keeps[i // self.size]:
                 over += (load - self.caps[i]) * self.scale[i % self.size] / self.mean_cost
         hold = set(at)
-        over += sum(1.0 for n, keep in enumerate(self.keeps) if keep == 2 and n not in hold)
+        over += sum(1.0 for n, keep in enumerate(self.keeps) if keep == KEEPS_ONE and n not in hold)
         row = self.shares[self.scaled.cost]
         moved, ranges = [row[s] for s, n in enumerate(self.scaled.owner) if at[s] != n], count_ranges(at)
         if self.joins:

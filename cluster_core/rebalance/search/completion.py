@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cluster_core.rebalance.bound.program import Layout, Program, gather
-from cluster_core.rebalance.search.arrays import Ground
-from cluster_core.rebalance.search.starts import cut_runs
+from cluster_core.rebalance.search.arrays import ProblemArrays
+from cluster_core.rebalance.search.first_placements import cut_runs
+from cluster_core.rebalance.search.layout import Layout, gather, settle
 
 
 def complete(layout: Layout, decided: Mapping[int, int], base: Sequence[int], extra: float, *, runs: bool) -> list[int]:
@@ -16,48 +16,45 @@ def complete(layout: Layout, decided: Mapping[int, int], base: Sequence[int], ex
     Limits may be missed by about the lightest slots.
     """
     columns, held = gather(layout, base, runs=runs)
-    for k, s in enumerate(layout.singles):
-        held[k] = decided.get(s, -1)
-    program = Program(layout, columns, base, extra)
-    at = [held[k] if held[k] >= 0 else max(base[column[0]], 0) for k, column in enumerate(columns)]
-    basis = program.start(at, held)
-    program.solve(basis, warm=False)
-    program.settle(basis, len(layout.singles))
+    held |= {k: decided[s] for k, s in enumerate(layout.singles) if s in decided}
+    start = [held.get(k, max(base[column[0]], 0)) for k, column in enumerate(columns)]
+    program = layout.program(columns, start, base, extra)
+    work_max = layout.work_max()
+    spread = settle(program, program.solve(held, work_max), held, len(layout.singles), work_max)
     placed = [0] * len(layout.slots)
-    for k, column in enumerate(columns):
+    for column, n in zip(columns, spread.at.tolist(), strict=True):
         for s in column:
-            placed[s] = int(basis.at[k])
-    loose = [s for k in program.divided(basis) for s in columns[k]]
-    return _untie(layout, placed, loose, base, extra)
+            placed[s] = n
+    return _place_loose(layout, placed, [s for k in spread.divided for s in columns[k]], base, extra)
 
 
-def _untie(layout: Layout, placed: list[int], loose: Sequence[int], base: Sequence[int], extra: float) -> list[int]:
+def _place_loose(
+    layout: Layout, placed: list[int], loose: Sequence[int], base: Sequence[int], extra: float
+) -> list[int]:
     """Place the *loose* slots, those of divided bundles, one by one; all others stay."""
-    tied, alone = [[] for _ in layout.takers], set(loose)  # type: tuple[list[list[int]], set[int]]
+    tied: dict[int, list[int]] = {}
+    alone = set(loose)
     for s, n in enumerate(placed):
         if s not in alone:
-            tied[n].append(s)
-    held = [n for n, slots in enumerate(tied) if slots]
-    columns = [*([s] for s in loose), *(tied[n] for n in held)]
-    program = Program(layout, columns, base, extra)
-    basis = program.start([placed[column[0]] for column in columns], [*[-1] * len(loose), *held])
-    program.solve(basis, warm=False)
-    program.settle(basis, len(loose))
-    for k, s in enumerate(loose):
-        placed[s] = int(basis.at[k])
+            tied.setdefault(n, []).append(s)
+    columns = [*([s] for s in loose), *tied.values()]
+    held = {len(loose) + k: n for k, n in enumerate(tied)}
+    program = layout.program(columns, [placed[column[0]] for column in columns], base, extra)
+    work_max = layout.work_max()
+    spread = settle(program, program.solve(held, work_max), held, len(loose), work_max)
+    for s, n in zip(loose, spread.at.tolist(), strict=False):
+        placed[s] = n
     return placed
 
 
-def sketch(ground: Ground, owner: Sequence[int]) -> list[int]:
+def sketch(arrays: ProblemArrays, owner: Sequence[int]) -> list[int]:
     """Return a placement that the program of all slots comes closest to, in long runs where masters are empty or drained.
 
     Slots that it divides go where their largest part is, so that limits are missed by as much.
     """
-    layout = Layout(ground)
-    base = layout.inside(cut_runs(ground, owner)) if ground.growing else layout.home
-    program = Program(layout, [[s] for s in range(len(layout.slots))], base, ground.slot_cost)
-    held = [-1 if free else n for n, free in zip(layout.home, layout.free, strict=True)]
-    basis = program.start([max(n, 0) for n in base], held)
-    program.solve(basis, warm=False)
-    divided = program.divided(basis)
-    return layout.outside([divided.get(s, int(n)) for s, n in enumerate(basis.at)])
+    layout = Layout(arrays)
+    base = layout.inside(cut_runs(arrays, owner)) if arrays.growing else layout.home
+    columns = [[s] for s in range(len(layout.slots))]
+    program = layout.program(columns, [max(n, 0) for n in base], base, arrays.slot_cost)
+    held = {s: n for s, n in enumerate(layout.home) if n >= 0 and not layout.free[s]}
+    return layout.outside(program.solve(held, layout.work_max()).at.tolist())

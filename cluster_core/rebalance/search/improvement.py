@@ -8,24 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cluster_core.rebalance.bound.branching import Branching
 from cluster_core.rebalance.bound.certificates import Certificate
 from cluster_core.rebalance.search.anneal import CHUNK
-from cluster_core.rebalance.search.arrays import MANY, SOME, Ground
+from cluster_core.rebalance.search.arrays import MANY, SOME, ProblemArrays
+from cluster_core.rebalance.search.branching import Branching
 from cluster_core.rebalance.search.completion import complete, sketch
-from cluster_core.rebalance.search.starts import cut_runs, pack, pack_runs, with_hosts
-from cluster_core.rebalance.search.walk import MEND, POLISH, Course, walk
+from cluster_core.rebalance.search.first_placements import cut_runs, pack, pack_runs, with_hosts
+from cluster_core.rebalance.search.local_search import POLISH, REPAIR, Cooling, search_from
 
-SOME_SKEWED = (Course(0.03, 0.002, 100.0, 0.25, 0.02, 1.3),)
-SOME_GROWING = (Course(0.003, 0.0003, 10.0, 0.25, 0.02, 1.3, 5.0), Course(0.003, 0.0003, 10.0, 0.25, 0.02, 1.3, 10.0))
-"""Courses from what the linear program says, where masters have some slots; heat would shred the runs of a cluster that grows."""
-PACKED = (Course(0.03, 0.002, 100.0, 0.25, 0.02, 1.3), Course(0.03, 0.002, 10.0, 0.25, 0.02, 1.3))
-"""Courses from the slots that have to leave."""
-FEW = (Course(0.1, 0.005, 1e4, 0.25, 0.5, 1.3), Course(0.1, 0.005, 1e2, 0.05, 1.0, 1.3))
-FEW_RUNS = (Course(0.003, 0.0003, 1e4, 0.25, 0.2, 1.3),)
-"""Courses where masters have few slots, so that prices say little."""
-COLD = (Course(0.01, 0.0005, 1e3, 0.5, 0.001, 1.0), Course(0.03, 0.0005, 1e4, 0.5, 0.0003, 1.0))
-"""Courses from the best placement so far."""
+SOME_SKEWED = (Cooling(0.03, 0.002, 100.0, 0.25, 0.02, 1.3),)
+SOME_GROWING = (Cooling(0.003, 0.0003, 10.0, 0.25, 0.02, 1.3, 5.0), Cooling(0.003, 0.0003, 10.0, 0.25, 0.02, 1.3, 10.0))
+"""Coolings from what the linear program says, where masters have some slots; heat would shred the runs of a cluster that grows."""
+PACKED = (Cooling(0.03, 0.002, 100.0, 0.25, 0.02, 1.3), Cooling(0.03, 0.002, 10.0, 0.25, 0.02, 1.3))
+"""Coolings from the slots that have to leave."""
+FEW = (Cooling(0.1, 0.005, 1e4, 0.25, 0.5, 1.3), Cooling(0.1, 0.005, 1e2, 0.05, 1.0, 1.3))
+FEW_RUNS = (Cooling(0.003, 0.0003, 1e4, 0.25, 0.2, 1.3),)
+"""Coolings where masters have few slots, so that prices say little."""
+COLD = (Cooling(0.01, 0.0005, 1e3, 0.5, 0.001, 1.0), Cooling(0.03, 0.0005, 1e4, 0.5, 0.0003, 1.0))
+"""Coolings from the best placement so far."""
 AGAIN = 5
 """Walks from the best placement so far."""
 ROWS_MAX = 330
@@ -35,7 +35,7 @@ POLISH_STEPS = 1_000_000
 
 
 def improve(
-    ground: Ground,
+    arrays: ProblemArrays,
     owner: Sequence[int],
     certificates: Sequence[Certificate],
     evicted: Sequence[int],
@@ -43,55 +43,55 @@ def improve(
 ) -> Sequence[int]:
     """Return the best placement found from *owner*."""
     if branching is not None:
-        return _fill(ground, owner, certificates, branching)
-    return _wander(ground, owner, certificates, evicted)
+        return _fill(arrays, owner, certificates, branching)
+    return _wander(arrays, owner, certificates, evicted)
 
 
 def _fill(
-    ground: Ground, owner: Sequence[int], certificates: Sequence[Certificate], branching: Branching
+    arrays: ProblemArrays, owner: Sequence[int], certificates: Sequence[Certificate], branching: Branching
 ) -> Sequence[int]:
     """Return the best of what the linear program makes of the decided slots, of none, and of long runs; mended and polished."""
     layout = branching.layout
     decided = branching.decided()
     found = [
-        complete(layout, part, layout.home, ground.slot_cost, runs=False)
+        complete(layout, part, layout.home, arrays.slot_cost, runs=False)
         for part in ([decided, {}] if decided else [{}])
     ]
-    if ground.growing:
-        runs = layout.inside(cut_runs(ground, owner))
-        found.append(complete(layout, {}, runs, ground.slot_cost, runs=True))
-    steps = min(ground.scaled.problem.iterations or POLISH_STEPS, POLISH_STEPS)
-    seed = ground.scaled.problem.seed
+    if arrays.growing:
+        runs = layout.inside(cut_runs(arrays, owner))
+        found.append(complete(layout, {}, runs, arrays.slot_cost, runs=True))
+    steps = min(arrays.scaled.problem.iterations or POLISH_STEPS, POLISH_STEPS)
+    seed = arrays.scaled.problem.seed
     tried: list[Sequence[int]] = []
     for placed in found:
         at = layout.outside(placed)
-        at = next(iter(walk(ground, at, MEND, certificates, 0, seed)), at)
-        tried += [at, *walk(ground, at, POLISH, certificates, steps, seed)]
-    return min(tried, key=ground.judge)
+        at = next(iter(search_from(arrays, at, REPAIR, certificates, 0, seed)), at)
+        tried += [at, *search_from(arrays, at, POLISH, certificates, steps, seed)]
+    return min(tried, key=arrays.judge)
 
 
 def _wander(
-    ground: Ground, owner: Sequence[int], certificates: Sequence[Certificate], evicted: Sequence[int]
+    arrays: ProblemArrays, owner: Sequence[int], certificates: Sequence[Certificate], evicted: Sequence[int]
 ) -> Sequence[int]:
     """Return the best placement that walks come to."""
-    some = ground.per_master > SOME
+    some = arrays.per_master > SOME
     starts = [
-        (pack(ground, owner, with_hosts(ground, owner, evicted)), PACKED[: 1 if ground.growing else 2] if some else FEW)
+        (pack(arrays, owner, with_hosts(arrays, owner, evicted)), PACKED[: 1 if arrays.growing else 2] if some else FEW)
     ]
-    if some and len(ground.takers) * ground.size <= ROWS_MAX:
-        starts.append((sketch(ground, owner), SOME_GROWING if ground.growing else SOME_SKEWED))
-    elif ground.growing:
-        starts.append((pack_runs(ground, owner), SOME_GROWING if some else FEW_RUNS))
-    best = min((start for start, _ in starts), key=ground.judge)
-    rank = ground.judge(best)
+    if some and len(arrays.takers) * arrays.size <= ROWS_MAX:
+        starts.append((sketch(arrays, owner), SOME_GROWING if arrays.growing else SOME_SKEWED))
+    elif arrays.growing:
+        starts.append((pack_runs(arrays, owner), SOME_GROWING if some else FEW_RUNS))
+    best = min((start for start, _ in starts), key=arrays.judge)
+    rank = arrays.judge(best)
     walks = [(start, course) for start, chosen in starts for course in chosen]
-    again = AGAIN if some and not ground.growing else 0
-    share = _steps(ground) // (len(walks) + again)
-    seed = ground.scaled.problem.seed
+    again = AGAIN if some and not arrays.growing else 0
+    share = _steps(arrays) // (len(walks) + again)
+    seed = arrays.scaled.problem.seed
     for number in range(len(walks) + again):
         start, course = walks[number] if number < len(walks) else (best, COLD[number % len(COLD)])
-        for at in walk(ground, start, course, certificates, share, seed + number):
-            judged = ground.judge(at)
+        for at in search_from(arrays, start, course, certificates, share, seed + number):
+            judged = arrays.judge(at)
             if judged < rank:
                 best, rank = at, judged
     return best
@@ -106,13 +106,13 @@ def usual_steps(per_master: float, *, growing: bool) -> int:
     return STEPS_FEW
 
 
-def _steps(ground: Ground) -> int:
-    steps = ground.scaled.problem.iterations or usual_steps(min(ground.per_master, MANY), growing=ground.growing)
-    return min(steps, 200 * CHUNK) if all(len(set(row)) <= 1 for row in ground.shares) else steps
+def _steps(arrays: ProblemArrays) -> int:
+    steps = arrays.scaled.problem.iterations or usual_steps(min(arrays.per_master, MANY), growing=arrays.growing)
+    return min(steps, 200 * CHUNK) if all(len(set(row)) <= 1 for row in arrays.shares) else steps
 
 
 def join(
-    ground: Ground, owner: Sequence[int], certificates: Sequence[Certificate], evicted: Sequence[int]
+    arrays: ProblemArrays, owner: Sequence[int], certificates: Sequence[Certificate], evicted: Sequence[int]
 ) -> Sequence[int]:
     """Return a placement of fewer ranges, which cost what the problem says, within all limits if possible."""
-    return _wander(ground, owner, certificates, evicted)
+    return _wander(arrays, owner, certificates, evicted)

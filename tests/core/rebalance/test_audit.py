@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_core.kernels.rebalance_engine import ENGINE
 from cluster_core.rebalance.audit import (
     LOAD,
     SLACK,
@@ -42,7 +41,7 @@ def stored_plan(request: Problem | None = None) -> StoredPlan:
     request = request or problem(
         {"serialized_bytes": HEAVY, "keys": [1] * 8}, "aaaabbbb", "ab", tolerance=0.2, iterations=20_000
     )
-    made = plan(request, ENGINE)
+    made = plan(request)
     rooms = {master.id: Room((0.0,) * len(request.loads), {}, 8, not master.drained) for master in request.masters}
     nodes = tuple(PlannedNode(master.id, f"{master.id}:6379", "", 1) for master in request.masters)
     return StoredPlan(

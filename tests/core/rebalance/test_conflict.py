@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from cluster_core.errors import PlanError
-from cluster_core.kernels.rebalance_engine import ENGINE
 from cluster_core.rebalance.bound.check import check_plan
 from cluster_core.rebalance.bound.conflict import ConflictKind
 from cluster_core.rebalance.goal.limits import above_capacity
@@ -85,7 +84,7 @@ def kept_by(cluster, targets, scaled, placed):
 def test_what_is_said_of_a_small_cluster_is_true_of_every_placement_there_is(cluster):
     """Bound, verdict and capacities against all placements; the check agrees."""
     try:
-        found = plan(cluster, ENGINE)
+        found = plan(cluster)
     except PlanError:
         assume(False)
     scaled = validate(cluster)
@@ -111,7 +110,7 @@ def test_a_capacity_and_a_tolerance_at_odds_are_named_with_the_least_tolerance()
     cluster = problem(
         {"serialized_bytes": [1] * 600, "keys": [1] * 600}, "".join(n * 100 for n in "abcdef"), masters, iterations=4096
     )
-    found = plan(cluster, ENGINE)
+    found = plan(cluster)
     (conflict,) = found.conflicts
 
     assert (found.verdict, conflict.kind, conflict.nodes) == (PlanVerdict.IMPOSSIBLE, ConflictKind.TOGETHER, ("c",))
@@ -126,7 +125,7 @@ def test_keys_and_bytes_around_one_heavy_slot_cannot_be_met_together():
     """Its host may hold no other bytes, so that all keys there have to go where there is no room."""
     loads = {"serialized_bytes": [3000] + [10] * 1199, "keys": [10] * 1200}
     cluster = problem(loads, "".join(n * 100 for n in "abcdefghijkl"), "abcdefghijkl", iterations=4096)
-    found = plan(cluster, ENGINE)
+    found = plan(cluster)
 
     assert found.verdict == PlanVerdict.IMPOSSIBLE
     assert found.conflicts[0].slots == (0,)

@@ -5,29 +5,31 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 
+import highspy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_core.kernels.rebalance_engine import ENGINE
-from cluster_core.rebalance.bound import branching as branching_module
-from cluster_core.rebalance.bound.branching import Branching
 from cluster_core.rebalance.bound.joint import prove_joint
-from cluster_core.rebalance.bound.program import OVER_COST, Layout, Program
 from cluster_core.rebalance.goal.problem import Master, validate
 from cluster_core.rebalance.goal.targets import find_targets
-from cluster_core.rebalance.search.arrays import Ground
+from cluster_core.rebalance.search import branching as branching_module
+from cluster_core.rebalance.search.arrays import ProblemArrays
+from cluster_core.rebalance.search.branching import Branching
 from cluster_core.rebalance.search.completion import complete
-from cluster_core.rebalance.search.engine import PLAIN
+from cluster_core.rebalance.search.layout import OVER_COST, WORK_MAX, Layout, settle
 from tests.builders.rebalance_problems import problem, random_problem
 from tests.examples import examples
 
+SHORT = 50_000_000
+"""Work of a search that is a test's."""
 
-def laid_out(cluster, engine=ENGINE):
+
+def laid_out(cluster):
     """The problem as `Branching` takes it, with its whole-number forms."""
     scaled = validate(cluster)
     targets = find_targets(scaled)
-    return scaled, targets, Layout(Ground(scaled, targets, engine))
+    return scaled, targets, Layout(ProblemArrays(scaled, targets))
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -48,7 +50,7 @@ def test_no_placement_within_the_limits_moves_less_than_the_joint_bound(loads, m
         tolerance=tolerance,
     )
     scaled, targets, layout = laid_out(cluster)
-    joint = Branching(layout).proof()
+    joint = Branching(layout, SHORT).proof()
     takers = range(masters - drained)
     least = [
         sum(loads[s][0] for s, n in enumerate(placed) if n != owners[s])
@@ -72,7 +74,7 @@ def test_no_placement_within_the_limits_moves_less_than_the_joint_bound(loads, m
 def test_a_joint_proof_that_says_more_or_leaves_out_a_case_is_found_out(seed):
     """Value, prices and tree each matter."""
     scaled, targets, layout = laid_out(random_problem(seed, 4, 600, skew=0.9, tolerance=0.03))
-    joint = Branching(layout).proof()
+    joint = Branching(layout, SHORT).proof()
 
     assert prove_joint(scaled, targets, joint)
     assert not prove_joint(scaled, targets, replace(joint, value=joint.value + joint.value // 50 + 1))
@@ -87,39 +89,34 @@ def test_a_joint_proof_that_says_more_or_leaves_out_a_case_is_found_out(seed):
 def test_heavy_slots_raise_the_bound_above_what_fractions_prove():
     """Half of one of two equal slots cannot move."""
     _, _, layout = laid_out(problem([60, 60, 10, 10, 10, 50, 40, 50], "aaaaabbc", "abc", tolerance=0.1))
-    search = Branching(layout)
+    search = Branching(layout, SHORT)
 
     assert search.proof().value > layout.mean[0] * search._pool[0].total + 1
 
 
-@settings(max_examples=examples(8), deadline=None)
-@given(st.integers(0, 10**6), st.integers(2, 5), st.booleans())
-def test_both_engines_decide_and_complete_alike(seed, masters, runs):
-    """One source, interpreted and compiled: the same arithmetic, the same placement, the same proof."""
-    cluster = random_problem(seed, masters, 60, empty=masters // 3, skew=0.8, tolerance=0.1)
-    results = []
-    for engine in (PLAIN, ENGINE):
-        _, _, layout = laid_out(cluster, engine)
-        search = Branching(layout, 10**7)
-        results.append((search.proof(), complete(layout, search.decided(), layout.home, 0.02, runs=runs)))
+def test_the_same_search_decides_and_completes_alike():
+    """The same arithmetic on every run: the same placement, the same proof."""
+    _, _, layout = laid_out(random_problem(4, 4, 60, empty=1, skew=0.8, tolerance=0.1))
+    first, second = Branching(layout, SHORT), Branching(layout, SHORT)
 
-    assert results[0] == results[1]
+    assert first.proof() == second.proof()
+    assert complete(layout, first.decided(), layout.home, 0.02, runs=True) == complete(
+        layout, second.decided(), layout.home, 0.02, runs=True
+    )
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_program_is_solved_as_a_solver_does(seed):
-    """HiGHS on the same linear program."""
-    highspy = pytest.importorskip("highspy", reason="highspy is not installed")
+def test_making_variables_when_they_are_needed_loses_nothing(seed):
+    """The program with all its variables, as HiGHS solves it at once, is no cheaper."""
     _, _, layout = laid_out(random_problem(seed, 4, 200, empty=seed % 2, skew=0.9, tolerance=0.02))
-    program = Program(layout, [[s] for s in range(len(layout.slots))])
-    basis = program.start(layout.home, [-1] * len(layout.slots))
-    cost = program.solve(basis, warm=False)
+    program = layout.program([[s] for s in range(len(layout.slots))], layout.home)
+    spread = program.solve({}, WORK_MAX)
 
-    assert cost == pytest.approx(solved(highspy, layout), rel=1e-6)
-    assert len(program.divided(basis)) <= program.m
+    assert spread.cost == pytest.approx(solved(layout), rel=1e-6)
+    assert len(spread.divided) <= layout.caps.size
 
 
-def solved(highspy, layout):
+def solved(layout):
     """The optimum of the whole program by HiGHS."""
     model = highspy.Highs()
     model.setOptionValue("output_flag", False)
@@ -134,7 +131,7 @@ def solved(highspy, layout):
         for r in range(layout.size):
             over = model.addVariable(0, highspy.kHighsInf, OVER_COST)
             load = sum((row[r] * part[n] for row, part in zip(layout.rows, parts, strict=True)), 0 * over)
-            model.addConstr(load - over <= layout.caps[n * layout.size + r])
+            model.addConstr(load - over <= layout.caps[n, r])
     model.run()
     return model.getInfo().objective_function_value
 
@@ -143,7 +140,7 @@ def test_the_search_ends_when_its_work_is_done(monkeypatch):
     """A proof of few cases is a proof, and heavy slots are placed all the same."""
     monkeypatch.setattr(branching_module, "CLOSE_ENOUGH", 0.0)
     scaled, targets, layout = laid_out(random_problem(3, 5, 800, skew=0.9, tolerance=0.02))
-    short, long = Branching(layout, 1), Branching(layout, 10**8)
+    short, long = Branching(layout, 1), Branching(layout, SHORT)
 
     assert prove_joint(scaled, targets, short.proof())
     assert short.proof().value <= long.proof().value
@@ -151,13 +148,21 @@ def test_the_search_ends_when_its_work_is_done(monkeypatch):
 
 
 def test_settling_ends_where_a_column_that_is_held_does_not_fit():
-    """Two slots that fill both masters, and a third: it stays divided wherever it is held."""
+    """Two slots that fill both masters, and a third: it is held somewhere, above the limit."""
     _, _, layout = laid_out(problem([10, 10, 10], "aab", "ab", tolerance=0))
-    layout.caps = [1.2, 1.2]
-    program = Program(layout, [[0], [1], [2]])
-    basis = program.start([0, 0, 1], [-1, -1, -1])
-    program.solve(basis, warm=False)
+    layout.caps[:] = 1.2
+    program = layout.program([[0], [1], [2]], [0, 0, 1])
+    spread = settle(program, program.solve({}, WORK_MAX), {}, 3, WORK_MAX)
 
-    program.settle(basis, 3)
+    assert spread.divided == []
+    assert spread.cost > OVER_COST * 0.5
 
-    assert all(basis.held[s] >= 0 for s in program.divided(basis))
+
+def test_a_program_ends_when_its_work_is_done():
+    """What it has by then is a placement, though not the cheapest."""
+    _, _, layout = laid_out(random_problem(3, 5, 800, skew=0.9, tolerance=0.02))
+    columns = [[s] for s in range(len(layout.slots))]
+    short, long = layout.program(columns, layout.home), layout.program(columns, layout.home)
+
+    assert short.solve({}, 1).cost > long.solve({}, WORK_MAX).cost
+    assert short.work < long.work

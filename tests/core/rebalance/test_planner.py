@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_core.errors import PlanError
-from cluster_core.kernels.rebalance_engine import ENGINE
 from cluster_core.rebalance.bound.check import check_plan
 from cluster_core.rebalance.goal.problem import Master, Problem, validate
 from cluster_core.rebalance.plan import PlanVerdict
@@ -33,7 +32,7 @@ def even(masters: int, slots: int = 16384) -> Problem:
 @pytest.mark.parametrize("masters", [1, 2, 3, 6, 100, 201, 328, 400, 999, 1000])
 def test_an_even_cluster_is_left_alone(masters):
     """redis-cli moves 384 slots of a perfect cluster of 400 masters, and 384 of one of 1000, each time."""
-    found = plan(even(masters), ENGINE)
+    found = plan(even(masters))
 
     assert found.verdict == PlanVerdict.BALANCED
     assert found.moves == ()
@@ -43,7 +42,7 @@ def test_an_even_cluster_is_left_alone(masters):
 def test_one_master_that_holds_everything_gives_away_no_more_than_it_must():
     """redis 4941: 201 masters, all slots on one; it keeps 83 (1.02 of 81.5), and all others stay at 83 or less."""
     cluster = replace(even(201), owners=["n0000"] * 16384)
-    found = plan(cluster, ENGINE)
+    found = plan(cluster)
 
     assert found.verdict == PlanVerdict.MOVE
     assert found.moved == found.bound == (16384 - 83) * 100
@@ -53,12 +52,12 @@ def test_one_master_that_holds_everything_gives_away_no_more_than_it_must():
 def test_a_drained_master_gives_everything_in_one_hop_and_gets_nothing():
     """redis-cli moves a slot to a master of weight 0."""
     cluster = replace(even(4, 400), masters=[Master(f"n{n:04d}", drained=n == 3) for n in range(4)])
-    found = plan(cluster, ENGINE)
+    found = plan(cluster)
 
     assert found.moved == found.bound == 100 * 100
     assert {move.source for move in found.moves} == {"n0003"}
     assert "n0003" not in found.owners_after
-    assert plan(applied(cluster, found.owners_after), ENGINE).moves == ()
+    assert plan(applied(cluster, found.owners_after)).moves == ()
 
 
 @settings(max_examples=examples(25), deadline=None)
@@ -68,11 +67,11 @@ def test_a_plan_holds_what_it_says_and_comes_to_rest(seed, masters, empty, skew)
     cluster = random_problem(
         seed, masters, 256, empty=min(empty, masters - 1), skew=skew, tolerance=0.05, iterations=SHORT
     )
-    found = plan(cluster, ENGINE)
+    found = plan(cluster)
     again = applied(cluster, found.owners_after)
 
     assert check_plan(cluster, found) == []
-    assert plan(again, ENGINE).moves == ()
+    assert plan(again).moves == ()
 
 
 @pytest.mark.long
@@ -92,9 +91,9 @@ def test_a_cluster_of_every_size_comes_to_rest():
 def come_to_rest(masters: int) -> None:
     """Plan for skewed slots on one master too few, and plan again."""
     cluster = random_problem(masters, masters, 2048, empty=masters // 5, skew=0.2, tolerance=0.05, iterations=SHORT)
-    found = plan(cluster, ENGINE)
+    found = plan(cluster)
 
-    assert plan(applied(cluster, found.owners_after), ENGINE).moves == (), f"{masters} masters"
+    assert plan(applied(cluster, found.owners_after)).moves == (), f"{masters} masters"
 
 
 @settings(max_examples=examples(40), deadline=None)
@@ -103,7 +102,7 @@ def test_no_placement_moves_less_than_the_bound(loads, data):
     """The bound against every placement within the limits there is."""
     owners = data.draw(st.lists(st.sampled_from("abc"), min_size=len(loads), max_size=len(loads)))
     cluster = problem(loads, owners, "abc", tolerance=0.5, iterations=SHORT)
-    found = plan(cluster, ENGINE)
+    found = plan(cluster)
     scaled = validate(cluster)
     total = Fraction(sum(loads), 3)
     limit = max([Fraction(3, 2) * total, *(reach.limit * total for reach in found.reach)])
@@ -122,7 +121,7 @@ def test_the_same_request_gives_the_same_bytes():
     """No clock, no hash order, a seed in the request."""
     cluster = random_problem(5, 12, 512, skew=0.6, iterations=200_000)
 
-    assert plan(cluster, ENGINE) == plan(cluster, ENGINE)
+    assert plan(cluster) == plan(cluster)
 
 
 def test_a_hot_slot_is_isolated_and_named():
@@ -135,7 +134,7 @@ def test_a_hot_slot_is_isolated_and_named():
         tolerance={"serialized_bytes": 0.4, "ops": 0.1},
         iterations=SHORT,
     )
-    found = plan(cluster, ENGINE)
+    found = plan(cluster)
     ops = found.reach[1]
 
     assert (ops.after, ops.floor) == (Fraction(400 * 4, 790), Fraction(400 * 4, 790))
@@ -156,9 +155,9 @@ def test_a_small_gain_is_not_worth_a_move():
     """A scheduled report does not churn."""
     cluster = problem([10] * 20, "a" * 11 + "b" * 9, "ab", tolerance=0.05, iterations=SHORT)
 
-    assert plan(cluster, ENGINE).verdict == PlanVerdict.MOVE
-    assert plan(replace(cluster, gain_min=0.2), ENGINE).verdict == PlanVerdict.TOO_SMALL
-    assert plan(replace(cluster, gain_min=0.2), ENGINE).moves == ()
+    assert plan(cluster).verdict == PlanVerdict.MOVE
+    assert plan(replace(cluster, gain_min=0.2)).verdict == PlanVerdict.TOO_SMALL
+    assert plan(replace(cluster, gain_min=0.2)).moves == ()
 
 
 def test_pinned_slots_and_excluded_masters_are_not_touched():
@@ -167,7 +166,7 @@ def test_pinned_slots_and_excluded_masters_are_not_touched():
     cluster = problem(
         [10] * 30, "a" * 16 + "b" * 4 + "c" * 10, masters, pinned=[0, 1, 2], iterations=SHORT, tolerance=0
     )
-    found = plan(cluster, ENGINE)
+    found = plan(cluster)
 
     assert found.verdict == PlanVerdict.MOVE
     assert not {move.slot for move in found.moves} & {0, 1, 2}
@@ -179,7 +178,7 @@ def test_capacity_and_weight_are_kept():
     """A master of double weight takes double, but never more than its capacity."""
     masters = [Master("a"), Master("b", weight=2, capacity={"serialized_bytes": 130}), Master("c")]
     cluster = problem([10] * 30, "a" * 30, masters, iterations=SHORT, tolerance=0.2)
-    found = plan(cluster, ENGINE)
+    found = plan(cluster)
     held = found.owners_after.count
 
     assert found.verdict == PlanVerdict.MOVE
@@ -190,7 +189,7 @@ def test_capacity_and_weight_are_kept():
 def test_scale_out_moves_long_runs():
     """Slots of even weight: as many ranges as masters, or nearly."""
     cluster = random_problem(3, 6, 1200, empty=3, skew=0.0, tolerance=0.05, iterations=SHORT)
-    found = plan(cluster, ENGINE)
+    found = plan(cluster)
 
     assert found.verdict == PlanVerdict.MOVE
     assert found.ranges_after <= 12
@@ -199,7 +198,7 @@ def test_scale_out_moves_long_runs():
 def test_a_shredded_cluster_is_joined_again():
     """Alternating owners become fewer ranges, within all limits."""
     cluster = problem([10] * 60, "abc" * 20, "abc", tolerance=0.1, iterations=200_000)
-    found = defragment(cluster, ENGINE, range_cost=4)
+    found = defragment(cluster, range_cost=4)
 
     assert found.ranges_after < found.ranges_before
     assert found.reach[0].after <= found.reach[0].limit
@@ -208,7 +207,7 @@ def test_a_shredded_cluster_is_joined_again():
 
 def test_a_looser_balance_moves_less():
     """The table of tolerances is what a user chooses from."""
-    table = tolerance_table(random_problem(1, 6, 600, skew=0.5, iterations=SHORT), [0.02, 0.2, 0.5], ENGINE)
+    table = tolerance_table(random_problem(1, 6, 600, skew=0.5, iterations=SHORT), [0.02, 0.2, 0.5])
     moved = [found.moved for _, found in table]
 
     assert moved == sorted(moved, reverse=True)
@@ -219,7 +218,7 @@ def test_a_looser_balance_never_costs_more_however_little_is_searched():
     """A plan for a tight balance is one for a looser one, too."""
     cluster = random_problem(4, 6, 600, skew=0.9)
     tolerances = [0.3, 0.02, 0.05, 0.1, 0.15, 0.2]
-    table = dict(zip(tolerances, tolerance_table(cluster, tolerances, ENGINE, effort=0.002), strict=True))
+    table = dict(zip(tolerances, tolerance_table(cluster, tolerances, effort=0.002), strict=True))
     moved = [table[tolerance][1].moved for tolerance in sorted(tolerances)]
 
     assert moved == sorted(moved, reverse=True)
@@ -241,11 +240,11 @@ def test_a_looser_balance_never_costs_more_however_little_is_searched():
 def test_odd_clusters_get_a_plan_that_holds(cluster, verdict):
     """No load at all, one master, no tolerance, one slot: a plan, proven like any other."""
     cluster = replace(cluster, iterations=SHORT)
-    found = plan(cluster, ENGINE)
+    found = plan(cluster)
 
     assert found.verdict == verdict
     assert check_plan(cluster, found) == []
-    assert plan(applied(cluster, found.owners_after), ENGINE).moves == ()
+    assert plan(applied(cluster, found.owners_after)).moves == ()
 
 
 @pytest.mark.long
@@ -253,7 +252,7 @@ def test_odd_clusters_get_a_plan_that_holds(cluster, verdict):
 def test_where_masters_have_many_slots_the_joint_proof_is_part_of_the_plan(empty):
     """Heavy slots decided case by case; the gap is what the plan says, and the check repeats the proof."""
     cluster = random_problem(12, 6, 3000, empty=empty, skew=0.95, tolerance=0.05, iterations=500_000)
-    found = plan(cluster, ENGINE)
+    found = plan(cluster)
 
     assert found.verdict == PlanVerdict.MOVE
     assert check_plan(cluster, found) == []
@@ -270,8 +269,8 @@ def test_zones_are_kept_or_relaxed_as_little_as_works():
         [1] * 400, "a" * 100 + "b" * 100 + "c" * 100 + "d" * 100, masters, tolerance=0.2, iterations=SHORT
     )
     asked = replace(cluster, zone_share_max=Fraction(72, 100))
-    found = plan(asked, ENGINE)
-    tight = plan(replace(cluster, zone_share_max=Fraction(1, 2)), ENGINE)
+    found = plan(asked)
+    tight = plan(replace(cluster, zone_share_max=Fraction(1, 2)))
 
     assert not found.zone_relaxed
     assert found.owners_after.count("d") >= 112
@@ -297,7 +296,7 @@ def test_zones_are_kept_or_relaxed_as_little_as_works():
 def test_a_plan_that_was_tampered_with_is_found_out(spoil):
     """The check does not trust a single figure."""
     cluster = random_problem(9, 8, 256, skew=0.6, tolerance=0.05, iterations=SHORT)
-    found = plan(cluster, ENGINE)
+    found = plan(cluster)
 
     assert check_plan(cluster, found) == []
     assert check_plan(cluster, spoil(found)) != []

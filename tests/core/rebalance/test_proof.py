@@ -7,7 +7,6 @@ from itertools import combinations
 
 import pytest
 
-from cluster_core.kernels.rebalance_engine import ENGINE
 from cluster_core.rebalance.bound.certificates import add_up, needs
 from cluster_core.rebalance.bound.proof import Argument, explain_bound
 from cluster_core.rebalance.goal.problem import Master, Problem, validate
@@ -18,7 +17,7 @@ from tests.builders.rebalance_problems import problem, random_problem
 
 def explained(request: Problem) -> list[Argument]:
     """The arguments of the plan for *request*."""
-    return explain_bound(request, plan(request, ENGINE))
+    return explain_bound(request, plan(request))
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -58,7 +57,7 @@ def test_no_slots_that_cover_the_excess_are_lighter(seed: int) -> None:
 def test_the_figures_add_up_to_the_bound_of_the_plan() -> None:
     """Different masters give away different slots."""
     request = random_problem(5, 4, 80, skew=0.7, iterations=200)
-    made = plan(request, ENGINE)
+    made = plan(request)
 
     assert add_up(made.certificates, made.hosts_max) == made.bound
     if not made.hosts_max:

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
+import numpy as np
+
+from cluster_core.kernels.placement_program import PlacementProgram
 from cluster_core.rebalance.bound.conflict import (
     Bin,
     Conflict,
@@ -20,31 +23,33 @@ from cluster_core.rebalance.bound.conflict import (
     plain_conflicts,
     suffices,
 )
-from cluster_core.rebalance.bound.program import bundle
 from cluster_core.rebalance.goal.problem import Scaled
 from cluster_core.rebalance.goal.targets import Targets, find_targets
-from cluster_core.rebalance.search.engine import Engine
+from cluster_core.rebalance.search.layout import bundle
 
 BINS_EXACT = 8
 """With more bins than this, slots are bundled before the linear program is solved."""
 BUNDLES = 512
-PIVOTS_MAX = 20_000
+WORK_MAX = 4_000_000_000
+"""Work of one program, in about nanoseconds."""
+NEGLIGIBLE = 1e-7
+"""Prices below this part of the highest are none."""
 PRICE_ONE = 1 << 40
 
 
-def find_conflicts(scaled: Scaled, targets: Targets, engine: Engine) -> tuple[Conflict, ...]:
+def find_conflicts(scaled: Scaled, targets: Targets) -> tuple[Conflict, ...]:
     """Return what is proven to contradict itself; where nothing is found, whether the limits can be kept is not known."""
-    return (*plain_conflicts(scaled, targets), *_together(scaled, targets, engine))
+    return (*plain_conflicts(scaled, targets), *_together(scaled, targets))
 
 
-def _together(scaled: Scaled, targets: Targets, engine: Engine) -> list[Conflict]:
-    asked = _solve(scaled, Fraction(0), engine)
+def _together(scaled: Scaled, targets: Targets) -> list[Conflict]:
+    asked = _solve(scaled, Fraction(0))
     if asked is None:
         return []
     last = [asked]
 
     def impossible(tolerance: Fraction) -> bool:
-        found = _solve(scaled, tolerance, engine)
+        found = _solve(scaled, tolerance)
         if found is not None:
             last.append(found)
         return found is not None
@@ -57,7 +62,7 @@ def _together(scaled: Scaled, targets: Targets, engine: Engine) -> list[Conflict
     return [Conflict(ConflictKind.TOGETHER, names, nodes, slots, least, None, (asked, last[-1]))]
 
 
-def _solve(scaled: Scaled, tolerance: Fraction, engine: Engine) -> Proof | None:
+def _solve(scaled: Scaled, tolerance: Fraction) -> Proof | None:
     """Return prices that prove that no placement keeps the limits; None where none are found."""
     scaled = at_tolerance(scaled, tolerance)
     targets = find_targets(scaled)
@@ -68,7 +73,7 @@ def _solve(scaled: Scaled, tolerance: Fraction, engine: Engine) -> Proof | None:
         found = []
         for hosts in cases:
             bins = make_bins(scaled, targets, hosts, by_zone=by_zone)
-            prices = _prices(scaled, hosts, bins, engine)
+            prices = _prices(scaled, hosts, bins)
             if prices is None or not suffices(scaled, hosts, bins, prices):
                 break
             found.append(prices)
@@ -77,7 +82,7 @@ def _solve(scaled: Scaled, tolerance: Fraction, engine: Engine) -> Proof | None:
     return None
 
 
-def _prices(scaled: Scaled, hosts: Mapping[int, int], bins: Sequence[Bin], engine: Engine) -> tuple[int, ...] | None:
+def _prices(scaled: Scaled, hosts: Mapping[int, int], bins: Sequence[Bin]) -> tuple[int, ...] | None:
     """Return the prices of the linear program that spreads slots over *bins* with the least load above their room."""
     size = len(scaled.resources)
     for b, one in enumerate(bins):
@@ -92,29 +97,21 @@ def _prices(scaled: Scaled, hosts: Mapping[int, int], bins: Sequence[Bin], engin
     if sum(parts) >= 1 or not slots:
         return None  # every slot divided alike fits
     mean = [total / len(slots) or 1.0 for total in totals]
-    rows = {s: [scaled.loads[r][s] / mean[r] for r in range(size)] for s in slots}
+    rows = np.array([[load[s] for load in scaled.loads] for s in range(len(scaled.owner))], float) / mean
     columns = [[s] for s in slots]
     if len(bins) > BINS_EXACT:
-        columns = bundle(slots, [rows.get(s, []) for s in range(len(scaled.owner))], BUNDLES)
+        columns = bundle(slots, rows, BUNDLES)
     at = _spread(columns, [float(part) for part in parts])
-    floats, whole = engine.floats, engine.whole
-    m, n = size * len(bins), len(columns)
-    w = floats([sum(rows[s][r] for s in column) for column in columns for r in range(size)])
-    cap = floats([v / mean[r] for one in bins for r, v in enumerate(one.room)])
-    y = floats([0.0] * m)
-    home = whole(at)
-    engine.relax(
-        size, len(bins), w, cap, floats([0.0] * n), home, home, floats([0.0] * n), whole(at), whole([-1] * n),
-        floats([1.0] * n), 1.0, 0, PIVOTS_MAX, floats([0.0] * (m * m)), floats([0.0] * m), whole([0] * m),
-        whole([0] * m), y, floats([0.0] * m), floats([0.0] * n), whole([0, 0]),
-    )  # fmt: skip
-    prices = [max(0.0, -float(v)) for v in y]
-    top = max(prices)
+    loads = np.array([rows[column].sum(0) for column in columns])
+    room = np.array([one.room for one in bins], float) / mean
+    program = PlacementProgram(loads, room, np.zeros((len(columns), len(bins))), np.array(at), 1.0)
+    found = program.solve({}, WORK_MAX).prices.tolist()
+    top = max(found)
     if top <= 0.0:
         return None
     unit = max(mean)
     return tuple(
-        int(p / top * unit / mean[i % size] * PRICE_ONE) if p > 1e-7 * top else 0 for i, p in enumerate(prices)
+        int(p / top * unit / mean[i % size] * PRICE_ONE) if p > NEGLIGIBLE * top else 0 for i, p in enumerate(found)
     )
 
 

@@ -2,10 +2,10 @@
 
 How this works.  Slots come in three weights.  Heavy ones (`HEAVY`) are decided one by one; middling ones may be divided; the light ones
 of one owner are bundled by the proportions of their loads (`bundle`), so that a program has a thousand columns, not all slots.
-`relax` solves it in a millisecond; where it divides a heavy slot, the search tries that slot on every master, first goes on with the
-cheapest case and later returns to the most promising one.  Every solution's prices give a bound that holds for all slots (`weigh`), in
-every case: what they prove together is the `Joint` proof.  `complete` then solves the program of all slots around the decided ones, and
-decides the next lighter ones until no slot is divided.
+Where its solution divides a heavy slot, the search tries that slot on every master, first goes on with the cheapest case and later
+returns to the most promising one.  Every solution's prices give a bound that holds for all slots (`_weigh`), in every case: what they
+prove together is the `Joint` proof.  `complete` then solves the program of all slots around the decided ones, and decides the next
+lighter ones until no slot is divided.
 """
 
 from __future__ import annotations
@@ -14,18 +14,22 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from cluster_core.kernels.placement_program import Spread
 from cluster_core.rebalance.bound.certificates import PRICE_BITS
-from cluster_core.rebalance.bound.cover import BEYOND
 from cluster_core.rebalance.bound.joint import PRICES_MAX, Joint
-from cluster_core.rebalance.bound.program import Basis, Layout, Program, gather
-from cluster_core.rebalance.bound.relaxation import BLOCK
+from cluster_core.rebalance.search.layout import Layout, gather, settle
 
 HEAVY = 64
 """Slots above this part of a limit in any resource are heavy."""
 CLOSE_ENOUGH = 0.0005
 """The search ends when the best case left is within this share of the best placement."""
-WORK_MAX = 150_000_000
-"""Work of the search: pivots times what one costs, and what it takes to weigh all slots at new prices."""
+WORK_MAX = 600_000_000
+"""Work of the search, in about nanoseconds."""
+OVERTIME = 4
+"""How many times its work a search may take until it comes to the end of a first case."""
 POOL = 40
 """How many of the latest price lists are tried on a case before it is solved."""
 
@@ -39,16 +43,15 @@ class Case(NamedTuple):
     by: int
     cost: float
     fixed: tuple[tuple[int, int], ...]
-    basis: Basis
-    divided: dict[int, int]
+    spread: Spread
 
 
 class Prices(NamedTuple):
-    """A price list and what it proves: *total* for any placement, *regret* [h * masters + n] more with heavy slot h on n."""
+    """A price list and what it proves: *total* for any placement, *regret* [h, n] more with heavy slot h on n."""
 
     total: float
-    regret: Any
-    price: Any
+    regret: NDArray[np.float64]
+    price: NDArray[np.float64]
 
 
 class Branching:
@@ -56,53 +59,49 @@ class Branching:
 
     def __init__(self, layout: Layout, work_max: int = WORK_MAX) -> None:
         self._work_max = work_max
-        self.layout, self._engine = layout, layout.ground.engine
+        self.layout = layout
         self._masters = len(layout.takers)
         self.heavy = [s for s in layout.singles if layout.part[s] > 1 / HEAVY]
-        self._columns, held = gather(layout, layout.home)
-        self._program = Program(layout, self._columns)
-        self._full = Program(layout, [[s] for s in range(len(layout.slots))])
-        self._free = self._engine.whole(layout.free)
-        self._limits = self._engine.floats(layout.limits)
+        columns, self._held = gather(layout, layout.home)
+        home = [layout.home[column[0]] for column in columns]
+        self._program = layout.program(columns, [n if n >= 0 else k % self._masters for k, n in enumerate(home)])
+        self._fees = layout.fees([[s] for s in range(len(layout.slots))], layout.home, 0.0)
+        for s, n in enumerate(layout.home):
+            if n >= 0 and not layout.free[s]:
+                self._fees[s] = np.where(np.arange(self._masters) == n, self._fees[s], np.inf)
         self._pool: list[Prices] = []
-        self._pivot_work = self._program.m**2 * 2 + BLOCK * self._program.m
-        self._weigh_work = len(layout.slots) * self._program.m // 2
+        self._weigh_work = self._fees.size * layout.size
         self._tree: list[tuple[int, int]] = [(-1, 0)]
         self._closed: dict[int, tuple[tuple[tuple[int, int], ...], int]] = {}
-        self._least = BEYOND
-        self._found: Basis | None = None
-        self._search(self._root(held))
+        root = self._solve((), None)
+        rounded = settle(self._program, root, self._held, len(self.heavy), layout.work_max())
+        self._least, self._found = rounded.cost, rounded
+        self._search(Case(self._pool[0].total, 0, 0, root.cost, (), root))
 
-    def _root(self, held: list[int]) -> Case:
-        home = [self.layout.home[column[0]] for column in self._columns]
-        at = [n if n >= 0 else k % self._masters for k, n in enumerate(home)]
-        basis = self._program.start(at, held)
-        cost = self._program.solve(basis, warm=False)
-        self._weigh()
-        return Case(self._pool[0].total, 0, 0, cost, (), basis, self._program.divided(basis))
+    def _solve(self, fixed: Sequence[tuple[int, int]], basis: Any) -> Spread:
+        """Solve a case, and keep its prices."""
+        spread = self._program.solve({**self._held, **dict(fixed)}, self.layout.work_max(), basis)
+        self._weigh(spread.prices)
+        return spread
 
-    def _weigh(self) -> Prices:
-        """Return what the last solution's prices prove for all slots."""
-        full, size, floats = self._full, self.layout.size, self._engine.floats
-        price = floats([max(0.0, -float(v)) for v in self._program.y])
-        regret = floats([0.0] * (len(self.heavy) * self._masters))
-        total = self._engine.weigh(
-            size, self._masters, full.w, self._limits, full.cost, full.owner, self._free, price,
-            self._engine.whole(self.heavy), regret,
-        )  # fmt: skip
-        self._pool.append(Prices(float(total), regret, price))
-        return self._pool[-1]
+    def _weigh(self, price: NDArray[np.float64]) -> None:
+        """Keep what *price* proves for all slots: what any placement costs at least when load costs it and room earns it (Lagrange)."""
+        layout = self.layout
+        costs = self._fees + layout.rows @ price.reshape(self._masters, layout.size).T
+        least = costs.min(1)
+        total = float(least.sum() - (price * layout.limits.ravel()).sum())
+        self._pool.append(Prices(total, costs[self.heavy] - least[self.heavy, None], price))
 
     def _proven(self, number: int, fixed: Sequence[tuple[int, int]]) -> float:
         prices = self._pool[number]
-        return prices.total + sum(float(prices.regret[h * self._masters + n]) for h, n in fixed)
+        return prices.total + sum(float(prices.regret[h, n]) for h, n in fixed)
 
     def _best_list(self, fixed: Sequence[tuple[int, int]], first: int) -> tuple[float, int]:
         """Return the most that one of the price lists from *first* on proves for a case, and which."""
         return max((self._proven(k, fixed), k) for k in range(max(0, first), len(self._pool)))
 
     def _spent(self) -> int:
-        return self._program.pivots * self._pivot_work + len(self._pool) * self._weigh_work
+        return self._program.work + len(self._pool) * self._weigh_work
 
     def _search(self, root: Case) -> None:
         heap: list[Case] = []
@@ -110,24 +109,21 @@ class Branching:
         while True:
             enough = self._least * (1 - CLOSE_ENOUGH)
             if case is None:
-                spent = self._spent() > self._work_max
-                if not heap or heap[0].bound >= enough or spent:
+                if not heap or heap[0].bound >= enough or self._spent() > self._work_max:
                     break
                 case = heappop(heap)
             if case.bound >= enough:
                 self._closed[case.leaf] = case.fixed, case.by
                 case = None
                 continue
-            choices = [s for s in case.divided if s < len(self.heavy)]
+            choices = [s for s in case.spread.divided if s < len(self.heavy)]
             if not choices:
                 self._closed[case.leaf] = case.fixed, case.by
                 if case.cost < self._least:
-                    self._least, self._found = case.cost, case.basis
+                    self._least, self._found = case.cost, case.spread
                 case = None
                 continue
-            if self._spent() > 4 * self._work_max:
-                if self._found is None:
-                    self._found = case.basis
+            if self._spent() > OVERTIME * self._work_max:
                 heap.append(case)
                 break
             below = self._divide(case, min(choices), enough)
@@ -149,30 +145,24 @@ class Branching:
             if bound >= enough:
                 self._closed[leaf] = fixed, by
                 continue
-            basis = case.basis.copy()
-            basis.held[h] = n
-            cost = self._program.solve(basis, warm=True)
-            self._weigh()
+            spread = self._solve(fixed, case.spread.basis)
             here = len(self._pool) - 1
             bound, by = max((case.bound, case.by), (bound, by), (self._proven(here, fixed), here))
             if bound >= enough:
                 self._closed[leaf] = fixed, by
             else:
-                found.append(Case(bound, leaf, by, cost, fixed, basis, self._program.divided(basis)))
+                found.append(Case(bound, leaf, by, spread.cost, fixed, spread))
         return sorted(found, key=lambda one: (one.cost, one.leaf))
 
     def decided(self) -> dict[int, int]:
         """Return the masters of the heavy slots, as the layout numbers both."""
-        if self._found is None:
-            return {}
-        divided = self._program.divided(self._found)
-        return {s: divided.get(h, int(self._found.at[h])) for h, s in enumerate(self.heavy)}
+        return {s: int(self._found.at[h]) for h, s in enumerate(self.heavy)}
 
     def proof(self) -> Joint | None:
-        """Return what is proven by as few price lists as a proof may have; None where slots are too heavy for any limit."""
+        """Return what is proven by as few price lists as a proof may have; None where that is less than nothing, or slots are too heavy for any limit."""
         layout = self.layout
-        scaled = layout.ground.scaled
-        if layout.ground.targets.heavy:
+        scaled = layout.arrays.scaled
+        if layout.arrays.targets.heavy:
             return None
         bounds = {leaf: self._proven(0, fixed) for leaf, (fixed, _) in self._closed.items()}
         chosen = [0]
@@ -184,7 +174,9 @@ class Branching:
             chosen.append(best)
             for leaf, (fixed, _) in self._closed.items():
                 bounds[leaf] = max(bounds[leaf], self._proven(best, fixed))
-        value = int(min(bounds.values()) * layout.mean[scaled.cost] * (1 - 1e-9))
+        value = int(min(bounds.values()) * float(layout.mean[scaled.cost]) * (1 - 1e-9))
+        if value < 0:
+            return None
         tree: list[int] = []
         below = [0]
         while below:
@@ -196,15 +188,15 @@ class Branching:
             else:
                 fixed = self._closed[leaf][0]
                 tree.append(-1 - max(range(len(chosen)), key=lambda i: (self._proven(chosen[i], fixed), -i)))
-        return Joint(max(0, value), tuple(self._whole(self._pool[k].price) for k in chosen), tuple(tree))
+        return Joint(value, tuple(self._whole(self._pool[k].price) for k in chosen), tuple(tree))
 
-    def _whole(self, price: Any) -> tuple[int, ...]:
+    def _whole(self, price: NDArray[np.float64]) -> tuple[int, ...]:
         """Return a price list in 2**-60 units of cost a unit of the resource, for all masters."""
         layout = self.layout
         mean, size = layout.mean, layout.size
-        row = [0] * (size * len(layout.ground.scaled.masters))
+        row = [0] * (size * len(layout.arrays.scaled.masters))
         for k, n in enumerate(layout.takers):
             for r in range(size):
-                unit = mean[layout.ground.scaled.cost] / mean[r]
+                unit = float(mean[layout.arrays.scaled.cost] / mean[r])
                 row[n * size + r] = int(float(price[k * size + r]) * unit * (1 << PRICE_BITS))
         return tuple(row)

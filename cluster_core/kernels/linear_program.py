@@ -1,0 +1,82 @@
+"""Linear programs, solved by HiGHS: rows and columns are added, bounds change, and each solution starts from the last one.
+
+Whoever proves something by a solution must not trust it: values and prices are floats, near enough to be good advice.  Results are the
+same on every run: one thread, a fixed seed, and limits in simplex steps, never in seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import highspy
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+INFINITE = highspy.kHighsInf
+SOLVER: Any = highspy.Highs
+OPTIONS: dict[str, bool | int | str] = {
+    "output_flag": False,
+    "threads": 1,
+    "random_seed": 0,
+    "solver": "simplex",
+    "presolve": "off",
+}
+"""A program that is solved again and again, warm, gains nothing from presolve."""
+
+
+class Solution(NamedTuple):
+    """What the columns cost, their values, and by row what one unit more room would save (negative) or cost."""
+
+    cost: float
+    values: Floats
+    prices: Floats
+
+
+class LinearProgram:
+    """Minimise ``cost · x`` with ``least <= A x <= most`` by row and ``0 <= x <= upper`` by column."""
+
+    def __init__(self) -> None:
+        self._highs = SOLVER()
+        for name, value in OPTIONS.items():
+            self._highs.setOptionValue(name, value)
+        self.steps = 0
+        """Simplex steps so far."""
+
+    def add_rows(self, least: Floats, most: Floats, starts: Any = (), columns: Any = (), values: Any = ()) -> None:
+        """Append rows; the entries of row k are ``columns`` and ``values`` from ``starts[k]`` on (none given: empty rows)."""
+        starts = starts if len(starts) else np.zeros(len(least), np.int32)
+        self._highs.addRows(
+            len(least), least, most, len(columns), _indices(starts), _indices(columns), np.asarray(values, float)
+        )
+
+    def add_columns(self, cost: Floats, upper: Floats, starts: Any, rows: Any, values: Floats) -> None:
+        """Append columns; the entries of column k are ``rows`` and ``values`` from ``starts[k]`` on."""
+        lower = np.zeros(len(cost))
+        self._highs.addCols(len(cost), cost, lower, upper, len(rows), _indices(starts), _indices(rows), values)
+
+    def bound(self, columns: Indices | Sequence[int], lower: Floats, upper: Floats) -> None:
+        """Change the bounds of *columns*."""
+        self._highs.changeColsBounds(len(columns), _indices(columns), lower, upper)
+
+    def solve(self, steps_max: int) -> Solution:
+        """Return the best solution that *steps_max* simplex steps from where the program stands lead to."""
+        self._highs.setOptionValue("simplex_iteration_limit", max(0, min(steps_max, 2**31 - 1)))
+        self._highs.run()
+        info, solution = self._highs.getInfo(), self._highs.getSolution()
+        self.steps += max(0, info.simplex_iteration_count)
+        return Solution(info.objective_function_value, np.array(solution.col_value), np.array(solution.row_dual))
+
+    def basis(self) -> Any:
+        """Return where the last solution stands, for `restart`."""
+        return self._highs.getBasis()
+
+    def restart(self, basis: Any) -> None:
+        """Go on from *basis*; columns and rows that were added since count as not in it."""
+        self._highs.setBasis(basis)
+
+
+def _indices(values: Any) -> NDArray[np.int32]:
+    return np.asarray(values, np.int32)

@@ -1,0 +1,133 @@
+"""Certificates found: prices from the covering programs of all overloaded masters, and what a search adds to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from cluster_core.kernels.compiled import njit
+from cluster_core.kernels.linear_program import INFINITE, Floats, LinearProgram
+from cluster_core.rebalance.bound.certificates import (
+    COVER_SLOTS_MAX,
+    NODES_MAX,
+    PRICE_BITS,
+    Certificate,
+    make_cover,
+    round_up,
+)
+from cluster_core.rebalance.bound.cover import Cover, Room, dive
+from cluster_core.rebalance.goal.problem import Scaled
+
+PASSES = 10
+"""Halvings between what is proven and what was found."""
+STEPS_MAX = 1_000_000
+"""Simplex steps of one program: a dozen a master were enough wherever it was measured."""
+SAFE = 1e-9
+"""Share by which sums of floats are trusted."""
+_dive = njit()(dive)
+
+
+class Overload(NamedTuple):
+    """Master *n*, its *slots*, and by how much it is over the common limit in each resource (negative: room)."""
+
+    n: int
+    slots: Sequence[int]
+    need: Sequence[int]
+
+
+def certify(scaled: Scaled, overloads: Sequence[Overload]) -> list[tuple[Certificate, list[int]]]:
+    """Return the certificate of every overloaded master, and the slots that it had best give away."""
+    return [
+        _certify(scaled, one, prices) for one, prices in zip(overloads, find_prices(scaled, overloads), strict=True)
+    ]
+
+
+def _certify(scaled: Scaled, overload: Overload, prices: Sequence[int]) -> tuple[Certificate, list[int]]:
+    slots = overload.slots
+    cover = make_cover(scaled, slots, overload.need, prices)
+    value = round_up(scaled, slots, cover.base)
+    plain = Certificate(scaled.masters[overload.n].id, "prices", value, tuple(cover.prices))
+    chosen = _greedy(cover)
+    worth = sum(b for b, x in zip(cover.b, chosen, strict=True) if x)
+    if len(slots) > COVER_SLOTS_MAX or worth <= value << PRICE_BITS:
+        return plain, [s for s, x in zip(cover.slots, chosen, strict=True) if x]
+    floats, room = _in_floats(cover), _room(cover)
+    complete, high, nodes = _dive(floats, room, worth * (1 + 1e-12), NODES_MAX, True)
+    if high < worth:
+        chosen = room.best.tolist()
+    high = min(high, float(worth))
+    low, nodes = (high, nodes) if complete else (float(cover.base), 0)
+    if not complete:
+        for _ in range(PASSES):
+            middle = (low + high) / 2
+            complete, _, visited = _dive(floats, room, middle, NODES_MAX, False)
+            if complete:
+                low, nodes = middle, visited
+            else:
+                high = middle
+    proven = int(low * (1 - SAFE)) >> PRICE_BITS
+    evicted = [s for s, x in zip(cover.slots, chosen, strict=True) if x]
+    if proven <= value:
+        return plain, evicted
+    return Certificate(plain.node, "search", proven, plain.prices, nodes), evicted
+
+
+def _in_floats(cover: Cover) -> Cover:
+    whole = {name: np.array(getattr(cover, name), np.int64) for name in ("slots", "x0")}
+    arrays = {name: np.array(value, float) for name, value in cover._asdict().items() if name not in whole}
+    return Cover(**{**arrays, **whole, "base": float(cover.base)})
+
+
+def _room(cover: Cover) -> Room:
+    depth, size = len(cover.slots) + 2, len(cover.need)
+    return Room(
+        np.zeros(depth, np.int64), np.zeros(depth * size), np.zeros(depth * size), np.zeros(2 * depth),
+        np.zeros(len(cover.slots), np.int64),
+    )  # fmt: skip
+
+
+def find_prices(scaled: Scaled, overloads: Sequence[Overload]) -> list[list[int]]:
+    """Return the prices of every master's covering program, found in floats and made whole: 2**-60 units of cost a unit of the resource.
+
+    The masters share no slots, so one program has them all: a row a master and resource, a column a slot.
+    """
+    if not overloads:
+        return []
+    mean = np.array([max(1, sum(load)) / len(load) for load in scaled.loads])
+    needs = np.array([one.need for one in overloads], float) / mean
+    size = len(mean)
+    program = LinearProgram()
+    least = np.maximum(needs, 0.0).ravel()
+    program.add_rows(np.where(needs.ravel() > 0, least, -INFINITE), np.full(len(least), INFINITE))
+    slots = [s for one in overloads for s in one.slots]
+    owner = np.repeat(np.arange(len(overloads)), [len(one.slots) for one in overloads])
+    loads = np.array([[load[s] for s in slots] for load in scaled.loads], float).T / mean
+    rows = owner[:, None] * size + np.arange(size)
+    program.add_columns(
+        loads[:, scaled.cost], np.ones(len(slots)), np.arange(len(slots)) * size, rows.ravel(), loads.ravel()
+    )
+    found: Floats = np.maximum(0.0, program.solve(STEPS_MAX).prices).reshape(-1, size)
+    unit = mean[scaled.cost] / mean * (1 << PRICE_BITS)
+    return [[int(p) for p in row] for row in (found * unit).tolist()]
+
+
+def _greedy(cover: Cover) -> list[int]:
+    """Complete the choice at the prices to a cover: cheapest for what it adds first; then drop what is not needed."""
+    size, chosen, surplus = len(cover.need), list(cover.x0), list(cover.surplus)
+    scale = [max(1, v) for v in cover.need]
+    lacking = [r for r, g in enumerate(surplus) if g < 0]
+    gains = [sum(cover.w[j * size + r] / scale[r] for r in lacking) for j in range(len(chosen))]
+    useful = [j for j, x in enumerate(chosen) if not x and gains[j] > 0]
+    for j in sorted(useful, key=lambda j: (cover.b[j] / gains[j], cover.slots[j])):
+        row = cover.w[j * size : (j + 1) * size]
+        if any(g < 0 < v for g, v in zip(surplus, row, strict=True)):
+            chosen[j] = 1
+            surplus = [g + v for g, v in zip(surplus, row, strict=True)]
+    for j in sorted(range(len(chosen)), key=lambda j: (-cover.b[j], cover.slots[j])):
+        row = cover.w[j * size : (j + 1) * size]
+        if chosen[j] and all(g >= v for g, v in zip(surplus, row, strict=True)):
+            chosen[j] = 0
+            surplus = [g - v for g, v in zip(surplus, row, strict=True)]
+    return chosen

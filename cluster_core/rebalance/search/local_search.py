@@ -1,0 +1,78 @@
+"""One walk of the local search from one placement: what `anneal` and `mend` make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from cluster_core.rebalance.bound.certificates import PRICE_BITS, Certificate
+from cluster_core.rebalance.search.anneal import AT, BROKEN, CHUNK, NONE_FOUND, PRICE, Floats, Schedule, anneal, mend
+from cluster_core.rebalance.search.arrays import MANY, ProblemArrays
+
+LOOKS_MAX = 200_000
+"""Pairs of slots that a repair looks at; a quarter of it where masters have many."""
+RISES = 5.0
+"""How often `Cooling.rise` is multiplied in over a whole walk."""
+GRAIN = 0.05
+"""What a repair costs at least, in mean slots."""
+
+
+class Cooling(NamedTuple):
+    """How one walk goes: temperatures in mean slots, how fast prices move, the least price in mean prices, and what the proven prices
+    are multiplied with at the start."""
+
+    warm: float
+    cold: float
+    rise: float
+    fall: float
+    least: float
+    start: float
+    border: float = 1.0
+    """How many times the usual a border between two owners weighs."""
+
+
+REPAIR = Cooling(0.001, 0.0001, 1.0, 0.0, 1.0, 1.0)
+POLISH = Cooling(0.001, 0.0001, 1.0, 0.0, 100.0, 1.0)
+"""Limits stay kept: they are far too dear to break."""
+
+
+def search_from(
+    arrays: ProblemArrays, start: Sequence[int], cooling: Cooling, certificates: Sequence[Certificate], steps: int, seed: int
+) -> list[list[int]]:  # fmt: skip
+    """Return the placements that one walk from *start* came to: the best within all limits, and the repaired last one."""
+    chunks = steps // CHUNK
+    if len(arrays.takers) < 2:
+        return []
+    prices, sources = _prices(arrays, cooling, certificates)
+    board = arrays.board(start, sources)
+    board.limits[:, PRICE] = prices
+    rise = cooling.rise ** (RISES / max(chunks, 1))
+    schedule = Schedule(
+        chunks, seed & 0xFFFFFFFF or 1, arrays.border * cooling.border, cooling.warm * arrays.mean_cost,
+        cooling.cold * arrays.mean_cost, rise, rise**-cooling.fall,
+    )  # fmt: skip
+    best = np.array(start)
+    cost = anneal(board, schedule, np.array(arrays.scale) * cooling.least, best)
+    found = [best.tolist()] if cost < NONE_FOUND else []
+    if board.tally[BROKEN]:
+        looks = LOOKS_MAX if len(start) <= MANY * len(arrays.takers) else LOOKS_MAX // 4
+        mend(board, GRAIN * arrays.mean_cost, looks)
+        found.append(board.slots[AT].tolist())
+    return found
+
+
+def _prices(arrays: ProblemArrays, cooling: Cooling, certificates: Sequence[Certificate]) -> tuple[Floats, list[int]]:
+    """Return the prices to start with and the masters that must give something away."""
+    index = {master.id: n for n, master in enumerate(arrays.scaled.masters)}
+    prices = np.tile(np.array(arrays.scale) * cooling.least, len(arrays.held))
+    sources = []
+    for certificate in certificates:
+        n = index[certificate.node]
+        if certificate.kind == "drained":
+            continue
+        sources.append(n)
+        for r, p in enumerate(certificate.prices):
+            prices[n * arrays.size + r] = max(prices[n * arrays.size + r], p / (1 << PRICE_BITS) * cooling.start)
+    return prices, sources
