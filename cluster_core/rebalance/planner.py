@@ -46,7 +46,7 @@ WORK_OF_STEP = 120
 """Work of the branching that one iteration of a problem allows."""
 
 
-class Round(NamedTuple):
+class Proposal(NamedTuple):
     """What a cluster with these owners is told: the proofs, and where its slots would go."""
 
     certificates: list[Certificate]
@@ -55,11 +55,11 @@ class Round(NamedTuple):
 
 
 def plan(problem: Problem) -> Plan:
-    """Return the plan for *problem*; the same problem and engine give the same plan.  PlanError for bad or impossible input."""
-    return _say(_find(problem))
+    """Return the plan for *problem*; the same problem gives the same plan.  PlanError for bad or impossible input."""
+    return _conclude(_find_owners(problem))
 
 
-class Found(NamedTuple):
+class Outcome(NamedTuple):
     """A problem, what of it contradicts itself, the *raised* problem planned for, proofs (None: nothing is over), and owners in the end.
 
     *forgone*: a placement was found that is better, by too little.
@@ -68,50 +68,50 @@ class Found(NamedTuple):
     scaled: Scaled
     conflicts: tuple[Conflict, ...]
     raised: Scaled
-    proofs: Round | None
+    proofs: Proposal | None
     owner: tuple[int, ...]
     forgone: bool = False
 
 
-def _find(problem: Problem) -> Found:
+def _find_owners(problem: Problem) -> Outcome:
     """Return the best owners found for limits that are not proven to contradict each other."""
     scaled = validate(problem)
     conflicts = find_conflicts(scaled, find_targets(scaled))
     least = next((c.least for c in conflicts if c.kind is ConflictKind.TOGETHER), None)
     if least is None:
-        return Found(scaled, conflicts, scaled, *_rounds(scaled))
+        return Outcome(scaled, conflicts, scaled, *_rounds(scaled))
     for slack in SLACKS:
         raised = at_tolerance(scaled, least + slack)
         proofs, owner, forgone = _rounds(raised)
         if excess(raised, find_targets(raised), owner) == 0:
             break
-    return Found(scaled, conflicts, raised, proofs, owner, forgone)
+    return Outcome(scaled, conflicts, raised, proofs, owner, forgone)
 
 
-def _rounds(scaled: Scaled) -> tuple[Round | None, tuple[int, ...], bool]:
+def _rounds(scaled: Scaled) -> tuple[Proposal | None, tuple[int, ...], bool]:
     """Return the first round, owners found round by round, each as the plan for a cluster with these owners would, and if some were forgone."""
     now = scaled
     gain_min = exact(scaled.problem.gain_min, "gain_min")
-    first: Round | None = None
+    first: Proposal | None = None
     forgone = False
     for _ in range(ROUNDS_MAX):
         limits = find_targets(now)
         worst, over = excess(now, limits, now.owner), overload(now, limits, now.owner)
         if not must_drain(now, now.owner) and worst == over == 0:
             break
-        turn = _turn(now, limits)
-        turn = turn._replace(after=keep_capacities(now, limits, turn.after))
-        first = first or turn
-        gain, relief = worst - excess(now, limits, turn.after), over - overload(now, limits, turn.after)
-        drains = must_drain(now, now.owner) and not must_drain(now, turn.after)
+        proposal = _propose(now, limits)
+        proposal = proposal._replace(after=keep_capacities(now, limits, proposal.after))
+        first = first or proposal
+        gain, relief = worst - excess(now, limits, proposal.after), over - overload(now, limits, proposal.after)
+        drains = must_drain(now, now.owner) and not must_drain(now, proposal.after)
         if relief < 0 or not (drains or relief or gain > max(gain_min, worst * ROUND_GAIN_MIN)):
             forgone = gain > 0 and not over
             break
-        now = replace(now, owner=tuple(turn.after))
+        now = replace(now, owner=tuple(proposal.after))
     return first, now.owner, forgone
 
 
-def _say(found: Found) -> Plan:
+def _conclude(found: Outcome) -> Plan:
     over = excess(found.scaled, find_targets(found.scaled), found.owner) or must_drain(found.scaled, found.owner)
     stays = found.owner == found.scaled.owner
     over = over or overload(found.scaled, find_targets(found.scaled), found.owner)
@@ -131,11 +131,11 @@ def hold_back(problem: Problem, plan: Plan, slots: Collection[int]) -> Plan:
     raised = replace(scaled, tolerance=plan.tolerance or scaled.tolerance)
     index = {master.id: n for n, master in enumerate(scaled.masters)}
     after = tuple(scaled.owner[s] if s in slots else index[name] for s, name in enumerate(plan.owners_after))
-    said = _say(Found(scaled, plan.conflicts, raised, None, after))
+    said = _conclude(Outcome(scaled, plan.conflicts, raised, None, after))
     return replace(said, held_back=tuple(sorted({*plan.held_back, *slots})))
 
 
-def _turn(now: Scaled, targets: Targets) -> Round:
+def _propose(now: Scaled, targets: Targets) -> Proposal:
     """Return what is proven for a cluster and the best placement found, by nothing but what the cluster is now."""
     certificates, evicted = _certify(now, targets)
     least = add_up(certificates, hosts_max(targets))
@@ -147,7 +147,7 @@ def _turn(now: Scaled, targets: Targets) -> Round:
         joint = branching.proof()
         joint = joint if joint and joint.value > least else None
         arrays = ProblemArrays(now, targets, joint.value if joint else least)
-    return Round(certificates, joint, improve(arrays, now.owner, certificates, evicted, branching))
+    return Proposal(certificates, joint, improve(arrays, now.owner, certificates, evicted, branching))
 
 
 def defragment(problem: Problem, *, range_cost: Number = 4) -> Plan:
@@ -164,7 +164,7 @@ def defragment(problem: Problem, *, range_cost: Number = 4) -> Plan:
         scaled.owner
     ):
         return plan(problem)
-    return _say(Found(scaled, conflicts, scaled, Round(certificates, None, after), after))
+    return _conclude(Outcome(scaled, conflicts, scaled, Proposal(certificates, None, after), after))
 
 
 def tolerance_table(
@@ -180,9 +180,9 @@ def tolerance_table(
         usual = usual_steps(len(problem.owners) / max(takers, 1), growing=False)
         problem = replace(problem, iterations=max(CHUNK, int(usual * effort)))
     table: dict[Fraction, Plan] = {}
-    best: Found | None = None
+    best: Outcome | None = None
     for tolerance in sorted({exact(t, "tolerance") for t in tolerances}):
-        found = _find(replace(problem, tolerance=tolerance))
+        found = _find_owners(replace(problem, tolerance=tolerance))
         if (
             best is not None
             and _moved(best) < _moved(found)
@@ -190,11 +190,11 @@ def tolerance_table(
         ):
             found = found._replace(owner=best.owner)
         best = found
-        table[tolerance] = _say(found)
+        table[tolerance] = _conclude(found)
     return [(exact(t, "tolerance"), table[exact(t, "tolerance")]) for t in tolerances]
 
 
-def _moved(found: Found) -> int:
+def _moved(found: Outcome) -> int:
     load, owner = found.scaled.loads[found.scaled.cost], found.scaled.owner
     return sum(load[s] for s, n in enumerate(found.owner) if owner[s] != n)
 
@@ -231,7 +231,7 @@ def hosts_max(targets: Targets) -> int:
     return len({h.slot for h in targets.heavy})
 
 
-def describe(found: Found, verdict: PlanVerdict) -> Plan:
+def describe(found: Outcome, verdict: PlanVerdict) -> Plan:
     """Return the plan that leads from the problem's owners to those found, everything summed up in whole numbers."""
     scaled, owner = found.scaled, found.owner
     targets, limits = find_targets(scaled), find_targets(found.raised)
