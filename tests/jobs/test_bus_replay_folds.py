@@ -29,6 +29,7 @@ def whole(capture: bytes, folder: Path, timeout_ms: int | None) -> Fold:
     return fold([path], node_timeout_ms=timeout_ms)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("timeout_ms", [1000, None])
 @pytest.mark.parametrize("seed", range(4))
 def test_files_cut_at_any_packet_and_folded_in_one_by_one_give_the_same_tables(
@@ -77,6 +78,7 @@ def test_captures_of_both_ends_give_what_one_gives(capture, tmp_path) -> None:
     assert both.facts["repeated_bytes"] > 0
 
 
+@pytest.mark.long
 def test_rows_that_are_settled_do_not_change_with_further_files(capture, tmp_path) -> None:
     ends = packet_ends(capture)
     paths = cut(capture, [ends[700]], tmp_path)

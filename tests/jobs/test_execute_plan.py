@@ -58,6 +58,7 @@ def execute(root: Path, port: int, *more: object) -> int:
     return cli.run(cli.application(program.ABOUT, program.COMMANDS), [str(word) for word in words])
 
 
+@pytest.mark.long
 def test_redis_imports_at_the_targets_one_task_a_server(tmp_path, capsys):
     """CLUSTER MIGRATION IMPORT at each target, STATUS ALL until it is completed, then back."""
     cluster = redis84()
@@ -81,6 +82,7 @@ def test_redis_imports_at_the_targets_one_task_a_server(tmp_path, capsys):
     assert all(detail.startswith("task ") for detail in details)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("failures", "code"), [(2, OK), (99, PAUSED)])
 def test_an_import_that_goes_on_trying_is_cancelled(tmp_path, capsys, failures, code):
     """State failed with some retries: it may still come right; with more it is cancelled at the target and begun again, then it pauses."""
@@ -139,6 +141,7 @@ def fewer_moves(root: Path, plan_id: str) -> None:
     replace_rows(str(root), REBALANCE_MOVES, rows[1:], plan_id=plan_id)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("change", [more_slots, other_owners, other_batches, fewer_moves])
 def test_a_plan_that_was_changed_in_its_tables_is_never_acted_on(tmp_path, capsys, change):
     """Dry run, apply and rollback are refused before anybody is asked, and an audit does not measure by it."""

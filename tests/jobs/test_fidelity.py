@@ -35,6 +35,7 @@ def test_recordings_are_found_by_their_files(recordings) -> None:
     assert [found.path.name for found in find_recordings(str(recordings))] == list(SERVERS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("server", SERVERS)
 def test_the_replayed_views_are_what_the_servers_answered(recordings, capsys, server) -> None:
     """At least 99.5 of 100 rows from the capture alone, and no fewer with polls and logs as further input."""

@@ -35,6 +35,7 @@ def test_a_partial_snapshot_is_refused_with_the_share_that_is_missing(tmp_path, 
         assert not (tmp_path / "gold" / "rebalance_plans").exists()
 
 
+@pytest.mark.long
 def test_a_plan_from_a_partial_snapshot_says_so_to_everybody(tmp_path, capsys):
     """Terminal, page, every table of the plan, check-plan, and execute-plan before it speaks to any server."""
     write_snapshot(tmp_path, THIRDS, HOT, unread=CUT)
@@ -60,6 +61,7 @@ def test_a_plan_from_a_partial_snapshot_says_so_to_everybody(tmp_path, capsys):
     assert SHARE in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_what_was_not_read_is_part_of_the_plans_id(tmp_path, capsys):
     """Struck from the document, the plan is no longer the one that was made."""
     write_snapshot(tmp_path, THIRDS, HOT, unread=CUT)
@@ -75,6 +77,7 @@ def test_what_was_not_read_is_part_of_the_plans_id(tmp_path, capsys):
     assert made.stored.plan_id != whole.stored.plan_id
 
 
+@pytest.mark.long
 def test_a_whole_snapshot_needs_no_leave_and_its_plan_has_no_such_word(tmp_path, capsys):
     """All tables of the plan say that nothing is missing."""
     write_snapshot(tmp_path, THIRDS, HOT)
@@ -90,6 +93,7 @@ LOPSIDED = dict.fromkeys(range(5461), 2600)
 """Memory that dump sizes do not show: the first third takes more."""
 
 
+@pytest.mark.long
 def test_memory_that_is_known_is_balanced_without_being_asked_for(tmp_path):
     """And dump sizes, which only stand for it, are told."""
     write_snapshot(tmp_path, THIRDS, {}, memory_by_slot=LOPSIDED)
@@ -102,6 +106,7 @@ def test_memory_that_is_known_is_balanced_without_being_asked_for(tmp_path):
     assert set(head["watched_after"]) == {"serialized_bytes"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("resources", ["keys", "serialized_bytes,keys"])
 def test_a_known_load_that_is_left_out_and_ends_above_its_tolerance_is_a_warning(tmp_path, capsys, resources):
     """In the terminal, on the page, in the tables; and the verdict does not sound as if all were well."""
@@ -124,6 +129,7 @@ def test_a_known_load_that_is_left_out_and_ends_above_its_tolerance_is_a_warning
     assert "known, not balanced" in said
 
 
+@pytest.mark.long
 def test_a_load_that_only_gets_worse_is_a_warning_even_within_its_tolerance(tmp_path):
     """Even memory before, keys moved, a little of it with them."""
     write_snapshot(tmp_path, THIRDS, HOT, memory_by_slot={})
@@ -137,6 +143,7 @@ def test_a_load_that_only_gets_worse_is_a_warning_even_within_its_tolerance(tmp_
     )
 
 
+@pytest.mark.long
 def test_a_capacity_is_kept_where_its_load_is_known_and_said_to_be_unchecked_where_it_is_not(tmp_path, capsys):
     """maxmemory without any figure of memory binds nothing."""
     write_snapshot(tmp_path, THIRDS, HOT)
@@ -149,6 +156,7 @@ def test_a_capacity_is_kept_where_its_load_is_known_and_said_to_be_unchecked_whe
     )
 
 
+@pytest.mark.long
 def test_a_capacity_of_what_is_balanced_does_not_bind_what_is_only_told(tmp_path):
     """Memory would be allowed its even share, whatever the keys may be."""
     write_snapshot(tmp_path, THIRDS, {}, memory_by_slot={})

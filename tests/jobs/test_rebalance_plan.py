@@ -42,6 +42,7 @@ def planned(tmp_path_factory):
     return root, run(request(root=str(root), snapshots=("current",)), now_ms=1_795_000_000_000)
 
 
+@pytest.mark.long
 def test_a_stored_plan_reads_back_as_it_was_made(planned):
     """Problem, plan, batches, nodes and digest; and it holds when it is checked."""
     root, outcome = planned
@@ -57,6 +58,7 @@ def test_a_stored_plan_reads_back_as_it_was_made(planned):
     assert max(reach.after for reach in stored.plan.reach) <= 1.02
 
 
+@pytest.mark.long
 def test_the_tables_agree_with_one_another(planned):
     """Moves add up to the loads before and after, and to what the plan says moves."""
     root, outcome = planned
@@ -84,6 +86,7 @@ def test_the_tables_agree_with_one_another(planned):
     assert sorted(costs) == sorted(costs, key=lambda cost: (-cost[1], cost[0]))
 
 
+@pytest.mark.long
 def test_the_same_input_gives_the_same_plan_and_the_same_rows(planned):
     """Run twice, or killed and run again: nothing doubles, and the time of the first run stays."""
     root, outcome = planned
@@ -96,6 +99,7 @@ def test_the_same_input_gives_the_same_plan_and_the_same_rows(planned):
     assert [sorted(read_rows(str(root), t), key=str) for t in tables] == [sorted(rows, key=str) for rows in before]
 
 
+@pytest.mark.long
 def test_a_plan_that_was_carried_out_leaves_nothing_to_do(planned, tmp_path, capsys):
     """--if-needed ends with 10 while there is a plan, with 0 once it is in place."""
     root, outcome = planned
@@ -117,6 +121,7 @@ def test_a_plan_that_was_carried_out_leaves_nothing_to_do(planned, tmp_path, cap
     assert read_rows(str(tmp_path), REBALANCE_MOVES) == []
 
 
+@pytest.mark.long
 def test_what_is_worth_less_than_the_threshold_is_left_alone(tmp_path):
     """A scheduled report does not churn."""
     write_snapshot(tmp_path, THIRDS, dict.fromkeys(range(5), 45_000))
@@ -126,6 +131,7 @@ def test_what_is_worth_less_than_the_threshold_is_left_alone(tmp_path):
     assert (kept.made.stored.plan.verdict, moved.made.stored.plan.verdict) == ("gain too small", "move")
 
 
+@pytest.mark.long
 def test_a_slot_that_cannot_be_divided_is_named_with_its_hash_tag(tmp_path):
     """And with the number of pieces into which the tag must be split to fit."""
     whole = 16384 * 1000 - 1000 + 30_000_000
@@ -145,6 +151,7 @@ def test_a_slot_that_cannot_be_divided_is_named_with_its_hash_tag(tmp_path):
     assert (reach.relaxed, float(reach.after)) == (True, pytest.approx(30_000_000 / fair))
 
 
+@pytest.mark.long
 def test_a_drained_master_ends_empty_and_gets_nothing(tmp_path):
     """In one hop: nothing moves twice."""
     write_snapshot(tmp_path, THIRDS, {})
@@ -160,6 +167,7 @@ def test_a_drained_master_ends_empty_and_gets_nothing(tmp_path):
     assert plan.gap == 0
 
 
+@pytest.mark.long
 def test_a_changed_table_does_not_pass_the_check(planned, tmp_path, capsys):
     """Every claim is computed again from the rows."""
     root, outcome = planned
@@ -239,6 +247,7 @@ def test_what_cannot_be_planned_ends_with_one_line_and_no_plan(tmp_path, capsys,
     assert not exists("root", REBALANCE_SLOTS)
 
 
+@pytest.mark.long
 def test_a_cluster_of_one_has_nothing_to_move(tmp_path):
     """There is nowhere to move it to."""
     write_snapshot(tmp_path, [0] * 16384, HOT, masters=1)
@@ -246,6 +255,7 @@ def test_a_cluster_of_one_has_nothing_to_move(tmp_path):
     assert run(request(root=str(tmp_path), snapshots=("current",))).made.stored.plan.verdict == "balanced"
 
 
+@pytest.mark.long
 def test_zones_that_make_it_impossible_say_the_smallest_share_that_works(tmp_path):
     """Two zones cannot both hold less than half."""
     write_snapshot(tmp_path, THIRDS, {})
@@ -284,6 +294,7 @@ def test_weights_can_come_from_counts_alone(spark, tmp_path):
     assert sum(move["keys"] for move in moves) == plan.moved
 
 
+@pytest.mark.long
 def test_limits_that_cannot_be_met_together_are_a_verdict_with_an_exit_code_of_its_own(tmp_path, capsys):
     """Every slot has as many keys as bytes: who may hold half a share of bytes cannot hold a whole one of keys."""
     write_snapshot(tmp_path, THIRDS, {})
@@ -313,6 +324,7 @@ def test_limits_that_cannot_be_met_together_are_a_verdict_with_an_exit_code_of_i
     assert "holds: these limits cannot be met together" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_a_master_above_its_capacity_is_emptied_first_and_the_report_says_so(tmp_path, capsys):
     """The others take what it cannot hold, each its fair share of it."""
     write_snapshot(tmp_path, THIRDS, {})

@@ -9,6 +9,7 @@ from slotscope.runtime.errors import InputError
 from tests.benches.sentinel_recordings import RECORDINGS
 
 
+@pytest.mark.long
 def test_it_prints_the_share_of_equal_samples_and_found_events(capsys: pytest.CaptureFixture[str]) -> None:
     """From four sets of evidence; none is worse with more."""
     code = command(str(RECORDINGS / "valkey-9.1"), least=99.0)

@@ -76,6 +76,7 @@ def planned(tmp_path_factory):
     return root, made.made.stored.plan_id, {row["slot"]: row["planned_owner"] for row in rows}
 
 
+@pytest.mark.long
 def test_each_part_holds_the_keys_of_its_planned_master_and_all_together_hold_all(planned, tmp_path, capsys):
     """`--plan ID` over the dumps of a whole cluster: values, expiries, slot info and sizes."""
     root, plan_id, owner_of = planned
@@ -127,6 +128,7 @@ def test_real_servers_load_the_parts_to_the_same_data(server, nodes, tmp_path):
     assert told == {(db, r.key): value_digest(r, rules).hex() for _, rows in whole for db, r in rows}
 
 
+@pytest.mark.long
 def test_a_second_run_writes_the_same_bytes_and_compressed_dumps_give_them_too(nodes, tmp_path):
     """Idempotent, and no clock in the files."""
     split(tmp_path, ZOO, topology=str(nodes))
@@ -138,6 +140,7 @@ def test_a_second_run_writes_the_same_bytes_and_compressed_dumps_give_them_too(n
     assert rows_in(*first.values()) == rows_in(ZOO.read_bytes())
 
 
+@pytest.mark.long
 def test_a_value_that_is_larger_than_the_window_passes_in_pieces(nodes, tmp_path, monkeypatch):
     """Memory does not grow with the largest value."""
     monkeypatch.setattr(rdb_parts, "SPAN_BYTES", 1000)
@@ -241,6 +244,7 @@ def test_dumps_of_one_slot_with_different_keys_are_joined(nodes, tmp_path):
     assert rows_of_dump(part)[0].function_count == 1
 
 
+@pytest.mark.long
 def test_keys_that_nobody_is_to_own_are_refused_or_in_a_part_of_their_own(tmp_path, capsys):
     """Never left out in silence."""
     (tmp_path / "nodes.txt").write_text(topology([0] * 9000 + [3] * 7384, 1))
@@ -388,6 +392,7 @@ def small_dump() -> bytes:
     )  # fmt: skip
 
 
+@pytest.mark.long
 def test_prefixes_and_mutations_never_crash_a_split_or_leave_a_part_that_cannot_be_read(nodes, tmp_path):
     data, random = small_dump(), Random(5)
     cut = [_survives(data[:size], nodes, tmp_path) for size in range(0, len(data), 61)]

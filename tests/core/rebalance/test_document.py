@@ -43,6 +43,7 @@ def batches_of(found):
     return order_moves(found.moves, {master.id: Room((0.0,) * 3, {}, 300) for master in PROBLEM.masters}).batches
 
 
+@pytest.mark.long
 def test_a_plan_comes_back_as_it_was():
     """Fractions, prices, batches and the problem's parameters, all exact; the same text again."""
     assert planned().moves
@@ -64,6 +65,7 @@ def test_a_joint_proof_comes_back_as_it_was():
     assert back.plan.joint == joint
 
 
+@pytest.mark.long
 def test_another_load_or_owner_is_another_plan():
     """The id is a digest of all of it."""
     document, rows = write_document(PROBLEM, planned(), [], NODES, TimeModel()), slot_rows(PROBLEM, planned())

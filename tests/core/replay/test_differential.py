@@ -59,6 +59,7 @@ def test_what_a_node_would_send_agrees_with_what_recorded_nodes_sent(server: str
     assert sum(score.agreed.values()) > 500
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("server", ["redis-7.0", "valkey-9.1"])
 @pytest.mark.parametrize("kind", ["fail", "auth-req", "auth-ack"])
 def test_the_messages_of_a_failover_are_sent_unasked(server: str, kind: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cluster_core.incidents.incident import Incident
 from cluster_core.sentinel_history.evidence import Asked, Listened, Started, Told
 from cluster_core.sentinel_history.incidents import find_sentinel_incidents
@@ -86,6 +88,7 @@ def test_a_failover_that_waits_for_the_quorum_says_when_it_was_there() -> None:
     assert next(step.detail for step in one.steps if step.kind == "o-down") == "3 of 3 needed"
 
 
+@pytest.mark.long
 def test_incidents_of_sentinels_have_the_shape_of_a_clusters() -> None:
     """One value, one table: kinds that the report knows, steps in order of time, names that stay."""
     for name in ("redis-7.0", "valkey-9.1", "redis-7.0-no-quorum"):

@@ -23,6 +23,7 @@ def test_the_total_is_the_sum_of_the_slots() -> None:
     assert (whole.owned_slots, whole.used_slots) == (16384, sum(slot.keys > 0 for slot in report.slots))
 
 
+@pytest.mark.long
 def test_a_total_without_sizes_is_not_nothing() -> None:
     """Unknown bytes are None, never 0."""
     assert totals(keyspace_report(sizes=False)).serialized_bytes is None

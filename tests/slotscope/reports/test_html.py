@@ -88,6 +88,7 @@ def test_the_same_report_gives_the_same_bytes() -> None:
     assert render_html(keyspace_report(hostile=True)) == render_html(keyspace_report(hostile=True))
 
 
+@pytest.mark.long
 def test_the_policy_names_the_one_script_and_the_one_style_sheet(hostile_page: str) -> None:
     """CSP 3: with ``default-src 'none'`` and digests nothing else runs, and no style attribute works."""
     structure = Structure(hostile_page)
