@@ -114,7 +114,7 @@ def find_ip(link_type: int, data: bytes) -> tuple[int, int]:
     elif link_type == LINUX_SLL2:
         at, kind_at = 20, 0
     elif link_type in (RAW, RAW_BSD, RAW_OPENBSD, IPV4, IPV6):
-        return (OK, 0) if data else (CUT_LINK, 0)
+        return (OK, 0) if len(data) > 0 else (CUT_LINK, 0)
     elif link_type in (NULL, LOOP):
         return _find_ip_in_loopback(data)
     else:

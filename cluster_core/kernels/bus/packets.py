@@ -1,6 +1,6 @@
 """Packets of a capture window to columns.
 
-The batch twins of `formats.capture.pcap` and `formats.capture.link_layers`.
+The batch twin of `formats.capture.pcap`; the very functions of `formats.capture.link_layers`, compiled.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cluster_core.formats.capture import link_layers as links
 from cluster_core.formats.capture.packet import PACKET_BYTES_MAX
 from cluster_core.formats.capture.pcap import RECORD_HEADER_BYTES
-from cluster_core.kernels.compiled import njit
+from cluster_core.kernels.compiled import compiled, njit
 from cluster_core.kernels.interning import Interned, intern
 from cluster_core.kernels.rdb.memory import big16, big32, copy_bytes, little32
 
@@ -33,8 +33,6 @@ BAD_RECORD = 2
 _MAX = PACKET_BYTES_MAX
 _ADDRESS = ADDRESS_BYTES
 _RECORD = RECORD_HEADER_BYTES
-_VLANS = links.ETHERTYPES_VLAN
-_VLAN_A, _VLAN_B, _VLAN_C, _VLAN_D = links.ETHERTYPES_VLAN
 _MARK = np.uint8(IPV4_MARK)
 
 
@@ -127,91 +125,8 @@ def walk_pcap(
     return count, at, WANTS_BYTES
 
 
-@njit()
-def _find_ip(link_type: int, data: NDArray[np.uint8], begin: int, size: int) -> tuple[int, int]:
-    """The twin of `link_layers.find_ip`; positions are in the buffer."""
-    if link_type == links.ETHERNET:
-        at, kind_at = 14, 12
-    elif link_type == links.LINUX_SLL:
-        at, kind_at = 16, 14
-    elif link_type == links.LINUX_SLL2:
-        at, kind_at = 20, 0
-    elif (
-        link_type == links.RAW
-        or link_type == links.RAW_BSD
-        or link_type == links.RAW_OPENBSD
-        or link_type == links.IPV4
-        or link_type == links.IPV6
-    ):
-        if size > 0:
-            return links.OK, begin
-        return links.CUT_LINK, 0
-    elif link_type == links.NULL or link_type == links.LOOP:
-        if size <= 4:
-            return links.CUT_LINK, 0
-        version = data[begin + 4] >> 4
-        if version == 4 or version == 6:
-            return links.OK, begin + 4
-        return links.NOT_IP, 0
-    else:
-        return links.UNKNOWN_LINK, 0
-    if size < at:
-        return links.CUT_LINK, 0
-    kind = big16(data, begin + kind_at)
-    for _ in range(links.VLAN_TAGS_MAX):
-        if kind != _VLAN_A and kind != _VLAN_B and kind != _VLAN_C and kind != _VLAN_D:
-            break
-        if size < at + 4:
-            return links.CUT_LINK, 0
-        kind = big16(data, begin + at + 2)
-        at += 4
-    if kind != links.ETHERTYPE_IPV4 and kind != links.ETHERTYPE_IPV6:
-        return links.NOT_IP, 0
-    if size > at:
-        return links.OK, begin + at
-    return links.CUT_LINK, 0
-
-
-@njit()
-def _read_ipv4(data: NDArray[np.uint8], at: int, stop: int, wire_end: int) -> tuple[int, int, int, int]:
-    """The twin of `link_layers._read_ipv4`: captured bytes end at *stop*, the frame on the wire at *wire_end*."""
-    if stop - at < 20:
-        return links.BAD_IP, 0, 0, 0
-    header_bytes = 4 * int(data[at] & 15)
-    total = big16(data, at + 2)
-    if header_bytes < 20 or (total != 0 and total < header_bytes):
-        return links.BAD_IP, 0, 0, 0
-    if big16(data, at + 6) & 0x3FFF:
-        return links.FRAGMENT, 0, 0, 0
-    end = min(at + total, wire_end) if total else wire_end
-    return links.OK, int(data[at + 9]), at + header_bytes, end
-
-
-@njit()
-def _read_ipv6(data: NDArray[np.uint8], at: int, stop: int, wire_end: int) -> tuple[int, int, int, int]:
-    """The twin of `link_layers._read_ipv6`."""
-    if stop - at < 40:
-        return links.BAD_IP, 0, 0, 0
-    payload = big16(data, at + 4)
-    end = min(at + 40 + payload, wire_end) if payload else wire_end
-    protocol = int(data[at + 6])
-    start = at + 40
-    for _ in range(links.EXTENSION_HEADERS_MAX):
-        if protocol != 0 and protocol != 43 and protocol != 44 and protocol != 51 and protocol != 60:
-            break
-        if stop - start < 8:
-            return links.BAD_IP, 0, 0, 0
-        if protocol == 44 and big16(data, start + 2) & 0xFFF9:
-            return links.FRAGMENT, 0, 0, 0
-        extra = int(data[start + 1])
-        size = 8 * (extra + 1)
-        if protocol == 44:
-            size = 8
-        elif protocol == 51:
-            size = 4 * (extra + 2)
-        protocol = int(data[start])
-        start += size
-    return links.OK, protocol, start, end
+_LINKS = compiled(links, "_find_ip_in_loopback", "find_ip", "_read_ipv4", "_read_ipv6", forceinline=True)
+_find_ip, _read_ipv4, _read_ipv6 = _LINKS["find_ip"], _LINKS["_read_ipv4"], _LINKS["_read_ipv6"]
 
 
 @njit()
@@ -224,18 +139,20 @@ def view_segments(data: NDArray[np.uint8], records: Rows, count: int, addresses:
     for index in range(count):
         begin = records[index].at
         stop = begin + records[index].captured
-        wire_end = begin + records[index].length
-        reason, at = _find_ip(records[index].link_type, data, begin, stop - begin)
+        length = records[index].length
+        frame = data[begin:stop]
+        reason, at = _find_ip(records[index].link_type, frame)
         version = 0
         protocol, start, end = 0, 0, 0
         if reason == links.OK:
-            version = data[at] >> 4
+            version = frame[at] >> 4
             if version == 4:
-                reason, protocol, start, end = _read_ipv4(data, at, stop, wire_end)
+                reason, protocol, start, end = _read_ipv4(frame, at, length)
             elif version == 6:
-                reason, protocol, start, end = _read_ipv6(data, at, stop, wire_end)
+                reason, protocol, start, end = _read_ipv6(frame, at, length)
             else:
                 reason = links.BAD_IP
+        at, start, end = begin + at, begin + start, begin + end
         if reason == links.OK and protocol != links.PROTOCOL_TCP:
             reason = links.NOT_TCP
         if reason == links.OK and stop - start < 20:
