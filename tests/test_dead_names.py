@@ -16,15 +16,15 @@ USED_ELSEWHERE = {
     "typing_context": "numba hands it to what builds an intrinsic",
     "load_overload": "numba asks its cache by this name",
     "save_overload": "numba asks its cache by this name",
-    "get_cache_path": "numba asks where code is kept by this name",
     "_cache": "numba reads it of what it compiled",
+    "receive": "simulated actors of every kind have it, and the network asks by that name",
+    "get_cache_path": "numba asks where code is kept by this name",
     "compress_type": "zipfile reads it of an entry",
     "external_attr": "zipfile reads it of an entry",
     "story_command": "jobs.main names it as text",
     "script_runtime_ms": "sentinel.settings names it as text",
     "script_retry_ms": "sentinel.settings names it as text",
     "offset_gap_bytes": "templates and columns name it as text",
-    "source_says": "part of a row, whose columns are read by position",
     "pfail": "part of a row, whose columns are read by position",
     "message_ids": "part of a row, whose columns are read by position",
     "module_type": "a column of a record array, read by its name as text",
@@ -33,11 +33,11 @@ USED_ELSEWHERE = {
 }
 """Names that are used where no reader of Python can see it, and by whom."""
 CELLS = {
-    "A_SKIP", "B_SKIP", "EVENT_IMPORT", "EVENT_MODULE_AUX", "INTEGERS_HIGH", "MY_PLACE", "P_FUNCTION", "P_STRING", "SET_HIGH",
+    "A_SKIP", "B_SKIP", "INTEGERS_HIGH", "MY_PLACE", "SET_HIGH",
 }  # fmt: skip
 """Cells of a kernel's state and numbers of its phases that only keep their place in a row of names."""
-TABLES = ("cluster_core/formats/rdb/grammar.py", "cluster_core/formats/rdb/opcodes.py")
-"""Tables of what there is: they name all of it, whether a reader asks for it or not."""
+TABLES = ("grammar.py", "opcodes.py", "kinds.py", "rows.py", "table_rows.py", "beliefs.py")
+"""Modules that name all there is, kinds and columns of rows, whether a reader asks for it or not."""
 
 
 @cache
@@ -49,7 +49,7 @@ def unused() -> list[tuple[str, str]]:
         (item.name, f"{item.filename.relative_to(ROOT)}:{item.first_lineno}")
         for item in finder.get_unused_code(min_confidence=CONFIDENCE_MIN)
         if item.filename.relative_to(ROOT).parts[0] in PRODUCT
-        if item.typ != "import" and str(item.filename.relative_to(ROOT)) not in TABLES
+        if item.typ != "import" and item.filename.name not in TABLES
     ]
 
 

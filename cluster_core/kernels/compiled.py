@@ -1,4 +1,4 @@
-"""How kernels are compiled: to machine code that runs without the GIL and is kept in numba's file cache."""
+"""How kernels are compiled: to machine code that runs without the GIL and is kept from one process to the next."""
 
 from __future__ import annotations
 
@@ -9,14 +9,22 @@ from typing import Any
 
 import numba
 
+from cluster_core.kernels.code_cache import CodeCache
+
 if sys.byteorder != "little":
     raise ImportError("the kernels read words whose first byte is the lowest; this machine orders bytes the other way")
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Compile a function; *options* are numba's own (``inline``, ``boundscheck`` …)."""
-    settings: dict[str, Any] = {"cache": True, "nogil": True, **options}
-    return numba.njit(**settings)  # type: ignore[no-any-return]
+    """Compile a function at its first call; *options* are numba's own (``inline``, ``boundscheck`` …)."""
+    settings: dict[str, Any] = {"nogil": True, **options}
+
+    def compiling(function: Callable[..., Any]) -> Callable[..., Any]:
+        dispatcher: Any = numba.njit(**settings)(function)
+        dispatcher._cache = CodeCache(function)
+        return dispatcher  # type: ignore[no-any-return]
+
+    return compiling
 
 
 def compiled(module: ModuleType, *names: str, known: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
