@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.capture.bus_capture import (
@@ -23,8 +20,8 @@ from cluster_core.formats.poll_lines import time_ns
 from cluster_core.wire.bus_message import TYPE_NAMES
 from slotscope.reports.bus_text import BusText
 from slotscope.reports.text import printable
+from slotscope.requests.bus_dump import DEFAULTS, Request
 from slotscope.runtime import cli
-from slotscope.runtime.cli import Flag, Paths
 from slotscope.runtime.errors import InputError
 from slotscope.sources.bus.capture_points import PointClocks
 from slotscope.sources.bus.rows import read_rows
@@ -32,21 +29,7 @@ from slotscope.sources.bus.rows import read_rows
 OTHER_TYPES = ("connection", "unknown", "gap")
 
 
-def command(
-    *pcap: str,
-    node: Paths = (),
-    type: Paths = (),
-    since: str | None = None,
-    until: str | None = None,
-    stream: Annotated[tuple[int, ...], Parameter(consume_multiple=1, show_default=False)] = (),
-    subject: Paths = (),
-    connections: Flag = False,
-    verbose: Annotated[bool, Parameter(name=("--verbose", "-v"), negative=(), show_default=False)] = False,
-    relative: Flag = False,
-    json: Flag = False,
-    limit: int | None = None,
-    debug: Flag = False,
-) -> int | None:
+def command(*pcap: str, request: Request = DEFAULTS) -> int | None:
     """Show the messages of captures of the cluster bus, one line each.
 
     A line is: time, from > to (addresses), sender > receiver (ids), type, current/config epoch of the sender, its role and
@@ -57,43 +40,22 @@ def command(
     ----------
     pcap
         Captures (pcap, pcapng) or JSON lines, plain or compressed: files, globs, folders or URIs.
-    node
-        Only messages from or to this node: an id or its beginning, a port, an address, address:port.
-    type
-        Only these: ping, pong, meet, fail, publish, auth-req, auth-ack, update, mfstart, module, publishshard, type-N, or
-        connection, unknown, gap.
-    since
-        From this time: ISO 8601 (UTC without an offset) or seconds, ms, µs, ns since the epoch.
-    until
-        Before this time.
-    stream
-        Only the TCP connection of this number (see --verbose).
-    subject
-        Only messages about this node: FAIL, UPDATE, forgotten, or gossip that holds it for failing.
-    connections
-        Also show when connections are opened and closed.
-    verbose
-        Also show all that is in a message.
-    relative
-        Times in seconds since the first line.
-    json
-        Write JSON lines, which bus-replay and this command read; connections are always among them.
-    limit
-        Show so many rows at most.
-    debug
-        Show the trace of an error.
     """
     if not pcap:
         raise InputError("nothing to read: name captures")
-    wanted = RowFilter(node, _types(type), _time(since), _time(until), stream, subject)
+    wanted = RowFilter(
+        request.node, _types(request.type), _time(request.since), _time(request.until), request.stream, request.subject
+    )
     ascii_only = (sys.stdout.encoding or "ascii").lower().replace("-", "") not in ("utf8", "utf16")
-    text = BusText(details=verbose, relative=relative, ascii_only=ascii_only)
-    shows_connections = json or connections or "connection" in wanted.types
+    text = BusText(details=request.verbose, relative=request.relative, ascii_only=ascii_only)
+    shows_connections = request.json or request.connections or "connection" in wanted.types
     clocks = PointClocks()
     rows = (row for row in _checked(read_rows(pcap, clocks)) if wanted.keeps(row))
     shown = damaged = False
-    for row in _limited((row for row in rows if shows_connections or not isinstance(row, ConnectionEvent)), limit):
-        lines = [row_to_line(row)] if json else text.lines(row)
+    for row in _limited(
+        (row for row in rows if shows_connections or not isinstance(row, ConnectionEvent)), request.limit
+    ):
+        lines = [row_to_line(row)] if request.json else text.lines(row)
         sys.stdout.write("\n".join(lines) + "\n")
         damaged = damaged or is_damage(row)
         shown = True
@@ -154,10 +116,5 @@ def _time(words: str | None) -> int | None:
     return moment
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """What ``python -m jobs.bus_dump`` calls."""
-    cli.main(command, argv)
-
-
 if __name__ == "__main__":
-    main()
+    cli.main(command)

@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Annotated
 
-from cyclopts import Parameter
-
-from slotscope.plans.stored_plans import LATEST
+from slotscope.requests.check_plan import Request
 from slotscope.runtime import cli
 
 
-def command(
-    *, root: str, plan: str = LATEST, debug: Annotated[bool, Parameter(negative=(), show_default=False)] = False
-) -> int | None:
+def command(request: Request) -> int | None:
     """Verify a plan without the program that made it: its bound, its limits and all its sums, in whole numbers and fractions.
 
     Ends with 0 if everything holds, with 1 and a line for each thing that does not.
-
-    Parameters
-    ----------
-    root
-        Folder of the tables.
-    plan
-        Id of the plan, or the beginning of it.
-    debug
-        Show the trace of an error.
     """
     from cluster_core.rebalance.bound.check import check_plan
     from slotscope.plans.stored_moves import compare_tables
@@ -35,9 +20,9 @@ def command(
     from slotscope.reports.unread import partial_lines
     from slotscope.runtime.progress import progress
 
-    stored = read_stored_plan(root, plan)
+    stored = read_stored_plan(request.root, request.plan)
     with progress("checking"):
-        wrong = [*compare_tables(root, stored), *check_plan(stored.problem, stored.plan)]
+        wrong = [*compare_tables(request.root, stored), *check_plan(stored.problem, stored.plan)]
     for line in wrong:
         sys.stdout.write(f"wrong: {printable(line)}\n")
     if wrong:
@@ -53,10 +38,5 @@ def command(
     return None
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """What ``python -m jobs.check_plan`` calls."""
-    cli.main(command, argv)
-
-
 if __name__ == "__main__":
-    main()
+    cli.main(command)

@@ -9,67 +9,43 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slotscope.requests.fidelity import Request
 from slotscope.runtime import cli
-from slotscope.runtime.cli import Flag, Paths
 
 if TYPE_CHECKING:
     from slotscope.sources.bus.recording import Recording, Replayed
 
 
-def command(
-    captures: str,
-    *,
-    scenario: Paths = (),
-    polls: int = 0,
-    logs: Flag = False,
-    every_input: Flag = False,
-    show: int = 0,
-    least: float = 0.0,
-) -> int | None:
-    """Compare replays of recorded clusters with what their servers said of themselves.
-
-    Parameters
-    ----------
-    captures
-        Folder with recordings: bus.pcap, truth.jsonl and logs/PORT.log, each plain or gzip.
-    scenario
-        Only recordings whose folder has one of these names.
-    polls
-        Also give every POLLS-th answer of CLUSTER NODES to the replay.
-    logs
-        Also give the logs to the replay.
-    every_input
-        Run each recording from the capture alone, with polls, with logs and with both; the last column says whether any is worse.
-    show
-        Print the first SHOW wrong rows of each recording.
-    least
-        End with exit code 3 if a recording is below this percentage.
-    """
+def command(request: Request) -> int | None:
+    """Compare replays of recorded clusters with what their servers said of themselves."""
     from slotscope.runtime.errors import InputError
     from slotscope.sources.bus.recording import find_recordings
 
-    found = [r for r in find_recordings(captures) if not scenario or r.path.name in scenario]
+    found = [r for r in find_recordings(request.captures) if not request.scenario or r.path.name in request.scenario]
     if not found:
-        raise InputError(f"{captures}: no recordings (folders with bus.pcap and truth.jsonl)")
+        raise InputError(f"{request.captures}: no recordings (folders with bus.pcap and truth.jsonl)")
     worst = 100.0
     for recording in found:
-        for line, percent in _judged(recording, polls, logs, every_input, show):
+        for line, percent in _judged(recording, request):
             worst = min(worst, percent)
             sys.stdout.write(line + "\n")
             sys.stdout.flush()
     sys.stdout.write(f"lowest: {worst:.3f} %\n")
-    return cli.PARTIAL if worst < least else None
+    return cli.PARTIAL if worst < request.least else None
 
 
-def _judged(recording: Recording, polls: int, logs: bool, every_input: bool, show: int) -> Iterator[tuple[str, float]]:
+def _judged(recording: Recording, request: Request) -> Iterator[tuple[str, float]]:
     from cluster_core.replay.fidelity import compare_views, score
     from slotscope.reports.fidelity import counters_line, events_line, score_line, wrong_lines
 
-    inputs = [(0, False), (polls or 5, False), (0, True), (polls or 5, True)] if every_input else [(polls, logs)]
+    polls, logs = request.polls, request.logs
+    inputs = (
+        [(0, False), (polls or 5, False), (0, True), (polls or 5, True)] if request.every_input else [(polls, logs)]
+    )
     samples, alone = recording.samples(), None
     for poll_every, with_logs in inputs:
         replayed = _replay(recording, poll_every, with_logs)
@@ -83,7 +59,7 @@ def _judged(recording: Recording, polls: int, logs: bool, every_input: bool, sho
             alone = result.right
             yield counters_line(recording, replayed), 100.0
             yield events_line(recording, replayed), 100.0
-        for wrong in wrong_lines(verdicts, show):
+        for wrong in wrong_lines(verdicts, request.show):
             yield wrong, 100.0
 
 
@@ -96,10 +72,5 @@ def _replay(recording: Recording, poll_every: int, with_logs: bool) -> Replayed:
         return recording.replay(PollsAndLogs(polls, logs))
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """What ``make fidelity`` calls."""
-    cli.main(command, argv)
-
-
 if __name__ == "__main__":
-    main()
+    cli.main(command)

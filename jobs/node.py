@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from cyclopts import Parameter
-
+from slotscope.requests.node import DEFAULTS, Request
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 
@@ -28,20 +26,7 @@ class Given(NamedTuple):
     node_timeout_ms: int | None
 
 
-def command(
-    *,
-    join: str | None = None,
-    port: int = 7777,
-    bus_port: int = 0,
-    bind: str = "127.0.0.1",
-    profile: str | None = None,
-    node_timeout: int | None = None,
-    folder: str | None = None,
-    duration: float | None = None,
-    user: str | None = None,
-    password_env: str = "SLOTSCOPE_PASSWORD",
-    debug: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
-) -> None:
+def command(request: Request = DEFAULTS) -> None:
     """Be a node of a real cluster: join it, answer pings, see nodes fail, vote, and serve a slot that is given to it.
 
     Follows the rules of the cluster's servers and their node timeout: it asks the nodes (INFO, CONFIG GET) and looks at what they
@@ -50,33 +35,9 @@ def command(
     Keeps data in memory only and never replicates. The cluster bus has no authentication: whoever reaches the bus port can
     change what nodes believe, so it binds to loopback unless told otherwise. Ctrl-C leaves the cluster: every node is told to
     forget this one. While it owns slots it stays and says so; a second Ctrl-C ends it all the same, as if it had died.
-
-    Parameters
-    ----------
-    join
-        HOST:PORT of a node of the cluster, by its client port. Default: wait to be met.
-    port
-        Port for clients.
-    bus_port
-        Port for the bus. Default: port + 10000.
-    bind
-        Address to listen on.
-    profile
-        Whose rules to follow: redis-6.2, -7.0, -7.2, -7.4, -8, valkey-7.2, -8.0, -8.1, -9.0, -9.1. Default: the cluster's;
-        valkey-9.1 as long as nothing is known of it.
-    node_timeout
-        cluster-node-timeout in milliseconds. Default: the cluster's; 15000 as long as nothing is known of it.
-    folder
-        Where nodes.conf is kept, and read at the start. Default: it is not kept.
-    duration
-        Seconds after which to end. Default: until Ctrl-C.
-    user
-        ACL user for INFO, CONFIG GET and, at the end, CLUSTER FORGET. Default: the default user.
-    password_env
-        Environment variable that holds its password; not set: no password.
-    debug
-        Show the trace of an error.
     """
+    join, port, bus_port, profile = request.join, request.port, request.bus_port, request.profile
+    node_timeout, duration = request.node_timeout, request.duration
     if not 0 < port < 65536 or not 0 <= bus_port < 65536 or (not bus_port and port + 10000 > 65535):
         raise InputError(f"--port {port}: ports are 1 to 65535, and the bus needs one, too (--bus-port)")
     if (node_timeout is not None and not 100 <= node_timeout <= 86_400_000) or (
@@ -89,7 +50,7 @@ def command(
     from slotscope.servers.cluster import parse_address
     from slotscope.servers.node_link import Access
 
-    place = place_at(bind, folder)
+    place = place_at(request.bind, request.folder)
     if profile is not None and profile not in PROFILES:
         raise InputError(f"no profile {profile!r}; there are {', '.join(PROFILES)}")
     settings = NodeSettings(port=port, cport=bus_port)
@@ -100,7 +61,7 @@ def command(
         node_timeout_ms=given.node_timeout_ms or settings.node_timeout_ms,
     )
     first = parse_address(join) if join else None
-    access = Access(user, os.environ.get(password_env))
+    access = Access(request.user, os.environ.get(request.password_env))
     asyncio.run(_live(settings, given, place, first, access, duration))
 
 
@@ -157,10 +118,5 @@ async def _leave(member: Member, told: asyncio.Event, access: Access) -> None:
             say(line)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """What ``python -m jobs.node`` calls."""
-    cli.main(command, argv)
-
-
 if __name__ == "__main__":
-    main()
+    cli.main(command)

@@ -8,9 +8,10 @@ beliefs show as recorded, and how many events of the sentinels' own channels are
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from slotscope.requests.sentinel_fidelity import Request
 from slotscope.runtime import cli
 
 if TYPE_CHECKING:
@@ -20,42 +21,33 @@ if TYPE_CHECKING:
 WRONG_CHARS_MAX = 300
 
 
-def command(captures: str, *, show: int = 0, least: float = 0.0) -> int | None:
+def command(request: Request) -> int | None:
     """Compare replays of recorded sentinels with what they answered and announced themselves.
 
     A sample is one answer of one sentinel with all its instances; none is left out. It is right when flags, addresses,
     epochs and roles of all its instances are, at one moment while it was asked; the second share is of those right in
     run ids, votes, and what replicas say of their master, too.
-
-    Parameters
-    ----------
-    captures
-        Folder with recordings: resp.pcap, truth.jsonl, events.jsonl and logs/PORT.log, each plain or gzip.
-    show
-        Print the first SHOW wrong fields and missing events of each.
-    least
-        End with exit code 3 if a recording is below this percentage, or misses an event, from the capture or from all.
     """
     from slotscope.runtime.errors import InputError
     from slotscope.sources.sentinel.recording import find_sentinel_recordings
 
-    found = find_sentinel_recordings(captures)
+    found = find_sentinel_recordings(request.captures)
     if not found:
-        raise InputError(f"{captures}: no recordings of sentinels (folders with resp.pcap and truth.jsonl)")
+        raise InputError(f"{request.captures}: no recordings of sentinels (folders with resp.pcap and truth.jsonl)")
     worst = 100.0
     for recording in found:
         alone = 0
         for words, is_judged, verdict, events in judge(recording):
             worse = words == "capture logs" and verdict.right < alone
             sys.stdout.write(_line(recording.name, words, verdict, events) + ("  WORSE than less\n" if worse else "\n"))
-            for line in _wrong_lines(verdict, events, show):
+            for line in _wrong_lines(verdict, events, request.show):
                 sys.stdout.write(line + "\n")
             sys.stdout.flush()
             alone = max(alone, verdict.right)
             if is_judged:
                 worst = min(worst, verdict.percent, 100.0 if not events.missing else 0.0)
     sys.stdout.write(f"lowest: {worst:.3f} %\n")
-    return cli.PARTIAL if worst < least else None
+    return cli.PARTIAL if worst < request.least else None
 
 
 def judge(recording: SentinelRecording) -> Iterator[tuple[str, bool, Verdict, EventCount]]:
@@ -97,10 +89,5 @@ def _wrong_lines(verdict: Verdict, events: EventCount, limit: int) -> Iterator[s
         yield printable(f"    not found: {observer[:8]} {channel} {text}", WRONG_CHARS_MAX)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """The command line of this module."""
-    cli.main(command, argv)
-
-
 if __name__ == "__main__":
-    main()
+    cli.main(command)

@@ -1,1 +1,5 @@
 """Slotscope from Python."""
+
+from cluster_core.door import open_door
+
+__all__, __getattr__, __dir__ = open_door(__name__)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from cluster_core.door import read_stub
+
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("cluster_core", "schemas", "slotscope", "jobs")
 ORDER = {
@@ -196,17 +198,52 @@ def test_a_cycle_is_found_when_there_is_one():
     assert find_cycle({"a": ["b"], "b": []}) == []
 
 
-def test_package_files_hold_a_docstring_and_nothing_else():
-    """No re-exports: one import path per name."""
+DOOR = "from cluster_core.door import open_door\n__all__, __getattr__, __dir__ = open_door(__name__)"
+
+
+def test_package_files_hold_a_docstring_and_at_most_a_door():
+    """What a package offers is found when it is asked for: importing it loads nothing else."""
     packages = [path for package in PACKAGES for path in (ROOT / package).rglob("__init__.py")]
+    wrong = []
+    for path in packages:
+        docstring, *rest = ast.parse(path.read_bytes()).body
+        expected = DOOR if path.with_suffix(".pyi").exists() else ""
+        if not isinstance(docstring, ast.Expr) or "\n".join(map(ast.unparse, rest)) != expected:
+            wrong.append(str(path.relative_to(ROOT)))
+
+    assert len(packages) > len(PACKAGES)
+    assert wrong == []
+
+
+def doors() -> dict[str, dict[str, str]]:
+    """Each package with a door: its public names and the modules that define them."""
+    stubs = [path for package in PACKAGES for path in (ROOT / package).rglob("__init__.pyi")]
+    return {dotted(path): read_stub(path.read_bytes()) for path in stubs}
+
+
+def test_what_a_door_offers_is_defined_in_the_module_that_its_stub_names():
+    """A name that moves must move in the stub, too; a name that is a module of the package as well would be hidden by it."""
     wrong = [
-        str(path.relative_to(ROOT))
-        for path in packages
-        if len(body := ast.parse(path.read_bytes()).body) != 1 or ast.get_docstring(ast.Module(body, [])) is None
+        f"{package}: {name} of {home}"
+        for package, homes in doors().items()
+        for name, home in homes.items()
+        if home not in trees() or name not in defined(trees()[home]) or f"{package}.{name}" in trees()
     ]
 
-    assert packages
+    assert len(doors()) > 10
     assert wrong == []
+
+
+def defined(tree: ast.Module) -> set[str]:
+    """Classes, functions and constants at the top of a module."""
+    named = [node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)]
+    targets = [
+        target
+        for node in tree.body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+    ]
+    return {*named, *(target.id for target in targets if isinstance(target, ast.Name))}
 
 
 def test_every_module_says_what_it_is():

@@ -22,11 +22,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from cluster_core.errors import DecodeError
+from cluster_core.gossip.profile import PROFILES
 from cluster_core.replay.saving import STATE_SOURCE, STATE_VERSION
 from schemas import history
 from schemas.bronze import BAD_RECORDS
 from schemas.table import Table
 from slotscope.runtime import tables
+from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
 from slotscope.runtime.tables import Change
 from slotscope.sources.bus import evidence as captured
@@ -36,7 +38,7 @@ from slotscope.sources.bus.files import OVERLAP_NS, CaptureFile, find_captures, 
 from slotscope.sources.bus.observers import REPLAYED, STATE_PHASE, ReplayOptions, replay_task
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs
 from slotscope.sources.files import InputFile, expand
-from slotscope.sources.server_logs import find_logs
+from slotscope.sources.server_logs import find_logs, zone_of
 from slotscope.transforms.bus_findings import write_gold
 from slotscope.transforms.bus_notes import Basis
 from slotscope.transforms.history_frames import clock_warnings, logged_events, unpacked, with_times
@@ -63,6 +65,16 @@ class Outcome:
     warnings: list[str]
     new_files: int
     known_files: int
+
+    def lines(self) -> list[str]:
+        """What is said at the end."""
+        files = f"{self.new_files} new files" + (f", {self.known_files} known" if self.known_files else "")
+        lines = [
+            f"{self.messages} messages, {self.observers} processes, node timeout {self.node_timeout_ms} ms ({files})"
+        ]
+        if self.bad_records:
+            lines.append(f"{self.bad_records} bad records: see bronze/bad_records")
+        return [*lines, *(f"{severity}: {text}" for severity, _, text in (w.split("|", 2) for w in self.warnings))]
 
 
 class Inputs(NamedTuple):
@@ -95,13 +107,27 @@ def find_inputs(request: Request) -> Inputs:
     )
 
 
+def check_request(request: Request) -> Inputs:
+    """Find what *request* names; raises InputError and DecodeError for what cannot work, before Spark starts."""
+    if not (request.pcap or request.nodes or request.log):
+        raise InputError("nothing to read: name captures with --pcap, polls with --nodes, or logs with --log")
+    if not request.snapshot:
+        raise InputError("the snapshot needs a name")
+    if request.profile is not None and request.profile not in PROFILES:
+        raise InputError(f"no profile {request.profile!r}; there are {', '.join(PROFILES)}")
+    if request.node_timeout_ms is not None and not 10 <= request.node_timeout_ms <= 86_400_000:
+        raise InputError(f"--node-timeout-ms is {request.node_timeout_ms}; it must be from 10 to 86400000")
+    zone_of(request.log_zone)
+    return find_inputs(request)
+
+
 class HistoryReplay:
     """One run of the job."""
 
-    def __init__(self, spark: SparkSession, request: Request) -> None:
+    def __init__(self, spark: SparkSession, request: Request, inputs: Inputs) -> None:
         self._spark = spark
         self._request = request
-        self._inputs = find_inputs(request)
+        self._inputs = inputs
         self._warnings: list[str] = []
         self._surveys: dict[tuple[bool, int], list[CaptureFile]] = {}
 

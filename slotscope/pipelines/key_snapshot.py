@@ -21,7 +21,6 @@ from cluster_core.errors import DecodeError
 from cluster_core.load.attribution import Attribution, attribute
 from cluster_core.load.persistence import Persistence
 from cluster_core.load.unread import WHOLE, FileUnread, Unread
-from cluster_core.memory.model import MemorySettings
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.topology.node import Topology
 from cluster_core.topology.nodes_text import write_nodes
@@ -31,12 +30,12 @@ from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, NODE_LOAD, TTL_BUCKE
 from schemas.interim import BAD, PARTIAL, SLOT, UNIT
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from schemas.table import Table
+from slotscope.pipelines.key_inputs import tally_options
 from slotscope.reports.keyspace.report import Warning
 from slotscope.runtime import tables
 from slotscope.runtime.progress import progress
 from slotscope.runtime.tables import Change
 from slotscope.sources.inputs import Inputs, find_inputs, given_node, load_topology
-from slotscope.sources.key_lists import KeyListOptions
 from slotscope.sources.persistence_polls import read_persistence_polls
 from slotscope.sources.tally import TallyOptions, Unit, read_keys, tally_rows, tally_units
 from slotscope.transforms import age_findings, findings, key_distribution, log_findings, log_load, memory_findings
@@ -75,6 +74,7 @@ class KeySnapshot:
 
     request: Request
     settings: Settings
+    now_ms: int | None
     topology: Topology | None
     inputs: Inputs
     options: TallyOptions
@@ -90,15 +90,17 @@ class KeySnapshot:
     unread: Unread = WHOLE
 
     @classmethod
-    def read(cls, spark: SparkSession, request: Request, settings: Settings) -> KeySnapshot:
+    def read(
+        cls, spark: SparkSession, request: Request, settings: Settings, *, now_ms: int | None = None
+    ) -> KeySnapshot:
         """Read and tally the inputs; raises DecodeError for bad input in strict mode, and for missing files in both."""
         topology = load_topology(request.topology)
         inputs = find_inputs(
-            list(request.rdb), list(request.keys), request.key_format, request.aof, replay=request.replay
+            list(request.rdb), list(request.keys), request.key_format, request.aof, replay=not request.no_replay
         )
-        options = _options(request, settings, topology)
+        options = tally_options(request, settings, topology)
         with progress("reading"):
-            partial, units = _read_units(spark, inputs, options, split=request.split)
+            partial, units = _read_units(spark, inputs, options, split=not request.no_split)
             if any("split_failed" in unit.facts for unit in units):
                 partial.unpersist()
                 partial, units = _read_units(spark, inputs, options, split=False)
@@ -108,7 +110,7 @@ class KeySnapshot:
         bad_polls: list[DecodeError] = []
         polls = read_persistence_polls(list(request.info), bad=bad_polls if request.permissive else None)
         found = cls(
-            request=request, settings=settings, topology=topology, inputs=inputs, options=options, partial=partial,
+            request=request, settings=settings, now_ms=now_ms, topology=topology, inputs=inputs, options=options, partial=partial,
             units=units, bad_count=bad_count + len(bad_polls),
             bad=[*((row[0], row[1], row[2]) for row in listed), *((e.source, e.offset, e.reason) for e in bad_polls)],
             owners=_owners_frame(spark, topology), polls=polls, bad_polls=bad_polls,
@@ -267,7 +269,7 @@ class KeySnapshot:
             *log_findings.find_uncertain(self.units),
             *log_findings.find_loss(self.units, self.request.appendfsync),
             *log_findings.find_savings(self.units, self._live_bytes()),
-            *age_findings.find_age(self.units, self.polls, self.request.now_ms),
+            *age_findings.find_age(self.units, self.polls, self.now_ms),
             *age_findings.find_since(self.units, self.polls),
             *age_findings.find_unsaved(self.polls),
         ]
@@ -313,38 +315,6 @@ def _unread_columns(file: FileUnread | None) -> tuple[Any, ...]:
     if file is None:
         return False, 0, 0, None, 0, 0.0
     return True, file.bad_records, file.unread_bytes, file.records, file.unread_records, file.share
-
-
-def _options(request: Request, settings: Settings, topology: Topology | None) -> TallyOptions:
-    owners: tuple[int, ...] = ()
-    owner_ids: tuple[str, ...] = ()
-    if topology is not None:
-        owner_ids = tuple(node.id for node in topology.nodes)
-        numbers = {node.id: number for number, node in enumerate(topology.nodes, start=1)}
-        owners = tuple(numbers[owner] if owner else 0 for owner in topology.slot_map().owners())
-    return TallyOptions(
-        check_crc=request.check_crc,
-        permissive=request.permissive,
-        load_truncated=request.load_truncated,
-        top=settings.top,
-        top_per_slot=settings.top_per_slot,
-        groups_max=settings.groups_max,
-        separators=settings.separators.encode(),
-        prefix_depth=settings.prefix_depth,
-        owners=owners,
-        owner_ids=owner_ids,
-        deep=request.deep,
-        lists=KeyListOptions(request.key_column, request.size_column, request.ops_column, request.quoted),
-        memory=_memory_settings(request, topology),
-    )
-
-
-def _memory_settings(request: Request, topology: Topology | None) -> MemorySettings | None:
-    if not request.memory:
-        return None
-    return MemorySettings(
-        request.allocator, topology is not None, request.list_compress_depth, request.loaded, request.server or ""
-    )
 
 
 def _read_units(

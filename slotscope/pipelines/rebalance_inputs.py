@@ -77,6 +77,7 @@ class Found:
 
 def find_inputs(request: Request, spark: SparkSession | None) -> Found:
     """Read everything that *request* names; raises DecodeError, PlanError and InputError in one line each."""
+    compared = read_shares(request.compare_tolerances)
     weights = read_weights(request.root, request.snapshots, how=request.combine, smoothing=request.smoothing)
     topology = _topology(request, weights)
     placement = NOTHING if request.placement is None else read_placement(_text(request.placement), request.placement)
@@ -97,7 +98,7 @@ def find_inputs(request: Request, spark: SparkSession | None) -> Found:
     problem = Problem(
         {name: loads[name] for name in resources}, owners, masters, cost=cost,
         tolerance={name: tolerance[name] for name in resources}, pinned=placement.pinned, slot_cost=request.slot_cost,
-        gain_min=request.gain_min, zone_share_max=placement.zone_share_max, iterations=request.iterations,
+        gain_min=request.least_gain, zone_share_max=placement.zone_share_max, iterations=request.iterations,
     )  # fmt: skip
     if request.range_cost is not None:
         problem = replace(problem, range_cost=request.range_cost)
@@ -110,7 +111,7 @@ def find_inputs(request: Request, spark: SparkSession | None) -> Found:
     ]  # fmt: skip
     return Found(
         problem, nodes, Schedule(request.jobs, request.zone_jobs, request.job_slots, model),
-        TOLERANCES if request.tolerances is None else request.tolerances,
+        TOLERANCES if compared is None else compared,
         request.snapshots[-1] if request.snapshots else NO_SNAPSHOT, activity, request.combine, unread,
         others, {name: tolerance[name] for name in others}, warnings,
     )  # fmt: skip
@@ -189,12 +190,12 @@ def _activity(request: Request, spark: SparkSession | None, topology: Topology) 
         raise InputError("reading files about slots needs a Spark session")
     from slotscope.pipelines.slot_activity import read_activity
 
-    if not 0.001 <= request.window_s <= 86400 * 366:
-        raise InputError(f"--window {request.window_s}: seconds, from 0.001 to a year")
+    if not 0.001 <= request.window <= 86400 * 366:
+        raise InputError(f"--window {request.window}: seconds, from 0.001 to a year")
     units = plan_units(request.slot_stats, request.monitor, request.counts)
     replicas = [node for node in topology.nodes if not node.is_master]
     names = frozenset(name for node in replicas for name in (node.id, node.address))
-    options = ActivityOptions(round(request.window_s * 1e9), request.permissive, names)
+    options = ActivityOptions(round(request.window * 1e9), request.permissive, names)
     with progress("reading what slots do"):
         return read_activity(spark, units, options, how=request.combine, smoothing=request.smoothing)
 

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial as bind
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark import StorageLevel
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from cluster_core.replication.forecast import EVERY_SERVER
+from cluster_core.replication.sizes import read_bytes
 from schemas.bronze import BAD_RECORDS
 from schemas.replication import REPLICATION_LINKS, REPLICATION_OFFSETS, RESYNCS
 from slotscope.runtime import tables
+from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
 from slotscope.runtime.tables import Change
-from slotscope.sources.bus.files import find_captures, survey
+from slotscope.sources.bus.files import CaptureFile, find_captures, survey
 from slotscope.sources.resp import replication_task as task
 from slotscope.transforms.history_frames import unpacked
+
+if TYPE_CHECKING:
+    from slotscope.requests.replication_replay import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +35,41 @@ class Outcome:
     bad_records: int
 
 
-def replay_replication(
-    spark: SparkSession,
-    captures: Sequence[str],
-    *,
-    root: str,
-    snapshot: str,
-    backlog_bytes: Mapping[str, int],
-    permissive: bool,
-) -> Outcome:
-    """Replay *captures* into the tables of *snapshot*; raises DecodeError for bad input in strict mode."""
-    files = tuple(survey(find_captures(captures)))
-    options = task.ReplicationOptions(files, dict(backlog_bytes), permissive)
+class Inputs(NamedTuple):
+    """The captures of a replay, and the sizes of the servers' backlogs as far as they were given."""
+
+    captures: tuple[CaptureFile, ...]
+    backlog_bytes: dict[str, int]
+
+
+def check_request(request: Request) -> Inputs:
+    """Find what *request* names; raises InputError and DecodeError for what cannot work, before Spark starts."""
+    if not request.pcap:
+        raise InputError("nothing to read: name captures with --pcap")
+    if not request.snapshot:
+        raise InputError("the snapshot needs a name")
+    sizes = read_sizes(request.backlog_size)
+    return Inputs(tuple(survey(find_captures(request.pcap))), sizes)
+
+
+def read_sizes(words: Sequence[str]) -> dict[str, int]:
+    """``SIZE`` for all servers, ``ADDRESS:PORT=SIZE`` for one; raises InputError for what is neither."""
+    found = {}
+    for word in words:
+        server, _, size = word.rpartition("=")
+        count = read_bytes(size)
+        if not count:
+            raise InputError(
+                f"--backlog-size {word!r}: it is SIZE or ADDRESS:PORT=SIZE, with a SIZE such as 64kb or 1mb"
+            )
+        found[server or EVERY_SERVER] = count
+    return found
+
+
+def replay_replication(spark: SparkSession, request: Request, inputs: Inputs) -> Outcome:
+    """Replay *inputs* into the tables of the request's snapshot; raises DecodeError for bad input in strict mode."""
+    root, snapshot = request.root, request.snapshot
+    options = task.ReplicationOptions(inputs.captures, inputs.backlog_bytes, request.permissive)
     rows = spark.range(0, 1, 1, 1).mapInArrow(bind(task.replication_task, options=options), task.REPLAYED)
     read = rows.persist(StorageLevel.MEMORY_AND_DISK)
     with progress("replaying"):

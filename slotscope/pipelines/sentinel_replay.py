@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import partial as bind
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
@@ -16,12 +16,22 @@ from schemas.history import LINKS, NODE_VIEWS, REPLAYS
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from schemas.sentinel import SENTINEL_EVENTS, SENTINEL_VIEWS, SENTINEL_VOTES
 from slotscope.runtime import tables
+from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
 from slotscope.runtime.tables import Change
+from slotscope.sources.bus.files import find_captures, survey
 from slotscope.sources.bus.polls_and_logs import instant
+from slotscope.sources.files import expand
 from slotscope.sources.sentinel import task
+from slotscope.sources.sentinel.evidence import SentinelFiles
+from slotscope.sources.server_logs import find_logs, zone_of
 from slotscope.transforms.history_frames import unpacked
 
+if TYPE_CHECKING:
+    from slotscope.requests.sentinel_replay import Request
+
+DOWN_AFTER_MS_MAX = 86_400_000
+QUORUM_MAX = 1_000
 PROFILE = "sentinel"
 """In silver/replays: the snapshot has sentinels, and no cluster."""
 
@@ -40,6 +50,28 @@ class Outcome:
     first_ns: int
     last_ns: int
     strangers: tuple[str, ...] = ()
+
+
+def read_options(request: Request) -> task.SentinelOptions:
+    """Find the files and check the numbers; raises InputError and DecodeError for what cannot work."""
+    captures, logs, polls = request.captures, request.logs, request.polls
+    if not (captures or logs or polls):
+        raise InputError("nothing to read: name captures with --captures, logs with --logs, or polls with --polls")
+    if not request.snapshot:
+        raise InputError("the snapshot needs a name")
+    if request.down_after_ms is not None and not 1 <= request.down_after_ms <= DOWN_AFTER_MS_MAX:
+        raise InputError(f"--down-after-ms is {request.down_after_ms}; it must be from 1 to {DOWN_AFTER_MS_MAX}")
+    if request.quorum is not None and not 1 <= request.quorum <= QUORUM_MAX:
+        raise InputError(f"--quorum is {request.quorum}; it must be from 1 to {QUORUM_MAX}")
+    zone_of(request.log_zone)
+    files = SentinelFiles(
+        tuple(survey(find_captures(captures))) if captures else (),
+        tuple(file.path for file in find_logs(logs, request.log_node)) if logs or request.log_node else (),
+        tuple(file.path for file in expand(list(polls))) if polls else (),
+        request.log_zone,
+        request.log_node,
+    )
+    return task.SentinelOptions(files, request.down_after_ms, request.quorum, request.permissive)
 
 
 def replay_sentinels(spark: SparkSession, options: task.SentinelOptions, *, root: str, snapshot: str) -> Outcome:

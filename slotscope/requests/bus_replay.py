@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cyclopts import Parameter
 
+from slotscope.requests.options import Common, Flag, Paths
+
+
+@Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What to read and how; see `jobs.bus_replay.command` for the words."""
+class Request(Common):
+    """What to read and how."""
 
-    root: str
+    pcap: Paths = ()
+    """Captures of the bus ports: pcap or pcapng files, or JSON lines of bus-dump; globs, folders or URIs; gzip and zstd are recognised.
+    Rotated files are one stream, captures of one time made in several places are merged.
+    """
+    nodes: Paths = ()
+    """CLUSTER NODES polls, as collect writes them."""
+    log: Paths = ()
+    """Server logs."""
     snapshot: str = "current"
-    pcap: Sequence[str] = ()
-    nodes: Sequence[str] = ()
-    log: Sequence[str] = ()
+    """Name of the snapshot; what the tables hold of it is continued, or replaced when other files or options are given."""
     log_zone: str = "UTC"
-    log_node: Sequence[str] = ()
+    """Time zone of the servers whose logs do not name it: Europe/Berlin, +01:00."""
+    log_node: Paths = ()
+    """FILE=NODE: whose log FILE (a path or its last part) is; NODE is an id, ip:port or port. Default: seen from its lines or name."""
     node_timeout_ms: int | None = None
+    """cluster-node-timeout of the servers. Default: read off the traffic."""
     profile: str | None = None
-    gossip: bool = False
-    restart: bool = False
-    permissive: bool = False
+    """Rules of the servers: redis-6.2, -7.0, -7.2, -7.4, -8, valkey-7.2, -8.0, -8.1, -9.0, -9.1. Default: by what each node
+    sends and its log says.
+    """
+    gossip: Flag = False
+    """Also write every gossip entry to bronze/gossip_entries."""
+    restart: Flag = False
+    """Read all files from the start, whatever was folded in before."""

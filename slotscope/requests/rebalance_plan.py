@@ -2,42 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from slotscope.requests.options import Common, Flag, Paths
+
+GAIN_MIN_IF_NEEDED = 0.005
+"""A scheduled report leaves alone what would bring less than this of a fair share."""
 
 
+@Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What to plan with and for; see `jobs.rebalance_plan.command` for the words."""
+class Request(Common):
+    """What to plan with and for."""
 
-    root: str
-    snapshots: Sequence[str] = ()
+    snapshot: Paths = ()
+    """Snapshots of key-slots whose weights count, oldest first. Default: current, unless --counts is given."""
     topology: str | None = None
-    slot_stats: Sequence[str] = ()
-    monitor: Sequence[str] = ()
-    counts: Sequence[str] = ()
-    combine: str = "last"
+    """CLUSTER NODES, nodes.conf, CLUSTER SHARDS or CLUSTER SLOTS output. Default: that of the newest snapshot."""
+    slot_stats: Paths = ()
+    """Polls of CLUSTER SLOT-STATS: JSON lines that collect --slot-stats wrote, or single replies."""
+    monitor: Paths = ()
+    """Logs of MONITOR."""
+    counts: Paths = ()
+    """Lines SLOT COUNT, as COUNTKEYSINSLOT answered."""
+    combine: Literal["last", "mean", "p95", "ewma"] = "last"
+    """How several windows, or snapshots, become one load."""
     smoothing: float = 0.3
-    window_s: float = 60.0
-    resources: Sequence[str] = ()
+    """Weight of a new window for ewma."""
+    window: float = 60.0
+    """Seconds of one window of MONITOR."""
+    resources: Paths = ()
+    """What is balanced, all at once: serialized_bytes, memory_bytes, keys, ops, cpu_usec, network_bytes_in, network_bytes_out.
+    Default: memory (else bytes), keys and operations, as far as they are known, and what has a capacity.
+    """
     cost: str | None = None
-    tolerance: Sequence[str] = ()
+    """Resource of which as little as possible moves. Default: bytes or memory, as is balanced, else keys."""
+    tolerance: Paths = ()
+    """How far above its fair share a master may be: 0.02, 2%, or by resource: keys=0.05. Default: 0.02."""
     placement: str | None = None
-    gain_min: float = 0.0
-    defragment: bool = False
+    """TOML or JSON file with weights, capacities, zones, pinned slots, nodes that drain, join or are left out."""
+    if_needed: Flag = False
+    """End with 0 where nothing has to move, with 10 where there is a plan to carry out."""
+    gain_min: float | None = None
+    """Leave masters alone that are over by less than this share of a fair share. Default: 0, with --if-needed 0.005."""
+    defragment: Flag = False
+    """Also join slot ranges."""
     slot_cost: float | None = None
+    """What one more moved slot weighs, in slots of mean size."""
     range_cost: float | None = None
+    """What one more slot range weighs, in slots of mean size."""
     seed: int | None = None
+    """Which way the search takes; the same seed gives the same plan."""
     iterations: int = 0
-    tolerances: Sequence[float] | None = None
+    """Steps of the search. Default: by size."""
+    compare_tolerances: Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, show_default=False)] = None
+    """Other tolerances to compare with; no value, or the word none: leave that out. Default: 0.01 0.02 0.05 0.1 0.2."""
     jobs: int = 1
+    """Moves at a time from one source, and to one target."""
     zone_jobs: int = 0
+    """Moves at a time into one zone. Default: no limit."""
     job_slots: int = 0
+    """Slots of one move. Default: no limit."""
     bytes_per_s: float | None = None
-    permissive: bool = False
-    allow_partial: bool = False
+    """Speed of one move, for the estimated time. Default: 90e6."""
+    allow_partial: Flag = False
+    """Plan although some of the snapshot's inputs could not be read; the plan, and all that is done with it, says so. Ends with 3."""
+    html: str | None = None
+    """Where the HTML report goes. Default: ROOT/reports/plan-ID.html."""
 
     @property
     def needs_spark(self) -> bool:
         """Whether there are files to read that may be large."""
         return bool(self.slot_stats or self.monitor or self.counts)
+
+    @property
+    def snapshots(self) -> tuple[str, ...]:
+        """The snapshots whose weights count; none where only counts are given."""
+        return self.snapshot or (() if self.counts else ("current",))
+
+    @property
+    def least_gain(self) -> float:
+        """The share of a fair share below which a master is left alone."""
+        return self.gain_min if self.gain_min is not None else GAIN_MIN_IF_NEEDED if self.if_needed else 0.0

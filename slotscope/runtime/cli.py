@@ -1,23 +1,18 @@
 """The command line of every job: options that all share, exit codes, errors in one line.
 
-A job module ``jobs/<question>.py`` holds `run` for tests and notebooks, `command` with the options, `main`
-for spark-submit::
+A module ``jobs/<command>.py`` is what spark-submit runs::
 
-    def run(spark: SparkSession, *, root: str, rdb: Sequence[str], ...) -> Outcome: ...
-
-    def command(*, rdb: Paths = (), snapshot: str = "...", common: Common) -> int | None:
-        spark = common.session("key-slots")
-        run(spark, root=common.root, rdb=rdb, ...)
-        return PARTIAL if ... else None
-
-    def main(argv: Sequence[str] | None = None) -> None:
-        cli.main(command, argv)
+    def command(request: Request) -> int | None:
+        '''Show where the load is.'''
+        report = run(request.session("key-slots"), request)
+        ...
+        return PARTIAL if report.bad_records else None
 
     if __name__ == "__main__":
-        main()
+        cli.main(command)
 
-``jobs/main.py`` names ``command`` as a subcommand of ``slotscope``; both ways take the same options.  The
-docstring of ``command`` is its help: first line, text, and the options under ``Parameters``.
+``jobs/main.py`` names ``command`` as a subcommand of ``slotscope``; both ways take the same options: those of the dataclass ``Request``
+in ``slotscope/requests/<command>.py``.  The docstring of ``command`` is its help.
 """
 
 from __future__ import annotations
@@ -26,17 +21,11 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Any
 
-from cyclopts import App, Group, Parameter
+from cyclopts import App, Parameter
 
 from slotscope.runtime.failure import IMPOSSIBLE, INTERRUPTED, NEW_PLAN, OK, PARTIAL, READER_GONE, UNEXPECTED, describe
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from slotscope.runtime.settings import Settings
 
 __all__ = [
     "IMPOSSIBLE",
@@ -44,61 +33,15 @@ __all__ = [
     "OK",
     "PARTIAL",
     "UNEXPECTED",
-    "Common",
-    "Flag",
-    "Paths",
     "application",
     "main",
     "run",
 ]
 
-Mode = Literal["strict", "permissive"]
-Paths = Annotated[tuple[str, ...], Parameter(consume_multiple=1, show_default=False)]
-"""Several values after one flag, or the flag several times, or both."""
-
-Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
-"""A switch that is off until it is given; a plain ``bool`` or ``bool | None`` has a ``--no-`` form
-beside it.
-"""
-
 HOUSE_STYLE: dict[str, Any] = {
     "default_parameter": Parameter(negative_iterable=(), negative_none=()),
     "suppress_keyboard_interrupt": False,
 }
-COMMON = Group("Common options", sort_key=99)
-
-
-@Parameter(name="*", group=COMMON)
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Common:
-    """Options of every job."""
-
-    root: str
-    """Folder of the tables: they are written to ROOT/{bronze,silver,gold}."""
-    mode: Mode = "strict"
-    """What to do with bad input: stop at the first (strict), or write it to bronze/bad_records and go on
-    (permissive).
-    """
-    master: str | None = None
-    """Where Spark runs: local[2], spark://HOST:PORT, yarn …; default: what spark-submit says, else this
-    machine.
-    """
-    conf_file: str | None = None
-    """File of settings that replace those of conf/slotscope.toml."""
-    debug: Flag = False
-    """Show the trace of an error, and Spark's own messages."""
-
-    def session(self, app: str) -> SparkSession:
-        """Start the Spark session that the options ask for."""
-        from slotscope.runtime.session import spark_session
-
-        return spark_session(app, master=self.master, verbose=self.debug)
-
-    def settings(self, **given: Any) -> Settings:
-        """Read the settings; *given* are values from the command line, None where the user gave none."""
-        from slotscope.runtime.settings import read_settings
-
-        return read_settings(self.conf_file, **given)
 
 
 def application(about: str, commands: dict[str, tuple[str, str]]) -> App:

@@ -75,8 +75,7 @@ def _start(app: str, master: str, verbose: bool) -> SparkSession:
     """Launch a JVM, then the session; both end with Python."""
     os.environ["JAVA_HOME"] = find_java_home()
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    scratch = Path(tempfile.mkdtemp(prefix="slotscope-"))
-    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    scratch = _scratch()
     settings = _settings(app, master)
     if "spark.jars" not in settings:
         raise InputError("the Delta jars are not here: run `make setup`, or start the job with spark-submit --packages")
@@ -98,7 +97,8 @@ def _start(app: str, master: str, verbose: bool) -> SparkSession:
     with open(scratch / "jvm.log", "wb") as log:
         session = _build(conf, launch_kwargs={} if verbose else {"stdout": log, "stderr": log})
     atexit.register(session.stop)
-    return _ship_code(session, master, scratch)
+    ship_code(session)
+    return session
 
 
 def _join_submitted(app: str, master: str | None) -> SparkSession:
@@ -112,12 +112,11 @@ def _join_submitted(app: str, master: str | None) -> SparkSession:
     for name, value in _settings(app, chosen).items():
         conf.setIfMissing(name, value)
     _load_delta(conf)
-    scratch = Path(tempfile.mkdtemp(prefix="slotscope-"))
-    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
-    conf.setIfMissing("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+    conf.setIfMissing("spark.sql.warehouse.dir", str(_scratch() / "warehouse"))
     session = _build(conf, launch_kwargs={})
     atexit.register(session.stop)  # else a local-cluster starts executors anew while the JVM ends
-    return _ship_code(session, chosen, scratch)
+    ship_code(session)
+    return session
 
 
 def _build(conf: SparkConf, launch_kwargs: dict[str, Any]) -> SparkSession:
@@ -152,7 +151,19 @@ def _load_delta(conf: SparkConf) -> None:
     conf.set("spark.jars", ",".join([*known, *(path for path in found if path not in known)]))
 
 
-def _ship_code(session: SparkSession, master: str, scratch: Path) -> SparkSession:
-    if not is_one_process(master):
-        session.sparkContext.addPyFile(str(code_zip.running_from() or code_zip.build(scratch / "slotscope.zip")))
-    return session
+def ship_code(session: SparkSession) -> None:
+    """Let the executors of *session* import this project: they get it as a zip; where they are one process with the driver, its folder is enough."""
+    home = code_zip.running_from() or Path(code_zip.__file__).parents[2]
+    if is_one_process(str(session.conf.get("spark.master"))):
+        session.sparkContext.environment.setdefault("PYTHONPATH", str(home))
+        return
+    if home.is_dir():
+        home = code_zip.build(_scratch() / "slotscope.zip")  # Spark serves it from there as long as the session lives
+    session.addArtifacts(str(home), pyfile=True)
+
+
+def _scratch() -> Path:
+    """A folder that goes when Python ends."""
+    scratch = Path(tempfile.mkdtemp(prefix="slotscope-"))
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    return scratch

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from cluster_core.errors import DecodeError
-from cluster_core.load.attribution import resolve_node
-from cluster_core.memory.allocators import ALLOCATORS
-from cluster_core.memory.layouts import LAYOUT_NAMES
 from cluster_core.topology.node import Topology
 from cluster_core.topology.reader import read_topology
 from slotscope.runtime.errors import InputError
@@ -18,16 +14,10 @@ from slotscope.sources.aof import files as aof_files
 from slotscope.sources.aof.files import AofLog, find_logs
 from slotscope.sources.aof.state import AofStateUnit
 from slotscope.sources.files import InputFile, expand, is_named, open_raw
-from slotscope.sources.persistence_polls import read_persistence_polls
 from slotscope.sources.rdb import files as rdb_files
 from slotscope.sources.tally import Unit
 
-if TYPE_CHECKING:
-    from slotscope.requests.key_slots import Request
-
 TOPOLOGY_BYTES_MAX = 64 << 20
-APPENDFSYNC = ("always", "everysec", "no")
-"""What a server's ``appendfsync`` may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,25 +85,3 @@ def given_node(source: str, given: Sequence[str]) -> str | None:
         if is_named(file, source):
             return node
     return None
-
-
-def check_request(request: Request) -> None:
-    """Refuse what cannot work before Spark starts: nothing to read, missing files, a topology that is none."""
-    find_inputs(list(request.rdb), list(request.keys), request.key_format, request.aof)
-    if request.appendfsync is not None and request.appendfsync not in APPENDFSYNC:
-        raise InputError(f"--appendfsync {request.appendfsync}: {', '.join(APPENDFSYNC)}")
-    if request.allocator != "auto" and request.allocator not in ALLOCATORS:
-        raise InputError(f"--allocator {request.allocator}: auto, {', '.join(ALLOCATORS)}")
-    if request.server is not None and request.server not in LAYOUT_NAMES:
-        raise InputError(f"--server {request.server}: {', '.join(LAYOUT_NAMES)}")
-    if request.list_compress_depth < 0:
-        raise InputError(f"--list-compress-depth {request.list_compress_depth}: 0 or more")
-    read_persistence_polls(list(request.info), bad=[] if request.permissive else None)
-    topology = load_topology(request.topology)
-    if not request.snapshot:
-        raise InputError("the snapshot needs a name")
-    for words in request.dump_node:
-        if "=" not in words:
-            raise InputError(f"--dump-node {words}: write FILE=NODE")
-        if topology is None or resolve_node(words.rpartition("=")[2], topology) is None:
-            raise InputError(f"--dump-node {words}: no such node in the topology")

@@ -7,12 +7,12 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from jobs.main import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
@@ -98,22 +98,19 @@ def test_polls_of_a_live_cluster_are_planned_with_and_removed(tmp_path):
 
 def test_the_options_of_the_script_exist() -> None:
     """Every option that an example gives is one of its job."""
-    import inspect
-    from importlib import import_module
-
     texts = [re.sub(r"\\\n", " ", path.read_text(encoding="utf-8")) for path in EXAMPLES.iterdir()]
     for job in ("key-slots", "collect", "rebalance-plan"):
-        module, _, name = COMMANDS[job][0].partition(":")
-        known = {
-            word.replace("_", "-") for word in inspect.signature(getattr(import_module(module), name)).parameters
-        } | {"root"}
+        known = options_of(job)
         lines = [line for text in texts for line in text.splitlines() if f"slotscope {job} " in line]
         given = {option for line in lines for option in re.findall(r" --([a-z][a-z-]+)", line)}
         assert lines
         assert given <= known, job
-    assert {"if-needed", "slot-stats", "placement"} <= {
-        word.replace("_", "-") for word in inspect.signature(import_module("jobs.rebalance_plan").command).parameters
-    }
+    assert {"if-needed", "slot-stats", "placement"} <= options_of("rebalance-plan")
+
+
+def options_of(job: str) -> set[str]:
+    request = import_module(f"slotscope.requests.{job.replace('-', '_')}").Request
+    return {field.name.replace("_", "-") for field in fields(request)}
 
 
 # -- cron --------------------------------------------------------------------------------------------------------------

@@ -14,14 +14,16 @@ from cluster_core.rebalance.goal.problem import Master, Problem
 from cluster_core.rebalance.record import PlannedNode, StoredPlan
 from cluster_core.slots.key_slot import key_slot
 from cluster_core.slots.slot_set import SlotSet
-from jobs.audit_plan import PROMISE_BROKEN, run
 from jobs.main import main
 from schemas.audit import PLAN_AUDITS
 from schemas.execution import PLAN_STEPS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS
+from slotscope.pipelines.plan_audit import audit_plan
 from slotscope.pipelines.rebalance_plan import MadePlan, Schedule, make_plan
+from slotscope.requests.audit_plan import Request
 from slotscope.runtime.delta_files import append_rows, read_rows
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.failure import PROMISE_BROKEN
 from slotscope.servers.audit import ASKED
 from slotscope.transforms.rebalance_rows import write_plan
 from tests.benches.clusters import Cluster, running_cluster, topology_of
@@ -179,12 +181,12 @@ def test_rates_are_compared_over_a_window_and_not_made_up_without_one(cluster, t
     ts = datetime.now(UTC) + timedelta(hours=1)
     journal = {"plan_id": stored.plan_id, "run_id": "r", "seq": 1, "ts": ts, "batch": 1, "step": "done", "slots": "0"}
 
-    run(root, "latest", cluster=where)
+    audit_plan(Request(root=root, cluster=where))
     without = by_aspect(root)["load", "cpu_usec"]
-    run(root, "latest", cluster=where, window=0.3)
+    audit_plan(Request(root=root, cluster=where, window=0.3))
     watched = by_aspect(root)["load", "cpu_usec"]
     append_rows(root, PLAN_STEPS, [journal])
-    run(root, "latest", cluster=where, window=0.3)
+    audit_plan(Request(root=root, cluster=where, window=0.3))
     moving = by_aspect(root)["load", "cpu_usec"]
 
     assert (without["kept"], without["measured"]) == (None, None)
@@ -354,7 +356,7 @@ def test_operations_of_a_snapshot_are_flagged(tmp_path):
     root = str(tmp_path)
     stored = stored_by_hand(root)
     write_snapshot(root, stored)
-    run(root, "latest", snapshot="after")
+    audit_plan(Request(root=root, snapshot="after"))
     row = by_aspect(root)["load", "ops"]
 
     assert row["kept"] is None
@@ -393,7 +395,7 @@ def test_a_snapshot_that_is_older_than_the_moves_is_not_compared(tmp_path):
             }
         ],
     )  # fmt: skip
-    run(root, "latest", snapshot="after")
+    audit_plan(Request(root=root, snapshot="after"))
     rows = by_aspect(root)
 
     assert rows["load", "keys"]["kept"] is None
@@ -408,4 +410,4 @@ def test_a_snapshot_without_owners_cannot_audit(tmp_path):
     write_snapshot(root, stored, owners=("",) * SLOT_COUNT, topology=False)
 
     with pytest.raises(InputError, match="without --topology"):
-        run(root, "latest", snapshot="after")
+        audit_plan(Request(root=root, snapshot="after"))

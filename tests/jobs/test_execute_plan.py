@@ -15,8 +15,8 @@ from cluster_core.rebalance.goal.targets import find_targets
 from cluster_core.rebalance.planner import reach_of
 from cluster_core.rebalance.record import StoredPlan
 from jobs import main as program
-from jobs.execute_plan import run
 from schemas.rebalance import REBALANCE_MOVES, REBALANCE_PLANS, REBALANCE_SLOTS
+from slotscope.pipelines.plan_execution import carry_out
 from slotscope.pipelines.rebalance_plan import MadePlan
 from slotscope.runtime import cli
 from slotscope.runtime.delta_files import read_rows, replace_rows
@@ -91,7 +91,7 @@ def test_an_import_that_goes_on_trying_is_cancelled(tmp_path, capsys, failures, 
     cluster.fail_jobs = failures
     with serving(cluster) as servers:
         nodes = open_nodes(Access(), IDS, f"127.0.0.1:{servers[IDS[0]].server_address[1]}")
-        assert run(str(tmp_path), stored, nodes, Settings(retry_pause_s=0.01)) == code
+        assert carry_out(str(tmp_path), stored, nodes, Settings(retry_pause_s=0.01)) == code
         nodes.close()
         asked = [words for server in servers.values() for words in server.asked]
 

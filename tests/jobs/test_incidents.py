@@ -10,11 +10,12 @@ import pytest
 from cluster_core.incidents.catalogue import find_findings, find_incidents
 from cluster_core.incidents.history import OffsetSeen
 from cluster_core.incidents.traffic import Cost
-from jobs.incidents import run, run_one
-from jobs.nodes import run as nodes
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from schemas.table import Table
+from slotscope.pipelines.past_views import node_lines
 from slotscope.reports.history.html import render_history
+from slotscope.reports.history.tables import load_history, load_incidents
+from slotscope.requests.nodes import Request
 from slotscope.runtime import tables
 from slotscope.runtime.errors import InputError
 from slotscope.transforms.bus_findings import write_gold
@@ -113,9 +114,13 @@ def test_writing_again_leaves_the_same_rows(spark: SparkSession, root: str) -> N
     assert [rows(spark, root, table) for table in (INCIDENTS, INCIDENT_STEPS, FINDINGS)] == before
 
 
+def nodes(spark: SparkSession, root: str, **options: str) -> list[str]:
+    return node_lines(spark, Request(root=root, snapshot="one", **options))
+
+
 def test_the_report_has_the_numbers_of_the_tables(spark: SparkSession, root: str) -> None:
     """Incidents, steps, findings, costs, timelines and silences."""
-    report = run(spark, root=root, snapshot="one")
+    report = load_history(spark, root, "one")
 
     assert [one.summary for one in report.incidents] == [row["summary"] for row in rows(spark, root, INCIDENTS)]
     assert sum(len(one.steps) for one in report.incidents) == len(rows(spark, root, INCIDENT_STEPS))
@@ -141,23 +146,23 @@ def test_the_report_has_the_numbers_of_the_tables(spark: SparkSession, root: str
 
 def test_one_incident_comes_with_its_steps(spark: SparkSession, root: str) -> None:
     """Numbered as in the list; another number is refused."""
-    one = run_one(spark, root=root, number=1, snapshot="one")
+    (one,) = load_incidents(spark, root, "one", 1)
 
     assert (one.kind, len(one.steps)) == ("failover", one.step_count)
     with pytest.raises(InputError, match="no incident 9: there are 1"):
-        run_one(spark, root=root, number=9, snapshot="one")
+        load_incidents(spark, root, "one", 9)
 
 
 def test_a_snapshot_that_was_not_replayed_is_refused(spark: SparkSession, root: str) -> None:
     """It says which job to run."""
     with pytest.raises(InputError, match="run the bus-replay job"):
-        run(spark, root=root, snapshot="two")
+        load_history(spark, root, "two")
 
 
 def test_nodes_prints_what_an_observer_believed(spark: SparkSession, root: str) -> None:
     """By prefix of its id and by address, in three ways to write the time."""
-    by_id = nodes(spark, root=root, snapshot="one", observer="bbb", at="1700000013")
-    by_address = nodes(spark, root=root, snapshot="one", observer="10.0.0.1:7001", at="2023-11-14T22:13:33Z")
+    by_id = nodes(spark, root, observer="bbb", at="1700000013")
+    by_address = nodes(spark, root, observer="10.0.0.1:7001", at="2023-11-14T22:13:33Z")
 
     assert by_id == by_address
     assert by_id[:2] == [
@@ -168,7 +173,7 @@ def test_nodes_prints_what_an_observer_believed(spark: SparkSession, root: str) 
 
 def test_nodes_of_all_observers_are_headed(spark: SparkSession, root: str) -> None:
     """At the last evidence unless a time is given."""
-    lines = nodes(spark, root=root, snapshot="one")
+    lines = nodes(spark, root)
 
     assert [line.split()[1] for line in lines if line.startswith("#")] == sorted(NODES)
     assert "2023-11-14T22:13:50.000000Z" in lines[0]
@@ -176,7 +181,7 @@ def test_nodes_of_all_observers_are_headed(spark: SparkSession, root: str) -> No
 
 def test_nodes_shows_what_changed_between_two_times(spark: SparkSession, root: str) -> None:
     """--diff."""
-    lines = nodes(spark, root=root, snapshot="one", observer="b", at="1700000013", diff="1700000014")
+    lines = nodes(spark, root, observer="b", at="1700000013", diff="1700000014")
 
     assert lines[1:] == [
         f"{A} slots: 0-99 -> -",
@@ -189,10 +194,10 @@ def test_nodes_shows_what_changed_between_two_times(spark: SparkSession, root: s
 
 def test_nodes_shows_where_two_observers_differ(spark: SparkSession, root: str) -> None:
     """--versus."""
-    lines = nodes(spark, root=root, snapshot="one", observer="b", at="1700000013", versus="a")
+    lines = nodes(spark, root, observer="b", at="1700000013", versus="a")
 
     assert lines[1:] == [f"{A} flags: master,fail -> master"]
-    assert nodes(spark, root=root, snapshot="one", observer="b", at="1700000001", versus="a")[1:] == ["no difference"]
+    assert nodes(spark, root, observer="b", at="1700000001", versus="a")[1:] == ["no difference"]
 
 
 @pytest.mark.parametrize(
@@ -209,7 +214,7 @@ def test_questions_that_make_no_sense_are_refused(
 ) -> None:
     """In one line that says what to do."""
     with pytest.raises(InputError, match=said):
-        nodes(spark, root=root, snapshot="one", **options)
+        nodes(spark, root, **options)
 
 
 def test_the_commands_write_what_they_say(root: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -307,7 +307,7 @@ def test_slot_counts_that_differ_from_the_keys_are_said_loudly(spark, tmp_path):
     changed = tmp_path / "lied.rdb"
     changed.write_bytes(raw[: at + 1] + lied + raw[at + 1 + length :])
 
-    report = run(spark, tmp_path / "root", rdb=[str(changed)], check_crc=False)
+    report = run(spark, tmp_path / "root", rdb=[str(changed)], no_crc=True)
 
     assert [warning.code for warning in report.warnings] == ["slot_info"]
     assert f"slot {int(slot)}" in report.warnings[0].text
@@ -355,7 +355,7 @@ def test_a_cut_dump_is_counted_and_flagged_in_permissive_mode(spark, tmp_path):
     cut = tmp_path / "cut.rdb"
     cut.write_bytes((VALKEY / BEFORE[0]).read_bytes()[:200_000])
 
-    report = run(spark, tmp_path / "root", rdb=[str(cut), str(VALKEY / BEFORE[1])], permissive=True)
+    report = run(spark, tmp_path / "root", rdb=[str(cut), str(VALKEY / BEFORE[1])], mode="permissive")
 
     bad = rows(spark, BAD_RECORDS, tmp_path / "root").collect()
     assert [row["source"] for row in bad] == [str(cut)]
@@ -369,7 +369,7 @@ def test_a_partial_snapshot_says_in_every_table_and_report_how_much_is_missing(s
     half, root = tmp_path / "node-7002.rdb", copytree(recorded_root, tmp_path / "root")
     half.write_bytes((VALKEY / BEFORE[1]).read_bytes()[: (VALKEY / BEFORE[1]).stat().st_size // 2])
     dumps = [str(VALKEY / BEFORE[0]), str(half), str(VALKEY / BEFORE[2])]
-    read = run(spark, root, rdb=dumps, topology=str(NODES), permissive=True, snapshot="half", keep_keys=True)
+    read = run(spark, root, rdb=dumps, topology=str(NODES), mode="permissive", snapshot="half", keep_keys=True)
 
     missing, whole = len(truth(*BEFORE)) - read.keys, len(truth(BEFORE[1]))
     share = (
@@ -464,7 +464,7 @@ def test_overlapping_slots_in_the_topology_are_refused(spark, tmp_path):
         run(spark, tmp_path / "root", rdb=[str(VALKEY / BEFORE[0])], topology=str(overlapping))
 
 
-@pytest.mark.parametrize("mode", [False, True])
+@pytest.mark.parametrize("mode", ["strict", "permissive"])
 def test_a_glob_that_matches_nothing_is_refused_in_both_modes(spark, tmp_path, mode):
     with pytest.raises(DecodeError, match="no file matches"):
-        run(spark, tmp_path, rdb=[str(tmp_path / "*.rdb")], permissive=mode)
+        run(spark, tmp_path, rdb=[str(tmp_path / "*.rdb")], mode=mode)

@@ -14,11 +14,11 @@ from schemas.aof import COMMAND_LOAD, LOG_SAVINGS, UNCERTAIN_KEYS, WRITE_KEYS, W
 from schemas.bronze import BAD_RECORDS
 from schemas.gold import BIG_KEYS
 from schemas.silver import SLOT_LOAD, SOURCES
+from slotscope.pipelines.key_inputs import check_request
 from slotscope.requests.key_slots import Request
 from slotscope.runtime import tables
 from slotscope.runtime.settings import read_settings
 from slotscope.sources.aof import files as aof_files
-from slotscope.sources.inputs import check_request
 from slotscope.sources.slot_weights import read_weights
 from tests.builders.aof_logs import log_of, recorded_log, recorded_parts, recorded_truth, walk_log
 
@@ -188,7 +188,7 @@ def test_a_log_of_one_file_with_a_dump_before_its_commands_counts_only_the_comma
 @pytest.mark.slow
 def test_without_replay_only_the_writes_are_told(spark, tmp_path):
     log = small_log(tmp_path)
-    report = run(spark, Request(root=str(tmp_path / "root"), aof=[str(log)], replay=False), read_settings())
+    report = run(spark, Request(root=str(tmp_path / "root"), aof=[str(log)], no_replay=True), read_settings())
 
     rows = [row for row in tables.read(spark, SLOT_LOAD, str(tmp_path / "root")).collect() if row["ops"]]
     assert {(row["slot"], row["keys"], row["ops"]) for row in rows} == {(key_slot(b"a"), 0, 2), (key_slot(b"n"), 0, 2)}
@@ -206,7 +206,7 @@ def test_a_cut_log_is_loaded_as_a_server_loads_it_and_said(spark, tmp_path):
     assert report.keys == 1
     assert f"offset {len(small_log(tmp_path, 'twin').read_bytes())}" in cut
     with pytest.raises(Exception, match=r"appendonly\.aof: offset \d+: the log ends inside"):
-        run(spark, Request(root=str(tmp_path / "strict"), aof=[str(log)], load_truncated=False), read_settings())
+        run(spark, Request(root=str(tmp_path / "strict"), aof=[str(log)], no_load_truncated=True), read_settings())
 
 
 def test_a_damaged_middle_stops_strict_mode_and_is_a_bad_record_in_permissive_mode(spark, tmp_path):
@@ -215,7 +215,7 @@ def test_a_damaged_middle_stops_strict_mode_and_is_a_bad_record_in_permissive_mo
 
     with pytest.raises(Exception, match=rf"appendonly\.aof: offset {place}: a command begins with"):
         run(spark, Request(root=str(tmp_path / "strict"), aof=[str(log)]), read_settings())
-    report = run(spark, Request(root=str(tmp_path / "root"), aof=[str(log)], permissive=True), read_settings())
+    report = run(spark, Request(root=str(tmp_path / "root"), aof=[str(log)], mode="permissive"), read_settings())
 
     (bad,) = tables.read(spark, BAD_RECORDS, str(tmp_path / "root")).collect()
     assert (bad["source"], bad["offset"]) == (str(log), place)
@@ -268,7 +268,7 @@ def test_a_snapshot_that_is_read_again_without_its_log_keeps_no_rows_of_it(spark
     names = tmp_path / "keys.txt"
     names.write_text("n\nm\n")
 
-    both = run(spark, Request(root=root, aof=[str(log)], keys=[str(names)], replay=False), read_settings())
+    both = run(spark, Request(root=root, aof=[str(log)], keys=[str(names)], no_replay=True), read_settings())
     ops = {
         row["slot"]: (row["keys"], row["ops"]) for row in tables.read(spark, SLOT_LOAD, root).collect() if row["ops"]
     }

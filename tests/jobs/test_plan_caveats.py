@@ -66,10 +66,12 @@ def test_what_was_not_read_is_part_of_the_plans_id(tmp_path, capsys):
     """Struck from the document, the plan is no longer the one that was made."""
     write_snapshot(tmp_path, THIRDS, HOT, unread=CUT)
     made = run(
-        Request(root=str(tmp_path), snapshots=("current",), iterations=200_000, tolerances=(), allow_partial=True)
+        Request(
+            root=str(tmp_path), snapshot=("current",), iterations=200_000, compare_tolerances=(), allow_partial=True
+        )
     ).made
     write_snapshot(tmp_path, THIRDS, HOT)
-    whole = run(Request(root=str(tmp_path), snapshots=("current",), iterations=200_000, tolerances=())).made
+    whole = run(Request(root=str(tmp_path), snapshot=("current",), iterations=200_000, compare_tolerances=())).made
 
     assert "unread" in json.loads(made.document)
     assert "unread" not in json.loads(whole.document)
@@ -98,7 +100,7 @@ def test_memory_that_is_known_is_balanced_without_being_asked_for(tmp_path):
     """And dump sizes, which only stand for it, are told."""
     write_snapshot(tmp_path, THIRDS, {}, memory_by_slot=LOPSIDED)
 
-    made = run(Request(root=str(tmp_path), snapshots=("current",), iterations=200_000, tolerances=())).made
+    made = run(Request(root=str(tmp_path), snapshot=("current",), iterations=200_000, compare_tolerances=())).made
 
     head = read_rows(str(tmp_path), REBALANCE_PLANS)[0]
     assert list(made.stored.problem.loads) == ["memory_bytes", "keys"]
@@ -134,7 +136,11 @@ def test_a_load_that_only_gets_worse_is_a_warning_even_within_its_tolerance(tmp_
     """Even memory before, keys moved, a little of it with them."""
     write_snapshot(tmp_path, THIRDS, HOT, memory_by_slot={})
 
-    run(Request(root=str(tmp_path), snapshots=("current",), iterations=200_000, tolerances=(), resources=("keys",)))
+    run(
+        Request(
+            root=str(tmp_path), snapshot=("current",), iterations=200_000, compare_tolerances=(), resources=("keys",)
+        )
+    )
 
     head = read_rows(str(tmp_path), REBALANCE_PLANS)[0]
     assert head["watched_after"]["memory_bytes"] > head["watched_before"]["memory_bytes"]
@@ -162,7 +168,7 @@ def test_a_capacity_of_what_is_balanced_does_not_bind_what_is_only_told(tmp_path
     write_snapshot(tmp_path, THIRDS, {}, memory_by_slot={})
     (tmp_path / "placement.toml").write_text(f'[[nodes]]\nnode = "{node_id(1)}"\ncapacity = {{ keys = 40000 }}\n')
     asked = Request(
-        root=str(tmp_path), snapshots=("current",), iterations=200_000, tolerances=(), resources=("keys",),
+        root=str(tmp_path), snapshot=("current",), iterations=200_000, compare_tolerances=(), resources=("keys",),
         placement=str(tmp_path / "placement.toml"),
     )  # fmt: skip
 

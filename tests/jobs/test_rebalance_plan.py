@@ -39,7 +39,7 @@ def planned(tmp_path_factory):
     """A root with a plan for three masters of which one is hot."""
     root = tmp_path_factory.mktemp("planned")
     write_snapshot(root, THIRDS, HOT)
-    return root, run(request(root=str(root), snapshots=("current",)), now_ms=1_795_000_000_000)
+    return root, run(request(root=str(root), snapshot=("current",)), now_ms=1_795_000_000_000)
 
 
 @pytest.mark.long
@@ -93,7 +93,7 @@ def test_the_same_input_gives_the_same_plan_and_the_same_rows(planned):
     tables = (REBALANCE_PLANS, REBALANCE_MOVES, REBALANCE_LOAD, REBALANCE_SLOTS)
     before = [read_rows(str(root), table) for table in tables]
 
-    again = run(request(root=str(root), snapshots=("current",)), now_ms=1_795_999_000_000)
+    again = run(request(root=str(root), snapshot=("current",)), now_ms=1_795_999_000_000)
 
     assert again.made.stored == outcome.made.stored
     assert [sorted(read_rows(str(root), t), key=str) for t in tables] == [sorted(rows, key=str) for rows in before]
@@ -125,8 +125,8 @@ def test_a_plan_that_was_carried_out_leaves_nothing_to_do(planned, tmp_path, cap
 def test_what_is_worth_less_than_the_threshold_is_left_alone(tmp_path):
     """A scheduled report does not churn."""
     write_snapshot(tmp_path, THIRDS, dict.fromkeys(range(5), 45_000))
-    kept = run(request(root=str(tmp_path), snapshots=("current",), gain_min=0.05, tolerances=()))
-    moved = run(request(root=str(tmp_path), snapshots=("current",), tolerances=()))
+    kept = run(request(root=str(tmp_path), snapshot=("current",), gain_min=0.05, compare_tolerances=()))
+    moved = run(request(root=str(tmp_path), snapshot=("current",), compare_tolerances=()))
 
     assert (kept.made.stored.plan.verdict, moved.made.stored.plan.verdict) == ("gain too small", "move")
 
@@ -139,7 +139,7 @@ def test_a_slot_that_cannot_be_divided_is_named_with_its_hash_tag(tmp_path):
         tmp_path, THIRDS, {7: 30_000_000}, tags={b"cart:42": (7, 900, 29_000_000)}, keys={b"{x}big": (7, 600_000)}
     )
 
-    outcome = run(request(root=str(tmp_path), snapshots=("current",), resources=("bytes",), tolerances=()))
+    outcome = run(request(root=str(tmp_path), snapshot=("current",), resources=("bytes",), compare_tolerances=()))
 
     rows = sorted(read_rows(str(tmp_path), REBALANCE_HEAVY), key=lambda row: row["rank"])
     fair = whole / 3
@@ -158,7 +158,7 @@ def test_a_drained_master_ends_empty_and_gets_nothing(tmp_path):
     (tmp_path / "p.toml").write_text('[[nodes]]\nnode = "10.0.0.2:7000"\ndrain = true\n')
 
     outcome = run(
-        request(root=str(tmp_path), snapshots=("current",), placement=str(tmp_path / "p.toml"), tolerances=())
+        request(root=str(tmp_path), snapshot=("current",), placement=str(tmp_path / "p.toml"), compare_tolerances=())
     )
 
     plan = outcome.made.stored.plan
@@ -252,7 +252,7 @@ def test_a_cluster_of_one_has_nothing_to_move(tmp_path):
     """There is nowhere to move it to."""
     write_snapshot(tmp_path, [0] * 16384, HOT, masters=1)
 
-    assert run(request(root=str(tmp_path), snapshots=("current",))).made.stored.plan.verdict == "balanced"
+    assert run(request(root=str(tmp_path), snapshot=("current",))).made.stored.plan.verdict == "balanced"
 
 
 @pytest.mark.long
@@ -266,7 +266,7 @@ def test_zones_that_make_it_impossible_say_the_smallest_share_that_works(tmp_pat
     (tmp_path / "p.toml").write_text(text)
 
     plan = run(
-        request(root=str(tmp_path), snapshots=("current",), placement=str(tmp_path / "p.toml"), tolerances=())
+        request(root=str(tmp_path), snapshot=("current",), placement=str(tmp_path / "p.toml"), compare_tolerances=())
     ).made.stored.plan
 
     assert plan.zone_relaxed
@@ -281,7 +281,10 @@ def test_weights_can_come_from_counts_alone(spark, tmp_path):
 
     outcome = run(
         Request(
-            root=str(tmp_path), counts=(str(tmp_path / "counts"),), topology=str(tmp_path / "nodes"), tolerances=()
+            root=str(tmp_path),
+            counts=(str(tmp_path / "counts"),),
+            topology=str(tmp_path / "nodes"),
+            compare_tolerances=(),
         ),
         spark,
     )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jobs.replication_replay import read_sizes, run
 from schemas.bronze import BAD_RECORDS
 from schemas.replication import REPLICATION_LINKS, REPLICATION_OFFSETS, RESYNCS
+from slotscope.pipelines.replication import Outcome, check_request, read_sizes, replay_replication
 from slotscope.reports.replication_text import load_replication, replication_lines
+from slotscope.requests.replication_replay import Request
 from slotscope.runtime import cli, tables
 from slotscope.runtime.errors import InputError
 from tests.builders.replication_records import RECORDINGS, replayed_recording
@@ -27,8 +28,13 @@ def root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The recording, replayed twice under one name and once under another."""
     folder = str(tmp_path_factory.mktemp("root"))
     for snapshot in ("one", "two", "one"):
-        run(spark, root=folder, pcap=[str(CAPTURE)], snapshot=snapshot, backlog_bytes={"": BACKLOG_BYTES})
+        run(spark, root=folder, pcap=(str(CAPTURE),), snapshot=snapshot, backlog_size=(str(BACKLOG_BYTES),))
     return folder
+
+
+def run(spark: SparkSession, **options: Any) -> Outcome:
+    request = Request(**options)
+    return replay_replication(spark, request, check_request(request))
 
 
 def rows(spark: SparkSession, root: str, table, snapshot: str = "one") -> list[dict]:
@@ -79,7 +85,7 @@ def test_a_file_that_is_cut_short_stops_the_job_or_is_noted(spark: SparkSession,
 
     cut = tmp_path / "cut.pcap"
     cut.write_bytes(gzip.decompress(CAPTURE.read_bytes())[:60_000])
-    outcome = run(spark, root=str(tmp_path), pcap=[str(cut)], snapshot="cut", permissive=True)
+    outcome = run(spark, root=str(tmp_path), pcap=(str(cut),), snapshot="cut", mode="permissive")
 
     from jobs.replication_replay import command
 

@@ -8,7 +8,8 @@ import pytest
 
 from cluster_core.slots.key_slot import key_slot
 from jobs.main import main
-from jobs.route import run
+from slotscope.pipelines.past_views import route_line
+from slotscope.requests.route import Request
 from slotscope.runtime.errors import InputError
 from tests.builders.history_builder import A, B, R, failover_tale, ns
 from tests.builders.history_tables import write_tale
@@ -32,9 +33,8 @@ def root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def answer(spark: SparkSession, root: str, observer: str, at_s: float, *words: str, **options: Any) -> str:
-    options = {"require_full_coverage": False, **options}
-    (line,) = run(spark, words, root=root, snapshot="one", observer=observer, at=str(ns(at_s)), **options)
-    return line
+    options = {"partial_coverage": True, **options}
+    return route_line(spark, words, Request(root=root, snapshot="one", observer=observer, at=str(ns(at_s)), **options))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_replica_serves_reads_to_a_client_that_said_so(spark, root):
 @pytest.mark.parametrize("server", ["redis-7.0", "valkey-9.1"])
 def test_slots_without_owner_stop_the_cluster_unless_told_otherwise(spark, root, server):
     """R107: cluster-require-full-coverage yes is the default."""
-    line = answer(spark, root, B, 1, "GET", OF_B, require_full_coverage=True, server=server)
+    line = answer(spark, root, B, 1, "GET", OF_B, partial_coverage=False, server=server)
 
     assert line == "-CLUSTERDOWN The cluster is down"
 
@@ -91,7 +91,7 @@ def test_a_question_that_makes_no_sense_is_refused(spark, root, options, words):
     asked = {"root": root, "snapshot": "one", "observer": B, "at": str(ns(1)), **options}
 
     with pytest.raises((InputError, LookupError), match=words):
-        run(spark, ("GET", "k"), **asked)
+        route_line(spark, ("GET", "k"), Request(**asked))
 
 
 def test_words_of_the_command_may_look_like_options(spark, root, capsys):

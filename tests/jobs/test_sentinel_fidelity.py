@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jobs.sentinel_fidelity import command
+from slotscope.requests.sentinel_fidelity import Request
 from slotscope.runtime.errors import InputError
 from tests.benches.sentinel_recordings import RECORDINGS
 
@@ -12,7 +13,7 @@ from tests.benches.sentinel_recordings import RECORDINGS
 @pytest.mark.long
 def test_it_prints_the_share_of_equal_samples_and_found_events(capsys: pytest.CaptureFixture[str]) -> None:
     """From four sets of evidence; none is worse with more."""
-    code = command(str(RECORDINGS / "valkey-9.1"), least=99.0)
+    code = command(Request(str(RECORDINGS / "valkey-9.1"), least=99.0))
 
     lines = capsys.readouterr().out.splitlines()
     assert code is None
@@ -26,4 +27,4 @@ def test_it_prints_the_share_of_equal_samples_and_found_events(capsys: pytest.Ca
 def test_a_folder_without_recordings_is_refused(tmp_path) -> None:
     """One line that says what is looked for."""
     with pytest.raises(InputError):
-        command(str(tmp_path))
+        command(Request(str(tmp_path)))

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import gzip
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jobs.sentinel_replay import command, read_options, run
+from jobs.sentinel_replay import command
 from schemas.bronze import BAD_RECORDS
 from schemas.incidents import INCIDENT_STEPS, INCIDENTS
 from schemas.sentinel import SENTINEL_EVENTS, SENTINEL_VIEWS, SENTINEL_VOTES
+from slotscope.pipelines.sentinel_replay import read_options, replay_sentinels
 from slotscope.reports.history.html import render_history
 from slotscope.reports.history.tables import load_history, load_incidents
 from slotscope.reports.sentinel_text import load_sentinels, sentinel_lines
+from slotscope.requests.sentinel_replay import Request
 from slotscope.runtime import cli, tables
 from slotscope.runtime.errors import InputError
 from tests.benches.sentinel_recordings import RECORDINGS, history_of
@@ -33,8 +35,13 @@ def root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The recording, replayed twice under one name."""
     folder = str(tmp_path_factory.mktemp("root"))
     for _ in range(2):
-        run(spark, root=folder, options=read_options([CAPTURE], [LOGS], ()), snapshot="one")
+        run(spark, root=folder, captures=(CAPTURE,), logs=(LOGS,), snapshot="one")
     return folder
+
+
+def run(spark: SparkSession, **options: Any) -> None:
+    request = Request(**options)
+    replay_sentinels(spark, read_options(request), root=request.root, snapshot=request.snapshot)
 
 
 def rows(spark: SparkSession, root: str, table) -> list[dict]:
@@ -81,7 +88,7 @@ def test_a_clusters_incidents_of_the_snapshot_stay(spark: SparkSession, root: st
         {"snapshot_id": F.lit("both"), "incident_id": F.lit("failover-x-1"), "incident": F.lit(7)}
     )
     tables.replace_snapshot(other, INCIDENTS, root, "both")
-    run(spark, root=root, options=read_options((), [LOGS], ()), snapshot="both")
+    run(spark, root=root, logs=(LOGS,), snapshot="both")
 
     numbers = [row["incident"] for row in tables.read_snapshot(spark, INCIDENTS, root, "both").collect()]
     steps = tables.read_snapshot(spark, INCIDENT_STEPS, root, "both").select("incident").distinct().collect()
@@ -117,4 +124,4 @@ def test_what_cannot_work_is_refused_before_spark_starts(given: dict) -> None:
     captures = [CAPTURE] if given else []
 
     with pytest.raises(InputError):
-        read_options(captures, (), (), **given)
+        read_options(Request(root="unused", captures=captures, **given))

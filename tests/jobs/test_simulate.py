@@ -14,9 +14,9 @@ from cluster_core.sim.recording import Recorder
 from cluster_core.sim.scenario.play import play
 from cluster_core.sim.scenario.text import read_scenario
 from jobs import bus_replay, simulate
-from jobs.simulate import Start, read_zones
 from schemas.simulation import SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SHARDS
 from slotscope.pipelines.simulation import run_grid
+from slotscope.pipelines.simulation_start import Start, read_zones
 from slotscope.reports.delivery import deliver_simulation
 from slotscope.runtime import cli, tables
 from slotscope.runtime.errors import InputError

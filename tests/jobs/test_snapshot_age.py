@@ -125,7 +125,7 @@ def test_the_report_says_how_old_the_dumps_are_and_what_is_unsaved(spark, tmp_pa
     (tmp_path / "polls.jsonl").write_text(line(changes=1234, save="300 100"))
     (tmp_path / "bad.jsonl").write_text("{]\n")
     request = Request(
-        root=str(tmp_path / "root"), rdb=[str(DUMP)], permissive=True,
+        root=str(tmp_path / "root"), rdb=[str(DUMP)], mode="permissive",
         info=[str(tmp_path / "polls.jsonl"), str(tmp_path / "bad.jsonl")],
     )  # fmt: skip
     report = run(spark, request, read_settings())

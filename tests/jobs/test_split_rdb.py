@@ -11,10 +11,11 @@ import pytest
 from cluster_core.errors import DecodeError
 from cluster_core.slots.key_slot import key_slot
 from jobs.rebalance_plan import run as make_plan
-from jobs.split_rdb import MANIFEST, Request, run
 from schemas.bronze import BAD_RECORDS
 from schemas.rebalance import REBALANCE_SLOTS
+from slotscope.pipelines.rdb_split import MANIFEST, split_dumps
 from slotscope.requests.rebalance_plan import Request as PlanRequest
+from slotscope.requests.split_rdb import Request
 from slotscope.runtime.delta_files import read_rows
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import BAD_INPUT, OK, PARTIAL
@@ -49,9 +50,13 @@ def nodes(tmp_path):
 
 def split(tmp_path, *dumps, permissive: bool = False, **words):
     """Cut *dumps* into tmp_path/out."""
-    return run(
+    return split_dumps(
         Request(
-            root=str(tmp_path), rdb=[str(d) for d in dumps], out=str(tmp_path / "out"), permissive=permissive, **words
+            root=str(tmp_path),
+            rdb=[str(d) for d in dumps],
+            out=str(tmp_path / "out"),
+            mode="permissive" if permissive else "strict",
+            **words,
         )
     )
 
@@ -71,7 +76,7 @@ def planned(tmp_path_factory):
     """A root with a plan that moves slots of the first of three masters, and the planned owner of each slot."""
     root = tmp_path_factory.mktemp("planned")
     write_snapshot(root, THIRDS, dict.fromkeys(range(60), 60000))
-    made = make_plan(PlanRequest(root=str(root), snapshots=("current",), iterations=2_000), now_ms=1_795_000_000_000)
+    made = make_plan(PlanRequest(root=str(root), snapshot=("current",), iterations=2_000), now_ms=1_795_000_000_000)
     rows = read_rows(str(root), REBALANCE_SLOTS, plan_id=made.made.stored.plan_id)
     return root, made.made.stored.plan_id, {row["slot"]: row["planned_owner"] for row in rows}
 

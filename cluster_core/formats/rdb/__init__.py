@@ -1,1 +1,5 @@
 """The RDB snapshot format of Redis and Valkey."""
+
+from cluster_core.door import open_door
+
+__all__, __getattr__, __dir__ = open_door(__name__)

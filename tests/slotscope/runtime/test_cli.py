@@ -10,8 +10,8 @@ import pytest
 
 from cluster_core.errors import DecodeError
 from jobs.main import ABOUT, COMMANDS
+from slotscope.requests.options import Common, Paths
 from slotscope.runtime import cli
-from slotscope.runtime.cli import Common, Paths
 
 
 def command(*, rdb: Paths = (), topology: str | None = None, common: Common) -> int | None:

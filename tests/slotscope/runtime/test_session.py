@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 PROGRAM = """
 import sys
 from slotscope.runtime import cli
-from slotscope.runtime.cli import Common
+from slotscope.requests.options import Common
 
 def where(batches):
     import cluster_core.errors, pyarrow as pa

@@ -1,0 +1,40 @@
+"""The public names of a package, found where they are defined when they are first asked for (PEP 562).
+
+A package that has a door says ``__all__, __getattr__, __dir__ = open_door(__name__)``; its stub ``__init__.pyi`` imports each public name
+from its module, and is what both this function and type checkers read.  Importing a package so loads nothing else, makes no circle, and
+works before its dependencies are installed.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pkgutil import get_data
+from typing import Any
+
+
+def open_door(package: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__all__``, ``__getattr__`` and ``__dir__`` of *package*."""
+    homes = read_stub(get_data(package, "__init__.pyi") or b"")
+
+    def find(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(homes[name]), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    names = sorted(homes)
+    return names, find, lambda: names
+
+
+def read_stub(text: bytes) -> dict[str, str]:
+    """The module of each name that a stub imports.
+
+    >>> read_stub(b"from cluster_core.errors import DecodeError as DecodeError, PlanError as PlanError")
+    {'DecodeError': 'cluster_core.errors', 'PlanError': 'cluster_core.errors'}
+    """
+    imports = [node for node in ast.parse(text).body if isinstance(node, ast.ImportFrom) and node.module]
+    return {alias.name: str(node.module) for node in imports for alias in node.names}

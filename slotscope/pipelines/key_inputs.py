@@ -1,0 +1,73 @@
+"""What ``key-slots`` is asked, checked before Spark starts, and turned into what its tasks need."""
+
+from __future__ import annotations
+
+from cluster_core.load.attribution import resolve_node
+from cluster_core.memory.allocators import ALLOCATORS
+from cluster_core.memory.layouts import LAYOUT_NAMES
+from cluster_core.memory.model import MemorySettings
+from cluster_core.topology.node import Topology
+from slotscope.requests.key_slots import Request
+from slotscope.runtime.errors import InputError
+from slotscope.runtime.settings import Settings
+from slotscope.sources.inputs import find_inputs, load_topology
+from slotscope.sources.key_lists import KeyListOptions
+from slotscope.sources.persistence_polls import read_persistence_polls
+from slotscope.sources.tally import TallyOptions
+
+APPENDFSYNC = ("always", "everysec", "no")
+"""What a server's ``appendfsync`` may be."""
+
+
+def check_request(request: Request) -> None:
+    """Refuse what cannot work before Spark starts: nothing to read, missing files, a topology that is none."""
+    find_inputs(list(request.rdb), list(request.keys), request.key_format, request.aof)
+    if request.appendfsync is not None and request.appendfsync not in APPENDFSYNC:
+        raise InputError(f"--appendfsync {request.appendfsync}: {', '.join(APPENDFSYNC)}")
+    if request.allocator != "auto" and request.allocator not in ALLOCATORS:
+        raise InputError(f"--allocator {request.allocator}: auto, {', '.join(ALLOCATORS)}")
+    if request.server is not None and request.server not in LAYOUT_NAMES:
+        raise InputError(f"--server {request.server}: {', '.join(LAYOUT_NAMES)}")
+    if request.list_compress_depth < 0:
+        raise InputError(f"--list-compress-depth {request.list_compress_depth}: 0 or more")
+    read_persistence_polls(list(request.info), bad=[] if request.permissive else None)
+    topology = load_topology(request.topology)
+    if not request.snapshot:
+        raise InputError("the snapshot needs a name")
+    for words in request.dump_node:
+        if "=" not in words:
+            raise InputError(f"--dump-node {words}: write FILE=NODE")
+        if topology is None or resolve_node(words.rpartition("=")[2], topology) is None:
+            raise InputError(f"--dump-node {words}: no such node in the topology")
+
+
+def tally_options(request: Request, settings: Settings, topology: Topology | None) -> TallyOptions:
+    owners: tuple[int, ...] = ()
+    owner_ids: tuple[str, ...] = ()
+    if topology is not None:
+        owner_ids = tuple(node.id for node in topology.nodes)
+        numbers = {node.id: number for number, node in enumerate(topology.nodes, start=1)}
+        owners = tuple(numbers[owner] if owner else 0 for owner in topology.slot_map().owners())
+    return TallyOptions(
+        check_crc=not request.no_crc,
+        permissive=request.permissive,
+        load_truncated=not request.no_load_truncated,
+        top=settings.top,
+        top_per_slot=settings.top_per_slot,
+        groups_max=settings.groups_max,
+        separators=settings.separators.encode(),
+        prefix_depth=settings.prefix_depth,
+        owners=owners,
+        owner_ids=owner_ids,
+        deep=request.deep,
+        lists=KeyListOptions(request.key_column, request.size_column, request.ops_column, request.quoted),
+        memory=_memory_settings(request, topology),
+    )
+
+
+def _memory_settings(request: Request, topology: Topology | None) -> MemorySettings | None:
+    if request.no_memory:
+        return None
+    return MemorySettings(
+        request.allocator, topology is not None, request.list_compress_depth, request.loaded, request.server or ""
+    )

@@ -1,0 +1,195 @@
+"""A plan carried out on a live cluster: what the state machine asks for is done on sockets, on the clock and in the journal."""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from cluster_core.rebalance.execution.commands import Path
+from cluster_core.rebalance.execution.effects import Ask, Clock, Look, Note, Wait
+from cluster_core.rebalance.execution.journal import read_journal
+from cluster_core.rebalance.execution.machine import NOTHING_TO_TAKE_BACK, Execution, Outcome, Verdict, foresee
+from cluster_core.rebalance.execution.refusals import examine, name_of
+from cluster_core.rebalance.execution.run_state import Settings
+from cluster_core.rebalance.execution.waits import migrate_sentence
+from cluster_core.rebalance.record import StoredPlan
+from slotscope.plans.stored_moves import read_unchanged_plan
+from slotscope.reports.rebalance.execution_text import prospect_lines, write_commands, write_json
+from slotscope.reports.unread import partial_lines
+from slotscope.runtime.errors import InputError
+from slotscope.runtime.failure import BAD_INPUT, OK, PAUSED, printable
+from slotscope.runtime.signals import caught_signals
+from slotscope.servers.moves import LiveNodes, open_nodes
+from slotscope.servers.plan_journal import PlanJournal, alone
+
+if TYPE_CHECKING:
+    from slotscope.requests.execute_plan import Request
+
+PASSWORD_BYTES_MAX = 4096
+SECONDS_MAX = 1e9
+
+
+def execute_plan(request: Request) -> int:
+    """Show what would be done, and do it if *request* says so; return the exit code."""
+    _check_numbers(request)
+    stored = read_unchanged_plan(request.root, request.plan)
+    for line in partial_lines(stored.unread):
+        _tell(line)
+    access, file = request.access, request.password_file
+    password = access.password() if file is None else _read_password(file)
+    nodes = open_nodes(access.with_password(password), [node.id for node in stored.nodes], request.cluster)
+    settings = Settings(
+        request.rollback, request.revive, request.pause_after, request.pause_between,
+        patience_s=request.patience, job_timeout_s=request.job_timeout,
+    )  # fmt: skip
+    path = None if request.path == "auto" else Path(request.path.replace("-", " "))
+    try:
+        code = _preview(request, stored, nodes, settings, path)
+        return carry_out(request.root, stored, nodes, settings, path) if request.apply else code
+    finally:
+        nodes.close()
+
+
+def carry_out(root: str, stored: StoredPlan, nodes: LiveNodes, settings: Settings, path: Path | None = None) -> int:
+    """Carry *stored* out on *path*, by default the fastest that all know; return the exit code."""
+    with alone(root):
+        journal = PlanJournal(root, stored.plan_id)
+        execution = Execution(stored, journal.read(), path, settings)
+        woken = threading.Event()
+        with _paused_by_signals(execution, woken):
+            outcome = _follow(execution, nodes, journal, woken)
+        journal.close()
+    codes = {Verdict.PAUSED: PAUSED, Verdict.REFUSED: BAD_INPUT}
+    for sentence in outcome.sentences:
+        _tell(sentence if outcome.verdict is not Verdict.REFUSED else f"refused: {sentence}")
+    return codes.get(outcome.verdict, OK)
+
+
+def _follow(execution: Execution, nodes: LiveNodes, journal: PlanJournal, woken: threading.Event) -> Outcome:
+    """Do what *execution* asks, until it ends; *woken* ends a wait early."""
+    show = ProgressPrinter()
+    steps = execution.run()
+    answer: Any = None
+    while True:
+        try:
+            effect = steps.send(answer)
+        except StopIteration as end:
+            outcome: Outcome = end.value
+            return outcome
+        answer = None
+        if isinstance(effect, Look):
+            answer = nodes.look(effect.nodes, effect.within_s)
+        elif isinstance(effect, Ask):
+            answer = nodes.ask(effect)
+        elif isinstance(effect, Note):
+            journal.write(effect.steps)
+        elif isinstance(effect, Wait):
+            woken.wait(effect.seconds)
+            woken.clear()
+        elif isinstance(effect, Clock):
+            answer = time.monotonic()
+        else:
+            show(effect.line, effect.done, effect.left_s)
+
+
+class ProgressPrinter:
+    """Lines on the error stream: every new one, and how far it is not more often than a person reads."""
+
+    EVERY_S = 2.0
+
+    def __init__(self) -> None:
+        self._last_s = -math.inf
+
+    def __call__(self, line: str, done: float, left_s: float | None) -> None:
+        """Show *line* with the share that is *done* and the time that is left."""
+        now_s = time.monotonic()
+        if now_s - self._last_s < self.EVERY_S and done < 1:
+            return
+        self._last_s = now_s
+        left = f", about {left_s:.{0 if left_s >= 10 else 1}f} s left" if left_s and done < 1 else ""
+        _tell(f"{line} ({done:.0%}{left})")
+
+
+def _preview(request: Request, stored: StoredPlan, nodes: LiveNodes, settings: Settings, path: Path | None) -> int:
+    """Print and write what would be done; return the exit code of a dry run."""
+    show, commands, json = not request.apply, request.commands, request.json
+    if not (show or commands or json):
+        return OK
+    journal = read_journal(PlanJournal(request.root, stored.plan_id).read())
+    sight = nodes.look([node.id for node in stored.nodes])
+    prospect = foresee(
+        stored, sight, journal, path, rollback=settings.rollback, revive=settings.revive, patience_s=settings.patience_s
+    )  # fmt: skip
+    if commands:
+        with open(commands, "w", encoding="utf-8") as file:
+            file.writelines(write_commands(stored, prospect))
+    if json:
+        with open(json, "w", encoding="utf-8") as file:
+            file.write(write_json(stored, prospect) + "\n")
+    if not show:
+        return OK
+    if prospect.in_place:
+        for sentence in (NOTHING_TO_TAKE_BACK if settings.rollback else "already in place", *prospect.notes):
+            _tell(sentence)
+        return OK
+    unseen = [("all masters answer", list(prospect.refusals))] if prospect.situation.sight.lost else []
+    checks = unseen or examine(prospect.situation)
+    sys.stdout.write("\n".join(prospect_lines(stored, prospect, checks)) + "\n")
+    for sentence in prospect.notes:
+        _tell(sentence)
+    if prospect.path is Path.LEGACY and sight.nodes:
+        _tell(migrate_sentence(stored, sight, prospect.migrate_ms))
+    for node in prospect.revived:
+        _tell(f"first, {name_of(stored, node)} would be made a master again: CLUSTER RESET SOFT, CLUSTER MEET")
+    for sentence in prospect.refusals:
+        _tell(f"would be refused: {sentence}")
+    if not prospect.refusals:
+        _tell("dry run: nothing was changed; --apply carries it out")
+    return BAD_INPUT if prospect.refusals else OK
+
+
+def _check_numbers(request: Request) -> None:
+    if request.pause_after < 0:
+        raise InputError(f"--pause-after {request.pause_after}: batches count from 1")
+    for name in ("pause_between", "patience", "job_timeout"):
+        value = getattr(request, name)
+        if not 0 <= value < SECONDS_MAX:
+            raise InputError(f"--{name.replace('_', '-')} {value}: give seconds")
+
+
+def _read_password(file: str) -> str | None:
+    """The password in *file*, None where it holds none."""
+    with open(file, "rb") as opened:
+        held = opened.read(PASSWORD_BYTES_MAX + 1)
+    if len(held) > PASSWORD_BYTES_MAX:
+        raise InputError(f"{file}: more than {PASSWORD_BYTES_MAX} bytes are no password")
+    try:
+        return held.decode("utf-8").rstrip("\r\n") or None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file}: not UTF-8") from error
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"slotscope: {printable(line)}\n")
+    sys.stderr.flush()
+
+
+@contextmanager
+def _paused_by_signals(execution: Execution, woken: threading.Event) -> Iterator[None]:
+    """SIGINT and SIGTERM: the first pauses, the second breaks off, the third ends Python as usual."""
+    said: Sequence[str] = ("pausing when what runs now is done; once more to break it off", "breaking off what runs")
+
+    def pause(restore: Callable[[], None]) -> None:
+        stop = execution.pause()
+        _tell(said[min(stop, len(said)) - 1])
+        if stop >= len(said):
+            restore()
+        woken.set()
+
+    with caught_signals(pause):
+        yield

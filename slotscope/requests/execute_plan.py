@@ -1,0 +1,50 @@
+"""What ``execute-plan`` is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from cyclopts import Parameter
+
+from slotscope.requests.options import NO_OPTIONS, AccessOptions, Flag
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Which plan to carry out, where and how."""
+
+    root: str
+    """Folder of the tables that rebalance-plan wrote."""
+    cluster: str
+    """HOST:PORT of one node of the cluster; the others are found from its answer.  Only masters that the plan names are spoken to."""
+    plan: str = "latest"
+    """Id of the plan, the beginning of one, or latest."""
+    apply: Flag = False
+    """Do it."""
+    rollback: Flag = False
+    """Bring everything back that the plan has moved."""
+    revive: Flag = False
+    """Make masters that the plan emptied, and that became replicas, masters again: CLUSTER RESET SOFT, which drops their copy of the
+    data, and CLUSTER MEET.
+    """
+    path: Literal["auto", "setslot", "migrateslots", "migration-import"] = "auto"
+    """setslot (any version, key by key), migrateslots (Valkey 9), migration-import (Redis 8.4), or auto: the fastest that all know."""
+    pause_after: int = 0
+    """Pause after this batch."""
+    pause_between: float = 0.0
+    """Seconds to wait between batches, and key by key between groups of slots."""
+    patience: float = 60.0
+    """Seconds that any wait may take before the run pauses: for an answer, a node that is away, or the news of an owner."""
+    job_timeout: float = 3600.0
+    """Seconds after which a migration of the servers is cancelled."""
+    commands: str | None = None
+    """File for the commands of all three dialects, with those that stop them."""
+    json: str | None = None
+    """File for the same as JSON."""
+    password_file: str | None = None
+    """File that holds the password, instead of the variable."""
+    access: AccessOptions = NO_OPTIONS
+    debug: Flag = False
+    """Show the trace of an error."""

@@ -1,0 +1,20 @@
+"""What ``incidents`` is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cyclopts import Parameter
+
+from slotscope.requests.options import Common
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request(Common):
+    """Which replay to tell of."""
+
+    snapshot: str = "current"
+    """Name of the snapshot that bus-replay wrote."""
+    html: str | None = None
+    """Where the HTML report goes. Default: ROOT/reports/SNAPSHOT-history.html."""
