@@ -1,8 +1,5 @@
-from cluster_core.replication.backlog import Backlog as Backlog
-from cluster_core.replication.master import MasterDesk as MasterDesk
 from cluster_core.replication.psync import Answer as Answer
 from cluster_core.replication.psync import MasterView as MasterView
 from cluster_core.replication.psync import Request as Request
 from cluster_core.replication.psync import decide_psync as decide_psync
 from cluster_core.replication.reconstruction import Reconstruction as Reconstruction
-from cluster_core.replication.replica import ReplicaLink as ReplicaLink
