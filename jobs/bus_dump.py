@@ -60,7 +60,7 @@ def command(*pcap: str, request: Request = DEFAULTS) -> int | None:
         damaged = damaged or is_damage(row)
         shown = True
     for note in clocks.notes:
-        sys.stderr.write(f"slotscope: {printable(note.split('|', 2)[2])}\n")
+        sys.stderr.write(f"slotscope: {printable(note.text)}\n")
     if not shown:
         sys.stderr.write("slotscope: no row is as wanted\n")
     return cli.PARTIAL if damaged else None

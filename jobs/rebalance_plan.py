@@ -17,8 +17,8 @@ from slotscope.runtime import cli
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from schemas.caveats import Caveat
     from slotscope.pipelines.rebalance_plan import MadePlan
-    from slotscope.reports.keyspace.report import Warning
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Outcome:
     """The plan that was made and stored, and what to know before trusting it."""
 
     made: MadePlan
-    warnings: list[Warning] = field(default_factory=list)
+    warnings: list[Caveat] = field(default_factory=list)
 
     @property
     def is_partial(self) -> bool:

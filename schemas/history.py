@@ -33,6 +33,7 @@ from cluster_core.replay.rows import (
     VoteRow,
 )
 from schemas.bronze import SNAPSHOT_ID
+from schemas.caveats import caveats
 from schemas.table import UNSIGNED, Table, fields_of, instant, optional, required, with_texts
 
 EPOCH = UNSIGNED
@@ -343,7 +344,7 @@ REPLAYS = Table(
             required(
                 "files", MapType(StringType(), LongType(), valueContainsNull=False), "input files and their bytes"
             ),
-            required("warnings", ArrayType(StringType(), containsNull=False), "severity|code|text of each warning"),
+            caveats("what to know before trusting the replay"),
         ]
     ),
     key=SNAPSHOT,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pyspark.sql.types import (
-    ArrayType,
     DoubleType,
     IntegerType,
     LongType,
@@ -15,6 +14,7 @@ from pyspark.sql.types import (
 )
 
 from cluster_core.rebalance.table_rows import HeavyRow, LoadRow, MoveRow, SlotRow, ToleranceRow
+from schemas.caveats import caveats
 from schemas.table import PARTIAL, Table, fields_of, optional, required, with_texts
 
 PLAN_ID = required("plan_id", StringType(), "digest of what was planned with and of the plan")
@@ -22,15 +22,6 @@ PLAN_ID = required("plan_id", StringType(), "digest of what was planned with and
 
 def _told(name: str, about: str) -> StructField:
     return optional(name, MapType(StringType(), DoubleType(), valueContainsNull=False), f"{about}, by resource")
-
-
-WARNING = StructType(
-    [
-        required("severity", StringType(), "error, warning or note"),
-        required("code", StringType(), "which warning it is"),
-        required("text", StringType(), "the warning in words"),
-    ]
-)
 
 
 def _by_resource(name: str, about: str) -> StructField:
@@ -66,9 +57,7 @@ REBALANCE_PLANS = Table(
             _told("watched_before", "heaviest master over its fair share before, of loads that were not balanced"),
             _told("watched_after", "the same afterwards"),
             _told("watched_limits", "the same that they would be allowed, if they were balanced"),
-            optional(
-                "warnings", ArrayType(WARNING, containsNull=False), "what to know before trusting it, the gravest first"
-            ),
+            caveats("what to know before trusting it, the gravest first", always=False),
             PARTIAL,
         ]
     ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pyspark.sql.types import (
-    ArrayType,
     DoubleType,
     IntegerType,
     LongType,
@@ -14,6 +13,7 @@ from pyspark.sql.types import (
 )
 
 from schemas.bronze import SNAPSHOT_ID
+from schemas.caveats import caveats
 from schemas.table import PARTIAL, Table, optional, required
 
 SLOT_LOAD = Table(
@@ -75,7 +75,7 @@ SNAPSHOTS = Table(
             required("keys", LongType(), "keys in all inputs"),
             optional("serialized_bytes", LongType(), "bytes of all keys"),
             required("bad_records", LongType(), "rows in bronze/bad_records"),
-            required("warnings", ArrayType(StringType(), containsNull=False), "severity|code|text of each warning"),
+            caveats("what to know before trusting the figures"),
             optional("topology", StringType(), "the topology as CLUSTER NODES text, null if none was given"),
             optional(
                 "memory_model",

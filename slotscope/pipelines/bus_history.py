@@ -26,6 +26,7 @@ from cluster_core.gossip.profile import PROFILES
 from cluster_core.replay.saving import STATE_SOURCE, STATE_VERSION
 from schemas import history
 from schemas.bronze import BAD_RECORDS
+from schemas.caveats import Caveat, Code, Severity
 from schemas.table import Table
 from slotscope.runtime import tables
 from slotscope.runtime.errors import InputError
@@ -48,9 +49,10 @@ if TYPE_CHECKING:
     from slotscope.requests.bus_replay import Request
 
 CAPTURE_PART = "capture"
-UNREADABLE = (
-    f"note|state|what the last run left in {STATE_SOURCE} cannot be read by this version of the program: "
-    "all captures were replayed from the start"
+UNREADABLE = Caveat(
+    Severity.NOTE,
+    Code.STATE,
+    f"what the last run left in {STATE_SOURCE} cannot be read by this version of the program: all captures were replayed from the start",
 )
 
 
@@ -62,7 +64,7 @@ class Outcome:
     observers: int
     bad_records: int
     node_timeout_ms: int
-    warnings: list[str]
+    warnings: list[Caveat]
     new_files: int
     known_files: int
 
@@ -74,7 +76,7 @@ class Outcome:
         ]
         if self.bad_records:
             lines.append(f"{self.bad_records} bad records: see bronze/bad_records")
-        return [*lines, *(f"{severity}: {text}" for severity, _, text in (w.split("|", 2) for w in self.warnings))]
+        return [*lines, *(f"{warning.severity}: {warning.text}" for warning in self.warnings)]
 
 
 class Inputs(NamedTuple):
@@ -128,7 +130,7 @@ class HistoryReplay:
         self._spark = spark
         self._request = request
         self._inputs = inputs
-        self._warnings: list[str] = []
+        self._warnings: list[Caveat] = []
         self._surveys: dict[tuple[bool, int], list[CaptureFile]] = {}
 
     def run(self) -> Outcome:
@@ -261,7 +263,7 @@ class HistoryReplay:
         tables.apply_changes(changes, root, snapshot)
         derived.unpersist()
         tables.apply_change(Change(self._states(read, found, facts), history.REPLAY_STATE), root, snapshot)
-        clocks: list[str] = []
+        clocks: list[Caveat] = []
         if self._inputs.captures and self._inputs.logs:
             logged = self._unpacked(read, captured.LOGS, history.LOG_EVENTS)
             clocks = clock_warnings(logged, found.where(F.col("row_kind") == replayed.EVENT))
@@ -348,24 +350,24 @@ class HistoryReplay:
         observers = found.where(F.col("row_kind") == replayed.SAVED).select("part", *common)
         return capture.union(observers)
 
-    def _outcome(self, facts: dict[str, Any], state: State | None, clocks: list[str]) -> Outcome:
-        warnings = [*self._warnings, *facts["notes"], *clocks]
+    def _outcome(self, facts: dict[str, Any], state: State | None, clocks: list[Caveat]) -> Outcome:
+        warnings = [*self._warnings, *(Caveat.of(*note) for note in facts["notes"]), *clocks]
         if facts["node_timeout_from"] == "default" and self._inputs.captures:
-            warnings.append(
-                "warning|node-timeout|the traffic does not tell the node timeout; the servers' default of 15000 ms is"
-                " assumed (--node-timeout-ms)"
-            )
+            words = "the traffic does not tell the node timeout; the servers' default of 15000 ms is assumed (--node-timeout-ms)"
+            warnings.append(Caveat(Severity.WARNING, Code.NODE_TIMEOUT, words))
         if facts["fitting"] and self._request.profile is None:
             several = "; ".join(facts["fitting"])
             taken = ", ".join(facts["profiles"])
-            warnings.append(
-                f"note|profile|the traffic fits servers of more than one version ({several}); the rules of {taken} are used"
+            words = (
+                f"the traffic fits servers of more than one version ({several}); the rules of {taken} are used"
                 " (--profile, or --log of a server's start, says which)"
             )
+            warnings.append(Caveat(Severity.NOTE, Code.PROFILE, words))
         if self._inputs.captures and not facts["messages"]:
-            warnings.append("warning|no-messages|the captures hold no cluster-bus message")
+            warnings.append(Caveat(Severity.WARNING, Code.NO_MESSAGES, "the captures hold no cluster-bus message"))
         if facts["clock_steps"]:
-            warnings.append(f"warning|clock|the clock of the captures was set back {facts['clock_steps']} times")
+            words = f"the clock of the captures was set back {facts['clock_steps']} times"
+            warnings.append(Caveat(Severity.WARNING, Code.CLOCK, words))
         known = len(state.options["files"]) if state is not None else 0
         files = self._inputs.sizes()
         return Outcome(
@@ -393,7 +395,7 @@ class HistoryReplay:
             "bad_records": outcome.bad_records,
             "repeated_bytes": facts["repeated_bytes"],
             "files": self._inputs.sizes(),
-            "warnings": outcome.warnings,
+            "warnings": [warning.columns() for warning in outcome.warnings],
         }
         fields = [field for field in history.REPLAYS.schema.fields if field.name in row]
         rows = self._spark.createDataFrame([tuple(row[field.name] for field in fields)], StructType(fields))

@@ -12,8 +12,8 @@ from slotscope.runtime.errors import InputError
 from slotscope.runtime.settings import Settings
 from slotscope.sources.inputs import find_inputs, load_topology
 from slotscope.sources.key_lists import KeyListOptions
+from slotscope.sources.partial_rows import TallyOptions
 from slotscope.sources.persistence_polls import read_persistence_polls
-from slotscope.sources.tally import TallyOptions
 
 APPENDFSYNC = ("always", "everysec", "no")
 """What a server's ``appendfsync`` may be."""

@@ -6,14 +6,14 @@ once; every table is a small aggregate of them.  ``silver/snapshots`` is written
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial as bind
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -26,20 +26,21 @@ from cluster_core.topology.node import Topology
 from cluster_core.topology.nodes_text import write_nodes
 from schemas.aof import COMMAND_LOAD, LOG_SAVINGS, UNCERTAIN_KEYS, WRITE_KEYS, WRITE_LOAD
 from schemas.bronze import BAD_RECORDS, KEY_ROWS, KEYS, VALUE_FLAWS
+from schemas.caveats import Caveat, Severity
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, NODE_LOAD, TTL_BUCKETS
-from schemas.interim import BAD, PARTIAL, SLOT, UNIT
+from schemas.interim import BAD, PARTIAL, SLOT, UNIT, UnitFacts, joined
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from schemas.table import Table
 from slotscope.pipelines.key_inputs import tally_options
-from slotscope.reports.keyspace.report import Warning
 from slotscope.runtime import tables
 from slotscope.runtime.progress import progress
 from slotscope.runtime.tables import Change
 from slotscope.sources.inputs import Inputs, find_inputs, given_node, load_topology
+from slotscope.sources.partial_rows import TallyOptions
 from slotscope.sources.persistence_polls import read_persistence_polls
-from slotscope.sources.tally import TallyOptions, Unit, read_keys, tally_rows, tally_units
+from slotscope.sources.tally import Unit, read_keys, tally_rows, tally_units
 from slotscope.transforms import age_findings, findings, key_distribution, log_findings, log_load, memory_findings
-from slotscope.transforms.findings import Foreign, SlotInDump, SuspiciousSlot, UnitFacts, add_facts
+from slotscope.transforms.findings import Foreign, SlotInDump, SuspiciousSlot
 from slotscope.transforms.unread_findings import find_partial, find_unread, share_by_node
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class KeySnapshot:
         options = tally_options(request, settings, topology)
         with progress("reading"):
             partial, units = _read_units(spark, inputs, options, split=not request.no_split)
-            if any("split_failed" in unit.facts for unit in units):
+            if any(unit.split_failed is not None for unit in units):
                 partial.unpersist()
                 partial, units = _read_units(spark, inputs, options, split=False)
         bad_rows = partial.where(F.col("kind") == BAD)
@@ -154,8 +155,7 @@ class KeySnapshot:
 
     def _known(self) -> frozenset[str]:
         """The loads that some input knows."""
-        facts = {fact for unit in self.units for fact in unit.facts}
-        return frozenset(name for name in LOADS_KNOWN if f"knows_{name}" in facts)
+        return frozenset(name for name in LOADS_KNOWN if any(getattr(unit, f"knows_{name}") for unit in self.units))
 
     def _changes(self, spark: SparkSession, slots: DataFrame, sources: DataFrame | None) -> list[Change]:
         settings, partial = self.settings, self.partial
@@ -209,8 +209,8 @@ class KeySnapshot:
 
     def _missed(self, noun: str) -> tuple[int, int]:
         return (
-            sum(int(unit.facts.get(f"missed_{noun}_keys", "0")) for unit in self.units),
-            sum(int(unit.facts.get(f"missed_{noun}_bytes", "0")) for unit in self.units),
+            sum(getattr(unit, f"missed_{noun}_keys") or 0 for unit in self.units),
+            sum(getattr(unit, f"missed_{noun}_bytes") or 0 for unit in self.units),
         )
 
     def _write_keys(self, spark: SparkSession) -> None:
@@ -222,11 +222,7 @@ class KeySnapshot:
         merged: dict[str, UnitFacts] = {}
         for unit in self.units:
             known = merged.get(unit.source)
-            keys = unit.keys + (known.keys if known else 0)
-            file_bytes = unit.file_bytes + (known.file_bytes if known and unit.kind == "aof" else 0)
-            before = known.facts if known else {}
-            facts = add_facts(before, unit.facts) if unit.kind == "rdb" else {**before, **unit.facts}
-            merged[unit.source] = unit._replace(keys=keys, file_bytes=file_bytes, facts=facts)
+            merged[unit.source] = unit if known is None else joined(known, unit)
         unread = {file.source: file for file in self.unread.files}
         rows = [
             (
@@ -236,7 +232,7 @@ class KeySnapshot:
                 self._node_of(unit.source),
                 unit.keys,
                 unit.file_bytes,
-                unit.facts,
+                unit.words(),
                 *_unread_columns(unread.get(unit.source)),
             )
             for unit in merged.values()
@@ -247,8 +243,8 @@ class KeySnapshot:
         found = self.attributions.get(source)
         return found.node_id if found else None
 
-    def _warnings(self) -> list[Warning]:
-        declared = any("slot_info" in unit.facts for unit in self.units)
+    def _warnings(self) -> list[Caveat]:
+        declared = any(unit.slot_info for unit in self.units)
         rows = key_distribution.suspicious_slots(self.partial).collect() if declared else []
         slots = [SuspiciousSlot(row["slot"], [SlotInDump(*dump) for dump in row["dumps"]]) for row in rows]
         found = [
@@ -278,27 +274,26 @@ class KeySnapshot:
             unowned = sum(row.keys for row in self.keys_by_owner if row.owner_id is None)
             found += findings.find_foreign(dumps, self.attributions, self.topology)
             found += findings.find_coverage(self.topology, unowned)
-        return sorted(found, key=lambda warning: ("error", "warning", "note").index(warning.severity))
+        return sorted(found, key=lambda caveat: list(Severity).index(caveat.severity))
 
     def _live_bytes(self) -> int | None:
         """Bytes of a log that just makes the living keys of all logs; None if they were not replayed."""
-        states = [unit.source for unit in self.units if unit.facts.get("role") == "state"]
+        states = [unit.source for unit in self.units if unit.role == "state"]
         if not states:
             return None
         alive = self.partial.where((F.col("kind") == SLOT) & F.col("source").isin(states))
         return alive.agg(F.sum("serialized_bytes")).collect()[0][0] or 0
 
-    def _snapshot_row(self, slots: DataFrame, warnings: list[Warning]) -> DataFrame:
-        taken = [int(unit.facts["ctime"]) for unit in self.units if unit.facts.get("ctime", "").isdigit()]
+    def _snapshot_row(self, slots: DataFrame, warnings: list[Caveat]) -> DataFrame:
+        taken = [unit.ctime for unit in self.units if unit.ctime is not None]
         basis = memory_findings.memory_basis(self.units)
-        words = [F.lit(f"{warning.severity}|{warning.code}|{warning.text}") for warning in warnings]
         return slots.agg(
             F.lit(self.request.snapshot).alias("snapshot_id"),
             F.timestamp_seconds(F.lit(max(taken) if taken else None).cast("bigint")).alias("taken_at"),
             F.coalesce(F.sum("keys"), F.lit(0)).alias("keys"),
             F.sum("serialized_bytes").alias("serialized_bytes"),
             F.lit(self.bad_count).cast("bigint").alias("bad_records"),
-            F.array(*words).cast("array<string>").alias("warnings"),
+            _caveat_column(warnings),
             F.lit(write_nodes(self.topology).decode() if self.topology else None).alias("topology"),
             F.lit(basis.model if basis else None).alias("memory_model"),
             F.lit(basis.exactness.value if basis else None).alias("memory_exactness"),
@@ -317,14 +312,22 @@ def _unread_columns(file: FileUnread | None) -> tuple[Any, ...]:
     return True, file.bad_records, file.unread_bytes, file.records, file.unread_records, file.share
 
 
+def _caveat_column(caveats: Sequence[Caveat]) -> Column:
+    found = [F.struct(*map(F.lit, caveat.columns())) for caveat in caveats]
+    return F.array(*found).cast(SNAPSHOTS.schema["warnings"].dataType.simpleString()).alias("warnings")
+
+
 def _read_units(
     spark: SparkSession, inputs: Inputs, options: TallyOptions, *, split: bool
 ) -> tuple[DataFrame, list[UnitFacts]]:
     """Tally *inputs* and keep the result; the second value is what each unit says of itself."""
     partial = tally(spark, inputs, options, split=split).persist(StorageLevel.MEMORY_AND_DISK)
     rows = partial.where(F.col("kind") == UNIT).select("source", "text", "keys", "serialized_bytes", "facts").collect()
-    units = [UnitFacts(row[0], row[1], row[2], row[3], dict(row[4])) for row in rows]
-    return partial, sorted(units, key=lambda unit: unit[:4])
+    units = [
+        UnitFacts(source=source, kind=kind, keys=keys, file_bytes=file_bytes, **facts.asDict())
+        for source, kind, keys, file_bytes, facts in rows
+    ]
+    return partial, sorted(units, key=lambda unit: (unit.source, unit.kind, unit.keys, unit.file_bytes))
 
 
 def _owners_frame(spark: SparkSession, topology: Topology | None) -> DataFrame:

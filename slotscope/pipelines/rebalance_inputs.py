@@ -18,8 +18,8 @@ from cluster_core.topology.node import Topology
 from cluster_core.topology.reader import read_topology
 from schemas.activity import SLOT_ACTIVITY
 from schemas.bronze import BAD_RECORDS
+from schemas.caveats import Caveat, Code, Severity
 from slotscope.pipelines.rebalance_plan import BYTES, TOLERANCES, Schedule
-from slotscope.reports.keyspace.report import Warning
 from slotscope.reports.unread import unread_lines
 from slotscope.runtime.delta_files import replace_rows
 from slotscope.runtime.errors import InputError
@@ -62,7 +62,7 @@ class Found:
     unread: Unread
     others: dict[str, list[float]]
     other_tolerance: dict[str, float]
-    warnings: list[Warning]
+    warnings: list[Caveat]
 
     def write(self, root: str) -> None:
         """Write what the files about slots said, and what in them could not be read."""
@@ -130,26 +130,26 @@ def _activity_unread(activity: Activity | None) -> Unread:
     return Unread(tuple(FileUnread(source, "", bad_records=count) for source, count in sorted(counts.items())))
 
 
-def _foreign(weights: Weights) -> list[Warning]:
+def _foreign(weights: Weights) -> list[Caveat]:
     keys = weights.foreign_keys
     words = f"{keys} keys lie on nodes that do not own their slots: they are not counted"
-    return [Warning("warning", "foreign-keys", words)] if keys else []
+    return [Caveat(Severity.WARNING, Code.FOREIGN_LOAD, words)] if keys else []
 
 
-def _memory_caveats(weights: Weights, resources: Sequence[str]) -> list[Warning]:
+def _memory_caveats(weights: Weights, resources: Sequence[str]) -> list[Caveat]:
     """What memory_bytes rests on, where it is balanced and not every key is measured by its own server's model."""
     if "memory_bytes" not in resources:
         return []
     caveats = dict.fromkeys(basis.caveat for basis in weights.memory)
-    return [Warning("warning", "memory-model", f"memory_bytes: {caveat}") for caveat in caveats if caveat]
+    return [Caveat(Severity.WARNING, Code.MEMORY_MODEL, f"memory_bytes: {caveat}") for caveat in caveats if caveat]
 
 
-def _unchecked(capped: Sequence[str], resources: Sequence[str], loads: Mapping[str, Sequence[float]]) -> list[Warning]:
+def _unchecked(capped: Sequence[str], resources: Sequence[str], loads: Mapping[str, Sequence[float]]) -> list[Caveat]:
     """Capacities of what is not balanced: nothing keeps the plan within them."""
     return [
-        Warning(
-            "warning",
-            "capacity-not-kept",
+        Caveat(
+            Severity.WARNING,
+            Code.CAPACITY_NOT_KEPT,
             f"the capacity of {name} is not kept: {'it is known but not balanced' if name in loads else 'no load of it is known'}",
         )
         for name in capped
@@ -163,14 +163,15 @@ def masters_without(topology: Topology, nodes: Sequence[PlannedNode]) -> list[st
     return [node.id for node in topology.masters() if node.id not in known]
 
 
-def _silent(activity: Activity | None, gone: Sequence[str]) -> list[Warning]:
+def _silent(activity: Activity | None, gone: Sequence[str]) -> list[Caveat]:
     found = [
-        Warning("warning", "gone", f"master {node} holds no slots and is failed or unknown: left out") for node in gone
+        Caveat(Severity.WARNING, Code.GONE, f"master {node} holds no slots and is failed or unknown: left out")
+        for node in gone
     ]
     restarted = {figure.slot for figure in activity.figures if figure.restarted} if activity is not None else set()
     if restarted:
         words = f"{len(restarted)} slots moved or were reset between polls: those windows are left out"
-        found.append(Warning("warning", "windows-left-out", words))
+        found.append(Caveat(Severity.WARNING, Code.WINDOWS_LEFT_OUT, words))
     return found
 
 

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from schemas.bronze import BAD_RECORDS
+from schemas.caveats import Caveat, Code, Severity
 from schemas.history import LINKS, NODE_VIEWS, REPLAYS
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from schemas.sentinel import SENTINEL_EVENTS, SENTINEL_VIEWS, SENTINEL_VOTES
@@ -123,16 +124,21 @@ def _write_replay(spark: SparkSession, root: str, snapshot: str, facts: dict[str
         "snapshot_id": snapshot, **_times("first", facts["first_ns"]), **_times("last", facts["last_ns"]),
         "messages": facts["values"], "observers": facts["sentinels"], "node_timeout_ms": facts["down_after_ms"],
         "node_timeout_from": "estimated" if facts["down_after_ms"] else "default", "profile": PROFILE,
-        "polls": facts["answers"], "log_events": facts["lines"], "bad_records": facts["bad_records"], "repeated_bytes": 0, "files": files, "warnings": _warnings(facts),
+        "polls": facts["answers"], "log_events": facts["lines"], "bad_records": facts["bad_records"], "repeated_bytes": 0, "files": files, "warnings": [warning.columns() for warning in _warnings(facts)],
     }  # fmt: skip
     rows = spark.createDataFrame([tuple(row[name] for name in REPLAYS.schema.names)], REPLAYS.schema)
     tables.apply_change(Change(rows, REPLAYS), root, snapshot)
 
 
-def _warnings(facts: dict[str, Any]) -> list[str]:
-    found = [f"warning|unknown-sentinel|{name} belongs to no sentinel that is known" for name in facts["strangers"]]
+def _warnings(facts: dict[str, Any]) -> list[Caveat]:
+    found = [
+        Caveat(Severity.WARNING, Code.UNKNOWN_SENTINEL, f"{name} belongs to no sentinel that is known", name)
+        for name in facts["strangers"]
+    ]
     if facts["bad_records"]:
-        found.append(f"warning|bad-records|{facts['bad_records']} bad records: see bronze/bad_records")
+        found.append(
+            Caveat(Severity.WARNING, Code.BAD_EVIDENCE, f"{facts['bad_records']} bad records: see bronze/bad_records")
+        )
     return found
 
 

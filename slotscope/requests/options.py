@@ -1,10 +1,9 @@
 """Options that several commands share, and the kinds of options.
 
 A command's options are one dataclass, `Request`, in the module of this package that is named after the command: a field is an option,
-the text below it is its help, and an instance is what the program passes on.
+the text below it is its help, and an instance is what the program passes on.  Annotations here are values, not texts: requests that inherit
+them stand in other modules.
 """
-
-from __future__ import annotations
 
 import os
 from dataclasses import dataclass
@@ -56,7 +55,7 @@ class Common:
         """Whether to go on after bad input."""
         return self.mode == "permissive"
 
-    def session(self, app: str) -> SparkSession:
+    def session(self, app: str) -> "SparkSession":
         """Start the Spark session that the options ask for."""
         from slotscope.runtime.session import spark_session
 

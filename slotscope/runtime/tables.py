@@ -12,13 +12,16 @@ from dataclasses import dataclass
 
 from delta.exceptions import DeltaConcurrentModificationException
 from delta.tables import DeltaTable
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType
 
 from schemas.table import Table
 from slotscope.runtime.errors import InputError
 
 SNAPSHOT_COLUMN = "snapshot_id"
+OLDER = "{}: written by an older version of the program, in another form: choose another --root, or remove the folder and make it anew"
 WRITE_THREADS = 3
 """Tables that are written at a time: half of a small Delta write is waiting for the log."""
 ATTEMPTS_MAX = 4
@@ -44,7 +47,10 @@ def read(spark: SparkSession, table: Table, root: str) -> DataFrame:
             f"{location(table, root)}: no such table; is --root right, and did the job that writes it run?"
         )
     rows = spark.read.format("delta").load(location(table, root))
-    known = set(rows.columns)
+    known = {field.name: field.dataType for field in rows.schema.fields}
+    for field in table.schema.fields:
+        if isinstance(field.dataType, ArrayType) and not _is_array_of(field.dataType, known.get(field.name)):
+            raise InputError(OLDER.format(location(table, root)))
     return rows.select(
         *(F.col(f.name) if f.name in known else F.lit(None).cast(f.dataType).alias(f.name) for f in table.schema.fields)
     )
@@ -94,6 +100,10 @@ def apply_change(change: Change, root: str, snapshot_id: str) -> None:
         except DeltaConcurrentModificationException:
             if attempt == ATTEMPTS_MAX:
                 raise
+        except AnalysisException as error:
+            if error.getCondition() == "DELTA_FAILED_TO_MERGE_FIELDS":
+                raise InputError(OLDER.format(location(change.table, root))) from error
+            raise
 
 
 def apply_changes(changes: Iterable[Change], root: str, snapshot_id: str) -> None:
@@ -123,6 +133,13 @@ def merge(df: DataFrame, table: Table, root: str) -> None:
         .whenNotMatchedInsertAll()
         .execute()
     )
+
+
+def _is_array_of(declared: ArrayType, found: DataType | None) -> bool:
+    """Whether *found*, the type of a column as it was written, is read as the array *declared*; a column may not be there at all."""
+    if found is None:
+        return True
+    return isinstance(found, ArrayType) and type(found.elementType) is type(declared.elementType)
 
 
 def sql_string(text: str) -> str:

@@ -1,18 +1,13 @@
-"""What a task says of an input that it could not read in full: the facts ``bad_records``, ``unread_bytes``, ``records`` and others.
-
-A fact that is missing is not known, or there is nothing to say.
-"""
+"""What a task says of an input that it could not read in full (`schemas.interim.UnitFacts`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from cluster_core.errors import DecodeError, TruncatedError
+from schemas.interim import UnitFacts
 from slotscope.sources.files import compression_of
-
-if TYPE_CHECKING:
-    from slotscope.sources.key_lists import KeyListReader
+from slotscope.sources.key_lists import KeyListReader
 
 
 def rest_of(path: str, end: int, error: DecodeError, records: int = 1) -> int | None:
@@ -22,34 +17,26 @@ def rest_of(path: str, end: int, error: DecodeError, records: int = 1) -> int | 
     return max(end - error.offset, 0)
 
 
-def unread_facts(bad: Sequence[DecodeError], unread_bytes: int | None) -> dict[str, str]:
+def note_unread(facts: UnitFacts, bad: Sequence[DecodeError], unread_bytes: int | None) -> None:
     """Say how many places could not be read, and how many bytes were passed over because of them."""
-    if not bad:
-        return {}
-    facts = {"bad_records": str(len(bad))}
-    if unread_bytes is not None:
-        facts["unread_bytes"] = str(unread_bytes)
-    if any(isinstance(error, TruncatedError) for error in bad):
-        facts["ends_early"] = "true"
-    return facts
+    if bad:
+        facts.bad_records = len(bad)
+        facts.unread_bytes = unread_bytes
+        facts.ends_early = any(isinstance(error, TruncatedError) for error in bad)
 
 
-def list_facts(reader: KeyListReader, keys: int) -> dict[str, str]:
+def note_list(facts: UnitFacts, reader: KeyListReader, keys: int) -> None:
     """Say which rows of a list, *keys* of which are there, could not be read, or not in full."""
     if not reader.bad:
-        return {}
+        return
     unit = reader.unit
-    facts = unread_facts(reader.bad, None)
+    note_unread(facts, reader.bad, None)
     rows = keys + len(reader.bad) - reader.kept
     if not reader.broke_off:
-        return facts | {"records": str(rows), "unread_records": str(min(len(reader.bad), rows))}
-    if not keys and not unit.start and unit.size:
-        return facts | {"unread_bytes": str(unit.size)}
-    if reader.rows_total is not None:
-        return facts | {
-            "records": str(reader.rows_total),
-            "unread_records": str(reader.rows_total - keys + reader.kept),
-        }
-    if unit.kind == "text" and (rest := rest_of(unit.path, unit.end or unit.size, reader.bad[-1])) is not None:
-        return facts | {"unread_bytes": str(rest)}
-    return facts
+        facts.records, facts.unread_records = rows, min(len(reader.bad), rows)
+    elif not keys and not unit.start and unit.size:
+        facts.unread_bytes = unit.size
+    elif reader.rows_total is not None:
+        facts.records, facts.unread_records = reader.rows_total, reader.rows_total - keys + reader.kept
+    elif unit.kind == "text":
+        facts.unread_bytes = rest_of(unit.path, unit.end or unit.size, reader.bad[-1])

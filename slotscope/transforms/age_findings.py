@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cluster_core.load.persistence import Persistence, age, describe_persistence
-from slotscope.reports.keyspace.report import Warning
+from schemas.caveats import Caveat, Code, Severity
+from schemas.interim import UnitFacts
 from slotscope.reports.text import moment
 from slotscope.runtime.failure import printable
-from slotscope.transforms.findings import UnitFacts
 
 NODES_TOLD = 5
 """Nodes of which all is said; the others are summed up."""
@@ -20,13 +20,13 @@ AGE_MS_MIN = 60_000
 """An age below this is none: the dumps of one cluster are begun some seconds apart."""
 
 
-def find_age(units: Sequence[UnitFacts], polls: Sequence[Persistence], now_ms: int | None) -> list[Warning]:
+def find_age(units: Sequence[UnitFacts], polls: Sequence[Persistence], now_ms: int | None) -> list[Caveat]:
     """When the oldest dump was begun, counted back from the newest time that is known: *now_ms*, a poll, a dump, or a log's end.
 
     Nothing is said of dumps that do not tell their time, or where no later time is known.
     """
-    begun = {unit.source: int(unit.facts["ctime"]) * 1000 for unit in units if _is_number(unit.facts.get("ctime", ""))}
-    ended = [int(unit.facts["last_s"]) * 1000 for unit in units if _is_number(unit.facts.get("last_s", ""))]
+    begun = {unit.source: unit.ctime * 1000 for unit in units if unit.ctime is not None}
+    ended = [unit.last_s * 1000 for unit in units if unit.last_s is not None]
     known = [*([now_ms] if now_ms is not None else []), *(poll.at_ms for poll in polls), *begun.values(), *ended]
     if not begun or max(known) - min(begun.values()) < AGE_MS_MIN:
         return []
@@ -36,39 +36,42 @@ def find_age(units: Sequence[UnitFacts], polls: Sequence[Persistence], now_ms: i
     text = f"{printable(oldest)} was begun {moment(begun[oldest])}, {age(newest_ms - begun[oldest])} before {after}"
     if len(begun) > 1:
         text += f"; {len(begun)} dumps were begun within {age(max(begun.values()) - min(begun.values()))}"
-    return [Warning("note", "snapshot_age", f"{text}: what was written since is not in it")]
+    return [Caveat(Severity.NOTE, Code.SNAPSHOT_AGE, f"{text}: what was written since is not in it")]
 
 
-def find_since(units: Sequence[UnitFacts], polls: Sequence[Persistence]) -> list[Warning]:
+def find_since(units: Sequence[UnitFacts], polls: Sequence[Persistence]) -> list[Caveat]:
     """What a node has written since its dump was begun: the dump's replication id is that of the poll, and offsets count bytes."""
     by_id = {poll.replid: poll for poll in polls if len(poll.replid) == 40}
     found = []
-    for source, facts in sorted({unit.source: unit.facts for unit in units}.items()):
-        poll, begun = by_id.get(facts.get("repl-id", "")), facts.get("repl-offset", "")
+    for source, unit in sorted({unit.source: unit for unit in units}.items()):
+        poll, begun = by_id.get(unit.aux.get("repl-id", "")), unit.aux.get("repl-offset", "")
         if poll is None or poll.offset is None or not _is_number(begun) or poll.offset < int(begun):
             continue
         text = f"{printable(source)}: {printable(poll.node)} has written {poll.offset - int(begun):,} bytes of commands since this dump was begun"
-        ctime = facts.get("ctime", "")
-        if _is_number(ctime) and poll.last_save_ms > (int(ctime) + (poll.saving_s or 0) + SAVE_S_SLACK) * 1000:
+        if unit.ctime is not None and poll.last_save_ms > (unit.ctime + (poll.saving_s or 0) + SAVE_S_SLACK) * 1000:
             text += "; it has saved again since, so there is a newer dump"
-        found.append(Warning("note", "written_since", text))
+        found.append(Caveat(Severity.NOTE, Code.WRITTEN_SINCE, text))
     return found
 
 
-def find_unsaved(polls: Sequence[Persistence]) -> list[Warning]:
+def find_unsaved(polls: Sequence[Persistence]) -> list[Caveat]:
     """What a crash of each node would have lost when it was asked; those that would lose most first."""
     ordered = sorted(polls, key=lambda poll: (bool(poll.log), -poll.changes, poll.node))
     found = []
     for poll in ordered[:NODES_TOLD]:
-        severity = "warning" if poll.failed else "note"
+        severity = Severity.WARNING if poll.failed else Severity.NOTE
         found.append(
-            Warning(severity, "unsaved_changes", "; ".join(printable(text) for text in describe_persistence(poll)))
+            Caveat(severity, Code.UNSAVED_CHANGES, "; ".join(printable(text) for text in describe_persistence(poll)))
         )
     if len(ordered) > NODES_TOLD:
         rest = ordered[NODES_TOLD:]
         changes = sum(poll.changes for poll in rest if not poll.log)
         found.append(
-            Warning("note", "unsaved_changes", f"{len(rest)} more nodes: {changes:,} changes that only memory holds")
+            Caveat(
+                Severity.NOTE,
+                Code.UNSAVED_CHANGES,
+                f"{len(rest)} more nodes: {changes:,} changes that only memory holds",
+            )
         )
     return found
 

@@ -1,45 +1,19 @@
-"""What is wrong with a snapshot, said loudly: pure functions from collected facts to `Warning`s."""
+"""What is wrong with a snapshot, said loudly: pure functions from collected facts to caveats."""
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from cluster_core.load.attribution import Attribution
 from cluster_core.topology.node import Topology
-from slotscope.reports.keyspace.report import Warning
+from schemas.caveats import Caveat, Code, Severity
+from schemas.interim import UnitFacts
 from slotscope.runtime.failure import printable
 
 LISTED_MAX = 5
 """Examples named in one warning; the rest is counted."""
-
-
-class UnitFacts(NamedTuple):
-    """What one task found in a file or a range of it."""
-
-    source: str
-    kind: str
-    keys: int
-    file_bytes: int
-    facts: dict[str, str]
-
-
-_COUNTED = re.compile(r"(.+_(keys|values|bytes|sought|records)|records|functions)$")
-_LISTED = ("twins", "flaws")
-"""Facts that are lines of text."""
-
-
-def add_facts(before: Mapping[str, str], facts: Mapping[str, str]) -> dict[str, str]:
-    """Facts of a file from those of two of its ranges: counts add up, examples stand together, all else is as the later says."""
-    both = {**before, **facts}
-    for name in before.keys() & facts.keys():
-        if name in _LISTED:
-            both[name] = "\n".join(filter(None, (before[name], facts[name])))
-        elif _COUNTED.match(name) and before[name].isdecimal() and facts[name].isdecimal():
-            both[name] = str(int(before[name]) + int(facts[name]))
-    return both
 
 
 class SlotInDump(NamedTuple):
@@ -65,7 +39,7 @@ class Foreign(NamedTuple):
     keys: int
 
 
-def find_bad(bad: Sequence[tuple[str, int, str]], count: int) -> list[Warning]:
+def find_bad(bad: Sequence[tuple[str, int, str]], count: int) -> list[Caveat]:
     """*bad* are (source, offset, reason) of the first bad records, *count* is how many there are in all."""
     if not count:
         return []
@@ -73,9 +47,9 @@ def find_bad(bad: Sequence[tuple[str, int, str]], count: int) -> list[Warning]:
         f"{printable(source)}: offset {offset}: {printable(reason)}" for source, offset, reason in bad[:LISTED_MAX]
     ]
     return [
-        Warning(
-            "error",
-            "bad_records",
+        Caveat(
+            Severity.ERROR,
+            Code.BAD_RECORDS,
             f"{_count(count, 'record')} could not be read: {_list(examples, count)}",
         )
     ]
@@ -83,16 +57,16 @@ def find_bad(bad: Sequence[tuple[str, int, str]], count: int) -> list[Warning]:
 
 def find_foreign(
     foreign: Iterable[Foreign], attributions: Mapping[str, Attribution], topology: Topology
-) -> list[Warning]:
+) -> list[Caveat]:
     """Keys in slots that the dump's node does not own, one warning a dump."""
     by_source: dict[str, list[Foreign]] = defaultdict(list)
     for row in foreign:
         if attributions[row.source].node_id not in (None, row.owner_id) and row.keys:
             by_source[row.source].append(row)
     return [
-        Warning(
-            "error",
-            "foreign_keys",
+        Caveat(
+            Severity.ERROR,
+            Code.FOREIGN_KEYS,
             f"{printable(source)} is a dump of {_node(attributions[source].node_id, topology)} but holds "
             + ", ".join(f"{_count(row.keys, 'key')} in slots of {_node(row.owner_id, topology)}" for row in rows),
         )
@@ -102,12 +76,12 @@ def find_foreign(
 
 def find_twins(
     units: Sequence[UnitFacts], attributions: Mapping[str, Attribution], topology: Topology | None
-) -> list[Warning]:
+) -> list[Caveat]:
     """Two dumps of one node in one snapshot: by attribution, else by replication id, else by checksum."""
     groups: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for source, facts in {unit.source: unit.facts for unit in units if holds_keys(unit)}.items():
+    for source, unit in {unit.source: unit for unit in units if unit.holds_keys}.items():
         node_id = attributions[source].node_id
-        replid, crc = facts.get("repl-id", ""), facts.get("stored_crc", "")
+        replid, crc = unit.aux.get("repl-id", ""), unit.stored_crc or ""
         if node_id is not None:
             groups["node", node_id].append(source)
         elif replid.strip("0"):
@@ -115,9 +89,9 @@ def find_twins(
         elif crc.strip("0"):
             groups["checksum", crc].append(source)
     return [
-        Warning(
-            "error",
-            "same_node_twice",
+        Caveat(
+            Severity.ERROR,
+            Code.SAME_NODE_TWICE,
             f"{' and '.join(printable(source) for source in sorted(sources))} hold data of the same node "
             f"({_node(name, topology) if how == 'node' and topology else f'{how} {printable(name)}'}): its keys are counted {len(sources)} times",
         )
@@ -126,12 +100,7 @@ def find_twins(
     ]
 
 
-def holds_keys(unit: UnitFacts) -> bool:
-    """Whether a unit counts the keys of a node: a dump, or a log that is replayed."""
-    return unit.kind == "rdb" or unit.facts.get("role") == "state"
-
-
-def find_mismatches(slots: Sequence[SuspiciousSlot]) -> list[Warning]:
+def find_mismatches(slots: Sequence[SuspiciousSlot]) -> list[Caveat]:
     """Slots whose own count in the dump is not what it holds."""
     lies = [(slot.slot, dump) for slot in slots for dump in slot.dumps if dump.keys != dump.declared]
     if not lies:
@@ -143,10 +112,10 @@ def find_mismatches(slots: Sequence[SuspiciousSlot]) -> list[Warning]:
     text = (
         f"{_count(len(lies), 'slot')} with another number of keys than the dump declares: {_list(examples, len(lies))}"
     )
-    return [Warning("error", "slot_info", text)]
+    return [Caveat(Severity.ERROR, Code.SLOT_INFO, text)]
 
 
-def find_shared(slots: Sequence[SuspiciousSlot]) -> list[Warning]:
+def find_shared(slots: Sequence[SuspiciousSlot]) -> list[Caveat]:
     """Slots with keys in more than one cluster dump: copies of one node, or a slot that was moving."""
     shared = [(slot.slot, [dump.source for dump in slot.dumps if dump.keys]) for slot in slots]
     shared = [(slot, sources) for slot, sources in shared if len(sources) > 1]
@@ -154,67 +123,66 @@ def find_shared(slots: Sequence[SuspiciousSlot]) -> list[Warning]:
         return []
     examples = [f"slot {slot} in {' and '.join(map(printable, sources))}" for slot, sources in shared[:LISTED_MAX]]
     text = f"{_count(len(shared), 'slot')} with keys in more than one dump, counted more than once: {_list(examples, len(shared))}"
-    return [Warning("error", "slots_twice", text)]
+    return [Caveat(Severity.ERROR, Code.SLOTS_TWICE, text)]
 
 
-def find_file_facts(units: Sequence[UnitFacts]) -> list[Warning]:
+def find_file_facts(units: Sequence[UnitFacts]) -> list[Caveat]:
     """Trailing bytes, missing checksums, names too long to group."""
     found = []
     for unit in units:
-        trailing = int(unit.facts.get("trailing_bytes", "0"))
-        if trailing:
+        if unit.trailing_bytes:
             found.append(
-                Warning(
-                    "warning",
-                    "trailing_bytes",
-                    f"{printable(unit.source)}: {_count(trailing, 'byte')} after the end of the dump were not read",
+                Caveat(
+                    Severity.WARNING,
+                    Code.TRAILING_BYTES,
+                    f"{printable(unit.source)}: {_count(unit.trailing_bytes, 'byte')} after the end of the dump were not read",
                 )
             )
-        if unit.facts.get("stored_crc") == "0" * 16:
+        if unit.stored_crc == "0" * 16:
             found.append(
-                Warning(
-                    "note", "no_checksum", f"{printable(unit.source)} has no checksum: its writer had rdbchecksum off"
+                Caveat(
+                    Severity.NOTE,
+                    Code.NO_CHECKSUM,
+                    f"{printable(unit.source)} has no checksum: its writer had rdbchecksum off",
                 )
             )
-        if int(unit.facts.get("untracked_keys", "0")):
+        if unit.untracked_keys:
             found.append(
-                Warning(
-                    "note",
-                    "long_names",
-                    f"{printable(unit.source)}: {unit.facts['untracked_keys']} keys have tags or prefixes too long to group",
+                Caveat(
+                    Severity.NOTE,
+                    Code.LONG_NAMES,
+                    f"{printable(unit.source)}: {unit.untracked_keys} keys have tags or prefixes too long to group",
                 )
             )
     return found
 
 
-def find_repeated(units: Sequence[UnitFacts]) -> list[Warning]:
+def find_repeated(units: Sequence[UnitFacts]) -> list[Caveat]:
     """Keys that are in one dump more than once, one warning a dump; and where not all keys were compared."""
     found = []
     for unit in units:
-        count = int(unit.facts.get("twin_keys", "0"))
-        if count:
+        if unit.twin_keys:
             text = (
-                f"{printable(unit.source)} holds {_count(count, 'key')} that it held before: no server loads it, and each record counts: "
-                + _list(unit.facts["twins"].split("\n"), count)
+                f"{printable(unit.source)} holds {_count(unit.twin_keys, 'key')} that it held before: no server loads it, and each record counts: "
+                + _list(unit.twins, unit.twin_keys)
             )
-            found.append(Warning("error", "keys_twice", text))
-        if "twins_sought" in unit.facts:
-            sought = int(unit.facts["twins_sought"])
-            text = f"{printable(unit.source)}: keys that are there twice were sought among its first {_count(sought, 'key')} only"
-            found.append(Warning("note", "twins_not_sought", text))
+            found.append(Caveat(Severity.ERROR, Code.KEYS_TWICE, text))
+        if unit.twins_sought is not None:
+            text = f"{printable(unit.source)}: keys that are there twice were sought among its first {_count(unit.twins_sought, 'key')} only"
+            found.append(Caveat(Severity.NOTE, Code.TWINS_NOT_SOUGHT, text))
     return found
 
 
-def find_hollow(units: Sequence[UnitFacts]) -> list[Warning]:
+def find_hollow(units: Sequence[UnitFacts]) -> list[Caveat]:
     """Collections without elements, one warning a dump: servers drop them, so they are in no figure."""
     counts: dict[str, int] = defaultdict(int)
     for unit in units:
-        counts[unit.source] += int(unit.facts.get("hollow_keys", "0"))
-    examples = {unit.source: unit.facts["hollow_key"] for unit in reversed(units) if "hollow_key" in unit.facts}
+        counts[unit.source] += unit.hollow_keys or 0
+    examples = {unit.source: unit.hollow_key for unit in reversed(units) if unit.hollow_key is not None}
     return [
-        Warning(
-            "warning",
-            "hollow_keys",
+        Caveat(
+            Severity.WARNING,
+            Code.HOLLOW_KEYS,
             f"{printable(source)}: {_count(count, 'key')} without elements that a server drops when it loads the dump: in no figure here "
             f"({examples[source]}{' …' if count > 1 else ''})",
         )
@@ -223,25 +191,25 @@ def find_hollow(units: Sequence[UnitFacts]) -> list[Warning]:
     ]
 
 
-def find_flawed(units: Sequence[UnitFacts]) -> list[Warning]:
+def find_flawed(units: Sequence[UnitFacts]) -> list[Caveat]:
     """What decoding every value found, one warning a unit: values that no server loads as they are, and what was not decoded."""
     found = []
     for unit in units:
-        count, decoded = (int(unit.facts.get(name, "0")) for name in ("flawed_values", "decoded_values"))
+        count, decoded = unit.flawed_values or 0, unit.decoded_values or 0
         if count:
             text = (
                 f"{printable(unit.source)}: {count:,} of {_count(decoded, 'decoded value')} "
                 f"{'is' if count == 1 else 'are'} not what the header says, or what no server holds; a server may refuse to load the dump: "
-                + _list(unit.facts["flaws"].split("\n"), count)
+                + _list(unit.flaws, count)
             )
-            found.append(Warning("error", "value_flaws", text))
-        if int(unit.facts.get("undecoded_values", "0")):
-            text = f"{printable(unit.source)}: {_count(int(unit.facts['undecoded_values']), 'value')} too large to be decoded"
-            found.append(Warning("note", "values_undecoded", text))
+            found.append(Caveat(Severity.ERROR, Code.VALUE_FLAWS, text))
+        if unit.undecoded_values:
+            text = f"{printable(unit.source)}: {_count(unit.undecoded_values, 'value')} too large to be decoded"
+            found.append(Caveat(Severity.NOTE, Code.VALUES_UNDECODED, text))
     return found
 
 
-def find_coverage(topology: Topology | None, keys_in_unowned: int) -> list[Warning]:
+def find_coverage(topology: Topology | None, keys_in_unowned: int) -> list[Caveat]:
     """Slots that nobody owns, and keys in them."""
     if topology is None:
         return []
@@ -251,10 +219,10 @@ def find_coverage(topology: Topology | None, keys_in_unowned: int) -> list[Warni
     text = f"{_count(len(uncovered), 'slot')} without owner: {str(uncovered)[:200]}"
     if keys_in_unowned:
         text += f"; the inputs hold {_count(keys_in_unowned, 'key')} in them"
-    return [Warning("error", "uncovered_slots", text)]
+    return [Caveat(Severity.ERROR, Code.UNCOVERED_SLOTS, text)]
 
 
-def find_unattributed(attributions: Mapping[str, Attribution], topology: Topology | None) -> list[Warning]:
+def find_unattributed(attributions: Mapping[str, Attribution], topology: Topology | None) -> list[Caveat]:
     """Dumps that could not be given to a node of the topology."""
     if topology is None:
         return []
@@ -263,9 +231,9 @@ def find_unattributed(attributions: Mapping[str, Attribution], topology: Topolog
         return []
     names = _list([printable(source) for source in unknown[:LISTED_MAX]], len(unknown))
     return [
-        Warning(
-            "warning",
-            "unknown_node",
+        Caveat(
+            Severity.WARNING,
+            Code.UNKNOWN_NODE,
             f"no node of the topology owns most keys of {names}; their keys count for the slots' owners",
         )
     ]

@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from cluster_core.replay.log_clock import PAIRED_KINDS, Told, compare_clocks
 from schemas import history
+from schemas.caveats import Caveat, Code, Severity
 from schemas.table import Table
 from slotscope.runtime.row_tables import table_arrow
 from slotscope.sources.bus import evidence as captured
@@ -70,11 +71,15 @@ def logged_events(read: DataFrame, snapshot: str) -> DataFrame:
     )
 
 
-def clock_warnings(logged: DataFrame, events: DataFrame) -> list[str]:
+def clock_warnings(logged: DataFrame, events: DataFrame) -> list[Caveat]:
     """Observers whose logs and packets tell the same events at other times (a wrong clock or time zone)."""
     ours, theirs = _told(logged.where(F.col("observer").isNotNull())), _told(events)
     differences = {node: compare_clocks(told, theirs.get(node, [])) for node, told in sorted(ours.items())}
-    return [f"warning|log-clock|{node}: {d.warning}" for node, d in differences.items() if d and d.warning]
+    return [
+        Caveat(Severity.WARNING, Code.LOG_CLOCK, f"{node}: {d.warning}", node)
+        for node, d in differences.items()
+        if d and d.warning
+    ]
 
 
 def _told(events: DataFrame) -> dict[str, list[Told]]:

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from cluster_core.load.ttl import TTL_LABELS
-from schemas.interim import BAD, FLAW, LOG_SLOT, PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL
+from schemas.interim import BAD, FLAW, LOG_SLOT, PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL, UNIT
 
 _LOADS = ("keys", "serialized_bytes", "memory_bytes", "expires", "ops")
 
@@ -141,13 +141,10 @@ def _ranked(rows: DataFrame, scope: str, value: Column, count: int) -> DataFrame
 def _groups(partial: DataFrame, kind: int, missed_keys: int, missed_bytes: int, sized: bool) -> DataFrame:
     """Sum groups over all units; a unit that does not list a group may have missed up to its own bound of it."""
     rows = partial.where(F.col("kind") == kind)
-    units = partial.where(F.col("facts").isNotNull()).select(
+    units = partial.where(F.col("kind") == UNIT).select(
         "source",
         "part",
-        *(
-            F.col("facts")[f"missed_{_NOUNS[kind]}_{what}"].cast("bigint").alias(f"missed_{what}")
-            for what in ("keys", "bytes")
-        ),
+        *(F.col("facts")[f"missed_{_NOUNS[kind]}_{what}"].alias(f"missed_{what}") for what in ("keys", "bytes")),
     )
     return (
         rows.join(F.broadcast(units), ["source", "part"], how="left")
@@ -237,7 +234,7 @@ def value_flaws(partial: DataFrame) -> DataFrame:
     """What is wrong with decoded values, as rows of ``bronze/value_flaws``."""
     return partial.where(F.col("kind") == FLAW).select(
         *("source", "db", F.col("name").alias("key"), F.col("name_text").alias("key_text")),
-        *("slot", "type", "encoding", "offset", F.col("facts")["flaw"].alias("flaw")),
+        *("slot", "type", "encoding", "offset", "flaw"),
         *(F.col("elements").alias("header_count"), F.col("keys").alias("real_count"), F.col("text").alias("detail")),
     )
 

@@ -41,9 +41,7 @@ def command_load(partial: DataFrame, sources: DataFrame | None) -> DataFrame:
 
 def _missed(partial: DataFrame, *facts: str) -> DataFrame:
     units = partial.where((F.col("kind") == UNIT) & (F.col("text") == "aof"))
-    return units.select(
-        "source", "part", *(F.coalesce(F.col("facts")[fact].cast("bigint"), F.lit(0)).alias(fact) for fact in facts)
-    )
+    return units.select("source", "part", *(F.coalesce(F.col("facts")[fact], F.lit(0)).alias(fact) for fact in facts))
 
 
 def write_keys(partial: DataFrame, sources: DataFrame | None, *, count: int) -> DataFrame:

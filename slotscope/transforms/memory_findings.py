@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from cluster_core.memory.basis import Exactness, MemoryBasis
 from cluster_core.memory.model import ESTIMATES, MODEL, NEAREST
+from schemas.caveats import Caveat, Code, Severity
+from schemas.interim import UnitFacts
 from slotscope.reports import text
-from slotscope.reports.keyspace.report import Warning
 from slotscope.runtime.failure import printable
-from slotscope.transforms.findings import UnitFacts, holds_keys
 
 _EXCESS_MIN = 0.02
 _USED_BYTES_MIN = 32 << 20
@@ -17,15 +17,15 @@ _USED_BYTES_MIN = 32 << 20
 
 def memory_basis(units: Sequence[UnitFacts]) -> MemoryBasis | None:
     """What the figures of memory rest on; None where there are none."""
-    models = {unit.facts["memory_model"] for unit in units if "memory_estimate" in unit.facts}
+    models = {unit.memory_model for unit in units if unit.memory_model is not None and unit.memory_estimate is not None}
     if not models:
         return None
     unmeasured = sum(
-        int(unit.facts["unmeasured_keys"]) if "memory_estimate" in unit.facts else unit.keys
+        unit.unmeasured_keys or 0 if unit.memory_estimate is not None else unit.keys
         for unit in units
-        if unit.kind != "aof" or holds_keys(unit)
+        if unit.kind != "aof" or unit.holds_keys
     )
-    estimates = {unit.facts["memory_estimate"] for unit in units if "memory_estimate" in unit.facts}
+    estimates = {unit.memory_estimate for unit in units if unit.memory_estimate is not None}
     if unmeasured:
         exactness = Exactness.PARTIAL
     elif ESTIMATES[NEAREST] in estimates:
@@ -35,34 +35,34 @@ def memory_basis(units: Sequence[UnitFacts]) -> MemoryBasis | None:
     return MemoryBasis("; ".join(sorted(models)), exactness, unmeasured)
 
 
-def find_nearest(units: Sequence[UnitFacts]) -> list[Warning]:
+def find_nearest(units: Sequence[UnitFacts]) -> list[Caveat]:
     """Dumps of servers that no model knows, whose keys are measured by the model of the nearest version."""
-    nearest = {unit.source: unit.facts for unit in units if unit.facts.get("memory_estimate") == ESTIMATES[NEAREST]}
+    nearest = {unit.source: unit for unit in units if unit.memory_estimate == ESTIMATES[NEAREST]}
     return [
-        Warning(
-            "note",
-            "memory_nearest",
-            f"{printable(source)}: written by {_writer(facts)}, whose layout in memory is not known: its keys are measured by the nearest "
-            f"model, {facts['memory_model']}; the error is not known (--server names another)",
+        Caveat(
+            Severity.NOTE,
+            Code.MEMORY_NEAREST,
+            f"{printable(source)}: written by {_writer(unit.aux)}, whose layout in memory is not known: its keys are measured by the nearest "
+            f"model, {unit.memory_model}; the error is not known (--server names another)",
         )
-        for source, facts in sorted(nearest.items())
+        for source, unit in sorted(nearest.items())
     ]
 
 
-def _writer(facts: Mapping[str, str]) -> str:
-    family = "valkey" if "valkey-ver" in facts else "redis"
-    return f"{family} {printable(facts.get(f'{family}-ver', ''))}"
+def _writer(aux: Mapping[str, str]) -> str:
+    family = "valkey" if "valkey-ver" in aux else "redis"
+    return f"{family} {printable(aux.get(f'{family}-ver', ''))}"
 
 
-def find_unmeasured(units: Sequence[UnitFacts]) -> list[Warning]:
+def find_unmeasured(units: Sequence[UnitFacts]) -> list[Caveat]:
     """Keys whose layout in memory is not known: they are in no figure of memory."""
     counts: dict[str, int] = {}
     for unit in units:
-        counts[unit.source] = counts.get(unit.source, 0) + int(unit.facts.get("unmeasured_keys", "0"))
+        counts[unit.source] = counts.get(unit.source, 0) + (unit.unmeasured_keys or 0)
     return [
-        Warning(
-            "note",
-            "memory_unknown",
+        Caveat(
+            Severity.NOTE,
+            Code.MEMORY_UNKNOWN,
             f"{printable(source)}: {text.plural(count, 'key')} of a layout in memory that is not known: no figure of memory holds them",
         )
         for source, count in sorted(counts.items())
@@ -70,18 +70,18 @@ def find_unmeasured(units: Sequence[UnitFacts]) -> list[Warning]:
     ]
 
 
-def find_contradictions(units: Sequence[UnitFacts]) -> list[Warning]:
+def find_contradictions(units: Sequence[UnitFacts]) -> list[Caveat]:
     """Dumps whose keys would take more than the server used in all (aux field ``used-mem``): another allocator, perhaps."""
     totals: dict[str, tuple[int, int, str]] = {}
     for unit in units:
-        said = unit.facts.get("used-mem", "")
-        if "memory_total" in unit.facts and said.isascii() and said.isdigit() and len(said) < 19:
+        said = unit.aux.get("used-mem", "")
+        if unit.memory_total is not None and said.isascii() and said.isdigit() and len(said) < 19:
             before = totals.get(unit.source, (0, 0, ""))[0]
-            totals[unit.source] = before + int(unit.facts["memory_total"]), int(said), unit.facts["memory_model"]
+            totals[unit.source] = before + unit.memory_total, int(said), unit.memory_model or ""
     return [
-        Warning(
-            "note",
-            "memory_exceeds",
+        Caveat(
+            Severity.NOTE,
+            Code.MEMORY_EXCEEDS,
             f"{printable(source)}: its keys are estimated at {text.size(total)} by the model {model}, but the server used "
             f"{text.size(used)} in all; say what it allocates with (--allocator)",
         )

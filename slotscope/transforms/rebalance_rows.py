@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -12,6 +11,7 @@ from cluster_core.rebalance.goal.targets import HeavySlot, Targets
 from cluster_core.rebalance.plan import Plan, count_ranges, slot_ranges
 from cluster_core.rebalance.planner import pieces_of_tag
 from cluster_core.rebalance.table_rows import HeavyRow, LoadRow, MoveRow, SlotRow, ToleranceRow
+from schemas.caveats import CAVEAT, Caveat
 from schemas.gold import BIG_KEYS, HASH_TAGS
 from schemas.rebalance import (
     REBALANCE_HEAVY,
@@ -23,7 +23,6 @@ from schemas.rebalance import (
 )
 from schemas.table import Table
 from slotscope.pipelines.rebalance_plan import BYTES, MadePlan
-from slotscope.reports.keyspace.report import Warning
 from slotscope.runtime import delta_files
 from slotscope.runtime.delta_files import read_rows, replace_rows
 from slotscope.sources.key_text import key_text
@@ -40,7 +39,7 @@ def write_plan(
     *,
     parts: Mapping[int, Sequence[Row]],
     bad_records: int = 0,
-    warnings: Sequence[Warning] = (),
+    warnings: Sequence[Caveat] = (),
 ) -> None:
     """Replace everything that the tables hold of the plan; its row in gold/rebalance_plans comes last."""
     label = {"plan_id": made.stored.plan_id, "partial": bool(made.stored.unread)}
@@ -56,7 +55,7 @@ def write_plan(
         replace_rows(root, table, [{**label, **row} for row in rows], plan_id=made.stored.plan_id)
 
 
-def _plan_row(made: MadePlan, bad_records: int, warnings: Sequence[Warning]) -> Row:
+def _plan_row(made: MadePlan, bad_records: int, warnings: Sequence[Caveat]) -> Row:
     stored, plan = made.stored, made.stored.plan
     tolerance = made.scaled.tolerance
     watched = made.watched.reach if made.watched is not None else ()
@@ -81,7 +80,7 @@ def _plan_row(made: MadePlan, bad_records: int, warnings: Sequence[Warning]) -> 
         "state_hash": stored.state_hash,
         "bad_records": bad_records,
         "document": made.document,
-        "warnings": [dataclasses.asdict(warning) for warning in warnings],
+        "warnings": [dict(zip(CAVEAT.names, warning.columns(), strict=True)) for warning in warnings],
         "watched_before": {reach.resource: float(reach.before) for reach in watched},
         "watched_after": {reach.resource: float(reach.after) for reach in watched},
         "watched_limits": {reach.resource: float(reach.limit) for reach in watched},

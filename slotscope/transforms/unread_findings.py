@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cluster_core.load.unread import FileUnread, Unread
-from slotscope.reports.keyspace.report import PARTIAL_CODE, Warning
+from schemas.caveats import Caveat, Code, Severity
+from schemas.interim import UnitFacts
 from slotscope.reports.unread import HOLDS_WORDS, unread_lines
-from slotscope.transforms.findings import UnitFacts
 
 
 def find_unread(units: Sequence[UnitFacts]) -> Unread:
@@ -15,17 +15,17 @@ def find_unread(units: Sequence[UnitFacts]) -> Unread:
     pieces: dict[str, list[UnitFacts]] = {}
     for unit in units:
         pieces.setdefault(unit.source, []).append(unit)
-    files = tuple(_file(mine) for _, mine in sorted(pieces.items()) if any("bad_records" in one.facts for one in mine))
+    files = tuple(_file(mine) for _, mine in sorted(pieces.items()) if any(one.bad_records is not None for one in mine))
     return Unread(files, sum(map(_size, pieces.values())), sum(unit.keys for unit in units))
 
 
-def find_partial(unread: Unread) -> list[Warning]:
+def find_partial(unread: Unread) -> list[Caveat]:
     """Say for each input, and for all, what share of it was not read."""
     if not unread:
         return []
     lines = unread_lines(unread)
     first = f"partial: {HOLDS_WORDS}: {lines[-1]}"
-    return [Warning("error", PARTIAL_CODE, line) for line in (first, *lines[:-1])]
+    return [Caveat(Severity.ERROR, Code.PARTIAL, line) for line in (first, *lines[:-1])]
 
 
 def share_by_node(unread: Unread, node_of: Mapping[str, str | None]) -> dict[str, float | None]:
@@ -48,16 +48,18 @@ def _size(pieces: Sequence[UnitFacts]) -> int:
 def _file(pieces: Sequence[UnitFacts]) -> FileUnread:
     first = pieces[0]
     keys = sum(unit.keys for unit in pieces)
-    records = [int(unit.facts["records"]) if "records" in unit.facts else None for unit in pieces]
+    records = [unit.records for unit in pieces]
     if first.kind == "rdb":  # the first range of a dump announces the keys of all
         known = [count for count in records if count is not None]
         told = sum(known) if known else None
-        hollow = sum(int(unit.facts.get("hollow_keys", "0")) for unit in pieces)
+        hollow = sum(unit.hollow_keys or 0 for unit in pieces)
         missing = None if told is None else max(told - keys - hollow, 0)
     else:
-        bad = [unit for unit in pieces if "bad_records" in unit.facts]
-        told = _total([unit.facts.get("records", None if unit in bad else str(unit.keys)) for unit in pieces])
-        missing = _total([unit.facts.get("unread_records") for unit in bad])
+        bad = [unit for unit in pieces if unit.bad_records is not None]
+        told = _total(
+            [unit.keys if unit.records is None and unit.bad_records is None else unit.records for unit in pieces]
+        )
+        missing = _total([unit.unread_records for unit in bad])
     return FileUnread(
         first.source,
         first.kind,
@@ -65,21 +67,18 @@ def _file(pieces: Sequence[UnitFacts]) -> FileUnread:
         _unread_bytes(pieces),
         told,
         missing,
-        any("ends_early" in unit.facts for unit in pieces),
-        sum(int(unit.facts.get("bad_records", "0")) for unit in pieces),
+        any(unit.ends_early for unit in pieces),
+        sum(unit.bad_records or 0 for unit in pieces),
     )
 
 
 def _unread_bytes(pieces: Sequence[UnitFacts]) -> int | None:
     """Bytes that were passed over; a log is read twice, for its load and for its keys, and the worse of both counts."""
-    states = [unit for unit in pieces if unit.facts.get("role") == "state"]
-    loads = [unit for unit in pieces if unit.facts.get("role") != "state"]
-    sums = [
-        _total([unit.facts.get("unread_bytes") for unit in mine if "bad_records" in unit.facts])
-        for mine in (states, loads)
-    ]
+    states = [unit for unit in pieces if unit.role == "state"]
+    loads = [unit for unit in pieces if unit.role != "state"]
+    sums = [_total([unit.unread_bytes for unit in mine if unit.bad_records is not None]) for mine in (states, loads)]
     return None if None in sums else max(total for total in sums if total is not None)
 
 
-def _total(numbers: Sequence[str | None]) -> int | None:
-    return None if None in numbers else sum(int(number) for number in numbers if number is not None)
+def _total(numbers: Sequence[int | None]) -> int | None:
+    return None if None in numbers else sum(number for number in numbers if number is not None)

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 
 from cluster_core.rebalance.goal.watched import Watched
 from cluster_core.rebalance.plan import Reach
-from slotscope.reports.keyspace.report import Warning
+from schemas.caveats import Caveat, Code, Severity
 from slotscope.reports.rebalance.report import factor, resource_words
 
-NOT_BALANCED = "not-balanced"
 _STAND_IN = ("serialized_bytes", "memory_bytes")
 """The first stands for the second where that is not known; where that is balanced, it is only told."""
 
 
-def find_not_balanced(watched: Watched | None, balanced: Sequence[str]) -> list[Warning]:
+def find_not_balanced(watched: Watched | None, balanced: Sequence[str]) -> list[Caveat]:
     """Name each load that was not balanced and ends worse than it was, or above what a balanced one may hold; the worst first."""
     if watched is None:
         return []
@@ -22,7 +21,7 @@ def find_not_balanced(watched: Watched | None, balanced: Sequence[str]) -> list[
     return [_warning(reach, balanced) for reach in sorted(bad, key=lambda reach: -reach.after / reach.limit)]
 
 
-def _warning(reach: Reach, balanced: Sequence[str]) -> Warning:
+def _warning(reach: Reach, balanced: Sequence[str]) -> Caveat:
     stand_in, master = _STAND_IN
     is_told = reach.resource == stand_in and master in balanced and reach.after <= reach.before
     change = "worse than before" if reach.after > reach.before else "above its tolerance"
@@ -31,4 +30,4 @@ def _warning(reach: Reach, balanced: Sequence[str]) -> Warning:
         f"{factor(float(reach.after))} its fair share ({factor(float(reach.before))} before, {factor(float(reach.limit))} would be "
         f"allowed); --resources {','.join([*balanced, reach.resource])} balances it, too"
     )
-    return Warning("note" if is_told else "warning", NOT_BALANCED, words)
+    return Caveat(Severity.NOTE if is_told else Severity.WARNING, Code.NOT_BALANCED, words, reach.resource)

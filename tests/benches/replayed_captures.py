@@ -15,6 +15,7 @@ from cluster_core.incidents.speech import Said, Speech, SpeechFolder
 from cluster_core.incidents.thresholds import Thresholds
 from cluster_core.replay.rows import ReplayRow
 from cluster_core.slots.slot_set import SlotSet
+from schemas.caveats import Caveat
 from tests.reference.bus_folding import Fold, fold
 
 NS_PER_MS = 1_000_000
@@ -56,7 +57,7 @@ def tell(*captures: Path, **options: Any) -> Told:
             GapSeen(row["source_id"], row["target_id"], row["valid_from_ns"], row["valid_to_ns"]) for row in found.gaps
         ],
     )
-    return Told(rows, history, find_incidents(history), facts["notes"], facts)
+    return Told(rows, history, find_incidents(history), [Caveat.of(*note) for note in facts["notes"]], facts)
 
 
 def _speech(found: Fold) -> Sequence[Speech]:

@@ -8,6 +8,7 @@ from cluster_core.incidents.catalogue import find_findings, find_incidents
 from cluster_core.incidents.incident import FIGURES
 from cluster_core.incidents.story import name_all, step_text, summary_of
 from cluster_core.incidents.traffic import Cost
+from schemas.caveats import Caveat
 from slotscope.reports.history.report import (
     FindingLine,
     HistoryNode,
@@ -19,7 +20,6 @@ from slotscope.reports.history.report import (
     health_spans,
     role_spans,
 )
-from slotscope.reports.keyspace.report import Warning
 from tests.builders.history_builder import NODES, T0, TIMEOUT_MS, A, R, failover_tale, ns, quiet_tale
 
 HOSTILE = (
@@ -111,7 +111,7 @@ def _hostile(report: HistoryReport) -> HistoryReport:
         report,
         snapshot_id=HOSTILE[0],
         bad_records=3,
-        warnings=[Warning("warning", HOSTILE[1], everything)],
+        warnings=[Caveat("warning", HOSTILE[1], everything)],
         nodes=[replace(node, address=HOSTILE[0], name=HOSTILE[1]) for node in report.nodes],
         lanes=[replace(lane, node=replace(lane.node, address=HOSTILE[2])) for lane in report.lanes],
         incidents=[

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cluster_core.rebalance.plan import PlanVerdict
-from slotscope.reports.keyspace.report import Warning
+from schemas.caveats import Caveat
 from slotscope.reports.rebalance.report import (
     EarlierPlan,
     HeavyLine,
@@ -178,7 +178,7 @@ def _hostile(report: RebalanceReport) -> RebalanceReport:
         root=HOSTILE[2],
         state_hash=everything,
         bad_records=3,
-        warnings=[Warning("warning", evil, everything)],
+        warnings=[Caveat("warning", evil, everything)],
         reaches=[
             replace(reach, resource=evil) if reach.resource == "ops" else reach for reach in report.reaches
         ],

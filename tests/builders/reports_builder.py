@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 
 from cluster_core.slots.key_slot import key_slot
+from schemas.caveats import Caveat
 from slotscope.reports.keyspace.report import (
     SLOT_COUNT,
     BigKey,
@@ -15,7 +16,6 @@ from slotscope.reports.keyspace.report import (
     SlotLoad,
     Source,
     TtlBucket,
-    Warning,
 )
 
 TAKEN_AT_MS = 1_790_000_000_000
@@ -188,16 +188,16 @@ def _sources(nodes: list[NodeLoad]) -> list[Source]:
     ] + [Source("dumps/nodes.txt", "topology", None, 0, 900, {"masters": str(len(nodes))})]
 
 
-def _warnings(names: tuple[bytes, ...]) -> list[Warning]:
+def _warnings(names: tuple[bytes, ...]) -> list[Caveat]:
     return [
-        Warning(
+        Caveat(
             "warning",
             "foreign-keys",
             "dumps/node-1.rdb holds 12 keys in 3 slots that its node does not own (117, 118, 4002)",
         ),
-        Warning("error", "cut-short", "dumps/node-2.rdb: offset 904211: the file ends inside a value"),
-        Warning("note", "no-memory", "no source tells memory; bytes are those of the dump"),
-        *(Warning("warning", "hostile", "key " + name.decode("utf-8", "surrogateescape")) for name in names),
+        Caveat("error", "cut-short", "dumps/node-2.rdb: offset 904211: the file ends inside a value"),
+        Caveat("note", "no-memory", "no source tells memory; bytes are those of the dump"),
+        *(Caveat("warning", "hostile", "key " + name.decode("utf-8", "surrogateescape")) for name in names),
     ]
 
 

@@ -159,7 +159,7 @@ def test_a_state_that_cannot_be_read_is_said_and_all_is_replayed_again(spark, tm
     outcome = run(spark, target, pcap=paths, node_timeout_ms=1000)
     run(spark, fresh, pcap=paths, node_timeout_ms=1000)
 
-    assert any("cannot be read by this version of the program" in warning for warning in outcome.warnings)
+    assert any("cannot be read by this version of the program" in warning.text for warning in outcome.warnings)
     assert (outcome.known_files, outcome.new_files) == (0, 2)
     assert rows(spark, history.NODE_VIEWS, target) == rows(spark, history.NODE_VIEWS, fresh)
 
@@ -173,7 +173,7 @@ def test_polls_and_logs_are_kept_and_used(spark, tmp_path) -> None:
     assert read(spark, history.LOG_EVENTS, tmp_path).where("kind = 'election-won'").count() >= 1
     assert read(spark, history.GOSSIP_ENTRIES, tmp_path).count() > 1000
     assert outcome.bad_records == 0
-    assert any("time zone -02:00 relative to the one given" in warning for warning in outcome.warnings)
+    assert any("time zone -02:00 relative to the one given" in warning.text for warning in outcome.warnings)
 
 
 def test_without_captures_polls_give_views_and_logs_events(spark, tmp_path) -> None:

@@ -10,13 +10,13 @@ from cluster_core.errors import DecodeError
 from cluster_core.load.persistence import Persistence
 from jobs.key_slots import run
 from schemas.bronze import BAD_RECORDS
+from schemas.interim import UnitFacts
 from slotscope.requests.key_slots import Request
 from slotscope.runtime.failure import BAD_INPUT
 from slotscope.runtime.settings import read_settings
 from slotscope.servers.cluster import Access, Address, NodePoll
 from slotscope.sources.persistence_polls import read_persistence_polls
 from slotscope.transforms.age_findings import NODES_TOLD, find_age, find_since, find_unsaved
-from slotscope.transforms.findings import UnitFacts
 from tests.benches.program import slotscope
 from tests.conftest import DATA
 
@@ -30,9 +30,9 @@ def line(node: str = "10.0.0.1:7000", changes: int = 5, at_s: int = BEGUN_S + 90
     return json.dumps({"time": at_s, "node": node, "persistence": INFO.format(changes=changes), **more}) + "\n"
 
 
-def dump(source: str, ctime: str) -> UnitFacts:
+def dump(source: str, ctime: int | None) -> UnitFacts:
     """A dump that says when it was begun."""
-    return UnitFacts(source, "rdb", 1, 1, {"ctime": ctime})
+    return UnitFacts(source=source, kind="rdb", keys=1, file_bytes=1, ctime=ctime)
 
 
 def test_the_newest_poll_of_each_node_counts(tmp_path):
@@ -74,10 +74,10 @@ def test_a_file_that_holds_none_is_an_error_with_its_place_or_is_set_aside(tmp_p
 
 def test_an_age_is_counted_from_the_newest_time_that_is_known():
     """This report, a poll, another dump; without any, nothing is said."""
-    first, second = dump("a.rdb", "1000"), dump("b.rdb", "1060")
+    first, second = dump("a.rdb", 1000), dump("b.rdb", 1060)
     poll = Persistence("n", 5_000_000, 1, 1, None, None, None, None)
 
-    assert find_age([first], [], None) == find_age([dump("c.rdb", "soon")], [poll], 10**13) == []
+    assert find_age([first], [], None) == find_age([dump("c.rdb", None)], [poll], 10**13) == []
     assert (
         "a.rdb was begun 1970-01-01 00:16:40 UTC, 1 min before the newest time known"
         in find_age([first, second], [], None)[0].text
@@ -105,9 +105,18 @@ def test_a_dump_is_known_by_its_replication_id():
     """Offsets count what was written since; a later save means that there is a newer dump."""
     replid = "ab" * 20
     dumps = [
-        UnitFacts("a.rdb", "rdb", 1, 1, {"ctime": "1000", "repl-id": replid, "repl-offset": "500"}),
-        UnitFacts("b.rdb", "rdb", 1, 1, {"ctime": "1000", "repl-id": "cd" * 20, "repl-offset": "500"}),
-        UnitFacts("c.rdb", "rdb", 1, 1, {"ctime": "1000"}),
+        UnitFacts(
+            source="a.rdb", kind="rdb", keys=1, file_bytes=1, ctime=1000, aux={"repl-id": replid, "repl-offset": "500"}
+        ),
+        UnitFacts(
+            source="b.rdb",
+            kind="rdb",
+            keys=1,
+            file_bytes=1,
+            ctime=1000,
+            aux={"repl-id": "cd" * 20, "repl-offset": "500"},
+        ),
+        UnitFacts(source="c.rdb", kind="rdb", keys=1, file_bytes=1, ctime=1000),
     ]
     poll = Persistence("n:1", 2_000_000, 1_003_000, 1, None, None, None, 2, replid, 1_734)
 

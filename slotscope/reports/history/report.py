@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from cluster_core.rules import sentence
-from slotscope.reports.keyspace.report import Warning
+from schemas.caveats import Caveat
 
 COST = "gossip-cost"
 """The findings that are a table of their own."""
@@ -120,7 +120,7 @@ class HistoryReport:
     node_timeout_from: str
     profile: str
     bad_records: int
-    warnings: Sequence[Warning] = ()
+    warnings: Sequence[Caveat] = ()
     nodes: Sequence[HistoryNode] = ()
     incidents: Sequence[IncidentLine] = ()
     findings: Sequence[FindingLine] = ()

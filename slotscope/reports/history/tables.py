@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from cluster_core.incidents.incident import FIGURES
 from cluster_core.incidents.story import name_all
+from schemas.caveats import Caveat
 from schemas.history import LINKS, NODE_VIEWS, REPLAYS
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from schemas.table import Table
@@ -23,7 +24,6 @@ from slotscope.reports.history.report import (
     health_spans,
     role_spans,
 )
-from slotscope.reports.keyspace.report import Warning
 from slotscope.runtime import tables
 from slotscope.runtime.errors import InputError
 
@@ -75,7 +75,7 @@ def load_history(spark: SparkSession, root: str, snapshot_id: str) -> HistoryRep
         node_timeout_from=replay["node_timeout_from"],
         profile=replay["profile"],
         bad_records=replay["bad_records"],
-        warnings=[Warning(*words.split("|", 2)) for words in replay["warnings"]],
+        warnings=[Caveat.of(*row) for row in replay["warnings"]],
         nodes=nodes,
         incidents=[_incident(row, steps.get(row["incident"], [])) for row in found],
         findings=[_finding(row) for row in rows(FINDINGS).orderBy("finding").limit(FINDINGS_SHOWN).collect()],

@@ -5,22 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from schemas.caveats import Caveat, Code
+
 if TYPE_CHECKING:
     from cluster_core.memory.basis import MemoryBasis
     from slotscope.reports.keyspace.log_load import LogLoad
 
 SLOT_COUNT = 16384
-PARTIAL_CODE = "partial"
-"""Code of the warnings that say what could not be read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Warning:
-    """Something a person must know before trusting the figures; *severity* is ``error``, ``warning`` or ``note``."""
-
-    severity: str
-    code: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +105,7 @@ class KeyspaceReport:
     snapshot_id: str
     taken_at_ms: int | None
     sources: list[Source]
-    warnings: list[Warning]
+    warnings: list[Caveat]
     nodes: list[NodeLoad]
     slots: list[SlotLoad]
     big_keys: list[BigKey]
@@ -134,5 +125,5 @@ class KeyspaceReport:
     @property
     def partial_words(self) -> list[str]:
         """What of its inputs could not be read, in sentences; empty for a whole snapshot."""
-        said = [warning.text for warning in self.warnings if warning.code == PARTIAL_CODE]
+        said = [warning.text for warning in self.warnings if warning.code == Code.PARTIAL]
         return said or (["partial: some of its inputs could not be read"] if self.is_partial else [])

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from cluster_core.memory.basis import Exactness, MemoryBasis
 from cluster_core.slots.key_slot import SLOT_COUNT
+from schemas.caveats import Caveat
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, NODE_LOAD, TTL_BUCKETS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from schemas.table import Table
@@ -21,7 +22,6 @@ from slotscope.reports.keyspace.report import (
     SlotLoad,
     Source,
     TtlBucket,
-    Warning,
 )
 from slotscope.runtime import tables
 from slotscope.runtime.errors import InputError
@@ -57,7 +57,7 @@ def load_report(spark: SparkSession, root: str, snapshot_id: str) -> KeyspaceRep
         snapshot_id=snapshot_id,
         taken_at_ms=int(finished[0]["taken_at"].timestamp() * 1000) if finished[0]["taken_at"] else None,
         sources=sources.result(),
-        warnings=[Warning(*words.split("|", 2)) for words in finished[0]["warnings"]],
+        warnings=[Caveat.of(*row) for row in finished[0]["warnings"]],
         nodes=nodes.result(),
         slots=_slots(slots.result(), tops.result(), nodes.result()),
         big_keys=big_keys.result(),

@@ -12,27 +12,27 @@ from cluster_core.rebalance.goal.problem import validate
 from cluster_core.rebalance.goal.targets import find_targets
 from cluster_core.rebalance.plan import PlanVerdict
 from cluster_core.rebalance.record import StoredPlan
+from schemas.caveats import Caveat, Code, Severity
 from slotscope.reports import text
-from slotscope.reports.keyspace.report import Warning
 from slotscope.reports.rebalance.report import amount, resource_words, share_text
 
 LISTED = 4
 """Names in one sentence."""
 
 
-def limit_warnings(stored: StoredPlan) -> list[Warning]:
+def limit_warnings(stored: StoredPlan) -> list[Caveat]:
     """Return what cannot be met and what is above a capacity, the worst first."""
     plan = stored.plan
-    found = [Warning("error", "limits-at-odds", conflict_words(stored, one)) for one in plan.conflicts]
+    found = [Caveat(Severity.ERROR, Code.LIMITS_AT_ODDS, conflict_words(stored, one)) for one in plan.conflicts]
     if plan.verdict == PlanVerdict.CLOSER:
         over = [f"{resource_words(r.resource)} {float(r.after):.3f}× (limit {float(r.limit):.3f}×)" for r in plan.reach if r.after > r.limit]  # fmt: skip
         where = f": {', '.join(over)}" if over else ""
         words = f"The search did not bring every master within its limits{where}. Whether any plan can is not known: none was found, and no proof against it."
-        found.append(Warning("warning", "limits-not-reached", words))
+        found.append(Caveat(Severity.WARNING, Code.LIMITS_NOT_REACHED, words))
     if plan.held_back:
         slots = text.plural(len(plan.held_back), "slot")
         words = f"{slots} that would move stay: no master has room for both copies while they do. Plan again when this plan is carried out."
-        found.append(Warning("warning", "no-room", words))
+        found.append(Caveat(Severity.WARNING, Code.NO_ROOM, words))
     return [*found, *_capacity_warnings(stored)]
 
 
@@ -79,7 +79,7 @@ def _keeps(stored: StoredPlan) -> bool:
     return kept(scaled, limits, [index[name] for name in stored.plan.owners_after]) is limits
 
 
-def _capacity_warnings(stored: StoredPlan) -> list[Warning]:
+def _capacity_warnings(stored: StoredPlan) -> list[Caveat]:
     """Every master that begins or ends above a capacity."""
     problem, found = stored.problem, []
     for master in problem.masters:
@@ -91,10 +91,10 @@ def _capacity_warnings(stored: StoredPlan) -> list[Warning]:
                 continue
             now = f"{_name(stored, master.id)} holds {amount(resource, float(before))} {resource_words(resource)}, above its capacity of {amount(resource, float(most))}"  # fmt: skip
             if after <= most:
-                found.append(Warning("note", "above-capacity", f"{now}; it is emptied first, to {amount(resource, float(after))}."))  # fmt: skip
+                found.append(Caveat(Severity.NOTE, Code.ABOVE_CAPACITY, f"{now}; it is emptied first, to {amount(resource, float(after))}."))  # fmt: skip
             else:
                 ends = f"ends with {amount(resource, float(after))}" if before != after else "stays so"
-                found.append(Warning("error", "above-capacity", f"{now}, and {ends}: no better plan was found. Nothing moves into it."))  # fmt: skip
+                found.append(Caveat(Severity.ERROR, Code.ABOVE_CAPACITY, f"{now}, and {ends}: no better plan was found. Nothing moves into it."))  # fmt: skip
     return sorted(found, key=lambda warning: warning.severity)
 
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cluster_core.rebalance.plan import PlanVerdict, slot_ranges
+from schemas.caveats import Caveat
 from slotscope.reports import text
 from slotscope.reports.keyspace.figures import short_names
-from slotscope.reports.keyspace.report import Warning
 
 _UNITS = ("", "k", "M", "G", "T", "P")
 
@@ -204,7 +204,7 @@ class RebalanceReport:
     gain_min: float = 0.0
     hosts_max: int = 0
     bad_records: int = 0
-    warnings: Sequence[Warning] = ()
+    warnings: Sequence[Caveat] = ()
     is_partial: bool = False
     reaches: Sequence[Reach] = ()
     watched: Sequence[Reach] = ()

@@ -11,12 +11,12 @@ from cluster_core.rebalance.execution.journal import StepKind
 from cluster_core.rebalance.plan import Plan
 from cluster_core.rebalance.record import StoredPlan
 from schemas.audit import PLAN_AUDITS
+from schemas.caveats import Caveat, Code, Severity
 from schemas.execution import PLAN_STEPS
 from schemas.rebalance import REBALANCE_HEAVY, REBALANCE_LOAD, REBALANCE_MOVES, REBALANCE_TOLERANCES
 from schemas.table import Table
 from slotscope.plans.stored_plans import find_plan, plan_rows, read_stored_plan
 from slotscope.reports import text
-from slotscope.reports.keyspace.report import Warning
 from slotscope.reports.rebalance.conflicts import limit_warnings
 from slotscope.reports.rebalance.report import (
     EarlierPlan,
@@ -65,7 +65,7 @@ def load_rebalance_report(root: str, plan_id: str = "latest") -> RebalanceReport
         hosts_max=plan.hosts_max,
         bad_records=row["bad_records"],
         is_partial=bool(stored.unread),
-        warnings=[*(Warning(**warning) for warning in row.get("warnings") or ()), *_warnings(stored)],
+        warnings=[*(Caveat.of(**warning) for warning in row.get("warnings") or ()), *_warnings(stored)],
         reaches=_reaches(row, [reach.resource for reach in plan.reach]),
         watched=_watched(row),
         nodes=_nodes(_rows(root, REBALANCE_LOAD, own_id)),
@@ -87,14 +87,14 @@ def _epoch_ms(moment: datetime) -> int:
     return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def _warnings(stored: StoredPlan) -> list[Warning]:
+def _warnings(stored: StoredPlan) -> list[Caveat]:
     plan = stored.plan
     found = limit_warnings(stored)
     if plan.heavy:
         slots = len({heavy.slot for heavy in plan.heavy})
         verb = "is" if slots == 1 else "are"
         words = f"{text.plural(slots, 'slot')} that cannot be divided {verb} heavier than a master may be; see the heavy slots."
-        found.append(Warning("note", "heavy-slots", words))
+        found.append(Caveat(Severity.NOTE, Code.HEAVY_SLOTS, words))
     return found
 
 

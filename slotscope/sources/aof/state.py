@@ -12,6 +12,7 @@ from cluster_core.formats.aof.tail import Tail
 from cluster_core.formats.rdb.elements import decode_record
 from cluster_core.kernels.aof.live_keys import batch_of_live
 from cluster_core.kernels.key_batch import KeyBatch
+from schemas.interim import UnitFacts
 from slotscope.sources.aof.files import AofLog, is_rdb
 from slotscope.sources.files import ByteStream, open_stream, read_pieces
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
@@ -54,18 +55,14 @@ class AofStateReader:
         self.taken_at_ms: int | None = None
         self._load_truncated = load_truncated
 
-    def facts(self) -> dict[str, str]:
-        """What the replay met, once it is done and the keys were read."""
+    def note(self, facts: UnitFacts) -> None:
+        """Say what the replay met, once it is done and the keys were read."""
         keyspace = self.keyspace
-        clock = {} if self.taken_at_ms is None else {"ctime": str(self.taken_at_ms // 1000)}
-        return clock | {
-            "role": "state",
-            "replayed": str(keyspace.commands),
-            "refused": str(keyspace.refused),
-            "base": self.head,
-            "uncertain_keys": str(len(self.uncertain)),
-            "not_modelled": ", ".join(f"{name} ({count})" for name, count in keyspace.unknown.most_common(20)),
-        }
+        facts.role = "state"
+        facts.ctime = None if self.taken_at_ms is None else self.taken_at_ms // 1000
+        facts.replayed, facts.refused, facts.base = keyspace.commands, keyspace.refused, self.head
+        facts.uncertain_keys = len(self.uncertain)
+        facts.not_modelled = ", ".join(f"{name} ({count})" for name, count in keyspace.unknown.most_common(20))
 
     def replay(self) -> None:
         """Read all files; what stands before an error stays."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,13 +18,15 @@ from cluster_core.kernels.aof.command_batch import CommandBatch
 from cluster_core.kernels.group_tally import GroupTally
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.key_slots import key_slots
-from schemas.interim import BAD, LOG_COMMAND, LOG_KEY, LOG_PREFIX, LOG_SLOT, UNIT
+from schemas.interim import LOG_COMMAND, LOG_KEY, LOG_PREFIX, LOG_SLOT
 from slotscope.sources.aof.files import BASE, AofUnit, AofUnitReader
-from slotscope.sources.unread_facts import rest_of, unread_facts
+from slotscope.sources.partial_rows import TallyOptions, UnitTally
+from slotscope.sources.unread_facts import rest_of
 
 SLOT_COUNT = 16384
 _MINUTE_S, _HOUR_S = 60, 3600
-Record = Callable[..., pa.RecordBatch]
+COMMAND_NAMES_MAX = 1 << 13
+"""Names of commands that one unit tells apart."""
 
 
 class TimedSums:
@@ -60,25 +62,25 @@ class TimedSums:
         return np.concatenate(found)
 
 
-class AofTally:
-    """The sums of one unit of a log; *record* makes partial rows of it."""
+class AofTally(UnitTally[AofUnit]):
+    """The sums of one unit of a log: what it writes."""
 
-    def __init__(self, unit: AofUnit, options: Any, record: Record) -> None:
-        self.unit = unit
-        self.options = options
-        self._record = record
-        self.facts: dict[str, str] = {}
-        self.bad: list[DecodeError] = []
-        self.skipped_bytes: int | None = None
+    def __init__(self, unit: AofUnit, part: int, options: TallyOptions) -> None:
+        super().__init__(unit, part, options)
         self.commands = 0
         self.slots = TimedSums(SLOT_COUNT, _HOUR_S)
         self.base_slots = TimedSums(SLOT_COUNT, _HOUR_S)
-        self.names = TimedSums(1 << 13, _MINUTE_S)
+        self.names = TimedSums(COMMAND_NAMES_MAX, _MINUTE_S)
         self.hot = GroupTally(options.groups_max)
         self.prefixes = GroupTally(options.groups_max)
         self._is_base = unit.role == BASE
         self._seconds: dict[int, int] = {}
         self._listed: list[bytes] = [b""]
+
+    @staticmethod
+    def source_of(unit: AofUnit) -> str:
+        """Return the log."""
+        return unit.log
 
     def run(self) -> Iterator[pa.RecordBatch]:
         """Read, tally and yield the rows; raises DecodeError in strict mode."""
@@ -89,28 +91,27 @@ class AofTally:
             for batch in reader:
                 self._add(batch)
         except SplitError as error:
-            self.facts["split_failed"] = error.reason
+            self.facts.split_failed = error.reason
         except DecodeError as error:
-            if not self.options.permissive:
-                raise
-            self.bad.append(error)
-            self.skipped_bytes = rest_of(self.unit.path, self.unit.end or self.unit.size, error)
-            self.facts |= unread_facts(self.bad, self.skipped_bytes)
+            self.note_bad(error, rest_of(self.unit.path, self.unit.end or self.unit.size, error))
         self._listed = reader.names
         self._note(reader)
-        yield from self._rows()
+        yield from self._yield_rows()
 
     def _note(self, reader: AofUnitReader) -> None:
-        walker = reader.walker
+        facts, walker = self.facts, reader.walker
         self.commands = walker.commands if walker else 0
-        self.facts |= {f"dump_{name}": value for name, value in reader.dump_facts.items()}
-        self.facts |= {"role": self.unit.role, "file": self.unit.path, "commands": str(self.commands)}
+        facts.kind, facts.file_bytes = "aof", self.unit.size if self.unit.part == 0 else 0
+        facts.role, facts.file, facts.commands = self.unit.role, self.unit.path, self.commands
+        facts.aux = {f"dump_{name}": value for name, value in reader.dump_facts.items()}
         if reader.cut is not None:
-            self.facts["cut"] = reader.cut.reason()
-            self.facts["loaded_end"] = str(reader.cut.loaded_end)
+            facts.cut, facts.loaded_end = reader.cut.reason(), reader.cut.loaded_end
         if self._seconds:
-            self.facts["first_s"], self.facts["last_s"] = str(min(self._seconds)), str(max(self._seconds))
-            self.facts["second_bytes_max"] = str(max(self._seconds.values()))
+            facts.first_s, facts.last_s = min(self._seconds), max(self._seconds)
+            facts.second_bytes_max = max(self._seconds.values())
+        facts.knows_ops = True
+        facts.missed_log_keys, facts.missed_log_bytes = int(self.hot.missed_keys), int(self.hot.missed_bytes)
+        facts.missed_log_prefix_bytes = int(self.prefixes.missed_bytes)
 
     def _add_preamble(self, keys: KeyBatch) -> None:
         none = np.full(len(keys), NO_TIME, np.int64)
@@ -136,36 +137,20 @@ class AofTally:
 
     # rows
 
-    def _rows(self) -> Iterator[pa.RecordBatch]:
-        yield self._unit_row()
+    def _yield_rows(self) -> Iterator[pa.RecordBatch]:
+        yield self.rows.unit(self.facts)
         if self.bad:
-            yield self._record(
-                BAD, len(self.bad), source=pa.array([error.source for error in self.bad]),
-                offset=pa.array([error.offset for error in self.bad], pa.int64()),
-                text=pa.array([error.reason for error in self.bad]),
-                serialized_bytes=pa.array([self.skipped_bytes] * len(self.bad), pa.int64()),
-            )  # fmt: skip
+            yield self.rows.bad(self.bad, self.skipped_bytes)
         yield self._slot_rows(self.slots, is_base=False)
         yield self._slot_rows(self.base_slots, is_base=True)
         yield self._command_rows()
-        yield self._group_rows(LOG_KEY, self.hot)
-        yield self._group_rows(LOG_PREFIX, self.prefixes)
-
-    def _unit_row(self) -> pa.RecordBatch:
-        facts = self.facts | {
-            "knows_ops": "true",
-            "missed_log_keys": str(self.hot.missed_keys), "missed_log_bytes": str(self.hot.missed_bytes),
-            "missed_log_prefix_bytes": str(self.prefixes.missed_bytes),
-        }  # fmt: skip
-        return self._record(
-            UNIT, 1, keys=pa.array([0]), name=pa.array([self.unit.log.encode("utf-8", "surrogateescape")], pa.binary()), serialized_bytes=pa.array([self.unit.size if self.unit.part == 0 else 0]),
-            text=pa.array(["aof"]), facts=pa.array([list(facts.items())], pa.map_(pa.string(), pa.string())),
-        )  # fmt: skip
+        yield self.rows.groups(LOG_KEY, self.hot, "ops", slot=pa.array(key_slots(self.hot.names()).astype(np.int64)))
+        yield self.rows.groups(LOG_PREFIX, self.prefixes, "ops")
 
     def _slot_rows(self, sums: TimedSums, *, is_base: bool) -> pa.RecordBatch:
         """Bytes by slot and hour; what stands in a base is no write."""
         begin, slot, ops, size = sums.rows().T
-        return self._record(
+        return self.rows.of(
             LOG_SLOT, len(slot), slot=pa.array(slot), ops=pa.array(np.zeros_like(ops) if is_base else ops),
             serialized_bytes=pa.array(size), offset=_time(begin), number=pa.array(np.full(len(slot), int(is_base))),
         )  # fmt: skip
@@ -174,18 +159,9 @@ class AofTally:
         begin, code, count, size = self.names.rows().T
         names = [self._listed[number].decode("utf-8", "backslashreplace") for number in code.tolist()]
         known = known_commands()
-        return self._record(
+        return self.rows.of(
             LOG_COMMAND, len(code), text=pa.array(names, pa.string()), ops=pa.array(count), serialized_bytes=pa.array(size),
             offset=_time(begin), number=pa.array([int(name in known) for name in names], pa.int32()),
-        )  # fmt: skip
-
-    def _group_rows(self, kind: int, tally: GroupTally) -> pa.RecordBatch:
-        ops, sizes, _, ops_error, bytes_error, depth = tally.counts().T
-        names = tally.names()
-        slots = {"slot": pa.array(key_slots(names).astype(np.int64))} if kind == LOG_KEY else {}
-        return self._record(
-            kind, len(names), name=names, ops=pa.array(ops), serialized_bytes=pa.array(sizes),
-            keys_error=pa.array(ops_error), bytes_error=pa.array(bytes_error), number=pa.array(depth), **slots,
         )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from cluster_core.kernels.bus.capture_clocks import (
 )
 from cluster_core.kernels.bus.capture_segments import Segments
 from cluster_core.kernels.bus.decoder import BusDecoder
+from schemas.caveats import Caveat, Code, Severity
 
 TELL_NS: Final = 1_000_000
 """Clocks that are nearer together are the same to a reader."""
@@ -47,7 +48,7 @@ class PointClocks:
     """What is known of the clocks of the points so far; *spread_ns* is how far order between points is unsure."""
 
     known: dict[str, int] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    notes: list[Caveat] = field(default_factory=list)
     spread_ns: int = 0
 
     def of_alone(self, path: str) -> Offset:
@@ -84,10 +85,12 @@ class PointClocks:
         }
         if offset.basis is Basis.UNKNOWN:
             self.spread_ns = max(self.spread_ns, min(FAR_NS, max(offset.high_ns, -offset.low_ns)))
-            self.notes.append(
-                f"warning|clocks|how far the clock of {here} is from that of {there} is not known: no segment was seen at"
+            self._note(
+                Severity.WARNING,
+                f"how far the clock of {here} is from that of {there} is not known: no segment was seen at"
                 f" both, and what must come before what allows {words['low']} to {words['high']}; nothing is corrected,"
-                " and what rests on the order between them is uncertain"
+                " and what rests on the order between them is uncertain",
+                here,
             )
             return
         self.spread_ns = max(self.spread_ns, offset.spread_ns)
@@ -98,7 +101,7 @@ class PointClocks:
         ahead = offset.ahead_ns[-1]
         drift = offset.drift_ns
         if max(map(abs, offset.ahead_ns)) < TELL_NS:
-            self.notes.append(f"note|clocks|the clocks of {here} and {there} agree within a millisecond: {why}")
+            self._note(Severity.NOTE, f"the clocks of {here} and {there} agree within a millisecond: {why}", here)
             return
         way = "ahead of" if ahead > 0 else "behind"
         text = f"the clock of {here} is {_ms(abs(ahead))} {way} that of {there}: {why}; its times are corrected"
@@ -106,7 +109,10 @@ class PointClocks:
             text += f", and so is its drift, {_ms(drift)} from its first packet to its last"
         if offset.basis is Basis.BOUNDS:
             text += "; what rests on the order between them is uncertain"
-        self.notes.append(f"warning|clocks|{text}")
+        self._note(Severity.WARNING, text, here)
+
+    def _note(self, severity: Severity, text: str, point: str) -> None:
+        self.notes.append(Caveat(severity, Code.CLOCKS, text, point))
 
 
 def series_of(path: str) -> str:

@@ -30,6 +30,7 @@ from cluster_core.replay.evidence import Endpoint
 from cluster_core.wire.bus import HEADER_BYTES, MessageType
 from cluster_core.wire.bus_framing import MESSAGE_BYTES_MAX
 from cluster_core.wire.tcp_stream import CUT_BY_SNAP_LENGTH, SYN
+from schemas.caveats import Caveat, Code, Severity
 
 BAD_ROWS_MAX: Final = 10_000
 """Bad records beyond this are counted, not listed."""
@@ -256,19 +257,18 @@ class BadRows:
             rows[-1]["reason"] = f"{self.count - len(rows) + 1} further bad records are not listed"
         return rows
 
-    def notes(self) -> list[str]:
-        """What a person should know of the captures, as severity|code|text."""
+    def notes(self) -> list[Caveat]:
+        """What a person should know of the captures."""
         found = [
-            f"note|other-traffic|{count} packets skipped: {reason}" for reason, count in sorted(self._other.items())
+            Caveat(Severity.NOTE, Code.OTHER_TRAFFIC, f"{count} packets skipped: {reason}")
+            for reason, count in sorted(self._other.items())
         ]
         if self._gaps[0]:
-            found.append(
-                f"warning|gaps|{self._gaps[0]} gaps in the captures, {self._gaps[1]} bytes of the bus are missing"
-            )
+            words = f"{self._gaps[0]} gaps in the captures, {self._gaps[1]} bytes of the bus are missing"
+            found.append(Caveat(Severity.WARNING, Code.GAPS, words))
         if self._cut:
-            found.append(
-                f"warning|snap-length|{self._cut} messages are not whole in the captures; what is there was read"
-            )
+            words = f"{self._cut} messages are not whole in the captures; what is there was read"
+            found.append(Caveat(Severity.WARNING, Code.SNAP_LENGTH, words))
         return found
 
 

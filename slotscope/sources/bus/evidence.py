@@ -30,6 +30,7 @@ from cluster_core.replay.node_timeout import DEFAULT_NODE_TIMEOUT_MS, TimeoutEst
 from cluster_core.replay.saving import STATE_SOURCE, load, save
 from cluster_core.slots.slot_set import SlotSet
 from schemas.bronze import BAD_RECORDS
+from schemas.caveats import Caveat
 from schemas.history import GAPS, GOSSIP_FIELDS, LINKS, LOG_EVENTS, MESSAGE_ROWS, NODE_POLLS, SLOT_BITMAPS
 from schemas.table import Table
 from slotscope.runtime.row_tables import table_arrow
@@ -129,12 +130,17 @@ class CaptureTask:
         for name in self._KEPT:
             setattr(self, name, kept[name])
         self._bad.restore(kept["bad"])
-        self._clocks = PointClocks(*kept["clocks"])
+        known, notes, spread_ns = kept["clocks"]
+        self._clocks = PointClocks(known, [Caveat.of(*note) for note in notes], spread_ns)
         self._bitmaps, self._release = BitmapNumbers(kept["bitmaps"]), Release(kept["release"])
 
     def _state(self) -> bytes:
         kept = {name: getattr(self, name) for name in self._KEPT}
-        kept["clocks"] = (self._clocks.known, self._clocks.notes, self._clocks.spread_ns)
+        kept["clocks"] = (
+            self._clocks.known,
+            [note.columns() for note in self._clocks.notes],
+            self._clocks.spread_ns,
+        )
         kept |= {"bad": self._bad.kept(), "bitmaps": self._bitmaps.numbers, "release": self._release.count}
         return save(kept)
 

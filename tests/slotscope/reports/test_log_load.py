@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 import pytest
 from rich.console import Console
 
+from schemas.caveats import Caveat
 from slotscope.reports.keyspace.html import render_html
 from slotscope.reports.keyspace.log_load import SPANS_SHOWN, CommandCount, LogLoad, Saving, Span, Written, joined_spans
-from slotscope.reports.keyspace.report import Warning
 from slotscope.reports.keyspace.terminal import render_terminal
 from tests.builders.reports_builder import HOSTILE_KEYS, keyspace_report
 
@@ -27,7 +27,7 @@ LOG = LogLoad(
     keys=[Written(b"hot", 71, 60, 3_000, 5, 100), *(Written(name, 1, 2, 3) for name in HOSTILE_KEYS)],
     slots=[Written(None, 71, 61, 3_001)],
 )  # fmt: skip
-LOSS = Warning("note", "appendfsync", "a crash of the machine may lose, with appendfsync everysec: 1 s of writes")
+LOSS = Caveat("note", "appendfsync", "a crash of the machine may lose, with appendfsync everysec: 1 s of writes")
 REPORT = replace(keyspace_report(), log=LOG, warnings=[LOSS])
 
 

@@ -13,11 +13,11 @@ from cluster_core.rebalance.goal.problem import Master
 from cluster_core.rebalance.plan import PlanVerdict
 from cluster_core.rebalance.record import PlannedNode
 from schemas.audit import PLAN_AUDITS
+from schemas.caveats import Caveat, Code, Severity
 from schemas.execution import PLAN_STEPS
 from schemas.rebalance import REBALANCE_PLANS
 from slotscope.pipelines.rebalance_plan import MadePlan, Schedule, make_plan
 from slotscope.reports.delivery import deliver_rebalance
-from slotscope.reports.keyspace.report import Warning
 from slotscope.reports.rebalance.html import render_rebalance_html
 from slotscope.reports.rebalance.tables import load_rebalance_report
 from slotscope.runtime.delta_files import append_rows, read_rows
@@ -123,13 +123,13 @@ def test_a_heavy_slot_comes_with_what_makes_it_heavy(root: str) -> None:
 
 
 def test_what_the_run_warned_of_is_kept_with_the_plan_and_comes_first(root: str, made: MadePlan) -> None:
-    """As severity, code and text."""
-    said = Warning("error", "empty-slot", "slot 3 has no keys")
+    """As severity, code, text and subject."""
+    said = Caveat(Severity.ERROR, Code.GONE, "slot 3 has no keys", "3")
     write_plan(root, made, bad_records=2, parts={}, warnings=[said])
 
     assert load_rebalance_report(root).warnings[0] == said
     assert read_rows(root, REBALANCE_PLANS)[0]["warnings"] == [
-        {"severity": "error", "code": "empty-slot", "text": "slot 3 has no keys"}
+        {"severity": "error", "code": "gone", "text": "slot 3 has no keys", "subject": "3"}
     ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from pyspark.sql.types import ArrayType, LongType, StringType, StructType
 
@@ -101,3 +103,18 @@ def test_a_table_that_is_not_there_is_named(spark, tmp_path):
 def test_a_literal_survives_quotes_and_backslashes(spark):
     """Snapshot names are the user's."""
     assert spark.sql(f"SELECT {tables.sql_string(HOSTILE)} AS text").collect()[0].text == HOSTILE
+
+
+def test_a_table_of_an_older_form_is_refused_with_what_to_do(spark, tmp_path):
+    """Where an array held other elements: neither read nor written over."""
+    root = str(tmp_path)
+    tables.replace_snapshot(rows(spark, "a", [1]), LOAD, root, "a")
+    pair = StructType([required("word", StringType(), "a word")])
+    fields = [*LOAD.schema.fields[:2], optional("words", ArrayType(pair, containsNull=False), "words")]
+    newer = replace(LOAD, schema=StructType(fields))
+    found = spark.createDataFrame([("a", 2, [("b",)])], newer.schema)
+
+    with pytest.raises(InputError, match=r"older version of the program.*another --root"):
+        tables.read(spark, newer, root)
+    with pytest.raises(InputError, match=r"older version of the program.*another --root"):
+        tables.replace_snapshot(found, newer, root, "a")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from cluster_core.load.attribution import Attribution
 from cluster_core.topology.nodes_text import read_nodes
+from schemas.interim import UnitFacts, joined
 from slotscope.transforms import findings
-from slotscope.transforms.findings import Foreign, SlotInDump, SuspiciousSlot, UnitFacts
+from slotscope.transforms.findings import Foreign, SlotInDump, SuspiciousSlot
 
 A, B = "a" * 40, "b" * 40
 NODES = read_nodes(
@@ -14,8 +17,8 @@ NODES = read_nodes(
 )
 
 
-def unit(source: str, **facts: str) -> UnitFacts:
-    return UnitFacts(source, "rdb", 10, 1000, {name.replace("_id", "-id"): value for name, value in facts.items()})
+def unit(source: str, **facts: Any) -> UnitFacts:
+    return UnitFacts(source=source, kind="rdb", keys=10, file_bytes=1000, **facts)
 
 
 def test_keys_of_the_dumps_own_node_are_nothing_to_say():
@@ -37,9 +40,11 @@ def test_two_dumps_of_one_node_are_found_by_node_then_by_replication_id_then_by_
         [unit("a.rdb"), unit("b.rdb")], {"a.rdb": Attribution(A, "name"), "b.rdb": Attribution(A, "keys")}, NODES
     )
     nobody = {name: Attribution(None, "unknown") for name in ("a.rdb", "b.rdb")}
-    by_replid = findings.find_twins([unit("a.rdb", repl_id="f00"), unit("b.rdb", repl_id="f00")], nobody, None)
+    by_replid = findings.find_twins(
+        [unit("a.rdb", aux={"repl-id": "f00"}), unit("b.rdb", aux={"repl-id": "f00"})], nobody, None
+    )
     by_crc = findings.find_twins([unit("a.rdb", stored_crc="12"), unit("b.rdb", stored_crc="12")], nobody, None)
-    zeros = {"repl_id": "0" * 40, "stored_crc": "0" * 16}
+    zeros = {"aux": {"repl-id": "0" * 40}, "stored_crc": "0" * 16}
     no_twins = findings.find_twins([unit("a.rdb", **zeros), unit("b.rdb", **zeros)], nobody, None)
 
     assert [len(found) for found in (by_node, by_replid, by_crc, no_twins)] == [1, 1, 1, 0]
@@ -83,17 +88,30 @@ def test_of_many_bad_records_a_few_are_shown_and_all_are_counted():
 
 
 def test_what_a_file_says_of_its_end_is_passed_on():
-    warnings = findings.find_file_facts([unit("a.rdb", trailing_bytes="12", stored_crc="0" * 16, untracked_keys="2")])
+    warnings = findings.find_file_facts([unit("a.rdb", trailing_bytes=12, stored_crc="0" * 16, untracked_keys=2)])
 
     assert [warning.code for warning in warnings] == ["trailing_bytes", "no_checksum", "long_names"]
-    assert findings.find_file_facts([unit("b.rdb", trailing_bytes="0", stored_crc="a" * 16)]) == []
+    assert findings.find_file_facts([unit("b.rdb", trailing_bytes=0, stored_crc="a" * 16)]) == []
 
 
 def test_a_file_that_is_read_in_ranges_has_what_all_of_them_counted():
-    first = {"hollow_keys": "2", "twin_keys": "1", "twins": "key a", "records": "7", "ctime": "5", "hollow_key": "h"}
-    second = {"hollow_keys": "3", "twins": "key b", "ctime": "5", "stored_crc": "12", "decoded_values": "4"}
+    first = unit("a.rdb", hollow_keys=2, twin_keys=1, twins=["key a"], records=7, ctime=5, hollow_key="h")
+    second = unit("a.rdb", hollow_keys=3, twins=["key b"], ctime=5, stored_crc="12", decoded_values=4, records=0)
 
-    assert findings.add_facts(first, second) == {
-        **first, "hollow_keys": "5", "twins": "key a\nkey b", "stored_crc": "12", "decoded_values": "4",
+    whole = joined(first, second)
+
+    assert (whole.keys, whole.file_bytes) == (20, 1000)
+    assert whole.words() == {
+        "hollow_keys": "5", "hollow_key": "h", "twin_keys": "1", "twins": "key a\nkey b", "records": "7", "ctime": "5",
+        "stored_crc": "12", "decoded_values": "4",
     }  # fmt: skip
-    assert findings.add_facts({}, second) == second
+
+
+def test_of_two_readings_of_a_log_the_later_counts_and_its_files_add_up():
+    first = UnitFacts(source="/d", kind="aof", file_bytes=600, role="base", missed_log_keys=9, cut="torn")
+    second = UnitFacts(source="/d", kind="aof", file_bytes=400, role="increment", missed_log_keys=0)
+
+    whole = joined(first, second)
+
+    assert whole.file_bytes == 1000
+    assert whole.words() == {"role": "increment", "missed_log_keys": "0", "cut": "torn"}

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from cluster_core.load.attribution import Attribution
+from schemas.interim import UnitFacts
 from slotscope.transforms import findings, log_findings
-from slotscope.transforms.findings import UnitFacts
 
 A = "a" * 40
 
 
-def unit(source: str = "/d", size: int = 1000, **facts: str) -> UnitFacts:
-    return UnitFacts(source, "aof", 10, size, {"role": "increment", "file": f"{source}/x", **facts})
+def unit(source: str = "/d", size: int = 1000, **facts: Any) -> UnitFacts:
+    return UnitFacts(
+        **{
+            "source": source,
+            "kind": "aof",
+            "keys": 10,
+            "file_bytes": size,
+            "role": "increment",
+            "file": f"{source}/x",
+            **facts,
+        }
+    )
 
 
 def test_a_healthy_log_is_nothing_to_warn_of():
@@ -22,7 +34,7 @@ def test_a_healthy_log_is_nothing_to_warn_of():
 
 def test_a_cut_log_names_its_file_and_where_a_server_stops():
     (warning,) = log_findings.find_cuts(
-        [unit(cut="the log ends inside a command: 3 bytes are not loaded", loaded_end="42")]
+        [unit(cut="the log ends inside a command: 3 bytes are not loaded", loaded_end=42)]
     )
 
     assert (warning.severity, warning.code) == ("warning", "log_truncated")
@@ -32,7 +44,7 @@ def test_a_cut_log_names_its_file_and_where_a_server_stops():
 
 def test_commands_that_are_not_modelled_are_named_with_the_keys_that_they_leave_uncertain():
     found = log_findings.find_uncertain(
-        [unit(role="state", not_modelled="bf.add (2)", uncertain_keys="1", replayed_to="/d/x: offset 9")]
+        [unit(role="state", not_modelled="bf.add (2)", uncertain_keys=1, replayed_to="/d/x: offset 9")]
     )
 
     assert [(warning.severity, warning.code) for warning in found] == [
@@ -53,7 +65,7 @@ def test_a_rewrite_saves_the_difference_but_never_less_than_nothing():
 
 
 def test_a_loss_is_told_in_bytes_where_the_log_has_a_clock():
-    clock = {"first_s": "100", "last_s": "110", "second_bytes_max": "700"}
+    clock = {"first_s": 100, "last_s": 110, "second_bytes_max": 700}
     (timed,) = log_findings.find_loss([unit(size=5000, **clock)], "everysec")
     (blind,) = log_findings.find_loss([unit()], None)
 
@@ -64,7 +76,7 @@ def test_a_loss_is_told_in_bytes_where_the_log_has_a_clock():
 
 def test_a_log_and_a_dump_of_one_node_count_its_keys_twice_unless_the_log_is_not_replayed():
     """``--rdb dump --aof log --no-replay`` is how keys come from one and writes from the other."""
-    dump = UnitFacts("d.rdb", "rdb", 10, 1000, {})
+    dump = UnitFacts(source="d.rdb", kind="rdb", keys=10, file_bytes=1000)
     owners = {"d.rdb": Attribution(A, "keys"), "/d": Attribution(A, "keys")}
 
     assert findings.find_twins([dump, unit()], owners, None) == []

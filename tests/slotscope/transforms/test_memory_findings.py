@@ -2,35 +2,46 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from cluster_core.memory.basis import Exactness
+from schemas.interim import UnitFacts
 from slotscope.transforms import memory_findings
-from slotscope.transforms.findings import UnitFacts
 
 MODEL = "redis 7.0, jemalloc-16"
 
 
-def unit(source: str = "/d.rdb", **facts: str) -> UnitFacts:
+def unit(source: str = "/d.rdb", **facts: Any) -> UnitFacts:
     return UnitFacts(
-        source, "rdb", 10, 1000, {"memory_model": MODEL, "memory_estimate": "model", "unmeasured_keys": "0", **facts}
+        **{
+            "source": source,
+            "kind": "rdb",
+            "keys": 10,
+            "file_bytes": 1000,
+            "memory_model": MODEL,
+            "memory_estimate": "model",
+            "unmeasured_keys": 0,
+            **facts,
+        }
     )
 
 
 def test_a_dump_that_fits_its_server_is_nothing_to_speak_of():
-    fits = unit(**{"used-mem": "100000000", "memory_total": "101000000"})
+    fits = unit(aux={"used-mem": "100000000"}, memory_total=101000000)
 
     assert memory_findings.find_unmeasured([fits]) == []
     assert memory_findings.find_contradictions([fits]) == []
 
 
 def test_keys_of_unknown_layout_are_counted_over_the_parts_of_a_dump():
-    (note,) = memory_findings.find_unmeasured([unit(unmeasured_keys="2"), unit(unmeasured_keys="1"), unit("/other")])
+    (note,) = memory_findings.find_unmeasured([unit(unmeasured_keys=2), unit(unmeasured_keys=1), unit("/other")])
 
     assert (note.severity, note.code) == ("note", "memory_unknown")
     assert "/d.rdb: 3 keys" in note.text
 
 
 def test_keys_that_exceed_what_the_server_used_point_at_the_allocator():
-    parts = [unit(**{"used-mem": "100000000", "memory_total": "60000000"}) for _ in range(2)]
+    parts = [unit(aux={"used-mem": "100000000"}, memory_total=60000000) for _ in range(2)]
     (note,) = memory_findings.find_contradictions(parts)
 
     assert (note.severity, note.code) == ("note", "memory_exceeds")
@@ -39,8 +50,8 @@ def test_keys_that_exceed_what_the_server_used_point_at_the_allocator():
 
 
 def test_small_servers_and_hostile_figures_are_not_judged():
-    small = unit(**{"used-mem": "1000000", "memory_total": "9000000"})
-    hostile = [unit(**{"used-mem": words, "memory_total": "90000000"}) for words in ("", "-5", "9" * 40, "\u0665")]
+    small = unit(aux={"used-mem": "1000000"}, memory_total=9000000)
+    hostile = [unit(aux={"used-mem": words}, memory_total=90000000) for words in ("", "-5", "9" * 40, "\u0665")]
 
     assert memory_findings.find_contradictions([small, *hostile]) == []
 
@@ -53,7 +64,7 @@ def test_figures_of_known_servers_are_their_models_alone():
 
 
 def test_one_dump_of_an_unknown_server_marks_the_whole_snapshot():
-    other = unit("/other", memory_model="redis 8.0, libc", memory_estimate="nearest", **{"redis-ver": "8.2.1"})
+    other = unit("/other", memory_model="redis 8.0, libc", memory_estimate="nearest", aux={"redis-ver": "8.2.1"})
     basis = memory_findings.memory_basis([unit(), other])
     (note,) = memory_findings.find_nearest([unit(), other, other])
 
@@ -65,13 +76,18 @@ def test_one_dump_of_an_unknown_server_marks_the_whole_snapshot():
 
 
 def test_keys_without_a_model_make_the_figures_partial_wherever_they_are_from():
-    nameless = UnitFacts("/old.rdb", "rdb", 7, 1000, {"memory_model": "none", "unmeasured_keys": "7"})
-    listed = UnitFacts("/keys.txt", "text", 5, 1000, {})
-    basis = memory_findings.memory_basis([unit(unmeasured_keys="2"), nameless, listed])
+    nameless = UnitFacts(source="/old.rdb", kind="rdb", keys=7, file_bytes=1000, memory_model="none", unmeasured_keys=7)
+    listed = UnitFacts(source="/keys.txt", kind="text", keys=5, file_bytes=1000)
+    basis = memory_findings.memory_basis([unit(unmeasured_keys=2), nameless, listed])
 
     assert basis == (MODEL, Exactness.PARTIAL, 14)
     assert basis.caveat == "without 14 keys that no model knows"
 
 
 def test_without_any_model_there_are_no_figures_of_memory():
-    assert memory_findings.memory_basis([UnitFacts("/d.rdb", "rdb", 7, 1000, {"memory_model": "none"})]) is None
+    assert (
+        memory_findings.memory_basis(
+            [UnitFacts(source="/d.rdb", kind="rdb", keys=7, file_bytes=1000, memory_model="none")]
+        )
+        is None
+    )

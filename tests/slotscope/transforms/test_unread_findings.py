@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from cluster_core.load.unread import together
+from schemas.interim import UnitFacts
 from slotscope.reports.unread import unread_lines
-from slotscope.transforms.findings import UnitFacts
 from slotscope.transforms.unread_findings import find_partial, find_unread, share_by_node
 
-GOOD = UnitFacts("a.rdb", "rdb", 1000, 50_000, {"records": "1000"})
+GOOD = UnitFacts(source="a.rdb", kind="rdb", keys=1000, file_bytes=50_000, records=1000)
 
 
-def cut(**facts: str) -> UnitFacts:
+def cut(**facts: Any) -> UnitFacts:
     """A dump that ends after 733 of its keys."""
     return UnitFacts(
-        "d/b.rdb", "rdb", 733, 20_000, {"bad_records": "1", "unread_bytes": "0", "ends_early": "true", **facts}
+        **{
+            "source": "d/b.rdb",
+            "kind": "rdb",
+            "keys": 733,
+            "file_bytes": 20_000,
+            "bad_records": 1,
+            "unread_bytes": 0,
+            "ends_early": True,
+            **facts,
+        }
     )
 
 
@@ -25,7 +36,7 @@ def lines(*units: UnitFacts) -> list[str]:
 
 def test_a_dump_that_was_cut_is_measured_by_the_keys_that_it_announces():
     """All bytes that are there were read: what is missing, only its own count tells, and databases that were not reached are not in it."""
-    assert lines(GOOD, cut(records="1607")) == [
+    assert lines(GOOD, cut(records=1607)) == [
         "d/b.rdb: at least 54 % of its keys (874 of 1,607) were not read, because it ends too early",
         "all inputs together: at least 34 % of their keys (874 of 2,607) were not read",
     ]
@@ -41,8 +52,8 @@ def test_a_dump_that_was_cut_and_announces_nothing_lacks_nobody_knows_how_much()
 
 def test_damage_inside_a_dump_is_measured_by_its_bytes_and_by_its_keys():
     """Ranges of one file add up."""
-    first = UnitFacts("b.rdb", "rdb", 500, 20_000, {"records": "1000"})
-    second = UnitFacts("b.rdb", "rdb", 100, 20_000, {"bad_records": "1", "unread_bytes": "9000"})
+    first = UnitFacts(source="b.rdb", kind="rdb", keys=500, file_bytes=20_000, records=1000)
+    second = UnitFacts(source="b.rdb", kind="rdb", keys=100, file_bytes=20_000, bad_records=1, unread_bytes=9000)
 
     assert (
         lines(first, second)[0]
@@ -53,7 +64,9 @@ def test_damage_inside_a_dump_is_measured_by_its_bytes_and_by_its_keys():
 
 def test_a_list_is_measured_by_its_rows():
     """Rows without a key, or without a number that was asked for."""
-    rows = UnitFacts("keys.csv", "csv", 97, 4000, {"bad_records": "3", "records": "100", "unread_records": "3"})
+    rows = UnitFacts(
+        source="keys.csv", kind="csv", keys=97, file_bytes=4000, bad_records=3, records=100, unread_records=3
+    )
 
     assert lines(GOOD, rows)[0] == "keys.csv: 3.0 % of its records (3 of 100) were not read"
     assert find_unread([GOOD, rows]).whole.unread_records == 3
@@ -61,16 +74,18 @@ def test_a_list_is_measured_by_its_rows():
 
 def test_a_log_is_measured_by_the_worse_of_its_two_readings():
     """Its load was read to an end that the replay of its keys did not reach."""
-    state = UnitFacts("log", "aof", 12, 0, {"role": "state", "bad_records": "1", "unread_bytes": "700"})
-    first = UnitFacts("log", "aof", 0, 600, {"role": "base"})
-    second = UnitFacts("log", "aof", 0, 400, {"role": "increment", "bad_records": "1", "unread_bytes": "100"})
+    state = UnitFacts(source="log", kind="aof", keys=12, file_bytes=0, role="state", bad_records=1, unread_bytes=700)
+    first = UnitFacts(source="log", kind="aof", keys=0, file_bytes=600, role="base")
+    second = UnitFacts(
+        source="log", kind="aof", keys=0, file_bytes=400, role="increment", bad_records=1, unread_bytes=100
+    )
 
     assert lines(state, first, second)[0] == "log: 70 % of its bytes (700 B of 1.00 kB) were not read"
 
 
 def test_a_wrong_checksum_at_the_end_leaves_nothing_unread():
     """And the report does not say that everything is fine."""
-    wrong = UnitFacts("b.rdb", "rdb", 10, 500, {"bad_records": "1", "unread_bytes": "0", "records": "10"})
+    wrong = UnitFacts(source="b.rdb", kind="rdb", keys=10, file_bytes=500, bad_records=1, unread_bytes=0, records=10)
 
     assert lines(wrong)[0] == "b.rdb: all of its bytes were read, but not all of them are right"
 
@@ -84,7 +99,9 @@ def test_nothing_is_partial_where_everything_was_read():
 
 def test_a_node_lacks_as_much_as_its_worst_input():
     """Other nodes lack nothing; what is not known stays so."""
-    unread = find_unread([GOOD, cut(records="1607"), UnitFacts("c.rdb", "rdb", 5, 10, {"bad_records": "1"})])
+    unread = find_unread(
+        [GOOD, cut(records=1607), UnitFacts(source="c.rdb", kind="rdb", keys=5, file_bytes=10, bad_records=1)]
+    )
 
     assert share_by_node(unread, {"a.rdb": "n1", "d/b.rdb": "n2", "c.rdb": "n3"}) == {
         "n2": pytest.approx(874 / 1607),
@@ -94,14 +111,14 @@ def test_a_node_lacks_as_much_as_its_worst_input():
 
 def test_several_snapshots_lack_what_each_of_them_lacks():
     """As a plan over several windows says it."""
-    both = together([find_unread([GOOD]), find_unread([cut(records="1607")])])
+    both = together([find_unread([GOOD]), find_unread([cut(records=1607)])])
 
     assert unread_lines(both)[-1] == "all inputs together: at least 34 % of their keys (874 of 2,607) were not read"
 
 
 def test_the_first_warning_says_how_much_is_missing_in_all():
     """Then each input with its share."""
-    found = find_partial(find_unread([GOOD, cut(records="1607")]))
+    found = find_partial(find_unread([GOOD, cut(records=1607)]))
 
     assert [(warning.severity, warning.code) for warning in found] == [("error", "partial")] * 2
     assert "34 % of their keys" in found[0].text

@@ -1,0 +1,110 @@
+"""What a person must know before trusting figures, as tables keep it: severity, code, words, and what it is about."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
+
+from schemas.table import optional, required
+
+
+class Severity(StrEnum):
+    """How grave it is, the gravest first."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+class Code(StrEnum):
+    """Which caveat it is."""
+
+    # of the key space
+    BAD_RECORDS = "bad_records"
+    PARTIAL = "partial"
+    FOREIGN_KEYS = "foreign_keys"
+    SAME_NODE_TWICE = "same_node_twice"
+    SLOT_INFO = "slot_info"
+    SLOTS_TWICE = "slots_twice"
+    TRAILING_BYTES = "trailing_bytes"
+    NO_CHECKSUM = "no_checksum"
+    LONG_NAMES = "long_names"
+    KEYS_TWICE = "keys_twice"
+    TWINS_NOT_SOUGHT = "twins_not_sought"
+    HOLLOW_KEYS = "hollow_keys"
+    VALUE_FLAWS = "value_flaws"
+    VALUES_UNDECODED = "values_undecoded"
+    UNCOVERED_SLOTS = "uncovered_slots"
+    UNKNOWN_NODE = "unknown_node"
+    SNAPSHOT_AGE = "snapshot_age"
+    WRITTEN_SINCE = "written_since"
+    UNSAVED_CHANGES = "unsaved_changes"
+    MEMORY_NEAREST = "memory_nearest"
+    MEMORY_UNKNOWN = "memory_unknown"
+    MEMORY_EXCEEDS = "memory_exceeds"
+    LOG_TRUNCATED = "log_truncated"
+    UNCERTAIN_KEYS = "uncertain_keys"
+    LOG_DAMAGED = "log_damaged"
+    REWRITE = "rewrite"
+    APPENDFSYNC = "appendfsync"
+    # of plans
+    NOT_BALANCED = "not-balanced"
+    FOREIGN_LOAD = "foreign-keys"
+    MEMORY_MODEL = "memory-model"
+    CAPACITY_NOT_KEPT = "capacity-not-kept"
+    GONE = "gone"
+    WINDOWS_LEFT_OUT = "windows-left-out"
+    LIMITS_AT_ODDS = "limits-at-odds"
+    LIMITS_NOT_REACHED = "limits-not-reached"
+    NO_ROOM = "no-room"
+    ABOVE_CAPACITY = "above-capacity"
+    HEAVY_SLOTS = "heavy-slots"
+    # of replays
+    STATE = "state"
+    NODE_TIMEOUT = "node-timeout"
+    PROFILE = "profile"
+    NO_MESSAGES = "no-messages"
+    CLOCK = "clock"
+    CLOCKS = "clocks"
+    LOG_CLOCK = "log-clock"
+    GAPS = "gaps"
+    SNAP_LENGTH = "snap-length"
+    OTHER_TRAFFIC = "other-traffic"
+    UNKNOWN_SENTINEL = "unknown-sentinel"
+    BAD_EVIDENCE = "bad-records"
+
+
+class Caveat(NamedTuple):
+    """One of them; *subject* is the file, node or load that it is about, None for all."""
+
+    severity: Severity
+    code: Code
+    text: str
+    subject: str | None = None
+
+    @classmethod
+    def of(cls, severity: str, code: str, text: str, subject: str | None = None) -> Caveat:
+        """A caveat from the columns of a row."""
+        return cls(Severity(severity), Code(code), text, subject)
+
+    def columns(self) -> tuple[str, str, str, str | None]:
+        """The columns of its row."""
+        return self.severity.value, self.code.value, self.text, self.subject
+
+
+CAVEAT = StructType(
+    [
+        required("severity", StringType(), "error, warning or note"),
+        required("code", StringType(), "which warning it is"),
+        required("text", StringType(), "the warning in words"),
+        optional("subject", StringType(), "the file, node or load that it is about; null: all of them"),
+    ]
+)
+
+
+def caveats(about: str, *, always: bool = True) -> StructField:
+    """The column of caveats of a table."""
+    kind = ArrayType(CAVEAT, containsNull=False)
+    return required("warnings", kind, about) if always else optional("warnings", kind, about)
