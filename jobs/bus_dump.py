@@ -19,10 +19,10 @@ from cluster_core.formats.capture.packet import CaptureProblem
 from cluster_core.formats.poll_lines import time_ns
 from cluster_core.wire.bus_message import TYPE_NAMES
 from slotscope.reports.bus_text import BusText
-from slotscope.reports.text import printable
 from slotscope.requests.bus_dump import DEFAULTS, Request
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.text import printable
 from slotscope.sources.bus.capture_points import PointClocks
 from slotscope.sources.bus.rows import read_rows
 

@@ -33,7 +33,7 @@ def command(request: Request) -> int | None:
     New files of a series are folded in without reading the old ones again: name them all, or by the same glob.
     """
     from slotscope.pipelines.bus_history import check_request
-    from slotscope.reports.text import printable
+    from slotscope.runtime.text import printable
 
     inputs = check_request(request)
     outcome = run(request.session("bus-replay"), request, inputs)

@@ -16,9 +16,9 @@ def command(request: Request) -> int | None:
     from cluster_core.rebalance.bound.check import check_plan
     from slotscope.plans.stored_moves import compare_tables
     from slotscope.plans.stored_plans import read_stored_plan
-    from slotscope.reports.text import printable
     from slotscope.reports.unread import partial_lines
     from slotscope.runtime.progress import progress
+    from slotscope.runtime.text import printable
 
     stored = read_stored_plan(request.root, request.plan)
     with progress("checking"):

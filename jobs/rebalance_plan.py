@@ -38,7 +38,7 @@ def run(request: Request, spark: SparkSession | None = None, *, now_ms: int | No
     """Make the plan of *request* and write its tables; *spark* is needed where `Request.needs_spark` says so."""
     from slotscope.pipelines.rebalance_inputs import find_inputs
     from slotscope.pipelines.rebalance_plan import make_plan
-    from slotscope.transforms.rebalance_rows import heavy_parts, write_plan
+    from slotscope.pipelines.rebalance_rows import heavy_parts, write_plan
     from slotscope.transforms.unread_findings import find_partial
     from slotscope.transforms.watched_findings import find_not_balanced
 

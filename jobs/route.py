@@ -20,7 +20,7 @@ def command(*words: str, request: Request) -> None:
         The command, after --: slotscope route --observer … --at … -- GET user:1
     """
     from slotscope.pipelines.past_views import route_line
-    from slotscope.reports.text import printable
+    from slotscope.runtime.text import printable
 
     if not words:
         raise InputError("no command: write it after --, as in: -- GET user:1")

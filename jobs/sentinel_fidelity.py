@@ -80,7 +80,7 @@ def _line(name: str, words: str, verdict: Verdict, events: EventCount) -> str:
 
 
 def _wrong_lines(verdict: Verdict, events: EventCount, limit: int) -> Iterator[str]:
-    from slotscope.reports.text import printable
+    from slotscope.runtime.text import printable
 
     for wrong in verdict.wrong[:limit]:
         words = f"    {wrong.ts_ns} {wrong.observer[:8]} {' '.join(wrong.key)} {wrong.field}: said {wrong.said!r}, "

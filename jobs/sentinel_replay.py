@@ -24,7 +24,7 @@ def command(request: Request) -> int | None:
     from slotscope.reports.history.html import render_history
     from slotscope.reports.history.tables import load_history
     from slotscope.reports.sentinel_text import load_sentinels, sentinel_lines
-    from slotscope.reports.text import printable
+    from slotscope.runtime.text import printable
     from slotscope.sources.files import write_text
 
     root, snapshot = request.root, request.snapshot

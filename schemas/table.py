@@ -109,7 +109,7 @@ PARTIAL = optional(
 
 
 def with_texts(fields: Iterable[StructField]) -> list[StructField]:
-    """*fields* with a text column behind each that holds bytes: ``NAME_text``, escaped as reports show it (`slotscope.reports.text.shown`)."""
+    """*fields* with a text column behind each that holds bytes: ``NAME_text``, escaped as reports show it (`slotscope.runtime.text.shown`)."""
     found: list[StructField] = []
     for field in fields:
         found.append(field)

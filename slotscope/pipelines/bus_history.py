@@ -28,6 +28,8 @@ from schemas import history
 from schemas.bronze import BAD_RECORDS
 from schemas.caveats import Caveat, Code, Severity
 from schemas.table import Table
+from slotscope.pipelines.bus_findings import write_gold
+from slotscope.pipelines.bus_notes import Basis
 from slotscope.runtime import tables
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
@@ -40,8 +42,6 @@ from slotscope.sources.bus.observers import REPLAYED, STATE_PHASE, ReplayOptions
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs
 from slotscope.sources.files import InputFile, expand
 from slotscope.sources.server_logs import find_logs, zone_of
-from slotscope.transforms.bus_findings import write_gold
-from slotscope.transforms.bus_notes import Basis
 from slotscope.transforms.history_frames import clock_warnings, logged_events, unpacked, with_times
 from slotscope.transforms.ownership import DERIVED, MEMBER, OWNED, VIEW_COLUMNS, derive_task
 

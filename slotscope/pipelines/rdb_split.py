@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from schemas.bronze import BAD_RECORDS
+from slotscope.plans.stored_moves import read_unchanged_plan
 from slotscope.plans.stored_plans import LATEST
 from slotscope.runtime.delta_files import exists, replace_rows
 from slotscope.runtime.errors import InputError
@@ -57,7 +58,9 @@ def _owners(request: Request) -> Owners:
     if request.plan is not None and request.topology is not None:
         raise InputError("after a plan or after a topology: give --plan or --topology, not both")
     topology = load_topology(request.topology)
-    return owners_of_plan(request.root, request.plan or LATEST) if topology is None else owners_of_topology(topology)
+    if topology is not None:
+        return owners_of_topology(topology)
+    return owners_of_plan(read_unchanged_plan(request.root, request.plan or LATEST))
 
 
 def _prepare(folder: str, paths: Sequence[str], sources: Sequence[str]) -> None:

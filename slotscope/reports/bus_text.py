@@ -1,6 +1,6 @@
 """Rows of a bus capture as text: one line each, and with details what is inside.
 
-Everything that a capture holds is hostile text: it passes through `slotscope.reports.text`.
+Everything that a capture holds is hostile text: it passes through `slotscope.runtime.text`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from cluster_core.wire.bus_message import (
     Unknown,
     Update,
 )
-from slotscope.reports.text import printable, shown
+from slotscope.runtime.text import printable, shown
 
 ID_CHARS: Final = 8
 LINE_CHARS_MAX: Final = 400

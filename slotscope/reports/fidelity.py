@@ -8,7 +8,7 @@ from typing import Final
 
 from cluster_core.replay.fidelity import Score, Verdict
 from cluster_core.replay.log_clock import PAIRED_KINDS, compare_events
-from slotscope.reports.text import printable
+from slotscope.runtime.text import printable
 from slotscope.sources.bus.recording import Counted, InfoSample, Recording, Replayed
 
 ASKED_NS: Final = 30_000_000

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from slotscope.reports.text import KEY_LENGTH_MIN, printable, shown
+from slotscope.runtime.text import KEY_LENGTH_MIN, printable, shown
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _ASCII = str.maketrans(

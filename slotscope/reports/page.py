@@ -1,6 +1,6 @@
 """One self-contained HTML page: templates, styles and scripts in one file that needs no network.
 
-A page is safe against what it shows in three layers: `slotscope.reports.text` makes names printable, Jinja2
+A page is safe against what it shows in three layers: `slotscope.runtime.text` makes names printable, Jinja2
 escapes them, and the page's own Content-Security-Policy (W3C CSP 3) runs nothing but the one script and the
 one style sheet whose SHA-256 it states.  Data travels as JSON in a ``<script type="application/json">``, in
 which ``<``, ``>``, ``&`` and line separators are escaped.
@@ -18,7 +18,7 @@ from importlib.resources import files
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from slotscope.reports import text
+from slotscope.runtime import text
 
 PAGE_SCRIPT = "page.js"
 STYLE_SHEET = "page.css"

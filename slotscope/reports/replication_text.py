@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from schemas.replication import REPLICATION_LINKS, RESYNCS
-from slotscope.reports.text import printable
 from slotscope.runtime import tables
+from slotscope.runtime.text import printable
 
 SHOWN_MAX = 1_000
 """Resyncs and links that are told; the tables hold all."""

@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 
 from schemas.incidents import INCIDENTS
 from schemas.sentinel import SENTINEL_VIEWS
-from slotscope.reports.text import plural, printable
 from slotscope.runtime import tables
+from slotscope.runtime.text import plural, printable
 
 SHOWN_MAX = 200
 """Incidents and beliefs that are told; the tables hold all."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slotscope.reports.text import count, plural, printable, size
+from slotscope.runtime.text import count, plural, printable, size
 
 SLOTS_SHOWN = 60
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cluster_core.load.unread import FileUnread, Unread
-from slotscope.reports import text
+from slotscope.runtime import text
 
 FILES_SHOWN = 8
 """Inputs that are named; the rest is in the sentence about all."""

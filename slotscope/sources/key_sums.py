@@ -15,8 +15,8 @@ from cluster_core.kernels.group_tally import GroupTally
 from cluster_core.kernels.key_batch import NONE, KeyBatch
 from cluster_core.kernels.key_slots import key_slots
 from cluster_core.kernels.slot_tally import SlotTally, TtlTally
-from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.kernels.top_keys import TopKeys
+from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.interim import PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL, UnitFacts
 from slotscope.sources.partial_rows import PartialRows, TallyOptions
 

@@ -1,4 +1,4 @@
-"""Names that are bytes as text columns: the batch twin of `slotscope.reports.text.shown`."""
+"""Names that are bytes as text columns: the batch twin of `slotscope.runtime.text.shown`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slotscope.reports.text import shown
+from slotscope.runtime.text import shown
 
 TEXT_LENGTH_MAX = 1000
 """Characters of a text column; a longer name loses its middle, as it does in reports."""

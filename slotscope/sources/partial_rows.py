@@ -15,8 +15,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.group_tally import GroupTally
 from cluster_core.kernels.key_batch import KeyBatch
-from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.memory.model import MemorySettings
+from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.interim import BAD, FACTS, PARTIAL, UNIT, UnitFacts
 from slotscope.sources.key_lists import KeyListOptions
 from slotscope.sources.key_text import key_texts

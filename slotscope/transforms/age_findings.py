@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from cluster_core.load.persistence import Persistence, age, describe_persistence
 from schemas.caveats import Caveat, Code, Severity
 from schemas.interim import UnitFacts
-from slotscope.reports.text import moment
 from slotscope.runtime.failure import printable
+from slotscope.runtime.text import moment
 
 NODES_TOLD = 5
 """Nodes of which all is said; the others are summed up."""

@@ -8,7 +8,7 @@ from cluster_core.memory.basis import Exactness, MemoryBasis
 from cluster_core.memory.model import ESTIMATES, MODEL, NEAREST
 from schemas.caveats import Caveat, Code, Severity
 from schemas.interim import UnitFacts
-from slotscope.reports import text
+from slotscope.runtime import text
 from slotscope.runtime.failure import printable
 
 _EXCESS_MIN = 0.02

@@ -20,7 +20,7 @@ from cluster_core.rebalance.record import PlannedNode, StoredPlan
 from cluster_core.slots.key_slot import SLOT_COUNT, key_slot
 from cluster_core.topology.node import Topology
 from slotscope.pipelines.rebalance_plan import Schedule, make_plan
-from slotscope.transforms.rebalance_rows import write_plan
+from slotscope.pipelines.rebalance_rows import write_plan
 from tests.benches.clusters import Cluster, topology_of
 from tests.benches.servers import Server
 

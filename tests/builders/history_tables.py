@@ -36,8 +36,8 @@ from schemas.history import (
 )
 from schemas.replication import REPLICATION_OFFSETS
 from schemas.table import Table
+from slotscope.pipelines.bus_notes import LOGGED
 from slotscope.runtime import tables
-from slotscope.transforms.bus_notes import LOGGED
 from tests.builders.history_builder import NODES, T0, TIMEOUT_MS, Tale, bits, ns
 
 EMPTY = {

@@ -20,12 +20,12 @@ from schemas.execution import PLAN_STEPS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS
 from slotscope.pipelines.plan_audit import audit_plan
 from slotscope.pipelines.rebalance_plan import MadePlan, Schedule, make_plan
+from slotscope.pipelines.rebalance_rows import write_plan
 from slotscope.requests.audit_plan import Request
 from slotscope.runtime.delta_files import append_rows, read_rows
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import PROMISE_BROKEN
 from slotscope.servers.audit import ASKED
-from slotscope.transforms.rebalance_rows import write_plan
 from tests.benches.clusters import Cluster, running_cluster, topology_of
 from tests.benches.program import without_progress
 from tests.benches.servers import SLOT_COUNT, free_port, running_cluster_node, valkey_binary, wait_for

@@ -18,6 +18,7 @@ from jobs import main as program
 from schemas.rebalance import REBALANCE_MOVES, REBALANCE_PLANS, REBALANCE_SLOTS
 from slotscope.pipelines.plan_execution import carry_out
 from slotscope.pipelines.rebalance_plan import MadePlan
+from slotscope.pipelines.rebalance_rows import write_plan
 from slotscope.runtime import cli
 from slotscope.runtime.delta_files import read_rows, replace_rows
 from slotscope.runtime.errors import InputError
@@ -25,7 +26,6 @@ from slotscope.runtime.failure import BAD_INPUT, OK, PAUSED
 from slotscope.servers.cluster import Access
 from slotscope.servers.moves import open_nodes
 from slotscope.servers.plan_journal import LOCK, PlanJournal, alone
-from slotscope.transforms.rebalance_rows import write_plan
 from tests.benches.fake_servers import free_ports, serving
 from tests.benches.simulated_cluster import SimulatedCluster
 from tests.builders.cluster_sights import stored_plan, thirds

@@ -12,14 +12,14 @@ from cluster_core.incidents.history import OffsetSeen
 from cluster_core.incidents.traffic import Cost
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from schemas.table import Table
+from slotscope.pipelines.bus_findings import write_gold
+from slotscope.pipelines.bus_notes import Basis, collect_notes, history_of
 from slotscope.pipelines.past_views import node_lines
 from slotscope.reports.history.html import render_history
 from slotscope.reports.history.tables import load_history, load_incidents
 from slotscope.requests.nodes import Request
 from slotscope.runtime import tables
 from slotscope.runtime.errors import InputError
-from slotscope.transforms.bus_findings import write_gold
-from slotscope.transforms.bus_notes import Basis, collect_notes, history_of
 from tests.builders.history_builder import NODES, T0, TIMEOUT_MS, A, B, R, failover_tale, ns
 from tests.builders.history_tables import write_tale
 

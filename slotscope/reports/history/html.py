@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from slotscope.reports import text
 from slotscope.reports.history.report import HealthSpan, HistoryNode, HistoryReport, IncidentLine, Lane, RoleSpan
 from slotscope.reports.history.terminal import FIGURE_WORDS, clock, figure_text, moment
 from slotscope.reports.keyspace.figures import SEVERITIES
 from slotscope.reports.page import render_page
+from slotscope.runtime import text
 
 LANE_WIDTH = 1000
 """Units of a lane's drawing, from the first to the last evidence."""

@@ -9,9 +9,9 @@ from rich.text import Text
 
 from cluster_core.incidents.instants import write_instant
 from cluster_core.incidents.story import seconds
-from slotscope.reports import text
 from slotscope.reports.history.report import FindingLine, IncidentLine
 from slotscope.reports.ink import SEVERITY_STYLES, Ink
+from slotscope.runtime import text
 
 SUMMARY_LENGTH_MAX = 1000
 STEP_LENGTH_MAX = 600

@@ -8,7 +8,7 @@ from cluster_core.incidents.instants import write_instant
 from cluster_core.incidents.past_views import view_at, view_differences
 from cluster_core.replay.rows import NodeViewRow
 from cluster_core.topology.nodes_text import write_nodes
-from slotscope.reports.text import printable
+from slotscope.runtime.text import printable
 
 LINE_LENGTH_MAX = 200_000
 """A node with every second slot needs fewer characters."""

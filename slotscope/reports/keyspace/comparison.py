@@ -9,11 +9,11 @@ from functools import partial as bind
 from rich.console import Console
 from rich.text import Text
 
-from slotscope.reports import text
 from slotscope.reports.ink import Cell, Column, Ink
 from slotscope.reports.keyspace.figures import node_names, totals
 from slotscope.reports.keyspace.report import KeyGroup, KeyspaceReport
 from slotscope.reports.page import render_page
+from slotscope.runtime import text
 
 ROWS_IN_TERMINAL = 8
 ROWS_ON_PAGE = 200

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slotscope.reports import text
 from slotscope.reports.keyspace.figures import (
     SEVERITIES,
     heavy_slots,
@@ -17,6 +16,7 @@ from slotscope.reports.keyspace.figures import (
 )
 from slotscope.reports.keyspace.report import SLOT_COUNT, KeyGroup, KeyspaceReport, NodeLoad
 from slotscope.reports.page import embedded_json, render_page
+from slotscope.runtime import text
 
 HEAVY_SLOTS_SHOWN = 100
 ROWS_SHOWN = 200

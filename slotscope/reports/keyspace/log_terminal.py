@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial as bind
 
-from slotscope.reports import text
 from slotscope.reports.ink import Cell, Column, Ink
 from slotscope.reports.keyspace.log_load import LogLoad, Saving, Span, Written
 from slotscope.reports.keyspace.report import KeyspaceReport
+from slotscope.runtime import text
 
 ROWS_SHOWN = 6
 SPANS_SHOWN = 12

@@ -11,7 +11,6 @@ from functools import partial as bind
 from rich.console import Console
 from rich.text import Text
 
-from slotscope.reports import text
 from slotscope.reports.ink import SEVERITY_STYLES, Cell, Column, Ink
 from slotscope.reports.keyspace.figures import (
     SEVERITIES,
@@ -26,6 +25,7 @@ from slotscope.reports.keyspace.figures import (
 )
 from slotscope.reports.keyspace.log_terminal import print_log_load
 from slotscope.reports.keyspace.report import SLOT_COUNT, KeyspaceReport, NodeLoad
+from slotscope.runtime import text
 
 WARNINGS_SHOWN = 6
 WARNING_LENGTH_MAX = 300

@@ -8,10 +8,10 @@ from rich.console import Console
 
 from cluster_core.rebalance.audit import LOAD, MOVED, TIME, Finding, is_kept
 from cluster_core.rebalance.record import StoredPlan
-from slotscope.reports import text
 from slotscope.reports.ink import Column, Ink
 from slotscope.reports.rebalance.report import amount, duration, factor, resource_words
 from slotscope.reports.unread import partial_lines
+from slotscope.runtime import text
 
 DETAIL_LENGTH_MAX = 400
 _STYLES = {True: "green", False: "bold red", None: "dim"}

@@ -13,8 +13,8 @@ from cluster_core.rebalance.goal.targets import find_targets
 from cluster_core.rebalance.plan import PlanVerdict
 from cluster_core.rebalance.record import StoredPlan
 from schemas.caveats import Caveat, Code, Severity
-from slotscope.reports import text
 from slotscope.reports.rebalance.report import amount, resource_words, share_text
+from slotscope.runtime import text
 
 LISTED = 4
 """Names in one sentence."""

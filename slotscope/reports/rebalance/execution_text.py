@@ -13,8 +13,8 @@ from cluster_core.rebalance.execution.remaining import waves
 from cluster_core.rebalance.ordering import Batch
 from cluster_core.rebalance.record import StoredPlan
 from cluster_core.slots.slot_set import SlotSet
-from slotscope.reports.text import printable
 from slotscope.reports.unread import partial_lines
+from slotscope.runtime.text import printable
 
 SHOWN_LINES_MAX = 40
 """Lines of commands on a terminal; --commands writes all."""

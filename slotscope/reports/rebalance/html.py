@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from slotscope.reports import text
 from slotscope.reports.keyspace.figures import SEVERITIES
 from slotscope.reports.page import render_page
 from slotscope.reports.rebalance.charts import Curve, Profile, curve, profile
@@ -25,6 +24,7 @@ from slotscope.reports.rebalance.report import (
     resource_words,
     share_text,
 )
+from slotscope.runtime import text
 
 CELLS_SHOWN = 600
 """Cells with bars: so many masters times resources."""

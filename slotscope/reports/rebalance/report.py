@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from cluster_core.rebalance.plan import PlanVerdict, slot_ranges
 from schemas.caveats import Caveat
-from slotscope.reports import text
 from slotscope.reports.keyspace.figures import short_names
+from slotscope.runtime import text
 
 _UNITS = ("", "k", "M", "G", "T", "P")
 

@@ -16,7 +16,6 @@ from schemas.execution import PLAN_STEPS
 from schemas.rebalance import REBALANCE_HEAVY, REBALANCE_LOAD, REBALANCE_MOVES, REBALANCE_TOLERANCES
 from schemas.table import Table
 from slotscope.plans.stored_plans import find_plan, plan_rows, read_stored_plan
-from slotscope.reports import text
 from slotscope.reports.rebalance.conflicts import limit_warnings
 from slotscope.reports.rebalance.report import (
     EarlierPlan,
@@ -31,6 +30,7 @@ from slotscope.reports.rebalance.report import (
     ToleranceLine,
     Transfer,
 )
+from slotscope.runtime import text
 from slotscope.runtime.delta_files import exists, read_rows
 
 Row = Mapping[str, Any]

@@ -8,7 +8,6 @@ from rich.console import Console
 from rich.text import Text
 
 from cluster_core.rebalance.plan import PlanVerdict
-from slotscope.reports import text
 from slotscope.reports.ink import SEVERITY_STYLES, Column, Ink
 from slotscope.reports.keyspace.figures import SEVERITIES
 from slotscope.reports.rebalance.report import (
@@ -25,6 +24,7 @@ from slotscope.reports.rebalance.report import (
     resource_words,
     share_text,
 )
+from slotscope.runtime import text
 
 WARNINGS_SHOWN = 6
 WARNING_LENGTH_MAX = 300

@@ -6,9 +6,9 @@ from typing import Final
 
 from rich.console import Console
 
-from slotscope.reports import text
 from slotscope.reports.ink import Ink
 from slotscope.reports.simulation.report import FIGURE_WORDS, SimulationReport, figure_text, unknown_text
+from slotscope.runtime import text
 
 CASES_SHOWN: Final = 12
 STUCK_SHOWN: Final = 8

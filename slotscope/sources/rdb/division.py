@@ -14,12 +14,12 @@ from cluster_core.formats.rdb.grammar import OP_FUNCTION2, OP_HASH_TEMPLATE
 from cluster_core.formats.rdb.head import RdbHead
 from cluster_core.formats.rdb.strings import string_at
 from cluster_core.formats.rdb.target import target_like
+from cluster_core.rebalance.record import StoredPlan
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.topology.node import Topology
-from slotscope.plans.stored_moves import read_unchanged_plan
-from slotscope.reports.text import shown
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.text import shown
 from slotscope.sources.rdb.files import RdbUnit
 from slotscope.sources.rdb.parts import Part
 from slotscope.sources.rdb.survey import Survey
@@ -46,9 +46,8 @@ class Owners:
         return SlotSet(np.flatnonzero(self.part_of == part).tolist())
 
 
-def owners_of_plan(root: str, plan_id: str) -> Owners:
-    """Return the owners after a stored plan was carried out; InputError for a plan that is not there."""
-    stored = read_unchanged_plan(root, plan_id)
+def owners_of_plan(stored: StoredPlan) -> Owners:
+    """Return the owners after a plan was carried out."""
     addresses = {node.id: node.address for node in stored.nodes if node.address}
     names = [master.id for master in stored.problem.masters]
     return _numbered(names, list(stored.plan.owners_after), addresses, stored.plan_id)

@@ -16,7 +16,7 @@ from cluster_core.kernels.rdb.key_twins import key_hashes
 from cluster_core.kernels.slot_tally import TtlTally
 from cluster_core.memory.model import ESTIMATES, MemoryModel, model_name, model_of
 from schemas.interim import FLAW
-from slotscope.reports.text import shown
+from slotscope.runtime.text import shown
 from slotscope.sources.key_sums import KeySums, Knows
 from slotscope.sources.partial_rows import TallyOptions, UnitTally
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader

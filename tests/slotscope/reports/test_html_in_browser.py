@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from cluster_core.slots.key_slot import key_slot
-from slotscope.reports import text
 from slotscope.reports.keyspace.comparison import compare_reports, render_comparison_html
 from slotscope.reports.keyspace.figures import heavy_slots, totals
 from slotscope.reports.keyspace.html import render_html
+from slotscope.runtime import text
 from tests.benches.browser import Page, open_page
 from tests.builders.reports_builder import HOSTILE_KEYS, empty_report, keyspace_report
 

@@ -17,12 +17,12 @@ from schemas.caveats import Caveat, Code, Severity
 from schemas.execution import PLAN_STEPS
 from schemas.rebalance import REBALANCE_PLANS
 from slotscope.pipelines.rebalance_plan import MadePlan, Schedule, make_plan
+from slotscope.pipelines.rebalance_rows import write_plan
 from slotscope.reports.delivery import deliver_rebalance
 from slotscope.reports.rebalance.html import render_rebalance_html
 from slotscope.reports.rebalance.tables import load_rebalance_report
 from slotscope.runtime.delta_files import append_rows, read_rows
 from slotscope.runtime.errors import InputError
-from slotscope.transforms.rebalance_rows import write_plan
 from tests.builders.rebalance_problems import random_problem
 
 MADE_MS = 1_790_000_000_000

@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from slotscope.reports import text
 from slotscope.reports.keyspace.figures import totals
 from slotscope.reports.keyspace.report import KeyspaceReport
 from slotscope.reports.keyspace.terminal import render_terminal
+from slotscope.runtime import text
 from tests.builders.reports_builder import empty_report, keyspace_report
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotscope.reports import text
+from slotscope.runtime import text
 from tests.builders.reports_builder import HOSTILE_KEYS
 
 _ESCAPE = re.compile(r"\\x([0-9a-f]{2})|\\u\{([0-9a-f]+)\}|(\\\\)|(.)", re.DOTALL)

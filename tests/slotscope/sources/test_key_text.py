@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotscope.reports.text import shown
+from slotscope.runtime.text import shown
 from slotscope.sources.key_text import TEXT_LENGTH_MAX, key_text, key_texts
 from tests.builders.reports_builder import HOSTILE_KEYS
 

@@ -26,10 +26,10 @@ from cluster_core.incidents.rows import (
 from cluster_core.incidents.story import name_all, step_text, summary_of
 from schemas.history import REPLAYS
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
+from slotscope.pipelines.bus_notes import Basis, breaches_of, collect_notes, costs_of, history_of
 from slotscope.runtime import tables
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.row_tables import rows_table
-from slotscope.transforms.bus_notes import Basis, breaches_of, collect_notes, costs_of, history_of
 
 
 class GoldCounts(NamedTuple):
