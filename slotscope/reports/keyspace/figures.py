@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from schemas.caveats import Severity
 from slotscope.reports.keyspace.report import KeyGroup, KeyspaceReport, NodeLoad, SlotLoad
 
 SEVERITIES = ("error", "warning", "note")
@@ -110,11 +112,9 @@ def names_by_id(report: KeyspaceReport) -> dict[str | None, str]:
 
 
 def warnings_by_severity(report: KeyspaceReport) -> dict[str, int]:
-    """Count the warnings of *report* by severity, the gravest first; unknown severities count as warnings."""
-    counts = dict.fromkeys(SEVERITIES, 0)
-    for warning in report.warnings:
-        counts[warning.severity if warning.severity in counts else "warning"] += 1
-    return {severity: number for severity, number in counts.items() if number}
+    """Count the warnings of *report* by severity, the gravest first."""
+    found = Counter(warning.severity for warning in report.warnings)
+    return {severity.value: found[severity] for severity in Severity if found[severity]}
 
 
 def heavy_slots(report: KeyspaceReport, limit: int) -> list[HeavySlot]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from jinja2 import UndefinedError
 
 import slotscope.reports
 from slotscope.reports.page import PAGE_SCRIPT, STYLE_SHEET, environment, read_template
+from slotscope.runtime import code_zip
 
 PROJECT = Path(slotscope.reports.__file__).parents[2]
 IN_ZIP = """
@@ -23,11 +23,7 @@ print(len(page.render_page("base.html", {})))
 
 def test_templates_are_read_from_a_zip(tmp_path: Path) -> None:
     """Executors and spark-submit import the code from one file."""
-    archive = tmp_path / "code.zip"
-    with zipfile.ZipFile(archive, "w") as into:
-        for path in sorted((PROJECT / "slotscope").rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts:
-                into.write(path, path.relative_to(PROJECT))
+    archive = code_zip.build(tmp_path / "code.zip")
     done = subprocess.run(
         [sys.executable, "-c", IN_ZIP],
         cwd=tmp_path,

@@ -60,7 +60,7 @@ def assert_same_story(told: Told, whole: Told, near_ns: int = NEAR_NS) -> None:
 
 
 def clock_notes(told: Told) -> list[str]:
-    return [note for note in told.notes if note.code is Code.CLOCKS]
+    return [note.text for note in told.notes if note.code is Code.CLOCKS]
 
 
 def test_points_that_overlap_are_put_on_one_clock_by_the_segments_that_both_saw(
@@ -73,7 +73,7 @@ def test_points_that_overlap_are_put_on_one_clock_by_the_segments_that_both_saw(
 
     assert_same_story(told, whole, near_ns=0)
     (note,) = clock_notes(told)
-    assert note.text.startswith("the clock of b.pcap is 300.00 ms ahead of that of a.pcap: ")
+    assert note.startswith("the clock of b.pcap is 300.00 ms ahead of that of a.pcap: ")
     assert "segments were seen at both and agree within 0.00 ms" in note
 
 

@@ -34,7 +34,16 @@ def unread(*units):
     ]
     told = [row for row in rows if row["kind"] == UNIT]
     return find_unread(
-        [UnitFacts(r["source"], r["text"], r["keys"], r["serialized_bytes"], dict(r["facts"])) for r in told]
+        [
+            UnitFacts(
+                source=row["source"],
+                kind=row["text"],
+                keys=row["keys"],
+                file_bytes=row["serialized_bytes"],
+                **{**row["facts"], "aux": dict(row["facts"]["aux"])},
+            )
+            for row in told
+        ]
     )
 
 

@@ -206,7 +206,7 @@ def group(kind, name, keys, size, **more):
 
 def unit(noun, keys, size, **more):
     """The facts of a part that may have missed that much of a group which it does not list."""
-    return {"kind": UNIT, "facts": {f"missed_{noun}_keys": str(keys), f"missed_{noun}_bytes": str(size)}, **more}
+    return {"kind": UNIT, "facts": {f"missed_{noun}_keys": keys, f"missed_{noun}_bytes": size}, **more}
 
 
 TAGS = "hash_tag binary, keys bigint, serialized_bytes bigint, keys_error bigint, bytes_error bigint, rank_keys int, rank_bytes int"
@@ -302,7 +302,7 @@ def test_what_could_not_be_read_keeps_its_place_and_reason(spark):
 def test_a_flaw_says_what_is_counted_and_what_is_there(spark):
     rows = partial(
         spark, {"kind": FLAW, "name": b"\x1b", "name_text": "\\x1b", "slot": 5, "type": "hash", "offset": 9, "elements": 4, "keys": 3,
-                "text": "lies", "facts": {"flaw": "count"}},
+                "text": "lies", "flaw": "count"},
     )  # fmt: skip
 
     found = key_distribution.value_flaws(rows)

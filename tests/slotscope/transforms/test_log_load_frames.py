@@ -17,7 +17,7 @@ LOG, BASE = {"source": "a.aof"}, {"source": "a.base.rdb"}
 
 def log_unit(**facts):
     """A part of a log, with what it may have missed."""
-    return {"kind": UNIT, "text": "aof", "facts": {name: str(value) for name, value in facts.items()}, **LOG}
+    return {"kind": UNIT, "text": "aof", "facts": facts, **LOG}
 
 
 def test_writes_add_up_by_slot_node_and_hour_and_a_base_is_no_write(spark):
