@@ -33,13 +33,6 @@ GROUPS = {
     ),
 }  # fmt: skip
 """The groups of a package: each may import those to its left."""
-UNTURNED = {
-}
-"""Imports between groups that still point to the right."""
-KERNEL_LIBRARIES = {"numpy", "numba", "llvmlite", "pyarrow", "highspy"}
-"""llvmlite is what numba itself compiles with: it comes with it.  highspy (HiGHS) solves linear programs in `kernels.linear_program`: it
-touches no file, no clock and no chance, and what it says is proven by whole numbers elsewhere."""
-COMPILED = ("cluster_core.kernels", "cluster_core.sim.fast", "cluster_core.rebalance.search")
 """Where numba compiles."""
 WORLD = {
     "socket",
@@ -165,7 +158,7 @@ def test_a_group_imports_only_groups_to_its_left(package):
     }
 
     assert {name for pair in found for name in pair} <= set(order)
-    assert {(here, there) for here, there in found if order.index(there) > order.index(here)} <= UNTURNED
+    assert {(here, there) for here, there in found if order.index(there) > order.index(here)} == set()
 
 
 def find_cycle(graph: dict[str, list[str]]) -> list[str]:

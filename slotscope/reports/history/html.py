@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from slotscope.reports.history.report import HealthSpan, HistoryNode, HistoryReport, IncidentLine, Lane, RoleSpan
 from slotscope.reports.history.terminal import FIGURE_WORDS, clock, figure_text, moment
-from slotscope.reports.keyspace.figures import SEVERITIES
 from slotscope.reports.page import render_page
+from slotscope.reports.severities import count_by_severity
 from slotscope.runtime import text
 
 LANE_WIDTH = 1000
@@ -87,9 +87,7 @@ def _render(report: HistoryReport, room: Room) -> str:
         "costs": report.costs[: room.costs],
         "troubles": troubles[: room.findings],
         "trouble_count": len(troubles),
-        "severities": {
-            severity: number for severity in SEVERITIES if (number := sum(one.severity == severity for one in troubles))
-        },
+        "severities": count_by_severity(troubles),
         "names": names,
         "kinds": _kinds(report.incidents),
         "lanes": [_drawn(lane, report, names, room) for lane in report.lanes[: room.lanes]],

@@ -11,6 +11,7 @@ from cluster_core.incidents.instants import write_instant
 from cluster_core.incidents.story import seconds
 from slotscope.reports.history.report import FindingLine, IncidentLine
 from slotscope.reports.ink import SEVERITY_STYLES, Ink
+from slotscope.reports.severities import count_by_severity, print_graded
 from slotscope.runtime import text
 
 SUMMARY_LENGTH_MAX = 1000
@@ -89,19 +90,12 @@ def _line(one: IncidentLine) -> str:
 def _print_findings(ink: Ink, findings: Sequence[FindingLine]) -> None:
     if not findings:
         return
-    counts = {severity: sum(one.severity == severity for one in findings) for severity in SEVERITY_STYLES}
-    words = ", ".join(text.plural(number, severity) for severity, number in counts.items() if number)
-    worst = next(severity for severity, number in counts.items() if number)
+    counts = count_by_severity(findings)
+    words = ", ".join(text.plural(number, severity) for severity, number in counts.items())
+    worst = next(iter(counts))
     ink.line(ink.words(f"▲ {words}", SEVERITY_STYLES[worst]))
-    ink.labelled(
-        [
-            (
-                ink.words(one.severity, SEVERITY_STYLES.get(one.severity, "yellow")),
-                ink.words(text.printable(f"{one.text} [{one.rule}: {one.rule_text}]", SUMMARY_LENGTH_MAX)),
-            )
-            for one in findings[:FINDINGS_SHOWN]
-        ]
-    )
+    told = [(one.severity, f"{one.text} [{one.rule}: {one.rule_text}]") for one in findings[:FINDINGS_SHOWN]]
+    print_graded(ink, told, SUMMARY_LENGTH_MAX)
     if len(findings) > FINDINGS_SHOWN:
         ink.note(f"and {text.count(len(findings) - FINDINGS_SHOWN)} more")
 

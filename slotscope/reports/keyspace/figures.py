@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from schemas.caveats import Severity
 from slotscope.reports.keyspace.report import KeyGroup, KeyspaceReport, NodeLoad, SlotLoad
 
-SEVERITIES = ("error", "warning", "note")
 SHORT_ID_LENGTH = 8
 SINGLE_CAUSE_SHARE = 0.5
 """A key that holds this share of its slot is the cause, whatever tag it has."""
@@ -109,12 +106,6 @@ def names_by_id(report: KeyspaceReport) -> dict[str | None, str]:
     """Return the short name of each node of *report* by its id."""
     named = zip(report.nodes, node_names(report.nodes), strict=True)
     return {node.node_id: name for node, name in named if node.node_id}
-
-
-def warnings_by_severity(report: KeyspaceReport) -> dict[str, int]:
-    """Count the warnings of *report* by severity, the gravest first."""
-    found = Counter(warning.severity for warning in report.warnings)
-    return {severity.value: found[severity] for severity in Severity if found[severity]}
 
 
 def heavy_slots(report: KeyspaceReport, limit: int) -> list[HeavySlot]:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slotscope.reports.keyspace.figures import (
-    SEVERITIES,
     heavy_slots,
     max_over_mean,
     names_by_id,
     node_names,
     totals,
-    warnings_by_severity,
     weighs_bytes,
 )
 from slotscope.reports.keyspace.report import SLOT_COUNT, KeyGroup, KeyspaceReport, NodeLoad
 from slotscope.reports.page import embedded_json, render_page
+from slotscope.reports.severities import count_by_severity, gravest_first
 from slotscope.runtime import text
 
 HEAVY_SLOTS_SHOWN = 100
@@ -31,15 +30,14 @@ def render_html(report: KeyspaceReport) -> str:
     """Return *report* as one page, to be written as UTF-8; the same report gives the same text."""
     whole = totals(report)
     names = node_names(report.nodes)
-    rank = {severity: at for at, severity in enumerate(SEVERITIES)}
     by_bytes = weighs_bytes(report)
     context = {
         "report": report,
         "whole": whole,
         "weighed_by": "bytes" if by_bytes else "keys",
         "slot_count": SLOT_COUNT,
-        "warnings": sorted(report.warnings, key=lambda warning: rank.get(warning.severity, 1))[:WARNINGS_SHOWN],
-        "warning_counts": warnings_by_severity(report),
+        "warnings": gravest_first(report.warnings)[:WARNINGS_SHOWN],
+        "warning_counts": count_by_severity(report.warnings),
         "names": names,
         "name_of": names_by_id(report),
         "shares": _shares(report.nodes),

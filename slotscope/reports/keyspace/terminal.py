@@ -13,18 +13,17 @@ from rich.text import Text
 
 from slotscope.reports.ink import SEVERITY_STYLES, Cell, Column, Ink
 from slotscope.reports.keyspace.figures import (
-    SEVERITIES,
     Cause,
     heavy_slots,
     max_over_mean,
     names_by_id,
     node_names,
     totals,
-    warnings_by_severity,
     weighs_bytes,
 )
 from slotscope.reports.keyspace.log_terminal import print_log_load
 from slotscope.reports.keyspace.report import SLOT_COUNT, KeyspaceReport, NodeLoad
+from slotscope.reports.severities import count_by_severity, gravest_first, print_graded
 from slotscope.runtime import text
 
 WARNINGS_SHOWN = 6
@@ -79,24 +78,15 @@ def _print_warnings(report: KeyspaceReport, ink: Ink) -> None:
         ink.line(ink.words(f"▲ {text.plural(report.bad_records, 'bad record')} left out", "yellow"))
     if not report.warnings:
         return
-    counts = warnings_by_severity(report)
+    counts = count_by_severity(report.warnings)
     worst = next(iter(counts))
     heading = ", ".join(text.plural(number, severity) for severity, number in counts.items())
     if report.bad_records:
         heading += f"; {text.plural(report.bad_records, 'bad record')} left out"
     ink.console.print()
     ink.line(ink.words(f"▲ {heading}", SEVERITY_STYLES[worst]))
-    rank = {severity: at for at, severity in enumerate(SEVERITIES)}
-    ordered = sorted(report.warnings, key=lambda warning: rank.get(warning.severity, 1))
-    ink.labelled(
-        [
-            (
-                ink.words(warning.severity, SEVERITY_STYLES.get(warning.severity, "yellow")),
-                ink.words(text.printable(warning.text, WARNING_LENGTH_MAX)),
-            )
-            for warning in ordered[:WARNINGS_SHOWN]
-        ]
-    )
+    ordered = gravest_first(report.warnings)
+    print_graded(ink, [(one.severity, one.text) for one in ordered[:WARNINGS_SHOWN]], WARNING_LENGTH_MAX)
     if len(ordered) > WARNINGS_SHOWN:
         ink.note(f"and {text.count(len(ordered) - WARNINGS_SHOWN)} more")
 

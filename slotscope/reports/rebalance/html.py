@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from slotscope.reports.keyspace.figures import SEVERITIES
 from slotscope.reports.page import render_page
 from slotscope.reports.rebalance.charts import Curve, Profile, curve, profile
 from slotscope.reports.rebalance.report import (
@@ -24,6 +23,7 @@ from slotscope.reports.rebalance.report import (
     resource_words,
     share_text,
 )
+from slotscope.reports.severities import count_by_severity
 from slotscope.runtime import text
 
 CELLS_SHOWN = 600
@@ -82,11 +82,7 @@ def render_rebalance_html(report: RebalanceReport) -> str:
         "names": report.names,
         "headline": headline(report),
         "reason": reason(report),
-        "severities": {
-            severity: number
-            for severity in SEVERITIES
-            if (number := sum(warning.severity == severity for warning in report.warnings))
-        },
+        "severities": count_by_severity(report.warnings),
         "warnings_shown": WARNINGS_SHOWN,
         "reaches": _reach_rows([*report.reaches, *report.watched]),
         "profiles": profiles(report),

@@ -8,8 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from cluster_core.rebalance.plan import PlanVerdict
-from slotscope.reports.ink import SEVERITY_STYLES, Column, Ink
-from slotscope.reports.keyspace.figures import SEVERITIES
+from slotscope.reports.ink import Column, Ink
 from slotscope.reports.rebalance.report import (
     HeavyPart,
     PlanNode,
@@ -24,6 +23,7 @@ from slotscope.reports.rebalance.report import (
     resource_words,
     share_text,
 )
+from slotscope.reports.severities import gravest_first, print_graded
 from slotscope.runtime import text
 
 WARNINGS_SHOWN = 6
@@ -82,17 +82,8 @@ def _print_verdict(report: RebalanceReport, ink: Ink) -> None:
 def _print_warnings(report: RebalanceReport, ink: Ink) -> None:
     if report.is_partial:
         ink.line(ink.words("▲ made from inputs that could not be read in full", "bold red"))
-    rank = {severity: at for at, severity in enumerate(SEVERITIES)}
-    ordered = sorted(report.warnings, key=lambda warning: rank.get(warning.severity, 1))
-    ink.labelled(
-        [
-            (
-                ink.words(text.printable(warning.severity, 20), SEVERITY_STYLES.get(warning.severity, "yellow")),
-                ink.words(text.printable(warning.text, WARNING_LENGTH_MAX)),
-            )
-            for warning in ordered[:WARNINGS_SHOWN]
-        ]
-    )
+    ordered = gravest_first(report.warnings)
+    print_graded(ink, [(one.severity, one.text) for one in ordered[:WARNINGS_SHOWN]], WARNING_LENGTH_MAX)
     if len(ordered) > WARNINGS_SHOWN:
         ink.note(f"and {text.count(len(ordered) - WARNINGS_SHOWN)} more")
 

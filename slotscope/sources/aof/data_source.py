@@ -14,20 +14,17 @@ first bad byte fails the query; ``permissive``: what stands before it is returne
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
+from typing import ClassVar
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from cluster_core.errors import DecodeError
+from cluster_core.kernels.aof.command_batch import CommandBatch
+from cluster_core.kernels.aof.command_columns import command_columns
 from schemas.aof import AOF_SOURCE
-from slotscope.sources.options import choice, refuse_unknown
-
-if TYPE_CHECKING:
-    from slotscope.sources.aof.files import AofUnit, AofUnitReader
+from slotscope.sources.aof.files import AofUnit, AofUnitReader, find_logs, plan_units
+from slotscope.sources.data_source import ERROR_COLUMNS, UnitReader, UnitSource, choice
 
 FILES = StructType(
     [
@@ -38,114 +35,67 @@ FILES = StructType(
         StructField("commands_at", LongType(), nullable=False),
         StructField("loaded_end", LongType()),
         StructField("cut", StringType()),
-        StructField("error", StringType()),
-        StructField("error_offset", LongType()),
+        *ERROR_COLUMNS,
     ]
 )
 """Schema of ``rows=files``: where commands begin (after an RDB preamble), up to where a server loads the file, and why not further."""
 
-_OPTIONS = {"path", "paths", "rows", "mode", "load_truncated", "split", "parallelism"}
 
+class AofReader(UnitReader):
+    """Reads files of logs, or ranges of them."""
 
-@dataclass
-class AofPartition(InputPartition):
-    """One unit of work."""
+    schemas: ClassVar = {"commands": AOF_SOURCE, "files": FILES}
+    known = frozenset({"load_truncated", "split", "parallelism"})
 
-    unit: AofUnit
-
-
-class AofDataSource(DataSource):
-    """The source named ``redis-aof``; see the module for its options."""
-
-    @classmethod
-    def name(cls) -> str:
-        """Return the format's name."""
-        return "redis-aof"
-
-    def schema(self) -> StructType:
-        """Return the schema of the rows asked for."""
-        return FILES if choice(self.options, "rows", ("commands", "files")) == "files" else AOF_SOURCE
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader of all partitions."""
-        refuse_unknown(self.options, _OPTIONS, self.name())
-        return AofReader(dict(self.options))
-
-
-class AofReader(DataSourceReader):
-    """Plans units on the driver, reads them in Python workers as Arrow batches."""
-
-    def __init__(self, options: dict[str, str]) -> None:
-        self.files_only = choice(options, "rows", ("commands", "files")) == "files"
-        self.permissive = choice(options, "mode", ("strict", "permissive")) == "permissive"
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(options)
         self.load_truncated = choice(options, "load_truncated", ("true", "false")) == "true"
-        self.split = choice(options, "split", ("true", "false")) == "true" and not self.files_only
-        self.parallelism = int(options.get("parallelism", "2"))
         self.paths = [path for path in options.get("path", options.get("paths", "")).split(",") if path]
 
-    def partitions(self) -> list[InputPartition]:
-        """Return the units of work; raises DecodeError for a path that names nothing, or a manifest that names what is not there."""
-        from slotscope.sources.aof.files import find_logs, plan_units
-
+    def units(self) -> Iterable[AofUnit]:
+        """The files of the logs, large ones in ranges; raises DecodeError also for a manifest that names what is not there."""
         split = self.split and not self.permissive
-        return [
-            AofPartition(unit) for unit in plan_units(find_logs(self.paths), parallelism=self.parallelism, split=split)
-        ]
+        return plan_units(find_logs(self.paths), parallelism=self.parallelism, split=split)
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def batches(self, unit: AofUnit) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one unit; raises DecodeError in strict mode."""
-        from slotscope.sources.aof.files import AofUnitReader
-
-        assert isinstance(partition, AofPartition)
-        reader = AofUnitReader(partition.unit, load_truncated=self.load_truncated)
-        if self.files_only:
-            yield _file_row(reader, permissive=self.permissive)
+        reader, schema = AofUnitReader(unit, load_truncated=self.load_truncated), self.arrow_schema()
+        if self.rows == "files":
+            yield pa.RecordBatch.from_pylist([self._file_row(reader)], schema=schema)
             return
-        yield from _command_rows(reader, permissive=self.permissive)
-
-
-def _command_rows(reader: AofUnitReader, *, permissive: bool) -> Iterator[pa.RecordBatch]:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    from cluster_core.kernels.aof.command_columns import command_columns
-
-    schema = to_arrow_schema(AOF_SOURCE, timezone="UTC")
-    try:
-        for _ in reader.preamble():
-            pass
-        for batch in reader:
-            source = pa.array([reader.unit.path], pa.string()).take(pa.array([0] * len(batch), pa.int8()))
+        for batch in self.until_damage(_commands(reader)):
+            source = pa.array([unit.path], pa.string()).take(pa.array([0] * len(batch), pa.int8()))
             columns = [*command_columns(batch, reader.names), source]
             arrays = [column.cast(kind) for column, kind in zip(columns, schema.types, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-    except DecodeError:
-        if not permissive:
-            raise
+
+    def _file_row(self, reader: AofUnitReader) -> dict[str, object]:
+        damage = self.damage_of(_commands(reader))
+        walker = reader.walker
+        loaded_end = None
+        if walker is not None:
+            loaded_end = walker.tail.loaded_end if damage["error"] is None else walker.valid_end
+        return {
+            "source": reader.unit.path,
+            "role": reader.unit.role,
+            "file_bytes": reader.unit.size,
+            "commands": walker.commands if walker else 0,
+            "commands_at": reader.commands_at,
+            "loaded_end": loaded_end,
+            "cut": reader.cut.reason() if reader.cut else None,
+            **damage,
+        }
 
 
-def _file_row(reader: AofUnitReader, *, permissive: bool) -> pa.RecordBatch:
-    from pyspark.sql.pandas.types import to_arrow_schema
+class AofDataSource(UnitSource):
+    """The source named ``redis-aof``; see the module for its options."""
 
-    error: DecodeError | None = None
-    try:
-        for _ in reader.preamble():
-            pass
-        for _ in reader:
-            pass
-    except DecodeError as caught:
-        if not permissive:
-            raise
-        error = caught
-    walker = reader.walker
-    row = {
-        "source": reader.unit.path,
-        "role": reader.unit.role,
-        "file_bytes": reader.unit.size,
-        "commands": walker.commands if walker else 0,
-        "commands_at": reader.commands_at,
-        "loaded_end": (walker.tail.loaded_end if error is None else walker.valid_end) if walker else None,
-        "cut": reader.cut.reason() if reader.cut else None,
-        "error": error.reason if error else None,
-        "error_offset": error.offset if error else None,
-    }
-    return pa.RecordBatch.from_pylist([row], schema=to_arrow_schema(FILES))
+    format = "redis-aof"
+    reads = AofReader
+
+
+def _commands(reader: AofUnitReader) -> Iterator[CommandBatch]:
+    """The commands behind a preamble, which is passed over."""
+    for _ in reader.preamble():
+        pass
+    yield from reader

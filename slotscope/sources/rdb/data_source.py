@@ -15,23 +15,21 @@ file), ``list-compress-depth`` (default 0), ``server`` (``redis-8.0``: whose lay
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
+from typing import ClassVar
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
 from cluster_core.errors import DecodeError
+from cluster_core.kernels.columns import key_columns
 from cluster_core.memory.allocators import ALLOCATORS
 from cluster_core.memory.layouts import LAYOUT_NAMES
 from cluster_core.memory.model import MemorySettings
 from schemas.bronze import RDB_SOURCE
-from slotscope.sources.options import choice, refuse_unknown
-
-if TYPE_CHECKING:
-    from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
+from slotscope.sources.data_source import ERROR_COLUMNS, UnitReader, UnitSource, choice
+from slotscope.sources.files import expand
+from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader, plan_units
 
 FILES = StructType(
     [
@@ -42,74 +40,64 @@ FILES = StructType(
         StructField("version", LongType()),
         StructField("aux", MapType(StringType(), StringType()), nullable=False),
         StructField("trailing_bytes", LongType()),
-        StructField("error", StringType()),
-        StructField("error_offset", LongType()),
+        *ERROR_COLUMNS,
     ]
 )
 """Schema of ``rows=files``."""
 
-_MEMORY_OPTIONS = ("memory", "allocator", "cluster", "loaded", "list-compress-depth", "server")
-_OPTIONS = {"path", "rows", "mode", "crc", "split", "parallelism", "paths", *_MEMORY_OPTIONS}
 
+class RdbReader(UnitReader):
+    """Reads dumps, or ranges of them."""
 
-@dataclass
-class RdbPartition(InputPartition):
-    """One unit of work."""
+    schemas: ClassVar = {"keys": RDB_SOURCE, "files": FILES}
+    known = frozenset(
+        ["crc", "split", "parallelism", "memory", "allocator", "cluster", "loaded", "list-compress-depth", "server"]
+    )
 
-    unit: RdbUnit
-
-
-class RdbDataSource(DataSource):
-    """The source named ``redis-rdb``; see the module for its options."""
-
-    @classmethod
-    def name(cls) -> str:
-        """Return the format's name."""
-        return "redis-rdb"
-
-    def schema(self) -> StructType:
-        """Return the schema of the rows asked for."""
-        return FILES if choice(self.options, "rows", ("keys", "files")) == "files" else RDB_SOURCE
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader of all partitions."""
-        refuse_unknown(self.options, _OPTIONS, self.name())
-        return RdbReader(dict(self.options))
-
-
-class RdbReader(DataSourceReader):
-    """Plans units on the driver, reads them in Python workers as Arrow batches."""
-
-    def __init__(self, options: dict[str, str]) -> None:
-        self.files_only = choice(options, "rows", ("keys", "files")) == "files"
-        self.permissive = choice(options, "mode", ("strict", "permissive")) == "permissive"
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(options)
         self.check_crc = choice(options, "crc", ("true", "false")) == "true"
-        self.split = choice(options, "split", ("true", "false")) == "true" and not self.files_only
-        self.parallelism = int(options.get("parallelism", "2"))
-        self.path = options.get("path", "")
         self.memory = _memory_settings(options)
 
-    def partitions(self) -> list[InputPartition]:
-        """Return the units of work; raises DecodeError for a path that names nothing."""
-        from slotscope.sources.files import expand
-        from slotscope.sources.rdb.files import plan_units
+    def units(self) -> Iterable[RdbUnit]:
+        """The files of the path, large ones in ranges."""
+        split = self.split and not self.permissive
+        return plan_units(expand([self.path]), parallelism=self.parallelism, split=split)
 
-        units = plan_units(expand([self.path]), parallelism=self.parallelism, split=self.split and not self.permissive)
-        return [RdbPartition(unit) for unit in units]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def batches(self, unit: RdbUnit) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one unit; raises DecodeError in strict mode."""
-        from slotscope.sources.rdb.files import RdbUnitReader
-
-        assert isinstance(partition, RdbPartition)
-        reader = RdbUnitReader(partition.unit, check_crc=self.check_crc, memory=self.memory)
-        if self.files_only:
-            yield _file_row(reader, permissive=self.permissive)
+        reader, schema = RdbUnitReader(unit, check_crc=self.check_crc, memory=self.memory), self.arrow_schema()
+        if self.rows == "files":
+            row = self._file_row(reader)
+            yield pa.RecordBatch.from_pylist([row], schema=schema)
             return
-        yield from _key_rows(reader, permissive=self.permissive)
+        for batch in self.until_damage(reader):
+            source = pa.array([unit.path], pa.string()).take(pa.array([0] * len(batch), pa.int8()))
+            yield pa.RecordBatch.from_arrays([*key_columns(batch), source], schema=schema)
+
+    def _file_row(self, reader: RdbUnitReader) -> dict[str, object]:
+        damage = self.damage_of(reader)
+        head = reader.head
+        return {
+            "source": reader.unit.path,
+            "keys": reader.skimmer.keys,
+            "file_bytes": reader.unit.size,
+            "dialect": head.dialect if head else None,
+            "version": head.version if head else None,
+            "aux": list(reader.facts.items()),
+            "trailing_bytes": reader.trailing_bytes,
+            **damage,
+        }
 
 
-def _memory_settings(options: dict[str, str]) -> MemorySettings | None:
+class RdbDataSource(UnitSource):
+    """The source named ``redis-rdb``; see the module for its options."""
+
+    format = "redis-rdb"
+    reads = RdbReader
+
+
+def _memory_settings(options: Mapping[str, str]) -> MemorySettings | None:
     if choice(options, "memory", ("true", "false")) == "false":
         return None
     depth = options.get("list-compress-depth", "0")
@@ -121,44 +109,3 @@ def _memory_settings(options: dict[str, str]) -> MemorySettings | None:
     is_cluster, is_loaded = (choice(options, name, ("false", "true")) == "true" for name in ("cluster", "loaded"))
     server = choice(options, "server", ("", *LAYOUT_NAMES))
     return MemorySettings(allocator, is_cluster, int(depth), is_loaded, server)
-
-
-def _key_rows(reader: RdbUnitReader, *, permissive: bool) -> Iterator[pa.RecordBatch]:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    from cluster_core.kernels.columns import key_columns
-
-    schema = to_arrow_schema(RDB_SOURCE)
-    try:
-        for batch in reader:
-            source = pa.array([reader.unit.path], pa.string()).take(pa.array([0] * len(batch), pa.int8()))
-            yield pa.RecordBatch.from_arrays([*key_columns(batch), source], schema=schema)
-    except DecodeError:
-        if not permissive:
-            raise
-
-
-def _file_row(reader: RdbUnitReader, *, permissive: bool) -> pa.RecordBatch:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    error: DecodeError | None = None
-    try:
-        for _ in reader:
-            pass
-    except DecodeError as caught:
-        if not permissive:
-            raise
-        error = caught
-    skimmer, head = reader.skimmer, reader.head
-    row = {
-        "source": reader.unit.path,
-        "keys": skimmer.keys,
-        "file_bytes": reader.unit.size,
-        "dialect": head.dialect if head else None,
-        "version": head.version if head else None,
-        "aux": list(reader.facts.items()),
-        "trailing_bytes": reader.trailing_bytes,
-        "error": error.reason if error else None,
-        "error_offset": error.offset if error else None,
-    }
-    return pa.RecordBatch.from_pylist([row], schema=to_arrow_schema(FILES))

@@ -12,61 +12,36 @@ gzip or zstd.  Long strings are cut; dumps inside replication streams are skippe
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StringType, StructType
 
 from schemas.replication import RESP_FIELDS
 from schemas.table import required
-from slotscope.sources.bus.capture_reader import BAD, OPTIONS, CaptureReader, SeriesPartition
-from slotscope.sources.options import choice, refuse_unknown
+from slotscope.sources.bus.capture_reader import BAD, CaptureReader
+from slotscope.sources.bus.files import CaptureFile
+from slotscope.sources.data_source import UnitSource
+from slotscope.sources.resp.rows import BadRecords, resp_rows, value_of
 
-SCHEMAS = {
-    "values": StructType([*RESP_FIELDS, required("file", StringType(), "capture file in which it ended")]),
-    "bad": BAD,
-}
+VALUES = StructType([*RESP_FIELDS, required("file", StringType(), "capture file in which it ended")])
 ROWS_PER_BATCH: Final = 5_000
 
 
-class RespStreamDataSource(DataSource):
-    """The source named ``resp-stream``; see the module for its options."""
-
-    @classmethod
-    def name(cls) -> str:
-        """Return the format's name."""
-        return "resp-stream"
-
-    def schema(self) -> StructType:
-        """Return the schema of the rows asked for."""
-        return SCHEMAS[choice(self.options, "rows", tuple(SCHEMAS))]
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader of all partitions."""
-        refuse_unknown(self.options, OPTIONS, self.name())
-        return RespStreamReader(dict(self.options))
-
-
 class RespStreamReader(CaptureReader):
-    """Decodes a series as Arrow batches."""
+    """Decodes a series of captures of client ports."""
 
-    schemas = SCHEMAS
+    schemas: ClassVar = {"values": VALUES, "bad": BAD}
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def batches(self, unit: tuple[CaptureFile, ...]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one series; raises DecodeError in strict mode."""
-        from pyspark.sql.pandas.types import to_arrow_schema
-
-        assert isinstance(partition, SeriesPartition)
-        schema = to_arrow_schema(SCHEMAS[self.rows], timezone="UTC")
-        for rows in self._batches(partition):
+        schema = self.arrow_schema()
+        for rows in self._pieces(unit):
             yield pa.RecordBatch.from_pylist(rows, schema=schema)
 
-    def _batches(self, partition: SeriesPartition) -> Iterator[list[dict[str, Any]]]:
-        from slotscope.sources.resp.rows import BadRecords, resp_rows, value_of
-
+    def _pieces(self, files: tuple[CaptureFile, ...]) -> Iterator[list[dict[str, Any]]]:
         bad, rows, number = BadRecords(strict=not self.permissive), [], 0
-        for file, row in resp_rows(partition.files, bad):
+        for file, row in resp_rows(files, bad):
             value = value_of(row) if self.rows == "values" else None
             if value is None:
                 continue
@@ -76,3 +51,10 @@ class RespStreamReader(CaptureReader):
                 yield rows
                 rows = []
         yield bad.listed if self.rows == "bad" else rows
+
+
+class RespStreamDataSource(UnitSource):
+    """The source named ``resp-stream``; see the module for its options."""
+
+    format = "resp-stream"
+    reads = RespStreamReader

@@ -8,8 +8,9 @@ import pytest
 
 from cluster_core.slots.key_slot import key_slot
 from schemas.caveats import Severity
-from slotscope.reports.keyspace.figures import heavy_slots, max_over_mean, node_names, totals, warnings_by_severity
+from slotscope.reports.keyspace.figures import heavy_slots, max_over_mean, node_names, totals
 from slotscope.reports.keyspace.report import KeyGroup
+from slotscope.reports.severities import count_by_severity
 from tests.builders.reports_builder import empty_report, keyspace_report, without_sizes
 
 
@@ -104,8 +105,8 @@ def test_warnings_are_counted_gravest_first() -> None:
     report = keyspace_report()
     note = report.warnings[0]._replace(severity=Severity.NOTE)
 
-    assert list(warnings_by_severity(report).items()) == [("error", 1), ("warning", 1), ("note", 1)]
-    assert warnings_by_severity(replace(report, warnings=[note, note])) == {"note": 2}
+    assert list(count_by_severity(report.warnings).items()) == [("error", 1), ("warning", 1), ("note", 1)]
+    assert count_by_severity([note, note]) == {"note": 2}
 
 
 def test_dropping_sizes_keeps_the_keys() -> None:

@@ -1,0 +1,40 @@
+"""Warnings and findings by how grave they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from schemas.caveats import Caveat, Severity
+from slotscope.reports.ink import SEVERITY_STYLES, Ink
+from slotscope.runtime import text
+
+
+class Graded(Protocol):
+    """What has a severity."""
+
+    @property
+    def severity(self) -> str:
+        """One of `Severity`."""
+
+
+def count_by_severity(found: Iterable[Graded]) -> dict[str, int]:
+    """How many there are of each severity, the gravest first; severities that none has are left out."""
+    counts = Counter(str(one.severity) for one in found)
+    return {severity.value: counts[severity] for severity in Severity if counts[severity]}
+
+
+def gravest_first(caveats: Iterable[Caveat]) -> list[Caveat]:
+    """*caveats* by severity, those of one in their order."""
+    return sorted(caveats, key=lambda caveat: list(Severity).index(caveat.severity))
+
+
+def print_graded(ink: Ink, found: Sequence[tuple[str, str]], length_max: int) -> None:
+    """Print severity and words of each of *found*."""
+    ink.labelled(
+        [
+            (ink.words(severity, SEVERITY_STYLES.get(severity, "yellow")), ink.words(text.printable(words, length_max)))
+            for severity, words in found
+        ]
+    )

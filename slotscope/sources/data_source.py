@@ -1,0 +1,117 @@
+"""The base of the Data Sources: a name, the schemas of the rows that option ``rows`` chooses from, and units of work read as Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from cluster_core.errors import DecodeError
+
+T = TypeVar("T")
+ERROR_COLUMNS = (StructField("error", StringType()), StructField("error_offset", LongType()))
+"""Why a file could not be read to its end, in permissive mode."""
+
+
+@dataclass
+class UnitPartition(InputPartition):
+    """One unit of work."""
+
+    unit: Any
+
+
+class UnitReader(DataSourceReader):
+    """Finds units on the driver, reads them in Python workers; a subclass says how."""
+
+    schemas: ClassVar[Mapping[str, StructType]]
+    """Kinds of rows, the default first."""
+    known: ClassVar[frozenset[str]]
+    """Options beside ``path``, ``paths``, ``rows`` and ``mode``."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.rows = choice(options, "rows", tuple(self.schemas))
+        self.permissive = choice(options, "mode", ("strict", "permissive")) == "permissive"
+        self.path = options.get("path", "")
+        self.parallelism = int(options.get("parallelism", "2"))
+        self.split = choice(options, "split", ("true", "false")) == "true" and self.rows != "files"
+
+    def units(self) -> Iterable[Any]:
+        """The units of work; raises DecodeError for a path that names nothing."""
+        raise NotImplementedError
+
+    def batches(self, unit: Any) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one unit; raises DecodeError in strict mode."""
+        raise NotImplementedError
+
+    def partitions(self) -> list[InputPartition]:
+        """Return a partition a unit."""
+        return [UnitPartition(unit) for unit in self.units()]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one partition."""
+        assert isinstance(partition, UnitPartition)
+        return self.batches(partition.unit)
+
+    def arrow_schema(self) -> pa.Schema:
+        """The schema of the rows asked for."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        return to_arrow_schema(self.schemas[self.rows], timezone="UTC")
+
+    def until_damage(self, items: Iterable[T]) -> Iterator[T]:
+        """*items* up to the first bad byte, which is an error in strict mode only."""
+        try:
+            yield from items
+        except DecodeError:
+            if not self.permissive:
+                raise
+
+    def damage_of(self, items: Iterable[object]) -> dict[str, Any]:
+        """Go through *items* and return the `ERROR_COLUMNS`; raises DecodeError in strict mode."""
+        try:
+            for _ in items:
+                pass
+        except DecodeError as error:
+            if not self.permissive:
+                raise
+            return {"error": error.reason, "error_offset": error.offset}
+        return {"error": None, "error_offset": None}
+
+
+class UnitSource(DataSource):
+    """A Data Source that a `UnitReader` reads."""
+
+    format: ClassVar[str]
+    reads: ClassVar[type[UnitReader]]
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the format's name."""
+        return cls.format
+
+    def schema(self) -> StructType:
+        """Return the schema of the rows asked for."""
+        return self.reads.schemas[choice(self.options, "rows", tuple(self.reads.schemas))]
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return the reader of all partitions; raises DecodeError for an option that is not known."""
+        unknown = sorted(set(self.options) - {"path", "paths", "rows", "mode"} - self.reads.known)
+        if unknown:
+            raise DecodeError(
+                f"no option {unknown[0]!r} of {self.format}", offset=0, source=self.options.get("path", "")
+            )
+        return self.reads(dict(self.options))
+
+
+def choice(options: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
+    """Return option *name*, the first of *allowed* when it is not given; raises DecodeError for another word."""
+    value = str(options.get(name, allowed[0])).lower()
+    if value not in allowed:
+        raise DecodeError(
+            f"option {name} is {value!r}, not {' or '.join(allowed)}", offset=0, source=options.get("path", "")
+        )
+    return value
