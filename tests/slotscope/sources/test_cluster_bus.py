@@ -11,7 +11,7 @@ from cluster_core.formats.capture.bus_capture import CapturedMessage, read_bus
 from cluster_core.formats.capture.bus_lines import row_to_line
 from cluster_core.wire.bus import encode_message
 from schemas.history import GOSSIP_FIELDS, MESSAGE_FIELDS
-from slotscope.sources.bus.data_source import SCHEMAS, ClusterBusDataSource
+from slotscope.sources.bus.data_source import ClusterBusDataSource, ClusterBusReader
 from tests.builders.bus_builder import START_NS, conversation, every_kind, pcap, ping
 from tests.conftest import DATA
 
@@ -27,7 +27,7 @@ def source(spark):
 def read(path, rows: str = "messages", *, permissive: bool = False) -> list[dict]:
     """Rows without Spark, as the reader yields them."""
     options = {"path": str(path), "rows": rows, "mode": "permissive" if permissive else "strict"}
-    reader = ClusterBusDataSource(options).reader(SCHEMAS[rows])
+    reader = ClusterBusDataSource(options).reader(ClusterBusReader.schemas[rows])
     return [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
 
 
@@ -147,6 +147,6 @@ def test_times_before_the_epoch_of_the_test_are_kept_to_the_nanosecond(tmp_path)
 
 def test_an_unknown_option_is_refused() -> None:
     with pytest.raises(DecodeError, match="no option"):
-        ClusterBusDataSource({"path": "x", "row": "messages"}).reader(SCHEMAS["messages"])
+        ClusterBusDataSource({"path": "x", "row": "messages"}).reader(ClusterBusReader.schemas["messages"])
     with pytest.raises(DecodeError, match="rows is"):
         ClusterBusDataSource({"path": "x", "rows": "all"}).schema()

@@ -7,7 +7,7 @@ import gzip
 import pytest
 
 from cluster_core.errors import DecodeError
-from slotscope.sources.resp.data_source import SCHEMAS, RespStreamDataSource
+from slotscope.sources.resp.data_source import RespStreamDataSource, RespStreamReader
 from slotscope.sources.resp.rows import without_secrets
 from tests.builders.replication_records import RECORDINGS
 
@@ -16,7 +16,9 @@ CAPTURE = RECORDINGS / "redis-7.0" / "resp.pcap.gz"
 
 def read(path, rows: str = "values", mode: str = "strict") -> list[dict]:
     """Rows without Spark, as the reader yields them."""
-    reader = RespStreamDataSource({"path": str(path), "rows": rows, "mode": mode}).reader(SCHEMAS[rows])
+    reader = RespStreamDataSource({"path": str(path), "rows": rows, "mode": mode}).reader(
+        RespStreamReader.schemas[rows]
+    )
     return [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
 
 
@@ -57,7 +59,7 @@ def test_a_damaged_file_fails_in_strict_mode_and_is_told_in_permissive_mode(tmp_
 def test_what_the_source_does_not_know_is_an_error(tmp_path) -> None:
     """Options, words of options, and files that are not there."""
     with pytest.raises(DecodeError, match="no option 'colour'"):
-        RespStreamDataSource({"path": "x", "colour": "red"}).reader(SCHEMAS["values"])
+        RespStreamDataSource({"path": "x", "colour": "red"}).reader(RespStreamReader.schemas["values"])
     with pytest.raises(DecodeError, match="rows"):
         RespStreamDataSource({"path": "x", "rows": "all"}).schema()
     with pytest.raises(DecodeError):
