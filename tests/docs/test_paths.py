@@ -1,0 +1,25 @@
+"""A page that names a module names one that is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PLACES = (ROOT, ROOT / "cluster_core", ROOT / "slotscope", ROOT / "docs")
+"""From where the pages name modules."""
+PATH = re.compile(r"`([a-z_]+(?:/\w+)+(?:\.py)?)`")
+TABLES = ("bronze/", "silver/", "gold/")
+
+
+def test_every_module_that_a_page_names_exists() -> None:
+    pages = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
+    named = {(page.name, path) for page in pages for path in PATH.findall(page.read_text("utf-8"))}
+    modules = {(page, path) for page, path in named if not path.startswith(TABLES)}
+
+    assert len(modules) > 50
+    assert [where for where in sorted(modules) if not _is_there(where[1])] == []
+
+
+def _is_there(path: str) -> bool:
+    return any((place / path).exists() or (place / f"{path}.py").exists() for place in PLACES)
