@@ -78,10 +78,17 @@ def data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def spark() -> SparkSession:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
     """One session on two threads for all tests; it ends with Python."""
     from slotscope.runtime.session import spark_session
 
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        try:
+            (tmp_path_factory.getbasetemp().parent / "spark").touch(exist_ok=False)
+        except FileExistsError:
+            pytest.fail(
+                "a second process asks for a Spark session: this pytest does not keep the groups of pytest-xdist together"
+            )
     return spark_session("tests", master="local[2]")
 
 

@@ -36,8 +36,10 @@ CELLS = {
     "A_SKIP", "B_SKIP", "INTEGERS_HIGH", "MY_PLACE", "SET_HIGH",
 }  # fmt: skip
 """Cells of a kernel's state and numbers of its phases that only keep their place in a row of names."""
-TABLES = ("grammar.py", "opcodes.py", "kinds.py", "rows.py", "table_rows.py", "beliefs.py")
+TABLES = ("grammar.py", "opcodes.py", "kinds.py", "rows.py", "table_rows.py", "beliefs.py", "interim.py")
 """Modules that name all there is, kinds and columns of rows, whether a reader asks for it or not."""
+FACTS = ("knows_", "missed_")
+"""Facts of a unit, which are asked for by the noun that they are about."""
 
 
 @cache
@@ -49,7 +51,7 @@ def unused() -> list[tuple[str, str]]:
         (item.name, f"{item.filename.relative_to(ROOT)}:{item.first_lineno}")
         for item in finder.get_unused_code(min_confidence=CONFIDENCE_MIN)
         if item.filename.relative_to(ROOT).parts[0] in PRODUCT
-        if item.typ != "import" and item.filename.name not in TABLES
+        if item.typ != "import" and item.filename.name not in TABLES and not item.name.startswith(FACTS)
     ]
 
 

@@ -143,7 +143,7 @@ def _propose(now: Scaled, targets: Targets) -> Proposal:
     arrays = ProblemArrays(now, targets, least)
     if arrays.per_master > MANY and len(arrays.takers) > 1:
         work = now.problem.iterations * WORK_OF_STEP
-        branching = Branching(Layout(arrays), min(work, WORK_MAX) if work else WORK_MAX)
+        branching = Branching(Layout(arrays), min(max(work, WORK_MAX // 4), WORK_MAX) if work else WORK_MAX)
         joint = branching.proof()
         joint = joint if joint and joint.value > least else None
         arrays = ProblemArrays(now, targets, joint.value if joint else least)

@@ -202,7 +202,7 @@ def test_a_damaged_capture_ends_a_strict_job_with_its_place(spark, tmp_path) -> 
 
 
 def test_a_damaged_capture_is_read_as_far_as_it_goes_when_permissive(tmp_path) -> None:
-    found = fold([damaged(tmp_path)], mode="permissive")
+    found = fold([damaged(tmp_path)], permissive=True)
 
     assert [row["reason"] for row in found.bad] == ["file ends inside a packet"]
     assert len(found.messages) > 5
@@ -214,7 +214,7 @@ def test_a_bus_under_tls_is_told_so(tmp_path) -> None:
 
     with pytest.raises(DecodeError, match="TLS: cannot be read"):
         fold([path])
-    found = fold([path], mode="permissive")
+    found = fold([path], permissive=True)
 
     assert found.messages == []
     assert "TLS: cannot be read" in found.bad[0]["reason"]
@@ -225,7 +225,7 @@ def test_a_clock_that_was_set_back_is_counted_and_time_goes_on(tmp_path) -> None
     later = conversation([encode_message(ping())] * 3)
     path.write_bytes(pcap([*later, *(replace(s, ts_ns=s.ts_ns - 3600 * 10**9, seq=s.seq + 9999) for s in later)]))
 
-    found = fold([path], mode="permissive")
+    found = fold([path], permissive=True)
 
     assert found.facts["clock_steps"] > 0
     assert found.facts["last_ns"] == later[-1].ts_ns
@@ -253,7 +253,7 @@ def test_damage_in_messages_never_ends_a_permissive_replay(seed, tmp_path) -> No
     path = tmp_path / "mutated.pcap"
     path.write_bytes(raw)
 
-    found = fold([path], mode="permissive")
+    found = fold([path], permissive=True)
 
     assert all(row["reason"] for row in found.bad)
     assert len(found.messages) == found.facts["messages"]

@@ -74,9 +74,10 @@ class Branching:
         self._tree: list[tuple[int, int]] = [(-1, 0)]
         self._closed: dict[int, tuple[tuple[tuple[int, int], ...], int]] = {}
         root = self._solve((), None)
-        rounded = settle(self._program, root, self._held, len(self.heavy), layout.work_max())
-        self._least, self._found = rounded.cost, rounded
-        self._search(Case(self._pool[0].total, 0, 0, root.cost, (), root))
+        first = Case(self._pool[0].total, 0, 0, root.cost, (), root)
+        self._least, self._found = np.inf, root
+        self._round(first)
+        self._search(first)
 
     def _solve(self, fixed: Sequence[tuple[int, int]], basis: Any) -> Spread:
         """Solve a case, and keep its prices."""
@@ -124,6 +125,7 @@ class Branching:
                 case = None
                 continue
             if self._spent() > OVERTIME * self._work_max:
+                self._round(case)
                 heap.append(case)
                 break
             below = self._divide(case, min(choices), enough)
@@ -132,6 +134,13 @@ class Branching:
             case = below[0] if below else None
         for case in heap:
             self._closed[case.leaf] = case.fixed, case.by
+
+    def _round(self, case: Case) -> None:
+        """Decide the heavy slots that *case* divides one after the other, without looking back."""
+        held = {**self._held, **dict(case.fixed)}
+        found = settle(self._program, case.spread, held, len(self.heavy), self.layout.work_max())
+        if found.cost < self._least:
+            self._least, self._found = found.cost, found
 
     def _divide(self, case: Case, h: int, enough: float) -> list[Case]:
         """Return the cases of heavy slot *h* on each master that may still be cheaper than *enough*, the cheapest first."""

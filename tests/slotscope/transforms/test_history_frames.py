@@ -6,6 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from schemas import history
+from schemas.caveats import Code
 from slotscope.pipelines.simulation import FIGURES, PARAMETERS, quantiles
 from slotscope.transforms.history_frames import clock_warnings, with_times
 from tests.builders.partial_rows import assert_rows, frame
@@ -58,8 +59,7 @@ def test_a_log_whose_clock_is_an_hour_ahead_is_said_and_one_that_agrees_is_not(s
 
     warnings = clock_warnings(logged, events)
 
-    assert len(warnings) == 1
-    assert warnings[0].startswith("warning|log-clock|a: ")
+    assert [(one.severity, one.code, one.subject) for one in warnings] == [("warning", Code.LOG_CLOCK, "a")]
     assert clock_warnings(frame(spark, TOLD), events) == []
 
 
