@@ -170,7 +170,7 @@ class IncidentKind(StrEnum):
 
 
 class Severity(StrEnum):
-    """How grave a finding is, the gravest first."""
+    """How grave a finding or a caveat is, the gravest first."""
 
     ERROR = "error"
     WARNING = "warning"

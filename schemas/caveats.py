@@ -7,15 +7,8 @@ from typing import NamedTuple
 
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
+from cluster_core.kinds import Severity
 from schemas.table import optional, required
-
-
-class Severity(StrEnum):
-    """How grave it is, the gravest first."""
-
-    ERROR = "error"
-    WARNING = "warning"
-    NOTE = "note"
 
 
 class Code(StrEnum):

@@ -33,7 +33,6 @@ GROUPS = {
     ),
 }  # fmt: skip
 """The groups of a package: each may import those to its left."""
-"""Where numba compiles."""
 KERNEL_LIBRARIES = {"numpy", "numba", "llvmlite", "pyarrow", "highspy"}
 """llvmlite is what numba itself compiles with: it comes with it.  highspy (HiGHS) solves linear programs in `kernels.linear_program`: it
 touches no file, no clock and no chance, and what it says is proven by whole numbers elsewhere."""

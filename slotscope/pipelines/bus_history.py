@@ -23,10 +23,11 @@ from pyspark.sql.types import StructType
 
 from cluster_core.errors import DecodeError
 from cluster_core.gossip.profile import PROFILES
+from cluster_core.kinds import Severity
 from cluster_core.replay.saving import STATE_SOURCE, STATE_VERSION
 from schemas import history
 from schemas.bronze import BAD_RECORDS
-from schemas.caveats import Caveat, Code, Severity
+from schemas.caveats import Caveat, Code
 from schemas.table import Table
 from slotscope.pipelines.bus_findings import write_gold
 from slotscope.pipelines.bus_notes import Basis

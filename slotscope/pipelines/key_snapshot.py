@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from cluster_core.errors import DecodeError
+from cluster_core.kinds import Severity
 from cluster_core.load.attribution import Attribution, attribute
 from cluster_core.load.persistence import Persistence
 from cluster_core.load.unread import WHOLE, FileUnread, Unread
@@ -26,7 +27,7 @@ from cluster_core.topology.node import Topology
 from cluster_core.topology.nodes_text import write_nodes
 from schemas.aof import COMMAND_LOAD, LOG_SAVINGS, UNCERTAIN_KEYS, WRITE_KEYS, WRITE_LOAD
 from schemas.bronze import BAD_RECORDS, KEY_ROWS, KEYS, VALUE_FLAWS
-from schemas.caveats import Caveat, Severity
+from schemas.caveats import Caveat
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, NODE_LOAD, TTL_BUCKETS
 from schemas.interim import BAD, PARTIAL, SLOT, UNIT, UnitFacts, joined
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from cluster_core.kinds import Severity
 from cluster_core.load.unread import FileUnread, Unread, together
 from cluster_core.memory.basis import Exactness, MemoryBasis
 from cluster_core.rebalance.goal.placement import NOTHING, masters_of, owners_of, read_placement
@@ -18,7 +19,7 @@ from cluster_core.topology.node import Topology
 from cluster_core.topology.reader import read_topology
 from schemas.activity import SLOT_ACTIVITY
 from schemas.bronze import BAD_RECORDS
-from schemas.caveats import Caveat, Code, Severity
+from schemas.caveats import Caveat, Code
 from slotscope.pipelines.rebalance_plan import BYTES, TOLERANCES, Schedule
 from slotscope.reports.unread import unread_lines
 from slotscope.runtime.delta_files import replace_rows

@@ -11,8 +11,9 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cluster_core.kinds import Severity
 from schemas.bronze import BAD_RECORDS
-from schemas.caveats import Caveat, Code, Severity
+from schemas.caveats import Caveat, Code
 from schemas.history import LINKS, NODE_VIEWS, REPLAYS
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from schemas.sentinel import SENTINEL_EVENTS, SENTINEL_VIEWS, SENTINEL_VOTES

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from schemas.caveats import Caveat, Severity
+from cluster_core.kinds import Severity
+from schemas.caveats import Caveat
 from slotscope.reports.ink import SEVERITY_STYLES, Ink
 from slotscope.runtime import text
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cluster_core.kinds import Severity
 from cluster_core.load.persistence import Persistence, age, describe_persistence
-from schemas.caveats import Caveat, Code, Severity
+from schemas.caveats import Caveat, Code
 from schemas.interim import UnitFacts
 from slotscope.runtime.failure import printable
 from slotscope.runtime.text import moment

@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from cluster_core.kinds import Severity
 from cluster_core.load.attribution import Attribution
 from cluster_core.topology.node import Topology
-from schemas.caveats import Caveat, Code, Severity
+from schemas.caveats import Caveat, Code
 from schemas.interim import UnitFacts
 from slotscope.runtime.failure import printable
 

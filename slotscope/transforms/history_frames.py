@@ -10,9 +10,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from cluster_core.kinds import Severity
 from cluster_core.replay.log_clock import PAIRED_KINDS, Told, compare_clocks
 from schemas import history
-from schemas.caveats import Caveat, Code, Severity
+from schemas.caveats import Caveat, Code
 from schemas.table import Table
 from slotscope.runtime.row_tables import table_arrow
 from slotscope.sources.bus import evidence as captured

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from cluster_core.kinds import Severity
 from cluster_core.memory.basis import Exactness, MemoryBasis
 from cluster_core.memory.model import ESTIMATES, MODEL, NEAREST
-from schemas.caveats import Caveat, Code, Severity
+from schemas.caveats import Caveat, Code
 from schemas.interim import UnitFacts
 from slotscope.runtime import text
 from slotscope.runtime.failure import printable

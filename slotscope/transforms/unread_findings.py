@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from cluster_core.kinds import Severity
 from cluster_core.load.unread import FileUnread, Unread
-from schemas.caveats import Caveat, Code, Severity
+from schemas.caveats import Caveat, Code
 from schemas.interim import UnitFacts
 from slotscope.reports.unread import HOLDS_WORDS, unread_lines
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cluster_core.kinds import Severity
 from cluster_core.rebalance.goal.watched import Watched
 from cluster_core.rebalance.plan import Reach
-from schemas.caveats import Caveat, Code, Severity
+from schemas.caveats import Caveat, Code
 from slotscope.reports.rebalance.report import factor, resource_words
 
 _STAND_IN = ("serialized_bytes", "memory_bytes")

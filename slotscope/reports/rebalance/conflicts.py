@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+from cluster_core.kinds import Severity
 from cluster_core.rebalance.bound.conflict import Conflict, ConflictKind
 from cluster_core.rebalance.goal.limits import kept
 from cluster_core.rebalance.goal.problem import validate
 from cluster_core.rebalance.goal.targets import find_targets
 from cluster_core.rebalance.plan import PlanVerdict
 from cluster_core.rebalance.record import StoredPlan
-from schemas.caveats import Caveat, Code, Severity
+from schemas.caveats import Caveat, Code
 from slotscope.reports.rebalance.report import amount, resource_words, share_text
 from slotscope.runtime import text
 

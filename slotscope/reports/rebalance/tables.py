@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from cluster_core.kinds import Severity
 from cluster_core.rebalance.bound.proof import Argument, explain_bound
 from cluster_core.rebalance.execution.journal import StepKind
 from cluster_core.rebalance.plan import Plan
 from cluster_core.rebalance.record import StoredPlan
 from schemas.audit import PLAN_AUDITS
-from schemas.caveats import Caveat, Code, Severity
+from schemas.caveats import Caveat, Code
 from schemas.execution import PLAN_STEPS
 from schemas.rebalance import REBALANCE_HEAVY, REBALANCE_LOAD, REBALANCE_MOVES, REBALANCE_TOLERANCES
 from schemas.table import Table

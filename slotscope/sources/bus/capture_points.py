@@ -20,7 +20,8 @@ from cluster_core.kernels.bus.capture_clocks import (
 )
 from cluster_core.kernels.bus.capture_segments import Segments
 from cluster_core.kernels.bus.decoder import BusDecoder
-from schemas.caveats import Caveat, Code, Severity
+from cluster_core.kinds import Severity
+from schemas.caveats import Caveat, Code
 
 TELL_NS: Final = 1_000_000
 """Clocks that are nearer together are the same to a reader."""

@@ -25,12 +25,13 @@ from cluster_core.gossip.profile_signs import EXT_DATA, VERSION_FLAGS, ProfileSi
 from cluster_core.gossip.view import NODES_MAX
 from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.columns import SENDER_END
+from cluster_core.kinds import Severity
 from cluster_core.replay.dispatch import Clue
 from cluster_core.replay.evidence import Endpoint
 from cluster_core.wire.bus import HEADER_BYTES, MessageType
 from cluster_core.wire.bus_framing import MESSAGE_BYTES_MAX
 from cluster_core.wire.tcp_stream import CUT_BY_SNAP_LENGTH, SYN
-from schemas.caveats import Caveat, Code, Severity
+from schemas.caveats import Caveat, Code
 
 BAD_ROWS_MAX: Final = 10_000
 """Bad records beyond this are counted, not listed."""

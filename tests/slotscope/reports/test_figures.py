@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from cluster_core.kinds import Severity
 from cluster_core.slots.key_slot import key_slot
-from schemas.caveats import Severity
 from slotscope.reports.keyspace.figures import heavy_slots, max_over_mean, node_names, totals
 from slotscope.reports.keyspace.report import KeyGroup
 from slotscope.reports.severities import count_by_severity

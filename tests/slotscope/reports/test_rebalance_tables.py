@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from cluster_core.kinds import Severity
 from cluster_core.rebalance.goal.problem import Master
 from cluster_core.rebalance.plan import PlanVerdict
 from cluster_core.rebalance.record import PlannedNode
 from schemas.audit import PLAN_AUDITS
-from schemas.caveats import Caveat, Code, Severity
+from schemas.caveats import Caveat, Code
 from schemas.execution import PLAN_STEPS
 from schemas.rebalance import REBALANCE_PLANS
 from slotscope.pipelines.rebalance_plan import MadePlan, Schedule, make_plan
