@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from slotscope.requests.incident import Request as StoryRequest
 from slotscope.requests.incidents import Request
+from slotscope.requests.options import Recorded
 from slotscope.runtime import cli
 
 
@@ -25,7 +25,7 @@ def command(request: Request) -> None:
     print_incidents(report.incidents, report.troubles, Console(file=sys.stdout), html_path=path)
 
 
-def story_command(number: int, *, request: StoryRequest) -> None:
+def story_command(number: int, *, request: Recorded) -> None:
     """Tell one incident step by step, with times relative to its start.
 
     Parameters

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from cyclopts import Parameter
-
-from slotscope.requests.options import NO_OPTIONS, AccessOptions, Flag
+from slotscope.requests.options import NO_OPTIONS, AccessOptions, PlanOptions, options
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+@options
+class Request(PlanOptions):
     """Which plan to audit, and against what."""
 
-    root: str
-    """Folder of the tables."""
-    plan: str = "latest"
-    """Id of the plan, the beginning of it, or latest."""
     cluster: str | None = None
     """HOST:PORT of one node of the live cluster; the others are found from its answer."""
     snapshot: str | None = None
@@ -27,5 +18,3 @@ class Request:
     window: float = 0.0
     """Seconds over which to measure the counters of SLOT-STATS; 0 leaves them out."""
     access: AccessOptions = NO_OPTIONS
-    debug: Flag = False
-    """Show the trace of an error."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from slotscope.requests.options import Flag, Paths
+from slotscope.requests.options import Flag, Paths, Plain, options
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+@options
+class Request(Plain):
     """Which messages to show, and how."""
 
     node: Paths = ()
@@ -39,8 +37,6 @@ class Request:
     """Write JSON lines, which bus-replay and this command read; connections are always among them."""
     limit: int | None = None
     """Show so many rows at most."""
-    debug: Flag = False
-    """Show the trace of an error."""
 
 
 DEFAULTS = Request()

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from cyclopts import Parameter
-
-from slotscope.requests.options import Common, Flag, Paths
+from slotscope.requests.options import Flag, LogOptions, Paths, options
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request(Common):
+@options
+class Request(LogOptions):
     """What to read and how."""
 
     pcap: Paths = ()
@@ -24,10 +19,6 @@ class Request(Common):
     """Server logs."""
     snapshot: str = "current"
     """Name of the snapshot; what the tables hold of it is continued, or replaced when other files or options are given."""
-    log_zone: str = "UTC"
-    """Time zone of the servers whose logs do not name it: Europe/Berlin, +01:00."""
-    log_node: Paths = ()
-    """FILE=NODE: whose log FILE (a path or its last part) is; NODE is an id, ip:port or port. Default: seen from its lines or name."""
     node_timeout_ms: int | None = None
     """cluster-node-timeout of the servers. Default: read off the traffic."""
     profile: str | None = None

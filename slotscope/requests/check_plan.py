@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from cyclopts import Parameter
-
-from slotscope.requests.options import Flag
+from slotscope.requests.options import PlanOptions, options
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+@options
+class Request(PlanOptions):
     """Which plan to check."""
-
-    root: str
-    """Folder of the tables."""
-    plan: str = "latest"
-    """Id of the plan, or the beginning of it."""
-    debug: Flag = False
-    """Show the trace of an error."""

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import field
 
-from cyclopts import Parameter
-
-from slotscope.requests.options import NO_OPTIONS, AccessOptions, Flag
+from slotscope.requests.options import NO_OPTIONS, AccessOptions, Flag, options
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, slots=True)
+@options
 class Request:
     """Whom to ask, how often, and what."""
 
-    address: str
+    address: str = field(kw_only=False)
     """HOST:PORT of one node; the others are found from its answer."""
-    _: KW_ONLY
     out: str
     """File of JSON lines, which is added to."""
     interval: float = 1.0

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from slotscope.requests.options import Common
+from slotscope.requests.options import Common, options
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, slots=True, kw_only=True)
+@options
 class Request(Common):
     """Which snapshots to compare."""
 

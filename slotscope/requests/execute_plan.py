@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
-from cyclopts import Parameter
-
-from slotscope.requests.options import NO_OPTIONS, AccessOptions, Flag
+from slotscope.requests.options import NO_OPTIONS, AccessOptions, Flag, PlanOptions, options
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+@options
+class Request(PlanOptions):
     """Which plan to carry out, where and how."""
 
-    root: str
-    """Folder of the tables that rebalance-plan wrote."""
     cluster: str
     """HOST:PORT of one node of the cluster; the others are found from its answer.  Only masters that the plan names are spoken to."""
-    plan: str = "latest"
-    """Id of the plan, the beginning of one, or latest."""
     apply: Flag = False
     """Do it."""
     rollback: Flag = False
@@ -46,5 +38,3 @@ class Request:
     password_file: str | None = None
     """File that holds the password, instead of the variable."""
     access: AccessOptions = NO_OPTIONS
-    debug: Flag = False
-    """Show the trace of an error."""

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import field
 
-from cyclopts import Parameter
-
-from slotscope.requests.options import Flag, Paths
+from slotscope.requests.options import Flag, Paths, options
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, slots=True)
+@options
 class Request:
     """What to replay, from which inputs."""
 
-    captures: str
+    captures: str = field(kw_only=False)
     """Folder with recordings: bus.pcap, truth.jsonl and logs/PORT.log, each plain or gzip."""
-    _: KW_ONLY
     scenario: Paths = ()
     """Only recordings whose folder has one of these names."""
     polls: int = 0

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from cyclopts import Parameter
-
-from slotscope.requests.options import Common
+from slotscope.requests.options import Recorded, options
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request(Common):
+@options
+class Request(Recorded):
     """Which replay to tell of."""
 
-    snapshot: str = "current"
-    """Name of the snapshot that bus-replay wrote."""
     html: str | None = None
     """Where the HTML report goes. Default: ROOT/reports/SNAPSHOT-history.html."""

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from cyclopts import Parameter
-
-from slotscope.requests.options import Common, Flag, Paths
+from slotscope.requests.options import Common, Flag, Paths, options
 from slotscope.runtime.settings import Settings, read_settings
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, slots=True, kw_only=True)
+@options
 class Request(Common):
     """What to read and how."""
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from cyclopts import Parameter
-
-from slotscope.requests.options import Common
+from slotscope.requests.options import Recorded, options
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request(Common):
+@options
+class Request(Recorded):
     """Whose answer, and when."""
 
     observer: str = "all"
@@ -22,5 +17,3 @@ class Request(Common):
     """Another time: print what is different then."""
     versus: str | None = None
     """Another observer: print what it sees differently."""
-    snapshot: str = "current"
-    """Name of the snapshot that bus-replay wrote."""

@@ -6,8 +6,8 @@ them stand in other modules.
 """
 
 import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar, dataclass_transform
 
 from cyclopts import Group, Parameter
 
@@ -28,10 +28,46 @@ beside it.
 """
 
 SHARED = Parameter(group=Group("Common options", sort_key=99))
+T = TypeVar("T")
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
+def options(kind: type[T]) -> type[T]:
+    """Make *kind* a frozen dataclass whose fields are options of their own names, or arguments where ``kw_only`` is False."""
+    return Parameter(name="*")(dataclass(frozen=True, kw_only=True, slots=True)(kind))
+
+
+@options
+class Plain:
+    """Options of every command that needs no Spark."""
+
+    debug: Annotated[Flag, SHARED] = False
+    """Show the trace of an error."""
+
+
+@options
+class PlanOptions(Plain):
+    """Options of every command about one plan."""
+
+    root: str
+    """Folder of the tables that rebalance-plan wrote."""
+    plan: str = "latest"
+    """Id of the plan, the beginning of it, or latest."""
+
+
+@options
+class LiveOptions(Plain):
+    """Options of every command that is a member of a live cluster."""
+
+    bind: str = "127.0.0.1"
+    """Address to listen on."""
+    duration: float | None = None
+    """Seconds after which to end. Default: until Ctrl-C."""
+    password_env: str = "SLOTSCOPE_PASSWORD"
+    """Environment variable that holds the password of the user; not set: no password."""
+
+
+@options
 class Common:
     """Options of every command that works with tables on Spark."""
 
@@ -62,8 +98,25 @@ class Common:
         return spark_session(app, master=self.master, verbose=self.debug)
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True, slots=True)
+@options
+class Recorded(Common):
+    """Options of every command about what bus-replay wrote."""
+
+    snapshot: str = "current"
+    """Name of the snapshot that bus-replay wrote."""
+
+
+@options
+class LogOptions(Common):
+    """Options of every command that reads logs of servers."""
+
+    log_zone: str = "UTC"
+    """Time zone of the servers whose logs do not name it: Europe/Berlin, +01:00."""
+    log_node: Paths = ()
+    """FILE=NODE: whose log FILE (a path or its last part) is; NODE is an id, ip:port or port. Default: seen from its lines or name."""
+
+
+@options
 class AccessOptions:
     """How a command gets to the servers of a live cluster; the password itself is on no command line, which every user of a machine can read."""
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from slotscope.requests.options import Common, Flag, Paths
+from slotscope.requests.options import Common, Flag, Paths, options
 
 GAIN_MIN_IF_NEEDED = 0.005
 """A scheduled report leaves alone what would bring less than this of a fair share."""
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, slots=True, kw_only=True)
+@options
 class Request(Common):
     """What to plan with and for."""
 

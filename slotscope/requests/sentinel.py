@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from slotscope.requests.options import Flag
+from slotscope.requests.options import LiveOptions, options
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+@options
+class Request(LiveOptions):
     """What to watch, beside whom, and how."""
 
     monitor: str | None = None
@@ -31,24 +29,16 @@ class Request:
     """How many replicas at a time are sent to a new master. Default: 1."""
     port: int = 26380
     """Port to listen on."""
-    bind: str = "127.0.0.1"
-    """Address to listen on."""
     profile: Literal["redis-7.0", "valkey-9.1"] = "valkey-9.1"
     """Whose commands and texts clients find."""
     folder: str | None = None
     """Where sentinel.conf is kept, and read at the start before any option here. Default: it is not kept."""
-    duration: float | None = None
-    """Seconds after which to end. Default: until Ctrl-C."""
     forget: Annotated[bool, Parameter(negative=())] = False
     """At the end, have the other sentinels forget this one with SENTINEL RESET. They forget replicas and failovers with it, and
     find the replicas again within ten seconds.
     """
     user: str | None = None
     """ACL user of the master and its replicas. Default: the default user."""
-    password_env: str = "SLOTSCOPE_PASSWORD"
-    """Environment variable that holds its password; not set: no password."""
-    debug: Flag = False
-    """Show the trace of an error."""
 
 
 DEFAULTS = Request()

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import field
 
-from cyclopts import Parameter
+from slotscope.requests.options import options
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, slots=True)
+@options
 class Request:
     """What to replay."""
 
-    captures: str
+    captures: str = field(kw_only=False)
     """Folder with recordings: resp.pcap, truth.jsonl, events.jsonl and logs/PORT.log, each plain or gzip."""
-    _: KW_ONLY
     show: int = 0
     """Print the first SHOW wrong fields and missing events of each."""
     least: float = 0.0

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from cyclopts import Parameter
-
-from slotscope.requests.options import Common, Paths
+from slotscope.requests.options import LogOptions, Paths, options
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request(Common):
+@options
+class Request(LogOptions):
     """What to read and how."""
 
     captures: Paths = ()
@@ -22,10 +17,6 @@ class Request(Common):
     """Answers to SENTINEL MASTERS, REPLICAS and SENTINELS as JSON lines."""
     snapshot: str = "current"
     """Name of the snapshot; what the tables hold of its sentinels is replaced."""
-    log_zone: str = "UTC"
-    """Time zone of the sentinels whose logs do not name it: Europe/Berlin, +01:00."""
-    log_node: Paths = ()
-    """FILE=NODE: whose log FILE (a path or its last part) is; NODE is an id, ip:port or port. Default: seen from its lines or name."""
     down_after_ms: int | None = None
     """down-after-milliseconds. Default: told by events or polls, else estimated from the first silence that was held for down."""
     quorum: int | None = None
