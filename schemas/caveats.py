@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from pyspark.sql.types import ArrayType, StringType, StructField, StructType
+from pyspark.sql.types import StructField, StructType
 
 from cluster_core.kinds import Severity
-from schemas.table import optional, required
+from schemas.table import fields_of, optional, required, several
 
 
 class Code(StrEnum):
@@ -72,10 +72,10 @@ class Code(StrEnum):
 class Caveat(NamedTuple):
     """One of them; *subject* is the file, node or load that it is about, None for all."""
 
-    severity: Severity
-    code: Code
-    text: str
-    subject: str | None = None
+    severity: Annotated[Severity, "error, warning or note"]
+    code: Annotated[Code, "which warning it is"]
+    text: Annotated[str, "the warning in words"]
+    subject: Annotated[str | None, "the file, node or load that it is about; null: all of them"] = None
 
     @classmethod
     def of(cls, severity: str, code: str, text: str, subject: str | None = None) -> Caveat:
@@ -87,17 +87,9 @@ class Caveat(NamedTuple):
         return self.severity.value, self.code.value, self.text, self.subject
 
 
-CAVEAT = StructType(
-    [
-        required("severity", StringType(), "error, warning or note"),
-        required("code", StringType(), "which warning it is"),
-        required("text", StringType(), "the warning in words"),
-        optional("subject", StringType(), "the file, node or load that it is about; null: all of them"),
-    ]
-)
+CAVEAT = StructType(fields_of(Caveat))
 
 
 def caveats(about: str, *, always: bool = True) -> StructField:
     """The column of caveats of a table."""
-    kind = ArrayType(CAVEAT, containsNull=False)
-    return required("warnings", kind, about) if always else optional("warnings", kind, about)
+    return (required if always else optional)("warnings", several(CAVEAT), about)

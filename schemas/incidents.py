@@ -5,32 +5,26 @@ Times stand twice, as in `schemas.history`: as timestamp (UTC, microseconds) and
 
 from __future__ import annotations
 
-from pyspark.sql.types import StructType
-
 from cluster_core.incidents.rows import FindingRow, IncidentRow, StepRow
-from schemas.bronze import SNAPSHOT_ID
-from schemas.table import Table, fields_of
+from schemas.table import fields_of, snapshot_table
 
-INCIDENTS = Table(
+INCIDENTS = snapshot_table(
     "gold/incidents",
     "One row a failure, failover, resharding, epoch collision, partition, membership change or flapping node.",
-    StructType([SNAPSHOT_ID, *fields_of(IncidentRow)]),
-    key=("snapshot_id", "incident"),
-    partition_by=("snapshot_id",),
+    fields_of(IncidentRow),
+    key=("incident",),
 )
 
-INCIDENT_STEPS = Table(
+INCIDENT_STEPS = snapshot_table(
     "gold/incident_steps",
     "What happened in each incident, one row a step, in order.",
-    StructType([SNAPSHOT_ID, *fields_of(StepRow)]),
-    key=("snapshot_id", "incident", "step"),
-    partition_by=("snapshot_id",),
+    fields_of(StepRow),
+    key=("incident", "step"),
 )
 
-FINDINGS = Table(
+FINDINGS = snapshot_table(
     "gold/findings",
     "What should not be, or is worth knowing: broken invariants, contradictions, risks of the layout, costs.",
-    StructType([SNAPSHOT_ID, *fields_of(FindingRow)]),
-    key=("snapshot_id", "finding"),
-    partition_by=("snapshot_id",),
+    fields_of(FindingRow),
+    key=("finding",),
 )

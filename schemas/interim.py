@@ -5,19 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import DataType, StructField, StructType
+
+from schemas.table import BYTES, FLAG, INTEGER, LONG, SHORT, TEXT, by_name, several
 
 SLOT, TOP_SLOT, TOP_TYPE, TOP_OWNER, TAG, PREFIX, TTL, UNIT, BAD = range(9)
 FLAW = 14
@@ -29,6 +19,10 @@ base, and for a command that servers are known to have.  A `FLAW` has what a hea
 
 
 Fact = bool | int | str | list[str] | None
+
+
+def _counted() -> Any:
+    return field(default=None, metadata={"adds_up": True})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,27 +42,27 @@ class UnitFacts:
     ctime: int | None = None
     """When it was begun, epoch in s; of a log that is replayed, the latest time that it knows."""
     stored_crc: str | None = None
-    functions: int | None = None
+    functions: int | None = _counted()
     slot_info: bool = False
     """Whether it declares how many keys each slot has."""
-    trailing_bytes: int | None = None
+    trailing_bytes: int | None = _counted()
     split_failed: str | None = None
     """Why it cannot be read in ranges."""
-    hollow_keys: int | None = None
+    hollow_keys: int | None = _counted()
     """Collections without elements, and the first of them."""
     hollow_key: str | None = None
-    twin_keys: int | None = None
+    twin_keys: int | None = _counted()
     """Keys that are there more than once, and some of them; they were sought among the first *twins_sought* keys only."""
     twins: list[str] = field(default_factory=list)
-    twins_sought: int | None = None
-    decoded_values: int | None = None
-    flawed_values: int | None = None
-    undecoded_values: int | None = None
+    twins_sought: int | None = _counted()
+    decoded_values: int | None = _counted()
+    flawed_values: int | None = _counted()
+    undecoded_values: int | None = _counted()
     flaws: list[str] = field(default_factory=list)
     memory_model: str | None = None
     memory_estimate: str | None = None
     memory_total: int | None = None
-    unmeasured_keys: int | None = None
+    unmeasured_keys: int | None = _counted()
 
     # of a log
     role: str | None = None
@@ -90,11 +84,11 @@ class UnitFacts:
     uncertain_keys: int | None = None
 
     # what could not be read
-    bad_records: int | None = None
-    unread_bytes: int | None = None
-    records: int | None = None
+    bad_records: int | None = _counted()
+    unread_bytes: int | None = _counted()
+    records: int | None = _counted()
     """Keys, or rows, that the file says it holds."""
-    unread_records: int | None = None
+    unread_records: int | None = _counted()
     ends_early: bool = False
 
     # what its sums know
@@ -102,15 +96,15 @@ class UnitFacts:
     knows_memory_bytes: bool = False
     knows_expires: bool = False
     knows_ops: bool = False
-    missed_tag_keys: int | None = None
+    missed_tag_keys: int | None = _counted()
     """Most that a group which is not listed can have."""
-    missed_tag_bytes: int | None = None
-    missed_prefix_keys: int | None = None
-    missed_prefix_bytes: int | None = None
+    missed_tag_bytes: int | None = _counted()
+    missed_prefix_keys: int | None = _counted()
+    missed_prefix_bytes: int | None = _counted()
     missed_log_keys: int | None = None
     missed_log_bytes: int | None = None
     missed_log_prefix_bytes: int | None = None
-    untracked_keys: int | None = None
+    untracked_keys: int | None = _counted()
     """Keys whose tag or prefixes are too long to group."""
 
     @property
@@ -132,28 +126,7 @@ def _word(value: Fact) -> str:
     return "\n".join(value) if isinstance(value, list) else "true" if value is True else str(value)
 
 
-COUNTED = frozenset(
-    [
-        "functions",
-        "trailing_bytes",
-        "hollow_keys",
-        "twin_keys",
-        "twins_sought",
-        "decoded_values",
-        "flawed_values",
-        "undecoded_values",
-        "unmeasured_keys",
-        "bad_records",
-        "unread_bytes",
-        "records",
-        "unread_records",
-        "missed_tag_keys",
-        "missed_tag_bytes",
-        "missed_prefix_keys",
-        "missed_prefix_bytes",
-        "untracked_keys",
-    ]
-)
+COUNTED = frozenset(f.name for f in fields(UnitFacts) if f.metadata.get("adds_up"))
 """Facts that add up over the ranges of a dump."""
 
 
@@ -173,11 +146,11 @@ def joined(before: UnitFacts, later: UnitFacts) -> UnitFacts:
 
 
 _KINDS: dict[str, DataType] = {
-    "bool": BooleanType(),
-    "int | None": LongType(),
-    "str | None": StringType(),
-    "list[str]": ArrayType(StringType(), containsNull=False),
-    "dict[str, str]": MapType(StringType(), StringType(), valueContainsNull=False),
+    "bool": FLAG,
+    "int | None": LONG,
+    "str | None": TEXT,
+    "list[str]": several(TEXT),
+    "dict[str, str]": by_name(TEXT),
 }
 _IN_ROW = ("source", "kind", "keys", "file_bytes")
 """Facts that have columns of their own: ``source``, ``text``, ``keys`` and ``serialized_bytes`` of a `UNIT` row."""
@@ -185,35 +158,35 @@ FACTS = StructType([StructField(f.name, _KINDS[str(f.type)]) for f in fields(Uni
 
 PARTIAL = StructType(
     [
-        StructField("kind", IntegerType(), nullable=False),
-        StructField("source", StringType(), nullable=False),
-        StructField("part", IntegerType(), nullable=False),
-        StructField("slot", IntegerType()),
-        StructField("owner_id", StringType()),
-        StructField("name", BinaryType()),
-        StructField("name_text", StringType()),
-        StructField("hash_tag", BinaryType()),
-        StructField("hash_tag_text", StringType()),
-        StructField("keys", LongType()),
-        StructField("serialized_bytes", LongType()),
-        StructField("expires", LongType()),
-        StructField("ops", LongType()),
-        StructField("keys_error", LongType()),
-        StructField("bytes_error", LongType()),
-        StructField("number", IntegerType()),
-        StructField("db", IntegerType()),
-        StructField("type", StringType()),
-        StructField("encoding", StringType()),
-        StructField("elements", LongType()),
-        StructField("expire_at_ms", LongType()),
-        StructField("idle_s", LongType()),
-        StructField("freq", ShortType()),
-        StructField("offset", LongType()),
-        StructField("text", StringType()),
+        StructField("kind", INTEGER, nullable=False),
+        StructField("source", TEXT, nullable=False),
+        StructField("part", INTEGER, nullable=False),
+        StructField("slot", INTEGER),
+        StructField("owner_id", TEXT),
+        StructField("name", BYTES),
+        StructField("name_text", TEXT),
+        StructField("hash_tag", BYTES),
+        StructField("hash_tag_text", TEXT),
+        StructField("keys", LONG),
+        StructField("serialized_bytes", LONG),
+        StructField("expires", LONG),
+        StructField("ops", LONG),
+        StructField("keys_error", LONG),
+        StructField("bytes_error", LONG),
+        StructField("number", INTEGER),
+        StructField("db", INTEGER),
+        StructField("type", TEXT),
+        StructField("encoding", TEXT),
+        StructField("elements", LONG),
+        StructField("expire_at_ms", LONG),
+        StructField("idle_s", LONG),
+        StructField("freq", SHORT),
+        StructField("offset", LONG),
+        StructField("text", TEXT),
         StructField("facts", FACTS),
-        StructField("flaw", StringType()),
-        StructField("memory_bytes", LongType()),
-        StructField("estimate", StringType()),
+        StructField("flaw", TEXT),
+        StructField("memory_bytes", LONG),
+        StructField("estimate", TEXT),
     ]
 )
 """*number* is a prefix's depth, a time-to-live bucket, or the keys that a slot's own record in the dump declares (-1: none)."""

@@ -17,6 +17,7 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     MapType,
+    ShortType,
     StringType,
     StructField,
     StructType,
@@ -25,16 +26,18 @@ from pyspark.sql.types import (
 
 from cluster_core.columns import Column, Kind, columns_of
 
+TEXT: Final = StringType()
+BYTES: Final = BinaryType()
+FLAG: Final = BooleanType()
+SHORT: Final = ShortType()
+INTEGER: Final = IntegerType()
+LONG: Final = LongType()
+DOUBLE: Final = DoubleType()
+TIME: Final = TimestampType()
 UNSIGNED: Final = DecimalType(20, 0)
 """An unsigned number of 64 bits, as epochs, offsets and module ids are on the wire."""
-_BY_KIND: Final[dict[Kind, DataType]] = {Kind.SMALL: IntegerType(), Kind.UNSIGNED: UNSIGNED}
-_BY_TYPE: Final[dict[type, DataType]] = {
-    bool: BooleanType(),
-    int: LongType(),
-    float: DoubleType(),
-    bytes: BinaryType(),
-    datetime: TimestampType(),
-}
+_BY_KIND: Final[dict[Kind, DataType]] = {Kind.SMALL: INTEGER, Kind.UNSIGNED: UNSIGNED}
+_BY_TYPE: Final[dict[type, DataType]] = {bool: FLAG, int: LONG, float: DOUBLE, bytes: BYTES, datetime: TIME}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,16 @@ class Table:
         return list(self.schema.names)
 
 
+def several(kind: DataType) -> ArrayType:
+    """A list of values."""
+    return ArrayType(kind, containsNull=False)
+
+
+def by_name(kind: DataType) -> MapType:
+    """Values by name."""
+    return MapType(TEXT, kind, valueContainsNull=False)
+
+
 def required(name: str, kind: DataType, about: str) -> StructField:
     """A column that always has a value; *about* is its comment."""
     return StructField(name, kind, nullable=False, metadata={"comment": about})
@@ -63,11 +76,16 @@ def optional(name: str, kind: DataType, about: str) -> StructField:
     return StructField(name, kind, nullable=True, metadata={"comment": about})
 
 
+def snapshot_table(name: str, about: str, columns: Iterable[StructField], key: tuple[str, ...] = ()) -> Table:
+    """A table of which every snapshot has rows of its own, told apart by *key* and replaced together."""
+    return Table(name, about, StructType([SNAPSHOT_ID, *columns]), ("snapshot_id", *key), ("snapshot_id",))
+
+
 def instant(name: str, about: str, *, always: bool = True, name_ns: str = "") -> list[StructField]:
     """A time as timestamp *name* and as nanoseconds, called *name*_ns where *name_ns* does not say otherwise."""
     field = required if always else optional
-    ns = field(name_ns or f"{name}_ns", LongType(), f"{about}; ns since the epoch")
-    return [field(name, TimestampType(), about), ns]
+    ns = field(name_ns or f"{name}_ns", LONG, f"{about}; ns since the epoch")
+    return [field(name, TIME, about), ns]
 
 
 def fields_of(row: type) -> list[StructField]:
@@ -95,15 +113,16 @@ def _data_type(kind: Any) -> DataType:
     if get_origin(kind) is dict:
         return MapType(_data_type(arguments[0]), _data_type(arguments[1]), valueContainsNull=False)
     if get_origin(kind) is tuple:
-        return ArrayType(_data_type(arguments[0]), containsNull=False)
+        return several(_data_type(arguments[0]))
     if issubclass(kind, tuple):
         return StructType(fields_of(kind))
-    return StringType() if issubclass(kind, str) else _BY_TYPE[kind]
+    return TEXT if issubclass(kind, str) else _BY_TYPE[kind]
 
 
+SNAPSHOT_ID = required("snapshot_id", TEXT, "name of the snapshot")
 PARTIAL = optional(
     "partial",
-    BooleanType(),
+    FLAG,
     "whether something of the snapshot's inputs could not be read: sums are then too small, ranks and shares may be wrong",
 )
 
@@ -114,7 +133,5 @@ def with_texts(fields: Iterable[StructField]) -> list[StructField]:
     for field in fields:
         found.append(field)
         if isinstance(field.dataType, BinaryType):
-            found.append(
-                optional(f"{field.name}_text", StringType(), f"{field.name} as text, escaped as in the reports")
-            )
+            found.append(optional(f"{field.name}_text", TEXT, f"{field.name} as text, escaped as in the reports"))
     return found

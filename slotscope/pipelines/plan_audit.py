@@ -22,8 +22,7 @@ from cluster_core.rebalance.audit import (
 )
 from cluster_core.rebalance.record import StoredPlan
 from cluster_core.rebalance.table_rows import PlanAuditRow
-from schemas.audit import PLAN_AUDITS
-from schemas.execution import PLAN_STEPS
+from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS
 from slotscope.plans.snapshot_audit import read_snapshot
 from slotscope.plans.stored_moves import read_unchanged_plan
 from slotscope.plans.stored_plans import find_plan

@@ -15,8 +15,7 @@ from cluster_core.rebalance.record import PlannedNode, StoredPlan
 from cluster_core.slots.key_slot import key_slot
 from cluster_core.slots.slot_set import SlotSet
 from jobs.main import main
-from schemas.audit import PLAN_AUDITS
-from schemas.execution import PLAN_STEPS
+from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS
 from slotscope.pipelines.plan_audit import audit_plan
 from slotscope.pipelines.rebalance_plan import MadePlan, Schedule, make_plan

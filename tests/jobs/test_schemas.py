@@ -11,8 +11,7 @@ from deltalake import DeltaTable
 from pyspark.sql.types import ArrayType, BinaryType, BooleanType, MapType, StringType, StructField, StructType
 
 import schemas
-from schemas.execution import PLAN_STEPS
-from schemas.rebalance import REBALANCE_HEAVY, REBALANCE_MOVES, REBALANCE_PLANS
+from schemas.rebalance import PLAN_STEPS, REBALANCE_HEAVY, REBALANCE_MOVES, REBALANCE_PLANS
 from schemas.table import Table, required
 from slotscope.runtime.delta_files import append_rows
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from jobs import main as program
-from schemas.execution import PLAN_STEPS
+from schemas.rebalance import PLAN_STEPS
 from slotscope.runtime import cli
 from slotscope.runtime.delta_files import read_rows
 from slotscope.runtime.failure import BAD_INPUT, OK, PAUSED

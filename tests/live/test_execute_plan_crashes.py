@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable
 
 from cluster_core.rebalance.record import StoredPlan
-from schemas.execution import PLAN_STEPS
+from schemas.rebalance import PLAN_STEPS
 from slotscope.runtime.failure import BAD_INPUT, OK
 from slotscope.servers.plan_journal import PlanJournal
 from tests.benches.clusters import Cluster, running_cluster

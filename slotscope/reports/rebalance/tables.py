@@ -11,10 +11,15 @@ from cluster_core.rebalance.bound.proof import Argument, explain_bound
 from cluster_core.rebalance.execution.journal import StepKind
 from cluster_core.rebalance.plan import Plan
 from cluster_core.rebalance.record import StoredPlan
-from schemas.audit import PLAN_AUDITS
 from schemas.caveats import Caveat, Code
-from schemas.execution import PLAN_STEPS
-from schemas.rebalance import REBALANCE_HEAVY, REBALANCE_LOAD, REBALANCE_MOVES, REBALANCE_TOLERANCES
+from schemas.rebalance import (
+    PLAN_AUDITS,
+    PLAN_STEPS,
+    REBALANCE_HEAVY,
+    REBALANCE_LOAD,
+    REBALANCE_MOVES,
+    REBALANCE_TOLERANCES,
+)
 from schemas.table import Table
 from slotscope.plans.stored_plans import find_plan, plan_rows, read_stored_plan
 from slotscope.reports.rebalance.conflicts import limit_warnings

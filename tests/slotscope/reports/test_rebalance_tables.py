@@ -13,10 +13,8 @@ from cluster_core.kinds import Severity
 from cluster_core.rebalance.goal.problem import Master
 from cluster_core.rebalance.plan import PlanVerdict
 from cluster_core.rebalance.record import PlannedNode
-from schemas.audit import PLAN_AUDITS
 from schemas.caveats import Caveat, Code
-from schemas.execution import PLAN_STEPS
-from schemas.rebalance import REBALANCE_PLANS
+from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS, REBALANCE_PLANS
 from slotscope.pipelines.rebalance_plan import MadePlan, Schedule, make_plan
 from slotscope.pipelines.rebalance_rows import write_plan
 from slotscope.reports.delivery import deliver_rebalance
