@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slotscope.runtime.text import KEY_LENGTH_MIN, printable, shown
+from slotscope.runtime.text import count as text_count
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _ASCII = str.maketrans(
@@ -27,16 +28,11 @@ _INDENT, _GAP = 2, 2
 SEVERITY_STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
 
-Cell = Text | Callable[[int], Text]
-"""What stands in a table: a text, or what makes one of at most so many characters (names of keys, which lose their middle)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column of a table: its heading, and whether it holds figures (right-aligned, never cut)."""
-
-    heading: str
-    figures: bool = False
+Cell = str | Text | Callable[[int], Text]
+"""What stands in a table: plain words, a text, or what makes one of at most so many characters (names of keys, which lose their middle)."""
+_Made = Text | Callable[[int], Text]
+FIGURES = ">"
+"""What the heading of a column of figures begins with: they stand to the right and are never cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +76,11 @@ class Ink:
         full, rest = divmod(eighths, 8)
         return Text("█" * full + (_EIGHTHS[rest] if rest else ""), style=style)
 
+    def title(self, words: str, quiet: str = "", alarm: str = "") -> None:
+        """Write the first line of a report."""
+        line = self.words("Slotscope", "bold").append_text(self.words(f" · {words}"))
+        self.line(line.append_text(self.words(quiet, "dim")).append_text(self.words(alarm, "bold red")))
+
     def heading(self, words: str, about: str = "") -> None:
         """Write an empty line and a heading, with quiet words after it."""
         line = self.words(words, "bold")
@@ -95,6 +96,17 @@ class Ink:
     def note(self, words: str) -> None:
         """Write a quiet line, indented like the rows of a table."""
         self.line(self.words("  " + words, "dim"))
+
+    def rest(self, count: int, shown: int) -> None:
+        """Say how many of *count* are not shown, if any."""
+        if count > shown:
+            self.note(f"and {text_count(count - shown)} more")
+
+    def page(self, words: str, path: str | None) -> None:
+        """Say where the page is that has *words*, if one was written."""
+        if path is not None:
+            self.console.print()
+            self.line(self.words(f"{words}: ").append_text(self.words(path, "bold")))
 
     def flow(self, parts: Sequence[str]) -> None:
         """Write *parts* one after the other, indented; lines break between them only."""
@@ -119,20 +131,22 @@ class Ink:
             grid.add_row(Text("  ").append_text(label), words)
         self.console.print(grid, highlight=False)
 
-    def table(self, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:
-        """Write rows without any rules between them, indented by two; figures keep their width, names get what is left."""
+    def table(self, headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+        """Write rows without any rules between them, indented by two; figures (`FIGURES`) keep their width, names get what is left."""
+        columns = [self.words(heading.removeprefix(FIGURES)) for heading in headings]
+        figures = [heading.startswith(FIGURES) for heading in headings]
+        made = [[self.words(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
         table = Table(box=None, pad_edge=False, show_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
-        headings = [self.words(column.heading) for column in columns]
-        widths = self._widths(columns, headings, rows)
-        for column, heading, width in zip(columns, headings, widths, strict=True):
+        widths = self._widths(columns, figures, made)
+        for heading, right, width in zip(columns, figures, widths, strict=True):
             table.add_column(
                 heading,
-                justify="right" if column.figures else "left",
+                justify="right" if right else "left",
                 no_wrap=True,
                 width=width,
                 overflow="crop" if self.ascii_only else "ellipsis",
             )
-        for row in rows:
+        for row in made:
             table.add_row(*(_made(cell, width) for cell, width in zip(row, widths, strict=False)))
         indented = Table.grid(padding=0)
         indented.add_column(width=_INDENT)
@@ -140,16 +154,16 @@ class Ink:
         indented.add_row("", table)
         self.console.print(indented, highlight=False)
 
-    def _widths(self, columns: Sequence[Column], headings: Sequence[Text], rows: Sequence[Sequence[Cell]]) -> list[int]:
+    def _widths(self, headings: Sequence[Text], figures: Sequence[bool], rows: Sequence[Sequence[_Made]]) -> list[int]:
         """Return the cells of each column: figures get all they need, then words, then what is fitted."""
-        room = self.console.width - _INDENT - _GAP * (len(columns) - 1)
-        cells = list(zip_longest(*rows, fillvalue=Text(""))) or [()] * len(columns)
+        room = self.console.width - _INDENT - _GAP * (len(headings) - 1)
+        cells = list(zip_longest(*rows, fillvalue=Text(""))) or [()] * len(headings)
         fitted = [at for at, column in enumerate(cells) if any(not isinstance(cell, Text) for cell in column)]
         widths = [
             max([heading.cell_len, *(_made(cell, KEY_LENGTH_MIN).cell_len for cell in column)])
             for heading, column in zip(headings, cells, strict=True)
         ]
-        words = [at for at, column in enumerate(columns) if not column.figures and at not in fitted]
+        words = [at for at, right in enumerate(figures) if not right and at not in fitted]
         for at in fitted:
             widths[at] = max(widths[at], FITTED_MIN)
         while sum(widths) > room and words:
@@ -164,5 +178,5 @@ class Ink:
         return widths
 
 
-def _made(cell: Cell, width: int) -> Text:
+def _made(cell: _Made, width: int) -> Text:
     return cell if isinstance(cell, Text) else cell(width)

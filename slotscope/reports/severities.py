@@ -11,6 +11,9 @@ from schemas.caveats import Caveat
 from slotscope.reports.ink import SEVERITY_STYLES, Ink
 from slotscope.runtime import text
 
+CAVEATS_SHOWN = 6
+CAVEAT_LENGTH_MAX = 300
+
 
 class Graded(Protocol):
     """What has a severity."""
@@ -31,11 +34,25 @@ def gravest_first(caveats: Iterable[Caveat]) -> list[Caveat]:
     return sorted(caveats, key=lambda caveat: list(Severity).index(caveat.severity))
 
 
-def print_graded(ink: Ink, found: Sequence[tuple[str, str]], length_max: int) -> None:
-    """Print severity and words of each of *found*."""
+def print_counts(ink: Ink, found: Iterable[Graded], more: str = "") -> None:
+    """Print how many of *found*, which are not none, have which severity, and *more*."""
+    counts = count_by_severity(found)
+    words = ", ".join(text.plural(number, severity) for severity, number in counts.items())
+    ink.line(ink.words(f"▲ {words}{more}", SEVERITY_STYLES[next(iter(counts))]))
+
+
+def print_graded(ink: Ink, found: Sequence[tuple[str, str]], length_max: int, shown: int) -> None:
+    """Print severity and words of the first *shown* of *found*, and how many more there are."""
     ink.labelled(
         [
             (ink.words(severity, SEVERITY_STYLES.get(severity, "yellow")), ink.words(text.printable(words, length_max)))
-            for severity, words in found
+            for severity, words in found[:shown]
         ]
     )
+    ink.rest(len(found), shown)
+
+
+def print_caveats(ink: Ink, caveats: Iterable[Caveat]) -> None:
+    """Print the gravest of *caveats*."""
+    told = [(caveat.severity, caveat.text) for caveat in gravest_first(caveats)]
+    print_graded(ink, told, CAVEAT_LENGTH_MAX, CAVEATS_SHOWN)

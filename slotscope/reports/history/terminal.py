@@ -10,8 +10,8 @@ from rich.text import Text
 from cluster_core.incidents.instants import write_instant
 from cluster_core.incidents.story import seconds
 from slotscope.reports.history.report import FindingLine, IncidentLine
-from slotscope.reports.ink import SEVERITY_STYLES, Ink
-from slotscope.reports.severities import count_by_severity, print_graded
+from slotscope.reports.ink import Ink
+from slotscope.reports.severities import print_counts, print_graded
 from slotscope.runtime import text
 
 SUMMARY_LENGTH_MAX = 1000
@@ -77,9 +77,7 @@ def print_incidents(
             for one in incidents
         ]
         ink.labelled(rows)
-    if html_path is not None:
-        console.print()
-        ink.line(ink.words("All of it, with a timeline of each node: ").append_text(ink.words(html_path, "bold")))
+    ink.page("All of it, with a timeline of each node", html_path)
 
 
 def _line(one: IncidentLine) -> str:
@@ -90,14 +88,9 @@ def _line(one: IncidentLine) -> str:
 def _print_findings(ink: Ink, findings: Sequence[FindingLine]) -> None:
     if not findings:
         return
-    counts = count_by_severity(findings)
-    words = ", ".join(text.plural(number, severity) for severity, number in counts.items())
-    worst = next(iter(counts))
-    ink.line(ink.words(f"▲ {words}", SEVERITY_STYLES[worst]))
-    told = [(one.severity, f"{one.text} [{one.rule}: {one.rule_text}]") for one in findings[:FINDINGS_SHOWN]]
-    print_graded(ink, told, SUMMARY_LENGTH_MAX)
-    if len(findings) > FINDINGS_SHOWN:
-        ink.note(f"and {text.count(len(findings) - FINDINGS_SHOWN)} more")
+    print_counts(ink, findings)
+    told = [(one.severity, f"{one.text} [{one.rule}: {one.rule_text}]") for one in findings]
+    print_graded(ink, told, SUMMARY_LENGTH_MAX, FINDINGS_SHOWN)
 
 
 def print_story(incident: IncidentLine, console: Console) -> None:

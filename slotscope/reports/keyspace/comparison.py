@@ -9,7 +9,7 @@ from functools import partial as bind
 from rich.console import Console
 from rich.text import Text
 
-from slotscope.reports.ink import Cell, Column, Ink
+from slotscope.reports.ink import Cell, Ink
 from slotscope.reports.keyspace.figures import node_names, totals
 from slotscope.reports.keyspace.report import KeyGroup, KeyspaceReport
 from slotscope.reports.page import render_page
@@ -185,11 +185,7 @@ def _owner_name(report: KeyspaceReport, slot: int) -> str:
 def render_comparison_terminal(report: ComparisonReport, console: Console, *, html_path: str | None = None) -> None:
     """Print *report* on *console*: the total, then the largest changes of each kind."""
     ink = Ink(console)
-    ink.line(
-        ink.words("Slotscope", "bold").append_text(
-            ink.words(f" · growth from {report.from_snapshot} to {report.to_snapshot}")
-        )
-    )
+    ink.title(f"growth from {report.from_snapshot} to {report.to_snapshot}")
     if report.partial_words:
         ink.line(ink.words(f"▲ {PARTIAL_COMPARISON}", "bold red"))
         for words in report.partial_words:
@@ -201,9 +197,7 @@ def render_comparison_terminal(report: ComparisonReport, console: Console, *, ht
     ink.line(ink.words(" · ".join(parts)))
     for table in report.tables:
         _print_table(table, ink)
-    if html_path is not None:
-        console.print()
-        ink.line(ink.words("All of it: ").append_text(ink.words(html_path, "bold")))
+    ink.page("All of it", html_path)
 
 
 def _print_table(table: GrowthTable, ink: Ink) -> None:
@@ -213,19 +207,17 @@ def _print_table(table: GrowthTable, ink: Ink) -> None:
     rows: list[list[Cell]] = [
         [
             bind(_row_name, table.kind, row, ink),
-            ink.words(text.count(row.after.keys) if row.after else text.NOTHING),
-            ink.words(text.signed_count(row.keys_delta)),
-            ink.words(text.size(row.after.serialized_bytes) if row.after else text.NOTHING),
-            ink.words(text.NOTHING if row.bytes_delta is None else text.signed_size(row.bytes_delta)),
-            ink.words(text.ratio(row.keys_ratio if row.bytes_delta is None else row.bytes_ratio)),
+            text.count(row.after.keys) if row.after else text.NOTHING,
+            text.signed_count(row.keys_delta),
+            text.size(row.after.serialized_bytes) if row.after else text.NOTHING,
+            text.NOTHING if row.bytes_delta is None else text.signed_size(row.bytes_delta),
+            text.ratio(row.keys_ratio if row.bytes_delta is None else row.bytes_ratio),
             ink.words(status_words(row, table), _STATUS_STYLES[row.status]),
         ]
         for row in table.rows[:ROWS_IN_TERMINAL]
     ]
-    figures = [Column(heading, True) for heading in ("keys", "change", "bytes", "change", "ratio")]
-    ink.table([Column(""), *figures, Column("")], rows)
-    if len(table.rows) > ROWS_IN_TERMINAL:
-        ink.note(f"and {text.count(len(table.rows) - ROWS_IN_TERMINAL)} more")
+    ink.table(("", ">keys", ">change", ">bytes", ">change", ">ratio", ""), rows)
+    ink.rest(len(table.rows), ROWS_IN_TERMINAL)
 
 
 def _row_name(kind: str, row: Growth, ink: Ink, room: int) -> Text:

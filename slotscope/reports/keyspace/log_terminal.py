@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial as bind
 
-from slotscope.reports.ink import Cell, Column, Ink
+from slotscope.reports.ink import Cell, Ink
 from slotscope.reports.keyspace.log_load import LogLoad, Saving, Span, Written
 from slotscope.reports.keyspace.report import KeyspaceReport
 from slotscope.runtime import text
@@ -34,17 +34,15 @@ def print_log_load(report: KeyspaceReport, ink: Ink) -> None:
 def _print_savings(log: LogLoad, ink: Ink) -> None:
     rows: list[list[Cell]] = [
         [
-            ink.words("prefix" if one.scope == "prefix" else one.scope),
+            one.scope,
             bind(ink.key, one.name),
-            ink.words(text.size(one.log_bytes)),
-            ink.words(text.size(one.live_bytes)),
-            ink.words(text.signed_size(-one.saved_bytes)),
+            *map(text.size, (one.log_bytes, one.live_bytes)),
+            text.signed_size(-one.saved_bytes),
         ]
         for one in _most_saved(log)
     ]
     if rows:
-        figures = [Column(heading, figures=True) for heading in ("in the log", "alive", "rewrite")]
-        ink.table([Column("of"), Column("name"), *figures], rows)
+        ink.table(("of", "name", ">in the log", ">alive", ">rewrite"), rows)
 
 
 def _most_saved(log: LogLoad) -> list[Saving]:
@@ -76,14 +74,13 @@ def _print_writes(name: str, written: Sequence[Written], ink: Ink) -> None:
     rows: list[list[Cell]] = [
         [
             *([bind(ink.key, one.name)] if one.name is not None else []),
-            ink.words(str(one.slot)),
-            ink.words(text.count(one.ops) + (f" +≤ {text.count(one.ops_error)}" if one.ops_error else "")),
-            ink.words(text.size(one.log_bytes)),
+            str(one.slot),
+            text.count(one.ops) + (f" +≤ {text.count(one.ops_error)}" if one.ops_error else ""),
+            text.size(one.log_bytes),
         ]
         for one in written
     ]
-    figures = [Column(heading, figures=True) for heading in ("slot", "writes", "bytes")]
-    ink.table([*([Column(name)] if name else []), *figures], rows)
+    ink.table((*([name] if name else []), ">slot", ">writes", ">bytes"), rows)
 
 
 def _print_spans(spans: Sequence[Span], ink: Ink) -> None:
@@ -93,20 +90,17 @@ def _print_spans(spans: Sequence[Span], ink: Ink) -> None:
     about = f"the last {len(shown)} of {len(spans)} spans of {_length(spans[0].seconds)} with commands"
     ink.heading("Commands over time", about)
     peak = max(span.commands for span in spans)
-    rows = [
+    rows: list[list[Cell]] = [
         [
-            ink.words(text.moment(span.start_ms)),
-            ink.words(text.count(span.commands)),
-            ink.words(text.size(span.log_bytes)),
-            ink.words(text.printable(span.busiest, 20)),
+            text.moment(span.start_ms),
+            text.count(span.commands),
+            text.size(span.log_bytes),
+            text.printable(span.busiest, 20),
             ink.bar(span.commands / peak, _BAR_WIDTH),
         ]
         for span in shown
     ]
-    ink.table(
-        [Column("from"), Column("commands", True), Column("bytes", True), Column("most"), Column("of the busiest")],
-        rows,
-    )
+    ink.table(("from", ">commands", ">bytes", "most", "of the busiest"), rows)
 
 
 def _length(seconds: int) -> str:

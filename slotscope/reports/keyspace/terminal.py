@@ -11,7 +11,7 @@ from functools import partial as bind
 from rich.console import Console
 from rich.text import Text
 
-from slotscope.reports.ink import SEVERITY_STYLES, Cell, Column, Ink
+from slotscope.reports.ink import Cell, Ink
 from slotscope.reports.keyspace.figures import (
     Cause,
     heavy_slots,
@@ -23,11 +23,9 @@ from slotscope.reports.keyspace.figures import (
 )
 from slotscope.reports.keyspace.log_terminal import print_log_load
 from slotscope.reports.keyspace.report import SLOT_COUNT, KeyspaceReport, NodeLoad
-from slotscope.reports.severities import count_by_severity, gravest_first, print_graded
+from slotscope.reports.severities import print_caveats, print_counts
 from slotscope.runtime import text
 
-WARNINGS_SHOWN = 6
-WARNING_LENGTH_MAX = 300
 NODES_SHOWN = 12
 SLOTS_SHOWN = 6
 GROUPS_SHOWN = 6
@@ -45,19 +43,13 @@ def render_terminal(report: KeyspaceReport, console: Console, *, html_path: str 
     _print_prefixes(report, ink)
     _print_ttls(report, ink)
     print_log_load(report, ink)
-    if html_path is not None:
-        console.print()
-        ink.line(ink.words("All of it, with a map of the slots: ").append_text(ink.words(html_path, "bold")))
+    ink.page("All of it, with a map of the slots", html_path)
 
 
 def _print_title(report: KeyspaceReport, ink: Ink) -> None:
     whole = totals(report)
-    title = ink.words("Slotscope", "bold").append_text(ink.words(f" · snapshot {report.snapshot_id}"))
-    if report.taken_at_ms is not None:
-        title.append_text(ink.words(f" · taken {text.moment(report.taken_at_ms)}", "dim"))
-    if report.is_partial:
-        title.append_text(ink.words(" · partial", "bold red"))
-    ink.line(title)
+    taken = "" if report.taken_at_ms is None else f" · taken {text.moment(report.taken_at_ms)}"
+    ink.title(f"snapshot {report.snapshot_id}", taken, " · partial" if report.is_partial else "")
     figures = [
         text.plural(whole.keys, "key"),
         f"{text.size(whole.serialized_bytes)} serialized" if whole.serialized_bytes is not None else "sizes unknown",
@@ -74,21 +66,13 @@ def _memory_words(report: KeyspaceReport, size: int) -> str:
 
 
 def _print_warnings(report: KeyspaceReport, ink: Ink) -> None:
-    if report.bad_records and not report.warnings:
-        ink.line(ink.words(f"▲ {text.plural(report.bad_records, 'bad record')} left out", "yellow"))
-    if not report.warnings:
-        return
-    counts = count_by_severity(report.warnings)
-    worst = next(iter(counts))
-    heading = ", ".join(text.plural(number, severity) for severity, number in counts.items())
-    if report.bad_records:
-        heading += f"; {text.plural(report.bad_records, 'bad record')} left out"
-    ink.console.print()
-    ink.line(ink.words(f"▲ {heading}", SEVERITY_STYLES[worst]))
-    ordered = gravest_first(report.warnings)
-    print_graded(ink, [(one.severity, one.text) for one in ordered[:WARNINGS_SHOWN]], WARNING_LENGTH_MAX)
-    if len(ordered) > WARNINGS_SHOWN:
-        ink.note(f"and {text.count(len(ordered) - WARNINGS_SHOWN)} more")
+    left_out = f"{text.plural(report.bad_records, 'bad record')} left out" if report.bad_records else ""
+    if report.warnings:
+        ink.console.print()
+        print_counts(ink, report.warnings, left_out and f"; {left_out}")
+        print_caveats(ink, report.warnings)
+    elif left_out:
+        ink.line(ink.words(f"▲ {left_out}", "yellow"))
 
 
 def _print_nodes(report: KeyspaceReport, ink: Ink) -> None:
@@ -106,42 +90,32 @@ def _print_nodes(report: KeyspaceReport, ink: Ink) -> None:
     whole, peak = sum(weights), max(weights)
     bar_width = min(max(ink.console.width - 74, 6), _BAR_WIDTH_MAX)
     lacking = any(node.unread_share != 0 for node in nodes)
-    rows = [
+    rows: list[list[Cell]] = [
         [
             *_node_row(node, name, ink),
-            ink.words(text.percent(weight, whole)),
+            text.percent(weight, whole),
             *([ink.words(text.unread(node.unread_share), "red")] if lacking else []),
             ink.bar(weight / peak if peak else 0, bar_width),
         ]
         for node, name, weight in named
     ]
-    rows.append(
-        [
-            ink.words("max / mean", "dim"),
-            Text(""),
-            *(
-                ink.words(text.ratio(max_over_mean(values)), "bold")
-                for values in (
-                    [node.slots for node in nodes],
-                    [node.keys for node in nodes],
-                    [node.serialized_bytes for node in nodes],
-                )
-            ),
-        ]
+    slots, keys, sizes = zip(*((node.slots, node.keys, node.serialized_bytes) for node in nodes), strict=True)
+    skews = [ink.words(text.ratio(max_over_mean(values)), "bold") for values in (slots, keys, sizes)]
+    rows.append([ink.words("max / mean", "dim"), "", *skews])
+    unread = [">not read"] if lacking else []
+    ink.table(
+        ("node", "address", ">slots", ">keys", ">bytes", ">share", *unread, "of bytes" if by_bytes else "of keys"), rows
     )
-    headings = ("slots", "keys", "bytes", "share", *(["not read"] if lacking else []))
-    figures = [Column(heading, figures=True) for heading in headings]
-    ink.table([Column("node"), Column("address"), *figures, Column("of bytes" if by_bytes else "of keys")], rows)
 
 
-def _node_row(node: NodeLoad, name: str, ink: Ink) -> list[Text]:
+def _node_row(node: NodeLoad, name: str, ink: Ink) -> list[Cell]:
     address = "" if name == node.address else node.address
     return [
         ink.key(name.encode("utf-8", "surrogateescape"), 21),
-        ink.key(address.encode("utf-8", "surrogateescape"), 21, "dim") if address else Text(""),
-        ink.words(text.count(node.slots)),
-        ink.words(text.count(node.keys)),
-        ink.words(text.size(node.serialized_bytes)),
+        ink.key(address.encode("utf-8", "surrogateescape"), 21, "dim") if address else "",
+        text.count(node.slots),
+        text.count(node.keys),
+        text.size(node.serialized_bytes),
     ]
 
 
@@ -159,20 +133,16 @@ def _print_heavy_slots(report: KeyspaceReport, ink: Ink) -> None:
     ink.heading("Heaviest slots", f"the mean slot holds {mean}")
     rows: list[list[Cell]] = [
         [
-            ink.words(str(heavy.load.slot)),
-            ink.words(names.get(heavy.owner.node_id, "-") if heavy.owner else "-"),
-            ink.words(text.count(heavy.load.keys)),
-            ink.words(text.size(heavy.load.serialized_bytes)),
-            ink.words(_share(heavy.share)),
+            str(heavy.load.slot),
+            names.get(heavy.owner.node_id, "-") if heavy.owner else "-",
+            text.count(heavy.load.keys),
+            text.size(heavy.load.serialized_bytes),
+            _share(heavy.share),
             bind(_because, heavy.cause, ink),
         ]
         for heavy in heaviest
     ]
-    figures = [Column(heading, figures=True) for heading in ("keys", "bytes", "share")]
-    ink.table(
-        [Column("slot", figures=True), Column("owner"), *figures, Column("because of, share of the slot")],
-        rows,
-    )
+    ink.table((">slot", "owner", ">keys", ">bytes", ">share", "because of, share of the slot"), rows)
 
 
 def _share(share: float) -> str:
@@ -201,25 +171,15 @@ def _print_big_keys(report: KeyspaceReport, ink: Ink) -> None:
     rows: list[list[Cell]] = [
         [
             bind(ink.key, key.key),
-            ink.words(text.printable(key.type, 8)),
-            ink.words(text.count(key.elements)),
-            ink.words(text.size(key.serialized_bytes)),
-            *([ink.words(text.size(key.memory_bytes))] if measured else []),
-            ink.words(str(key.slot)),
+            text.printable(key.type, 8),
+            text.count(key.elements),
+            text.size(key.serialized_bytes),
+            *([text.size(key.memory_bytes)] if measured else []),
+            str(key.slot),
         ]
         for key in report.big_keys[:GROUPS_SHOWN]
     ]
-    ink.table(
-        [
-            Column("key"),
-            Column("type"),
-            Column("elements", True),
-            Column("bytes", True),
-            *([Column("in memory", True)] if measured else []),
-            Column("slot", True),
-        ],
-        rows,
-    )
+    ink.table(("key", "type", ">elements", ">bytes", *([">in memory"] if measured else []), ">slot"), rows)
 
 
 def _print_prefixes(report: KeyspaceReport, ink: Ink) -> None:
@@ -227,20 +187,12 @@ def _print_prefixes(report: KeyspaceReport, ink: Ink) -> None:
         return
     ink.heading("Heaviest prefixes")
     whole = totals(report)
-    rows: list[list[Cell]] = [
-        [
-            bind(ink.key, group.name),
-            ink.words(text.count(group.keys)),
-            ink.words(text.size(group.serialized_bytes)),
-            ink.words(
-                text.percent(group.keys, whole.keys)
-                if group.serialized_bytes is None
-                else text.percent(group.serialized_bytes, whole.serialized_bytes)
-            ),
-        ]
-        for group in report.prefixes[:GROUPS_SHOWN]
-    ]
-    ink.table([Column("prefix"), *(Column(heading, True) for heading in ("keys", "bytes", "share"))], rows)
+    rows: list[list[Cell]] = []
+    for group in report.prefixes[:GROUPS_SHOWN]:
+        size, by_keys = group.serialized_bytes, text.percent(group.keys, whole.keys)
+        share = by_keys if size is None else text.percent(size, whole.serialized_bytes)
+        rows.append([bind(ink.key, group.name), text.count(group.keys), text.size(size), share])
+    ink.table(("prefix", ">keys", ">bytes", ">share"), rows)
 
 
 def _print_ttls(report: KeyspaceReport, ink: Ink) -> None:

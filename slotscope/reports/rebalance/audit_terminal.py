@@ -8,7 +8,7 @@ from rich.console import Console
 
 from cluster_core.rebalance.audit import LOAD, MOVED, TIME, Finding, is_kept
 from cluster_core.rebalance.record import StoredPlan
-from slotscope.reports.ink import Column, Ink
+from slotscope.reports.ink import Cell, Ink
 from slotscope.reports.rebalance.report import amount, duration, factor, resource_words
 from slotscope.reports.unread import partial_lines
 from slotscope.runtime import text
@@ -22,39 +22,30 @@ def print_audit(stored: StoredPlan, findings: Sequence[Finding], console: Consol
     """Print *findings* as a table, then how each was measured; what is broken comes first."""
     ink = Ink(console)
     broken = sum(finding.kept is False for finding in findings)
-    ink.line(ink.words("Slotscope", "bold").append_text(ink.words(f" · audit of plan {stored.plan_id}")))
+    ink.title(f"audit of plan {stored.plan_id}")
     for line in partial_lines(stored.unread):
         ink.line(ink.words(text.printable(line, DETAIL_LENGTH_MAX), "bold red"))
     if is_kept(findings):
         ink.line(ink.words("The plan kept what it promised.", "bold green"))
     else:
-        ink.line(
-            ink.words(
-                f"{text.plural(broken, 'promise')} of the plan {'is' if broken == 1 else 'are'} broken.", "bold red"
-            )
-        )
+        verb = "is" if broken == 1 else "are"
+        ink.line(ink.words(f"{text.plural(broken, 'promise')} of the plan {verb} broken.", "bold red"))
     ink.console.print()
-    rows = [
+    rows: list[list[Cell]] = [
         [
-            ink.words(_name(finding)),
-            ink.words(_figure(finding, finding.promised)),
+            _name(finding),
+            _figure(finding, finding.promised),
             ink.words(_figure(finding, finding.measured), "bold"),
             ink.words(_WORDS[finding.kept], _STYLES[finding.kept]),
         ]
         for finding in findings
     ]
-    ink.table([Column("What"), Column("Promised", True), Column("Measured", True), Column("")], rows)
+    ink.table(("What", ">Promised", ">Measured", ""), rows)
     ordered = sorted(findings, key=lambda finding: finding.kept is not False)
     ink.heading("How, and why")
-    ink.labelled(
-        [
-            (
-                ink.words(_name(finding), _STYLES[finding.kept]),
-                ink.words(text.printable(finding.detail, DETAIL_LENGTH_MAX)),
-            )
-            for finding in ordered
-        ]
-    )
+    details = [text.printable(finding.detail, DETAIL_LENGTH_MAX) for finding in ordered]
+    names = [ink.words(_name(finding), _STYLES[finding.kept]) for finding in ordered]
+    ink.labelled(list(zip(names, map(ink.words, details), strict=True)))
 
 
 def _name(finding: Finding) -> str:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from cluster_core.rebalance.plan import PlanVerdict
-from slotscope.reports.ink import Column, Ink
+from slotscope.reports.ink import Cell, Ink
 from slotscope.reports.rebalance.report import (
     HeavyPart,
     PlanNode,
@@ -23,11 +23,9 @@ from slotscope.reports.rebalance.report import (
     resource_words,
     share_text,
 )
-from slotscope.reports.severities import gravest_first, print_graded
+from slotscope.reports.severities import print_caveats
 from slotscope.runtime import text
 
-WARNINGS_SHOWN = 6
-WARNING_LENGTH_MAX = 300
 MASTERS_SHOWN = 8
 MOVES_SHOWN = 6
 RANGES_SHOWN = 4
@@ -52,16 +50,11 @@ def render_rebalance_terminal(report: RebalanceReport, console: Console, *, html
     for command, what in next_commands(report):
         ink.line(ink.words("  " + command, "bold"))
         ink.note("  " + what)
-    if html_path is not None:
-        console.print()
-        ink.line(ink.words("All of it, with the proof: ").append_text(ink.words(html_path, "bold")))
+    ink.page("All of it, with the proof", html_path)
 
 
 def _print_verdict(report: RebalanceReport, ink: Ink) -> None:
-    title = ink.words("Slotscope", "bold").append_text(ink.words(f" · plan {report.plan_id}"))
-    if report.snapshot_id:
-        title.append_text(ink.words(f" · snapshot {report.snapshot_id}", "dim"))
-    ink.line(title)
+    ink.title(f"plan {report.plan_id}", f" · snapshot {report.snapshot_id}" if report.snapshot_id else "")
     ink.line(ink.words(headline(report), "bold"))
     ink.line(ink.words(reason(report), "dim"))
     reached = "" if report.verdict in (PlanVerdict.MOVE, PlanVerdict.BALANCED) else " to come as close"
@@ -82,41 +75,23 @@ def _print_verdict(report: RebalanceReport, ink: Ink) -> None:
 def _print_warnings(report: RebalanceReport, ink: Ink) -> None:
     if report.is_partial:
         ink.line(ink.words("▲ made from inputs that could not be read in full", "bold red"))
-    ordered = gravest_first(report.warnings)
-    print_graded(ink, [(one.severity, one.text) for one in ordered[:WARNINGS_SHOWN]], WARNING_LENGTH_MAX)
-    if len(ordered) > WARNINGS_SHOWN:
-        ink.note(f"and {text.count(len(ordered) - WARNINGS_SHOWN)} more")
+    print_caveats(ink, report.warnings)
 
 
 def _print_balance(report: RebalanceReport, ink: Ink) -> None:
     if not report.reaches:
         return
     ink.heading("Balance", "heaviest master over its fair share")
-    rows = []
+    rows: list[list[Cell]] = []
     for reach in [*report.reaches, *report.watched]:
         over = "red" if reach.before > reach.limit else ""
         ends = "bold" if reach.balanced else "yellow" if reach.after > min(reach.limit, reach.before) else ""
         why = " relaxed to the floor" if reach.relaxed else ""
         words = f"tolerance {share_text(reach.tolerance)}{why}" if reach.balanced else "known, not balanced"
-        rows.append(
-            [
-                ink.words(resource_words(reach.resource)),
-                ink.words(factor(reach.before), over),
-                ink.words("→"),
-                ink.words(factor(reach.after), ends),
-                ink.words(factor(reach.limit) if reach.balanced else text.NOTHING),
-                ink.words(words, "dim"),
-            ]
-        )
-    columns = [
-        Column("Resource"),
-        Column("Before", True),
-        Column(""),
-        Column("After", True),
-        Column("Limit", True),
-        Column(""),
-    ]
-    ink.table(columns, rows)
+        limit = factor(reach.limit) if reach.balanced else text.NOTHING
+        before, after = ink.words(factor(reach.before), over), ink.words(factor(reach.after), ends)
+        rows.append([resource_words(reach.resource), before, "→", after, limit, ink.words(words, "dim")])
+    ink.table(("Resource", ">Before", "", ">After", ">Limit", ""), rows)
 
 
 def _print_masters(report: RebalanceReport, ink: Ink) -> None:
@@ -129,30 +104,22 @@ def _print_masters(report: RebalanceReport, ink: Ink) -> None:
     heaviest = heapq.nsmallest(MASTERS_SHOWN, nodes, key=lambda node: (-_before(node, resource), node.node_id))
     peak = max((_before(node, resource) for node in heaviest), default=0.0)
     ink.heading("Masters", about)
-    rows = []
+    rows: list[list[Cell]] = []
     for node in heaviest:
         share = node.shares.get(resource)
         rows.append(
             [
-                ink.words(text.printable(report.names[node.node_id], 20)),
-                ink.words(text.printable(node.address, NAME_LENGTH_MAX)),
+                text.printable(report.names[node.node_id], 20),
+                text.printable(node.address, NAME_LENGTH_MAX),
                 ink.words("" if node.role == "stays" else text.printable(node.role, 10), "yellow"),
-                ink.words(amount(resource, share.before if share else None)),
-                ink.words("→"),
+                amount(resource, share.before if share else None),
+                "→",
                 ink.words(amount(resource, share.after if share else None), "bold"),
                 ink.words(f"{text.count(node.slots_before)} → {text.count(node.slots_after)}", "dim"),
                 ink.bar(_before(node, resource) / peak if peak else 0.0, _BAR_WIDTH),
             ]
         )
-    headings = [
-        Column("Master"),
-        Column("Address"),
-        Column(""),
-        Column("Before", True),
-        Column(""),
-        Column("After", True),
-    ]
-    ink.table([*headings, Column("Slots", True), Column("Before")], rows)
+    ink.table(("Master", "Address", "", ">Before", "", ">After", ">Slots", "Before"), rows)
 
 
 def _before(node: PlanNode, resource: str) -> float:
@@ -172,27 +139,19 @@ def _print_moves(report: RebalanceReport, ink: Ink) -> None:
     ink.heading("Moves", about)
     names = report.names
     room = max(min((ink.console.width - WIDTH_WITHOUT_RANGES) // RANGE_WIDTH, RANGES_SHOWN), 0)
-    rows = [
+    rows: list[list[Cell]] = [
         [
-            ink.words(_name(names, one.source)),
-            ink.words("→"),
-            ink.words(_name(names, one.target)),
-            ink.words(text.count(len(one.slots))),
-            ink.words(text.size(one.moved_bytes)),
-            ink.words(str(one.batch)),
+            _name(names, one.source),
+            "→",
+            _name(names, one.target),
+            text.count(len(one.slots)),
+            text.size(one.moved_bytes),
+            str(one.batch),
             ink.words(ranges_text(one.ranges, room) if room else text.plural(len(one.ranges), "range"), "dim"),
         ]
         for one in largest
     ]
-    headings = [
-        Column("From"),
-        Column(""),
-        Column("To"),
-        Column("Slots", True),
-        Column("Bytes", True),
-        Column("Batch", True),
-    ]
-    ink.table([*headings, Column("Ranges")], rows)
+    ink.table(("From", "", "To", ">Slots", ">Bytes", ">Batch", "Ranges"), rows)
 
 
 def _name(names: dict[str, str], node_id: str) -> str:
@@ -212,8 +171,7 @@ def _print_heavy(report: RebalanceReport, ink: Ink) -> None:
         words.append_text(ink.words(f"split into {text.plural(line.pieces, 'piece')}", "bold"))
         rows.append((ink.words(f"slot {line.slot}"), words))
     ink.labelled(rows)
-    if len(report.heavy) > HEAVY_SHOWN:
-        ink.note(f"and {text.count(len(report.heavy) - HEAVY_SHOWN)} more")
+    ink.rest(len(report.heavy), HEAVY_SHOWN)
 
 
 def _part(part: HeavyPart, ink: Ink) -> Text:

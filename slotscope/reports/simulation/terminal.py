@@ -17,8 +17,7 @@ STUCK_SHOWN: Final = 8
 def render_simulation_terminal(report: SimulationReport, console: Console, *, html_path: str | None = None) -> None:
     """Print *report* on *console*; *html_path* is where the full report was written, if it was."""
     ink = Ink(console)
-    title = f" · simulation {text.printable(report.snapshot_id, 60)} · {text.plural(report.runs, 'run')}"
-    ink.line(ink.words("Slotscope", "bold").append_text(ink.words(title)))
+    ink.title(f"simulation {text.printable(report.snapshot_id, 60)} · {text.plural(report.runs, 'run')}")
     ink.note(f"  {report.start}; {report.fixed()}")
     for case in report.cases[:CASES_SHOWN]:
         ink.heading(report.words(case))
@@ -36,13 +35,9 @@ def render_simulation_terminal(report: SimulationReport, console: Console, *, ht
         ink.heading("Without a new master")
         for stuck in report.stuck[:STUCK_SHOWN]:
             name = text.printable(stuck.master, 60)
-            ink.line(
-                ink.words(f"  {name}: in {text.plural(stuck.runs, 'run')} of case {stuck.case}: {stuck.hindrance}")
-            )
+            words = f"in {text.plural(stuck.runs, 'run')} of case {stuck.case}: {stuck.hindrance}"
+            ink.line(ink.words(f"  {name}: {words}"))
     if report.violations:
-        ink.line(
-            ink.words(f"{text.plural(report.violations, 'invariant')} broken: this is a defect of the simulator", "red")
-        )
-    if html_path is not None:
-        console.print()
-        ink.line(ink.words("Distributions, and what is modelled: ").append_text(ink.words(html_path, "bold")))
+        broken = text.plural(report.violations, "invariant")
+        ink.line(ink.words(f"{broken} broken: this is a defect of the simulator", "red"))
+    ink.page("Distributions, and what is modelled", html_path)
