@@ -24,10 +24,10 @@ def run(spark: SparkSession, *, root: str, before: str, after: str) -> Compariso
 
 def command(request: Request) -> int | None:
     """Show what grew between two snapshots: per node, slot, prefix and hash tag.  Ends with 3 if one of them is partial."""
-    from slotscope.reports.delivery import deliver_comparison
+    from slotscope.reports.delivery import deliver
 
     report = run(request.session("compare"), root=request.root, before=request.before, after=request.after)
-    deliver_comparison(report, root=request.root, html=request.html, stream=sys.stdout)
+    deliver(report, root=request.root, html=request.html, stream=sys.stdout)
     return cli.PARTIAL if report.partial_words else None
 
 

@@ -11,18 +11,11 @@ from slotscope.runtime import cli
 
 def command(request: Request) -> None:
     """List what happened to a cluster, and write the report with timelines and stories."""
-    from rich.console import Console
-
-    from slotscope.reports.delivery import Page, report_path
-    from slotscope.reports.history.html import render_history
+    from slotscope.reports.delivery import deliver
     from slotscope.reports.history.tables import load_history
-    from slotscope.reports.history.terminal import print_incidents
-    from slotscope.sources.files import write_text
 
     report = load_history(request.session("incidents"), request.root, request.snapshot)
-    path = request.html or report_path(request.root, request.snapshot, page=Page.HISTORY)
-    write_text(path, render_history(report))
-    print_incidents(report.incidents, report.troubles, Console(file=sys.stdout), html_path=path)
+    deliver(report, root=request.root, html=request.html, stream=sys.stdout)
 
 
 def story_command(number: int, *, request: Recorded) -> None:

@@ -37,12 +37,12 @@ def run(spark: SparkSession, request: Request, settings: Settings, *, now_ms: in
 def command(request: Request) -> int | None:
     """Show where the load of a cluster is: keys and bytes per slot, node, key, hash tag and prefix."""
     from slotscope.pipelines.key_inputs import check_request
-    from slotscope.reports.delivery import deliver_keyspace
+    from slotscope.reports.delivery import deliver
 
     settings = request.settings()
     check_request(request)
     report = run(request.session("key-slots"), request, settings, now_ms=time.time_ns() // 1_000_000)
-    deliver_keyspace(report, root=request.root, html=request.html, stream=sys.stdout)
+    deliver(report, root=request.root, html=request.html, stream=sys.stdout)
     return cli.PARTIAL if report.bad_records else None
 
 

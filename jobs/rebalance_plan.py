@@ -72,13 +72,13 @@ def command(request: Request) -> int | None:
     Nothing is changed in any cluster: slotscope execute-plan carries a plan out.  Ends with 13 where it is proven that the limits cannot
     be met together; the plan is then the best that was found under the least that has to give way.
     """
-    from slotscope.reports.delivery import deliver_rebalance
+    from slotscope.reports.delivery import deliver
     from slotscope.reports.rebalance.tables import load_rebalance_report
 
     outcome = run(request, request.session("rebalance-plan") if request.needs_spark else None)
     plan = outcome.made.stored
     report = load_rebalance_report(request.root, plan.plan_id)
-    deliver_rebalance(report, root=request.root, html=request.html, stream=sys.stdout)
+    deliver(report, root=request.root, html=request.html, stream=sys.stdout)
     if outcome.is_partial:
         return cli.PARTIAL
     if plan.plan.conflicts:

@@ -20,12 +20,10 @@ if TYPE_CHECKING:
 def command(request: Request) -> int | None:
     """Replay what sentinels said, logged and answered: beliefs, votes, failovers with their causes."""
     from slotscope.pipelines.sentinel_replay import read_options, replay_sentinels
-    from slotscope.reports.delivery import Page, report_path
-    from slotscope.reports.history.html import render_history
+    from slotscope.reports.delivery import deliver
     from slotscope.reports.history.tables import load_history
     from slotscope.reports.sentinel_text import load_sentinels, sentinel_lines
     from slotscope.runtime.text import printable
-    from slotscope.sources.files import write_text
 
     root, snapshot = request.root, request.snapshot
     options = read_options(request)
@@ -38,8 +36,7 @@ def command(request: Request) -> int | None:
         sys.stdout.write(
             printable(f"warning: {stranger} belongs to no sentinel that is known; name it with --log-node\n")
         )
-    path = request.html or report_path(root, snapshot, page=Page.HISTORY)
-    write_text(path, render_history(load_history(spark, root, snapshot)))
+    path = deliver(load_history(spark, root, snapshot), root=root, html=request.html, stream=None)
     sys.stdout.write(f"report: {path}\n")
     if outcome.bad_records:
         sys.stdout.write(f"{outcome.bad_records} bad records: see bronze/bad_records\n")

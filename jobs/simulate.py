@@ -52,11 +52,11 @@ def command(request: Request) -> int:
     nodes are whole state machines of the server version asked for. Exit code 12 if a run broke an invariant.
     """
     from slotscope.pipelines.simulation_start import grid_of, start_of
-    from slotscope.reports.delivery import deliver_simulation
+    from slotscope.reports.delivery import deliver
 
     start, grid = start_of(request), grid_of(request)
     report = run(request.session("simulate"), grid, root=request.root, snapshot=request.snapshot, start=start)
-    deliver_simulation(report, root=request.root, html=request.html, stream=sys.stdout)
+    deliver(report, root=request.root, html=request.html, stream=sys.stdout)
     return BROKEN if report.violations else cli.OK
 
 

@@ -82,6 +82,21 @@ class Caveat(NamedTuple):
         """A caveat from the columns of a row."""
         return cls(Severity(severity), Code(code), text, subject)
 
+    @classmethod
+    def error(cls, code: Code, text: str, subject: str | None = None) -> Caveat:
+        """What makes figures wrong."""
+        return cls(Severity.ERROR, code, text, subject)
+
+    @classmethod
+    def warning(cls, code: Code, text: str, subject: str | None = None) -> Caveat:
+        """What may make figures wrong."""
+        return cls(Severity.WARNING, code, text, subject)
+
+    @classmethod
+    def note(cls, code: Code, text: str, subject: str | None = None) -> Caveat:
+        """What is worth knowing."""
+        return cls(Severity.NOTE, code, text, subject)
+
     def columns(self) -> tuple[str, str, str, str | None]:
         """The columns of its row."""
         return self.severity.value, self.code.value, self.text, self.subject

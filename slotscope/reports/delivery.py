@@ -5,11 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Callable
 from enum import StrEnum
-from typing import TextIO
+from typing import Any, NamedTuple, TextIO
 
 from rich.console import Console
 
+from slotscope.reports.history.html import render_history
+from slotscope.reports.history.report import HistoryReport
+from slotscope.reports.history.terminal import print_incidents
 from slotscope.reports.keyspace.comparison import ComparisonReport, render_comparison_html, render_comparison_terminal
 from slotscope.reports.keyspace.html import render_html
 from slotscope.reports.keyspace.report import KeyspaceReport
@@ -40,35 +44,37 @@ _MISTAKABLE = re.compile(rf"^$|^plan-|^simulation-|-to-|-history$|-[0-9a-f]{{{DI
 """Names that would read as another page, or as one with a digest."""
 
 
-def deliver_keyspace(report: KeyspaceReport, *, root: str, html: str | None, stream: TextIO) -> str:
-    """Write the HTML report, print the summary on *stream*, and return where the HTML is."""
-    path = html or report_path(root, report.snapshot_id)
-    write_text(path, render_html(report))
-    render_terminal(report, Console(file=stream), html_path=path)
-    return path
+class Drawing(NamedTuple):
+    """How one kind of report is delivered: the page, the names that it is about, what draws it as HTML and on a terminal."""
+
+    page: Page
+    names: Callable[[Any], tuple[str, ...]]
+    html: Callable[[Any], str]
+    terminal: Callable[..., None]
 
 
-def deliver_comparison(report: ComparisonReport, *, root: str, html: str | None, stream: TextIO) -> str:
-    """Write the HTML comparison, print the summary on *stream*, and return where the HTML is."""
-    path = html or report_path(root, report.from_snapshot, report.to_snapshot, page=Page.COMPARISON)
-    write_text(path, render_comparison_html(report))
-    render_comparison_terminal(report, Console(file=stream), html_path=path)
-    return path
+def _snapshot(report: Any) -> tuple[str, ...]:
+    return (report.snapshot_id,)
 
 
-def deliver_rebalance(report: RebalanceReport, *, root: str, html: str | None, stream: TextIO) -> str:
-    """Write the HTML page of a plan, print the summary on *stream*, and return where the HTML is."""
-    path = html or report_path(root, report.plan_id, page=Page.PLAN)
-    write_text(path, render_rebalance_html(report))
-    render_rebalance_terminal(report, Console(file=stream), html_path=path)
-    return path
+DRAWINGS: dict[type, Drawing] = {
+    KeyspaceReport: Drawing(Page.KEY_SPACE, _snapshot, render_html, render_terminal),
+    ComparisonReport: Drawing(
+        Page.COMPARISON, lambda r: (r.from_snapshot, r.to_snapshot), render_comparison_html, render_comparison_terminal
+    ),
+    RebalanceReport: Drawing(Page.PLAN, lambda r: (r.plan_id,), render_rebalance_html, render_rebalance_terminal),
+    SimulationReport: Drawing(Page.SIMULATION, _snapshot, render_simulation, render_simulation_terminal),
+    HistoryReport: Drawing(Page.HISTORY, _snapshot, render_history, print_incidents),
+}
 
 
-def deliver_simulation(report: SimulationReport, *, root: str, html: str | None, stream: TextIO) -> str:
-    """Write the HTML page of a simulation, print the summary on *stream*, and return where the HTML is."""
-    path = html or report_path(root, report.snapshot_id, page=Page.SIMULATION)
-    write_text(path, render_simulation(report))
-    render_simulation_terminal(report, Console(file=stream), html_path=path)
+def deliver(report: object, *, root: str, html: str | None, stream: TextIO | None) -> str:
+    """Write the page of *report*, print its summary on *stream* if there is one, and return where the page is."""
+    drawing = DRAWINGS[type(report)]
+    path = html or report_path(root, *drawing.names(report), page=drawing.page)
+    write_text(path, drawing.html(report))
+    if stream is not None:
+        drawing.terminal(report, Console(file=stream), html_path=path)
     return path
 
 

@@ -37,7 +37,7 @@ def find_age(units: Sequence[UnitFacts], polls: Sequence[Persistence], now_ms: i
     text = f"{printable(oldest)} was begun {moment(begun[oldest])}, {age(newest_ms - begun[oldest])} before {after}"
     if len(begun) > 1:
         text += f"; {len(begun)} dumps were begun within {age(max(begun.values()) - min(begun.values()))}"
-    return [Caveat(Severity.NOTE, Code.SNAPSHOT_AGE, f"{text}: what was written since is not in it")]
+    return [Caveat.note(Code.SNAPSHOT_AGE, f"{text}: what was written since is not in it")]
 
 
 def find_since(units: Sequence[UnitFacts], polls: Sequence[Persistence]) -> list[Caveat]:
@@ -51,7 +51,7 @@ def find_since(units: Sequence[UnitFacts], polls: Sequence[Persistence]) -> list
         text = f"{printable(source)}: {printable(poll.node)} has written {poll.offset - int(begun):,} bytes of commands since this dump was begun"
         if unit.ctime is not None and poll.last_save_ms > (unit.ctime + (poll.saving_s or 0) + SAVE_S_SLACK) * 1000:
             text += "; it has saved again since, so there is a newer dump"
-        found.append(Caveat(Severity.NOTE, Code.WRITTEN_SINCE, text))
+        found.append(Caveat.note(Code.WRITTEN_SINCE, text))
     return found
 
 
@@ -67,13 +67,8 @@ def find_unsaved(polls: Sequence[Persistence]) -> list[Caveat]:
     if len(ordered) > NODES_TOLD:
         rest = ordered[NODES_TOLD:]
         changes = sum(poll.changes for poll in rest if not poll.log)
-        found.append(
-            Caveat(
-                Severity.NOTE,
-                Code.UNSAVED_CHANGES,
-                f"{len(rest)} more nodes: {changes:,} changes that only memory holds",
-            )
-        )
+        text = f"{len(rest)} more nodes: {changes:,} changes that only memory holds"
+        found.append(Caveat.note(Code.UNSAVED_CHANGES, text))
     return found
 
 

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from cluster_core.kinds import Severity
 from cluster_core.load.attribution import Attribution
 from cluster_core.topology.node import Topology
 from schemas.caveats import Caveat, Code
@@ -44,16 +43,8 @@ def find_bad(bad: Sequence[tuple[str, int, str]], count: int) -> list[Caveat]:
     """*bad* are (source, offset, reason) of the first bad records, *count* is how many there are in all."""
     if not count:
         return []
-    examples = [
-        f"{printable(source)}: offset {offset}: {printable(reason)}" for source, offset, reason in bad[:LISTED_MAX]
-    ]
-    return [
-        Caveat(
-            Severity.ERROR,
-            Code.BAD_RECORDS,
-            f"{_count(count, 'record')} could not be read: {_list(examples, count)}",
-        )
-    ]
+    examples = [f"{printable(source)}: offset {at}: {printable(reason)}" for source, at, reason in bad[:LISTED_MAX]]
+    return [Caveat.error(Code.BAD_RECORDS, f"{_count(count, 'record')} could not be read: {_list(examples, count)}")]
 
 
 def find_foreign(
@@ -65,8 +56,7 @@ def find_foreign(
         if attributions[row.source].node_id not in (None, row.owner_id) and row.keys:
             by_source[row.source].append(row)
     return [
-        Caveat(
-            Severity.ERROR,
+        Caveat.error(
             Code.FOREIGN_KEYS,
             f"{printable(source)} is a dump of {_node(attributions[source].node_id, topology)} but holds "
             + ", ".join(f"{_count(row.keys, 'key')} in slots of {_node(row.owner_id, topology)}" for row in rows),
@@ -90,8 +80,7 @@ def find_twins(
         elif crc.strip("0"):
             groups["checksum", crc].append(source)
     return [
-        Caveat(
-            Severity.ERROR,
+        Caveat.error(
             Code.SAME_NODE_TWICE,
             f"{' and '.join(printable(source) for source in sorted(sources))} hold data of the same node "
             f"({_node(name, topology) if how == 'node' and topology else f'{how} {printable(name)}'}): its keys are counted {len(sources)} times",
@@ -110,10 +99,9 @@ def find_mismatches(slots: Sequence[SuspiciousSlot]) -> list[Caveat]:
         f"slot {slot} of {printable(dump.source)} declares {dump.declared}, holds {dump.keys}"
         for slot, dump in lies[:LISTED_MAX]
     ]
-    text = (
-        f"{_count(len(lies), 'slot')} with another number of keys than the dump declares: {_list(examples, len(lies))}"
-    )
-    return [Caveat(Severity.ERROR, Code.SLOT_INFO, text)]
+    slots_told = _count(len(lies), "slot")
+    text = f"{slots_told} with another number of keys than the dump declares: {_list(examples, len(lies))}"
+    return [Caveat.error(Code.SLOT_INFO, text)]
 
 
 def find_shared(slots: Sequence[SuspiciousSlot]) -> list[Caveat]:
@@ -124,37 +112,22 @@ def find_shared(slots: Sequence[SuspiciousSlot]) -> list[Caveat]:
         return []
     examples = [f"slot {slot} in {' and '.join(map(printable, sources))}" for slot, sources in shared[:LISTED_MAX]]
     text = f"{_count(len(shared), 'slot')} with keys in more than one dump, counted more than once: {_list(examples, len(shared))}"
-    return [Caveat(Severity.ERROR, Code.SLOTS_TWICE, text)]
+    return [Caveat.error(Code.SLOTS_TWICE, text)]
 
 
 def find_file_facts(units: Sequence[UnitFacts]) -> list[Caveat]:
     """Trailing bytes, missing checksums, names too long to group."""
     found = []
     for unit in units:
+        name = printable(unit.source)
         if unit.trailing_bytes:
-            found.append(
-                Caveat(
-                    Severity.WARNING,
-                    Code.TRAILING_BYTES,
-                    f"{printable(unit.source)}: {_count(unit.trailing_bytes, 'byte')} after the end of the dump were not read",
-                )
-            )
+            text = f"{name}: {_count(unit.trailing_bytes, 'byte')} after the end of the dump were not read"
+            found.append(Caveat.warning(Code.TRAILING_BYTES, text))
         if unit.stored_crc == "0" * 16:
-            found.append(
-                Caveat(
-                    Severity.NOTE,
-                    Code.NO_CHECKSUM,
-                    f"{printable(unit.source)} has no checksum: its writer had rdbchecksum off",
-                )
-            )
+            found.append(Caveat.note(Code.NO_CHECKSUM, f"{name} has no checksum: its writer had rdbchecksum off"))
         if unit.untracked_keys:
-            found.append(
-                Caveat(
-                    Severity.NOTE,
-                    Code.LONG_NAMES,
-                    f"{printable(unit.source)}: {unit.untracked_keys} keys have tags or prefixes too long to group",
-                )
-            )
+            text = f"{name}: {unit.untracked_keys} keys have tags or prefixes too long to group"
+            found.append(Caveat.note(Code.LONG_NAMES, text))
     return found
 
 
@@ -167,10 +140,10 @@ def find_repeated(units: Sequence[UnitFacts]) -> list[Caveat]:
                 f"{printable(unit.source)} holds {_count(unit.twin_keys, 'key')} that it held before: no server loads it, and each record counts: "
                 + _list(unit.twins, unit.twin_keys)
             )
-            found.append(Caveat(Severity.ERROR, Code.KEYS_TWICE, text))
+            found.append(Caveat.error(Code.KEYS_TWICE, text))
         if unit.twins_sought is not None:
             text = f"{printable(unit.source)}: keys that are there twice were sought among its first {_count(unit.twins_sought, 'key')} only"
-            found.append(Caveat(Severity.NOTE, Code.TWINS_NOT_SOUGHT, text))
+            found.append(Caveat.note(Code.TWINS_NOT_SOUGHT, text))
     return found
 
 
@@ -181,8 +154,7 @@ def find_hollow(units: Sequence[UnitFacts]) -> list[Caveat]:
         counts[unit.source] += unit.hollow_keys or 0
     examples = {unit.source: unit.hollow_key for unit in reversed(units) if unit.hollow_key is not None}
     return [
-        Caveat(
-            Severity.WARNING,
+        Caveat.warning(
             Code.HOLLOW_KEYS,
             f"{printable(source)}: {_count(count, 'key')} without elements that a server drops when it loads the dump: in no figure here "
             f"({examples[source]}{' …' if count > 1 else ''})",
@@ -203,10 +175,10 @@ def find_flawed(units: Sequence[UnitFacts]) -> list[Caveat]:
                 f"{'is' if count == 1 else 'are'} not what the header says, or what no server holds; a server may refuse to load the dump: "
                 + _list(unit.flaws, count)
             )
-            found.append(Caveat(Severity.ERROR, Code.VALUE_FLAWS, text))
+            found.append(Caveat.error(Code.VALUE_FLAWS, text))
         if unit.undecoded_values:
             text = f"{printable(unit.source)}: {_count(unit.undecoded_values, 'value')} too large to be decoded"
-            found.append(Caveat(Severity.NOTE, Code.VALUES_UNDECODED, text))
+            found.append(Caveat.note(Code.VALUES_UNDECODED, text))
     return found
 
 
@@ -220,7 +192,7 @@ def find_coverage(topology: Topology | None, keys_in_unowned: int) -> list[Cavea
     text = f"{_count(len(uncovered), 'slot')} without owner: {str(uncovered)[:200]}"
     if keys_in_unowned:
         text += f"; the inputs hold {_count(keys_in_unowned, 'key')} in them"
-    return [Caveat(Severity.ERROR, Code.UNCOVERED_SLOTS, text)]
+    return [Caveat.error(Code.UNCOVERED_SLOTS, text)]
 
 
 def find_unattributed(attributions: Mapping[str, Attribution], topology: Topology | None) -> list[Caveat]:
@@ -231,13 +203,8 @@ def find_unattributed(attributions: Mapping[str, Attribution], topology: Topolog
     if not unknown:
         return []
     names = _list([printable(source) for source in unknown[:LISTED_MAX]], len(unknown))
-    return [
-        Caveat(
-            Severity.WARNING,
-            Code.UNKNOWN_NODE,
-            f"no node of the topology owns most keys of {names}; their keys count for the slots' owners",
-        )
-    ]
+    text = f"no node of the topology owns most keys of {names}; their keys count for the slots' owners"
+    return [Caveat.warning(Code.UNKNOWN_NODE, text)]
 
 
 def _node(node_id: str | None, topology: Topology | None) -> str:

@@ -10,7 +10,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from cluster_core.kinds import Severity
 from cluster_core.replay.log_clock import PAIRED_KINDS, Told, compare_clocks
 from schemas import history
 from schemas.caveats import Caveat, Code
@@ -77,7 +76,7 @@ def clock_warnings(logged: DataFrame, events: DataFrame) -> list[Caveat]:
     ours, theirs = _told(logged.where(F.col("observer").isNotNull())), _told(events)
     differences = {node: compare_clocks(told, theirs.get(node, [])) for node, told in sorted(ours.items())}
     return [
-        Caveat(Severity.WARNING, Code.LOG_CLOCK, f"{node}: {d.warning}", node)
+        Caveat.warning(Code.LOG_CLOCK, f"{node}: {d.warning}", node)
         for node, d in differences.items()
         if d and d.warning
     ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cluster_core.aof.loss import LogRate, describe_loss
-from cluster_core.kinds import Severity
 from schemas.caveats import Caveat, Code
 from schemas.interim import UnitFacts
 from slotscope.runtime.failure import printable
@@ -16,8 +15,7 @@ _LISTED_MAX = 5
 def find_cuts(units: Sequence[UnitFacts]) -> list[Caveat]:
     """Last files that a crash has cut: a server with ``aof-load-truncated yes`` loads them and cuts them."""
     return [
-        Caveat(
-            Severity.WARNING,
+        Caveat.warning(
             Code.LOG_TRUNCATED,
             f"{printable(unit.file or '')}: {unit.cut}; a server with aof-load-truncated yes loads it up to offset "
             f"{unit.loaded_end}, with no it does not start",
@@ -37,12 +35,12 @@ def find_uncertain(units: Sequence[UnitFacts]) -> list[Caveat]:
                 f"{printable(unit.source)}: commands whose effect is not known: {printable(unit.not_modelled)}; "
                 f"{keys:,} key{'' if keys == 1 else 's'} uncertain, not counted, listed in gold/uncertain_keys"
             )
-            found.append(Caveat(Severity.WARNING, Code.UNCERTAIN_KEYS, text))
+            found.append(Caveat.warning(Code.UNCERTAIN_KEYS, text))
         if unit.replayed_to is not None:
             text = (
                 f"{printable(unit.source)}: keys are those at {printable(unit.replayed_to)}, where the log is damaged"
             )
-            found.append(Caveat(Severity.ERROR, Code.LOG_DAMAGED, text))
+            found.append(Caveat.error(Code.LOG_DAMAGED, text))
     return found
 
 
@@ -57,7 +55,7 @@ def find_savings(units: Sequence[UnitFacts], live_bytes: int | None) -> list[Cav
         f"{max(saved, 0):,} bytes ({max(saved, 0) / log_bytes:.0%}), or more with aof-use-rdb-preamble yes; "
         "gold/log_savings says where"
     )
-    return [Caveat(Severity.NOTE, Code.REWRITE, text)]
+    return [Caveat.note(Code.REWRITE, text)]
 
 
 def find_loss(units: Sequence[UnitFacts], appendfsync: str | None) -> list[Caveat]:
@@ -75,4 +73,4 @@ def find_loss(units: Sequence[UnitFacts], appendfsync: str | None) -> list[Cavea
             sum(unit.file_bytes for unit in written) / max(last - first, 1),
             max(unit.second_bytes_max or 0 for unit in timed),
         )
-    return [Caveat(Severity.NOTE, Code.APPENDFSYNC, describe_loss(appendfsync, rate))]
+    return [Caveat.note(Code.APPENDFSYNC, describe_loss(appendfsync, rate))]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cluster_core.kinds import Severity
 from cluster_core.memory.basis import Exactness, MemoryBasis
 from cluster_core.memory.model import ESTIMATES, MODEL, NEAREST
 from schemas.caveats import Caveat, Code
@@ -40,8 +39,7 @@ def find_nearest(units: Sequence[UnitFacts]) -> list[Caveat]:
     """Dumps of servers that no model knows, whose keys are measured by the model of the nearest version."""
     nearest = {unit.source: unit for unit in units if unit.memory_estimate == ESTIMATES[NEAREST]}
     return [
-        Caveat(
-            Severity.NOTE,
+        Caveat.note(
             Code.MEMORY_NEAREST,
             f"{printable(source)}: written by {_writer(unit.aux)}, whose layout in memory is not known: its keys are measured by the nearest "
             f"model, {unit.memory_model}; the error is not known (--server names another)",
@@ -61,8 +59,7 @@ def find_unmeasured(units: Sequence[UnitFacts]) -> list[Caveat]:
     for unit in units:
         counts[unit.source] = counts.get(unit.source, 0) + (unit.unmeasured_keys or 0)
     return [
-        Caveat(
-            Severity.NOTE,
+        Caveat.note(
             Code.MEMORY_UNKNOWN,
             f"{printable(source)}: {text.plural(count, 'key')} of a layout in memory that is not known: no figure of memory holds them",
         )
@@ -80,8 +77,7 @@ def find_contradictions(units: Sequence[UnitFacts]) -> list[Caveat]:
             before = totals.get(unit.source, (0, 0, ""))[0]
             totals[unit.source] = before + unit.memory_total, int(said), unit.memory_model or ""
     return [
-        Caveat(
-            Severity.NOTE,
+        Caveat.note(
             Code.MEMORY_EXCEEDS,
             f"{printable(source)}: its keys are estimated at {text.size(total)} by the model {model}, but the server used "
             f"{text.size(used)} in all; say what it allocates with (--allocator)",

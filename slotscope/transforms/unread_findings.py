@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cluster_core.kinds import Severity
 from cluster_core.load.unread import FileUnread, Unread
 from schemas.caveats import Caveat, Code
 from schemas.interim import UnitFacts
@@ -26,7 +25,7 @@ def find_partial(unread: Unread) -> list[Caveat]:
         return []
     lines = unread_lines(unread)
     first = f"partial: {HOLDS_WORDS}: {lines[-1]}"
-    return [Caveat(Severity.ERROR, Code.PARTIAL, line) for line in (first, *lines[:-1])]
+    return [Caveat.error(Code.PARTIAL, line) for line in (first, *lines[:-1])]
 
 
 def share_by_node(unread: Unread, node_of: Mapping[str, str | None]) -> dict[str, float | None]:

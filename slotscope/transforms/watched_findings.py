@@ -8,7 +8,7 @@ from cluster_core.kinds import Severity
 from cluster_core.rebalance.goal.watched import Watched
 from cluster_core.rebalance.plan import Reach
 from schemas.caveats import Caveat, Code
-from slotscope.reports.rebalance.report import factor, resource_words
+from slotscope.reports.rebalance.words import factor, resource_words
 
 _STAND_IN = ("serialized_bytes", "memory_bytes")
 """The first stands for the second where that is not known; where that is balanced, it is only told."""

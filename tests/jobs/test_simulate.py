@@ -17,7 +17,7 @@ from jobs import bus_replay, simulate
 from schemas.simulation import SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SHARDS
 from slotscope.pipelines.simulation import run_grid
 from slotscope.pipelines.simulation_start import Start, read_zones
-from slotscope.reports.delivery import deliver_simulation
+from slotscope.reports.delivery import deliver
 from slotscope.runtime import cli, tables
 from slotscope.runtime.errors import InputError
 
@@ -82,7 +82,7 @@ def test_a_report_says_what_is_modelled_and_what_is_not(simulated, tmp_path):
     _, report = simulated
     out = io.StringIO()
 
-    path = deliver_simulation(report, root=str(tmp_path), html=None, stream=out)
+    path = deliver(report, root=str(tmp_path), html=None, stream=out)
 
     page = Path(path).read_text()
     assert page.count('<polyline class="curve"') == 4

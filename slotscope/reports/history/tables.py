@@ -24,6 +24,7 @@ from slotscope.reports.history.report import (
     health_spans,
     role_spans,
 )
+from slotscope.reports.records import record
 from slotscope.runtime import tables
 from slotscope.runtime.errors import InputError
 
@@ -47,7 +48,7 @@ def load_incidents(spark: SparkSession, root: str, snapshot_id: str, number: int
         there = f"there are {count}, from 1" if count else "there are none"
         raise InputError(f"{root}: snapshot {snapshot_id!r} has no incident {number}: {there}")
     steps = tables.read_snapshot(spark, INCIDENT_STEPS, root, snapshot_id).where(F.col("incident") == number)
-    return [_incident(found[0], [_step(row) for row in steps.orderBy("step").limit(STEPS_SHOWN).collect()])]
+    return [_incident(found[0], [record(StepLine, row) for row in steps.orderBy("step").limit(STEPS_SHOWN).collect()])]
 
 
 def load_history(spark: SparkSession, root: str, snapshot_id: str) -> HistoryReport:
@@ -63,22 +64,20 @@ def load_history(spark: SparkSession, root: str, snapshot_id: str) -> HistoryRep
     nodes = _nodes(rows(NODE_VIEWS))
     steps: dict[int, list[StepLine]] = {}
     for row in rows(INCIDENT_STEPS).orderBy("incident", "step").limit(STEPS_SHOWN).collect():
-        steps.setdefault(row["incident"], []).append(_step(row))
+        steps.setdefault(row["incident"], []).append(record(StepLine, row))
     found = rows(INCIDENTS).orderBy("incident").collect()
-    return HistoryReport(
-        snapshot_id=snapshot_id,
+    return record(
+        HistoryReport,
+        replay,
         first_ns=first_ns,
         last_ns=last_ns,
-        messages=replay["messages"],
-        observers=replay["observers"],
-        node_timeout_ms=replay["node_timeout_ms"],
-        node_timeout_from=replay["node_timeout_from"],
-        profile=replay["profile"],
-        bad_records=replay["bad_records"],
         warnings=[Caveat.of(*row) for row in replay["warnings"]],
         nodes=nodes,
         incidents=[_incident(row, steps.get(row["incident"], [])) for row in found],
-        findings=[_finding(row) for row in rows(FINDINGS).orderBy("finding").limit(FINDINGS_SHOWN).collect()],
+        findings=[
+            record(FindingLine, row, number=row["finding"])
+            for row in rows(FINDINGS).orderBy("finding").limit(FINDINGS_SHOWN).collect()
+        ],
         lanes=_lanes(rows(NODE_VIEWS), nodes, first_ns, last_ns),
         silences={
             (row["target_id"], row["source_id"]): row["longest_silence_ms"]
@@ -137,31 +136,8 @@ def _lanes(views: DataFrame, nodes: list[HistoryNode], first_ns: int, last_ns: i
 
 
 def _incident(row: Row, steps: Any) -> IncidentLine:
-    return IncidentLine(
-        number=row["incident"],
-        kind=row["kind"],
-        variant=row["variant"],
-        subject=row["subject"],
-        winner=row["winner"],
-        nodes=list(row["nodes"]),
-        epoch=None if row["epoch"] is None else int(row["epoch"]),
-        slot_count=row["slot_count"],
-        started_ns=row["started_ns"],
-        ended_ns=row["ended_ns"],
-        duration_ms=row["duration_ms"],
-        figures={name: row[name] for name in FIGURES},
-        summary=row["summary"],
-        step_count=row["steps"],
-        steps=steps,
+    epoch = None if row["epoch"] is None else int(row["epoch"])
+    figures = {name: row[name] for name in FIGURES}
+    return record(
+        IncidentLine, row, number=row["incident"], epoch=epoch, figures=figures, step_count=row["steps"], steps=steps
     )
-
-
-def _step(row: Row) -> StepLine:
-    return StepLine(row["at_ns"], row["until_ns"], row["offset_ms"], row["kind"], row["text"], row["message_id"])
-
-
-def _finding(row: Row) -> FindingLine:
-    return FindingLine(
-        row["finding"], row["severity"], row["code"], row["rule"], row["node_id"], row["other"], row["times"],
-        row["amount"], row["text"], list(row["message_ids"]),
-    )  # fmt: skip

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from cluster_core.incidents.instants import write_instant
 from cluster_core.incidents.story import seconds
-from slotscope.reports.history.report import FindingLine, IncidentLine
+from slotscope.reports.history.report import FindingLine, HistoryReport, IncidentLine
 from slotscope.reports.ink import Ink
 from slotscope.reports.severities import print_counts, print_graded
 from slotscope.runtime import text
@@ -55,26 +55,20 @@ def clock(offset_ms: int) -> str:
     return f"{offset_ms / 1000:+.3f} s"
 
 
-def print_incidents(
-    incidents: Sequence[IncidentLine],
-    findings: Sequence[FindingLine],
-    console: Console,
-    *,
-    html_path: str | None = None,
-) -> None:
+def print_incidents(report: HistoryReport, console: Console, *, html_path: str | None = None) -> None:
     """Print findings that matter, then all incidents, one line each."""
     ink = Ink(console)
-    _print_findings(ink, findings)
-    if not incidents:
+    _print_findings(ink, report.troubles)
+    if not report.incidents:
         ink.line(ink.words("No incidents."))
     else:
-        ink.heading("Incidents", text.plural(len(incidents), "incident"))
+        ink.heading("Incidents", text.plural(len(report.incidents), "incident"))
         rows = [
             (
                 ink.words(f"{one.number} {moment(one.started_ns)} {one.kind}", "bold"),
                 ink.words(text.printable(_line(one), SUMMARY_LENGTH_MAX)),
             )
-            for one in incidents
+            for one in report.incidents
         ]
         ink.labelled(rows)
     ink.page("All of it, with a timeline of each node", html_path)

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from schemas.aof import COMMAND_LOAD, LOG_SAVINGS, WRITE_KEYS, WRITE_LOAD
+from slotscope.reports.records import record
 from slotscope.runtime import tables
 
 SAVINGS_SHOWN = 100
@@ -95,7 +96,7 @@ def load_log_load(spark: SparkSession, root: str, snapshot_id: str) -> LogLoad |
         F.sum("commands").alias("commands"), F.sum("log_bytes").alias("log_bytes"), F.min("known").alias("known")
     )
     commands = [
-        CommandCount(row["command"], row["commands"], row["log_bytes"], row["known"])
+        record(CommandCount, row, name=row["command"])
         for row in by_name.orderBy(F.desc("commands"), "command").limit(COMMANDS_SHOWN).collect()
     ]
     if not commands and not savings:
@@ -104,7 +105,7 @@ def load_log_load(spark: SparkSession, root: str, snapshot_id: str) -> LogLoad |
     summed = minutes.agg(F.sum("commands").alias("commands"), F.sum("log_bytes").alias("log_bytes")).collect()
     written = tables.read_snapshot(spark, WRITE_KEYS, root, snapshot_id).where(F.col("rank_ops") <= KEYS_SHOWN)
     keys = [
-        Written(bytes(row["key"]), row["slot"], row["ops"], row["log_bytes"], row["ops_error"], row["bytes_error"])
+        record(Written, row, name=bytes(row["key"]))
         for row in sorted(written.collect(), key=lambda row: int(row["rank_ops"]))
     ]
     per_slot = tables.read_snapshot(spark, WRITE_LOAD, root, snapshot_id).groupBy("slot")
@@ -115,7 +116,7 @@ def load_log_load(spark: SparkSession, root: str, snapshot_id: str) -> LogLoad |
         commands,
         joined_spans(row.asDict() for row in summed),
         keys,
-        [Written(None, row["slot"], row["ops"], row["log_bytes"]) for row in heaviest],
+        [record(Written, row, name=None) for row in heaviest],
     )
 
 
@@ -124,10 +125,7 @@ def _savings(spark: SparkSession, root: str, snapshot_id: str) -> dict[str, list
     found: dict[str, list[Saving]] = {}
     for scope in ("log", "slot", "prefix"):
         most = rows.where(F.col("scope") == scope).orderBy(F.desc("saved_bytes"), "scope_value").limit(SAVINGS_SHOWN)
-        listed = [
-            Saving(scope, bytes(r["scope_value"]), r["log_bytes"], r["live_bytes"], r["saved_bytes"], r["bytes_error"])
-            for r in most.collect()
-        ]
+        listed = [record(Saving, row, name=bytes(row["scope_value"])) for row in most.collect()]
         if listed:
             found[scope] = listed
     return found

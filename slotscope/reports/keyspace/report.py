@@ -67,9 +67,9 @@ class KeyGroup:
     """Keys that share a hash tag or a prefix; the true figures are at most *keys_error* / *bytes_error* higher."""
 
     name: bytes
-    slot: int | None
-    keys: int
-    serialized_bytes: int | None
+    slot: int | None = None
+    keys: int = 0
+    serialized_bytes: int | None = None
     keys_error: int = 0
     bytes_error: int = 0
     depth: int = 0

@@ -23,6 +23,7 @@ from slotscope.reports.keyspace.report import (
     Source,
     TtlBucket,
 )
+from slotscope.reports.records import record
 from slotscope.runtime import tables
 from slotscope.runtime.errors import InputError
 from slotscope.sources.slot_weights import is_partial
@@ -79,14 +80,16 @@ def _memory_basis(row: Row) -> MemoryBasis | None:
 
 def _nodes(rows: DataFrame) -> list[NodeLoad]:
     return [
-        NodeLoad(
-            node_id=row["node_id"], address=row["address"] or "", slots=row["slots"], keys=row["keys"],
-            expires=row["expires"] or 0, serialized_bytes=row["serialized_bytes"], memory_bytes=row["memory_bytes"], ops=row["ops"],
-            unread_share=row["unread_share"] if row["partial"] else 0.0,
+        record(
+            NodeLoad, row, address=row["address"] or "", expires=row["expires"] or 0, unread_share=_unread_share(row)
         )
         for row in rows.orderBy(F.col("address").asc_nulls_last(), "node_id").collect()
         if row["node_id"] is not None or row["keys"]
-    ]  # fmt: skip
+    ]
+
+
+def _unread_share(row: Row) -> float | None:
+    return row["unread_share"] if row["partial"] else 0.0
 
 
 def _slot_rows(loads: DataFrame) -> list[Row]:
@@ -119,26 +122,14 @@ def _slots(loads: list[Row], tops: dict[int, Row], nodes: list[NodeLoad]) -> lis
 def _big_keys(rows: DataFrame) -> list[BigKey]:
     cluster = rows.where((F.col("scope") == "cluster") & (F.col("rank") <= BIG_KEYS_SHOWN))
     return [
-        BigKey(
-            key=bytes(row["key"]), db=row["db"], slot=row["slot"], node_id=row["node_id"], type=row["type"] or "",
-            encoding=row["encoding"] or "", elements=row["elements"], serialized_bytes=row["serialized_bytes"],
-            expire_at_ms=row["expire_at_ms"], memory_bytes=row.asDict().get("memory_bytes"),
-            estimate=row.asDict().get("estimate"),
-        )
+        record(BigKey, row, type=row["type"] or "", encoding=row["encoding"] or "")
         for row in sorted(cluster.collect(), key=lambda row: int(row["rank"]))
-    ]  # fmt: skip
+    ]
 
 
 def _groups(rows: DataFrame, name: str) -> list[KeyGroup]:
     """The heaviest groups; the tables hold a bounded number of them (``groups_listed``)."""
-    found = [
-        KeyGroup(
-            name=bytes(row[name]), slot=row.asDict().get("slot"), keys=row["keys"],
-            serialized_bytes=row["serialized_bytes"], keys_error=row["keys_error"], bytes_error=row["bytes_error"],
-            depth=row.asDict().get("depth", 0),
-        )
-        for row in rows.collect()
-    ]  # fmt: skip
+    found = [record(KeyGroup, row, name=bytes(row[name])) for row in rows.collect()]
     return sorted(found, key=lambda group: (-(group.serialized_bytes or 0), -group.keys, group.name))[:GROUPS_SHOWN]
 
 
@@ -154,14 +145,6 @@ def _ttl_buckets(rows: DataFrame) -> list[TtlBucket]:
 
 def _sources(rows: DataFrame) -> list[Source]:
     return [
-        Source(
-            row["source"],
-            row["kind"],
-            row["node_id"],
-            row["keys"],
-            row["file_bytes"],
-            dict(row["facts"]),
-            row["unread_share"] if row["partial"] else 0.0,
-        )
+        record(Source, row, path=row["source"], facts=dict(row["facts"]), unread_share=_unread_share(row))
         for row in rows.orderBy("source").limit(SOURCES_SHOWN).collect()
     ]

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from cluster_core.kinds import Severity
 from cluster_core.rebalance.bound.conflict import Conflict, ConflictKind
 from cluster_core.rebalance.goal.limits import kept
 from cluster_core.rebalance.goal.problem import validate
@@ -14,7 +13,7 @@ from cluster_core.rebalance.goal.targets import find_targets
 from cluster_core.rebalance.plan import PlanVerdict
 from cluster_core.rebalance.record import StoredPlan
 from schemas.caveats import Caveat, Code
-from slotscope.reports.rebalance.report import amount, resource_words, share_text
+from slotscope.reports.rebalance.words import amount, resource_words, share_text
 from slotscope.runtime import text
 
 LISTED = 4
@@ -24,16 +23,16 @@ LISTED = 4
 def limit_warnings(stored: StoredPlan) -> list[Caveat]:
     """Return what cannot be met and what is above a capacity, the worst first."""
     plan = stored.plan
-    found = [Caveat(Severity.ERROR, Code.LIMITS_AT_ODDS, conflict_words(stored, one)) for one in plan.conflicts]
+    found = [Caveat.error(Code.LIMITS_AT_ODDS, conflict_words(stored, one)) for one in plan.conflicts]
     if plan.verdict == PlanVerdict.CLOSER:
         over = [f"{resource_words(r.resource)} {float(r.after):.3f}× (limit {float(r.limit):.3f}×)" for r in plan.reach if r.after > r.limit]  # fmt: skip
         where = f": {', '.join(over)}" if over else ""
         words = f"The search did not bring every master within its limits{where}. Whether any plan can is not known: none was found, and no proof against it."
-        found.append(Caveat(Severity.WARNING, Code.LIMITS_NOT_REACHED, words))
+        found.append(Caveat.warning(Code.LIMITS_NOT_REACHED, words))
     if plan.held_back:
         slots = text.plural(len(plan.held_back), "slot")
         words = f"{slots} that would move stay: no master has room for both copies while they do. Plan again when this plan is carried out."
-        found.append(Caveat(Severity.WARNING, Code.NO_ROOM, words))
+        found.append(Caveat.warning(Code.NO_ROOM, words))
     return [*found, *_capacity_warnings(stored)]
 
 
@@ -92,10 +91,10 @@ def _capacity_warnings(stored: StoredPlan) -> list[Caveat]:
                 continue
             now = f"{_name(stored, master.id)} holds {amount(resource, float(before))} {resource_words(resource)}, above its capacity of {amount(resource, float(most))}"  # fmt: skip
             if after <= most:
-                found.append(Caveat(Severity.NOTE, Code.ABOVE_CAPACITY, f"{now}; it is emptied first, to {amount(resource, float(after))}."))  # fmt: skip
+                found.append(Caveat.note(Code.ABOVE_CAPACITY, f"{now}; it is emptied first, to {amount(resource, float(after))}."))  # fmt: skip
             else:
                 ends = f"ends with {amount(resource, float(after))}" if before != after else "stays so"
-                found.append(Caveat(Severity.ERROR, Code.ABOVE_CAPACITY, f"{now}, and {ends}: no better plan was found. Nothing moves into it."))  # fmt: skip
+                found.append(Caveat.error(Code.ABOVE_CAPACITY, f"{now}, and {ends}: no better plan was found. Nothing moves into it."))  # fmt: skip
     return sorted(found, key=lambda warning: warning.severity)
 
 

@@ -7,11 +7,8 @@ from typing import NamedTuple
 
 from slotscope.reports.page import render_page
 from slotscope.reports.rebalance.charts import Curve, Profile, curve, profile
-from slotscope.reports.rebalance.report import (
-    PlanNode,
-    ProofLine,
-    Reach,
-    RebalanceReport,
+from slotscope.reports.rebalance.report import PlanNode, ProofLine, Reach, RebalanceReport
+from slotscope.reports.rebalance.words import (
     amount,
     duration,
     factor,

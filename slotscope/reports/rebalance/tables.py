@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from cluster_core.kinds import Severity
 from cluster_core.rebalance.bound.proof import Argument, explain_bound
 from cluster_core.rebalance.execution.journal import StepKind
 from cluster_core.rebalance.plan import Plan
@@ -36,6 +35,7 @@ from slotscope.reports.rebalance.report import (
     ToleranceLine,
     Transfer,
 )
+from slotscope.reports.records import grouped, record
 from slotscope.runtime import text
 from slotscope.runtime.delta_files import exists, read_rows
 
@@ -51,25 +51,15 @@ def load_rebalance_report(root: str, plan_id: str = "latest") -> RebalanceReport
     own_id = row["plan_id"]
     stored = read_stored_plan(root, own_id)
     plan = stored.plan
-    return RebalanceReport(
-        plan_id=own_id,
-        snapshot_id=row["snapshot_id"],
+    return record(
+        RebalanceReport,
+        row,
         created_at_ms=_epoch_ms(row["created_at"]),
-        verdict=row["verdict"],
-        cost=row["cost"],
         moved=row["moved_bytes"],
         bound=row["lower_bound_bytes"],
-        gap=row["gap"],
-        moved_slots=row["moved_slots"],
-        ranges_before=row["ranges_before"],
-        ranges_after=row["ranges_after"],
-        batches=row["batches"],
-        estimated_s=row["estimated_s"],
-        state_hash=row["state_hash"],
         root=root,
         gain_min=float(stored.problem.gain_min),
         hosts_max=plan.hosts_max,
-        bad_records=row["bad_records"],
         is_partial=bool(stored.unread),
         warnings=[*(Caveat.of(**warning) for warning in row.get("warnings") or ()), *_warnings(stored)],
         reaches=_reaches(row, [reach.resource for reach in plan.reach]),
@@ -100,7 +90,7 @@ def _warnings(stored: StoredPlan) -> list[Caveat]:
         slots = len({heavy.slot for heavy in plan.heavy})
         verb = "is" if slots == 1 else "are"
         words = f"{text.plural(slots, 'slot')} that cannot be divided {verb} heavier than a master may be; see the heavy slots."
-        found.append(Caveat(Severity.NOTE, Code.HEAVY_SLOTS, words))
+        found.append(Caveat.note(Code.HEAVY_SLOTS, words))
     return found
 
 
@@ -129,36 +119,19 @@ def _watched(row: Row) -> list[Reach]:
 
 
 def _nodes(rows: Sequence[Row]) -> list[PlanNode]:
-    shares: dict[str, dict[str, NodeShare]] = {}
-    first: dict[str, Row] = {}
-    for row in rows:
-        first.setdefault(row["node_id"], row)
-        share = NodeShare(row["before"], row["after"], row["fair"], row["limit"], row["capacity"])
-        shares.setdefault(row["node_id"], {})[row["resource"]] = share
+    by_node = sorted(grouped(rows, "node_id").items())
     return [
-        PlanNode(
-            node_id,
-            row["address"],
-            row["zone"],
-            row["role"],
-            row["slots_before"],
-            row["slots_after"],
-            row["ranges_before"],
-            row["ranges_after"],
-            shares[node_id],
-        )
-        for node_id, row in sorted(first.items())
+        record(PlanNode, mine[0], shares={row["resource"]: record(NodeShare, row) for row in mine})
+        for _, mine in by_node
     ]
 
 
 def _transfers(rows: Sequence[Row]) -> list[Transfer]:
     """Join the slots of each batch, source and target."""
-    joined: dict[tuple[int, str, str], list[Row]] = {}
-    for row in sorted(rows, key=lambda row: int(row["slot"])):
-        joined.setdefault((row["batch"], row["source"], row["target"]), []).append(row)
+    joined = grouped(sorted(rows, key=lambda row: int(row["slot"])), "batch", "source", "target")
     return [
-        Transfer(*place, tuple(row["slot"] for row in slots), _sum(slots, "bytes"), _sum(slots, "keys"))
-        for place, slots in sorted(joined.items())
+        Transfer(batch, source, target, tuple(row["slot"] for row in slots), _sum(slots, "bytes"), _sum(slots, "keys"))
+        for (batch, source, target), slots in sorted(joined.items())
     ]
 
 
@@ -169,32 +142,23 @@ def _sum(rows: Sequence[Row], name: str) -> int | None:
 
 def _tolerances(rows: Sequence[Row]) -> list[ToleranceLine]:
     return [
-        ToleranceLine(
-            row["tolerance"],
-            row["moved_bytes"],
-            row["lower_bound_bytes"],
-            row["moved_slots"],
-            row["ranges"],
-            row["estimated_s"],
-            row["max_over_mean"],
-            row.get("verdict") or "",
+        record(
+            ToleranceLine,
+            row,
+            moved=row["moved_bytes"],
+            bound=row["lower_bound_bytes"],
+            verdict=row.get("verdict") or "",
         )
         for row in sorted(rows, key=lambda row: float(row["tolerance"]))
     ]
 
 
 def _heavy(rows: Sequence[Row]) -> list[HeavyLine]:
-    joined: dict[tuple[int, str], list[Row]] = {}
-    for row in rows:
-        joined.setdefault((row["slot"], row["resource"]), []).append(row)
     lines = []
-    for (slot, resource), found in joined.items():
+    for found in grouped(rows, "slot", "resource").values():
         ranked = sorted((row for row in found if row["rank"] is not None), key=lambda row: int(row["rank"]))
-        parts = [
-            HeavyPart(row["hash_tag"], row["key"], row["keys"], row["bytes"], row["share"], row["part_pieces"])
-            for row in ranked
-        ]
-        lines.append(HeavyLine(slot, found[0]["node_id"], resource, found[0]["ratio"], found[0]["pieces"], parts))
+        parts = [record(HeavyPart, row, size_bytes=row["bytes"], pieces=row["part_pieces"]) for row in ranked]
+        lines.append(record(HeavyLine, found[0], parts=parts))
     return sorted(lines, key=lambda line: (-line.ratio, line.slot, line.resource))
 
 
@@ -228,16 +192,9 @@ def _history(root: str, own_id: str, created_at: datetime) -> list[EarlierPlan]:
     earlier = [row for row in plan_rows(root) if row["plan_id"] != own_id and row["created_at"] <= created_at]
     if not earlier:
         return []
-    audits = _by_plan(read_rows(root, PLAN_AUDITS)) if exists(root, PLAN_AUDITS) else {}
-    steps = _by_plan(read_rows(root, PLAN_STEPS)) if exists(root, PLAN_STEPS) else {}
+    audits = grouped(read_rows(root, PLAN_AUDITS), "plan_id") if exists(root, PLAN_AUDITS) else {}
+    steps = grouped(read_rows(root, PLAN_STEPS), "plan_id") if exists(root, PLAN_STEPS) else {}
     return [_earlier(row, audits.get(row["plan_id"], []), steps.get(row["plan_id"], [])) for row in reversed(earlier)]
-
-
-def _by_plan(rows: Sequence[dict[str, Any]]) -> dict[str, list[Row]]:
-    joined: dict[str, list[Row]] = {}
-    for row in rows:
-        joined.setdefault(row["plan_id"], []).append(row)
-    return joined
 
 
 def _earlier(row: Row, audits: Sequence[Row], steps: Sequence[Row]) -> EarlierPlan:
@@ -250,16 +207,15 @@ def _earlier(row: Row, audits: Sequence[Row], steps: Sequence[Row]) -> EarlierPl
         for audit in last
         if audit["aspect"] == "load" and audit["measured"] is not None and audit["resource"] in promised
     }
-    return EarlierPlan(
-        row["plan_id"],
-        _epoch_ms(row["created_at"]),
-        row["verdict"],
-        row["moved_bytes"],
-        row["cost"],
-        promised,
-        measured,
-        all(audit["kept"] is not False for audit in last) if last else None,
-        _executed(steps),
+    return record(
+        EarlierPlan,
+        row,
+        created_at_ms=_epoch_ms(row["created_at"]),
+        moved=row["moved_bytes"],
+        promised=promised,
+        audited=measured,
+        kept=all(audit["kept"] is not False for audit in last) if last else None,
+        executed=_executed(steps),
     )
 
 

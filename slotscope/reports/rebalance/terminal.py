@@ -9,10 +9,8 @@ from rich.text import Text
 
 from cluster_core.rebalance.plan import PlanVerdict
 from slotscope.reports.ink import Cell, Ink
-from slotscope.reports.rebalance.report import (
-    HeavyPart,
-    PlanNode,
-    RebalanceReport,
+from slotscope.reports.rebalance.report import HeavyPart, PlanNode, RebalanceReport
+from slotscope.reports.rebalance.words import (
     amount,
     duration,
     factor,

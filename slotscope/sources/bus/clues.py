@@ -25,7 +25,6 @@ from cluster_core.gossip.profile_signs import EXT_DATA, VERSION_FLAGS, ProfileSi
 from cluster_core.gossip.view import NODES_MAX
 from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.columns import SENDER_END
-from cluster_core.kinds import Severity
 from cluster_core.replay.dispatch import Clue
 from cluster_core.replay.evidence import Endpoint
 from cluster_core.wire.bus import HEADER_BYTES, MessageType
@@ -261,15 +260,15 @@ class BadRows:
     def notes(self) -> list[Caveat]:
         """What a person should know of the captures."""
         found = [
-            Caveat(Severity.NOTE, Code.OTHER_TRAFFIC, f"{count} packets skipped: {reason}")
+            Caveat.note(Code.OTHER_TRAFFIC, f"{count} packets skipped: {reason}")
             for reason, count in sorted(self._other.items())
         ]
         if self._gaps[0]:
             words = f"{self._gaps[0]} gaps in the captures, {self._gaps[1]} bytes of the bus are missing"
-            found.append(Caveat(Severity.WARNING, Code.GAPS, words))
+            found.append(Caveat.warning(Code.GAPS, words))
         if self._cut:
             words = f"{self._cut} messages are not whole in the captures; what is there was read"
-            found.append(Caveat(Severity.WARNING, Code.SNAP_LENGTH, words))
+            found.append(Caveat.warning(Code.SNAP_LENGTH, words))
         return found
 
 

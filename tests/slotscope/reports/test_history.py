@@ -75,9 +75,7 @@ def printed(width: int = 120, **options: object) -> str:
     """All incidents of the report on a console."""
     stream = io.StringIO()
     report = history_report(**options)  # type: ignore[arg-type]
-    print_incidents(
-        report.incidents, report.troubles, Console(file=stream, width=width, **ENCODING), html_path="x.html"
-    )  # type: ignore[arg-type]
+    print_incidents(report, Console(file=stream, width=width, **ENCODING), html_path="x.html")  # type: ignore[arg-type]
     return stream.getvalue()
 
 

@@ -10,17 +10,8 @@ import pytest
 
 from cluster_core.rebalance.plan import PlanVerdict
 from slotscope.reports.rebalance.html import render_rebalance_html
-from slotscope.reports.rebalance.report import (
-    HeavyLine,
-    HeavyPart,
-    RebalanceReport,
-    amount,
-    duration,
-    factor,
-    headline,
-    remedy,
-    share_text,
-)
+from slotscope.reports.rebalance.report import HeavyLine, HeavyPart, RebalanceReport
+from slotscope.reports.rebalance.words import amount, duration, factor, headline, remedy, share_text
 from tests.builders.rebalance_report import HOSTILE, quiet_report, rebalance_report
 
 BYTES_MAX = 2_000_000

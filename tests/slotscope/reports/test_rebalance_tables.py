@@ -17,7 +17,7 @@ from schemas.caveats import Caveat, Code
 from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS, REBALANCE_PLANS
 from slotscope.pipelines.rebalance_plan import MadePlan, Schedule, make_plan
 from slotscope.pipelines.rebalance_rows import write_plan
-from slotscope.reports.delivery import deliver_rebalance
+from slotscope.reports.delivery import deliver
 from slotscope.reports.rebalance.html import render_rebalance_html
 from slotscope.reports.rebalance.tables import load_rebalance_report
 from slotscope.runtime.delta_files import append_rows, read_rows
@@ -207,7 +207,7 @@ def test_the_report_is_delivered_to_a_file_and_a_stream(root: str, tmp_path: Pat
     import sys
 
     report = load_rebalance_report(root)
-    path = deliver_rebalance(report, root=root, html=None, stream=sys.stdout)
+    path = deliver(report, root=root, html=None, stream=sys.stdout)
 
     assert path == str(tmp_path / "reports" / f"plan-{report.plan_id}.html")
     assert report.plan_id in Path(path).read_text(encoding="utf-8")

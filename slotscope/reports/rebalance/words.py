@@ -1,0 +1,172 @@
+"""A rebalancing plan in words: figures with their units, the verdict and its reason, what to do next."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from cluster_core.rebalance.plan import PlanVerdict
+from slotscope.reports.rebalance.report import HeavyLine, RebalanceReport
+from slotscope.runtime import text
+
+_UNITS = ("", "k", "M", "G", "T", "P")
+
+
+def is_bytes(resource: str) -> bool:
+    """Whether a resource is counted in bytes."""
+    return "bytes" in resource
+
+
+def amount(resource: str, value: float | None) -> str:
+    """Return *value* of *resource* with three digits: ``41.2 MB``, ``12.3 k``."""
+    if value is None:
+        return text.NOTHING
+    if is_bytes(resource):
+        return text.size(round(value))
+    if value < 999.5:
+        return text.count(round(value)) if value >= 10 or value == round(value) else f"{value:.1f}"
+    unit = 0
+    while value >= 999.5 and unit < len(_UNITS) - 1:
+        value, unit = value / 1000, unit + 1
+    digits = 2 if value < 9.995 else 1 if value < 99.95 else 0
+    return f"{value:.{digits}f} {_UNITS[unit]}"
+
+
+def resource_words(resource: str) -> str:
+    """A resource in words: ``serialized bytes``."""
+    return text.printable(resource.replace("_", " "), 40)
+
+
+def share_text(value: float | None, *, digits: int = 2) -> str:
+    """A share as per cent that never rounds something to nothing: ``0.58 %``, ``<0.01 %``."""
+    if value is None:
+        return text.NOTHING
+    least = 10.0**-digits
+    if 0 < 100 * value < least:
+        return f"<{least:.{digits}f} %"
+    return f"{100 * value:.{digits}f} %".replace(f".{'0' * digits} %", " %")
+
+
+def factor(value: float | None) -> str:
+    """A load over its fair share: ``1.020×``; three decimals because tolerances are per cents."""
+    if value is None:
+        return text.NOTHING
+    return f"{value:.3f}×" if value < 100 else f"{value:,.0f}×"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them: ``0.4 s``, ``12 s``, ``3 min 20 s``, ``2 h 5 min``."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 120:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 120:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+
+
+def ranges_text(ranges: Sequence[tuple[int, int]], limit: int) -> str:
+    """Slot ranges as CLUSTER NODES writes them, *limit* at most."""
+    words = [str(first) if first == last else f"{first}-{last}" for first, last in ranges[:limit]]
+    return " ".join(words) + (f" and {text.count(len(ranges) - limit)} more" if len(ranges) > limit else "")
+
+
+def headline(report: RebalanceReport) -> str:
+    """The verdict in a sentence, with what limits it: what was not read, what was not balanced."""
+    return " ".join([_verdict(report), *caveats(report)])
+
+
+def caveats(report: RebalanceReport) -> list[str]:
+    """What the verdict does not speak of, a sentence each."""
+    over = [reach for reach in report.watched if reach.after > reach.limit]
+    held = ", ".join(f"{resource_words(reach.resource)} ends at {factor(reach.after)}" for reach in over)
+    return [
+        *(["Not balanced: " + held + "."] if held else []),
+        *(["Partial: what could not be read is in none of these figures."] if report.is_partial else []),
+    ]
+
+
+def _verdict(report: RebalanceReport) -> str:
+    if report.verdict == PlanVerdict.BALANCED:
+        return "Nothing to do: every master is within its limits."
+    if report.verdict == PlanVerdict.TOO_SMALL:
+        return "Nothing to do: limits are broken, but too little would be gained."
+    if report.verdict == PlanVerdict.CLOSER and not report.acts:
+        return "Nothing moves: not every master is within its limits, and nothing better was found."
+    if report.verdict == PlanVerdict.IMPOSSIBLE and not report.acts:
+        return "These limits cannot be met together, and nothing that moves would bring masters closer to them."
+    share = share_text(report.moved / report.total if report.total else None, digits=1)
+    moves = f"Move {text.plural(report.moved_slots, 'slot')}, {amount(report.cost, report.moved)} ({share} of all)"
+    if report.verdict == PlanVerdict.MOVE:
+        return f"{moves}: every master ends within its limits."
+    if report.verdict == PlanVerdict.CLOSER:
+        return f"{moves}: masters come closer to their limits, not all reach them."
+    if report.verdict == PlanVerdict.IMPOSSIBLE:
+        return f"These limits cannot be met together. {moves}: the best found under the least that has to give way."
+    return f"{text.printable(report.verdict, 60)}."
+
+
+def reason(report: RebalanceReport) -> str:
+    """Why the verdict is what it is, with its figures."""
+    if not report.reaches:
+        return "No load was given."
+    worst = max(report.reaches, key=lambda reach: reach.before / reach.limit if reach.limit else 0.0)
+    now = f"{resource_words(worst.resource)}: the heaviest master holds {factor(worst.before)} its fair share"
+    if report.verdict == PlanVerdict.BALANCED:
+        return f"Closest to its limit: {now}, {factor(worst.limit)} are allowed. Planned again, it stays so until loads change."
+    if report.verdict == PlanVerdict.TOO_SMALL:
+        least = (
+            f"{share_text(report.gain_min)} of a fair share (gain_min)"
+            if report.gain_min
+            else "a twentieth of what is over"
+        )
+        return (
+            f"{now}, {factor(worst.limit)} are allowed; the best plan found would lower it by less than {least},"
+            " so slots stay where they are and the report does not churn."
+        )
+    if not report.acts:
+        return f"Furthest from its limit: {now}, {factor(worst.limit)} are allowed."
+    return f"Furthest from its limit: {now}; afterwards {factor(worst.after)}, {factor(worst.limit)} are allowed."
+
+
+def next_commands(report: RebalanceReport) -> list[tuple[str, str]]:
+    """What to type next, each with what it does."""
+    place = f"--root {shell_word(report.root)} --plan {shell_word(report.plan_id)}"
+    check = (f"slotscope check-plan {place}", "verify bound, limits and sums from the tables alone")
+    if not report.acts:
+        return [check]
+    return [
+        check,
+        (f"slotscope execute-plan {place} --cluster HOST:PORT", "dry run: what would be sent, to whom, in which order"),
+        (
+            f"slotscope execute-plan {place} --cluster HOST:PORT --apply",
+            "do it; journalled, can be resumed or rolled back",
+        ),
+        (f"slotscope audit-plan {place} --cluster HOST:PORT", "afterwards: promised against measured"),
+    ]
+
+
+def remedy(line: HeavyLine) -> str:
+    """What would divide a heavy slot, as far as its parts say."""
+    tag = next((part for part in line.parts if part.hash_tag is not None), None)
+    key = next((part for part in line.parts if part.key is not None and part.hash_tag is None), None)
+    if tag is not None and (key is None or (tag.share or 0) >= (key.share or 0)):
+        name, pieces = text.shown(tag.hash_tag or b"", 40), tag.pieces or line.pieces
+        return (
+            f"Split the tag {{{name}}} into {pieces} or more, such as {{{name}:0}} to {{{name}:{pieces - 1}}}:"
+            " its keys then lie in as many slots."
+        )
+    if key is not None:
+        return (
+            "One key: no hash tag divides it. Split its value over several keys, let replicas or a client cache serve its reads,"
+            " or leave it a master of its own."
+        )
+    return f"Its keys must be spread over {text.plural(line.pieces, 'slot')}; which they are is not known: give dumps or key lists."
+
+
+def shell_word(word: str) -> str:
+    """*word* as one word of a shell; one that cannot be shown is not made a command of."""
+    return shlex.quote(word) if word.isprintable() else "..."
