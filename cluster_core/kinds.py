@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Self
 
 
 class EventKind(StrEnum):
@@ -175,3 +176,38 @@ class Severity(StrEnum):
     ERROR = "error"
     WARNING = "warning"
     NOTE = "note"
+
+
+class FindingCode(StrEnum):
+    """What should not be in a cluster, or is worth knowing, and the rule of the protocol that says so."""
+
+    rule: str
+
+    def __new__(cls, code: str, rule: str = "") -> Self:
+        found = str.__new__(cls, code)
+        found._value_, found.rule = code, rule
+        return found
+
+    DOUBLE_VOTE = "double-vote", "R162"
+    DOUBLE_WIN = "double-win", "R163"
+    WIN_WITHOUT_QUORUM = "win-without-quorum", "R164"
+    VERDICT_WITHOUT_QUORUM = "verdict-without-quorum", "R165"
+    DISAGREEMENT = "disagreement", "R70"
+    SUSPECTED = "suspected", "R53"
+    SPLIT_CLAIM = "split-claim", "R166"
+    EQUAL_EPOCHS = "equal-epochs", "R80"
+    TWO_MASTERS = "two-masters", "R65"
+    STALE_REPLICA = "stale-replica", "R168"
+    QUORUM_IMPOSSIBLE = "quorum-impossible", "R93"
+    ONE_HOST = "one-host", "R107"
+    SHARD_ON_ONE_HOST = "shard-on-one-host", "R84"
+    GOSSIP_COST = "gossip-cost", "R172"
+    REPLICA_CHAIN = "replica-chain", "R66"
+    REPLICA_LOOP = "replica-loop", "R66"
+    ROLE_FLAGS = "role-flags", "R167"
+    ROLE_WITHOUT_MASTER = "role-without-master", "R167"
+    FLAGS_OF_SELF = "flags-of-self", "R167"
+    MY_PRIMARY_FAIL = "my-primary-fail", "R135"
+    CONFIG_EPOCH_AHEAD = "config-epoch-ahead", "R161"
+    EPOCH_DECREASED = "epoch-decreased", "R161"
+    OFFSET_DECREASED = "offset-decreased", "R169"

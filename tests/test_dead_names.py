@@ -22,6 +22,7 @@ USED_ELSEWHERE = {
     "compress_type": "zipfile reads it of an entry",
     "external_attr": "zipfile reads it of an entry",
     "story_command": "jobs.main names it as text",
+    "announce_hostnames": "sentinel.config_file names it as text",
     "script_runtime_ms": "sentinel.settings names it as text",
     "script_retry_ms": "sentinel.settings names it as text",
     "offset_gap_bytes": "templates and columns name it as text",

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from cluster_core.incidents.incident import Finding, Step, short
-from cluster_core.kinds import EventKind
+from cluster_core.kinds import EventKind, FindingCode
 
 MANY: Final = 8
 """So many alike are one: as many as a small cluster has nodes are told one by one."""
@@ -25,7 +25,7 @@ REPEATED: Final = (
 """What logs of one node tell again and again."""
 MIXED: Final = (EventKind.PFAIL, EventKind.ADOPTED)
 """Steps whose causes may differ within a group."""
-SEPARATE: Final = ("gossip-cost",)
+SEPARATE: Final = (FindingCode.GOSSIP_COST,)
 """Findings that are a table of their own."""
 NAMED_MAX: Final = 5
 REFS_MAX: Final = 100

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from cluster_core.kinds import EventKind, IncidentKind, Severity
+from cluster_core.kinds import EventKind, FindingCode, IncidentKind, Severity
 
 INCIDENT_ORDER: Final = tuple(IncidentKind)
 SEVERITY_ORDER: Final = tuple(Severity)
@@ -29,10 +29,10 @@ class Step(NamedTuple):
     kind: EventKind
     actor: str
     subject: str
-    epoch: int | None
-    amount: int | None
-    detail: str
-    ref: int
+    epoch: int | None = None
+    amount: int | None = None
+    detail: str = ""
+    ref: int = -1
     until_ns: int | None = None
     actors: int = 1
     rests_on_gap: bool = False
@@ -108,13 +108,12 @@ class Incident:
 
 
 class Finding(NamedTuple):
-    """Something that should not be, or that is worth knowing: *rule* is that of the cluster rules, *times* how often it
-    was seen, *amount* what goes with the code (ms, bytes).
+    """Something that should not be, or that is worth knowing: *times* is how often it was seen, *amount* what goes with
+    the code (ms, bytes).
     """
 
     severity: Severity
-    code: str
-    rule: str
+    code: FindingCode
     node: str
     other: str
     first_ns: int | None

@@ -7,7 +7,7 @@ from typing import Annotated, Final, NamedTuple
 
 from cluster_core.columns import Instant, InstantAt, MessageRef, Small, Unsigned
 from cluster_core.incidents.incident import FIGURES, Finding, Incident, Step
-from cluster_core.kinds import EventKind, IncidentKind, Severity
+from cluster_core.kinds import EventKind, FindingCode, IncidentKind, Severity
 from cluster_core.rules import sentence
 
 MESSAGE_IDS_MAX: Final = 200
@@ -84,7 +84,7 @@ class FindingRow(NamedTuple):
 
     finding: Annotated[Small, "its number in the snapshot, the gravest first"]
     severity: Annotated[Severity, "error, warning or note"]
-    code: Annotated[str, "my-primary-fail, epoch-decreased, split-claim, gossip-cost, ..."]
+    code: Annotated[FindingCode, "my-primary-fail, epoch-decreased, split-claim, gossip-cost, ..."]
     rule: Annotated[str, "rule of the protocol, such as R161"]
     rule_text: Annotated[str | None, "what that rule says, in one sentence"]
     node_id: Annotated[str | None, "node that it is about"]
@@ -151,5 +151,5 @@ def step_rows(number: int, one: Incident, tell: Callable[[Step], str], *, sees_g
 def finding_row(number: int, one: Finding) -> FindingRow:
     """The row of a finding."""
     refs = tuple(ref for ref in one.refs if ref >= 0)[:MESSAGE_IDS_MAX]
-    told = (one.severity, one.code, one.rule, sentence(one.rule) or None, one.node or None, one.other or None)
+    told = (one.severity, one.code, one.code.rule, sentence(one.code.rule) or None, one.node or None, one.other or None)
     return FindingRow(number, *told, one.first_ns, one.last_ns, one.times, one.amount, one.text, refs)

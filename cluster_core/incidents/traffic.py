@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from cluster_core.incidents.incident import Finding, short
-from cluster_core.kinds import Severity
+from cluster_core.kinds import FindingCode, Severity
 
 
 class Cost(NamedTuple):
@@ -26,7 +26,7 @@ def cost_findings(costs: Iterable[Cost], first_ns: int, last_ns: int) -> list[Fi
         rate = f"{cost.messages / seconds:.1f} messages/s, {cost.bytes / seconds:.0f} bytes/s"
         text = f"{short(cost.node)} sent {cost.messages} {cost.kind} messages, {cost.bytes} bytes: {rate}"
         found.append(
-            Finding(Severity.NOTE, "gossip-cost", "R172", cost.node, cost.kind, first_ns, last_ns, cost.messages, cost.bytes,
+            Finding(Severity.NOTE, FindingCode.GOSSIP_COST, cost.node, cost.kind, first_ns, last_ns, cost.messages, cost.bytes,
                     text)
         )  # fmt: skip
     return found

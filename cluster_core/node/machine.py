@@ -83,7 +83,7 @@ class Node:
         myself.shard_id = shard_id or random_id(rng)
         view.replica_migration_allowed = settings.allow_replica_migration
         view.full_coverage_required = settings.require_full_coverage
-        view.name_handshake = self._name_handshake
+        view.name_handshake = lambda: random_id(rng)  # R56: a node without a name gets one by chance
         beliefs.build_pong = self._build_pong
         if config:
             load_config(state, config)
@@ -134,7 +134,8 @@ class Node:
             case ev.ReplicationUp():
                 self.state.repl_up, self.state.repl_heard_ms = True, self.state.now_ms
             case ev.ReplicationDown():
-                self._on_replication_down()
+                if self.state.repl_up:
+                    self.state.repl_up, self.state.repl_down_ms = False, self.state.now_ms
             case ev.ReplicationOffset():
                 self._on_offset(event)
             case ev.SlotsArrived():
@@ -205,11 +206,6 @@ class Node:
         if self.view.mf_end_ms or not self.view.myself.flags & MASTER:
             run_replica_cron(state)
 
-    def _on_replication_down(self) -> None:
-        state = self.state
-        if state.repl_up:
-            state.repl_up, state.repl_down_ms = False, state.now_ms
-
     def _on_offset(self, event: ev.ReplicationOffset) -> None:
         state = self.state
         state.offset = self.view.myself.repl_offset = event.offset
@@ -242,7 +238,3 @@ class Node:
         link = self.view.links.get(link_id)
         peer = self.view.nodes.get(link.node) if link is not None and link.node is not None else None
         return build_ping(self.state, PONG, peer)
-
-    def _name_handshake(self) -> str:
-        """R56: a node without a name gets one by chance."""
-        return random_id(self.state.rng)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from cluster_core.sentinel.discovery import take_hello
-from cluster_core.sentinel.instance import MASTER_DOWN, MASTER_REBOOT, S_DOWN, SCRIPT_KILL_SENT, Instance
+from cluster_core.sentinel.instance import Flag, Instance
 from cluster_core.sentinel.roles import take_info
 from cluster_core.sentinel.state import Awaited, Connection, SentinelState, text_of
 from cluster_core.wire.resp import RespError
@@ -28,8 +27,17 @@ def take_answer(state: SentinelState, number: int, value: Any) -> None:
         return
     awaited, instance = connection.awaited.popleft()
     connection.link.pending_commands = max(connection.link.pending_commands - 1, 0)
-    if not instance.is_gone:
-        _TAKERS[awaited](state, instance, value)
+    if instance.is_gone:
+        return
+    match awaited:
+        case Awaited.PING:
+            _take_pong(state, instance, value)
+        case Awaited.INFO if isinstance(value, bytes):
+            take_info(state, instance, text_of(value))
+        case Awaited.PUBLISH if not isinstance(value, RespError):
+            instance.published_ms = state.now_ms
+        case Awaited.ASK:
+            _take_opinion(state, instance, value)
 
 
 def _take_message(state: SentinelState, connection: Connection, value: list[Any]) -> None:
@@ -51,22 +59,12 @@ def _take_pong(state: SentinelState, instance: Instance, value: Any) -> None:
             link.available_ms = state.now_ms
             link.pending_ping_ms = 0
             if text.startswith("PONG"):
-                instance.flags &= ~MASTER_REBOOT
-        elif text.startswith("BUSY") and instance.flags & S_DOWN and not instance.flags & SCRIPT_KILL_SENT:
+                instance.flags &= ~Flag.MASTER_REBOOT
+        elif text.startswith("BUSY") and instance.flags & Flag.S_DOWN and not instance.flags & Flag.SCRIPT_KILL_SENT:
             if link.command:
                 state.send(instance, Awaited.DISCARD, "SCRIPT", "KILL")
-            instance.flags |= SCRIPT_KILL_SENT
+            instance.flags |= Flag.SCRIPT_KILL_SENT
     link.last_pong_ms = state.now_ms
-
-
-def _take_info(state: SentinelState, instance: Instance, value: Any) -> None:
-    if isinstance(value, bytes):
-        take_info(state, instance, text_of(value))
-
-
-def _take_published(state: SentinelState, instance: Instance, value: Any) -> None:
-    if not isinstance(value, RespError):
-        instance.published_ms = state.now_ms
 
 
 def _take_opinion(state: SentinelState, sentinel: Instance, value: Any) -> None:
@@ -77,23 +75,10 @@ def _take_opinion(state: SentinelState, sentinel: Instance, value: Any) -> None:
     if type(down) is not int or not isinstance(leader, bytes) or type(epoch) is not int:
         return
     sentinel.master_down_reply_ms = state.now_ms
-    sentinel.flags = sentinel.flags | MASTER_DOWN if down == 1 else sentinel.flags & ~MASTER_DOWN
+    sentinel.flags = sentinel.flags | Flag.MASTER_DOWN if down == 1 else sentinel.flags & ~Flag.MASTER_DOWN
     if leader == b"*" or len(leader) > LEADER_CHARS_MAX:
         return
     name = text_of(leader)
     if sentinel.leader_epoch != epoch:
         state.log("#", f"{sentinel.name} voted for {name} {epoch}")
     sentinel.leader, sentinel.leader_epoch = name, epoch
-
-
-def _discard(state: SentinelState, instance: Instance, value: Any) -> None:
-    """Its effect is seen in the next INFO."""
-
-
-_TAKERS: Final[dict[Awaited, Callable[[SentinelState, Instance, Any], None]]] = {
-    Awaited.DISCARD: _discard,
-    Awaited.PING: _take_pong,
-    Awaited.INFO: _take_info,
-    Awaited.PUBLISH: _take_published,
-    Awaited.ASK: _take_opinion,
-}

@@ -28,20 +28,6 @@ CONFIG_CHARS_MAX: Final = 4 << 20
 NO_MASTER: Final = "No such master with specified name."
 _WORD: Final = re.compile(r"\s*(\"(?:\\.|[^\"\\])*\"|'(?:\\'|[^'])*'|[^\s\"']+)(?=\s|$)")
 _PLAIN: Final = re.compile(r"[^\s\"'\\#\x00-\x1f\x7f]+")
-_FIRST: Final = frozenset(
-    (
-        "announce-ip",
-        "announce-port",
-        "deny-scripts-reconfig",
-        "sentinel-user",
-        "sentinel-pass",
-        "current-epoch",
-        "myid",
-        "resolve-hostnames",
-        "announce-hostnames",
-    )
-)
-"""Read before any master is (preMonitorCfgName); `monitor` comes next, everything else then."""
 
 
 def split_words(line: str) -> list[str]:
@@ -90,13 +76,16 @@ def load_config(state: SentinelState, text: str, source: str = "sentinel.conf") 
                 state.requirepass = words[1]
         offset += len(line) + 1
     for offset, words in sorted(lines, key=lambda entry: _rank(entry[1][0].lower())):
+        epoch = state.current_epoch
         problem = _take_line(state, words)
         if problem:
             raise DecodeError(problem, offset=offset, source=source)
+        state.current_epoch = max(epoch, state.current_epoch)
+    state.current_epoch = max(state.current_epoch, *(master.config_epoch for master in state.masters.values()), 0)
 
 
 def _rank(option: str) -> int:
-    return 0 if option in _FIRST else 1 if option == "monitor" else 2
+    return 0 if option in _OF_STATE else 1 if option == "monitor" else 2
 
 
 def _take_line(state: SentinelState, words: list[str]) -> str:
@@ -104,13 +93,24 @@ def _take_line(state: SentinelState, words: list[str]) -> str:
     option, values = words[0].lower(), words[1:]
     if option == "monitor" and len(values) == 4:
         return _monitor(state, *values)
-    if (option, len(values)) in _GLOBAL:
-        return _GLOBAL[option, len(values)](state, *values)
-    taker = _OF_MASTERS.get((option, len(values)))
-    if taker is None:
-        return "Unrecognized sentinel configuration statement."
-    master = state.masters.get(values[0])
-    return taker(state, master, *values[1:]) if master is not None else NO_MASTER
+    try:
+        if option in _OF_STATE and len(values) == 1:
+            field, read, _ = _OF_STATE[option]
+            setattr(state, field, read(values[0]))
+            return ""
+        taker = _TABLES.get((option, len(values)))
+        if taker is None and (option not in _OF_MASTERS or len(values) != 2):
+            return "Unrecognized sentinel configuration statement."
+        master = state.masters.get(values[0])
+        if master is None:
+            return NO_MASTER
+        if taker is not None:
+            return taker(state, master, *values[1:])
+        field, read, _ = _OF_MASTERS[option]
+        setattr(master, field, read(values[1]))
+        return ""
+    except ValueError as error:
+        return str(error)
 
 
 def _monitor(state: SentinelState, name: str, host: str, port: str, quorum: str) -> str:
@@ -131,67 +131,35 @@ def place_problem(state: SentinelState, host: str, port: int) -> str:
     return "" if is_place(state, host, port) else "Can't resolve instance hostname."
 
 
-def _set_id(state: SentinelState, value: str) -> str:
+def _id(value: str) -> str:
     if len(value) != ID_CHARS:
-        return "Malformed Sentinel id in myid option."
-    state.my_id = value
-    return ""
+        raise ValueError("Malformed Sentinel id in myid option.")
+    return value
 
 
-def _set_epoch(state: SentinelState, value: str) -> str:
-    state.current_epoch = max(state.current_epoch, min(leading_number(value), EPOCH_MAX))
-    return ""
+def _port(value: str) -> int:
+    if not 0 <= leading_number(value) <= 65535:
+        raise ValueError("Invalid port number.")
+    return leading_number(value)
 
 
-def _text(field: str) -> Callable[[SentinelState, str], str]:
-    def take(state: SentinelState, value: str) -> str:
-        setattr(state, field, value)
-        return ""
-
-    return take
-
-
-def _set_port(state: SentinelState, value: str) -> str:
-    state.announce_port = leading_number(value)
-    return "" if 0 <= state.announce_port <= 65535 else "Invalid port number."
-
-
-def _yes_no(field: str, problem: str) -> Callable[[SentinelState, str], str]:
-    def take(state: SentinelState, value: str) -> str:
+def _yes_no(problem: str) -> Callable[[str], bool]:
+    def read(value: str) -> bool:
         if value.lower() not in ("yes", "no"):
-            return problem
-        setattr(state, field, value.lower() == "yes")
-        return ""
+            raise ValueError(f"Please specify yes or no for the {problem}")
+        return value.lower() == "yes"
 
-    return take
-
-
-def _positive(field: str) -> Callable[[SentinelState, Instance, str], str]:
-    def take(state: SentinelState, master: Instance, value: str) -> str:
-        number = leading_number(value)
-        if number <= 0:
-            return "negative or zero time parameter."
-        setattr(master, field, number)
-        return ""
-
-    return take
+    return read
 
 
-def _number(field: str) -> Callable[[SentinelState, Instance, str], str]:
-    def take(state: SentinelState, master: Instance, value: str) -> str:
-        setattr(master, field, max(0, min(leading_number(value), EPOCH_MAX)))
-        state.current_epoch = max(state.current_epoch, master.config_epoch)
-        return ""
-
-    return take
+def _positive(value: str) -> int:
+    if leading_number(value) <= 0:
+        raise ValueError("negative or zero time parameter.")
+    return leading_number(value)
 
 
-def _string(field: str) -> Callable[[SentinelState, Instance, str], str]:
-    def take(state: SentinelState, master: Instance, value: str) -> str:
-        setattr(master, field, value)
-        return ""
-
-    return take
+def _count(value: str) -> int:
+    return max(0, min(leading_number(value), EPOCH_MAX))
 
 
 def _replica(state: SentinelState, master: Instance, host: str, port: str) -> str:
@@ -217,40 +185,42 @@ def _rename(state: SentinelState, master: Instance, old: str, new: str) -> str:
     return ""
 
 
-_GLOBAL: Final[dict[tuple[str, int], Callable[..., str]]] = {
-    ("myid", 1): _set_id,
-    ("current-epoch", 1): _set_epoch,
-    ("announce-ip", 1): _text("announce_ip"),
-    ("announce-port", 1): _set_port,
-    ("sentinel-user", 1): _text("auth_user"),
-    ("sentinel-pass", 1): _text("auth_pass"),
-    ("deny-scripts-reconfig", 1): _yes_no(
-        "denies_scripts", "Please specify yes or no for the deny-scripts-reconfig options."
-    ),
-    ("resolve-hostnames", 1): _yes_no(
-        "resolve_hostnames", "Please specify yes or no for the resolve-hostnames option."
-    ),
-    ("announce-hostnames", 1): _yes_no(
-        "announce_hostnames", "Please specify yes or no for the announce-hostnames option."
-    ),
+_OF_STATE: Final[dict[str, tuple[str, Callable[[str], object], object]]] = {
+    "myid": ("my_id", _id, None),
+    "deny-scripts-reconfig": ("denies_scripts", _yes_no("deny-scripts-reconfig options."), True),
+    "resolve-hostnames": ("resolve_hostnames", _yes_no("resolve-hostnames option."), False),
+    "announce-hostnames": ("announce_hostnames", _yes_no("announce-hostnames option."), False),
+    "current-epoch": ("current_epoch", _count, None),
+    "announce-ip": ("announce_ip", str, ""),
+    "announce-port": ("announce_port", _port, 0),
+    "sentinel-user": ("auth_user", str, ""),
+    "sentinel-pass": ("auth_pass", str, ""),
 }
-_OF_MASTERS: Final[dict[tuple[str, int], Callable[..., str]]] = {
-    ("down-after-milliseconds", 2): _positive("down_after_ms"),
-    ("failover-timeout", 2): _positive("failover_timeout_ms"),
-    ("parallel-syncs", 2): _number("parallel_syncs"),
-    ("notification-script", 2): _string("notification_script"),
-    ("client-reconfig-script", 2): _string("reconfig_script"),
-    ("auth-pass", 2): _string("auth_pass"),
-    ("auth-user", 2): _string("auth_user"),
-    ("master-reboot-down-after-period", 2): _number("reboot_down_after_ms"),
-    ("config-epoch", 2): _number("config_epoch"),
-    ("leader-epoch", 2): _number("leader_epoch"),
+"""Options of the sentinel itself: field, what reads a value or raises ValueError, and the value that is not written.
+
+All are read before any master is (preMonitorCfgName); `monitor` comes next, everything else then.
+"""
+_OF_MASTERS: Final[dict[str, tuple[str, Callable[[str], object], object]]] = {
+    "down-after-milliseconds": ("down_after_ms", _positive, DEFAULT_DOWN_AFTER_MS),
+    "failover-timeout": ("failover_timeout_ms", _positive, DEFAULT_FAILOVER_TIMEOUT_MS),
+    "parallel-syncs": ("parallel_syncs", _count, DEFAULT_PARALLEL_SYNCS),
+    "notification-script": ("notification_script", str, ""),
+    "client-reconfig-script": ("reconfig_script", str, ""),
+    "auth-pass": ("auth_pass", str, ""),
+    "auth-user": ("auth_user", str, ""),
+    "master-reboot-down-after-period": ("reboot_down_after_ms", _count, 0),
+    "config-epoch": ("config_epoch", _count, None),
+    "leader-epoch": ("leader_epoch", _count, None),
+}
+"""Options of a master that have one value, in the order in which they are written."""
+_TABLES: Final[dict[tuple[str, int], Callable[..., str]]] = {
     ("known-replica", 3): _replica,
     ("known-slave", 3): _replica,
     ("known-sentinel", 3): lambda state, master, host, port: "",
     ("known-sentinel", 4): _sentinel,
     ("rename-command", 3): _rename,
 }
+"""What a master may have several of; by option and number of values."""
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
@@ -264,48 +234,24 @@ def config_text(state: SentinelState) -> str:
 
 
 def _lines(state: SentinelState) -> Iterator[tuple[str, ...]]:
-    yield ("myid", state.my_id)
-    if not state.denies_scripts:
-        yield ("deny-scripts-reconfig", "no")
-    if state.resolve_hostnames:
-        yield ("resolve-hostnames", "yes")
-    if state.announce_hostnames:
-        yield ("announce-hostnames", "yes")
+    for option, (field, _, usual) in _OF_STATE.items():
+        if getattr(state, field) != usual:
+            yield (option, _shown(getattr(state, field)))
     for master in state.masters.values():
         yield from _lines_of(master)
-    yield ("current-epoch", str(state.current_epoch))
-    if state.announce_ip:
-        yield ("announce-ip", state.announce_ip)
-    if state.announce_port:
-        yield ("announce-port", str(state.announce_port))
-    if state.auth_user:
-        yield ("sentinel-user", state.auth_user)
-    if state.auth_pass:
-        yield ("sentinel-pass", state.auth_pass)
+
+
+def _shown(value: object) -> str:
+    return ("no", "yes")[value] if isinstance(value, bool) else str(value)
 
 
 def _lines_of(master: Instance) -> Iterator[tuple[str, ...]]:
     """What concerns one master; while a failover ends, the new master's address takes the place of the old one."""
     name, place = master.name, current_address(master)
     yield ("monitor", name, place.ip, str(place.port), str(master.quorum))
-    if master.down_after_ms != DEFAULT_DOWN_AFTER_MS:
-        yield ("down-after-milliseconds", name, str(master.down_after_ms))
-    if master.failover_timeout_ms != DEFAULT_FAILOVER_TIMEOUT_MS:
-        yield ("failover-timeout", name, str(master.failover_timeout_ms))
-    if master.parallel_syncs != DEFAULT_PARALLEL_SYNCS:
-        yield ("parallel-syncs", name, str(master.parallel_syncs))
-    for option, value in (
-        ("notification-script", master.notification_script),
-        ("client-reconfig-script", master.reconfig_script),
-        ("auth-pass", master.auth_pass),
-        ("auth-user", master.auth_user),
-    ):
-        if value:
-            yield (option, name, value)
-    if master.reboot_down_after_ms:
-        yield ("master-reboot-down-after-period", name, str(master.reboot_down_after_ms))
-    yield ("config-epoch", name, str(master.config_epoch))
-    yield ("leader-epoch", name, str(master.leader_epoch))
+    for option, (field, _, usual) in _OF_MASTERS.items():
+        if getattr(master, field) != usual:
+            yield (option, name, _shown(getattr(master, field)))
     for replica in master.replicas.values():
         address = master.address if replica.address == place else replica.address
         yield ("known-replica", name, address.ip, str(address.port))

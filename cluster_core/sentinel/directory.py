@@ -6,7 +6,7 @@ import re
 from ipaddress import ip_address
 
 from cluster_core.sentinel.failover_states import FailoverState
-from cluster_core.sentinel.instance import MASTER, REPLICA, SENTINEL, Address, Instance, new_instance, replica_name
+from cluster_core.sentinel.instance import Address, Flag, Instance, new_instance, replica_name
 from cluster_core.sentinel.links import close_both, release, share_link
 from cluster_core.sentinel.state import INSTANCES_MAX, SentinelState
 
@@ -29,7 +29,7 @@ def is_place(state: SentinelState, host: str, port: int) -> bool:
 
 def add_master(state: SentinelState, name: str, address: Address, quorum: int) -> Instance:
     """Begin to monitor *address* as *name*, which is free."""
-    master = state.masters[name] = new_instance(MASTER, name, address, state.now_ms)
+    master = state.masters[name] = new_instance(Flag.MASTER, name, address, state.now_ms)
     master.quorum = quorum
     master.down_after_ms = state.periods.default_down_after_ms
     master.failover_timeout_ms = state.periods.default_failover_timeout_ms
@@ -42,7 +42,7 @@ def add_replica(state: SentinelState, master: Instance, host: str, port: int) ->
     name = replica_name(address)
     if not is_place(state, host, port) or name in master.replicas or len(master.replicas) >= INSTANCES_MAX:
         return None
-    replica = master.replicas[name] = new_instance(REPLICA, name, address, state.now_ms, master=master)
+    replica = master.replicas[name] = new_instance(Flag.REPLICA, name, address, state.now_ms, master=master)
     return replica
 
 
@@ -51,7 +51,7 @@ def add_sentinel(state: SentinelState, master: Instance, host: str, port: int, r
     if not is_place(state, host, port) or runid in master.sentinels or len(master.sentinels) >= INSTANCES_MAX:
         return None
     address = Address(host, port)
-    sentinel = master.sentinels[runid] = new_instance(SENTINEL, runid, address, state.now_ms, master=master)
+    sentinel = master.sentinels[runid] = new_instance(Flag.SENTINEL, runid, address, state.now_ms, master=master)
     sentinel.runid = runid
     share_link(state, sentinel)
     return sentinel
@@ -87,7 +87,7 @@ def reset_master(state: SentinelState, master: Instance, *, keeps_sentinels: boo
         release(state, instance)
     link, now_ms = master.link, state.now_ms
     close_both(state, link)
-    master.flags &= MASTER
+    master.flags &= Flag.MASTER
     master.leader = ""
     master.failover_state = FailoverState.NONE
     master.failover_changed_ms = master.failover_start_ms = 0
@@ -95,7 +95,7 @@ def reset_master(state: SentinelState, master: Instance, *, keeps_sentinels: boo
     master.runid = master.master_host = ""
     link.pending_ping_ms = link.available_ms = link.last_pong_ms = now_ms
     link.last_ping_ms = 0
-    master.role_reported, master.role_reported_ms = MASTER, now_ms
+    master.role_reported, master.role_reported_ms = Flag.MASTER, now_ms
 
 
 def move_master(state: SentinelState, master: Instance, address: Address) -> None:

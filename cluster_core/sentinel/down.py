@@ -5,16 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from cluster_core.sentinel.failover_states import FailoverState
-from cluster_core.sentinel.instance import (
-    MASTER,
-    MASTER_DOWN,
-    MASTER_REBOOT,
-    O_DOWN,
-    REPLICA,
-    S_DOWN,
-    SCRIPT_KILL_SENT,
-    Instance,
-)
+from cluster_core.sentinel.instance import Flag, Instance
 from cluster_core.sentinel.links import close_command, close_pubsub
 from cluster_core.sentinel.settings import Periods
 from cluster_core.sentinel.state import Awaited, SentinelState
@@ -39,11 +30,11 @@ def is_down(instance: Instance, periods: Periods, now_ms: int) -> bool:
     """
     if silent_ms(instance, now_ms) > instance.down_after_ms:
         return True
-    if instance.flags & MASTER and instance.role_reported == REPLICA:
+    if instance.flags & Flag.MASTER and instance.role_reported == Flag.REPLICA:
         patience_ms = instance.down_after_ms + periods.info_ms * 2
         if now_ms - instance.role_reported_ms > patience_ms:
             return True
-    rebooting = instance.flags & MASTER_REBOOT
+    rebooting = instance.flags & Flag.MASTER_REBOOT
     return bool(rebooting and now_ms - instance.reboot_since_ms > instance.reboot_down_after_ms)
 
 
@@ -51,13 +42,13 @@ def check_subjectively(state: SentinelState, instance: Instance) -> None:
     """Close connections that are stuck, set or clear `S_DOWN` (sentinelCheckSubjectivelyDown)."""
     _close_stuck(state, instance)
     if is_down(instance, state.periods, state.now_ms):
-        if not instance.flags & S_DOWN:
+        if not instance.flags & Flag.S_DOWN:
             state.tell_of("#", "+sdown", instance)
             instance.s_down_since_ms = state.now_ms
-            instance.flags |= S_DOWN
-    elif instance.flags & S_DOWN:
+            instance.flags |= Flag.S_DOWN
+    elif instance.flags & Flag.S_DOWN:
         state.tell_of("#", "-sdown", instance)
-        instance.flags &= ~(S_DOWN | SCRIPT_KILL_SENT)
+        instance.flags &= ~(Flag.S_DOWN | Flag.SCRIPT_KILL_SENT)
 
 
 def _close_stuck(state: SentinelState, instance: Instance) -> None:
@@ -81,22 +72,22 @@ def _close_stuck(state: SentinelState, instance: Instance) -> None:
 
 def is_agreed_down(master: Instance) -> tuple[bool, int]:
     """Whether enough sentinels hold *master* for down, and how many do, ourselves included (S7)."""
-    if not master.flags & S_DOWN:
+    if not master.flags & Flag.S_DOWN:
         return False, 0
-    agreeing = 1 + sum(bool(s.flags & MASTER_DOWN) for s in master.sentinels.values())
+    agreeing = 1 + sum(bool(s.flags & Flag.MASTER_DOWN) for s in master.sentinels.values())
     return agreeing >= master.quorum, agreeing
 
 
 def check_objectively(state: SentinelState, master: Instance) -> None:
     """Set or clear `O_DOWN` (sentinelCheckObjectivelyDown)."""
     agreed, agreeing = is_agreed_down(master)
-    if agreed and not master.flags & O_DOWN:
+    if agreed and not master.flags & Flag.O_DOWN:
         state.tell_of("#", "+odown", master, f"#quorum {agreeing}/{master.quorum}")
-        master.flags |= O_DOWN
+        master.flags |= Flag.O_DOWN
         master.o_down_since_ms = state.now_ms
-    elif not agreed and master.flags & O_DOWN:
+    elif not agreed and master.flags & Flag.O_DOWN:
         state.tell_of("#", "-odown", master)
-        master.flags &= ~O_DOWN
+        master.flags &= ~Flag.O_DOWN
 
 
 def ask_others(state: SentinelState, master: Instance, *, forced: bool) -> None:
@@ -106,13 +97,13 @@ def ask_others(state: SentinelState, master: Instance, *, forced: bool) -> None:
     """
     periods, now_ms = state.periods, state.now_ms
     asks_vote = master.failover_state > FailoverState.NONE
-    forgets = bool(master.flags & S_DOWN) or not state.settings.keeps_opinions
+    forgets = bool(master.flags & Flag.S_DOWN) or not state.settings.keeps_opinions
     for sentinel in master.sentinels.values():
         age_ms = now_ms - sentinel.master_down_reply_ms
         if forgets and age_ms > periods.ask_ms * ANSWER_PERIODS:
-            sentinel.flags &= ~MASTER_DOWN
+            sentinel.flags &= ~Flag.MASTER_DOWN
             sentinel.leader = ""
-        if not master.flags & S_DOWN or sentinel.link.disconnected:
+        if not master.flags & Flag.S_DOWN or sentinel.link.disconnected:
             continue
         if not forced and age_ms < periods.ask_ms:
             continue

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
 from cluster_core.sentinel.directory import move_master
 from cluster_core.sentinel.events import Exit
 from cluster_core.sentinel.failover_states import TRANSITIONS, FailoverState, Told, Trigger
-from cluster_core.sentinel.instance import (
-    COORDINATED_FAILOVER,
-    FAILOVER_IN_PROGRESS,
-    FORCE_FAILOVER,
-    O_DOWN,
-    PROMOTED,
-    RECONF_DONE,
-    RECONF_INPROG,
-    RECONF_SENT,
-    S_DOWN,
-    Address,
-    Instance,
-)
+from cluster_core.sentinel.instance import Address, Flag, Instance
 from cluster_core.sentinel.monitoring import force_hello
 from cluster_core.sentinel.replica_choice import choose_replica
 from cluster_core.sentinel.state import Awaited, SentinelState
@@ -58,7 +45,7 @@ def _tell(state: SentinelState, master: Instance, told: Told) -> None:
 
 def start_failover(state: SentinelState, master: Instance) -> None:
     """Begin a failover of *master* in a new epoch (sentinelStartFailover)."""
-    master.flags |= FAILOVER_IN_PROGRESS
+    master.flags |= Flag.FAILOVER_IN_PROGRESS
     state.current_epoch += 1
     master.failover_epoch = state.current_epoch
     state.tell("#", "+new-epoch", str(state.current_epoch))
@@ -68,7 +55,7 @@ def start_failover(state: SentinelState, master: Instance) -> None:
 
 def start_if_needed(state: SentinelState, master: Instance) -> bool:
     """Begin one if all agree that *master* is down and none was tried for two failover timeouts (S10)."""
-    if not master.flags & O_DOWN or master.flags & FAILOVER_IN_PROGRESS:
+    if not master.flags & Flag.O_DOWN or master.flags & Flag.FAILOVER_IN_PROGRESS:
         return False
     due_ms = master.failover_start_ms + master.failover_timeout_ms * 2
     if state.now_ms < due_ms:
@@ -90,10 +77,19 @@ def _clock(at_ms: int) -> str:
 
 def run_failover(state: SentinelState, master: Instance) -> None:
     """Do what the state of the failover asks for (sentinelFailoverStateMachine)."""
-    if master.flags & FAILOVER_IN_PROGRESS:
-        step = _STEPS.get(master.failover_state)
-        if step is not None:
-            step(state, master)
+    if not master.flags & Flag.FAILOVER_IN_PROGRESS:
+        return
+    match master.failover_state:
+        case FailoverState.WAIT_START:
+            _wait_start(state, master)
+        case FailoverState.SELECT_SLAVE:
+            _select_replica(state, master)
+        case FailoverState.SEND_SLAVEOF_NOONE:
+            _send_noone(state, master)
+        case FailoverState.WAIT_PROMOTION if _waited_ms(state, master) > master.failover_timeout_ms:
+            _abort(state, master, Trigger.TIMED_OUT)  # `promotion_seen` goes on
+        case FailoverState.RECONF_SLAVES:
+            _reconf_replicas(state, master)
 
 
 def _waited_ms(state: SentinelState, master: Instance) -> int:
@@ -103,7 +99,7 @@ def _waited_ms(state: SentinelState, master: Instance) -> int:
 def _wait_start(state: SentinelState, master: Instance) -> None:
     """Be elected, or give up (S12)."""
     leader = find_leader(state, master, master.failover_epoch)
-    if leader.lower() == state.my_id or master.flags & FORCE_FAILOVER:
+    if leader.lower() == state.my_id or master.flags & Flag.FORCE_FAILOVER:
         advance(state, master, Trigger.ELECTED, crash=CRASH_AFTER_ELECTION)
         return
     patience_ms = min(state.periods.election_timeout_ms, master.failover_timeout_ms)
@@ -118,13 +114,13 @@ def _select_replica(state: SentinelState, master: Instance) -> None:
         return
     master.promoted = replica
     advance(state, master, Trigger.REPLICA_CHOSEN)
-    replica.flags |= PROMOTED
+    replica.flags |= Flag.PROMOTED
 
 
 def _send_noone(state: SentinelState, master: Instance) -> None:
     """REPLICAOF NO ONE, as soon as the replica can be reached."""
     replica = master.promoted
-    if master.flags & COORDINATED_FAILOVER and replica is not None:
+    if master.flags & Flag.COORDINATED_FAILOVER and replica is not None:
         _send_failover(state, master, replica)
         return
     if replica is not None and not replica.link.disconnected and replica.link.command:
@@ -146,18 +142,12 @@ def _send_failover(state: SentinelState, master: Instance, replica: Instance) ->
         advance(state, master, Trigger.ORDER_SENT)
 
 
-def _wait_promotion(state: SentinelState, master: Instance) -> None:
-    """`promotion_seen` goes on; here only the time runs out."""
-    if _waited_ms(state, master) > master.failover_timeout_ms:
-        _abort(state, master, Trigger.TIMED_OUT)
-
-
 def promotion_seen(state: SentinelState, master: Instance) -> None:
     """INFO of the chosen replica says that it is a master: the new configuration has the epoch that we won (S14)."""
     master.config_epoch = master.failover_epoch
     state.save()
     if advance(state, master, Trigger.PROMOTED, crash=CRASH_AFTER_PROMOTION):
-        if master.flags & COORDINATED_FAILOVER:
+        if master.flags & Flag.COORDINATED_FAILOVER:
             for instance in (master, master.promoted):
                 if instance is not None and is_reachable(instance):
                     _kill_clients(state, instance)
@@ -167,20 +157,20 @@ def promotion_seen(state: SentinelState, master: Instance) -> None:
 def _reconf_replicas(state: SentinelState, master: Instance) -> None:
     """Send replicas to the new master, `parallel-syncs` at a time (sentinelFailoverReconfNextSlave)."""
     replicas, periods, promoted = master.replicas.values(), state.periods, master.promoted
-    busy = sum(bool(replica.flags & (RECONF_SENT | RECONF_INPROG)) for replica in replicas)
+    busy = sum(bool(replica.flags & (Flag.RECONF_SENT | Flag.RECONF_INPROG)) for replica in replicas)
     for replica in replicas:
         if busy >= master.parallel_syncs or promoted is None:
             break
-        if replica.flags & (PROMOTED | RECONF_DONE):
+        if replica.flags & (Flag.PROMOTED | Flag.RECONF_DONE):
             continue
         waited_ms = state.now_ms - replica.reconf_sent_ms
-        if replica.flags & RECONF_SENT and waited_ms > periods.reconf_timeout_ms:
+        if replica.flags & Flag.RECONF_SENT and waited_ms > periods.reconf_timeout_ms:
             state.tell_of("*", "-slave-reconf-sent-timeout", replica)
-            replica.flags = replica.flags & ~RECONF_SENT | RECONF_DONE
-        if replica.flags & (RECONF_SENT | RECONF_INPROG) or not is_reachable(replica):
+            replica.flags = replica.flags & ~Flag.RECONF_SENT | Flag.RECONF_DONE
+        if replica.flags & (Flag.RECONF_SENT | Flag.RECONF_INPROG) or not is_reachable(replica):
             continue
         send_replicaof(state, replica, promoted.address)
-        replica.flags |= RECONF_SENT
+        replica.flags |= Flag.RECONF_SENT
         replica.reconf_sent_ms = state.now_ms
         state.tell_of("*", "+slave-reconf-sent", replica)
         busy += 1
@@ -195,20 +185,20 @@ def is_reachable(replica: Instance) -> bool:
 def _detect_end(state: SentinelState, master: Instance) -> None:
     """All replicas that can be reached follow the new master, or the time is over (sentinelFailoverDetectEnd)."""
     promoted = master.promoted
-    if promoted is None or promoted.flags & S_DOWN:
+    if promoted is None or promoted.flags & Flag.S_DOWN:
         return
-    left = [r for r in master.replicas.values() if not r.flags & (PROMOTED | RECONF_DONE | S_DOWN)]
+    left = [r for r in master.replicas.values() if not r.flags & (Flag.PROMOTED | Flag.RECONF_DONE | Flag.S_DOWN)]
     if _waited_ms(state, master) <= master.failover_timeout_ms:
         if not left:
             advance(state, master, Trigger.ALL_RECONFIGURED)
         return
     advance(state, master, Trigger.TIMED_OUT)
     for replica in master.replicas.values():
-        if replica.flags & (PROMOTED | RECONF_DONE | RECONF_SENT) or not is_reachable(replica):
+        if replica.flags & (Flag.PROMOTED | Flag.RECONF_DONE | Flag.RECONF_SENT) or not is_reachable(replica):
             continue
         send_replicaof(state, replica, promoted.address)
         state.tell_of("*", "+slave-reconf-sent-be", replica)
-        replica.flags |= RECONF_SENT
+        replica.flags |= Flag.RECONF_SENT
 
 
 def switch_master(state: SentinelState, master: Instance) -> None:
@@ -223,9 +213,9 @@ def switch_master(state: SentinelState, master: Instance) -> None:
 def _abort(state: SentinelState, master: Instance, trigger: Trigger) -> None:
     """Give up before the replica was promoted (sentinelAbortFailover)."""
     advance(state, master, trigger)
-    master.flags &= ~(FAILOVER_IN_PROGRESS | FORCE_FAILOVER | COORDINATED_FAILOVER)
+    master.flags &= ~(Flag.FAILOVER_IN_PROGRESS | Flag.FORCE_FAILOVER | Flag.COORDINATED_FAILOVER)
     if master.promoted is not None:
-        master.promoted.flags &= ~PROMOTED
+        master.promoted.flags &= ~Flag.PROMOTED
         master.promoted = None
 
 
@@ -242,12 +232,3 @@ def _kill_clients(state: SentinelState, instance: Instance) -> None:
     """Clients that connect again ask who the master is."""
     for kind in ("normal", "pubsub"):
         state.send(instance, Awaited.DISCARD, "CLIENT", "KILL", "TYPE", kind)
-
-
-_STEPS: Final[dict[FailoverState, Callable[[SentinelState, Instance], None]]] = {
-    FailoverState.WAIT_START: _wait_start,
-    FailoverState.SELECT_SLAVE: _select_replica,
-    FailoverState.SEND_SLAVEOF_NOONE: _send_noone,
-    FailoverState.WAIT_PROMOTION: _wait_promotion,
-    FailoverState.RECONF_SLAVES: _reconf_replicas,
-}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from cluster_core.sentinel.instance import MASTER, REPLICA
+from cluster_core.sentinel.instance import Flag
 from cluster_core.sentinel.numbers import leading_number
 
 RUNID_CHARS: Final = 40
@@ -21,7 +21,7 @@ class InfoReport(NamedTuple):
     link_down_ms: int = 0
     master_host: str | None = None
     master_port: int | None = None
-    is_link_up: bool | None = None
+    is_master_link_up: bool | None = None
     priority: int | None = None
     offset: int | None = None
     is_announced: bool | None = None
@@ -42,12 +42,12 @@ def read_info(text: str) -> InfoReport:
         if name == "run_id" and len(value) >= RUNID_CHARS:
             found["runid"] = value[:RUNID_CHARS]
         elif name == "role":
-            role = MASTER if value.startswith("master") else REPLICA if value.startswith("slave") else role
+            role = Flag.MASTER if value.startswith("master") else Flag.REPLICA if value.startswith("slave") else role
         elif name == "master_link_down_since_seconds":
             found["link_down_ms"] = _bounded(value) * 1000
         elif name.startswith("slave") and name[5:6].isdigit():
             replicas += _replica(value)
-        elif role == REPLICA and name in _OF_REPLICAS:
+        elif role == Flag.REPLICA and name in _OF_REPLICAS:
             field, read = _OF_REPLICAS[name]
             found[field] = read(value)
     return InfoReport(role=role, replicas=tuple(replicas), **found)  # type: ignore[arg-type]  # fields by their readers
@@ -70,7 +70,7 @@ def _bounded(value: str) -> int:
 _OF_REPLICAS: Final[dict[str, tuple[str, Callable[[str], object]]]] = {
     "master_host": ("master_host", str),
     "master_port": ("master_port", leading_number),
-    "master_link_status": ("is_link_up", lambda value: value.lower() == "up"),
+    "master_link_status": ("is_master_link_up", lambda value: value.lower() == "up"),
     "slave_priority": ("priority", leading_number),
     "slave_repl_offset": ("offset", lambda value: max(leading_number(value), 0)),
     "replica_announced": ("is_announced", lambda value: leading_number(value) != 0),

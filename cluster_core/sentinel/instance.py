@@ -10,42 +10,47 @@ from typing import Final, NamedTuple
 
 from cluster_core.sentinel.failover_states import FailoverState
 
-MASTER: Final = 1 << 0
-REPLICA: Final = 1 << 1
-SENTINEL: Final = 1 << 2
-S_DOWN: Final = 1 << 3
-O_DOWN: Final = 1 << 4
-MASTER_DOWN: Final = 1 << 5
-"""Of a sentinel: it thinks that the master is down."""
-FAILOVER_IN_PROGRESS: Final = 1 << 6
-PROMOTED: Final = 1 << 7
-RECONF_SENT: Final = 1 << 8
-RECONF_INPROG: Final = 1 << 9
-RECONF_DONE: Final = 1 << 10
-FORCE_FAILOVER: Final = 1 << 11
-SCRIPT_KILL_SENT: Final = 1 << 12
-MASTER_REBOOT: Final = 1 << 13
-COORDINATED_FAILOVER: Final = 1 << 14
-"""The master itself hands over, after an election (Valkey 9)."""
-DISCONNECTED: Final = 1 << 20
-"""No flag of the record in the server: a reply shows it when the record's link is not whole."""
+
+class Flag:
+    """What a record says of its instance, as bits (SRI_*)."""
+
+    MASTER: Final = 1 << 0
+    REPLICA: Final = 1 << 1
+    SENTINEL: Final = 1 << 2
+    S_DOWN: Final = 1 << 3
+    O_DOWN: Final = 1 << 4
+    MASTER_DOWN: Final = 1 << 5
+    """Of a sentinel: it thinks that the master is down."""
+    FAILOVER_IN_PROGRESS: Final = 1 << 6
+    PROMOTED: Final = 1 << 7
+    RECONF_SENT: Final = 1 << 8
+    RECONF_INPROG: Final = 1 << 9
+    RECONF_DONE: Final = 1 << 10
+    FORCE_FAILOVER: Final = 1 << 11
+    SCRIPT_KILL_SENT: Final = 1 << 12
+    MASTER_REBOOT: Final = 1 << 13
+    COORDINATED_FAILOVER: Final = 1 << 14
+    """The master itself hands over, after an election (Valkey 9)."""
+    DISCONNECTED: Final = 1 << 20
+    """No flag of the record in the server: a reply shows it when the record's link is not whole."""
+
 
 FLAG_NAMES: Final[tuple[tuple[int, str], ...]] = (
-    (S_DOWN, "s_down"),
-    (O_DOWN, "o_down"),
-    (MASTER, "master"),
-    (REPLICA, "slave"),
-    (SENTINEL, "sentinel"),
-    (DISCONNECTED, "disconnected"),
-    (MASTER_DOWN, "master_down"),
-    (FAILOVER_IN_PROGRESS, "failover_in_progress"),
-    (PROMOTED, "promoted"),
-    (RECONF_SENT, "reconf_sent"),
-    (RECONF_INPROG, "reconf_inprog"),
-    (RECONF_DONE, "reconf_done"),
-    (FORCE_FAILOVER, "force_failover"),
-    (SCRIPT_KILL_SENT, "script_kill_sent"),
-    (COORDINATED_FAILOVER, "coordinated_failover"),
+    (Flag.S_DOWN, "s_down"),
+    (Flag.O_DOWN, "o_down"),
+    (Flag.MASTER, "master"),
+    (Flag.REPLICA, "slave"),
+    (Flag.SENTINEL, "sentinel"),
+    (Flag.DISCONNECTED, "disconnected"),
+    (Flag.MASTER_DOWN, "master_down"),
+    (Flag.FAILOVER_IN_PROGRESS, "failover_in_progress"),
+    (Flag.PROMOTED, "promoted"),
+    (Flag.RECONF_SENT, "reconf_sent"),
+    (Flag.RECONF_INPROG, "reconf_inprog"),
+    (Flag.RECONF_DONE, "reconf_done"),
+    (Flag.FORCE_FAILOVER, "force_failover"),
+    (Flag.SCRIPT_KILL_SENT, "script_kill_sent"),
+    (Flag.COORDINATED_FAILOVER, "coordinated_failover"),
 )
 """Flags and their words, in the order in which replies name them (addReplySentinelRedisInstance)."""
 _BITS: Final = {name: bit for bit, name in FLAG_NAMES}
@@ -54,7 +59,7 @@ DEFAULT_PRIORITY: Final = 100
 DEFAULT_DOWN_AFTER_MS: Final = 30_000
 DEFAULT_FAILOVER_TIMEOUT_MS: Final = 180_000
 DEFAULT_PARALLEL_SYNCS: Final = 1
-TYPES: Final = {MASTER: "master", REPLICA: "slave", SENTINEL: "sentinel"}
+TYPES: Final = {Flag.MASTER: "master", Flag.REPLICA: "slave", Flag.SENTINEL: "sentinel"}
 
 
 def flag_text(flags: int) -> str:
@@ -170,12 +175,12 @@ class Instance:
     @property
     def shown_flags(self) -> int:
         """The flags as replies show them."""
-        return self.flags | (DISCONNECTED if self.link.disconnected else 0)
+        return self.flags | (Flag.DISCONNECTED if self.link.disconnected else 0)
 
     @property
     def type_name(self) -> str:
         """``master``, ``slave`` or ``sentinel`` (sentinelRedisInstanceTypeStr)."""
-        return TYPES[self.flags & (MASTER | REPLICA | SENTINEL)]
+        return TYPES[self.flags & (Flag.MASTER | Flag.REPLICA | Flag.SENTINEL)]
 
     @property
     def title(self) -> str:
@@ -204,7 +209,7 @@ def new_instance(flags: int, name: str, address: Address, now_ms: int, *, master
         published_ms=now_ms,
         hello_ms=now_ms,
         master_down_reply_ms=now_ms,
-        role_reported=flags & (MASTER | REPLICA),
+        role_reported=flags & (Flag.MASTER | Flag.REPLICA),
         role_reported_ms=now_ms,
         conf_changed_ms=now_ms,
     )

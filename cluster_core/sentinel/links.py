@@ -6,7 +6,7 @@ from typing import Final
 
 from cluster_core.sentinel.events import CloseLink, OpenLink
 from cluster_core.sentinel.hello import HELLO_CHANNEL
-from cluster_core.sentinel.instance import MASTER, REPLICA, SENTINEL, Instance, InstanceLink
+from cluster_core.sentinel.instance import Flag, Instance, InstanceLink
 from cluster_core.sentinel.monitoring import send_ping
 from cluster_core.sentinel.state import Connection, SentinelState
 
@@ -29,7 +29,7 @@ def reconnect(state: SentinelState, instance: Instance) -> None:
         link.command = _open(state, instance, is_pubsub=False)
         _introduce(state, link.command, instance, "cmd")
         send_ping(state, instance)
-    if instance.flags & (MASTER | REPLICA) and not link.pubsub:
+    if instance.flags & (Flag.MASTER | Flag.REPLICA) and not link.pubsub:
         link.pubsub_since_ms = now_ms
         link.pubsub = _open(state, instance, is_pubsub=True)
         _introduce(state, link.pubsub, instance, "pubsub")
@@ -47,7 +47,7 @@ def _open(state: SentinelState, instance: Instance, *, is_pubsub: bool) -> int:
 
 def _introduce(state: SentinelState, number: int, instance: Instance, kind: str) -> None:
     """AUTH and CLIENT SETNAME (sentinelSendAuthIfNeeded, sentinelSetClientName)."""
-    if instance.flags & SENTINEL:
+    if instance.flags & Flag.SENTINEL:
         user, password = state.auth_user, state.auth_pass
         if not password:
             user, password = "", state.requirepass

@@ -5,19 +5,18 @@ It owns no clock, no socket, no file and no chance of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from cluster_core.sentinel import events as ev
 from cluster_core.sentinel.answers import take_answer
-from cluster_core.sentinel.commands.desk import forget_client, serve_client
+from cluster_core.sentinel.commands.desk import serve_client
 from cluster_core.sentinel.config_file import config_text, load_config
 from cluster_core.sentinel.directory import propagate_down_after
 from cluster_core.sentinel.down import ask_others, check_objectively, check_subjectively
 from cluster_core.sentinel.events import Effect, Event
 from cluster_core.sentinel.failover import run_failover, start_if_needed, switch_master
 from cluster_core.sentinel.failover_states import FailoverState
-from cluster_core.sentinel.instance import MASTER, Instance
+from cluster_core.sentinel.instance import Flag, Instance
 from cluster_core.sentinel.links import link_lost, link_opened, reconnect
 from cluster_core.sentinel.monitoring import send_periodic
 from cluster_core.sentinel.settings import TICKS_PER_S, SentinelSettings
@@ -58,10 +57,20 @@ class Sentinel:
         """Apply *event* at *now_ms* (milliseconds of the wall clock) and return the effects, to be carried out in order."""
         state = self.state
         state.now_ms = now_ms
-        state.out = self._begun or []
-        if self._begun:
-            self._begun = []
-        self._HANDLERS[type(event)](self, event)
+        state.out, self._begun = self._begun, []
+        match event:
+            case ev.Tick():
+                self._tick()
+            case ev.LinkOpened():
+                link_opened(state, event.link, event.local_ip)
+            case ev.LinkClosed():
+                link_lost(state, event.link)
+            case ev.Answered():
+                take_answer(state, event.link, event.value)
+            case ev.ClientCommand():
+                serve_client(state, event.client, event.words)
+            case ev.ClientClosed():
+                state.clients.pop(event.client, None)
         return state.out
 
     def config_text(self) -> str:
@@ -73,22 +82,7 @@ class Sentinel:
         session = self.state.clients.get(client)
         return session.protocol if session is not None else 2
 
-    def _on_opened(self, event: ev.LinkOpened) -> None:
-        link_opened(self.state, event.link, event.local_ip)
-
-    def _on_closed(self, event: ev.LinkClosed) -> None:
-        link_lost(self.state, event.link)
-
-    def _on_answer(self, event: ev.Answered) -> None:
-        take_answer(self.state, event.link, event.value)
-
-    def _on_command(self, event: ev.ClientCommand) -> None:
-        serve_client(self.state, event.client, event.words)
-
-    def _on_client_closed(self, event: ev.ClientClosed) -> None:
-        forget_client(self.state, event.client)
-
-    def _on_tick(self, event: ev.Tick) -> None:
+    def _tick(self) -> None:
         """The timer, at a new pace each time, so that no two sentinels keep step (sentinelTimer)."""
         state = self.state
         _check_tilt(state)
@@ -102,15 +96,6 @@ class Sentinel:
         if finished is not None:
             switch_master(state, finished)
         self.tick_ms = 1000 // (TICKS_PER_S + int(state.rng.random() * TICKS_PER_S))
-
-    _HANDLERS: Final[dict[type, Callable[..., None]]] = {
-        ev.Tick: _on_tick,
-        ev.LinkOpened: _on_opened,
-        ev.LinkClosed: _on_closed,
-        ev.Answered: _on_answer,
-        ev.ClientCommand: _on_command,
-        ev.ClientClosed: _on_client_closed,
-    }
 
 
 def _check_tilt(state: SentinelState) -> None:
@@ -135,7 +120,7 @@ def _look_after(state: SentinelState, instance: Instance) -> None:
         state.tilt = False
         state.tell("#", "-tilt", "#tilt mode exited")
     check_subjectively(state, instance)
-    if instance.flags & MASTER:
+    if instance.flags & Flag.MASTER:
         check_objectively(state, instance)
         if start_if_needed(state, instance):
             ask_others(state, instance, forced=True)

@@ -6,7 +6,7 @@ from typing import Final
 
 from cluster_core.sentinel.failover_states import FailoverState
 from cluster_core.sentinel.hello import HELLO_CHANNEL, Hello, format_hello
-from cluster_core.sentinel.instance import FAILOVER_IN_PROGRESS, O_DOWN, REPLICA, SENTINEL, Address, Instance
+from cluster_core.sentinel.instance import Address, Flag, Instance
 from cluster_core.sentinel.settings import PENDING_COMMANDS_MAX
 from cluster_core.sentinel.state import Awaited, SentinelState
 
@@ -25,8 +25,8 @@ def send_ping(state: SentinelState, instance: Instance) -> None:
 def info_period_ms(instance: Instance, usual_ms: int) -> int:
     """How often *instance* is asked for INFO: every second while its master fails, or while it has lost it (S2)."""
     master = instance.master
-    if instance.flags & REPLICA and master is not None:
-        fails = master.flags & (O_DOWN | FAILOVER_IN_PROGRESS)
+    if instance.flags & Flag.REPLICA and master is not None:
+        fails = master.flags & (Flag.O_DOWN | Flag.FAILOVER_IN_PROGRESS)
         if fails or instance.master_link_down_ms:
             return FAST_INFO_MS
     return usual_ms
@@ -37,7 +37,7 @@ def send_periodic(state: SentinelState, instance: Instance) -> None:
     link, now_ms, periods = instance.link, state.now_ms, state.periods
     if link.disconnected or link.pending_commands >= PENDING_COMMANDS_MAX * link.refcount:
         return
-    if not instance.flags & SENTINEL and (
+    if not instance.flags & Flag.SENTINEL and (
         not instance.info_ms or now_ms - instance.info_ms > info_period_ms(instance, periods.info_ms)
     ):
         state.send(instance, Awaited.INFO, "INFO")
@@ -51,7 +51,7 @@ def send_periodic(state: SentinelState, instance: Instance) -> None:
 def current_address(master: Instance) -> Address:
     """Where clients find the master: the promoted replica as soon as it is one (sentinelGetCurrentMasterAddress)."""
     if (
-        master.flags & FAILOVER_IN_PROGRESS
+        master.flags & Flag.FAILOVER_IN_PROGRESS
         and master.promoted is not None
         and master.failover_state >= FailoverState.RECONF_SLAVES
     ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from cluster_core.sentinel.instance import O_DOWN, S_DOWN, Instance
+from cluster_core.sentinel.instance import Flag, Instance
 from cluster_core.sentinel.settings import Periods
 
 LINK_DOWN_FACTOR: Final = 10
@@ -17,8 +17,8 @@ def why_not(replica: Instance, master: Instance, periods: Periods, now_ms: int) 
     ``down``, ``disconnected``, ``no ping`` (for five ping periods), ``priority 0``, ``old info`` (five ping periods while
     the master is down, else three info periods), ``link down too long``.
     """
-    is_master_down = bool(master.flags & S_DOWN)
-    if replica.flags & (S_DOWN | O_DOWN):
+    is_master_down = bool(master.flags & Flag.S_DOWN)
+    if replica.flags & (Flag.S_DOWN | Flag.O_DOWN):
         return "down"
     if replica.link.disconnected:
         return "disconnected"

@@ -27,6 +27,7 @@ class Awaited(Enum):
     """What an answer is the answer to."""
 
     DISCARD = 0
+    """Nothing follows from it: what the command did is seen in the next INFO."""
     PING = 1
     INFO = 2
     PUBLISH = 3
@@ -60,34 +61,6 @@ class Session:
 
 class SentinelState:
     """What the machine knows; the functions beside it change it and put effects into *out*."""
-
-    __slots__ = (
-        "announce_hostnames",
-        "announce_ip",
-        "announce_port",
-        "auth_pass",
-        "auth_user",
-        "clients",
-        "connections",
-        "current_epoch",
-        "denies_scripts",
-        "fails_after",
-        "masters",
-        "my_id",
-        "next_link",
-        "now_ms",
-        "other_lines",
-        "out",
-        "periods",
-        "previous_ms",
-        "requirepass",
-        "resolve_hostnames",
-        "rng",
-        "settings",
-        "tilt",
-        "tilt_since_ms",
-        "tilts",
-    )
 
     def __init__(self, settings: SentinelSettings, rng: Random, now_ms: int) -> None:
         self.settings, self.rng = settings, rng

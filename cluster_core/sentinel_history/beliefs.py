@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from cluster_core.sentinel.failover_states import FailoverState
-from cluster_core.sentinel.instance import MASTER, REPLICA, SENTINEL, Instance, flag_text
+from cluster_core.sentinel.instance import Flag, Instance, flag_text
 
-KINDS = {MASTER: "master", REPLICA: "replica", SENTINEL: "sentinel"}
-ROLES = {MASTER: "master", REPLICA: "slave"}
+KINDS = {Flag.MASTER: "master", Flag.REPLICA: "replica", Flag.SENTINEL: "sentinel"}
+ROLES = {Flag.MASTER: "master", Flag.REPLICA: "slave"}
 
 
 class Belief(NamedTuple):
@@ -63,11 +63,11 @@ def shown_family(master: Instance) -> Iterable[Instance]:
 
 def belief_of(instance: Instance, flags: str | None = None) -> Belief:
     """The belief that a record stands for; *flags* in place of its own words."""
-    is_master, is_replica = bool(instance.flags & MASTER), bool(instance.flags & REPLICA)
-    is_sentinel = bool(instance.flags & SENTINEL)
+    is_master, is_replica = bool(instance.flags & Flag.MASTER), bool(instance.flags & Flag.REPLICA)
+    is_sentinel = bool(instance.flags & Flag.SENTINEL)
     state = instance.failover_state
     return Belief(
-        KINDS[instance.flags & (MASTER | REPLICA | SENTINEL)],
+        KINDS[instance.flags & (Flag.MASTER | Flag.REPLICA | Flag.SENTINEL)],
         instance.name if instance.master is None else instance.master.name,
         instance.name,
         instance.address.ip,

@@ -64,7 +64,7 @@ def steps_between(
     """
     steps: list[Step] = []
     if last_sign_ns is not None:
-        steps.append(Step(last_sign_ns, EventKind.LAST_SIGN, subject, "", None, None, "", -1))
+        steps.append(Step(last_sign_ns, EventKind.LAST_SIGN, subject, ""))
     signs = {(row.observer, row.ts_ns): row.last_ns for row in history.signs}
     epochs: dict[str, int] = {}
     forced = {row.observer for row in history.events if row.channel == "+odown"}
@@ -90,12 +90,10 @@ def _of_event(
     if row.channel == "+switch-master":
         switch = read_switch(row.text)
         if switch is not None and switch.master == name:
-            yield Step(
-                row.ts_ns, EventKind.SWITCHED, row.observer, str(switch.after), epochs.get(row.observer), None, "", -1
-            )
+            yield Step(row.ts_ns, EventKind.SWITCHED, row.observer, str(switch.after), epochs.get(row.observer))
         return
     if row.channel == "failover-delayed":
-        yield Step(row.ts_ns, EventKind.DELAYED, row.observer, "", None, None, row.text, -1)
+        yield Step(row.ts_ns, EventKind.DELAYED, row.observer, "", detail=row.text)
         return
     kind = _KINDS.get(row.channel)
     said = read_announcement(row.text)
@@ -109,7 +107,7 @@ def _of_event(
     )
     detail, amount = _detail(kind, row, said, signs)
     subject = said.name if said.role == "sentinel" else address
-    yield Step(row.ts_ns, kind, row.observer, subject, epoch, amount, detail, -1)
+    yield Step(row.ts_ns, kind, row.observer, subject, epoch, amount, detail)
 
 
 def _detail(
@@ -135,15 +133,15 @@ def _others(history: SentinelHistory, name: str, from_ns: int, to_ns: int) -> It
         key = (vote.voter, vote.candidate, vote.epoch)
         if vote.is_granted and key not in told:
             told.add(key)
-            yield Step(vote.ts_ns, EventKind.VOTE, vote.voter, vote.candidate, vote.epoch, None, "", -1)
+            yield Step(vote.ts_ns, EventKind.VOTE, vote.voter, vote.candidate, vote.epoch)
         elif not vote.is_granted and key not in told:
             told.add(key)
             detail = f"{vote.granted_to} {vote.granted_epoch}" if vote.granted_to != "*" else ""
-            yield Step(vote.ts_ns, EventKind.NO_VOTE, vote.voter, vote.candidate, vote.epoch, None, detail, -1)
+            yield Step(vote.ts_ns, EventKind.NO_VOTE, vote.voter, vote.candidate, vote.epoch, detail=detail)
     for opinion in history.opinions:
         if opinion.master == name and from_ns <= opinion.ts_ns <= to_ns:
             kind = EventKind.AGREES if opinion.says_down else EventKind.DISAGREES
-            yield Step(opinion.ts_ns, kind, opinion.sentinel, opinion.observer, None, None, "", -1)
+            yield Step(opinion.ts_ns, kind, opinion.sentinel, opinion.observer)
     for choice in history.choices:
         if choice.master == name and from_ns <= choice.ts_ns <= to_ns:
             yield _choice_step(choice)
@@ -152,7 +150,7 @@ def _others(history: SentinelHistory, name: str, from_ns: int, to_ns: int) -> It
 def _choice_step(choice: ChoiceRow) -> Step:
     detail = choice.why + (f"; not {'; not '.join(choice.against)}" if choice.against else "")
     kind = EventKind.CHOSEN if choice.chosen else EventKind.NONE_CHOSEN
-    return Step(choice.ts_ns, kind, choice.observer, choice.chosen, None, len(choice.against) + 1, detail, -1)
+    return Step(choice.ts_ns, kind, choice.observer, choice.chosen, amount=len(choice.against) + 1, detail=detail)
 
 
 def _obstacles(steps: list[Step], from_ns: int, to_ns: int) -> Iterable[Step]:
@@ -161,14 +159,12 @@ def _obstacles(steps: list[Step], from_ns: int, to_ns: int) -> Iterable[Step]:
     if EventKind.O_DOWN not in kinds:
         agreeing = {step.actor for step in steps if step.kind in (EventKind.S_DOWN, "agrees")}
         reason = "quorum"
-        yield Step(to_ns, EventKind.NO_FAILOVER, "", "", None, len(agreeing), reason, -1)
+        yield Step(to_ns, EventKind.NO_FAILOVER, "", "", amount=len(agreeing), detail=reason)
     elif EventKind.ELECTION_STARTED not in kinds:
-        yield Step(
-            to_ns, EventKind.NO_FAILOVER, "", "", None, None, "delayed" if "delayed" in kinds else "not started", -1
-        )
+        yield Step(to_ns, EventKind.NO_FAILOVER, "", "", detail="delayed" if "delayed" in kinds else "not started")
     elif "won" not in kinds:
-        yield Step(to_ns, EventKind.NO_FAILOVER, "", "", None, None, "not elected", -1)
+        yield Step(to_ns, EventKind.NO_FAILOVER, "", "", detail="not elected")
     elif EventKind.NO_REPLICA in kinds:
-        yield Step(to_ns, EventKind.NO_FAILOVER, "", "", None, None, "no replica", -1)
+        yield Step(to_ns, EventKind.NO_FAILOVER, "", "", detail="no replica")
     else:
-        yield Step(to_ns, EventKind.NO_FAILOVER, "", "", None, None, "not finished", -1)
+        yield Step(to_ns, EventKind.NO_FAILOVER, "", "", detail="not finished")

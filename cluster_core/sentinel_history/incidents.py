@@ -301,9 +301,9 @@ def _tilts(history: SentinelHistory) -> Iterable[Incident]:
 
 
 def _tilt(observer: str, from_ns: int, to_ns: int | None) -> Incident:
-    steps = [Step(from_ns, EventKind.TILT, observer, "", None, None, "", -1)]
+    steps = [Step(from_ns, EventKind.TILT, observer, "")]
     if to_ns is not None:
-        steps.append(Step(to_ns, EventKind.TILT_ENDED, observer, "", None, None, "", -1))
+        steps.append(Step(to_ns, EventKind.TILT_ENDED, observer, ""))
     return Incident(
         kind=IncidentKind.TILT, variant="", subject=observer, started_ns=from_ns, ended_ns=to_ns, nodes=(observer,), steps=tuple(steps)
     )  # fmt: skip

@@ -21,14 +21,6 @@ OBSTACLES: Final[dict[str, str]] = {
 }
 
 
-def name_sentinels(addresses: Mapping[str, str], sentinels: list[str]) -> dict[str, str]:
-    """Names of sentinels: the first digits of the id and the address; servers go by their address."""
-    length = 8
-    while length < 40 and len({one[:length] for one in sentinels}) < len(set(sentinels)):
-        length += 4
-    return {one: f"{one[:length]} ({addresses[one]})" if addresses.get(one) else one[:length] for one in sentinels}
-
-
 def _name(node: str, names: Names) -> str:
     return node if ":" in node else name_of(node, names)
 

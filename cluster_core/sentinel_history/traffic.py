@@ -18,21 +18,9 @@ from cluster_core.formats.capture.bus_capture import ACCEPTOR, INITIATOR, Connec
 from cluster_core.formats.capture.resp_capture import CapturedResp, RespRow
 from cluster_core.sentinel.hello import HELLO_CHANNEL, Hello, parse_hello
 from cluster_core.sentinel.instance import Address
+from cluster_core.sentinel_history import evidence as seen
 from cluster_core.sentinel_history.announcements import CHANNEL
-from cluster_core.sentinel_history.evidence import (
-    COMMAND,
-    WHOLE,
-    Answered,
-    Asked,
-    Evidence,
-    Heard,
-    Linked,
-    Listened,
-    Sent,
-    Stopped,
-    Told,
-    Unlinked,
-)
+from cluster_core.sentinel_history.evidence import COMMAND, WHOLE, Evidence
 from cluster_core.wire.resp_items import Skimmed
 
 PENDING_MAX: Final = 4096
@@ -134,11 +122,11 @@ class SentinelTraffic:
         talk.is_over = True
         is_client = row.origin.source == talk.client
         if talk.owner:
-            self._keep_opened(talk.owner, Unlinked(ts_ns, talk.number, is_client))
+            self._keep_opened(talk.owner, seen.Unlinked(ts_ns, talk.number, is_client))
             if not is_client:
-                self._keep_served(talk, Stopped(ts_ns))
+                self._keep_served(talk, seen.Stopped(ts_ns))
         elif talk.is_listening:
-            self._keep_served(talk, Listened(ts_ns, talk.number, (), on=False))
+            self._keep_served(talk, seen.Listened(ts_ns, talk.number, (), on=False))
         talk.pending.clear()
 
     def _on_request(self, talk: _Talk, ts_ns: int, item: Skimmed) -> None:
@@ -150,13 +138,13 @@ class SentinelTraffic:
             self._recognise(talk, words)
         talk.pending.append(words if name in _KEPT_COMMANDS else (name, *words[1:4]))
         if talk.owner and name in _KEPT_COMMANDS:
-            self._keep_opened(talk.owner, Sent(ts_ns, talk.number, talk.target, words))
+            self._keep_opened(talk.owner, seen.Sent(ts_ns, talk.number, talk.target, words))
         if name == b"PUBLISH" and len(words) == 3 and words[1] == _HELLO:
             self._on_hello(talk, ts_ns, words[2])
         elif name in _SUBSCRIBED and not talk.owner and any(word != _HELLO for word in words[1:]):
             patterns = tuple(word.decode("utf-8", "replace") for word in words[1:])
             talk.is_listening = True
-            self._keep_served(talk, Listened(ts_ns, talk.number, patterns, on=True))
+            self._keep_served(talk, seen.Listened(ts_ns, talk.number, patterns, on=True))
 
     def _recognise(self, talk: _Talk, words: tuple[bytes, ...]) -> None:
         """Find out whether a sentinel opened the connection, and tell of its beginning then."""
@@ -167,13 +155,13 @@ class SentinelTraffic:
             hello = _read_hello(words[2])
             talk.owner, talk.purpose = (hello.runid[:8], COMMAND if talk.is_begun else WHOLE) if hello else ("", "")
         if talk.owner:
-            self._keep_opened(talk.owner, Linked(talk.opened_ns, talk.number, talk.target, talk.purpose))
+            self._keep_opened(talk.owner, seen.Linked(talk.opened_ns, talk.number, talk.target, talk.purpose))
 
     def _on_hello(self, talk: _Talk, ts_ns: int, text: bytes) -> None:
         hello = _read_hello(text)
         if hello is None:
             return
-        self._keep_served(talk, Heard(ts_ns, text.decode("utf-8", "replace")))
+        self._keep_served(talk, seen.Heard(ts_ns, text.decode("utf-8", "replace")))
         before = self._said.get(hello.runid)
         if talk.owner == hello.runid[:8] and (before is None or before[:3] != hello[:3]):
             self._said[hello.runid] = hello
@@ -192,22 +180,22 @@ class SentinelTraffic:
                 talk.pending.appendleft((b"(more)",))
             return
         if talk.owner and request[0].upper() in _KEPT_COMMANDS:
-            answered = Answered(ts_ns, talk.number, talk.target, request, item.kind, words)
+            answered = seen.Answered(ts_ns, talk.number, talk.target, request, item.kind, words)
             self._keep_opened(talk.owner, answered)
         if request[0].upper() == b"SENTINEL":
-            self._keep_served(talk, Asked(ts_ns, request, item.kind, words))
+            self._keep_served(talk, seen.Asked(ts_ns, request, item.kind, words))
 
     def _on_push(self, talk: _Talk, ts_ns: int, words: tuple[bytes, ...]) -> None:
         channel, text = (word.decode("utf-8", "replace") for word in words[-2:])
         if channel == HELLO_CHANNEL:
             if talk.owner:
-                self._keep_opened(talk.owner, Heard(ts_ns, text))
+                self._keep_opened(talk.owner, seen.Heard(ts_ns, text))
         elif CHANNEL.fullmatch(channel):
             if not talk.is_listening:  # its subscription was before the capture began
                 talk.is_listening = True
                 pattern = words[1].decode("utf-8", "replace")
-                self._keep_served(talk, Listened(talk.opened_ns, talk.number, (pattern,), on=True))
-            self._keep_served(talk, Told(ts_ns, channel, text))
+                self._keep_served(talk, seen.Listened(talk.opened_ns, talk.number, (pattern,), on=True))
+            self._keep_served(talk, seen.Told(ts_ns, channel, text))
 
     # -- what is kept ----------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 
 from cluster_core.errors import DecodeError
 from cluster_core.sentinel import events as ev
-from cluster_core.sentinel.instance import FAILOVER_IN_PROGRESS
+from cluster_core.sentinel.instance import Flag
 from cluster_core.sentinel.machine import Sentinel
 from cluster_core.sentinel.settings import SentinelSettings
 from slotscope.live.driver import Driver, Place, Serve, Tell
@@ -61,7 +61,7 @@ class SentinelMember(Driver[RespLink]):
     def leads(self) -> bool:
         """Whether a failover that we conduct is under way."""
         masters = self.sentinel.state.masters.values()
-        return any(master.flags & FAILOVER_IN_PROGRESS and master.promoted is not None for master in masters)
+        return any(master.flags & Flag.FAILOVER_IN_PROGRESS and master.promoted is not None for master in masters)
 
     # -- events --------------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from cluster_core.incidents.logged_rows import LoggedLine, with_logs
 from cluster_core.incidents.speech import Said, Speech, SpeechFolder
 from cluster_core.incidents.thresholds import Thresholds
 from cluster_core.incidents.traffic import Cost
-from cluster_core.kinds import EventKind
+from cluster_core.kinds import EventKind, FindingCode
 from cluster_core.replay.rows import EpochRow, EventRow, FailureReportRow, NodeViewRow, ReplayRow, VoteRow
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.topology.nodes_text import NODE_ID
@@ -335,7 +335,7 @@ def _reader(column: Column) -> Callable[[Any], Any]:
 
 def breaches_of(notes: Notes) -> list[Breach]:
     """Invariants that messages broke."""
-    return sorted(Breach(words[0], words[1], *numbers) for words, numbers in notes.get("breach", []))
+    return sorted(Breach(FindingCode(words[0]), words[1], *numbers) for words, numbers in notes.get("breach", []))
 
 
 def costs_of(notes: Notes) -> list[Cost]:

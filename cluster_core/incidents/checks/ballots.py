@@ -6,7 +6,7 @@ from cluster_core.gossip.causes import Mechanism
 from cluster_core.gossip.failure_detection import REPORT_VALIDITY_FACTOR, quorum_of
 from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Finding, short
-from cluster_core.kinds import EventKind, Severity
+from cluster_core.kinds import EventKind, FindingCode, Severity
 from cluster_core.replay.rows import EpochRow, EventRow
 
 
@@ -22,7 +22,7 @@ def _double_votes(history: History) -> list[Finding]:
         cast.setdefault((event.observer, event.epoch), []).append(event)
     return [
         Finding(
-            Severity.ERROR, "double-vote", "R162", voter, votes[1].subject, votes[0].ts_ns, votes[-1].ts_ns, len(votes), None,
+            Severity.ERROR, FindingCode.DOUBLE_VOTE, voter, votes[1].subject, votes[0].ts_ns, votes[-1].ts_ns, len(votes), None,
             f"{short(voter)} voted {len(votes)} times in epoch {epoch}: for"
             f" {', '.join(short(vote.subject) for vote in votes)}",
             tuple(vote.ref for vote in votes),
@@ -40,7 +40,7 @@ def _double_wins(history: History) -> list[Finding]:
             wins.setdefault(row.epoch, []).append(row)
     return [
         Finding(
-            Severity.ERROR, "double-win", "R163", rows[0].node_id, rows[1].node_id, rows[0].ts_ns, rows[-1].ts_ns, len(rows), None,
+            Severity.ERROR, FindingCode.DOUBLE_WIN, rows[0].node_id, rows[1].node_id, rows[0].ts_ns, rows[-1].ts_ns, len(rows), None,
             f"{', '.join(short(row.node_id) for row in rows)} all won the election of epoch {epoch}",
             tuple(row.ref for row in rows),
         )
@@ -67,7 +67,7 @@ def _wins_without_votes(history: History) -> list[Finding]:
         if len(votes) < needed:
             text = f"{short(row.node_id)} won epoch {row.epoch} with {len(votes)} votes seen, the quorum is {needed}"
             found.append(
-                Finding(Severity.WARNING, "win-without-quorum", "R164", row.node_id, "", row.ts_ns, row.ts_ns, 1, len(votes),
+                Finding(Severity.WARNING, FindingCode.WIN_WITHOUT_QUORUM, row.node_id, "", row.ts_ns, row.ts_ns, 1, len(votes),
                         f"{text}: a gap in the capture, or a bug", (row.ref,))
             )  # fmt: skip
     return found
@@ -95,7 +95,7 @@ def _bare_verdicts(history: History) -> list[Finding]:
             why = "did not doubt it itself" if not doubted else f"{held} masters of {len(voters)} doubted it"
             text = f"{short(event.observer)} decided FAIL of {short(event.subject)}, but {why}"
             found.append(
-                Finding(Severity.WARNING, "verdict-without-quorum", "R165", event.observer, event.subject, event.ts_ns,
+                Finding(Severity.WARNING, FindingCode.VERDICT_WITHOUT_QUORUM, event.observer, event.subject, event.ts_ns,
                         event.ts_ns, 1, held, f"{text}: a gap in the capture, or a bug", (event.ref,))
             )  # fmt: skip
     return found

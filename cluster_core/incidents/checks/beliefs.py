@@ -8,7 +8,7 @@ from cluster_core.incidents.finders.failures import find_episodes, is_failure
 from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Finding, short
 from cluster_core.incidents.story import plural
-from cluster_core.kinds import Severity
+from cluster_core.kinds import FindingCode, Severity
 from cluster_core.replay.rows import NodeViewRow
 
 CHAIN_MAX: Final = 16
@@ -44,7 +44,7 @@ def _chains(history: History) -> list[Finding]:
             f"{short(node)} {words} in the view of {plural(observers, 'observer')}, for up to {longest // 1_000_000} ms"
         )
         findings.append(
-            Finding(severity, f"replica-{kind}", "R66", node, "", from_ns, to_ns, len(found), longest // 1_000_000,
+            Finding(severity, FindingCode.REPLICA_LOOP if kind == "loop" else FindingCode.REPLICA_CHAIN, node, "", from_ns, to_ns, len(found), longest // 1_000_000,
                     text, tuple(dict.fromkeys(one[2] for one in found if one[2] >= 0)))
         )  # fmt: skip
     return findings
@@ -130,7 +130,7 @@ def _disagreements(history: History) -> list[Finding]:
             f" than the node timeout, the longest {length_ns // 1_000_000} ms with {longest[2]} different beliefs"
         )
         findings.append(
-            Finding(severity, "disagreement", "R70", node, "", lasting[0][0], lasting[-1][1], len(lasting), total_ms,
+            Finding(severity, FindingCode.DISAGREEMENT, node, "", lasting[0][0], lasting[-1][1], len(lasting), total_ms,
                     text, tuple(one[3] for one in lasting[:8] if one[3] >= 0))
         )  # fmt: skip
     return findings
@@ -228,7 +228,7 @@ def _suspicions(history: History) -> list[Finding]:
             doubters = len({spell.observer for spell in one.spells})
             by_node.setdefault(one.subject, []).append((one.from_ns, end_ns, doubters, one.spells[0].ref))
     return [
-        Finding(Severity.NOTE, "suspected", "R53", node, "", spells[0][0], spells[-1][1], len(spells),
+        Finding(Severity.NOTE, FindingCode.SUSPECTED, node, "", spells[0][0], spells[-1][1], len(spells),
                 max(one[1] - one[0] for one in spells) // 1_000_000,
                 f"{short(node)} was held to be PFAIL {plural(len(spells), 'time')} by up to {max(one[2] for one in spells)}"
                 " observers, and FAIL was not agreed", tuple(one[3] for one in spells if one[3] >= 0))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from cluster_core.incidents.history import History, slots_text
 from cluster_core.incidents.incident import Finding, short
 from cluster_core.incidents.speech import Speech
-from cluster_core.kinds import Severity
+from cluster_core.kinds import FindingCode, Severity
 
 
 class Overlap(NamedTuple):
@@ -88,7 +88,7 @@ def _split_claims(history: History) -> list[Finding]:
         found.append(
             Finding(
                 Severity.ERROR if open_end or to_ns - from_ns > history.thresholds.grave_ns else Severity.WARNING,
-                "split-claim", "R166", low, high, from_ns, to_ns, 1, (to_ns - from_ns) // 1_000_000,
+                FindingCode.SPLIT_CLAIM, low, high, from_ns, to_ns, 1, (to_ns - from_ns) // 1_000_000,
                 f"{short(low)} and {short(high)} both claimed {bits.bit_count()} slots {ending}: {slots_text(bits)}",
                 (run[0].other.first_ref, run[-1].other.last_ref),
             )
@@ -103,7 +103,7 @@ def _equal_epochs(history: History) -> list[Finding]:
         return part.one.config_epoch == part.other.config_epoch
 
     return [
-        Finding(Severity.WARNING, "equal-epochs", "R80", low, high, from_ns, to_ns, 1, (to_ns - from_ns) // 1_000_000,
+        Finding(Severity.WARNING, FindingCode.EQUAL_EPOCHS, low, high, from_ns, to_ns, 1, (to_ns - from_ns) // 1_000_000,
                 f"masters {short(low)} and {short(high)} had config epoch {run[0].one.config_epoch} for"
                 f" {(to_ns - from_ns) // 1_000_000} ms", (run[0].other.first_ref, run[-1].other.last_ref))
         for low, high, run, from_ns, to_ns in _lasting(
@@ -129,7 +129,7 @@ def _two_masters(history: History) -> list[Finding]:
         return shard_of(history, part.one) == shard_of(history, part.other)
 
     return [
-        Finding(Severity.ERROR, "two-masters", "R65", low, high, from_ns, to_ns, 1, (to_ns - from_ns) // 1_000_000,
+        Finding(Severity.ERROR, FindingCode.TWO_MASTERS, low, high, from_ns, to_ns, 1, (to_ns - from_ns) // 1_000_000,
                 f"{short(low)} and {short(high)} were both masters with slots of one shard for"
                 f" {(to_ns - from_ns) // 1_000_000} ms", (run[0].other.first_ref, run[-1].other.last_ref))
         for low, high, run, from_ns, to_ns in _lasting(
@@ -156,7 +156,7 @@ def _stale_replicas(history: History) -> list[Finding]:
         if worst is not None:
             late_ns, span = worst
             found.append(
-                Finding(Severity.WARNING, "stale-replica", "R168", node, span.replicaof, span.from_ns, span.to_ns, times,
+                Finding(Severity.WARNING, FindingCode.STALE_REPLICA, node, span.replicaof, span.from_ns, span.to_ns, times,
                         late_ns // 1_000_000, f"replica {short(node)} showed other slots or another config epoch than"
                         f" its master {short(span.replicaof)} for {late_ns // 1_000_000} ms",
                         (span.first_ref, span.last_ref))

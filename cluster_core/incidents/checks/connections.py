@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from cluster_core.incidents.incident import Finding, short
 from cluster_core.incidents.speech import Said
 from cluster_core.incidents.story import plural
-from cluster_core.kinds import Severity
+from cluster_core.kinds import FindingCode, Severity
 from cluster_core.slots.node_flags import NodeFlags
 
 CONNECTIONS_MAX: Final = 100_000
@@ -23,7 +23,7 @@ ROLES: Final = int(NodeFlags.MASTER | NodeFlags.REPLICA)
 class Breach(NamedTuple):
     """How often *node* broke one invariant: the first and last time, and in how many messages and connections."""
 
-    code: str
+    code: FindingCode
     node: str
     first_ns: int
     last_ns: int
@@ -48,8 +48,8 @@ class ConnectionChecks:
     def __init__(self, node: str) -> None:
         self.node = node
         self._last: dict[int, Last] = {}
-        self._breaches: dict[str, Breach] = {}
-        self._seen: dict[tuple[str, int], None] = {}
+        self._breaches: dict[FindingCode, Breach] = {}
+        self._seen: dict[tuple[FindingCode, int], None] = {}
 
     def feed(self, connection: int, said: Said) -> None:
         """Check one header."""
@@ -60,9 +60,9 @@ class ConnectionChecks:
         offset = said.offset if is_master else -1
         if last is not None:
             if said.current_epoch < last.current_epoch:
-                self._note("epoch-decreased", connection, said)
+                self._note(FindingCode.EPOCH_DECREASED, connection, said)
             if is_master and 0 <= offset < last.master_offset:
-                self._note("offset-decreased", connection, said)
+                self._note(FindingCode.OFFSET_DECREASED, connection, said)
         elif len(self._last) >= CONNECTIONS_MAX:
             del self._last[next(iter(self._last))]
         self._last[connection] = Last(said.current_epoch, offset, said.replicaof, said.shard)
@@ -71,7 +71,7 @@ class ConnectionChecks:
         """All breaches, by code."""
         return [self._breaches[code] for code in sorted(self._breaches)]
 
-    def _note(self, code: str, connection: int, said: Said) -> None:
+    def _note(self, code: FindingCode, connection: int, said: Said) -> None:
         old = self._breaches.get(code)
         fresh = (code, connection) not in self._seen
         if len(self._seen) < CONNECTIONS_MAX:
@@ -87,73 +87,47 @@ class ConnectionChecks:
             )
 
 
-def header_breaches(said: Said) -> list[str]:
+def header_breaches(said: Said) -> list[FindingCode]:
     """What one header says that it must not (R135, R161, R167).
 
-    >>> header_breaches(Said(0, 0, 0x2011, "", 1, 1, 0, 0, 0))
+    >>> [str(code) for code in header_breaches(Said(0, 0, 0x2011, "", 1, 1, 0, 0, 0))]
     ['my-primary-fail']
     """
     found = []
     flags = said.flags
     if flags & ROLES not in (NodeFlags.MASTER, NodeFlags.REPLICA):
-        found.append("role-flags")
+        found.append(FindingCode.ROLE_FLAGS)
     elif bool(flags & NodeFlags.REPLICA) != bool(said.replicaof):
-        found.append("role-without-master")
+        found.append(FindingCode.ROLE_WITHOUT_MASTER)
     if not flags & NodeFlags.MYSELF or flags & NEVER_SELF:
-        found.append("flags-of-self")
+        found.append(FindingCode.FLAGS_OF_SELF)
     if flags & NodeFlags.MASTER and flags & NodeFlags.MY_PRIMARY_FAIL:
-        found.append("my-primary-fail")
+        found.append(FindingCode.MY_PRIMARY_FAIL)
     if said.config_epoch > said.current_epoch:
-        found.append("config-epoch-ahead")
+        found.append(FindingCode.CONFIG_EPOCH_AHEAD)
     return found
 
 
-ABOUT: Final[dict[str, tuple[Severity, str, str]]] = {
-    "role-flags": (Severity.ERROR, "R167", "its headers say that it is neither, or both, of master and replica"),
-    "role-without-master": (
-        Severity.ERROR,
-        "R167",
-        "its headers contradict themselves about the node that it replicates",
-    ),
-    "flags-of-self": (
-        Severity.ERROR,
-        "R167",
-        "its headers say PFAIL, FAIL, HANDSHAKE or NOADDR of itself, or not MYSELF",
-    ),
-    "my-primary-fail": (
-        Severity.WARNING,
-        "R135",
-        "it is a master and still says that its master fails (MY_PRIMARY_FAIL): a known defect of Valkey 9.1",
-    ),
-    "config-epoch-ahead": (
-        Severity.ERROR,
-        "R161",
-        "its config epoch is greater than the current epoch in the same header",
-    ),
-    "epoch-decreased": (Severity.ERROR, "R161", "its current epoch went back on one connection"),
-    "offset-decreased": (
-        Severity.WARNING,
-        "R169",
-        "its replication offset went back on one connection while it was a master",
-    ),
+ABOUT: Final[dict[FindingCode, str]] = {
+    FindingCode.ROLE_FLAGS: "its headers say that it is neither, or both, of master and replica",
+    FindingCode.ROLE_WITHOUT_MASTER: "its headers contradict themselves about the node that it replicates",
+    FindingCode.FLAGS_OF_SELF: "its headers say PFAIL, FAIL, HANDSHAKE or NOADDR of itself, or not MYSELF",
+    FindingCode.MY_PRIMARY_FAIL: "it is a master and still says that its master fails (MY_PRIMARY_FAIL):"
+    " a known defect of Valkey 9.1",
+    FindingCode.CONFIG_EPOCH_AHEAD: "its config epoch is greater than the current epoch in the same header",
+    FindingCode.EPOCH_DECREASED: "its current epoch went back on one connection",
+    FindingCode.OFFSET_DECREASED: "its replication offset went back on one connection while it was a master",
 }
-"""Severity, rule and words of each code."""
+"""The words of each code."""
+MILD: Final = (FindingCode.MY_PRIMARY_FAIL, FindingCode.OFFSET_DECREASED)
+"""Warnings; the others are errors."""
 
 
 def finding_of(breach: Breach) -> Finding:
     """A breach as a finding."""
-    severity, rule, words = ABOUT[breach.code]
     many = f"{plural(breach.times, 'message')} on {plural(breach.connections, 'connection')}"
     return Finding(
-        severity,
-        breach.code,
-        rule,
-        breach.node,
-        "",
-        breach.first_ns,
-        breach.last_ns,
-        breach.times,
-        None,
-        f"{short(breach.node)}: {words}, in {many}",
+        Severity.WARNING if breach.code in MILD else Severity.ERROR, breach.code, breach.node, "", breach.first_ns,
+        breach.last_ns, breach.times, None, f"{short(breach.node)}: {ABOUT[breach.code]}, in {many}",
         tuple(dict.fromkeys((breach.first_ref, breach.last_ref))),
-    )
+    )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from cluster_core.gossip.failure_detection import quorum_of
 from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Finding, short
-from cluster_core.kinds import Severity
+from cluster_core.kinds import FindingCode, Severity
 
 
 class Placed(NamedTuple):
@@ -56,13 +56,13 @@ def layout_findings(placed: list[Placed], ts_ns: int) -> list[Finding]:
     quorum = quorum_of(len(voters))
     if len(voters) - 1 < quorum:
         text = f"{len(voters)} voting masters need {quorum} votes: if one dies, nobody can be elected in its place"
-        few = Finding(Severity.WARNING, "quorum-impossible", "R93", "", "", None, ts_ns, 1, quorum, text)
+        few = Finding(Severity.WARNING, FindingCode.QUORUM_IMPOSSIBLE, "", "", None, ts_ns, 1, quorum, text)
     else:
         few = None
     found = [few] if few is not None else []
     if len(hosts) < 2:
         text = f"all {len(placed)} nodes are on the host {hosts[0] or 'of no known address'}: if it dies, all is down"
-        return [*found, Finding(Severity.NOTE, "one-host", "R107", "", "", None, ts_ns, 1, len(placed), text)]
+        return [*found, Finding(Severity.NOTE, FindingCode.ONE_HOST, "", "", None, ts_ns, 1, len(placed), text)]
     for host in hosts:
         found += _loss_of(host, placed, voters, quorum, ts_ns)
     return found
@@ -79,10 +79,10 @@ def _loss_of(host: str, placed: list[Placed], voters: list[Placed], quorum: int,
             f" {quorum} votes are needed, and nobody can be elected"
         )
         node = lost[0].node if len(lost) == 1 else ""
-        return [Finding(Severity.WARNING, "quorum-impossible", "R93", node, host, None, ts_ns, 1, quorum, text)]
+        return [Finding(Severity.WARNING, FindingCode.QUORUM_IMPOSSIBLE, node, host, None, ts_ns, 1, quorum, text)]
     stuck = [one for one in lost if not any(other.master == one.node and other.host != host for other in placed)]
     return [
-        Finding(Severity.WARNING, "shard-on-one-host", "R84", one.node, host, None, ts_ns, 1, None,
+        Finding(Severity.WARNING, FindingCode.SHARD_ON_ONE_HOST, one.node, host, None, ts_ns, 1, None,
                 f"the shard of {short(one.node)} has no replica outside host {host}: if it dies, its slots are down")
         for one in stuck
     ]  # fmt: skip

@@ -103,7 +103,7 @@ def failover_of(history: History, promotion: Promotion, episode: Episode | None)
     contest = _voted_in_time(contest_steps(history, old, started_ns, promotion.ts_ns), adoptions, promotion)
     steps += contest + adoptions + _old_master_steps(history, promotion)
     offset = promotion.offset or None
-    won = Step(promotion.ts_ns, _won(promotion), winner, old, promotion.epoch, offset, "", promotion.ref)
+    won = Step(promotion.ts_ns, _won(promotion), winner, old, promotion.epoch, offset, ref=promotion.ref)
     steps.append(won)
     adopted_ns = max([promotion.ts_ns] + [step.ts_ns for step in adoptions])
     steps += state_steps(history, started_ns, adopted_ns + 2 * history.thresholds.timeout_ns)
@@ -162,7 +162,7 @@ def _last_signs(history: History, promotion: Promotion) -> list[Step]:
     last = history.said_at(promotion.old, promotion.ts_ns)
     if last is None or not last.silent_after or last.to_ns >= promotion.ts_ns:
         return []
-    return [Step(last.to_ns, EventKind.LAST_SIGN, promotion.old, promotion.old, None, None, "", last.last_ref)]
+    return [Step(last.to_ns, EventKind.LAST_SIGN, promotion.old, promotion.old, ref=last.last_ref)]
 
 
 def _manual_steps(history: History, promotion: Promotion) -> list[Step]:
@@ -182,7 +182,7 @@ def _manual_steps(history: History, promotion: Promotion) -> list[Step]:
         ):
             amount = int(event.detail) if event.detail.isdigit() else None
             steps.append(
-                Step(event.ts_ns, event.kind, event.observer, event.subject, event.epoch or None, amount, "", event.ref)
+                Step(event.ts_ns, event.kind, event.observer, event.subject, event.epoch or None, amount, ref=event.ref)
             )
     return steps
 
@@ -211,7 +211,7 @@ def contest_steps(history: History, old: str, from_ns: int, to_ns: int) -> list[
         if (vote.candidate, vote.epoch) in elections and vote.reason != Refusal.NOT_A_VOTER:
             kind = EventKind.VOTE if vote.granted else EventKind.NO_VOTE
             ts_ns = vote.asked_ns if vote.answered_ns is None else vote.answered_ns
-            steps.append(Step(ts_ns, kind, vote.voter, vote.candidate, vote.epoch, None, vote.reason, vote.ref))
+            steps.append(Step(ts_ns, kind, vote.voter, vote.candidate, vote.epoch, detail=vote.reason, ref=vote.ref))
     candidates = {candidate for candidate, _ in elections}
     for event in history.events_of(*ATTEMPTS):
         if from_ns <= event.ts_ns <= to_ns:
@@ -225,7 +225,7 @@ def contest_steps(history: History, old: str, from_ns: int, to_ns: int) -> list[
 
 
 def _of_event(event: EventRow, subject: str, epoch: int | None) -> Step:
-    return Step(event.ts_ns, event.kind, event.observer, subject, epoch, None, event.detail, event.ref)
+    return Step(event.ts_ns, event.kind, event.observer, subject, epoch, detail=event.detail, ref=event.ref)
 
 
 def adopts(row: NodeViewRow, epoch: int) -> bool:
@@ -245,7 +245,9 @@ def _adoptions(history: History, promotion: Promotion) -> list[Step]:
         if row is not None and history.view_at(observer, promotion.winner, promotion.ts_ns) is not None:
             ts_ns = max(row.valid_from_ns, promotion.ts_ns)
             steps.append(
-                Step(ts_ns, EventKind.ADOPTED, observer, promotion.winner, promotion.epoch, None, row.cause, row.ref)
+                Step(
+                    ts_ns, EventKind.ADOPTED, observer, promotion.winner, promotion.epoch, detail=row.cause, ref=row.ref
+                )
             )
     return steps
 
@@ -272,8 +274,7 @@ def _old_master_steps(history: History, promotion: Promotion) -> list[Step]:
                     span.replicaof,
                     span.config_epoch,
                     amount,
-                    "",
-                    span.first_ref,
+                    ref=span.first_ref,
                 )
             )
             break

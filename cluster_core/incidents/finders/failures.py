@@ -201,7 +201,7 @@ def state_steps(history: History, from_ns: int, to_ns: int) -> list[Step]:
         if found:
             first, last = found[0], found[-1]
             steps.append(
-                Step(first.ts_ns, kind, first.observer, "", None, len(found), "", first.ref, until_ns=last.ts_ns)
+                Step(first.ts_ns, kind, first.observer, "", amount=len(found), ref=first.ref, until_ns=last.ts_ns)
             )
     return steps
 
@@ -227,7 +227,9 @@ def _report_steps(history: History, episode: Episode) -> list[Step]:
             first = {observer: ts_ns for ts_ns, observer, _ in reversed(told) if ts_ns <= before_ns}
             until_ns = max(first.values())
             steps.append(
-                Step(from_ns, EventKind.REPORT, reporter, episode.subject, None, len(first), "", ref, until_ns=until_ns)
+                Step(
+                    from_ns, EventKind.REPORT, reporter, episode.subject, amount=len(first), ref=ref, until_ns=until_ns
+                )
             )
     return steps
 
@@ -242,7 +244,7 @@ def _verdict_steps(history: History, episode: Episode) -> list[Step]:
         if event.kind == EventKind.FAIL_DECIDED:
             told = len(history.reports_at(event.observer, event.subject, event.ts_ns, event.ts_ns))
             told = None if not told and event.ref < 0 else told  # logs tell of reports at level verbose only
-        steps.append(Step(event.ts_ns, event.kind, event.observer, event.subject, None, told, "", event.ref))
+        steps.append(Step(event.ts_ns, event.kind, event.observer, event.subject, amount=told, ref=event.ref))
     told_by = {step.actor for step in steps}
     for spell in episode.spells:
         if spell.fail_ns is not None and spell.observer not in told_by:
@@ -252,7 +254,7 @@ def _verdict_steps(history: History, episode: Episode) -> list[Step]:
 
 
 def _step(ts_ns: int, kind: EventKind, actor: str, subject: str, ref: int, detail: str = "") -> Step:
-    return Step(ts_ns, kind, actor, subject, None, None, detail, ref)
+    return Step(ts_ns, kind, actor, subject, detail=detail, ref=ref)
 
 
 STEP_ORDER = (

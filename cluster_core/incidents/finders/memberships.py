@@ -82,7 +82,7 @@ def _joins(history: History) -> list[Step]:
             if ts_ns - until_ns > history.thresholds.pause_ns:
                 break
             until_ns, count = ts_ns, count + 1
-        steps.append(Step(first_ns, EventKind.MET, node, introducer, None, count, "", ref, until_ns=until_ns))
+        steps.append(Step(first_ns, EventKind.MET, node, introducer, amount=count, ref=ref, until_ns=until_ns))
     return steps
 
 
@@ -107,9 +107,9 @@ def _forgotten(history: History, resets: list[tuple[str, str, int]]) -> list[Inc
                 continue  # only a change of slots that was laid back in time
             if reset_ns.get(observer, end_ns + 1) <= end_ns:
                 continue  # the observer forgot everybody with its own id
-            by_node.setdefault(node, []).append(Step(end_ns, EventKind.FORGOTTEN, observer, node, None, None, "", -1))
+            by_node.setdefault(node, []).append(Step(end_ns, EventKind.FORGOTTEN, observer, node))
             if after is not None:
-                met = Step(after.valid_from_ns, EventKind.KNOWN_AGAIN, observer, node, None, None, "", after.ref)
+                met = Step(after.valid_from_ns, EventKind.KNOWN_AGAIN, observer, node, ref=after.ref)
                 by_node[node].append(met)
     incidents = []
     for node, steps in by_node.items():
@@ -139,7 +139,7 @@ def _reset(history: History, old: str, new: str, ts_ns: int) -> Incident:
         started_ns=ts_ns,
         ended_ns=ts_ns,
         nodes=(new,),
-        steps=(Step(ts_ns, EventKind.NEW_ID, old, new, None, None, "", ref),),
+        steps=(Step(ts_ns, EventKind.NEW_ID, old, new, ref=ref),),
     )
 
 
@@ -162,7 +162,7 @@ def _attachments(
                 continue
             kind = EventKind.REPLICA_MOVED if old else EventKind.REPLICA_ATTACHED
             detail = "orphaned" if old and _was_orphaned(history, episodes, new, node, ts_ns) else ""
-            steps.append(Step(ts_ns, kind, node, new, after.config_epoch, None, detail, after.first_ref))
+            steps.append(Step(ts_ns, kind, node, new, after.config_epoch, detail=detail, ref=after.first_ref))
     return steps
 
 

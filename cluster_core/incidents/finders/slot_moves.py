@@ -212,9 +212,7 @@ def _with_emptied(history: History, one: Incident, emptied: dict[str, int]) -> I
             continue
         said = history.said_at(node, ts_ns)
         if said is not None:
-            steps.append(
-                Step(ts_ns, EventKind.EMPTIED, node, said.replicaof, said.config_epoch, None, "", said.first_ref)
-            )
+            steps.append(Step(ts_ns, EventKind.EMPTIED, node, said.replicaof, said.config_epoch, ref=said.first_ref))
         for replica, spans in history.speech.items():
             for before, after in pairwise(spans):
                 if before.replicaof == node and is_follower(history, emptied, node, after.replicaof, after.from_ns):
@@ -225,9 +223,7 @@ def _with_emptied(history: History, one: Incident, emptied: dict[str, int]) -> I
                             replica,
                             after.replicaof,
                             after.config_epoch,
-                            None,
-                            "",
-                            after.first_ref,
+                            ref=after.first_ref,
                         )
                     )
     steps.sort(key=lambda step: (step.ts_ns, step.actor, step.subject))

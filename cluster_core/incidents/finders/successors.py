@@ -39,12 +39,9 @@ def successor_steps(history: History, episode: Episode) -> list[Step]:
     """What kept each replica, or that there was none, at the time of the verdict or, without one, of the first doubt."""
     at_ns = episode.from_ns if episode.fail_ns is None else episode.fail_ns
     master, replicas = episode.subject, replicas_at(history, episode.subject, episode.started_ns)
-    steps = [
-        Step(at_ns, EventKind.BARRED, one, master, None, None, _bar(history, episode, one, at_ns), -1)
-        for one in replicas
-    ]
+    steps = [Step(at_ns, EventKind.BARRED, one, master, detail=_bar(history, episode, one, at_ns)) for one in replicas]
     if not replicas:
-        steps.append(Step(at_ns, EventKind.NO_REPLICA, master, master, None, None, "", -1))
+        steps.append(Step(at_ns, EventKind.NO_REPLICA, master, master))
     return steps
 
 
@@ -108,7 +105,7 @@ def missing_voters(history: History, episode: Episode) -> list[Step]:
     if len(voters) - len(gone) >= needed:
         return []
     detail = f"{needed} of {len(voters)} are needed"
-    return [Step(at_ns, EventKind.VOTER_GONE, one, "", None, len(voters) - len(gone), detail, -1) for one in gone]
+    return [Step(at_ns, EventKind.VOTER_GONE, one, "", amount=len(voters) - len(gone), detail=detail) for one in gone]
 
 
 def unserved_step(history: History, subject: str, bits: int, from_ns: int, back_ns: int | None, holder: str) -> Step:
@@ -127,7 +124,7 @@ def unserved_step(history: History, subject: str, bits: int, from_ns: int, back_
     ]
     ended_ns = next((event.ts_ns for event in seen if event.kind == EventKind.PROCESS_ENDED), from_ns)
     kind = EventKind.UNSERVED if seen else EventKind.UNREACHED
-    return Step(ended_ns, kind, subject, "", None, bits.bit_count(), slots_text(bits), -1, until_ns=until_ns)
+    return Step(ended_ns, kind, subject, "", amount=bits.bit_count(), detail=slots_text(bits), until_ns=until_ns)
 
 
 def _served_ns(history: History, holder: str, bits: int, from_ns: int) -> int | None:

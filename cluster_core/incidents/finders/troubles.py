@@ -71,7 +71,7 @@ def _partition(history: History, group: list[Episode]) -> Incident:
         kept = sum(node not in cut for node in voters)
         detail = "" if 2 * kept > len(voters) else "no majority"
         steps.append(
-            Step(started_ns, EventKind.QUORUM_SIDE, others[0], "", None, kept, detail or f"of {len(voters)}", -1)
+            Step(started_ns, EventKind.QUORUM_SIDE, others[0], "", amount=kept, detail=detail or f"of {len(voters)}")
         )
     ended_ns = None if any(end is None for end in ends) else max(end for end in ends if end is not None)
     return Incident(
@@ -112,7 +112,7 @@ def _collision(history: History, group: list[EpochRow]) -> Incident:
         before.add(old.config_epoch if old is not None else 0)
         other = _collided_with(history, row, old.config_epoch if old is not None else 0)
         detail = "" if old is None else str(old.config_epoch)
-        steps.append(Step(row.ts_ns, EventKind.EPOCH_RAISED, row.node_id, other, row.epoch, None, detail, row.ref))
+        steps.append(Step(row.ts_ns, EventKind.EPOCH_RAISED, row.node_id, other, row.epoch, detail=detail, ref=row.ref))
     nodes = dict.fromkeys(node for step in steps for node in (step.actor, step.subject) if node)
     return Incident(
         kind=IncidentKind.EPOCH_COLLISION,
@@ -166,10 +166,9 @@ def _flapping(subject: str, run: list[Episode]) -> Incident:
             EventKind.DOUBTED,
             one.spells[0].observer,
             subject,
-            None,
-            len({spell.observer for spell in one.spells}),
-            "FAIL" if one.agreed else "PFAIL",
-            one.spells[0].ref,
+            amount=len({spell.observer for spell in one.spells}),
+            detail="FAIL" if one.agreed else "PFAIL",
+            ref=one.spells[0].ref,
             until_ns=one.to_ns,
         )
         for one in run

@@ -5,13 +5,15 @@ Replies are values of `cluster_core.wire.resp`; errors have the servers' texts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from cluster_core.errors import ProtocolError
 from cluster_core.gossip.flags import REPLICA
-from cluster_core.node.commands.cluster import CLUSTER_COMMANDS
 from cluster_core.node.commands.descriptions import ip_for_client
+from cluster_core.node.commands.membership import MEMBERSHIP_COMMANDS
+from cluster_core.node.commands.reports import REPORT_COMMANDS
+from cluster_core.node.commands.slots import SLOT_COMMANDS
 from cluster_core.node.events import Execute, Reply
 from cluster_core.node.publishing import publish
 from cluster_core.node.state import NodeState
@@ -21,6 +23,12 @@ from cluster_core.routing.view import DIALECTS, Endpoint, RoutingView
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.wire.resp import RespError
 
+CLUSTER_COMMANDS: Final[dict[str, Callable[[NodeState, list[str]], Any]]] = {
+    **REPORT_COMMANDS,
+    **SLOT_COMMANDS,
+    **MEMBERSHIP_COMMANDS,
+}
+"""Every subcommand of CLUSTER that a node carries out: it returns a reply, or raises ProtocolError with the error's text."""
 OK: Final = "OK"
 NAME_CHARS_MAX: Final = 128
 """So much of an unknown name is repeated in the error."""
@@ -154,33 +162,7 @@ def cluster_reply(state: NodeState, words: tuple[bytes, ...]) -> Any:
     try:
         reply = command(state, [word.decode("utf-8", "surrogateescape") for word in words[2:]])
     except ProtocolError as error:
-        return RespError(_one_line(str(error)))
-    if state.view.version == version and name not in _QUESTIONS:
+        return RespError(str(error).replace("\r", " ").replace("\n", " "))
+    if state.view.version == version and name not in REPORT_COMMANDS and name != "saveconfig":
         state.changed()
     return reply
-
-
-def _one_line(text: str) -> str:
-    """An error reply is one line, whatever a client put into it."""
-    return text.replace("\r", " ").replace("\n", " ")
-
-
-_QUESTIONS: Final = frozenset(
-    [
-        "count-failure-reports",
-        "countkeysinslot",
-        "getkeysinslot",
-        "info",
-        "keyslot",
-        "links",
-        "myid",
-        "myshardid",
-        "nodes",
-        "replicas",
-        "saveconfig",
-        "shards",
-        "slaves",
-        "slots",
-    ]
-)
-"""Subcommands that change nothing in the view."""

@@ -47,38 +47,6 @@ def node_of(state: NodeState, node_id: str) -> Peer:
     return peer
 
 
-def _nodes(state: NodeState, args: list[str]) -> Any:
-    return Verbatim("txt", write_nodes(topology_of(state)))
-
-
-def _info(state: NodeState, args: list[str]) -> Any:
-    return Verbatim("txt", info_text(state).encode())
-
-
-def _slots(state: NodeState, args: list[str]) -> Any:
-    return slots_value(state)
-
-
-def _shards(state: NodeState, args: list[str]) -> Any:
-    return shards_value(state)
-
-
-def _links(state: NodeState, args: list[str]) -> Any:
-    return links_value(state)
-
-
-def _myid(state: NodeState, args: list[str]) -> Any:
-    return state.view.myself.id.encode()
-
-
-def _myshardid(state: NodeState, args: list[str]) -> Any:
-    return state.view.myself.shard_id.encode()
-
-
-def _keyslot(state: NodeState, args: list[str]) -> Any:
-    return key_slot(args[0].encode("utf-8", "surrogateescape"))
-
-
 def _count_keys(state: NodeState, args: list[str]) -> Any:
     slot = number_of(args[0])
     if not 0 <= slot < SLOT_COUNT:
@@ -109,14 +77,14 @@ def _replicas(state: NodeState, args: list[str]) -> Any:
 
 
 REPORT_COMMANDS: Final[dict[str, Callable[[NodeState, list[str]], Any]]] = {
-    "nodes": _nodes,
-    "info": _info,
-    "slots": _slots,
-    "shards": _shards,
-    "links": _links,
-    "myid": _myid,
-    "myshardid": _myshardid,
-    "keyslot": _keyslot,
+    "nodes": lambda state, args: Verbatim("txt", write_nodes(topology_of(state))),
+    "info": lambda state, args: Verbatim("txt", info_text(state).encode()),
+    "slots": lambda state, args: slots_value(state),
+    "shards": lambda state, args: shards_value(state),
+    "links": lambda state, args: links_value(state),
+    "myid": lambda state, args: state.view.myself.id.encode(),
+    "myshardid": lambda state, args: state.view.myself.shard_id.encode(),
+    "keyslot": lambda state, args: key_slot(args[0].encode("utf-8", "surrogateescape")),
     "countkeysinslot": _count_keys,
     "getkeysinslot": _get_keys,
     "count-failure-reports": _count_reports,

@@ -24,31 +24,10 @@ SETSLOT_USAGE: Final = "ERR Invalid CLUSTER SETSLOT action or number of argument
 TIMEOUT_WORD: Final = "timeout"
 
 
-def _owners(state: NodeState) -> SlotMap:
-    """The owners of all slots, for the checks of the commands that change many."""
-    return SlotMap({peer.id: slot_set(peer.slots) for peer in state.view.nodes.values() if peer.slots})
-
-
-def _add_slots(state: NodeState, args: list[str]) -> Any:
-    return _adopt(state, lambda owners, mine: owners.add_slots(mine, args))
-
-
-def _add_ranges(state: NodeState, args: list[str]) -> Any:
-    return _adopt(state, lambda owners, mine: owners.add_slots_range(mine, args))
-
-
-def _del_slots(state: NodeState, args: list[str]) -> Any:
-    return _adopt(state, lambda owners, mine: owners.del_slots(args))
-
-
-def _del_ranges(state: NodeState, args: list[str]) -> Any:
-    return _adopt(state, lambda owners, mine: owners.del_slots_range(args))
-
-
 def _adopt(state: NodeState, change: Callable[[SlotMap, str], None]) -> Any:
     """Apply a change of owners to the view: all of it or, if it raises, nothing."""
     view = state.view
-    owners = _owners(state)
+    owners = SlotMap({peer.id: slot_set(peer.slots) for peer in view.nodes.values() if peer.slots})
     change(owners, view.myself.id)
     for peer in view.nodes.values():
         bits = int.from_bytes(owners.slots_of(peer.id).to_wire(), "little")
@@ -89,21 +68,25 @@ def _set_slot(state: NodeState, args: list[str]) -> Any:
         raise ProtocolError("ERR Please use SETSLOT only with masters.")
     slot = slot_of(args[0])
     action, rest = args[1].lower(), args[2:]
-    steps = {"migrating": _migrating, "importing": _importing, "node": _assign}
-    named_node = rest[:1] if action in steps else []
-    options = rest[len(named_node) :]
-    if action not in (*steps, "stable") or (action in steps and not rest):
+    names_node = action in ("migrating", "importing", "node")
+    options = rest[names_node:]
+    if (not (names_node and rest) and action != "stable") or (options and not view.profile.setslot_replicated):
         raise ProtocolError(SETSLOT_USAGE)
-    if options and not view.profile.setslot_replicated:
-        raise ProtocolError(SETSLOT_USAGE)
-    if action == "stable":
-        step = _stable
-        target = view.myself
-    else:
-        step = steps[action]
-        target = _target(state, slot, action, named_node[0])
+    target = _target(state, slot, action, rest[0]) if names_node else view.myself
     _check_options(options)
-    return step(state, slot, target)
+    if action == "node":
+        return _assign(state, slot, target)
+    if action == "migrating":
+        state.log("*", f"Migrating slot {slot} to node {named(state, target.id)}")
+        view.migrating[slot] = target.id
+    elif action == "importing":
+        state.log("*", f"Importing slot {slot} from node {named(state, target.id)}")
+        view.importing[slot] = target.id
+    else:
+        state.log("*", f"Marking slot {slot} stable")
+        view.migrating.pop(slot, None)
+        view.importing.pop(slot, None)
+    return _settle(state)
 
 
 def _target(state: NodeState, slot: int, action: str, node_id: str) -> Peer:
@@ -141,25 +124,6 @@ def _check_options(options: list[str]) -> None:
             raise ProtocolError("ERR timeout is not an integer or out of range")
         if int(value) < 0:
             raise ProtocolError("ERR timeout is negative")
-
-
-def _migrating(state: NodeState, slot: int, target: Peer) -> Any:
-    state.log("*", f"Migrating slot {slot} to node {named(state, target.id)}")
-    state.view.migrating[slot] = target.id
-    return _settle(state)
-
-
-def _importing(state: NodeState, slot: int, target: Peer) -> Any:
-    state.log("*", f"Importing slot {slot} from node {named(state, target.id)}")
-    state.view.importing[slot] = target.id
-    return _settle(state)
-
-
-def _stable(state: NodeState, slot: int, target: Peer) -> Any:
-    state.log("*", f"Marking slot {slot} stable")
-    state.view.migrating.pop(slot, None)
-    state.view.importing.pop(slot, None)
-    return _settle(state)
 
 
 def _assign(state: NodeState, slot: int, target: Peer) -> Any:
@@ -216,10 +180,10 @@ def _bump_epoch(state: NodeState, args: list[str]) -> Any:
 
 
 SLOT_COMMANDS: Final[dict[str, Callable[[NodeState, list[str]], Any]]] = {
-    "addslots": _add_slots,
-    "addslotsrange": _add_ranges,
-    "delslots": _del_slots,
-    "delslotsrange": _del_ranges,
+    "addslots": lambda state, args: _adopt(state, lambda owners, mine: owners.add_slots(mine, args)),
+    "addslotsrange": lambda state, args: _adopt(state, lambda owners, mine: owners.add_slots_range(mine, args)),
+    "delslots": lambda state, args: _adopt(state, lambda owners, mine: owners.del_slots(args)),
+    "delslotsrange": lambda state, args: _adopt(state, lambda owners, mine: owners.del_slots_range(args)),
     "flushslots": _flush_slots,
     "setslot": _set_slot,
     "bumpepoch": _bump_epoch,

@@ -54,11 +54,6 @@ def serve_client(state: SentinelState, client: int, words: Words) -> None:
         state.out.append(Reply(client, reply))
 
 
-def forget_client(state: SentinelState, client: int) -> None:
-    """A client went away."""
-    state.clients.pop(client, None)
-
-
 # -- commands ----------------------------------------------------------------------------------------------------------
 
 
@@ -71,16 +66,8 @@ def _ping(state: SentinelState, client: int, words: Words) -> Any:
     return words[1] if len(words) > 1 else "PONG"
 
 
-def _sentinel(state: SentinelState, client: int, words: Words) -> Any:
-    return sentinel_reply(state, words)
-
-
 def _info(state: SentinelState, client: int, words: Words) -> Any:
     return encoded(info_text(state, [text_of(word) for word in words[1:]]))
-
-
-def _role(state: SentinelState, client: int, words: Words) -> Any:
-    return [b"sentinel", [encoded(name) for name in state.masters]]
 
 
 def _publish(state: SentinelState, client: int, words: Words) -> Any:
@@ -91,31 +78,20 @@ def _publish(state: SentinelState, client: int, words: Words) -> Any:
     return 1
 
 
-def _listen(kind: str) -> Callable[[SentinelState, int, Words], Any]:
-    def command(state: SentinelState, client: int, words: Words) -> Any:
-        session = state.clients[client]
-        wanted = session.channels if kind == "subscribe" else session.patterns
-        for name in words[1:]:
+def _listen(state: SentinelState, client: int, words: Words) -> Any:
+    """SUBSCRIBE and PSUBSCRIBE, UNSUBSCRIBE and PUNSUBSCRIBE: of all if none is named."""
+    session, kind = state.clients[client], words[0].lower()
+    wanted = session.patterns if kind.startswith(b"p") else session.channels
+    begins = not kind.lstrip(b"p").startswith(b"un")
+    for name in words[1:] or tuple(wanted) or (None,):
+        if begins and name is not None:
             if session.count >= SUBSCRIPTIONS_MAX and name not in wanted:
                 raise ProtocolError(f"ERR more than {SUBSCRIPTIONS_MAX} subscriptions of one client")
             wanted[name] = None
-            state.out.append(Reply(client, Push((kind.encode(), name, session.count))))
-        return SENT
-
-    return command
-
-
-def _stop_listening(kind: str) -> Callable[[SentinelState, int, Words], Any]:
-    def command(state: SentinelState, client: int, words: Words) -> Any:
-        session = state.clients[client]
-        wanted = session.channels if kind == "unsubscribe" else session.patterns
-        for name in words[1:] or tuple(wanted) or (None,):
-            if name is not None:
-                wanted.pop(name, None)
-            state.out.append(Reply(client, Push((kind.encode(), name, session.count))))
-        return SENT
-
-    return command
+        elif name is not None:
+            wanted.pop(name, None)
+        state.out.append(Reply(client, Push((kind, name, session.count))))
+    return SENT
 
 
 def _hello(state: SentinelState, client: int, words: Words) -> Any:
@@ -165,14 +141,14 @@ def _reset(state: SentinelState, client: int, words: Words) -> Any:
 
 _COMMANDS: Final[dict[str, tuple[int, Callable[[SentinelState, int, Words], Any]]]] = {
     "ping": (-1, _ping),
-    "sentinel": (-2, _sentinel),
+    "sentinel": (-2, lambda state, client, words: sentinel_reply(state, words)),
     "info": (-1, _info),
-    "role": (1, _role),
+    "role": (1, lambda state, client, words: [b"sentinel", [encoded(name) for name in state.masters]]),
     "publish": (3, _publish),
-    "subscribe": (-2, _listen("subscribe")),
-    "psubscribe": (-2, _listen("psubscribe")),
-    "unsubscribe": (-1, _stop_listening("unsubscribe")),
-    "punsubscribe": (-1, _stop_listening("punsubscribe")),
+    "subscribe": (-2, _listen),
+    "psubscribe": (-2, _listen),
+    "unsubscribe": (-1, _listen),
+    "punsubscribe": (-1, _listen),
     "hello": (-1, _hello),
     "client": (-2, _client),
     "auth": (-2, _auth),

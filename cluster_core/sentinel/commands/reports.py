@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from cluster_core.sentinel.instance import (
-    FAILOVER_IN_PROGRESS,
-    MASTER,
-    O_DOWN,
-    REPLICA,
-    S_DOWN,
-    SENTINEL,
-    Instance,
-    flag_text,
-)
+from cluster_core.sentinel.instance import Flag, Instance, flag_text
 from cluster_core.sentinel.state import SentinelState
 from cluster_core.wire.resp import RespMap
 
@@ -31,7 +22,7 @@ def encoded(text: str) -> bytes:
 def instance_reply(instance: Instance, now_ms: int) -> RespMap:
     """Names and values of one record; numbers are texts, as in the server."""
     fields = [*_common(instance, now_ms)]
-    for kind, describe in ((MASTER, _of_master), (REPLICA, _of_replica), (SENTINEL, _of_sentinel)):
+    for kind, describe in ((Flag.MASTER, _of_master), (Flag.REPLICA, _of_replica), (Flag.SENTINEL, _of_sentinel)):
         if instance.flags & kind:
             fields += describe(instance, now_ms)
     return RespMap(tuple((name.encode(), encoded(str(value))) for name, value in fields))
@@ -46,19 +37,19 @@ def _common(instance: Instance, now_ms: int) -> Iterator[tuple[str, object]]:
     yield "flags", flag_text(instance.shown_flags)
     yield "link-pending-commands", link.pending_commands
     yield "link-refcount", link.refcount
-    if instance.flags & FAILOVER_IN_PROGRESS:
+    if instance.flags & Flag.FAILOVER_IN_PROGRESS:
         yield "failover-state", instance.failover_state.word
     yield "last-ping-sent", now_ms - link.pending_ping_ms if link.pending_ping_ms else 0
     yield "last-ok-ping-reply", now_ms - link.available_ms
     yield "last-ping-reply", now_ms - link.last_pong_ms
-    if instance.flags & S_DOWN:
+    if instance.flags & Flag.S_DOWN:
         yield "s-down-time", now_ms - instance.s_down_since_ms
-    if instance.flags & O_DOWN:
+    if instance.flags & Flag.O_DOWN:
         yield "o-down-time", now_ms - instance.o_down_since_ms
     yield "down-after-milliseconds", instance.down_after_ms
-    if instance.flags & (MASTER | REPLICA):
+    if instance.flags & (Flag.MASTER | Flag.REPLICA):
         yield "info-refresh", now_ms - instance.info_ms if instance.info_ms else 0
-        yield "role-reported", "master" if instance.role_reported == MASTER else "slave"
+        yield "role-reported", "master" if instance.role_reported == Flag.MASTER else "slave"
         yield "role-reported-time", now_ms - instance.role_reported_ms
 
 
@@ -93,7 +84,7 @@ def _of_sentinel(sentinel: Instance, now_ms: int) -> Iterator[tuple[str, object]
 
 def instances_reply(instances: Iterable[Instance], now_ms: int) -> list[Any]:
     """Several records; replicas that want to be unknown are left out (addReplyDictOfRedisInstances)."""
-    return [instance_reply(each, now_ms) for each in instances if each.is_announced or not each.flags & REPLICA]
+    return [instance_reply(each, now_ms) for each in instances if each.is_announced or not each.flags & Flag.REPLICA]
 
 
 def info_cache_reply(masters: Iterable[Instance], now_ms: int) -> list[Any]:
@@ -135,7 +126,7 @@ def _sentinel_lines(state: SentinelState) -> Iterator[str]:
     yield "sentinel_scripts_queue_length:0"
     yield f"sentinel_simulate_failure_flags:{failures}"
     for number, master in enumerate(state.masters.values()):
-        status = "odown" if master.flags & O_DOWN else "sdown" if master.flags & S_DOWN else "ok"
+        status = "odown" if master.flags & Flag.O_DOWN else "sdown" if master.flags & Flag.S_DOWN else "ok"
         yield (
             f"master{number}:name={master.name},status={status},address={master.address.ip}:{master.address.port},"
             f"slaves={len(master.replicas)},sentinels={len(master.sentinels) + 1}"

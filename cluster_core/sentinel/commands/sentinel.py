@@ -19,15 +19,7 @@ from cluster_core.sentinel.config_file import place_problem
 from cluster_core.sentinel.directory import add_master, find_master_at, is_address, remove_master, reset_master
 from cluster_core.sentinel.down import ask_others
 from cluster_core.sentinel.failover import start_failover
-from cluster_core.sentinel.instance import (
-    COORDINATED_FAILOVER,
-    FAILOVER_IN_PROGRESS,
-    FORCE_FAILOVER,
-    O_DOWN,
-    S_DOWN,
-    Address,
-    Instance,
-)
+from cluster_core.sentinel.instance import Address, Flag, Instance
 from cluster_core.sentinel.monitoring import current_address
 from cluster_core.sentinel.numbers import whole_number
 from cluster_core.sentinel.replica_choice import choose_replica
@@ -75,20 +67,8 @@ def _integer(text: str, problem: str = "value is not an integer or out of range"
     return number
 
 
-def _masters(state: SentinelState, words: Words) -> Any:
-    return instances_reply(state.masters.values(), state.now_ms)
-
-
-def _master(state: SentinelState, words: Words) -> Any:
-    return instance_reply(named_master(state, words[0]), state.now_ms)
-
-
 def _replicas(state: SentinelState, words: Words) -> Any:
     return instances_reply(named_master(state, words[0]).replicas.values(), state.now_ms)
-
-
-def _sentinels(state: SentinelState, words: Words) -> Any:
-    return instances_reply(named_master(state, words[0]).sentinels.values(), state.now_ms)
 
 
 def _address(state: SentinelState, words: Words) -> Any:
@@ -104,7 +84,7 @@ def _is_down(state: SentinelState, words: Words) -> Any:
     host, port_text, epoch_text, runid = words
     port, epoch = _integer(port_text), _integer(epoch_text)
     master = find_master_at(state, host, port)
-    is_down = master is not None and bool(master.flags & S_DOWN) and not state.tilt
+    is_down = master is not None and bool(master.flags & Flag.S_DOWN) and not state.tilt
     leader, leader_epoch = "", 0
     if master is not None and runid != "*" and epoch >= 0:
         leader, leader_epoch = vote(state, master, epoch, runid)
@@ -115,7 +95,7 @@ def _check_quorum(state: SentinelState, words: Words) -> Any:
     """Whether enough sentinels are up for the quorum, and for a majority (S17, sentinelIsQuorumReachable)."""
     master = named_master(state, words[0])
     others = master.sentinels.values()
-    usable = 1 + sum(not s.flags & (S_DOWN | O_DOWN) for s in others)
+    usable = 1 + sum(not s.flags & (Flag.S_DOWN | Flag.O_DOWN) for s in others)
     problems = []
     if usable < master.quorum:
         problems.append("Not enough available Sentinels to reach the specified quorum for this master")
@@ -135,7 +115,7 @@ def _failover(state: SentinelState, words: Words) -> Any:
         raise ProtocolError("ERR Unknown failover option specified")
     is_coordinated = len(words) > 1
     master = named_master(state, words[0])
-    if master.flags & FAILOVER_IN_PROGRESS:
+    if master.flags & Flag.FAILOVER_IN_PROGRESS:
         raise ProtocolError("INPROG Failover already in progress")
     if is_coordinated and FAILOVER_STATE not in master.info:
         raise ProtocolError("NOGOODPRIMARY Primary does not support FAILOVER command")
@@ -144,9 +124,9 @@ def _failover(state: SentinelState, words: Words) -> Any:
     level = "*" if state.settings.dialect.startswith("valkey") else "#"
     state.log(level, f"Executing user requested FAILOVER of '{master.name}'")
     start_failover(state, master)
-    master.flags |= COORDINATED_FAILOVER if is_coordinated else FORCE_FAILOVER
+    master.flags |= Flag.COORDINATED_FAILOVER if is_coordinated else Flag.FORCE_FAILOVER
     if is_coordinated:
-        master.flags |= S_DOWN  # only those who hold it for down ask for votes; the next timer sees that it is up
+        master.flags |= Flag.S_DOWN  # only those who hold it for down ask for votes; the next timer sees that it is up
         ask_others(state, master, forced=True)
     return "OK"
 
@@ -220,11 +200,11 @@ def _help(state: SentinelState, words: Words) -> Any:
 
 
 _COMMANDS: Final[dict[str, tuple[int, Callable[[SentinelState, Words], Any]]]] = {
-    "masters": (2, _masters),
-    "master": (3, _master),
+    "masters": (2, lambda state, words: instances_reply(state.masters.values(), state.now_ms)),
+    "master": (3, lambda state, words: instance_reply(named_master(state, words[0]), state.now_ms)),
     "replicas": (3, _replicas),
     "slaves": (3, _replicas),
-    "sentinels": (3, _sentinels),
+    "sentinels": (3, lambda s, words: instances_reply(named_master(s, words[0]).sentinels.values(), s.now_ms)),
     "get-master-addr-by-name": (3, _address),
     "is-master-down-by-addr": (6, _is_down),
     "ckquorum": (3, _check_quorum),

@@ -9,14 +9,7 @@ from cluster_core.sentinel.directory import (
     reset_master,
 )
 from cluster_core.sentinel.failover import start_failover
-from cluster_core.sentinel.instance import (
-    FAILOVER_IN_PROGRESS,
-    FORCE_FAILOVER,
-    MASTER_DOWN,
-    Address,
-    Instance,
-    InstanceLink,
-)
+from cluster_core.sentinel.instance import Address, Flag, Instance, InstanceLink
 from cluster_core.sentinel.monitoring import current_address
 from cluster_core.sentinel.numbers import leading_number
 from cluster_core.sentinel.votes import vote
@@ -54,9 +47,9 @@ def take_opinion(fold: FoldState, item: Answered, link: InstanceLink) -> tuple[s
 def note_opinion(fold: FoldState, sentinel: Instance, says_down: bool, leader: str, leader_epoch: int) -> None:
     """*sentinel* said whether the master is down for it, and whom it voted for, if for anybody."""
     sentinel.master_down_reply_ms = fold.state.now_ms
-    if says_down is not bool(sentinel.flags & MASTER_DOWN) and sentinel.master is not None:
+    if says_down is not bool(sentinel.flags & Flag.MASTER_DOWN) and sentinel.master is not None:
         fold.opinions.append(OpinionRow(fold.now_ns, fold.observer, sentinel.name, sentinel.master.name, says_down))
-    sentinel.flags = sentinel.flags | MASTER_DOWN if says_down else sentinel.flags & ~MASTER_DOWN
+    sentinel.flags = sentinel.flags | Flag.MASTER_DOWN if says_down else sentinel.flags & ~Flag.MASTER_DOWN
     if leader:
         sentinel.leader, sentinel.leader_epoch = leader, leader_epoch
 
@@ -104,7 +97,7 @@ def _names(fold: FoldState, name: str, address: Address) -> tuple[str, str]:
     master = fold.state.masters.get(name)
     if master is None:
         monitor(fold, name, address)
-    elif current_address(master) != address and not fold.is_told and not master.flags & FAILOVER_IN_PROGRESS:
+    elif current_address(master) != address and not fold.is_told and not master.flags & Flag.FAILOVER_IN_PROGRESS:
         move_master(fold.state, master, address)
     return "own answer", CAPTURE
 
@@ -123,9 +116,9 @@ def _ordered(fold: FoldState, name: bytes, request: list[str]) -> tuple[str, str
             for one in list(state.masters.values()):
                 if matches(request[2].encode(), one.name.encode()):
                     reset_master(state, one)
-        case b"FAILOVER" if master is not None and not master.flags & FAILOVER_IN_PROGRESS:
+        case b"FAILOVER" if master is not None and not master.flags & Flag.FAILOVER_IN_PROGRESS:
             start_failover(state, master)
-            master.flags |= FORCE_FAILOVER
+            master.flags |= Flag.FORCE_FAILOVER
         case _:
             return NOTHING
     return "command", CAPTURE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from cluster_core.sentinel.directory import add_master, remove_master
-from cluster_core.sentinel.instance import SENTINEL, Address, Instance, InstanceLink
+from cluster_core.sentinel.instance import Address, Flag, Instance, InstanceLink
 from cluster_core.sentinel.state import Connection
 from cluster_core.sentinel_history.evidence import CAPTURE, PUBSUB, WHOLE, Linked, Unlinked
 from cluster_core.sentinel_history.fold.state import FoldState
@@ -34,7 +34,7 @@ def take_linked(fold: FoldState, item: Linked) -> tuple[str, str]:
         if item.purpose != PUBSUB:
             link.command = item.connection + 1
         link.reconnected_ms = fold.state.now_ms
-        link.disconnected = not (link.command and (link.pubsub or instance.flags & SENTINEL))
+        link.disconnected = not (link.command and (link.pubsub or instance.flags & Flag.SENTINEL))
         fold.links[item.connection] = link
         is_pubsub = item.purpose == PUBSUB
         fold.state.connections[item.connection + 1] = Connection(link, instance, is_pubsub)

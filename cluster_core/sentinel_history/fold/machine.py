@@ -9,46 +9,19 @@ rules, at the times of its timer.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from cluster_core.sentinel.directory import add_replica, add_sentinel
 from cluster_core.sentinel.discovery import take_hello
 from cluster_core.sentinel.hello import Hello, parse_hello
-from cluster_core.sentinel.instance import (
-    SENTINEL,
-    Address,
-)
+from cluster_core.sentinel.instance import Address, Flag
 from cluster_core.sentinel.roles import take_info
+from cluster_core.sentinel_history import evidence as seen
 from cluster_core.sentinel_history.beliefs import Span
-from cluster_core.sentinel_history.evidence import (
-    CAPTURE,
-    LOG,
-    POLL,
-    Answered,
-    Asked,
-    Assumed,
-    Evidence,
-    Heard,
-    Linked,
-    Listened,
-    Opined,
-    Polled,
-    Sent,
-    Started,
-    Stopped,
-    Told,
-    Unlinked,
-)
-from cluster_core.sentinel_history.fold import (
-    announced_events,
-    answers,
-    connections,
-    polls,
-    restart,
-    sent_commands,
-    timer,
-)
+from cluster_core.sentinel_history.evidence import CAPTURE, LOG, POLL, Evidence
+from cluster_core.sentinel_history.fold import announced_events, answers, connections, polls, restart, timer
+from cluster_core.sentinel_history.fold.sent_commands import take_closed, take_sent
 from cluster_core.sentinel_history.fold.state import FoldState
 from cluster_core.sentinel_history.rows import EventRow
 
@@ -84,46 +57,90 @@ class SentinelFold(FoldState):
 
     def handle(self, item: Evidence) -> None:
         """Take the next piece of evidence."""
-        if self.is_running:
-            for tick_ns in self.ticks.between(self.now_ns, item.ts_ns):
-                timer.run_timer(self, tick_ns)
+        self._run_until(item.ts_ns)
         self.at_time(item.ts_ns)
-        if not self.is_running and isinstance(item, Linked | Told | Polled | Sent):
+        if not self.is_running and isinstance(item, seen.Linked | seen.Told | seen.Polled | seen.Sent):
             restart.begin_again(self)
         self._touched = set()
-        cause, source = self._HANDLERS[type(item)](self, item)
+        cause, source = self._take(item)
         if cause:
             self.note(cause, source, self._touched or None)
         self.take_announced()
 
     def finish(self, ts_ns: int) -> list[Span]:
         """The evidence ends at *ts_ns*."""
+        self._run_until(ts_ns)
+        return self.log.finish()
+
+    def _run_until(self, ts_ns: int) -> None:
         if self.is_running:
             for tick_ns in self.ticks.between(self.now_ns, ts_ns):
                 timer.run_timer(self, tick_ns)
-        return self.log.finish()
 
     # -- evidence --------------------------------------------------------------------------------------------------
 
-    def _on_unlinked(self, item: Unlinked) -> tuple[str, str]:
+    def _take(self, item: Evidence) -> tuple[str, str]:
+        """Fold one piece in; return what changed beliefs and where that came from, or nothing."""
+        match item:
+            case seen.Linked():
+                return connections.take_linked(self, item)
+            case seen.Unlinked():
+                return self._on_unlinked(item)
+            case seen.Sent():
+                return self._on_sent(item)
+            case seen.Answered():
+                return self._on_answered(item)
+            case seen.Heard():
+                return self._on_heard(item)
+            case seen.Asked():
+                return answers.take_asked(self, item)
+            case seen.Told():
+                return self._on_told(item)
+            case seen.Listened():
+                if item.on:
+                    self._listeners[item.connection] = self._listeners.get(item.connection, ()) + item.patterns
+                else:
+                    self._listeners.pop(item.connection, None)
+                return "", ""
+            case seen.Assumed():
+                for instance in self.at(item.address):
+                    self.touch(instance.master or instance)
+                    instance.link.disconnected = not item.is_linked
+                return "conclusion", LOG
+            case seen.Opined():
+                return self._on_opined(item)
+            case seen.Stopped():
+                self.is_running = False
+                self._listeners.clear()
+                for name in self.log.masters:
+                    self.log.note(self.now_ns, name, (), "stopped", CAPTURE)
+                return "", ""
+            case seen.Started():
+                return self._on_started(item)
+            case seen.Polled():
+                polls.take_poll(self, item)
+                connections.adopt_links(self)
+                return "poll", POLL
+
+    def _on_unlinked(self, item: seen.Unlinked) -> tuple[str, str]:
         link = connections.release_link(self, item)
         if link is None:
             return "", ""
         if item.is_own and not self.is_told:
-            sent_commands.take_closed(self, link)
+            take_closed(self, link)
         connections.mark_lost(link, item.connection)
         return "connection", CAPTURE
 
-    def _on_sent(self, item: Sent) -> tuple[str, str]:
+    def _on_sent(self, item: seen.Sent) -> tuple[str, str]:
         name = item.words[0].upper()
         link = self.links.get(item.connection)
         if name == b"PING" and link is not None:
             link.last_ping_ms = self.state.now_ms
             link.pending_ping_ms = link.pending_ping_ms or self.state.now_ms
             return "", ""
-        return sent_commands.take_sent(self, item)
+        return take_sent(self, item)
 
-    def _on_answered(self, item: Answered) -> tuple[str, str]:
+    def _on_answered(self, item: seen.Answered) -> tuple[str, str]:
         name = item.request[0].upper()
         link = self.links.get(item.connection)
         if link is None:
@@ -135,7 +152,7 @@ class SentinelFold(FoldState):
             link.last_pong_ms = self.state.now_ms
         elif name == b"INFO" and item.kind in ("bulk", "verbatim") and item.words:
             for instance in self.at(item.target):
-                if instance.link is link and not instance.flags & SENTINEL:
+                if instance.link is link and not instance.flags & Flag.SENTINEL:
                     self.touch(instance.master or instance)
                     take_info(self.state, instance, item.words[0].decode("utf-8", "replace"))
             self._note_version(item.words[0])
@@ -152,7 +169,7 @@ class SentinelFold(FoldState):
             self.version = int(found[1]), int(found[2])
             self._has_version = True
 
-    def _on_heard(self, item: Heard) -> tuple[str, str]:
+    def _on_heard(self, item: seen.Heard) -> tuple[str, str]:
         hello = parse_hello(item.text)
         if hello is None or hello.runid == self.observer:
             return "", ""
@@ -164,30 +181,14 @@ class SentinelFold(FoldState):
         connections.adopt_links(self)
         return "hello", CAPTURE
 
-    def _on_asked(self, item: Asked) -> tuple[str, str]:
-        return answers.take_asked(self, item)
-
-    def _on_told(self, item: Told) -> tuple[str, str]:
+    def _on_told(self, item: seen.Told) -> tuple[str, str]:
         self._has_log = self._has_log or item.source == LOG
         self.events.append(EventRow(item.ts_ns, self.observer, item.channel, item.text, item.source))
         announced_events.take_told(self, item)
         connections.adopt_links(self)
         return (f"event {item.channel}", item.source) if item.channel not in WITHOUT_BELIEFS else ("", "")
 
-    def _on_listened(self, item: Listened) -> tuple[str, str]:
-        if item.on:
-            self._listeners[item.connection] = self._listeners.get(item.connection, ()) + item.patterns
-        else:
-            self._listeners.pop(item.connection, None)
-        return "", ""
-
-    def _on_assumed(self, item: Assumed) -> tuple[str, str]:
-        for instance in self.at(item.address):
-            self.touch(instance.master or instance)
-            instance.link.disconnected = not item.is_linked
-        return "conclusion", LOG
-
-    def _on_opined(self, item: Opined) -> tuple[str, str]:
+    def _on_opined(self, item: seen.Opined) -> tuple[str, str]:
         master = self.state.masters.get(item.master)
         sentinel = master.sentinels.get(item.sentinel) if master is not None else None
         if sentinel is None:
@@ -197,14 +198,7 @@ class SentinelFold(FoldState):
         answers.note_opinion(self, sentinel, item.says_down, leader, item.leader_epoch)
         return "conclusion", LOG
 
-    def _on_stopped(self, item: Stopped) -> tuple[str, str]:
-        self.is_running = False
-        self._listeners.clear()
-        for name in self.log.masters:
-            self.log.note(self.now_ns, name, (), "stopped", CAPTURE)
-        return "", ""
-
-    def _on_started(self, item: Started) -> tuple[str, str]:
+    def _on_started(self, item: seen.Started) -> tuple[str, str]:
         self._has_log = True
         if item.version:
             self._has_version, self.version = True, item.version
@@ -212,24 +206,3 @@ class SentinelFold(FoldState):
             restart.begin_again(self)
         self.is_running = True
         return "started", LOG
-
-    def _on_polled(self, item: Polled) -> tuple[str, str]:
-        polls.take_poll(self, item)
-        connections.adopt_links(self)
-        return "poll", POLL
-
-    _HANDLERS: Final[dict[type, Callable[[Any, Any], tuple[str, str]]]] = {
-        Linked: connections.take_linked,
-        Unlinked: _on_unlinked,
-        Sent: _on_sent,
-        Answered: _on_answered,
-        Heard: _on_heard,
-        Asked: _on_asked,
-        Told: _on_told,
-        Listened: _on_listened,
-        Assumed: _on_assumed,
-        Opined: _on_opined,
-        Stopped: _on_stopped,
-        Started: _on_started,
-        Polled: _on_polled,
-    }

@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-from cluster_core.sentinel.directory import (
-    add_replica,
-    add_sentinel,
-    move_master,
-    remove_master,
-    remove_sentinel,
-)
+from cluster_core.sentinel.directory import add_replica, add_sentinel, move_master, remove_master, remove_sentinel
 from cluster_core.sentinel.failover_states import STATE_BY_WORD, FailoverState
-from cluster_core.sentinel.instance import (
-    MASTER,
-    PROMOTED,
-    REPLICA,
-    Address,
-    Instance,
-    parse_flags,
-)
+from cluster_core.sentinel.instance import Address, Flag, Instance, parse_flags
 from cluster_core.sentinel.numbers import leading_number
 from cluster_core.sentinel_history.evidence import Polled
 from cluster_core.sentinel_history.fold.connections import monitor
@@ -54,7 +41,7 @@ def _take_replicas(fold: FoldState, master: Instance, polled: tuple[dict[str, st
         replica = master.replicas.get(fields.get("name", ""))
         if replica is not None:
             _take_fields(replica, fields)
-            if replica.flags & PROMOTED:
+            if replica.flags & Flag.PROMOTED:
                 master.promoted = replica
 
 
@@ -75,7 +62,7 @@ def _take_fields(one: Instance, fields: dict[str, str]) -> None:
     one.link.disconnected = "disconnected" in words.split(",")
     one.runid = fields.get("runid", one.runid)
     if "role-reported" in fields:
-        one.role_reported = MASTER if fields["role-reported"] == "master" else REPLICA
+        one.role_reported = Flag.MASTER if fields["role-reported"] == "master" else Flag.REPLICA
     one.failover_state = STATE_BY_WORD.get(fields.get("failover-state", ""), FailoverState.NONE)
     one.config_epoch = leading_number(fields.get("config-epoch", str(one.config_epoch)))
     one.quorum = leading_number(fields.get("quorum", str(one.quorum)))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from cluster_core.sentinel.instance import MASTER, REPLICA, SENTINEL, Instance, new_instance
+from cluster_core.sentinel.instance import Flag, Instance, new_instance
 from cluster_core.sentinel_history.fold.state import FoldState
 
-ROLE = MASTER | REPLICA | SENTINEL
+ROLE = Flag.MASTER | Flag.REPLICA | Flag.SENTINEL
 
 
 def begin_again(fold: FoldState) -> None:

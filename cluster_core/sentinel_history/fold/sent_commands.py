@@ -8,21 +8,7 @@ from cluster_core.sentinel.directory import (
 from cluster_core.sentinel.failover import advance, start_failover, switch_master
 from cluster_core.sentinel.failover_states import FailoverState, Trigger
 from cluster_core.sentinel.hello import HELLO_CHANNEL, Hello, parse_hello
-from cluster_core.sentinel.instance import (
-    COORDINATED_FAILOVER,
-    FAILOVER_IN_PROGRESS,
-    FORCE_FAILOVER,
-    MASTER,
-    MASTER_DOWN,
-    PROMOTED,
-    RECONF_DONE,
-    RECONF_INPROG,
-    RECONF_SENT,
-    REPLICA,
-    Address,
-    Instance,
-    InstanceLink,
-)
+from cluster_core.sentinel.instance import Address, Flag, Instance, InstanceLink
 from cluster_core.sentinel.monitoring import current_address
 from cluster_core.sentinel.numbers import leading_number
 from cluster_core.sentinel.votes import vote
@@ -70,12 +56,12 @@ def _own_hello(fold: FoldState, hello: Hello) -> tuple[str, str]:
         return "own hello", CAPTURE
     if current_address(master) != address:
         promoted = next((one for one in master.replicas.values() if one.address == address), None)
-        if master.flags & FAILOVER_IN_PROGRESS and promoted is not None:
+        if master.flags & Flag.FAILOVER_IN_PROGRESS and promoted is not None:
             _promote(fold, master, promoted)
             master.failover_state = FailoverState.RECONF_SLAVES
         elif hello.master_config_epoch >= master.config_epoch:
             move_master(state, master, address)
-    elif master.address == address and master.flags & FAILOVER_IN_PROGRESS:
+    elif master.address == address and master.flags & Flag.FAILOVER_IN_PROGRESS:
         master.failover_state = min(master.failover_state, FailoverState.WAIT_PROMOTION)
     master.config_epoch = max(master.config_epoch, hello.master_config_epoch)
     return "own hello", CAPTURE
@@ -87,12 +73,14 @@ def _asks(fold: FoldState, master: Instance | None, epoch: int, wants_vote: bool
         return NOTHING
     if not fold.is_told:
         fold.mark_down(master, True)
-        if wants_vote and not master.flags & FAILOVER_IN_PROGRESS:
-            fold.mark_agreed(master, True, 1 + sum(bool(one.flags & MASTER_DOWN) for one in master.sentinels.values()))
+        if wants_vote and not master.flags & Flag.FAILOVER_IN_PROGRESS:
+            fold.mark_agreed(
+                master, True, 1 + sum(bool(one.flags & Flag.MASTER_DOWN) for one in master.sentinels.values())
+            )
             fold.state.current_epoch = max(fold.state.current_epoch, epoch - 1)
             start_failover(fold.state, master)
             vote(fold.state, master, epoch, fold.observer)
-    elif wants_vote and master.flags & FORCE_FAILOVER and master.failover_state == FailoverState.WAIT_START:
+    elif wants_vote and master.flags & Flag.FORCE_FAILOVER and master.failover_state == FailoverState.WAIT_START:
         _coordinate(master)  # nobody is asked in a forced one
     fold.state.current_epoch = max(fold.state.current_epoch, epoch)
     return "question", CAPTURE
@@ -104,11 +92,11 @@ def _orders(fold: FoldState, target: Address, host: str, port: str) -> tuple[str
         return NOTHING
     for replica in fold.at(target):
         master = replica.master
-        if master is None or not replica.flags & REPLICA:
+        if master is None or not replica.flags & Flag.REPLICA:
             continue
-        if host.upper() == "NO" and not master.flags & FAILOVER_IN_PROGRESS:
+        if host.upper() == "NO" and not master.flags & Flag.FAILOVER_IN_PROGRESS:
             _begin_ordered(fold, master)
-        if not master.flags & FAILOVER_IN_PROGRESS:
+        if not master.flags & Flag.FAILOVER_IN_PROGRESS:
             continue
         if host.upper() == "NO":
             _promote(fold, master, replica)
@@ -119,7 +107,7 @@ def _orders(fold: FoldState, target: Address, host: str, port: str) -> tuple[str
             if master.failover_state == FailoverState.SEND_SLAVEOF_NOONE:
                 advance(fold.state, master, Trigger.ORDER_SENT)
         elif master.promoted is not None and master.promoted.address == Address(host, leading_number(port)):
-            replica.flags = replica.flags & ~(RECONF_INPROG | RECONF_DONE) | RECONF_SENT
+            replica.flags = replica.flags & ~(Flag.RECONF_INPROG | Flag.RECONF_DONE) | Flag.RECONF_SENT
             fold.state.tell_of("*", "+slave-reconf-sent", replica)
     return "order", CAPTURE
 
@@ -130,7 +118,7 @@ def _begin_ordered(fold: FoldState, master: Instance) -> None:
         fold.state.current_epoch -= 1  # the epoch of this failover, which a hello message has told before
     start_failover(fold.state, master)
     vote(fold.state, master, fold.state.current_epoch, fold.observer)
-    master.flags |= FORCE_FAILOVER
+    master.flags |= Flag.FORCE_FAILOVER
 
 
 def take_closed(fold: FoldState, link: InstanceLink) -> None:
@@ -147,20 +135,20 @@ def take_closed(fold: FoldState, link: InstanceLink) -> None:
 def _hands_over(fold: FoldState, target: Address) -> tuple[str, str]:
     """``FAILOVER TO`` is sent to the master itself in a coordinated failover of Valkey 9."""
     for master in fold.at(target):
-        if master.flags & MASTER and master.flags & FAILOVER_IN_PROGRESS:
+        if master.flags & Flag.MASTER and master.flags & Flag.FAILOVER_IN_PROGRESS:
             _coordinate(master)
     return "order", CAPTURE
 
 
 def _coordinate(master: Instance) -> None:
     """The failover was ordered, and is one with an election, in which the master itself hands over."""
-    master.flags = master.flags & ~FORCE_FAILOVER | COORDINATED_FAILOVER
+    master.flags = master.flags & ~Flag.FORCE_FAILOVER | Flag.COORDINATED_FAILOVER
 
 
 def _promote(fold: FoldState, master: Instance, replica: Instance) -> None:
     if master.promoted is not None and master.promoted is not replica:
-        master.promoted.flags &= ~PROMOTED
-    if not replica.flags & PROMOTED:
+        master.promoted.flags &= ~Flag.PROMOTED
+    if not replica.flags & Flag.PROMOTED:
         fold.explain(master, replica)
-    replica.flags |= PROMOTED
+    replica.flags |= Flag.PROMOTED
     master.promoted = replica

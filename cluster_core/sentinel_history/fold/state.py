@@ -9,25 +9,13 @@ from cluster_core.sentinel.commands.patterns import matches
 from cluster_core.sentinel.directory import find_master_at
 from cluster_core.sentinel.down import silent_ms
 from cluster_core.sentinel.events import Announced
-from cluster_core.sentinel.instance import (
-    FORCE_FAILOVER,
-    MASTER_DOWN,
-    O_DOWN,
-    PROMOTED,
-    S_DOWN,
-    SCRIPT_KILL_SENT,
-    Address,
-    Instance,
-    InstanceLink,
-)
+from cluster_core.sentinel.instance import Address, Flag, Instance, InstanceLink
 from cluster_core.sentinel.numbers import leading_number
 from cluster_core.sentinel.settings import SentinelSettings
 from cluster_core.sentinel.state import SentinelState
 from cluster_core.sentinel_history.beliefs import Belief, BeliefLog, belief_of, family_of, shown_family
 from cluster_core.sentinel_history.choices import explain_choice
-from cluster_core.sentinel_history.evidence import (
-    Linked,
-)
+from cluster_core.sentinel_history.evidence import Linked
 from cluster_core.sentinel_history.rows import ChoiceRow, EventRow, OpinionRow, SignRow, VoteRow
 from cluster_core.sentinel_history.ticks import Ticks
 
@@ -142,21 +130,21 @@ class FoldState:
 
     def mark_down(self, instance: Instance, is_down: bool) -> None:
         """It shows that it holds *instance* for down, or not."""
-        if is_down is not bool(instance.flags & S_DOWN):
+        if is_down is not bool(instance.flags & Flag.S_DOWN):
             self.state.tell_of("#", "+sdown" if is_down else "-sdown", instance)
-        if is_down and not instance.flags & S_DOWN:
+        if is_down and not instance.flags & Flag.S_DOWN:
             self.silences_ms.append(silent_ms(instance, self.state.now_ms))
             last_ms = instance.link.available_ms if self._has_traffic else None
             self.signs.append(SignRow(self.now_ns, self.observer, str(instance.address), last_ms and last_ms * MS_NS))
-            instance.flags |= S_DOWN
+            instance.flags |= Flag.S_DOWN
             instance.s_down_since_ms = self.state.now_ms
             self.forget_opinions(instance)
         elif not is_down:
-            instance.flags &= ~(S_DOWN | SCRIPT_KILL_SENT)
+            instance.flags &= ~(Flag.S_DOWN | Flag.SCRIPT_KILL_SENT)
 
     def explain(self, master: Instance, chosen: Instance | None) -> None:
         """It chose a replica to promote, or found none."""
-        if self.choices and self.choices[-1].chosen and chosen is not None and chosen.flags & PROMOTED:
+        if self.choices and self.choices[-1].chosen and chosen is not None and chosen.flags & Flag.PROMOTED:
             return  # told twice
         why, against = explain_choice(master, chosen, self.state.periods, self.state.now_ms)
         name = str(chosen.address) if chosen is not None else ""
@@ -173,11 +161,11 @@ class FoldState:
 
     def forget_opinions(self, master: Instance) -> None:
         """What others said of *master* long ago counts no more (S8); Valkey 9.1 sees to that only while it is down."""
-        if self.keeps_opinions and (not master.flags & S_DOWN or master.flags & FORCE_FAILOVER):
+        if self.keeps_opinions and (not master.flags & Flag.S_DOWN or master.flags & Flag.FORCE_FAILOVER):
             return
         for sentinel in master.sentinels.values():
             if self.state.now_ms - sentinel.master_down_reply_ms > ANSWER_KEPT_MS:
-                sentinel.flags &= ~MASTER_DOWN
+                sentinel.flags &= ~Flag.MASTER_DOWN
                 sentinel.leader = ""
 
     def quorum_of(self, master: Instance) -> int:
@@ -186,10 +174,10 @@ class FoldState:
 
     def mark_agreed(self, master: Instance, agreed: bool, agreeing: int) -> None:
         """Enough sentinels hold *master* for down, or no longer (S7)."""
-        if agreed and not master.flags & O_DOWN:
+        if agreed and not master.flags & Flag.O_DOWN:
             self.state.tell_of("#", "+odown", master, f"#quorum {agreeing}/{self.quorum_of(master)}")
-            master.flags |= O_DOWN
+            master.flags |= Flag.O_DOWN
             master.o_down_since_ms = self.state.now_ms
-        elif not agreed and master.flags & O_DOWN:
+        elif not agreed and master.flags & Flag.O_DOWN:
             self.state.tell_of("#", "-odown", master)
-            master.flags &= ~O_DOWN
+            master.flags &= ~Flag.O_DOWN

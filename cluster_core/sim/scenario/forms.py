@@ -6,7 +6,7 @@ A kind that begins with ``=`` is a fixed word (several with ``|``), the others a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from cluster_core.slots.key_slot import SLOT_COUNT
@@ -128,64 +128,6 @@ KINDS: Final[Mapping[str, Callable[[str], Any]]] = {
 }
 """Kinds beside ``node`` and ``nodes`` (names), and ``rest`` (all other words)."""
 
-ACTIONS: Final[tuple[str, ...]] = (
-    "=crash nodes",
-    "=switch-off nodes",
-    "=restart nodes",
-    "=restart nodes =without-config",
-    "=restart nodes =without-data",
-    "=restart nodes =without-anything",
-    "=stop nodes",
-    "=resume nodes",
-    "=slow nodes time",
-    "=jump nodes time",
-    "=drift nodes number =ppm",
-    "=cut nodes =from nodes",
-    "=cut nodes =from nodes =one-way",
-    "=flap nodes =from nodes =every time =for time",
-    "=delay nodes =from nodes =by time",
-    "=lose share =between nodes =and nodes",
-    "=duplicate share =between nodes =and nodes",
-    "=reorder share =between nodes =and nodes",
-    "=limit-sendbuf count",
-    "=heal",
-    "=clients count",
-    "=clients count =rate number",
-    "=clients count =rate number =wait count",
-    "=clients count =rate number =zone text",
-    "=stop-clients",
-    "=command nodes rest",
-    "=meet node node",
-    "=move-slot slot =from node =to node",
-    "=migrate-keys slot =from node =to node",
-    "=say rest",
-)
-
-CONDITIONS: Final[tuple[str, ...]] = (
-    "nodes =is|are =master|masters",
-    "nodes =is|are =replica|replicas",
-    "nodes =is|are =replica|replicas =of node",
-    "nodes =see|sees nodes =fail|pfail|fine|gone",
-    "=state =ok|fail",
-    "=state =ok|fail =at nodes",
-    "=everyone =agrees",
-    "=everyone =differs",
-    "node =owns slot",
-    "node =has count =slots",
-    "nodes =know|knows count =nodes",
-    "nodes =answer|answers text =to rest",
-    "node =holds count =keys",
-    "node =epoch range",
-    "node =heard text range",
-    "node =logged text range",
-    "=trace text range",
-    "=sent text range",
-    "=lost range",
-    "=acknowledged range",
-    "=unavailable range",
-    "=unavailable time =at =most",
-)
-
 
 def match_form(
     form: str, words: Sequence[Word], end: int, find: Callable[[str], tuple[str, ...]], first: tuple[str, ...] = ()
@@ -228,7 +170,7 @@ def _said(kind: str) -> str:
 
 
 def match_any(
-    forms: Sequence[str], words: Sequence[Word], end: int, find: Callable[[str], tuple[str, ...]]
+    forms: Iterable[str], words: Sequence[Word], end: int, find: Callable[[str], tuple[str, ...]]
 ) -> tuple[str, tuple[Any, ...]]:
     """The form that fits *words* and its values; raises WrongWordError of the form that went furthest."""
     furthest: WrongWordError | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -56,6 +56,14 @@ class Stage:
         self.heard: list[tuple[Host, ev.Deliver]] = []
         world.on_deliver = lambda host, delivery: self.heard.append((host, delivery))
         world.populate(places, shifts_us)
+
+    def hosts(self, names: Collection[str]) -> list[Host]:
+        """The hosts with these names, in the order of the world."""
+        return [host for host in self.world.hosts if host.name in names]
+
+    def host(self, name: str) -> Host:
+        """The host with a name."""
+        return self.hosts((name,))[0]
 
     def add_clients(self, count: int, *, rate: float = 10.0, zone: str = "", wait: int = 0) -> None:
         """Have *count* more clients write."""

@@ -13,12 +13,12 @@ from typing import Any, Final
 
 from cluster_core.gossip.profile import PROFILES
 from cluster_core.node.settings import NodeSettings
+from cluster_core.sim.experiment.conditions import CONDITIONS
 from cluster_core.sim.layouts import LayoutError, check_layout, names_of
 from cluster_core.sim.network_paths import Path
+from cluster_core.sim.scenario.actions import ACTIONS
 from cluster_core.sim.scenario.format import Scenario, ScenarioError, Step
 from cluster_core.sim.scenario.forms import (
-    ACTIONS,
-    CONDITIONS,
     Word,
     WrongWordError,
     match_any,
@@ -33,6 +33,9 @@ from cluster_core.sim.sentinels.scenario import SENTINEL_ACTIONS, SENTINEL_CONDI
 
 LINES_MAX: Final = 10_000
 LINE_CHARS_MAX: Final = 1000
+HEADINGS: Final = frozenset(
+    ["title", "rules", "cluster", "sentinels", "settings", "network", "seed", "hide", "converges", "breaks"]
+)
 RULE: Final = "---"
 
 
@@ -150,10 +153,10 @@ class _Reader:
             form, values = self._condition(words[1:], end)
             step = Step("at", self.scenario.end_us, form, values, line, said(words))
             self.scenario = replace(self.scenario, after=(*self.scenario.after, step))
-        elif head.text in _HEADINGS:
+        elif head.text in HEADINGS:
             if self.scenario.steps or self.ended:
                 raise WrongWordError(f"{head.text} belongs above the first step", head.column)
-            self.scenario = _HEADINGS[head.text](self, words, end)
+            self.scenario = self.heading(words, end)
         else:
             raise WrongWordError(f"{head.text[:40]!r} begins no line", head.column)
 
@@ -277,48 +280,38 @@ class _Reader:
             special[name] = {**special.get(name, {}), **values}
         return replace(self.scenario, special=special)
 
-    def _network(self, words: list[Word], end: int) -> Scenario:
-        return replace(self.scenario, path=Path(**self._pairs(words[1:], NETWORK, end)))
-
-    def _title(self, words: list[Word], end: int) -> Scenario:
-        return replace(self.scenario, title=" ".join(word.text for word in words[1:]))
-
-    def _rules(self, words: list[Word], end: int) -> Scenario:
-        return replace(self.scenario, rules=tuple(word.text for word in words[1:]))
-
-    def _seed(self, words: list[Word], end: int) -> Scenario:
+    def _one(self, words: list[Word], end: int, read: Callable[[str], Any]) -> Any:
+        """The value of a heading with one word."""
         self._expect_words(words, 2, end)
         try:
-            return replace(self.scenario, seed=read_count(words[1].text))
+            return read(words[1].text)
         except ValueError as error:
             raise WrongWordError(str(error), words[1].column) from error
 
-    def _hide(self, words: list[Word], end: int) -> Scenario:
-        return replace(self.scenario, hidden=(*self.scenario.hidden, *(word.text for word in words[1:])))
-
-    def _converges(self, words: list[Word], end: int) -> Scenario:
-        self._expect_words(words, 2, end)
-        try:
-            return replace(self.scenario, converges=read_yes(words[1].text))
-        except ValueError as error:
-            raise WrongWordError(str(error), words[1].column) from error
-
-    def _breaks(self, words: list[Word], end: int) -> Scenario:
-        return replace(self.scenario, breaks=tuple(word.text for word in words[1:]))
-
-
-_HEADINGS: Final[Mapping[str, Callable[[_Reader, list[Word], int], Scenario]]] = {
-    "title": _Reader._title,
-    "rules": _Reader._rules,
-    "cluster": _Reader._cluster,
-    "sentinels": _Reader._sentinels,
-    "settings": _Reader._settings,
-    "network": _Reader._network,
-    "seed": _Reader._seed,
-    "hide": _Reader._hide,
-    "converges": _Reader._converges,
-    "breaks": _Reader._breaks,
-}
+    def heading(self, words: list[Word], end: int) -> Scenario:
+        """The scenario with what a heading says."""
+        scenario, texts = self.scenario, tuple(word.text for word in words[1:])
+        match words[0].text:
+            case "title":
+                return replace(scenario, title=" ".join(texts))
+            case "rules":
+                return replace(scenario, rules=texts)
+            case "cluster":
+                return self._cluster(words, end)
+            case "sentinels":
+                return self._sentinels(words, end)
+            case "settings":
+                return self._settings(words, end)
+            case "network":
+                return replace(scenario, path=Path(**self._pairs(words[1:], NETWORK, end)))
+            case "seed":
+                return replace(scenario, seed=self._one(words, end, read_count))
+            case "hide":
+                return replace(scenario, hidden=(*scenario.hidden, *texts))
+            case "converges":
+                return replace(scenario, converges=self._one(words, end, read_yes))
+            case _:
+                return replace(scenario, breaks=texts)
 
 
 def settings_of(scenario: Scenario, name: str) -> NodeSettings:

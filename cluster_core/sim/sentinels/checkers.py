@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from cluster_core.sentinel.events import Announced
-from cluster_core.sentinel.instance import FORCE_FAILOVER, Address, Instance
+from cluster_core.sentinel.instance import Address, Flag, Instance
 from cluster_core.sentinel.votes import votes_needed
 from cluster_core.sim.checkers import VIOLATIONS_MAX, Violation
 from cluster_core.sim.sentinels.layout import shard_of
@@ -61,7 +61,7 @@ class SentinelChecks:
                     self._check_vote(host, master, leader, int(epoch))
         elif effect.channel == "+elected-leader":
             master = masters[effect.text.split()[1]]
-            if not master.flags & FORCE_FAILOVER:
+            if not master.flags & Flag.FORCE_FAILOVER:
                 self._check_leader(host, master)
 
     def _check_epochs(self, host: Host, master: Instance) -> None:

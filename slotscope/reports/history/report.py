@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from cluster_core.kinds import FindingCode
 from cluster_core.rules import sentence
 from schemas.caveats import Caveat
 
-COST = "gossip-cost"
+COST = FindingCode.GOSSIP_COST
 """The findings that are a table of their own."""
 
 

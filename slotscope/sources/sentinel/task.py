@@ -10,12 +10,13 @@ from typing import Any, Final
 import pyarrow as pa
 
 from cluster_core.incidents.rows import IncidentRow, StepRow, incident_row, step_rows
+from cluster_core.incidents.story import name_all
 from cluster_core.sentinel_history.announcements import read_announcement, read_switch
 from cluster_core.sentinel_history.beliefs import Span
 from cluster_core.sentinel_history.history import SentinelHistory, fold_history
 from cluster_core.sentinel_history.incidents import find_sentinel_incidents
 from cluster_core.sentinel_history.rows import EventRow, VoteRow
-from cluster_core.sentinel_history.story import name_sentinels, step_text, summary_of
+from cluster_core.sentinel_history.story import step_text, summary_of
 from cluster_core.sentinel_history.table_rows import SentinelEventRow, SentinelViewRow, SentinelVoteRow
 from schemas.bronze import BAD_RECORDS
 from schemas.incidents import INCIDENT_STEPS, INCIDENTS
@@ -51,7 +52,7 @@ def sentinel_task(batches: Iterator[pa.RecordBatch], options: SentinelOptions) -
     evidence = read_evidence(options.files, bad)
     history = replay_evidence(evidence, options, with_polls=True)
     incidents = find_sentinel_incidents(history)
-    names = name_sentinels(history.addresses, history.observers)
+    names = name_all(history.observers, history.addresses)
     yield from table_blobs(
         VIEWS, rows_table([view_row(span) for span in history.spans], SentinelViewRow, SENTINEL_VIEWS)
     )

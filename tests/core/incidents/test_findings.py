@@ -9,6 +9,7 @@ from cluster_core.incidents.checks.layout import Placed, layout_findings
 from cluster_core.incidents.grouping import grouped_findings
 from cluster_core.incidents.incident import Finding
 from cluster_core.incidents.traffic import Cost, cost_findings
+from cluster_core.kinds import FindingCode
 from tests.builders.history_builder import MYSELF, T0, A, B, C, R, Tale, failover_tale, ns, quiet_tale
 
 ALWAYS = {"one-host"}
@@ -278,10 +279,10 @@ def test_findings_about_many_nodes_are_one_sentence() -> None:
     """With the worst of them, their number and the first names; costs stay apart, they are a table."""
     nodes = [f"{number:040x}" for number in range(1, 31)]
     alike = [
-        Finding("note", "suspected", "R53", node, "", T0 + i, ns(1), 1, i, f"{i} ms", (i,))
+        Finding("note", FindingCode.SUSPECTED, node, "", T0 + i, ns(1), 1, i, f"{i} ms", (i,))
         for i, node in enumerate(nodes)
     ]
-    costs = [Finding("note", "gossip-cost", "R172", node, "ping", T0, ns(1), 1, 1, "cost") for node in nodes]
+    costs = [Finding("note", FindingCode.GOSSIP_COST, node, "ping", T0, ns(1), 1, 1, "cost") for node in nodes]
 
     one, *rest = grouped_findings([*alike, *costs])
 

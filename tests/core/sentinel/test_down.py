@@ -6,7 +6,7 @@ import pytest
 
 from cluster_core.sentinel import events as ev
 from cluster_core.sentinel.down import is_down
-from cluster_core.sentinel.instance import MASTER_DOWN, O_DOWN, S_DOWN
+from cluster_core.sentinel.instance import Flag
 from cluster_core.sentinel.roles import take_info
 from cluster_core.wire.resp import RespError
 from tests.benches.sentinel_bench import MASTER, Bench, info_of_master, info_of_replica
@@ -18,11 +18,11 @@ def test_silence_for_longer_than_down_after_is_down():
     bench.pass_ms(5000)
     bench.silent.add(MASTER)
     bench.pass_ms(2000)
-    assert not bench.master.flags & S_DOWN
+    assert not bench.master.flags & Flag.S_DOWN
 
     bench.pass_ms(1300)
 
-    assert bench.master.flags & S_DOWN
+    assert bench.master.flags & Flag.S_DOWN
     assert ("+sdown", "master main 10.0.0.1 6379") in bench.told
 
 
@@ -79,7 +79,7 @@ def test_a_connection_that_cannot_be_made_is_silence():
     bench.refusing.add(MASTER)
     bench.pass_ms(2200)
 
-    assert bench.master.flags & S_DOWN
+    assert bench.master.flags & Flag.S_DOWN
 
 
 def test_a_master_that_says_it_is_a_replica_is_down_after_a_while():
@@ -88,11 +88,11 @@ def test_a_master_that_says_it_is_a_replica_is_down_after_a_while():
     bench.pass_ms(1000)
     bench.infos[MASTER] = info_of_replica(("10.0.0.2", 6379))
     bench.pass_ms(10_000 + 20_000)
-    assert not bench.master.flags & S_DOWN
+    assert not bench.master.flags & Flag.S_DOWN
 
     bench.pass_ms(3000)
 
-    assert bench.master.flags & S_DOWN
+    assert bench.master.flags & Flag.S_DOWN
 
 
 def test_a_reboot_is_noticed_and_may_count_as_down():
@@ -118,8 +118,8 @@ def test_agreement_needs_the_quorum():
     bench.pass_ms(3000)
     bench.silent.add(MASTER)
     bench.pass_ms(5000)
-    assert bench.master.flags & S_DOWN
-    assert not bench.master.flags & O_DOWN
+    assert bench.master.flags & Flag.S_DOWN
+    assert not bench.master.flags & Flag.O_DOWN
 
     bench.opinions[places[1]] = [1, b"*", 0]
     bench.pass_ms(1500)
@@ -136,12 +136,12 @@ def test_an_old_opinion_is_forgotten():
     bench.silent.add(MASTER)
     bench.pass_ms(5000)
     sentinel = next(iter(bench.master.sentinels.values()))
-    assert sentinel.flags & MASTER_DOWN
+    assert sentinel.flags & Flag.MASTER_DOWN
 
     bench.silent.add(place)
     bench.pass_ms(7000)
 
-    assert not sentinel.flags & MASTER_DOWN
+    assert not sentinel.flags & Flag.MASTER_DOWN
     assert "-odown" in bench.channels()
 
 

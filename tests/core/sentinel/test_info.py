@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_core.sentinel.info import read_info
-from cluster_core.sentinel.instance import MASTER, REPLICA
+from cluster_core.sentinel.instance import Flag
 
 OF_MASTER = "\r\n".join(
     (
@@ -43,7 +43,7 @@ def test_a_master_names_its_replicas():
     """New and old form; a line that makes no sense is passed over."""
     report = read_info(OF_MASTER)
 
-    assert (report.role, report.runid) == (MASTER, "a" * 40)
+    assert (report.role, report.runid) == (Flag.MASTER, "a" * 40)
     assert report.replicas == (("127.0.0.1", 24001), ("::1", 24002), ("10.0.0.3", 6379))
     assert report.master_host is None
 
@@ -52,8 +52,8 @@ def test_a_replica_names_its_master_and_itself():
     """S13: priority, offset, and since when its link is down."""
     report = read_info(OF_REPLICA)
 
-    assert (report.role, report.master_host, report.master_port, report.is_link_up) == (
-        REPLICA,
+    assert (report.role, report.master_host, report.master_port, report.is_master_link_up) == (
+        Flag.REPLICA,
         "127.0.0.1",
         24000,
         False,
@@ -84,4 +84,4 @@ def test_numbers_that_lie_are_cut():
 @given(st.text(max_size=300))
 def test_any_text_is_read(text):
     """Bytes of a peer raise nothing."""
-    assert read_info(f"role:slave\r\n{text}").role in (MASTER, REPLICA)
+    assert read_info(f"role:slave\r\n{text}").role in (Flag.MASTER, Flag.REPLICA)

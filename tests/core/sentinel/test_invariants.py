@@ -8,7 +8,7 @@ import pytest
 
 from cluster_core.sentinel import events as ev
 from cluster_core.sentinel.failover_states import FailoverState
-from cluster_core.sentinel.instance import FAILOVER_IN_PROGRESS, PROMOTED
+from cluster_core.sentinel.instance import Flag
 from cluster_core.wire.resp import RespError, encode_value
 from tests.benches.sentinel_bench import MASTER, MY_ID, Bench, info_of_master, info_of_replica
 
@@ -94,9 +94,9 @@ def check(bench: Bench) -> None:
     state = bench.sentinel.state
     alive = set()
     for master in state.masters.values():
-        fails = bool(master.flags & FAILOVER_IN_PROGRESS)
+        fails = bool(master.flags & Flag.FAILOVER_IN_PROGRESS)
         assert fails == (master.failover_state is not FailoverState.NONE)
-        promoted = [replica for replica in master.replicas.values() if replica.flags & PROMOTED]
+        promoted = [replica for replica in master.replicas.values() if replica.flags & Flag.PROMOTED]
         assert promoted == ([master.promoted] if master.promoted is not None else [])
         assert master.failover_state < FailoverState.SEND_SLAVEOF_NOONE or promoted
         assert master.leader_epoch <= state.current_epoch

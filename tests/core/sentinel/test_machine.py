@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cluster_core.sentinel import events as ev
-from cluster_core.sentinel.instance import RECONF_SENT, Address
+from cluster_core.sentinel.instance import Address, Flag
 from cluster_core.wire.resp import Push
 from tests.benches.sentinel_bench import MASTER, MY_ID, Bench, info_of_master, info_of_replica
 
@@ -286,7 +286,7 @@ def test_a_failover_that_takes_too_long_ends_with_one_order_to_all_that_are_left
     bench.master.parallel_syncs = 0
     bench.infos[R1] = "run_id:" + "1" * 40 + "\r\nrole:master\r\n"
     bench.pass_ms(1000)
-    bench.master.replicas["10.0.0.3:6379"].flags &= ~RECONF_SENT
+    bench.master.replicas["10.0.0.3:6379"].flags &= ~Flag.RECONF_SENT
     bench.pass_ms(11_500)
 
     channels = bench.channels()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_core.sentinel.instance import MASTER, O_DOWN, REPLICA, S_DOWN, Address, Instance, new_instance
+from cluster_core.sentinel.instance import Address, Flag, Instance, new_instance
 from cluster_core.sentinel.replica_choice import choose_replica, why_not
 from cluster_core.sentinel.settings import Periods
 
@@ -14,16 +14,16 @@ NOW = 1_000_000
 
 
 def master(*, down_since_ms: int = 0) -> Instance:
-    found = new_instance(MASTER, "main", Address("10.0.0.1", 1), NOW)
+    found = new_instance(Flag.MASTER, "main", Address("10.0.0.1", 1), NOW)
     found.down_after_ms = 1000
     if down_since_ms:
-        found.flags |= S_DOWN | O_DOWN
+        found.flags |= Flag.S_DOWN | Flag.O_DOWN
         found.s_down_since_ms = down_since_ms
     return found
 
 
 def replica(of: Instance, number: int = 1, **changes: object) -> Instance:
-    found = new_instance(REPLICA, f"r{number}", Address("10.0.0.2", number), NOW, master=of)
+    found = new_instance(Flag.REPLICA, f"r{number}", Address("10.0.0.2", number), NOW, master=of)
     found.link.disconnected = False
     found.link.command = 1
     found.info_ms = found.link.available_ms = NOW
@@ -37,7 +37,7 @@ def replica(of: Instance, number: int = 1, **changes: object) -> Instance:
     ("changes", "since_ms", "reason"),
     [
         ({}, 0, ""),
-        ({"flags": REPLICA | S_DOWN}, 0, "down"),
+        ({"flags": Flag.REPLICA | Flag.S_DOWN}, 0, "down"),
         ({"disconnected": True}, 0, "disconnected"),
         ({"available_ms": NOW - 5000}, 0, ""),
         ({"available_ms": NOW - 5001}, 0, "no ping"),

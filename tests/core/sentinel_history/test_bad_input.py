@@ -15,7 +15,6 @@ from cluster_core.formats.capture.reader import CaptureReader
 from cluster_core.formats.capture.resp_capture import CapturedResp, read_resp
 from cluster_core.sentinel_history.announcements import read_announcement, read_switch, told_by_log
 from cluster_core.sentinel_history.evidence import Answered, Asked, Heard, Listened, Sent, Told
-from cluster_core.sentinel_history.fold.announced_events import _OF_INSTANCES, _PLAIN
 from cluster_core.sentinel_history.history import fold_history
 from cluster_core.sentinel_history.incidents import find_sentinel_incidents
 from cluster_core.sentinel_history.poll_text import read_poll_line
@@ -101,7 +100,46 @@ def test_mutated_words_of_peers_change_beliefs_at_most() -> None:
         hello("b" * 40, ip=PEER.ip, epoch=3, config_epoch=2).encode(),
         info(more="master_host:x\r\nslave9:ip=,port=x"),
     ]
-    channels = [*_OF_INSTANCES, *_PLAIN]
+    channels = [
+        "+new-epoch",
+        "+vote-for-leader",
+        "voted",
+        "+switch-master",
+        "+tilt",
+        "-tilt",
+        "+monitor",
+        "-monitor",
+        "+slave",
+        "+sentinel",
+        "+sentinel-invalid-addr",
+        "+sentinel-address-switch",
+        "+sdown",
+        "-sdown",
+        "+odown",
+        "-odown",
+        "+try-failover",
+        "+elected-leader",
+        "+failover-state-select-slave",
+        "+selected-slave",
+        "+failover-state-send-slaveof-noone",
+        "+failover-state-wait-promotion",
+        "+promoted-slave",
+        "+failover-state-reconf-slaves",
+        "+slave-reconf-sent",
+        "+slave-reconf-sent-be",
+        "+slave-reconf-inprog",
+        "+slave-reconf-done",
+        "-slave-reconf-sent-timeout",
+        "+failover-end",
+        "-failover-abort-not-elected",
+        "-failover-abort-no-good-slave",
+        "-failover-abort-slave-timeout",
+        "-failover-abort-master-timeout",
+        "+role-change",
+        "-role-change",
+        "+reset-master",
+        "+set",
+    ]
     events = [
         b"master mymaster 10.0.0.1 6379 #quorum 2/2", b"slave 10.0.0.2:6379 10.0.0.2 6379 @ mymaster 10.0.0.1 6379",
         b"mymaster 10.0.0.1 6379 10.0.0.2 6379", b"%s 3" % ME.encode(), b"sentinel %s 10.0.0.12 26379 @ mymaster 10.0.0.1 1" % (b"b" * 40),

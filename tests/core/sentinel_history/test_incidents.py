@@ -5,16 +5,17 @@ from __future__ import annotations
 import pytest
 
 from cluster_core.incidents.incident import Incident
+from cluster_core.incidents.story import name_all
 from cluster_core.sentinel_history.evidence import Asked, Listened, Started, Told
 from cluster_core.sentinel_history.incidents import find_sentinel_incidents
-from cluster_core.sentinel_history.story import name_sentinels, step_text, summary_of
+from cluster_core.sentinel_history.story import step_text, summary_of
 from tests.benches.sentinel_recordings import ME, MS_NS, THIRD, fold, history_of, watched
 
 
 def told(name: str) -> list[tuple[Incident, str, list[str]]]:
     """Every incident of a recording with its sentence and those of its steps."""
     history = history_of(name, logs=True)
-    names = name_sentinels(history.addresses, history.observers)
+    names = name_all(history.observers, history.addresses)
     found = find_sentinel_incidents(history)
     return [(one, summary_of(one, names), [step_text(step, names) for step in one.steps]) for one in found]
 

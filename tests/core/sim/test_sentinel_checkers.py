@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from cluster_core.sentinel.events import Announced
-from cluster_core.sentinel.instance import FORCE_FAILOVER, Address
+from cluster_core.sentinel.instance import Address, Flag
 from cluster_core.sim.scenario.play import play
 from cluster_core.sim.scenario.text import read_scenario
 from cluster_core.sim.sentinels.checkers import MIXED
@@ -101,7 +101,7 @@ def test_a_leader_without_a_majority(stage):
 
 def test_a_leader_by_order_needs_no_votes(stage):
     """S12: SENTINEL FAILOVER."""
-    master_at(stage, "S1").flags |= FORCE_FAILOVER
+    master_at(stage, "S1").flags |= Flag.FORCE_FAILOVER
     lead(stage, "S1", 3)
 
     assert texts(stage) == []
