@@ -15,6 +15,7 @@ from enum import Enum
 from typing import Final
 
 from cluster_core.wire.dump_skim import DumpSkimmer
+from cluster_core.wire.requests import read_count, read_word
 from cluster_core.wire.resp import BULK_BYTES_MAX, ELEMENTS_MAX, LINE_BYTES_MAX, NESTING_MAX
 from cluster_core.wire.resp_items import DumpBegun, DumpEnded, Item, Skimmed, Unread
 from cluster_core.wire.tcp_stream import Mark
@@ -187,24 +188,20 @@ class RespSkimmer:
 
     def _read_command(self, mark: Mark, found: list[Item]) -> bool:
         """Read an array of strings that is here as a whole: the same as line by line, several times as fast."""
-        buffer = self._buffer
+        buffer, stop = self._buffer, len(self._buffer)
         if buffer[0] != 0x2A or self._start >= 0 or self._mode is not _Mode.VALUES:
             return False
-        end = buffer.find(b"\r\n", 1, 8)
-        if end < 0 or not buffer[1:end].isdigit():
-            return False
-        count, at = int(buffer[1:end]), end + 2
+        count, at = read_count(buffer, 0, stop)
         words = []
         for number in range(count):
-            end = buffer.find(b"\r\n", at, at + 14)
-            if end < 0 or buffer[at] != 0x24 or not buffer[at + 1 : end].isdigit():
-                return False
-            at = end + 2 + int(buffer[at + 1 : end])
-            if buffer[at : at + 2] != b"\r\n":
+            length, first = read_word(buffer, at, stop)
+            at = first + length + 2
+            if length < 0 or length > BULK_BYTES_MAX or at > stop:
                 return False
             if number < WORDS_MAX:
-                words.append(bytes(buffer[end + 2 : min(at, end + 2 + WORD_BYTES_MAX)]))
-            at += 2
+                words.append(bytes(buffer[first : first + min(length, WORD_BYTES_MAX)]))
+        if count < 0:
+            return False
         self._consume(at)
         found.append(Skimmed(mark, "array", tuple(words), count, at, self._base))
         return True

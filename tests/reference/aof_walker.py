@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from cluster_core.aof.command_keys import written_keys
 from cluster_core.errors import DecodeError
-from cluster_core.formats.aof.framing import KEY_BYTES, Command, CommandReader, describe
+from cluster_core.formats.aof.framing import KEY_BYTES, Command, describe
 from cluster_core.formats.rdb.limits import KEY_BYTES_MAX
 from cluster_core.kernels.aof.command_batch import CommandBatch
-from cluster_core.kernels.aof.names import NAMES_MAX
-from cluster_core.kernels.aof.walk import NAME_BYTES_MAX
+from cluster_core.kernels.aof.tables import NAME_BYTES_MAX, NAMES_MAX
 from cluster_core.kernels.aof.walker import AofWalker, _unknown
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.slots.key_slot import hash_tag, key_slot
+from tests.reference.commands import PlainCommandReader
 from tests.reference.pieces import Pieces
 
 
@@ -26,7 +26,7 @@ class PlainAofWalker(AofWalker):
     """See `AofWalker`."""
 
     def _set_up(self) -> None:
-        self._reader = CommandReader(self._source, start=self._start, db=self._db)
+        self._reader = PlainCommandReader(self._source, start=self._start, db=self._db)
         self._pieces = Pieces(self._start, self._end)
         self._held: list[Command] = []
         self._codes = {name: code for code, name in enumerate(self.names)}

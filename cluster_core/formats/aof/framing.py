@@ -1,10 +1,10 @@
-"""Commands of an append-only log, one after another: the plain reader of RESP arrays of bulk strings (`loadSingleAppendOnlyFile`).
+"""Commands of an append-only log, one after another (`loadSingleAppendOnlyFile`); their grammar is `cluster_core.wire.requests`.
 
 A log ends well where a command ends.  One that ends inside a command, or with a MULTI whose EXEC never came, was cut by
 a crash: what stands before is whole, and a server with ``aof-load-truncated yes`` loads just that and cuts the rest off.
 Any other byte that does not belong is damage, and an error with its offset.
 
-The compiled twin is `cluster_core.kernels.aof.walk`.
+In bulk: `cluster_core.kernels.aof.walk`.
 """
 
 from __future__ import annotations
@@ -14,32 +14,30 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from cluster_core.errors import DecodeError
-from cluster_core.formats.rdb.limits import DATABASES_MAX, STRING_BYTES_MAX
+from cluster_core.formats.rdb.limits import DATABASES_MAX
+from cluster_core.wire import requests
+from cluster_core.wire.requests import CRLF, read_count, read_number, read_word
 
-WORDS_MAX = (1 << 31) - 1
-"""Words of one command: what a server's own counter holds."""
-WORD_BYTES_MAX = STRING_BYTES_MAX
-NUMBER_DIGITS_MAX = 13
 ANNOTATION_BYTES_MAX = 1024
 UNKNOWN_DB = -1
 """The database of commands before the first SELECT of a range that does not begin its file."""
 NO_TIME = -1
 
-START, COUNT, BULK, LENGTH, LENGTH_MAX, CRLF, ANNOTATION, KEY_BYTES, DATABASE, KEYS_BYTES = range(1, 11)
-"""Kinds of damage."""
+ANNOTATION, KEY_BYTES, DATABASE, KEYS_BYTES = range(CRLF + 1, CRLF + 5)
+"""Kinds of damage, beside those of `wire.requests`."""
 _TIMESTAMP = re.compile(rb"#TS:(\d{1,13})\r?\n")
-_DIGITS = re.compile(rb"\d{1,13}")
+_DATABASE = re.compile(rb"\d{1,13}")
 
 
 def describe(code: int, value: int) -> str:
     """Say what kind of damage was met; *value* is the byte or number that is wrong."""
     return {
-        START: f"a command begins with '*', not with byte {value:#04x}",
-        COUNT: "the number of words is not a number from 1 to 2147483647",
-        BULK: f"a word begins with '$', not with byte {value:#04x}",
-        LENGTH: "the length of a word is not a number",
-        LENGTH_MAX: f"a word of {value} bytes",
-        CRLF: "a word does not end where its length says",
+        requests.START: f"a command begins with '*', not with byte {value:#04x}",
+        requests.COUNT: "the number of words is not a number from 1 to 2147483647",
+        requests.BULK: f"a word begins with '$', not with byte {value:#04x}",
+        requests.LENGTH: "the length of a word is not a number",
+        requests.LENGTH_MAX: f"a word of {value} bytes",
+        requests.CRLF: "a word does not end where its length says",
         ANNOTATION: f"a line of annotation longer than {ANNOTATION_BYTES_MAX} bytes",
         KEY_BYTES: f"a key of {value} bytes",
         DATABASE: f"SELECT of database {value}" if value >= 0 else "SELECT of what is no number",
@@ -95,75 +93,63 @@ class CommandReader:
         at = 0
         try:
             while at < len(self._data) and len(self._data) >= self._needed:
-                after = self._annotation(at) if self._data[at] == 35 else -1
-                if after < 0:
+                if self._data[at] == 35:
+                    after = self._annotation(at)
+                else:
                     words, after = self._command(at)
-                    yield self._settle(words, at, after)
+                    if words:
+                        yield self._settle(words, at, after)
+                if after == at:
+                    break
                 self.valid_end += after - at
                 at = after
-        except IndexError as short:
-            self._needed = max(short.args[0] - at, 0) if short.args and isinstance(short.args[0], int) else 0
         finally:
             self._data = self._data[at:]
 
-    def _fail(self, code: int, at: int, begin: int, value: int = 0) -> DecodeError:
+    def _fail(self, code: int, at: int, begin: int) -> DecodeError:
+        value = read_number(self._data, at, len(self._data))[0] if code == requests.LENGTH_MAX else self._data[at]
         return DecodeError(describe(code, value), offset=self.valid_end + at - begin, source=self._source)
 
     def _annotation(self, at: int) -> int:
+        """Return the position after a line of annotation, *at* if it is not whole yet."""
         stop = self._data.find(b"\n", at, at + ANNOTATION_BYTES_MAX) + 1
         if not stop:
             if len(self._data) - at >= ANNOTATION_BYTES_MAX:
                 raise self._fail(ANNOTATION, at, at)
-            raise IndexError
+            return at
         found = _TIMESTAMP.fullmatch(self._data, at, stop)
         if found:
             self.time_s = int(found[1])
         return stop
 
     def _command(self, begin: int) -> tuple[tuple[bytes, ...], int]:
-        data = self._data
-        if data[begin] != 42:
-            raise self._fail(START, begin, begin, data[begin])
-        count, at = self._number(begin + 1, begin, COUNT)
-        if not 1 <= count <= WORDS_MAX:
-            raise self._fail(COUNT, begin + 1, begin)
+        """Return the words of a command and the position after it, none and *begin* if it is not whole yet."""
+        data, stop = self._data, len(self._data)
         words = []
+        self._needed = 0
+        count, at = read_count(data, begin, stop)
         for _ in range(count):
-            if data[at] != 36:
-                raise self._fail(BULK, at, begin, data[at])
-            length, first = self._number(at + 1, begin, LENGTH)
-            if length > WORD_BYTES_MAX:
-                raise self._fail(LENGTH_MAX, at + 1, begin, length)
-            stop = first + length
-            if stop + 2 > len(data):
-                raise IndexError(stop + 2)
-            if data[stop : stop + 2] != b"\r\n":
-                raise self._fail(CRLF, stop, begin)
-            words.append(data[first:stop])
-            at = stop + 2
+            length, first = read_word(data, at, stop)
+            if length < 0:
+                count, at = length, first
+                break
+            at = first + length + 2
+            if at > stop:
+                self._needed = at - begin
+                return (), begin
+            words.append(data[first : first + length])
+        if count == -requests.CUT:
+            return (), begin
+        if count < 0:
+            raise self._fail(-count, at, begin)
         return tuple(words), at
-
-    def _number(self, at: int, begin: int, code: int) -> tuple[int, int]:
-        """Return the number at *at*, which ends with CRLF, and the position after it."""
-        data = self._data
-        found = _DIGITS.match(data, at)
-        stop = found.end() if found else at
-        if stop >= len(data):
-            raise IndexError
-        if not found or data[stop] != 13:
-            raise self._fail(code, at, begin)
-        if stop + 1 >= len(data):
-            raise IndexError
-        if data[stop + 1] != 10:
-            raise self._fail(code, at, begin)
-        return int(found[0]), stop + 2
 
     def _settle(self, words: tuple[bytes, ...], begin: int, after: int) -> Command:
         """Return the command, after what it changes here: the database, the open transaction."""
         name = words[0].lower() if len(words[0]) <= 6 else b""
         if name == b"select" and len(words) == 2:
-            if not _DIGITS.fullmatch(words[1]) or int(words[1]) >= DATABASES_MAX:
-                value = int(words[1]) if _DIGITS.fullmatch(words[1]) else -1
+            if not _DATABASE.fullmatch(words[1]) or int(words[1]) >= DATABASES_MAX:
+                value = int(words[1]) if _DATABASE.fullmatch(words[1]) else -1
                 raise DecodeError(describe(DATABASE, value), offset=self.valid_end, source=self._source)
             self.db = int(words[1])
         elif name == b"multi" and self.open_transaction < 0:

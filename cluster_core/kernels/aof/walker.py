@@ -22,17 +22,16 @@ from cluster_core.errors import DecodeError
 from cluster_core.formats.aof.framing import UNKNOWN_DB, describe
 from cluster_core.formats.aof.tail import Tail
 from cluster_core.formats.rdb.facts import SplitError
-from cluster_core.kernels.aof import walk as at
+from cluster_core.kernels.aof import walk_state as at
 from cluster_core.kernels.aof.command_batch import CommandBatch
-from cluster_core.kernels.aof.names import NAMES_MAX, known_names, list_name
+from cluster_core.kernels.aof.tables import NAMES_MAX, Commands, Keys, known_names, new_commands, new_keys
+from cluster_core.kernels.aof.walk import add_key, end_command, walk
 from cluster_core.kernels.key_batch import NONE, KeyBatch
 from cluster_core.kernels.key_list import UNKNOWN_CODE
-from cluster_core.kernels.key_slots import slot_of, tag_bounds
 from cluster_core.kernels.window import Window
+from cluster_core.wire.requests import read_word
 
-KEY_DATA_BYTES = 8 << 20
-_KEY_COLUMNS = (np.uint16, np.int32, np.int32, np.int64)
-_COMMAND_COLUMNS = (np.int64, np.int64, np.uint16, np.int64, np.int32, np.int64)
+_SPARE_ROWS = 1024
 
 
 class AofWalker:
@@ -74,19 +73,9 @@ class AofWalker:
         st[at.TIME] = st[at.MULTI_AT] = -1
         self._state = st
         self._window = Window(st, self._start, self._end)
-        self._rows: tuple[NDArray[Any], ...] = ()
-        self._commands: tuple[NDArray[Any], ...] = ()
-        self._key_data: NDArray[np.uint8] = np.empty(0, np.uint8)
-        self._set_up_names()
-        self._new_batch()
-
-    def _set_up_names(self) -> None:
         known = known_names()
-        self._buckets = known.buckets.copy()
-        self._name_starts = known.starts.copy()
-        self._name_bytes = known.text.copy()
-        self._rules = known.rules
-        self._special = np.array([self.names.index(name) for name in (b"select", b"multi", b"exec")], np.int64)
+        self._names = known._replace(buckets=known.buckets.copy(), starts=known.starts.copy(), text=known.text.copy())
+        self._new_batch()
 
     # Facts.
 
@@ -141,7 +130,7 @@ class AofWalker:
         Raises DecodeError with the offset in the file, after the commands before it were yielded.
         """
         while not self.done and self._error is None:
-            answer = self._walk()
+            answer = walk(self._window.data, self._state, *self._tables())
             if answer == at.NEED:
                 if not self._window.at_eof:
                     return
@@ -158,14 +147,6 @@ class AofWalker:
         if self._error is not None:
             raise self._error
 
-    def _walk(self) -> int:
-        return int(
-            at.walk(
-                self._window.data, self._state, self._key_data, self._rows, self._commands, self._buckets,
-                self._name_starts, self._name_bytes, self._rules, self._special, self._capacity,
-            )
-        )  # fmt: skip
-
     def _finish(self) -> None:
         self.done = True
         if self._end is not None and self.valid_end != self._end:
@@ -177,19 +158,15 @@ class AofWalker:
         """Do what the compiled walk cannot: make room, list a name, find keys by the plain function."""
         st = self._state
         if answer == at.GROW:
-            offsets, *columns = self._rows
-            larger = [np.concatenate([column, np.empty_like(column)]) for column in columns]
-            self._rows = (np.concatenate([offsets, np.zeros(len(columns[0]), np.int32)]), *larger)
+            self._keys = self._keys.with_more_rows()
         elif answer == at.GROW_KEYS:
-            held: NDArray[np.uint8] = np.empty(2 * len(self._key_data) + int(st[at.WANT]), np.uint8)
-            held[: len(self._key_data)] = self._key_data
-            self._key_data = held
+            self._keys = self._keys.with_more_data(int(st[at.WANT]))
         elif answer == at.NAME:
             pos = int(st[at.POS])
             word = self._window.data[pos : pos + int(st[at.WANT])].tobytes()
             name = word[word.index(b"\n") + 1 : -2].lower()
             if len(self.names) <= NAMES_MAX:
-                list_name(self._buckets, self._name_starts, self._name_bytes, len(self.names), name)
+                self._names.list(len(self.names), name)
                 self.names.append(name)
             else:
                 st[at.IS_FULL] = 1
@@ -201,50 +178,36 @@ class AofWalker:
         st = self._state
         first, end = int(st[at.POS]), int(st[at.WANT])
         data = self._window.data[first:end].tobytes()
-        words, places, starts = _split_words(data)
-        keys = written_keys(words) or ()
-        share_at = int(st[at.BEGIN])
-        for position in keys:
-            here = int(st[at.BASE]) + first + places[position]
-            start = first + starts[position]
-            while int(st[at.ROW]) + 1 >= len(self._rows[1]):
-                self._serve(at.GROW)
-            if int(st[at.KEY_POS]) + len(words[position]) > len(self._key_data):
-                st[at.WANT] = len(words[position])
-                self._serve(at.GROW_KEYS)
-            row = int(st[at.ROW])
-            if row > st[at.ROWS]:
-                self._rows[4][row - 1] = here - share_at
-                share_at = here
-            self._add_key(row, start, len(words[position]))
-        st[at.SHARE_AT] = share_at
-        at.end_command(st, end, self._commands, self._rows, self._special)
+        places, spans, pos = [], [], 0
+        while pos < len(data):
+            length, start = read_word(data, pos, len(data))
+            places.append(pos)
+            spans.append((start, length))
+            pos = start + length + 2
+        for number in written_keys([data[start : start + length] for start, length in spans]) or ():
+            start, length = spans[number]
+            self._make_room(1, length)
+            here = int(st[at.BASE]) + first + places[number]
+            add_key(st, self._window.data, first + start, length, here, tuple(self._keys))
+        end_command(st, end, *self._tables())
 
-    def _add_key(self, row: int, start: int, length: int) -> None:
-        st, end = self._state, start + length
-        key_offsets, slot, tag_start, tag_length, _ = self._rows
-        slot[row] = slot_of(self._window.data, start, end)
-        opened, closed = tag_bounds(self._window.data, start, end)
-        is_tagged = closed - opened != length
-        tag_start[row], tag_length[row] = (opened - start, closed - opened) if is_tagged else (0, 0)
-        key_pos = int(st[at.KEY_POS])
-        self._key_data[key_pos : key_pos + length] = self._window.data[start:end]
-        key_offsets[row + 1] = st[at.KEY_POS] = key_pos + length
-        st[at.ROW] = row + 1
+    def _make_room(self, rows: int, key_bytes: int) -> None:
+        """Make room for that many further keys and bytes of their names."""
+        st = self._state
+        while int(st[at.ROW]) + rows >= len(self._keys.slot):
+            self._keys = self._keys.with_more_rows()
+        if int(st[at.KEY_POS]) + key_bytes > len(self._keys.data):
+            self._keys = self._keys.with_more_data(key_bytes)
 
     # Batches.
 
+    def _tables(self) -> tuple[tuple[Any, ...], ...]:
+        """The fields of what the walk fills and reads, as plain tuples: numba looks long at records that come from Python."""
+        return tuple(self._keys), tuple(self._commands), tuple(self._names)
+
     def _new_batch(self) -> None:
-        rows = self._capacity + 1024
-        self._rows = (
-            np.zeros(rows + 1, np.int32),
-            *(np.empty(rows, kind) for kind in _KEY_COLUMNS),
-        )
-        self._commands = (
-            *(np.empty(self._capacity, kind) for kind in _COMMAND_COLUMNS),
-            np.zeros(self._capacity + 1, np.int32),
-        )
-        self._key_data = np.empty(KEY_DATA_BYTES, np.uint8)
+        self._keys: Keys = new_keys(self._capacity + _SPARE_ROWS)
+        self._commands: Commands = new_commands(self._capacity)
         st = self._state
         st[at.ROW] = st[at.ROWS] = st[at.COMMANDS] = st[at.KEY_POS] = 0
 
@@ -252,20 +215,17 @@ class AofWalker:
         """Return the commands so far as a batch and begin a new one."""
         st = self._state
         count, rows = int(st[at.COMMANDS]), int(st[at.ROWS])
-        offset, size, command, words, db, time_s, first_key = self._commands
-        key_offsets, slot, tag_start, tag_length, share = self._rows
-        per_command = np.diff(first_key[: count + 1])
-        keys = KeyBatch(
-            key_offsets=key_offsets[: rows + 1], key_data=self._key_data[: int(key_offsets[rows])],
-            db=np.repeat(db[:count], per_command), slot=slot[:rows], tag_start=tag_start[:rows],
-            tag_length=tag_length[:rows], serialized_bytes=share[:rows],
-            offset=np.repeat(offset[:count], per_command), **_unknown(rows),
+        held, keys = self._commands, self._keys
+        first_key = held.first_key[: count + 1]
+        per_command = np.diff(first_key)
+        named = KeyBatch(
+            key_offsets=keys.offsets[: rows + 1], key_data=keys.data[: int(keys.offsets[rows])],
+            db=np.repeat(held.db[:count], per_command), slot=keys.slot[:rows], tag_start=keys.tag_start[:rows],
+            tag_length=keys.tag_length[:rows], serialized_bytes=keys.share[:rows],
+            offset=np.repeat(held.offset[:count], per_command), **_unknown(rows),
         )  # fmt: skip
         self.commands += count
-        batch = CommandBatch(
-            offset[:count], size[:count], command[:count], words[:count], db[:count], time_s[:count],
-            first_key[: count + 1], keys,
-        )  # fmt: skip
+        batch = CommandBatch(*(column[:count] for column in held[:-1]), first_key, named)
         self._carry_over()
         return batch
 
@@ -273,22 +233,17 @@ class AofWalker:
         """Begin a new batch; the keys of a command that has not ended move to it."""
         st = self._state
         rows, row = int(st[at.ROWS]), int(st[at.ROW])
-        if st[at.PHASE] == at.P_START or row == rows:
-            self._new_batch()
-            return
-        old, old_data = self._rows, self._key_data
-        first, last = int(old[0][rows]), int(old[0][row])
+        old = self._keys
         self._new_batch()
-        while row - rows + 1 >= len(self._rows[1]):
-            self._serve(at.GROW)
-        if last - first > len(self._key_data):
-            st[at.WANT] = last - first
-            self._serve(at.GROW_KEYS)
+        if st[at.PHASE] == at.P_START or row == rows:
+            return
         held = row - rows
-        self._rows[0][: held + 1] = old[0][rows : row + 1] - first
-        for new, column in zip(self._rows[1:], old[1:], strict=True):
+        first, last = int(old.offsets[rows]), int(old.offsets[row])
+        self._make_room(held, last - first)
+        self._keys.offsets[: held + 1] = old.offsets[rows : row + 1] - first
+        for new, column in zip(self._keys[1:-1], old[1:-1], strict=True):
             new[:held] = column[rows:row]
-        self._key_data[: last - first] = old_data[first:last]
+        self._keys.data[: last - first] = old.data[first:last]
         st[at.ROW] = held
         st[at.KEY_POS] = last - first
 
@@ -301,18 +256,3 @@ def _unknown(rows: int) -> dict[str, NDArray[Any]]:
         "type": code, "encoding": code, "elements": none, "expire_at_ms": none, "idle_s": none,
         "freq": np.full(rows, NONE, np.int16),
     }  # fmt: skip
-
-
-def _split_words(data: bytes) -> tuple[list[bytes], list[int], list[int]]:
-    """Return the words of a command without its header, where their headers begin, and where they themselves begin."""
-    words, places, starts = [], [], []
-    pos = 0
-    while pos < len(data):
-        line_end = data.index(b"\r\n", pos)
-        start = line_end + 2
-        length = int(data[pos + 1 : line_end])
-        words.append(data[start : start + length])
-        places.append(pos)
-        starts.append(start)
-        pos = start + length + 2
-    return words, places, starts

@@ -1,0 +1,83 @@
+"""Requests: arrays of bulk strings, as clients, logs and replication streams write them (``*2\\r\\n$3\\r\\nGET\\r\\n$1\\r\\na\\r\\n``).
+
+The one grammar of them, over bytes that may end too early.  `cluster_core.kernels.aof.grammar` compiles these functions as they
+stand, for arrays of bytes.
+"""
+
+from __future__ import annotations
+
+CUT, START, COUNT, BULK, LENGTH, LENGTH_MAX, CRLF = range(1, 8)
+"""Why there is no request: the bytes end before, or a kind of damage."""
+WORDS_MAX = (1 << 31) - 1
+"""Words of one request: what a server's own counter holds."""
+WORD_BYTES_MAX = 1 << 40
+NUMBER_DIGITS_MAX = 13
+
+Buffer = bytes | bytearray
+
+
+def read_number(data: Buffer, at: int, stop: int) -> tuple[int, int]:
+    """Return the number at *at* and the position after its CRLF, or minus `CUT` or `LENGTH` and a position."""
+    value = 0
+    begin = at
+    while at < stop:
+        byte = data[at]
+        if byte < 48 or byte > 57:
+            break
+        if at - begin >= NUMBER_DIGITS_MAX:
+            return -LENGTH, begin
+        value = value * 10 + (byte - 48)
+        at += 1
+    if at < stop and (at == begin or data[at] != 13):
+        return -LENGTH, begin
+    if at + 1 >= stop:
+        return -CUT, begin
+    if data[at + 1] != 10:
+        return -LENGTH, begin
+    return value, at + 2
+
+
+def read_count(data: Buffer, at: int, stop: int) -> tuple[int, int]:
+    """Return how many words the request at *at* has and where the first begins, or minus what is wrong and where."""
+    if at >= stop:
+        return -CUT, at
+    if data[at] != 42:
+        return -START, at
+    count, after = read_number(data, at + 1, stop)
+    if count == -CUT:
+        return count, after
+    if count < 1 or count > WORDS_MAX:
+        return -COUNT, at + 1
+    return count, after
+
+
+def read_word(data: Buffer, at: int, stop: int) -> tuple[int, int]:
+    """Return the length of the word whose ``$`` is at *at* and where it begins, or minus what is wrong and where.
+
+    The word, and the CRLF behind it, may lie beyond *stop*; what is there of them is right.
+    """
+    if at >= stop:
+        return -CUT, at
+    if data[at] != 36:
+        return -BULK, at
+    length, first = read_number(data, at + 1, stop)
+    if length < 0:
+        return length, first
+    if length > WORD_BYTES_MAX:
+        return -LENGTH_MAX, at + 1
+    end = first + length
+    if end + 2 <= stop and (data[end] != 13 or data[end + 1] != 10):
+        return -CRLF, end
+    return length, first
+
+
+def find_end(data: Buffer, at: int, stop: int, words: int) -> int:
+    """Return the position after *words* words, or minus what is wrong with them."""
+    for _ in range(words):
+        length, first = read_word(data, at, stop)
+        if length < 0:
+            return length
+        at = first + length + 2
+        if at > stop:
+            return -CUT
+    return at
