@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -17,7 +19,7 @@ _ESTIMATE_NAMES = pa.array(ESTIMATES)
 
 
 @njit()
-def _gather(data, starts, lengths, offsets, gathered):  # type: ignore[no-untyped-def]
+def _gather(data: Any, starts: Any, lengths: Any, offsets: Any, gathered: Any) -> Any:
     used = 0
     for i in range(len(starts)):
         start = starts[i]

@@ -10,7 +10,7 @@ al. 2005, for two weights at once.)
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -36,8 +36,18 @@ class GroupRow(NamedTuple):
     bytes_error: int
 
 
+class _Table(NamedTuple):
+    """The groups: hash buckets of their numbers, their hashes, a row of the columns below each, their names; and the cells of *state* below."""
+
+    buckets: NDArray[np.int32]
+    hashes: NDArray[np.uint64]
+    groups: NDArray[np.int64]
+    arena: NDArray[np.uint8]
+    state: NDArray[np.int64]
+
+
 _USED, _ARENA_USED, _MISSED_KEYS, _MISSED_BYTES, _UNTRACKED = range(5)
-_DEPTH, _START, _LENGTH = 5, 6, 7
+_KEYS, _BYTES, _EXPIRES, _KEYS_ERROR, _BYTES_ERROR, _DEPTH, _START, _LENGTH = range(8)
 _HASH_SEED = np.uint64(0xCBF29CE484222325)
 _HASH_PRIME = np.uint64(0x100000001B3)
 _HASH_SHIFT = np.uint64(32)
@@ -45,19 +55,19 @@ _ARENA_BYTES_START = 1 << 20
 
 
 @njit(inline="always")
-def _find(data, begin, length, digest, buckets, hashes, groups, arena):  # type: ignore[no-untyped-def]
+def _find(table: Any, data: Any, begin: int, length: int, digest: Any) -> Any:
     """Return the entry of a name, or ``-1 - bucket`` where it would go."""
-    mask = len(buckets) - 1
+    mask = len(table.buckets) - 1
     bucket = np.int64((digest ^ (digest >> _HASH_SHIFT)) & np.uint64(mask))
     while True:
-        entry = np.int64(buckets[bucket])
+        entry = np.int64(table.buckets[bucket])
         if entry < 0:
             return -1 - bucket
-        if hashes[entry] == digest and groups[entry, 7] == length:
-            start = groups[entry, 6]
+        if table.hashes[entry] == digest and table.groups[entry, _LENGTH] == length:
+            start = table.groups[entry, _START]
             same = True
             for i in range(length):
-                if arena[start + i] != data[begin + i]:
+                if table.arena[start + i] != data[begin + i]:
                     same = False
                     break
             if same:
@@ -66,60 +76,74 @@ def _find(data, begin, length, digest, buckets, hashes, groups, arena):  # type:
 
 
 @njit(inline="always")
-def _count(data, begin, length, digest, depth, size, expires, buckets, hashes, groups, arena, state):  # type: ignore[no-untyped-def]
-    entry = _find(data, begin, length, digest, buckets, hashes, groups, arena)
+def _count(table: Any, data: Any, begin: int, length: int, digest: Any, depth: int, size: int, expires: int) -> None:
+    groups = table.groups
+    entry = _find(table, data, begin, length, digest)
     if entry < 0:
         bucket = -1 - entry
-        entry = state[0]
-        start = state[1]
-        state[0] += 1
-        state[1] += length
-        buckets[bucket] = entry
-        hashes[entry] = digest
+        entry = table.state[_USED]
+        start = table.state[_ARENA_USED]
+        table.state[_USED] += 1
+        table.state[_ARENA_USED] += length
+        table.buckets[bucket] = entry
+        table.hashes[entry] = digest
         for i in range(length):
-            arena[start + i] = data[begin + i]
-        groups[entry, 0] = 0
-        groups[entry, 1] = 0
-        groups[entry, 2] = 0
-        groups[entry, 3] = state[2]
-        groups[entry, 4] = state[3]
-        groups[entry, 5] = depth
-        groups[entry, 6] = start
-        groups[entry, 7] = length
-    groups[entry, 0] += 1
-    groups[entry, 1] += size
-    groups[entry, 2] += expires
+            table.arena[start + i] = data[begin + i]
+        groups[entry, _KEYS] = 0
+        groups[entry, _BYTES] = 0
+        groups[entry, _EXPIRES] = 0
+        groups[entry, _KEYS_ERROR] = table.state[_MISSED_KEYS]
+        groups[entry, _BYTES_ERROR] = table.state[_MISSED_BYTES]
+        groups[entry, _DEPTH] = depth
+        groups[entry, _START] = start
+        groups[entry, _LENGTH] = length
+    groups[entry, _KEYS] += 1
+    groups[entry, _BYTES] += size
+    groups[entry, _EXPIRES] += expires
+
+
+@njit(inline="always")
+def _has_room(table: Any, count: int) -> Any:
+    used, arena_used = table.state[_USED] + count, table.state[_ARENA_USED] + count * NAME_BYTES_MAX
+    return used <= len(table.groups) and arena_used <= len(table.arena)
 
 
 @njit()
-def _add_tags(first, offsets, data, tag_start, tag_length, sizes, expire_at_ms, buckets, hashes, groups, arena, state):  # type: ignore[no-untyped-def]
-    """Count keys from *first* on under their hash tags; return the first key for which there is no room."""
+def _add_tags(first: int, names: Any, tags: Any, weights: Any, columns: Any) -> int:
+    """Count keys from *first* on under their hash tags; return the first key for which there is no room.
+
+    *names* are offsets and bytes, *tags* starts and lengths, *weights* sizes and expiries, *columns* those of `_Table`.
+    """
+    table = _Table(*columns)
+    offsets, data = names
+    tag_start, tag_length = tags
+    sizes, expire_at_ms = weights
     for i in range(first, len(tag_length)):
         length = np.int64(tag_length[i])
         if length == 0:
             continue
         if length > NAME_BYTES_MAX:
-            state[4] += 1
+            table.state[_UNTRACKED] += 1
             continue
-        if state[0] + 1 > len(groups) or state[1] + NAME_BYTES_MAX > len(arena):
+        if not _has_room(table, 1):
             return i
         begin = np.int64(offsets[i]) + np.int64(tag_start[i])
         digest = _HASH_SEED
         for j in range(begin, begin + length):
             digest = (digest ^ np.uint64(data[j])) * _HASH_PRIME
         size = max(np.int64(sizes[i]), 0)
-        expires = 1 if expire_at_ms[i] >= 0 else 0
-        _count(data, begin, length, digest, 0, size, expires, buckets, hashes, groups, arena, state)
+        _count(table, data, begin, length, digest, 0, size, 1 if expire_at_ms[i] >= 0 else 0)
     return len(tag_length)
 
 
 @njit()
-def _add_prefixes(  # type: ignore[no-untyped-def]
-    first, offsets, data, separator, depth_max, sizes, expire_at_ms, buckets, hashes, groups, arena, state
-):
-    """Count keys from *first* on under their prefixes; return the first key for which there is no room."""
+def _add_prefixes(first: int, names: Any, separator: Any, depth_max: int, weights: Any, columns: Any) -> int:
+    """Count keys from *first* on under their prefixes; return the first key for which there is no room; see `_add_tags`."""
+    table = _Table(*columns)
+    offsets, data = names
+    sizes, expire_at_ms = weights
     for i in range(first, len(sizes)):
-        if state[0] + depth_max > len(groups) or state[1] + depth_max * NAME_BYTES_MAX > len(arena):
+        if not _has_room(table, depth_max):
             return i
         begin = np.int64(offsets[i])
         end = np.int64(offsets[i + 1])
@@ -133,46 +157,46 @@ def _add_prefixes(  # type: ignore[no-untyped-def]
                 depth += 1
                 length = j + 1 - begin
                 if length > NAME_BYTES_MAX:
-                    state[4] += 1
+                    table.state[_UNTRACKED] += 1
                 else:
-                    _count(data, begin, length, digest, depth, size, expires, buckets, hashes, groups, arena, state)
+                    _count(table, data, begin, length, digest, depth, size, expires)
                 if depth == depth_max:
                     break
     return len(sizes)
 
 
 @njit()
-def _prune(keep, buckets, hashes, groups, arena, state):  # type: ignore[no-untyped-def]
+def _prune(keep: int, columns: Any) -> None:
     """Drop the groups that are light in keys and in bytes, and pack what stays."""
-    used = state[0]
-    keys_cut = np.sort(groups[:used, 0])[used - keep]
-    bytes_cut = np.sort(groups[:used, 1])[used - keep]
-    buckets[:] = -1
-    mask = len(buckets) - 1
+    table = _Table(*columns)
+    groups, state = table.groups, table.state
+    used = state[_USED]
+    keys_cut = np.sort(groups[:used, _KEYS])[used - keep]
+    bytes_cut = np.sort(groups[:used, _BYTES])[used - keep]
+    table.buckets[:] = -1
+    mask = len(table.buckets) - 1
     entry = 0
     arena_used = 0
     for old in range(used):
-        if not (groups[old, 0] > keys_cut or groups[old, 1] > bytes_cut):
-            state[2] = max(state[2], groups[old, 0] + groups[old, 3])
-            state[3] = max(state[3], groups[old, 1] + groups[old, 4])
+        if not (groups[old, _KEYS] > keys_cut or groups[old, _BYTES] > bytes_cut):
+            state[_MISSED_KEYS] = max(state[_MISSED_KEYS], groups[old, _KEYS] + groups[old, _KEYS_ERROR])
+            state[_MISSED_BYTES] = max(state[_MISSED_BYTES], groups[old, _BYTES] + groups[old, _BYTES_ERROR])
             continue
-        start = groups[old, 6]
-        length = groups[old, 7]
+        start = groups[old, _START]
+        length = groups[old, _LENGTH]
         for j in range(length):
-            arena[arena_used + j] = arena[start + j]
-        for column in range(8):
-            groups[entry, column] = groups[old, column]
-        groups[entry, 6] = arena_used
-        hashes[entry] = hashes[old]
-        digest = hashes[entry]
+            table.arena[arena_used + j] = table.arena[start + j]
+        groups[entry] = groups[old]
+        groups[entry, _START] = arena_used
+        digest = table.hashes[entry] = table.hashes[old]
         bucket = np.int64((digest ^ (digest >> _HASH_SHIFT)) & np.uint64(mask))
-        while buckets[bucket] >= 0:
+        while table.buckets[bucket] >= 0:
             bucket = (bucket + 1) & mask
-        buckets[bucket] = entry
+        table.buckets[bucket] = entry
         arena_used += length
         entry += 1
-    state[0] = entry
-    state[1] = arena_used
+    state[_USED] = entry
+    state[_ARENA_USED] = arena_used
 
 
 class GroupTally:
@@ -183,36 +207,32 @@ class GroupTally:
             raise ValueError("a group tally needs room for at least 16 groups")
         self.capacity = capacity
         bucket_count = 1 << (2 * capacity - 1).bit_length()
-        self._buckets = np.full(bucket_count, -1, np.int32)
-        self._hashes = np.zeros(capacity, np.uint64)
-        self._groups = np.zeros((capacity, 8), np.int64)
-        self._arena = np.zeros(_ARENA_BYTES_START, np.uint8)
-        self._state = np.zeros(8, np.int64)
+        self._table = _Table(
+            np.full(bucket_count, -1, np.int32), np.zeros(capacity, np.uint64), np.zeros((capacity, _LENGTH + 1), np.int64),
+            np.zeros(_ARENA_BYTES_START, np.uint8), np.zeros(_UNTRACKED + 1, np.int64),
+        )  # fmt: skip
 
     @property
     def missed_keys(self) -> int:
         """No group outside the table has more keys than this."""
-        return int(self._state[_MISSED_KEYS])
+        return int(self._table.state[_MISSED_KEYS])
 
     @property
     def missed_bytes(self) -> int:
         """No group outside the table has more bytes than this."""
-        return int(self._state[_MISSED_BYTES])
+        return int(self._table.state[_MISSED_BYTES])
 
     @property
     def untracked_keys(self) -> int:
         """Keys whose group name is longer than `NAME_BYTES_MAX`."""
-        return int(self._state[_UNTRACKED])
+        return int(self._table.state[_UNTRACKED])
 
     def add_tags(self, batch: KeyBatch) -> None:
         """Count every key of *batch* that has a hash tag under it."""
-        first = 0
+        names, weights = _columns(batch)
+        tags, first = (batch.tag_start, batch.tag_length), 0
         while first < len(batch):
-            first = _add_tags(
-                first, batch.key_offsets, batch.key_data, batch.tag_start, batch.tag_length,
-                batch.serialized_bytes, batch.expire_at_ms,
-                self._buckets, self._hashes, self._groups, self._arena, self._state,
-            )  # fmt: skip
+            first = _add_tags(first, names, tags, weights, tuple(self._table))
             if first < len(batch):
                 self._make_room(1)
 
@@ -220,24 +240,21 @@ class GroupTally:
         """Count every key of *batch* under its first *depth_max* prefixes that end in a byte of *separators*."""
         separator = np.zeros(256, np.bool_)
         separator[np.frombuffer(separators, np.uint8)] = True
+        names, weights = _columns(batch)
         first = 0
         while first < len(batch):
-            first = _add_prefixes(
-                first, batch.key_offsets, batch.key_data, separator, depth_max,
-                batch.serialized_bytes, batch.expire_at_ms,
-                self._buckets, self._hashes, self._groups, self._arena, self._state,
-            )  # fmt: skip
+            first = _add_prefixes(first, names, separator, depth_max, weights, tuple(self._table))
             if first < len(batch):
                 self._make_room(depth_max)
 
     def names(self) -> pa.Array:
         """Return the names of all groups held, as Arrow ``binary``."""
-        held = self._groups[: self._state[_USED]]
-        return gather_binary(self._arena, held[:, _START].copy(), held[:, _LENGTH].copy())
+        held = self._table.groups[: self._table.state[_USED]]
+        return gather_binary(self._table.arena, held[:, _START].copy(), held[:, _LENGTH].copy())
 
     def counts(self) -> NDArray[np.int64]:
         """Return int64[groups, 6]: keys, bytes, expiring keys, keys error, bytes error, depth; in the order of `names`."""
-        return self._groups[: self._state[_USED], : _DEPTH + 1].copy()
+        return self._table.groups[: self._table.state[_USED], : _DEPTH + 1].copy()
 
     def rows(self) -> list[GroupRow]:
         """Return all groups held, in the order of their names."""
@@ -249,9 +266,12 @@ class GroupTally:
         )
 
     def _make_room(self, count: int) -> None:
-        if self._state[_USED] + count > self.capacity:
-            _prune(self.capacity // 4, self._buckets, self._hashes, self._groups, self._arena, self._state)
-        if self._state[_ARENA_USED] + count * NAME_BYTES_MAX > len(self._arena):
-            larger: NDArray[np.uint8] = np.zeros(2 * len(self._arena), np.uint8)
-            larger[: len(self._arena)] = self._arena
-            self._arena = larger
+        if self._table.state[_USED] + count > self.capacity:
+            _prune(self.capacity // 4, tuple(self._table))
+        arena = self._table.arena
+        if self._table.state[_ARENA_USED] + count * NAME_BYTES_MAX > len(arena):
+            self._table = self._table._replace(arena=np.concatenate([arena, np.zeros_like(arena)]))
+
+
+def _columns(batch: KeyBatch) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    return (batch.key_offsets, batch.key_data), (batch.serialized_bytes, batch.expire_at_ms)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -18,7 +20,7 @@ UNKNOWN_CODE = 255
 
 
 @njit()
-def _locate(offsets, data, slot, tag_start, tag_length):  # type: ignore[no-untyped-def]
+def _locate(offsets: Any, data: Any, slot: Any, tag_start: Any, tag_length: Any) -> Any:
     for i in range(len(slot)):
         begin = np.int64(offsets[i])
         end = np.int64(offsets[i + 1])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,7 +14,7 @@ from cluster_core.slots.key_slot import SLOT_COUNT
 
 
 @njit()
-def _tally(slot, sizes, expire_at_ms, slots):  # type: ignore[no-untyped-def]
+def _tally(slot: Any, sizes: Any, expire_at_ms: Any, slots: Any) -> Any:
     for i in range(len(slot)):
         row = slot[i]
         slots[row, 0] += 1
@@ -22,7 +24,7 @@ def _tally(slot, sizes, expire_at_ms, slots):  # type: ignore[no-untyped-def]
 
 
 @njit()
-def _tally_memory(slot, memory_bytes, memory):  # type: ignore[no-untyped-def]
+def _tally_memory(slot: Any, memory_bytes: Any, memory: Any) -> Any:
     unmeasured = 0
     for i in range(len(slot)):
         if memory_bytes[i] < 0:
@@ -33,13 +35,7 @@ def _tally_memory(slot, memory_bytes, memory):  # type: ignore[no-untyped-def]
 
 
 @njit()
-def _tally_slots(slot, slots):  # type: ignore[no-untyped-def]
-    for i in range(len(slot)):
-        slots[slot[i], 0] += 1
-
-
-@njit()
-def _tally_ttl(expire_at_ms, sizes, taken_at_ms, limits, buckets):  # type: ignore[no-untyped-def]
+def _tally_ttl(expire_at_ms: Any, sizes: Any, taken_at_ms: Any, limits: Any, buckets: Any) -> Any:
     last = len(buckets) - 1
     for i in range(len(sizes)):
         bucket = 0
@@ -71,7 +67,7 @@ class SlotTally:
 
     def add_slots(self, slot: NDArray[np.uint16], sizes: NDArray[np.int64] | None) -> None:
         """Count keys of which only the slot is known, and their sizes if given."""
-        _tally_slots(slot, self.slots)
+        self.slots[:, 0] += np.bincount(slot, minlength=SLOT_COUNT)
         if sizes is not None:
             np.add.at(self.slots[:, 1], slot, np.maximum(sizes, 0))
 

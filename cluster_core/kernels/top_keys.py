@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,9 +12,13 @@ from cluster_core.kernels.columns import gather_binary
 from cluster_core.kernels.compiled import njit
 from cluster_core.kernels.key_batch import NONE, KeyBatch
 
-_KEY_START = 14
-_KEY_LENGTH = 15
-_COLUMNS = 16
+_FACTS = (
+    "db", "slot", "tag_start", "tag_length", "type", "encoding", "elements", "serialized_bytes", "expire_at_ms", "idle_s", "freq",
+    "offset", "memory_bytes", "estimate",
+)  # fmt: skip
+"""The columns of `KeyBatch` that a row holds, then where its key's name lies, and the number of the key in the batch that is offered."""
+_SIZE = _FACTS.index("serialized_bytes")
+_KEY_START, _KEY_LENGTH, _NUMBER, _COLUMNS = range(len(_FACTS), len(_FACTS) + 4)
 _ARENA_BYTES_START = 1 << 20
 
 
@@ -40,11 +44,14 @@ class TopKey(NamedTuple):
 
 
 @njit()
-def _offer(  # type: ignore[no-untyped-def]
-    first, groups, offsets, data, db, slot, tag_start, tag_length, type_, encoding, elements, sizes, expire_at_ms,
-    idle_s, freq, offset, memory_bytes, estimate, count, held, floor, rows, arena, arena_used,
-):  # fmt: skip
-    """Offer keys from *first* on; return the first key whose name does not fit into the arena."""
+def _offer(first: int, groups: Any, names: Any, sizes: Any, held: Any, floor: Any, rows: Any, names_held: Any) -> int:
+    """Offer keys from *first* on; return the first key whose name does not fit into the arena.
+
+    *names* are offsets and bytes; *rows* int64[groups, keys, columns]; *names_held* the bytes of names held and, in one cell, their number.
+    """
+    offsets, data = names
+    arena, arena_used = names_held
+    count = rows.shape[1]
     for i in range(first, len(sizes)):
         group = groups[i]
         size = sizes[i]
@@ -55,35 +62,21 @@ def _offer(  # type: ignore[no-untyped-def]
         length = np.int64(offsets[i + 1]) - begin
         if arena_used[0] + length > len(arena):
             return i
-        base = group * count
         place = number if number < count else count - 1
-        while place > 0 and rows[base + place - 1, 7] < size:
+        while place > 0 and rows[group, place - 1, _SIZE] < size:
             for column in range(_COLUMNS):
-                rows[base + place, column] = rows[base + place - 1, column]
+                rows[group, place, column] = rows[group, place - 1, column]
             place -= 1
-        row = base + place
-        rows[row, 0] = db[i]
-        rows[row, 1] = slot[i]
-        rows[row, 2] = tag_start[i]
-        rows[row, 3] = tag_length[i]
-        rows[row, 4] = type_[i]
-        rows[row, 5] = encoding[i]
-        rows[row, 6] = elements[i]
-        rows[row, 7] = size
-        rows[row, 8] = expire_at_ms[i]
-        rows[row, 9] = idle_s[i]
-        rows[row, 10] = freq[i]
-        rows[row, 11] = offset[i]
-        rows[row, 12] = memory_bytes[i]
-        rows[row, 13] = estimate[i]
-        rows[row, _KEY_START] = arena_used[0]
-        rows[row, _KEY_LENGTH] = length
+        rows[group, place, _SIZE] = size
+        rows[group, place, _KEY_START] = arena_used[0]
+        rows[group, place, _KEY_LENGTH] = length
+        rows[group, place, _NUMBER] = i
         for j in range(length):
             arena[arena_used[0] + j] = data[begin + j]
         arena_used[0] += length
         if number < count:
             held[group] = number + 1
-        floor[group] = rows[base + held[group] - 1, 7]
+        floor[group] = rows[group, held[group] - 1, _SIZE]
     return len(sizes)
 
 
@@ -95,6 +88,7 @@ class TopKeys:
         self._held = np.zeros(group_count, np.int64)
         self._floor = np.full(group_count, -1, np.int64)
         self._rows = np.zeros((group_count * count, _COLUMNS), np.int64)
+        self._rows[:, _NUMBER] = NONE
         self._arena = np.zeros(_ARENA_BYTES_START, np.uint8)
         self._arena_used = np.zeros(1, np.int64)
 
@@ -103,18 +97,18 @@ class TopKeys:
         if not self._count:
             return
         first = 0
-        memory_bytes, estimate = batch.memory_bytes, batch.estimate
-        if memory_bytes is None or estimate is None:
-            memory_bytes, estimate = np.full(len(batch), NONE, np.int64), np.zeros(len(batch), np.uint8)
+        names, rows = (batch.key_offsets, batch.key_data), self._rows.reshape(-1, self._count, _COLUMNS)
         while first < len(batch):
-            first = _offer(
-                first, groups, batch.key_offsets, batch.key_data, batch.db, batch.slot, batch.tag_start,
-                batch.tag_length, batch.type, batch.encoding, batch.elements, batch.serialized_bytes,
-                batch.expire_at_ms, batch.idle_s, batch.freq, batch.offset, memory_bytes, estimate,
-                self._count, self._held, self._floor, self._rows, self._arena, self._arena_used,
-            )  # fmt: skip
+            arena = self._arena, self._arena_used
+            first = _offer(first, groups, names, batch.serialized_bytes, self._held, self._floor, rows, arena)
             if first < len(batch):
                 self._make_room(len(batch.key(first)))
+        new = np.flatnonzero(self._rows[:, _NUMBER] >= 0)
+        numbers = self._rows[new, _NUMBER]
+        for column, name in enumerate(_FACTS):
+            values = getattr(batch, name)
+            self._rows[new, column] = (NONE if name == "memory_bytes" else 0) if values is None else values[numbers]
+        self._rows[new, _NUMBER] = NONE
 
     def _live(self) -> NDArray[np.int64]:
         """Return the rows in use, by group, largest first."""

@@ -32,9 +32,7 @@ class Keys(NamedTuple):
 
     def with_more_rows(self) -> Keys:
         """Return these keys with twice the room for rows."""
-        offsets, *columns, data = self
-        more = np.zeros(len(self.slot), np.int32)
-        return Keys(np.concatenate([offsets, more]), *(np.resize(column, 2 * len(column)) for column in columns), data)
+        return Keys._make([*(np.resize(column, 2 * len(column)) for column in self[:-1]), self.data])
 
     def with_more_data(self, count: int) -> Keys:
         """Return these keys with twice the room for names, and *count* bytes."""
@@ -84,17 +82,14 @@ class Names(NamedTuple):
 
 def new_keys(rows: int) -> Keys:
     """Return room for that many keys."""
-    tags = (np.empty(rows, np.int32) for _ in range(2))
-    shares: NDArray[np.int64] = np.empty(rows, np.int64)
-    return Keys(
-        np.zeros(rows + 1, np.int32), np.empty(rows, np.uint16), *tags, shares, np.empty(KEY_DATA_BYTES, np.uint8)
-    )
+    columns = [np.empty(rows, kind) for kind in (np.uint16, np.int32, np.int32, np.int64)]
+    return Keys._make([np.zeros(rows + 1, np.int32), *columns, np.empty(KEY_DATA_BYTES, np.uint8)])
 
 
 def new_commands(rows: int) -> Commands:
     """Return room for that many commands."""
     kinds = (np.int64, np.int64, np.uint16, np.int64, np.int32, np.int64)
-    return Commands(*(np.empty(rows, kind) for kind in kinds), np.zeros(rows + 1, np.int32))
+    return Commands._make([*(np.empty(rows, kind) for kind in kinds), np.zeros(rows + 1, np.int32)])
 
 
 @cache

@@ -9,7 +9,7 @@ The grammar is that of `cluster_core.wire.requests`, compiled.
 """
 
 # numba's int64 is what `int` stands for below.
-# mypy: disable-error-code="no-any-return"
+# mypy: disable-error-code="no-any-return,assignment"
 from __future__ import annotations
 
 from typing import Any

@@ -44,6 +44,9 @@ class AofWalker:
     an error here: `tail` says so.  A range that does not end between two commands raises SplitError.
     """
 
+    _keys: Keys
+    _commands: Commands
+
     def __init__(
         self,
         source: str,
@@ -206,8 +209,8 @@ class AofWalker:
         return tuple(self._keys), tuple(self._commands), tuple(self._names)
 
     def _new_batch(self) -> None:
-        self._keys: Keys = new_keys(self._capacity + _SPARE_ROWS)
-        self._commands: Commands = new_commands(self._capacity)
+        self._keys = new_keys(self._capacity + _SPARE_ROWS)
+        self._commands = new_commands(self._capacity)
         st = self._state
         st[at.ROW] = st[at.ROWS] = st[at.COMMANDS] = st[at.KEY_POS] = 0
 
@@ -225,7 +228,10 @@ class AofWalker:
             offset=np.repeat(held.offset[:count], per_command), **_unknown(rows),
         )  # fmt: skip
         self.commands += count
-        batch = CommandBatch(*(column[:count] for column in held[:-1]), first_key, named)
+        batch = CommandBatch(
+            held.offset[:count], held.size[:count], held.code[:count], held.words[:count], held.db[:count], held.time_s[:count],
+            first_key, named,
+        )  # fmt: skip
         self._carry_over()
         return batch
 
@@ -241,8 +247,8 @@ class AofWalker:
         first, last = int(old.offsets[rows]), int(old.offsets[row])
         self._make_room(held, last - first)
         self._keys.offsets[: held + 1] = old.offsets[rows : row + 1] - first
-        for new, column in zip(self._keys[1:-1], old[1:-1], strict=True):
-            new[:held] = column[rows:row]
+        for name in Keys._fields[1:-1]:
+            getattr(self._keys, name)[:held] = getattr(old, name)[rows:row]
         self._keys.data[: last - first] = old.data[first:last]
         st[at.ROW] = held
         st[at.KEY_POS] = last - first
