@@ -74,5 +74,6 @@ SNAPSHOTS = snapshot_table(
         optional("file_bytes", LONG, "bytes of all inputs as stored"),
         optional("unread_bytes", LONG, "of these the ones that were not read; null if not known"),
         optional("unread_share", DOUBLE, "of all inputs that could not be read, 0 to 1; null if not known"),
+        optional("written_at", TIME, "when this row was written, UTC: by the clock of the job"),
     ],
 )

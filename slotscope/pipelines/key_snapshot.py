@@ -303,6 +303,7 @@ class KeySnapshot:
             F.lit(self.unread.file_bytes).cast("bigint").alias("file_bytes"),
             F.lit(self.unread.whole.unread_bytes).cast("bigint").alias("unread_bytes"),
             F.lit(self.unread.whole.share if self.unread else 0.0).cast("double").alias("unread_share"),
+            F.current_timestamp().alias("written_at"),
         )
 
 

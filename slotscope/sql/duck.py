@@ -1,0 +1,55 @@
+"""The tables and views of a root in DuckDB: SQL without a JVM."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+from deltalake import DeltaTable
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from schemas.catalogue import TABLES
+from schemas.table import Table
+from slotscope.runtime.delta_files import exists, location
+from slotscope.runtime.errors import InputError
+from slotscope.sql.view import View
+from slotscope.sql.views import VIEWS, sql_name
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+def connect(root: str) -> DuckDBPyConnection:
+    """Return a DuckDB connection with the tables and views below *root* by their last names; times are UTC.
+
+    A table that no job has written is there without rows.  Needs the package duckdb; raises InputError without it.
+    """
+    try:
+        import duckdb
+    except ImportError as error:
+        raise InputError("SQL needs DuckDB: pip install 'slotscope[duckdb]'") from error
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    for table in TABLES:
+        connection.register(sql_name(table), _rows_of(root, table))
+    for view in VIEWS:
+        connection.execute(_created(view))
+    return connection
+
+
+def _rows_of(root: str, table: Table) -> ds.Dataset | pa.Table:
+    """The rows of *table*, read when a query asks for them; columns that were added later are null in older rows."""
+    declared = to_arrow_schema(table.schema, timezone="UTC")
+    if not exists(root, table):
+        return declared.empty_table()
+    written = DeltaTable(location(root, table)).to_pyarrow_dataset()
+    known = written.schema
+    fields = [known.field(field.name) if field.name in known.names else field for field in declared]
+    return written.replace_schema(pa.schema(fields))
+
+
+def _created(view: View) -> str:
+    if view.parameter is None:
+        return f"CREATE TEMP VIEW {view.name} AS {view.query}"
+    return f"CREATE TEMP MACRO {view.name}({view.parameter[0]}) AS TABLE {view.query}"

@@ -1,0 +1,30 @@
+"""The tables and views of a root in a Spark session."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from schemas.catalogue import TABLES
+from slotscope.runtime import tables
+from slotscope.sql.view import View
+from slotscope.sql.views import VIEWS, sql_name
+
+
+def register_views(spark: SparkSession, root: str) -> None:
+    """Let SQL of *spark* name the tables and views below *root*; a table that no job has written is there without rows.
+
+    They are temporary: of this session, and of the root that was registered last.
+    """
+    for table in TABLES:
+        written = tables.exists(spark, table, root)
+        rows = tables.read(spark, table, root) if written else spark.createDataFrame([], table.schema)
+        rows.createOrReplaceTempView(sql_name(table))
+    for view in VIEWS:
+        spark.sql(_created(view))
+
+
+def _created(view: View) -> str:
+    if view.parameter is None:
+        return f"CREATE OR REPLACE TEMPORARY VIEW {view.name} AS {view.query}"
+    name, kind = view.parameter
+    return f"CREATE OR REPLACE TEMPORARY FUNCTION {view.name}({name} {kind}) RETURNS TABLE RETURN {view.query}"
