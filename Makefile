@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types check test test-all demo bench fidelity zip clean
+.PHONY: help setup lint types check test test-all demo bench docs fidelity zip clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -85,6 +85,9 @@ demo: $(SET_UP) ## key distribution and plan for the recorded cluster of tests/d
 
 bench: $(SET_UP) ## measure, and write the sections of docs/performance.md
 	@$(BIN)/python -m benchmarks
+
+docs: $(SET_UP) ## write docs/tables.md from schemas/ and the views
+	@$(BIN)/python -m slotscope.sql.reference > docs/tables.md
 
 fidelity: $(SET_UP) ## CAPTURES=DIR: how far replayed views equal what the servers answered
 	@test -d "$(CAPTURES)" || { echo "slotscope: make fidelity CAPTURES=DIR, a folder of recorded scenarios" >&2; exit 2; }

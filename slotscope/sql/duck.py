@@ -11,10 +11,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from schemas.catalogue import TABLES
 from schemas.table import Table
+from slotscope.runtime.answer import Answer
 from slotscope.runtime.delta_files import exists, location
 from slotscope.runtime.errors import InputError
 from slotscope.sql.view import View
-from slotscope.sql.views import VIEWS, sql_name
+from slotscope.sql.views import VIEWS, sql_name, tables_named
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -23,12 +24,15 @@ if TYPE_CHECKING:
 def connect(root: str) -> DuckDBPyConnection:
     """Return a DuckDB connection with the tables and views below *root* by their last names; times are UTC.
 
-    A table that no job has written is there without rows.  Needs the package duckdb; raises InputError without it.
+    A table that no job has written is there without rows.  Raises InputError where there is no table at all, or no package
+    duckdb.
     """
     try:
         import duckdb
     except ImportError as error:
         raise InputError("SQL needs DuckDB: pip install 'slotscope[duckdb]'") from error
+    if not any(exists(root, table) for table in TABLES):
+        raise InputError(f"{root}: no tables there; is it the root that a job wrote to?")
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
     for table in TABLES:
@@ -36,6 +40,22 @@ def connect(root: str) -> DuckDBPyConnection:
     for view in VIEWS:
         connection.execute(_created(view))
     return connection
+
+
+def ask(connection: DuckDBPyConnection, query: str) -> Answer:
+    """Return what *query* gives; raises InputError with DuckDB's own words, on one line, where it cannot be answered."""
+    import duckdb
+
+    try:
+        found = connection.execute(query)
+        return Answer(tuple(column[0] for column in found.description or ()), found.fetchall())
+    except duckdb.Error as error:
+        raise InputError(" ".join(str(error).split())) from error
+
+
+def find_unwritten(root: str, query: str) -> list[Table]:
+    """Tables that *query* names, or a view that it names uses, and that no job has written below *root*."""
+    return [table for table in tables_named(query) if not exists(root, table)]
 
 
 def _rows_of(root: str, table: Table) -> ds.Dataset | pa.Table:

@@ -36,7 +36,9 @@ FROM (
         ("node_load", "snapshot_order"),
         {
             **_NEW_SNAPSHOT,
-            **dict.fromkeys(("taken_at", "node_id", "address", "slots", "keys", "serialized_bytes", "memory_bytes"), ""),
+            **dict.fromkeys(
+                ("taken_at", "node_id", "address", "slots", "keys", "serialized_bytes", "memory_bytes"), ""
+            ),
             **dict.fromkeys(("expires", "ops", "keys_share", "bytes_share", "keys_over_mean", "bytes_over_mean"), ""),
             "memory_over_mean": "memory divided by the mean of the masters; null where it is not known",
             "partial": "",
@@ -58,7 +60,9 @@ JOIN snapshot_order AS newest ON newest.snapshot_id = loads.snapshot_id AND newe
         {
             **_NEW_SNAPSHOT,
             "rank": "1 is the biggest: by memory, where no model knows it by bytes in the dump",
-            **dict.fromkeys(("db", "key_text", "key", "type", "encoding", "elements", "memory_bytes", "serialized_bytes"), ""),
+            **dict.fromkeys(
+                ("db", "key_text", "key", "type", "encoding", "elements", "memory_bytes", "serialized_bytes"), ""
+            ),
             **dict.fromkeys(("slot", "node_id", "partial"), ""),
         },
         """
@@ -83,7 +87,9 @@ FROM (
         ("hash_tags", "snapshot_order"),
         {
             **_NEW_SNAPSHOT,
-            **dict.fromkeys(("hash_tag_text", "hash_tag", "slot", "node_id", "keys", "keys_error", "serialized_bytes"), ""),
+            **dict.fromkeys(
+                ("hash_tag_text", "hash_tag", "slot", "node_id", "keys", "keys_error", "serialized_bytes"), ""
+            ),
             "bytes_error": "",
             "keys_share": "of all keys of the snapshot, 0 to 1",
             "rank_bytes": "",

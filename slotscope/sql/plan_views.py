@@ -18,7 +18,9 @@ PLAN_VIEWS: Final = (
             "over_fair_measured": "the same as audit-plan measured it; null if it did not",
             "kept": "",
             "audited_by": "what was measured: cluster HOST:PORT or snapshot NAME; null if nothing was",
-            **dict.fromkeys(("cost", "moved_bytes", "lower_bound_bytes", "moved_slots", "ranges_before", "ranges_after"), ""),
+            **dict.fromkeys(
+                ("cost", "moved_bytes", "lower_bound_bytes", "moved_slots", "ranges_before", "ranges_after"), ""
+            ),
             **dict.fromkeys(("estimated_s", "partial"), ""),
         },
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from schemas.catalogue import TABLES
@@ -12,6 +13,10 @@ from slotscope.sql.plan_views import PLAN_VIEWS
 from slotscope.sql.view import View
 
 VIEWS: Final[tuple[View, ...]] = (*LOAD_VIEWS, *PLAN_VIEWS, *HISTORY_VIEWS)
+
+
+READ: Final = re.compile(r"\b(?:from|join)\s+(\w+)")
+"""What a query in lower case reads from."""
 
 
 def sql_name(table: Table) -> str:
@@ -28,6 +33,15 @@ def column_comments(view: View) -> dict[str, str]:
         told = column_comments(views[used]) if used in views else _comments(known[used])
         inherited = told | inherited
     return {name: words or inherited[name] for name, words in view.columns.items()}
+
+
+def tables_named(query: str) -> list[Table]:
+    """Tables that *query* reads, and those that the views in it are made of."""
+    found = set(READ.findall(query.lower()))
+    for view in reversed(VIEWS):
+        if view.name in found:
+            found.update(view.uses)
+    return [table for table in TABLES if sql_name(table) in found]
 
 
 def _comments(table: Table) -> dict[str, str]:

@@ -1,0 +1,36 @@
+"""What do the tables say to a question in SQL?  Reads any table and the views over them, with DuckDB; writes none."""
+
+from __future__ import annotations
+
+import sys
+
+from slotscope.requests.sql import Request
+from slotscope.runtime import cli
+
+
+def command(query: str = "", *, request: Request) -> None:
+    """Ask the tables and views in SQL, with DuckDB and no JVM; without a query, list what can be asked.
+
+    Parameters
+    ----------
+    query
+        A query of tables and views by their names: 'SELECT * FROM node_load_now'.
+    """
+    from schemas.catalogue import writers
+    from slotscope.reports.answer import answer_lines, deliver_answer
+    from slotscope.sql.duck import ask, connect, find_unwritten
+    from slotscope.sql.reference import contents
+
+    answer = ask(connect(request.root), query) if query else contents(request.root)
+    for table in find_unwritten(request.root, query):
+        sys.stderr.write(
+            f"note: {table.name} is not there and counts as empty: {' or '.join(writers(table))} writes it\n"
+        )
+    if request.json:
+        sys.stdout.writelines(answer_lines(answer))
+    else:
+        deliver_answer(answer, stream=sys.stdout)
+
+
+if __name__ == "__main__":
+    cli.main(command)

@@ -1,0 +1,92 @@
+"""Answers to queries as a person reads them: a table, or one row below the other where it would be too wide; as JSON lines; as Markdown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Final, TextIO
+
+from rich.cells import cell_len
+from rich.console import Console
+
+from slotscope.reports.ink import Column, Ink
+from slotscope.runtime.answer import Answer
+from slotscope.runtime.text import NOTHING, printable, shown
+
+NAME_LENGTH_MAX: Final = 1000
+"""Characters of a name in bytes, as in the text columns of tables."""
+_GAP = 2
+
+
+def deliver_answer(answer: Answer, *, stream: TextIO) -> None:
+    """Write *answer* to *stream*: as a table if it is no wider than the terminal or no terminal reads it, else row by row."""
+    console = Console(file=stream)
+    ink = Ink(console)
+    cells = [[cell_words(value) for value in row] for row in answer.rows]
+    widths = [max(map(cell_len, column)) for column in zip(answer.columns, *cells, strict=True)]
+    width = sum(widths) + _GAP * (len(widths) + 1)
+    if stream.isatty() and width > console.width:
+        for row in cells:
+            ink.labelled(
+                [(ink.words(name, "dim"), ink.words(cell)) for name, cell in zip(answer.columns, row, strict=True)]
+            )
+            console.print()
+        return
+    console.width = max(width, console.width)
+    figures = [_is_figures(column) for column in zip(*answer.rows, strict=True)] or [False] * len(widths)
+    columns = [Column(name, is_figures) for name, is_figures in zip(answer.columns, figures, strict=True)]
+    ink.table(columns, [[ink.words(cell) for cell in row] for row in cells])
+
+
+def _is_figures(values: tuple[Any, ...]) -> bool:
+    return all(
+        value is None or (isinstance(value, int | float | Decimal) and not isinstance(value, bool)) for value in values
+    )
+
+
+def answer_lines(answer: Answer) -> Iterator[str]:
+    """A line of JSON for each row; names in bytes are texts, times are ISO 8601."""
+    for row in answer.rows:
+        yield json.dumps(dict(zip(answer.columns, map(_plain, row), strict=True)), ensure_ascii=False) + "\n"
+
+
+def answer_markdown(answer: Answer) -> str:
+    """A table of Markdown."""
+    lines = [
+        answer.columns,
+        ["---"] * len(answer.columns),
+        *([cell_words(value) for value in row] for row in answer.rows),
+    ]
+    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
+
+
+def cell_words(value: Any) -> str:
+    """*value* as one line that is safe to show."""
+    if value is None:
+        return NOTHING
+    if isinstance(value, bytes | bytearray):
+        return shown(bytes(value), NAME_LENGTH_MAX)
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ", timespec="microseconds" if value.microsecond else "seconds")
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict | list):
+        return printable(json.dumps(_plain(value), ensure_ascii=False))
+    return printable(str(value))
+
+
+def _plain(value: Any) -> Any:
+    """*value* as JSON has it."""
+    if isinstance(value, dict):
+        return {str(_plain(name)): _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, bytes | bytearray):
+        return shown(bytes(value), NAME_LENGTH_MAX)
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -1,0 +1,12 @@
+"""`Answer`: what a query gives, whatever engine was asked."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Answer(NamedTuple):
+    """Names of columns, and rows of values in their order."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]

@@ -1,0 +1,173 @@
+"""Views over the tables: the same rows in Spark and in DuckDB, with the columns that they declare."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+import slotscope
+from schemas.catalogue import TABLES, WRITTEN_BY
+from schemas.gold import NODE_LOAD
+from schemas.rebalance import PLAN_AUDITS
+from schemas.silver import SNAPSHOTS
+from slotscope.runtime.delta_files import append_rows, exists, read_rows
+from slotscope.runtime.errors import InputError
+from slotscope.sql.duck import ask
+from slotscope.sql.view import View
+from slotscope.sql.views import READ, VIEWS, column_comments, sql_name, tables_named
+
+MOMENT = "TIMESTAMP '2026-11-21 16:06:31'"
+EMPTY = {"why_no_failover"}
+"""Views that the recorded tables have nothing for."""
+TYPES = {
+    "STRING": "string", "VARCHAR": "string", "INTEGER": "int", "BIGINT": "bigint", "DOUBLE": "double", "BOOLEAN": "boolean", "BLOB": "binary",
+    "TIMESTAMP WITH TIME ZONE": "timestamp", "DECIMAL(20,0)": "decimal(20,0)",
+}  # fmt: skip
+
+
+def plain(rows: list[tuple[Any, ...]]) -> list[str]:
+    """*rows* as they compare between engines, in any order."""
+    return sorted(repr(tuple(map(_plain, row))) for row in rows)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.timestamp()
+    if isinstance(value, bytearray):
+        return bytes(value)
+    return float(f"{value:.9g}") if isinstance(value, float | Decimal) else value
+
+
+def all_of(view: View) -> str:
+    return f"SELECT * FROM {view.name}({MOMENT})" if view.parameter else f"SELECT * FROM {view.name}"
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
+def test_a_view_gives_the_same_rows_in_spark_and_in_duckdb(spark: SparkSession, asked_root: str, view: View) -> None:
+    in_spark = spark.sql(all_of(view))
+    connection = slotscope.connect(asked_root)
+    in_duckdb = connection.execute(all_of(view))
+
+    assert in_spark.columns == [column[0] for column in in_duckdb.description or ()] == list(view.columns)
+    types = [str(kind) for kind in connection.sql(all_of(view)).types]
+    assert [TYPES[kind] for kind in types] == [field.dataType.simpleString() for field in in_spark.schema.fields]
+    rows = plain(in_duckdb.fetchall())
+    assert bool(rows) == (view.name not in EMPTY)
+    assert plain([tuple(row) for row in in_spark.collect()]) == rows
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
+def test_a_view_says_what_it_is_made_of_and_what_each_column_holds(view: View) -> None:
+    """Its uses are the tables and views whose names stand in its query, and stand before it."""
+    before = [other.name for other in VIEWS[: VIEWS.index(view)]]
+    names = {*map(sql_name, TABLES), *(other.name for other in VIEWS)}
+
+    assert set(view.uses) == names & set(READ.findall(view.query.lower()))
+    assert set(view.uses) <= {*map(sql_name, TABLES), *before}
+    assert [name for name, comment in column_comments(view).items() if not comment] == []
+    assert view.about.endswith(".")
+
+
+def test_names_of_tables_and_views_are_unique() -> None:
+    names = [*map(sql_name, TABLES), *(view.name for view in VIEWS)]
+
+    assert len(names) == len(set(names))
+
+
+def test_the_catalogue_says_which_job_writes_a_table(asked_root: str) -> None:
+    """What key-slots, rebalance-plan and bus-replay have written is listed as theirs; of the others nothing is there."""
+    ran = {table for job in ("key-slots", "rebalance-plan", "bus-replay") for table in WRITTEN_BY[job]}
+    written = {table for table in TABLES if exists(asked_root, table)}
+
+    assert len(written) > 20
+    assert written <= ran
+
+
+def test_a_table_that_no_job_wrote_is_empty_and_named(asked_root: str) -> None:
+    connection = slotscope.connect(asked_root)
+
+    assert connection.execute("SELECT count(*) FROM resyncs").fetchall() == [(0,)]
+    assert [table.name for table in tables_named("select * from plan_promises")] == [
+        "gold/rebalance_plans", "gold/rebalance_load", "gold/plan_audits",
+    ]  # fmt: skip
+
+
+def test_a_folder_without_tables_is_refused(tmp_path) -> None:
+    with pytest.raises(InputError, match="no tables there"):
+        slotscope.connect(str(tmp_path))
+
+
+def test_a_query_that_is_wrong_is_one_line(tmp_path) -> None:
+    append_rows(str(tmp_path), PLAN_AUDITS, [])
+
+    with pytest.raises(InputError, match="node_lode does not exist") as caught:
+        ask(slotscope.connect(str(tmp_path)), "SELECT *\nFROM node_lode")
+
+    assert "\n" not in str(caught.value)
+
+
+def test_a_column_that_was_added_later_is_null_in_older_tables(tmp_path) -> None:
+    from deltalake import write_deltalake
+
+    append_rows(str(tmp_path), SNAPSHOTS, [{"snapshot_id": "old", "keys": 1, "bad_records": 0, "warnings": []}])
+    path = f"{tmp_path}/{SNAPSHOTS.name}"
+    rows = DeltaTable(path).to_pyarrow_table().drop_columns(["written_at"])
+    write_deltalake(path, rows, mode="overwrite", schema_mode="overwrite", partition_by=["snapshot_id"])
+
+    assert "written_at" not in [field.name for field in DeltaTable(path).schema().fields]
+    query = "SELECT snapshot_id, written_at, is_newest FROM snapshot_order"
+    assert ask(slotscope.connect(str(tmp_path)), query).rows == [("old", None, True)]
+
+
+def test_the_newest_snapshot_is_the_one_with_the_latest_dumps_and_of_these_the_last_written(tmp_path) -> None:
+    def snapshot(name: str, taken: int | None, written: int | None) -> dict[str, Any]:
+        times = {"taken_at": taken, "written_at": written}
+        said = {key: None if day is None else datetime(2026, 11, day) for key, day in times.items()}
+        return {"snapshot_id": name, "keys": 1, "bad_records": 0, "warnings": [], **said}
+
+    several = [("c", 2, 3), ("a", 2, 4), ("z", None, 9), ("y", 1, None), ("b", 1, 8)]
+    append_rows(str(tmp_path), SNAPSHOTS, [snapshot(*one) for one in several])
+    loads = [
+        {"snapshot_id": name, "node_id": "m", "slots": 1, "keys": 1, "keys_share": 1.0, "keys_over_mean": 1.0}
+        for name in "abcyz"
+    ]
+    append_rows(str(tmp_path), NODE_LOAD, loads)
+
+    connection = slotscope.connect(str(tmp_path))
+    ordered = ask(connection, "SELECT snapshot_id FROM snapshot_order ORDER BY place").rows
+    assert "".join(row[0] for row in ordered) == "zybca"
+    assert ask(connection, "SELECT snapshot_id FROM node_load_now").rows == [("a",)]
+
+
+def test_what_a_plan_promises_is_what_its_row_says(asked_root: str) -> None:
+    (plan,) = read_rows(asked_root, next(table for table in TABLES if table.name == "gold/rebalance_plans"))
+    found = ask(slotscope.connect(asked_root), "SELECT resource, over_fair_before, over_fair_promised FROM plan_promises WHERE balanced").rows
+
+    assert len(found) == len(plan["max_over_mean_after"]) > 0
+    assert {name: after for name, _, after in found} == pytest.approx(plan["max_over_mean_after"])
+    assert {name: before for name, before, _ in found} == pytest.approx(plan["max_over_mean_before"])
+
+
+def test_runs_of_slots_add_up_to_the_moves(asked_root: str) -> None:
+    query = "SELECT {} FROM {}"
+    connection = slotscope.connect(asked_root)
+    moves = ask(connection, query.format("count(*), sum(keys), sum(bytes)", "rebalance_moves")).rows
+    runs = ask(connection, query.format("sum(slots), sum(keys), sum(bytes)", "plan_moves")).rows
+
+    assert moves == runs
+    assert ask(connection, "SELECT count(*) FROM plan_moves WHERE last_slot - first_slot + 1 <> slots").rows == [(0,)]
+    ends = "SELECT count(*) FROM plan_moves AS a JOIN plan_moves AS b ON a.batch = b.batch AND a.source = b.source AND a.target = b.target"
+    assert ask(connection, f"{ends} AND a.last_slot + 1 = b.first_slot").rows == [(0,)]
+
+
+def test_replicas_are_no_voters_and_a_vote_has_no_refusal(asked_root: str) -> None:
+    """Two masters voted; two replicas were asked, too, as everybody is, and did not refuse."""
+    connection = slotscope.connect(asked_root)
+
+    assert ask(connection, "SELECT count(*) FROM votes").rows == [(4,)]
+    assert ask(connection, "SELECT granted, refusal FROM election_votes").rows == [(True, None), (True, None)]
