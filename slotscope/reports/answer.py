@@ -11,7 +11,7 @@ from typing import Any, Final, TextIO
 from rich.cells import cell_len
 from rich.console import Console
 
-from slotscope.reports.ink import Column, Ink
+from slotscope.reports.ink import FIGURES, Ink
 from slotscope.runtime.answer import Answer
 from slotscope.runtime.text import NOTHING, printable, shown
 
@@ -35,9 +35,9 @@ def deliver_answer(answer: Answer, *, stream: TextIO) -> None:
             console.print()
         return
     console.width = max(width, console.width)
-    figures = [_is_figures(column) for column in zip(*answer.rows, strict=True)] or [False] * len(widths)
-    columns = [Column(name, is_figures) for name, is_figures in zip(answer.columns, figures, strict=True)]
-    ink.table(columns, [[ink.words(cell) for cell in row] for row in cells])
+    kinds = [_is_figures(column) for column in zip(*answer.rows, strict=True)] or [False] * len(widths)
+    headings = [f"{FIGURES}{name}" if figures else name for name, figures in zip(answer.columns, kinds, strict=True)]
+    ink.table(headings, cells)
 
 
 def _is_figures(values: tuple[Any, ...]) -> bool:

@@ -146,7 +146,10 @@ def test_the_newest_snapshot_is_the_one_with_the_latest_dumps_and_of_these_the_l
 
 def test_what_a_plan_promises_is_what_its_row_says(asked_root: str) -> None:
     (plan,) = read_rows(asked_root, next(table for table in TABLES if table.name == "gold/rebalance_plans"))
-    found = ask(slotscope.connect(asked_root), "SELECT resource, over_fair_before, over_fair_promised FROM plan_promises WHERE balanced").rows
+    found = ask(
+        slotscope.connect(asked_root),
+        "SELECT resource, over_fair_before, over_fair_promised FROM plan_promises WHERE balanced",
+    ).rows
 
     assert len(found) == len(plan["max_over_mean_after"]) > 0
     assert {name: after for name, _, after in found} == pytest.approx(plan["max_over_mean_after"])

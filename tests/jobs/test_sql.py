@@ -1,0 +1,77 @@
+"""`slotscope sql`: what is asked, how it is shown."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from jobs.main import ABOUT, COMMANDS
+from schemas.silver import SNAPSHOTS
+from slotscope.reports.answer import answer_markdown, cell_words
+from slotscope.runtime import cli
+from slotscope.runtime.answer import Answer
+from slotscope.runtime.delta_files import append_rows
+
+
+def ask(capsys, *words: str) -> tuple[int, str, str]:
+    """The exit code, what was printed and what was said beside it."""
+    code = cli.run(cli.application(ABOUT, COMMANDS), ["sql", *words])
+    told = capsys.readouterr()
+    return code, told.out, told.err
+
+
+def snapshot(root) -> str:
+    """A root with one finished snapshot, of an evil name."""
+    row = {"snapshot_id": "night\x1b[31m", "keys": 12, "bad_records": 0, "warnings": []}
+    append_rows(str(root), SNAPSHOTS, [row])
+    return str(root)
+
+
+def test_a_query_prints_a_table_that_no_terminal_obeys(tmp_path, capsys) -> None:
+    code, out, err = ask(capsys, "SELECT snapshot_id, keys FROM snapshots", "--root", snapshot(tmp_path))
+
+    assert (code, err) == (0, "")
+    assert out.split() == ["snapshot_id", "keys", "night\\x1b[31m", "12"]
+
+
+def test_json_is_a_line_for_each_row(tmp_path, capsys) -> None:
+    query = "SELECT snapshot_id, '\\x00a'::BLOB AS key, {'a': [1]} AS more, 1.5::DECIMAL(3,1) AS x FROM snapshots"
+    _, out, _ = ask(capsys, query, "--root", snapshot(tmp_path), "--json")
+
+    assert [json.loads(line) for line in out.splitlines()] == [
+        {"snapshot_id": "night\x1b[31m", "key": "\\x00a", "more": {"a": [1]}, "x": 1.5}
+    ]
+    assert "\x1b" not in out
+
+
+def test_without_a_query_it_lists_what_can_be_asked_and_who_writes_what_is_not_there(tmp_path, capsys) -> None:
+    _, out, _ = ask(capsys, "--root", snapshot(tmp_path), "--json")
+    listed = {row["name"]: row for row in map(json.loads, out.splitlines())}
+
+    assert listed["node_load_now"]["layer"] == "view"
+    assert listed["snapshots"]["what"] == SNAPSHOTS.about
+    assert listed["plan_audits"]["what"].endswith("Not there: audit-plan writes it.")
+
+
+def test_an_empty_answer_says_that_a_table_is_not_there(tmp_path, capsys) -> None:
+    """No outage is known is not: no outage was."""
+    code, out, err = ask(capsys, "SELECT incident FROM outages", "--root", snapshot(tmp_path))
+
+    assert (code, out.split()) == (0, ["incident"])
+    assert err == "note: gold/incidents is not there and counts as empty: bus-replay or sentinel-replay writes it\n"
+
+
+def test_a_wrong_query_is_one_line_and_bad_input(tmp_path, capsys) -> None:
+    code, out, err = ask(capsys, "SELECT keyz FROM snapshots", "--root", snapshot(tmp_path))
+
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "keyz" in err
+
+
+def test_values_are_shown_as_words() -> None:
+    moment = datetime(2026, 11, 21, 16, 6, 29, tzinfo=UTC)
+    words = [cell_words(value) for value in (None, True, b"\xff", moment, Decimal(5), {"a": 1}, "x\n")]
+
+    assert words == ["—", "true", "\\xff", "2026-11-21 16:06:29+00:00", "5", '{"a": 1}', "x\\x0a"]
+    assert answer_markdown(Answer(("a",), [("x|y",)])) == "| a |\n| --- |\n| x\\|y |\n"
