@@ -154,6 +154,7 @@ class ObserverReplay:
             self._advance(recorder, ts_ns)
             if isinstance(evidence, MessageSeen):
                 if evidence.sent:
+                    self._follow_cron(recorder, evidence)
                     self._on_sent(recorder, evidence)
                 else:
                     self._on_received(recorder, evidence)
@@ -226,6 +227,13 @@ class ObserverReplay:
             self._next_tick_ns += TICK_NS
             self._tick(recorder)
         recorder.now_ns = max(recorder.now_ns, ts_ns)
+
+    def _follow_cron(self, recorder: Recorder, seen: MessageSeen) -> None:
+        """A PING on a link that is up leaves in a cron (R28): ticks come when the observer's do."""
+        if seen.outbound and seen.message.header.type == MessageType.PING and seen.connection in recorder.view.links:
+            is_late = self._next_tick_ns - seen.ts_ns < TICK_NS // 2
+            self._next_tick_ns = seen.ts_ns if is_late else seen.ts_ns + TICK_NS
+            self._advance(recorder, seen.ts_ns)
 
     def _tick(self, recorder: Recorder) -> None:
         """The cron: pings that leave on links that nobody sees (R32, R34), then what silence means (R53)."""

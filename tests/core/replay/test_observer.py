@@ -169,6 +169,22 @@ def test_a_doubt_begins_when_our_gossip_shows_it_and_not_when_time_alone_would()
     assert 7.9 <= (row.valid_from_ns - T0) / S <= 8.5
 
 
+def test_ticks_come_when_the_pings_of_the_observer_show_its_cron() -> None:
+    """R32: the ping that nobody saw left with others, before a younger pong of the dead node was told of."""
+    tape = Tape()
+    tape.met(A, B)
+    tape.link(0.4, B, "closed", by_us=False)
+    for half in range(12):
+        doubted = (entry(B, MASTER | PFAIL),) if half > 5 else ()
+        tape.add(0.55 + half / 2, A, ping(ME, *doubted), sent=True, outbound=True)
+        told = entry(B, pong_received_s=T0 // S + min(half, 1))
+        tape.add(0.57 + half / 2, A, ping(A, told, kind=PONG), sent=False, outbound=True)
+
+    (row,) = [row for row in views(tape.replay(), B) if "fail?" in row.flags]
+
+    assert 3.05 <= (row.valid_from_ns - T0) / S <= 3.16
+
+
 def test_a_log_line_says_when_a_doubt_began() -> None:
     """What the machine held until then is taken back, and gossip of the same cron does not take the doubt back."""
     tape = silent_node(gossip_s=(7.0, 7.5, 8.0, 8.5, 9.0, 9.5))
