@@ -75,7 +75,7 @@ def _hear_healthy(view: View, peer: Peer, entry: GossipEntry, now_ms: int) -> li
     if clean and peer.ping_sent_ms == 0 and peer.pong_received_ms < pong_ms <= now_ms + CLOCK_SLACK_MS:
         count, effects = live_reports(view, peer, now_ms) if peer.reports else (0, effects)
         if not count:
-            peer.note_rumour(pong_ms, entry)
+            view.note_rumour(peer, pong_ms, entry)
     if peer.flags & FAILURES:
         effects += move_address_by_gossip(view, peer, entry)
     return effects

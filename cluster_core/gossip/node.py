@@ -64,6 +64,7 @@ PONG: Final = int(MessageType.PONG)
 MEET_TYPE: Final = int(MessageType.MEET)
 EXT_DATA: Final = int(MessageFlag.EXT_DATA)
 KNOWN_TYPES: Final = len(MessageType)
+NOTHING_HOLDS: Final = -1
 SILENT: Final = (ReplyPong, Ignored)
 """Effects that leave the view as it was."""
 ORDERS: Final = (ev.Restarted, ev.ResetOrdered, ev.ForgetOrdered, ev.MeetOrdered, ev.HeaderSent)
@@ -82,8 +83,10 @@ class ClusterNode:
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """Apply *event* at *now_ms* (milliseconds) and return the effects, in order."""
         view = self.view
+        view.said_version = NOTHING_HOLDS  # flags may change without an effect, before a PONG is made and after
         unclaimed = view.unclaimed
         effects = self._follow(event, now_ms)
+        view.said_version = NOTHING_HOLDS
         if (
             unclaimed != view.unclaimed
             or type(event) in ORDERS
@@ -232,7 +235,7 @@ class ClusterNode:
                 if stop:
                     return effects
                 if header.type == PONG:
-                    node.note_pong(now_ms)
+                    view.note_pong(node, now_ms)
                     effects += clear_by_pong(view, node, now_ms)
         if sender is None:
             return effects
@@ -345,7 +348,7 @@ class ClusterNode:
         if peer is None:
             return [Ignored(IgnoredReason.PING_TO_UNKNOWN)]
         if not peer.ping_sent_ms or not event.reconnected:
-            peer.note_ping(now_ms)
+            self.view.note_ping(peer, now_ms)
         if peer.flags & MEET and not self.view.profile.meet_until_contact:
             peer.flags &= ~MEET
         return []

@@ -37,6 +37,9 @@ said_by: Final = attrgetter(
 )
 """What a header says that the machine could follow; the rest are clocks, and the current epoch, which may lag."""
 SECONDS_CACHED: Final = 256
+MS_PER_S: Final = 1000
+TABLES_CACHED: Final = 16
+UNSEEN: Final = -1
 UNSETTLED: Final = FAILURES | HANDSHAKE | MEET | MYSELF
 
 
@@ -49,7 +52,6 @@ class Quiet:
     before: Header
     extensions: tuple[Extension, ...]
     ip: str
-    version: int
 
 
 class Prefilter:
@@ -58,7 +60,13 @@ class Prefilter:
     def __init__(self, node: ClusterNode) -> None:
         self.node = node
         self.view = node.view
-        self._quiet: dict[str, Quiet] = {}
+        self._version = -1
+        """The view's when `_quiet` and `_told_s` were begun: both hold as long as it stays as it is."""
+        self._members = -1
+        self._places: dict[str, int] = {}
+        self._quiet: list[Quiet | None] = []
+        self._told_s: list[int] = []
+        """By place, the second up to which pongs of a node are no news; UNSEEN until we looked whether it is well."""
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """`ClusterNode.handle`."""
@@ -78,8 +86,11 @@ class Prefilter:
         link = view.links.get(event.link)
         if link is None or type(header) is not Header or type(body) is not Gossip or message.rest is not None:
             return None
-        quiet, nodes = self._quiet.get(header.sender), view.nodes
-        if quiet is None or quiet.version != view.version or link.node != header.sender:
+        if self._version != view.version or link.node != header.sender:
+            return None
+        places, nodes = self._places, view.nodes
+        quiet = self._quiet[places[header.sender]] if header.sender in places else None
+        if quiet is None:
             return None
         kind, peer = header.type, nodes[header.sender]
         if (
@@ -94,29 +105,33 @@ class Prefilter:
             return None
         if header is not quiet.header:
             quiet.before, quiet.header = quiet.header, header
-        limit_ms = now_ms + CLOCK_SLACK_MS
-        younger: list[tuple[Peer, GossipEntry]] = []
+        told, limit_s = self._told_s, (now_ms + CLOCK_SLACK_MS) // MS_PER_S
+        younger: list[tuple[int, GossipEntry]] = []
         repeated: list[Peer] = []
-        try:
-            for entry in body.entries:
+        for entry in body.entries:
+            place = places.get(entry[NODE])
+            if place is None:  # a stranger
+                return None
+            told_s = told[place]
+            if told_s < 0 or entry[FLAGS] & FAILURES:
                 known = nodes[entry[NODE]]
                 if known.flags & FAILURES or entry[FLAGS] & FAILURES:
                     if not self._repeats_failure(peer, known, entry[FLAGS]):
                         return None
                     repeated.append(known)
-                elif known.reports:
+                    continue
+                if known.reports:
                     return None
-                elif known.said is not entry and known.pong_received_ms < entry[PONG_RECEIVED] * 1000 <= limit_ms:
-                    younger.append((known, entry))
-        except KeyError:  # a stranger
-            return None
+                told_s = told[place] = 0
+            if told_s < entry[PONG_RECEIVED] <= limit_s:
+                younger.append((place, entry))
         effects: list[Effect] = []
         if kind == PING:  # the PONG says what held when the PING came (R41)
             effects.append(self.node.answer(event.link))
         peer.data_received_ms = now_ms
         peer.repl_offset = header.offset
         if kind == PONG and not link.inbound:
-            peer.note_pong(now_ms)
+            view.note_pong(peer, now_ms)
         if younger:
             self._refresh(younger)
         if repeated and not view.profile.reports_end_at_fail:
@@ -132,14 +147,17 @@ class Prefilter:
         view = self.view
         return view.profile.reports_end_at_fail or not may_report(view, peer) or peer.id in known.reports
 
-    def _refresh(self, younger: list[tuple[Peer, GossipEntry]]) -> None:
+    def _refresh(self, younger: list[tuple[int, GossipEntry]]) -> None:
         """Take over younger pong times, in the order of the entries (R44)."""
-        unclean = HANDSHAKE | MEET if self.view.profile.gossip_refreshes_clean_only else 0
-        for known, entry in younger:
-            pong_ms = milliseconds(entry.pong_received_s)
-            if known.ping_sent_ms or known.flags & (unclean | MYSELF) or known.pong_received_ms >= pong_ms:
-                continue
-            known.note_rumour(pong_ms, entry)
+        view, told = self.view, self._told_s
+        unclean = MYSELF | (HANDSHAKE | MEET if view.profile.gossip_refreshes_clean_only else 0)
+        for place, entry in younger:
+            known, pong_ms = view.nodes[entry[NODE]], milliseconds(entry[PONG_RECEIVED])
+            if known.pong_received_ms < pong_ms:
+                if known.ping_sent_ms or known.flags & unclean:
+                    continue
+                view.note_rumour(known, pong_ms, entry)
+            told[place] = entry[PONG_RECEIVED]
 
     def _remember(self, event: MessageReceived) -> None:
         """The machine read this message without an effect but a PONG: the next one like it is quiet."""
@@ -148,12 +166,27 @@ class Prefilter:
             return
         link = view.links.get(event.link)
         if link is not None and link.node == header.sender and header.sender in view.nodes:
-            self._quiet[header.sender] = Quiet(
-                said_by(header), header, header, body.extensions, event.peer_ip, view.version
-            )
+            if self._version != view.version:
+                self._begin()
+            place = self._places[header.sender]
+            self._quiet[place] = Quiet(said_by(header), header, header, body.extensions, event.peer_ip)
+
+    def _begin(self) -> None:
+        """The view has changed: what was no news may be some now."""
+        view = self.view
+        if self._members != view.members or len(self._places) != len(view.nodes):
+            self._places, self._members = places_of(tuple(sorted(view.nodes))), view.members
+        self._quiet, self._told_s = [None] * len(self._places), [UNSEEN] * len(self._places)
+        self._version = view.version
 
 
 @lru_cache(maxsize=SECONDS_CACHED)
 def milliseconds(seconds: int) -> int:
     """Seconds as milliseconds; the same seconds are one object, not one in each of many tables."""
-    return seconds * 1000
+    return seconds * MS_PER_S
+
+
+@lru_cache(maxsize=TABLES_CACHED)
+def places_of(names: tuple[str, ...]) -> dict[str, int]:
+    """A place for each of *names*; nodes of a simulation that know the same names share one table of them."""
+    return {name: place for place, name in enumerate(names)}

@@ -17,7 +17,6 @@ NODES_MAX: Final = 20_000
 """Bound of the node table; ten times the largest cluster that is known to work."""
 EVERY_SLOT: Final = (1 << SLOT_COUNT) - 1
 BITMAPS_CACHED: Final = 8192
-NOTHING_SAID: Final = GossipEntry("")
 ADDRESS: Final = GossipEntry._fields.index("ip")
 """From here on an entry says where a node is and what."""
 NO_CLIENT_IPS: Final = ("", "")
@@ -45,12 +44,9 @@ class Peer:
     inbound: int | None = None
     outbound: int | None = None
     place: int = 0
-    """Where it stands in the list from which gossip is drawn."""
+    """Where it stands in the list from which gossip is drawn, and in `View.said`."""
     due_ms: int = 0
     """When the cron looks at it next."""
-    said: GossipEntry = NOTHING_SAID
-    """What our gossip last said of it; it holds while *said_flags* are its flags (`Node` drops all when the view changes)."""
-    said_flags: int = -1
     repl_offset: int = 0
     ip: str = ""
     port: int = 0
@@ -72,27 +68,6 @@ class Peer:
 
     def __post_init__(self) -> None:
         self.id = intern(self.id)
-
-    def note_ping(self, sent_ms: int) -> None:
-        """A PING to it is pending since then (R33)."""
-        self.ping_sent_ms = sent_ms
-        self.said_flags = -1
-
-    def note_pong(self, now_ms: int) -> None:
-        """It has answered our PING (R50)."""
-        self.pong_received_ms = now_ms
-        self.ping_sent_ms = 0
-        self.said_flags = -1
-
-    def note_rumour(self, pong_ms: int, entry: GossipEntry) -> None:
-        """Another has had a younger PONG of it (R44); what it says of the node is what we say from now on, if no more differs:
-        so many nodes of a simulation hold one and the same entry.
-        """
-        self.pong_received_ms = pong_ms
-        if self.said_flags == self.flags and not entry.ping_sent_s and self.said[ADDRESS:] == entry[ADDRESS:]:
-            self.said = entry
-        else:
-            self.said_flags = -1
 
     @property
     def is_master(self) -> bool:
@@ -153,10 +128,37 @@ class View:
         self.handshakes = 0
         self.name_handshake: Callable[[], str] | None = None
         self.version = 0
+        self.said: list[GossipEntry | None] = [None]
+        """What our gossip last said of each node, by `Peer.place`, None once that has changed; all of it holds for *said_version*."""
+        self.said_version = -1
         self.members = 0
         self.sized = 0
         self.sized_version = self.coverage_version = -1
         self.coverage = (True, 0, 0)
+
+    def note_ping(self, peer: Peer, sent_ms: int) -> None:
+        """A PING to *peer* is pending since then (R33)."""
+        peer.ping_sent_ms = sent_ms
+        self.said[peer.place] = None
+
+    def note_pong(self, peer: Peer, now_ms: int) -> None:
+        """*peer* has answered our PING (R50)."""
+        peer.pong_received_ms = now_ms
+        peer.ping_sent_ms = 0
+        self.said[peer.place] = None
+
+    def forget_said(self, peer: Peer) -> None:
+        """The flags of *peer* changed."""
+        self.said[peer.place] = None
+
+    def note_rumour(self, peer: Peer, pong_ms: int, entry: GossipEntry) -> None:
+        """Another has had a younger PONG of *peer* (R44); what it says of the node is what we say from now on, if no more
+        differs: so many nodes of a simulation hold one and the same entry.
+        """
+        peer.pong_received_ms = pong_ms
+        ours = self.said[peer.place]
+        keeps = ours is not None and not entry.ping_sent_s and ours[ADDRESS:] == entry[ADDRESS:]
+        self.said[peer.place] = entry if keeps else None
 
     def peers(self) -> Iterator[Peer]:
         """Every entry but myself and handshakes."""

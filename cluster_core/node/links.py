@@ -38,9 +38,10 @@ def link_opened(state: NodeState, link_id: int) -> None:
     meets = bool(peer.flags & MEET)
     send_ping(state, peer, MEET_TYPE if meets else PING)
     if pending_ms:
-        peer.note_ping(pending_ms)
+        state.view.note_ping(peer, pending_ms)
     if meets and not state.view.profile.meet_until_contact:
         peer.flags &= ~MEET
+        state.view.forget_said(peer)
     hasten(state, peer)
 
 
@@ -61,7 +62,7 @@ def link_refused(state: NodeState, link_id: int) -> None:
     link = state.view.links.get(link_id)
     peer = state.view.nodes.get(link.node) if link is not None and link.node is not None else None
     if peer is not None and not peer.ping_sent_ms:
-        peer.note_ping(state.now_ms)
+        state.view.note_ping(peer, state.now_ms)
     link_lost(state, link_id)
 
 
@@ -122,5 +123,6 @@ def repair_membership(state: NodeState, peer: Peer) -> None:
         return
     if state.now_ms > meet_due_ms(peer, state.view.node_timeout_ms):
         peer.flags |= MEET
+        state.view.forget_said(peer)
         state.log("*", f"Sending MEET packet to node {peer.id} because there is no inbound link for it")
         send_ping(state, peer, MEET_TYPE)

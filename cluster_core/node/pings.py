@@ -8,7 +8,7 @@ from typing import Final
 
 from cluster_core.gossip.flags import EXTENSIONS_SUPPORTED, HANDSHAKE, MASTER, MYSELF, NOADDR, PFAIL
 from cluster_core.gossip.profile import ExtensionReaders, ShardIds
-from cluster_core.gossip.view import Peer
+from cluster_core.gossip.view import Peer, View
 from cluster_core.node.headers import FLAG_BITS, header_of
 from cluster_core.node.state import NodeState
 from cluster_core.wire.bus import GOSSIP_BYTES, Extension, Gossip, GossipEntry, Message, MessageType
@@ -65,8 +65,8 @@ def choose_entries(state: NodeState, receiver: Peer | None) -> list[GossipEntry]
     skipped = view.myself.place
     also_skipped = receiver.place if receiver is not None and not view.profile.receiver_gossiped else skipped
     draws = view.profile.gossip_draws * wanted
-    if state.said_version != view.version:
-        _forget_said(state)
+    if view.said_version != view.version:
+        view.said, view.said_version = [None] * count, view.version
     if state.fit_version != view.version:
         return _choose_fit(state, wanted, draws, {skipped, also_skipped})
     draw = state.rng.random
@@ -79,22 +79,13 @@ def choose_entries(state: NodeState, receiver: Peer | None) -> list[GossipEntry]
         place = int(draw() * count)
         if place != skipped and place != also_skipped:
             places[place] = None
-    return [
-        peer.said if peer.said_flags is peer.flags else say(peer)
-        for peer in map(table.__getitem__, islice(places, wanted))
-    ]
-
-
-def _forget_said(state: NodeState) -> None:
-    """The view has changed: roles, addresses or members are others now."""
-    for peer in state.table:
-        peer.said_flags = -1
-    state.said_version = state.view.version
+    said = view.said
+    return [said[place] or say(view, table[place]) for place in islice(places, wanted)]
 
 
 def _choose_fit(state: NodeState, wanted: int, draws: int, seen: set[int]) -> list[GossipEntry]:
     """The same where some nodes must be passed over, as in the servers each of them makes the search end earlier."""
-    table, draw = state.table, state.rng.random
+    table, view, draw = state.table, state.view, state.rng.random
     count = len(table)
     fresh = count - 2
     chosen: list[GossipEntry] = []
@@ -108,7 +99,7 @@ def _choose_fit(state: NodeState, wanted: int, draws: int, seen: set[int]) -> li
         fresh -= 1
         if not peer.flags & _UNFIT and (peer.outbound is not None or peer.slots):
             seen.add(place)
-            chosen.append(peer.said if peer.said_flags is peer.flags else say(peer))
+            chosen.append(view.said[place] or say(view, peer))
     return chosen
 
 
@@ -134,10 +125,10 @@ def doubted_entries(state: NodeState) -> list[GossipEntry]:
     return chosen
 
 
-def say(peer: Peer) -> GossipEntry:
+def say(view: View, peer: Peer) -> GossipEntry:
     """`entry_of`, kept as long as it holds."""
-    peer.said, peer.said_flags = entry_of(peer), peer.flags
-    return peer.said
+    entry = view.said[peer.place] = entry_of(peer)
+    return entry
 
 
 def entry_of(peer: Peer) -> GossipEntry:
@@ -203,7 +194,7 @@ def send_ping(state: NodeState, peer: Peer, kind: int = PING) -> None:
     if link is None:
         return
     if kind == PING:
-        peer.note_ping(state.now_ms)
+        state.view.note_ping(peer, state.now_ms)
     elif kind == MEET:
         peer.meet_sent_ms = state.now_ms
     state.send(link, build_ping(state, kind, peer))
@@ -216,7 +207,7 @@ def send_on_link(state: NodeState, link_id: int, kind: int) -> None:
         return
     peer = state.view.nodes.get(link.node) if link.node is not None else None
     if kind == PING and not link.inbound and peer is not None:
-        peer.note_ping(state.now_ms)
+        state.view.note_ping(peer, state.now_ms)
     state.send(link_id, build_ping(state, kind, peer))
 
 

@@ -63,7 +63,6 @@ class NodeState:
     next_link: int = 2
     table: list[Peer] = field(default_factory=list)
     table_members: int = -1
-    said_version: int = -1
     fit_version: int = -1
     headers: dict[tuple[int, ...], Header] = field(default_factory=dict)
     header_facts: tuple[object, ...] = ()
@@ -105,7 +104,8 @@ class NodeState:
             self.table_members = view.members
             for place, peer in enumerate(self.table):
                 peer.place = place
-            self.fit_version = self.said_version = -1
+            view.said = [None] * len(self.table)
+            self.fit_version = -1
         return self.table
 
     def send(self, link: int, message: Message) -> None:

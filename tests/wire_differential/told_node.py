@@ -204,7 +204,7 @@ class ToldNode(ShadowNode):
         link = node.view.links.get(self._link_of.get(seen.connection, -1))
         peer = node.view.nodes.get(link.node or "") if link is not None else None
         if peer is not None and not peer.ping_sent_ms:
-            peer.note_ping(self._now_ns // 1_000_000)
+            node.view.note_ping(peer, self._now_ns // 1_000_000)
 
     def _follow_extensions(self, message: Message) -> str:
         """What the process is configured to be called, and its shard."""

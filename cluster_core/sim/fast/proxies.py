@@ -199,7 +199,6 @@ def peer_class(steady: SteadyState) -> type[CellPeer]:
     own["flags"] = _flags_field(steady.store.hot[at.FLAGS], where)
     own["due_ms"] = number_field(steady.store.due, where)
     own["reports"] = property(lambda peer: Reports(steady, where(peer)))
-    own["said_flags"] = property(lambda peer: -1, lambda peer, flags: None)  # the loop moves clocks unseen
     outbound, inbound, made = narrow[at.OUTBOUND], narrow[at.INBOUND], wide[at.MADE]
 
     def link_field(plane: memoryview) -> Any:
@@ -324,6 +323,7 @@ def view_class(steady: SteadyState) -> type[View]:
         own[name] = number_field(rows[plane], _row_of_view)
     for name, plane in VIEW_TRUTHS.items():
         own[name] = number_field(rows[plane], _row_of_view, bool)
+    own["said_version"] = property(lambda view: -1, lambda view, version: None)  # the loop moves clocks unseen
     return type("ArrayView", (View,), own)
 
 

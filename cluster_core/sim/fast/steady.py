@@ -241,7 +241,7 @@ class Steady(SteadyState):
                 plain.reports = dict(peer.reports.items())
         view.myself = view.nodes[view.myself.id]
         state.table = [view.nodes.get(peer.id, peer) for peer in state.table]
-        state.said_version = -1
+        view.said_version = -1
         state.agenda_nodes = 0
         rng: Any = self.originals[row]
         rng.setstate((3, self.store.state_of(row), None))
