@@ -50,7 +50,8 @@ def history_report(*, hostile: bool = False, quiet: bool = False) -> HistoryRepo
             {name: getattr(one, name) for name in FIGURES}, summary_of(one, names), len(one.steps),
             [
                 StepLine(step.ts_ns, step.until_ns, (step.ts_ns - one.started_ns) // 1_000_000, step.kind,
-                         step_text(step, names), step.ref if step.ref >= 0 else None)
+                         step_text(step, names), step.ref if step.ref >= 0 else None,
+                         step.actor, step.subject or None)
                 for step in one.steps
             ],
         )

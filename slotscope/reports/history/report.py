@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from cluster_core.kinds import FindingCode
+from cluster_core.incidents.story import seconds
+from cluster_core.kinds import FindingCode, IncidentKind
 from cluster_core.rules import sentence
 from schemas.caveats import Caveat
+from slotscope.runtime import text
 
 COST = FindingCode.GOSSIP_COST
 """The findings that are a table of their own."""
+KIND_WORDS: dict[str, tuple[str, str]] = {
+    IncidentKind.MEMBERSHIP: ("change of membership", "changes of membership"),
+    IncidentKind.SLOTS_ASSIGNED: ("assignment of slots", "assignments of slots"),
+    IncidentKind.EPOCH_COLLISION: ("collision of epochs", "collisions of epochs"),
+    IncidentKind.FLAPPING: ("flapping node", "flapping nodes"),
+}
+"""Kinds whose own name is not what people count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +42,13 @@ class StepLine:
     kind: str
     text: str
     message_id: int | None
+    actor: str = ""
+    subject: str | None = None
+
+    @property
+    def nodes(self) -> list[str]:
+        """Who did it, and to whom."""
+        return [node for node in dict.fromkeys((self.actor, self.subject)) if node]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +154,28 @@ class HistoryReport:
     def costs(self) -> list[FindingLine]:
         """What gossip costs, by node and type."""
         return [one for one in self.findings if one.code == COST]
+
+    @property
+    def kinds(self) -> list[str]:
+        """How many incidents there were of each kind, in words, in the order in which each was first met."""
+        counts = Counter(one.kind for one in self.incidents)
+        return [text.plural(count, *KIND_WORDS.get(kind, (kind,))) for kind, count in counts.items()]
+
+    @property
+    def gravest(self) -> IncidentLine | None:
+        """The incident with the longest time out of service; of equal ones the first."""
+        return max(self.incidents, key=lambda one: one.figures.get("outage_ms") or 0, default=None)
+
+    @property
+    def verdict(self) -> tuple[str, str]:
+        """What happened: one sentence, and what else is to be said of the gravest incident."""
+        length = seconds(max(self.last_ns - self.first_ns, 0) // 1_000_000)
+        if self.gravest is None:
+            return f"Nothing happened in {length}.", ""
+        head, _, rest = self.gravest.summary.partition("; ")
+        *first, last = self.kinds
+        counts = f"{', '.join(first)} and {last}" if first else last
+        return f"{counts} in {length}: {head}.", rest
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,11 +39,12 @@ def test_the_page_says_what_the_report_holds(page: Page) -> None:
     assert counts == [one.step_count for one in REPORT.incidents]
 
 
-def test_findings_come_first(page: Page) -> None:
-    """Before any figure."""
+def test_a_page_begins_with_its_verdict_then_figures_then_notes(page: Page) -> None:
+    """One sentence, the time axis with the stories, the table, and what is to be known beside it."""
     order = page.run("return [...document.querySelectorAll('main > section[id]')].map((one) => one.id)")
 
-    assert order == ["findings", "incidents", "timelines", "stories", "silence", "costs", "reading"]
+    assert order == ["verdict", "timelines", "incidents", "findings", "silence", "costs", "reading"]
+    assert page.text("#verdict h2").startswith("1 failover in 30.00 s: ")
 
 
 def test_a_story_has_the_figures_of_its_incident(page: Page) -> None:
@@ -59,21 +60,119 @@ def test_a_story_has_the_figures_of_its_incident(page: Page) -> None:
     assert page.texts(f"#incident-{failover.number} .steps .offset")[0] == "+0.000 s"
 
 
-def test_a_lane_draws_roles_and_health_where_they_were(page: Page) -> None:
-    """A is a master until 20.05 s of 30; held for failed from 12.5 to 20.1 s."""
-    bars = page.run(
-        "return [...document.querySelectorAll(`tr[data-node='${arguments[0]}'] svg rect`)].map((one) => "
-        "[one.getAttribute('class'), Number(one.getAttribute('x')), Number(one.getAttribute('width'))])",
-        A,
+def lane_of(page: Page, node: str) -> list[list[Any]]:
+    """What a lane draws: class, place and width in percent, hidden or not."""
+    return list(
+        page.run(
+            "return [...document.querySelectorAll(`.lane-row[data-node='${arguments[0]}'] svg rect:not(.mark)`)].map((one) => "
+            "[one.getAttribute('class').split(' ')[0], parseFloat(one.getAttribute('x')), parseFloat(one.getAttribute('width')),"
+            " one.hasAttribute('hidden')])",
+            node,
+        )
     )
 
-    assert bars[0] == ["band-master", 0, pytest.approx(1000 * 20.05 / 30, abs=0.1)]
+
+def settled(page: Page) -> None:
+    """Wait until the page has drawn what it was asked for."""
+    page.driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
+
+
+def test_a_lane_draws_roles_and_health_where_they_were(page: Page) -> None:
+    """A is a master until 20.05 s of 30; held for failed from 12.5 to 20.1 s."""
+    bars = lane_of(page, A)
+
+    assert bars[0] == ["band-master", 0, pytest.approx(100 * 20.05 / 30, abs=0.1), False]
     assert bars[1][0] == "band-replica"
     assert bars[-1] == [
         "band-failed",
-        pytest.approx(1000 * 12.5 / 30, abs=0.1),
-        pytest.approx(1000 * 7.6 / 30, abs=0.1),
+        pytest.approx(100 * 12.5 / 30, abs=0.1),
+        pytest.approx(100 * 7.6 / 30, abs=0.1),
+        False,
     ]
+
+
+def test_keys_zoom_to_a_millisecond_and_back(page: Page) -> None:
+    """The axis takes + and 0, N goes to the next incident; what lies outside is hidden, ticks are in the chosen zone."""
+    from selenium.webdriver.common.by import By
+
+    axis = page.driver.find_element(By.ID, "axis")
+    whole = page.texts(".time-axis text")
+    axis.send_keys("n")
+    settled(page)
+    near = axis.get_attribute("aria-valuetext")
+    chosen = page.run("return document.querySelector('.story.chosen').id")
+    axis.send_keys("+" * 40)
+    settled(page)
+    deepest = page.texts(".time-axis text")
+    hidden = [bar for bar in lane_of(page, A) if bar[3]]
+    page.choose("zone", "start")
+    settled(page)
+    relative = page.texts(".time-axis text")
+    axis.send_keys("0")
+    settled(page)
+
+    assert chosen == "incident-1"
+    assert near.endswith("UTC")
+    assert whole[0].count(":") == 2
+    assert any("." in words and len(words.split(".")[1]) == 6 for words in deepest)
+    assert hidden
+    assert any(words.startswith("+") and words.endswith(" s") for words in relative)
+    assert [bar[3] for bar in lane_of(page, A)] == [False] * len(lane_of(page, A))
+
+
+def test_the_wheel_zooms_over_the_axis_and_scrolls_over_the_lanes(page: Page) -> None:
+    """A page of three hundred lanes must still scroll; with Ctrl the lanes zoom, too."""
+    turn = (
+        "const target = document.querySelector(arguments[0]);"
+        "const event = new WheelEvent('wheel', {deltaY: -240, ctrlKey: arguments[1], clientX: 300, bubbles: true, cancelable: true});"
+        "target.dispatchEvent(event); return event.defaultPrevented;"
+    )
+
+    taken = [page.run(turn, where, ctrl) for where, ctrl in [("#axis", False), (".lane", False), (".lane", True)]]
+
+    assert taken == [True, False, True]
+
+
+def test_a_step_points_at_its_time_and_its_lanes(page: Page) -> None:
+    """The cursor stands where it happened, the lanes of those who did it are marked, and its marks on them."""
+    page.run("document.querySelector('.story details').open = true; document.querySelector('.steps > li').focus()")
+    told = page.run("return [...document.querySelectorAll('.lane-row.told')].map((one) => one.dataset.node)")
+
+    assert told == [A]
+    assert page.run("return document.querySelectorAll('.mark.told').length") == 1
+    assert page.run("return document.querySelector('.time-cursor').hidden") is False
+
+
+def test_nodes_without_a_part_are_folded(page: Page) -> None:
+    """Those of an incident come first."""
+    first = page.run("return document.querySelector('.lane-row').dataset.node")
+    folded = page.run("return document.querySelectorAll('.other-lanes .lane-row').length")
+    shown = page.run("return document.querySelectorAll('.lane-list > ol > .lane-row').length")
+
+    assert first == REPORT.incidents[0].subject
+    assert folded + shown == len(NODES)
+
+
+def test_a_phone_shows_cards_that_are_not_cut(chromium: Any, tmp_path: Path) -> None:
+    """At 420 px nothing lies beside the page."""
+    path = tmp_path / "history.html"
+    path.write_text(render_history(REPORT), encoding="utf-8")
+    metrics = {"width": 420, "height": 900, "deviceScaleFactor": 1, "mobile": True}
+    chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    try:
+        page = open_page(chromium, path)
+        beside = page.run(
+            "return [...document.querySelectorAll('#incident-table *, .lane-list *, .story *')]"
+            ".filter((one) => one.getBoundingClientRect().right > 421).length"
+        )
+        label = page.run(
+            "return getComputedStyle(document.querySelector('#incident-table [data-label]'), '::before').content"
+        )
+    finally:
+        chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+    assert beside == 0
+    assert label == '"Since start: "'
 
 
 def test_silence_is_a_matrix_of_observers_and_nodes(page: Page) -> None:
@@ -120,9 +219,9 @@ def test_a_screen_reader_is_told_what_is_drawn(page: Page) -> None:
         "!one.getAttribute('aria-label') && !document.getElementById(one.getAttribute('aria-labelledby'))).length"
     )
     captions = page.run("return [...document.querySelectorAll('table')].filter((one) => !one.caption).length")
-    levels = page.run("return [...document.querySelectorAll('h1, h2, h3')].map((one) => Number(one.tagName[1]))")
+    levels = page.run("return [...document.querySelectorAll('h1, h2, h3, h4')].map((one) => Number(one.tagName[1]))")
 
-    assert len(words) == len(NODES) + 1
+    assert len(words) == len(NODES)
     assert all(words)
     assert (unnamed, captions) == (0, 0)
     assert levels[0] == 1

@@ -1,0 +1,175 @@
+"""The time axis of a history: one lane a node with what it was and how the others saw it, and a mark where a story tells of it.
+
+Places are in percent of the whole time for a browser without scripts; ``data-from`` and ``data-to`` are µs since the start,
+from which `timeline.js` draws any part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from slotscope.reports.history.report import HealthSpan, HistoryReport, IncidentLine, Lane, RoleSpan, StepLine
+from slotscope.reports.history.terminal import figure_text
+from slotscope.runtime import text
+
+Names = Mapping[str, str]
+
+SPAN_PERCENT_MIN = 0.15
+"""What lasts shorter still shows."""
+MARK_KINDS = {
+    "election": ("election", "vote", "won", "took", "manual", "paused", "adopted", "demoted"),
+    "doubt": ("pfail", "report", "fail", "doubted", "unserved", "unreached", "state-fail", "barred", "no-replica"),
+    "process": ("last-sign", "process", "back", "trusted", "new-id"),
+}
+"""Colours of the marks by how the kind of a step begins; whatever else is a change."""
+
+
+class Room(NamedTuple):
+    """How much of each list a page shows; a matrix of more nodes is not read by anybody."""
+
+    findings: int = 300
+    incidents: int = 1000
+    story_steps: int = 400
+    lanes: int = 300
+    lane_spans: int = 200
+    lane_changes: int = 60
+    lane_marks: int = 100
+    matrix_nodes: int = 60
+    costs: int = 1000
+
+    def half(self) -> Room:
+        """Half of everything."""
+        return Room(*(max(count // 2, 1) for count in self))
+
+
+class Bar(NamedTuple):
+    """A part of a lane: its place in percent, in µs since the start, what it is, and its words."""
+
+    x: str
+    width: str
+    from_us: int
+    to_us: int
+    kind: str
+    words: str
+
+
+class Mark(NamedTuple):
+    """A step of a story on the lane of a node that took part: the step's own id, and its words."""
+
+    bar: Bar
+    step_id: str
+
+
+class Drawn(NamedTuple):
+    """A lane, ready to be drawn: *now* is what the node is at the end, *part* whether a story tells of it."""
+
+    lane: Lane
+    now: RoleSpan | None
+    health: str
+    roles: Sequence[Bar]
+    healths: Sequence[Bar]
+    marks: Sequence[Mark]
+    changes: Sequence[tuple[int, str]]
+    change_count: int
+    words: str
+    part: bool
+
+
+def draw_lanes(report: HistoryReport, names: Names, room: Room) -> list[Drawn]:
+    """The lanes of *report*: nodes that took part in an incident come first, those of the first incident before the others."""
+    marks: dict[str, list[Mark]] = {}
+    order: dict[str, int] = {}
+    for one in report.incidents[: room.incidents]:
+        for node in (one.subject, one.winner):
+            if node:
+                order.setdefault(node, len(order))
+        for place, step in enumerate(one.steps[: room.story_steps], 1):
+            bar = _bar(report, step.at_ns, step.until_ns or step.at_ns, mark_kind(step), text.printable(step.text, 120))
+            for node in step.nodes:
+                order.setdefault(node, len(order))
+                marks.setdefault(node, []).append(Mark(bar, step_id(one, place)))
+    lanes = sorted(report.lanes, key=lambda lane: order.get(lane.node.node_id, len(order)))[: room.lanes]
+    return [_drawn(lane, report, names, room, marks, lane.node.node_id in order) for lane in lanes]
+
+
+def incident_bar(one: IncidentLine, report: HistoryReport) -> Bar:
+    """An incident on the axis."""
+    ended_ns = report.last_ns if one.ended_ns is None else one.ended_ns
+    return _bar(
+        report, one.started_ns, ended_ns, one.kind, text.printable(f"{one.number} {one.kind}: {one.summary}", 200)
+    )
+
+
+def step_id(one: IncidentLine, place: int) -> str:
+    """What a step is called in the page."""
+    return f"step-{one.number}-{place}"
+
+
+def mark_kind(step: StepLine) -> str:
+    """The colour of a step's mark: a key of `MARK_KINDS`, or ``change``."""
+    return next((name for name, begins in MARK_KINDS.items() if step.kind.startswith(begins)), "change")
+
+
+def _bar(report: HistoryReport, from_ns: int, to_ns: int, kind: str, words: str) -> Bar:
+    whole = max(report.last_ns - report.first_ns, 1)
+    start = min(max(from_ns - report.first_ns, 0), whole)
+    end = min(max(to_ns - report.first_ns, start), whole)
+    width = max(100 * (end - start) / whole, SPAN_PERCENT_MIN)
+    place = (f"{min(100 * start / whole, 100 - width):.3f}", f"{width:.3f}")
+    return Bar(*place, start // 1000, end // 1000, kind, words)
+
+
+def _drawn(
+    lane: Lane, report: HistoryReport, names: Names, room: Room, marks: Mapping[str, list[Mark]], part: bool
+) -> Drawn:
+    now = lane.roles[-1] if lane.roles else None
+    health = lane.healths[-1].health if lane.healths else "fine"
+    changes = _changes(lane, report, names)
+    failed_ms = sum((span.to_ns - span.from_ns) // 1_000_000 for span in lane.healths if span.health == "failed")
+    words = (
+        f"{lane.node.name}: {len(lane.roles)} roles and epochs, at the end"
+        f" {role_words(now, names) if now else 'not heard'}, {health}; held for failed for"
+        f" {figure_text('failed_ms', failed_ms)}"
+    )
+    return Drawn(
+        lane,
+        now,
+        health,
+        [_role_bar(span, report, names) for span in lane.roles[: room.lane_spans]],
+        [_health_bar(span, report) for span in lane.healths[: room.lane_spans] if span.health != "fine"],
+        marks.get(lane.node.node_id, [])[: room.lane_marks],
+        changes[: room.lane_changes],
+        len(changes),
+        text.printable(words, 300),
+        part,
+    )
+
+
+def role_words(span: RoleSpan, names: Names) -> str:
+    """What a node was."""
+    if span.role == "replica":
+        return f"replica of {names.get(span.master_id, span.master_id[:8] or 'nobody')}, epoch {span.epoch}"
+    return f"master, epoch {span.epoch}, {text.plural(span.slot_count, 'slot')}"
+
+
+def _role_bar(span: RoleSpan, report: HistoryReport, names: Names) -> Bar:
+    kind = "replica" if span.role == "replica" else "master" if span.slot_count else "empty"
+    return _bar(report, span.from_ns, span.to_ns, kind, text.printable(role_words(span, names), 120))
+
+
+def _health_bar(span: HealthSpan, report: HistoryReport) -> Bar:
+    return _bar(report, span.from_ns, span.to_ns, span.health, f"{span.health}, by {span.observers}")
+
+
+def _changes(lane: Lane, report: HistoryReport, names: Names) -> list[tuple[int, str]]:
+    """Everything that a lane draws, in words and in order of time."""
+    told = [(max(span.from_ns, report.first_ns), role_words(span, names)) for span in lane.roles]
+    told += [
+        (span.from_ns, f"{span.health} in the view of {text.plural(span.observers, 'other node')}")
+        if span.health != "fine"
+        else (span.from_ns, "trusted by all others")
+        for at, span in enumerate(lane.healths)
+        if at or span.health != "fine"
+    ]
+    return sorted(told)
