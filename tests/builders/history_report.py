@@ -71,7 +71,7 @@ def history_report(*, hostile: bool = False, quiet: bool = False) -> HistoryRepo
         nodes=nodes,
         incidents=incidents,
         findings=[
-            FindingLine(number, one.severity, one.code, one.rule, one.node or None, one.other or None, one.times,
+            FindingLine(number, one.severity, one.code, one.code.rule, one.node or None, one.other or None, one.times,
                         one.amount, one.text, one.refs)
             for number, one in enumerate(found, 1)
         ],
