@@ -9,24 +9,22 @@ from slotscope.requests.compare import Request
 from slotscope.runtime import cli
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from slotscope.reports.keyspace.comparison import ComparisonReport
 
 
-def run(spark: SparkSession, *, root: str, before: str, after: str) -> ComparisonReport:
+def run(*, root: str, before: str, after: str) -> ComparisonReport:
     """Return what changed from snapshot *before* to snapshot *after*; raises InputError if one is not there."""
     from slotscope.reports.keyspace.comparison import compare_reports
     from slotscope.reports.keyspace.tables import load_report
 
-    return compare_reports(load_report(spark, root, before), load_report(spark, root, after))
+    return compare_reports(load_report(root, before), load_report(root, after))
 
 
 def command(request: Request) -> int | None:
     """Show what grew between two snapshots: per node, slot, prefix and hash tag.  Ends with 3 if one of them is partial."""
     from slotscope.reports.delivery import deliver
 
-    report = run(request.session("compare"), root=request.root, before=request.before, after=request.after)
+    report = run(root=request.root, before=request.before, after=request.after)
     deliver(report, root=request.root, html=request.html, stream=sys.stdout)
     return cli.PARTIAL if report.partial_words else None
 

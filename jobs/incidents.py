@@ -14,7 +14,7 @@ def command(request: Request) -> None:
     from slotscope.reports.delivery import deliver
     from slotscope.reports.history.tables import load_history
 
-    report = load_history(request.session("incidents"), request.root, request.snapshot)
+    report = load_history(request.root, request.snapshot)
     deliver(report, root=request.root, html=request.html, stream=sys.stdout)
 
 
@@ -31,7 +31,7 @@ def story_command(number: int, *, request: Recorded) -> None:
     from slotscope.reports.history.tables import load_incidents
     from slotscope.reports.history.terminal import print_story
 
-    incident = load_incidents(request.session("incident"), request.root, request.snapshot, number)[0]
+    incident = load_incidents(request.root, request.snapshot, number)[0]
     print_story(incident, Console(file=sys.stdout))
 
 

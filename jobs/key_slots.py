@@ -31,7 +31,7 @@ def run(spark: SparkSession, request: Request, settings: Settings, *, now_ms: in
 
     snapshot = KeySnapshot.read(spark, request, settings, now_ms=now_ms)
     snapshot.write(spark)
-    return load_report(spark, request.root, request.snapshot)
+    return load_report(request.root, request.snapshot)
 
 
 def command(request: Request) -> int | None:

@@ -15,7 +15,7 @@ def command(request: Request) -> None:
     """
     from slotscope.pipelines.past_views import node_lines
 
-    lines = node_lines(request.session("nodes"), request)
+    lines = node_lines(request)
     sys.stdout.write("".join(f"{line}\n" for line in lines))
 
 

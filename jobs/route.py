@@ -24,7 +24,7 @@ def command(*words: str, request: Request) -> None:
 
     if not words:
         raise InputError("no command: write it after --, as in: -- GET user:1")
-    sys.stdout.write(f"{printable(route_line(request.session('route'), words, request))}\n")
+    sys.stdout.write(f"{printable(route_line(words, request))}\n")
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ def command(request: Request) -> int | None:
         sys.stdout.write(
             printable(f"warning: {stranger} belongs to no sentinel that is known; name it with --log-node\n")
         )
-    path = deliver(load_history(spark, root, snapshot), root=root, html=request.html, stream=None)
+    path = deliver(load_history(root, snapshot), root=root, html=request.html, stream=None)
     sys.stdout.write(f"report: {path}\n")
     if outcome.bad_records:
         sys.stdout.write(f"{outcome.bad_records} bad records: see bronze/bad_records\n")

@@ -36,7 +36,7 @@ def run(
         raise InputError("the simulation needs a name")
     try:
         check_grid(grid)
-        places, words = starting_places(spark, grid, root, start)
+        places, words = starting_places(grid, root, start)
         check_hits(grid, places)
     except (TrialError, LayoutError) as error:
         raise InputError(str(error)) from error

@@ -6,18 +6,16 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-
 from cluster_core.gossip.causes import Cause
 from cluster_core.incidents.instants import read_instant, write_instant
 from cluster_core.incidents.past_views import find_observer, view_at
 from cluster_core.replay.rows import NodeViewRow
 from cluster_core.routing.redirect import Client, route
 from cluster_core.routing.view import DIALECTS, is_cluster_ok, view_of
-from schemas.history import NODE_VIEWS, REPLAYS
+from schemas.history import NODE_VIEWS
+from slotscope.reports.history.tables import finished_replay
 from slotscope.reports.history.views import address_book, difference_lines, view_lines
-from slotscope.runtime import tables
+from slotscope.runtime.delta_files import read_rows
 from slotscope.runtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,60 +25,48 @@ if TYPE_CHECKING:
 EVERYBODY = "all"
 
 
-def view_rows(views: DataFrame) -> list[NodeViewRow]:
-    """Rows of silver/node_views as values of the core."""
+def rows_at(*, root: str, snapshot: str, times_ns: Sequence[int]) -> list[NodeViewRow]:
+    """The beliefs of all observers that hold at any of *times_ns*."""
+    holds = " OR ".join(
+        f"(valid_from_ns <= {ts_ns} AND (valid_to_ns IS NULL OR valid_to_ns > {ts_ns}))" for ts_ns in times_ns
+    )
     return [
         NodeViewRow(
             row["observer"], row["node_id"], row["ip"], row["port"], row["cport"], row["hostname"], row["flags"],
             row["master_id"], int(row["config_epoch"]), row["slots"], row["link_known"], row["valid_from_ns"],
             row["valid_to_ns"], Cause(row["cause"]), -1 if row["message_id"] is None else row["message_id"],
         )
-        for row in views.toLocalIterator()
+        for row in read_rows(root, NODE_VIEWS, where=holds, order_by="observer, node_id, valid_from_ns", snapshot_id=snapshot)
     ]  # fmt: skip
 
 
-def rows_at(spark: SparkSession, *, root: str, snapshot: str, times_ns: Sequence[int]) -> list[NodeViewRow]:
-    """The beliefs of all observers that hold at any of *times_ns*."""
-    views = tables.read_snapshot(spark, NODE_VIEWS, root, snapshot)
-    holds = F.lit(False)
-    for ts_ns in times_ns:
-        open_end = F.col("valid_to_ns").isNull() | (F.col("valid_to_ns") > ts_ns)
-        holds = holds | ((F.col("valid_from_ns") <= ts_ns) & open_end)
-    return view_rows(views.where(holds).orderBy("observer", "node_id", "valid_from_ns"))
-
-
-def instant_ns(spark: SparkSession, root: str, snapshot: str, at: str | None) -> int:
+def instant_ns(root: str, snapshot: str, at: str | None) -> int:
     """The time *at* in ns, without one that of the replay's last evidence; raises InputError where there is none."""
     if at is not None:
         try:
             return int(read_instant(at))
         except ValueError as error:
             raise InputError(str(error)) from error
-    row = tables.read_snapshot(spark, REPLAYS, root, snapshot).first()
-    if row is None:
-        raise InputError(f"{root}: no finished replay {snapshot!r}; run the bus-replay job for it")
-    return int(row["last_ns"] or 0)
+    return int(finished_replay(root, snapshot)["last_ns"] or 0)
 
 
-def views_at(
-    spark: SparkSession, root: str, snapshot: str, times_ns: Sequence[int]
-) -> tuple[list[NodeViewRow], dict[str, str]]:
+def views_at(root: str, snapshot: str, times_ns: Sequence[int]) -> tuple[list[NodeViewRow], dict[str, str]]:
     """What all observers believed at any of *times_ns*, and the address of each; raises InputError if nobody believed anything."""
-    rows = rows_at(spark, root=root, snapshot=snapshot, times_ns=sorted(set(times_ns)))
+    rows = rows_at(root=root, snapshot=snapshot, times_ns=sorted(set(times_ns)))
     book = address_book(rows)
     if not book:
         raise InputError(f"{root}: snapshot {snapshot!r} holds no view at {write_instant(times_ns[0])}")
     return rows, book
 
 
-def node_lines(spark: SparkSession, request: NodesRequest) -> list[str]:
+def node_lines(request: NodesRequest) -> list[str]:
     """CLUSTER NODES as it was, or what is different; raises InputError if the observer or the time is not known."""
     root, snapshot = request.root, request.snapshot
     if request.diff is not None and request.versus is not None:
         raise InputError("give either --diff (one observer, two times) or --versus (two observers, one time)")
-    at_ns = instant_ns(spark, root, snapshot, request.at)
-    other_ns = at_ns if request.diff is None else instant_ns(spark, root, snapshot, request.diff)
-    rows, book = views_at(spark, root, snapshot, [at_ns, other_ns])
+    at_ns = instant_ns(root, snapshot, request.at)
+    other_ns = at_ns if request.diff is None else instant_ns(root, snapshot, request.diff)
+    rows, book = views_at(root, snapshot, [at_ns, other_ns])
     chosen = sorted(book) if request.observer == EVERYBODY else [find_observer(request.observer, book)]
     if request.versus is not None:
         if request.observer == EVERYBODY:
@@ -93,12 +79,12 @@ def node_lines(spark: SparkSession, request: NodesRequest) -> list[str]:
     return [line for one in chosen for line in view_lines(rows, one, at_ns, book, headed=headed)]
 
 
-def route_line(spark: SparkSession, words: Sequence[str], request: RouteRequest) -> str:
+def route_line(words: Sequence[str], request: RouteRequest) -> str:
     """What a node would have answered to the command *words*; raises InputError for an unknown observer, time or server."""
     if request.server not in DIALECTS:
         raise InputError(f"--server {request.server}: there are {', '.join(DIALECTS)}")
-    at_ns = instant_ns(spark, request.root, request.snapshot, request.at)
-    rows, book = views_at(spark, request.root, request.snapshot, [at_ns])
+    at_ns = instant_ns(request.root, request.snapshot, request.at)
+    rows, book = views_at(request.root, request.snapshot, [at_ns])
     topology = view_at(rows, find_observer(request.observer, book), at_ns)
     if topology.my_id is None:
         raise InputError(f"{request.observer}: its own row is not known at {write_instant(at_ns)}")

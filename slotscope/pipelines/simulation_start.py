@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql import SparkSession
-
 from cluster_core.incidents.instants import write_instant
 from cluster_core.incidents.past_views import find_observer, view_at
 from cluster_core.sim.experiment.grid import Grid
@@ -74,12 +72,12 @@ def check_hits(grid: Grid, places: Sequence[Place]) -> None:
             raise TrialError(f"no zone {trial.hit!r}; there are {', '.join(sorted(zones))}")
 
 
-def starting_places(spark: SparkSession, grid: Grid, root: str, start: Start | None) -> tuple[list[Place], str]:
+def starting_places(grid: Grid, root: str, start: Start | None) -> tuple[list[Place], str]:
     """The nodes to start with, none for clusters by layout, and where they come from in words."""
     if start is None:
         return [], "clusters made for it"
-    at_ns = instant_ns(spark, root, start.snapshot, start.at)
-    rows, book = views_at(spark, root, start.snapshot, [at_ns])
+    at_ns = instant_ns(root, start.snapshot, start.at)
+    rows, book = views_at(root, start.snapshot, [at_ns])
     observer = min(book) if start.observer == EVERYBODY else find_observer(start.observer, book)
     places = recorded_places(view_at(rows, observer, at_ns), settings_for(grid.base), read_zones(start.zones))
     return places, f"from what {book[observer]} believed in {start.snapshot} at {write_instant(at_ns)}"

@@ -1,21 +1,24 @@
-"""Delta tables without Spark: for commands that act on a live cluster and cannot wait for a JVM at every step.
+"""Delta tables without Spark: for commands that need no JVM, because they read little or cannot wait for it at every step.
 
-The tables are the same ones: what is written here is read by Spark, and the other way round.
+The tables are the same ones: what is written here is read by Spark, and the other way round.  Reads are SQL of DataFusion, which
+comes with delta-rs: columns, conditions and limits go into the files, and no table is held as a whole.  Object storage takes its
+credentials from the environment, as its own tools do (AWS_…, AZURE_…, GOOGLE_…).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable, write_deltalake
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     BooleanType,
     DataType,
+    DecimalType,
     DoubleType,
     IntegerType,
     LongType,
@@ -30,6 +33,11 @@ from pyspark.sql.types import (
 from schemas.table import Table
 from slotscope.runtime.errors import InputError
 
+ATTEMPTS_MAX = 4
+"""Writers of different snapshots meet only when both create the table; the second try finds it there."""
+MISSING = "{}: no such table; is --root right, and did the job that writes it run?"
+OLDER = "{}: written by an older version of the program, in another form: choose another --root, or remove the folder and make it anew"
+
 _ARROW: dict[type[DataType], pa.DataType] = {
     BinaryType: pa.binary(),
     BooleanType: pa.bool_(),
@@ -43,12 +51,12 @@ _ARROW: dict[type[DataType], pa.DataType] = {
 
 
 def arrow_schema(table: Table) -> pa.Schema:
-    """The Arrow schema of *table*, with the comments of its columns."""
+    """The Arrow schema of *table*, with the comments of its columns; each may be null, as in all Delta tables that Spark makes."""
     return pa.schema([_field(field) for field in table.schema.fields])
 
 
 def _field(field: StructField) -> pa.Field:
-    return pa.field(field.name, _arrow(field.dataType), field.nullable, metadata=field.metadata)
+    return pa.field(field.name, _arrow(field.dataType), metadata=field.metadata)
 
 
 def _arrow(kind: DataType) -> pa.DataType:
@@ -58,11 +66,13 @@ def _arrow(kind: DataType) -> pa.DataType:
         return pa.map_(_arrow(kind.keyType), _arrow(kind.valueType))
     if isinstance(kind, StructType):
         return pa.struct([_field(field) for field in kind.fields])
+    if isinstance(kind, DecimalType):
+        return pa.decimal128(kind.precision, kind.scale)
     return _ARROW[type(kind)]
 
 
 def location(root: str, table: Table) -> str:
-    """Where *table* lies; *root* is a path or a URI."""
+    """Where *table* lies; *root* is a path or any URI that who reads or writes it knows."""
     return f"{root.rstrip('/')}/{table.name}"
 
 
@@ -73,45 +83,123 @@ def exists(root: str, table: Table) -> bool:
 
 def append_rows(root: str, table: Table, rows: Sequence[dict[str, Any]]) -> None:
     """Add *rows* in one commit; the table is created at first use."""
-    _write(root, table, rows, mode="append")
+    _write(root, table, _as_table(table, rows), where=None)
 
 
 def replace_rows(root: str, table: Table, rows: Sequence[dict[str, Any]], **equal: str) -> None:
     """Put *rows* in the place of those whose columns equal *equal*, in one commit."""
-    if not exists(root, table):
-        _write(root, table, rows, mode="append")
+    replace_table(root, table, _as_table(table, rows), all_equal(equal))
+
+
+def replace_table(root: str, table: Table, rows: pa.Table, where: str) -> None:
+    """Put *rows*, which have the columns of *table*, in the place of those for which the SQL condition *where* holds, in one commit."""
+    _write(root, table, rows, where)
+
+
+def all_equal(values: Mapping[str, str]) -> str:
+    """The SQL condition that columns have these *values*."""
+    return " AND ".join(f"{name} = '{value.replace(chr(39), chr(39) * 2)}'" for name, value in values.items())
+
+
+def _as_table(table: Table, rows: Sequence[dict[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), schema=arrow_schema(table))
+
+
+def _write(root: str, table: Table, rows: pa.Table, where: str | None) -> None:
+    place = location(root, table)
+    for attempt in range(1, ATTEMPTS_MAX + 1):
+        try:
+            _commit(place, table, rows, where)
+            return
+        except (CommitFailedError, DeltaError, OSError) as error:
+            if attempt == ATTEMPTS_MAX or not isinstance(error, CommitFailedError):
+                raise InputError(f"{place}: cannot be written: {_first_line(error)}") from error
+
+
+def _commit(place: str, table: Table, rows: pa.Table, where: str | None) -> None:
+    try:
+        opened = DeltaTable(place)
+    except TableNotFoundError:
+        write_deltalake(place, rows, partition_by=list(table.partition_by) or None, mode="error")
         return
-    where = " AND ".join(f"{name} = '{value.replace(chr(39), chr(39) * 2)}'" for name, value in equal.items())
-    _write(root, table, rows, mode="overwrite", predicate=where)
+    _refuse_older(opened, table, place)
+    there = pa.schema(opened.schema())
+    data = rows.cast(pa.schema([there.field(f.name) if f.name in there.names else f for f in rows.schema]))
+    how: dict[str, Any] = {"mode": "append"} if where is None else {"mode": "overwrite", "predicate": where}
+    write_deltalake(opened, data, schema_mode="merge", **how)
 
 
-def _write(root: str, table: Table, rows: Sequence[dict[str, Any]], **how: Any) -> None:
-    data = pa.Table.from_pylist(list(rows), schema=arrow_schema(table))
+def read_rows(
+    root: str,
+    table: Table,
+    *,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    order_by: str = "",
+    limit: int | None = None,
+    **equal: str,
+) -> list[dict[str, Any]]:
+    """Rows of *table* whose columns equal *equal* and for which the SQL condition *where* holds: the first *limit* by *order_by*.
+
+    A row is a dict of the columns asked for, or of all; null where it was written before a column was added.  Raises `InputError` where the
+    table is not there, or is of a form that is not read.
+    """
+    opened = _open(root, table)
+    there = {field.name for field in opened.schema().fields}
+    chosen = (f'"{name}"' if name in there else f'NULL AS "{name}"' for name in columns or table.columns)
+    conditions = [*([all_equal(equal)] if equal else []), *([f"({where})"] if where else [])]
+    return _answer(
+        f"SELECT {', '.join(chosen)} FROM {_noun(table)}"
+        + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
+        + (f" ORDER BY {order_by}" if order_by else "")
+        + (f" LIMIT {limit}" if limit is not None else ""),
+        {table: opened},
+        root,
+    )
+
+
+def query_rows(root: str, sql: str, *tables: Table) -> list[dict[str, Any]]:
+    """What *sql* says of *tables*, which go by their names without the layer; raises `InputError` as `read_rows` does."""
+    return _answer(sql, {table: _open(root, table) for table in tables}, root)
+
+
+def _answer(sql: str, tables: Mapping[Table, DeltaTable], root: str) -> list[dict[str, Any]]:
+    engine = QueryBuilder()
     try:
-        write_deltalake(
-            location(root, table), data, partition_by=list(table.partition_by) or None, schema_mode="merge", **how
-        )
+        for table, opened in tables.items():
+            engine.register(_noun(table), opened)
+        answer = pa.RecordBatchReader.from_stream(engine.execute(sql)).read_all()
     except (DeltaError, OSError) as error:
-        raise InputError(f"{location(root, table)}: cannot be written: {_first_line(error)}") from error
-
-
-def read_rows(root: str, table: Table, **equal: str) -> list[dict[str, Any]]:
-    """Rows of *table* whose columns equal *equal*, maps as dicts; InputError where the table is not there."""
-    where = location(root, table)
-    try:
-        opened = DeltaTable(where)
-        names = [name for name in table.columns if name in {field.name for field in opened.schema().fields}]
-        data = opened.to_pyarrow_table(columns=names, filters=[(k, "=", v) for k, v in equal.items()] or None)
-    except TableNotFoundError as error:
-        raise InputError(f"{where}: no such table; is --root right, and did the job that writes it run?") from error
-    except (DeltaError, OSError) as error:
-        raise InputError(f"{where}: cannot be read: {_first_line(error)}") from error
-    maps = [f.name for f in table.schema.fields if isinstance(f.dataType, MapType) and f.name in names]
-    rows: list[dict[str, Any]] = data.to_pylist()
-    for row in rows:
-        for name in maps:
-            row[name] = dict(row[name]) if row[name] is not None else None
+        places = ", ".join(location(root, table) for table in tables)
+        raise InputError(f"{places}: cannot be read: {_first_line(error)}") from error
+    rows: list[dict[str, Any]] = answer.to_pylist(maps_as_pydicts="strict")
     return rows
+
+
+def _noun(table: Table) -> str:
+    return table.name.rpartition("/")[2]
+
+
+def _open(root: str, table: Table) -> DeltaTable:
+    place = location(root, table)
+    try:
+        opened = DeltaTable(place)
+    except TableNotFoundError as error:
+        raise InputError(MISSING.format(place)) from error
+    except (DeltaError, OSError) as error:
+        raise InputError(f"{place}: cannot be read: {_first_line(error)}") from error
+    _refuse_older(opened, table, place)
+    return opened
+
+
+def _refuse_older(opened: DeltaTable, table: Table, where: str) -> None:
+    """Lists whose elements were once of another kind are not read; a column may not be there at all."""
+    known = {field.name: field.type for field in opened.schema().fields}
+    for field in table.schema.fields:
+        if isinstance(field.dataType, ArrayType) and (found := known.get(field.name)) is not None:
+            element = getattr(found, "element_type", None)
+            if getattr(element, "type", None) != field.dataType.elementType.typeName():
+                raise InputError(OLDER.format(where))
 
 
 def compact(root: str, table: Table) -> None:

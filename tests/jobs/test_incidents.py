@@ -115,12 +115,12 @@ def test_writing_again_leaves_the_same_rows(spark: SparkSession, root: str) -> N
 
 
 def nodes(spark: SparkSession, root: str, **options: str) -> list[str]:
-    return node_lines(spark, Request(root=root, snapshot="one", **options))
+    return node_lines(Request(root=root, snapshot="one", **options))
 
 
 def test_the_report_has_the_numbers_of_the_tables(spark: SparkSession, root: str) -> None:
     """Incidents, steps, findings, costs, timelines and silences."""
-    report = load_history(spark, root, "one")
+    report = load_history(root, "one")
 
     assert [one.summary for one in report.incidents] == [row["summary"] for row in rows(spark, root, INCIDENTS)]
     assert sum(len(one.steps) for one in report.incidents) == len(rows(spark, root, INCIDENT_STEPS))
@@ -146,17 +146,17 @@ def test_the_report_has_the_numbers_of_the_tables(spark: SparkSession, root: str
 
 def test_one_incident_comes_with_its_steps(spark: SparkSession, root: str) -> None:
     """Numbered as in the list; another number is refused."""
-    (one,) = load_incidents(spark, root, "one", 1)
+    (one,) = load_incidents(root, "one", 1)
 
     assert (one.kind, len(one.steps)) == ("failover", one.step_count)
     with pytest.raises(InputError, match="no incident 9: there are 1"):
-        load_incidents(spark, root, "one", 9)
+        load_incidents(root, "one", 9)
 
 
 def test_a_snapshot_that_was_not_replayed_is_refused(spark: SparkSession, root: str) -> None:
     """It says which job to run."""
     with pytest.raises(InputError, match="run the bus-replay job"):
-        load_history(spark, root, "two")
+        load_history(root, "two")
 
 
 def test_nodes_prints_what_an_observer_believed(spark: SparkSession, root: str) -> None:

@@ -201,7 +201,7 @@ def test_a_run_that_was_killed_between_tables_is_made_whole_by_the_next(spark, t
     with pytest.raises(KeyboardInterrupt):
         run(spark, tmp_path, **options)
     with pytest.raises(InputError):
-        load_report(spark, str(tmp_path), "x")
+        load_report(str(tmp_path), "x")
     monkeypatch.undo()
 
     report = run(spark, tmp_path, **options)
@@ -211,7 +211,7 @@ def test_a_run_that_was_killed_between_tables_is_made_whole_by_the_next(spark, t
 
 
 def test_the_report_says_what_the_tables_say(spark, root):
-    report = load_report(spark, str(root), "before")
+    report = load_report(str(root), "before")
 
     assert report.keys == len(truth(*BEFORE))
     assert [node.slots for node in report.nodes] == [

@@ -34,7 +34,7 @@ def root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def answer(spark: SparkSession, root: str, observer: str, at_s: float, *words: str, **options: Any) -> str:
     options = {"partial_coverage": True, **options}
-    return route_line(spark, words, Request(root=root, snapshot="one", observer=observer, at=str(ns(at_s)), **options))
+    return route_line(words, Request(root=root, snapshot="one", observer=observer, at=str(ns(at_s)), **options))
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_question_that_makes_no_sense_is_refused(spark, root, options, words):
     asked = {"root": root, "snapshot": "one", "observer": B, "at": str(ns(1)), **options}
 
     with pytest.raises((InputError, LookupError), match=words):
-        route_line(spark, ("GET", "k"), Request(**asked))
+        route_line(("GET", "k"), Request(**asked))
 
 
 def test_words_of_the_command_may_look_like_options(spark, root, capsys):

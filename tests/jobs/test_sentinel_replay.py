@@ -66,8 +66,8 @@ def test_the_tables_hold_the_replay_once(spark: SparkSession, root: str) -> None
 
 def test_the_report_of_incidents_tells_those_of_sentinels(spark: SparkSession, root: str) -> None:
     """The same report, terminal and page, as for a cluster."""
-    report = load_history(spark, root, "one")
-    one = load_incidents(spark, root, "one", 1)[0]
+    report = load_history(root, "one")
+    one = load_incidents(root, "one", 1)[0]
     page = render_history(report)
     lines = sentinel_lines(*load_sentinels(spark, root, "one"), report.first_ns, "read")
 
@@ -112,7 +112,7 @@ def test_damage_is_noted_and_counted(spark: SparkSession, tmp_path, capsys: pyte
         ("sentinel-replay", "polls.jsonl"),
     ]
     assert "2 bad records" in capsys.readouterr().out
-    assert load_history(spark, root, "current").bad_records == 2
+    assert load_history(root, "current").bad_records == 2
 
 
 @pytest.mark.parametrize(

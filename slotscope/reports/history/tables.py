@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
-
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F
 
 from cluster_core.incidents.incident import FIGURES
 from cluster_core.incidents.story import name_all
 from schemas.caveats import Caveat
 from schemas.history import LINKS, NODE_VIEWS, REPLAYS
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
-from schemas.table import Table
 from slotscope.reports.history.report import (
     FindingLine,
     HistoryNode,
@@ -25,7 +22,7 @@ from slotscope.reports.history.report import (
     role_spans,
 )
 from slotscope.reports.records import record
-from slotscope.runtime import tables
+from slotscope.runtime.delta_files import all_equal, query_rows, read_rows
 from slotscope.runtime.errors import InputError
 
 STEPS_SHOWN = 20_000
@@ -35,65 +32,78 @@ BELIEFS_SHOWN = 200_000
 SILENCES_SHOWN = 40_000
 
 
-def load_incidents(spark: SparkSession, root: str, snapshot_id: str, number: int | None = None) -> list[IncidentLine]:
+def load_incidents(root: str, snapshot_id: str, number: int | None = None) -> list[IncidentLine]:
     """All incidents without their steps, or the one with *number* and all of them; raises InputError if it is not
     there.
     """
-    rows = tables.read_snapshot(spark, INCIDENTS, root, snapshot_id)
+    rows = read_rows(root, INCIDENTS, order_by="incident", snapshot_id=snapshot_id)
     if number is None:
-        return [_incident(row, ()) for row in rows.orderBy("incident").collect()]
-    found = rows.where(F.col("incident") == number).collect()
+        return [_incident(row, ()) for row in rows]
+    found = [row for row in rows if row["incident"] == number]
     if not found:
-        count = rows.count()
-        there = f"there are {count}, from 1" if count else "there are none"
+        there = f"there are {len(rows)}, from 1" if rows else "there are none"
         raise InputError(f"{root}: snapshot {snapshot_id!r} has no incident {number}: {there}")
-    steps = tables.read_snapshot(spark, INCIDENT_STEPS, root, snapshot_id).where(F.col("incident") == number)
-    return [_incident(found[0], [record(StepLine, row) for row in steps.orderBy("step").limit(STEPS_SHOWN).collect()])]
+    return [_incident(found[0], _steps(root, snapshot_id, f"incident = {number}").get(number, ()))]
 
 
-def load_history(spark: SparkSession, root: str, snapshot_id: str) -> HistoryReport:
+def load_history(root: str, snapshot_id: str) -> HistoryReport:
     """Read what the tables under *root* say of a replay; raises InputError if it is not there, or was not finished."""
-
-    def rows(table: Table) -> DataFrame:
-        return tables.read_snapshot(spark, table, root, snapshot_id)
-
-    replay = rows(REPLAYS).first()
-    if replay is None:
-        raise InputError(f"{root}: no finished replay {snapshot_id!r}; run the bus-replay job for it")
+    replay = finished_replay(root, snapshot_id)
     first_ns, last_ns = int(replay["first_ns"] or 0), int(replay["last_ns"] or 0)
-    nodes = _nodes(rows(NODE_VIEWS))
-    steps: dict[int, list[StepLine]] = {}
-    for row in rows(INCIDENT_STEPS).orderBy("incident", "step").limit(STEPS_SHOWN).collect():
-        steps.setdefault(row["incident"], []).append(record(StepLine, row))
-    found = rows(INCIDENTS).orderBy("incident").collect()
+    nodes = _nodes(root, snapshot_id)
+    steps = _steps(root, snapshot_id)
+    incidents = read_rows(root, INCIDENTS, order_by="incident", snapshot_id=snapshot_id)
+    findings = read_rows(root, FINDINGS, order_by="finding", limit=FINDINGS_SHOWN, snapshot_id=snapshot_id)
     return record(
         HistoryReport,
         replay,
         first_ns=first_ns,
         last_ns=last_ns,
-        warnings=[Caveat.of(*row) for row in replay["warnings"]],
+        warnings=[Caveat.of(**warning) for warning in replay["warnings"]],
         nodes=nodes,
-        incidents=[_incident(row, steps.get(row["incident"], [])) for row in found],
-        findings=[
-            record(FindingLine, row, number=row["finding"])
-            for row in rows(FINDINGS).orderBy("finding").limit(FINDINGS_SHOWN).collect()
-        ],
-        lanes=_lanes(rows(NODE_VIEWS), nodes, first_ns, last_ns),
-        silences={
-            (row["target_id"], row["source_id"]): row["longest_silence_ms"]
-            for row in rows(LINKS)
-            .select("source_id", "target_id", "longest_silence_ms")
-            .orderBy(F.col("longest_silence_ms").desc(), "source_id", "target_id")
-            .limit(SILENCES_SHOWN)
-            .collect()
-        },
+        incidents=[_incident(row, steps.get(row["incident"], [])) for row in incidents],
+        findings=[record(FindingLine, row, number=row["finding"]) for row in findings],
+        lanes=_lanes(root, snapshot_id, nodes, first_ns, last_ns),
+        silences=_silences(root, snapshot_id),
     )
 
 
-def _nodes(views: DataFrame) -> list[HistoryNode]:
+def finished_replay(root: str, snapshot_id: str) -> dict[str, Any]:
+    """The row of silver/replays; raises InputError if there is none."""
+    rows = read_rows(root, REPLAYS, snapshot_id=snapshot_id)
+    if not rows:
+        raise InputError(f"{root}: no finished replay {snapshot_id!r}; run the bus-replay job for it")
+    return rows[0]
+
+
+def _steps(root: str, snapshot_id: str, where: str | None = None) -> dict[int, list[StepLine]]:
+    """The steps of each incident."""
+    rows = read_rows(
+        root, INCIDENT_STEPS, where=where, order_by="incident, step", limit=STEPS_SHOWN, snapshot_id=snapshot_id
+    )
+    found: dict[int, list[StepLine]] = {}
+    for row in rows:
+        found.setdefault(row["incident"], []).append(record(StepLine, row))
+    return found
+
+
+def _silences(root: str, snapshot_id: str) -> dict[tuple[str, str], int]:
+    """The longest silence of each link, by who was silent and towards whom: the longest ones."""
+    rows = read_rows(
+        root, LINKS, columns=("source_id", "target_id", "longest_silence_ms"), snapshot_id=snapshot_id,
+        order_by="longest_silence_ms DESC NULLS LAST, source_id, target_id", limit=SILENCES_SHOWN,
+    )  # fmt: skip
+    return {(row["target_id"], row["source_id"]): row["longest_silence_ms"] for row in rows}
+
+
+def _nodes(root: str, snapshot_id: str) -> list[HistoryNode]:
     """Every node with the last address that anybody knew."""
-    latest = F.max_by(F.concat_ws(":", "ip", "port"), "valid_from_ns")
-    known = views.groupBy("node_id").agg(latest.alias("address"), F.max("ip").alias("ip")).collect()
+    known = query_rows(
+        root,
+        f"""SELECT node_id, MAX(ip) AS ip, LAST_VALUE(CONCAT(ip, ':', port) ORDER BY valid_from_ns) AS address
+            FROM node_views WHERE {all_equal({"snapshot_id": snapshot_id})} GROUP BY node_id""",
+        NODE_VIEWS,
+    )
     addresses = {row["node_id"]: row["address"] if row["ip"] else "" for row in known}
     names = name_all(sorted(addresses), {})
     return [
@@ -107,24 +117,25 @@ def _address_key(address: str) -> tuple[str, int]:
     return host, int(port) if port.isdigit() else 0
 
 
-def _lanes(views: DataFrame, nodes: list[HistoryNode], first_ns: int, last_ns: int) -> list[Lane]:
-    own: dict[str, list[OwnBelief]] = {}
+def _lanes(root: str, snapshot_id: str, nodes: list[HistoryNode], first_ns: int, last_ns: int) -> list[Lane]:
     columns = ("node_id", "valid_from_ns", "valid_to_ns", "flags", "master_id", "config_epoch", "slots")
-    mine = views.where(F.col("observer") == F.col("node_id")).select(*columns)
-    for row in mine.orderBy("node_id", "valid_from_ns").limit(BELIEFS_SHOWN).collect():
+
+    def views(where: str, columns: Sequence[str]) -> list[dict[str, Any]]:
+        return read_rows(
+            root, NODE_VIEWS, columns=columns, where=where, order_by="node_id, valid_from_ns", limit=BELIEFS_SHOWN, snapshot_id=snapshot_id
+        )  # fmt: skip
+
+    own: dict[str, list[OwnBelief]] = {}
+    for row in views("observer = node_id", columns):
         belief = OwnBelief(
             row["valid_from_ns"], row["valid_to_ns"], row["flags"], row["master_id"], int(row["config_epoch"]),
             row["slots"],
         )  # fmt: skip
         own.setdefault(row["node_id"], []).append(belief)
     doubts: dict[str, list[tuple[int, int | None, bool]]] = {}
-    words = F.split("flags", ",")
-    failing = F.array_contains(words, "fail")
-    doubted = views.where((F.col("observer") != F.col("node_id")) & (failing | F.array_contains(words, "fail?")))
-    for row in (
-        doubted.select(*columns[:3], failing.alias("failed")).orderBy(*columns[:2]).limit(BELIEFS_SHOWN).collect()
-    ):
-        doubts.setdefault(row["node_id"], []).append((row["valid_from_ns"], row["valid_to_ns"], row["failed"]))
+    for row in views("observer <> node_id AND REGEXP_LIKE(flags, '(^|,)fail[?]?(,|$)')", columns[:4]):
+        failed = "fail" in row["flags"].split(",")
+        doubts.setdefault(row["node_id"], []).append((row["valid_from_ns"], row["valid_to_ns"], failed))
     return [
         Lane(
             node,
@@ -135,7 +146,7 @@ def _lanes(views: DataFrame, nodes: list[HistoryNode], first_ns: int, last_ns: i
     ]
 
 
-def _incident(row: Row, steps: Any) -> IncidentLine:
+def _incident(row: dict[str, Any], steps: Sequence[StepLine]) -> IncidentLine:
     epoch = None if row["epoch"] is None else int(row["epoch"])
     figures = {name: row[name] for name in FIGURES}
     return record(

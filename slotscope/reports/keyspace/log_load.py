@@ -8,12 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
-
 from schemas.aof import COMMAND_LOAD, LOG_SAVINGS, WRITE_KEYS, WRITE_LOAD
 from slotscope.reports.records import record
-from slotscope.runtime import tables
+from slotscope.runtime.delta_files import all_equal, exists, query_rows, read_rows
 
 SAVINGS_SHOWN = 100
 COMMANDS_SHOWN = 100
@@ -86,48 +83,50 @@ class LogLoad:
         return self.savings.get("log", [])
 
 
-def load_log_load(spark: SparkSession, root: str, snapshot_id: str) -> LogLoad | None:
+def load_log_load(root: str, snapshot_id: str) -> LogLoad | None:
     """Read what the tables of logs hold of a snapshot; None if it read no logs."""
-    if not tables.exists(spark, COMMAND_LOAD, root):
+    if not exists(root, COMMAND_LOAD):
         return None
-    counted = tables.read_snapshot(spark, COMMAND_LOAD, root, snapshot_id)
-    savings = _savings(spark, root, snapshot_id)
-    by_name = counted.groupBy("command").agg(
-        F.sum("commands").alias("commands"), F.sum("log_bytes").alias("log_bytes"), F.min("known").alias("known")
+    own = all_equal({"snapshot_id": snapshot_id})
+    savings = _savings(root, snapshot_id)
+    commands = query_rows(
+        root,
+        f"""SELECT command AS name, SUM(commands) AS commands, SUM(log_bytes) AS log_bytes, MIN(known) AS known
+            FROM command_load WHERE {own} GROUP BY command ORDER BY 2 DESC, command LIMIT {COMMANDS_SHOWN}""",
+        COMMAND_LOAD,
     )
-    commands = [
-        record(CommandCount, row, name=row["command"])
-        for row in by_name.orderBy(F.desc("commands"), "command").limit(COMMANDS_SHOWN).collect()
-    ]
     if not commands and not savings:
         return None
-    minutes = counted.where("minute IS NOT NULL").groupBy("minute", "command")
-    summed = minutes.agg(F.sum("commands").alias("commands"), F.sum("log_bytes").alias("log_bytes")).collect()
-    written = tables.read_snapshot(spark, WRITE_KEYS, root, snapshot_id).where(F.col("rank_ops") <= KEYS_SHOWN)
-    keys = [
-        record(Written, row, name=bytes(row["key"]))
-        for row in sorted(written.collect(), key=lambda row: int(row["rank_ops"]))
-    ]
-    per_slot = tables.read_snapshot(spark, WRITE_LOAD, root, snapshot_id).groupBy("slot")
-    slots = per_slot.agg(F.sum("ops").alias("ops"), F.sum("log_bytes").alias("log_bytes"))
-    heaviest = slots.orderBy(F.desc("ops"), "slot").limit(SLOTS_SHOWN).collect()
+    minutes = query_rows(
+        root,
+        f"""SELECT "minute", command, SUM(commands) AS commands, SUM(log_bytes) AS log_bytes
+            FROM command_load WHERE {own} AND "minute" IS NOT NULL GROUP BY "minute", command""",
+        COMMAND_LOAD,
+    )
+    slots = query_rows(
+        root,
+        f"""SELECT slot, SUM(ops) AS ops, SUM(log_bytes) AS log_bytes FROM write_load WHERE {own}
+            GROUP BY slot ORDER BY ops DESC, slot LIMIT {SLOTS_SHOWN}""",
+        WRITE_LOAD,
+    )
+    keys = read_rows(root, WRITE_KEYS, order_by="rank_ops", limit=KEYS_SHOWN, snapshot_id=snapshot_id)
     return LogLoad(
         savings,
-        commands,
-        joined_spans(row.asDict() for row in summed),
-        keys,
-        [record(Written, row, name=None) for row in heaviest],
+        [record(CommandCount, row) for row in commands],
+        joined_spans(minutes),
+        [record(Written, row, name=row["key"]) for row in keys],
+        [record(Written, row, name=None) for row in slots],
     )
 
 
-def _savings(spark: SparkSession, root: str, snapshot_id: str) -> dict[str, list[Saving]]:
-    rows = tables.read_snapshot(spark, LOG_SAVINGS, root, snapshot_id)
+def _savings(root: str, snapshot_id: str) -> dict[str, list[Saving]]:
     found: dict[str, list[Saving]] = {}
     for scope in ("log", "slot", "prefix"):
-        most = rows.where(F.col("scope") == scope).orderBy(F.desc("saved_bytes"), "scope_value").limit(SAVINGS_SHOWN)
-        listed = [record(Saving, row, name=bytes(row["scope_value"])) for row in most.collect()]
-        if listed:
-            found[scope] = listed
+        most = read_rows(
+            root, LOG_SAVINGS, order_by="saved_bytes DESC NULLS LAST, scope_value", limit=SAVINGS_SHOWN, snapshot_id=snapshot_id, scope=scope
+        )  # fmt: skip
+        if most:
+            found[scope] = [record(Saving, row, name=row["scope_value"]) for row in most]
     return found
 
 
