@@ -6,11 +6,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from slotscope.requests.options import Common, options
+from slotscope.requests.options import TableOptions, options
 
 
 @options
-class Request(Common):
+class Request(TableOptions):
     """Which snapshots to compare."""
 
     before: Annotated[str, Parameter(name="--from")]

@@ -46,11 +46,17 @@ class Plain:
 
 
 @options
-class PlanOptions(Plain):
+class TableOptions(Plain):
+    """Options of every command that reads tables, and needs no Spark for it."""
+
+    root: Annotated[str, SHARED]
+    """Folder of the tables: they are in ROOT/{bronze,silver,gold}."""
+
+
+@options
+class PlanOptions(TableOptions):
     """Options of every command about one plan."""
 
-    root: str
-    """Folder of the tables that rebalance-plan wrote."""
     plan: str = "latest"
     """Id of the plan, the beginning of it, or latest."""
 
@@ -99,7 +105,7 @@ class Common:
 
 
 @options
-class Recorded(Common):
+class Recorded(TableOptions):
     """Options of every command about what bus-replay wrote."""
 
     snapshot: str = "current"

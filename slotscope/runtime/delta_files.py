@@ -93,7 +93,7 @@ def replace_rows(root: str, table: Table, rows: Sequence[dict[str, Any]], **equa
 
 def replace_table(root: str, table: Table, rows: pa.Table, where: str) -> None:
     """Put *rows*, which have the columns of *table*, in the place of those for which the SQL condition *where* holds, in one commit."""
-    _write(root, table, rows, where)
+    _write(root, table, rows.cast(arrow_schema(table)), where)
 
 
 def all_equal(values: Mapping[str, str]) -> str:

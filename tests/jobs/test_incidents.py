@@ -114,7 +114,7 @@ def test_writing_again_leaves_the_same_rows(spark: SparkSession, root: str) -> N
     assert [rows(spark, root, table) for table in (INCIDENTS, INCIDENT_STEPS, FINDINGS)] == before
 
 
-def nodes(spark: SparkSession, root: str, **options: str) -> list[str]:
+def nodes(root: str, **options: str) -> list[str]:
     return node_lines(Request(root=root, snapshot="one", **options))
 
 
@@ -161,8 +161,8 @@ def test_a_snapshot_that_was_not_replayed_is_refused(spark: SparkSession, root: 
 
 def test_nodes_prints_what_an_observer_believed(spark: SparkSession, root: str) -> None:
     """By prefix of its id and by address, in three ways to write the time."""
-    by_id = nodes(spark, root, observer="bbb", at="1700000013")
-    by_address = nodes(spark, root, observer="10.0.0.1:7001", at="2023-11-14T22:13:33Z")
+    by_id = nodes(root, observer="bbb", at="1700000013")
+    by_address = nodes(root, observer="10.0.0.1:7001", at="2023-11-14T22:13:33Z")
 
     assert by_id == by_address
     assert by_id[:2] == [
@@ -173,7 +173,7 @@ def test_nodes_prints_what_an_observer_believed(spark: SparkSession, root: str) 
 
 def test_nodes_of_all_observers_are_headed(spark: SparkSession, root: str) -> None:
     """At the last evidence unless a time is given."""
-    lines = nodes(spark, root)
+    lines = nodes(root)
 
     assert [line.split()[1] for line in lines if line.startswith("#")] == sorted(NODES)
     assert "2023-11-14T22:13:50.000000Z" in lines[0]
@@ -181,7 +181,7 @@ def test_nodes_of_all_observers_are_headed(spark: SparkSession, root: str) -> No
 
 def test_nodes_shows_what_changed_between_two_times(spark: SparkSession, root: str) -> None:
     """--diff."""
-    lines = nodes(spark, root, observer="b", at="1700000013", diff="1700000014")
+    lines = nodes(root, observer="b", at="1700000013", diff="1700000014")
 
     assert lines[1:] == [
         f"{A} slots: 0-99 -> -",
@@ -194,10 +194,10 @@ def test_nodes_shows_what_changed_between_two_times(spark: SparkSession, root: s
 
 def test_nodes_shows_where_two_observers_differ(spark: SparkSession, root: str) -> None:
     """--versus."""
-    lines = nodes(spark, root, observer="b", at="1700000013", versus="a")
+    lines = nodes(root, observer="b", at="1700000013", versus="a")
 
     assert lines[1:] == [f"{A} flags: master,fail -> master"]
-    assert nodes(spark, root, observer="b", at="1700000001", versus="a")[1:] == ["no difference"]
+    assert nodes(root, observer="b", at="1700000001", versus="a")[1:] == ["no difference"]
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_questions_that_make_no_sense_are_refused(
 ) -> None:
     """In one line that says what to do."""
     with pytest.raises(InputError, match=said):
-        nodes(spark, root, **options)
+        nodes(root, **options)
 
 
 def test_the_commands_write_what_they_say(root: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

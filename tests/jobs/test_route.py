@@ -32,7 +32,7 @@ def root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
     return folder
 
 
-def answer(spark: SparkSession, root: str, observer: str, at_s: float, *words: str, **options: Any) -> str:
+def answer(root: str, observer: str, at_s: float, *words: str, **options: Any) -> str:
     options = {"partial_coverage": True, **options}
     return route_line(words, Request(root=root, snapshot="one", observer=observer, at=str(ns(at_s)), **options))
 
@@ -48,31 +48,31 @@ def answer(spark: SparkSession, root: str, observer: str, at_s: float, *words: s
         (A, 19, ("SET", OF_A, "1"), "serves SET itself"),
     ],
 )
-def test_a_node_answers_by_what_it_believed_then(spark, root, observer, at_s, words, line):
+def test_a_node_answers_by_what_it_believed_then(root, observer, at_s, words, line):
     """R115 to R120; the old master does not know yet, so it takes writes that are lost (R111)."""
-    assert answer(spark, root, observer, at_s, *words).endswith(line)
+    assert answer(root, observer, at_s, *words).endswith(line)
 
 
-def test_a_redirection_changes_with_the_owner(spark, root):
+def test_a_redirection_changes_with_the_owner(root):
     """Before and after the failover, asked at another master."""
-    before, after = (answer(spark, root, B, at_s, "GET", OF_A) for at_s in (1.0, 14.0))
+    before, after = (answer(root, B, at_s, "GET", OF_A) for at_s in (1.0, 14.0))
 
     assert before.startswith(f"-MOVED {SLOT} ")
     assert after.startswith(f"-MOVED {SLOT} ")
     assert before != after
 
 
-def test_a_replica_serves_reads_to_a_client_that_said_so(spark, root):
+def test_a_replica_serves_reads_to_a_client_that_said_so(root):
     """R119: READONLY, and only reads."""
-    assert answer(spark, root, R, 1, "GET", OF_A, readonly=True).endswith("serves GET itself")
-    assert answer(spark, root, R, 1, "SET", OF_A, "1", readonly=True).startswith(f"-MOVED {SLOT} ")
-    assert answer(spark, root, R, 1, "GET", OF_A).startswith(f"-MOVED {SLOT} ")
+    assert answer(root, R, 1, "GET", OF_A, readonly=True).endswith("serves GET itself")
+    assert answer(root, R, 1, "SET", OF_A, "1", readonly=True).startswith(f"-MOVED {SLOT} ")
+    assert answer(root, R, 1, "GET", OF_A).startswith(f"-MOVED {SLOT} ")
 
 
 @pytest.mark.parametrize("server", ["redis-7.0", "valkey-9.1"])
-def test_slots_without_owner_stop_the_cluster_unless_told_otherwise(spark, root, server):
+def test_slots_without_owner_stop_the_cluster_unless_told_otherwise(root, server):
     """R107: cluster-require-full-coverage yes is the default."""
-    line = answer(spark, root, B, 1, "GET", OF_B, partial_coverage=False, server=server)
+    line = answer(root, B, 1, "GET", OF_B, partial_coverage=False, server=server)
 
     assert line == "-CLUSTERDOWN The cluster is down"
 
@@ -86,7 +86,7 @@ def test_slots_without_owner_stop_the_cluster_unless_told_otherwise(spark, root,
         ({"server": "redis-2.8"}, "redis-2.8"),
     ],
 )
-def test_a_question_that_makes_no_sense_is_refused(spark, root, options, words):
+def test_a_question_that_makes_no_sense_is_refused(root, options, words):
     """Each with a word about what is wrong."""
     asked = {"root": root, "snapshot": "one", "observer": B, "at": str(ns(1)), **options}
 
@@ -94,7 +94,7 @@ def test_a_question_that_makes_no_sense_is_refused(spark, root, options, words):
         route_line(("GET", "k"), Request(**asked))
 
 
-def test_words_of_the_command_may_look_like_options(spark, root, capsys):
+def test_words_of_the_command_may_look_like_options(root, capsys):
     """Everything behind -- belongs to the command; hostile text is escaped."""
     words = ["--root", root, "--snapshot", "one", "--observer", B, "--at", str(ns(1)), "--partial-coverage"]
     with pytest.raises(SystemExit) as ended:
