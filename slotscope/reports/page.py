@@ -46,6 +46,7 @@ def render_page(
         .get_template(template)
         .render(
             **context,
+            contents=[],
             style=Markup(style),
             script=Markup(script),
             policy=content_security_policy(style, script),
