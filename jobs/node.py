@@ -105,8 +105,8 @@ async def _live(
 
 async def _leave(member: Member, told: asyncio.Event, access: Access) -> None:
     """Have every node forget this one; first wait until it owns no slots, or until we are told once more."""
-    from slotscope.live.farewell import say_farewell
     from slotscope.live.foreground import any_of, say
+    from slotscope.live.neighbours import ask_to_forget
 
     slots = member.owned_slots()
     if slots:
@@ -114,7 +114,8 @@ async def _leave(member: Member, told: asyncio.Event, access: Access) -> None:
         while member.owned_slots() and not told.is_set():
             await any_of(0.5, told)
     if not member.owned_slots():
-        for line in await asyncio.to_thread(say_farewell, member.node.view.myself.id, member.known_addresses(), access):
+        order = ("CLUSTER", "FORGET", member.node.view.myself.id)  # they gossip about us for a minute, unheard (R61)
+        for line in await asyncio.to_thread(ask_to_forget, member.known_addresses(), "nodes", access, order):
             say(line)
 
 

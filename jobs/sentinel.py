@@ -44,7 +44,7 @@ def _first_config(request: Request) -> str:
     """The sentinel.conf that the options mean; what they leave open is asked of a sentinel, if one is named."""
     from cluster_core.sentinel.config_file import quote_word
     from slotscope.live.foreground import numeric_address
-    from slotscope.live.sentinel_neighbours import learn_master
+    from slotscope.live.neighbours import learn_master
     from slotscope.servers.cluster import parse_address
     from slotscope.servers.node_link import Access
 
@@ -94,7 +94,7 @@ async def _live(
 async def _leave(member: SentinelMember, told: asyncio.Event, *, forget: bool) -> None:
     """Finish what we lead, unless we are told once more; then say goodbye if that is wanted."""
     from slotscope.live.foreground import any_of, say
-    from slotscope.live.sentinel_neighbours import ask_to_forget
+    from slotscope.live.neighbours import ask_to_forget
     from slotscope.servers.node_link import Access, Address
 
     if member.leads():
@@ -105,7 +105,8 @@ async def _leave(member: SentinelMember, told: asyncio.Event, *, forget: bool) -
     masters = member.sentinel.state.masters
     others = {Address(*each.address) for master in masters.values() for each in master.sentinels.values()}
     if others and forget:
-        for line in await asyncio.to_thread(ask_to_forget, sorted(others), Access(None, None), list(masters)):
+        orders = [("SENTINEL", "RESET", name) for name in masters]
+        for line in await asyncio.to_thread(ask_to_forget, sorted(others), "sentinels", Access(None, None), *orders):
             say(line)
     elif others:
         say(f"# {len(others)} other sentinels still count this one: SENTINEL RESET there, or --forget here")

@@ -21,7 +21,6 @@ from slotscope.live.connection import Connection
 
 MESSAGE_BYTES_MAX: Final = 64 << 20
 """A longer message is a publication that nobody sends here, or an attack."""
-CONNECT_S_MAX: Final = 30.0
 _READ_BYTES: Final = 1 << 16
 _START = struct.Struct("!4sI")
 
@@ -46,18 +45,11 @@ class BusLink(Connection):
 
     async def connect(self, host: str, port: int, opened: Report) -> None:
         """Connect, say so, and read until the end; whatever goes wrong is a lost link."""
-        try:
-            async with asyncio.timeout(CONNECT_S_MAX):
-                streams = await asyncio.open_connection(host, port)
-        except (OSError, TimeoutError):
-            self._end()
-            return
-        if self._closed:
-            streams[1].close()
-            return
-        self.attach(streams[1])
-        opened(self.number)
-        await self.read(*streams)
+        streams = await self._open(host, port)
+        if streams is not None:
+            self.attach(streams[1])
+            opened(self.number)
+            await self.read(*streams)
 
     def attach(self, writer: asyncio.StreamWriter) -> None:
         """Use an open connection, and send what waits for it."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
+
+CONNECT_S_MAX: Final = 30.0
 
 
 class Connection:
@@ -15,6 +18,19 @@ class Connection:
         self.writer: asyncio.StreamWriter | None = None
         self._lost = lost
         self._closed = False
+
+    async def _open(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+        """Connect; None where that failed, which is a lost connection, or where it was closed meanwhile."""
+        try:
+            async with asyncio.timeout(CONNECT_S_MAX):
+                reader, writer = await asyncio.open_connection(host, port)
+        except (OSError, TimeoutError, ValueError):
+            self._end()
+            return None
+        if self._closed:
+            writer.close()
+            return None
+        return reader, writer
 
     def close(self) -> None:
         """End the connection without saying so."""

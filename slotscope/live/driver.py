@@ -80,6 +80,10 @@ class Driver(ABC, Generic[Link]):
     def _client_closed(self, client: int) -> Any:
         """The event of a client that went away."""
 
+    @abstractmethod
+    def _link_closed(self, link: int) -> Any:
+        """The event of a link that was lost."""
+
     @staticmethod
     def now_ms() -> int:
         """Milliseconds of the wall clock."""
@@ -160,6 +164,10 @@ class Driver(ABC, Generic[Link]):
         if link is not None:
             self.budget.hold(link, 0)
         return link
+
+    def _lose(self, number: int) -> None:
+        if self._forget(number) is not None:
+            self.tell(self._link_closed(number))
 
     # -- effects -------------------------------------------------------------------------------------------------
 

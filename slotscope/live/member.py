@@ -76,6 +76,9 @@ class Member(Driver[BusLink]):
     def _client_closed(self, client: int) -> ev.ClientClosed:
         return ev.ClientClosed(client)
 
+    def _link_closed(self, link: int) -> belief.LinkClosed:
+        return belief.LinkClosed(link)
+
     def sweep(self, now_s: float) -> None:
         """Hang up on those who connected and say nothing, and on those who hold most where all together hold too much."""
         self._swept_s = now_s
@@ -136,10 +139,6 @@ class Member(Driver[BusLink]):
         self.node.follow(profile, node_timeout_ms)
         self.settings = self.node.state.settings
         self._table = table_of(profile.routing_table)
-
-    def _lose(self, number: int) -> None:
-        if self._forget(number) is not None:
-            self.tell(belief.LinkClosed(number))
 
     # -- effects -------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,6 @@ ANSWER_BYTES_MAX: Final = 16 << 20
 """What may come without a whole value in it: INFO of a server takes some kilobytes."""
 WAITING_BYTES_MAX: Final = 1 << 20
 """What may wait to be sent; the peer reads nothing any more then."""
-CONNECT_S_MAX: Final = 30.0
 _READ_BYTES: Final = 1 << 16
 
 
@@ -36,16 +35,11 @@ class RespLink(Connection):
 
     async def run(self, host: str, port: int) -> None:
         """Connect, say so, and read until the end; whatever goes wrong is a lost link."""
-        try:
-            async with asyncio.timeout(CONNECT_S_MAX):
-                reader, writer = await asyncio.open_connection(host, port)
-        except (OSError, TimeoutError, ValueError):
-            self._end()
+        streams = await self._open(host, port)
+        if streams is None:
             return
-        if self._closed:
-            writer.close()
-            return
-        self.writer = writer
+        reader, self.writer = streams
+        writer = self.writer
         writer.write(bytes(self._waiting))
         self._waiting.clear()
         self._opened(self.number, str(writer.get_extra_info("sockname")[0]))

@@ -58,6 +58,9 @@ class SentinelMember(Driver[RespLink]):
     def _client_closed(self, client: int) -> ev.ClientClosed:
         return ev.ClientClosed(client)
 
+    def _link_closed(self, link: int) -> ev.LinkClosed:
+        return ev.LinkClosed(link)
+
     def leads(self) -> bool:
         """Whether a failover that we conduct is under way."""
         masters = self.sentinel.state.masters.values()
@@ -70,10 +73,6 @@ class SentinelMember(Driver[RespLink]):
         client = self._clients.get(number)
         if client is not None and words[0].lower() == b"quit":
             client.close()
-
-    def _lose(self, number: int) -> None:
-        if self._forget(number) is not None:
-            self.tell(ev.LinkClosed(number))
 
     # -- effects -------------------------------------------------------------------------------------------------
 

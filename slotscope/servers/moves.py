@@ -51,12 +51,7 @@ class LiveNodes:
     def discover(self, first: Address) -> None:
         """Learn from the node at *first*, which need not be one of the plan, where the plan's masters are; raises InputError."""
         try:
-            link = self.access.connect(first)
-            try:
-                (text,) = link.ask([("CLUSTER", "NODES")])
-            finally:
-                link.close()
-            topology = read_nodes(_bytes(text), source=str(first))
+            topology = read_nodes(_bytes(self.access.ask(first, "CLUSTER", "NODES")), source=str(first))
         except (LinkError, ValueError) as error:
             raise InputError(f"{first}: {self.access.safe(error)}") from error
         except DecodeError as error:

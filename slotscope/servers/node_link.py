@@ -70,6 +70,17 @@ class Access:
                 raise
         return link
 
+    def ask(self, address: Address, *words: Word) -> Any:
+        """Return the reply of one server to one command, on a connection of its own; raises LinkError, also for an error that it answers."""
+        link = self.connect(address)
+        try:
+            (reply,) = link.ask([words])
+        finally:
+            link.close()
+        if isinstance(reply, RespError):
+            raise LinkError(self.safe(reply.text))
+        return reply
+
     def safe(self, error: object) -> str:
         """Return an error's text without the password."""
         text = str(error) or type(error).__name__

@@ -210,6 +210,24 @@ def read_pieces(path: str, piece_bytes: int) -> Iterator[bytes]:
         stream.close()
 
 
+def read_lines(path: str, longest: int) -> Iterator[tuple[int, bytes]]:
+    """Yield number and bytes of each line of a file that is not blank; also one at the end that is cut short.
+
+    Raises DecodeError where the file is damaged, and with the line's number as offset for one of more than *longest* bytes.
+    """
+    number, rest = 0, b""
+    for piece in read_pieces(path, _CHUNK_BYTES):
+        *whole, rest = (rest + piece).split(b"\n")
+        for raw in whole:
+            number += 1
+            if raw.strip():
+                yield number, raw
+        if len(rest) > longest:
+            raise DecodeError(f"a line longer than {longest} bytes", offset=number + 1, source=path)
+    if rest.strip():
+        yield number + 1, rest
+
+
 class PlainStream:
     """An uncompressed file."""
 

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.poll_lines import LINE_BYTES_MAX, Poll, read_poll
-from slotscope.sources.files import read_pieces
-
-_WINDOW_BYTES = 1 << 20
+from slotscope.sources.files import read_lines
 
 
 class PollFile:
@@ -25,7 +23,7 @@ class PollFile:
         self._permissive = permissive
 
     def __iter__(self) -> Iterator[Poll]:
-        lines = self._lines()
+        lines = read_lines(self.path, LINE_BYTES_MAX)
         while True:
             try:
                 line, raw = next(lines)
@@ -38,17 +36,3 @@ class PollFile:
                 self.bad.append(error)
                 continue
             yield poll
-
-    def _lines(self) -> Iterator[tuple[int, bytes]]:
-        """Number and bytes of every line that is not blank."""
-        line, rest = 0, b""
-        for piece in read_pieces(self.path, _WINDOW_BYTES):
-            *whole, rest = (rest + piece).split(b"\n")
-            for raw in whole:
-                line += 1
-                if raw.strip():
-                    yield line, raw
-            if len(rest) > LINE_BYTES_MAX:
-                raise DecodeError(f"a line longer than {LINE_BYTES_MAX} bytes", offset=line + 1, source=self.path)
-        if rest.strip():
-            yield line + 1, rest

@@ -15,7 +15,7 @@ from cluster_core.errors import DecodeError
 from cluster_core.formats.poll_lines import LINE_BYTES_MAX, TIME_NAMES, time_ns
 from cluster_core.load.persistence import Persistence, read_persistence
 from cluster_core.wire.info_reply import read_info
-from slotscope.sources.files import expand, read_pieces
+from slotscope.sources.files import expand, read_lines
 
 TEXT_BYTES_MAX = 1 << 20
 _NODE_NAMES = ("node", "address", "port")
@@ -45,12 +45,10 @@ def read_persistence_polls(patterns: list[str], *, bad: list[DecodeError] | None
 
 
 def _read_file(path: str) -> Iterator[Persistence]:
-    for number, raw in enumerate(_lines(path), 1):
-        if number == 1 and not raw.lstrip().startswith(b"{"):
+    for at, (number, raw) in enumerate(read_lines(path, LINE_BYTES_MAX)):
+        if not at and not raw.lstrip().startswith(b"{"):
             yield from _read_text(path)
             return
-        if not raw.strip():
-            continue
         try:
             told = json.loads(raw)
         except (ValueError, RecursionError) as error:
@@ -77,7 +75,7 @@ def _poll(told: dict[str, Any]) -> Persistence | None:
 
 def _read_text(path: str) -> Iterator[Persistence]:
     """A reply of INFO with its section Server, which tells time and port."""
-    data = b"\n".join(_lines(path))
+    data = b"\n".join(raw for _, raw in read_lines(path, LINE_BYTES_MAX))
     if len(data) > TEXT_BYTES_MAX:
         raise DecodeError(f"{len(data)} bytes are too many for a reply of INFO", offset=0, source=path)
     info = read_info(data)
@@ -87,14 +85,3 @@ def _read_text(path: str) -> Iterator[Persistence]:
     told = read_persistence(info, node=f":{info.get('tcp_port', '?')}", at_ms=int(time) // 1000, save=info.get("save"))
     if told is not None:
         yield told
-
-
-def _lines(path: str) -> Iterator[bytes]:
-    rest = b""
-    for piece in read_pieces(path, 1 << 20):
-        *whole, rest = (rest + piece).split(b"\n")
-        yield from whole
-        if len(rest) > LINE_BYTES_MAX:
-            raise DecodeError(f"a line longer than {LINE_BYTES_MAX} bytes", offset=0, source=path)
-    if rest:
-        yield rest

@@ -1,4 +1,4 @@
-"""Server logs: files by path or glob, each read by one task, and which node wrote each line.
+"""Server logs: files by path or glob, and which node wrote each line.
 
 Whose log a file is, is taken in this order: what the user says (FILE=NODE, NODE an id or ip:port), what its lines say
 (``I'm <id>``, ``Running mode=cluster, port=7000``, ``IP address for this node updated to``), a port in its name
@@ -12,12 +12,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, timedelta, timezone, tzinfo
-from decimal import Decimal
-from functools import partial as bind
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-import pyarrow as pa
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.server_log import BadLine, LogReader, LogRow
@@ -25,13 +21,7 @@ from cluster_core.topology.nodes_text import NODE_ID
 from slotscope.runtime.errors import InputError
 from slotscope.sources.files import InputFile, expand, is_named, read_pieces
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-BAD_LINE = "bad-line"
-"""Kind of a row that stands for a line that could not be read; its text is the reason."""
 _WINDOW_BYTES = 1 << 20
-_BATCH_ROWS = 20_000
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?")
 _PORT_IN_NAME = re.compile(r"(?<!\d)(\d{4,5})(?!\d)")
 _ADDRESS = re.compile(r"(?P<ip>.*):(?P<port>\d{1,5})")
@@ -61,15 +51,11 @@ class LogLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """How logs are read: the servers' time *zone*, FILE=NODE pairs *given*, whether bad lines are rows or end it.
-
-    With *every*, lines that tell nothing of the cluster are rows too, of kind "".
-    """
+    """How logs are read: the servers' time *zone*, FILE=NODE pairs *given*, whether bad lines are passed over or end it."""
 
     zone: str = "UTC"
     given: tuple[str, ...] = ()
     permissive: bool = False
-    every: bool = False
 
 
 def zone_of(words: str) -> tzinfo:
@@ -133,7 +119,7 @@ class ServerLog:
     """One log: iterate over its lines in order; *owner* and *bad* are known when the iteration has begun and ended.
 
     Raises DecodeError at the first line that is none, unless *options* are permissive; then it is appended to *bad*.
-    Holds the rows of one file (events only, unless *options* want every line).
+    Holds the rows of one file that tell something.
     """
 
     def __init__(self, path: str, options: LogOptions) -> None:
@@ -172,82 +158,5 @@ class ServerLog:
                 self.bad.append(error)
                 continue
             self.lines += 1
-            if row.kind or self._options.every:
+            if row.kind:
                 yield row
-
-
-# -- in Spark --------------------------------------------------------------------------------------------------------
-
-_ARROW = pa.schema(
-    [
-        ("source", pa.string()),
-        ("line", pa.int64()),
-        ("offset", pa.int64()),
-        ("ts_ns", pa.int64()),
-        ("observer", pa.string()),
-        ("address", pa.string()),
-        ("pid", pa.int64()),
-        ("role", pa.string()),
-        ("level", pa.string()),
-        ("kind", pa.string()),
-        ("subject", pa.string()),
-        ("peer", pa.string()),
-        ("epoch", pa.decimal128(20, 0)),
-        ("detail", pa.string()),
-        ("text", pa.string()),
-    ]
-)
-COLUMNS = (
-    "source string, line long, offset long, ts_ns long, observer string, address string, pid long, role string, "
-    "level string, kind string, subject string, peer string, epoch decimal(20,0), detail string, text string"
-)
-"""Columns of `read_logs`; *observer*, *address*, *subject*, *peer* and *epoch* are null where unknown."""
-
-
-def read_logs(spark: SparkSession, files: Sequence[InputFile], options: LogOptions) -> DataFrame:
-    """The lines of *files* that tell something, one task a file; bad lines are rows of kind `BAD_LINE`.
-
-    In strict mode the first bad line ends the job with its DecodeError.
-    """
-    paths = [file.path for file in files]
-    tasks = spark.range(0, len(paths), 1, max(len(paths), 1))
-    return tasks.mapInArrow(bind(_read_numbered, paths=paths, options=options), COLUMNS)
-
-
-def _read_numbered(
-    batches: Iterator[pa.RecordBatch], paths: Sequence[str], options: LogOptions
-) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            yield from log_batches(paths[number], options)
-
-
-def log_batches(path: str, options: LogOptions) -> Iterator[pa.RecordBatch]:
-    """The rows of one log as Arrow batches with the columns of `COLUMNS`."""
-    log = ServerLog(path, options)
-    rows: list[tuple[Any, ...]] = []
-    for line in log:
-        rows.append(_cells(path, log.owner, line))
-        if len(rows) >= _BATCH_ROWS:
-            yield _batch(rows)
-            rows = []
-    for error in log.bad:
-        rows.append((path, 0, error.offset, 0, None, None, 0, "", "", BAD_LINE, None, None, None, "", error.reason))
-    if rows:
-        yield _batch(rows)
-
-
-def _cells(path: str, owner: LogOwner, line: LogLine) -> tuple[Any, ...]:
-    row = line.row
-    epoch = None if row.epoch is None else Decimal(row.epoch)
-    return (
-        path, row.line, row.offset, row.ts_ns, line.observer or None, owner.address, row.pid, row.role, row.level, row.kind,
-        row.subject or None, row.peer or None, epoch, row.detail, row.text,
-    )  # fmt: skip
-
-
-def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True)
-    return pa.record_batch(
-        [pa.array(list(column), field.type) for column, field in zip(columns, _ARROW, strict=True)], schema=_ARROW
-    )

@@ -17,7 +17,7 @@ from cluster_core.sentinel_history.evidence import Evidence, Polled, Started
 from cluster_core.sentinel_history.poll_text import PollLine, read_poll_line
 from cluster_core.sentinel_history.traffic import SentinelTraffic
 from slotscope.sources.bus.files import CaptureFile
-from slotscope.sources.files import is_named, read_pieces
+from slotscope.sources.files import is_named, read_lines, read_pieces
 from slotscope.sources.resp.rows import BadRecords, resp_rows
 from slotscope.sources.server_logs import zone_of
 
@@ -189,7 +189,15 @@ def _good(path: str, found: Sequence[LogRow | BadLine], bad: BadRecords) -> Iter
 
 
 def _read_polls(path: str, bad: BadRecords) -> Iterator[PollLine]:
-    for number, raw in _poll_lines(path, bad):
+    lines = read_lines(path, LINE_BYTES_MAX)
+    while True:
+        try:
+            number, raw = next(lines)
+        except StopIteration:
+            return
+        except DecodeError as error:
+            bad.add(path, error.offset, error.reason, None, fatal=True)
+            return
         try:
             line = read_poll_line(raw, line=number, source=path)
         except DecodeError as error:
@@ -197,23 +205,3 @@ def _read_polls(path: str, bad: BadRecords) -> Iterator[PollLine]:
             continue
         if line is not None:
             yield line
-
-
-def _poll_lines(path: str, bad: BadRecords) -> Iterator[tuple[int, bytes]]:
-    """Number and bytes of every line that is not blank."""
-    number, rest = 0, b""
-    try:
-        for piece in read_pieces(path, _WINDOW_BYTES):
-            *whole, rest = (rest + piece).split(b"\n")
-            for raw in whole:
-                number += 1
-                if raw.strip():
-                    yield number, raw
-            if len(rest) > LINE_BYTES_MAX:
-                bad.add(path, number + 1, f"a line longer than {LINE_BYTES_MAX} bytes", len(rest), fatal=True)
-                return
-    except DecodeError as error:
-        bad.add(path, error.offset, error.reason, None, fatal=True)
-        return
-    if rest.strip():
-        yield number + 1, rest

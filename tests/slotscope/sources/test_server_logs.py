@@ -1,4 +1,4 @@
-"""Server logs as files: whose they are, compression, zones, bad lines, and the same rows in Spark."""
+"""Server logs as files: whose they are, compression, zones and bad lines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from cluster_core.errors import DecodeError
 from slotscope.runtime.errors import InputError
-from slotscope.sources.server_logs import BAD_LINE, LogOptions, ServerLog, find_logs, read_logs, zone_of
+from slotscope.sources.server_logs import LogOptions, ServerLog, find_logs, zone_of
 
 A, B, C = "a" * 40, "b" * 40, "c" * 40
 TIME = "21 Nov 2026 10:11:12.345"
@@ -134,19 +134,3 @@ def test_a_zone_that_there_is_not_is_refused(words):
 def test_zones_that_say_nothing_else_are_utc():
     """The same object, so that cached minutes stay."""
     assert zone_of("utc") is UTC
-
-
-def test_spark_reads_the_same_rows(spark, tmp_path):
-    """One task a file; bad lines are rows of their own kind."""
-    write(tmp_path, "a.log", LINES)
-    write(tmp_path, "b.log.gz", EVENT + "broken\n")
-
-    files = find_logs([str(tmp_path / "*.log*")])
-    rows = read_logs(spark, files, LogOptions(permissive=True)).orderBy("source", "line").collect()
-
-    assert [(row["source"].rpartition("/")[2], row["line"], row["kind"]) for row in rows] == [
-        ("a.log", 1, "listening"), ("a.log", 2, "identity"), ("a.log", 3, "own-address"), ("a.log", 5, "vote"),
-        ("a.log", 6, "identity"), ("a.log", 7, "state-fail"), ("b.log.gz", 0, BAD_LINE), ("b.log.gz", 1, "state-fail"),
-    ]  # fmt: skip
-    assert (int(rows[3]["epoch"]), rows[3]["subject"], rows[3]["observer"]) == (9, B, A)
-    assert (rows[3]["ts_ns"], rows[3]["address"]) == (MOMENT_NS, "10.0.0.1:7000")
