@@ -17,15 +17,8 @@ from cluster_core.topology.nodes_text import read_nodes
 from cluster_core.wire.bus import Message, decode_message, decode_partial
 
 KINDS: Final[tuple[DeliveryKind | Literal["bitmap"], ...]] = (
-    "message",
-    "opened",
-    "closed",
-    "refused",
-    "poll",
-    "log",
-    "bitmap",
-    "gap",
-)
+    "message", "opened", "closed", "refused", "poll", "log", "bitmap", "gap",
+)  # fmt: skip
 """Kinds of rows; the code is the index.  Bitmaps come first, *number* is theirs."""
 _OUTBOUND, _SENT = 1, 2
 

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
+from schemas.bronze import BAD_RECORDS
 from slotscope.sources.bus.files import CaptureFile, find_captures, survey
 from slotscope.sources.data_source import UnitReader
 
-BAD = StructType(
-    [
-        StructField("source", StringType(), nullable=False),
-        StructField("offset", LongType(), nullable=False),
-        StructField("reason", StringType(), nullable=False),
-        StructField("skipped_bytes", LongType()),
-    ]
-)
+BAD = StructType([field for field in BAD_RECORDS.schema if field.name not in ("snapshot_id", "job")])
 """Schema of ``rows=bad``."""
 
 

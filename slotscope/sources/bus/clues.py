@@ -108,7 +108,7 @@ def _message_reader(
     columns = [np.asarray(at[name]).tolist() for name in (*names, "type", "light", "sender", "slots", "cport")]
     held = (np.asarray(batch.released) > np.asarray(at.packet)).tolist()
     ts_ns, connection, direction, source, source_port, target, target_port, captured, totlen = columns[:9]
-    kinds, light, sender, slots, cport = columns[9:]
+    kinds, light, senders, slots, cport = columns[9:]
     ids = bitmap_ids.tolist()
     packed = batch.packed.tobytes()
     ends = batch.packed_ends.tolist()
@@ -117,11 +117,9 @@ def _message_reader(
         way = direction[row]
         if way == UNSEEN:
             return None
-        ends_of = (
-            Endpoint(addresses[source[row]], source_port[row]),
-            Endpoint(addresses[target[row]], target_port[row]),
-        )
-        opener, acceptor = ends_of if way == INITIATOR else ends_of[::-1]
+        sender = Endpoint(addresses[source[row]], source_port[row])
+        receiver = Endpoint(addresses[target[row]], target_port[row])
+        opener, acceptor = (sender, receiver) if way == INITIATOR else (receiver, sender)
         full = not light[row] and captured[row] >= HEADER_BYTES
         named = not light[row] and captured[row] >= SENDER_END
         return Clue(
@@ -132,7 +130,7 @@ def _message_reader(
             opener,
             acceptor,
             "message",
-            nodes[sender[row]] if named else "",
+            nodes[senders[row]] if named else "",
             cport[row] if full else 0,
             kinds[row],
             totlen[row],
@@ -147,9 +145,8 @@ def _message_reader(
 def _event_reader(batch: BusBatch, tcp_flags: NDArray[np.int64], addresses: list[str]) -> Any:
     at = batch.events
     names = ("ts_ns", "connection", "direction", "source", "source_port", "target", "target_port")
-    ts_ns, connection, direction, source, source_port, target, target_port = (
-        np.asarray(at[name]).tolist() for name in names
-    )
+    columns = (np.asarray(at[name]).tolist() for name in names)
+    ts_ns, connection, direction, source, source_port, target, target_port = columns
     flags = tcp_flags.tolist()
 
     def read(row: int) -> Clue | None:
@@ -157,11 +154,9 @@ def _event_reader(batch: BusBatch, tcp_flags: NDArray[np.int64], addresses: list
         kind = packet_kind(bits)
         if way == UNSEEN or kind == "syn":
             return None
-        ends_of = (
-            Endpoint(addresses[source[row]], source_port[row]),
-            Endpoint(addresses[target[row]], target_port[row]),
-        )
-        opener, acceptor = ends_of if way == INITIATOR else ends_of[::-1]
+        sender = Endpoint(addresses[source[row]], source_port[row])
+        receiver = Endpoint(addresses[target[row]], target_port[row])
+        opener, acceptor = (sender, receiver) if way == INITIATOR else (receiver, sender)
         return Clue(ts_ns[row], -1, connection[row], way == INITIATOR, opener, acceptor, kind)
 
     return read

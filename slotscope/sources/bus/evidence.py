@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import StructField, StructType
 
 from cluster_core.gossip.profile_signs import ProfileSigns, shown
 from cluster_core.gossip.view import NODES_MAX
@@ -32,13 +32,13 @@ from cluster_core.slots.slot_set import SlotSet
 from schemas.bronze import BAD_RECORDS
 from schemas.caveats import Caveat
 from schemas.history import GAPS, GOSSIP_FIELDS, LINKS, LOG_EVENTS, MESSAGE_ROWS, NODE_POLLS, SLOT_BITMAPS
-from schemas.table import Table
+from schemas.table import BYTES, INTEGER, LONG, TEXT, Table
 from slotscope.runtime.row_tables import table_arrow
 from slotscope.sources.bus.blobs import evidence_of, pack_deliveries, packed_table
 from slotscope.sources.bus.capture_points import PointClocks
 from slotscope.sources.bus.clues import BAD_ROWS_MAX, BadRows, clues_of, note_signs
 from slotscope.sources.bus.files import CaptureFile
-from slotscope.sources.bus.polls_and_logs import PollsAndLogs, instant, read_polls_and_logs
+from slotscope.sources.bus.polls_and_logs import PollsAndLogs, read_polls_and_logs, times
 from slotscope.sources.bus.series import BatchTexts, BitmapNumbers, Release, series_batches
 from slotscope.sources.key_text import key_texts
 
@@ -55,11 +55,11 @@ PRELUDE_NS: Final = 60_000_000_000
 CAPTURED = StructType(
     [
         *(StructField(field.name, field.dataType) for field in MESSAGE_ROWS),
-        StructField("kind", IntegerType(), nullable=False),
-        StructField("phase", IntegerType(), nullable=False),
-        StructField("part", StringType()),
-        StructField("number", LongType()),
-        StructField("blob", BinaryType()),
+        StructField("kind", INTEGER, nullable=False),
+        StructField("phase", INTEGER, nullable=False),
+        StructField("part", TEXT),
+        StructField("number", LONG),
+        StructField("blob", BYTES),
     ]
 )
 """What the task returns: rows of messages, and blobs of everything else."""
@@ -120,7 +120,7 @@ class CaptureTask:
 
     _KEPT = (
         "_decoder", "_dispatcher", "_estimate", "_links", "_withheld", "_processes", "_messages", "_timeout_ms",
-         "_times", "_statements", "_signs", "_gaps",
+        "_times", "_statements", "_signs", "_gaps",
     )  # fmt: skip
 
     def _restore(self) -> None:
@@ -136,11 +136,8 @@ class CaptureTask:
 
     def _state(self) -> bytes:
         kept = {name: getattr(self, name) for name in self._KEPT}
-        kept["clocks"] = (
-            self._clocks.known,
-            [note.columns() for note in self._clocks.notes],
-            self._clocks.spread_ns,
-        )
+        notes = [note.columns() for note in self._clocks.notes]
+        kept["clocks"] = (self._clocks.known, notes, self._clocks.spread_ns)
         kept |= {"bad": self._bad.kept(), "bitmaps": self._bitmaps.numbers, "release": self._release.count}
         return save(kept)
 
@@ -205,10 +202,8 @@ class CaptureTask:
             yield _record(len(batch), MESSAGE, SETTLED, columns)
         if self._options.gossip and len(batch.gossip):
             found = gossip_columns(batch, first_id=first_id, nodes=nodes, texts=texts)
-            rows = pa.record_batch(
-                [found[field.name] for field in GOSSIP_FIELDS], [field.name for field in GOSSIP_FIELDS]
-            )
-            yield self._blob(GOSSIP, SETTLED, packed_table(rows))
+            names = [field.name for field in GOSSIP_FIELDS]
+            yield self._blob(GOSSIP, SETTLED, packed_table(pa.record_batch([found[name] for name in names], names)))
         for clue in clues_of(batch, first_id, ids, nodes, addresses):
             self._pass_on(self._dispatcher.feed(clue))
 
@@ -284,10 +279,8 @@ class CaptureTask:
                 "gossip_bytes": row.gossip_bytes,
                 "messages_by_type": list(row.messages_by_type.items()),
                 "bytes_by_type": list(row.bytes_by_type.items()),
-                "first_seen": instant(row.first_ns),
-                "first_seen_ns": row.first_ns,
-                "last_seen": instant(row.last_ns),
-                "last_seen_ns": row.last_ns,
+                **times("first_seen", row.first_ns),
+                **times("last_seen", row.last_ns),
                 "longest_silence_ms": row.longest_silence_ns // 1_000_000,
                 "silences": [{"from_ns": start, "to_ns": end} for start, end in row.silences],
             }
@@ -298,24 +291,14 @@ class CaptureTask:
 
     def _gap_rows(self) -> Iterator[dict[str, Any]]:
         for number, (source, target, from_ns, to_ns, count) in enumerate(self._gaps, 1):
-            yield {
-                "gap": number,
-                "source_id": self._dispatcher.id_of(source),
-                "target_id": self._dispatcher.id_of(target),
-                "valid_from": instant(from_ns),
-                "valid_from_ns": from_ns,
-                "valid_to": instant(to_ns),
-                "valid_to_ns": to_ns,
-                "bytes": count,
-            }
+            ends = {"source_id": self._dispatcher.id_of(source), "target_id": self._dispatcher.id_of(target)}
+            yield {"gap": number, **ends, **times("valid_from", from_ns), **times("valid_to", to_ns), "bytes": count}
 
     # -- what is said of it all ------------------------------------------------------------------------------------
 
     def _facts(self) -> dict[str, Any]:
-        return {
-            "settled_messages": self._messages,
-            "settled_by": self._dispatcher.number if self._links is not None else 0,
-        }
+        number = self._dispatcher.number if self._links is not None else 0
+        return {"settled_messages": self._messages, "settled_by": number}
 
     def _final_facts(self) -> dict[str, Any]:
         given = self._options.node_timeout_ms is not None
@@ -359,12 +342,8 @@ def _record(count: int, kind: int, phase: int, columns: dict[str, pa.Array]) -> 
     """*count* rows of `CAPTURED`; a column that is not given is null."""
     schema = _captured_arrow()
     texts = {"channel_text": key_texts(columns["channel"].cast(pa.binary()))} if "channel" in columns else {}
-    given = {
-        "kind": pa.array([kind] * count, pa.int32()),
-        "phase": pa.array([phase] * count, pa.int32()),
-        **columns,
-        **texts,
-    }
+    kinds = {"kind": pa.array([kind] * count, pa.int32()), "phase": pa.array([phase] * count, pa.int32())}
+    given = kinds | columns | texts
     arrays = [
         given[name].cast(type_) if name in given else pa.nulls(count, type_)
         for name, type_ in zip(schema.names, schema.types, strict=True)

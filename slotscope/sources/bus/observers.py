@@ -10,14 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import (
-    BinaryType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import StructField, StructType
 
 from cluster_core.columns import MESSAGE_COLUMN, columns_of
 from cluster_core.gossip.profile import PROFILES
@@ -34,7 +27,7 @@ from cluster_core.replay.rows import (
     VoteRow,
 )
 from cluster_core.replay.saving import STATE_SOURCE, load, save
-from schemas.table import side_by_side
+from schemas.table import BYTES, INTEGER, LONG, TEXT, side_by_side
 from slotscope.sources.bus.blobs import unpack_evidence
 
 VIEW, DISAGREEMENT, REPORT, VOTE, EPOCH_RAISED, EVENT, IGNORED, SAVED = range(8)
@@ -55,11 +48,11 @@ ROW_KINDS: Final[dict[type, int]] = {
 }
 REPLAYED = StructType(
     [
-        StructField("row_kind", IntegerType(), nullable=False),
+        StructField("row_kind", INTEGER, nullable=False),
         *side_by_side(ROW_KINDS),
-        StructField("settled_by", LongType()),
-        StructField("part", StringType()),
-        StructField("blob", BinaryType()),
+        StructField("settled_by", LONG),
+        StructField("part", TEXT),
+        StructField("blob", BYTES),
     ]
 )
 """What the task returns: the columns of all its tables side by side."""

@@ -94,8 +94,7 @@ def _add_poll(told: Told, path: str, poll: Poll) -> None:
         {
             "source": path,
             "line": poll.line,
-            "ts": instant(poll.ts_ns),
-            "ts_ns": poll.ts_ns,
+            **times("ts", poll.ts_ns),
             "asked_ns": poll.asked_ns,
             "observer": poll.observer or None,
             "address": poll.address or None,
@@ -129,8 +128,7 @@ def _add_line(told: Told, path: str, owner: LogOwner, line: LogLine) -> None:
         {
             "source": path,
             "line": row.line,
-            "ts": instant(row.ts_ns),
-            "ts_ns": row.ts_ns,
+            **times("ts", row.ts_ns),
             "observer": line.observer or None,
             "address": owner.address,
             "kind": row.kind,
@@ -139,6 +137,11 @@ def _add_line(told: Told, path: str, owner: LogOwner, line: LogLine) -> None:
             "text": row.text,
         }
     )
+
+
+def times(name: str, ts_ns: int) -> dict[str, Any]:
+    """A time as tables have it: *name* as a timestamp (microseconds), *name*_ns as it is."""
+    return {name: instant(ts_ns), f"{name}_ns": ts_ns}
 
 
 def instant(ts_ns: int) -> datetime:
