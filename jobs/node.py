@@ -66,12 +66,7 @@ def command(request: Request = DEFAULTS) -> None:
 
 
 async def _live(
-    settings: NodeSettings,
-    given: Given,
-    place: Place,
-    first: Address | None,
-    access: Access,
-    duration_s: float | None,
+    settings: NodeSettings, given: Given, place: Place, first: Address | None, access: Access, duration_s: float | None
 ) -> None:
     from slotscope.live.foreground import any_of, numeric_address, say, told_to_end
     from slotscope.live.in_step import Step

@@ -16,9 +16,7 @@ SLOT_LOAD = snapshot_table(
         required("keys", LONG, "number of keys"),
         optional("serialized_bytes", LONG, "bytes in the dump; null if no source knows sizes"),
         optional(
-            "memory_bytes",
-            LONG,
-            "estimated bytes in memory of the keys that a model knows; null where none applies",
+            "memory_bytes", LONG, "estimated bytes in memory of the keys that a model knows; null where none applies"
         ),
         optional("expires", LONG, "keys with a time to live; null if no source knows"),
         optional("ops", LONG, "operations, if a key list has them"),
@@ -58,11 +56,7 @@ SNAPSHOTS = snapshot_table(
         required("bad_records", LONG, "rows in bronze/bad_records"),
         caveats("what to know before trusting the figures"),
         optional("topology", TEXT, "the topology as CLUSTER NODES text, null if none was given"),
-        optional(
-            "memory_model",
-            TEXT,
-            "models that memory_bytes is estimated by: redis 7.0, jemalloc-16; null: none",
-        ),
+        optional("memory_model", TEXT, "models that memory_bytes is estimated by: redis 7.0, jemalloc-16; null: none"),
         optional(
             "memory_exactness",
             TEXT,

@@ -77,11 +77,7 @@ SIMULATED_QUANTILES = snapshot_table(
     [
         required("case", INTEGER, "0, 1, 2 …: the combination of parameters, in the order of the grid"),
         *PARAMETERS,
-        required(
-            "figure",
-            TEXT,
-            "detected_ms, elected_ms, converged_ms, lost, unavailable, bus_bytes or elections",
-        ),
+        required("figure", TEXT, "detected_ms, elected_ms, converged_ms, lost, unavailable, bus_bytes or elections"),
         required("runs", LONG, "runs of the case"),
         required("known", LONG, "runs in which there is a figure"),
         optional("mean", DOUBLE, "mean over these"),

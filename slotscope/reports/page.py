@@ -28,11 +28,7 @@ _HARMFUL_IN_JSON = {
 
 
 def render_page(
-    template: str,
-    context: Mapping[str, object],
-    *,
-    data: object = None,
-    scripts: Sequence[str] = (),
+    template: str, context: Mapping[str, object], *, data: object = None, scripts: Sequence[str] = ()
 ) -> str:
     """Render *template*, which extends ``base.html``; equal input gives equal text.
 

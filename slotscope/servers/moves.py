@@ -14,13 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from cluster_core.errors import DecodeError
-from cluster_core.rebalance.execution.cluster_now import (
-    ClusterSight,
-    NodeSight,
-    job_question,
-    read_jobs,
-    read_node,
-)
+from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight, job_question, read_jobs, read_node
 from cluster_core.rebalance.execution.effects import Answered, Ask, Lost, Reply
 from cluster_core.rebalance.execution.reshard import Migrate, Refused, Send
 from cluster_core.rebalance.execution.waits import ANSWER_S

@@ -209,13 +209,7 @@ def ttl_buckets(partial: DataFrame, sources: DataFrame | None) -> DataFrame:
         with_node(partial.where(F.col("kind") == TTL), sources)
         .groupBy("node_id", F.col("number").alias("bucket"))
         .agg(F.sum("keys").alias("keys"), F.sum("serialized_bytes").alias("serialized_bytes"))
-        .select(
-            "node_id",
-            "bucket",
-            labels[F.col("bucket")].alias("label"),
-            "keys",
-            "serialized_bytes",
-        )
+        .select("node_id", "bucket", labels[F.col("bucket")].alias("label"), "keys", "serialized_bytes")
     )
 
 

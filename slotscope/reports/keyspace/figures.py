@@ -112,9 +112,7 @@ def heavy_slots(report: KeyspaceReport, limit: int) -> list[HeavySlot]:
     """Return the *limit* heaviest slots with keys, heaviest first, the lower number first among equals."""
     by_bytes = weighs_bytes(report)
     heaviest = heapq.nsmallest(
-        limit,
-        (slot for slot in report.slots if slot.keys),
-        key=lambda slot: (-weight(slot, by_bytes), slot.slot),
+        limit, (slot for slot in report.slots if slot.keys), key=lambda slot: (-weight(slot, by_bytes), slot.slot)
     )
     whole = sum(weight(slot, by_bytes) for slot in report.slots)
     tags: dict[int, list[KeyGroup]] = {}
@@ -161,12 +159,7 @@ def _tag_cause(slot: SlotLoad, tag: KeyGroup) -> Cause:
     """Weigh *tag* by bytes where both sizes are known, else by keys."""
     if slot.serialized_bytes and tag.serialized_bytes is not None:
         return Cause(
-            "tag",
-            tag.name,
-            tag.keys,
-            tag.serialized_bytes,
-            tag.serialized_bytes / slot.serialized_bytes,
-            "bytes",
+            "tag", tag.name, tag.keys, tag.serialized_bytes, tag.serialized_bytes / slot.serialized_bytes, "bytes"
         )
     share = tag.keys / slot.keys if slot.keys else 0.0
     return Cause("tag", tag.name, tag.keys, tag.serialized_bytes, share, "keys")

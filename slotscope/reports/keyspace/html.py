@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slotscope.reports.keyspace.figures import (
-    heavy_slots,
-    max_over_mean,
-    names_by_id,
-    node_names,
-    totals,
-    weighs_bytes,
-)
+from slotscope.reports.keyspace.figures import heavy_slots, max_over_mean, names_by_id, node_names, totals, weighs_bytes
 from slotscope.reports.keyspace.report import SLOT_COUNT, KeyGroup, KeyspaceReport, NodeLoad
 from slotscope.reports.page import embedded_json, render_page
 from slotscope.reports.severities import count_by_severity, gravest_first

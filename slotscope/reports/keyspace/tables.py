@@ -10,15 +10,7 @@ from schemas.caveats import Caveat
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, NODE_LOAD, TTL_BUCKETS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from slotscope.reports.keyspace.log_load import load_log_load
-from slotscope.reports.keyspace.report import (
-    BigKey,
-    KeyGroup,
-    KeyspaceReport,
-    NodeLoad,
-    SlotLoad,
-    Source,
-    TtlBucket,
-)
+from slotscope.reports.keyspace.report import BigKey, KeyGroup, KeyspaceReport, NodeLoad, SlotLoad, Source, TtlBucket
 from slotscope.reports.records import record
 from slotscope.runtime.delta_files import read_rows
 from slotscope.runtime.errors import InputError
