@@ -6,6 +6,7 @@ A `Driver` decides nothing: members say how events and effects of their machine 
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -17,7 +18,6 @@ from cluster_core.routing.command_table import table_of
 from slotscope.live.budget import CLIENTS_MAX, Budget
 from slotscope.live.client_port import SENT, ClientLink
 from slotscope.live.connection import Connection
-from slotscope.live.kept_file import replace_file
 from slotscope.runtime.errors import InputError
 
 Tell = Callable[[str], None]
@@ -207,3 +207,14 @@ class Driver(ABC, Generic[Link]):
 
     def _log(self, effect: Any) -> None:
         self._tell(f"{effect.level} {effect.text}")
+
+
+def replace_file(path: Path, data: bytes, *, fsync: bool = True) -> None:
+    """Write *data* under a name that is whole at every moment, and with *fsync* on the disk when this returns."""
+    waiting = path.with_suffix(f".{os.getpid()}")
+    with open(waiting, "wb") as file:
+        file.write(data)
+        file.flush()
+        if fsync:
+            os.fsync(file.fileno())
+    os.replace(waiting, path)

@@ -49,9 +49,10 @@ def read_stored_plan(root: str, plan_id: str) -> StoredPlan:
         plan_id=row["plan_id"],
         snapshot_id=row["snapshot_id"],
         state_hash=row["state_hash"],
-        created_at_ms=round(_utc(row["created_at"]).timestamp() * 1000),
+        created_at_ms=epoch_ms(row["created_at"]),
     )
 
 
-def _utc(moment: datetime) -> datetime:
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+def epoch_ms(moment: datetime) -> int:
+    """A time of a table, which is UTC where it does not say so, in ms since the epoch."""
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)

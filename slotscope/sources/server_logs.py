@@ -9,7 +9,7 @@ time.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, timedelta, timezone, tzinfo
 from typing import NamedTuple
@@ -95,8 +95,8 @@ def owner_of(path: str, rows: Sequence[LogRow], given: Sequence[str] = ()) -> Lo
     port = next((int(match[1]) for match in listening if match), 0)
     ip = next((row.detail for row in rows if row.kind == "own-address"), "")
     if node_id or port:
-        return LogOwner(node_id, ip, port or _port_in_name(path), "lines")
-    named = _port_in_name(path)
+        return LogOwner(node_id, ip, port or port_in_name(path), "lines")
+    named = port_in_name(path)
     return LogOwner("", ip, named, "name") if named else LogOwner()
 
 
@@ -108,7 +108,7 @@ def _given(node: str) -> LogOwner:
     return LogOwner("", ip, int(port), "given")
 
 
-def _port_in_name(path: str) -> int:
+def port_in_name(path: str) -> int:
     """The only number of four or five digits in the name of a file that can be a port; 0 for none or several."""
     found = {int(digits) for digits in _PORT_IN_NAME.findall(path.rpartition("/")[2])}
     ports = [port for port in found if 1024 <= port <= 65535]
@@ -139,24 +139,35 @@ class ServerLog:
             yield LogLine(observer, row)
 
     def _rows(self) -> Iterator[LogRow]:
-        reader = LogReader(zone=zone_of(self._options.zone))
-        try:
-            for piece in read_pieces(self.path, _WINDOW_BYTES):
-                yield from self._good(reader.feed(piece))
-        except DecodeError as error:
-            if not self._options.permissive:
-                raise
-            self.bad.append(error)
-        yield from self._good(reader.finish())
-
-    def _good(self, found: list[LogRow | BadLine]) -> Iterator[LogRow]:
-        for row in found:
-            if isinstance(row, BadLine):
-                error = DecodeError(f"line {row.line}: {row.reason}", offset=row.offset, source=self.path)
-                if not self._options.permissive:
-                    raise error
-                self.bad.append(error)
-                continue
+        for row in log_rows(self.path, self._options.zone, self._refuse):
             self.lines += 1
             if row.kind:
                 yield row
+
+    def _refuse(self, error: DecodeError, skipped_bytes: int | None) -> None:
+        if not self._options.permissive:
+            raise error
+        self.bad.append(error)
+
+
+def log_rows(path: str, zone: str, refuse: Callable[[DecodeError, int | None], None]) -> Iterator[LogRow]:
+    """Yield the rows of a log whose server's clock is in *zone*.
+
+    *refuse* is told each line that is none, with the bytes that it has, and where the file is damaged; it may raise.
+    """
+    reader = LogReader(zone=zone_of(zone))
+
+    def good(found: list[LogRow | BadLine]) -> Iterator[LogRow]:
+        for row in found:
+            if isinstance(row, BadLine):
+                error = DecodeError(f"line {row.line}: {row.reason}", offset=row.offset, source=path)
+                refuse(error, row.skipped_bytes)
+            else:
+                yield row
+
+    try:
+        for piece in read_pieces(path, _WINDOW_BYTES):
+            yield from good(reader.feed(piece))
+    except DecodeError as error:
+        refuse(error, None)
+    yield from good(reader.finish())

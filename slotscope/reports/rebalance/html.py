@@ -97,13 +97,7 @@ def render_rebalance_html(report: RebalanceReport) -> str:
         "plans_shown": PLANS_SHOWN,
         "commands": next_commands(report),
         "ranges": lambda transfer: ranges_text(transfer.ranges, RANGES_SHOWN),
-        "amount": amount,
-        "duration": duration,
-        "factor": factor,
-        "remedy": remedy,
-        "resource_words": resource_words,
-        "share_text": share_text,
-        "exactly": exactly,
+        **{say.__name__: say for say in (amount, duration, factor, remedy, resource_words, share_text, exactly)},
     }
     return render_page("rebalance.html", context)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from cluster_core.rebalance.bound.proof import Argument, explain_bound
@@ -20,7 +20,7 @@ from schemas.rebalance import (
     REBALANCE_TOLERANCES,
 )
 from schemas.table import Table
-from slotscope.plans.stored_plans import find_plan, plan_rows, read_stored_plan
+from slotscope.plans.stored_plans import epoch_ms, find_plan, plan_rows, read_stored_plan
 from slotscope.reports.rebalance.conflicts import limit_warnings
 from slotscope.reports.rebalance.report import (
     EarlierPlan,
@@ -54,7 +54,7 @@ def load_rebalance_report(root: str, plan_id: str = "latest") -> RebalanceReport
     return record(
         RebalanceReport,
         row,
-        created_at_ms=_epoch_ms(row["created_at"]),
+        created_at_ms=epoch_ms(row["created_at"]),
         moved=row["moved_bytes"],
         bound=row["lower_bound_bytes"],
         root=root,
@@ -77,10 +77,6 @@ def load_rebalance_report(root: str, plan_id: str = "latest") -> RebalanceReport
 def _rows(root: str, table: Table, plan_id: str) -> list[dict[str, Any]]:
     """Rows of one plan; a table that no plan ever wrote to has none."""
     return read_rows(root, table, plan_id=plan_id) if exists(root, table) else []
-
-
-def _epoch_ms(moment: datetime) -> int:
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def _warnings(stored: StoredPlan) -> list[Caveat]:
@@ -210,7 +206,7 @@ def _earlier(row: Row, audits: Sequence[Row], steps: Sequence[Row]) -> EarlierPl
     return record(
         EarlierPlan,
         row,
-        created_at_ms=_epoch_ms(row["created_at"]),
+        created_at_ms=epoch_ms(row["created_at"]),
         moved=row["moved_bytes"],
         promised=promised,
         audited=measured,

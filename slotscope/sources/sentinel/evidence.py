@@ -10,24 +10,21 @@ from typing import Final
 from cluster_core.errors import DecodeError
 from cluster_core.formats.capture.resp_capture import CapturedResp
 from cluster_core.formats.poll_lines import LINE_BYTES_MAX
-from cluster_core.formats.server_log import BadLine, LogReader, LogRow
 from cluster_core.sentinel.hello import Hello
 from cluster_core.sentinel_history.announcements import told_by_log
 from cluster_core.sentinel_history.evidence import Evidence, Polled, Started
 from cluster_core.sentinel_history.poll_text import PollLine, read_poll_line
 from cluster_core.sentinel_history.traffic import SentinelTraffic
 from slotscope.sources.bus.files import CaptureFile
-from slotscope.sources.files import is_named, read_lines, read_pieces
+from slotscope.sources.files import is_named, read_lines
 from slotscope.sources.resp.rows import BadRecords, resp_rows
-from slotscope.sources.server_logs import zone_of
+from slotscope.sources.server_logs import log_rows, port_in_name
 
 NO_VERSION: Final[tuple[int, ...]] = ()
-_WINDOW_BYTES: Final = 1 << 20
 _RUNID: Final = re.compile(r"[0-9a-f]{40}")
 _ID_LINE: Final = re.compile(r"Sentinel ID is ([0-9a-f]{40})")
 _PORT_LINE: Final = re.compile(r"Running mode=sentinel, port=(\d{1,5})")
 _VERSION_LINE: Final = re.compile(r"(Valkey|Redis) version=(\d{1,4})\.(\d{1,4})")
-_PORT_IN_NAME: Final = re.compile(r"(?<!\d)(\d{4,5})(?!\d)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +140,11 @@ def _learn_names(
 def _read_log(path: str, files: SentinelFiles, bad: BadRecords) -> _SentinelLog:
     """The lines of a sentinel's log that tell something; those of other servers are passed over."""
     log, version = _SentinelLog(path), NO_VERSION
-    for row in _log_rows(path, files.zone, bad):
+
+    def refuse(error: DecodeError, skipped_bytes: int | None) -> None:
+        bad.add(path, error.offset, error.reason, skipped_bytes, fatal=True)
+
+    for row in log_rows(path, files.zone, refuse):
         if row.role != "X":
             continue
         told = told_by_log(row.ts_ns, row.text)
@@ -162,27 +163,8 @@ def _read_log(path: str, files: SentinelFiles, bad: BadRecords) -> _SentinelLog:
     elif given:
         log.port = given
     elif not log.port:
-        ports = set(_PORT_IN_NAME.findall(path.rpartition("/")[2]))
-        log.port = ports.pop() if len(ports) == 1 else ""
+        log.port = str(port_in_name(path) or "")
     return log
-
-
-def _log_rows(path: str, zone: str, bad: BadRecords) -> Iterator[LogRow]:
-    reader = LogReader(zone=zone_of(zone))
-    try:
-        for piece in read_pieces(path, _WINDOW_BYTES):
-            yield from _good(path, reader.feed(piece), bad)
-    except DecodeError as error:
-        bad.add(path, error.offset, error.reason, None, fatal=True)
-    yield from _good(path, reader.finish(), bad)
-
-
-def _good(path: str, found: Sequence[LogRow | BadLine], bad: BadRecords) -> Iterator[LogRow]:
-    for row in found:
-        if isinstance(row, BadLine):
-            bad.add(path, row.offset, f"line {row.line}: {row.reason}", row.skipped_bytes, fatal=True)
-        else:
-            yield row
 
 
 # -- polls -------------------------------------------------------------------------------------------------------------
