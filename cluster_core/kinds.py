@@ -178,6 +178,17 @@ class Severity(StrEnum):
     NOTE = "note"
 
 
+class Source(StrEnum):
+    """Where what is known of a sentinel came from."""
+
+    NONE = ""
+    CAPTURE = "capture"
+    LOG = "log"
+    POLL = "poll"
+    RULE = "rule"
+    """It follows from the traffic by a rule."""
+
+
 class FindingCode(StrEnum):
     """What should not be in a cluster, or is worth knowing, and the rule of the protocol that says so."""
 

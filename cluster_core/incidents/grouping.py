@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
 
 from cluster_core.incidents.incident import Finding, Step, short
 from cluster_core.kinds import EventKind, FindingCode
 
+T = TypeVar("T")
 MANY: Final = 8
 """So many alike are one: as many as a small cluster has nodes are told one by one."""
 BY_NODES: Final = (
@@ -29,6 +30,22 @@ SEPARATE: Final = (FindingCode.GOSSIP_COST,)
 """Findings that are a table of their own."""
 NAMED_MAX: Final = 5
 REFS_MAX: Final = 100
+
+
+def runs(
+    items: Iterable[T], gap_ns: int, begins: Callable[[T], int], ends: Callable[[T], int] | None = None
+) -> list[list[T]]:
+    """Put *items* that follow one another together: each begins *gap_ns* after the latest end before it at most."""
+    found: list[list[T]] = []
+    until_ns = 0
+    for item in items:
+        if found and begins(item) - until_ns <= gap_ns:
+            found[-1].append(item)
+        else:
+            found.append([item])
+            until_ns = 0
+        until_ns = max(until_ns, (ends or begins)(item))
+    return found
 
 
 def grouped(steps: Iterable[Step]) -> list[Step]:

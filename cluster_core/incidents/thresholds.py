@@ -15,18 +15,6 @@ MANUAL_FAILOVER_NS: Final = 5_000 * MS
 """How long a manual failover may take (R97)."""
 FLAPS_MIN: Final = 3
 """So many spells of doubt make a flapping node."""
-FLAP_WINDOW_FACTOR: Final = 60
-"""They count when they begin within this many T."""
-PAUSE_FACTOR: Final = 2
-"""Changes of membership or of unowned slots that are closer than this many T belong together."""
-RESHARDING_PAUSE_FACTOR: Final = 5
-"""The same for slots that move, because keys are moved between them."""
-TOGETHER_FACTOR: Final = 0.5
-"""Nodes that go or return within this many T do so together: the spread of pings and pongs (R32)."""
-LASTING_FACTOR: Final = 1
-"""What contradicts for longer than this many T is reported (propagation takes about T/2, R32)."""
-GRAVE_FACTOR: Final = 4
-"""And for longer than this it is a warning: elections are retried by then (R83)."""
 
 
 class Thresholds(NamedTuple):
@@ -41,30 +29,30 @@ class Thresholds(NamedTuple):
 
     @property
     def together_ns(self) -> int:
-        """See `TOGETHER_FACTOR`; at least the time between random pings."""
-        return max(int(self.timeout_ns * TOGETHER_FACTOR), RANDOM_PING_NS)
+        """Nodes that go or return this close do so together: the spread of pings and pongs (R31, R32)."""
+        return max(self.timeout_ns // 2, RANDOM_PING_NS)
 
     @property
     def lasting_ns(self) -> int:
-        """See `LASTING_FACTOR`."""
-        return self.timeout_ns * LASTING_FACTOR
+        """What contradicts for longer is reported; propagation takes about T/2 (R32)."""
+        return self.timeout_ns
 
     @property
     def grave_ns(self) -> int:
-        """See `GRAVE_FACTOR`."""
-        return self.timeout_ns * GRAVE_FACTOR
+        """And for longer than this it is a warning: elections are retried by then (R83)."""
+        return 4 * self.timeout_ns
 
     @property
     def pause_ns(self) -> int:
-        """See `PAUSE_FACTOR`."""
-        return self.timeout_ns * PAUSE_FACTOR
+        """Changes of membership or of unowned slots that are closer belong together."""
+        return 2 * self.timeout_ns
 
     @property
     def resharding_pause_ns(self) -> int:
-        """See `RESHARDING_PAUSE_FACTOR`."""
-        return self.timeout_ns * RESHARDING_PAUSE_FACTOR
+        """The same for slots that move, because keys are moved between them."""
+        return 5 * self.timeout_ns
 
     @property
     def flap_window_ns(self) -> int:
-        """See `FLAP_WINDOW_FACTOR`."""
-        return self.timeout_ns * FLAP_WINDOW_FACTOR
+        """Spells of doubt count as flapping when they begin within this time."""
+        return 60 * self.timeout_ns

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from cluster_core.rebalance.execution.journal import StepKind
 from cluster_core.rebalance.plan import slot_ranges
-from cluster_core.rebalance.record import StoredPlan
+from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.slot_set import SlotSet
 
 OWNERS = "owners"

@@ -21,7 +21,7 @@ from cluster_core.load.unread import WHOLE, Unread
 from cluster_core.rebalance.goal.problem import Number, Problem
 from cluster_core.rebalance.ordering import Batch, Job, TimeModel
 from cluster_core.rebalance.plan import Move, Plan
-from cluster_core.rebalance.record import PlannedNode, StoredPlan
+from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan
 
 VERSION = 1
 ID_DIGITS = 12

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from cluster_core.rebalance.bound.certificates import Certificate
 from cluster_core.rebalance.bound.conflict import Conflict
-from cluster_core.rebalance.bound.joint import Joint
+from cluster_core.rebalance.bound.joint_proof import JointProof
 from cluster_core.rebalance.goal.targets import Floor, HeavySlot
 
 
@@ -38,7 +38,7 @@ class Move(NamedTuple):
     loads: tuple[int | float, ...]
 
 
-class Reach(NamedTuple):
+class WorstLoad(NamedTuple):
     """One resource before and after: the heaviest load over its fair share, the limit, and the proven floor."""
 
     resource: str
@@ -68,7 +68,7 @@ class Plan:
     bound: int
     certificates: tuple[Certificate, ...]
     hosts_max: int
-    reach: tuple[Reach, ...]
+    reach: tuple[WorstLoad, ...]
     floors: tuple[Floor, ...]
     heavy: tuple[HeavySlot, ...]
     zone_share: Fraction | None
@@ -76,7 +76,7 @@ class Plan:
     ranges_before: int
     ranges_after: int
     owners_after: tuple[str, ...]
-    joint: Joint | None = None
+    joint: JointProof | None = None
     conflicts: tuple[Conflict, ...] = ()
     tolerance: tuple[Fraction, ...] = ()
     held_back: tuple[int, ...] = ()

@@ -22,14 +22,14 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from cluster_core.errors import PlanError
-from cluster_core.rebalance.bound.certificates import Certificate, add_up, needs
+from cluster_core.rebalance.bound.certificates import Certificate, ProofKind, add_up, needs
 from cluster_core.rebalance.bound.conflict import Conflict, ConflictKind, at_tolerance
-from cluster_core.rebalance.bound.joint import Joint
+from cluster_core.rebalance.bound.joint_proof import JointProof
 from cluster_core.rebalance.goal.capacity import keep_capacities
 from cluster_core.rebalance.goal.limits import excess, kept, must_drain, overload
 from cluster_core.rebalance.goal.problem import Number, Problem, Scaled, exact, validate
 from cluster_core.rebalance.goal.targets import Targets, find_targets
-from cluster_core.rebalance.plan import Move, Plan, PlanVerdict, Reach, count_ranges
+from cluster_core.rebalance.plan import Move, Plan, PlanVerdict, WorstLoad, count_ranges
 from cluster_core.rebalance.search.anneal import CHUNK
 from cluster_core.rebalance.search.arrays import MANY, ProblemArrays
 from cluster_core.rebalance.search.branching import WORK_MAX, Branching
@@ -50,7 +50,7 @@ class Proposal(NamedTuple):
     """What a cluster with these owners is told: the proofs, and where its slots would go."""
 
     certificates: list[Certificate]
-    joint: Joint | None
+    joint: JointProof | None
     after: Sequence[int]
 
 
@@ -214,7 +214,7 @@ def _certify(scaled: Scaled, targets: Targets, keep: Collection[int] = ()) -> tu
             if n in keep:
                 continue
             value = sum(scaled.loads[scaled.cost][s] for s in slots)
-            certificates.append(Certificate(scaled.masters[n].id, "drained", value, ()))
+            certificates.append(Certificate(scaled.masters[n].id, ProofKind.DRAINED, value, ()))
             evicted += slots
             continue
         need = needs(scaled, targets, n, slots)
@@ -275,11 +275,11 @@ def describe(found: Outcome, verdict: PlanVerdict) -> Plan:
     )
 
 
-def reach_of(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> tuple[Reach, ...]:
+def reach_of(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> tuple[WorstLoad, ...]:
     """Return by resource where the heaviest masters are, and where they would be if *owner* held."""
     before, after = ratios(scaled, targets, scaled.owner), ratios(scaled, targets, owner)
     return tuple(
-        Reach(name, before[r], after[r], max(targets.relaxed[r], _heaviest(targets, r)), targets.floors[r].ratio,
+        WorstLoad(name, before[r], after[r], max(targets.relaxed[r], _heaviest(targets, r)), targets.floors[r].ratio,
               targets.relaxed[r] > 1 + scaled.tolerance[r] or any(h.resource == name for h in targets.heavy))
         for r, name in enumerate(scaled.resources)
     )  # fmt: skip

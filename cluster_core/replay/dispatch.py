@@ -296,18 +296,8 @@ def deliveries(passage: Passage) -> Iterator[Delivery]:
     if isinstance(item, Statement):
         if passage.opener is not None:
             yield Delivery(
-                passage.opener,
-                passage.number,
-                passage.ts_ns,
-                -1,
-                -1,
-                True,
-                True,
-                item.kind,
-                passage.opener,
-                -1,
-                item.told,
-            )
+                passage.opener, passage.number, passage.ts_ns, -1, -1, True, True, item.kind, passage.opener, -1, item.told
+            )  # fmt: skip
         return
     if item.kind == "syn":
         return
@@ -316,13 +306,9 @@ def deliveries(passage: Passage) -> Iterator[Delivery]:
         kind = item.kind
     elif item.kind == "syn-ack":
         kind = "opened"
-    number, ts_ns, from_opener = passage.number, passage.ts_ns, item.from_opener
-    seen = (item.ref, item.connection)
+    number, ts_ns, sent = passage.number, passage.ts_ns, item.from_opener
+    seen, said = (item.ref, item.connection), (item.bitmap, item.packed)
     if passage.opener is not None:
-        yield Delivery(
-            passage.opener, number, ts_ns, *seen, True, from_opener, kind, item.acceptor, item.bitmap, item.packed
-        )
+        yield Delivery(passage.opener, number, ts_ns, *seen, True, sent, kind, item.acceptor, *said)
     if passage.acceptor is not None:
-        yield Delivery(
-            passage.acceptor, number, ts_ns, *seen, False, not from_opener, kind, item.opener, item.bitmap, item.packed
-        )
+        yield Delivery(passage.acceptor, number, ts_ns, *seen, False, not sent, kind, item.opener, *said)

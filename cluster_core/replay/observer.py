@@ -184,12 +184,7 @@ class ObserverReplay:
             return None
         begun_ns = batch[0].ts_ns
         start_ns = begun_ns if self._start_ns is None else min(self._start_ns, begun_ns)
-        profile = self._profile or self._signs.profile
-        node = ClusterNode(header.sender, profile, self._timeout_ms, start_ns // 1_000_000, verdicts_observed=True)
-        myself = node.view.myself
-        myself.ip, myself.cport, myself.port = self.address.ip, self.address.port, header.port
-        recorder = self._recorder = Recorder(node, start_ns)
-        self._watch = SentMessages(recorder, self._new_owners)
+        recorder = self._record(header.sender, self.address, header.port, start_ns)
         self._next_tick_ns = begun_ns
         first = batch[0].evidence
         if isinstance(first, LinkSeen) and first.what == "opened":  # it knew nobody before
@@ -204,16 +199,22 @@ class ObserverReplay:
         mine = next((node for node in poll.nodes if node.flags & MYSELF), None)
         if mine is None or not is_node_id(mine.node_id):
             return None
-        profile = self._profile or self._signs.profile
-        node = ClusterNode(mine.node_id, profile, self._timeout_ms, poll.ts_ns // 1_000_000, verdicts_observed=True)
-        myself = node.view.myself
-        myself.ip, myself.cport, myself.port = mine.ip or self.address.ip, mine.cport, mine.port
-        recorder = self._recorder = Recorder(node, poll.ts_ns)
-        self._watch = SentMessages(recorder, self._new_owners)
+        address = Endpoint(mine.ip or self.address.ip, mine.cport)
+        recorder = self._record(mine.node_id, address, mine.port, poll.ts_ns)
         self._next_tick_ns = poll.ts_ns
         self._is_mute = True
         start_ns = poll.ts_ns if self._start_ns is None else min(self._start_ns, poll.ts_ns)
         recorder.look(mine.node_id, start_ns, CauseSeen(Cause.ASSUMED_NEW if len(poll.nodes) == 1 else Cause.POLL, -1))
+        return recorder
+
+    def _record(self, node_id: str, address: Endpoint, port: int, start_ns: int) -> Recorder:
+        """Make the machine."""
+        profile = self._profile or self._signs.profile
+        node = ClusterNode(node_id, profile, self._timeout_ms, start_ns // 1_000_000, verdicts_observed=True)
+        myself = node.view.myself
+        myself.ip, myself.cport, myself.port = address.ip, address.port, port
+        recorder = self._recorder = Recorder(node, start_ns)
+        self._watch = SentMessages(recorder, self._new_owners)
         return recorder
 
     def _advance(self, recorder: Recorder, ts_ns: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from cluster_core.kinds import Source
 from cluster_core.sentinel.failover_states import FailoverState
 from cluster_core.sentinel.instance import Flag, Instance, flag_text
 
@@ -46,7 +47,7 @@ class Span(NamedTuple):
     from_ns: int
     to_ns: int | None
     cause: str
-    source: str
+    source: Source
 
 
 def family_of(master: Instance) -> list[Instance]:
@@ -99,7 +100,7 @@ class BeliefLog:
         """The masters of which it believes something."""
         return list(self._open)
 
-    def note(self, ts_ns: int, master: str, beliefs: Iterable[Belief], cause: str, source: str) -> None:
+    def note(self, ts_ns: int, master: str, beliefs: Iterable[Belief], cause: str, source: Source) -> None:
         """From *ts_ns* on it believes *beliefs* of *master* and its family, and nothing else of them."""
         before, after = self._open.get(master, {}), {}
         for belief in beliefs:

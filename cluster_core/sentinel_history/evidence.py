@@ -8,14 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from cluster_core.kinds import Source
 from cluster_core.sentinel.instance import Address
 
 COMMAND, PUBSUB = "cmd", "pubsub"
 """The two connections of a link, as sentinels name them: ``CLIENT SETNAME sentinel-<id>-cmd``."""
 WHOLE: Final = "whole"
 """Of a connection that was open before the capture began: its link is taken for whole."""
-CAPTURE, LOG, POLL = "capture", "log", "poll"
-"""Where a told event came from."""
+CAPTURE, LOG, POLL = Source.CAPTURE, Source.LOG, Source.POLL
+NOTHING: Final = ("", Source.NONE)
+"""What a piece of evidence that changes no belief gives: no cause, no source."""
 
 
 class Linked(NamedTuple):
@@ -77,7 +79,7 @@ class Told(NamedTuple):
     ts_ns: int
     channel: str
     text: str
-    source: str = CAPTURE
+    source: Source = CAPTURE
 
 
 class Listened(NamedTuple):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from cluster_core.kinds import Source
+
 
 class EventRow(NamedTuple):
     """An event of a sentinel; *source* is ``capture`` (a subscriber got it), ``log``, or ``rule`` (it follows)."""
@@ -12,7 +14,7 @@ class EventRow(NamedTuple):
     observer: str
     channel: str
     text: str
-    source: str
+    source: Source
 
 
 class VoteRow(NamedTuple):
@@ -26,7 +28,7 @@ class VoteRow(NamedTuple):
     granted_to: str
     granted_epoch: int
     says_down: bool | None
-    source: str
+    source: Source
 
     @property
     def is_granted(self) -> bool:

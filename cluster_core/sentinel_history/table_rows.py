@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 from cluster_core.columns import Instant, Small, Unsigned
+from cluster_core.kinds import Source
 
 Observer = Annotated[str, "id of the sentinel (8 digits of it where no more was seen)"]
 
@@ -32,7 +33,7 @@ class SentinelViewRow(NamedTuple):
     valid_from_ns: Annotated[Instant, "when this belief began"]
     valid_to_ns: Annotated[Instant | None, "when it ended; null while it holds"]
     cause: Annotated[str, "what showed it: INFO, hello, opinion, connection, event +sdown, time, ..."]
-    source: Annotated[str, "capture, log, poll: where that came from"]
+    source: Annotated[Source, "capture, log, poll: where that came from"]
 
 
 class SentinelEventRow(NamedTuple):
@@ -45,7 +46,7 @@ class SentinelEventRow(NamedTuple):
     text: Annotated[str, "what it said"]
     master: Annotated[str | None, "name of the master that it names"]
     subject: Annotated[str | None, "ip:port, or id of a sentinel, that it names"]
-    source: Annotated[str, "capture (a subscriber got it), log, rule (it follows from the traffic)"]
+    source: Annotated[Source, "capture (a subscriber got it), log, rule (it follows from the traffic)"]
 
 
 class SentinelVoteRow(NamedTuple):
@@ -61,4 +62,4 @@ class SentinelVoteRow(NamedTuple):
     voted_epoch: Annotated[Unsigned, "epoch of that vote"]
     granted: Annotated[bool, "whether who asked has the vote for that epoch"]
     says_down: Annotated[bool | None, "whether it held the master for down; null where it was not asked"]
-    source: Annotated[str, "capture or log"]
+    source: Annotated[Source, "capture or log"]

@@ -20,7 +20,7 @@ from cluster_core.rebalance.audit import (
     measure_window,
     moved_until_ms,
 )
-from cluster_core.rebalance.record import StoredPlan
+from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.rebalance.table_rows import PlanAuditRow
 from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS
 from slotscope.plans.snapshot_audit import read_snapshot

@@ -17,7 +17,7 @@ from cluster_core.rebalance.execution.machine import NOTHING_TO_TAKE_BACK, Execu
 from cluster_core.rebalance.execution.refusals import examine, name_of
 from cluster_core.rebalance.execution.run_state import Settings
 from cluster_core.rebalance.execution.waits import migrate_sentence
-from cluster_core.rebalance.record import StoredPlan
+from cluster_core.rebalance.stored_plan import StoredPlan
 from slotscope.plans.stored_moves import read_unchanged_plan
 from slotscope.reports.rebalance.execution_text import prospect_lines, write_commands, write_json
 from slotscope.reports.unread import partial_lines

@@ -14,7 +14,7 @@ from cluster_core.memory.basis import Exactness, MemoryBasis
 from cluster_core.rebalance.goal.placement import NOTHING, masters_of, owners_of, read_placement
 from cluster_core.rebalance.goal.problem import Problem
 from cluster_core.rebalance.ordering import TimeModel
-from cluster_core.rebalance.record import PlannedNode
+from cluster_core.rebalance.stored_plan import PlannedNode
 from cluster_core.topology.node import Topology
 from cluster_core.topology.reader import read_topology
 from schemas.activity import SLOT_ACTIVITY

@@ -9,7 +9,7 @@ from cluster_core.rebalance.document import identify, slot_rows
 from cluster_core.rebalance.execution.commands import Path
 from cluster_core.rebalance.execution.remaining import seconds_of
 from cluster_core.rebalance.execution.staleness import hash_state
-from cluster_core.rebalance.record import StoredPlan
+from cluster_core.rebalance.stored_plan import StoredPlan
 from schemas.rebalance import REBALANCE_MOVES
 from slotscope.plans.stored_plans import find_plan, read_stored_plan
 from slotscope.runtime.delta_files import read_rows

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cluster_core.rebalance.document import SlotRow, read_document
-from cluster_core.rebalance.record import StoredPlan
+from cluster_core.rebalance.stored_plan import StoredPlan
 from schemas.rebalance import REBALANCE_PLANS, REBALANCE_SLOTS
 from slotscope.runtime.delta_files import exists, read_rows
 from slotscope.runtime.errors import InputError

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cluster_core.kinds import Severity
 from cluster_core.rebalance.goal.watched import Watched
-from cluster_core.rebalance.plan import Reach
+from cluster_core.rebalance.plan import WorstLoad
 from schemas.caveats import Caveat, Code
 from slotscope.reports.rebalance.words import factor, resource_words
 
@@ -22,7 +22,7 @@ def find_not_balanced(watched: Watched | None, balanced: Sequence[str]) -> list[
     return [_warning(reach, balanced) for reach in sorted(bad, key=lambda reach: -reach.after / reach.limit)]
 
 
-def _warning(reach: Reach, balanced: Sequence[str]) -> Caveat:
+def _warning(reach: WorstLoad, balanced: Sequence[str]) -> Caveat:
     stand_in, master = _STAND_IN
     is_told = reach.resource == stand_in and master in balanced and reach.after <= reach.before
     change = "worse than before" if reach.after > reach.before else "above its tolerance"

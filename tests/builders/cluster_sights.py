@@ -11,7 +11,7 @@ from cluster_core.rebalance.execution.staleness import hash_state
 from cluster_core.rebalance.goal.problem import Master, Problem
 from cluster_core.rebalance.ordering import Room, TimeModel, order_moves
 from cluster_core.rebalance.plan import Move, Plan, count_ranges
-from cluster_core.rebalance.record import PlannedNode, StoredPlan
+from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
 

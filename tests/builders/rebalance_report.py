@@ -13,10 +13,10 @@ from slotscope.reports.rebalance.report import (
     NodeShare,
     PlanNode,
     ProofLine,
-    Reach,
     RebalanceReport,
     ToleranceLine,
     Transfer,
+    WorstLoad,
 )
 
 HOSTILE = (
@@ -86,9 +86,9 @@ def rebalance_report(masters: int = 6, *, hostile: bool = False) -> RebalanceRep
         state_hash="9f" * 32,
         root="/data/slots",
         reaches=[
-            Reach("serialized_bytes", 0.02, 1.967, 1.0198, 1.02, 1.0),
-            Reach("keys", 0.02, 1.42, 1.015, 1.02, 1.0),
-            Reach("ops", 0.02, 3.13, FLOOR_OPS, FLOOR_OPS, FLOOR_OPS),
+            WorstLoad("serialized_bytes", 0.02, 1.967, 1.0198, 1.02, 1.0),
+            WorstLoad("keys", 0.02, 1.42, 1.015, 1.02, 1.0),
+            WorstLoad("ops", 0.02, 3.13, FLOOR_OPS, FLOOR_OPS, FLOOR_OPS),
         ],
         nodes=nodes,
         transfers=transfers,
@@ -140,7 +140,7 @@ def quiet_report(verdict: str = PlanVerdict.BALANCED) -> RebalanceReport:
         batches=0,
         estimated_s=0.0,
         gain_min=0.01,
-        reaches=[Reach("serialized_bytes", 0.02, before, before, 1.02, 1.0)],
+        reaches=[WorstLoad("serialized_bytes", 0.02, before, before, 1.02, 1.0)],
         transfers=[],
         heavy=[],
         proof=[] if verdict == PlanVerdict.BALANCED else report.proof[:1],

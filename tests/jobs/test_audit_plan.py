@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cluster_core.rebalance.goal.problem import Master, Problem
-from cluster_core.rebalance.record import PlannedNode, StoredPlan
+from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan
 from cluster_core.slots.key_slot import key_slot
 from cluster_core.slots.slot_set import SlotSet
 from jobs.main import main

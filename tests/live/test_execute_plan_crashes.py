@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from cluster_core.rebalance.record import StoredPlan
+from cluster_core.rebalance.stored_plan import StoredPlan
 from schemas.rebalance import PLAN_STEPS
 from slotscope.runtime.failure import BAD_INPUT, OK
 from slotscope.servers.plan_journal import PlanJournal

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from cluster_core.incidents.grouping import runs
 from cluster_core.incidents.history import History, slots_text
 from cluster_core.incidents.incident import Finding, short
 from cluster_core.incidents.speech import Speech
@@ -39,20 +40,6 @@ def overlaps(history: History, wanted: Callable[[Speech], bool]) -> Iterator[Ove
         live.append(span)
 
 
-def _runs(parts: list[Overlap], gap_ns: int) -> list[list[Overlap]]:
-    """Join overlaps of one pair that follow each other."""
-    runs: list[list[Overlap]] = []
-    until_ns = 0
-    for part in parts:
-        if runs and part.from_ns - until_ns <= gap_ns:
-            runs[-1].append(part)
-            until_ns = max(until_ns, part.to_ns)
-        else:
-            runs.append([part])
-            until_ns = part.to_ns
-    return runs
-
-
 def _lasting(
     history: History, wanted: Callable[[Speech], bool], contradict: Callable[[Overlap], bool], lasting_ns: int
 ) -> Iterator[tuple[str, str, list[Overlap], int, int]]:
@@ -63,7 +50,7 @@ def _lasting(
             low, high = sorted((part.one.node, part.other.node))
             pairs.setdefault((low, high), []).append(part)
     for (low, high), parts in sorted(pairs.items()):
-        for run in _runs(parts, history.thresholds.silence_ns):
+        for run in runs(parts, history.thresholds.silence_ns, lambda part: part.from_ns, lambda part: part.to_ns):
             from_ns, to_ns = run[0].from_ns, max(part.to_ns for part in run)
             if to_ns - from_ns > lasting_ns:
                 yield low, high, run, from_ns, to_ns
@@ -72,13 +59,12 @@ def _lasting(
 def _split_claims(history: History) -> list[Finding]:
     """R166: two masters claim one slot; it must end with the lower epoch losing."""
     slots = history.own_slots
-
-    def both_claim(part: Overlap) -> bool:
-        return bool(slots(part.one) & slots(part.other))
-
     found = []
     for low, high, run, from_ns, to_ns in _lasting(
-        history, lambda span: bool(slots(span)), both_claim, history.thresholds.lasting_ns
+        history,
+        lambda span: bool(slots(span)),
+        lambda part: bool(slots(part.one) & slots(part.other)),
+        history.thresholds.lasting_ns,
     ):
         bits = 0
         for part in run:
@@ -98,16 +84,12 @@ def _split_claims(history: History) -> list[Finding]:
 
 def _equal_epochs(history: History) -> list[Finding]:
     """R80, R166: two masters with one config epoch; the one with the smaller id must draw another."""
-
-    def same_epoch(part: Overlap) -> bool:
-        return part.one.config_epoch == part.other.config_epoch
-
     return [
         Finding(Severity.WARNING, FindingCode.EQUAL_EPOCHS, low, high, from_ns, to_ns, 1, (to_ns - from_ns) // 1_000_000,
                 f"masters {short(low)} and {short(high)} had config epoch {run[0].one.config_epoch} for"
                 f" {(to_ns - from_ns) // 1_000_000} ms", (run[0].other.first_ref, run[-1].other.last_ref))
         for low, high, run, from_ns, to_ns in _lasting(
-            history, lambda span: span.is_master, same_epoch, history.thresholds.grave_ns
+            history, lambda span: span.is_master, lambda part: part.one.config_epoch == part.other.config_epoch, history.thresholds.grave_ns
         )
     ]  # fmt: skip
 

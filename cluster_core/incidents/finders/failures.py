@@ -141,21 +141,21 @@ def failure_steps(history: History, episode: Episode) -> list[Step]:
     subject = episode.subject
     steps: list[Step] = []
     if episode.silent_from_ns is not None:
-        steps.append(_step(episode.silent_from_ns, EventKind.LAST_SIGN, subject, subject, episode.silent_ref))
+        steps.append(Step(episode.silent_from_ns, EventKind.LAST_SIGN, subject, subject, ref=episode.silent_ref))
     for observer, spell in _first_by_observer(episode.spells).items():
         if spell.fail_ns is None or spell.from_ns < spell.fail_ns:
-            steps.append(_step(spell.from_ns, EventKind.PFAIL, observer, subject, spell.ref, spell.cause))
+            steps.append(Step(spell.from_ns, EventKind.PFAIL, observer, subject, ref=spell.ref, detail=spell.cause))
     steps += _process_steps(history, episode)
     steps += _report_steps(history, episode)
     steps += _verdict_steps(history, episode)
     if episode.back_ns is not None:
-        steps.append(_step(episode.back_ns, EventKind.BACK, subject, subject, episode.back_ref))
+        steps.append(Step(episode.back_ns, EventKind.BACK, subject, subject, ref=episode.back_ref))
     for spell in episode.spells:
         if spell.to_ns is not None:
             after = history.view_at(spell.observer, subject, spell.to_ns)
             ref = after.ref if after is not None else -1
             kind = EventKind.TRUSTED if after is not None else EventKind.FORGOTTEN
-            steps.append(_step(spell.to_ns, kind, spell.observer, subject, ref))
+            steps.append(Step(spell.to_ns, kind, spell.observer, subject, ref=ref))
     return steps
 
 
@@ -168,7 +168,7 @@ PROCESS: Final = (EventKind.PROCESS_ENDED, EventKind.PROCESS_IDLE, EventKind.PRO
 def _process_steps(history: History, episode: Episode) -> list[Step]:
     """Why it was silent, as far as connections show it."""
     return [
-        _step(event.ts_ns, event.kind, episode.subject, episode.subject, event.ref)
+        Step(event.ts_ns, event.kind, episode.subject, episode.subject, ref=event.ref)
         for event in history.events_of(*PROCESS)
         if event.observer == episode.subject and episode.covers(event.ts_ns)
     ]
@@ -249,12 +249,10 @@ def _verdict_steps(history: History, episode: Episode) -> list[Step]:
     for spell in episode.spells:
         if spell.fail_ns is not None and spell.observer not in told_by:
             told_by.add(spell.observer)
-            steps.append(_step(spell.fail_ns, EventKind.FAIL_LEARNED, spell.observer, episode.subject, spell.fail_ref))
+            steps.append(
+                Step(spell.fail_ns, EventKind.FAIL_LEARNED, spell.observer, episode.subject, ref=spell.fail_ref)
+            )
     return steps
-
-
-def _step(ts_ns: int, kind: EventKind, actor: str, subject: str, ref: int, detail: str = "") -> Step:
-    return Step(ts_ns, kind, actor, subject, detail=detail, ref=ref)
 
 
 STEP_ORDER = (

@@ -8,7 +8,7 @@ from typing import Final
 from cluster_core.gossip.causes import Cause
 from cluster_core.incidents.finders.failovers import Promotion
 from cluster_core.incidents.finders.failures import Episode
-from cluster_core.incidents.grouping import grouped
+from cluster_core.incidents.grouping import grouped, runs
 from cluster_core.incidents.history import RENAMED, History
 from cluster_core.incidents.incident import Incident, Step
 from cluster_core.kinds import EventKind, IncidentKind
@@ -39,12 +39,8 @@ def find_memberships(
 
 def _bursts(history: History, variant: str, steps: list[Step]) -> list[Incident]:
     """One incident for changes that follow each other closely."""
-    groups: list[list[Step]] = []
-    for step in sorted(steps, key=lambda one: (one.ts_ns, one.actor, one.subject)):
-        if groups and step.ts_ns - max(one.until_ns or one.ts_ns for one in groups[-1]) <= history.thresholds.pause_ns:
-            groups[-1].append(step)
-        else:
-            groups.append([step])
+    found = sorted(steps, key=lambda one: (one.ts_ns, one.actor, one.subject))
+    groups = runs(found, history.thresholds.pause_ns, lambda one: one.ts_ns, lambda one: one.until_ns or one.ts_ns)
     return [_burst(variant, group) for group in groups]
 
 

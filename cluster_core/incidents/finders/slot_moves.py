@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from cluster_core.incidents.finders.failovers import Promotion
 from cluster_core.incidents.finders.memberships import is_follower
+from cluster_core.incidents.grouping import runs
 from cluster_core.incidents.history import History, slots_text
 from cluster_core.incidents.incident import Incident, Step
 from cluster_core.incidents.speech import Speech
@@ -137,23 +138,14 @@ def slot_incidents(history: History, found: SlotMoves) -> list[Incident]:
     thresholds = history.thresholds
     incidents = [
         _with_emptied(history, _incident(IncidentKind.RESHARDING, "moved", group), found.emptied)
-        for group in _groups(found.moved, thresholds.resharding_pause_ns)
+        for group in runs(found.moved, thresholds.resharding_pause_ns, lambda move: move.ts_ns)
     ]
     for variant, moves in (("taken", found.taken), ("given up", found.given_up)):
         incidents += [
-            _incident(IncidentKind.SLOTS_ASSIGNED, variant, group) for group in _groups(moves, thresholds.pause_ns)
+            _incident(IncidentKind.SLOTS_ASSIGNED, variant, group)
+            for group in runs(moves, thresholds.pause_ns, lambda move: move.ts_ns)
         ]
     return incidents
-
-
-def _groups(moves: list[Move], pause_ns: int) -> list[list[Move]]:
-    groups: list[list[Move]] = []
-    for move in moves:
-        if groups and move.ts_ns - groups[-1][-1].ts_ns <= pause_ns:
-            groups[-1].append(move)
-        else:
-            groups.append([move])
-    return groups
 
 
 STEP_KINDS = {"moved": EventKind.MOVED, "taken": EventKind.TAKEN, "given up": EventKind.GIVEN_UP}

@@ -7,6 +7,7 @@ from typing import Final
 
 from cluster_core.gossip.causes import Mechanism
 from cluster_core.incidents.finders.failures import Episode, failure_steps, has_ended, in_story_order
+from cluster_core.incidents.grouping import runs
 from cluster_core.incidents.history import History
 from cluster_core.incidents.incident import Incident, Step
 from cluster_core.incidents.thresholds import FLAPS_MIN
@@ -94,14 +95,8 @@ def find_collisions(history: History) -> list[Incident]:
 
     All masters of a new cluster start with epoch 0 and draw: that is the variant "first epochs".
     """
-    groups: list[list[EpochRow]] = []
-    for row in history.epochs:
-        if row.mechanism is Mechanism.COLLISION:
-            if groups and row.ts_ns - groups[-1][-1].ts_ns <= history.thresholds.pause_ns:
-                groups[-1].append(row)
-            else:
-                groups.append([row])
-    return [_collision(history, group) for group in groups]
+    rows = [row for row in history.epochs if row.mechanism is Mechanism.COLLISION]
+    return [_collision(history, group) for group in runs(rows, history.thresholds.pause_ns, lambda row: row.ts_ns)]
 
 
 def _collision(history: History, group: list[EpochRow]) -> Incident:
@@ -149,13 +144,8 @@ def find_flapping(history: History, episodes: list[Episode]) -> list[Incident]:
         by_node.setdefault(one.subject, []).append(one)
     found = []
     for subject, spells in by_node.items():
-        runs: list[list[Episode]] = []
-        for spell in spells:
-            if runs and spell.from_ns - runs[-1][-1].from_ns <= history.thresholds.flap_window_ns:
-                runs[-1].append(spell)
-            else:
-                runs.append([spell])
-        found += [_flapping(subject, run) for run in runs if len(run) >= FLAPS_MIN]
+        groups = runs(spells, history.thresholds.flap_window_ns, lambda spell: spell.from_ns)
+        found += [_flapping(subject, group) for group in groups if len(group) >= FLAPS_MIN]
     return found
 
 

@@ -28,14 +28,10 @@ def slot_set(bits: int) -> SlotSet:
 def topology_of(state: NodeState, *, to_file: bool = False) -> Topology:
     """The cluster as this node sees it; a file has no handshakes, but the fields that only servers read (R128, R129)."""
     view = state.view
-    nodes = [_node(state, peer, with_aux=to_file) for peer in _told(state, to_file=to_file)]
+    told = [peer for peer in view.nodes.values() if not (to_file and peer.flags & HANDSHAKE)]
+    nodes = [_node(state, peer, with_aux=to_file) for peer in told]
     form = "nodes.conf" if to_file else "nodes"
     return Topology(tuple(nodes), form, view.current_epoch, view.last_vote_epoch)
-
-
-def _told(state: NodeState, *, to_file: bool) -> list[Peer]:
-    peers = state.view.nodes.values()
-    return [peer for peer in peers if not (to_file and peer.flags & HANDSHAKE)]
 
 
 def _node(state: NodeState, peer: Peer, *, with_aux: bool) -> Node:
@@ -49,7 +45,7 @@ def _node(state: NodeState, peer: Peer, *, with_aux: bool) -> Node:
         if peer.shard_id:
             aux["shard-id"] = peer.shard_id
         aux |= {name: one_word(ip) for name, ip in zip(CLIENT_IP_FIELDS, peer.client_ips, strict=True) if ip}
-    offset = offset_of(state, peer)
+    offset = state.offset if peer.flags & MYSELF else peer.repl_offset
     return Node(
         id=peer.id,
         ip=one_word(ip_for_client(state, peer)),
@@ -85,11 +81,6 @@ def ip_for_client(state: NodeState, peer: Peer) -> str:
     """The address of a node for the client that asks: the one announced for its family, if there is one (R15, clusterNodeIp)."""
     announced = peer.client_ips[":" in state.client_ip] if state.client_ip else ""
     return announced or peer.ip
-
-
-def offset_of(state: NodeState, peer: Peer) -> int:
-    """The replication offset that a node told last, or our own (R48)."""
-    return state.offset if peer.flags & MYSELF else peer.repl_offset
 
 
 def health_of(peer: Peer, offset: int) -> str:

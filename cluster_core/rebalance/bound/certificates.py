@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from cluster_core.rebalance.bound.cover import BEYOND, Cover, Room, dive
 from cluster_core.rebalance.goal.problem import Scaled
@@ -24,16 +25,23 @@ COVER_SLOTS_MAX = 4096
 """Masters with more slots keep the bound of the prices."""
 
 
+class ProofKind(StrEnum):
+    """How it is proven: the master gives away all that it has, its prices alone prove it, or they and a search do."""
+
+    DRAINED = "drained"
+    PRICES = "prices"
+    SEARCH = "search"
+
+
 @dataclass(frozen=True, slots=True)
 class Certificate:
     """Proof that master *node* must give away at least *value* (whole units of the cost).
 
-    *kind*: ``drained`` (all it has), ``prices`` (the prices alone prove it) or ``search`` (prices and a search of *nodes* nodes).
-    *prices*, one a resource, in 2**-60 units of cost a unit of the resource.
+    *prices*, one a resource, in 2**-60 units of cost a unit of the resource; *nodes* are those of the search.
     """
 
     node: str
-    kind: str
+    kind: ProofKind
     value: int
     prices: tuple[int, ...]
     nodes: int = 0
@@ -87,14 +95,14 @@ def _tail(size: int, b: list[int], rc: list[int], w: list[int]) -> list[int | fl
 
 def prove(scaled: Scaled, slots: Sequence[int], need: Sequence[int], certificate: Certificate) -> bool:
     """Return whether *certificate* holds for a master of *slots* with *need*, in whole numbers."""
-    if certificate.kind == "drained":
+    if certificate.kind == ProofKind.DRAINED:
         return certificate.value <= sum(scaled.loads[scaled.cost][s] for s in slots)
     if len(certificate.prices) != len(need) or any(p < 0 for p in certificate.prices):
         return False
     cover = make_cover(scaled, slots, need, certificate.prices)
     if certificate.value <= round_up(scaled, slots, cover.base):
         return True
-    if certificate.kind != "search" or len(slots) > COVER_SLOTS_MAX:
+    if certificate.kind != ProofKind.SEARCH or len(slots) > COVER_SLOTS_MAX:
         return False
     depth, size = len(slots) + 2, len(need)
     room = Room([0] * depth, [0] * (depth * size), [0] * (depth * size), [0] * (2 * depth), [0] * len(slots))
@@ -109,5 +117,5 @@ def round_up(scaled: Scaled, slots: Sequence[int], base: int) -> int:
 
 def add_up(certificates: Sequence[Certificate], hosts: int) -> int:
     """Return the bound for the whole cluster: the sum, less the *hosts* largest figures of masters that stay."""
-    stay = sorted((c.value for c in certificates if c.kind != "drained"), reverse=True)
+    stay = sorted((c.value for c in certificates if c.kind != ProofKind.DRAINED), reverse=True)
     return sum(c.value for c in certificates) - sum(stay[:hosts])

@@ -7,8 +7,8 @@ from fractions import Fraction
 from itertools import accumulate
 
 from cluster_core.rebalance.bound import conflict
-from cluster_core.rebalance.bound.certificates import add_up, needs, prove
-from cluster_core.rebalance.bound.joint import prove_joint
+from cluster_core.rebalance.bound.certificates import ProofKind, add_up, needs, prove
+from cluster_core.rebalance.bound.joint_proof import prove_joint
 from cluster_core.rebalance.goal.limits import above_capacity, kept
 from cluster_core.rebalance.goal.problem import Problem, Scaled, validate
 from cluster_core.rebalance.goal.targets import Shares, Targets, find_targets
@@ -157,7 +157,7 @@ def _check_bound(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int,
             n < 0
             or n in seen
             or scaled.masters[n].excluded
-            or scaled.masters[n].drained != (certificate.kind == "drained")
+            or scaled.masters[n].drained != (certificate.kind == ProofKind.DRAINED)
             or (scaled.masters[n].drained and n in owner)
         ):
             wrong.append(f"{certificate.node} cannot have this certificate")

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from cluster_core.rebalance.bound.certificates import PRICE_BITS, Certificate, needs
+from cluster_core.rebalance.bound.certificates import PRICE_BITS, Certificate, ProofKind, needs
 from cluster_core.rebalance.goal.limits import kept
 from cluster_core.rebalance.goal.problem import Problem, Scaled, validate
 from cluster_core.rebalance.goal.targets import find_targets
@@ -27,7 +27,7 @@ class Argument:
     """
 
     node: str
-    kind: str
+    kind: ProofKind
     over: Mapping[str, Fraction]
     prices: Mapping[str, Fraction]
     priced: Fraction
@@ -49,7 +49,7 @@ def explain_bound(problem: Problem, plan: Plan) -> list[Argument]:
     for certificate in plan.certificates:
         n = index[certificate.node]
         own = slots.get(n, [])
-        drained = certificate.kind == "drained"
+        drained = certificate.kind == ProofKind.DRAINED
         over = [sum(load[s] for s in own) for load in scaled.loads] if drained else needs(scaled, targets, n, own)
         found.append(_argument(scaled, own, over, certificate))
     return sorted(found, key=lambda argument: (-argument.least, argument.node))
@@ -58,7 +58,7 @@ def explain_bound(problem: Problem, plan: Plan) -> list[Argument]:
 def _argument(scaled: Scaled, slots: Sequence[int], over: Sequence[int], certificate: Certificate) -> Argument:
     """Repeat the sum in whole numbers (2**-60 of the cost), then say it in the units of the loads."""
     cost, unit = scaled.loads[scaled.cost], scaled.units[scaled.cost]
-    if certificate.kind == "drained":
+    if certificate.kind == ProofKind.DRAINED:
         prices = [0] * len(over)
     else:
         prices = [price if need > 0 else 0 for price, need in zip(certificate.prices, over, strict=True)]

@@ -33,7 +33,7 @@ from cluster_core.rebalance.execution.revival import as_revived, emptied, revive
 from cluster_core.rebalance.execution.run_state import Settings, Stop, StuckError, Work
 from cluster_core.rebalance.execution.waits import NODE_TIMEOUT_DEFAULT_MS, migrate_ms, migrate_sentence
 from cluster_core.rebalance.ordering import Batch
-from cluster_core.rebalance.record import StoredPlan
+from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.slot_set import SlotSet
 
 NOTHING_TO_TAKE_BACK = "nothing to roll back: the plan left no slot anywhere but where it was before"

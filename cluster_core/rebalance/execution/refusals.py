@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cluster_core.rebalance.execution.cluster_now import ClusterSight, JobSight, NodeSight
+from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight
 from cluster_core.rebalance.execution.commands import Path
 from cluster_core.rebalance.execution.journal import Journal
 from cluster_core.rebalance.execution.remaining import ends_of, moves_by_slot
 from cluster_core.rebalance.execution.staleness import differences
 from cluster_core.rebalance.ordering import Batch
-from cluster_core.rebalance.record import StoredPlan
+from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
 
@@ -167,13 +167,11 @@ def _foreign_jobs(now: Situation) -> list[str]:
         f"{now.name(job.source)} is moving slots {_short(job.slots)} to {now.name(job.target)}, which this plan did not begin: "
         "wait for it or cancel it"
         for job in now.sight.active_jobs()
-        if not is_ours(job.slots, job.source, job.target, now.journal) and _concerns(now, job)
+        if not is_ours(job.slots, job.source, job.target, now.journal)
+        and (
+            not now.rollback or not {job.source, job.target}.isdisjoint(ends_of(now.batches))
+        )  # back: only where it goes
     ]
-
-
-def _concerns(now: Situation, job: JobSight) -> bool:
-    """Return whether a migration of somebody else is in the way: on the way back, only at the nodes that take part."""
-    return not now.rollback or not {job.source, job.target}.isdisjoint(ends_of(now.batches))
 
 
 def is_ours(slots: SlotSet, source: str, target: str, journal: Journal) -> bool:

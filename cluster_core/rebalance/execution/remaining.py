@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from cluster_core.rebalance.execution.commands import Path
 from cluster_core.rebalance.execution.journal import Journal
 from cluster_core.rebalance.ordering import Batch, Job, TimeModel
-from cluster_core.rebalance.record import StoredPlan
+from cluster_core.rebalance.stored_plan import StoredPlan
 
 BY_HAND_TIMES = TimeModel(job_s=0.0, slot_s=0.003, bytes_per_s=40e6)
 """Key by key; measured on loopback with 3 to 6 masters, replaced by what the first batches take."""

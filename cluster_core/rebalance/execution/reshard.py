@@ -146,12 +146,6 @@ class SlotMove:
     def _list(self) -> Send:
         return Send(self.source, ("CLUSTER", "GETKEYSINSLOT", str(self.slot), str(KEYS_MAX)))
 
-    def _imported(self, event: Event) -> list[Effect]:
-        return self._go(State.MIGRATING, "target imports", self._setslot(self.source, "MIGRATING", self.target))
-
-    def _migrating(self, event: Event) -> list[Effect]:
-        return self._go(State.LISTING, "source migrates", self._list())
-
     def _listed(self, event: Event) -> list[Effect]:
         keys = event.keys if isinstance(event, Listed) else ()
         if not keys:
@@ -176,12 +170,6 @@ class SlotMove:
         self.failed = text
         raise ProtocolError(f"slot {self.slot}: keys do not move to {self.target}: {text}")
 
-    def _taken(self, event: Event) -> list[Effect]:
-        return self._go(State.GIVING, "target owns it", self._setslot(self.source, "NODE", self.target))
-
-    def _given(self, event: Event) -> list[Effect]:
-        return self._tell("source knows")
-
     def _given_by_replica(self, event: Event) -> list[Effect]:
         """A source that lost its last slot has become a replica by now, and may not be told (redis 9223)."""
         text = event.text if isinstance(event, Refused) else ""
@@ -195,10 +183,6 @@ class SlotMove:
         node = self.others[self.told]
         self.told += 1
         return self._go(State.TELLING, cause, self._setslot(node, "NODE", self.target))
-
-    def _heard(self, event: Event) -> list[Effect]:
-        """Whether or not one of the others listens, gossip tells it later."""
-        return self._tell("told")
 
     def _stop(self, event: Event) -> list[Effect]:
         if self.keys_sent or self.pending:
@@ -217,10 +201,12 @@ class SlotMove:
 
 
 _HANDLERS: dict[tuple[State, type[Event]], Callable[[SlotMove, Event], list[Effect]]] = {
-    (State.IMPORTING, Accepted): SlotMove._imported,
+    (State.IMPORTING, Accepted): lambda move, _: move._go(
+        State.MIGRATING, "target imports", move._setslot(move.source, "MIGRATING", move.target)
+    ),
     (State.IMPORTING, Refused): SlotMove._refused,
     (State.IMPORTING, Stopped): SlotMove._stop,
-    (State.MIGRATING, Accepted): SlotMove._migrating,
+    (State.MIGRATING, Accepted): lambda move, _: move._go(State.LISTING, "source migrates", move._list()),
     (State.MIGRATING, Refused): SlotMove._refused,
     (State.MIGRATING, Stopped): SlotMove._stop,
     (State.LISTING, Listed): SlotMove._listed,
@@ -229,12 +215,14 @@ _HANDLERS: dict[tuple[State, type[Event]], Callable[[SlotMove, Event], list[Effe
     (State.SENDING, Accepted): SlotMove._sent,
     (State.SENDING, Refused): SlotMove._not_sent,
     (State.SENDING, Stopped): SlotMove._stop,
-    (State.TAKING, Accepted): SlotMove._taken,
+    (State.TAKING, Accepted): lambda move, _: move._go(
+        State.GIVING, "target owns it", move._setslot(move.source, "NODE", move.target)
+    ),
     (State.TAKING, Refused): SlotMove._refused,
-    (State.GIVING, Accepted): SlotMove._given,
+    (State.GIVING, Accepted): lambda move, _: move._tell("source knows"),
     (State.GIVING, Refused): SlotMove._given_by_replica,
-    (State.TELLING, Accepted): SlotMove._heard,
-    (State.TELLING, Refused): SlotMove._heard,
+    (State.TELLING, Accepted): lambda move, _: move._tell("told"),
+    (State.TELLING, Refused): lambda move, _: move._tell("told"),  # gossip tells it later, whoever does not listen
     (State.UNDOING, Accepted): SlotMove._stable,
     (State.UNDOING, Refused): SlotMove._refused,
 }

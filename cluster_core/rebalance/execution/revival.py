@@ -15,7 +15,7 @@ from cluster_core.rebalance.execution.effects import Steps
 from cluster_core.rebalance.execution.journal import Journal, Step, StepKind
 from cluster_core.rebalance.execution.reshard import Refused, Send
 from cluster_core.rebalance.execution.run_state import StuckError, Work
-from cluster_core.rebalance.record import StoredPlan
+from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.key_slot import SLOT_COUNT
 
 MEETINGS_MAX = 3

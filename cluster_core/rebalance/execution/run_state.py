@@ -16,7 +16,7 @@ from cluster_core.rebalance.execution.remaining import seconds_of
 from cluster_core.rebalance.execution.reshard import Migrate, Send
 from cluster_core.rebalance.execution.waits import ANSWER_S_MIN, NODE_TIMEOUT_DEFAULT_MS, answer_s
 from cluster_core.rebalance.ordering import Batch
-from cluster_core.rebalance.record import StoredPlan
+from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.slot_set import SlotSet
 
 LOOK_PAUSE_S = 0.05

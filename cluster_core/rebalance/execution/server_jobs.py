@@ -50,7 +50,8 @@ def run_batch(work: Work, batch: Batch) -> Steps[bool]:
 def _run_once(work: Work, batch: Batch) -> Steps[tuple[list[Job], str]]:
     """Begin all jobs of *batch* and wait for their ends; return those that have not moved, and why."""
     yield from work.note(*intents_of([(batch.number, job.source, job.target, job.slots) for job in batch.jobs]))
-    known = {seen.name for seen in _all_jobs((yield from work.look()))}
+    sight = yield from work.look()
+    known = {seen.name for node in sight.nodes.values() for seen in node.jobs}
     begun_s = yield Clock()
     commands = [Send(command.node, command.words) for command in commands_of(batch, work.path)]
     replies = yield from work.ask(commands)
@@ -177,10 +178,6 @@ def find_job(job: Job, sight: ClusterSight, known: set[str]) -> JobSight | None:
             if seen.name not in known and ends == (job.source, job.target) and seen.slots == slots:
                 return seen
     return None
-
-
-def _all_jobs(sight: ClusterSight) -> list[JobSight]:
-    return [seen for node in sight.nodes.values() for seen in node.jobs]
 
 
 def _our_jobs(work: Work, sight: ClusterSight) -> list[JobSight]:

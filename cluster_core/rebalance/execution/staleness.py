@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 
 from cluster_core.rebalance.plan import slot_ranges
-from cluster_core.rebalance.record import StoredPlan
+from cluster_core.rebalance.stored_plan import StoredPlan
 
 DIFFERENCES_MAX = 20
 """Differences that are put into words; more say no more."""

@@ -6,7 +6,7 @@ from typing import Final
 
 from cluster_core.rebalance.execution.cluster_now import ClusterSight
 from cluster_core.rebalance.execution.refusals import name_of
-from cluster_core.rebalance.record import StoredPlan
+from cluster_core.rebalance.stored_plan import StoredPlan
 
 NODE_TIMEOUT_DEFAULT_MS: Final = 15_000
 """cluster-node-timeout where it is not told: the servers' default."""

@@ -33,7 +33,7 @@ from typing import Any
 from cluster_core.errors import DecodeError, PlanError
 from cluster_core.rebalance.goal.placement_text import Located, Path, read_located
 from cluster_core.rebalance.goal.problem import Master
-from cluster_core.rebalance.record import PlannedNode
+from cluster_core.rebalance.stored_plan import PlannedNode
 from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.slots.slot_set import parse_range
 from cluster_core.topology.node import Node, Topology

@@ -8,7 +8,7 @@ from typing import Any
 
 from cluster_core.rebalance.goal.problem import Number, Problem, Scaled, validate
 from cluster_core.rebalance.goal.targets import Targets, find_targets
-from cluster_core.rebalance.plan import Reach
+from cluster_core.rebalance.plan import WorstLoad
 from cluster_core.rebalance.planner import reach_of
 
 
@@ -18,7 +18,7 @@ class Watched:
 
     scaled: Scaled
     targets: Targets
-    reach: tuple[Reach, ...]
+    reach: tuple[WorstLoad, ...]
 
 
 def watch(

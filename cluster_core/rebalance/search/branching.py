@@ -4,7 +4,7 @@ How this works.  Slots come in three weights.  Heavy ones (`HEAVY`) are decided 
 of one owner are bundled by the proportions of their loads (`bundle`), so that a program has a thousand columns, not all slots.
 Where its solution divides a heavy slot, the search tries that slot on every master, first goes on with the cheapest case and later
 returns to the most promising one.  Every solution's prices give a bound that holds for all slots (`_weigh`), in every case: what they
-prove together is the `Joint` proof.  `complete` then solves the program of all slots around the decided ones, and decides the next
+prove together is the `JointProof` proof.  `complete` then solves the program of all slots around the decided ones, and decides the next
 lighter ones until no slot is divided.
 """
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from cluster_core.kernels.placement_program import Spread
 from cluster_core.rebalance.bound.certificates import PRICE_BITS
-from cluster_core.rebalance.bound.joint import PRICES_MAX, Joint
+from cluster_core.rebalance.bound.joint_proof import PRICES_MAX, JointProof
 from cluster_core.rebalance.search.layout import Layout, gather, settle
 
 HEAVY = 64
@@ -167,7 +167,7 @@ class Branching:
         """Return the masters of the heavy slots, as the layout numbers both."""
         return {s: int(self._found.at[h]) for h, s in enumerate(self.heavy)}
 
-    def proof(self) -> Joint | None:
+    def proof(self) -> JointProof | None:
         """Return what is proven by as few price lists as a proof may have; None where that is less than nothing, or slots are too heavy for any limit."""
         layout = self.layout
         scaled = layout.arrays.scaled
@@ -197,7 +197,7 @@ class Branching:
             else:
                 fixed = self._closed[leaf][0]
                 tree.append(-1 - max(range(len(chosen)), key=lambda i: (self._proven(chosen[i], fixed), -i)))
-        return Joint(value, tuple(self._whole(self._pool[k].price) for k in chosen), tuple(tree))
+        return JointProof(value, tuple(self._whole(self._pool[k].price) for k in chosen), tuple(tree))
 
     def _whole(self, price: NDArray[np.float64]) -> tuple[int, ...]:
         """Return a price list in 2**-60 units of cost a unit of the resource, for all masters."""

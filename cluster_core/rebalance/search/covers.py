@@ -14,6 +14,7 @@ from cluster_core.rebalance.bound.certificates import (
     NODES_MAX,
     PRICE_BITS,
     Certificate,
+    ProofKind,
     make_cover,
     round_up,
 )
@@ -48,7 +49,7 @@ def _certify(scaled: Scaled, overload: Overload, prices: Sequence[int]) -> tuple
     slots = overload.slots
     cover = make_cover(scaled, slots, overload.need, prices)
     value = round_up(scaled, slots, cover.base)
-    plain = Certificate(scaled.masters[overload.n].id, "prices", value, tuple(cover.prices))
+    plain = Certificate(scaled.masters[overload.n].id, ProofKind.PRICES, value, tuple(cover.prices))
     chosen = _greedy(cover)
     worth = sum(b for b, x in zip(cover.b, chosen, strict=True) if x)
     if len(slots) > COVER_SLOTS_MAX or worth <= value << PRICE_BITS:
@@ -71,7 +72,7 @@ def _certify(scaled: Scaled, overload: Overload, prices: Sequence[int]) -> tuple
     evicted = [s for s, x in zip(cover.slots, chosen, strict=True) if x]
     if proven <= value:
         return plain, evicted
-    return Certificate(plain.node, "search", proven, plain.prices, nodes), evicted
+    return Certificate(plain.node, ProofKind.SEARCH, proven, plain.prices, nodes), evicted
 
 
 def _in_floats(cover: Cover) -> Cover:

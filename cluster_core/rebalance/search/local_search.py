@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cluster_core.rebalance.bound.certificates import PRICE_BITS, Certificate
+from cluster_core.rebalance.bound.certificates import PRICE_BITS, Certificate, ProofKind
 from cluster_core.rebalance.search.anneal import AT, BROKEN, CHUNK, NONE_FOUND, PRICE, Floats, Schedule, anneal, mend
 from cluster_core.rebalance.search.arrays import MANY, ProblemArrays
 
@@ -70,7 +70,7 @@ def _prices(arrays: ProblemArrays, cooling: Cooling, certificates: Sequence[Cert
     sources = []
     for certificate in certificates:
         n = index[certificate.node]
-        if certificate.kind == "drained":
+        if certificate.kind == ProofKind.DRAINED:
             continue
         sources.append(n)
         for r, p in enumerate(certificate.prices):

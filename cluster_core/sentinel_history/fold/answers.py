@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cluster_core.kinds import Source
 from cluster_core.sentinel.commands.patterns import matches
 from cluster_core.sentinel.directory import (
     move_master,
@@ -13,12 +14,11 @@ from cluster_core.sentinel.instance import Address, Flag, Instance, InstanceLink
 from cluster_core.sentinel.monitoring import current_address
 from cluster_core.sentinel.numbers import leading_number
 from cluster_core.sentinel.votes import vote
-from cluster_core.sentinel_history.evidence import CAPTURE, Answered, Asked
+from cluster_core.sentinel_history.evidence import CAPTURE, NOTHING, Answered, Asked
 from cluster_core.sentinel_history.fold.connections import monitor
 from cluster_core.sentinel_history.fold.state import FoldState
 from cluster_core.sentinel_history.rows import OpinionRow, VoteRow
 
-NOTHING = ("", "")
 _IS_DOWN = (b"IS-MASTER-DOWN-BY-ADDR", b"IS-PRIMARY-DOWN-BY-ADDR")
 _WHERE = (b"GET-MASTER-ADDR-BY-NAME", b"GET-PRIMARY-ADDR-BY-NAME")
 _ANYBODY = "*"
@@ -28,7 +28,7 @@ def _texts(words: tuple[bytes, ...]) -> list[str]:
     return [word.decode("utf-8", "replace") for word in words]
 
 
-def take_opinion(fold: FoldState, item: Answered, link: InstanceLink) -> tuple[str, str]:
+def take_opinion(fold: FoldState, item: Answered, link: InstanceLink) -> tuple[str, Source]:
     """Another sentinel's answer to the question whether a master is down, and its vote (S8)."""
     request, words = _texts(item.request), _texts(item.words)
     if len(request) != 6 or len(words) != 3 or item.kind != "array":
@@ -54,7 +54,7 @@ def note_opinion(fold: FoldState, sentinel: Instance, says_down: bool, leader: s
         sentinel.leader, sentinel.leader_epoch = leader, leader_epoch
 
 
-def take_asked(fold: FoldState, item: Asked) -> tuple[str, str]:
+def take_asked(fold: FoldState, item: Asked) -> tuple[str, Source]:
     """A SENTINEL command that somebody sent it, with its answer."""
     request, words = _texts(item.request), _texts(item.words)
     if len(request) < 2:
@@ -70,7 +70,7 @@ def take_asked(fold: FoldState, item: Asked) -> tuple[str, str]:
     return NOTHING
 
 
-def _says(fold: FoldState, item: Asked, request: list[str], words: list[str]) -> tuple[str, str]:
+def _says(fold: FoldState, item: Asked, request: list[str], words: list[str]) -> tuple[str, Source]:
     """It answers whether the master is down for it, and with its vote."""
     master = fold.master_at(request[2], request[3])
     if master is None:
@@ -92,7 +92,7 @@ def _says(fold: FoldState, item: Asked, request: list[str], words: list[str]) ->
     return "own answer", CAPTURE
 
 
-def _names(fold: FoldState, name: str, address: Address) -> tuple[str, str]:
+def _names(fold: FoldState, name: str, address: Address) -> tuple[str, Source]:
     """It tells a client where the master is."""
     master = fold.state.masters.get(name)
     if master is None:
@@ -102,7 +102,7 @@ def _names(fold: FoldState, name: str, address: Address) -> tuple[str, str]:
     return "own answer", CAPTURE
 
 
-def _ordered(fold: FoldState, name: bytes, request: list[str]) -> tuple[str, str]:
+def _ordered(fold: FoldState, name: bytes, request: list[str]) -> tuple[str, Source]:
     """An operator's command that was carried out, over a connection that is captured."""
     state = fold.state
     master = state.masters.get(request[2]) if len(request) > 2 else None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from cluster_core.kinds import Source
 from cluster_core.sentinel.directory import add_master, remove_master
 from cluster_core.sentinel.instance import Address, Flag, Instance, InstanceLink
 from cluster_core.sentinel.state import Connection
-from cluster_core.sentinel_history.evidence import CAPTURE, PUBSUB, WHOLE, Linked, Unlinked
+from cluster_core.sentinel_history.evidence import CAPTURE, NOTHING, PUBSUB, WHOLE, Linked, Unlinked
 from cluster_core.sentinel_history.fold.state import FoldState
 
 MASTERS_MAX: Final = 1000
@@ -16,7 +17,7 @@ WAITING_MAX: Final = 8
 """Connections to an address of which no instance is known."""
 
 
-def take_linked(fold: FoldState, item: Linked) -> tuple[str, str]:
+def take_linked(fold: FoldState, item: Linked) -> tuple[str, Source]:
     found = fold.at(item.target)
     takers = _takers(found, item.purpose)
     if not takers:  # of an instance that is not known yet
@@ -25,7 +26,7 @@ def take_linked(fold: FoldState, item: Linked) -> tuple[str, str]:
         del waiting[:-WAITING_MAX]
         if found:
             fold.links[item.connection] = found[0].link
-        return "", ""
+        return NOTHING
     for instance in takers:
         fold.touch(instance.master or instance)
         link = instance.link

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from cluster_core.kinds import Source
 from cluster_core.sentinel.directory import add_replica, add_sentinel
 from cluster_core.sentinel.discovery import take_hello
 from cluster_core.sentinel.hello import Hello, parse_hello
@@ -19,7 +20,7 @@ from cluster_core.sentinel.instance import Address, Flag
 from cluster_core.sentinel.roles import take_info
 from cluster_core.sentinel_history import evidence as seen
 from cluster_core.sentinel_history.beliefs import Span
-from cluster_core.sentinel_history.evidence import CAPTURE, LOG, POLL, Evidence
+from cluster_core.sentinel_history.evidence import CAPTURE, LOG, NOTHING, POLL, Evidence
 from cluster_core.sentinel_history.fold import announced_events, answers, connections, polls, restart, timer
 from cluster_core.sentinel_history.fold.sent_commands import take_closed, take_sent
 from cluster_core.sentinel_history.fold.state import FoldState
@@ -79,7 +80,7 @@ class SentinelFold(FoldState):
 
     # -- evidence --------------------------------------------------------------------------------------------------
 
-    def _take(self, item: Evidence) -> tuple[str, str]:
+    def _take(self, item: Evidence) -> tuple[str, Source]:
         """Fold one piece in; return what changed beliefs and where that came from, or nothing."""
         match item:
             case seen.Linked():
@@ -101,7 +102,7 @@ class SentinelFold(FoldState):
                     self._listeners[item.connection] = self._listeners.get(item.connection, ()) + item.patterns
                 else:
                     self._listeners.pop(item.connection, None)
-                return "", ""
+                return NOTHING
             case seen.Assumed():
                 for instance in self.at(item.address):
                     self.touch(instance.master or instance)
@@ -114,7 +115,7 @@ class SentinelFold(FoldState):
                 self._listeners.clear()
                 for name in self.log.masters:
                     self.log.note(self.now_ns, name, (), "stopped", CAPTURE)
-                return "", ""
+                return NOTHING
             case seen.Started():
                 return self._on_started(item)
             case seen.Polled():
@@ -122,29 +123,29 @@ class SentinelFold(FoldState):
                 connections.adopt_links(self)
                 return "poll", POLL
 
-    def _on_unlinked(self, item: seen.Unlinked) -> tuple[str, str]:
+    def _on_unlinked(self, item: seen.Unlinked) -> tuple[str, Source]:
         link = connections.release_link(self, item)
         if link is None:
-            return "", ""
+            return NOTHING
         if item.is_own and not self.is_told:
             take_closed(self, link)
         connections.mark_lost(link, item.connection)
         return "connection", CAPTURE
 
-    def _on_sent(self, item: seen.Sent) -> tuple[str, str]:
+    def _on_sent(self, item: seen.Sent) -> tuple[str, Source]:
         name = item.words[0].upper()
         link = self.links.get(item.connection)
         if name == b"PING" and link is not None:
             link.last_ping_ms = self.state.now_ms
             link.pending_ping_ms = link.pending_ping_ms or self.state.now_ms
-            return "", ""
+            return NOTHING
         return take_sent(self, item)
 
-    def _on_answered(self, item: seen.Answered) -> tuple[str, str]:
+    def _on_answered(self, item: seen.Answered) -> tuple[str, Source]:
         name = item.request[0].upper()
         link = self.links.get(item.connection)
         if link is None:
-            return "", ""
+            return NOTHING
         self._has_traffic = True
         if name == b"PING" and item.words and item.kind in ("simple", "error"):
             if item.words[0].startswith(VALID_PONGS):
@@ -160,7 +161,7 @@ class SentinelFold(FoldState):
             return "INFO", CAPTURE
         elif name == b"SENTINEL":
             return answers.take_opinion(self, item, link)
-        return "", ""
+        return NOTHING
 
     def _note_version(self, info: bytes) -> None:
         """Sentinels are taken for the version of the servers that they watch, unless their log says theirs."""
@@ -169,10 +170,10 @@ class SentinelFold(FoldState):
             self.version = int(found[1]), int(found[2])
             self._has_version = True
 
-    def _on_heard(self, item: seen.Heard) -> tuple[str, str]:
+    def _on_heard(self, item: seen.Heard) -> tuple[str, Source]:
         hello = parse_hello(item.text)
         if hello is None or hello.runid == self.observer:
-            return "", ""
+            return NOTHING
         master = self.state.masters.get(hello.master_name)
         known = master.sentinels.get(hello.runid) if master is not None else None
         if known is not None and known.address == Address(hello.ip, hello.port):
@@ -181,24 +182,24 @@ class SentinelFold(FoldState):
         connections.adopt_links(self)
         return "hello", CAPTURE
 
-    def _on_told(self, item: seen.Told) -> tuple[str, str]:
+    def _on_told(self, item: seen.Told) -> tuple[str, Source]:
         self._has_log = self._has_log or item.source == LOG
         self.events.append(EventRow(item.ts_ns, self.observer, item.channel, item.text, item.source))
         announced_events.take_told(self, item)
         connections.adopt_links(self)
-        return (f"event {item.channel}", item.source) if item.channel not in WITHOUT_BELIEFS else ("", "")
+        return (f"event {item.channel}", item.source) if item.channel not in WITHOUT_BELIEFS else NOTHING
 
-    def _on_opined(self, item: seen.Opined) -> tuple[str, str]:
+    def _on_opined(self, item: seen.Opined) -> tuple[str, Source]:
         master = self.state.masters.get(item.master)
         sentinel = master.sentinels.get(item.sentinel) if master is not None else None
         if sentinel is None:
-            return "", ""
+            return NOTHING
         self.touch(master)
         leader = item.leader if item.leader_epoch == sentinel.leader_epoch else ""  # of a new one the log has a line
         answers.note_opinion(self, sentinel, item.says_down, leader, item.leader_epoch)
         return "conclusion", LOG
 
-    def _on_started(self, item: seen.Started) -> tuple[str, str]:
+    def _on_started(self, item: seen.Started) -> tuple[str, Source]:
         self._has_log = True
         if item.version:
             self._has_version, self.version = True, item.version

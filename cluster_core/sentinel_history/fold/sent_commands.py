@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cluster_core.kinds import Source
 from cluster_core.sentinel.directory import (
     move_master,
 )
@@ -12,11 +13,10 @@ from cluster_core.sentinel.instance import Address, Flag, Instance, InstanceLink
 from cluster_core.sentinel.monitoring import current_address
 from cluster_core.sentinel.numbers import leading_number
 from cluster_core.sentinel.votes import vote
-from cluster_core.sentinel_history.evidence import CAPTURE, Sent
+from cluster_core.sentinel_history.evidence import CAPTURE, NOTHING, Sent
 from cluster_core.sentinel_history.fold.connections import monitor
 from cluster_core.sentinel_history.fold.state import FoldState
 
-NOTHING = ("", "")
 _IS_DOWN = (b"IS-MASTER-DOWN-BY-ADDR", b"IS-PRIMARY-DOWN-BY-ADDR")
 _WHERE = (b"GET-MASTER-ADDR-BY-NAME", b"GET-PRIMARY-ADDR-BY-NAME")
 _ANYBODY = "*"
@@ -26,7 +26,7 @@ def _texts(words: tuple[bytes, ...]) -> list[str]:
     return [word.decode("utf-8", "replace") for word in words]
 
 
-def take_sent(fold: FoldState, item: Sent) -> tuple[str, str]:
+def take_sent(fold: FoldState, item: Sent) -> tuple[str, Source]:
     """A command of the sentinel; what it tells holds since its last timer."""
     words = _texts(item.words)
     match words[0].upper(), *words[1:]:
@@ -43,7 +43,7 @@ def take_sent(fold: FoldState, item: Sent) -> tuple[str, str]:
             return NOTHING
 
 
-def _own_hello(fold: FoldState, hello: Hello) -> tuple[str, str]:
+def _own_hello(fold: FoldState, hello: Hello) -> tuple[str, Source]:
     """Its own hello message says which master it holds for current, and the epochs (S3)."""
     state = fold.state
     if hello.current_epoch > state.current_epoch:
@@ -67,7 +67,7 @@ def _own_hello(fold: FoldState, hello: Hello) -> tuple[str, str]:
     return "own hello", CAPTURE
 
 
-def _asks(fold: FoldState, master: Instance | None, epoch: int, wants_vote: bool) -> tuple[str, str]:
+def _asks(fold: FoldState, master: Instance | None, epoch: int, wants_vote: bool) -> tuple[str, Source]:
     """It asks others only about a master that is down for it, and for their votes only in a failover of its own (S8)."""
     if master is None:
         return NOTHING
@@ -86,7 +86,7 @@ def _asks(fold: FoldState, master: Instance | None, epoch: int, wants_vote: bool
     return "question", CAPTURE
 
 
-def _orders(fold: FoldState, target: Address, host: str, port: str) -> tuple[str, str]:
+def _orders(fold: FoldState, target: Address, host: str, port: str) -> tuple[str, Source]:
     """``SLAVEOF NO ONE`` promotes the chosen replica, ``SLAVEOF`` it sends the others there (S14)."""
     if fold.is_told:
         return NOTHING
@@ -132,7 +132,7 @@ def take_closed(fold: FoldState, link: InstanceLink) -> None:
         return
 
 
-def _hands_over(fold: FoldState, target: Address) -> tuple[str, str]:
+def _hands_over(fold: FoldState, target: Address) -> tuple[str, Source]:
     """``FAILOVER TO`` is sent to the master itself in a coordinated failover of Valkey 9."""
     for master in fold.at(target):
         if master.flags & Flag.MASTER and master.flags & Flag.FAILOVER_IN_PROGRESS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, cast
 
+from cluster_core.kinds import Source
 from cluster_core.sentinel.commands.patterns import matches
 from cluster_core.sentinel.directory import find_master_at
 from cluster_core.sentinel.down import silent_ms
@@ -93,7 +94,7 @@ class FoldState:
         self.now_ns = max(self.now_ns, ts_ns)
         self.state.now_ms = self.now_ns // MS_NS
 
-    def note(self, cause: str, source: str, names: Iterable[str] | None = None) -> None:
+    def note(self, cause: str, source: Source, names: Iterable[str] | None = None) -> None:
         """Keep what it believes from now on of the masters *names* and their families, or of all."""
         for name in [*self.state.masters, *self.log.masters] if names is None else names:
             master = self.state.masters.get(name)
@@ -113,7 +114,7 @@ class FoldState:
         if not self.is_told:
             for effect in out:
                 if isinstance(effect, Announced):
-                    self.events.append(EventRow(self.now_ns, self.observer, effect.channel, effect.text, "rule"))
+                    self.events.append(EventRow(self.now_ns, self.observer, effect.channel, effect.text, Source.RULE))
 
     # -- instances -------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from cluster_core.rebalance.audit import LOAD, MOVED, TIME, Finding, is_kept
-from cluster_core.rebalance.record import StoredPlan
+from cluster_core.rebalance.stored_plan import StoredPlan
 from slotscope.reports.ink import Cell, Ink
 from slotscope.reports.rebalance.words import amount, duration, factor, resource_words
 from slotscope.reports.unread import partial_lines

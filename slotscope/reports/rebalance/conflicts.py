@@ -11,7 +11,7 @@ from cluster_core.rebalance.goal.limits import kept
 from cluster_core.rebalance.goal.problem import validate
 from cluster_core.rebalance.goal.targets import find_targets
 from cluster_core.rebalance.plan import PlanVerdict
-from cluster_core.rebalance.record import StoredPlan
+from cluster_core.rebalance.stored_plan import StoredPlan
 from schemas.caveats import Caveat, Code
 from slotscope.reports.rebalance.words import amount, resource_words, share_text
 from slotscope.runtime import text

@@ -11,7 +11,7 @@ from cluster_core.rebalance.execution.machine import Prospect
 from cluster_core.rebalance.execution.refusals import name_of
 from cluster_core.rebalance.execution.remaining import waves
 from cluster_core.rebalance.ordering import Batch
-from cluster_core.rebalance.record import StoredPlan
+from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.slot_set import SlotSet
 from slotscope.reports.unread import partial_lines
 from slotscope.runtime.text import printable

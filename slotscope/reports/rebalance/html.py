@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from slotscope.reports.page import render_page
 from slotscope.reports.rebalance.charts import Curve, Profile, curve, profile
-from slotscope.reports.rebalance.report import PlanNode, ProofLine, Reach, RebalanceReport
+from slotscope.reports.rebalance.report import PlanNode, ProofLine, RebalanceReport, WorstLoad
 from slotscope.reports.rebalance.words import (
     amount,
     duration,
@@ -61,7 +61,7 @@ class NodeRow(NamedTuple):
 class ReachRow(NamedTuple):
     """One resource on a line from the fair share to the heaviest, in units of a drawing 1000 wide."""
 
-    reach: Reach
+    reach: WorstLoad
     before: str
     after: str
     limit: str
@@ -156,7 +156,7 @@ def _part(value: float, longest: float) -> str:
     return f"{_PER_CENT * value / longest if longest else 0:.2f}"
 
 
-def _reach_rows(reaches: Sequence[Reach]) -> list[ReachRow]:
+def _reach_rows(reaches: Sequence[WorstLoad]) -> list[ReachRow]:
     """Ratios from 1 (left) to the worst of any resource (right)."""
     worst = max((max(reach.before, reach.after, reach.limit) for reach in reaches), default=1.0)
     span = max(worst - 1, 0.01) * 1.04

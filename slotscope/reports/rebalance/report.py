@@ -11,7 +11,7 @@ from slotscope.reports.keyspace.figures import short_names
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class WorstLoad:
     """One resource: the heaviest master over its fair share before and after, the *limit*, the proven *floor*.
 
     One that is not *balanced* is known and only told; its limit is what it would be allowed.
@@ -202,8 +202,8 @@ class RebalanceReport:
     bad_records: int = 0
     warnings: Sequence[Caveat] = ()
     is_partial: bool = False
-    reaches: Sequence[Reach] = ()
-    watched: Sequence[Reach] = ()
+    reaches: Sequence[WorstLoad] = ()
+    watched: Sequence[WorstLoad] = ()
     nodes: Sequence[PlanNode] = ()
     transfers: Sequence[Transfer] = ()
     tolerances: Sequence[ToleranceLine] = ()

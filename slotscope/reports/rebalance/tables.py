@@ -9,7 +9,7 @@ from typing import Any
 from cluster_core.rebalance.bound.proof import Argument, explain_bound
 from cluster_core.rebalance.execution.journal import StepKind
 from cluster_core.rebalance.plan import Plan
-from cluster_core.rebalance.record import StoredPlan
+from cluster_core.rebalance.stored_plan import StoredPlan
 from schemas.caveats import Caveat, Code
 from schemas.rebalance import (
     PLAN_AUDITS,
@@ -30,10 +30,10 @@ from slotscope.reports.rebalance.report import (
     NodeShare,
     PlanNode,
     ProofLine,
-    Reach,
     RebalanceReport,
     ToleranceLine,
     Transfer,
+    WorstLoad,
 )
 from slotscope.reports.records import grouped, record
 from slotscope.runtime import text
@@ -90,9 +90,9 @@ def _warnings(stored: StoredPlan) -> list[Caveat]:
     return found
 
 
-def _reaches(row: Row, resources: Sequence[str]) -> list[Reach]:
+def _reaches(row: Row, resources: Sequence[str]) -> list[WorstLoad]:
     return [
-        Reach(
+        WorstLoad(
             name,
             row["tolerance"].get(name, 0.0),
             row["max_over_mean_before"][name],
@@ -105,11 +105,11 @@ def _reaches(row: Row, resources: Sequence[str]) -> list[Reach]:
     ]
 
 
-def _watched(row: Row) -> list[Reach]:
+def _watched(row: Row) -> list[WorstLoad]:
     """Loads that are known and were not balanced."""
     after = row.get("watched_after") or {}
     return [
-        Reach(name, 0.0, row["watched_before"][name], after[name], row["watched_limits"][name], 1.0, balanced=False)
+        WorstLoad(name, 0.0, row["watched_before"][name], after[name], row["watched_limits"][name], 1.0, balanced=False)
         for name in sorted(after)
     ]
 

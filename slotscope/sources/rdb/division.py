@@ -14,7 +14,7 @@ from cluster_core.formats.rdb.grammar import OP_FUNCTION2, OP_HASH_TEMPLATE
 from cluster_core.formats.rdb.head import RdbHead
 from cluster_core.formats.rdb.strings import string_at
 from cluster_core.formats.rdb.target import target_like
-from cluster_core.rebalance.record import StoredPlan
+from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.topology.node import Topology

@@ -30,7 +30,7 @@ from cluster_core.rebalance.audit import (
 from cluster_core.rebalance.goal.problem import Master, Problem
 from cluster_core.rebalance.ordering import Room, TimeModel, order_moves
 from cluster_core.rebalance.planner import plan
-from cluster_core.rebalance.record import PlannedNode, StoredPlan
+from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan
 from tests.builders.rebalance_problems import problem
 
 HEAVY = [10, 10, 10, 10, 2, 2, 2, 2]

@@ -11,11 +11,11 @@ import pytest
 
 from cluster_core.errors import PlanError
 from cluster_core.rebalance.bound.check import check_plan
-from cluster_core.rebalance.bound.joint import Joint
+from cluster_core.rebalance.bound.joint_proof import JointProof
 from cluster_core.rebalance.document import identify, read_document, slot_rows, write_document
 from cluster_core.rebalance.ordering import Batch, Job, Room, TimeModel, order_moves
 from cluster_core.rebalance.planner import plan
-from cluster_core.rebalance.record import PlannedNode
+from cluster_core.rebalance.stored_plan import PlannedNode
 from tests.builders.rebalance_problems import random_problem
 
 MASTERS = 4
@@ -59,7 +59,7 @@ def test_a_plan_comes_back_as_it_was():
 
 def test_a_joint_proof_comes_back_as_it_was():
     """Its numbers are larger than a float holds."""
-    joint = Joint(12345, ((1 << 61, 0, 7), (3, 5, 1 << 90)), (4, -1, -2, -1, -1))
+    joint = JointProof(12345, ((1 << 61, 0, 7), (3, 5, 1 << 90)), (4, -1, -2, -1, -1))
     back, _, _ = stored(PROBLEM, replace(planned(), joint=joint), [])
 
     assert back.plan.joint == joint

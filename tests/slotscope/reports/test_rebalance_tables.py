@@ -12,7 +12,7 @@ import pytest
 from cluster_core.kinds import Severity
 from cluster_core.rebalance.goal.problem import Master
 from cluster_core.rebalance.plan import PlanVerdict
-from cluster_core.rebalance.record import PlannedNode
+from cluster_core.rebalance.stored_plan import PlannedNode
 from schemas.caveats import Caveat, Code
 from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS, REBALANCE_PLANS
 from slotscope.pipelines.rebalance_plan import MadePlan, Schedule, make_plan

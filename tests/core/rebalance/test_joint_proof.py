@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster_core.rebalance.bound.joint import prove_joint
+from cluster_core.rebalance.bound.joint_proof import prove_joint
 from cluster_core.rebalance.goal.problem import Master, validate
 from cluster_core.rebalance.goal.targets import find_targets
 from cluster_core.rebalance.search import branching as branching_module

@@ -3,7 +3,7 @@
 How this works.  Let load on master n cost p[n][r] >= 0 a unit of resource r, and room below its limit earn as much: a placement within
 all limits gets no dearer by that.  Then every slot can be put where it is cheapest on its own, and the sum is a lower bound for any
 prices (Lagrange).  Where heavy slots make it too low, it is proven case by case: heavy slot s is on the first master, or on the second,
-and so on (`Joint.tree`), each case with prices of its own.  `prove_joint` repeats the argument in whole numbers; no solver, no rounding.
+and so on (`JointProof.tree`), each case with prices of its own.  `prove_joint` repeats the argument in whole numbers; no solver, no rounding.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CASES_MAX = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Joint:
+class JointProof:
     """Proof that at least *value* (whole units of the cost) moves.
 
     *prices*: lists of one price a master and resource, ``[n * R + r]``, in 2**-60 units of cost a unit of the resource.  *tree* in
@@ -33,7 +33,7 @@ class Joint:
     tree: tuple[int, ...]
 
 
-def prove_joint(scaled: Scaled, targets: Targets, joint: Joint) -> bool:
+def prove_joint(scaled: Scaled, targets: Targets, joint: JointProof) -> bool:
     """Return whether *joint* holds, in whole numbers.  With slots that are heavier than a limit it never does: their hosts vary."""
     size, masters = len(scaled.resources), len(scaled.masters)
     if targets.heavy or len(joint.prices) > PRICES_MAX or len(joint.tree) > CASES_MAX:
