@@ -28,7 +28,7 @@ CLOSE_ENOUGH = 0.0005
 """The search ends when the best case left is within this share of the best placement."""
 WORK_MAX = 600_000_000
 """Work of the search, in about nanoseconds."""
-OVERTIME = 4
+OVERTIME = 2
 """How many times its work a search may take until it comes to the end of a first case."""
 POOL = 40
 """How many of the latest price lists are tried on a case before it is solved."""

@@ -19,7 +19,7 @@ RUN = 64
 """Light slots of a bundle where runs are wanted."""
 OVER_COST = 1000.0
 """What a unit above a limit costs, in units of the cost; both in mean slots."""
-FINER = 3.0
+FINER = 10.0
 """How much lighter slots are in the next turn of `settle`."""
 WORK_MAX = 4_000_000_000
 """Work that one program may take, to its first solution and to `settle` it; see `PlacementProgram.work`."""
