@@ -104,15 +104,13 @@ class CaptureTask:
         self._messages = 0
         self._release = Release()
         self._timeout_ms = options.node_timeout_ms or 0
-        self._times = (0, 0)
-        self._statements = (0, 0)
+        self._times = self._statements = (0, 0)
         self._signs: dict[str, ProfileSigns] = {}
         self._is_late = False
         self._restore()
         self._texts = BatchTexts()
         self._pending: dict[Endpoint, list[Delivery]] = {}
-        self._pending_bytes = 0
-        self._blobs = 0
+        self._pending_bytes = self._blobs = 0
         if self._timeout_ms and self._links is None:
             self._links = LinkMeter(self._timeout_ms * 1_000_000)
 
