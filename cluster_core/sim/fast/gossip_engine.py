@@ -9,6 +9,7 @@ leaves, untouched, to its caller, who asks the plain machine: so a wrong "no" co
 
 from __future__ import annotations
 
+from cluster_core.gossip.failure_detection import REPORT_VALIDITY_FACTOR
 from cluster_core.gossip.flags import (
     FAIL,
     FAILURES,
@@ -21,13 +22,13 @@ from cluster_core.gossip.flags import (
     PFAIL,
 )
 from cluster_core.kernels.compiled import njit
+from cluster_core.node.cron import RANDOM_PING_CRONS, RANDOM_PING_DRAWS
 from cluster_core.sim.fast import gossip_fields as f
 from cluster_core.sim.fast.gossip_chance import draw
 from cluster_core.sim.fast.gossip_hearing import answer_heard, deliver
 from cluster_core.sim.fast.gossip_messages import PING, build_message, carry
 from cluster_core.sim.fast.gossip_parts import (
     FIRST_MS,
-    REPORT_VALIDITY_FACTOR,
     Arrays,
     drop_event,
     is_voter,
@@ -38,8 +39,6 @@ from cluster_core.sim.fast.gossip_parts import (
     would_agree,
 )
 
-RANDOM_PING_CRONS = 10
-RANDOM_PING_DRAWS = 5
 LIFE_SHIFT = 32
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cluster_core.gossip.failure_detection import REPORT_VALIDITY_FACTOR
 from cluster_core.gossip.flags import (
     EXTENSIONS_SUPPORTED,
     FAIL,
@@ -22,12 +23,12 @@ from cluster_core.gossip.flags import (
     REPLICA,
     ROLES,
 )
+from cluster_core.gossip.gossip_section import CLOCK_SLACK_MS
 from cluster_core.kernels.compiled import njit
 from cluster_core.sim.fast import gossip_fields as f
 from cluster_core.sim.fast.gossip_messages import FAIL_KIND, PING, PONG_KIND, build_message, carry, free_message
 from cluster_core.sim.fast.gossip_parts import (
     FIRST_MS,
-    REPORT_VALIDITY_FACTOR,
     Arrays,
     add_report,
     drop_report,
@@ -40,7 +41,6 @@ from cluster_core.sim.fast.gossip_parts import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-CLOCK_SLACK_MS = 500
 WHOLE_SECONDS_MS = 2_000_000_000
 """Makes every time since BASE_MS positive, so that its rest is found without signs."""
 

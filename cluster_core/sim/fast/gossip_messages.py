@@ -8,14 +8,12 @@ import numpy as np
 
 from cluster_core.gossip.flags import EXTENSIONS_SUPPORTED, HANDSHAKE, MASTER, NOADDR, PFAIL
 from cluster_core.kernels.compiled import njit
+from cluster_core.node.pings import GOSSIP_MIN, SPARE_DRAWS
 from cluster_core.sim.fast import gossip_fields as f
 from cluster_core.sim.fast.gossip_chance import WORDS, draw, ready, twist
 from cluster_core.sim.fast.gossip_parts import Arrays, push_event
+from cluster_core.wire.bus import GOSSIP_BYTES, HEADER_BYTES
 
-GOSSIP_MIN = 3
-SPARE_DRAWS = 3
-ENTRY_BYTES = 104
-HEADER_BYTES = 2256
 RETRY_US = 200_000
 RETRY_US_MAX = 120_000_000
 PING, PONG_KIND, FAIL_KIND = 0, 1, 3
@@ -163,7 +161,7 @@ def build_message(g: Arrays, i: int, kind: int, receiver: int, opener: int, acce
     m[f.M_OK], m[f.M_SHARD], m[f.M_COUNT] = rows[f.OK, i], shard, count
     if g.control[f.STEPS]:
         write_pings(g, slot, i)
-    m[f.M_BYTES] = HEADER_BYTES + count * ENTRY_BYTES + size
+    m[f.M_BYTES] = HEADER_BYTES + count * GOSSIP_BYTES + size
     if kind == PING:
         rows[f.SENT_PING, i] += 1
     else:

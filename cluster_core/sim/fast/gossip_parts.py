@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from cluster_core.gossip.failure_detection import REPORT_VALIDITY_FACTOR
 from cluster_core.gossip.flags import FAIL, FAILURES, MASTER
 from cluster_core.kernels.compiled import njit
 from cluster_core.sim.fast import gossip_fields as f
+from cluster_core.slots.key_slot import SLOT_COUNT
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-SLOT_COUNT = 16384
-REPORT_VALIDITY_FACTOR = 2
 FIRST_MS = 1 << 30
 """Report times are kept as milliseconds since the start, plus this, so that 0 is "no report"."""
 
