@@ -191,10 +191,10 @@ def verdict_is_news(g: Arrays, r: int, subject: int) -> bool:
 @njit(inline="always")
 def gossip_is_news(g: Arrays, r: int, s: int, slot: int, now_ms: int, trusted: bool) -> bool:
     """Whether gossip makes a verdict, names strangers or other addresses (hear_gossip)."""
-    hot, entries = g.hot, g.entries
+    beliefs, entries = g.hot[r], g.entries[slot]
     for k in range(g.messages[slot, f.M_COUNT]):
-        h, said = entries[slot, k, f.E_NODE], entries[slot, k, f.E_FLAGS]
-        known = hot[r, h, f.FLAGS]
+        h, said = np.uint32(entries[k, f.E_NODE]), entries[k, f.E_FLAGS]
+        known = beliefs[h, f.FLAGS]
         if known < 0:
             return True
         if not (known | said) & FAILURES or h == r:
@@ -291,7 +291,7 @@ def hear_verdict(g: Arrays, r: int, subject: int, now_ms: int) -> bool:
 @njit(inline="always")
 def hear_gossip(g: Arrays, r: int, s: int, slot: int, now_ms: int) -> bool:
     """Follow gossip without news, entry by entry; whether reports came or went (hear_gossip)."""
-    rows, hot, entries = g.rows, g.hot, g.entries
+    rows, beliefs, entries = g.rows, g.hot[r], g.entries[slot]
     trusted, clean_only = may_report(g, r, s), rows[f.CLEAN_ONLY, r]
     withdraws = trusted or rows[f.ANYONE_WITHDRAWS, r] != 0
     unclean, base_ms = f.PINGED | (HANDSHAKE | MEET | FAILURES if clean_only else 0), g.control[f.BASE_MS]
@@ -299,24 +299,24 @@ def hear_gossip(g: Arrays, r: int, s: int, slot: int, now_ms: int) -> bool:
     into_second = base_ms % 1000 + WHOLE_SECONDS_MS
     changed = False
     for k in range(g.messages[slot, f.M_COUNT]):
-        h = entries[slot, k, f.E_NODE]
+        h = np.uint32(entries[k, f.E_NODE])
         if h == r:
             continue
-        if entries[slot, k, f.E_FLAGS] & FAILURES:
+        if entries[k, f.E_FLAGS] & FAILURES:
             changed = hear_doubt(g, r, s, h, now_ms, trusted) or changed
             continue
         reported = rows[f.REPORTED, r] != 0 and has_reports(g, r, h)
         if reported and withdraws:
             changed = hear_well(g, r, s, h, now_ms) or changed
-        pong = np.int64(entries[slot, k, f.E_PONG])
-        if pong <= hot[r, h, f.PONG] or hot[r, h, f.FLAGS] & unclean:
+        pong = np.int64(entries[k, f.E_PONG])
+        if pong <= beliefs[h, f.PONG] or beliefs[h, f.FLAGS] & unclean:
             continue
         pong -= np.int64(np.uint32(pong + into_second) % np.uint32(1000))
-        if hot[r, h, f.PONG] < pong and pong <= latest:
+        if beliefs[h, f.PONG] < pong and pong <= latest:
             if reported:
                 changed = drop_old(g, r, h, now_ms) or changed
             if not reported or not has_reports(g, r, h):
-                hot[r, h, f.PONG] = pong
+                beliefs[h, f.PONG] = pong
     return changed
 
 

@@ -53,9 +53,12 @@ def write_pings(g: Arrays, slot: int, i: int) -> None:
 
 @njit(inline="always")
 def choose_entries(g: Arrays, i: int, slot: int, receiver: int) -> int:
-    """Draw nodes to gossip about into message *slot* and return how many (choose_entries)."""
-    rows, control, seen, tables, hot, entries = g.rows, g.control, g.scratch[f.SEEN], g.tables, g.hot, g.entries
-    table, order, own, doubles = rows[f.COUNT, i], rows[f.TABLE, i], g.chance[i], g.doubles[i]
+    """Draw nodes to gossip about into message *slot* and return how many (choose_entries).
+
+    Places are unsigned: an index that may be negative costs a test each time.
+    """
+    rows, control, seen, known, said = g.rows, g.control, g.scratch[f.SEEN], g.hot[i], g.entries[slot]
+    table, places, own, doubles = rows[f.COUNT, i], g.tables[rows[f.TABLE, i]], g.chance[i], g.doubles[i]
     at = np.int64(own[WORDS])
     is_even = at & 1 == 0
     wanted = max(0, min(max(table * rows[f.PERCENT, i] // 100, GOSSIP_MIN), table - 2))
@@ -75,18 +78,19 @@ def choose_entries(g: Arrays, i: int, slot: int, receiver: int) -> int:
                 twist(own)
                 ready(own, doubles)
                 at = np.int64(0)
-            h = tables[order, int(doubles[at >> 1] * table)]
+            h = np.uint32(places[np.uint32(doubles[np.uint32(at >> 1)] * table)])
             at += 2
         else:
-            h = tables[order, int(draw(own, doubles) * table)]
+            h = np.uint32(places[np.uint32(draw(own, doubles) * table)])
         if seen[h] == stamp:
             continue
         seen[h] = stamp
         found += 1
         if count < wanted:
-            entries[slot, count, f.E_NODE] = h
-            entries[slot, count, f.E_PONG] = hot[i, h, f.PONG]
-            entries[slot, count, f.E_FLAGS] = hot[i, h, f.FLAGS]
+            at_entry = np.uint32(count)
+            said[at_entry, f.E_NODE] = h
+            said[at_entry, f.E_PONG] = known[h, f.PONG]
+            said[at_entry, f.E_FLAGS] = known[h, f.FLAGS]
             count += 1
     if is_even:
         own[WORDS] = at
