@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadGroupScheduling
 
 from tests.benches.browser import open_chromium, what_is_missing
 from tests.benches.servers import Server, redis_binary, running, running_cluster_node, valkey_binary
@@ -43,7 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark every test by what it needs; the groups come first, since each is as long as all the rest."""
     no_browser = what_is_missing()
     for item in items:
-        asked = set(getattr(item, "fixturenames", ()))
+        asked = {*getattr(item, "fixturenames", ()), *_named_by_parameters(item)}
         for mark, fixtures in NEEDS.items():
             if asked & fixtures:
                 item.add_marker(mark)
@@ -55,6 +56,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if group and not item.get_closest_marker("processes"):
             item.add_marker(pytest.mark.xdist_group(group))
     items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+
+
+def _named_by_parameters(item: pytest.Item) -> set[str]:
+    """Texts among the parameters of a test: it may get a fixture by its name."""
+    call = getattr(item, "callspec", None)
+    return {value for value in call.params.values() if isinstance(value, str)} if call else set()
+
+
+class FilesAndGroups(LoadGroupScheduling):
+    """Gives a process all tests of a file, as all of a group: what a file reads and compiles is read and compiled once."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        scope: str = super()._split_scope(nodeid)
+        return scope.split("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesAndGroups | None:
+    """The scheduler of ``--dist loadgroup``."""
+    return FilesAndGroups(config, log) if config.getoption("dist") == "loadgroup" else None
 
 
 @pytest.fixture(autouse=True)
@@ -113,6 +133,31 @@ def recorded_root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory)
             topology=str(recorded / "topology" / "nodes.txt"),
         )  # fmt: skip
         key_slots.run(spark, request, read_settings(top=5))
+    return root
+
+
+@pytest.fixture(scope="session")
+def told_root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Tables of a replay that was written by hand, snapshot ``one``: a failover, its incidents and findings; to read."""
+    from slotscope.pipelines.bus_findings import write_gold
+    from tests.builders.history_builder import broken_tale
+    from tests.builders.history_tables import write_tale
+
+    root = str(tmp_path_factory.mktemp("told"))
+    write_tale(spark, root, "one", broken_tale())
+    write_gold(spark, root, "one")
+    return root
+
+
+@pytest.fixture(scope="session")
+def replayed_root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables of a recorded failover, replayed from its capture alone: to read."""
+    from jobs import bus_replay
+    from slotscope.requests.bus_replay import Request
+
+    root = tmp_path_factory.mktemp("replayed")
+    capture = DATA / "bus-redis-7.0" / "bus.pcap.gz"
+    bus_replay.run(spark, Request(root=str(root), pcap=[str(capture)], node_timeout_ms=1000))
     return root
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 
-LEAST = 5
+LEAST = 3
 """Also the quickest run tries some."""
 
 

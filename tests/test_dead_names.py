@@ -6,6 +6,7 @@ import re
 from functools import cache
 from pathlib import Path
 
+import pytest
 from vulture import Vulture
 
 ROOT = Path(__file__).parent.parent
@@ -63,6 +64,7 @@ def template_words() -> frozenset[str]:
     return frozenset(re.findall(r"\w+", "\n".join(path.read_text() for path in paths)))
 
 
+@pytest.mark.long
 def test_no_name_of_the_product_is_dead() -> None:
     """A name that only a template or another library reads is listed above, with its reader."""
     dead = [f"{place} {name}" for name, place in unused() if name not in template_words() | CELLS | set(USED_ELSEWHERE)]
@@ -70,6 +72,7 @@ def test_no_name_of_the_product_is_dead() -> None:
     assert dead == []
 
 
+@pytest.mark.long
 def test_names_that_are_used_after_all_are_not_listed() -> None:
     """The list stays true."""
     assert (CELLS | set(USED_ELSEWHERE)) - {name for name, _ in unused()} == set()

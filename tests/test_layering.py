@@ -94,6 +94,12 @@ def loaded_nodes(tree: ast.AST) -> Iterator[ast.AST]:
         yield from loaded_nodes(child)
 
 
+@cache
+def imports_of(module: str) -> tuple[str, ...]:
+    """What a module of ours imports, anywhere in it."""
+    return tuple(imported(trees()[module]))
+
+
 def modules_of(package: str) -> list[str]:
     return [name for name in trees() if name.split(".")[0] == package]
 
@@ -104,7 +110,7 @@ def test_a_package_imports_only_what_lies_below_it(package):
     wrong = [
         f"{module} imports {name}"
         for module in modules_of(package)
-        for name in imported(trees()[module])
+        for name in imports_of(module)
         if name.split(".")[0] in (*PACKAGES, "tests", "benchmarks")
         and name.split(".")[0] not in ORDER[package] | {package}
     ]
@@ -117,7 +123,7 @@ def test_the_core_stands_on_the_standard_library_and_its_kernels_on_arrays():
     wrong = [
         f"{module} imports {name}"
         for module in modules_of("cluster_core")
-        for name in imported(trees()[module])
+        for name in imports_of(module)
         if name.split(".")[0] not in sys.stdlib_module_names | {"cluster_core"}
         and not (module.startswith(COMPILED) and name.split(".")[0] in KERNEL_LIBRARIES)
     ]
@@ -128,7 +134,7 @@ def test_the_core_stands_on_the_standard_library_and_its_kernels_on_arrays():
 def test_schemas_use_spark_types_only():
     """A schema can be read without a session, and without a JVM."""
     allowed = sys.stdlib_module_names | {"cluster_core", "schemas", "pyspark"}
-    names = {name for module in modules_of("schemas") for name in imported(trees()[module])}
+    names = {name for module in modules_of("schemas") for name in imports_of(module)}
 
     assert {name.split(".")[0] for name in names} <= allowed
     assert all(name.startswith("pyspark.sql.types") for name in names if name.split(".")[0] == "pyspark")
@@ -136,16 +142,14 @@ def test_schemas_use_spark_types_only():
 
 def test_imports_are_absolute():
     """One import path per name."""
-    wrong = [f"{m}: {name}" for m, tree in trees().items() for name in imported(tree) if name.startswith(".")]
+    wrong = [f"{m}: {name}" for m in trees() for name in imports_of(m) if name.startswith(".")]
 
     assert wrong == []
 
 
 def test_no_module_imports_itself_by_a_detour():
     """The graph of all imports has no cycle: not at load time, not inside functions, not for a type checker."""
-    graph = {
-        module: sorted({n for n in imported(tree) if n in trees() and n != module}) for module, tree in trees().items()
-    }
+    graph = {module: sorted({n for n in imports_of(module) if n in trees() and n != module}) for module in trees()}
 
     assert find_cycle(graph) == []
 
@@ -157,7 +161,7 @@ def test_a_group_imports_only_groups_to_its_left(package):
     found = {
         (module.split(".")[1], name.split(".")[1])
         for module in modules_of(package)
-        for name in imported(trees()[module])
+        for name in imports_of(module)
         if module != package and name.startswith(f"{package}.")
     }
 

@@ -228,3 +228,19 @@ def failover_tale() -> Tale:
     tale.says(A, 20, offset=120)
     tale.chatter(A, 20.5, 30, replicaof=R, slots="0-99", epoch=4, current=4)
     return tale
+
+
+def broken_tale() -> Tale:
+    """The failover with lines of logs, an epoch of B that goes back, and the old master's offset by INFO and client port."""
+    tale = failover_tale()
+    tale.offsets = [
+        OffsetSeen(A, ns(9.55), 121),
+        OffsetSeen("10.0.0.1:7000", ns(9.6), 125),
+        OffsetSeen(A, ns(20.6), 139, is_last=True),
+    ]
+    tale.ref = -1
+    tale.event(R, 12.6, "election-scheduled", "", 0, "Start of election delayed for 900 milliseconds")
+    tale.ref = len(tale.headers)
+    tale.says(B, 29.9, current=9, connection=90)
+    tale.says(B, 29.92, current=4, connection=90)
+    return tale

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shutil import copytree
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,36 +21,16 @@ from slotscope.reports.history.tables import load_history, load_incidents
 from slotscope.requests.nodes import Request
 from slotscope.runtime import tables
 from slotscope.runtime.errors import InputError
-from tests.builders.history_builder import NODES, T0, TIMEOUT_MS, A, B, R, failover_tale, ns
-from tests.builders.history_tables import write_tale
+from tests.builders.history_builder import NODES, T0, TIMEOUT_MS, A, B, R, broken_tale, ns
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
 
 @pytest.fixture(scope="module")
-def root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+def root(told_root: str) -> str:
     """A replayed failover with its gold tables; one master also breaks R161 on one connection."""
-    folder = str(tmp_path_factory.mktemp("root"))
-    write_tale(spark, folder, "one", broken_tale())
-    write_gold(spark, folder, "one")
-    return folder
-
-
-def broken_tale():  # type: ignore[no-untyped-def]
-    """The failover with lines of logs, an epoch of B that goes back, and the old master's offset by INFO and client port."""
-    tale = failover_tale()
-    tale.offsets = [
-        OffsetSeen(A, ns(9.55), 121),
-        OffsetSeen("10.0.0.1:7000", ns(9.6), 125),
-        OffsetSeen(A, ns(20.6), 139, is_last=True),
-    ]
-    tale.ref = -1
-    tale.event(R, 12.6, "election-scheduled", "", 0, "Start of election delayed for 900 milliseconds")
-    tale.ref = len(tale.headers)
-    tale.says(B, 29.9, current=9, connection=90)
-    tale.says(B, 29.92, current=4, connection=90)
-    return tale
+    return told_root
 
 
 def rows(spark: SparkSession, root: str, table: Table) -> list[Row]:
@@ -105,8 +86,9 @@ def test_offsets_that_no_header_shows_are_read_with_the_ids_of_their_addresses(s
     }
 
 
-def test_writing_again_leaves_the_same_rows(spark: SparkSession, root: str) -> None:
+def test_writing_again_leaves_the_same_rows(spark: SparkSession, told_root: str, tmp_path: Path) -> None:
     """The snapshot is replaced, not added to."""
+    root = str(copytree(told_root, tmp_path / "root"))
     before = [rows(spark, root, table) for table in (INCIDENTS, INCIDENT_STEPS, FINDINGS)]
 
     write_gold(spark, root, "one")

@@ -23,6 +23,7 @@ from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from slotscope.pipelines.key_snapshot import KeySnapshot, tally
 from slotscope.reports.keyspace.tables import load_report
 from slotscope.requests.key_slots import Request
+from slotscope.runtime.delta_files import read_rows
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import BAD_INPUT, PARTIAL
 from slotscope.runtime.settings import read_settings
@@ -178,10 +179,7 @@ def test_a_second_run_leaves_the_same_tables(spark, recorded_root, tmp_path):
 
     def contents():
         return {
-            table.name: sorted(
-                map(repr, rows(spark, table, root).where("snapshot_id = 'before'").select(*table.columns).collect())
-            )
-            for table in ALL_TABLES
+            table.name: sorted(map(repr, read_rows(str(root), table, snapshot_id="before"))) for table in ALL_TABLES
         }
 
     first = contents()

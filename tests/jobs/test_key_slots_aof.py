@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from schemas.silver import SLOT_LOAD, SOURCES
 from slotscope.pipelines.key_inputs import check_request
 from slotscope.requests.key_slots import Request
 from slotscope.runtime import tables
+from slotscope.runtime.delta_files import read_rows
 from slotscope.runtime.settings import read_settings
 from slotscope.sources.aof import files as aof_files
 from slotscope.sources.slot_weights import read_weights
@@ -33,7 +35,7 @@ def snapshot(spark, tmp_path_factory):
     request = Request(root=str(folder / "root"), aof=[str(home)], appendfsync="everysec")
     check_request(request)
     report = run(spark, request, read_settings())
-    return lambda table: tables.read(spark, table, request.root).collect(), report
+    return cache(lambda table: read_rows(request.root, table)), report
 
 
 def written():

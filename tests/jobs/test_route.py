@@ -11,8 +11,7 @@ from jobs.main import main
 from slotscope.pipelines.past_views import route_line
 from slotscope.requests.route import Request
 from slotscope.runtime.errors import InputError
-from tests.builders.history_builder import A, B, R, failover_tale, ns
-from tests.builders.history_tables import write_tale
+from tests.builders.history_builder import A, B, R, ns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,11 +24,9 @@ SLOT = key_slot(OF_A.encode())
 
 
 @pytest.fixture(scope="module")
-def root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+def root(told_root: str) -> str:
     """A replayed failover: R takes the slots of A at 13.7 s."""
-    folder = str(tmp_path_factory.mktemp("root"))
-    write_tale(spark, folder, "one", failover_tale())
-    return folder
+    return told_root
 
 
 def answer(root: str, observer: str, at_s: float, *words: str, **options: Any) -> str:

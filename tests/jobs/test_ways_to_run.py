@@ -14,6 +14,7 @@ import pytest
 from schemas.bronze import BAD_RECORDS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from slotscope.runtime import code_zip
+from slotscope.runtime.conf import read_properties
 from slotscope.runtime.delta_files import read_rows
 from tests.conftest import DATA
 
@@ -26,6 +27,8 @@ SUBMIT = str(BIN / "spark-submit")
 BEFORE = DATA / "valkey-9.1" / "before"
 NODES = DATA / "valkey-9.1" / "topology" / "nodes.txt"
 RUN_SECONDS_MAX = 600
+SHORT_RUN = read_properties("spark-local.conf")["spark.driver.extraJavaOptions"]
+"""How the JVM of a run of seconds is started; spark-submit starts it before the job can say so."""
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +64,7 @@ def test_each_way_to_start_the_job_writes_the_same_tables_and_ends_with_the_same
     command = {
         "slotscope": lambda: [SLOTSCOPE, "key-slots"],
         "spark-submit": lambda: [
-            SUBMIT, "--master", "local[2]", "--conf", "spark.ui.enabled=false",
+            SUBMIT, "--master", "local[2]", "--conf", "spark.ui.enabled=false", "--driver-java-options", SHORT_RUN,
             "--py-files", str(code_zip.build(tmp_path / "slotscope.zip")), str(CHECKOUT / "jobs" / "key_slots.py"),
         ],
         "cluster": lambda: [SLOTSCOPE, "key-slots", "--master", "local-cluster[2,1,1024]"],

@@ -196,6 +196,7 @@ class Watchful(Cluster):
     world_class = WatchfulWorld
 
 
+@pytest.mark.long
 @given(
     st.sampled_from(list(PROFILES.values())), st.integers(0, 1000), st.integers(0, 5), st.sampled_from([0, 300, 900])
 )

@@ -28,7 +28,11 @@ def command(path: Path) -> str:
     return f"python -m cluster_core.sim tests/scenarios/{path.name}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=pytest.mark.long) if path.stem == "sentinel-split-votes" else path for path in FILES],
+    ids=lambda path: path.stem,
+)
 def test_a_scenario_goes_as_it_should(path, request):
     """The servers' own suites, one scenario after the other."""
     result = played(path)
@@ -61,6 +65,7 @@ def test_the_same_seed_gives_the_same_run():
     assert first.stage.digest() != third.stage.digest()
 
 
+@pytest.mark.processes
 def test_hash_seeds_do_not_matter(tmp_path):
     """The order of hashes is not in it: byte by byte the same trace and the same messages."""
     outputs = []

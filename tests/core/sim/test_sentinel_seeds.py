@@ -61,6 +61,7 @@ def test_the_same_seed_gives_the_same_run():
     assert first.stage.digest() != by_chance(4).stage.digest()
 
 
+@pytest.mark.processes
 def test_hash_seeds_do_not_matter():
     """The order of hashes is not in it: byte by byte the same trace."""
     outputs = [

@@ -293,6 +293,7 @@ def test_replies_of_a_real_server_come_back_byte_for_byte(
         assert write_reply(topology, command, f"resp{protocol}") == raw
 
 
+@pytest.mark.servers
 @pytest.mark.parametrize("command", ["shards", "slots", "nodes"])
 @pytest.mark.parametrize("options", [["--no-raw"], ["--no-raw", "-3"], ["--json"], ["--json", "-2"]], ids=" ".join)
 def test_what_redis_cli_prints_is_the_same_topology(

@@ -177,6 +177,7 @@ def audit(plan_id: str, source: str, at: datetime, measured: float, *, kept: boo
     }  # fmt: skip
 
 
+@pytest.mark.long
 def test_drained_masters_are_shown_as_such(tmp_path: Path) -> None:
     """They have no fair share, and their certificate needs no prices."""
     base = made_plan().stored.problem

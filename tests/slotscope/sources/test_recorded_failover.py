@@ -68,6 +68,7 @@ def test_every_packet_is_understood(recording):
     }
 
 
+@pytest.mark.long
 def test_polls_show_the_new_owner(recording):
     """Every node is polled; the last answers agree on a new owner of slot 0, the first ones on the old one."""
     dead = facts_of(recording)["actions"][0]["port"]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
+
+import pyarrow as pa
 
 from schemas import history
 from schemas.caveats import Code
 from slotscope.pipelines.simulation import FIGURES, PARAMETERS, quantiles
-from slotscope.transforms.history_frames import clock_warnings, with_times
+from slotscope.runtime.row_tables import table_arrow
+from slotscope.sources.bus import evidence as captured
+from slotscope.sources.bus.blobs import packed_table
+from slotscope.transforms.history_frames import clock_warnings, logged_events, unpacked, with_times
 from tests.builders.partial_rows import assert_rows, frame
 
 T0_NS = 1_700_000_000_123_456_789
@@ -42,6 +47,81 @@ def test_no_rows_have_the_columns_of_their_table_all_the_same(spark):
     bare = frame(spark, table.schema).drop("snapshot_id", "asked", "answered")
 
     assert_rows(with_times(bare, table, "one"), table.schema)
+
+
+BLOBS = "kind int, blob binary"
+LOGGED = "snapshot_id string, source string, line bigint, observer string, kind string, subject string, epoch decimal(20,0), text string"
+OTHER_KIND = captured.BITMAPS
+
+
+def logs(*lines):
+    """A blob with lines of logs, as a task packs them; what a line does not say is null."""
+    rows = [
+        {"source": "a.log", "ts_ns": T0_NS, "ts": datetime.fromtimestamp(T0_NS // 10**9, UTC), "text": "", **line}
+        for line in lines
+    ]
+    return bytearray(packed_table(pa.Table.from_pylist(rows, schema=table_arrow(history.LOG_EVENTS))))
+
+
+def test_blobs_of_one_kind_become_the_rows_of_their_table(spark):
+    """Each blob in full, whatever batch of rows it came in; other kinds are left alone, hostile text is kept as it is."""
+    hostile = {"line": 3, "kind": "other", "text": "\x1b[2J<script>\x00\ufffd"}
+    vote = {"line": 1, "observer": "a", "kind": "vote", "subject": "b", "epoch": Decimal(2**64 - 1)}
+    read = frame(
+        spark,
+        BLOBS,
+        (captured.LOGS, logs(vote, {"line": 2, "kind": "pfail"})),
+        (OTHER_KIND, bytearray(b"no rows of this table")),
+        (captured.LOGS, logs(hostile)),
+    )
+
+    found = unpacked(read, captured.LOGS, history.LOG_EVENTS, "one")
+
+    assert found.columns == list(history.LOG_EVENTS.columns)
+    assert_rows(
+        found, LOGGED,
+        ("one", "a.log", 1, "a", "vote", "b", Decimal(2**64 - 1), ""),
+        ("one", "a.log", 2, None, "pfail", None, None, ""),
+        ("one", "a.log", 3, None, "other", None, None, "\x1b[2J<script>\x00\ufffd"),
+    )  # fmt: skip
+
+
+def test_blobs_without_rows_and_no_blobs_have_the_columns_of_their_table(spark):
+    for blobs in ([], [(captured.LOGS, logs())], [(OTHER_KIND, bytearray(b"?"))]):
+        assert_rows(
+            unpacked(frame(spark, BLOBS, *blobs), captured.LOGS, history.LOG_EVENTS, "one"), history.LOG_EVENTS.schema
+        )
+
+
+def test_lines_of_logs_are_events_where_packets_would_have_told_the_same(spark):
+    """Of nodes that are known; a subject or an epoch that no line names is empty or 0."""
+    read = frame(
+        spark, BLOBS,
+        (
+            captured.LOGS,
+            logs(
+                {"observer": "a", "kind": "election-won", "subject": "b", "epoch": Decimal(7), "text": "won"},
+                {"observer": "a", "kind": "state-fail"},
+                {"observer": "b", "kind": "manual-failover-timeout", "text": "<b>"},
+                {"observer": "a", "kind": "pfail", "subject": "b"},
+                {"observer": "a", "kind": "resync-asked"},
+                {"kind": "election-won", "subject": "nobody", "epoch": Decimal(8)},
+            ),
+        ),
+    )  # fmt: skip
+
+    found = logged_events(read, "one")
+
+    assert found.columns == list(history.EVENTS.columns)
+    assert_rows(
+        found,
+        "snapshot_id string, observer string, ts_ns bigint, kind string, subject string, epoch decimal(20,0), detail string,"
+        " source string, message_id bigint, settled_by bigint",
+        ("one", "a", T0_NS, "election-won", "b", Decimal(7), "won", "log", None, None),
+        ("one", "a", T0_NS, "state-fail", "", Decimal(0), "", "log", None, None),
+        ("one", "b", T0_NS, "manual-failover-timeout", "", Decimal(0), "<b>", "log", None, None),
+    )
+    assert_rows(logged_events(read.limit(0), "one"), history.EVENTS.schema)
 
 
 def told(observer, at_s, kind="election-won", epoch=1):

@@ -1,0 +1,126 @@
+"""Headers of messages to what each node said and which invariants it broke: small frames in, small frames out."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from cluster_core.incidents.thresholds import Thresholds
+from cluster_core.slots.node_flags import NodeFlags
+from schemas.history import BUS_MESSAGES
+from slotscope.pipelines.bus_notes import LARGEST, NOTE, Basis, message_notes
+from tests.builders.partial_rows import assert_rows, frame
+
+A, B, C = "a" * 40, "b" * 40, "c" * 40
+TIMEOUT_MS = 1000
+T0_NS, SECOND = 1_700_000_000_000_000_000, 1_000_000_000
+BASIS = Basis(TIMEOUT_MS, T0_NS, T0_NS + 2 * SECOND)
+MASTER, REPLICA, MYSELF = int(NodeFlags.MASTER), int(NodeFlags.REPLICA), int(NodeFlags.MYSELF)
+SELF_REPLICA = MYSELF | REPLICA
+
+
+def header(sender, ref, at_s, **said):
+    """A whole header on connection 1."""
+    return {
+        "message_id": ref, "ts_ns": T0_NS + int(at_s * SECOND), "connection": 1, "from_opener": True, "sender": sender,
+        "current_epoch": Decimal(3), "config_epoch": Decimal(1), "repl_offset": Decimal(0), "bitmap_id": 5,
+        "node_flags": MYSELF | MASTER, "state": 0, "light": False, **said,
+    }  # fmt: skip
+
+
+def speech(node, from_s, to_s, refs, messages, flags=MASTER, replicaof="", epochs=(3, 1), offsets=(0, 0, 0), **said):
+    """The note of one span: claims that stayed the same from the first of *refs* to the last."""
+    first, last, mark = offsets
+    mark_ns = T0_NS + int(said.get("mark_s", from_s) * SECOND)
+    numbers = [
+        T0_NS + int(from_s * SECOND), T0_NS + int(to_s * SECOND), *refs, messages, flags, *epochs, said.get("slots", 5),
+        0, first, last, mark_ns, mark, int(said.get("silent", False)),
+    ]  # fmt: skip
+    return ("speech", [node, replicaof, said.get("shard", "")], numbers)
+
+
+def notes(spark, *headers):
+    """What `message_notes` makes of *headers*."""
+    return message_notes(frame(spark, BUS_MESSAGES.schema, *headers), BASIS)
+
+
+def test_a_span_is_what_a_node_says_until_it_says_something_else(spark):
+    """Headers in order of their messages, whatever order the rows are in; each node is folded for itself."""
+    found = notes(
+        spark,
+        header(A, 7, 1.0, node_flags=SELF_REPLICA, replicaof=B, shard_id="s"),
+        header(B, 3, 0.2, repl_offset=Decimal(20)),
+        header(A, 1, 0.0, repl_offset=Decimal(4)),
+        header(A, 4, 0.5, repl_offset=Decimal(9)),
+        header(B, 9, 1.1, repl_offset=Decimal(30)),
+        header(A, 8, 1.2, node_flags=SELF_REPLICA, replicaof=B),
+    )
+
+    assert_rows(
+        found, NOTE,
+        speech(A, 0.0, 0.5, (1, 4), 2, offsets=(4, 9, 4)),
+        speech(A, 1.0, 1.2, (7, 8), 2, flags=REPLICA, replicaof=B, shard="s", mark_s=1.0),
+        speech(B, 0.2, 1.1, (3, 9), 2, offsets=(20, 30, 20)),
+    )  # fmt: skip
+
+
+def test_a_node_that_says_nothing_for_long_is_silent_after_its_span(spark):
+    """Longer than `Thresholds.silence_ns`, to its next header or to the end of the replay; exactly as long is not silent."""
+    silence_s = Thresholds(TIMEOUT_MS * 1_000_000).silence_ns / SECOND
+    found = notes(spark, header(A, 1, 0), header(A, 2, silence_s + 0.01), header(B, 3, 2 - silence_s), header(C, 4, 0))
+
+    assert_rows(
+        found, NOTE,
+        speech(A, 0, 0, (1, 1), 1, silent=True),
+        speech(A, silence_s + 0.01, silence_s + 0.01, (2, 2), 1),
+        speech(B, 2 - silence_s, 2 - silence_s, (3, 3), 1),
+        speech(C, 0, 0, (4, 4), 1, silent=True),
+    )  # fmt: skip
+
+
+def test_what_is_no_whole_header_of_a_node_says_nothing(spark):
+    """Short headers, cut ones, and senders that are no id."""
+    found = notes(
+        spark,
+        header(A, 1, 0, light=True),
+        header(A, 2, 0, node_flags=None),
+        header(A, 3, 0, state=None),
+        header(A, 4, 0, bitmap_id=None),
+        header(None, 5, 0),
+        header("", 6, 0),
+        header(f"{A}\n<script>", 7, 0),
+    )
+
+    assert_rows(found, NOTE)
+    assert_rows(notes(spark), NOTE)
+
+
+def test_numbers_of_64_bits_without_sign_and_numbers_that_are_not_known_are_counted_as_what_fits(spark):
+    """The greatest bigint, and 0."""
+    greatest, unknown = Decimal(2**64 - 1), {"current_epoch": None, "config_epoch": None, "repl_offset": None}
+    found = notes(
+        spark,
+        header(A, 1, 1, current_epoch=greatest, config_epoch=greatest, repl_offset=greatest),
+        header(B, 2, 1, **unknown),
+    )
+
+    assert_rows(
+        found, NOTE,
+        speech(A, 1, 1, (1, 1), 1, epochs=(LARGEST, LARGEST), offsets=(LARGEST, LARGEST, LARGEST)),
+        speech(B, 1, 1, (2, 2), 1, epochs=(0, 0)),
+    )  # fmt: skip
+
+
+def test_an_epoch_that_goes_back_is_broken_on_its_own_way_only(spark):
+    """Each connection and each direction has an order of its own; a side that was not seen is the accepting one."""
+    old = {"current_epoch": Decimal(2)}
+    found = notes(
+        spark,
+        header(A, 1, 0.0),
+        header(A, 2, 0.1, connection=2, **old),
+        header(A, 3, 0.2, from_opener=False, **old),
+        header(A, 4, 0.3, from_opener=None),
+        header(A, 5, 0.4, from_opener=False, **old),
+    ).where("what = 'breach'")
+
+    at_ns = T0_NS + 4 * SECOND // 10
+    assert_rows(found, NOTE, ("breach", ["epoch-decreased", A], [at_ns, at_ns, 1, 1, 5, 5]))
