@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from functools import cache
 
 from cluster_core.slots.key_slot import key_slot
 from schemas.caveats import Caveat
@@ -42,6 +43,7 @@ HOSTILE_KEYS = (
 _RANGES = (range(5461), range(5461, 10923), range(10923, 16384))
 
 
+@cache
 def keyspace_report(*, seed: int = 7, hostile: bool = False, sizes: bool = True, masters: int = 3) -> KeyspaceReport:
     """Build a snapshot in which ``big:list`` and ``{user1}`` weigh most; *hostile* adds `HOSTILE_KEYS`."""
     chance = random.Random(seed)

@@ -215,6 +215,7 @@ def test_the_timer_is_a_time() -> None:
 # -- Kubernetes --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_kubernetes_takes_the_manifest() -> None:
     """The published schema of the newest version, no unknown field allowed."""
     validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -203,6 +204,14 @@ def test_a_changed_table_does_not_pass_the_check(planned, tmp_path, capsys):
         assert words in out
 
 
+@pytest.fixture(scope="module")
+def snapshot_root(tmp_path_factory):
+    """A snapshot of three masters, one with a replica: to read."""
+    root = tmp_path_factory.mktemp("snapshot") / "root"
+    write_snapshot(str(root), THIRDS, HOT, replicas={3: 0})
+    return root
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -224,10 +233,12 @@ def test_a_changed_table_does_not_pass_the_check(planned, tmp_path, capsys):
         (["--combine", "median"], "combine"),
     ],
 )
-def test_what_cannot_be_planned_ends_with_one_line_and_no_plan(tmp_path, capsys, monkeypatch, arguments, said):
+def test_what_cannot_be_planned_ends_with_one_line_and_no_plan(
+    snapshot_root, tmp_path, capsys, monkeypatch, arguments, said
+):
     """Never a trace, never half a plan."""
     monkeypatch.chdir(tmp_path)
-    write_snapshot("root", THIRDS, HOT, replicas={3: 0})
+    Path("root").symlink_to(snapshot_root)
     nodes = {number: f'[[nodes]]\nnode = "10.0.0.{number + 1}:7000"\n' for number in range(4)}
     files = {
         "small": "[defaults.capacity]\nserialized_bytes = 1000\n",
