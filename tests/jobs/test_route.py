@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,9 +12,6 @@ from slotscope.pipelines.past_views import route_line
 from slotscope.requests.route import Request
 from slotscope.runtime.errors import InputError
 from tests.builders.history_builder import A, B, R, ns
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 OF_A, OF_B, OF_NOBODY = (
     next(key for key in map("key:{}".format, range(99999)) if first <= key_slot(key.encode()) <= last)
