@@ -1,61 +1,74 @@
-"""Packed values (listpack, ziplist, intset, zipmap): how many entries, from the head or by walking.
+"""Packed values (listpack, ziplist, intset, zipmap): how many entries, and how long each is.
 
-All four are one string in the file.  Their first bytes hold the entry count, unless that did not fit its field.
+All four are one string in the file.  Their first bytes hold the entry count, unless that did not fit its field.  These functions work on
+any bytes by index; `cluster_core.kernels.rdb.packed` compiles them as they stand, for arrays of bytes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from cluster_core.formats.rdb import faults
-from cluster_core.formats.rdb.grammar import F_INTSET, F_LISTPACK, F_ZIPMAP
-from cluster_core.formats.rdb.strings import Fault
+from cluster_core.formats.rdb.grammar import F_INTSET, F_LISTPACK, F_ZIPLIST, F_ZIPMAP
 
 HEAD_BYTES = (6, 10, 8, 1)
 """Bytes before the first entry, by form."""
 
-HEAD_BYTES_MAX = 10
 UNKNOWN = -1
+"""A count: walk the entries.  A size: the entry has no defined form."""
 
 
-def entry_count(head: bytes, total: int, form: int, at: int) -> int:
-    """Return the entries that a packed value of *total* bytes states in its *head*, or `UNKNOWN`.
+def little_endian(data: bytes, at: int, count: int) -> int:
+    """Return the unsigned integer of *count* bytes at *at*, lowest first."""
+    return int.from_bytes(data[at : at + count], "little")
 
-    A zipmap's entries are pairs.  Raises Fault, at *at*, for a size or count that cannot be.
+
+def big_endian(data: bytes, at: int, count: int) -> int:
+    """Return the unsigned integer of *count* bytes at *at*, highest first."""
+    return int.from_bytes(data[at : at + count], "big")
+
+
+def stated_count(data: bytes, at: int, total: int, form: int) -> tuple[int, int, int]:
+    """Return the entry count that a packed value of *total* bytes states in its head, `UNKNOWN` if it does not fit there.
+
+    A zipmap's entries are pairs.  A count below -1 is a fault: its code, negated, less 1; the two other numbers describe it.
     """
     if form == F_ZIPMAP:
         if total < 2:
-            raise Fault(faults.PACKED_EMPTY, at, total)
-        count, least = head[0], 3 * head[0] + 2
+            return -1 - faults.PACKED_EMPTY, total, 0
+        count = data[at] + 0
         if count >= 254:
-            return UNKNOWN
+            return UNKNOWN, 0, 0
+        least = 3 * count + 2
     elif form == F_INTSET:
         if total < 8:
-            raise Fault(faults.PACKED_EMPTY, at, total)
-        width = int.from_bytes(head[:4], "little")
-        count = int.from_bytes(head[4:8], "little")
-        if width not in (2, 4, 8):
-            raise Fault(faults.INTSET_WIDTH, at, width)
+            return -1 - faults.PACKED_EMPTY, total, 0
+        width = little_endian(data, at, 4)
+        count = little_endian(data, at + 4, 4)
+        if width != 2 and width != 4 and width != 8:
+            return -1 - faults.INTSET_WIDTH, width, 0
         if 8 + count * width != total:
-            raise Fault(faults.PACKED_BYTES, at, 8 + count * width, total)
-        return count
+            return -1 - faults.PACKED_BYTES, 8 + count * width, total
+        return count, 0, 0
     else:
-        size = 7 if form == F_LISTPACK else 11
-        if total < size:
-            raise Fault(faults.PACKED_EMPTY, at, total)
-        said = int.from_bytes(head[:4], "little")
+        head = 7 if form == F_LISTPACK else 11
+        if total < head:
+            return -1 - faults.PACKED_EMPTY, total, 0
+        said = little_endian(data, at, 4)
         if said != total:
-            raise Fault(faults.PACKED_BYTES, at, said, total)
-        count = int.from_bytes(head[size - 3 : size - 1], "little")
+            return -1 - faults.PACKED_BYTES, said, total
+        count = little_endian(data, at + head - 3, 2)
         if count == 65535:
-            return UNKNOWN
-        least = 2 * count + size
+            return UNKNOWN, 0, 0
+        least = 2 * count + head
     if least > total:
-        raise Fault(faults.PACKED_COUNT, at, count, total)
-    return count
+        return -1 - faults.PACKED_COUNT, count, total
+    return count, 0, 0
 
 
-def listpack_entry_bytes(data: bytes, at: int) -> int:
-    """Return the size of the listpack entry at *at*, its back length included, -1 if it is undefined."""
-    first = data[at]
+def listpack_entry_bytes(data: bytes, at: int, end: int) -> int:
+    """Return the bytes of the listpack entry at *at*, its back length included: 0 if more are needed, `UNKNOWN` if it is undefined."""
+    first = data[at] + 0
     if first < 0x80:
         return 2
     if first < 0xC0:
@@ -63,47 +76,85 @@ def listpack_entry_bytes(data: bytes, at: int) -> int:
     elif first < 0xE0:
         return 3
     elif first < 0xF0:
+        if at + 2 > end:
+            return 0
         size = 2 + ((first & 15) << 8 | data[at + 1])
     elif first == 0xF0:
-        if at + 5 > len(data):
-            raise IndexError
-        size = 5 + int.from_bytes(data[at + 1 : at + 5], "little")
-    elif first < 0xF5:
-        return (4, 5, 6, 10)[first - 0xF1]
+        if at + 5 > end:
+            return 0
+        size = 5 + little_endian(data, at + 1, 4)
+    elif first < 0xF4:
+        return first - 0xF1 + 4
+    elif first == 0xF4:
+        return 10
     else:
-        return -1
+        return UNKNOWN
     if size <= 127:
         return size + 1
     return size + (2 if size < 16383 else 3 if size < 2097151 else 4 if size < 268435455 else 5)
 
 
-def ziplist_entry_bytes(data: bytes, at: int) -> int:
-    """Return the size of the ziplist entry at *at* with the length of the one before it, -1 if undefined."""
+def ziplist_entry_bytes(data: bytes, at: int, end: int) -> int:
+    """Return the bytes of the ziplist entry at *at* with the length of the one before it: 0 if more are needed, `UNKNOWN` if it is undefined."""
     head = 1 if data[at] < 254 else 5
     at += head
-    first = data[at]
+    if at >= end:
+        return 0
+    first = data[at] + 0
     if first < 0x40:
         return head + 1 + first
     if first < 0x80:
+        if at + 2 > end:
+            return 0
         return head + 2 + ((first & 0x3F) << 8 | data[at + 1])
     if first == 0x80:
-        if at + 5 > len(data):
-            raise IndexError
-        return head + 5 + int.from_bytes(data[at + 1 : at + 5], "big")
-    if 0xF1 <= first <= 0xFD:
-        return head + 1
-    size = {0xC0: 3, 0xD0: 5, 0xE0: 9, 0xF0: 4, 0xFE: 2}.get(first)
-    return -1 if size is None else head + size
+        if at + 5 > end:
+            return 0
+        return head + 5 + big_endian(data, at + 1, 4)
+    if first == 0xC0:
+        return head + 3
+    if first == 0xD0:
+        return head + 5
+    if first == 0xE0:
+        return head + 9
+    if first == 0xF0:
+        return head + 4
+    if first == 0xFE:
+        return head + 2
+    return head + 1 if 0xF1 <= first <= 0xFD else UNKNOWN
 
 
-def zipmap_entry_bytes(data: bytes, at: int, side: int) -> int:
-    """Return the size of the zipmap key (*side* 0) or value (1, with its free bytes) at *at*, -1 if undefined."""
-    first = data[at]
+def zipmap_entry_bytes(data: bytes, at: int, end: int, side: int) -> int:
+    """Return the bytes of the zipmap key (*side* 0) or value (1, with its free bytes) at *at*: 0 if more are needed, `UNKNOWN` if undefined."""
+    first = data[at] + 0
     if first < 254:
-        return 2 + first + data[at + 1] if side else 1 + first
+        if side == 0:
+            return 1 + first
+        return 2 + first + data[at + 1] if at + 2 <= end else 0
     if first == 255:
-        return -1
-    if at + 5 + side > len(data):
-        raise IndexError
-    size = 5 + int.from_bytes(data[at + 1 : at + 5], "little")
+        return UNKNOWN
+    if at + 5 + side > end:
+        return 0
+    size = 5 + little_endian(data, at + 1, 4)
     return size + 1 + data[at + 5] if side else size
+
+
+def entry_bytes(data: bytes, at: int, end: int, form: int, side: int) -> int:
+    """Return the bytes of the entry of *form* at *at*: 0 if more are needed, `UNKNOWN` if it is undefined."""
+    if form == F_LISTPACK:
+        return listpack_entry_bytes(data, at, end)
+    if form == F_ZIPLIST:
+        return ziplist_entry_bytes(data, at, end)
+    return zipmap_entry_bytes(data, at, end, side)
+
+
+def entry_places(data: bytes, form: int) -> Iterator[tuple[int, int, int]]:
+    """Yield position, bytes and side of every entry of a whole packed value; ValueError or IndexError where it stands for nothing."""
+    at, side = HEAD_BYTES[form], 0
+    while data[at] != 255:
+        size = entry_bytes(data, at, len(data), form, side)
+        if size < 1:
+            raise ValueError
+        yield at, size, side
+        at += size
+        side = 1 - side if form == F_ZIPMAP else 0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 
-from cluster_core.formats.rdb import packed
 from cluster_core.formats.rdb.grammar import F_INTSET, F_LISTPACK, F_ZIPLIST
+from cluster_core.formats.rdb.packed import entry_places
 
 _LETTERS = {2: "h", 4: "i", 8: "q"}
 
@@ -20,22 +20,12 @@ def packed_elements(data: bytes, form: int) -> list[bytes]:
         if width not in (2, 4, 8) or 8 + width * count > len(data):
             raise ValueError
         return [b"%d" % number for number in struct.unpack_from(f"<{count}{_LETTERS[width]}", data, 8)]
-    found: list[bytes] = []
-    at = packed.HEAD_BYTES[form]
-    side = 0
-    while data[at] != 255:
-        if form == F_LISTPACK:
-            size, entry = packed.listpack_entry_bytes(data, at), _listpack_entry(data, at)
-        elif form == F_ZIPLIST:
-            size, entry = packed.ziplist_entry_bytes(data, at), _ziplist_entry(data, at)
-        else:
-            size, entry = packed.zipmap_entry_bytes(data, at, side), _zipmap_entry(data, at, side)
-            side = 1 - side
-        if size < 1:
-            raise ValueError
-        found.append(entry)
-        at += size
-    return found
+    places = entry_places(data, form)
+    if form == F_LISTPACK:
+        return [_listpack_entry(data, at) for at, _, _ in places]
+    if form == F_ZIPLIST:
+        return [_ziplist_entry(data, at) for at, _, _ in places]
+    return [_zipmap_entry(data, at, side) for at, _, side in places]
 
 
 def _signed(data: bytes, at: int, width: int) -> bytes:

@@ -119,13 +119,16 @@ def _blob_flaws(blob: bytes, form: int) -> Iterator[tuple[Flaw, str]]:
         if any(one >= other for one, other in pairwise(numbers)):
             yield Flaw.ORDER, "an intset whose integers do not rise"
         return
-    starts = list(_starts(blob, form))
+    places = list(packed.entry_places(blob, form))
+    starts = [at for at, _, _ in places]
     count = len(starts) // 2 if form == F_ZIPMAP else len(starts)
-    said = packed.entry_count(blob[: packed.HEAD_BYTES_MAX], len(blob), form, 0)
+    said, *_ = packed.stated_count(blob, 0, len(blob), form)
     name = FORM_NAMES[form]
+    if said < packed.UNKNOWN:
+        raise ValueError
     if said not in (packed.UNKNOWN, count):
         yield Flaw.COUNT, f"a {name} counts {said} entries and holds {count}"
-    end = starts[-1] + _entry_bytes(blob, starts[-1], form, len(starts) - 1) if starts else packed.HEAD_BYTES[form]
+    end = sum(places[-1][:2]) if places else packed.HEAD_BYTES[form]
     if end != len(blob) - 1:
         yield Flaw.LINKS, f"a {name} of {len(blob)} bytes ends after {end + 1}"
     if form == F_ZIPLIST and int.from_bytes(blob[4:8], "little") != (starts[-1] if starts else 10):
@@ -134,34 +137,16 @@ def _blob_flaws(blob: bytes, form: int) -> Iterator[tuple[Flaw, str]]:
         _length_before(blob, at) != at - before for before, at in zip([0, *starts], starts, strict=False) if at > 10
     ):
         yield Flaw.LINKS, "a ziplist entry that gives another length for the one before it"
-    if form == F_LISTPACK and any(not _leads_back(blob, at) for at in starts):
+    if form == F_LISTPACK and any(not _leads_back(blob, at, size) for at, size, _ in places):
         yield Flaw.LINKS, "a listpack entry whose length at its end is not its own"
-
-
-def _starts(blob: bytes, form: int) -> Iterator[int]:
-    at = packed.HEAD_BYTES[form]
-    number = 0
-    while blob[at] != 255:
-        yield at
-        at += _entry_bytes(blob, at, form, number)
-        number += 1
-
-
-def _entry_bytes(blob: bytes, at: int, form: int, number: int) -> int:
-    if form == F_LISTPACK:
-        return packed.listpack_entry_bytes(blob, at)
-    return (
-        packed.ziplist_entry_bytes(blob, at) if form == F_ZIPLIST else packed.zipmap_entry_bytes(blob, at, number & 1)
-    )
 
 
 def _length_before(blob: bytes, at: int) -> int:
     return blob[at] if blob[at] < 254 else int.from_bytes(blob[at + 1 : at + 5], "little")
 
 
-def _leads_back(blob: bytes, at: int) -> bool:
-    """Whether the length after a listpack entry, 7 bits a byte from the last byte on, is the entry's (`lpEncodeBacklen`)."""
-    whole = packed.listpack_entry_bytes(blob, at)
+def _leads_back(blob: bytes, at: int, whole: int) -> bool:
+    """Whether the length after a listpack entry of *whole* bytes, 7 bits a byte from the last byte on, is the entry's (`lpEncodeBacklen`)."""
     last = at + whole - 1
     value = shift = 0
     for place in range(last, at - 1, -1):

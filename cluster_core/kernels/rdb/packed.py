@@ -8,140 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from cluster_core.formats.rdb import faults, grammar, limits
+from cluster_core.formats.rdb import faults, grammar, limits, packed
 from cluster_core.formats.rdb.strings import INT_STRING, LZF_STRING, RAW_STRING
-from cluster_core.kernels.compiled import njit
+from cluster_core.kernels.compiled import compiled, njit
 from cluster_core.kernels.rdb import memory_sizes as sizes
 from cluster_core.kernels.rdb import skim_state as state
 from cluster_core.kernels.rdb import tables as columns
 from cluster_core.kernels.rdb.atoms import ask, big_endian, little_endian, note_fault, pass_over, read_string
 from cluster_core.kernels.rdb.strings import begin_compressed, expand, expand_head, is_whole
 
-
-@njit(boundscheck=False)
-def _stated_count(data: Any, at: int, total: int, form: int) -> tuple[int, int, int]:
-    """Return the entry count that a packed value of *total* bytes states in its head, -1 for "walk me".
-
-    A count below -1 is a fault: its code, negated, less 1; the two other numbers describe it.
-    """
-    zero = np.int64(0)
-    if form == grammar.F_ZIPMAP:
-        if total < 2:
-            return np.int64(-1 - faults.PACKED_EMPTY), total, zero
-        count = np.int64(data[at])
-        if count >= 254:
-            return np.int64(-1), zero, zero
-        if 3 * count + 2 > total:
-            return np.int64(-1 - faults.PACKED_COUNT), count, total
-        return count, zero, zero
-    if form == grammar.F_INTSET:
-        if total < 8:
-            return np.int64(-1 - faults.PACKED_EMPTY), total, zero
-        width = little_endian(data, at, 4)
-        if width != 2 and width != 4 and width != 8:
-            return np.int64(-1 - faults.INTSET_WIDTH), width, zero
-        count = little_endian(data, at + 4, 4)
-        if 8 + count * width != total:
-            return np.int64(-1 - faults.PACKED_BYTES), 8 + count * width, total
-        return count, zero, zero
-    head = 7 if form == grammar.F_LISTPACK else 11
-    if total < head:
-        return np.int64(-1 - faults.PACKED_EMPTY), total, zero
-    said = little_endian(data, at, 4)
-    if said != total:
-        return np.int64(-1 - faults.PACKED_BYTES), said, total
-    count = little_endian(data, at + head - 3, 2)
-    if count == 65535:
-        return np.int64(-1), zero, zero
-    if 2 * count + head > total:
-        return np.int64(-1 - faults.PACKED_COUNT), count, total
-    return count, zero, zero
-
-
-@njit(boundscheck=False)
-def _listpack_entry(data: Any, at: int, end: int) -> int:
-    """Return the bytes of the listpack entry at *at*: 0 if more are needed, -1 if it has no defined form."""
-    first = np.int64(data[at])
-    if first < 0x80:
-        size = np.int64(1)
-    elif first < 0xC0:
-        size = 1 + (first & 63)
-    elif first < 0xE0:
-        size = np.int64(2)
-    elif first < 0xF0:
-        if at + 2 > end:
-            return np.int64(0)
-        size = 2 + (((first & 15) << 8) | np.int64(data[at + 1]))
-    elif first == 0xF0:
-        if at + 5 > end:
-            return np.int64(0)
-        size = 5 + little_endian(data, at + 1, 4)
-    elif first < 0xF4:
-        size = first - 0xF1 + 3
-    elif first == 0xF4:
-        size = np.int64(9)
-    else:
-        return np.int64(-1)
-    if size <= 127:
-        return size + 1
-    if size < 16383:
-        return size + 2
-    if size < 2097151:
-        return size + 3
-    if size < 268435455:
-        return size + 4
-    return size + 5
-
-
-@njit(boundscheck=False)
-def _ziplist_entry(data: Any, at: int, end: int) -> int:
-    """Return the bytes of the ziplist entry at *at*: 0 if more are needed, -1 if it has no defined form."""
-    head = np.int64(1 if data[at] < 254 else 5)
-    at += head
-    if at >= end:
-        return np.int64(0)
-    first = np.int64(data[at])
-    if first < 0x40:
-        return head + 1 + first
-    if first < 0x80:
-        if at + 2 > end:
-            return np.int64(0)
-        return head + 2 + (((first & 0x3F) << 8) | np.int64(data[at + 1]))
-    if first == 0x80:
-        if at + 5 > end:
-            return np.int64(0)
-        return head + 5 + big_endian(data, at + 1, 4)
-    if first == 0xC0:
-        return head + 3
-    if first == 0xD0:
-        return head + 5
-    if first == 0xE0:
-        return head + 9
-    if first == 0xF0:
-        return head + 4
-    if first == 0xFE:
-        return head + 2
-    if 0xF1 <= first <= 0xFD:
-        return head + 1
-    return np.int64(-1)
-
-
-@njit(boundscheck=False)
-def _zipmap_entry(data: Any, at: int, end: int, side: int) -> int:
-    """Return the bytes of the zipmap key (*side* 0) or value (1) at *at*: 0 if more are needed, -1 if undefined."""
-    first = np.int64(data[at])
-    if first < 254:
-        if side == 0:
-            return 1 + first
-        if at + 2 > end:
-            return np.int64(0)
-        return 2 + first + np.int64(data[at + 1])
-    if first == 255:
-        return np.int64(-1)
-    if at + 5 + side > end:
-        return np.int64(0)
-    size = 5 + little_endian(data, at + 1, 4)
-    return size + 1 + np.int64(data[at + 5]) if side else size
+_PLAIN = compiled(
+    packed, "stated_count", "listpack_entry_bytes", "ziplist_entry_bytes", "zipmap_entry_bytes", "entry_bytes",
+    known={"little_endian": little_endian, "big_endian": big_endian}, boundscheck=False,
+)  # fmt: skip
+_stated_count, _entry_bytes = _PLAIN["stated_count"], _PLAIN["entry_bytes"]
 
 
 @njit(boundscheck=False)
@@ -161,12 +41,7 @@ def _walk_entries(
             if left != 1 or side != 0:
                 return at, left, count, side, np.int64(-1)
             return at + 1, np.int64(0), count, side, np.int64(1)
-        if form == grammar.F_LISTPACK:
-            size = _listpack_entry(data, at, end)
-        elif form == grammar.F_ZIPLIST:
-            size = _ziplist_entry(data, at, end)
-        else:
-            size = _zipmap_entry(data, at, end, side)
+        size = _entry_bytes(data, at, end, form, side)
         if size < 0 or size >= left or (size == 0 and end - at >= left):
             return at, left, count, side, np.int64(-1)
         if size == 0:
@@ -256,11 +131,7 @@ def _count_by_walking(data: Any, st: Any, begin: int, at: int, form: int, scratc
     end = st[state.STOP]
     size, body, raw, kind = read_string(data, at, end)
     start = at + size
-    head = np.int64(6)
-    if form == grammar.F_ZIPLIST:
-        head = np.int64(10)
-    elif form == grammar.F_ZIPMAP:
-        head = np.int64(1)
+    head = np.int64(packed.HEAD_BYTES[form])
     if kind == RAW_STRING:
         st[state.WALK_FORM] = form
         st[state.WALK_LEFT] = body - head

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from cluster_core.formats.rdb import faults
+from cluster_core.formats.rdb import faults, lzf
 from cluster_core.formats.rdb.strings import INT_STRING, LZF_STRING
-from cluster_core.kernels.compiled import njit
+from cluster_core.kernels.compiled import compiled, njit
 from cluster_core.kernels.rdb import skim_state as state
 from cluster_core.kernels.rdb.atoms import ask, digits_of, note_fault, pass_over, read_string, signed_integer
 
@@ -41,41 +41,21 @@ def is_whole(data: Any, at: int, stop: int, raw: int) -> bool:
     return at == stop and made == raw
 
 
-@njit(boundscheck=False)
-def expand(data: Any, at: int, stop: int, out: Any, start: int, raw: int) -> bool:
-    """Expand ``data[at:stop]`` to ``out[start:start + raw]``; False if it does not give exactly *raw* bytes."""
-    put = start
-    last = start + raw
-    while at < stop:
-        control = np.int64(data[at])
-        at += 1
-        if control < 32:
-            run = control + 1
-            if at + run > stop or put + run > last:
-                return False
-            for _ in range(run):
-                out[put] = data[at]
-                put += 1
-                at += 1
-            continue
-        run = control >> 5
-        if run == 7:
-            if at >= stop:
-                return False
-            run += np.int64(data[at])
-            at += 1
-        if at >= stop:
-            return False
-        back = put - ((control & 31) << 8) - np.int64(data[at]) - 1
-        at += 1
-        run += 2
-        if back < start or put + run > last:
-            return False
-        for _ in range(run):
-            out[put] = out[back]
-            put += 1
-            back += 1
-    return put == last
+@njit(boundscheck=False, forceinline=True)
+def _copy_run(out: Any, put: int, data: Any, at: int, run: int) -> None:
+    for i in range(run):
+        out[put + i] = data[at + i]
+
+
+@njit(boundscheck=False, forceinline=True)
+def _repeat_run(out: Any, put: int, back: int, run: int) -> None:
+    for i in range(run):
+        out[put + i] = out[back + i]
+
+
+expand = compiled(lzf, "expand_into", known={"copy_run": _copy_run, "repeat_run": _repeat_run}, boundscheck=False)[
+    "expand_into"
+]
 
 
 @njit(boundscheck=False)

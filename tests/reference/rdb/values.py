@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from cluster_core.formats.rdb import faults, packed
+from cluster_core.formats.rdb import faults
 from cluster_core.formats.rdb import grammar as of
 from cluster_core.formats.rdb.limits import ELEMENTS_MAX, LZF_WALK_BYTES_MAX
-from cluster_core.formats.rdb.lzf import expand
 from cluster_core.formats.rdb.strings import (
     INT_STRING,
     LZF_STRING,
@@ -15,8 +14,9 @@ from cluster_core.formats.rdb.strings import (
     length_at,
     string_prefix,
 )
+from tests.reference.rdb import packed
 from tests.reference.rdb.buffer import Buffer, Work
-from tests.reference.rdb.lzf import expand_head, is_whole
+from tests.reference.rdb.lzf import expand, expand_head, is_whole
 from tests.reference.rdb.meter import KeyMeter
 from tests.reference.rdb.packed_walk import Walk
 
