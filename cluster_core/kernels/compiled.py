@@ -27,6 +27,11 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return compiling
 
 
+def borrowing(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Compile a step of a walk that makes no array and keeps none: nothing counts references, and no index is checked."""
+    return njit(boundscheck=False, _nrt=False, **options)
+
+
 def compiled(module: ModuleType, *names: str, known: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
     """Compile plain functions of *module* from their one source; each must come after those that it calls.
 

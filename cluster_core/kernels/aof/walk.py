@@ -21,12 +21,14 @@ from cluster_core.formats.aof import framing
 from cluster_core.formats.rdb.limits import DATABASES_MAX, KEY_BYTES_MAX
 from cluster_core.kernels.aof import walk_state as state
 from cluster_core.kernels.aof.tables import KEY_NAMES_BYTES_MAX, NAME_BYTES_MAX, UNLISTED, Commands, Keys, Names
-from cluster_core.kernels.compiled import compiled, njit
+from cluster_core.kernels.compiled import borrowing, compiled
 from cluster_core.kernels.key_slots import slot_of, tag_bounds
 from cluster_core.kernels.rdb.memory import copy_bytes
 from cluster_core.wire import requests
 
-_GRAMMAR = compiled(requests, "read_number", "read_count", "read_word", "find_end", boundscheck=False, forceinline=True)
+_GRAMMAR = compiled(
+    requests, "read_number", "read_count", "read_word", "find_end", boundscheck=False, _nrt=False, forceinline=True
+)
 read_number, read_count = _GRAMMAR["read_number"], _GRAMMAR["read_count"]
 read_word, find_end = _GRAMMAR["read_word"], _GRAMMAR["find_end"]
 
@@ -36,12 +38,12 @@ HEAD_BYTES = 24
 """The head of a command or word takes no more."""
 
 
-@njit(boundscheck=False, forceinline=True)
+@borrowing(forceinline=True)
 def _lower(byte: int) -> int:
     return byte + 32 if 65 <= byte <= 90 else byte
 
 
-@njit(boundscheck=False, forceinline=True)
+@borrowing(forceinline=True)
 def _find_name(data: Any, at: int, length: int, names: Any) -> int:
     """Return the code of the command whose name lies at *at*, or -1."""
     digest = 2166136261
@@ -65,7 +67,7 @@ def _find_name(data: Any, at: int, length: int, names: Any) -> int:
         bucket = (bucket + 1) & mask
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _read_digits(data: Any, at: int, end: int) -> int:
     """Return the number that ``data[at:end]`` is, -1 if it is none or too long."""
     if not 0 < end - at <= requests.NUMBER_DIGITS_MAX:
@@ -78,7 +80,7 @@ def _read_digits(data: Any, at: int, end: int) -> int:
     return value
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _count_of(data: Any, at: int, length: int, exact: bool) -> int:
     """Return a word as a number of keys, as `atoi` reads it, -1 if it is too large or, with *exact*, written otherwise."""
     stop = at + length
@@ -102,13 +104,13 @@ def _count_of(data: Any, at: int, length: int, exact: bool) -> int:
     return -value if negative else value
 
 
-@njit(boundscheck=False, forceinline=True)
+@borrowing(forceinline=True)
 def _forget_ranges(st: Any) -> None:
     st[state.RANGE_A + state.FIRST] = st[state.RANGE_B + state.FIRST] = state.NONE
     st[state.RANGE_A + state.NUMBER] = st[state.RANGE_B + state.NUMBER] = state.NONE
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _begin_range(st: Any, rules: Any, code: int, cell: int, at: int) -> bool:
     """Set the key range at *at* from the rule of command *code* that begins at *cell*; True if the words contradict the rule."""
     st[at + state.FIRST] = st[at + state.NUMBER] = state.NONE
@@ -131,7 +133,7 @@ def _begin_range(st: Any, rules: Any, code: int, cell: int, at: int) -> bool:
     return _set_range(st, at, first, end, b)
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _set_range(st: Any, at: int, first: int, end: int, step: int) -> bool:
     if not (first <= end < st[state.ARGC]) or step <= 0:
         return True
@@ -141,7 +143,7 @@ def _set_range(st: Any, at: int, first: int, end: int, step: int) -> bool:
     return False
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _apply_number(st: Any, data: Any, start: int, length: int, at: int) -> bool:
     """Set a key range from the word that says how many keys there are; True if it cannot be."""
     step = st[at + state.STEP]
@@ -150,13 +152,13 @@ def _apply_number(st: Any, data: Any, start: int, length: int, at: int) -> bool:
     return count < 1 or _set_range(st, at, first, first + (count - 1) * step, step)
 
 
-@njit(boundscheck=False, forceinline=True)
+@borrowing(forceinline=True)
 def _is_in(st: Any, at: int, word: int) -> bool:
     first = st[at + state.FIRST]
     return first >= 0 and first <= word <= st[at + state.LAST] and (word - first) % st[at + state.STEP] == 0
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _note_fault(st: Any, offset: int, code: int, value: int) -> int:
     st[state.FAULT_CODE] = code
     st[state.FAULT_AT] = offset
@@ -164,7 +166,7 @@ def _note_fault(st: Any, offset: int, code: int, value: int) -> int:
     return state.FAULT
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _refuse(st: Any, data: Any, pos: int, code: int) -> int:
     """Note damage at *pos* of the window."""
     st[state.POS] = pos
@@ -174,14 +176,14 @@ def _refuse(st: Any, data: Any, pos: int, code: int) -> int:
     return _note_fault(st, st[state.BASE] + pos, code, value)
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _stop(st: Any, pos: int, answer: int, want: int) -> int:
     st[state.POS] = pos
     st[state.WANT] = want
     return answer
 
 
-@njit(boundscheck=False, forceinline=True)
+@borrowing(forceinline=True)
 def _add_key(st: Any, data: Any, start: int, length: int, here: int, keys: Any) -> None:
     """Append a row for the key ``data[start:start + length]`` whose word begins at offset *here*."""
     row = st[state.ROW]
@@ -201,7 +203,7 @@ def _add_key(st: Any, data: Any, start: int, length: int, here: int, keys: Any) 
     keys.offsets[row + 1] = st[state.KEY_POS]
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _drop_keys(st: Any, keys: Any) -> None:
     """Forget the rows of the command that is being read, and look for no more keys in it."""
     st[state.ROW] = st[state.ROWS]
@@ -210,7 +212,7 @@ def _drop_keys(st: Any, keys: Any) -> None:
     _forget_ranges(st)
 
 
-@njit(boundscheck=False, forceinline=True)
+@borrowing(forceinline=True)
 def _end_command(st: Any, pos: int, keys: Any, commands: Any, names: Any) -> None:
     """End the command whose keys are found; *pos* is the position after it."""
     number = st[state.COMMANDS]
@@ -239,7 +241,7 @@ def _end_command(st: Any, pos: int, keys: Any, commands: Any, names: Any) -> Non
     st[state.POS] = pos
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _pass_annotation(st: Any, data: Any, pos: int) -> int:
     """Pass over the line of annotation at *pos*; return -1, or an answer of `walk`."""
     at = pos
@@ -260,7 +262,7 @@ def _pass_annotation(st: Any, data: Any, pos: int) -> int:
     return -1
 
 
-@njit(boundscheck=False)
+@borrowing()
 def walk(data: Any, st: Any, key_columns: Any, command_columns: Any, known: Any) -> int:
     """Walk the window ``data[POS:STOP]``; return one of the answers of `walk_state`.
 
@@ -302,7 +304,7 @@ def walk(data: Any, st: Any, key_columns: Any, command_columns: Any, known: Any)
         _end_command(st, st[state.POS], keys, commands, names)
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _read_words(data: Any, st: Any, keys: Any, names: Any) -> int:
     """Go on through the words of a command; return -1 at its end, or an answer of `walk`."""
     argc = st[state.ARGC]
@@ -375,7 +377,7 @@ def _read_words(data: Any, st: Any, keys: Any, names: Any) -> int:
     return -1
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _read_name(data: Any, st: Any, pos: int, keys: Any, names: Any) -> int:
     """Look up the command's name, whose word at *pos* is whole, and what its keys are; return -1, or an answer of `walk`."""
     stop = st[state.STOP]
@@ -399,7 +401,7 @@ def _read_name(data: Any, st: Any, pos: int, keys: Any, names: Any) -> int:
     return -1
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _skip_word(st: Any, pos: int, length: int) -> int:
     """A word of *length* bytes that reaches beyond the window: pass over what is there of it."""
     take = max(min(length, st[state.STOP] - pos), 0)
@@ -408,7 +410,7 @@ def _skip_word(st: Any, pos: int, length: int) -> int:
     return _stop(st, pos + take, state.NEED, 2)
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _resume_word(data: Any, st: Any) -> int:
     """Go on with a word that reached beyond the window; return -1 at its end, or an answer of `walk`."""
     answer = _skip_word(st, st[state.POS], st[state.SKIP] - 2)
@@ -424,13 +426,13 @@ def _resume_word(data: Any, st: Any) -> int:
     return -1
 
 
-@njit(boundscheck=False)
+@borrowing()
 def add_key(st: Any, data: Any, start: int, length: int, here: int, key_columns: Any) -> None:
     """`_add_key` for Python: *key_columns* are the fields of `Keys`."""
     _add_key(st, data, start, length, here, Keys(*key_columns))
 
 
-@njit(boundscheck=False)
+@borrowing()
 def end_command(st: Any, pos: int, key_columns: Any, command_columns: Any, known: Any) -> None:
     """`_end_command` for Python, with the fields of `Keys`, `Commands` and `Names`."""
     _end_command(st, pos, Keys(*key_columns), Commands(*command_columns), Names(*known))

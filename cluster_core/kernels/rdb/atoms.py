@@ -10,11 +10,11 @@ import numpy as np
 
 from cluster_core.formats.rdb import faults, limits
 from cluster_core.formats.rdb.strings import INT_STRING, LZF_STRING, RAW_STRING
-from cluster_core.kernels.compiled import njit
+from cluster_core.kernels.compiled import borrowing
 from cluster_core.kernels.rdb import skim_state as state
 
 
-@njit(boundscheck=False, forceinline=True)
+@borrowing(forceinline=True)
 def big_endian(data: Any, at: int, count: int) -> int:
     value = np.int64(0)
     for i in range(count):
@@ -22,7 +22,7 @@ def big_endian(data: Any, at: int, count: int) -> int:
     return value
 
 
-@njit(boundscheck=False, forceinline=True)
+@borrowing(forceinline=True)
 def little_endian(data: Any, at: int, count: int) -> int:
     value = np.int64(0)
     for i in range(count):
@@ -30,7 +30,7 @@ def little_endian(data: Any, at: int, count: int) -> int:
     return value
 
 
-@njit(boundscheck=False, forceinline=True)
+@borrowing(forceinline=True)
 def signed_integer(data: Any, at: int, count: int) -> int:
     """Return the signed little-endian integer of 1, 2 or 4 bytes at *at*."""
     value = little_endian(data, at, count)
@@ -38,7 +38,7 @@ def signed_integer(data: Any, at: int, count: int) -> int:
     return (value ^ top) - top
 
 
-@njit(boundscheck=False, forceinline=True)
+@borrowing(forceinline=True)
 def digits_of(value: int) -> int:
     """Return how many characters *value*, of 32 bits, has in decimal."""
     count = np.int64(1)
@@ -52,7 +52,7 @@ def digits_of(value: int) -> int:
     return count
 
 
-@njit(boundscheck=False, forceinline=True)
+@borrowing(forceinline=True)
 def read_length(data: Any, at: int, end: int) -> tuple[int, int]:
     """Return (bytes of the prefix, value): 0 bytes if more are needed, a negative fault code with its number."""
     if at >= end:
@@ -77,7 +77,7 @@ def read_length(data: Any, at: int, end: int) -> tuple[int, int]:
     return np.int64(-faults.LENGTH_IS_STRING), first
 
 
-@njit(boundscheck=False, forceinline=True)
+@borrowing(forceinline=True)
 def read_string(data: Any, at: int, end: int) -> tuple[int, int, int, int]:
     """Return (bytes of the prefix, bytes of the body, bytes of the string, form), or faults as `_length` does."""
     if at >= end:
@@ -107,7 +107,7 @@ def read_string(data: Any, at: int, end: int) -> tuple[int, int, int, int]:
     return np.int64(-faults.STRING_PREFIX), first, np.int64(0), np.int64(0)
 
 
-@njit(boundscheck=False)
+@borrowing()
 def note_fault(st: Any, code: int, at: int, a: int, b: int) -> int:
     """Note a fault whose first byte is at *at* in the window."""
     st[state.FAULT_CODE] = code
@@ -117,7 +117,7 @@ def note_fault(st: Any, code: int, at: int, a: int, b: int) -> int:
     return state.FAULT
 
 
-@njit(boundscheck=False)
+@borrowing()
 def ask(st: Any, pos: int, want: int) -> int:
     """Ask for *want* bytes from *pos* on."""
     st[state.POS] = pos
@@ -125,7 +125,7 @@ def ask(st: Any, pos: int, want: int) -> int:
     return state.NEED
 
 
-@njit(boundscheck=False, forceinline=True)
+@borrowing(forceinline=True)
 def pass_over(st: Any, to: int) -> int:
     """Go on at *to*, which may lie beyond the window."""
     end = st[state.STOP]
@@ -137,7 +137,7 @@ def pass_over(st: Any, to: int) -> int:
     return state.GO
 
 
-@njit(boundscheck=False)
+@borrowing()
 def read_lengths(data: Any, st: Any, at: int, count: int) -> tuple[int, int, int, int]:
     """Read *count* lengths: return (`GO` or the answer, position after, last value, its position)."""
     begin = at
@@ -154,6 +154,6 @@ def read_lengths(data: Any, st: Any, at: int, count: int) -> tuple[int, int, int
     return np.int64(state.GO), at, value, last
 
 
-@njit(boundscheck=False)
+@borrowing()
 def is_wild(count: int) -> bool:
     return count < 0 or count > limits.ELEMENTS_MAX

@@ -10,7 +10,7 @@ import numpy as np
 
 from cluster_core.formats.rdb import faults, grammar, head, limits
 from cluster_core.formats.rdb.strings import INT_STRING, LZF_STRING, RAW_STRING
-from cluster_core.kernels.compiled import compiled, njit
+from cluster_core.kernels.compiled import borrowing, compiled
 from cluster_core.kernels.key_slots import slot_of, tag_bounds
 from cluster_core.kernels.rdb import skim_state as state
 from cluster_core.kernels.rdb import tables as columns
@@ -40,7 +40,7 @@ and frequencies are taken for the sign of a server that has loaded its keys.
 """
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _put_decimal(out: Any, at: int, value: int) -> int:
     """Write *value* in decimal to *out* from *at*; return the bytes written."""
     left = -value if value < 0 else value
@@ -58,7 +58,7 @@ def _put_decimal(out: Any, at: int, value: int) -> int:
     return count + (1 if value < 0 else 0)
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _is_integer(data: Any, at: int, size: int) -> bool:
     """Whether ``data[at:at + size]`` is a 64-bit integer written as a server writes it (`string2ll`)."""
     negative = data[at] == 45
@@ -78,7 +78,7 @@ def _is_integer(data: Any, at: int, size: int) -> bool:
     return value <= np.uint64(0x7FFFFFFFFFFFFFFF) + np.uint64(1 if negative else 0)
 
 
-@njit(boundscheck=False, forceinline=True)
+@borrowing(forceinline=True)
 def read_attributes(data: Any, st: Any, g: Any, begin: int, end: int) -> tuple[int, int, int, int, int]:
     """Read expiry, idle time and frequency: return (`GO` or an answer, position of the type, expiry in ms, idle seconds, frequency)."""
     pos = begin
@@ -126,7 +126,7 @@ def read_attributes(data: Any, st: Any, g: Any, begin: int, end: int) -> tuple[i
     return np.int64(state.GO), pos, expire, idle, freq
 
 
-@njit(boundscheck=False, inline="always")
+@borrowing(inline="always")
 def read_key(data: Any, st: Any, keys: Any, begin: int, at: int) -> tuple[int, int]:
     """Copy the key whose prefix is at *at* to *keys*: return (`GO` or an answer, position after it); the record starts at *begin*."""
     end = st[state.STOP]
@@ -161,7 +161,7 @@ def read_key(data: Any, st: Any, keys: Any, begin: int, at: int) -> tuple[int, i
     return np.int64(state.GO), pos
 
 
-@njit(boundscheck=False, inline="always")
+@borrowing(inline="always")
 def read_string_value(data: Any, st: Any, begin: int, at: int, expires: bool, is_new: bool) -> tuple[int, int]:
     """Read the string at *at* that is the value of the key at hand, which becomes `ELEMENTS` and `ENCODING`.
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.formats.rdb.grammar import EMBSTR, INT, LISTPACK, M_HASH, M_LIST, M_PACKED_EXPIRY, M_SET, M_ZSET
-from cluster_core.kernels.compiled import compiled, njit
+from cluster_core.kernels.compiled import borrowing, compiled
 from cluster_core.memory import strings
 from cluster_core.memory.allocators import LIBC, SMALL_ALLOCATION_BYTES, small_allocations
 from cluster_core.memory.layouts import (
@@ -130,13 +130,13 @@ def model_array(model: MemoryModel | None) -> NDArray[np.int64]:
     return array
 
 
-@njit(boundscheck=False, forceinline=True)
+@borrowing(forceinline=True)
 def allocated(m: Any, size: int) -> int:
     """`cluster_core.memory.allocators.allocated_bytes`."""
     return m[_SIZES + size] if size < _SIZES_COUNT else _allocated_large(m, size)
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _allocated_large(m: Any, size: int) -> int:
     kind = m[ALLOCATOR]
     if kind == LIBC:
@@ -152,13 +152,13 @@ def _allocated_large(m: Any, size: int) -> int:
     return ((size + (np.int64(1) << shift) - 1) >> shift) << shift
 
 
-@njit(boundscheck=False, forceinline=True)
+@borrowing(forceinline=True)
 def _string(m: Any, length: int) -> int:
     """What a string of its own takes."""
     return allocated(m, sds_bytes(length))
 
 
-@njit(boundscheck=False, forceinline=True)
+@borrowing(forceinline=True)
 def _key(m: Any, key_length: int, expires: bool) -> int:
     place = m[KEY_PLACE]
     if place == KEY_APART:
@@ -169,7 +169,7 @@ def _key(m: Any, key_length: int, expires: bool) -> int:
     return allocated(m, OBJECT_BYTES + embedded_sds_bytes(key_length) + 1 + reserved)
 
 
-@njit(boundscheck=False, forceinline=True)
+@borrowing(forceinline=True)
 def string_size(m: Any, key_length: int, expires: bool, encoding: int, length: int) -> int:
     """`PlainModel.string_bytes` of the tests."""
     if encoding == INT:
@@ -189,25 +189,25 @@ def string_size(m: Any, key_length: int, expires: bool, encoding: int, length: i
     return allocated(m, head + 1 + embedded_sds_bytes(key_length) + length + 4)
 
 
-@njit(boundscheck=False)
+@borrowing()
 def packed_size(m: Any, length: int) -> int:
     """`PlainModel.packed_bytes` of the tests."""
     return length if m[PACKED_EXACT] else allocated(m, length)
 
 
-@njit(boundscheck=False)
+@borrowing()
 def compressed_size(m: Any, length: int) -> int:
     """`PlainModel.compressed_node_bytes` of the tests."""
     return m[LIST_NODE] + allocated(m, LZF_BYTES + length)
 
 
-@njit(boundscheck=False, forceinline=True)
+@borrowing(forceinline=True)
 def set_member_size(m: Any, length: int) -> int:
     """`PlainModel.set_member_bytes` of the tests."""
     return m[SET_ENTRY] + _string(m, length)
 
 
-@njit(boundscheck=False)
+@borrowing()
 def field_size(m: Any, length: int, value_length: int, expires: bool) -> int:
     """`PlainModel.field_bytes` of the tests."""
     form = m[FIELD_FORM]
@@ -223,7 +223,7 @@ def field_size(m: Any, length: int, value_length: int, expires: bool) -> int:
     return allocated(m, expiry + 8 + field_sds_bytes(length)) + _string(m, value_length)
 
 
-@njit(boundscheck=False)
+@borrowing()
 def scored_member_units(m: Any, length: int) -> int:
     """`PlainModel.scored_member_units` of the tests."""
     if length < _NODES_COUNT:
@@ -237,7 +237,7 @@ def scored_member_units(m: Any, length: int) -> int:
     return units
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _table_units(m: Any, count: int, steps: int, presized: bool) -> int:
     presized = presized or m[LOADED] != 0
     if m[TABLE_KIND] == DICT:
@@ -266,13 +266,13 @@ def _table_units(m: Any, count: int, steps: int, presized: bool) -> int:
     return ((m[TABLE] + (buckets + old) * BUCKET_BYTES) << UNIT_BITS) + (old - moved) * full + 2 * moved * load
 
 
-@njit(boundscheck=False)
+@borrowing()
 def last_stream_node_size(m: Any, length: int) -> int:
     """`PlainModel.last_stream_node_bytes` of the tests."""
     return allocated(m, length if m[LOADED] else max(length, np.int64(STREAM_NODE_BYTES)))
 
 
-@njit(boundscheck=False)
+@borrowing()
 def tree_size(m: Any, ids: int, nodes: int, node_bytes: int) -> int:
     """`MemoryModel.tree_bytes`, of nodes that take *node_bytes* without the tree's head."""
     if m[TREE_EXACT]:
@@ -290,7 +290,7 @@ class Parts(NamedTuple):
     marks: int
 
 
-@njit(boundscheck=False)
+@borrowing()
 def whole_size(m: Any, measure: int, encoding: int, elements: int, key_length: int, expires: bool, parts: Parts) -> int:
     """Return the size of a key whose value is no string, from what was met of it; *measure* is what its type is (`grammar`)."""
     units = parts.units

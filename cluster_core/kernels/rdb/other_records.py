@@ -10,7 +10,7 @@ import numpy as np
 
 from cluster_core.formats.rdb import faults, grammar, limits
 from cluster_core.formats.rdb.strings import LZF_STRING, RAW_STRING
-from cluster_core.kernels.compiled import compiled, njit
+from cluster_core.kernels.compiled import borrowing, compiled
 from cluster_core.kernels.rdb import skim_state as state
 from cluster_core.kernels.rdb import tables as columns
 from cluster_core.kernels.rdb.atoms import ask, big_endian, is_wild, note_fault, pass_over, read_lengths, read_string
@@ -21,7 +21,7 @@ from cluster_core.slots.key_slot import SLOT_COUNT
 unknown = compiled(faults, "unknown")["unknown"]
 
 
-@njit(boundscheck=False)
+@borrowing()
 def pass_template(data: Any, st: Any) -> int:
     """Pass over the names of a hash template's fields."""
     if st[state.LEFT] == 0:
@@ -33,7 +33,7 @@ def pass_template(data: Any, st: Any) -> int:
     return rc
 
 
-@njit(boundscheck=False)
+@borrowing()
 def pass_key_meta(data: Any, st: Any) -> int:
     """Pass over what modules keep beside a key: classes of four bytes, a module's opcodes each."""
     if st[state.STEP] == 0:
@@ -54,7 +54,7 @@ def pass_key_meta(data: Any, st: Any) -> int:
     return pass_over(st, st[state.POS] + 4)
 
 
-@njit(boundscheck=False)
+@borrowing()
 def pass_module(data: Any, st: Any) -> int:
     """Pass over a module's value by its opcodes."""
     at = st[state.POS]
@@ -91,7 +91,7 @@ def pass_module(data: Any, st: Any) -> int:
     return note_fault(st, faults.MODULE_OPCODE, at, opcode, 0)
 
 
-@njit(boundscheck=False)
+@borrowing()
 def pass_function(data: Any, st: Any) -> int:
     """Pass over a function library of a Redis 7.0 release candidate: name, engine, perhaps a description, code."""
     at = st[state.POS]
@@ -112,7 +112,7 @@ def pass_function(data: Any, st: Any) -> int:
     return rc
 
 
-@njit(boundscheck=False)
+@borrowing()
 def pass_slot_import(data: Any, st: Any) -> int:
     """Pass over a slot import of Valkey 9: the job's name, then ranges of slots (`clusterRDBLoadSlotImport`)."""
     at = st[state.POS]
@@ -141,7 +141,7 @@ def pass_slot_import(data: Any, st: Any) -> int:
     return state.GO
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _decimal(data: Any, at: int, stop: int) -> tuple[int, int]:
     """Read a decimal number below 10**15 of ``data[at:stop]``: return (position after it, value), or position -1."""
     value = np.int64(0)
@@ -154,7 +154,7 @@ def _decimal(data: Any, at: int, stop: int) -> tuple[int, int]:
     return at, value
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _note_slot(st: Any, slot: int, keys: int, expires: int, declared: Declared) -> bool:
     if slot < 0 or slot >= SLOT_COUNT or keys < 0 or expires < 0 or keys > limits.ELEMENTS_MAX or expires > keys:
         return False
@@ -165,7 +165,7 @@ def _note_slot(st: Any, slot: int, keys: int, expires: int, declared: Declared) 
     return True
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _aux(data: Any, st: Any, begin: int, at: int, declared: Declared) -> int:
     """Read an aux field: slot info here, any other is an event for Python."""
     end = st[state.STOP]
@@ -215,7 +215,7 @@ def _aux(data: Any, st: Any, begin: int, at: int, declared: Declared) -> int:
     return state.EVENT
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _module_aux(data: Any, st: Any, at: int) -> int:
     """What a module keeps beside the keys: its id, when it is loaded, then opcodes up to the end mark."""
     rc, pos, when, _ = read_lengths(data, st, at + 1, 2)
@@ -232,7 +232,7 @@ def _module_aux(data: Any, st: Any, at: int) -> int:
     return rc
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _slot_info(data: Any, st: Any, at: int, declared: Declared) -> int:
     """A slot, its keys and its expiring keys."""
     rc, pos, slot, _ = read_lengths(data, st, at + 1, 1)
@@ -250,7 +250,7 @@ def _slot_info(data: Any, st: Any, at: int, declared: Declared) -> int:
     return state.GO
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _announcement(data: Any, st: Any, op: int, at: int) -> int:
     """A database, its size, or a hash template: an event for Python."""
     rc, pos, first, _ = read_lengths(data, st, at + 1, 1)
@@ -284,7 +284,7 @@ def _announcement(data: Any, st: Any, op: int, at: int) -> int:
     return state.EVENT
 
 
-@njit(boundscheck=False)
+@borrowing()
 def read_record(data: Any, st: Any, g: Any, op: int, at: int, declared: Declared) -> int:
     """Handle a record that is no key; *at* is the place of its opcode."""
     if op == grammar.OP_AUX:

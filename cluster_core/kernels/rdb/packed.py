@@ -10,7 +10,7 @@ import numpy as np
 
 from cluster_core.formats.rdb import faults, grammar, limits, packed
 from cluster_core.formats.rdb.strings import INT_STRING, LZF_STRING, RAW_STRING
-from cluster_core.kernels.compiled import compiled, njit
+from cluster_core.kernels.compiled import borrowing, compiled
 from cluster_core.kernels.rdb import memory_sizes as sizes
 from cluster_core.kernels.rdb import skim_state as state
 from cluster_core.kernels.rdb import tables as columns
@@ -19,12 +19,12 @@ from cluster_core.kernels.rdb.strings import begin_compressed, expand, expand_he
 
 _PLAIN = compiled(
     packed, "stated_count", "listpack_entry_bytes", "ziplist_entry_bytes", "zipmap_entry_bytes", "entry_bytes",
-    known={"little_endian": little_endian, "big_endian": big_endian}, boundscheck=False,
+    known={"little_endian": little_endian, "big_endian": big_endian}, boundscheck=False, _nrt=False,
 )  # fmt: skip
 _stated_count, _entry_bytes = _PLAIN["stated_count"], _PLAIN["entry_bytes"]
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _walk_entries(
     data: Any, at: int, end: int, left: int, form: int, count: int, side: int
 ) -> tuple[int, int, int, int, int]:
@@ -56,7 +56,7 @@ def _walk_entries(
     return at, left, count, side, np.int64(-1)
 
 
-@njit(boundscheck=False)
+@borrowing()
 def resume_entries(data: Any, st: Any) -> int:
     at, left, count, side, ended = _walk_entries(
         data,
@@ -83,7 +83,7 @@ def resume_entries(data: Any, st: Any) -> int:
     return ask(st, at, min(left, np.int64(11)))
 
 
-@njit(boundscheck=False)
+@borrowing()
 def count_entries(data: Any, st: Any, begin: int, at: int, form: int, scratch: Any) -> int:
     """Count the entries of the packed value whose string prefix is at *at* into `UNITS`; *begin* starts the atom."""
     end = st[state.STOP]
@@ -125,7 +125,7 @@ def count_entries(data: Any, st: Any, begin: int, at: int, form: int, scratch: A
     return pass_over(st, start + body)
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _count_by_walking(data: Any, st: Any, begin: int, at: int, form: int, scratch: Any) -> int:
     """Walk the entries of a packed value whose head does not count them."""
     end = st[state.STOP]
@@ -157,7 +157,7 @@ def _count_by_walking(data: Any, st: Any, begin: int, at: int, form: int, scratc
     return state.GO
 
 
-@njit(boundscheck=False)
+@borrowing()
 def end_packed(st: Any, m: Any, g: Any) -> int:
     """The entries of a packed value are counted: so are its elements."""
     if st[state.SIZE_KNOWN]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from cluster_core.formats.rdb import faults
 from cluster_core.formats.rdb.strings import LZF_STRING, RAW_STRING
-from cluster_core.kernels.compiled import njit
+from cluster_core.kernels.compiled import borrowing
 from cluster_core.kernels.rdb import memory_sizes as sizes
 from cluster_core.kernels.rdb import skim_state as state
 from cluster_core.kernels.rdb import tables as columns
@@ -28,7 +28,7 @@ from cluster_core.kernels.rdb.strings import pass_string
 from cluster_core.memory.model import LEAF_BYTES, PENDING_BYTES
 
 
-@njit(boundscheck=False)
+@borrowing()
 def begin_tree(st: Any) -> None:
     """Begin a radix tree of ids (`tests.reference.rdb.radix.RadixTree`)."""
     st[state.TREE_IDS] = 0
@@ -38,13 +38,13 @@ def begin_tree(st: Any) -> None:
         st[state.TREE_CHILDREN + depth] = 0
 
 
-@njit(boundscheck=False, forceinline=True)
+@borrowing(forceinline=True)
 def _tree_node(st: Any, m: Any, size: int) -> None:
     st[state.TREE_NODES] += 1
     st[state.TREE_BYTES] += sizes.allocated(m, size)
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _tree_close(st: Any, m: Any, depth: int) -> None:
     """The last id's leaf and every branch below *depth* are complete."""
     below = np.int64(16)
@@ -61,7 +61,7 @@ def _tree_close(st: Any, m: Any, depth: int) -> None:
         _tree_node(st, m, 8 + ((below - depth + 10) & ~7))
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _tree_add(data: Any, at: int, st: Any, m: Any) -> None:
     """Add the id of 16 bytes at *at*."""
     high = big_endian(data, at, 8)
@@ -85,7 +85,7 @@ def _tree_add(data: Any, at: int, st: Any, m: Any) -> None:
     st[state.TREE_IDS] += 1
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _tree_end(st: Any, m: Any) -> int:
     """Return what the tree costs and begin another one."""
     if st[state.TREE_IDS] > 0:
@@ -97,7 +97,7 @@ def _tree_end(st: Any, m: Any) -> int:
     return size
 
 
-@njit(boundscheck=False)
+@borrowing()
 def pass_nodes(data: Any, st: Any, m: Any) -> int:
     """Pass over a stream's nodes: an id of 16 bytes and a listpack each."""
     while st[state.LEFT] > 0:
@@ -135,7 +135,7 @@ def pass_nodes(data: Any, st: Any, m: Any) -> int:
     return state.GO
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _stream_meta(data: Any, st: Any, at: int, generation: int) -> int:
     """Read a stream's length and ids, and how many groups it has."""
     rc, _, length, _ = read_lengths(data, st, at, 1)
@@ -157,7 +157,7 @@ def _stream_meta(data: Any, st: Any, at: int, generation: int) -> int:
     return state.GO
 
 
-@njit(boundscheck=False)
+@borrowing()
 def read_stream(data: Any, st: Any, g: Any) -> int:
     """Read the numbers of a stream after its nodes, or of one of its groups and consumers."""
     phase = st[state.PHASE]
@@ -211,7 +211,7 @@ def read_stream(data: Any, st: Any, g: Any) -> int:
     return state.GO
 
 
-@njit(boundscheck=False)
+@borrowing()
 def pass_pending(data: Any, st: Any, m: Any) -> int:
     """Pass over a group's pending entries: an id, a time and a delivery count each."""
     pos = st[state.POS]
@@ -234,7 +234,7 @@ def pass_pending(data: Any, st: Any, m: Any) -> int:
     return state.GO
 
 
-@njit(boundscheck=False)
+@borrowing()
 def pass_consumer_pending(data: Any, st: Any, m: Any) -> int:
     """Read the ids that are pending for a consumer."""
     pos = st[state.POS]
@@ -250,7 +250,7 @@ def pass_consumer_pending(data: Any, st: Any, m: Any) -> int:
     return state.GO
 
 
-@njit(boundscheck=False)
+@borrowing()
 def pass_producers(data: Any, st: Any) -> int:
     """Pass over a stream's idempotent producers: two limits; ids that each has used, with the entries they made; two counters."""
     at = st[state.POS]

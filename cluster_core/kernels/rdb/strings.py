@@ -10,12 +10,12 @@ import numpy as np
 
 from cluster_core.formats.rdb import faults, lzf
 from cluster_core.formats.rdb.strings import INT_STRING, LZF_STRING
-from cluster_core.kernels.compiled import compiled, njit
+from cluster_core.kernels.compiled import borrowing, compiled
 from cluster_core.kernels.rdb import skim_state as state
 from cluster_core.kernels.rdb.atoms import ask, digits_of, note_fault, pass_over, read_string, signed_integer
 
 
-@njit(boundscheck=False)
+@borrowing()
 def is_whole(data: Any, at: int, stop: int, raw: int) -> bool:
     """Whether ``data[at:stop]`` expands to exactly *raw* bytes; control bytes are followed, nothing is expanded."""
     made = np.int64(0)
@@ -41,24 +41,24 @@ def is_whole(data: Any, at: int, stop: int, raw: int) -> bool:
     return at == stop and made == raw
 
 
-@njit(boundscheck=False, forceinline=True)
+@borrowing(forceinline=True)
 def _copy_run(out: Any, put: int, data: Any, at: int, run: int) -> None:
     for i in range(run):
         out[put + i] = data[at + i]
 
 
-@njit(boundscheck=False, forceinline=True)
+@borrowing(forceinline=True)
 def _repeat_run(out: Any, put: int, back: int, run: int) -> None:
     for i in range(run):
         out[put + i] = out[back + i]
 
 
-expand = compiled(lzf, "expand_into", known={"copy_run": _copy_run, "repeat_run": _repeat_run}, boundscheck=False)[
-    "expand_into"
-]
+expand = compiled(
+    lzf, "expand_into", known={"copy_run": _copy_run, "repeat_run": _repeat_run}, boundscheck=False, _nrt=False
+)["expand_into"]
 
 
-@njit(boundscheck=False)
+@borrowing()
 def expand_head(data: Any, at: int, stop: int, out: Any, want: int) -> bool:
     """Expand the first *want* bytes (<= 16) of ``data[at:stop]`` to *out*; False if they are not there."""
     put = np.int64(0)
@@ -94,7 +94,7 @@ def expand_head(data: Any, at: int, stop: int, out: Any, want: int) -> bool:
     return True
 
 
-@njit(boundscheck=False)
+@borrowing()
 def begin_compressed(st: Any, prefix_at: int, at: int, body: int, raw: int) -> None:
     """Note a compressed string, prefix at *prefix_at*, that does not end in this window."""
     st[state.LZF_LEFT] = body
@@ -106,12 +106,12 @@ def begin_compressed(st: Any, prefix_at: int, at: int, body: int, raw: int) -> N
     st[state.POS] = at
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _lies(st: Any) -> int:
     return note_fault(st, faults.LZF, st[state.LZF_AT] - st[state.BASE], st[state.LZF_SIZE], st[state.LZF_RAW])
 
 
-@njit(boundscheck=False)
+@borrowing()
 def resume_compressed(data: Any, st: Any) -> int:
     """Follow the control bytes of a compressed string, as `_lzf_is_whole` does, as far as the window goes."""
     at = st[state.POS]
@@ -164,7 +164,7 @@ def resume_compressed(data: Any, st: Any) -> int:
     return state.GO
 
 
-@njit(boundscheck=False)
+@borrowing()
 def pass_string(data: Any, st: Any, begin: int, at: int) -> int:
     """Pass over one string, prefix at *at*; the atom starts at *begin*."""
     end = st[state.STOP]

@@ -10,7 +10,7 @@ import numpy as np
 
 from cluster_core.formats.rdb import faults, grammar
 from cluster_core.formats.rdb.strings import INT_STRING, LZF_STRING
-from cluster_core.kernels.compiled import njit
+from cluster_core.kernels.compiled import borrowing
 from cluster_core.kernels.rdb import memory_sizes as sizes
 from cluster_core.kernels.rdb import skim_state as state
 from cluster_core.kernels.rdb import tables as columns
@@ -32,7 +32,7 @@ from cluster_core.kernels.rdb.strings import begin_compressed, is_whole, pass_st
 from cluster_core.memory.model import LONG_ELEMENT_BYTES
 
 
-@njit(boundscheck=False)
+@borrowing()
 def begin_value(st: Any, g: Any) -> None:
     """Choose the first phase of the value whose type is `TYPE_BYTE`."""
     kind = st[state.TYPE_BYTE]
@@ -62,7 +62,7 @@ def begin_value(st: Any, g: Any) -> None:
         st[state.PHASE] = state.P_BLOB
 
 
-@njit(boundscheck=False)
+@borrowing()
 def begin_elements(data: Any, st: Any, g: Any, templates: Any) -> int:
     """Read a value's element count and choose how its elements are passed over."""
     rc, pos, count, last = read_lengths(data, st, st[state.POS], 1)
@@ -101,7 +101,7 @@ def begin_elements(data: Any, st: Any, g: Any, templates: Any) -> int:
     return state.GO
 
 
-@njit(boundscheck=False, forceinline=True)
+@borrowing(forceinline=True)
 def _element(st: Any, m: Any, measure: int, element: int, length: int, form: int) -> None:
     """Add what one string of a value costs, which is no packed one."""
     if length >= LONG_ELEMENT_BYTES:
@@ -121,7 +121,7 @@ def _element(st: Any, m: Any, measure: int, element: int, length: int, form: int
         st[state.FIELD] = -1
 
 
-@njit(boundscheck=False)
+@borrowing()
 def pass_elements(data: Any, st: Any, m: Any, g: Any) -> int:
     """Pass over the strings of a value that is not packed; `MODE` says what stands before and after each."""
     pos = st[state.POS]
@@ -195,7 +195,7 @@ def pass_elements(data: Any, st: Any, m: Any, g: Any) -> int:
     return state.GO
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _list_node(st: Any, m: Any) -> None:
     """Add what a node of a list costs (`KeyMeter.list_node`); of `LIST_ENDS`, 1: the first is raw, 2: the last, 4: one is not."""
     plain = m[sizes.LIST_NODE] + sizes.packed_size(m, st[state.TEXT])
@@ -213,7 +213,7 @@ def _list_node(st: Any, m: Any) -> None:
     st[state.LIST_ENDS] = ends
 
 
-@njit(boundscheck=False)
+@borrowing()
 def pass_node(data: Any, st: Any, m: Any, g: Any, scratch: Any) -> int:
     """Count the entries of one node of a quicklist."""
     form = g[st[state.TYPE_BYTE], columns.FORM]
@@ -254,7 +254,7 @@ def pass_node(data: Any, st: Any, m: Any, g: Any, scratch: Any) -> int:
     return rc
 
 
-@njit(boundscheck=False)
+@borrowing()
 def pass_array(data: Any, st: Any) -> int:
     """Pass over an array: whether and where it inserts next, then elements with their index and kind."""
     at = st[state.POS]

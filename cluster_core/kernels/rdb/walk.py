@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from cluster_core.formats.rdb import faults, grammar
-from cluster_core.kernels.compiled import njit
+from cluster_core.kernels.compiled import borrowing
 from cluster_core.kernels.rdb import memory_sizes as sizes
 from cluster_core.kernels.rdb import skim_state as state
 from cluster_core.kernels.rdb import tables as columns
@@ -56,7 +56,7 @@ STRING_TYPE = 0
 """The value type that is decoded with its key, in one go."""
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _memory(st: Any, m: Any, g: Any) -> int:
     """Return the size in memory of the key at hand, or -1 where the layout is not known."""
     measure = g[st[state.TYPE_BYTE], columns.MEASURE]
@@ -71,7 +71,7 @@ def _memory(st: Any, m: Any, g: Any) -> int:
     return np.int64(-1)
 
 
-@njit(boundscheck=False, forceinline=True)
+@borrowing(forceinline=True)
 def _emit(st: Any, m: Any, g: Any, batch: Batch, pos: int, memory: int) -> None:
     """Write a row for the key at hand, which ends at *pos*."""
     row = st[state.ROW]
@@ -94,7 +94,7 @@ def _emit(st: Any, m: Any, g: Any, batch: Batch, pos: int, memory: int) -> None:
     st[state.ROW] = row + 1
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _records(data: Any, st: Any, m: Any, g: Any, batch: Batch, declared: Declared) -> int:
     """Decode records from a record's boundary on, until one needs another phase."""
     end = st[state.STOP]
@@ -180,7 +180,7 @@ def _records(data: Any, st: Any, m: Any, g: Any, batch: Batch, declared: Declare
         _emit(st, m, g, batch, pos, memory)
 
 
-@njit(boundscheck=False)
+@borrowing()
 def skim(data: Any, st: Any, file_tables: Any, columns_to_fill: Any, counts: Any, scratch: Any) -> int:
     """Decode as much of the window as there is; return an answer of `skim_state`.
 
@@ -225,7 +225,7 @@ def skim(data: Any, st: Any, file_tables: Any, columns_to_fill: Any, counts: Any
             return rc
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _value_phase(data: Any, st: Any, m: Any, g: Any, templates: Any, scratch: Any) -> int:
     """Go on with the value of the key at hand."""
     phase = st[state.PHASE]
@@ -255,7 +255,7 @@ def _value_phase(data: Any, st: Any, m: Any, g: Any, templates: Any, scratch: An
     return read_stream(data, st, g)
 
 
-@njit(boundscheck=False)
+@borrowing()
 def _other_phase(data: Any, st: Any, phase: int) -> int:
     """Go on with a record that is no key, or with what belongs to a module."""
     if phase == state.P_MODULE:
