@@ -18,13 +18,15 @@ def command(request: Request) -> None:
     deliver(report, root=request.root, html=request.html, stream=sys.stdout)
 
 
-def story_command(number: int, *, request: Recorded) -> None:
+def story_command(number: int, *, parts: bool = False, request: Recorded) -> None:
     """Tell one incident step by step, with times relative to its start.
 
     Parameters
     ----------
     number
         Number of the incident, as the list shows it.
+    parts
+        Also list each node of the steps that many did.
     """
     from rich.console import Console
 
@@ -32,7 +34,7 @@ def story_command(number: int, *, request: Recorded) -> None:
     from slotscope.reports.history.terminal import print_story
 
     incident = load_incidents(request.root, request.snapshot, number)[0]
-    print_story(incident, Console(file=sys.stdout))
+    print_story(incident, Console(file=sys.stdout), parts=parts)
 
 
 if __name__ == "__main__":

@@ -5,18 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
-from cluster_core.incidents.incident import Finding, Step, short
+from cluster_core.incidents.incident import Finding, Part, Step, short
 from cluster_core.kinds import EventKind, FindingCode
 
 T = TypeVar("T")
+Key = tuple[object, ...]
+
 MANY: Final = 8
 """So many alike are one: as many as a small cluster has nodes are told one by one."""
-BY_NODES: Final = (
-    EventKind.PFAIL, EventKind.REPORT, EventKind.FAIL_DECIDED, EventKind.FAIL_LEARNED, EventKind.ADOPTED, EventKind.TRUSTED, EventKind.FORGOTTEN, EventKind.KNOWN_AGAIN, EventKind.VOTE, EventKind.NO_VOTE,
-    EventKind.VOTER_GONE, EventKind.MET, EventKind.REPLICA_ATTACHED,
+ALIKE: Final = (
+    EventKind.VOTE, EventKind.VOTER_GONE, EventKind.FORGOTTEN, EventKind.KNOWN_AGAIN, EventKind.MET,
+    EventKind.REPLICA_ATTACHED,
 )  # fmt: skip
-"""Steps that differ by their actor alone; of a few the subject may differ, too."""
-ANY_SUBJECT: Final = (EventKind.MET, EventKind.REPLICA_ATTACHED)
+"""Steps that many nodes do, told as one where all have the same detail."""
+MIXED: Final = (
+    EventKind.PFAIL, EventKind.REPORT, EventKind.FAIL_DECIDED, EventKind.FAIL_LEARNED, EventKind.TRUSTED,
+    EventKind.ADOPTED, EventKind.FOLLOWS, EventKind.NO_VOTE, EventKind.VOTE_REFUSED, EventKind.LAST_SIGN,
+    EventKind.BACK, EventKind.PROCESS_ENDED, EventKind.PROCESS_IDLE, EventKind.PROCESS_STARTED, EventKind.UNSERVED,
+    EventKind.UNREACHED, EventKind.NO_REPLICA, EventKind.BARRED, EventKind.ELECTION_SCHEDULED,
+    EventKind.ELECTION_STALLED, EventKind.ELECTION_RESET, EventKind.DEMOTED,
+)  # fmt: skip
+"""Steps that many nodes do, told as one though each has its own detail."""
+ANY_SUBJECT: Final = (
+    EventKind.MET, EventKind.REPLICA_ATTACHED, EventKind.LAST_SIGN, EventKind.BARRED, EventKind.FOLLOWS,
+    EventKind.DEMOTED,
+)  # fmt: skip
+"""Of these the subjects may differ, too."""
+SUMMED: Final = (EventKind.UNSERVED, EventKind.UNREACHED)
+"""Steps whose amounts add up: slots of one node are not those of another."""
 REPEATED: Final = (
     EventKind.ELECTION_STALLED,
     EventKind.ELECTION_SCHEDULED,
@@ -24,8 +40,8 @@ REPEATED: Final = (
     EventKind.VOTE_REFUSED,
 )
 """What logs of one node tell again and again."""
-MIXED: Final = (EventKind.PFAIL, EventKind.ADOPTED)
-"""Steps whose causes may differ within a group."""
+PARTS_MAX: Final = 1000
+"""As many nodes as a cluster is advised to have."""
 SEPARATE: Final = (FindingCode.GOSSIP_COST,)
 """Findings that are a table of their own."""
 NAMED_MAX: Final = 5
@@ -50,25 +66,30 @@ def runs(
 
 def grouped(steps: Iterable[Step]) -> list[Step]:
     """Join steps that are alike; *steps* are in order of time, and so are the groups by their first ones."""
-    groups: dict[tuple[object, ...], list[Step]] = {}
+    once = _told_together(steps, _by_teller, 1)
+    return _told_together(once, _by_nodes, MANY)
+
+
+def _told_together(steps: Iterable[Step], key_of: Callable[[Step], Key | None], least: int) -> list[Step]:
+    """Join the steps of one key, where *least* nodes or more did them; what has no key stays as it is."""
+    groups: dict[Key, list[Step]] = {}
     for place, step in enumerate(steps):
-        groups.setdefault(_key(step, place), []).append(step)
+        groups.setdefault(key_of(step) or (place,), []).append(step)
     told: list[Step] = []
     for group in groups.values():
-        if group[0].kind in REPEATED or len({step.actor for step in group}) >= MANY:
-            told.append(_joined(group))
-        else:
-            told += group
+        told += [_joined(group)] if len({step.actor for step in group}) >= least else group
     return told
 
 
-def _key(step: Step, place: int) -> tuple[object, ...]:
-    if step.kind in BY_NODES:
-        detail = "" if step.kind in MIXED else step.detail
-        return step.kind, "" if step.kind in ANY_SUBJECT else step.subject, step.epoch, detail
-    if step.kind in REPEATED:
-        return step.kind, step.actor, step.subject, step.detail
-    return (place,)
+def _by_teller(step: Step) -> Key | None:
+    return (step.kind, step.actor, step.subject, step.detail) if step.kind in REPEATED else None
+
+
+def _by_nodes(step: Step) -> Key | None:
+    if step.kind not in ALIKE and step.kind not in MIXED:
+        return None
+    subject = "" if step.kind in ANY_SUBJECT else step.subject
+    return step.kind, subject, step.epoch, "" if step.kind in MIXED else step.detail, step.rests_on_gap
 
 
 def _joined(group: list[Step]) -> Step:
@@ -77,13 +98,23 @@ def _joined(group: list[Step]) -> Step:
     if len(group) == 1:
         return first
     until_ns = max(step.until_ns or step.ts_ns for step in group)
-    causes = {step.detail for step in group}
+    actors = len({step.actor for step in group})
+    parts = [part for step in group for part in step.parts or (Part(step.ts_ns, step.actor, step.detail, step.ref),)]
+    amount = sum(step.amount or 0 for step in group) if first.kind in SUMMED else first.amount
     return first._replace(
-        subject=first.subject if len({step.subject for step in group}) == 1 else "",
-        detail=first.detail if len(causes) == 1 else "",
+        subject=_only(step.subject for step in group),
+        detail=_only(step.detail for step in group),
+        amount=amount,
         until_ns=until_ns if until_ns > first.ts_ns else None,
-        actors=len({step.actor for step in group}),
+        actors=actors,
+        parts=tuple(parts[:PARTS_MAX]) if actors > 1 else (),
     )
+
+
+def _only(words: Iterable[str]) -> str:
+    """What all say, or nothing."""
+    told = set(words)
+    return told.pop() if len(told) == 1 else ""
 
 
 def grouped_findings(findings: Iterable[Finding]) -> list[Finding]:

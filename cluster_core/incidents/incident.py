@@ -18,11 +18,20 @@ FIGURES: Final = (
 """The figures of an incident, as its attributes and the columns of the tables are called."""
 
 
+class Part(NamedTuple):
+    """What one node did of a step that many did: *ref* numbers the message that shows it, -1 where none does."""
+
+    at_ns: int
+    actor: str
+    detail: str
+    ref: int
+
+
 class Step(NamedTuple):
     """One thing that happened in an incident: *actor* did *kind* to or about *subject*.
 
     *amount* goes with the kind: votes, slots or bytes; *until_ns* is set where many alike are one step, and *actors* says
-    how many nodes did it, *actor* first.  *rests_on_gap* if it is concluded from silence while bytes are missing.
+    how many nodes did it, *actor* first; *parts* then has each.  *rests_on_gap* if it is concluded from silence while bytes are missing.
     """
 
     ts_ns: int
@@ -36,6 +45,7 @@ class Step(NamedTuple):
     until_ns: int | None = None
     actors: int = 1
     rests_on_gap: bool = False
+    parts: tuple[Part, ...] = ()
 
 
 class Loss(NamedTuple):

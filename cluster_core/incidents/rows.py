@@ -7,6 +7,7 @@ from typing import Annotated, Final, NamedTuple
 
 from cluster_core.columns import Instant, InstantAt, MessageRef, Small, Unsigned
 from cluster_core.incidents.incident import FIGURES, Finding, Incident, Step
+from cluster_core.incidents.story import part_text
 from cluster_core.kinds import EventKind, FindingCode, IncidentKind, Severity
 from cluster_core.rules import sentence
 
@@ -55,6 +56,15 @@ class IncidentRow(NamedTuple):
     ]
 
 
+class PartRow(NamedTuple):
+    """What one node did of a step that many did."""
+
+    at_ns: Annotated[int, "when; ns since the epoch"]
+    actor: Annotated[str, "node that did it"]
+    message_id: Annotated[int | None, "message that shows it"]
+    text: Annotated[str, "the node, and what only it says of it"]
+
+
 class StepRow(NamedTuple):
     """One step of an incident."""
 
@@ -77,6 +87,7 @@ class StepRow(NamedTuple):
     rests_on_gap: Annotated[
         bool | None, "whether it follows from silence while bytes are missing; null where that is not looked at"
     ]
+    parts: Annotated[tuple[PartRow, ...], "what each node did where several did it, the first thousand; else empty"]
 
 
 class FindingRow(NamedTuple):
@@ -127,8 +138,10 @@ def incident_row(
     )
 
 
-def step_rows(number: int, one: Incident, tell: Callable[[Step], str], *, sees_gaps: bool = True) -> Iterator[StepRow]:
-    """The rows of an incident's steps; *tell* puts one into words."""
+def step_rows(
+    number: int, one: Incident, tell: Callable[[Step], str], names: Mapping[str, str], *, sees_gaps: bool = True
+) -> Iterator[StepRow]:
+    """The rows of an incident's steps; *tell* puts one into words, *names* are those of the nodes."""
     for place, step in enumerate(one.steps, 1):
         yield StepRow(
             incident=number,
@@ -145,6 +158,10 @@ def step_rows(number: int, one: Incident, tell: Callable[[Step], str], *, sees_g
             ref=step.ref,
             text=tell(step),
             rests_on_gap=step.rests_on_gap if sees_gaps else None,
+            parts=tuple(
+                PartRow(part.at_ns, part.actor, part.ref if part.ref >= 0 else None, part_text(part, names))
+                for part in step.parts
+            ),
         )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from cluster_core.gossip.causes import Cause
-from cluster_core.incidents.incident import Incident, Loss, Step, short
+from cluster_core.incidents.incident import Incident, Loss, Part, Step, short
 from cluster_core.incidents.instants import write_instant
 from cluster_core.kinds import EventKind, IncidentKind
 
@@ -290,18 +290,33 @@ _STEPS: Final[dict[str, str]] = {
 
 
 _MANY: Final[dict[str, str]] = {
+    EventKind.LAST_SIGN: "last messages of {actors}",
     EventKind.PFAIL: "{actors} hold {subject} to be failing (PFAIL){cause}",
     EventKind.REPORT: "{actors} report {subject} as failing",
+    EventKind.PROCESS_ENDED: "the processes of {actors} ended: their connections were closed, new ones are refused",
+    EventKind.PROCESS_IDLE: "the processes of {actors} stand still: connections are accepted, nothing is answered",
+    EventKind.PROCESS_STARTED: "the processes of {actors} were started again",
+    EventKind.UNSERVED: "{slots} of {actors} are not served {when}{why}",
+    EventKind.UNREACHED: "{slots} of {actors} have no master that the others reach, {when}{why}",
+    EventKind.VOTER_GONE: "{actors}, voting masters, are gone; left: {amount}, {detail}",
+    EventKind.NO_REPLICA: "nobody can take over from {actors}: they have no replica",
+    EventKind.BARRED: "{actors}, replicas, do not take over{why}",
     EventKind.FAIL_DECIDED: "{actors} decide FAIL of {subject}",
     EventKind.FAIL_LEARNED: "{actors} hear FAIL of {subject}",
-    EventKind.VOTER_GONE: "{actors}, voting masters, are gone; left: {amount}, {detail}",
+    EventKind.BACK: "{actors} speak again",
     EventKind.TRUSTED: "{actors} trust {subject} again",
     EventKind.FORGOTTEN: "{actors} forget {subject}",
     EventKind.KNOWN_AGAIN: "{actors} know {subject} again",
     EventKind.MET: "{actors} met the cluster",
     EventKind.REPLICA_ATTACHED: "{actors} become replicas",
+    EventKind.FOLLOWS: "{actors} follow to other masters",
+    EventKind.DEMOTED: "{actors} become replicas",
+    EventKind.ELECTION_SCHEDULED: "{actors} schedule elections",
+    EventKind.ELECTION_STALLED: "{actors} wait with their elections{why}",
+    EventKind.ELECTION_RESET: "{actors} give up their elections{why}",
+    EventKind.VOTE_REFUSED: "{actors} refuse their votes to {subject}{why}",
     EventKind.VOTE: "{actors} vote for {subject} in epoch {epoch}{late}",
-    EventKind.NO_VOTE: "{actors} do not vote for {subject} in epoch {epoch}: {detail}",
+    EventKind.NO_VOTE: "{actors} do not vote for {subject} in epoch {epoch}{why}",
     EventKind.ADOPTED: "{actors} hold {subject} for the master",
 }
 """The same of many nodes at once; see `cluster_core.incidents.grouping`."""
@@ -332,12 +347,20 @@ def step_text(step: Step, names: Names) -> str:
         slots=plural(step.amount, "slot"),
         masters=plural(step.amount, "voting master"),
         detail=_shortened(step.detail.removeprefix(WAITS)),
+        why=f": {_shortened(step.detail.removeprefix(WAITS))}" if step.detail else ", each for a reason of its own",
         when=_from_to(step.ts_ns, step.until_ns),
         cause=f": {cause}" if cause else "",
         orphaned=", which had no healthy replica" if step.detail == "orphaned" else "",
         forced=", and wants them even if the master is up" if step.detail == "FORCEACK" else "",
         collided=collided,
     )
+
+
+def part_text(part: Part, names: Names) -> str:
+    """What one of many nodes did: who, and what only it says of it."""
+    detail = "" if part.detail in CAUSES else part.detail.removeprefix(WAITS)
+    said = CAUSES.get(part.detail) or _shortened(detail)
+    return f"{name_of(part.actor, names)}: {said}" if said else name_of(part.actor, names)
 
 
 def _shortened(detail: str) -> str:

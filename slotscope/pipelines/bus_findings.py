@@ -78,7 +78,9 @@ def _write(
     names = name_all(history.nodes, history.addresses)
     numbered = list(enumerate(incidents, 1))
     found = [incident_row(number, one, summary_of(one, names), history.addresses) for number, one in numbered]
-    steps = [row for number, one in numbered for row in step_rows(number, one, lambda step: step_text(step, names))]
+    steps = [
+        row for number, one in numbered for row in step_rows(number, one, lambda step: step_text(step, names), names)
+    ]
     told = [finding_row(number, one) for number, one in enumerate(findings, 1)]
     changes = []
     for rows, row, table in (

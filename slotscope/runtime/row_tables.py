@@ -39,4 +39,6 @@ def _fitting(value: Any, column: Column) -> Any:
         return None
     if column.kind is Kind.UNSIGNED:
         return max(0, min(value, UNSIGNED_MAX))
+    if isinstance(value, tuple) and value and hasattr(value[0], "_asdict"):
+        return [one._asdict() for one in value]
     return max(-SMALL_MAX - 1, min(value, SMALL_MAX)) if column.kind is Kind.SMALL else value

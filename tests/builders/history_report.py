@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from cluster_core.incidents.catalogue import find_findings, find_incidents
 from cluster_core.incidents.incident import FIGURES
-from cluster_core.incidents.story import name_all, step_text, summary_of
+from cluster_core.incidents.story import name_all, part_text, step_text, summary_of
 from cluster_core.incidents.traffic import Cost
 from schemas.caveats import Caveat
 from slotscope.reports.history.report import (
@@ -16,6 +16,7 @@ from slotscope.reports.history.report import (
     IncidentLine,
     Lane,
     OwnBelief,
+    PartLine,
     StepLine,
     health_spans,
     role_spans,
@@ -51,7 +52,8 @@ def history_report(*, hostile: bool = False, quiet: bool = False) -> HistoryRepo
             [
                 StepLine(step.ts_ns, step.until_ns, (step.ts_ns - one.started_ns) // 1_000_000, step.kind,
                          step_text(step, names), step.ref if step.ref >= 0 else None,
-                         step.actor, step.subject or None)
+                         step.actor, step.subject or None,
+                         [PartLine(part.at_ns, part.actor, part_text(part, names), None) for part in step.parts])
                 for step in one.steps
             ],
         )

@@ -54,6 +54,7 @@ def _render(report: HistoryReport, room: Room) -> str:
         "matrix_nodes": matrix_nodes,
         "matrix": [_matrix_row(report, observer, matrix_nodes) for observer in matrix_nodes],
         "steps_shown": room.story_steps,
+        "parts_shown": room.step_parts,
         "figure_words": FIGURE_WORDS,
         "figure_text": figure_text,
         "clock": clock,

@@ -6,7 +6,7 @@ from which `timeline.js` draws any part of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from slotscope.reports.history.report import HealthSpan, HistoryReport, IncidentLine, Lane, RoleSpan, StepLine
@@ -31,6 +31,7 @@ class Room(NamedTuple):
     findings: int = 300
     incidents: int = 1000
     story_steps: int = 400
+    step_parts: int = 200
     lanes: int = 300
     lane_spans: int = 200
     lane_changes: int = 60
@@ -85,12 +86,21 @@ def draw_lanes(report: HistoryReport, names: Names, room: Room) -> list[Drawn]:
             if node:
                 order.setdefault(node, len(order))
         for place, step in enumerate(one.steps[: room.story_steps], 1):
-            bar = _bar(report, step.at_ns, step.until_ns or step.at_ns, mark_kind(step), text.printable(step.text, 120))
-            for node in step.nodes:
+            for node, bar in _step_bars(report, step):
                 order.setdefault(node, len(order))
                 marks.setdefault(node, []).append(Mark(bar, step_id(one, place)))
     lanes = sorted(report.lanes, key=lambda lane: order.get(lane.node.node_id, len(order)))[: room.lanes]
     return [_drawn(lane, report, names, room, marks, lane.node.node_id in order) for lane in lanes]
+
+
+def _step_bars(report: HistoryReport, step: StepLine) -> Iterator[tuple[str, Bar]]:
+    """Where a step lies on the lanes of those who took part: of many, each at its own time."""
+    words = text.printable(step.text, 120)
+    for part in step.parts:
+        yield part.actor, _bar(report, part.at_ns, part.at_ns, mark_kind(step), words)
+    for node in [step.subject or ""] if step.parts else step.nodes:
+        if node:
+            yield node, _bar(report, step.at_ns, step.until_ns or step.at_ns, mark_kind(step), words)
 
 
 def incident_bar(one: IncidentLine, report: HistoryReport) -> Bar:

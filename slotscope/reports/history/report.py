@@ -33,6 +33,16 @@ class HistoryNode:
 
 
 @dataclass(frozen=True, slots=True)
+class PartLine:
+    """What one node did of a step that many did, in words."""
+
+    at_ns: int
+    actor: str
+    text: str
+    message_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class StepLine:
     """One step of an incident, in words; *offset_ms* since the incident began."""
 
@@ -44,6 +54,7 @@ class StepLine:
     message_id: int | None
     actor: str = ""
     subject: str | None = None
+    parts: Sequence[PartLine] = ()
 
     @property
     def nodes(self) -> list[str]:

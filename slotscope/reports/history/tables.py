@@ -17,6 +17,7 @@ from slotscope.reports.history.report import (
     IncidentLine,
     Lane,
     OwnBelief,
+    PartLine,
     StepLine,
     health_spans,
     role_spans,
@@ -83,7 +84,8 @@ def _steps(root: str, snapshot_id: str, where: str | None = None) -> dict[int, l
     )
     found: dict[int, list[StepLine]] = {}
     for row in rows:
-        found.setdefault(row["incident"], []).append(record(StepLine, row))
+        parts = [PartLine(**part) for part in row["parts"]]
+        found.setdefault(row["incident"], []).append(record(StepLine, row, parts=parts))
     return found
 
 

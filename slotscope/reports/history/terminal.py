@@ -58,10 +58,9 @@ def clock(offset_ms: int) -> str:
 def print_incidents(report: HistoryReport, console: Console, *, html_path: str | None = None) -> None:
     """Print findings that matter, then all incidents, one line each."""
     ink = Ink(console)
+    ink.line(ink.words(text.printable(report.verdict[0], SUMMARY_LENGTH_MAX), "bold"))
     _print_findings(ink, report.troubles)
-    if not report.incidents:
-        ink.line(ink.words("No incidents."))
-    else:
+    if report.incidents:
         ink.heading("Incidents", text.plural(len(report.incidents), "incident"))
         rows = [
             (
@@ -87,8 +86,8 @@ def _print_findings(ink: Ink, findings: Sequence[FindingLine]) -> None:
     print_graded(ink, told, SUMMARY_LENGTH_MAX, FINDINGS_SHOWN)
 
 
-def print_story(incident: IncidentLine, console: Console) -> None:
-    """Print one incident: what it was, its figures, its steps in order."""
+def print_story(incident: IncidentLine, console: Console, *, parts: bool = False) -> None:
+    """Print one incident: what it was, its figures, its steps in order; with *parts* also each node of those that many did."""
     ink = Ink(console)
     title = ink.words(f"Incident {incident.number}", "bold")
     ink.line(title.append_text(ink.words(f" · {incident.kind}, {incident.variant}")))
@@ -109,4 +108,9 @@ def print_story(incident: IncidentLine, console: Console) -> None:
         message = "" if step.message_id is None else f" #{step.message_id}"
         words = ink.words(text.printable(step.text, STEP_LENGTH_MAX) + until)
         rows.append((Text(f"{clock(step.offset_ms):>12}"), words.append_text(ink.words(message, "dim"))))
+        for part in step.parts if parts else ():
+            at = clock(step.offset_ms + (part.at_ns - step.at_ns) // 1_000_000)
+            rows.append((Text(f"{at:>12}", "dim"), ink.words(f"  {text.printable(part.text, STEP_LENGTH_MAX)}", "dim")))
     ink.labelled(rows)
+    if not parts and any(step.parts for step in incident.steps):
+        ink.note("with --parts: each node of the steps that many did")

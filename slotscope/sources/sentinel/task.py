@@ -66,7 +66,7 @@ def sentinel_task(batches: Iterator[pa.RecordBatch], options: SentinelOptions) -
         addresses = {one.subject: history.addresses.get(one.subject, one.subject if ":" in one.subject else None)}
         addresses[one.winner] = one.winner or None
         told.append(incident_row(number, one, summary_of(one, names), addresses, prefix=PREFIX))
-        steps += step_rows(number, one, lambda step: step_text(step, names), sees_gaps=False)
+        steps += step_rows(number, one, lambda step: step_text(step, names), names, sees_gaps=False)
     yield from table_blobs(STORIES, rows_table(told, IncidentRow, INCIDENTS))
     yield from table_blobs(STEPS, rows_table(steps, StepRow, INCIDENT_STEPS))
     listed = [{"job": JOB, **row} for row in bad.listed]

@@ -1,0 +1,84 @@
+"""Steps that many nodes do are told as one, and each of them is kept."""
+
+from __future__ import annotations
+
+from cluster_core.incidents.grouping import MANY, PARTS_MAX, grouped
+from cluster_core.incidents.incident import Step
+from cluster_core.incidents.story import part_text, step_text
+from cluster_core.kinds import EventKind
+
+MS = 1_000_000
+NODES = [f"{number:040x}" for number in range(1, 58)]
+FAILED = "f" * 40
+
+
+def step(
+    at_ms: int, kind: EventKind, actor: str, *, subject: str = FAILED, detail: str = "", amount: int | None = None
+) -> Step:
+    """What *actor* did *at_ms*."""
+    return Step(at_ms * MS, kind, actor, subject, 7, amount, detail, at_ms)
+
+
+def test_a_failover_of_a_hundred_nodes_is_told_in_a_dozen_and_every_part_is_there() -> None:
+    """57 masters doubt, decide, vote or refuse for reasons of their own, adopt: a line each, between two times."""
+    steps = [step(0, EventKind.LAST_SIGN, FAILED)]
+    for place, node in enumerate(NODES):
+        steps += [
+            step(15_500 + 80 * place, EventKind.PFAIL, node, detail="R53" if place % 2 else "R161"),
+            step(20_000 + place, EventKind.FAIL_LEARNED, node),
+            step(20_900 + place, EventKind.VOTE if place else EventKind.VOTE_REFUSED, node, detail=""),
+            step(21_000 + place, EventKind.NO_VOTE, node, detail=f"epoch {place}"),
+            step(22_000 + place, EventKind.ADOPTED, node),
+        ]
+    steps.sort(key=lambda one: one.ts_ns)
+
+    told = grouped(steps)
+
+    assert len(told) <= 12
+    doubt = next(one for one in told if one.kind == EventKind.PFAIL)
+    assert (doubt.actors, doubt.ts_ns // MS, (doubt.until_ns or 0) // MS) == (57, 15_500, 15_500 + 80 * 56)
+    assert [part.actor for part in doubt.parts] == NODES
+    refusal = next(one for one in told if one.kind == EventKind.NO_VOTE)
+    assert step_text(refusal, {}) == (
+        "57 nodes, 00000000 first, do not vote for ffffffff in epoch 7, each for a reason of its own"
+    )
+    assert part_text(refusal.parts[3], {NODES[3]: "d"}) == "d: epoch 3"
+    assert sum(max(len(one.parts), 1) for one in told) == len(steps)
+
+
+def test_few_nodes_are_told_one_by_one() -> None:
+    """A small cluster's story loses nothing."""
+    steps = [step(place, EventKind.PFAIL, node) for place, node in enumerate(NODES[: MANY - 1])]
+
+    assert grouped(steps) == steps
+
+
+def test_what_one_log_says_again_and_again_is_one_step_also_beside_others() -> None:
+    """Waits of one replica are joined first, then those of many."""
+    waits = [
+        step(place, EventKind.ELECTION_STALLED, node, detail="no votes") for place in range(3) for node in NODES[:2]
+    ]
+    many = [step(place, EventKind.ELECTION_STALLED, node, detail="no votes") for place in range(3) for node in NODES]
+
+    assert [(one.actor, one.actors, one.ts_ns, one.until_ns) for one in grouped(waits)] == [
+        (NODES[0], 1, 0, 2 * MS),
+        (NODES[1], 1, 0, 2 * MS),
+    ]
+    (told,) = grouped(many)
+    assert (told.actors, len(told.parts), told.until_ns) == (57, 57, 2 * MS)
+
+
+def test_slots_of_many_masters_add_up() -> None:
+    """Each lost its own."""
+    (told,) = grouped(
+        [step(place, EventKind.UNSERVED, node, subject="", amount=100) for place, node in enumerate(NODES)]
+    )
+
+    assert (told.actors, told.amount) == (57, 5700)
+
+
+def test_parts_are_bounded() -> None:
+    """A step never holds more of them than a cluster is advised to have nodes."""
+    (told,) = grouped([step(0, EventKind.PFAIL, f"{number:040x}") for number in range(PARTS_MAX + 5)])
+
+    assert (told.actors, len(told.parts)) == (PARTS_MAX + 5, PARTS_MAX)
