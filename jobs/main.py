@@ -34,6 +34,7 @@ COMMANDS = {
         "What did every sentinel believe, and why a failover, or none?",
     ),
     "sql": ("jobs.sql:command", "What do the tables say to a question in SQL?"),
+    "snapshots": ("jobs.snapshots:command", "Which snapshots are there?"),
     "compare": ("jobs.compare:command", "What grew between two snapshots?"),
 }
 """Subcommand to the function that carries it out, and its line of help.  A new job is one line here."""

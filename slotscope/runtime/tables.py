@@ -18,24 +18,28 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType
 
 from schemas.table import Table
+from slotscope.runtime import delta_files
+from slotscope.runtime.delta_files import ATTEMPTS_MAX, MISSING, OLDER, location
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.session import is_one_process
 
 SNAPSHOT_COLUMN = "snapshot_id"
-OLDER = "{}: written by an older version of the program, in another form: choose another --root, or remove the folder and make it anew"
 WRITE_THREADS = 3
 """Tables that are written at a time: half of a small Delta write is waiting for the log."""
-ATTEMPTS_MAX = 4
-"""Writers of different snapshots meet only when both create the table; the second try finds it there."""
-
-
-def location(table: Table, root: str) -> str:
-    """Where *table* lies; *root* is a path or any URI that Spark writes to."""
-    return f"{root.rstrip('/')}/{table.name}"
+SMALL_ROWS_MAX = 50_000
+"""Rows that the driver commits itself, in some 10 ms where Spark's own writer takes a second; three such tables are held at a time."""
 
 
 def exists(spark: SparkSession, table: Table, root: str) -> bool:
     """Whether *table* was ever written under *root*."""
-    return bool(DeltaTable.isDeltaTable(spark, location(table, root)))
+    if _is_at_hand(spark, root):
+        return delta_files.exists(root, table)
+    return bool(DeltaTable.isDeltaTable(spark, location(root, table)))
+
+
+def _is_at_hand(spark: SparkSession, root: str) -> bool:
+    """Whether *root* is a folder of this machine to Spark, too: then a look at a table, or a commit of few rows, needs no Spark."""
+    return "://" not in root and is_one_process(str(spark.conf.get("spark.master")))
 
 
 def read(spark: SparkSession, table: Table, root: str) -> DataFrame:
@@ -43,14 +47,12 @@ def read(spark: SparkSession, table: Table, root: str) -> DataFrame:
     is not there.
     """
     if not exists(spark, table, root):
-        raise InputError(
-            f"{location(table, root)}: no such table; is --root right, and did the job that writes it run?"
-        )
-    rows = spark.read.format("delta").load(location(table, root))
+        raise InputError(MISSING.format(location(root, table)))
+    rows = spark.read.format("delta").load(location(root, table))
     known = {field.name: field.dataType for field in rows.schema.fields}
     for field in table.schema.fields:
         if isinstance(field.dataType, ArrayType) and not _is_array_of(field.dataType, known.get(field.name)):
-            raise InputError(OLDER.format(location(table, root)))
+            raise InputError(OLDER.format(location(root, table)))
     return rows.select(
         *(F.col(f.name) if f.name in known else F.lit(None).cast(f.dataType).alias(f.name) for f in table.schema.fields)
     )
@@ -84,6 +86,8 @@ def replace_snapshot(df: DataFrame, table: Table, root: str, snapshot_id: str, *
 def apply_change(change: Change, root: str, snapshot_id: str) -> None:
     """Make *change* in one commit; the table is created at first use."""
     rows = _as_declared(change.rows, change.table)
+    if _commit_small(rows, change, root, snapshot_id):
+        return
     own = f"{SNAPSHOT_COLUMN} = {sql_string(snapshot_id)}"
     writer = (
         (rows if change.files is None else rows.coalesce(change.files))
@@ -95,15 +99,30 @@ def apply_change(change: Change, root: str, snapshot_id: str) -> None:
     )
     for attempt in range(1, ATTEMPTS_MAX + 1):
         try:
-            writer.save(location(change.table, root))
+            writer.save(location(root, change.table))
             return
         except DeltaConcurrentModificationException:
             if attempt == ATTEMPTS_MAX:
                 raise
         except AnalysisException as error:
             if error.getCondition() == "DELTA_FAILED_TO_MERGE_FIELDS":
-                raise InputError(OLDER.format(location(change.table, root))) from error
+                raise InputError(OLDER.format(location(root, change.table))) from error
             raise
+
+
+def _commit_small(rows: DataFrame, change: Change, root: str, snapshot_id: str) -> bool:
+    """Commit *rows* without Spark's writer where they are few; False where they are not, or who commits must be Spark.
+
+    The condition of a change is Spark's SQL; one with an escape sign in it means something else elsewhere.
+    """
+    if change.files is None or "\\" in (change.where or "") or not _is_at_hand(rows.sparkSession, root):
+        return False
+    found = rows.coalesce(change.files).limit(SMALL_ROWS_MAX + 1).toArrow()
+    if found.num_rows > SMALL_ROWS_MAX:
+        return False
+    own = delta_files.all_equal({SNAPSHOT_COLUMN: snapshot_id})
+    delta_files.replace_table(root, change.table, found, own if change.where is None else f"{own} AND ({change.where})")
+    return True
 
 
 def apply_changes(changes: Iterable[Change], root: str, snapshot_id: str) -> None:
@@ -123,10 +142,10 @@ def merge(df: DataFrame, table: Table, root: str) -> None:
     spark = df.sparkSession
     rows = _as_declared(df, table)
     if not exists(spark, table, root):
-        rows.limit(0).write.format("delta").mode("ignore").partitionBy(*table.partition_by).save(location(table, root))
+        rows.limit(0).write.format("delta").mode("ignore").partitionBy(*table.partition_by).save(location(root, table))
     same = " AND ".join(f"old.`{name}` <=> new.`{name}`" for name in table.key)
     (
-        DeltaTable.forPath(spark, location(table, root))
+        DeltaTable.forPath(spark, location(root, table))
         .alias("old")
         .merge(rows.alias("new"), same)
         .whenMatchedUpdateAll()
