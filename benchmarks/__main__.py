@@ -27,6 +27,7 @@ NAMES = (
     "simulation",
     "gossip_engine",
     "spark_scale",
+    "first_use",
 )
 PAGE = Path("docs/performance.md")
 

@@ -20,7 +20,7 @@ def command(request: Request) -> int | None:
     inputs = check_request(request)
     spark = request.session("replication-replay")
     outcome = replay_replication(spark, request, inputs)
-    for line in replication_lines(*load_replication(spark, request.root, request.snapshot)):
+    for line in replication_lines(*load_replication(request.root, request.snapshot)):
         sys.stdout.write(line + "\n")
     if outcome.bad_records:
         sys.stdout.write(f"{outcome.bad_records} bad records: see bronze/bad_records\n")

@@ -29,7 +29,7 @@ def command(request: Request) -> int | None:
     options = read_options(request)
     spark = request.session("sentinel-replay")
     outcome = replay_sentinels(spark, options, root=root, snapshot=snapshot)
-    incidents, views = load_sentinels(spark, root, snapshot)
+    incidents, views = load_sentinels(root, snapshot)
     for line in sentinel_lines(incidents, views, outcome.first_ns, _summary(outcome)):
         sys.stdout.write(line + "\n")
     for stranger in outcome.strangers:

@@ -42,7 +42,7 @@ def run(
         raise InputError(str(error)) from error
     with progress("simulating", lambda: runs_done(spark, grid)):
         write_runs(run_grid(spark, grid, places), root, snapshot)
-    return read_report(spark, root=root, snapshot=snapshot, start=words)
+    return read_report(root=root, snapshot=snapshot, start=words)
 
 
 def command(request: Request) -> int:

@@ -6,26 +6,19 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
-
 from schemas.replication import REPLICATION_LINKS, RESYNCS
-from slotscope.runtime import tables
+from slotscope.runtime.delta_files import read_rows
 from slotscope.runtime.text import printable
 
 SHOWN_MAX = 1_000
 """Resyncs and links that are told; the tables hold all."""
 
 
-def load_replication(
-    spark: SparkSession, root: str, snapshot: str
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def load_replication(root: str, snapshot: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Rows of gold/resyncs and of silver/replication_links, in order; raises InputError where there are none."""
-    resyncs = tables.read_snapshot(spark, RESYNCS, root, snapshot).orderBy("resync_id").limit(SHOWN_MAX)
-    links = tables.read_snapshot(spark, REPLICATION_LINKS, root, snapshot).orderBy("link_id", "piece").limit(SHOWN_MAX)
     return (
-        [row.asDict() for row in resyncs.withColumn("ts", F.col("ts").cast("string")).collect()],
-        [row.asDict() for row in links.collect()],
+        read_rows(root, RESYNCS, order_by="resync_id", limit=SHOWN_MAX, snapshot_id=snapshot),
+        read_rows(root, REPLICATION_LINKS, order_by="link_id, piece", limit=SHOWN_MAX, snapshot_id=snapshot),
     )
 
 

@@ -5,27 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
-
 from schemas.incidents import INCIDENTS
 from schemas.sentinel import SENTINEL_VIEWS
-from slotscope.runtime import tables
+from slotscope.runtime.delta_files import read_rows
 from slotscope.runtime.text import plural, printable
 
 SHOWN_MAX = 200
 """Incidents and beliefs that are told; the tables hold all."""
 
 
-def load_sentinels(spark: SparkSession, root: str, snapshot: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def load_sentinels(root: str, snapshot: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Rows of gold/incidents, in order, and what every sentinel believes at the end."""
-    incidents = tables.read_snapshot(spark, INCIDENTS, root, snapshot).orderBy("incident").limit(SHOWN_MAX)
-    views = tables.read_snapshot(spark, SENTINEL_VIEWS, root, snapshot).where(F.col("valid_to_ns").isNull())
-    ordered = views.orderBy("master", "observer", "kind", "name").limit(10 * SHOWN_MAX)
+    order = "master, observer, kind, name"
     return (
-        [row.asDict() for row in incidents.drop("started_at", "ended_at").collect()],
-        [row.asDict() for row in ordered.drop("valid_from", "valid_to").collect()],
-    )
+        read_rows(root, INCIDENTS, order_by="incident", limit=SHOWN_MAX, snapshot_id=snapshot),
+        read_rows(
+            root, SENTINEL_VIEWS, where="valid_to_ns IS NULL", order_by=order, limit=10 * SHOWN_MAX, snapshot_id=snapshot
+        ),
+    )  # fmt: skip
 
 
 def sentinel_lines(

@@ -71,7 +71,7 @@ def test_a_second_run_leaves_the_same_rows(spark: SparkSession, root: str) -> No
 
 def test_the_report_tells_every_resync_in_one_sentence(spark: SparkSession, root: str) -> None:
     """With its reason, and who follows whom at the end."""
-    lines = replication_lines(*load_replication(spark, root, "one"))
+    lines = replication_lines(*load_replication(root, "one"))
 
     assert "as foreseen" in lines[0]
     assert sum("because" in line for line in lines) == len(rows(spark, root, RESYNCS))

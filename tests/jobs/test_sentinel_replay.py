@@ -69,7 +69,7 @@ def test_the_report_of_incidents_tells_those_of_sentinels(spark: SparkSession, r
     report = load_history(root, "one")
     one = load_incidents(root, "one", 1)[0]
     page = render_history(report)
-    lines = sentinel_lines(*load_sentinels(spark, root, "one"), report.first_ns, "read")
+    lines = sentinel_lines(*load_sentinels(root, "one"), report.first_ns, "read")
 
     assert one.summary in page
     assert "O_DOWN" in page

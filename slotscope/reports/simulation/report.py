@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from schemas.simulation import SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SHARDS
+from slotscope.runtime.delta_files import all_equal, query_rows, read_rows
 
 POINTS: Final = 60
 """Points of a curve."""
@@ -115,46 +116,70 @@ class SimulationReport:
         )
 
 
-def read_report(spark: SparkSession, *, root: str, snapshot: str, start: str) -> SimulationReport:
+def read_report(*, root: str, snapshot: str, start: str) -> SimulationReport:
     """The report of the runs of *snapshot*; raises InputError if there are none."""
-    from pyspark.sql import functions as F
-
-    from schemas.simulation import SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SHARDS
-    from slotscope.runtime import tables
-
-    rows = tables.read_snapshot(spark, SIMULATED_QUANTILES, root, snapshot).orderBy("case", "figure").collect()
-    runs = tables.read_snapshot(spark, SIMULATED_RUNS, root, snapshot)
-    totals = runs.agg(
-        F.count(F.lit(1)).alias("runs"), F.coalesce(F.sum("violations"), F.lit(0)).alias("broken")
-    ).first()
-    per_case: dict[int, list[Any]] = {}
-    for row in rows:
+    own = all_equal({"snapshot_id": snapshot})
+    named = ", ".join(PARAMETER_WORDS)
+    (totals,) = query_rows(
+        root, f"SELECT COUNT(*) AS runs, COALESCE(SUM(violations), 0) AS broken FROM simulated_runs WHERE {own}", SIMULATED_RUNS
+    )  # fmt: skip
+    per_case: dict[int, list[dict[str, Any]]] = {}
+    for row in read_rows(root, SIMULATED_QUANTILES, order_by='"case", figure', snapshot_id=snapshot):
         per_case.setdefault(row["case"], []).append(row)
+    elected = query_rows(
+        root,
+        f"""SELECT {named}, ARRAY_AGG(elected_ms ORDER BY elected_ms) AS elected FROM simulated_runs
+            WHERE {own} AND elected_ms IS NOT NULL GROUP BY {named}""",
+        SIMULATED_RUNS,
+    )
     shares = [number / POINTS for number in range(POINTS + 1)]
     curves = {
-        tuple(row[name] for name in PARAMETER_WORDS): row["curve"] or []
-        for row in runs.groupBy(*PARAMETER_WORDS)
-        .agg(F.percentile("elected_ms", F.array(*(F.lit(share) for share in shares))).alias("curve"))
-        .collect()
+        _parameters(row): [_quantile([float(value) for value in row["elected"]], share) for share in shares]
+        for row in elected
     }
-    shards = tables.read_snapshot(spark, SIMULATED_SHARDS, root, snapshot).where("elected_ms IS NULL")
-    shards = shards.select("run", "master", "hindrance")
-    keyed = shards.join(runs.select("run", *PARAMETER_WORDS), "run")
-    stuck = (
-        keyed.groupBy(*PARAMETER_WORDS, "master")
-        .agg(F.count(F.lit(1)).alias("runs"), F.mode("hindrance", True).alias("hindrance"))
-        .orderBy(F.desc("runs"), *PARAMETER_WORDS, "master")
-    )
     cases = tuple(_case(number, found, curves, shares) for number, found in sorted(per_case.items()))
-    numbers = {tuple(case.parameters.values()): case.number for case in cases}
-    listed = tuple(
-        Stuck(numbers[tuple(row[name] for name in PARAMETER_WORDS)], row["master"], row["runs"], row["hindrance"])
-        for row in stuck.limit(STUCK_MAX).collect()
-    )
-    count = stuck.count() if len(listed) == STUCK_MAX else len(listed)
+    stuck = _stuck(root, own, {tuple(case.parameters.values()): case.number for case in cases})
     return SimulationReport(
-        snapshot, start, totals["runs"] if totals else 0, cases, listed, count, int(totals["broken"]) if totals else 0
+        snapshot, start, totals["runs"], cases, tuple(stuck[:STUCK_MAX]), len(stuck), int(totals["broken"])
     )
+
+
+def _parameters(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in PARAMETER_WORDS)
+
+
+def _quantile(values: Sequence[float], share: float) -> float:
+    """The value below which *share* of the ordered *values* lies, on the line between its neighbours."""
+    place = share * (len(values) - 1)
+    low = int(place)
+    return values[low] + (place - low) * (values[min(low + 1, len(values) - 1)] - values[low])
+
+
+def _stuck(root: str, own: str, numbers: Mapping[tuple[Any, ...], int]) -> list[Stuck]:
+    """The masters for which no replica was elected, with what hindered it most often; those of the most runs first."""
+    named = ", ".join(PARAMETER_WORDS)
+    counted = query_rows(
+        root,
+        f"""WITH stuck AS (SELECT run, master, hindrance FROM simulated_shards WHERE {own} AND elected_ms IS NULL),
+                 runs AS (SELECT run, {named} FROM simulated_runs WHERE {own})
+            SELECT {named}, master, hindrance, COUNT(*) AS runs FROM stuck JOIN runs ON stuck.run = runs.run
+            GROUP BY {named}, master, hindrance ORDER BY runs DESC, hindrance""",
+        SIMULATED_SHARDS,
+        SIMULATED_RUNS,
+    )
+    found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in counted:
+        found.setdefault((*_parameters(row), row["master"]), []).append(row)
+    ordered = sorted(found.items(), key=lambda item: (-sum(row["runs"] for row in item[1]), item[0]))
+    return [
+        Stuck(
+            numbers[key[:-1]],
+            key[-1],
+            sum(row["runs"] for row in rows),
+            next((row["hindrance"] for row in rows if row["hindrance"] is not None), ""),
+        )
+        for key, rows in ordered
+    ]
 
 
 def _case(number: int, rows: list[Any], curves: dict[tuple[Any, ...], list[float]], shares: list[float]) -> Case:

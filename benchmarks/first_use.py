@@ -1,0 +1,74 @@
+"""What a person waits for in the first ten minutes: every command on the recorded data, from the shell and back, and its parts."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks.first_use_parts import PARTS
+from benchmarks.measure import RunError, run_json, run_program
+from benchmarks.options import Options
+from benchmarks.result import Bar, Cell, Result, Table
+
+NAME = "first_use"
+DATA = Path("tests/data")
+TABLE_BAR_S = 1.5
+JOB_BAR_S = 8.0
+_TOPOLOGY = ["--topology", str(DATA / "valkey-9.1/topology/nodes.txt")]
+_BUS = DATA / "bus-redis-7.0"
+JOBS: dict[str, list[str]] = {
+    "key-slots": ["--snapshot", "before", "--rdb", str(DATA / "valkey-9.1/before/*.rdb"), *_TOPOLOGY],
+    "key-slots, again": ["--snapshot", "after", "--rdb", str(DATA / "valkey-9.1/after/*.rdb"), *_TOPOLOGY],
+    "bus-replay": ["--pcap", str(_BUS / "bus.pcap.gz"), "--log", str(_BUS / "logs/*"), "--nodes", str(_BUS / "polls.jsonl.gz")],
+    "simulate": ["--fault", "crash", "--seeds", "5"],
+}  # fmt: skip
+READERS: dict[str, list[str]] = {
+    "snapshots": [],
+    "compare": ["--from", "before", "--to", "after"],
+    "incidents": [],
+    "incident": ["1"],
+    "nodes": [],
+    "route": ["--observer", "127.0.0.1:7203", "--at", "2026-11-21T16:06:38Z", "--", "GET", "user:1"],
+}
+
+
+def run(options: Options) -> Result:
+    """Run every command in a process of its own, jobs first: the others read what they wrote."""
+    rounds = 1 if options.quick else 3
+    rows: list[dict[str, Cell]] = []
+    found = Result(
+        NAME,
+        "The first ten minutes",
+        "Every command from the shell and back, on the recordings of `tests/data`: the least wall time of "
+        f"{rounds} rounds, beside a Python that imports Arrow and delta-rs and does nothing. "
+        f"{_load()} Parts are wall seconds of one more run, with clocks at their doors; tables are committed several at a time, so that parts may add up to more.",
+        tables=[Table("Commands and their parts", rows)],
+    )
+    nothing = run_program([sys.executable, "-c", "import pyarrow, deltalake, pyspark.sql.types"], rounds).wall_s
+    with tempfile.TemporaryDirectory(prefix="slotscope-first-use-") as root:
+        for commands, limit_s in ((JOBS, JOB_BAR_S), (READERS, TABLE_BAR_S)):
+            for name, words in commands.items():
+                try:
+                    parts = _least(name.partition(",")[0], words, root, rounds)
+                except RunError as error:
+                    found.skipped.append(f"{name}: {error}")
+                    continue
+                total = parts.pop("total")
+                rows.append({"command": name, "wall s": total, "× an idle Python": total / nothing, **parts})
+                found.bars.append(Bar(name, limit_s, total, "s"))
+    return found
+
+
+def _least(command: str, words: list[str], root: str, rounds: int) -> dict[str, Any]:
+    """The wall time of a command as a person types it, the least of *rounds*, and its parts in one more run."""
+    asked = [command, "--root", root, *words]
+    total = run_program([sys.executable, "-m", "jobs.main", *asked], rounds).wall_s
+    parts = run_json("benchmarks.first_use_parts", *asked)
+    return {"total": total, **{part: parts[part] for part in PARTS}}
+
+
+def _load() -> str:
+    return f"Load of the machine when it began: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores."
