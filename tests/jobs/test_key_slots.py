@@ -236,17 +236,17 @@ def test_sizes_in_memory_add_up_from_keys_to_nodes(spark, root):
     assert all(row["estimate"] == "model" and row["memory_bytes"] > 0 for row in big)
 
 
-def test_a_comparison_finds_what_grew(spark, root):
-    report = compare.run(spark, root=str(root), before="before", after="after")
+def test_a_comparison_finds_what_grew(root):
+    report = compare.run(root=str(root), before="before", after="after")
 
     assert report.total.keys_delta == len(truth(*AFTER)) - len(truth(*BEFORE))
     prefixes = next(table for table in report.tables if table.kind == "prefixes")
     assert (b"export:", "new") in [(row.name, row.status) for row in prefixes.rows]
 
 
-def test_a_snapshot_that_is_not_there_is_named(spark, root):
+def test_a_snapshot_that_is_not_there_is_named(root):
     with pytest.raises(InputError, match="nosuch"):
-        compare.run(spark, root=str(root), before="nosuch", after="after")
+        compare.run(root=str(root), before="nosuch", after="after")
 
 
 def test_keys_of_another_nodes_slots_are_said_loudly(spark, tmp_path):
