@@ -57,8 +57,15 @@ OTHER_KIND = captured.BITMAPS
 def logs(*lines):
     """A blob with lines of logs, as a task packs them; what a line does not say is null."""
     rows = [
-        {"source": "a.log", "ts_ns": T0_NS, "ts": datetime.fromtimestamp(T0_NS // 10**9, UTC), "text": "", **line}
-        for line in lines
+        {
+            "source": "a.log",
+            "line": n,
+            "ts_ns": T0_NS,
+            "ts": datetime.fromtimestamp(T0_NS // 10**9, UTC),
+            "text": "",
+            **line,
+        }
+        for n, line in enumerate(lines, 1)
     ]
     return bytearray(packed_table(pa.Table.from_pylist(rows, schema=table_arrow(history.LOG_EVENTS))))
 
