@@ -7,7 +7,7 @@ from typing import Final
 from schemas.activity import SLOT_ACTIVITY
 from schemas.aof import COMMAND_LOAD, LOG_SAVINGS, UNCERTAIN_KEYS, WRITE_KEYS, WRITE_LOAD
 from schemas.bronze import BAD_RECORDS, KEYS, VALUE_FLAWS
-from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, NODE_LOAD, TTL_BUCKETS
+from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, KEY_TYPES, NODE_LOAD, TTL_BUCKETS
 from schemas.history import (
     BUS_MESSAGES,
     DISAGREEMENTS,
@@ -47,7 +47,7 @@ from schemas.table import Table
 
 WRITTEN_BY: Final[dict[str, tuple[Table, ...]]] = {
     "key-slots": (
-        SNAPSHOTS, SOURCES, SLOT_LOAD, NODE_LOAD, BIG_KEYS, HASH_TAGS, KEY_PREFIXES, TTL_BUCKETS, KEYS, VALUE_FLAWS, BAD_RECORDS,
+        SNAPSHOTS, SOURCES, SLOT_LOAD, NODE_LOAD, BIG_KEYS, HASH_TAGS, KEY_PREFIXES, KEY_TYPES, TTL_BUCKETS, KEYS, VALUE_FLAWS, BAD_RECORDS,
         WRITE_LOAD, COMMAND_LOAD, WRITE_KEYS, LOG_SAVINGS, UNCERTAIN_KEYS,
     ),
     "rebalance-plan": (

@@ -78,6 +78,21 @@ KEY_PREFIXES = snapshot_table(
     key=("prefix",),
 )
 
+KEY_TYPES = snapshot_table(
+    "gold/key_types",
+    "How many keys of each type every master holds, and what they weigh.",
+    [
+        optional("node_id", TEXT, "master that holds the keys"),
+        optional("type", TEXT, "as TYPE replies; null for keys of lists that do not say"),
+        required("keys", LONG, "keys of the type, all of them"),
+        optional("serialized_bytes", LONG, "bytes of these keys in the dumps"),
+        optional("memory_bytes", LONG, "estimated bytes in memory of those that a model knows"),
+        optional("expires", LONG, "keys with a time to live among them"),
+        PARTIAL,
+    ],
+    key=("node_id", "type"),
+)
+
 TTL_BUCKETS = snapshot_table(
     "gold/ttl_buckets",
     "Keys by remaining time to live, counted from the clock of the dump they are in.",

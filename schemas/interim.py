@@ -10,7 +10,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 from schemas.table import BYTES, FLAG, INTEGER, LONG, SHORT, TEXT, by_name, several
 
 SLOT, TOP_SLOT, TOP_TYPE, TOP_OWNER, TAG, PREFIX, TTL, UNIT, BAD = range(9)
-FLAW = 14
+FLAW, TYPE = 14, 15
 LOG_SLOT, LOG_COMMAND, LOG_KEY, LOG_PREFIX, LOG_DOUBT = range(9, 14)
 """Kinds of partial rows.  Those of logs have writes in *ops*, bytes of the log in *serialized_bytes*, the beginning of the hour
 (`LOG_SLOT`) or minute (`LOG_COMMAND`) in *offset* (epoch in s, null without timestamps); *number* is 1 for a slot's bytes in a

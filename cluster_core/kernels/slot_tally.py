@@ -1,4 +1,4 @@
-"""Keys, bytes and expiring keys per slot and per time-to-live bucket, from columns of keys."""
+"""Keys, bytes and expiring keys per slot, per type and per time-to-live bucket, from columns of keys."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cluster_core.formats.rdb.grammar import KEY_TYPES
 from cluster_core.kernels.compiled import njit
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.load.ttl import TTL_LABELS, TTL_LIMITS_MS
@@ -48,6 +49,19 @@ def _tally_ttl(expire_at_ms: Any, sizes: Any, taken_at_ms: Any, limits: Any, buc
         buckets[bucket, 1] += max(np.int64(sizes[i]), 0)
 
 
+@njit()
+def _tally_types(types, sizes, expire_at_ms, memory_bytes, counts):  # type: ignore[no-untyped-def]
+    last = len(counts) - 1
+    for i in range(len(types)):
+        row = min(np.int64(types[i]), last)
+        counts[row, 0] += 1
+        counts[row, 1] += max(np.int64(sizes[i]), 0)
+        if expire_at_ms[i] >= 0:
+            counts[row, 2] += 1
+        if len(memory_bytes) > 0:
+            counts[row, 3] += max(np.int64(memory_bytes[i]), 0)
+
+
 class SlotTally:
     """Counts per slot: *slots* is int64[16384, 3] of keys, serialized bytes and expiring keys (R112).
 
@@ -83,3 +97,15 @@ class TtlTally:
     def add(self, batch: KeyBatch) -> None:
         """Count every key of *batch*."""
         _tally_ttl(batch.expire_at_ms, batch.serialized_bytes, self.taken_at_ms, self._limits, self.buckets)
+
+
+class TypeTally:
+    """Counts per type: *counts* is int64[types, 4] of keys, serialized bytes, expiring keys and bytes in memory; unknown types are its last row."""
+
+    def __init__(self) -> None:
+        self.counts: NDArray[np.int64] = np.zeros((len(KEY_TYPES) + 1, 4), np.int64)
+
+    def add(self, batch: KeyBatch) -> None:
+        """Count every key of *batch*."""
+        memory = np.empty(0, np.int64) if batch.memory_bytes is None else batch.memory_bytes
+        _tally_types(batch.type, batch.serialized_bytes, batch.expire_at_ms, memory, self.counts)

@@ -28,7 +28,7 @@ from cluster_core.topology.nodes_text import write_nodes
 from schemas.aof import COMMAND_LOAD, LOG_SAVINGS, UNCERTAIN_KEYS, WRITE_KEYS, WRITE_LOAD
 from schemas.bronze import BAD_RECORDS, KEY_ROWS, KEYS, VALUE_FLAWS
 from schemas.caveats import Caveat
-from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, NODE_LOAD, TTL_BUCKETS
+from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, KEY_TYPES, NODE_LOAD, TTL_BUCKETS
 from schemas.interim import BAD, PARTIAL, SLOT, UNIT, UnitFacts, joined
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from schemas.table import Table
@@ -171,6 +171,7 @@ class KeySnapshot:
             self._change(key_distribution.big_keys(partial, sources, **tops), BIG_KEYS),
             self._change(key_distribution.hash_tags(partial, missed=tags, **groups), HASH_TAGS),
             self._change(key_distribution.key_prefixes(partial, missed=prefixes, **groups), KEY_PREFIXES),
+            self._change(key_distribution.key_types(partial, sources), KEY_TYPES),
             self._change(key_distribution.ttl_buckets(partial, sources), TTL_BUCKETS),
             self._change(self._bad_records(spark), BAD_RECORDS, f"job = '{JOB}'"),
             Change(self._sources_frame(spark), SOURCES),

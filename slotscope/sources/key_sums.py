@@ -14,10 +14,10 @@ from cluster_core.kernels.columns import encoding_names, known, memory_columns, 
 from cluster_core.kernels.group_tally import GroupTally
 from cluster_core.kernels.key_batch import NONE, KeyBatch
 from cluster_core.kernels.key_slots import key_slots
-from cluster_core.kernels.slot_tally import SlotTally, TtlTally
+from cluster_core.kernels.slot_tally import SlotTally, TtlTally, TypeTally
 from cluster_core.kernels.top_keys import TopKeys
 from cluster_core.slots.key_slot import SLOT_COUNT
-from schemas.interim import PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL, UnitFacts
+from schemas.interim import PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL, TYPE, UnitFacts
 from slotscope.sources.partial_rows import PartialRows, TallyOptions
 
 _UNKNOWN_TYPE = len(KEY_TYPES)
@@ -48,6 +48,7 @@ class KeySums:
             self._top_slot = TopKeys(SLOT_COUNT, options.top_per_slot)
             self._top_type = TopKeys(_UNKNOWN_TYPE + 1, options.top)
             self._top_owner = TopKeys(int(rows.owner_of.max()) + 1, options.top if options.owners else 0)
+            self._types = TypeTally()
             self._tags = GroupTally(options.groups_max)
             self._prefixes = GroupTally(options.groups_max)
 
@@ -60,6 +61,7 @@ class KeySums:
             return
         if self.ttl is not None:
             self.ttl.add(batch)
+        self._types.add(batch)
         if self.knows.sizes:
             self._top_slot.add(batch, batch.slot.astype(np.int64))
             self._top_type.add(batch, np.minimum(batch.type, _UNKNOWN_TYPE).astype(np.int64))
@@ -112,6 +114,7 @@ class KeySums:
             return
         for kind, top in ((TOP_SLOT, self._top_slot), (TOP_TYPE, self._top_type), (TOP_OWNER, self._top_owner)):
             yield self._top_rows(kind, top)
+        yield self._type_rows()
         yield self._rows.groups(TAG, self._tags, "keys", slot=pa.array(key_slots(self._tags.names())))
         yield self._rows.groups(PREFIX, self._prefixes, "keys")
         if self.ttl is not None:
@@ -120,6 +123,17 @@ class KeySums:
                 TTL, len(keys),
                 number=pa.array(np.arange(len(keys))), keys=pa.array(keys), serialized_bytes=pa.array(sizes),
             )  # fmt: skip
+
+    def _type_rows(self) -> pa.RecordBatch:
+        present = np.flatnonzero(self._types.counts[:, 0])
+        keys, sizes, expires, memory = self._types.counts[present].T
+        knows = self.knows
+        return self._rows.of(
+            TYPE, len(present), type=type_names(present), keys=pa.array(keys),
+            **({"serialized_bytes": pa.array(sizes)} if knows.sizes else {}),
+            **({"expires": pa.array(expires)} if knows.expiry else {}),
+            **({"memory_bytes": pa.array(memory)} if knows.memory else {}),
+        )  # fmt: skip
 
     def _top_rows(self, kind: int, top: TopKeys) -> pa.RecordBatch:
         facts = top.facts()

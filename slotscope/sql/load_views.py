@@ -54,6 +54,45 @@ JOIN snapshot_order AS newest ON newest.snapshot_id = loads.snapshot_id AND newe
 """,
     ),
     View(
+        "key_types_now",
+        "How many keys of each type the newest snapshot has, and what they weigh.",
+        ("key_types", "snapshot_order"),
+        {
+            **_NEW_SNAPSHOT,
+            **dict.fromkeys(("type", "keys", "serialized_bytes", "memory_bytes", "expires"), ""),
+            "keys_share": "of all keys of the snapshot, 0 to 1",
+        },
+        """
+SELECT
+  types.snapshot_id, type, CAST(sum(types.keys) AS BIGINT) AS keys, CAST(sum(types.serialized_bytes) AS BIGINT) AS serialized_bytes,
+  CAST(sum(memory_bytes) AS BIGINT) AS memory_bytes, CAST(sum(expires) AS BIGINT) AS expires,
+  CAST(sum(types.keys) AS DOUBLE) / nullif(max(newest.keys), 0) AS keys_share
+FROM key_types AS types
+JOIN snapshot_order AS newest ON newest.snapshot_id = types.snapshot_id AND newest.is_newest
+GROUP BY types.snapshot_id, type
+""",
+    ),
+    View(
+        "prefix_types",
+        "How many keys of each type lie below each prefix, exactly; of snapshots that were made with --keep-keys.",
+        ("keys",),
+        {
+            "snapshot_id": "",
+            "prefix_text": "beginning of the keys up to their first colon, as text; empty for keys without one",
+            "type": "",
+            "keys": "keys of that type below it",
+            "serialized_bytes": "bytes of these keys",
+            "memory_bytes": "estimated bytes in memory of those that a model knows",
+        },
+        """
+SELECT
+  snapshot_id, regexp_extract(key_text, '^([^:]*:)', 1) AS prefix_text, type, count(*) AS keys,
+  CAST(sum(serialized_bytes) AS BIGINT) AS serialized_bytes, CAST(sum(memory_bytes) AS BIGINT) AS memory_bytes
+FROM keys
+GROUP BY snapshot_id, regexp_extract(key_text, '^([^:]*:)', 1), type
+""",
+    ),
+    View(
         "biggest_keys",
         "The biggest keys of the newest snapshot, among those that gold/big_keys lists: by memory, where it is known.",
         ("big_keys", "snapshot_order"),

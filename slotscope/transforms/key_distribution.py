@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from cluster_core.load.ttl import TTL_LABELS
-from schemas.interim import BAD, FLAW, LOG_SLOT, PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL, UNIT
+from schemas.interim import BAD, FLAW, LOG_SLOT, PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL, TYPE, UNIT
 
 _LOADS = ("keys", "serialized_bytes", "memory_bytes", "expires", "ops")
 
@@ -199,6 +199,15 @@ def _heaviest(groups: DataFrame, count: int) -> DataFrame:
             "rank_keys": F.row_number().over(everything.orderBy(*by_keys)),
             "rank_bytes": F.row_number().over(everything.orderBy(*_by_bytes())),
         }
+    )
+
+
+def key_types(partial: DataFrame, sources: DataFrame | None) -> DataFrame:
+    """Keys and loads per node and type."""
+    return (
+        with_node(partial.where(F.col("kind") == TYPE), sources)
+        .groupBy("node_id", "type")
+        .agg(*(F.sum(name).alias(name) for name in ("keys", "serialized_bytes", "memory_bytes", "expires")))
     )
 
 

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from cluster_core.errors import DecodeError
 from jobs import compare, key_slots
 from schemas.bronze import BAD_RECORDS, KEYS, VALUE_FLAWS
-from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, NODE_LOAD, TTL_BUCKETS
+from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, KEY_TYPES, NODE_LOAD, TTL_BUCKETS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from slotscope.pipelines.key_snapshot import KeySnapshot, tally
 from slotscope.reports.keyspace.tables import load_report
@@ -66,6 +66,22 @@ AFTER = [f"after/node-{port}.rdb" for port in (7001, 7002, 7003)]
 def root(recorded_root):
     """A root with the snapshots ``before`` and ``after`` of the recorded cluster, to read."""
     return recorded_root
+
+
+def test_key_types_count_every_key_of_each_master(spark, root):
+    """All of them, not only the largest; memory and bytes add up to those of the masters."""
+    found = rows(spark, KEY_TYPES, root).where("snapshot_id = 'before'").collect()
+
+    expected = {
+        (port[-1] * 40, type_): count
+        for port, name in zip(("7001", "7002", "7003"), BEFORE, strict=True)
+        for type_, count in Counter(key["type"] for key in truth(name)).items()
+    }
+    assert {(row["node_id"], row["type"]): row["keys"] for row in found} == expected
+    assert sum(row["expires"] for row in found) == sum(key["pexpiretime"] >= 0 for key in truth(*BEFORE))
+    loads = rows(spark, NODE_LOAD, root).where("snapshot_id = 'before'").collect()
+    for name in ("serialized_bytes", "memory_bytes"):
+        assert sum(row[name] for row in found) == sum(row[name] for row in loads) > 0
 
 
 def test_slot_load_has_every_slot_and_counts_what_the_servers_counted(spark, root):

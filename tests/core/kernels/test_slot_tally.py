@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_core.kernels.slot_tally import SlotTally, TtlTally
+from cluster_core.formats.rdb.grammar import KEY_TYPES
+from cluster_core.kernels.slot_tally import SlotTally, TtlTally, TypeTally
 from cluster_core.load.ttl import TTL_LABELS
 from cluster_core.slots.key_slot import key_slot
 from tests.builders.key_batches import key_batch
@@ -43,6 +45,26 @@ def test_compiled_time_to_live_buckets_equal_the_plain_ones(keys, taken_at_ms):
     for _, size, expire_at_ms in keys:
         expected[ttl_bucket(expire_at_ms, taken_at_ms)] += (1, max(size, 0))
     assert (tally.buckets == expected).all()
+
+
+@given(KEYS, st.booleans(), st.data())
+def test_types_count_keys_bytes_expiring_keys_and_memory(keys, measured, data):
+    """A type beyond those that are known counts as unknown; a key that no model knows adds nothing to memory."""
+    drawn = st.lists(st.integers(-1, 1 << 40), min_size=len(keys), max_size=len(keys))
+    types = data.draw(st.lists(st.integers(0, 255), min_size=len(keys), max_size=len(keys)))
+    memory = data.draw(drawn)
+    batch = replace(
+        key_batch(keys), type=np.array(types, np.uint8), memory_bytes=np.array(memory, np.int64) if measured else None
+    )
+    tally = TypeTally()
+
+    tally.add(batch)
+
+    expected = np.zeros((len(KEY_TYPES) + 1, 4), np.int64)
+    for (_, size, expire_at_ms), type_, bytes_ in zip(keys, types, memory, strict=True):
+        weight = max(bytes_, 0) if measured else 0
+        expected[min(type_, len(KEY_TYPES))] += (1, max(size, 0), expire_at_ms >= 0, weight)
+    assert (tally.counts == expected).all()
 
 
 def test_bucket_bounds_are_exclusive_above():

@@ -1,0 +1,72 @@
+"""docs/cookbook.md: every query runs as it stands, in Spark and in DuckDB, and gives the answer below it.
+
+``pytest tests/slotscope/sql --rewrite`` writes the answers anew; read the diff before you keep it.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from pyspark.sql import SparkSession
+
+import slotscope
+from slotscope.reports.answer import answer_markdown
+from slotscope.runtime.answer import Answer
+from slotscope.sql.duck import ask
+from slotscope.sql.views import READ, VIEWS
+
+PAGE = Path(__file__).parents[3] / "docs" / "cookbook.md"
+QUESTIONS_MIN = 20
+
+
+class Question(NamedTuple):
+    """One section of the page."""
+
+    title: str
+    query: str
+    answer: str
+
+
+def questions() -> list[Question]:
+    """Every section that has a query and, below it, a table."""
+    found = re.findall(
+        r"^## \d+\. (.*?)$.*?```sql\n(.*?)\n```\n\n((?:\|[^\n]*\n)+)", PAGE.read_text(), re.MULTILINE | re.DOTALL
+    )
+    return [Question(*one) for one in found]
+
+
+def in_utc(value: Any) -> Any:
+    """Spark gives times in the time zone of this machine."""
+    return value.astimezone(UTC) if isinstance(value, datetime) else value
+
+
+def test_the_page_asks_what_people_ask() -> None:
+    """Each section is found, and each view is used, or is what one in use stands on."""
+    headings = re.findall(r"^## (\d+)\.", PAGE.read_text(), re.MULTILINE)
+    used = {name for question in questions() for name in READ.findall(question.query.lower())}
+
+    assert [int(number) for number in headings] == list(range(1, len(questions()) + 1))
+    assert len(questions()) >= QUESTIONS_MIN
+    assert {view.name for view in VIEWS} - used == set()
+
+
+@pytest.mark.parametrize("question", questions(), ids=lambda question: question.title)
+def test_a_query_of_the_cookbook_gives_its_answer(
+    spark: SparkSession, asked_root: str, question: Question, request: pytest.FixtureRequest
+) -> None:
+    in_duckdb = answer_markdown(ask(slotscope.connect(asked_root), question.query))
+    found = spark.sql(question.query)
+    in_spark = answer_markdown(Answer(tuple(found.columns), [tuple(map(in_utc, row)) for row in found.collect()]))
+    if request.config.getoption("--rewrite", default=False):
+        PAGE.write_text(
+            PAGE.read_text().replace(
+                f"{question.query}\n```\n\n{question.answer}", f"{question.query}\n```\n\n{in_duckdb}"
+            )
+        )
+
+    assert in_spark == in_duckdb
+    assert in_duckdb == question.answer, "pytest tests/slotscope/sql --rewrite writes the answers anew"
