@@ -193,9 +193,14 @@ def test_time_to_live_buckets_hold_every_key(spark, root):
 def test_a_second_run_leaves_the_same_tables(spark, recorded_root, tmp_path):
     root = copytree(recorded_root, tmp_path / "root")
 
+    def told(table):
+        """All columns but the time of the run itself."""
+        return [name for name in table.columns if name != "written_at"]
+
     def contents():
         return {
-            table.name: sorted(map(repr, read_rows(str(root), table, snapshot_id="before"))) for table in ALL_TABLES
+            table.name: sorted(map(repr, read_rows(str(root), table, columns=told(table), snapshot_id="before")))
+            for table in ALL_TABLES
         }
 
     first = contents()
