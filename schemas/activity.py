@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql.types import StructField, StructType
+import pyarrow as pa
 
 from schemas.table import DOUBLE, INTEGER, LONG, TEXT, optional, required, snapshot_table
 
@@ -23,17 +23,17 @@ SLOT_ACTIVITY = snapshot_table(
 SAMPLE, BAD = range(2)
 """Kinds of rows of `SLOT_SAMPLES`."""
 
-SLOT_SAMPLES = StructType(
+SLOT_SAMPLES = pa.schema(
     [
-        StructField("kind", INTEGER, nullable=False),
-        StructField("metric", TEXT),
-        StructField("slot", INTEGER),
-        StructField("ts_ns", LONG),
-        StructField("node", TEXT),
-        StructField("value", LONG),
-        StructField("source", TEXT),
-        StructField("offset", LONG),
-        StructField("reason", TEXT),
+        pa.field("kind", INTEGER, nullable=False),
+        pa.field("metric", TEXT),
+        pa.field("slot", INTEGER),
+        pa.field("ts_ns", LONG),
+        pa.field("node", TEXT),
+        pa.field("value", LONG),
+        pa.field("source", TEXT),
+        pa.field("offset", LONG),
+        pa.field("reason", TEXT),
     ]
 )
 """What a task reads from a file; not a table on disk.  *ts_ns* of a file without times is the number of the file."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql.types import StructField, StructType
+import pyarrow as pa
 
 from schemas.table import (
     BYTES,
@@ -19,7 +19,7 @@ from schemas.table import (
     with_texts,
 )
 
-COMMAND_FIELDS: list[StructField] = [
+COMMAND_FIELDS: list[pa.Field] = [
     required("offset", LONG, "where the command begins in the (decompressed) file"),
     optional("db", INTEGER, "database; null before the first SELECT of a range that does not begin the file"),
     required("command", TEXT, "its name in lower case"),
@@ -30,7 +30,7 @@ COMMAND_FIELDS: list[StructField] = [
     optional("time", TIME, "of the last #TS: line before it, UTC; null without aof-timestamp-enabled"),
 ]
 
-AOF_SOURCE = StructType([*COMMAND_FIELDS, required("source", TEXT, "file of the log")])
+AOF_SOURCE = pa.schema([*COMMAND_FIELDS, required("source", TEXT, "file of the log")])
 
 _WRITES = [
     required("ops", LONG, "writes to it: a command counts once for each key that it names"),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pyspark.sql.types import StructField, StructType
+import pyarrow as pa
 
 from schemas.table import BYTES, INTEGER, LONG, PARTIAL, SHORT, TEXT, optional, required, snapshot_table, with_texts
 
-KEY_FIELDS: list[StructField] = [
+KEY_FIELDS: list[pa.Field] = [
     required("db", INTEGER, "database number"),
     required("key", BYTES, "name of the key"),
     required("slot", INTEGER, "CRC16 of the key or its hash tag, modulo 16384"),
@@ -31,15 +31,15 @@ KEY_FIELDS: list[StructField] = [
     ),
 ]
 
-RDB_SOURCE = StructType([*KEY_FIELDS, required("source", TEXT, "file the key was read from")])
+RDB_SOURCE = pa.schema([*KEY_FIELDS, required("source", TEXT, "file the key was read from")])
 
-KEY_ROWS = StructType(with_texts(RDB_SOURCE.fields))
+KEY_ROWS = pa.schema(with_texts(RDB_SOURCE))
 """What a task returns for `KEYS`."""
 
 KEYS = snapshot_table(
     "bronze/keys",
     "Every key of every input, one row each; written with --keep-keys only.",
-    [*KEY_ROWS.fields, PARTIAL],
+    [*KEY_ROWS, PARTIAL],
     key=("source", "offset"),
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, NamedTuple
 
-from pyspark.sql.types import StructField, StructType
+import pyarrow as pa
 
 from cluster_core.kinds import Severity
 from schemas.table import fields_of, optional, required, several
@@ -102,9 +102,9 @@ class Caveat(NamedTuple):
         return self.severity.value, self.code.value, self.text, self.subject
 
 
-CAVEAT = StructType(fields_of(Caveat))
+CAVEAT = pa.struct(fields_of(Caveat))
 
 
-def caveats(about: str, *, always: bool = True) -> StructField:
+def caveats(about: str, *, always: bool = True) -> pa.Field:
     """The column of caveats of a table."""
     return (required if always else optional)("warnings", several(CAVEAT), about)

@@ -8,7 +8,7 @@ row cannot change any more; null where further captures may still change it.
 
 from __future__ import annotations
 
-from pyspark.sql.types import StructField, StructType
+import pyarrow as pa
 
 from cluster_core.replay import rows
 from schemas.caveats import caveats
@@ -32,7 +32,7 @@ from schemas.table import (
 EPOCH = UNSIGNED
 
 
-def _interval(what: str) -> list[StructField]:
+def _interval(what: str) -> list[pa.Field]:
     return [
         *instant("valid_from", f"when {what} began"),
         *instant("valid_to", f"when {what} ended; null while it holds", always=False),
@@ -44,7 +44,7 @@ _SETTLED = optional("settled_by", LONG, "number of the evidence that made the ro
 
 # -- bronze ----------------------------------------------------------------------------------------------------------
 
-MESSAGE_FIELDS: list[StructField] = [
+MESSAGE_FIELDS: list[pa.Field] = [
     required("message_id", LONG, "number of the message in its snapshot, in order of capture"),
     *instant("ts", "when its last packet was captured"),
     required("packet", LONG, "number of that packet"),
@@ -109,7 +109,7 @@ SLOT_BITMAPS = snapshot_table(
     key=("bitmap_id",),
 )
 
-GOSSIP_FIELDS: list[StructField] = [
+GOSSIP_FIELDS: list[pa.Field] = [
     required("message_id", LONG, "message that holds the entry"),
     required("entry", INTEGER, "its place in the message"),
     required("node_id", TEXT, "node that it is about"),
@@ -219,7 +219,7 @@ SLOT_OWNERS = snapshot_table(
     key=("observer", "first_slot", "valid_from_ns"),
 )
 
-SILENCE = StructType(
+SILENCE = pa.struct(
     [
         required("from_ns", LONG, "last message before; ns since the epoch"),
         required("to_ns", LONG, "next message, or the end of the capture; ns since the epoch"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from pyspark.sql.types import DataType, StructField, StructType
+import pyarrow as pa
 
 from schemas.table import BYTES, FLAG, INTEGER, LONG, SHORT, TEXT, by_name, several
 
@@ -114,7 +114,7 @@ class UnitFacts:
 
     def words(self) -> dict[str, str]:
         """What was found, as the words of ``silver/sources``."""
-        found = {name: getattr(self, name) for name in FACTS.names if name != "aux"}
+        found = {name: getattr(self, name) for name in [fact.name for fact in FACTS] if name != "aux"}
         return {name: _word(value) for name, value in found.items() if _is_said(value)} | self.aux
 
 
@@ -145,7 +145,7 @@ def joined(before: UnitFacts, later: UnitFacts) -> UnitFacts:
     return UnitFacts(**both)
 
 
-_KINDS: dict[str, DataType] = {
+_KINDS: dict[str, pa.DataType] = {
     "bool": FLAG,
     "int | None": LONG,
     "str | None": TEXT,
@@ -154,39 +154,39 @@ _KINDS: dict[str, DataType] = {
 }
 _IN_ROW = ("source", "kind", "keys", "file_bytes")
 """Facts that have columns of their own: ``source``, ``text``, ``keys`` and ``serialized_bytes`` of a `UNIT` row."""
-FACTS = StructType([StructField(f.name, _KINDS[str(f.type)]) for f in fields(UnitFacts) if f.name not in _IN_ROW])
+FACTS = pa.struct([pa.field(f.name, _KINDS[str(f.type)]) for f in fields(UnitFacts) if f.name not in _IN_ROW])
 
-PARTIAL = StructType(
+PARTIAL = pa.schema(
     [
-        StructField("kind", INTEGER, nullable=False),
-        StructField("source", TEXT, nullable=False),
-        StructField("part", INTEGER, nullable=False),
-        StructField("slot", INTEGER),
-        StructField("owner_id", TEXT),
-        StructField("name", BYTES),
-        StructField("name_text", TEXT),
-        StructField("hash_tag", BYTES),
-        StructField("hash_tag_text", TEXT),
-        StructField("keys", LONG),
-        StructField("serialized_bytes", LONG),
-        StructField("expires", LONG),
-        StructField("ops", LONG),
-        StructField("keys_error", LONG),
-        StructField("bytes_error", LONG),
-        StructField("number", INTEGER),
-        StructField("db", INTEGER),
-        StructField("type", TEXT),
-        StructField("encoding", TEXT),
-        StructField("elements", LONG),
-        StructField("expire_at_ms", LONG),
-        StructField("idle_s", LONG),
-        StructField("freq", SHORT),
-        StructField("offset", LONG),
-        StructField("text", TEXT),
-        StructField("facts", FACTS),
-        StructField("flaw", TEXT),
-        StructField("memory_bytes", LONG),
-        StructField("estimate", TEXT),
+        pa.field("kind", INTEGER, nullable=False),
+        pa.field("source", TEXT, nullable=False),
+        pa.field("part", INTEGER, nullable=False),
+        pa.field("slot", INTEGER),
+        pa.field("owner_id", TEXT),
+        pa.field("name", BYTES),
+        pa.field("name_text", TEXT),
+        pa.field("hash_tag", BYTES),
+        pa.field("hash_tag_text", TEXT),
+        pa.field("keys", LONG),
+        pa.field("serialized_bytes", LONG),
+        pa.field("expires", LONG),
+        pa.field("ops", LONG),
+        pa.field("keys_error", LONG),
+        pa.field("bytes_error", LONG),
+        pa.field("number", INTEGER),
+        pa.field("db", INTEGER),
+        pa.field("type", TEXT),
+        pa.field("encoding", TEXT),
+        pa.field("elements", LONG),
+        pa.field("expire_at_ms", LONG),
+        pa.field("idle_s", LONG),
+        pa.field("freq", SHORT),
+        pa.field("offset", LONG),
+        pa.field("text", TEXT),
+        pa.field("facts", FACTS),
+        pa.field("flaw", TEXT),
+        pa.field("memory_bytes", LONG),
+        pa.field("estimate", TEXT),
     ]
 )
 """*number* is a prefix's depth, a time-to-live bucket, or the keys that a slot's own record in the dump declares (-1: none)."""

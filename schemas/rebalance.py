@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pyspark.sql.types import StructField, StructType
+import pyarrow as pa
 
 from cluster_core.rebalance.table_rows import (
     HeavyRow,
@@ -34,22 +34,22 @@ from schemas.table import (
 PLAN_ID = required("plan_id", TEXT, "digest of what was planned with and of the plan")
 
 
-def _plan_table(name: str, about: str, columns: Iterable[StructField], key: tuple[str, ...]) -> Table:
-    return Table(name, about, StructType([PLAN_ID, *columns, PARTIAL]), ("plan_id", *key), ("plan_id",))
+def _plan_table(name: str, about: str, columns: Iterable[pa.Field], key: tuple[str, ...]) -> Table:
+    return Table(name, about, pa.schema([PLAN_ID, *columns, PARTIAL]), ("plan_id", *key), ("plan_id",))
 
 
-def _told(name: str, about: str) -> StructField:
+def _told(name: str, about: str) -> pa.Field:
     return optional(name, by_name(DOUBLE), f"{about}, by resource")
 
 
-def _by_resource(name: str, about: str) -> StructField:
+def _by_resource(name: str, about: str) -> pa.Field:
     return required(name, by_name(DOUBLE), f"{about}, by resource")
 
 
 REBALANCE_PLANS = Table(
     "gold/rebalance_plans",
     "One row a plan, written last: a plan without it is incomplete.",
-    StructType(
+    pa.schema(
         [
             PLAN_ID,
             required("snapshot_id", TEXT, "newest snapshot that it was made from; none if there was none"),
@@ -115,7 +115,7 @@ REBALANCE_HEAVY = _plan_table(
 PLAN_STEPS = Table(
     "silver/plan_steps",
     "Journal of executions: what was about to be done, and what came of it.",
-    StructType(fields_of(PlanStepRow)),
+    pa.schema(fields_of(PlanStepRow)),
     key=("plan_id", "run_id", "seq"),
     partition_by=("plan_id",),
 )
@@ -123,7 +123,7 @@ PLAN_STEPS = Table(
 PLAN_AUDITS = Table(
     "gold/plan_audits",
     "One row an aspect of an audit, for loads one a resource; an audit of the same plan and source replaces the one before.",
-    StructType(fields_of(PlanAuditRow)),
+    pa.schema(fields_of(PlanAuditRow)),
     key=("plan_id", "source", "aspect", "resource"),
     partition_by=("plan_id",),
 )

@@ -5,7 +5,7 @@ Times stand twice, as in `schemas.history`: ``*_ns`` are nanoseconds since the e
 
 from __future__ import annotations
 
-from pyspark.sql.types import StructField
+import pyarrow as pa
 
 from cluster_core.replication.table_rows import LinkRow, OffsetRow, ResyncRow
 from schemas.table import (
@@ -22,7 +22,7 @@ from schemas.table import (
     snapshot_table,
 )
 
-RESP_FIELDS: list[StructField] = [
+RESP_FIELDS: list[pa.Field] = [
     required("value_id", LONG, "number of the row in its series, in order of capture"),
     *instant("ts", "when its last packet was captured"),
     required("packet", LONG, "number of that packet"),

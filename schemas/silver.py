@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql.types import MapType
+import pyarrow as pa
 
 from schemas.caveats import caveats
 from schemas.table import DOUBLE, INTEGER, LONG, PARTIAL, TEXT, TIME, optional, required, snapshot_table
@@ -35,7 +35,7 @@ SOURCES = snapshot_table(
         optional("node_id", TEXT, "master whose data it holds, null if not known"),
         required("keys", LONG, "keys read"),
         required("file_bytes", LONG, "bytes of the file as stored"),
-        required("facts", MapType(TEXT, TEXT), "aux fields, version, checks"),
+        required("facts", pa.map_(TEXT, TEXT), "aux fields, version, checks"),
         PARTIAL,
         optional("bad_records", LONG, "places of the file that could not be read"),
         optional("unread_bytes", LONG, "bytes of the file, as stored, that were not read; null if not known"),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pyspark.sql.types import StructField
+import pyarrow as pa
 
 from schemas.table import DOUBLE, INTEGER, LONG, TEXT, optional, required, snapshot_table
 
-PARAMETERS: list[StructField] = [
+PARAMETERS: list[pa.Field] = [
     required("profile", TEXT, "server version whose rules the nodes follow"),
     required("node_timeout_ms", LONG, "cluster-node-timeout"),
     required("shards", INTEGER, "masters with slots"),
@@ -21,7 +21,7 @@ PARAMETERS: list[StructField] = [
 ]
 """What a run was made with; equal in the runs of one row of gold/simulated_quantiles."""
 
-OUTCOMES: list[StructField] = [
+OUTCOMES: list[pa.Field] = [
     optional("detected_ms", DOUBLE, "from the fault until the last failed master was FAIL for somebody; null: never"),
     optional("elected_ms", DOUBLE, "until the last shard that was hit had a new master; null: never in this run"),
     optional("converged_ms", DOUBLE, "until every running node knew; null: never in this run"),

@@ -7,37 +7,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, get_args, get_origin
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DecimalType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+import pyarrow as pa
 
 from cluster_core.columns import Column, Kind, columns_of
 
-TEXT: Final = StringType()
-BYTES: Final = BinaryType()
-FLAG: Final = BooleanType()
-SHORT: Final = ShortType()
-INTEGER: Final = IntegerType()
-LONG: Final = LongType()
-DOUBLE: Final = DoubleType()
-TIME: Final = TimestampType()
-UNSIGNED: Final = DecimalType(20, 0)
+TEXT: Final = pa.string()
+BYTES: Final = pa.binary()
+FLAG: Final = pa.bool_()
+SHORT: Final = pa.int16()
+INTEGER: Final = pa.int32()
+LONG: Final = pa.int64()
+DOUBLE: Final = pa.float64()
+TIME: Final = pa.timestamp("us", tz="UTC")
+UNSIGNED: Final = pa.decimal128(20, 0)
 """An unsigned number of 64 bits, as epochs, offsets and module ids are on the wire."""
-_BY_KIND: Final[dict[Kind, DataType]] = {Kind.SMALL: INTEGER, Kind.UNSIGNED: UNSIGNED}
-_BY_TYPE: Final[dict[type, DataType]] = {bool: FLAG, int: LONG, float: DOUBLE, bytes: BYTES, datetime: TIME}
+_BY_KIND: Final[dict[Kind, pa.DataType]] = {Kind.SMALL: INTEGER, Kind.UNSIGNED: UNSIGNED}
+_BY_TYPE: Final[dict[type, pa.DataType]] = {bool: FLAG, int: LONG, float: DOUBLE, bytes: BYTES, datetime: TIME}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +31,7 @@ class Table:
 
     name: str
     about: str
-    schema: StructType
+    schema: pa.Schema
     key: tuple[str, ...]
     partition_by: tuple[str, ...] = ()
 
@@ -56,66 +41,66 @@ class Table:
         return list(self.schema.names)
 
 
-def several(kind: DataType) -> ArrayType:
+def several(kind: pa.DataType) -> pa.DataType:
     """A list of values."""
-    return ArrayType(kind, containsNull=False)
+    return pa.list_(pa.field("element", kind, nullable=False))
 
 
-def by_name(kind: DataType) -> MapType:
+def by_name(kind: pa.DataType) -> pa.DataType:
     """Values by name."""
-    return MapType(TEXT, kind, valueContainsNull=False)
+    return pa.map_(TEXT, pa.field("value", kind, nullable=False))
 
 
-def required(name: str, kind: DataType, about: str) -> StructField:
+def required(name: str, kind: pa.DataType, about: str) -> pa.Field:
     """A column that always has a value; *about* is its comment."""
-    return StructField(name, kind, nullable=False, metadata={"comment": about})
+    return pa.field(name, kind, nullable=False, metadata={"comment": about})
 
 
-def optional(name: str, kind: DataType, about: str) -> StructField:
+def optional(name: str, kind: pa.DataType, about: str) -> pa.Field:
     """A column that is null where no source knows the value; *about* is its comment."""
-    return StructField(name, kind, nullable=True, metadata={"comment": about})
+    return pa.field(name, kind, nullable=True, metadata={"comment": about})
 
 
-def snapshot_table(name: str, about: str, columns: Iterable[StructField], key: tuple[str, ...] = ()) -> Table:
+def snapshot_table(name: str, about: str, columns: Iterable[pa.Field], key: tuple[str, ...] = ()) -> Table:
     """A table of which every snapshot has rows of its own, told apart by *key* and replaced together."""
-    return Table(name, about, StructType([SNAPSHOT_ID, *columns]), ("snapshot_id", *key), ("snapshot_id",))
+    return Table(name, about, pa.schema([SNAPSHOT_ID, *columns]), ("snapshot_id", *key), ("snapshot_id",))
 
 
-def instant(name: str, about: str, *, always: bool = True, name_ns: str = "") -> list[StructField]:
+def instant(name: str, about: str, *, always: bool = True, name_ns: str = "") -> list[pa.Field]:
     """A time as timestamp *name* and as nanoseconds, called *name*_ns where *name_ns* does not say otherwise."""
     field = required if always else optional
     ns = field(name_ns or f"{name}_ns", LONG, f"{about}; ns since the epoch")
     return [field(name, TIME, about), ns]
 
 
-def fields_of(row: type) -> list[StructField]:
+def fields_of(row: type) -> list[pa.Field]:
     """The columns that a row of the core declares (`cluster_core.columns`); a time in two forms, see `instant`."""
     return [field for column in columns_of(row) for field in _fields(column)]
 
 
-def side_by_side(rows: Iterable[type]) -> list[StructField]:
+def side_by_side(rows: Iterable[type]) -> list[pa.Field]:
     """The columns of all *rows*, each once and nullable, times as nanoseconds only: what a task returns that makes rows of several."""
-    found: dict[str, StructField] = {}
-    for field in (field for row in rows for field in fields_of(row) if not isinstance(field.dataType, TimestampType)):
-        found.setdefault(field.name, StructField(field.name, field.dataType))
+    found: dict[str, pa.Field] = {}
+    for field in (field for row in rows for field in fields_of(row) if field.type != TIME):
+        found.setdefault(field.name, pa.field(field.name, field.type))
     return list(found.values())
 
 
-def _fields(column: Column) -> list[StructField]:
+def _fields(column: Column) -> list[pa.Field]:
     if column.timestamp:
         return instant(column.timestamp, column.about, always=not column.optional, name_ns=column.name)
     kind = _BY_KIND.get(column.kind) or _data_type(column.type)
-    return [StructField(column.name, kind, column.optional, {"comment": column.about})]
+    return [pa.field(column.name, kind, column.optional, {"comment": column.about})]
 
 
-def _data_type(kind: Any) -> DataType:
+def _data_type(kind: Any) -> pa.DataType:
     arguments = get_args(kind)
     if get_origin(kind) is dict:
-        return MapType(_data_type(arguments[0]), _data_type(arguments[1]), valueContainsNull=False)
+        return by_name(_data_type(arguments[1]))
     if get_origin(kind) is tuple:
         return several(_data_type(arguments[0]))
     if issubclass(kind, tuple):
-        return StructType(fields_of(kind))
+        return pa.struct(fields_of(kind))
     return TEXT if issubclass(kind, str) else _BY_TYPE[kind]
 
 
@@ -127,11 +112,11 @@ PARTIAL = optional(
 )
 
 
-def with_texts(fields: Iterable[StructField]) -> list[StructField]:
+def with_texts(fields: Iterable[pa.Field]) -> list[pa.Field]:
     """*fields* with a text column behind each that holds bytes: ``NAME_text``, escaped as reports show it (`slotscope.runtime.text.shown`)."""
-    found: list[StructField] = []
+    found: list[pa.Field] = []
     for field in fields:
         found.append(field)
-        if isinstance(field.dataType, BinaryType):
+        if field.type == BYTES:
             found.append(optional(f"{field.name}_text", TEXT, f"{field.name} as text, escaped as in the reports"))
     return found

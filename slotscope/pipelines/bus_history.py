@@ -19,7 +19,6 @@ from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from cluster_core.errors import DecodeError
 from cluster_core.gossip.profile import PROFILES
@@ -34,6 +33,7 @@ from slotscope.pipelines.bus_notes import Basis
 from slotscope.runtime import tables
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
+from slotscope.runtime.spark_schema import spark_schema
 from slotscope.runtime.tables import Change
 from slotscope.sources.bus import evidence as captured
 from slotscope.sources.bus import observers as replayed
@@ -227,7 +227,7 @@ class HistoryReplay:
             request.permissive,
             state.capture if state is not None else None,
         )
-        task = self._spark.range(0, 1, 1, 1).mapInArrow(bind(capture_task, options=options), CAPTURED)
+        task = self._spark.range(0, 1, 1, 1).mapInArrow(bind(capture_task, options=options), spark_schema(CAPTURED))
         read = task.persist(StorageLevel.MEMORY_AND_DISK)
         rows = read.where(F.col("kind") == captured.META).select("blob").collect()
         return read, json.loads(bytes(rows[0]["blob"]))
@@ -247,7 +247,7 @@ class HistoryReplay:
         options = ReplayOptions(facts["node_timeout_ms"], start_ns, request.profile, facts["settled_by"] > 0)
         partitions = 2 * spark.sparkContext.defaultParallelism
         by_process = pieces.repartition(partitions, "part").sortWithinPartitions("part", "phase", "number")
-        return by_process.mapInArrow(bind(replay_task, options=options), REPLAYED)
+        return by_process.mapInArrow(bind(replay_task, options=options), spark_schema(REPLAYED))
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -334,7 +334,7 @@ class HistoryReplay:
             views = found.where(F.col("row_kind") == replayed.VIEW)
         else:
             views = tables.read_snapshot(self._spark, history.NODE_VIEWS, request.root, request.snapshot)
-        return views.select(*VIEW_COLUMNS).coalesce(1).mapInArrow(derive_task, DERIVED)
+        return views.select(*VIEW_COLUMNS).coalesce(1).mapInArrow(derive_task, spark_schema(DERIVED))
 
     def _states(self, read: DataFrame, found: DataFrame, facts: dict[str, Any]) -> DataFrame:
         """The states of this fold; none is kept of the processes while the node timeout is not certain."""
@@ -398,6 +398,6 @@ class HistoryReplay:
             "files": self._inputs.sizes(),
             "warnings": [warning.columns() for warning in outcome.warnings],
         }
-        fields = [field for field in history.REPLAYS.schema.fields if field.name in row]
-        rows = self._spark.createDataFrame([tuple(row[field.name] for field in fields)], StructType(fields))
+        fields = [field for field in history.REPLAYS.schema if field.name in row]
+        rows = self._spark.createDataFrame([tuple(row[field.name] for field in fields)], spark_schema(fields))
         return self._as(rows, history.REPLAYS)

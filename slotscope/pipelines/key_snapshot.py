@@ -35,6 +35,7 @@ from schemas.table import Table
 from slotscope.pipelines.key_inputs import tally_options
 from slotscope.runtime import tables
 from slotscope.runtime.progress import progress
+from slotscope.runtime.spark_schema import spark_schema, spark_type
 from slotscope.runtime.tables import Change
 from slotscope.sources.inputs import Inputs, find_inputs, given_node, load_topology
 from slotscope.sources.partial_rows import TallyOptions
@@ -63,10 +64,10 @@ def over_units(spark: SparkSession, task: Callable[[Batches], Batches], count: i
 def tally(spark: SparkSession, inputs: Inputs, options: TallyOptions, *, split: bool = True) -> DataFrame:
     """Return the partial sums (`schemas.interim.PARTIAL`) of all *inputs*; nothing is read before an action asks for it."""
     units: list[Unit] = inputs.units(spark.sparkContext.defaultParallelism, split=split)
-    partial = over_units(spark, bind(tally_units, units=units, options=options), len(units), PARTIAL)
+    partial = over_units(spark, bind(tally_units, units=units, options=options), len(units), spark_schema(PARTIAL))
     for path in inputs.delta:
         rows = spark.read.format("delta").load(path)
-        partial = partial.union(rows.mapInArrow(bind(tally_rows, source=path, options=options), PARTIAL))
+        partial = partial.union(rows.mapInArrow(bind(tally_rows, source=path, options=options), spark_schema(PARTIAL)))
     return partial
 
 
@@ -187,7 +188,7 @@ class KeySnapshot:
     def _bad_records(self, spark: SparkSession) -> DataFrame:
         rows = key_distribution.bad_records(self.partial, JOB)
         polls = [(JOB, bad.source, bad.offset, bad.reason, None) for bad in self.bad_polls]
-        schema = StructType([field for field in BAD_RECORDS.schema.fields if field.name != "snapshot_id"])
+        schema = spark_schema(field for field in BAD_RECORDS.schema if field.name != "snapshot_id")
         return rows.unionByName(spark.createDataFrame(polls, schema)) if polls else rows
 
     def _flaw_changes(self, spark: SparkSession) -> list[Change]:
@@ -217,7 +218,7 @@ class KeySnapshot:
 
     def _write_keys(self, spark: SparkSession) -> None:
         units: list[Unit] = self.inputs.units(spark.sparkContext.defaultParallelism, split=False)
-        rows = over_units(spark, bind(read_keys, units=units, options=self.options), len(units), KEY_ROWS)
+        rows = over_units(spark, bind(read_keys, units=units, options=self.options), len(units), spark_schema(KEY_ROWS))
         tables.apply_change(self._change(rows, KEYS, files=None), self.request.root, self.request.snapshot)
 
     def _sources_frame(self, spark: SparkSession) -> DataFrame:
@@ -239,7 +240,7 @@ class KeySnapshot:
             )
             for unit in merged.values()
         ]
-        return spark.createDataFrame(rows, SOURCES.schema)
+        return spark.createDataFrame(rows, spark_schema(SOURCES.schema))
 
     def _node_of(self, source: str) -> str | None:
         found = self.attributions.get(source)
@@ -317,7 +318,7 @@ def _unread_columns(file: FileUnread | None) -> tuple[Any, ...]:
 
 def _caveat_column(caveats: Sequence[Caveat]) -> Column:
     found = [F.struct(*map(F.lit, caveat.columns())) for caveat in caveats]
-    return F.array(*found).cast(SNAPSHOTS.schema["warnings"].dataType.simpleString()).alias("warnings")
+    return F.array(*found).cast(spark_type(SNAPSHOTS.schema.field("warnings").type).simpleString()).alias("warnings")
 
 
 def _read_units(

@@ -11,7 +11,7 @@ from cluster_core.rebalance.goal.targets import HeavySlot, Targets
 from cluster_core.rebalance.plan import Plan, count_ranges, slot_ranges
 from cluster_core.rebalance.planner import pieces_of_tag
 from cluster_core.rebalance.table_rows import HeavyRow, LoadRow, MoveRow, SlotRow, ToleranceRow
-from schemas.caveats import CAVEAT, Caveat
+from schemas.caveats import Caveat
 from schemas.gold import BIG_KEYS, HASH_TAGS
 from schemas.rebalance import (
     REBALANCE_HEAVY,
@@ -80,7 +80,7 @@ def _plan_row(made: MadePlan, bad_records: int, warnings: Sequence[Caveat]) -> R
         "state_hash": stored.state_hash,
         "bad_records": bad_records,
         "document": made.document,
-        "warnings": [dict(zip(CAVEAT.names, warning.columns(), strict=True)) for warning in warnings],
+        "warnings": [dict(zip(Caveat._fields, warning.columns(), strict=True)) for warning in warnings],
         "watched_before": {reach.resource: float(reach.before) for reach in watched},
         "watched_after": {reach.resource: float(reach.after) for reach in watched},
         "watched_limits": {reach.resource: float(reach.limit) for reach in watched},

@@ -18,6 +18,7 @@ from schemas.replication import REPLICATION_LINKS, REPLICATION_OFFSETS, RESYNCS
 from slotscope.runtime import tables
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
+from slotscope.runtime.spark_schema import spark_schema
 from slotscope.runtime.tables import Change
 from slotscope.sources.bus.files import CaptureFile, find_captures, survey
 from slotscope.sources.resp import replication_task as task
@@ -70,7 +71,7 @@ def replay_replication(spark: SparkSession, request: Request, inputs: Inputs) ->
     """Replay *inputs* into the tables of the request's snapshot; raises DecodeError for bad input in strict mode."""
     root, snapshot = request.root, request.snapshot
     options = task.ReplicationOptions(inputs.captures, inputs.backlog_bytes, request.permissive)
-    rows = spark.range(0, 1, 1, 1).mapInArrow(bind(task.replication_task, options=options), task.REPLAYED)
+    rows = spark.range(0, 1, 1, 1).mapInArrow(bind(task.replication_task, options=options), spark_schema(task.REPLAYED))
     read = rows.persist(StorageLevel.MEMORY_AND_DISK)
     with progress("replaying"):
         counts = read.where(F.col("kind") == task.COUNTS).select("blob").collect()[0]["blob"]

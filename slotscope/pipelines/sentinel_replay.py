@@ -20,6 +20,7 @@ from schemas.sentinel import SENTINEL_EVENTS, SENTINEL_VIEWS, SENTINEL_VOTES
 from slotscope.runtime import tables
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
+from slotscope.runtime.spark_schema import spark_schema
 from slotscope.runtime.tables import Change
 from slotscope.sources.bus.files import find_captures, survey
 from slotscope.sources.bus.polls_and_logs import instant
@@ -119,7 +120,9 @@ def _write_replay(spark: SparkSession, root: str, snapshot: str, facts: dict[str
         rows = tables.read_snapshot(spark, REPLAYS, root, snapshot).where(F.col("profile") != PROFILE)
         if rows.first() is not None:
             return
-    empty = [Change(spark.createDataFrame([], table.schema), table) for table in (NODE_VIEWS, LINKS, FINDINGS)]
+    empty = [
+        Change(spark.createDataFrame([], spark_schema(table.schema)), table) for table in (NODE_VIEWS, LINKS, FINDINGS)
+    ]
     tables.apply_changes(empty, root, snapshot)
     row = {
         "snapshot_id": snapshot, **_times("first", facts["first_ns"]), **_times("last", facts["last_ns"]),
@@ -127,7 +130,7 @@ def _write_replay(spark: SparkSession, root: str, snapshot: str, facts: dict[str
         "node_timeout_from": "estimated" if facts["down_after_ms"] else "default", "profile": PROFILE,
         "polls": facts["answers"], "log_events": facts["lines"], "bad_records": facts["bad_records"], "repeated_bytes": 0, "files": files, "warnings": [warning.columns() for warning in _warnings(facts)],
     }  # fmt: skip
-    rows = spark.createDataFrame([tuple(row[name] for name in REPLAYS.schema.names)], REPLAYS.schema)
+    rows = spark.createDataFrame([tuple(row[name] for name in REPLAYS.columns)], spark_schema(REPLAYS.schema))
     tables.apply_change(Change(rows, REPLAYS), root, snapshot)
 
 

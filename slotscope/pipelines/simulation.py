@@ -12,24 +12,24 @@ import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import ArrayType, StructField, StructType
 
 from cluster_core.sim.experiment.grid import Grid
 from cluster_core.sim.experiment.runs import run_trial
 from cluster_core.sim.layouts import Place
 from schemas.simulation import OUTCOMES, PARAMETERS, SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SHARDS
+from schemas.table import several
+from slotscope.runtime.spark_schema import spark_schema
 from slotscope.runtime.tables import Change, apply_changes
 
 FIGURES = ("detected_ms", "elected_ms", "converged_ms", "lost", "unavailable", "bus_bytes", "elections")
 """Figures of which there are quantiles."""
 SHARD_FIELDS = ("master", "replicas", "detected_ms", "elected_ms", "attempts", "hindrance")
-_SHARD = StructType([field for field in SIMULATED_SHARDS.schema.fields if field.name in SHARD_FIELDS])
-_RUN = StructType(
+_SHARD = pa.struct([field for field in SIMULATED_SHARDS.schema if field.name in SHARD_FIELDS])
+_RUN = pa.schema(
     [
-        *(field for field in SIMULATED_RUNS.schema.fields if field.name != "snapshot_id"),
-        StructField("case", SIMULATED_QUANTILES.schema["case"].dataType, nullable=False),
-        StructField("failed_shards", ArrayType(_SHARD, containsNull=False), nullable=False),
+        *(field for field in SIMULATED_RUNS.schema if field.name != "snapshot_id"),
+        pa.field("case", SIMULATED_QUANTILES.schema.field("case").type, nullable=False),
+        pa.field("failed_shards", several(_SHARD), nullable=False),
     ]
 )
 """What a task returns: a row of gold/simulated_runs, its case, and its shards."""
@@ -38,7 +38,7 @@ _RUN = StructType(
 def run_grid(spark: SparkSession, grid: Grid, places: Sequence[Place] = ()) -> DataFrame:
     """Every run of *grid* as a row, one Spark task a run; nothing runs before an action asks for it."""
     task = bind(run_trials, grid=grid, places=tuple(places))
-    return spark.range(0, grid.runs, 1, grid.runs).mapInArrow(task, _RUN)
+    return spark.range(0, grid.runs, 1, grid.runs).mapInArrow(task, spark_schema(_RUN))
 
 
 def runs_done(spark: SparkSession, grid: Grid) -> str:
@@ -53,10 +53,9 @@ def run_trials(batches: Iterator[pa.RecordBatch], grid: Grid, places: tuple[Plac
     """Run the trials whose numbers come in."""
     if not gc.get_freeze_count():
         gc.freeze()  # Spark's worker collects after each task: modules need not be looked through every time
-    schema = to_arrow_schema(_RUN)
     for batch in batches:
         rows = [_row(grid, number, places) for number in batch.column("id").to_pylist()]
-        yield pa.RecordBatch.from_pylist(rows, schema=schema)
+        yield pa.RecordBatch.from_pylist(rows, schema=_RUN)
 
 
 def _row(grid: Grid, run: int, places: tuple[Place, ...]) -> dict[str, Any]:

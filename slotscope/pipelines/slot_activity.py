@@ -15,6 +15,7 @@ from cluster_core.formats.slot_stats import COUNTERS
 from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.activity import BAD, SAMPLE, SLOT_SAMPLES
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.spark_schema import spark_schema
 from slotscope.sources.slot_files import (
     COMBINED_FIELDS,
     OPS,
@@ -72,7 +73,7 @@ def read_activity(
 ) -> Activity:
     """Return what *units* say of every slot; raises DecodeError for bad input in strict mode, InputError for too few polls."""
     task = bind(read_samples, units=list(units), options=options)
-    samples = spark.range(0, len(units), 1, len(units)).mapInArrow(task, SLOT_SAMPLES)
+    samples = spark.range(0, len(units), 1, len(units)).mapInArrow(task, spark_schema(SLOT_SAMPLES))
     samples = samples.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         bad = [BadRecord(*row) for row in _bad_rows(samples).collect()]

@@ -13,22 +13,6 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DecimalType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
 
 from schemas.table import Table
 from slotscope.runtime.errors import InputError
@@ -38,37 +22,24 @@ ATTEMPTS_MAX = 4
 MISSING = "{}: no such table; is --root right, and did the job that writes it run?"
 OLDER = "{}: written by an older version of the program, in another form: choose another --root, or remove the folder and make it anew"
 
-_ARROW: dict[type[DataType], pa.DataType] = {
-    BinaryType: pa.binary(),
-    BooleanType: pa.bool_(),
-    DoubleType: pa.float64(),
-    IntegerType: pa.int32(),
-    LongType: pa.int64(),
-    ShortType: pa.int16(),
-    StringType: pa.string(),
-    TimestampType: pa.timestamp("us", tz="UTC"),
-}
-
 
 def arrow_schema(table: Table) -> pa.Schema:
     """The Arrow schema of *table*, with the comments of its columns; each may be null, as in all Delta tables that Spark makes."""
-    return pa.schema([_field(field) for field in table.schema.fields])
+    return pa.schema([_nullable(field) for field in table.schema])
 
 
-def _field(field: StructField) -> pa.Field:
-    return pa.field(field.name, _arrow(field.dataType), metadata=field.metadata)
+def _nullable(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, _of_nullable(field.type), metadata=field.metadata)
 
 
-def _arrow(kind: DataType) -> pa.DataType:
-    if isinstance(kind, ArrayType):
-        return pa.list_(_arrow(kind.elementType))
-    if isinstance(kind, MapType):
-        return pa.map_(_arrow(kind.keyType), _arrow(kind.valueType))
-    if isinstance(kind, StructType):
-        return pa.struct([_field(field) for field in kind.fields])
-    if isinstance(kind, DecimalType):
-        return pa.decimal128(kind.precision, kind.scale)
-    return _ARROW[type(kind)]
+def _of_nullable(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_list(kind):
+        return pa.list_(_of_nullable(kind.value_type))
+    if pa.types.is_map(kind):
+        return pa.map_(_of_nullable(kind.key_type), _of_nullable(kind.item_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([_nullable(field) for field in kind])
+    return kind
 
 
 def location(root: str, table: Table) -> str:
@@ -195,10 +166,10 @@ def _open(root: str, table: Table) -> DeltaTable:
 def _refuse_older(opened: DeltaTable, table: Table, where: str) -> None:
     """Lists whose elements were once of another kind are not read; a column may not be there at all."""
     known = {field.name: field.type for field in opened.schema().fields}
-    for field in table.schema.fields:
-        if isinstance(field.dataType, ArrayType) and (found := known.get(field.name)) is not None:
+    for field in table.schema:
+        if pa.types.is_list(field.type) and (found := known.get(field.name)) is not None:
             element = getattr(found, "element_type", None)
-            if getattr(element, "type", None) != field.dataType.elementType.typeName():
+            if element is None or (element.type == "struct") != pa.types.is_struct(field.type.value_type):
                 raise InputError(OLDER.format(where))
 
 

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from cluster_core.columns import Column, Kind, columns_of
 from schemas.table import Table
@@ -18,8 +16,7 @@ SMALL_MAX: Final = 2**31 - 1
 
 def table_arrow(table: Table) -> pa.Schema:
     """The Arrow schema of *table* without its snapshot."""
-    columns = StructType([field for field in table.schema.fields if field.name != "snapshot_id"])
-    return to_arrow_schema(columns, timezone="UTC")
+    return pa.schema([field for field in table.schema if field.name != "snapshot_id"])
 
 
 def rows_table(rows: Sequence[tuple[Any, ...]], row: type, table: Table) -> pa.Table:

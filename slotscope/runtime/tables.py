@@ -22,6 +22,7 @@ from slotscope.runtime import delta_files
 from slotscope.runtime.delta_files import ATTEMPTS_MAX, MISSING, OLDER, location
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.session import is_one_process
+from slotscope.runtime.spark_schema import spark_schema
 
 SNAPSHOT_COLUMN = "snapshot_id"
 WRITE_THREADS = 3
@@ -50,11 +51,12 @@ def read(spark: SparkSession, table: Table, root: str) -> DataFrame:
         raise InputError(MISSING.format(location(root, table)))
     rows = spark.read.format("delta").load(location(root, table))
     known = {field.name: field.dataType for field in rows.schema.fields}
-    for field in table.schema.fields:
+    declared = spark_schema(table.schema).fields
+    for field in declared:
         if isinstance(field.dataType, ArrayType) and not _is_array_of(field.dataType, known.get(field.name)):
             raise InputError(OLDER.format(location(root, table)))
     return rows.select(
-        *(F.col(f.name) if f.name in known else F.lit(None).cast(f.dataType).alias(f.name) for f in table.schema.fields)
+        *(F.col(f.name) if f.name in known else F.lit(None).cast(f.dataType).alias(f.name) for f in declared)
     )
 
 
@@ -175,6 +177,6 @@ def _as_declared(df: DataFrame, table: Table) -> DataFrame:
     return df.select(
         *(
             F.col(field.name).cast(field.dataType.simpleString()).alias(field.name, metadata=field.metadata)
-            for field in table.schema.fields
+            for field in spark_schema(table.schema).fields
         )
     )

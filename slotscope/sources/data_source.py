@@ -8,12 +8,13 @@ from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from cluster_core.errors import DecodeError
+from slotscope.runtime.spark_schema import spark_schema
 
 T = TypeVar("T")
-ERROR_COLUMNS = (StructField("error", StringType()), StructField("error_offset", LongType()))
+ERROR_COLUMNS = (pa.field("error", pa.string()), pa.field("error_offset", pa.int64()))
 """Why a file could not be read to its end, in permissive mode."""
 
 
@@ -27,7 +28,7 @@ class UnitPartition(InputPartition):
 class UnitReader(DataSourceReader):
     """Finds units on the driver, reads them in Python workers; a subclass says how."""
 
-    schemas: ClassVar[Mapping[str, StructType]]
+    schemas: ClassVar[Mapping[str, pa.Schema]]
     """Kinds of rows, the default first."""
     known: ClassVar[frozenset[str]]
     """Options beside ``path``, ``paths``, ``rows`` and ``mode``."""
@@ -58,9 +59,7 @@ class UnitReader(DataSourceReader):
 
     def arrow_schema(self) -> pa.Schema:
         """The schema of the rows asked for."""
-        from pyspark.sql.pandas.types import to_arrow_schema
-
-        return to_arrow_schema(self.schemas[self.rows], timezone="UTC")
+        return self.schemas[self.rows]
 
     def until_damage(self, items: Iterable[T]) -> Iterator[T]:
         """*items* up to the first bad byte, which is an error in strict mode only."""
@@ -95,7 +94,7 @@ class UnitSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the schema of the rows asked for."""
-        return self.reads.schemas[choice(self.options, "rows", tuple(self.reads.schemas))]
+        return spark_schema(self.reads.schemas[choice(self.options, "rows", tuple(self.reads.schemas))])
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of all partitions; raises DecodeError for an option that is not known."""

@@ -5,12 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from functools import cache
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.group_tally import GroupTally
@@ -46,12 +44,6 @@ class TallyOptions:
     memory: MemorySettings | None = None
 
 
-@cache
-def partial_schema() -> pa.Schema:
-    """Return the Arrow schema of `PARTIAL`."""
-    return to_arrow_schema(PARTIAL)
-
-
 class PartialRows:
     """Makes the rows (`schemas.interim.PARTIAL`) of unit number *part*, which is a piece of *source*."""
 
@@ -73,7 +65,7 @@ class PartialRows:
             **columns,
             **texts,
         }
-        schema = partial_schema()
+        schema = PARTIAL
         arrays = [
             given[name].cast(type_) if name in given else pa.nulls(count, type_)
             for name, type_ in zip(schema.names, schema.types, strict=True)
@@ -82,12 +74,12 @@ class PartialRows:
 
     def unit(self, facts: UnitFacts) -> pa.RecordBatch:
         """The row that says what the unit is."""
-        said = {name: value for name, value in asdict(facts).items() if name in FACTS.names}
+        said = {name: value for name, value in asdict(facts).items() if FACTS.get_field_index(name) >= 0}
         said["aux"] = list(facts.aux.items())
         return self.of(
             UNIT, 1, name=pa.array([self._source.encode("utf-8", "surrogateescape")], pa.binary()),
             keys=pa.array([facts.keys]), serialized_bytes=pa.array([facts.file_bytes]), text=pa.array([facts.kind]),
-            facts=pa.array([said], partial_schema().field("facts").type),
+            facts=pa.array([said], PARTIAL.field("facts").type),
         )  # fmt: skip
 
     def bad(self, bad: list[DecodeError], skipped_bytes: int | None) -> pa.RecordBatch:

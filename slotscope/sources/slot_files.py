@@ -12,7 +12,6 @@ from functools import cache, lru_cache
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats import monitor_log, slot_stats
@@ -88,15 +87,10 @@ def _as_batches(rows: Iterator[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
     for row in rows:
         pending.append(row)
         if len(pending) >= _ROWS_PER_BATCH:
-            yield pa.RecordBatch.from_pylist(pending, schema=_sample_arrow())
+            yield pa.RecordBatch.from_pylist(pending, schema=SLOT_SAMPLES)
             pending = []
     if pending:
-        yield pa.RecordBatch.from_pylist(pending, schema=_sample_arrow())
-
-
-@cache
-def _sample_arrow() -> pa.Schema:
-    return to_arrow_schema(SLOT_SAMPLES)
+        yield pa.RecordBatch.from_pylist(pending, schema=SLOT_SAMPLES)
 
 
 class _UnitReader:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.columns import key_columns
@@ -77,14 +76,13 @@ def read_keys(numbers: Iterator[pa.RecordBatch], units: list[Unit], options: Tal
 
     What cannot be read is left out with ``options.permissive``, and raises DecodeError otherwise.
     """
-    schema = to_arrow_schema(KEY_ROWS)
     for batch in numbers:
         for number in batch.column(0).to_pylist():
             unit = units[number]
             try:
                 for keys in TALLIES[type(unit)].keys_of(unit, options):
                     source = pa.array([unit.path], pa.string()).take(pa.array(np.zeros(len(keys), np.int8)))
-                    yield pa.RecordBatch.from_arrays([*_with_texts(key_columns(keys)), source], schema=schema)
+                    yield pa.RecordBatch.from_arrays([*_with_texts(key_columns(keys)), source], schema=KEY_ROWS)
             except DecodeError:
                 if not options.permissive:
                     raise

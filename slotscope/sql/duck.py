@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from schemas.catalogue import TABLES
 from schemas.table import Table
@@ -60,12 +59,11 @@ def find_unwritten(root: str, query: str) -> list[Table]:
 
 def _rows_of(root: str, table: Table) -> ds.Dataset | pa.Table:
     """The rows of *table*, read when a query asks for them; columns that were added later are null in older rows."""
-    declared = to_arrow_schema(table.schema, timezone="UTC")
     if not exists(root, table):
-        return declared.empty_table()
+        return table.schema.empty_table()
     written = DeltaTable(location(root, table)).to_pyarrow_dataset()
     known = written.schema
-    fields = [known.field(field.name) if field.name in known.names else field for field in declared]
+    fields = [known.field(field.name) if field.name in known.names else field for field in table.schema]
     return written.replace_schema(pa.schema(fields))
 
 

@@ -6,12 +6,13 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from pyspark.sql.types import StructField
+import pyarrow as pa
 
 from schemas.catalogue import TABLES, WRITTEN_BY, writers
 from schemas.table import Table
 from slotscope.runtime.answer import Answer
 from slotscope.runtime.delta_files import exists
+from slotscope.runtime.spark_schema import spark_type
 from slotscope.sql.view import View
 from slotscope.sql.views import VIEWS, column_comments, sql_name
 
@@ -77,13 +78,13 @@ def _table_section(table: Table) -> str:
         facts.append(f"Partitioned by {', '.join(f'`{name}`' for name in table.partition_by)}.")
     if others:
         facts.append(f"Also written by {', '.join(others)}.")
-    rows = _lines(("column", "type", "unit", "what"), map(_column, table.schema.fields))
+    rows = _lines(("column", "type", "unit", "what"), map(_column, table.schema))
     return f"### {table.name}\n\n{table.about} {' '.join(facts)}\n\n{rows}"
 
 
-def _column(field: StructField) -> tuple[str, ...]:
-    kind = field.dataType.simpleString() + ("" if field.nullable else ", not null")
-    return field.name, kind, unit(field.name), field.metadata["comment"]
+def _column(field: pa.Field) -> tuple[str, ...]:
+    kind = spark_type(field.type).simpleString() + ("" if field.nullable else ", not null")
+    return field.name, kind, unit(field.name), field.metadata[b"comment"].decode()
 
 
 def _lines(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

@@ -45,4 +45,4 @@ def tables_named(query: str) -> list[Table]:
 
 
 def _comments(table: Table) -> dict[str, str]:
-    return {field.name: field.metadata["comment"] for field in table.schema.fields}
+    return {field.name: field.metadata[b"comment"].decode() for field in table.schema}

@@ -8,13 +8,13 @@ from functools import partial as bind
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from cluster_core.replay.log_clock import PAIRED_KINDS, Told, compare_clocks
 from schemas import history
 from schemas.caveats import Caveat, Code
 from schemas.table import Table
 from slotscope.runtime.row_tables import table_arrow
+from slotscope.runtime.spark_schema import spark_schema, spark_type
 from slotscope.sources.bus import evidence as captured
 from slotscope.sources.bus.blobs import unpacked_table
 
@@ -40,7 +40,7 @@ def _column(name: str, have: list[str], snapshot: str) -> Column:
 
 def unpacked(read: DataFrame, kind: int, table: Table, snapshot: str) -> DataFrame:
     """The rows of the blobs of one kind."""
-    columns = StructType([field for field in table.schema.fields if field.name != "snapshot_id"])
+    columns = spark_schema(table_arrow(table))
     blobs = read.where(F.col("kind") == kind).select("blob")
     return with_times(blobs.mapInArrow(bind(_unpack, table=table), columns), table, snapshot)
 
@@ -63,7 +63,7 @@ def logged_events(read: DataFrame, snapshot: str) -> DataFrame:
         "ts_ns",
         "kind",
         F.coalesce("subject", F.lit("")).alias("subject"),
-        F.coalesce("epoch", F.lit(0)).cast(history.EPOCH).alias("epoch"),
+        F.coalesce("epoch", F.lit(0)).cast(spark_type(history.EPOCH)).alias("epoch"),
         F.col("text").alias("detail"),
         F.lit("log").alias("source"),
         F.lit(None).cast("bigint").alias("message_id"),

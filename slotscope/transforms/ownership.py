@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import IntegerType, StructField, StructType
 
 from cluster_core.replay.rows import MembershipRow, OwnerRow
 from cluster_core.slots.slot_set import SlotSet
@@ -28,7 +25,7 @@ NOBODY: Final = -1
 NO_ACCORD: Final = -2
 ROWS_PER_BATCH: Final = 20_000
 
-DERIVED = StructType([StructField("row_kind", IntegerType(), nullable=False), *side_by_side((OwnerRow, MembershipRow))])
+DERIVED = pa.schema([pa.field("row_kind", pa.int32(), nullable=False), *side_by_side((OwnerRow, MembershipRow))])
 
 
 class Belief(NamedTuple):
@@ -53,14 +50,8 @@ def derive_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Rows of `DERIVED` from all beliefs (`VIEW_COLUMNS`), which come in one partition."""
     beliefs = [Belief(*row) for batch in batches for row in zip(*(c.to_pylist() for c in batch.columns), strict=True)]
     rows = [*owner_rows(beliefs), *member_rows(beliefs)]
-    schema = _derived_arrow()
     for start in range(0, len(rows), ROWS_PER_BATCH):
-        yield pa.RecordBatch.from_pylist(rows[start : start + ROWS_PER_BATCH], schema=schema)
-
-
-@cache
-def _derived_arrow() -> pa.Schema:
-    return to_arrow_schema(DERIVED)
+        yield pa.RecordBatch.from_pylist(rows[start : start + ROWS_PER_BATCH], schema=DERIVED)
 
 
 @dataclass(slots=True)

@@ -38,6 +38,7 @@ from schemas.replication import REPLICATION_OFFSETS
 from schemas.table import Table
 from slotscope.pipelines.bus_notes import LOGGED
 from slotscope.runtime import tables
+from slotscope.runtime.spark_schema import spark_schema
 from tests.builders.history_builder import NODES, T0, TIMEOUT_MS, Tale, bits, ns
 
 EMPTY = {
@@ -79,10 +80,9 @@ def write_tale(spark: SparkSession, root: str, snapshot_id: str, tale: Tale) -> 
 
 def _frame(spark: SparkSession, table: Table, rows: list[dict[str, Any]], snapshot_id: str) -> DataFrame:
     """Rows with what they lack: times from their ns, and nothing of the right type."""
-    filled = [
-        tuple(_value(field, {**row, "snapshot_id": snapshot_id}) for field in table.schema.fields) for row in rows
-    ]
-    return spark.createDataFrame(filled, table.schema)
+    declared = spark_schema(table.schema)
+    filled = [tuple(_value(field, {**row, "snapshot_id": snapshot_id}) for field in declared) for row in rows]
+    return spark.createDataFrame(filled, declared)
 
 
 def _value(field: StructField, row: dict[str, Any]) -> Any:

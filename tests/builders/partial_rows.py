@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from schemas.interim import PARTIAL
+from slotscope.runtime.spark_schema import spark_schema
 
 
 def partial(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:
@@ -18,7 +20,8 @@ def partial(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:
 
 def frame(spark: SparkSession, schema: Any, *rows: dict[str, Any] | tuple[Any, ...]) -> DataFrame:
     """A frame of one partition; columns that a row does not name are null."""
-    fields = spark.createDataFrame([], schema).schema.fields
+    declared = spark_schema(schema) if isinstance(schema, pa.Schema) else schema
+    fields = spark.createDataFrame([], declared).schema.fields
     names = [field.name for field in fields]
     told = [tuple(map(row.get, names)) if isinstance(row, dict) else row for row in rows]
     return spark.createDataFrame(

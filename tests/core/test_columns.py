@@ -7,11 +7,11 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, NamedTuple
 
+import pyarrow as pa
 import pytest
-from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
 
 from cluster_core.columns import Instant, InstantAt, Kind, MessageRef, Small, Unsigned, columns_of
-from schemas.table import UNSIGNED, Table, fields_of, side_by_side
+from schemas.table import TIME, UNSIGNED, Table, fields_of, side_by_side
 from slotscope.runtime.row_tables import rows_table
 
 
@@ -40,17 +40,17 @@ def test_a_field_is_a_column_with_its_type_and_its_sentence() -> None:
 
 
 def test_times_are_columns_twice_and_a_message_may_be_missing() -> None:
-    fields = {field.name: (field.dataType, field.nullable) for field in fields_of(Row)}
+    fields = {field.name: (field.type, field.nullable) for field in fields_of(Row)}
 
     assert fields == {
-        "colour": (StringType(), False),
-        "port": (IntegerType(), True),
+        "colour": (pa.string(), False),
+        "port": (pa.int32(), True),
         "epoch": (UNSIGNED, False),
-        "seen": (TimestampType(), False),
-        "seen_ns": (LongType(), False),
-        "ended_at": (TimestampType(), True),
-        "ended_ns": (LongType(), True),
-        "message_id": (LongType(), True),
+        "seen": (TIME, False),
+        "seen_ns": (pa.int64(), False),
+        "ended_at": (TIME, True),
+        "ended_ns": (pa.int64(), True),
+        "message_id": (pa.int64(), True),
     }
 
 
@@ -67,7 +67,7 @@ def test_columns_of_several_rows_stand_side_by_side_once() -> None:
 
 def test_rows_become_a_table_with_times_in_both_forms() -> None:
     """A number that does not fit is the greatest that does; -1 is no message; an enum is its value."""
-    table = Table("silver/x", "", StructType(fields_of(Row)), key=())
+    table = Table("silver/x", "", pa.schema(fields_of(Row)), key=())
     rows = [Row(Colour.RED, 2**40, 2**64 - 1, 1_000_001_999, None, -1), Row(Colour.RED, None, -3, 0, 5_000, 7)]
 
     assert rows_table(rows, Row, table).to_pylist() == [

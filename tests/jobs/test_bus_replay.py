@@ -21,6 +21,7 @@ from slotscope.pipelines.bus_history import check_request
 from slotscope.requests.bus_replay import Request
 from slotscope.runtime.delta_files import read_rows
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.spark_schema import spark_schema
 from tests.builders.bus_builder import conversation, pcap, ping
 from tests.conftest import DATA
 from tests.reference.bus_folding import cut, fold, packet_ends
@@ -134,7 +135,9 @@ def test_a_fold_that_was_killed_before_its_end_is_repeated(spark, root, tmp_path
     run(spark, target, pcap=[str(paths[0])], node_timeout_ms=1000)
     state = spark.read.format("delta").load(f"{target}/{history.REPLAY_STATE.name}").collect()
     run(spark, target, pcap=[str(path) for path in paths[:2]], node_timeout_ms=1000)
-    back = spark.createDataFrame(state, history.REPLAY_STATE.schema)  # as if it had ended before the state was written
+    back = spark.createDataFrame(
+        state, spark_schema(history.REPLAY_STATE.schema)
+    )  # as if it had ended before the state was written
     back.write.format("delta").mode("overwrite").save(f"{target}/{history.REPLAY_STATE.name}")
     outcome = run(spark, target, pcap=[f"{tmp_path}/part-*.pcap"], node_timeout_ms=1000)
 
@@ -154,7 +157,7 @@ def test_a_state_that_cannot_be_read_is_said_and_all_is_replayed_again(spark, tm
     run(spark, target, pcap=paths[:1], node_timeout_ms=1000)
     where = f"{target}/{history.REPLAY_STATE.name}"
     states = spark.read.format("delta").load(where).withColumns({name: F.lit(value) for name, value in changed.items()})
-    kept = spark.createDataFrame(states.collect(), history.REPLAY_STATE.schema)
+    kept = spark.createDataFrame(states.collect(), spark_schema(history.REPLAY_STATE.schema))
     kept.write.format("delta").mode("overwrite").save(where)
 
     outcome = run(spark, target, pcap=paths, node_timeout_ms=1000)

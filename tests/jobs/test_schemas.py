@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Iterable
 from itertools import pairwise
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
-from pyspark.sql.types import ArrayType, BinaryType, BooleanType, MapType, StringType, StructField, StructType
 
 import schemas
 from schemas.rebalance import PLAN_STEPS, REBALANCE_HEAVY, REBALANCE_MOVES, REBALANCE_PLANS
@@ -32,29 +33,34 @@ SNAPSHOT_TABLES = {
 }  # fmt: skip
 
 
-def uncommented(fields: list[StructField], prefix: str = "") -> list[str]:
+def comment(field: pa.Field) -> str:
+    """What a column says it holds."""
+    return (field.metadata or {}).get(b"comment", b"").decode()
+
+
+def uncommented(fields: Iterable[pa.Field], prefix: str = "") -> list[str]:
     """Columns, and fields of columns, without a comment."""
     found = []
     for field in fields:
         name = f"{prefix}{field.name}"
-        found += [] if field.metadata.get("comment") else [name]
-        inner = field.dataType
-        while isinstance(inner, ArrayType | MapType):
-            inner = inner.elementType if isinstance(inner, ArrayType) else inner.valueType
-        found += uncommented(inner.fields, f"{name}.") if isinstance(inner, StructType) else []
+        found += [] if comment(field) else [name]
+        inner = field.type
+        while pa.types.is_list(inner) or pa.types.is_map(inner):
+            inner = inner.value_type if pa.types.is_list(inner) else inner.item_type
+        found += uncommented(inner, f"{name}.") if pa.types.is_struct(inner) else []
     return found
 
 
 @pytest.mark.parametrize(("name", "table"), TABLES)
 def test_every_column_says_what_it_holds(name, table):
     """Its comment stands in the table, for whoever reads it with SQL."""
-    assert uncommented(list(table.schema.fields)) == []
+    assert uncommented(table.schema) == []
 
 
 def test_a_column_without_a_comment_is_found():
-    inner = StructType([StructField("b", StringType())])
+    inner = pa.struct([pa.field("b", pa.string())])
 
-    assert uncommented([required("a", ArrayType(inner), "what it holds")]) == ["a.b"]
+    assert uncommented([required("a", pa.list_(inner), "what it holds")]) == ["a.b"]
 
 
 @pytest.mark.parametrize("table", [REBALANCE_PLANS, REBALANCE_MOVES, REBALANCE_HEAVY, PLAN_STEPS], ids=lambda t: t.name)
@@ -63,19 +69,19 @@ def test_tables_that_are_written_without_spark_have_their_comments(tmp_path, tab
 
     written = DeltaTable(f"{tmp_path}/{table.name}").schema().fields
     assert {field.name: field.metadata.get("comment") for field in written} == {
-        field.name: field.metadata["comment"] for field in table.schema.fields
+        field.name: comment(field) for field in table.schema
     }
 
 
 @pytest.mark.parametrize(("name", "table"), TABLES)
 def test_a_name_in_bytes_has_its_text_behind_it(name, table):
     """So that SQL finds keys that are no text."""
-    fields = list(table.schema.fields)
+    fields = list(table.schema)
     bare = [
         field.name
         for field, following in pairwise([*fields, None])
-        if isinstance(field.dataType, BinaryType) and (name, field.name) not in NO_NAMES
-        if following is None or (following.name, following.dataType) != (f"{field.name}_text", StringType())
+        if field.type == pa.binary() and (name, field.name) not in NO_NAMES
+        if following is None or (following.name, following.type) != (f"{field.name}_text", pa.string())
     ]
 
     assert bare == []
@@ -86,4 +92,4 @@ def test_tables_of_key_snapshots_and_of_plans_say_whether_something_could_not_be
     """A dashboard on one of them alone must not show a part as the whole."""
     wanted = name in SNAPSHOT_TABLES or name.startswith("gold/rebalance_")
 
-    assert not wanted or table.schema["partial"].dataType == BooleanType()
+    assert not wanted or table.schema.field("partial").type == pa.bool_()

@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar
 
 import pyarrow as pa
-from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from cluster_core.kernels.aof.command_batch import CommandBatch
 from cluster_core.kernels.aof.command_columns import command_columns
@@ -26,15 +25,15 @@ from schemas.aof import AOF_SOURCE
 from slotscope.sources.aof.files import AofUnit, AofUnitReader, find_logs, plan_units
 from slotscope.sources.data_source import ERROR_COLUMNS, UnitReader, UnitSource, choice
 
-FILES = StructType(
+FILES = pa.schema(
     [
-        StructField("source", StringType(), nullable=False),
-        StructField("role", StringType(), nullable=False),
-        StructField("file_bytes", LongType(), nullable=False),
-        StructField("commands", LongType(), nullable=False),
-        StructField("commands_at", LongType(), nullable=False),
-        StructField("loaded_end", LongType()),
-        StructField("cut", StringType()),
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("role", pa.string(), nullable=False),
+        pa.field("file_bytes", pa.int64(), nullable=False),
+        pa.field("commands", pa.int64(), nullable=False),
+        pa.field("commands_at", pa.int64(), nullable=False),
+        pa.field("loaded_end", pa.int64()),
+        pa.field("cut", pa.string()),
         *ERROR_COLUMNS,
     ]
 )

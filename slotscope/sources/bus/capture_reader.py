@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pyspark.sql.types import StructType
+import pyarrow as pa
 
 from schemas.bronze import BAD_RECORDS
 from slotscope.sources.bus.files import CaptureFile, find_captures, survey
 from slotscope.sources.data_source import UnitReader
 
-BAD = StructType([field for field in BAD_RECORDS.schema if field.name not in ("snapshot_id", "job")])
+BAD = pa.schema([field for field in BAD_RECORDS.schema if field.name not in ("snapshot_id", "job")])
 """Schema of ``rows=bad``."""
 
 

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 import pyarrow as pa
-from pyspark.sql.types import StructType
 
 from schemas.history import GOSSIP_FIELDS, MESSAGE_FIELDS
 from slotscope.sources.bus.capture_reader import BAD, CaptureReader
@@ -28,7 +27,7 @@ from slotscope.sources.data_source import UnitSource
 class ClusterBusReader(CaptureReader):
     """Decodes a series of captures of the bus."""
 
-    schemas: ClassVar = {"messages": StructType(MESSAGE_FIELDS), "gossip": StructType(GOSSIP_FIELDS), "bad": BAD}
+    schemas: ClassVar = {"messages": pa.schema(MESSAGE_FIELDS), "gossip": pa.schema(GOSSIP_FIELDS), "bad": BAD}
 
     def batches(self, unit: tuple[CaptureFile, ...]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one series; raises DecodeError in strict mode."""

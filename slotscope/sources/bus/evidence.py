@@ -11,12 +11,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructField, StructType
 
 from cluster_core.gossip.profile_signs import ProfileSigns, shown
 from cluster_core.gossip.view import NODES_MAX
@@ -52,14 +49,14 @@ FLUSH_BYTES: Final = 32 << 20
 PRELUDE_NS: Final = 60_000_000_000
 """What a node's first header says is taken to have held for this long before the first evidence."""
 
-CAPTURED = StructType(
+CAPTURED = pa.schema(
     [
-        *(StructField(field.name, field.dataType) for field in MESSAGE_ROWS),
-        StructField("kind", INTEGER, nullable=False),
-        StructField("phase", INTEGER, nullable=False),
-        StructField("part", TEXT),
-        StructField("number", LONG),
-        StructField("blob", BYTES),
+        *(pa.field(field.name, field.type) for field in MESSAGE_ROWS),
+        pa.field("kind", INTEGER, nullable=False),
+        pa.field("phase", INTEGER, nullable=False),
+        pa.field("part", TEXT),
+        pa.field("number", LONG),
+        pa.field("blob", BYTES),
     ]
 )
 """What the task returns: rows of messages, and blobs of everything else."""
@@ -331,19 +328,13 @@ class CaptureTask:
         return self._blob(kind, SETTLED, packed_table(pa.Table.from_pylist(rows, schema=table_arrow(table))))
 
 
-@cache
-def _captured_arrow() -> pa.Schema:
-    return to_arrow_schema(CAPTURED, timezone="UTC")
-
-
 def _record(count: int, kind: int, phase: int, columns: dict[str, pa.Array]) -> pa.RecordBatch:
     """*count* rows of `CAPTURED`; a column that is not given is null."""
-    schema = _captured_arrow()
     texts = {"channel_text": key_texts(columns["channel"].cast(pa.binary()))} if "channel" in columns else {}
     kinds = {"kind": pa.array([kind] * count, pa.int32()), "phase": pa.array([phase] * count, pa.int32())}
     given = kinds | columns | texts
     arrays = [
         given[name].cast(type_) if name in given else pa.nulls(count, type_)
-        for name, type_ in zip(schema.names, schema.types, strict=True)
+        for name, type_ in zip(CAPTURED.names, CAPTURED.types, strict=True)
     ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return pa.RecordBatch.from_arrays(arrays, schema=CAPTURED)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructField, StructType
 
 from cluster_core.columns import MESSAGE_COLUMN, columns_of
 from cluster_core.gossip.profile import PROFILES
@@ -46,13 +43,13 @@ ROW_KINDS: Final[dict[type, int]] = {
     EventRow: EVENT,
     IgnoredRow: IGNORED,
 }
-REPLAYED = StructType(
+REPLAYED = pa.schema(
     [
-        StructField("row_kind", INTEGER, nullable=False),
+        pa.field("row_kind", INTEGER, nullable=False),
         *side_by_side(ROW_KINDS),
-        StructField("settled_by", LONG),
-        StructField("part", TEXT),
-        StructField("blob", BYTES),
+        pa.field("settled_by", LONG),
+        pa.field("part", TEXT),
+        pa.field("blob", BYTES),
     ]
 )
 """What the task returns: the columns of all its tables side by side."""
@@ -161,7 +158,7 @@ class Gathered:
     def batch(self) -> pa.RecordBatch:
         """All rows that wait, which then do not wait any more."""
         rows, self._rows = self._rows, []
-        schema = _replayed_arrow()
+        schema = REPLAYED
         arrays = []
         for column in schema:
             values = [row.get(column.name) for row in rows]
@@ -170,8 +167,3 @@ class Gathered:
             else:
                 arrays.append(pa.array(values, column.type))
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-@cache
-def _replayed_arrow() -> pa.Schema:
-    return to_arrow_schema(REPLAYED)

@@ -19,7 +19,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar
 
 import pyarrow as pa
-from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
 
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.columns import key_columns
@@ -31,15 +30,15 @@ from slotscope.sources.data_source import ERROR_COLUMNS, UnitReader, UnitSource,
 from slotscope.sources.files import expand
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader, plan_units
 
-FILES = StructType(
+FILES = pa.schema(
     [
-        StructField("source", StringType(), nullable=False),
-        StructField("keys", LongType(), nullable=False),
-        StructField("file_bytes", LongType(), nullable=False),
-        StructField("dialect", StringType()),
-        StructField("version", LongType()),
-        StructField("aux", MapType(StringType(), StringType()), nullable=False),
-        StructField("trailing_bytes", LongType()),
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("keys", pa.int64(), nullable=False),
+        pa.field("file_bytes", pa.int64(), nullable=False),
+        pa.field("dialect", pa.string()),
+        pa.field("version", pa.int64()),
+        pa.field("aux", pa.map_(pa.string(), pa.string()), nullable=False),
+        pa.field("trailing_bytes", pa.int64()),
         *ERROR_COLUMNS,
     ]
 )

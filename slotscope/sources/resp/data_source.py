@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 import pyarrow as pa
-from pyspark.sql.types import StringType, StructType
 
 from schemas.replication import RESP_FIELDS
 from schemas.table import required
@@ -24,7 +23,7 @@ from slotscope.sources.bus.files import CaptureFile
 from slotscope.sources.data_source import UnitSource
 from slotscope.sources.resp.rows import BadRecords, resp_rows, value_of
 
-VALUES = StructType([*RESP_FIELDS, required("file", StringType(), "capture file in which it ended")])
+VALUES = pa.schema([*RESP_FIELDS, required("file", pa.string(), "capture file in which it ended")])
 ROWS_PER_BATCH: Final = 5_000
 
 

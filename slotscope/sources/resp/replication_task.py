@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from cluster_core.formats.capture.resp_capture import CapturedResp
 from cluster_core.replication.forecast import foresee_all
@@ -28,7 +26,7 @@ from slotscope.sources.resp.rows import BadRecords, resp_rows
 JOB: Final = "replication-replay"
 LINKS, OFFSETS, ASKED, BAD, COUNTS = range(5)
 """Kinds of the task's rows."""
-REPLAYED = StructType([StructField("kind", IntegerType(), False), StructField("blob", BinaryType(), False)])
+REPLAYED = pa.schema([pa.field("kind", pa.int32(), False), pa.field("blob", pa.binary(), False)])
 ROWS_PER_BLOB: Final = 20_000
 WRITES_OF: Final = "valkey-9.1"
 """The table of commands that says which are writes: the larger one."""
@@ -155,4 +153,4 @@ def table_blobs(kind: int, table: pa.Table) -> Iterator[pa.RecordBatch]:
 
 def told_blob(kind: int, blob: bytes) -> pa.RecordBatch:
     """One row of `REPLAYED`."""
-    return pa.RecordBatch.from_pylist([{"kind": kind, "blob": blob}], schema=to_arrow_schema(REPLAYED))
+    return pa.RecordBatch.from_pylist([{"kind": kind, "blob": blob}], schema=REPLAYED)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
-from pyspark.sql.types import ArrayType, LongType, StringType, StructType
 
-from schemas.table import Table, optional, required
+from schemas.table import LONG, TEXT, Table, optional, required, several
 from slotscope.runtime.delta_files import append_rows, query_rows, read_rows, replace_rows
 from slotscope.runtime.errors import InputError
 
 LOAD = Table(
     "silver/test_load",
     "A table for tests.",
-    StructType(
+    pa.schema(
         [
-            required("snapshot_id", StringType(), "snapshot"),
-            required("slot", LongType(), "slot"),
-            optional("words", ArrayType(StringType(), containsNull=False), "words"),
+            required("snapshot_id", TEXT, "snapshot"),
+            required("slot", LONG, "slot"),
+            optional("words", several(TEXT), "words"),
         ]
     ),
     key=("snapshot_id", "slot"),
@@ -60,7 +60,7 @@ def test_a_question_in_sql_names_tables_without_their_layer(root):
 
 def test_a_column_that_was_added_later_is_null_in_older_rows(root):
     """Also before anything was written with it."""
-    newer = replace(LOAD, schema=StructType([*LOAD.schema.fields, optional("later", LongType(), "later")]))
+    newer = replace(LOAD, schema=pa.schema([*LOAD.schema, optional("later", LONG, "later")]))
 
     assert [row["later"] for row in read_rows(root, newer, snapshot_id="a")] == [None] * 3
 
@@ -77,9 +77,9 @@ def test_a_table_that_is_not_there_is_named(tmp_path):
 
 def test_a_table_of_an_older_form_is_refused_with_what_to_do(root):
     """Where a list held other elements: neither read nor written over."""
-    pair = StructType([required("word", StringType(), "a word")])
-    fields = [*LOAD.schema.fields[:2], optional("words", ArrayType(pair, containsNull=False), "words")]
-    newer = replace(LOAD, schema=StructType(fields))
+    pair = pa.struct([required("word", TEXT, "a word")])
+    fields = [*list(LOAD.schema)[:2], optional("words", several(pair), "words")]
+    newer = replace(LOAD, schema=pa.schema(fields))
 
     with pytest.raises(InputError, match=r"older version of the program.*another --root"):
         read_rows(root, newer)

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
-from pyspark.sql.types import ArrayType, LongType, StringType, StructType
+from pyspark.sql.types import LongType
 
-from schemas.table import Table, optional, required
+from schemas.table import Table, optional, required, several
 from slotscope.runtime import tables
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.spark_schema import spark_schema
 from slotscope.runtime.tables import Change
 
 LOAD = Table(
     "silver/test_load",
     "A table for tests.",
-    StructType(
+    pa.schema(
         [
-            required("snapshot_id", StringType(), "snapshot"),
-            required("slot", LongType(), "slot"),
-            optional("words", ArrayType(StringType(), containsNull=False), "words"),
+            required("snapshot_id", pa.string(), "snapshot"),
+            required("slot", pa.int64(), "slot"),
+            optional("words", several(pa.string()), "words"),
         ]
     ),
     key=("snapshot_id", "slot"),
@@ -109,10 +111,10 @@ def test_a_table_of_an_older_form_is_refused_with_what_to_do(spark, tmp_path):
     """Where an array held other elements: neither read nor written over."""
     root = str(tmp_path)
     tables.replace_snapshot(rows(spark, "a", [1]), LOAD, root, "a")
-    pair = StructType([required("word", StringType(), "a word")])
-    fields = [*LOAD.schema.fields[:2], optional("words", ArrayType(pair, containsNull=False), "words")]
-    newer = replace(LOAD, schema=StructType(fields))
-    found = spark.createDataFrame([("a", 2, [("b",)])], newer.schema)
+    pair = pa.struct([required("word", pa.string(), "a word")])
+    fields = [*list(LOAD.schema)[:2], optional("words", several(pair), "words")]
+    newer = replace(LOAD, schema=pa.schema(fields))
+    found = spark.createDataFrame([("a", 2, [("b",)])], spark_schema(newer.schema))
 
     with pytest.raises(InputError, match=r"older version of the program.*another --root"):
         tables.read(spark, newer, root)

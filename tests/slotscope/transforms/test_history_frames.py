@@ -11,6 +11,7 @@ from schemas import history
 from schemas.caveats import Code
 from slotscope.pipelines.simulation import FIGURES, PARAMETERS, quantiles
 from slotscope.runtime.row_tables import table_arrow
+from slotscope.runtime.spark_schema import spark_schema
 from slotscope.sources.bus import evidence as captured
 from slotscope.sources.bus.blobs import packed_table
 from slotscope.transforms.history_frames import clock_warnings, logged_events, unpacked, with_times
@@ -23,7 +24,7 @@ TOLD = "observer string, ts_ns bigint, kind string, subject string, epoch bigint
 def test_times_come_from_nanoseconds_and_every_row_says_its_snapshot(spark):
     """Rounded down to microseconds; a time that is not known stays null."""
     table = history.VOTES
-    names = [field.name for field in table.schema.fields]
+    names = table.columns
     rows = frame(
         spark,
         table.schema,
@@ -153,7 +154,7 @@ def test_a_log_whose_clock_is_an_hour_ahead_is_said_and_one_that_agrees_is_not(s
 def test_figures_of_a_case_are_known_in_the_runs_that_have_them(spark):
     """Two runs of one case; in one of them nobody was elected."""
     figure = FIGURES[0]
-    parameters = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in PARAMETERS)
+    parameters = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in spark_schema(PARAMETERS))
     runs = frame(
         spark, f"snapshot_id string, case int, {parameters}, {', '.join(f'{name} double' for name in FIGURES)}",
         {"snapshot_id": "s", "case": 0, figure: 10.0}, {"snapshot_id": "s", "case": 0, figure: 30.0}, {"snapshot_id": "s", "case": 0},
