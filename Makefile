@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint types check test test-all demo bench docs fidelity zip clean
+.PHONY: help setup lint types check test test-all demo compat bench docs fidelity zip clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,7 +35,7 @@ endef
 
 setup: $(SET_UP) $(VENV)/.compiled ## create .venv with pinned packages, fetch the Delta jars, compile the kernels
 
-# Packages follow pyproject.toml and constraints.txt, jars follow conf/ivy.xml; an unchanged one is not fetched again.
+# Packages follow pyproject.toml and constraints.txt, jars follow the packages; an unchanged one is not fetched again.
 $(VENV)/.packages: pyproject.toml constraints.txt
 	$(CHECK_MACHINE)
 	@echo "setting up $(VENV) with $(PYTHON): some minutes and about 500 MB the first time"
@@ -43,7 +43,7 @@ $(VENV)/.packages: pyproject.toml constraints.txt
 	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-$(JARS)/.fetched: conf/ivy.xml conf/ivysettings.xml $(VENV)/.packages
+$(JARS)/.fetched: conf/ivysettings.xml $(VENV)/.packages
 	@$(BIN)/python -m slotscope.runtime.jars $(JARS) $(IVY_SETTINGS)
 	@touch $@
 
@@ -73,15 +73,11 @@ test: lint types ## set-up, lint, types and all tests but the slow ones
 test-all: lint types ## the same with the slow tests, and more examples
 	@$(PYTEST_RUN) -n 3 --hypothesis-profile all $(PYTEST)
 
-demo: $(SET_UP) ## key distribution and plan for the recorded cluster of tests/data
-	@mkdir -p build/demo
-	@$(BIN)/slotscope key-slots --root build/demo --snapshot before \
-		--rdb 'tests/data/valkey-9.1/before/*.rdb' --topology tests/data/valkey-9.1/topology/nodes.txt
-	@$(BIN)/slotscope key-slots --root build/demo --snapshot after \
-		--rdb 'tests/data/valkey-9.1/after/*.rdb' --topology tests/data/valkey-9.1/topology/nodes.txt
-	@$(BIN)/slotscope compare --root build/demo --from before --to after
-	@$(BIN)/slotscope rebalance-plan --root build/demo --snapshot after
-	@$(BIN)/slotscope check-plan --root build/demo
+demo: $(SET_UP) ## all of it on two recorded clusters: slotscope demo
+	@$(BIN)/slotscope demo --root build/demo
+
+compat: ## demo and quick Spark tests with other versions of Python, PySpark and Delta, each in an environment of its own
+	@"$(PYTHON)" tests/compat.py $(COMBINATION)
 
 bench: $(SET_UP) ## measure, and write the sections of docs/performance.md
 	@$(BIN)/python -m benchmarks

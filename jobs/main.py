@@ -9,6 +9,8 @@ from slotscope.runtime import cli
 ABOUT = "Where is the load of a Redis or Valkey cluster, what should move, and what happened? Dumps, captures and logs to Delta tables and reports."
 
 COMMANDS = {
+    "demo": ("jobs.demo:command", "What does all this look like?  On recorded clusters, no server needed."),
+    "setup": ("jobs.setup:command", "Is everything here that commands need?"),
     "key-slots": ("jobs.key_slots:command", "How are keys and bytes spread over the 16384 slots?"),
     "rebalance-plan": ("jobs.rebalance_plan:command", "Which slots should move?"),
     "check-plan": ("jobs.check_plan:command", "Does a plan hold, checked without the program that made it?"),

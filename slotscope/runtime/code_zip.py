@@ -15,7 +15,7 @@ from pathlib import Path
 
 PACKAGES = ("cluster_core", "jobs", "schemas", "slotscope")
 FIXED_TIME = (1980, 1, 1, 0, 0, 0)
-LEFT_OUT = ("__pycache__",)
+LEFT_OUT = ("__pycache__", "demo_data")
 
 
 def build(target: Path) -> Path:

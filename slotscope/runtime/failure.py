@@ -29,6 +29,10 @@ READER_GONE = 141
 LINE_CHARS_MAX = 1000
 """A message longer than this is cut: a hostile file name must not fill the screen."""
 
+OF_SPARK = frozenset(["pyspark", "py4j", "delta", "pandas"])
+NEEDS_SPARK = 'this needs Spark: pip install "slotscope[spark]"'
+"""Everything else runs without these packages: what imports one of them does so when its command runs, and this is its error."""
+
 _OURS = re.compile(
     r"^\s*(?:\S*: )?(?:cluster_core\.errors\.\w+|slotscope\.runtime\.errors\.InputError): (?P<message>.*)$",
     re.MULTILINE,
@@ -61,6 +65,8 @@ def describe(error: BaseException) -> Failure:
     travelled = _travelled(str(error)) if _is_sparks(error) else None
     if travelled is not None:
         return Failure(BAD_INPUT, printable(travelled))
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in OF_SPARK:
+        return Failure(BAD_INPUT, NEEDS_SPARK)
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")
     return Failure(
         UNEXPECTED,

@@ -1,69 +1,154 @@
-"""The Delta jars: fetched once by set-up into ``.jars``, handed to Spark from there, so that jobs start
-without network.
+"""The Delta jars that the installed PySpark and delta-spark need: found in a folder, or fetched once.
 
-``python -m slotscope.runtime.jars DIRECTORY [SETTINGS.xml]`` fetches what ``conf/ivy.xml`` lists with the Ivy that
-PySpark ships. Cache and settings are the project's own: a half-filled local Maven repository makes Ivy fail
-otherwise.
+Looked for in the folder of ``SLOTSCOPE_JARS``, in ``.jars`` beside this code and beside the virtual environment, and in the user's cache
+folder; what is nowhere is fetched there with the Ivy that PySpark ships, by the settings of ``SLOTSCOPE_IVY_SETTINGS`` (a company's own
+mirror) or those of ``conf/``.  ``python -m slotscope.runtime.jars FOLDER [SETTINGS.xml]`` fetches into a folder that can be carried to where
+there is no network.
 """
 
 from __future__ import annotations
 
-import importlib.util
+import importlib.metadata
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from slotscope.runtime.conf import read_conf
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.java import find_java_home
+from slotscope.runtime.progress import progress
 
 FETCH_SECONDS_MAX = 900
 """The jars are 10 MB; a line that needs longer is broken."""
+FOLDER_VARIABLE = "SLOTSCOPE_JARS"
+SETTINGS_VARIABLE = "SLOTSCOPE_IVY_SETTINGS"
+_MODULE = """<ivy-module version="2.0">
+  <info organisation="slotscope" module="jars"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies defaultconf="default->master">{}</dependencies>
+</ivy-module>
+"""
+_DEPENDENCY = '<dependency org="{0.group}" name="{0.artifact}" rev="{0.version}" transitive="false"/>'
 
 
-def jars() -> list[str]:
-    """Paths of the fetched jars, sorted; empty where set-up did not run (a cluster brings its own).
+class Jar(NamedTuple):
+    """A jar by its coordinates."""
 
-    Looked for beside this code and beside the virtual environment: the code may be a zip that lies elsewhere.
+    group: str
+    artifact: str
+    version: str
+
+    @property
+    def file(self) -> str:
+        """Its name in a folder of jars."""
+        return f"{self.artifact}-{self.version}.jar"
+
+
+def needed_jars() -> tuple[Jar, ...]:
+    """What Delta needs beside the jars that PySpark ships: the one that delta-spark names for this PySpark, and its storage.
+
+    Nothing else is looked up, so nothing can change.
     """
-    for parent in (*Path(__file__).absolute().parents, Path(sys.prefix).parent):
-        folder = parent / ".jars"
-        if folder.is_dir():
-            return sorted(str(path) for path in folder.glob("*.jar"))
+    from delta.pip_utils import configure_spark_with_delta_pip
+    from pyspark.sql import SparkSession
+
+    builder = configure_spark_with_delta_pip(SparkSession.Builder())
+    delta = Jar(*builder._options["spark.jars.packages"].split(":"))
+    return delta, Jar(delta.group, "delta-storage", delta.version)
+
+
+def find_jars() -> list[str]:
+    """Paths of the jars in the first folder that has them all; empty where none has."""
+    names = [jar.file for jar in needed_jars()]
+    for folder in _folders():
+        paths = [folder / name for name in names]
+        if all(path.is_file() for path in paths):
+            return [str(path) for path in paths]
     return []
 
 
-def fetch(folder: Path, settings: Path | None = None) -> None:
-    """Bring the jars of ``conf/ivy.xml`` into *folder*; raises `InputError` with Ivy's own reason."""
-    spec = importlib.util.find_spec("pyspark")
-    shipped = sorted(Path(spec.origin).parent.glob("jars/ivy-*.jar")) if spec and spec.origin else []
+def provide_jars(folder: str | None = None, settings: str | None = None) -> list[str]:
+    """Paths of the jars; what is not on this machine yet comes into the user's cache folder: out of *folder*, or fetched by *settings*.
+
+    Raises `InputError`.
+    """
+    if folder is None:
+        return find_jars() or fetch(_cache(), Path(settings) if settings else None)
+    names = [jar.file for jar in needed_jars()]
+    lacking = [name for name in names if not Path(folder, name).is_file()]
+    if lacking:
+        raise InputError(f"{folder}: lacks {' and '.join(lacking)}")
+    _cache().mkdir(parents=True, exist_ok=True)
+    return [str(shutil.copy(Path(folder, name), _cache())) for name in names]
+
+
+def fetch(folder: Path, settings: Path | None = None) -> list[str]:
+    """Bring the jars into *folder* and return their paths; raises `InputError` with Ivy's own reason, and what else can be done."""
+    import pyspark
+
+    jars = needed_jars()
+    settings = settings or (Path(os.environ[SETTINGS_VARIABLE]) if os.environ.get(SETTINGS_VARIABLE) else None)
+    if settings is not None and not settings.is_file():
+        raise InputError(f"{settings}: no such file of Ivy settings ({SETTINGS_VARIABLE})")
+    shipped = sorted(Path(pyspark.__file__).parent.glob("jars/ivy-*.jar"))
     if not shipped:
-        raise InputError("pyspark is not installed here, or ships no Ivy: run `make setup`")
+        raise InputError("the installed pyspark ships no Ivy that could fetch the Delta jars")
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
-        for name in ("ivy.xml", "ivysettings.xml"):
-            Path(scratch, name).write_text(read_conf(name), "utf-8")
+        Path(scratch, "ivy.xml").write_text(_MODULE.format("".join(map(_DEPENDENCY.format, jars))), "utf-8")
+        Path(scratch, "ivysettings.xml").write_text(read_conf("ivysettings.xml"), "utf-8")
         command = [
             f"{find_java_home()}/bin/java",
             f"-Dslotscope.cache.dir={scratch}/cache",
             *("-jar", str(shipped[-1]), "-warn"),
             *("-settings", str(settings or Path(scratch, "ivysettings.xml"))),
             *("-ivy", str(Path(scratch, "ivy.xml"))),
-            *("-retrieve", f"{folder}/[artifact]-[revision].[ext]", "-sync"),
+            *("-retrieve", f"{folder}/[artifact]-[revision].[ext]"),
         ]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_SECONDS_MAX)
-    if done.returncode or not any(folder.glob("*.jar")):
+        with progress("fetching the Delta jars (10 MB, once)"):
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_SECONDS_MAX)
+            except subprocess.TimeoutExpired as error:
+                raise InputError(_not_fetched(f"no end after {FETCH_SECONDS_MAX} s", jars)) from error
+    paths = [folder / jar.file for jar in jars]
+    if done.returncode or not all(path.is_file() for path in paths):
         lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip(" .:")]
         why = next((line for line in lines if "not found" in line or "FAILED" in line), (lines or ["no output"])[-1])
-        raise InputError(f"the Delta jars could not be fetched ({why}); is the Maven repository reachable?")
+        raise InputError(_not_fetched(why, jars))
+    return [str(path) for path in paths]
+
+
+def _not_fetched(why: str, jars: tuple[Jar, ...]) -> str:
+    names = " and ".join(jar.file for jar in jars)
+    return (
+        f"the Delta jars could not be fetched ({why}); without the public Maven repository set {SETTINGS_VARIABLE} to an Ivy settings file "
+        f"of your mirror, or {FOLDER_VARIABLE} to a folder with {names}"
+    )
+
+
+def _folders() -> Iterator[Path]:
+    if os.environ.get(FOLDER_VARIABLE):
+        yield Path(os.environ[FOLDER_VARIABLE])
+    for parent in (*Path(__file__).absolute().parents, Path(sys.prefix).parent):
+        yield parent / ".jars"
+    yield _cache()
+
+
+def _cache() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home, "slotscope", "jars", importlib.metadata.version("delta-spark"))
 
 
 def main(argv: list[str]) -> int:
     """Fetch into the folder that the first argument names."""
     try:
         fetch(Path(argv[0]).absolute(), Path(argv[1]).absolute() if len(argv) > 1 else None)
-    except (InputError, subprocess.TimeoutExpired) as error:
+    except InputError as error:
         sys.stderr.write(f"slotscope: {error}\n")
         return 2
     return 0

@@ -1,7 +1,7 @@
 """The only place that starts a Spark session.
 
 What is set comes from ``conf/spark-local.conf`` or ``conf/spark-cluster.conf``; what spark-submit was told
-comes before either. A session that we start ourselves gets the Delta jars of ``.jars``, keeps its warehouse
+comes before either. A session that we start ourselves gets the Delta jars (`slotscope.runtime.jars`), keeps its warehouse
 in a folder that goes when Python ends, and writes the JVM's own words to a log there: the error stream
 belongs to the job, whose errors are one line.
 """
@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 from slotscope.runtime import code_zip
 from slotscope.runtime.conf import read_conf, read_properties
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.jars import jars
+from slotscope.runtime.jars import find_jars, provide_jars
 from slotscope.runtime.java import find_java_home
 
 MASTER_DEFAULT = "local[*]"
@@ -56,16 +56,15 @@ def is_one_process(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def _settings(app: str, master: str) -> dict[str, str]:
+def _settings(app: str, master: str, jars: list[str]) -> dict[str, str]:
     here = master.startswith("local")
-    found = jars()
     settings = {
         "spark.app.name": f"slotscope {app}",
         "spark.master": master,
         **read_properties("spark-local.conf" if here else "spark-cluster.conf"),
     }
-    if found:
-        settings["spark.jars"] = ",".join(found)
+    if jars:
+        settings["spark.jars"] = ",".join(jars)
     if not is_one_process(master):  # compiled kernels go where the executor may write and what is cleaned with it
         settings["spark.executorEnv.XDG_CACHE_HOME"] = ".cache"
     return settings
@@ -76,9 +75,7 @@ def _start(app: str, master: str, verbose: bool) -> SparkSession:
     os.environ["JAVA_HOME"] = find_java_home()
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     scratch = _scratch()
-    settings = _settings(app, master)
-    if "spark.jars" not in settings:
-        raise InputError("the Delta jars are not here: run `make setup`, or start the job with spark-submit --packages")
+    settings = _settings(app, master, provide_jars())
     if master.startswith("local"):
         os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Spark looks up the host name, and warns
@@ -109,7 +106,7 @@ def _join_submitted(app: str, master: str | None) -> SparkSession:
     chosen = master or conf.get("spark.master", None) or MASTER_DEFAULT
     if master:
         conf.set("spark.master", master)
-    for name, value in _settings(app, chosen).items():
+    for name, value in _settings(app, chosen, find_jars()).items():
         conf.setIfMissing(name, value)
     _load_delta(conf)
     conf.setIfMissing("spark.sql.warehouse.dir", str(_scratch() / "warehouse"))
@@ -142,9 +139,9 @@ def _load_delta(conf: SparkConf) -> None:
         return
     except Py4JJavaError:
         pass  # not on the class path yet
-    found = jars()
-    if not found or not loader.getClass().getName().endswith("URLClassLoader"):
-        raise InputError("the Delta jars are not here: give spark-submit --packages, or run `make setup`")
+    if not loader.getClass().getName().endswith("URLClassLoader"):
+        raise InputError("the Delta jars are not on the class path: give spark-submit --packages io.delta:…")
+    found = provide_jars()
     for path in found:
         loader.addURL(jvm.java.io.File(path).toURI().toURL())
     known = [path for path in conf.get("spark.jars", "").split(",") if path]

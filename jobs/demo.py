@@ -1,0 +1,83 @@
+"""What does all this look like?  Runs the commands on two recorded clusters that the package carries."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+from slotscope.requests.demo import Request
+from slotscope.runtime import cli
+from slotscope.runtime.errors import InputError
+
+Step = tuple[str, list[str]]
+
+
+def command(request: Request) -> int:
+    """Show what slotscope does, on two recorded clusters: two days of one whose load is uneven, and a failover of the other.
+
+    Every command is printed as one would type it; needs no server.
+    """
+    for title, words in steps(request.root):
+        sys.stdout.write(f"\n== {title}\n$ {shlex.join(['slotscope', *words])}\n\n")
+        sys.stdout.flush()
+        code = run(words, debug=request.debug)
+        if code != cli.OK:
+            return code
+    sys.stdout.write("\n== Pages to open in a browser\n")
+    for page in sorted(Path(request.root, "reports").glob("*.html")):
+        sys.stdout.write(f"{page.absolute()}\n")
+    return cli.OK
+
+
+def run(words: list[str], *, debug: bool = False) -> int:
+    """Carry the command out in this process, so that all share one Spark session; its exit code."""
+    from jobs.main import ABOUT, COMMANDS
+
+    return cli.run(
+        cli.application(ABOUT, COMMANDS), [*words, *(["--debug"] if debug and "--debug" not in words else [])]
+    )
+
+
+def steps(root: str) -> Iterator[Step]:
+    """What is shown, in this order: a title, and a command line without its first word."""
+    recorded = Path(str(files("slotscope").joinpath("demo_data")))
+    if not recorded.is_dir():
+        raise InputError("the recorded clusters are not in this zip: run slotscope demo where the package is installed")
+    load, bus = recorded / "valkey-9.1", recorded / "bus-redis-7.0"
+    here = ["--root", root]
+    for name in ("before", "after"):
+        dumps = ["--rdb", str(load / name / "*.rdb"), "--topology", str(load / "topology" / "nodes.txt")]
+        yield f"Where is the load? ({name})", ["key-slots", *here, "--snapshot", name, *dumps]
+    yield "What grew?", ["compare", *here, "--from", "before", "--to", "after"]
+    yield "Which slots should move?", ["rebalance-plan", *here, "--snapshot", "after"]
+    yield "Does the plan hold, checked without the program that made it?", ["check-plan", *here]
+    capture = [
+        "--pcap",
+        str(bus / "bus.pcap.gz"),
+        "--log",
+        str(bus / "logs" / "*"),
+        "--nodes",
+        str(bus / "polls.jsonl.gz"),
+    ]
+    yield (
+        "What did every node of a cluster believe, when, and why?",
+        ["bus-replay", *here, "--snapshot", "failover", *capture],
+    )
+    yield "What happened to it?", ["incidents", *here, "--snapshot", "failover"]
+    yield "How did the failover go?", ["incident", str(_failover(root)), *here, "--snapshot", "failover"]
+
+
+def _failover(root: str) -> int:
+    from schemas.incidents import INCIDENTS
+    from slotscope.runtime.delta_files import read_rows
+
+    return int(
+        min(row["incident"] for row in read_rows(root, INCIDENTS, snapshot_id="failover") if row["kind"] == "failover")
+    )
+
+
+if __name__ == "__main__":
+    cli.main(command)

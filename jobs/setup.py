@@ -1,0 +1,44 @@
+"""Is everything here that commands need?  Finds Java, fetches the Delta jars, compiles; later commands then start without network."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from slotscope.requests.setup import Request
+from slotscope.runtime import cli
+
+
+def command(request: Request) -> int:
+    """Make ready what commands on Spark need: find Java, bring the Delta jars here, compile.
+
+    Without it the first command does the same by and by.
+    """
+    from jobs.demo import run, steps
+    from slotscope.runtime.jars import provide_jars
+    from slotscope.runtime.java import find_java_home
+    from slotscope.runtime.progress import progress
+
+    sys.stdout.write(f"Java      {find_java_home()}\n")
+    jars = provide_jars(request.jars, request.ivy_settings)
+    sys.stdout.write(f"jars      {Path(jars[0]).parent}: {', '.join(Path(path).name for path in jars)}\n")
+    start = time.monotonic()
+    with (
+        tempfile.TemporaryDirectory(prefix="slotscope-setup-") as root,
+        open(os.devnull, "w", encoding="utf-8") as nowhere,
+        progress("compiling, once: a minute or two"),
+        contextlib.redirect_stdout(nowhere),
+    ):
+        codes = [run(words) for _, words in steps(root)]  # what the commands compile is kept in the user's cache folder
+    if any(codes):
+        return max(codes)
+    sys.stdout.write(f"compiled  all that slotscope demo runs, {time.monotonic() - start:.0f} s\n")
+    return cli.OK
+
+
+if __name__ == "__main__":
+    cli.main(command)
