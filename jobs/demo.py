@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
-from slotscope.requests.demo import Request
+from slotscope.requests.demo import DEFAULTS, Request
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 
 Step = tuple[str, list[str]]
 
 
-def command(request: Request) -> int:
+def command(request: Request = DEFAULTS) -> int:
     """Show what slotscope does, on two recorded clusters: two days of one whose load is uneven, and a failover of the other.
 
     Every command is printed as one would type it; needs no server.

@@ -9,11 +9,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from slotscope.requests.setup import Request
+from slotscope.requests.setup import DEFAULTS, Request
 from slotscope.runtime import cli
 
 
-def command(request: Request) -> int:
+def command(request: Request = DEFAULTS) -> int:
     """Make ready what commands on Spark need: find Java, bring the Delta jars here, compile.
 
     Without it the first command does the same by and by.
@@ -23,8 +23,8 @@ def command(request: Request) -> int:
     from slotscope.runtime.java import find_java_home
     from slotscope.runtime.progress import progress
 
-    sys.stdout.write(f"Java      {find_java_home()}\n")
     jars = provide_jars(request.jars, request.ivy_settings)
+    sys.stdout.write(f"Java      {find_java_home()}\n")
     sys.stdout.write(f"jars      {Path(jars[0]).parent}: {', '.join(Path(path).name for path in jars)}\n")
     start = time.monotonic()
     with (

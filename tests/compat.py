@@ -66,9 +66,29 @@ def attempt(one: Combination) -> str:
         versions = [f"pyspark=={one.pyspark}", f"delta-spark=={one.delta}"]
         steps = {
             "environment": [python, "-m", "venv", str(home / "env")],
-            "install": [here, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", package, *versions, *TEST_PACKAGES],
+            "install": [
+                here,
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                package,
+                *versions,
+                *TEST_PACKAGES,
+            ],
             "demo": [str(home / "env" / "bin" / "slotscope"), "demo", "--root", str(home / "demo")],
-            "tests": [here, "-m", "pytest", "-q", "-n", "0", "--rootdir", str(ROOT), *(str(ROOT / test) for test in TESTS)],
+            "tests": [
+                here,
+                "-m",
+                "pytest",
+                "-q",
+                "-n",
+                "0",
+                "--rootdir",
+                str(ROOT),
+                *(str(ROOT / test) for test in TESTS),
+            ],
         }
         said = []
         for name, command in steps.items():

@@ -78,13 +78,13 @@ def provide_jars(folder: str | None = None, settings: str | None = None) -> list
     Raises `InputError`.
     """
     if folder is None:
-        return find_jars() or fetch(_cache(), Path(settings) if settings else None)
+        return find_jars() or fetch(_kept(), Path(settings) if settings else None)
     names = [jar.file for jar in needed_jars()]
     lacking = [name for name in names if not Path(folder, name).is_file()]
     if lacking:
         raise InputError(f"{folder}: lacks {' and '.join(lacking)}")
-    _cache().mkdir(parents=True, exist_ok=True)
-    return [str(shutil.copy(Path(folder, name), _cache())) for name in names]
+    _kept().mkdir(parents=True, exist_ok=True)
+    return [str(shutil.copy(Path(folder, name), _kept())) for name in names]
 
 
 def fetch(folder: Path, settings: Path | None = None) -> list[str]:
@@ -136,10 +136,10 @@ def _folders() -> Iterator[Path]:
         yield Path(os.environ[FOLDER_VARIABLE])
     for parent in (*Path(__file__).absolute().parents, Path(sys.prefix).parent):
         yield parent / ".jars"
-    yield _cache()
+    yield _kept()
 
 
-def _cache() -> Path:
+def _kept() -> Path:
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home, "slotscope", "jars", importlib.metadata.version("delta-spark"))
 

@@ -14,6 +14,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -155,8 +156,13 @@ def ship_code(session: SparkSession) -> None:
         session.sparkContext.environment.setdefault("PYTHONPATH", str(home))
         return
     if home.is_dir():
-        home = code_zip.build(_scratch() / "slotscope.zip")  # Spark serves it from there as long as the session lives
+        home = _packed_code()  # Spark serves it from there as long as the session lives, and takes no other of its name
     session.addArtifacts(str(home), pyfile=True)
+
+
+@cache
+def _packed_code() -> Path:
+    return code_zip.build(_scratch() / "slotscope.zip")
 
 
 def _scratch() -> Path:

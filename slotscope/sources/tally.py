@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext
 
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.columns import key_columns
@@ -66,6 +65,8 @@ def _settle_worker() -> None:
 
 def tally_rows(batches: Iterator[pa.RecordBatch], source: str, options: TallyOptions) -> Iterator[pa.RecordBatch]:
     """Yield the partial rows of keys that are a DataFrame already: columns ``key`` and, if known, ``size`` and ``ops``."""
+    from pyspark import TaskContext
+
     context = TaskContext.get()
     part = context.partitionId() if context is not None else 0
     yield from KeyListTally(KeyListUnit(source, "delta", 0), part, options).run_batches(batches)
