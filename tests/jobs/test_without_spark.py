@@ -43,7 +43,7 @@ def run(*commands: list[str]) -> tuple[dict[str, int], list[str]]:
         text=True,
         timeout=300,
     )
-    lines = without_progress(done.stderr).splitlines()
+    lines = without_progress(done.stderr)
     return dict(json.loads(line) for line in lines if line.startswith("[")), [
         line for line in lines if not line.startswith("[")
     ]
