@@ -82,7 +82,7 @@ def replay_sentinels(spark: SparkSession, options: task.SentinelOptions, *, root
 
     Incidents of a cluster that the snapshot has stay; those of sentinels are numbered behind them.
     """
-    rows = spark.range(0, 1, 1, 1).mapInArrow(bind(task.sentinel_task, options=options), task.SCHEMA)
+    rows = spark.range(0, 1, 1, 1).mapInArrow(bind(task.sentinel_task, options=options), spark_schema(task.SCHEMA))
     read = rows.persist(StorageLevel.MEMORY_AND_DISK)
     with progress("replaying"):
         facts: dict[str, Any] = json.loads(

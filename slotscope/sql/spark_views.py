@@ -6,6 +6,7 @@ from pyspark.sql import SparkSession
 
 from schemas.catalogue import TABLES
 from slotscope.runtime import tables
+from slotscope.runtime.spark_schema import spark_schema
 from slotscope.sql.view import View
 from slotscope.sql.views import VIEWS, sql_name
 
@@ -17,7 +18,7 @@ def register_views(spark: SparkSession, root: str) -> None:
     """
     for table in TABLES:
         written = tables.exists(spark, table, root)
-        rows = tables.read(spark, table, root) if written else spark.createDataFrame([], table.schema)
+        rows = tables.read(spark, table, root) if written else spark.createDataFrame([], spark_schema(table.schema))
         rows.createOrReplaceTempView(sql_name(table))
     for view in VIEWS:
         spark.sql(_created(view))
