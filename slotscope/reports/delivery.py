@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import time
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, NamedTuple, TextIO
@@ -14,13 +15,16 @@ from rich.console import Console
 from slotscope.reports.history.html import render_history
 from slotscope.reports.history.report import HistoryReport
 from slotscope.reports.history.terminal import print_incidents
+from slotscope.reports.index import SNAPSHOT, Card, shelve
 from slotscope.reports.keyspace.comparison import ComparisonReport, render_comparison_html, render_comparison_terminal
 from slotscope.reports.keyspace.html import render_html
 from slotscope.reports.keyspace.report import KeyspaceReport
 from slotscope.reports.keyspace.terminal import render_terminal
+from slotscope.reports.keyspace.verdict import verdict as verdict_of_snapshot
 from slotscope.reports.rebalance.html import render_rebalance_html
 from slotscope.reports.rebalance.report import RebalanceReport
 from slotscope.reports.rebalance.terminal import render_rebalance_terminal
+from slotscope.reports.rebalance.words import headline
 from slotscope.reports.simulation.html import render_simulation
 from slotscope.reports.simulation.report import SimulationReport
 from slotscope.reports.simulation.terminal import render_simulation_terminal
@@ -38,44 +42,127 @@ class Page(StrEnum):
     PLAN = "plan-{}"
     SIMULATION = "simulation-{}"
     HISTORY = "{}-history"
+    REPLICATION = "{}-replication"
 
 
-_MISTAKABLE = re.compile(rf"^$|^plan-|^simulation-|-to-|-history$|-[0-9a-f]{{{DIGEST_DIGITS}}}$")
+_MISTAKABLE = re.compile(rf"^$|^index$|^plan-|^simulation-|-to-|-(history|replication)$|-[0-9a-f]{{{DIGEST_DIGITS}}}$")
 """Names that would read as another page, or as one with a digest."""
 
 
 class Drawing(NamedTuple):
-    """How one kind of report is delivered: the page, the names that it is about, what draws it as HTML and on a terminal."""
+    """How one kind of report is delivered.
+
+    The page, the names that it is about, what draws it as HTML and on a terminal; its kind, title and verdict for the list of pages,
+    the snapshots that it tells of, and their time in ms.
+    """
 
     page: Page
     names: Callable[[Any], tuple[str, ...]]
     html: Callable[[Any], str]
     terminal: Callable[..., None]
+    kind: str
+    title: Callable[[Any], str]
+    verdict: Callable[[Any], str]
+    about: Callable[[Any], tuple[str, ...]]
+    of_ms: Callable[[Any], int | None]
 
 
 def _snapshot(report: Any) -> tuple[str, ...]:
     return (report.snapshot_id,)
 
 
+def _both(report: ComparisonReport) -> tuple[str, ...]:
+    return (report.from_snapshot, report.to_snapshot)
+
+
 DRAWINGS: dict[type, Drawing] = {
-    KeyspaceReport: Drawing(Page.KEY_SPACE, _snapshot, render_html, render_terminal),
-    ComparisonReport: Drawing(
-        Page.COMPARISON, lambda r: (r.from_snapshot, r.to_snapshot), render_comparison_html, render_comparison_terminal
+    KeyspaceReport: Drawing(
+        Page.KEY_SPACE,
+        _snapshot,
+        render_html,
+        render_terminal,
+        SNAPSHOT,
+        lambda report: f"Snapshot {report.snapshot_id}",
+        verdict_of_snapshot,
+        _snapshot,
+        lambda report: report.taken_at_ms,
     ),
-    RebalanceReport: Drawing(Page.PLAN, lambda r: (r.plan_id,), render_rebalance_html, render_rebalance_terminal),
-    SimulationReport: Drawing(Page.SIMULATION, _snapshot, render_simulation, render_simulation_terminal),
-    HistoryReport: Drawing(Page.HISTORY, _snapshot, render_history, print_incidents),
+    ComparisonReport: Drawing(
+        Page.COMPARISON,
+        _both,
+        render_comparison_html,
+        render_comparison_terminal,
+        "comparison",
+        lambda report: f"Growth from {report.from_snapshot} to {report.to_snapshot}",
+        lambda report: report.verdict,
+        _both,
+        lambda report: report.to_taken_at_ms,
+    ),
+    RebalanceReport: Drawing(
+        Page.PLAN,
+        lambda report: (report.plan_id,),
+        render_rebalance_html,
+        render_rebalance_terminal,
+        "plan",
+        lambda report: f"Plan {report.plan_id}",
+        headline,
+        lambda report: (report.snapshot_id,) if report.snapshot_id else (),
+        lambda report: report.created_at_ms,
+    ),
+    SimulationReport: Drawing(
+        Page.SIMULATION,
+        _snapshot,
+        render_simulation,
+        render_simulation_terminal,
+        "simulation",
+        lambda report: report.title,
+        lambda report: report.verdict,
+        lambda report: (),
+        lambda report: None,
+    ),
+    HistoryReport: Drawing(
+        Page.HISTORY,
+        _snapshot,
+        render_history,
+        print_incidents,
+        "history",
+        lambda report: f"History of {report.snapshot_id}",
+        lambda report: report.verdict[0],
+        _snapshot,
+        lambda report: report.last_ns // 1_000_000,
+    ),
 }
 
 
 def deliver(report: object, *, root: str, html: str | None, stream: TextIO | None) -> str:
-    """Write the page of *report*, print its summary on *stream* if there is one, and return where the page is."""
+    """Write the page of *report*, print its summary on *stream* if there is one, and return where the page is.
+
+    Without *html* the page goes beside the tables, and into the list of their pages.
+    """
     drawing = DRAWINGS[type(report)]
-    path = html or report_path(root, *drawing.names(report), page=drawing.page)
-    write_text(path, drawing.html(report))
+    page = drawing.html(report)
+    if html is None:
+        path = report_path(root, *drawing.names(report), page=drawing.page)
+        folder, _, file = path.rpartition("/")
+        shelve(folder, _card(report, drawing, file), page)
+    else:
+        path = html
+        write_text(path, page)
     if stream is not None:
         drawing.terminal(report, Console(file=stream), html_path=path)
     return path
+
+
+def _card(report: object, drawing: Drawing, file: str) -> Card:
+    return Card(
+        file=file,
+        kind=drawing.kind,
+        title=drawing.title(report),
+        verdict=drawing.verdict(report),
+        about=drawing.about(report),
+        of_ms=drawing.of_ms(report),
+        written_ms=time.time_ns() // 1_000_000,
+    )
 
 
 def report_path(root: str, *names: str, page: Page = Page.KEY_SPACE) -> str:

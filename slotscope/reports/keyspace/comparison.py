@@ -30,6 +30,7 @@ class Load:
 
     keys: int
     serialized_bytes: int | None
+    memory_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +54,24 @@ class Growth:
     @property
     def bytes_delta(self) -> int | None:
         """Bytes gained; None where a snapshot that has the thing does not know its size."""
-        sides = [0 if side is None else side.serialized_bytes for side in (self.before, self.after)]
-        before, after = sides
+        before, after = (0 if side is None else side.serialized_bytes for side in (self.before, self.after))
         return None if before is None or after is None else after - before
+
+    @property
+    def memory_delta(self) -> int | None:
+        """Bytes in memory gained; None where a snapshot that has the thing does not know them."""
+        before, after = (0 if side is None else side.memory_bytes for side in (self.before, self.after))
+        return None if before is None or after is None else after - before
+
+    @property
+    def is_of_keys(self) -> bool:
+        """Whether the change is told in keys: no size is known, or none changed."""
+        return not (self.memory_delta or self.bytes_delta)
+
+    @property
+    def largest_delta(self) -> int:
+        """The change by memory where it is known, else by bytes, else by keys."""
+        return self.memory_delta or self.bytes_delta or self.keys_delta
 
     @property
     def keys_ratio(self) -> float | None:
@@ -110,6 +126,36 @@ class ComparisonReport:
     tables: list[GrowthTable]
     partial_words: list[str] = field(default_factory=list)
 
+    @property
+    def verdict(self) -> str:
+        """What grew, by how much, and on which master most: in one sentence."""
+        total = self.total
+        parts = [
+            f"{text.signed_count(total.keys_delta)} keys"
+            + (f" ({text.ratio(total.keys_ratio)})" if total.keys_ratio else "")
+        ]
+        if total.memory_delta is not None:
+            parts.append(f"{text.signed_size(total.memory_delta)} in memory")
+        elif total.bytes_delta is not None:
+            parts.append(f"{text.signed_size(total.bytes_delta)} serialized ({text.ratio(total.bytes_ratio)})")
+        if not any(table.rows and any(row.status != "same" for row in table.rows) for table in self.tables):
+            return f"Nothing changed from {self.from_snapshot} to {self.to_snapshot}."
+        doubt = f"; {PARTIAL_COMPARISON}" if self.partial_words else ""
+        return f"{' and '.join(parts)} from {self.from_snapshot} to {self.to_snapshot}{self._most()}{doubt}."
+
+    def _most(self) -> str:
+        """Where most of the change lies: the master, and the prefix or hash tag of the largest change."""
+        masters = next((table.rows for table in self.tables if table.kind == "masters"), [])
+        changed = [row for row in masters if row.largest_delta]
+        if len(masters) < 2 or not changed:
+            return ""
+        most = max(changed, key=lambda row: abs(row.largest_delta))
+        named = most.detail or most.name.decode("utf-8", "replace")
+        words = (
+            text.signed_count(most.keys_delta) + " keys" if most.is_of_keys else text.signed_size(most.largest_delta)
+        )
+        return f", most on {text.printable(named, 60)} ({words})"
+
 
 def growth_table(
     kind: str,
@@ -152,7 +198,7 @@ def compare_reports(before: KeyspaceReport, after: KeyspaceReport) -> Comparison
 
 def _total(report: KeyspaceReport) -> Load:
     whole = totals(report)
-    return Load(whole.keys, whole.serialized_bytes)
+    return Load(whole.keys, whole.serialized_bytes, whole.memory_bytes)
 
 
 def _node_key(node_id: str | None, address: str) -> bytes:
@@ -160,11 +206,18 @@ def _node_key(node_id: str | None, address: str) -> bytes:
 
 
 def _node_loads(report: KeyspaceReport) -> dict[bytes, Load]:
-    return {_node_key(node.node_id, node.address): Load(node.keys, node.serialized_bytes) for node in report.nodes}
+    return {
+        _node_key(node.node_id, node.address): Load(node.keys, node.serialized_bytes, node.memory_bytes)
+        for node in report.nodes
+    }
 
 
 def _slot_loads(report: KeyspaceReport) -> dict[bytes, Load]:
-    return {str(slot.slot).encode(): Load(slot.keys, slot.serialized_bytes) for slot in report.slots if slot.keys}
+    return {
+        str(slot.slot).encode(): Load(slot.keys, slot.serialized_bytes, slot.memory_bytes)
+        for slot in report.slots
+        if slot.keys
+    }
 
 
 def _group_loads(groups: Iterable[KeyGroup]) -> dict[bytes, Load]:

@@ -130,6 +130,11 @@ def heavy_slots(report: KeyspaceReport, limit: int) -> list[HeavySlot]:
     ]
 
 
+def cause_of(report: KeyspaceReport, slot: SlotLoad) -> Cause | None:
+    """Name what makes *slot* of *report* heavy."""
+    return _cause(slot, (tag for tag in report.hash_tags if tag.slot == slot.slot))
+
+
 def weight(slot: SlotLoad, by_bytes: bool) -> int:
     """Return what *slot* is compared by: its bytes, or its keys where no source knows sizes."""
     return (slot.serialized_bytes or 0) if by_bytes else slot.keys

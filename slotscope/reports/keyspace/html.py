@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from slotscope.reports.keyspace.figures import heavy_slots, max_over_mean, names_by_id, node_names, totals, weighs_bytes
 from slotscope.reports.keyspace.report import SLOT_COUNT, KeyGroup, KeyspaceReport, NodeLoad
+from slotscope.reports.keyspace.verdict import verdict
 from slotscope.reports.page import embedded_json, render_page
 from slotscope.reports.severities import count_by_severity, gravest_first
 from slotscope.runtime import text
@@ -26,6 +27,7 @@ def render_html(report: KeyspaceReport) -> str:
     by_bytes = weighs_bytes(report)
     context = {
         "report": report,
+        "verdict": verdict(report),
         "whole": whole,
         "weighed_by": "bytes" if by_bytes else "keys",
         "slot_count": SLOT_COUNT,

@@ -43,6 +43,7 @@ class SlotLoad:
     expires: int
     top_key: bytes | None
     top_key_bytes: int | None
+    memory_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ def _unread_share(row: dict[str, Any]) -> float | None:
 
 
 def _slots(root: str, snapshot_id: str, nodes: list[NodeLoad]) -> list[SlotLoad]:
-    columns = ("slot", "owner_id", "keys", "serialized_bytes", "expires")
+    columns = ("slot", "owner_id", "keys", "serialized_bytes", "expires", "memory_bytes")
     top_columns = ("scope_value", "key", "serialized_bytes")
     tops = {
         int(row["scope_value"]): row
@@ -80,18 +80,24 @@ def _slots(root: str, snapshot_id: str, nodes: list[NodeLoad]) -> list[SlotLoad]
     numbers = {node.node_id: number for number, node in enumerate(nodes)}
     found = [SlotLoad(slot, None, 0, None, 0, None, None) for slot in range(SLOT_COUNT)]
     for row in read_rows(root, SLOT_LOAD, columns=columns, snapshot_id=snapshot_id):
-        slot, size = row["slot"], row["serialized_bytes"]
+        slot = row["slot"]
         known, top = found[slot], tops.get(slot)
         found[slot] = SlotLoad(
             slot=slot,
             owner=numbers.get(row["owner_id"]) if row["owner_id"] else None,
             keys=known.keys + row["keys"],
-            serialized_bytes=known.serialized_bytes if size is None else (known.serialized_bytes or 0) + size,
+            serialized_bytes=_sum(known.serialized_bytes, row["serialized_bytes"]),
+            memory_bytes=_sum(known.memory_bytes, row["memory_bytes"]),
             expires=known.expires + (row["expires"] or 0),
             top_key=top["key"] if top else None,
             top_key_bytes=top["serialized_bytes"] if top else None,
         )
     return found
+
+
+def _sum(known: int | None, more: int | None) -> int | None:
+    """The sum of what is known."""
+    return known if more is None else (known or 0) + more
 
 
 def _big_keys(root: str, snapshot_id: str) -> list[BigKey]:
@@ -113,8 +119,7 @@ def _ttl_buckets(rows: Rows) -> list[TtlBucket]:
     summed: dict[int, TtlBucket] = {}
     for row in rows:
         known = summed.get(row["bucket"]) or TtlBucket(row["label"], 0, None)
-        size = row["serialized_bytes"]
-        total = known.serialized_bytes if size is None else (known.serialized_bytes or 0) + size
+        total = _sum(known.serialized_bytes, row["serialized_bytes"])
         summed[row["bucket"]] = TtlBucket(known.label, known.keys + row["keys"], total)
     return [bucket for _, bucket in sorted(summed.items())]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from schemas.simulation import SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SHARDS
+from slotscope.runtime import text
 from slotscope.runtime.delta_files import all_equal, query_rows, read_rows
 
 POINTS: Final = 60
@@ -21,6 +22,14 @@ FIGURE_WORDS: Final = {
     "unavailable": "acknowledged writes that no running node serves",
     "bus_bytes": "bytes on the bus",
     "elections": "requests for votes",
+}
+FAULT_WORDS: Final = {
+    "crash": "masters crash",
+    "power": "machines of masters lose power",
+    "freeze": "masters freeze",
+    "zone": "a zone goes",
+    "partition": "a zone is cut off",
+    "none": "nothing fails",
 }
 MEASURED_BY_CLIENTS: Final = ("lost", "unavailable")
 """Figures that there are only where clients write."""
@@ -100,6 +109,35 @@ class SimulationReport:
     def varied(self) -> list[str]:
         """Parameters in which the cases differ."""
         return [name for name in PARAMETER_WORDS if len({str(case.parameters[name]) for case in self.cases}) > 1]
+
+    @property
+    def title(self) -> str:
+        """What was simulated."""
+        faults = list(dict.fromkeys(str(case.parameters["fault"]) for case in self.cases))
+        named = " or ".join(FAULT_WORDS.get(fault, fault) for fault in faults) or "nothing"
+        whose = f", {self.snapshot_id}" if self.snapshot_id != "simulation" else ""
+        return f"What if {named}{whose}"
+
+    @property
+    def verdict(self) -> str:
+        """How often and how soon there was a new master, in one sentence."""
+        known = sum(case.spreads["elected_ms"].known for case in self.cases)
+        if all(case.parameters["fault"] == "none" for case in self.cases):
+            return f"Nothing was made to fail in {text.plural(self.runs, 'run')}."
+        if not known:
+            return f"In none of {text.plural(self.runs, 'run')} was every shard that was hit given a new master."
+        drawn = [case for case in self.cases if case.spreads["elected_ms"].known]
+        worst = max(drawn, key=lambda case: case.spreads["elected_ms"].worst or 0.0)
+        halves = sorted(case.spreads["elected_ms"].p50 or 0.0 for case in drawn)
+        half = figure_text("elected_ms", halves[0])
+        if len(drawn) > 1:
+            half = f"{half} to {figure_text('elected_ms', halves[-1])} by case"
+        counted = f"In all {self.runs}" if known == self.runs else f"In {text.count(known)} of {text.count(self.runs)}"
+        which = f" ({self.words(worst)})" if len(self.cases) > 1 else ""
+        return (
+            f"{counted} runs every shard that was hit got a new master: half of them within {half},"
+            f" the slowest after {figure_text('elected_ms', worst.spreads['elected_ms'].worst)}{which}."
+        )
 
     def words(self, case: Case) -> str:
         """What a case is called: the parameters that vary, or all that it is made of."""

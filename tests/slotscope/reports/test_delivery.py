@@ -9,7 +9,7 @@ from slotscope.reports.delivery import Page, report_path
 NAMES = (
     "before", "after", "Before", "BEFORE", "до", "после", "前", "後", "prod/a", "prod a", "prod_a", "../prod_a", ".prod_a",
     "x" * 120, "x" * 121, "x" * 122, "a", "b", "a-to-b", "plan-0123456789ab", "simulation-a", "a-history", "", "_", "report",
-    "caf\u00e9", "cafe\u0301", "\udcff",
+    "index", "a-replication", "caf\u00e9", "cafe\u0301", "\udcff",
 )  # fmt: skip
 
 
@@ -24,7 +24,7 @@ def test_pages_of_different_snapshots_never_share_a_file_not_even_where_case_doe
     about = {(Page.KEY_SPACE, name) for name in NAMES} | {
         (Page.COMPARISON, *names) for names in product(NAMES, repeat=2)
     }
-    about |= set(product((Page.PLAN, Page.SIMULATION, Page.HISTORY), NAMES))
+    about |= set(product((Page.PLAN, Page.SIMULATION, Page.HISTORY, Page.REPLICATION), NAMES))
     about |= {(Page.KEY_SPACE, path.rpartition("/")[2].removesuffix(".html")) for path in map(path_of, about)}
     paths = {one: path_of(one) for one in about}
 

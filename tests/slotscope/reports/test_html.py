@@ -164,6 +164,8 @@ def test_every_hostile_name_can_be_found_on_the_page(hostile_page: str) -> None:
     assert rows == len(keyspace_report(hostile=True).big_keys) >= len(HOSTILE_KEYS)
 
 
-def test_warnings_come_before_all_figures(hostile_page: str) -> None:
-    """In the order of the file, which is that of a screen reader."""
-    assert hostile_page.index('id="warnings"') < hostile_page.index('id="total-keys"') < hostile_page.index('id="map"')
+def test_the_verdict_and_how_far_to_trust_it_come_before_all_figures(hostile_page: str) -> None:
+    """In the order of the file, which is that of a screen reader: the sentence, how many warnings, figures, then the warnings."""
+    places = ['id="verdict"', 'href="#warnings"><span class="severity', 'id="total-keys"', 'id="map"', 'id="warnings"']
+
+    assert sorted(places, key=hostile_page.index) == places

@@ -1,0 +1,137 @@
+"""The pages of a root as one list, and the way from each page to those that are about the same.
+
+Beside every page lies a card, ``ROOT/reports/cards/NAME.json``: what the page is about and its verdict, so that no page has to be
+read for the list.  Each page has its own card, so jobs that end at the same time do not overwrite what the other one says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+from urllib.parse import quote
+
+from cluster_core.errors import DecodeError
+from slotscope.reports.page import environment, render_page
+from slotscope.sources.files import expand, open_raw, write_text
+
+INDEX = "index.html"
+SNAPSHOT = "snapshot"
+"""The kind of the pages that others are below."""
+CARD_BYTES_MAX = 65_536
+CARDS_MAX = 5_000
+READERS = 16
+RELATED_MAX = 12
+VERDICT_MAX = 600
+_BEGIN, _END = "<!--trail-->", "<!--/trail-->"
+"""What stands between these is made anew when a page about the same comes; text from outside holds no ``<``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One page: *about* are the snapshots that it tells of, *of_ms* is their time, *written_ms* its own."""
+
+    file: str
+    kind: str
+    title: str
+    verdict: str
+    about: tuple[str, ...]
+    of_ms: int | None
+    written_ms: int
+
+    @property
+    def link(self) -> str:
+        """The address of the page from another one of the same root."""
+        return quote(self.file)
+
+
+def shelve(folder: str, card: Card, page: str) -> None:
+    """Write *page* and its *card* into *folder*, link the pages that are about the same with it, and make the list of all pages anew."""
+    cards = [one for one in read_cards(folder) if one.file != card.file] + [card]
+    write_text(f"{folder}/{card.file}", with_trail(page, card, cards))
+    write_text(_card_path(folder, card.file), json.dumps(asdict(card)))
+    for other in related(card, cards):
+        _link_again(folder, other, cards)
+    write_text(f"{folder}/{INDEX}", render_index(cards))
+
+
+def _card_path(folder: str, file: str) -> str:
+    return f"{folder}/cards/{file.removesuffix('.html')}.json"
+
+
+def read_cards(folder: str) -> list[Card]:
+    """The cards of the pages that are in *folder*; one that cannot be read is left out."""
+    pages = {path.rpartition("/")[2] for path in _listed(folder)}
+    paths = _listed(f"{folder}/cards")[:CARDS_MAX]
+    with ThreadPoolExecutor(READERS) as readers:
+        found = readers.map(_read_card, paths)
+        return [card for card in found if card is not None and card.file in pages]
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return [file.path for file in expand([folder])]
+    except DecodeError:
+        return []
+
+
+def _read_card(path: str) -> Card | None:
+    try:
+        with open_raw(path) as raw:
+            values = json.loads(raw.read(CARD_BYTES_MAX) or b"")
+        values["about"] = tuple(map(str, values["about"]))
+        card = Card(**{field.name: values[field.name] for field in fields(Card)})
+    except (DecodeError, OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    words, numbers = (card.file, card.kind, card.title, card.verdict), (card.written_ms, card.of_ms or 0)
+    sound = all(isinstance(one, str) for one in words) and all(isinstance(one, int) for one in numbers)
+    return card if sound else None
+
+
+def related(card: Card, cards: Iterable[Card]) -> list[Card]:
+    """The pages about a snapshot of *card*: its snapshot's page first, then the newest; of a kind that is not its own, or a comparison."""
+    near = [
+        one
+        for one in cards
+        if one.file != card.file
+        and set(one.about) & set(card.about)
+        and (SNAPSHOT in (one.kind, card.kind) or (one.about == card.about and one.kind != card.kind))
+    ]
+    return sorted(near, key=lambda one: (one.kind != SNAPSHOT, -one.written_ms, one.file))[:RELATED_MAX]
+
+
+def with_trail(page: str, card: Card, cards: Iterable[Card]) -> str:
+    """Return *page* with the way to the list of all, and to the pages that are about the same."""
+    head, begin, rest = page.partition(_BEGIN)
+    _, end, tail = rest.partition(_END)
+    if not end:
+        return page
+    near = related(card, cards)
+    above = [one for one in near if one.kind == SNAPSHOT]
+    beside = [one for one in near if one.kind != SNAPSHOT]
+    trail = environment().get_template("trail.html").render(card=card, above=above, beside=beside, index=INDEX)
+    return f"{head}{begin}{trail}{end}{tail}"
+
+
+def _link_again(folder: str, card: Card, cards: Sequence[Card]) -> None:
+    path = f"{folder}/{card.file}"
+    try:
+        with open_raw(path) as raw:
+            page = (raw.readall() if hasattr(raw, "readall") else raw.read()).decode("utf-8")
+    except (DecodeError, OSError, ValueError):
+        return  # it was removed, or is no page of ours
+    linked = with_trail(page, card, cards)
+    if linked != page:
+        write_text(path, linked)
+
+
+def render_index(cards: Sequence[Card]) -> str:
+    """Return the list of all pages as a page, the newest first."""
+    newest = sorted(cards, key=lambda one: (-one.written_ms, one.file))
+    kinds: dict[str, int] = {}
+    for one in newest:
+        kinds[one.kind] = kinds.get(one.kind, 0) + 1
+    context: dict[str, Any] = {"cards": newest, "kinds": kinds, "verdict_max": VERDICT_MAX}
+    return render_page("index.html", context)

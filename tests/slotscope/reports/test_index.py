@@ -1,0 +1,104 @@
+"""The list of a root's pages: each with its verdict, linked both ways, whatever the pages are called and whatever else lies there."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from slotscope.reports.delivery import deliver
+from slotscope.reports.index import read_cards, render_index
+from slotscope.reports.keyspace.comparison import compare_reports
+from slotscope.reports.keyspace.verdict import verdict
+from tests.builders.history_report import history_report
+from tests.builders.rebalance_report import rebalance_report
+from tests.builders.reports_builder import keyspace_report
+
+AFTER = keyspace_report()
+BEFORE = replace(keyspace_report(seed=8), snapshot_id="2026-09-20")
+PLAN = replace(rebalance_report(), snapshot_id=AFTER.snapshot_id)
+
+
+def links_of(page: str) -> list[str]:
+    """Where the way at the head of a page leads."""
+    return re.findall(r'href="([^"]+)"', page.partition("<!--trail-->")[2].partition("<!--/trail-->")[0])
+
+
+def names_of(*paths: str) -> list[str]:
+    """The names of files."""
+    return [Path(path).name for path in paths]
+
+
+def test_every_page_is_in_the_list_with_its_verdict_the_newest_first(tmp_path):
+    """A page written again stands there once."""
+    for report in (BEFORE, AFTER, BEFORE, compare_reports(BEFORE, AFTER), PLAN, history_report()):
+        deliver(report, root=str(tmp_path), html=None, stream=None)
+    page = (tmp_path / "reports" / "index.html").read_text("utf-8")
+    table = page.partition("<tbody>")[2]
+
+    kinds = re.findall(r"</a></th><td>(\w+)</td>", table)
+    assert kinds == ["history", "plan", "comparison", "snapshot", "snapshot"]
+    assert f"<bdi>{verdict(AFTER)}</bdi>" in table
+    assert all(
+        (tmp_path / "reports" / name).exists() for name in re.findall(r'<th scope="row"><a href="([^"]+)"', table)
+    )
+
+
+def test_pages_about_one_snapshot_lead_to_each_other_also_when_the_other_comes_later(tmp_path):
+    """The snapshot was written before there was a plan; nothing is linked that is not there."""
+    root = str(tmp_path)
+    snapshot = deliver(AFTER, root=root, html=None, stream=None)
+    alone = links_of(Path(snapshot).read_text("utf-8"))
+    plan = deliver(PLAN, root=root, html=None, stream=None)
+    growth = deliver(compare_reports(BEFORE, AFTER), root=root, html=None, stream=None)
+
+    assert alone == ["index.html"]
+    assert links_of(Path(snapshot).read_text("utf-8")) == ["index.html", *names_of(growth, plan)]
+    assert links_of(Path(plan).read_text("utf-8")) == ["index.html", *names_of(snapshot)]
+    assert links_of(Path(growth).read_text("utf-8")) == ["index.html", *names_of(snapshot)]
+
+    Path(plan).unlink()
+    deliver(AFTER, root=root, html=None, stream=None)
+    assert links_of(Path(snapshot).read_text("utf-8")) == ["index.html", *names_of(growth)]
+
+
+def test_a_page_that_was_written_elsewhere_is_in_no_list(tmp_path):
+    """Its place relative to the others is not known."""
+    deliver(AFTER, root=str(tmp_path / "root"), html=str(tmp_path / "mine.html"), stream=None)
+
+    assert (tmp_path / "mine.html").exists()
+    assert not (tmp_path / "root").exists()
+
+
+def test_a_snapshot_named_index_does_not_take_the_place_of_the_list(tmp_path):
+    """Nor does it vanish from it."""
+    path = deliver(replace(AFTER, snapshot_id="index"), root=str(tmp_path), html=None, stream=None)
+
+    assert Path(path).name != "index.html"
+    assert names_of(path)[0] in (tmp_path / "reports" / "index.html").read_text("utf-8")
+
+
+def test_roots_may_be_uris(tmp_path):
+    """The list comes from the same layer of files as the pages."""
+    root = tmp_path.as_uri()
+    deliver(AFTER, root=root, html=None, stream=None)
+    deliver(PLAN, root=root, html=None, stream=None)
+
+    assert {card.kind for card in read_cards(f"{root}/reports")} == {"snapshot", "plan"}
+    assert len(links_of((tmp_path / "reports" / "2026-09-21.html").read_text("utf-8"))) == 2
+
+
+def test_cards_that_are_none_are_left_out_and_names_stay_text(tmp_path):
+    """A file of somebody else, cut ones, ones of other types; a snapshot whose name is markup."""
+    hostile = keyspace_report(hostile=True)
+    deliver(hostile, root=str(tmp_path), html=None, stream=None)
+    folder = tmp_path / "reports"
+    for at, words in enumerate(["", "{", "[]", '{"file": 1}', "[" * 100_000, '{"about": 7}']):
+        (folder / "cards" / f"{at}.json").write_text(words)
+    deliver(PLAN, root=str(tmp_path), html=None, stream=None)
+    cards = read_cards(str(folder))
+    page = render_index(cards)
+
+    assert sorted(card.kind for card in cards) == ["plan", "snapshot"]
+    assert "<b>" not in page
+    assert "2026-09-21&lt;b&gt;" in page
