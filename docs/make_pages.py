@@ -1,0 +1,154 @@
+"""Writes what the documentation takes from the code: ``python docs/make_pages.py``, which ``make docs`` runs before it builds the site.
+
+`tables.md`, `commands.md`, `api.md` and `rules.md` whole, and the diagrams of `concepts.md` between their marks.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from cluster_core import rules
+from cluster_core.door import read_stub
+from cluster_core.formats.rdb.grammar import ENCODINGS, KEY_TYPES, L_UNREAD, NO_NUMBER, VALUE_TYPES
+from cluster_core.sentinel.failover_states import TRANSITIONS
+from jobs.main import ABOUT, COMMANDS
+from slotscope.runtime import cli
+from slotscope.sql.reference import as_markdown as tables_as_markdown
+
+DOCS = Path(__file__).parent
+LAYERS = (
+    ("jobs", ("slotscope", "schemas", "cluster_core")),
+    ("slotscope", ("schemas", "cluster_core")),
+    ("schemas", ("cluster_core",)),
+)
+"""`tests/test_layering.py` holds them."""
+API_INTRODUCTION = """# Python interface
+
+<!-- made by make docs -->
+`import slotscope` offers what a notebook or a job of your own needs; the packages of `cluster_core` are pure Python without any input or
+output: bytes, times and chance go in, decisions and effects come out. What a package offers is its `__all__`.
+
+```python
+import slotscope
+
+slotscope.key_slot(b"{user:1}.cart")  # 10778
+slotscope.register(spark)  # redis-rdb, redis-aof, cluster-bus, resp-stream as data sources
+slotscope.register_views(spark, "ROOT")  # tables and views by name
+slotscope.connect("ROOT")  # the same in DuckDB
+```"""
+FROM_SILENCE = ("R53", "R51", "R54", "R84", "R90", "R93")
+
+
+def commands() -> str:
+    """Every command with its options, from what ``--help`` shows."""
+    app = cli.application(ABOUT, COMMANDS)
+    made = app.generate_docs(output_format="markdown", recursive=True, heading_level=1)
+    return f"<!-- made by make docs -->\n{made.rstrip()}\n"
+
+
+def api() -> str:
+    """What the doors of the packages offer, from their docstrings."""
+    root = DOCS.parent
+    doors = sorted(root.glob("slotscope/**/__init__.pyi")) + sorted(root.glob("cluster_core/**/__init__.pyi"))
+    text = [API_INTRODUCTION]
+    for door in doors:
+        homes = read_stub(door.read_bytes())
+        text.append(f"## {'.'.join(door.parent.relative_to(root).parts)}")
+        text += [_entry(name, home) for name, home in sorted(homes.items())]
+    return "\n\n".join(text) + "\n"
+
+
+def _entry(name: str, home: str) -> str:
+    value = getattr(import_module(home), name)
+    about = inspect.getdoc(value) if inspect.isclass(value) or inspect.isroutine(value) else None
+    title = f"### {name}\n\n" + (f"```python\n{_signature(name, value)}\n```\n\n" if callable(value) else "")
+    lines = (about or f"A value of `{home}`.").splitlines()
+    return title + "\n".join(lines).replace("\n    ", "\n  ") + f"\n\n`{home.replace('.', '/')}`"
+
+
+def _signature(name: str, value: Any) -> str:
+    try:
+        plain = re.sub(
+            r"<(?:function|class|bound method) '?([\w.]+)'?[^>]*>", r"\1", f"{name}{inspect.signature(value)}"
+        )
+        return re.sub(r"(: |-> )'([^']*)'", r"\1\2", plain)
+    except (TypeError, ValueError):
+        return f"{name}(…)"
+
+
+def layers() -> str:
+    """The packages and what they import."""
+    return _mermaid("flowchart LR", [f"{one} --> {other}" for one, others in LAYERS for other in others])
+
+
+def verdict() -> str:
+    """The rules that lead from silence to a new master, one after another."""
+    boxes = [f'{rule}["{rule}: {_wrapped(rules.sentence(rule))}"]' for rule in FROM_SILENCE]
+    return _mermaid("flowchart TB", [*boxes, " --> ".join(FROM_SILENCE)])
+
+
+def sentinel() -> str:
+    """The states of a failover by Sentinel."""
+    lines = []
+    for (state, trigger), transition in TRANSITIONS.items():
+        told = ", ".join(one.channel for one in transition.told)
+        lines.append(f"{state.name} --> {transition.after.name}: {trigger.value}{f' ({told})' if told else ''}")
+    return _mermaid("stateDiagram-v2", ["direction TB", *lines])
+
+
+def rdb() -> str:
+    """The value types of an RDB file."""
+    rows = [
+        f"| `{one.name}` | {_number(one.redis)} | {_number(one.valkey)} | {KEY_TYPES[one.key_type]} |"
+        f" {ENCODINGS[one.encoding]} | {one.since} | {one.meaning or ('not read' if one.layout == L_UNREAD else '')} |"
+        for one in VALUE_TYPES
+    ]
+    heads = ("type", "Redis", "Valkey", "key type", "encoding", "since RDB version", "")
+    return "\n".join([f"| {' | '.join(heads)} |", "|---|---:|---:|---|---|---:|---|", *rows])
+
+
+DIAGRAMS: dict[str, Callable[[], str]] = {"layers": layers, "verdict": verdict, "sentinel": sentinel, "rdb": rdb}
+
+
+def concepts(page: str) -> str:
+    """*page* with the diagrams of the code between their marks."""
+    for name, draw in DIAGRAMS.items():
+        pattern = rf"<!-- made: {name} -->.*?(?=\n## |\Z)"
+        made = f"<!-- made: {name} -->\n\n{draw()}\n"
+        page = re.sub(pattern, lambda _, made=made: made, page, flags=re.DOTALL)
+    return page
+
+
+def pages() -> dict[str, str]:
+    """Every page that is made, by its name."""
+    return {
+        "tables.md": tables_as_markdown(),
+        "rules.md": rules.as_markdown(),
+        "commands.md": commands(),
+        "api.md": api(),
+        "concepts.md": concepts((DOCS / "concepts.md").read_text(encoding="utf-8")),
+    }
+
+
+def _mermaid(kind: str, lines: list[str]) -> str:
+    return "\n".join(["```mermaid", kind, *(f"    {line}" for line in lines), "```"])
+
+
+def _wrapped(words: str) -> str:
+    return re.sub(r"(.{30,}?) ", r"\1<br>", words).replace('"', "'")
+
+
+def _number(number: int) -> str:
+    return "" if number == NO_NUMBER else str(number)
+
+
+if __name__ == "__main__":
+    for name, text in pages().items():
+        (DOCS / name).write_text(text, encoding="utf-8")
+        sys.stdout.write(f"docs/{name}\n")

@@ -1,0 +1,43 @@
+"""Pages that are made from the code are what the code says now."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MADE = runpy.run_path(str(ROOT / "docs" / "make_pages.py"))
+
+
+@pytest.mark.parametrize("name", sorted(MADE["pages"]()))
+def test_a_page_that_is_made_from_the_code_says_what_the_code_says(name: str) -> None:
+    assert (ROOT / "docs" / name).read_text("utf-8") == MADE["pages"]()[name], "run: make docs"
+
+
+def test_a_diagram_has_every_step_of_its_table() -> None:
+    """Sentinel's failover: an arrow a transition; the RDB types: a row a type."""
+    assert MADE["sentinel"]().count("-->") == len(MADE["TRANSITIONS"])
+    assert MADE["rdb"]().count("\n| `") == len(MADE["VALUE_TYPES"])
+
+
+def test_every_page_is_in_the_contents_and_every_entry_is_a_page() -> None:
+    listed = set(re.findall(r"(\S+\.md)\b", (ROOT / "mkdocs.yml").read_text("utf-8").split("\nnav:\n")[1]))
+
+    assert listed == {page.name for page in (ROOT / "docs").glob("*.md")}
+
+
+@pytest.mark.processes
+def test_the_site_is_built_without_a_dead_link(tmp_path: Path) -> None:
+    """Links to pages, anchors and files."""
+    pytest.importorskip("material")
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")],
+        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+    assert (built.returncode, (tmp_path / "site" / "tutorial" / "index.html").exists()) == (0, True), built.stderr
