@@ -115,8 +115,7 @@ class SimulatedCluster:
 
     def active_jobs(self) -> list[Job]:
         """Jobs of the servers that may still move slots."""
-        jobs = self.world.migrations.jobs
-        return [job for job in jobs if job.state == 0 or (job.state == FAILED and job.retries)]
+        return [job for job in self.world.migrations.jobs if job.is_active]
 
     # clients
 

@@ -33,14 +33,18 @@ class JobSight:
     slots: SlotSet
     state: str
     message: str = ""
-    retries: int = 0
+    retries: int | None = None
+    """How often it tried again; None for Valkey, whose migrations never do."""
 
     @property
     def is_active(self) -> bool:
-        """Whether it may still move slots; a failed import of Redis 8.4 tries again by itself."""
+        """Whether it may still move slots.
+
+        A failed import of Redis 8.4 tries again by itself: its target does (asmCron), and the source's half alone never.
+        """
         if self.state in FINISHED:
             return False
-        return self.state not in FAILED or (self.state == "failed" and self.retries > 0)
+        return self.state not in FAILED or (self.state == "failed" and not self.outgoing and self.retries is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +248,7 @@ def _read_job(entry: Any) -> JobSight:
         slots=SlotSet.parse(facts.get("slot_ranges") or facts.get("slots", ""), source="migration"),
         state=facts.get("state", ""),
         message=facts.get("message") or facts.get("last_error", ""),
-        retries=_number(facts.get("retries", "0")),
+        retries=_number(facts["retries"]) if "retries" in facts else None,
     )
 
 

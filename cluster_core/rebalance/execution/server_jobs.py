@@ -126,8 +126,8 @@ def _wait(work: Work, watch: _Watch) -> Steps[None]:
         for job in watch.open:
             _judge(work, watch, job, sight, now_s)
         for job in watch.open:
-            seen = find_job(job, sight, watch.known)
-            hopeless = seen is not None and seen.state == "failed" and seen.retries >= RETRIES_MAX
+            seen = _find_job(work, job, sight, watch.known)
+            hopeless = seen is not None and seen.state == "failed" and (seen.retries or 0) >= RETRIES_MAX
             if (late or hopeless or work.stop is Stop.CANCEL) and _asked(work, job) not in watch.cancelled_s:
                 watch.cancelled_s[_asked(work, job)] = now_s
                 yield from work.ask([Send(c.node, c.words) for c in abort_of(Batch(0, (job,)), work.path)])
@@ -135,7 +135,7 @@ def _wait(work: Work, watch: _Watch) -> Steps[None]:
             if now_s - watch.cancelled_s.get(_asked(work, job), now_s) > work.settings.patience_s:
                 raise StuckError(f"{work.name(_asked(work, job))} goes on with a migration that it was told to cancel")
         if watch.open:
-            seen_jobs = [find_job(job, sight, watch.known) for job in watch.open]
+            seen_jobs = [_find_job(work, job, sight, watch.known) for job in watch.open]
             states = ", ".join(dict.fromkeys(job.state for job in seen_jobs if job is not None)) or "begun"
             count = f"{len(watch.open)} of {len(watch.batch.jobs)} jobs"
             yield from work.tell(
@@ -150,7 +150,7 @@ def _judge(work: Work, watch: _Watch, job: Job, sight: ClusterSight, now_s: floa
     if has_moved(job, sight):
         watch.done[job] = None
         return
-    seen = find_job(job, sight, watch.known)
+    seen = _find_job(work, job, sight, watch.known)
     if seen is not None and not seen.is_active and seen.state in FAILED_STATES:
         watch.failed[job] = seen.message or seen.state
     elif seen is None:
@@ -169,10 +169,10 @@ def has_moved(job: Job, sight: ClusterSight) -> bool:
     return slots.issubset(sight.nodes[job.target].own) and slots.isdisjoint(sight.nodes[job.source].own)
 
 
-def find_job(job: Job, sight: ClusterSight, known: set[str]) -> JobSight | None:
-    """Return the server's newest entry for *job* that was not there before; the source's own word counts before the target's."""
+def _find_job(work: Work, job: Job, sight: ClusterSight, known: set[str]) -> JobSight | None:
+    """Return the server's newest entry for *job* that was not there before; the word of the end that leads it counts first."""
     slots = SlotSet(job.slots)
-    for node in (job.source, job.target):
+    for node in sorted((job.source, job.target), key=lambda end: end != _asked(work, job)):
         for seen in sight.nodes[node].jobs:
             ends = (seen.source, seen.target)
             if seen.name not in known and ends == (job.source, job.target) and seen.slots == slots:

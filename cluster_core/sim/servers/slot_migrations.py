@@ -45,12 +45,17 @@ class Job:
     slots: SlotSet
     state: int = ACTIVE
     message: str = ""
-    retries: int = 0
+    tries_again: bool = False
     attempt: int = 0
 
     def is_known_at(self, host: Host) -> bool:
         """Whether the process of *host* is one that took part."""
         return any(end is host and life == host.life for end, life in zip(self.ends, self.lives, strict=True))
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it may still move slots: a failed import of Redis does, as long as its target knows of it."""
+        return self.state == ACTIVE or (self.state == FAILED and self.tries_again and self.is_known_at(self.ends[1]))
 
 
 class SlotMigrations:
@@ -107,12 +112,16 @@ class SlotMigrations:
         source = self._by_id(owner.id) if owner is not None else None
         if slots is None or len(owners) != 1 or source is None or source is host:
             return RespError("ERR slots belong to different source nodes")
-        if any(_is_active(job) and {host, source} & {*job.ends} for job in self.jobs):
+        current = [job for job in self.jobs if job.is_active and {host, source} & {*job.ends}]
+        if any(job.state == ACTIVE for job in current):
             return RespError("ERR another ASM task is already in progress")
+        for job in current:
+            job.state = CANCELLED
         return self._begin(source, host, slots).name.encode()
 
     def _begin(self, source: Host, target: Host, slots: SlotSet) -> Job:
         job = Job(f"{len(self.jobs) + 1:040x}", (source, target), (source.life, target.life), slots)
+        job.tries_again = server_version(target.settings.profile)[0] == "redis"
         self.jobs.append(job)
         self._plan(job, 0)
         return job
@@ -126,9 +135,9 @@ class SlotMigrations:
         self.world.call_at(end_us, self._finish, job, job.attempt)
 
     def _cancel(self, host: Host) -> int:
-        active = [job for job in self._known(host) if _is_active(job)]
+        active = [job for job in self._known(host) if job.is_active]
         for job in active:
-            job.state, job.retries = CANCELLED, 0
+            job.state = CANCELLED
         return len(active)
 
     def _known(self, host: Host) -> list[Job]:
@@ -147,12 +156,12 @@ class SlotMigrations:
                     b"source_node", source, b"state", state, b"message", job.message.encode()]  # fmt: skip
         operation = b"migrate" if is_source else b"import"
         return [b"id", job.name.encode(), b"slots", slots, b"source", source, b"dest", target, b"operation", operation,
-                b"state", state, b"last_error", job.message.encode(), b"retries", job.retries]  # fmt: skip
+                b"state", state, b"last_error", job.message.encode(), b"retries", job.attempt - 1]  # fmt: skip
 
     # -- the end of a job ----------------------------------------------------------------------------------------
 
     def _finish(self, job: Job, attempt: int) -> None:
-        if not _is_active(job) or job.attempt != attempt:
+        if not job.is_active or job.attempt != attempt:
             return
         source, target = job.ends
         bits = _bits(job.slots)
@@ -171,13 +180,10 @@ class SlotMigrations:
 
     def _fail(self, job: Job, why: str) -> None:
         job.state, job.message = FAILED, why
-        if server_version(job.ends[0].settings.profile)[0] == "redis":
-            job.retries += 1
+        if job.is_active:
+            source, target = job.ends
+            job.lives = source.life, target.life  # a source that was restarted hears of it from its target
             self._plan(job, RETRY_US)
-
-
-def _is_active(job: Job) -> bool:
-    return job.state == ACTIVE or (job.state == FAILED and job.retries > 0)
 
 
 def _slots_of(bounds: list[str]) -> SlotSet | None:

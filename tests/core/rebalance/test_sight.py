@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cluster_core.errors import DecodeError
 from cluster_core.rebalance.execution.cluster_now import (
     ClusterSight,
+    JobSight,
     NodeSight,
     job_question,
     read_jobs,
@@ -70,6 +73,17 @@ def test_jobs_of_valkey_and_tasks_of_redis_are_one_kind_of_value():
     )
     assert job.is_active
     assert task.is_active  # it tries again until it is cancelled
+
+
+def test_only_the_target_of_a_failed_import_tries_again():
+    """asmCron of Redis 8.4: the source's half of it waits for the target's next attempt, which never comes from one that forgot it."""
+    half = JobSight("t1", True, A, B, SlotSet([1]), "failed", "Connection lost", 2)
+    sight = ClusterSight({A: NodeSight(A, jobs=(half,)), B: NodeSight(B)})
+
+    assert sight.active_jobs() == []
+
+    whole = replace(half, outgoing=False)
+    assert ClusterSight({A: sight.nodes[A], B: NodeSight(B, jobs=(whole,))}).active_jobs() == [whole]
 
 
 @pytest.mark.parametrize("reply", [b"OK", [b"name"], [[b"name"]], [[b"name", b"x", b"slots", b"99999"]]])
