@@ -16,7 +16,7 @@ def test_the_demonstration_shows_commands_that_can_be_typed_and_ends_with_pages(
     code = command(Request(root=root))
 
     told = capsys.readouterr().out
-    typed = [shlex.split(line)[1:] for line in told.splitlines() if line.startswith("$ slotscope ")]
+    typed = [shlex.split(line)[2:] for line in told.splitlines() if line.startswith("$ slotscope ")]
     assert code == OK
     assert typed == [words for _, words in steps(root)]
     assert told.rstrip().splitlines()[-1].startswith(f"{tmp_path}/shown/reports/")
