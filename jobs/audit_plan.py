@@ -9,7 +9,7 @@ from slotscope.runtime import cli
 from slotscope.runtime.failure import PROMISE_BROKEN
 
 
-def command(request: Request) -> int:
+def command(request: Request = Request()) -> int:
     """Compare what a plan promised with what is measured after it was carried out.
 
     Owners on every node, open slots, keys that were left behind, the heaviest master of each resource, moved bytes and

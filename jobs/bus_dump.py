@@ -13,7 +13,7 @@ from cluster_core.formats.capture.packet import CaptureProblem
 from cluster_core.formats.poll_lines import time_ns
 from cluster_core.wire.bus_message import TYPE_NAMES
 from slotscope.reports.bus_text import BusText
-from slotscope.requests.bus_dump import DEFAULTS, Request
+from slotscope.requests.bus_dump import Request
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.text import printable
@@ -23,7 +23,7 @@ from slotscope.sources.bus.rows import read_rows
 OTHER_TYPES = ("connection", "unknown", "gap")
 
 
-def command(*pcap: str, request: Request = DEFAULTS) -> int | None:
+def command(*pcap: str, request: Request = Request()) -> int | None:
     """Show the messages of captures of the cluster bus, one line each.
 
     A line is: time, from > to (addresses), sender > receiver (ids), type, current/config epoch of the sender, its role and

@@ -27,7 +27,7 @@ def run(spark: SparkSession, request: Request, inputs: Inputs | None = None) -> 
     return HistoryReplay(spark, request, inputs or find_inputs(request)).run()
 
 
-def command(request: Request) -> int | None:
+def command(request: Request = Request()) -> int | None:
     """Replay captured cluster-bus traffic: what every node believed over time, and why.
 
     New files of a series are folded in without reading the old ones again: name them all, or by the same glob.

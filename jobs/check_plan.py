@@ -8,7 +8,7 @@ from slotscope.requests.check_plan import Request
 from slotscope.runtime import cli
 
 
-def command(request: Request) -> int | None:
+def command(request: Request = Request()) -> int | None:
     """Verify a plan without the program that made it: its bound, its limits and all its sums, in whole numbers and fractions.
 
     Ends with 0 if everything holds, with 1 and a line for each thing that does not.

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
-from slotscope.requests.demo import DEFAULTS, Request
+from slotscope.requests.demo import Request
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 
 Step = tuple[str, list[str]]
 
 
-def command(request: Request = DEFAULTS) -> int:
+def command(request: Request = Request()) -> int:
     """Show what slotscope does, on two recorded clusters: two days of one whose load is uneven, and a failover of the other.
 
     Every command is printed as one would type it; needs no server.
@@ -59,7 +59,7 @@ def steps(root: str) -> Iterator[Step]:
         str(bus / "bus.pcap.gz"),
         "--log",
         str(bus / "logs" / "*"),
-        "--nodes",
+        "--polls",
         str(bus / "polls.jsonl.gz"),
     ]
     yield (

@@ -42,7 +42,7 @@ def _judged(recording: Recording, request: Request) -> Iterator[tuple[str, float
     from cluster_core.replay.fidelity import compare_views, score
     from slotscope.reports.fidelity import counters_line, events_line, score_line, wrong_lines
 
-    polls, logs = request.polls, request.logs
+    polls, logs = request.polls, request.log
     inputs = (
         [(0, False), (polls or 5, False), (0, True), (polls or 5, True)] if request.every_input else [(polls, logs)]
     )

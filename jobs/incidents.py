@@ -9,7 +9,7 @@ from slotscope.requests.options import Recorded
 from slotscope.runtime import cli
 
 
-def command(request: Request) -> None:
+def command(request: Request = Request()) -> None:
     """List what happened to a cluster, and write the report with timelines and stories."""
     from slotscope.reports.delivery import deliver
     from slotscope.reports.history.tables import load_history
@@ -18,7 +18,7 @@ def command(request: Request) -> None:
     deliver(report, root=request.root, html=request.html, stream=sys.stdout)
 
 
-def story_command(number: int, *, parts: bool = False, request: Recorded) -> None:
+def story_command(number: int, *, parts: bool = False, request: Recorded = Recorded()) -> None:
     """Tell one incident step by step, with times relative to its start.
 
     Parameters

@@ -34,7 +34,7 @@ def run(spark: SparkSession, request: Request, settings: Settings, *, now_ms: in
     return load_report(request.root, request.snapshot)
 
 
-def command(request: Request) -> int | None:
+def command(request: Request = Request()) -> int | None:
     """Show where the load of a cluster is: keys and bytes per slot, node, key, hash tag and prefix."""
     from slotscope.pipelines.key_inputs import check_request
     from slotscope.reports.delivery import deliver

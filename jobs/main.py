@@ -5,41 +5,60 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slotscope.runtime import cli
+from slotscope.runtime.cli import Command
 
 ABOUT = "Where is the load of a Redis or Valkey cluster, what should move, and what happened? Dumps, captures and logs to Delta tables and reports."
 
+START = "Start here"
+LOAD = "Load: where is it, and what grew?"
+PLAN = "Plan: what should move?"
+HISTORY = "History: what happened, and why?"
+WHAT_IF = "What if?"
+LIVE = "Live: beside real servers"
+DATA = "Data: what the tables hold"
+
 COMMANDS = {
-    "demo": ("jobs.demo:command", "What does all this look like?  On recorded clusters, no server needed."),
-    "setup": ("jobs.setup:command", "Is everything here that commands need?"),
-    "key-slots": ("jobs.key_slots:command", "How are keys and bytes spread over the 16384 slots?"),
-    "rebalance-plan": ("jobs.rebalance_plan:command", "Which slots should move?"),
-    "check-plan": ("jobs.check_plan:command", "Does a plan hold, checked without the program that made it?"),
-    "execute-plan": (
+    "demo": Command(
+        START, "jobs.demo:command", "What does all this look like?  On recorded clusters, no server needed."
+    ),
+    "setup": Command(START, "jobs.setup:command", "Is everything here that commands need?"),
+    "key-slots": Command(LOAD, "jobs.key_slots:command", "How are keys and bytes spread over the 16384 slots?"),
+    "compare": Command(LOAD, "jobs.compare:command", "What grew between two snapshots?"),
+    "rebalance-plan": Command(PLAN, "jobs.rebalance_plan:command", "Which slots should move?"),
+    "check-plan": Command(
+        PLAN, "jobs.check_plan:command", "Does a plan hold, checked without the program that made it?"
+    ),
+    "split-rdb": Command(PLAN, "jobs.split_rdb:command", "Which part of a dump would each planned master load?"),
+    "execute-plan": Command(
+        PLAN,
         "jobs.execute_plan:command",
         "Carry a plan out on a live cluster: dry run, apply, pause, resume, roll back.",
     ),
-    "bus-replay": ("jobs.bus_replay:command", "What did every node believe, when, and why?"),
-    "nodes": ("jobs.nodes:command", "What would a node have answered to CLUSTER NODES then?"),
-    "route": ("jobs.route:command", "What would a node have answered to a command then?"),
-    "incidents": ("jobs.incidents:command", "What happened to the cluster?"),
-    "incident": ("jobs.incidents:story_command", "How did one incident go, step by step?"),
-    "bus-dump": ("jobs.bus_dump:command", "What went over the bus, one line a message?"),
-    "collect": ("jobs.collect:command", "What does every node of a live cluster believe, second by second?"),
-    "audit-plan": ("jobs.audit_plan:command", "Did a plan keep its promise?"),
-    "node": ("jobs.node:command", "What does it take to be a node?  Joins a real cluster and votes."),
-    "sentinel": ("jobs.sentinel:command", "What does it take to be a sentinel?  Watches beside real ones and votes."),
-    "simulate": ("jobs.simulate:command", "What if? Simulated failures, as many as it takes."),
-    "split-rdb": ("jobs.split_rdb:command", "Which part of a dump would each planned master load?"),
-    "replication-replay": ("jobs.replication_replay:command", "Who followed whom, and why was everything sent again?"),
-    "sentinel-replay": (
-        "jobs.sentinel_replay:command",
-        "What did every sentinel believe, and why a failover, or none?",
+    "audit-plan": Command(PLAN, "jobs.audit_plan:command", "Did a plan keep its promise?"),
+    "bus-replay": Command(HISTORY, "jobs.bus_replay:command", "What did every node believe, when, and why?"),
+    "incidents": Command(HISTORY, "jobs.incidents:command", "What happened to the cluster?"),
+    "incident": Command(HISTORY, "jobs.incidents:story_command", "How did one incident go, step by step?"),
+    "nodes": Command(HISTORY, "jobs.nodes:command", "What would a node have answered to CLUSTER NODES then?"),
+    "route": Command(HISTORY, "jobs.route:command", "What would a node have answered to a command then?"),
+    "bus-dump": Command(HISTORY, "jobs.bus_dump:command", "What went over the bus, one line a message?"),
+    "replication-replay": Command(
+        HISTORY, "jobs.replication_replay:command", "Who followed whom, and why was everything sent again?"
     ),
-    "sql": ("jobs.sql:command", "What do the tables say to a question in SQL?"),
-    "snapshots": ("jobs.snapshots:command", "Which snapshots are there?"),
-    "compare": ("jobs.compare:command", "What grew between two snapshots?"),
+    "sentinel-replay": Command(
+        HISTORY, "jobs.sentinel_replay:command", "What did every sentinel believe, and why a failover, or none?"
+    ),
+    "simulate": Command(
+        WHAT_IF, "jobs.simulate:command", "How long do failures last?  Simulated, as many as it takes."
+    ),
+    "collect": Command(LIVE, "jobs.collect:command", "What does every node believe, second by second?"),
+    "node": Command(
+        LIVE, "jobs.node:command", "Be a node of a cluster, to see the bus or to try it: join, vote, leave."
+    ),
+    "sentinel": Command(LIVE, "jobs.sentinel:command", "Be a sentinel beside real ones: watch, vote, leave."),
+    "snapshots": Command(DATA, "jobs.snapshots:command", "Which snapshots are there?"),
+    "sql": Command(DATA, "jobs.sql:command", "What do the tables say to a question in SQL?"),
 }
-"""Subcommand to the function that carries it out, and its line of help.  A new job is one line here."""
+"""Each subcommand, in the order in which help shows them.  A new job is one line here."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:

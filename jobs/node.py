@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from slotscope.requests.node import DEFAULTS, Request
+from slotscope.requests.node import Request
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 
@@ -26,7 +26,7 @@ class Given(NamedTuple):
     node_timeout_ms: int | None
 
 
-def command(request: Request = DEFAULTS) -> None:
+def command(request: Request = Request()) -> None:
     """Be a node of a real cluster: join it, answer pings, see nodes fail, vote, and serve a slot that is given to it.
 
     Follows the rules of the cluster's servers and their node timeout: it asks the nodes (INFO, CONFIG GET) and looks at what they

@@ -8,7 +8,7 @@ from slotscope.requests.nodes import Request
 from slotscope.runtime import cli
 
 
-def command(request: Request) -> None:
+def command(request: Request = Request()) -> None:
     """Print CLUSTER NODES as a node would have answered it at some time.
 
     Ping and pong times are 0: the tables do not hold them.

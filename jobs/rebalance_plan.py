@@ -66,7 +66,7 @@ def _created_at_ms(root: str, plan_id: str) -> int | None:
     return next((round(r["created_at"].timestamp() * 1000) for r in plan_rows(root) if r["plan_id"] == plan_id), None)
 
 
-def command(request: Request) -> int | None:
+def command(request: Request = Request()) -> int | None:
     """Plan which slots should move so that no master has too much, with the fewest bytes moved, and prove how near that is to the least.
 
     Nothing is changed in any cluster: slotscope execute-plan carries a plan out.  Ends with 13 where it is proven that the limits cannot

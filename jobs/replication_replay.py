@@ -12,7 +12,7 @@ from slotscope.requests.replication_replay import Request
 from slotscope.runtime import cli
 
 
-def command(request: Request) -> int | None:
+def command(request: Request = Request()) -> int | None:
     """Replay captured replication traffic: links, offsets, and why each replica went on or was sent everything."""
     from slotscope.pipelines.replication import check_request, replay_replication
     from slotscope.reports.replication_text import load_replication, replication_lines

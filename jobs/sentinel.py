@@ -7,7 +7,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Final
 
-from slotscope.requests.sentinel import DEFAULTS, Request
+from slotscope.requests.sentinel import Request
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 
@@ -20,7 +20,7 @@ LEAVE_S_MAX: Final = 60.0
 """After so long it leaves although a failover is under way."""
 
 
-def command(request: Request = DEFAULTS) -> None:
+def command(request: Request = Request()) -> None:
     """Be a sentinel beside real ones: watch a master and its replicas, agree that it is down, vote, and fail over.
 
     It promotes replicas and sends servers to other masters, as any sentinel does. There is no authentication: whoever reaches

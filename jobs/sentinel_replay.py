@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from slotscope.pipelines.sentinel_replay import Outcome
 
 
-def command(request: Request) -> int | None:
+def command(request: Request = Request()) -> int | None:
     """Replay what sentinels said, logged and answered: beliefs, votes, failovers with their causes."""
     from slotscope.pipelines.sentinel_replay import read_options, replay_sentinels
     from slotscope.reports.delivery import deliver

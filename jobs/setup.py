@@ -9,11 +9,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from slotscope.requests.setup import DEFAULTS, Request
+from slotscope.requests.setup import Request
 from slotscope.runtime import cli
 
 
-def command(request: Request = DEFAULTS) -> int:
+def command(request: Request = Request()) -> int:
     """Make ready what commands on Spark need: find Java, bring the Delta jars here, compile.
 
     Without it the first command does the same by and by.

@@ -45,7 +45,7 @@ def run(
     return read_report(root=root, snapshot=snapshot, start=words)
 
 
-def command(request: Request) -> int:
+def command(request: Request = Request()) -> int:
     """Simulate failures of a cluster, as many as it takes to see how long they last.
 
     Every combination of the options with several values is a case; each runs with every seed, one Spark task a run. The

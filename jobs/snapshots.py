@@ -8,7 +8,7 @@ from slotscope.requests.snapshots import Request
 from slotscope.runtime import cli
 
 
-def command(request: Request) -> None:
+def command(request: Request = Request()) -> None:
     """List what the tables hold: snapshots by the job that made them, when of, from what, and whether they are finished."""
     from slotscope.pipelines.stored_snapshots import list_snapshots
     from slotscope.reports.answer import answer_lines, deliver_answer

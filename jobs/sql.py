@@ -8,7 +8,7 @@ from slotscope.requests.sql import Request
 from slotscope.runtime import cli
 
 
-def command(query: str = "", *, request: Request) -> None:
+def command(query: str = "", *, request: Request = Request()) -> None:
     """Ask the tables and views in SQL, with DuckDB and no JVM; without a query, list what can be asked.
 
     Parameters

@@ -105,15 +105,15 @@ def find_inputs(request: Request) -> Inputs:
     """Expand what the user named; raises DecodeError for what is not there."""
     return Inputs(
         find_captures(request.pcap) if request.pcap else [],
-        expand(list(request.nodes)) if request.nodes else [],
+        expand(list(request.polls)) if request.polls else [],
         find_logs(request.log, request.log_node) if request.log else [],
     )
 
 
 def check_request(request: Request) -> Inputs:
     """Find what *request* names; raises InputError and DecodeError for what cannot work, before Spark starts."""
-    if not (request.pcap or request.nodes or request.log):
-        raise InputError("nothing to read: name captures with --pcap, polls with --nodes, or logs with --log")
+    if not (request.pcap or request.polls or request.log):
+        raise InputError("nothing to read: name captures with --pcap, polls with --polls, or logs with --log")
     if not request.snapshot:
         raise InputError("the snapshot needs a name")
     if request.profile is not None and request.profile not in PROFILES:

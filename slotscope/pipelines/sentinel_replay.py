@@ -57,9 +57,9 @@ class Outcome:
 
 def read_options(request: Request) -> task.SentinelOptions:
     """Find the files and check the numbers; raises InputError and DecodeError for what cannot work."""
-    captures, logs, polls = request.captures, request.logs, request.polls
+    captures, logs, polls = request.pcap, request.log, request.polls
     if not (captures or logs or polls):
-        raise InputError("nothing to read: name captures with --captures, logs with --logs, or polls with --polls")
+        raise InputError("nothing to read: name captures with --pcap, logs with --log, or polls with --polls")
     if not request.snapshot:
         raise InputError("the snapshot needs a name")
     if request.down_after_ms is not None and not 1 <= request.down_after_ms <= DOWN_AFTER_MS_MAX:

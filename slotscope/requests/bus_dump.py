@@ -37,7 +37,3 @@ class Request(Plain):
     """Write JSON lines, which bus-replay and this command read; connections are always among them."""
     limit: int | None = None
     """Show so many rows at most."""
-
-
-DEFAULTS = Request()
-"""What holds where the user says nothing."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from cyclopts import Parameter
+
 from slotscope.requests.options import Flag, LogOptions, Paths, options
 
 
@@ -13,8 +17,8 @@ class Request(LogOptions):
     """Captures of the bus ports: pcap or pcapng files, or JSON lines of bus-dump; globs, folders or URIs; gzip and zstd are recognised.
     Rotated files are one stream, captures of one time made in several places are merged.
     """
-    nodes: Paths = ()
-    """CLUSTER NODES polls, as collect writes them."""
+    polls: Annotated[Paths, Parameter(alias="--nodes")] = ()
+    """Answers to CLUSTER NODES as JSON lines, as collect writes them."""
     log: Paths = ()
     """Server logs."""
     snapshot: str = "current"

@@ -11,7 +11,3 @@ class Request(Plain):
 
     root: str = "slotscope-demo"
     """Folder of the tables and pages."""
-
-
-DEFAULTS = Request()
-"""What holds where the user says nothing."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import field
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from slotscope.requests.options import Flag, Paths, options
 
@@ -17,7 +20,7 @@ class Request:
     """Only recordings whose folder has one of these names."""
     polls: int = 0
     """Also give every POLLS-th answer of CLUSTER NODES to the replay."""
-    logs: Flag = False
+    log: Annotated[Flag, Parameter(alias="--logs")] = False
     """Also give the logs to the replay."""
     every_input: Flag = False
     """Run each recording from the capture alone, with polls, with logs and with both; the last column says whether any is worse."""

@@ -25,7 +25,3 @@ class Request(LiveOptions):
     """Where nodes.conf is kept, and read at the start. Default: it is not kept."""
     user: str | None = None
     """ACL user for INFO, CONFIG GET and, at the end, CLUSTER FORGET. Default: the default user."""
-
-
-DEFAULTS = Request()
-"""What holds where the user says nothing."""

@@ -28,6 +28,10 @@ beside it.
 """
 
 SHARED = Parameter(group=Group("Common options", sort_key=99))
+
+Root = Annotated[str, SHARED, Parameter(env_var="SLOTSCOPE_ROOT")]
+ROOT = "slotscope"
+"""Folder of the tables where neither the command line nor the environment names one."""
 T = TypeVar("T")
 
 
@@ -41,6 +45,8 @@ def options(kind: type[T]) -> type[T]:
 class Plain:
     """Options of every command that needs no Spark."""
 
+    quiet: Annotated[Flag, SHARED] = False
+    """Print nothing but errors: the exit code, the tables and the page say how it went."""
     debug: Annotated[Flag, SHARED] = False
     """Show the trace of an error."""
 
@@ -49,7 +55,7 @@ class Plain:
 class TableOptions(Plain):
     """Options of every command that reads tables, and needs no Spark for it."""
 
-    root: Annotated[str, SHARED]
+    root: Root = ROOT
     """Folder of the tables: they are in ROOT/{bronze,silver,gold}."""
 
 
@@ -77,7 +83,7 @@ class LiveOptions(Plain):
 class Common:
     """Options of every command that works with tables on Spark."""
 
-    root: Annotated[str, SHARED]
+    root: Root = ROOT
     """Folder of the tables: they are written to ROOT/{bronze,silver,gold}."""
     mode: Annotated[Literal["strict", "permissive"], SHARED] = "strict"
     """What to do with bad input: stop at the first (strict), or write it to bronze/bad_records and go on
@@ -89,6 +95,8 @@ class Common:
     """
     conf_file: Annotated[str | None, SHARED] = None
     """File of settings that replace those of conf/slotscope.toml."""
+    quiet: Annotated[Flag, SHARED] = False
+    """Print nothing but errors: the exit code, the tables and the page say how it went."""
     debug: Annotated[Flag, SHARED] = False
     """Show the trace of an error, and Spark's own messages."""
 
@@ -119,7 +127,7 @@ class LogOptions(Common):
     log_zone: str = "UTC"
     """Time zone of the servers whose logs do not name it: Europe/Berlin, +01:00."""
     log_node: Paths = ()
-    """FILE=NODE: whose log FILE (a path or its last part) is; NODE is an id, ip:port or port. Default: seen from its lines or name."""
+    """FILE=NODE: whose log FILE (a path or its last part) is; NODE is a whole id, ip:port or port. Default: seen from its lines or name."""
 
 
 @options

@@ -39,7 +39,3 @@ class Request(LiveOptions):
     """
     user: str | None = None
     """ACL user of the master and its replicas. Default: the default user."""
-
-
-DEFAULTS = Request()
-"""What holds where the user says nothing."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from cyclopts import Parameter
+
 from slotscope.requests.options import LogOptions, Paths, options
 
 
@@ -9,9 +13,9 @@ from slotscope.requests.options import LogOptions, Paths, options
 class Request(LogOptions):
     """What to read and how."""
 
-    captures: Paths = ()
+    pcap: Annotated[Paths, Parameter(alias="--captures")] = ()
     """Captures of the ports of sentinels, masters and replicas: pcap or pcapng files; globs, folders or URIs; gzip and zstd are recognised."""
-    logs: Paths = ()
+    log: Annotated[Paths, Parameter(alias="--logs")] = ()
     """Logs of sentinels; those of other servers are passed over."""
     polls: Paths = ()
     """Answers to SENTINEL MASTERS, REPLICAS and SENTINELS as JSON lines."""

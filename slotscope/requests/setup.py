@@ -13,7 +13,3 @@ class Request(Plain):
     """Folder that has them already, for a machine without network. Default: the public Maven repository, or what SLOTSCOPE_IVY_SETTINGS says."""
     ivy_settings: str | None = None
     """Ivy settings file of a mirror."""
-
-
-DEFAULTS = Request()
-"""What holds where the user says nothing."""

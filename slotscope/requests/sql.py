@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from slotscope.requests.options import Flag, Plain, options
+from slotscope.requests.options import Flag, TableOptions, options
 
 
 @options
-class Request(Plain):
+class Request(TableOptions):
     """Of which tables, and how to answer."""
 
-    root: str
-    """Folder of the tables."""
     json: Flag = False
     """Write a line of JSON for each row."""

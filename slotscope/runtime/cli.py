@@ -20,11 +20,16 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, redirect_stdout
+from itertools import takewhile
+from typing import Any, Literal, NamedTuple
 
-from cyclopts import App, Parameter
+from cyclopts import App, Group, Parameter, UnknownCommandError
+from cyclopts.help import DefaultFormatter, HelpPanel
+from rich.console import Console, ConsoleOptions
 
+from slotscope.runtime import progress
 from slotscope.runtime.failure import IMPOSSIBLE, INTERRUPTED, NEW_PLAN, OK, PARTIAL, READER_GONE, UNEXPECTED, describe
 
 __all__ = [
@@ -38,29 +43,74 @@ __all__ = [
     "run",
 ]
 
+NAME = "slotscope"
+FORMER_NAMES = frozenset({"--captures", "--logs", "--nodes"})
+"""Names that options had once: they are still taken, and no help shows them."""
+
+
+class Command(NamedTuple):
+    """A subcommand: the heading of help it stands under, ``"module:function"``, one line of help."""
+
+    group: str
+    target: str
+    line: str
+
+
+class HelpFormatter(DefaultFormatter):
+    """Help without the former names of options."""
+
+    def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
+        """Draw *panel*."""
+        entries = [
+            entry.copy(positive_names=tuple(name for name in entry.positive_names if name not in FORMER_NAMES))
+            for entry in panel.entries
+        ]
+        super().__call__(console, options, panel.copy(entries=entries))
+
+
 HOUSE_STYLE: dict[str, Any] = {
+    "help_formatter": HelpFormatter(),
     "default_parameter": Parameter(negative_iterable=(), negative_none=()),
     "suppress_keyboard_interrupt": False,
 }
 
 
-def application(about: str, commands: dict[str, tuple[str, str]]) -> App:
-    """A program of subcommands: name to ``"module:function"`` and one line of help.  A module is imported
-    when its command runs.
-    """
-    app = App(name="slotscope", help=about, version=_version, **HOUSE_STYLE)
-    for name, (target, line) in commands.items():
-        app.command(target, name=name, help=line)
+def application(about: str, commands: Mapping[str, Command]) -> App:
+    """A program of subcommands; a module is imported when its command runs."""
+    headings = list(dict.fromkeys(command.group for command in commands.values()))
+    groups = {heading: Group(heading, sort_key=at) for at, heading in enumerate(headings)}
+    rest = Group("Help", sort_key=len(groups))
+    app = App(name=NAME, help=about, version=_version, group_commands=rest, **HOUSE_STYLE)
+    for at, (name, command) in enumerate(commands.items()):
+        app.command(command.target, name=name, help=command.line, group=groups[command.group], sort_key=at)
+
+    def print_help(*command: str) -> None:
+        if command and command[0] not in commands:
+            raise UnknownCommandError(unused_tokens=list(command), app=app)
+        app.help_print(list(command), console=Console())
+
+    def print_completion(shell: Literal["bash", "zsh", "fish"]) -> None:
+        sys.stdout.write(app.generate_completion(shell=shell))
+
+    app.command(print_help, name="help", help="Show what a command takes: slotscope help COMMAND.")
+    app.command(
+        print_completion, name="--completion", help="Print what completes commands and options in bash, zsh or fish."
+    )
     return app
 
 
 def run(program: App | Callable[..., int | None], argv: Sequence[str] | None = None) -> int:
     """Run *program* (an `application`, or the ``command`` of one job) and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    debug = "--debug" in arguments
+    flags = {word for word in takewhile(lambda word: word != "--", arguments) if word in ("--debug", "--quiet")}
+    debug = "--debug" in flags
     try:
-        outcome = _app(program)(arguments, exit_on_error=False, print_error=False, result_action="return_value")
-        sys.stdout.flush()
+        with ExitStack() as muted:
+            if "--quiet" in flags:
+                muted.enter_context(redirect_stdout(muted.enter_context(open(os.devnull, "w", encoding="utf-8"))))
+                muted.enter_context(progress.silence())
+            outcome = _app(program)(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+            sys.stdout.flush()
     except KeyboardInterrupt:
         sys.stderr.write("slotscope: interrupted\n")
         return INTERRUPTED

@@ -7,6 +7,8 @@ last line of a Python trace names the class and its message, and that is what is
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import NamedTuple
 
 from cyclopts import CycloptsError, UnknownCommandError
@@ -85,10 +87,15 @@ def printable(text: str) -> str:
 def _usage(error: CycloptsError) -> str:
     """What is wrong with the command line, and where to read more."""
     if isinstance(error, UnknownCommandError):  # its own text would import every job to list them
-        what = f"no such job: {(error.unused_tokens or ['?'])[0]}"
-    else:
-        what = " ".join(str(error).split()).rstrip(".")
+        return no_such_command((error.unused_tokens or ["?"])[0], list(error.app or ()))
+    what = " ".join(str(error).split()).rstrip(".")
     return f"{what} (see --help)"
+
+
+def no_such_command(word: str, commands: Iterable[str]) -> str:
+    """That no command is named *word*, and which it may have been meant for."""
+    near = get_close_matches(word.lower().replace("_", "-"), commands, n=1)
+    return f"no such command: {word}{f'; did you mean {near[0]}?' if near else ''} (see --help)"
 
 
 def _is_sparks(error: BaseException) -> bool:

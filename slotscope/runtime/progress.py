@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 from rich.console import Console
 
@@ -20,10 +21,23 @@ LOG_SECONDS = 30.0
 """Time between two plain lines."""
 
 
+_silent = ContextVar("silent", default=False)
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Let `progress` say nothing while the ``with`` block runs."""
+    before = _silent.set(True)
+    try:
+        yield
+    finally:
+        _silent.reset(before)
+
+
 @contextmanager
 def progress(what: str, how_far: Callable[[], str] = str) -> Iterator[None]:
     """Tell that *what* ("reading") goes on while the ``with`` block runs, and *how_far* it has come ("3 of 8 runs"), if it knows."""
-    if sys.stderr is None or sys.stderr.closed:
+    if _silent.get() or sys.stderr is None or sys.stderr.closed:
         yield
         return
     done = threading.Event()

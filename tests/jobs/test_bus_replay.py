@@ -181,7 +181,7 @@ def test_polls_and_logs_are_kept_and_used(spark, tmp_path) -> None:
 
 
 def test_without_captures_polls_give_views_and_logs_events(spark, tmp_path) -> None:
-    run(spark, tmp_path, nodes=[str(RECORDED / "polls.jsonl.gz")], log=[str(RECORDED / "logs")])
+    run(spark, tmp_path, polls=[str(RECORDED / "polls.jsonl.gz")], log=[str(RECORDED / "logs")])
 
     views, events = read(spark, history.NODE_VIEWS, tmp_path), read(spark, history.EVENTS, tmp_path)
 

@@ -124,4 +124,4 @@ def test_what_cannot_work_is_refused_before_spark_starts(given: dict) -> None:
     captures = [CAPTURE] if given else []
 
     with pytest.raises(InputError):
-        read_options(Request(root="unused", captures=captures, **given))
+        read_options(Request(root="unused", pcap=captures, **given))

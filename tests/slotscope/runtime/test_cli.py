@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from cluster_core.errors import DecodeError
-from jobs.main import ABOUT, COMMANDS
+from jobs.main import ABOUT, COMMANDS, HISTORY, PLAN
 from slotscope.requests.options import Common, Paths
 from slotscope.runtime import cli
 
+NOTHING = Common()
 
-def command(*, rdb: Paths = (), topology: str | None = None, common: Common) -> int | None:
+
+def command(*, rdb: Paths = (), topology: str | None = None, common: Common = NOTHING) -> int | None:
     """Pretend to be a job: say what it got, or fail as *topology* asks."""
     if topology == "bad":
         raise DecodeError("not \x1b[31m an RDB", offset=7, source="x.rdb")
@@ -58,10 +60,25 @@ def test_an_exit_code_and_one_line_say_how_it_ended(capsys, arguments, code, lin
     assert line is None or printed == line
 
 
-def test_a_missing_root_is_a_usage_error(capsys):
-    """Every job writes somewhere."""
-    assert cli.run(command, []) == 2
-    assert "--root" in capsys.readouterr().err
+def test_tables_are_where_the_line_says_else_the_environment_else_in_a_folder_of_our_name(capsys, monkeypatch):
+    """Nothing is required."""
+    monkeypatch.delenv("SLOTSCOPE_ROOT", raising=False)
+    assert cli.run(command, []) == 0
+    monkeypatch.setenv("SLOTSCOPE_ROOT", "lake")
+    assert cli.run(command, []) == 0
+    assert cli.run(command, ["--root", "out"]) == 0
+
+    assert [line.split()[2] for line in capsys.readouterr().out.splitlines()] == ["slotscope", "lake", "out"]
+
+
+def test_quiet_prints_errors_only(capsys):
+    """For a scheduler: the exit code says how it went; what is an argument of another program is no option of ours."""
+    assert cli.run(command, ["--quiet"]) == 0
+    assert cli.run(command, ["--quiet", "--topology", "bad"]) == 2
+
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("slotscope: x.rdb")
 
 
 def test_debug_shows_the_trace_before_the_line(capsys):
@@ -75,8 +92,69 @@ def test_debug_shows_the_trace_before_the_line(capsys):
 
 def test_an_unknown_job_is_one_line_and_loads_no_job(capsys):
     """The list of jobs must not cost the import of Spark."""
-    assert cli.run(cli.application(ABOUT, {"nowhere": ("no.such:module", "?")}), ["nope"]) == 2
-    assert capsys.readouterr().err == "slotscope: no such job: nope (see --help)\n"
+    assert cli.run(program(), ["nope"]) == 2
+    assert capsys.readouterr().err == "slotscope: no such command: nope (see --help)\n"
+
+
+def program():
+    """One with a command whose module is not there."""
+    return cli.application(ABOUT, {"nowhere-else": cli.Command("Lost", "no.such:module", "Where?")})
+
+
+@pytest.mark.parametrize("words", [["nowhereelse"], ["nowhere_else"], ["Nowhere-Else"], ["help", "nowere-else"]])
+def test_what_a_mistyped_command_was_meant_for_is_said(capsys, words):
+    """As for options."""
+    assert cli.run(program(), words) == 2
+    assert "did you mean nowhere-else?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["help", "compare"], ["compare", "--help"], ["compare", "-h"]])
+def test_help_of_a_command_is_found_either_way(capsys, words):
+    """As with git and gh."""
+    assert cli.run(cli.application(ABOUT, COMMANDS), words) == 0
+    assert "--from" in capsys.readouterr().out
+
+
+def test_help_groups_commands_by_the_question_that_they_answer(capsys):
+    """What one looks for is under its question."""
+    assert cli.run(cli.application(ABOUT, COMMANDS), ["help"]) == 0
+
+    printed = capsys.readouterr().out
+    headings = list(dict.fromkeys(command.group for command in COMMANDS.values()))
+    assert [printed.index(heading) for heading in headings] == sorted(printed.index(heading) for heading in headings)
+    assert printed.index(PLAN) < printed.index("rebalance-plan") < printed.index(HISTORY)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_knows_commands_and_their_options(capsys, shell):
+    """Printed for `source <(slotscope --completion bash)`."""
+    assert cli.run(cli.application(ABOUT, COMMANDS), ["--completion", shell]) == 0
+
+    printed = capsys.readouterr().out
+    assert "bus-replay" in printed
+    assert "node-timeout-ms" in printed
+
+
+@pytest.mark.parametrize(
+    ("words", "former", "now"),
+    [
+        (["bus-replay"], "--nodes", "--polls"),
+        (["sentinel-replay"], "--captures", "--pcap"),
+        (["sentinel-replay"], "--logs", "--log"),
+    ],
+)
+def test_a_former_name_of_an_option_is_taken_and_not_shown(capsys, words, former, now):
+    """Scripts go on to work; nobody learns two names for one thing."""
+    cli.run(cli.application(ABOUT, COMMANDS), [*words, "--help"])
+    shown = capsys.readouterr().out
+    codes = {name: cli.run(cli.application(ABOUT, COMMANDS), [*words, name, "/no/such/file"]) for name in (former, now)}
+
+    said = capsys.readouterr().err.splitlines()
+    assert now in shown
+    assert former not in shown
+    assert codes == {former: 2, now: 2}
+    assert said[0] == said[1]
+    assert "/no/such/file" in said[0]
 
 
 @pytest.mark.processes

@@ -29,6 +29,6 @@ def asked_root(spark: SparkSession, recorded_root: Path, tmp_path_factory: pytes
     root = str(copytree(recorded_root, tmp_path_factory.mktemp("asked") / "root"))
     rebalance_plan.run(Plan(root=root, snapshot=("after",)), None)
     inputs = {"pcap": [str(RECORDED / "bus.pcap.gz")], "log": [str(RECORDED / "logs" / "*")]}
-    bus_replay.run(spark, Replay(root=root, nodes=[str(RECORDED / "polls.jsonl.gz")], **inputs))
+    bus_replay.run(spark, Replay(root=root, polls=[str(RECORDED / "polls.jsonl.gz")], **inputs))
     register_views(spark, root)
     return root
