@@ -25,6 +25,9 @@ from slotscope.reports.rebalance.html import render_rebalance_html
 from slotscope.reports.rebalance.report import RebalanceReport
 from slotscope.reports.rebalance.terminal import render_rebalance_terminal
 from slotscope.reports.rebalance.words import headline
+from slotscope.reports.replication.html import render_replication
+from slotscope.reports.replication.report import ReplicationReport
+from slotscope.reports.replication.terminal import render_replication_terminal
 from slotscope.reports.simulation.html import render_simulation
 from slotscope.reports.simulation.report import SimulationReport
 from slotscope.reports.simulation.terminal import render_simulation_terminal
@@ -130,6 +133,17 @@ DRAWINGS: dict[type, Drawing] = {
         lambda report: report.verdict[0],
         _snapshot,
         lambda report: report.last_ns // 1_000_000,
+    ),
+    ReplicationReport: Drawing(
+        Page.REPLICATION,
+        _snapshot,
+        render_replication,
+        render_replication_terminal,
+        "replication",
+        lambda report: f"Replication of {report.snapshot_id}",
+        lambda report: report.verdict,
+        _snapshot,
+        lambda report: report.last_ns // 1_000_000 or None,
     ),
 }
 

@@ -19,3 +19,5 @@ class Request(Common):
     """repl-backlog-size of the servers: SIZE for all, or ADDRESS:PORT=SIZE. Default: seen in INFO or CONFIG SET, else
     the version's, unless the answers show another.
     """
+    html: str | None = None
+    """Where the HTML report goes. Default: ROOT/reports/SNAPSHOT-replication.html."""

@@ -85,7 +85,7 @@ def test_a_report_says_what_is_modelled_and_what_is_not(simulated, tmp_path):
     path = deliver(report, root=str(tmp_path), html=None, stream=out)
 
     page = Path(path).read_text()
-    assert page.count('<polyline class="curve"') == 4
+    assert page.count('<polyline class="series') == 4
     assert "Not modelled" in page
     assert 'data-figure="elected_ms"' in page
     assert "until there is a new master: half" in out.getvalue()

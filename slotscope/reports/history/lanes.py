@@ -7,7 +7,7 @@ from which `timeline.js` draws any part of it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from slotscope.reports.history.report import HealthSpan, HistoryReport, IncidentLine, Lane, RoleSpan, StepLine
 from slotscope.reports.history.terminal import figure_text
@@ -42,6 +42,18 @@ class Room(NamedTuple):
     def half(self) -> Room:
         """Half of everything."""
         return Room(*(max(count // 2, 1) for count in self))
+
+
+class Timed(Protocol):
+    """What has a first and a last time, in ns."""
+
+    @property
+    def first_ns(self) -> int:
+        """When it begins."""
+
+    @property
+    def last_ns(self) -> int:
+        """When it ends."""
 
 
 class Bar(NamedTuple):
@@ -97,16 +109,16 @@ def _step_bars(report: HistoryReport, step: StepLine) -> Iterator[tuple[str, Bar
     """Where a step lies on the lanes of those who took part: of many, each at its own time."""
     words = text.printable(step.text, 120)
     for part in step.parts:
-        yield part.actor, _bar(report, part.at_ns, part.at_ns, mark_kind(step), words)
+        yield part.actor, bar_of(report, part.at_ns, part.at_ns, mark_kind(step), words)
     for node in [step.subject or ""] if step.parts else step.nodes:
         if node:
-            yield node, _bar(report, step.at_ns, step.until_ns or step.at_ns, mark_kind(step), words)
+            yield node, bar_of(report, step.at_ns, step.until_ns or step.at_ns, mark_kind(step), words)
 
 
 def incident_bar(one: IncidentLine, report: HistoryReport) -> Bar:
     """An incident on the axis."""
     ended_ns = report.last_ns if one.ended_ns is None else one.ended_ns
-    return _bar(
+    return bar_of(
         report, one.started_ns, ended_ns, one.kind, text.printable(f"{one.number} {one.kind}: {one.summary}", 200)
     )
 
@@ -121,12 +133,13 @@ def mark_kind(step: StepLine) -> str:
     return next((name for name, begins in MARK_KINDS.items() if step.kind.startswith(begins)), "change")
 
 
-def _bar(report: HistoryReport, from_ns: int, to_ns: int, kind: str, words: str) -> Bar:
-    whole = max(report.last_ns - report.first_ns, 1)
-    start = min(max(from_ns - report.first_ns, 0), whole)
-    end = min(max(to_ns - report.first_ns, start), whole)
-    width = max(100 * (end - start) / whole, SPAN_PERCENT_MIN)
-    place = (f"{min(100 * start / whole, 100 - width):.3f}", f"{width:.3f}")
+def bar_of(whole: Timed, from_ns: int, to_ns: int, kind: str, words: str) -> Bar:
+    """The part of *whole* from *from_ns* to *to_ns*."""
+    length = max(whole.last_ns - whole.first_ns, 1)
+    start = min(max(from_ns - whole.first_ns, 0), length)
+    end = min(max(to_ns - whole.first_ns, start), length)
+    width = max(100 * (end - start) / length, SPAN_PERCENT_MIN)
+    place = (f"{min(100 * start / length, 100 - width):.3f}", f"{width:.3f}")
     return Bar(*place, start // 1000, end // 1000, kind, words)
 
 
@@ -165,11 +178,11 @@ def role_words(span: RoleSpan, names: Names) -> str:
 
 def _role_bar(span: RoleSpan, report: HistoryReport, names: Names) -> Bar:
     kind = "replica" if span.role == "replica" else "master" if span.slot_count else "empty"
-    return _bar(report, span.from_ns, span.to_ns, kind, text.printable(role_words(span, names), 120))
+    return bar_of(report, span.from_ns, span.to_ns, kind, text.printable(role_words(span, names), 120))
 
 
 def _health_bar(span: HealthSpan, report: HistoryReport) -> Bar:
-    return _bar(report, span.from_ns, span.to_ns, span.health, f"{span.health}, by {span.observers}")
+    return bar_of(report, span.from_ns, span.to_ns, span.health, f"{span.health}, by {span.observers}")
 
 
 def _changes(lane: Lane, report: HistoryReport, names: Names) -> list[tuple[int, str]]:

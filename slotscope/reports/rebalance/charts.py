@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from slotscope.reports.line_chart import ticks_between
+
 WIDTH, HEIGHT = 720, 280
 LEFT, RIGHT, TOP, BOTTOM = 76, 16, 14, 44
 TICK_GAP_MIN = 44
@@ -15,6 +17,7 @@ PROFILE_POINTS_MAX = 250
 PROFILE_LIMITS_MAX = 3.0
 """A profile ends at so many times the limit; what is above is said in words."""
 LOG_SPAN_MIN = 4.0
+Y_TICKS = 4
 
 
 class Tick(NamedTuple):
@@ -74,7 +77,7 @@ def curve(
     *missed* says what is wrong with the limits of each, if anything.
     """
     logarithmic = tolerances[0] > 0 and tolerances[-1] / tolerances[0] >= LOG_SPAN_MIN
-    ticks = nice_ticks(max(moved))
+    ticks = ticks_between(0.0, max(moved), Y_TICKS)
     top = max(ticks[-1], max(moved), max(bounds)) or 1.0
     xs = [_across(value, tolerances[0], tolerances[-1], logarithmic) for value in tolerances]
     ys = [_up(value, top) for value in moved]
@@ -132,20 +135,6 @@ def _profile_line(values: Sequence[float], peak: float) -> str:
         for x in (PROFILE_WIDTH * place / count, PROFILE_WIDTH * following / count):
             points.append(f"{x:.1f},{y}")
     return " ".join(points)
-
-
-def nice_ticks(highest: float, count: int = 4) -> list[float]:
-    """Return round values from 0 up to at least *highest*, about *count* of them.
-
-    >>> nice_ticks(37.0)
-    [0.0, 10.0, 20.0, 30.0, 40.0]
-    """
-    if highest <= 0:
-        return [0.0]
-    rough = highest / count
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(size * power for size in (1, 2, 2.5, 5, 10) if size * power >= rough * (1 - 1e-9))
-    return [step * at for at in range(math.ceil(highest / step - 1e-9) + 1)]
 
 
 def _across(value: float, first: float, last: float, logarithmic: bool) -> float:

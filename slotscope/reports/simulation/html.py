@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from slotscope.reports.line_chart import Chart, Series, line_chart, ticks_between
 from slotscope.reports.page import render_page
 from slotscope.reports.simulation.report import (
-    CASES_DRAWN,
     FIGURE_WORDS,
     MODELLED,
     NOT_MODELLED,
@@ -16,26 +16,24 @@ from slotscope.reports.simulation.report import (
     unknown_text,
 )
 
-WIDTH: Final = 720
-HEIGHT: Final = 240
-MARGIN: Final = 36
-TICKS: Final = 6
-DASHES: Final = ("", "6 3", "2 3", "10 3 2 3", "1 2", "12 4", "4 1", "8 2 1 2")
-"""How the curves of the cases differ, without colours."""
+SHARE_TOP: Final = 1.0
+STRIP_WIDTH: Final = 1000
+TIMES: Final = ("detected_ms", "elected_ms", "converged_ms")
+"""Figures that are drawn beside each other, on one axis."""
 
 
-class Curve(NamedTuple):
-    """A curve of the drawing: its points as SVG has them, its dashes, its words."""
+class Strip(NamedTuple):
+    """How one figure of a case is spread, on an axis that all of them share: places of 0 to 1000; None where no run has one."""
 
-    points: str
-    dashes: str
+    p10: str
+    p50: str
+    p90: str
+    worst: str
     words: str
 
 
 def render_simulation(report: SimulationReport) -> str:
     """Return *report* as one page, to be written as UTF-8; the same report gives the same text."""
-    drawn = [case for case in report.cases if case.curve][:CASES_DRAWN]
-    longest_ms = max((point[0] for case in drawn for point in case.curve), default=0.0) or 1.0
     recovered = sum(case.spreads["elected_ms"].known for case in report.cases)
     context = {
         "report": report,
@@ -43,30 +41,57 @@ def render_simulation(report: SimulationReport) -> str:
         "figures": FIGURE_WORDS,
         "figure_text": figure_text,
         "unknown_text": unknown_text,
-        "curves": [Curve(_points(case, longest_ms), DASHES[at], report.words(case)) for at, case in enumerate(drawn)],
-        "ticks": [
-            (f"{_x(longest_ms * at / TICKS, longest_ms):.1f}", f"{longest_ms * at / TICKS / 1000:.1f}")
-            for at in range(TICKS + 1)
-        ],
-        "width": WIDTH,
-        "height": HEIGHT,
-        "margin": MARGIN,
-        "cases_drawn": CASES_DRAWN,
+        "chart": _chart(report),
+        "cases_drawn": sum(bool(case.curve) for case in report.cases),
+        "strips": _strips(report),
+        "axis": _axis(report),
         "modelled": MODELLED,
         "not_modelled": NOT_MODELLED,
     }
     return render_page("simulation.html", context)
 
 
-def _x(value_ms: float, longest_ms: float) -> float:
-    return MARGIN + (WIDTH - 2 * MARGIN) * value_ms / longest_ms
-
-
-def _points(case: Case, longest_ms: float) -> str:
-    """The curve from its left end, at no run, to the right end of the drawing."""
-    end = case.curve[-1][1]
-    places = [(case.curve[0][0], 0.0), *case.curve, (longest_ms, end)]
-    return " ".join(
-        f"{_x(value_ms, longest_ms):.1f},{HEIGHT - MARGIN - (HEIGHT - 2 * MARGIN) * share:.1f}"
-        for value_ms, share in places
+def _chart(report: SimulationReport) -> Chart | None:
+    """The share of the runs that had a new master by then, a line a case."""
+    drawn = [case for case in report.cases if case.curve]
+    last_ms = max((case.curve[-1][0] for case in drawn), default=0.0)
+    return line_chart(
+        [Series(report.words(case), _steps(case, last_ms)) for case in drawn],
+        x_words=lambda value: f"{value / 1000:g} s",
+        y_words=lambda value: f"{100 * value:.0f} %",
+        words=f"Share of runs with a new master over time. {report.verdict} The table of cases has the figures.",
+        y_top=SHARE_TOP,
     )
+
+
+def _steps(case: Case, last_ms: float) -> list[tuple[float, float]]:
+    """The curve from no run to the last one, and on to the right end of the drawing."""
+    return [(case.curve[0][0], 0.0), *case.curve, (last_ms, case.curve[-1][1])]
+
+
+def _axis(report: SimulationReport) -> tuple[float, float] | None:
+    """From which to which time the strips go, in ms; None where there is none."""
+    known = [case.spreads[name] for case in report.cases for name in TIMES if case.spreads[name].known]
+    lows = [spread.p10 for spread in known if spread.p10 is not None]
+    highs = [spread.worst for spread in known if spread.worst is not None]
+    if not lows or not highs:
+        return None
+    ticks = ticks_between(min(lows), max(highs))
+    return ticks[0], max(ticks[-1], ticks[0] + 1)
+
+
+def _strips(report: SimulationReport) -> list[tuple[Case, str, Strip]]:
+    """Every time of every case that any run has: those of one figure stand below each other."""
+    axis = _axis(report)
+    found = []
+    for name in TIMES if axis else ():
+        for case in report.cases:
+            spread = case.spreads[name]
+            if axis is not None and spread.known:
+                places = [spread.p10, spread.p50, spread.p90, spread.worst]
+                p10, p50, p90, top = (
+                    f"{STRIP_WIDTH * ((value or 0.0) - axis[0]) / (axis[1] - axis[0]):.1f}" for value in places
+                )
+                half, nine, worst = (figure_text(name, value) for value in places[1:])
+                found.append((case, name, Strip(p10, p50, p90, top, f"half {half}, nine of ten {nine}, worst {worst}")))
+    return found

@@ -13,7 +13,6 @@ from slotscope.runtime.delta_files import all_equal, query_rows, read_rows
 POINTS: Final = 60
 """Points of a curve."""
 STUCK_MAX: Final = 200
-CASES_DRAWN: Final = 8
 FIGURE_WORDS: Final = {
     "detected_ms": "until the failure is detected",
     "elected_ms": "until there is a new master",
@@ -149,9 +148,7 @@ class SimulationReport:
         if not self.cases:
             return ""
         first = self.cases[0].parameters
-        return ", ".join(
-            f"{words} {first[name] or 'any'}" for name, words in PARAMETER_WORDS.items() if name not in self.varied
-        )
+        return ", ".join(f"{words} {first[name]}" for name, words in PARAMETER_WORDS.items() if name not in self.varied)
 
 
 def read_report(*, root: str, snapshot: str, start: str) -> SimulationReport:

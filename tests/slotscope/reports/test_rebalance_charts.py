@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slotscope.reports.line_chart import ticks_between
 from slotscope.reports.rebalance.charts import (
     HEIGHT,
     PROFILE_HEIGHT,
@@ -13,7 +14,6 @@ from slotscope.reports.rebalance.charts import (
     PROFILE_WIDTH,
     WIDTH,
     curve,
-    nice_ticks,
     profile,
 )
 
@@ -26,7 +26,7 @@ def places(points: str) -> list[tuple[float, float]]:
 @given(st.floats(min_value=1e-3, max_value=1e18))
 def test_ticks_are_round_few_and_reach_the_highest(highest: float) -> None:
     """From 0, evenly, the last one at or above the highest, the one before below it."""
-    ticks = nice_ticks(highest)
+    ticks = ticks_between(0.0, highest, 4)
 
     assert ticks[0] == 0
     assert 2 <= len(ticks) <= 7

@@ -1,0 +1,1 @@
+"""The report on replication: values, terminal, page."""
