@@ -49,6 +49,8 @@ def commands() -> str:
     """Every command with its options, from what ``--help`` shows."""
     app = cli.application(ABOUT, COMMANDS)
     made = app.generate_docs(output_format="markdown", recursive=True, heading_level=1)
+    for former in cli.FORMER_NAMES:
+        made = made.replace(f", {former} ", " ")
     return f"<!-- made by make docs -->\n{made.rstrip()}\n"
 
 

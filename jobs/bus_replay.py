@@ -33,12 +33,12 @@ def command(request: Request = Request()) -> int | None:
     New files of a series are folded in without reading the old ones again: name them all, or by the same glob.
     """
     from slotscope.pipelines.bus_history import check_request
+    from slotscope.reports.records import print_records
     from slotscope.runtime.text import printable
 
     inputs = check_request(request)
     outcome = run(request.session("bus-replay"), request, inputs)
-    for line in outcome.lines():
-        sys.stdout.write(printable(line) + "\n")
+    print_records(outcome, lambda: map(printable, outcome.lines()), as_json=request.json, stream=sys.stdout)
     return cli.PARTIAL if outcome.bad_records and request.permissive else None
 
 

@@ -16,6 +16,7 @@ def command(request: Request = Request()) -> int | None:
     from cluster_core.rebalance.bound.check import check_plan
     from slotscope.plans.stored_moves import compare_tables
     from slotscope.plans.stored_plans import read_stored_plan
+    from slotscope.reports.records import print_records
     from slotscope.reports.unread import partial_lines
     from slotscope.runtime.progress import progress
     from slotscope.runtime.text import printable
@@ -23,19 +24,33 @@ def command(request: Request = Request()) -> int | None:
     stored = read_stored_plan(request.root, request.plan)
     with progress("checking"):
         wrong = [*compare_tables(request.root, stored), *check_plan(stored.problem, stored.plan)]
-    for line in wrong:
-        sys.stdout.write(f"wrong: {printable(line)}\n")
-    if wrong:
-        sys.stdout.write(f"plan {stored.plan_id} does not hold: {len(wrong)} of its claims are wrong\n")
-        return cli.UNEXPECTED
     found = stored.plan
-    for line in partial_lines(stored.unread):
-        sys.stdout.write(f"{line}\n")
-    sys.stdout.write(
-        f"plan {stored.plan_id} holds: {found.verdict}, {len(found.moves)} slots; {found.moved // found.unit} {found.cost} move, "
-        f"at least {-(-found.bound // found.unit)} have to, proven by {len(found.certificates)} certificates\n"
-    )
-    return None
+    moved, least, proofs = found.moved // found.unit, -(-found.bound // found.unit), len(found.certificates)
+    told = {
+        "plan_id": stored.plan_id,
+        "holds": not wrong,
+        "wrong": wrong,
+        "partial": partial_lines(stored.unread),
+        "verdict": found.verdict,
+        "slots": len(found.moves),
+        "cost": found.cost,
+        "moved": moved,
+        "bound": least,
+        "certificates": proofs,
+    }
+
+    def lines() -> list[str]:
+        if wrong:
+            last = f"plan {stored.plan_id} does not hold: {len(wrong)} of its claims are wrong"
+            return [*(f"wrong: {printable(line)}" for line in wrong), last]
+        return [
+            *partial_lines(stored.unread),
+            f"plan {stored.plan_id} holds: {found.verdict}, {len(found.moves)} slots; {moved} {found.cost} move, "
+            f"at least {least} have to, proven by {proofs} certificates",
+        ]
+
+    print_records(told, lines, as_json=request.json, stream=sys.stdout)
+    return cli.UNEXPECTED if wrong else None
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ def command(request: Request) -> int | None:
     from slotscope.reports.delivery import deliver
 
     report = run(root=request.root, before=request.before, after=request.after)
-    deliver(report, root=request.root, html=request.html, stream=sys.stdout)
+    deliver(report, root=request.root, html=request.html, stream=sys.stdout, as_json=request.json)
     return cli.PARTIAL if report.partial_words else None
 
 

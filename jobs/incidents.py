@@ -15,7 +15,7 @@ def command(request: Request = Request()) -> None:
     from slotscope.reports.history.tables import load_history
 
     report = load_history(request.root, request.snapshot)
-    deliver(report, root=request.root, html=request.html, stream=sys.stdout)
+    deliver(report, root=request.root, html=request.html, stream=sys.stdout, as_json=request.json)
 
 
 def story_command(number: int, *, parts: bool = False, request: Recorded = Recorded()) -> None:
@@ -32,8 +32,12 @@ def story_command(number: int, *, parts: bool = False, request: Recorded = Recor
 
     from slotscope.reports.history.tables import load_incidents
     from slotscope.reports.history.terminal import print_story
+    from slotscope.reports.records import write_json
 
     incident = load_incidents(request.root, request.snapshot, number)[0]
+    if request.json:
+        write_json(incident, sys.stdout)
+        return
     print_story(incident, Console(file=sys.stdout), parts=parts)
 
 

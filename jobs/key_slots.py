@@ -42,7 +42,7 @@ def command(request: Request = Request()) -> int | None:
     settings = request.settings()
     check_request(request)
     report = run(request.session("key-slots"), request, settings, now_ms=time.time_ns() // 1_000_000)
-    deliver(report, root=request.root, html=request.html, stream=sys.stdout)
+    deliver(report, root=request.root, html=request.html, stream=sys.stdout, as_json=request.json)
     return cli.PARTIAL if report.bad_records else None
 
 

@@ -13,10 +13,16 @@ def command(request: Request = Request()) -> None:
 
     Ping and pong times are 0: the tables do not hold them.
     """
-    from slotscope.pipelines.past_views import node_lines
+    from slotscope.pipelines.past_views import past_views
+    from slotscope.reports.records import print_records
 
-    lines = node_lines(request)
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    views = past_views(request)
+    print_records(
+        [view.record() for view in views],
+        lambda: (line for view in views for line in view.lines(headed=request.is_headed)),
+        as_json=request.json,
+        stream=sys.stdout,
+    )
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ def command(request: Request = Request()) -> int | None:
     outcome = run(request, request.session("rebalance-plan") if request.needs_spark else None)
     plan = outcome.made.stored
     report = load_rebalance_report(request.root, plan.plan_id)
-    deliver(report, root=request.root, html=request.html, stream=sys.stdout)
+    deliver(report, root=request.root, html=request.html, stream=sys.stdout, as_json=request.json)
     if outcome.is_partial:
         return cli.PARTIAL
     if plan.plan.conflicts:
@@ -86,7 +86,8 @@ def command(request: Request = Request()) -> int | None:
     if not request.if_needed:
         return None
     if not plan.plan.moves:
-        sys.stdout.write("nothing to do\n")
+        if not request.json:
+            sys.stdout.write("nothing to do\n")
         return None
     return cli.NEW_PLAN
 

@@ -22,8 +22,8 @@ def command(request: Request = Request()) -> int | None:
     spark = request.session("replication-replay")
     outcome = replay_replication(spark, request, inputs)
     report = load_replication(request.root, request.snapshot)
-    deliver(report, root=request.root, html=request.html, stream=sys.stdout)
-    if outcome.bad_records:
+    deliver(report, root=request.root, html=request.html, stream=sys.stdout, as_json=request.json)
+    if outcome.bad_records and not request.json:
         sys.stdout.write(f"{outcome.bad_records} bad records: see bronze/bad_records\n")
     return cli.PARTIAL if outcome.bad_records and request.permissive else None
 

@@ -19,12 +19,14 @@ def command(*words: str, request: Request) -> None:
     words
         The command, after --: slotscope route --observer … --at … -- GET user:1
     """
-    from slotscope.pipelines.past_views import route_line
+    from slotscope.pipelines.past_views import past_answer
+    from slotscope.reports.records import print_records
     from slotscope.runtime.text import printable
 
     if not words:
         raise InputError("no command: write it after --, as in: -- GET user:1")
-    sys.stdout.write(f"{printable(route_line(words, request))}\n")
+    answer = past_answer(words, request)
+    print_records(answer, lambda: [printable(answer.text)], as_json=request.json, stream=sys.stdout)
 
 
 if __name__ == "__main__":

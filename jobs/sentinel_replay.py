@@ -22,6 +22,7 @@ def command(request: Request = Request()) -> int | None:
     from slotscope.pipelines.sentinel_replay import read_options, replay_sentinels
     from slotscope.reports.delivery import deliver
     from slotscope.reports.history.tables import load_history
+    from slotscope.reports.records import print_records
     from slotscope.reports.sentinel_text import load_sentinels, sentinel_lines
     from slotscope.runtime.text import printable
 
@@ -30,16 +31,18 @@ def command(request: Request = Request()) -> int | None:
     spark = request.session("sentinel-replay")
     outcome = replay_sentinels(spark, options, root=root, snapshot=snapshot)
     incidents, views = load_sentinels(root, snapshot)
-    for line in sentinel_lines(incidents, views, outcome.first_ns, _summary(outcome)):
-        sys.stdout.write(line + "\n")
-    for stranger in outcome.strangers:
-        sys.stdout.write(
-            printable(f"warning: {stranger} belongs to no sentinel that is known; name it with --log-node\n")
-        )
     path = deliver(load_history(root, snapshot), root=root, html=request.html, stream=None)
-    sys.stdout.write(f"report: {path}\n")
-    if outcome.bad_records:
-        sys.stdout.write(f"{outcome.bad_records} bad records: see bronze/bad_records\n")
+    told = {"page": path, "replay": outcome, "incidents": incidents, "views": views}
+    lines = [
+        *sentinel_lines(incidents, views, outcome.first_ns, _summary(outcome)),
+        *(
+            printable(f"warning: {stranger} belongs to no sentinel that is known; name it with --log-node")
+            for stranger in outcome.strangers
+        ),
+        f"report: {path}",
+        *([f"{outcome.bad_records} bad records: see bronze/bad_records"] if outcome.bad_records else []),
+    ]
+    print_records(told, lambda: lines, as_json=request.json, stream=sys.stdout)
     return cli.PARTIAL if outcome.bad_records and request.permissive else None
 
 

@@ -56,7 +56,7 @@ def command(request: Request = Request()) -> int:
 
     start, grid = start_of(request), grid_of(request)
     report = run(request.session("simulate"), grid, root=request.root, snapshot=request.snapshot, start=start)
-    deliver(report, root=request.root, html=request.html, stream=sys.stdout)
+    deliver(report, root=request.root, html=request.html, stream=sys.stdout, as_json=request.json)
     return BROKEN if report.violations else cli.OK
 
 

@@ -19,13 +19,13 @@ def command(request: Request) -> int | None:
     damage is, and bronze/bad_records names the place.
     """
     from slotscope.pipelines.rdb_split import split_dumps
+    from slotscope.reports.records import print_records
     from slotscope.reports.split_text import split_lines
     from slotscope.runtime.progress import progress
 
     with progress("splitting"):
         manifest = split_dumps(request)
-    for line in split_lines(manifest, request.out):
-        sys.stdout.write(f"{line}\n")
+    print_records(manifest, lambda: split_lines(manifest, request.out), as_json=request.json, stream=sys.stdout)
     is_damaged = any(source["bad"] is not None for source in manifest["sources"])
     return cli.PARTIAL if is_damaged or any(file["owner"] is None for file in manifest["files"]) else None
 

@@ -98,7 +98,7 @@ def printed_fields(node: Node) -> dict[str, str]:
 
 
 def find_observer(wanted: str, addresses: Mapping[str, str]) -> str:
-    """Return the id that *wanted* names: an id, the beginning of one id only, or ``host:port``.
+    """Return the id that *wanted* names: an id, the beginning of one id only, ``host:port``, or a port of one node only.
 
     *addresses* maps each observer to its address.  Raises NoSuchView that says what there is.
     """
@@ -107,7 +107,11 @@ def find_observer(wanted: str, addresses: Mapping[str, str]) -> str:
     if ":" in wanted:
         found = [node for node, address in addresses.items() if address == wanted]
     else:
-        found = [node for node in addresses if wanted and node.startswith(wanted.lower())]
+        found = [
+            node
+            for node, address in addresses.items()
+            if wanted and (node.startswith(wanted.lower()) or address.rpartition(":")[2] == wanted)
+        ]
     if len(found) == 1:
         return found[0]
     if found:

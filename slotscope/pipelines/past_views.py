@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cluster_core.gossip.causes import Cause
 from cluster_core.incidents.instants import read_instant, write_instant
@@ -14,15 +14,21 @@ from cluster_core.routing.redirect import Client, route
 from cluster_core.routing.view import DIALECTS, is_cluster_ok, view_of
 from schemas.history import NODE_VIEWS
 from slotscope.reports.history.tables import finished_replay
-from slotscope.reports.history.views import address_book, difference_lines, view_lines
+from slotscope.reports.history.views import (
+    PastDifference,
+    PastView,
+    address_book,
+    agreed_views,
+    past_difference,
+    past_view,
+)
+from slotscope.requests.nodes import EVERYBODY
 from slotscope.runtime.delta_files import read_rows
 from slotscope.runtime.errors import InputError
 
 if TYPE_CHECKING:
     from slotscope.requests.nodes import Request as NodesRequest
     from slotscope.requests.route import Request as RouteRequest
-
-EVERYBODY = "all"
 
 
 def rows_at(*, root: str, snapshot: str, times_ns: Sequence[int]) -> list[NodeViewRow]:
@@ -59,7 +65,7 @@ def views_at(root: str, snapshot: str, times_ns: Sequence[int]) -> tuple[list[No
     return rows, book
 
 
-def node_lines(request: NodesRequest) -> list[str]:
+def past_views(request: NodesRequest) -> list[PastView | PastDifference]:
     """CLUSTER NODES as it was, or what is different; raises InputError if the observer or the time is not known."""
     root, snapshot = request.root, request.snapshot
     if request.diff is not None and request.versus is not None:
@@ -67,19 +73,31 @@ def node_lines(request: NodesRequest) -> list[str]:
     at_ns = instant_ns(root, snapshot, request.at)
     other_ns = at_ns if request.diff is None else instant_ns(root, snapshot, request.diff)
     rows, book = views_at(root, snapshot, [at_ns, other_ns])
-    chosen = sorted(book) if request.observer == EVERYBODY else [find_observer(request.observer, book)]
+    everybody = request.observer in (None, EVERYBODY)
+    chosen = sorted(book) if everybody else [find_observer(request.observer or "", book)]
     if request.versus is not None:
-        if request.observer == EVERYBODY:
+        if everybody:
             raise InputError("--versus compares two observers: name the other one with --observer")
         other = find_observer(request.versus, book)
-        return difference_lines(rows, (chosen[0], at_ns), (other, at_ns), book)
+        return [past_difference(rows, (chosen[0], at_ns), (other, at_ns), book)]
     if request.diff is not None:
-        return [line for one in chosen for line in difference_lines(rows, (one, at_ns), (one, other_ns), book)]
-    headed = len(chosen) > 1
-    return [line for one in chosen for line in view_lines(rows, one, at_ns, book, headed=headed)]
+        return [past_difference(rows, (one, at_ns), (one, other_ns), book) for one in chosen]
+    views = [past_view(rows, one, at_ns, book) for one in chosen]
+    return agreed_views(views) if request.observer is None else list(views)
 
 
-def route_line(words: Sequence[str], request: RouteRequest) -> str:
+class PastAnswer(NamedTuple):
+    """What *observer* would have answered to a command: *error* as a server writes it, empty where it serves the command itself."""
+
+    observer: str
+    at: str
+    command: list[str]
+    serves: bool
+    error: str
+    text: str
+
+
+def past_answer(words: Sequence[str], request: RouteRequest) -> PastAnswer:
     """What a node would have answered to the command *words*; raises InputError for an unknown observer, time or server."""
     if request.server not in DIALECTS:
         raise InputError(f"--server {request.server}: there are {', '.join(DIALECTS)}")
@@ -92,4 +110,5 @@ def route_line(words: Sequence[str], request: RouteRequest) -> str:
     view = view_of(topology, cluster_ok=ok, dialect=DIALECTS[request.server])
     command = [word.encode("utf-8", "surrogateescape") for word in words]
     decision = str(route(view, command, client=Client(readonly=request.readonly)))
-    return f"-{decision}" if decision else f"{view.address(view.myself)} serves {shlex.quote(words[0])} itself"
+    text = f"-{decision}" if decision else f"{view.address(view.myself)} serves {shlex.quote(words[0])} itself"
+    return PastAnswer(topology.my_id, write_instant(at_ns), list(words), not decision, decision, text)

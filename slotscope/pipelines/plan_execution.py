@@ -19,7 +19,8 @@ from cluster_core.rebalance.execution.run_state import Settings
 from cluster_core.rebalance.execution.waits import migrate_sentence
 from cluster_core.rebalance.stored_plan import StoredPlan
 from slotscope.plans.stored_moves import read_unchanged_plan
-from slotscope.reports.rebalance.execution_text import prospect_lines, write_commands, write_json
+from slotscope.reports.rebalance.execution_text import prospect_lines, told, write_commands
+from slotscope.reports.records import write_json
 from slotscope.reports.unread import partial_lines
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import BAD_INPUT, OK, PAUSED, printable
@@ -117,8 +118,8 @@ class ProgressPrinter:
 
 def _preview(request: Request, stored: StoredPlan, nodes: LiveNodes, settings: Settings, path: Path | None) -> int:
     """Print and write what would be done; return the exit code of a dry run."""
-    show, commands, json = not request.apply, request.commands, request.json
-    if not (show or commands or json):
+    show, commands, commands_json = not request.apply, request.commands, request.commands_json
+    if not (show or commands or commands_json or request.json):
         return OK
     journal = read_journal(PlanJournal(request.root, stored.plan_id).read())
     sight = nodes.look([node.id for node in stored.nodes])
@@ -128,9 +129,11 @@ def _preview(request: Request, stored: StoredPlan, nodes: LiveNodes, settings: S
     if commands:
         with open(commands, "w", encoding="utf-8") as file:
             file.writelines(write_commands(stored, prospect))
-    if json:
-        with open(json, "w", encoding="utf-8") as file:
-            file.write(write_json(stored, prospect) + "\n")
+    if commands_json:
+        with open(commands_json, "w", encoding="utf-8") as file:
+            write_json(told(stored, prospect), file)
+    if request.json:
+        write_json(told(stored, prospect), sys.stdout)
     if not show:
         return OK
     if prospect.in_place:
@@ -139,7 +142,8 @@ def _preview(request: Request, stored: StoredPlan, nodes: LiveNodes, settings: S
         return OK
     unseen = [("all masters answer", list(prospect.refusals))] if prospect.situation.sight.lost else []
     checks = unseen or examine(prospect.situation)
-    sys.stdout.write("\n".join(prospect_lines(stored, prospect, checks)) + "\n")
+    if not request.json:
+        sys.stdout.write("\n".join(prospect_lines(stored, prospect, checks)) + "\n")
     for sentence in prospect.notes:
         _tell(sentence)
     if prospect.path is Path.LEGACY and sight.nodes:

@@ -6,17 +6,16 @@ import json
 from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Final, TextIO
+from typing import Any, TextIO
 
 from rich.cells import cell_len
 from rich.console import Console
 
 from slotscope.reports.ink import FIGURES, Ink
+from slotscope.reports.records import NAME_LENGTH_MAX, json_text, json_value
 from slotscope.runtime.answer import Answer
 from slotscope.runtime.text import NOTHING, printable, shown
 
-NAME_LENGTH_MAX: Final = 1000
-"""Characters of a name in bytes, as in the text columns of tables."""
 _GAP = 2
 
 
@@ -47,9 +46,9 @@ def _is_figures(values: tuple[Any, ...]) -> bool:
 
 
 def answer_lines(answer: Answer) -> Iterator[str]:
-    """A line of JSON for each row; names in bytes are texts, times are ISO 8601."""
+    """A line of JSON for each row; times are ISO 8601."""
     for row in answer.rows:
-        yield json.dumps(dict(zip(answer.columns, map(_plain, row), strict=True)), ensure_ascii=False) + "\n"
+        yield json_text(dict(zip(answer.columns, row, strict=True))) + "\n"
 
 
 def answer_markdown(answer: Answer) -> str:
@@ -73,20 +72,5 @@ def cell_words(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict | list):
-        return printable(json.dumps(_plain(value), ensure_ascii=False))
+        return printable(json.dumps(json_value(value), ensure_ascii=False))
     return printable(str(value))
-
-
-def _plain(value: Any) -> Any:
-    """*value* as JSON has it."""
-    if isinstance(value, dict):
-        return {str(_plain(name)): _plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    if isinstance(value, bytes | bytearray):
-        return shown(bytes(value), NAME_LENGTH_MAX)
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

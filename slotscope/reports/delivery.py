@@ -25,6 +25,7 @@ from slotscope.reports.rebalance.html import render_rebalance_html
 from slotscope.reports.rebalance.report import RebalanceReport
 from slotscope.reports.rebalance.terminal import render_rebalance_terminal
 from slotscope.reports.rebalance.words import headline
+from slotscope.reports.records import write_json
 from slotscope.reports.replication.html import render_replication
 from slotscope.reports.replication.report import ReplicationReport
 from slotscope.reports.replication.terminal import render_replication_terminal
@@ -148,8 +149,8 @@ DRAWINGS: dict[type, Drawing] = {
 }
 
 
-def deliver(report: object, *, root: str, html: str | None, stream: TextIO | None) -> str:
-    """Write the page of *report*, print its summary on *stream* if there is one, and return where the page is.
+def deliver(report: object, *, root: str, html: str | None, stream: TextIO | None, as_json: bool = False) -> str:
+    """Write the page of *report*, print its summary, or all of it as JSON, on *stream* if there is one; return where the page is.
 
     Without *html* the page goes beside the tables, and into the list of their pages.
     """
@@ -162,7 +163,9 @@ def deliver(report: object, *, root: str, html: str | None, stream: TextIO | Non
     else:
         path = html
         write_text(path, page)
-    if stream is not None:
+    if stream is not None and as_json:
+        write_json({"page": path, "verdict": drawing.verdict(report), "report": report}, stream)
+    elif stream is not None:
         drawing.terminal(report, Console(file=stream), html_path=path)
     return path
 

@@ -1,19 +1,31 @@
-"""Records of a report from rows of tables: fields and columns of one name hold the same.
+"""Records of a report: from rows of tables, whose columns hold what fields of the same names do, and to JSON.
 
 A report is such records: its terminal, its page and whatever else shows it draw from them, and compute no figure of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any, TypeVar
+import json
+import math
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from decimal import Decimal
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
+
+from slotscope.runtime.text import shown
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
     from pyspark.sql import Row
 
     Record = TypeVar("Record", bound=DataclassInstance)
+
+
+NAME_LENGTH_MAX: Final = 1000
+"""Characters of a name in bytes, as in the text columns of tables."""
 
 
 def record(kind: type[Record], row: Row | Mapping[str, Any], **more: Any) -> Record:
@@ -33,3 +45,50 @@ def grouped(rows: Iterable[Mapping[str, Any]], *columns: str) -> dict[Any, list[
         key = row[columns[0]] if len(columns) == 1 else tuple(row[name] for name in columns)
         found.setdefault(key, []).append(row)
     return found
+
+
+def print_records(records: Any, lines: Callable[[], Iterable[str]], *, as_json: bool, stream: TextIO) -> None:
+    """Write *records* as JSON, or the *lines* that tell of them."""
+    if as_json:
+        write_json(records, stream)
+    else:
+        stream.writelines(f"{line}\n" for line in lines())
+
+
+def write_json(records: Any, stream: TextIO) -> None:
+    """Write *records* as one line of JSON."""
+    stream.write(json_text(records) + "\n")
+
+
+def json_text(records: Any) -> str:
+    """*records* as one line that is safe to show: no character of it acts on a terminal."""
+    return json.dumps(json_value(records), allow_nan=False)
+
+
+def json_value(value: Any) -> Any:
+    """*value* as JSON has it.  Fields in bytes are texts as reports show them, with the bytes themselves in a field ``NAME_base64``."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return json_value({one.name: getattr(value, one.name) for one in fields(value)})
+    if hasattr(value, "_asdict"):
+        return json_value(value._asdict())
+    if isinstance(value, Mapping):
+        found = {}
+        for key, one in value.items():
+            name = " ".join(map(str, key)) if isinstance(key, tuple) else str(json_value(key))
+            found[name] = json_value(one)
+            if isinstance(one, bytes | bytearray):
+                found[f"{name}_base64"] = b64encode(one).decode("ascii")
+        return found
+    if isinstance(value, list | tuple | set | frozenset):
+        return [json_value(one) for one in value]
+    if isinstance(value, bytes | bytearray):
+        return shown(bytes(value), NAME_LENGTH_MAX)
+    if isinstance(value, Enum):
+        return json_value(value.value)
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

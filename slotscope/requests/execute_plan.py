@@ -33,7 +33,7 @@ class Request(PlanOptions):
     """Seconds after which a migration of the servers is cancelled."""
     commands: str | None = None
     """File for the commands of all three dialects, with those that stop them."""
-    json: str | None = None
+    commands_json: str | None = None
     """File for the same as JSON."""
     password_file: str | None = None
     """File that holds the password, instead of the variable."""

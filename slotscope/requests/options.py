@@ -57,6 +57,8 @@ class TableOptions(Plain):
 
     root: Root = ROOT
     """Folder of the tables: they are in ROOT/{bronze,silver,gold}."""
+    json: Annotated[Flag, SHARED] = False
+    """Print JSON instead of words."""
 
 
 @options
@@ -85,6 +87,8 @@ class Common:
 
     root: Root = ROOT
     """Folder of the tables: they are written to ROOT/{bronze,silver,gold}."""
+    json: Annotated[Flag, SHARED] = False
+    """Print JSON instead of words."""
     mode: Annotated[Literal["strict", "permissive"], SHARED] = "strict"
     """What to do with bad input: stop at the first (strict), or write it to bronze/bad_records and go on
     (permissive).

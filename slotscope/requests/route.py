@@ -10,7 +10,7 @@ class Request(Recorded):
     """Which node is asked, when and by which client."""
 
     observer: str
-    """Which node is asked: a node id, the beginning of one, or host:port."""
+    """Which node is asked: a node id, the beginning of one, host:port or port."""
     at: str
     """When: ISO 8601 (UTC unless it says otherwise), or s, ms, µs or ns since 1970."""
     server: str = "valkey-9.1"

@@ -48,7 +48,7 @@ class Request(Common):
     at: str | None = None
     """When: ISO 8601 (UTC unless it says otherwise). Default: the last evidence."""
     observer: str = "all"
-    """Whose view: a node id, its beginning, or host:port."""
+    """Whose view: a node id, the beginning of one, host:port or port."""
     zone: Paths = ()
     """NAME=ADDRESSES: what is in a zone of a recorded cluster: ips, ip:port, networks, beginnings of ids."""
     html: str | None = None

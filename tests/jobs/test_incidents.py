@@ -15,7 +15,7 @@ from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from schemas.table import Table
 from slotscope.pipelines.bus_findings import write_gold
 from slotscope.pipelines.bus_notes import Basis, collect_notes, history_of
-from slotscope.pipelines.past_views import node_lines
+from slotscope.pipelines.past_views import past_views
 from slotscope.reports.history.html import render_history
 from slotscope.reports.history.tables import load_history, load_incidents
 from slotscope.requests.nodes import Request
@@ -97,7 +97,8 @@ def test_writing_again_leaves_the_same_rows(spark: SparkSession, told_root: str,
 
 
 def nodes(root: str, **options: str) -> list[str]:
-    return node_lines(Request(root=root, snapshot="one", **options))
+    request = Request(root=root, snapshot="one", **options)
+    return [line for view in past_views(request) for line in view.lines(headed=request.is_headed)]
 
 
 def test_the_report_has_the_numbers_of_the_tables(spark: SparkSession, root: str) -> None:
@@ -155,7 +156,7 @@ def test_nodes_prints_what_an_observer_believed(spark: SparkSession, root: str) 
 
 def test_nodes_of_all_observers_are_headed(spark: SparkSession, root: str) -> None:
     """At the last evidence unless a time is given."""
-    lines = nodes(root)
+    lines = nodes(root, observer="all")
 
     assert [line.split()[1] for line in lines if line.startswith("#")] == sorted(NODES)
     assert "2023-11-14T22:13:50.000000Z" in lines[0]

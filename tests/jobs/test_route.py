@@ -8,7 +8,7 @@ import pytest
 
 from cluster_core.slots.key_slot import key_slot
 from jobs.main import main
-from slotscope.pipelines.past_views import route_line
+from slotscope.pipelines.past_views import past_answer
 from slotscope.requests.route import Request
 from slotscope.runtime.errors import InputError
 from tests.builders.history_builder import A, B, R, ns
@@ -28,7 +28,7 @@ def root(told_root: str) -> str:
 
 def answer(root: str, observer: str, at_s: float, *words: str, **options: Any) -> str:
     options = {"partial_coverage": True, **options}
-    return route_line(words, Request(root=root, snapshot="one", observer=observer, at=str(ns(at_s)), **options))
+    return past_answer(words, Request(root=root, snapshot="one", observer=observer, at=str(ns(at_s)), **options)).text
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_question_that_makes_no_sense_is_refused(root, options, words):
     asked = {"root": root, "snapshot": "one", "observer": B, "at": str(ns(1)), **options}
 
     with pytest.raises((InputError, LookupError), match=words):
-        route_line(("GET", "k"), Request(**asked))
+        past_answer(("GET", "k"), Request(**asked))
 
 
 def test_words_of_the_command_may_look_like_options(root, capsys):

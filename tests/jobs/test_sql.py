@@ -40,7 +40,7 @@ def test_json_is_a_line_for_each_row(tmp_path, capsys) -> None:
     _, out, _ = ask(capsys, query, "--root", snapshot(tmp_path), "--json")
 
     assert [json.loads(line) for line in out.splitlines()] == [
-        {"snapshot_id": "night\x1b[31m", "key": "\\x00a", "more": {"a": [1]}, "x": 1.5}
+        {"snapshot_id": "night\x1b[31m", "key": "\\x00a", "key_base64": "AGE=", "more": {"a": [1]}, "x": 1.5}
     ]
     assert "\x1b" not in out
 

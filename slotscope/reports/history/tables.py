@@ -84,7 +84,7 @@ def _steps(root: str, snapshot_id: str, where: str | None = None) -> dict[int, l
     )
     found: dict[int, list[StepLine]] = {}
     for row in rows:
-        parts = [PartLine(**part) for part in row["parts"]]
+        parts = [PartLine(**part) for part in row["parts"] or ()]
         found.setdefault(row["incident"], []).append(record(StepLine, row, parts=parts))
     return found
 

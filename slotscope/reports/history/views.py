@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 from cluster_core.incidents.instants import write_instant
-from cluster_core.incidents.past_views import view_at, view_differences
+from cluster_core.incidents.past_views import Difference, printed_fields, view_at, view_differences
 from cluster_core.replay.rows import NodeViewRow
+from cluster_core.topology.node import Topology
 from cluster_core.topology.nodes_text import write_nodes
-from slotscope.runtime.text import printable
+from slotscope.runtime.text import plural, printable
 
 LINE_LENGTH_MAX = 200_000
 """A node with every second slot needs fewer characters."""
@@ -26,28 +28,80 @@ def address_book(rows: Iterable[NodeViewRow]) -> dict[str, str]:
     return book
 
 
-def view_lines(
-    rows: Sequence[NodeViewRow], observer: str, ts_ns: int, book: dict[str, str], *, headed: bool
-) -> list[str]:
-    """CLUSTER NODES as *observer* would have answered; *headed* puts its name and the time before it."""
+class PastView(NamedTuple):
+    """What *observer* would have answered to CLUSTER NODES; *same* is how many of how many nodes answer so, where that was asked."""
+
+    observer: str
+    address: str
+    at: str
+    topology: Topology
+    same: tuple[int, int] | None = None
+
+    def lines(self, *, headed: bool) -> list[str]:
+        """The answer; *headed* puts the observer and the time before it."""
+        text = write_nodes(self.topology).decode("utf-8", "surrogateescape")
+        head = f"# {printable(self.observer, 80)} {printable(self.address, 80)} at {self.at}"
+        same = f"# {self.same[0]} of {plural(self.same[1], 'node')} answer so" if self.same else ""
+        return [
+            *([head, *([same] if same else [])] if headed else []),
+            *(printable(line, LINE_LENGTH_MAX) for line in text.splitlines()),
+        ]
+
+    def record(self) -> dict[str, Any]:
+        """The same as fields: of each node those that CLUSTER NODES prints."""
+        nodes = [{"id": node.id, **printed_fields(node)} for node in self.topology.nodes]
+        whose = {"observer": self.observer, "address": self.address, "at": self.at}
+        return {**whose, **({"same": self.same[0], "of": self.same[1]} if self.same else {}), "nodes": nodes}
+
+
+class PastDifference(NamedTuple):
+    """What the second view, an observer with its address at a time, shows differently from the first."""
+
+    first: tuple[str, str, str]
+    second: tuple[str, str, str]
+    differences: list[Difference]
+    nodes: int = 1
+
+    def lines(self, *, headed: bool = True) -> list[str]:
+        """One line a field; says so if there is nothing."""
+        sides = [
+            f"{printable(who, 80)} {printable(address, 80)} at {at}" for who, address, at in (self.first, self.second)
+        ]
+        found = [
+            f"{printable(node, 80)} {field}: {printable(before, LINE_LENGTH_MAX)} -> {printable(after, LINE_LENGTH_MAX)}"
+            for node, field, before, after in self.differences
+        ]
+        more = f" and {plural(self.nodes - 1, 'more node')}" if self.nodes > 1 else ""
+        return [*([f"# {' -> '.join(sides)}{more}"] if headed else []), *(found or ["no difference"])]
+
+    def record(self) -> dict[str, Any]:
+        """The same as fields."""
+        return {"first": self.first, "second": self.second, "nodes": self.nodes, "differences": self.differences}
+
+
+def past_view(rows: Sequence[NodeViewRow], observer: str, ts_ns: int, book: dict[str, str]) -> PastView:
+    """The view of *observer* at *ts_ns*."""
     mine = [row for row in rows if row.observer == observer]
-    text = write_nodes(view_at(mine, observer, ts_ns)).decode("utf-8", "surrogateescape")
-    lines = [printable(line, LINE_LENGTH_MAX) for line in text.splitlines()]
-    head = [f"# {printable(observer, 80)} {printable(book.get(observer, ''), 80)} at {write_instant(ts_ns)}"]
-    return head + lines if headed else lines
+    return PastView(observer, book.get(observer, ""), write_instant(ts_ns), view_at(mine, observer, ts_ns))
 
 
-def difference_lines(rows: Sequence[NodeViewRow], first: Asked, second: Asked, book: dict[str, str]) -> list[str]:
-    """What the second view shows differently from the first, one line a field; says so if there is nothing."""
-    one, other = (view_at([row for row in rows if row.observer == who], who, when) for who, when in (first, second))
-    head = [f"# {_who(first, book)} -> {_who(second, book)}"]
-    found = [
-        f"{printable(node, 80)} {field}: {printable(before, LINE_LENGTH_MAX)} -> {printable(after, LINE_LENGTH_MAX)}"
-        for node, field, before, after in view_differences(one, other)
+def past_difference(rows: Sequence[NodeViewRow], first: Asked, second: Asked, book: dict[str, str]) -> PastDifference:
+    """What two views show differently."""
+    one, other = (past_view(rows, who, when, book) for who, when in (first, second))
+    return PastDifference(one[:3], other[:3], view_differences(one.topology, other.topology))
+
+
+def agreed_views(views: Sequence[PastView]) -> list[PastView | PastDifference]:
+    """The answer that most of *views* give, then what each other answer has differently, from the one that gives it first."""
+    groups: dict[object, list[PastView]] = {}
+    for view in views:
+        shown = frozenset((node.id, *printed_fields(node).values()) for node in view.topology.nodes)
+        groups.setdefault(shown, []).append(view)
+    most, *others = sorted(groups.values(), key=len, reverse=True)
+    return [
+        most[0]._replace(same=(len(most), len(views))),
+        *(
+            PastDifference(most[0][:3], group[0][:3], view_differences(most[0].topology, group[0].topology), len(group))
+            for group in others
+        ),
     ]
-    return head + (found or ["no difference"])
-
-
-def _who(asked: Asked, book: dict[str, str]) -> str:
-    observer, ts_ns = asked
-    return f"{printable(observer, 80)} {printable(book.get(observer, ''), 80)} at {write_instant(ts_ns)}"

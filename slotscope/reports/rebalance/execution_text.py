@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -119,9 +118,9 @@ STOPS = {
 }
 
 
-def write_json(stored: StoredPlan, prospect: Prospect) -> str:
-    """Return what a run would do as JSON."""
-    told: dict[str, Any] = {
+def told(stored: StoredPlan, prospect: Prospect) -> dict[str, Any]:
+    """Return what a run would do, as JSON has it."""
+    return {
         "plan_id": stored.plan_id,
         "snapshot_id": stored.snapshot_id,
         "state_hash": stored.state_hash,
@@ -151,7 +150,6 @@ def write_json(stored: StoredPlan, prospect: Prospect) -> str:
             for batch, seconds in zip(prospect.batches, prospect.seconds, strict=True)
         ],
     }
-    return json.dumps(told, indent=1)
 
 
 def _json_lines(lines: Iterator[Line]) -> list[dict[str, str]]:

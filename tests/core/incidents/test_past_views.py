@@ -70,8 +70,10 @@ def test_an_observer_or_time_without_beliefs_is_said() -> None:
         view_at(rows(), B, ns(-1))
 
 
-@pytest.mark.parametrize(("wanted", "found"), [(B, B), ("bb", B), ("BB", B), ("10.0.0.1:7001", B), ("a", A)])
-def test_an_observer_is_found_by_id_prefix_or_address(wanted: str, found: str) -> None:
+@pytest.mark.parametrize(
+    ("wanted", "found"), [(B, B), ("bb", B), ("BB", B), ("10.0.0.1:7001", B), ("a", A), ("7001", B)]
+)
+def test_an_observer_is_found_by_id_prefix_address_or_port(wanted: str, found: str) -> None:
     """What a person types."""
     assert find_observer(wanted, {A: "10.0.0.1:7000", B: "10.0.0.1:7001"}) == found
 

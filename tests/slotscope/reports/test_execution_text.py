@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from cluster_core.rebalance.execution.commands import Path
 from cluster_core.rebalance.execution.journal import read_journal
 from cluster_core.rebalance.execution.machine import Prospect, foresee
@@ -13,8 +11,9 @@ from slotscope.reports.rebalance.execution_text import (
     command_lines,
     prospect_lines,
     write_commands,
-    write_json,
 )
+from slotscope.reports.rebalance.execution_text import told as told_of
+from slotscope.reports.records import json_value
 from tests.builders.cluster_sights import SeenCluster, stored_plan
 
 
@@ -91,7 +90,7 @@ def test_json_holds_the_commands_of_every_dialect():
     """For a program that reviews it."""
     stored, prospect = made(MOVES)
 
-    told = json.loads(write_json(stored, prospect))
+    told = json_value(told_of(stored, prospect))
 
     (batch,) = told["batches"]
     assert (told["plan_id"], told["path"], told["refusals"]) == (stored.plan_id, "migrateslots", [])
@@ -119,4 +118,4 @@ def test_nothing_left_is_an_empty_table():
     nothing = Prospect(prospect.situation, prospect.path, (), (), (), True)
 
     assert prospect_lines(stored, nothing, [])[-1] == "about 0.0 s in all"
-    assert json.loads(write_json(stored, nothing))["batches"] == []
+    assert json_value(told_of(stored, nothing))["batches"] == []

@@ -12,8 +12,8 @@ from cluster_core.replay.rows import NodeViewRow
 from slotscope.reports.history.html import PAGE_BYTES_MAX, render_history, silence_level
 from slotscope.reports.history.report import HealthSpan, HistoryNode, OwnBelief, health_spans, role_spans, slot_count
 from slotscope.reports.history.terminal import clock, moment, print_incidents, print_story
-from slotscope.reports.history.views import address_book, difference_lines, view_lines
-from tests.builders.history_builder import A, B, R, failover_tale, ns
+from slotscope.reports.history.views import address_book, agreed_views, past_difference, past_view
+from tests.builders.history_builder import A, B, C, R, failover_tale, ns
 from tests.builders.history_report import HOSTILE, history_report
 
 
@@ -140,16 +140,28 @@ def views() -> list[NodeViewRow]:
 def test_a_view_is_one_line_a_node_whatever_its_host_name_holds() -> None:
     """A line break in a name must not make a node."""
     book = address_book(views())
-    lines = view_lines(views(), B, ns(13), book, headed=True)
+    lines = past_view(views(), B, ns(13), book).lines(headed=True)
 
     assert book[B] == "10.0.0.1:7001"
     assert len([line for line in lines if not line.startswith("#")]) <= 5
     assert all("\x1b" not in line and "\n" not in line for line in lines)
 
 
+def test_the_answer_of_most_nodes_is_shown_once_and_of_the_others_what_differs() -> None:
+    """Six answers of six lines say the same thing six times."""
+    rows = views()
+    most, *others = agreed_views([past_view(rows, who, ns(13), address_book(rows)) for who in (A, B, C)])
+
+    told = [line for view in (most, *others) for line in view.lines(headed=True)]
+    assert told[1] == "# 2 of 3 nodes answer so"
+    assert told[-1] == f"{A} flags: master,fail -> master"
+    assert [line for line in told if line.startswith("#")] == [*told[:2], told[-2]]
+    assert [sorted(one.record()) for one in others] == [["differences", "first", "nodes", "second"]]
+
+
 def test_what_differs_is_said_field_by_field() -> None:
     """Or that nothing does."""
     book = address_book(views())
 
-    assert difference_lines(views(), (B, ns(13)), (A, ns(13)), book)[1:] == [f"{A} flags: master,fail -> master"]
-    assert difference_lines(views(), (B, ns(1)), (A, ns(1)), book)[1:] == ["no difference"]
+    assert past_difference(views(), (B, ns(13)), (A, ns(13)), book).lines()[1:] == [f"{A} flags: master,fail -> master"]
+    assert past_difference(views(), (B, ns(1)), (A, ns(1)), book).lines()[1:] == ["no difference"]

@@ -1,0 +1,60 @@
+"""Reports as JSON: what a program reads instead of words."""
+
+from __future__ import annotations
+
+import io
+import json
+from base64 import b64decode
+
+import pytest
+
+from slotscope.reports.delivery import deliver
+from slotscope.reports.keyspace.comparison import compare_reports
+from slotscope.reports.records import json_text, print_records
+from tests.builders.history_report import history_report
+from tests.builders.rebalance_report import rebalance_report
+from tests.builders.reports_builder import keyspace_report
+
+REPORTS = {
+    "keyspace": keyspace_report,
+    "comparison": lambda: compare_reports(keyspace_report(), keyspace_report()),
+    "plan": rebalance_report,
+    "history": history_report,
+}
+
+
+@pytest.mark.parametrize("key", [b"user:1", b"\x1b[31m\xff\x00", b"", "\u202eключ".encode(), b"k" * 5000])
+def test_a_key_is_told_as_reports_show_it_and_byte_for_byte(key):
+    """Nothing in the line acts on a terminal, and no byte is lost."""
+    line = json_text({"key": key})
+
+    assert b64decode(json.loads(line)["key_base64"]) == key
+    assert line.isascii()
+    assert line.isprintable()
+
+
+def test_names_in_pairs_and_figures_that_are_none_are_json_too():
+    """Maps by (observer, node), a ratio to nothing."""
+    assert json.loads(json_text({("a", "b"): float("inf"), 3: {b"\xff"}})) == {"a b": None, "3": ["\\xff"]}
+
+
+@pytest.mark.parametrize("kind", REPORTS)
+def test_a_report_as_json_is_one_line_with_its_page_and_its_verdict(tmp_path, kind):
+    """`jq` reads it; nothing else is on the stream."""
+    stream = io.StringIO()
+    path = deliver(REPORTS[kind](), root=str(tmp_path), html=None, stream=stream, as_json=True)
+
+    told = json.loads(stream.getvalue())
+    assert stream.getvalue().count("\n") == 1
+    assert told["page"] == path
+    assert told["verdict"]
+    assert told["report"]
+
+
+def test_words_or_records_are_printed_never_both():
+    """Lines are not even made where JSON is asked for."""
+    words, records = io.StringIO(), io.StringIO()
+    print_records([1], lambda: ["one"], as_json=False, stream=words)
+    print_records([1], lambda: pytest.fail("not asked for"), as_json=True, stream=records)
+
+    assert (words.getvalue(), records.getvalue()) == ("one\n", "[1]\n")
