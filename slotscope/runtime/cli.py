@@ -85,16 +85,24 @@ def application(about: str, commands: Mapping[str, Command]) -> App:
         app.command(command.target, name=name, help=command.line, group=groups[command.group], sort_key=at)
 
     def print_help(*command: str) -> None:
-        if command and command[0] not in commands:
+        if command and command[0] not in (*commands, "help"):
             raise UnknownCommandError(unused_tokens=list(command), app=app)
         app.help_print(list(command), console=Console())
 
     def print_completion(shell: Literal["bash", "zsh", "fish"]) -> None:
         sys.stdout.write(app.generate_completion(shell=shell))
 
-    app.command(print_help, name="help", help="Show what a command takes: slotscope help COMMAND.")
     app.command(
-        print_completion, name="--completion", help="Print what completes commands and options in bash, zsh or fish."
+        print_help,
+        name="help",
+        usage="",
+        help="Show what a command takes: slotscope help COMMAND.",
+    )
+    app.command(
+        print_completion,
+        name="--completion",
+        usage="",
+        help="Print what completes commands and options in bash, zsh or fish.",
     )
     return app
 
