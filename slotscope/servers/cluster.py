@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from cluster_core.errors import DecodeError
 from cluster_core.slots.node_flags import NodeFlags
+from cluster_core.topology.node import Topology
 from cluster_core.topology.nodes_text import read_nodes
 from cluster_core.wire.resp import RespError
 from slotscope.runtime.errors import InputError
@@ -84,11 +85,17 @@ def parse_address(words: str) -> Address:
 
 def neighbours(answer: Answer) -> list[Address]:
     """The nodes that an answer lists and that have an address; its own line may lack one."""
-    found = []
-    for node in read_nodes(answer.nodes.encode("utf-8", "surrogateescape"), source=str(answer.address)).nodes:
-        if node.port and not node.flags & _UNREACHABLE:
-            found.append(Address(node.ip or answer.address.host, node.port, node.hostname))
-    return found
+    topology = read_nodes(answer.nodes.encode("utf-8", "surrogateescape"), source=str(answer.address))
+    return listed(topology, answer.address)
+
+
+def listed(topology: Topology, asked: Address) -> list[Address]:
+    """The nodes of what *asked* answered that have an address; its own line may lack one."""
+    return [
+        Address(node.ip or asked.host, node.port, node.hostname)
+        for node in topology.nodes
+        if node.port and not node.flags & _UNREACHABLE
+    ]
 
 
 class NodePoll:

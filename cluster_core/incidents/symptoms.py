@@ -1,0 +1,274 @@
+"""Whether a live cluster is healthy, by what its nodes answer to CLUSTER NODES, CLUSTER INFO and INFO at one moment."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from cluster_core.incidents.checks.layout import Placed, layout_findings
+from cluster_core.incidents.incident import short
+from cluster_core.kinds import FindingCode, Severity
+from cluster_core.slots.key_slot import SLOT_COUNT
+from cluster_core.slots.node_flags import NodeFlags
+from cluster_core.slots.slot_set import SlotSet
+from cluster_core.topology.node import Node, Topology
+
+MEMORY_SHARE_MAX: Final = 0.9
+CLIENTS_SHARE_MAX: Final = 0.9
+LAG_BYTES_MAX: Final = 10 << 20
+"""Bytes of the replication stream that a failover may lose before it is worth a word; a busy master writes as much in some seconds."""
+SILENCE_S_MAX: Final = 15
+"""A master pings its replicas every ten seconds (repl-ping-replica-period)."""
+NAMED_MAX: Final = 3
+_GONE: Final = NodeFlags.FAIL | NodeFlags.NOADDR | NodeFlags.HANDSHAKE
+
+
+class SymptomCode(StrEnum):
+    """Which symptom it is."""
+
+    NO_ANSWER = "no-answer"
+    LOADING = "loading"
+    CLUSTER_DOWN = "cluster-down"
+    UNCOVERED_SLOTS = "uncovered-slots"
+    FAIL = "fail"
+    PFAIL = "pfail"
+    EQUAL_EPOCHS = "equal-epochs"
+    OWNERS_DIFFER = "owners-differ"
+    MEMBERS_DIFFER = "members-differ"
+    OPEN_SLOTS = "open-slots"
+    NO_REPLICATION_LINK = "no-replication-link"
+    REPLICATION_LAG = "replication-lag"
+    MEMORY_FULL = "memory-full"
+    NO_MEMORY_LIMIT = "no-memory-limit"
+    SAVE_FAILED = "save-failed"
+    CLIENTS_FULL = "clients-full"
+    NO_REPLICA = "no-replica"
+    LAYOUT = "layout"
+
+
+class Symptom(NamedTuple):
+    """What is wrong, may become so, or is worth knowing."""
+
+    severity: Severity
+    code: SymptomCode
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checkup:
+    """What one node answered; *lost* is why it did not.  *topology* is None of a server that is in no cluster."""
+
+    address: str
+    topology: Topology | None = None
+    cluster: Mapping[str, str] = field(default_factory=dict)
+    info: Mapping[str, str] = field(default_factory=dict)
+    lost: str = ""
+
+    def number(self, name: str) -> int:
+        """A figure of INFO, 0 where it is none."""
+        value = self.info.get(name, "")
+        return int(value) if value.isascii() and value.isdigit() and len(value) < 19 else 0
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether it still reads its data."""
+        return self.info.get("loading", "0") != "0"
+
+    @property
+    def is_replica(self) -> bool:
+        """Whether it follows a master."""
+        return self.info.get("role") == "slave"
+
+
+def find_symptoms(checkups: Sequence[Checkup]) -> list[Symptom]:
+    """Everything that the answers show, the gravest first."""
+    views = [one.topology for one in checkups if one.topology is not None]
+    found = [
+        *_answers(checkups),
+        *_states(checkups),
+        *_failures(views),
+        *_slots(views),
+        *_members(checkups),
+        *_epochs(views),
+        *_replication(checkups),
+        *_memory(checkups),
+        *_persistence(checkups),
+        *_layout(views),
+    ]
+    return sorted(found, key=lambda one: list(Severity).index(one.severity))
+
+
+def believed(views: Sequence[Topology]) -> Topology | None:
+    """The view that most nodes share, by owners of slots; the first of them where as many share another."""
+    owners = [_owners(view) for view in views]
+    shared = Counter(owners)
+    return max(zip(views, owners, strict=True), key=lambda one: shared[one[1]], default=(None, ()))[0]
+
+
+def _owners(view: Topology) -> tuple[tuple[str, SlotSet], ...]:
+    return tuple(sorted(((node.id, node.slots) for node in view.nodes if node.slots), key=lambda one: one[0]))
+
+
+def _named(names: Iterable[str]) -> str:
+    """The first few names, and how many more there are."""
+    every = list(names)
+    more = len(every) - NAMED_MAX
+    return ", ".join(every[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
+def _answers(checkups: Sequence[Checkup]) -> Iterator[Symptom]:
+    for one in checkups:
+        if one.lost:
+            yield Symptom(Severity.WARNING, SymptomCode.NO_ANSWER, f"{one.address} does not answer: {one.lost}")
+        elif one.is_loading:
+            text = f"{one.address} is loading its data and was asked nothing more"
+            yield Symptom(Severity.WARNING, SymptomCode.LOADING, text)
+
+
+def _states(checkups: Sequence[Checkup]) -> Iterator[Symptom]:
+    asked = [one for one in checkups if one.cluster]
+    down = [one.address for one in asked if one.cluster.get("cluster_state") != "ok"]
+    if down:
+        text = f"cluster_state is not ok for {len(down)} of {len(asked)} nodes: {_named(down)}"
+        yield Symptom(Severity.ERROR, SymptomCode.CLUSTER_DOWN, text)
+
+
+def _failures(views: Sequence[Topology]) -> Iterator[Symptom]:
+    for flag, severity, code in (
+        (NodeFlags.FAIL, Severity.ERROR, SymptomCode.FAIL),
+        (NodeFlags.PFAIL, Severity.WARNING, SymptomCode.PFAIL),
+    ):
+        by_node = Counter(node.id for view in views for node in view.nodes if flag in node.flags)
+        for node_id, observers in sorted(by_node.items()):
+            text = f"{_address(views, node_id)} is {code.upper()} for {observers} of {len(views)} nodes"
+            yield Symptom(severity, code, text)
+
+
+def _address(views: Sequence[Topology], node_id: str) -> str:
+    node = next((view.by_id[node_id] for view in views if node_id in view.by_id), None)
+    return node.address if node is not None and node.ip else short(node_id)
+
+
+def _slots(views: Sequence[Topology]) -> Iterator[Symptom]:
+    view = believed(views)
+    if view is None:
+        return
+    uncovered = view.uncovered()
+    if uncovered:
+        text = f"{len(uncovered):,} of {SLOT_COUNT:,} slots have no owner: {str(uncovered)[:60]}"
+        yield Symptom(Severity.ERROR, SymptomCode.UNCOVERED_SLOTS, text)
+    opened = {
+        (slot, node.address) for one in views for node in one.nodes for slot in {**node.migrating, **node.importing}
+    }
+    if opened:
+        slots = sorted({slot for slot, _ in opened})
+        text = f"slots open for migration: {_named(map(str, slots))}, on {_named(sorted({at for _, at in opened}))}"
+        yield Symptom(Severity.NOTE, SymptomCode.OPEN_SLOTS, text)
+
+
+def _members(checkups: Sequence[Checkup]) -> Iterator[Symptom]:
+    asked = [(one.address, one.topology) for one in checkups if one.topology is not None]
+    view = believed([topology for _, topology in asked])
+    if view is None:
+        return
+    others = [address for address, topology in asked if _owners(topology) != _owners(view)]
+    if others:
+        text = (
+            f"{len(others)} of {len(asked)} nodes hold other nodes for owners of slots than the rest: {_named(others)}"
+        )
+        yield Symptom(Severity.WARNING, SymptomCode.OWNERS_DIFFER, text)
+    known = [frozenset(node.id for node in one.nodes if not node.flags & NodeFlags.HANDSHAKE) for _, one in asked]
+    usual, _ = Counter(known).most_common(1)[0]
+    strange = [address for (address, _), members in zip(asked, known, strict=True) if members != usual]
+    if strange:
+        text = f"{len(strange)} of {len(asked)} nodes know other members than the rest: {_named(strange)}"
+        yield Symptom(Severity.WARNING, SymptomCode.MEMBERS_DIFFER, text)
+
+
+def _epochs(views: Sequence[Topology]) -> Iterator[Symptom]:
+    view = believed(views)
+    masters: dict[int, list[Node]] = {}
+    for node in view.masters() if view is not None else ():
+        if node.slots:
+            masters.setdefault(node.config_epoch, []).append(node)
+    for epoch, nodes in sorted(masters.items()):
+        if len(nodes) > 1:
+            text = f"masters share the config epoch {epoch}: {_named(node.address for node in nodes)}"
+            yield Symptom(Severity.WARNING, SymptomCode.EQUAL_EPOCHS, text)
+
+
+def _replication(checkups: Sequence[Checkup]) -> Iterator[Symptom]:
+    offsets = {one.address: one.number("master_repl_offset") for one in checkups if one.info and not one.is_replica}
+    for one in checkups:
+        if not one.is_replica:
+            continue
+        if one.info.get("master_link_status") != "up":
+            text = f"replica {one.address} has no link to its master {master_of(one)}"
+            yield Symptom(Severity.ERROR, SymptomCode.NO_REPLICATION_LINK, text)
+            continue
+        behind = offsets.get(master_of(one), 0) - one.number("slave_repl_offset")
+        silent_s = one.number("master_last_io_seconds_ago")
+        if behind > LAG_BYTES_MAX or silent_s > SILENCE_S_MAX:
+            text = f"replica {one.address} is {max(behind, 0):,} bytes behind its master, last heard {silent_s} s ago"
+            yield Symptom(Severity.WARNING, SymptomCode.REPLICATION_LAG, text)
+
+
+def master_of(replica: Checkup) -> str:
+    """Address of the master that a replica follows, as INFO names it."""
+    return f"{replica.info.get('master_host', '')}:{replica.info.get('master_port', '')}"
+
+
+def _memory(checkups: Sequence[Checkup]) -> Iterator[Symptom]:
+    told = [one for one in checkups if "used_memory" in one.info]
+    for one in told:
+        used, limit = one.number("used_memory"), one.number("maxmemory")
+        if limit and used >= MEMORY_SHARE_MAX * limit:
+            policy = one.info.get("maxmemory_policy", "noeviction")
+            effect = "refuses writes" if policy == "noeviction" else f"evicts keys ({policy})"
+            text = f"{one.address} uses {used / limit:.0%} of its maxmemory; when full it {effect}"
+            yield Symptom(Severity.ERROR if used >= limit else Severity.WARNING, SymptomCode.MEMORY_FULL, text)
+        clients, clients_max = one.number("connected_clients"), one.number("maxclients")
+        if clients_max and clients >= CLIENTS_SHARE_MAX * clients_max:
+            text = f"{one.address} has {clients:,} of {clients_max:,} clients"
+            yield Symptom(Severity.WARNING, SymptomCode.CLIENTS_FULL, text)
+    unlimited = [one.address for one in told if not one.number("maxmemory")]
+    if unlimited:
+        text = f"{len(unlimited)} of {len(told)} nodes have no maxmemory: how near they are to the end is not known"
+        yield Symptom(Severity.NOTE, SymptomCode.NO_MEMORY_LIMIT, text)
+
+
+def _persistence(checkups: Sequence[Checkup]) -> Iterator[Symptom]:
+    for one in checkups:
+        failed = [
+            words
+            for name, words in (
+                ("rdb_last_bgsave_status", "last BGSAVE"),
+                ("aof_last_bgrewrite_status", "last rewrite of the AOF"),
+                ("aof_last_write_status", "last write to the AOF"),
+            )
+            if one.info.get(name, "ok") != "ok"
+        ]
+        if failed:
+            text = f"{one.address}: {' and '.join(failed)} failed; writes may be refused until one succeeds"
+            yield Symptom(Severity.ERROR, SymptomCode.SAVE_FAILED, text)
+
+
+def _layout(views: Sequence[Topology]) -> Iterator[Symptom]:
+    """What the loss of a node or of a host would do."""
+    view = believed(views)
+    if view is None:
+        return
+    living = [node for node in view.nodes if not node.flags & _GONE]
+    voters = [node for node in living if node.is_master and node.slots]
+    bare = [node for node in voters if not any(other.master_id == node.id for other in living)]
+    if bare:
+        text = f"{len(bare)} of {len(voters)} masters have no replica: {_named(node.address for node in bare)}"
+        yield Symptom(Severity.WARNING, SymptomCode.NO_REPLICA, text)
+    placed = [Placed(node.id, node.ip, node.master_id or "", node.is_master and bool(node.slots)) for node in living]
+    alone = {node.id for node in bare}
+    for finding in layout_findings(placed, 0):
+        if not (finding.code is FindingCode.SHARD_ON_ONE_HOST and finding.node in alone):
+            yield Symptom(finding.severity, SymptomCode.LAYOUT, finding.text)

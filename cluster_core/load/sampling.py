@@ -1,0 +1,158 @@
+"""Figures of a key space estimated from keys that were drawn at random, with their errors.
+
+Every part of it (a database of a master) says how many keys it holds, *N*, and draws *n* of them, each with the same chance and with
+replacement (RANDOMKEY).  For a group of keys g and a weight y of a key (1 to count keys, bytes for memory) the estimate is
+
+    total = Σ N/n · Σ y over the draws in g         variance = Σ N²/n · s²
+
+over the parts, where s² is the variance of the weights of all draws of a part, 0 for those outside g.  It is unbiased for any group
+(Cochran, Sampling Techniques, 3rd edition 1977, sections 2.10 and 5.3).  The error is 1.96 standard errors: 95 of 100 such ranges hold the truth where
+no few keys outweigh all others; a part with one huge key among a million looks light until that key is drawn.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeVar
+
+STANDARD_ERRORS: Final = 1.96
+"""Half the width of a range that holds the truth in 95 of 100 samples, if totals are spread normally."""
+PREFIX_BYTES_MAX: Final = 1024
+"""A longer beginning of a key is no group."""
+HITS_MIN: Final = 10
+"""A group that was drawn less often has an error as large as itself, or nearly."""
+
+G = TypeVar("G", bound=Hashable)
+
+
+class Draw(NamedTuple):
+    """A key that was drawn: its bytes in memory, and its LFU counter where the server keeps one."""
+
+    key: bytes
+    memory_bytes: int
+    frequency: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of the key space; *whole* if *draws* are all of its keys, each once, and nothing is estimated.
+
+    *master* is the address of the master that owns the keys, *sampled* of the node that was asked for them.
+    """
+
+    master: str
+    sampled: str
+    keys: int
+    draws: Sequence[Draw]
+    whole: bool = False
+
+
+class Estimate(NamedTuple):
+    """*value* and by how much the truth may be off in either direction (95 of 100 times); 0 where all was counted."""
+
+    value: float
+    error: float
+
+    def __add__(self, other: object) -> Estimate:
+        """Sum of two that were drawn independently."""
+        if not isinstance(other, Estimate):
+            return NotImplemented
+        return Estimate(self.value + other.value, math.hypot(self.error, other.error))
+
+
+NOTHING: Final = Estimate(0.0, 0.0)
+
+
+class GroupEstimate(NamedTuple):
+    """A group of keys: how many and how large, from *hits* draws in it."""
+
+    keys: Estimate
+    memory_bytes: Estimate
+    hits: int
+
+
+def estimate_groups(parts: Iterable[Part], groups_of: Callable[[Draw], Iterable[G]]) -> dict[G, GroupEstimate]:
+    """Estimate each group that a draw is in; a draw may be in several, or in none."""
+    found: dict[G, GroupEstimate] = {}
+    for part in parts:
+        sums: dict[G, list[int]] = {}
+        for draw in part.draws:
+            size = draw.memory_bytes
+            for group in groups_of(draw):
+                total = sums.setdefault(group, [0, 0, 0])
+                total[0] += 1
+                total[1] += size
+                total[2] += size * size
+        for group, (hits, size, squares) in sums.items():
+            one = GroupEstimate(_total(part, hits, hits), _total(part, size, squares), hits)
+            before = found.get(group)
+            found[group] = one if before is None else _together(before, one)
+    return found
+
+
+def estimate_all(parts: Iterable[Part]) -> GroupEstimate:
+    """Estimate all keys of *parts*: their number is known, their memory is not."""
+    return estimate_groups(parts, lambda draw: ((),)).get((), GroupEstimate(NOTHING, NOTHING, 0))
+
+
+def _together(one: GroupEstimate, other: GroupEstimate) -> GroupEstimate:
+    return GroupEstimate(one.keys + other.keys, one.memory_bytes + other.memory_bytes, one.hits + other.hits)
+
+
+def _total(part: Part, weights: int, squares: int) -> Estimate:
+    """Total of a group of *part* from the sum of its weights and of their squares; one draw says nothing of its own error but its size."""
+    count = len(part.draws)
+    if part.whole:
+        return Estimate(float(weights), 0.0)
+    total = part.keys * weights / count
+    spread = (squares - weights * weights / count) / (count - 1) if count > 1 else float(squares)
+    return Estimate(total, STANDARD_ERRORS * part.keys * math.sqrt(max(spread, 0.0) / count))
+
+
+def biggest(parts: Iterable[Part], count: int) -> list[tuple[Part, Draw]]:
+    """The *count* largest keys that were drawn, each once, with their parts."""
+    return _first(parts, count, lambda draw: draw.memory_bytes)
+
+
+def most_used(parts: Iterable[Part], count: int) -> list[tuple[Part, Draw]]:
+    """The *count* keys of the highest LFU counters that were drawn, each once; none where no server keeps them."""
+    return _first(parts, count, lambda draw: draw.frequency or 0)
+
+
+def _first(parts: Iterable[Part], count: int, weight: Callable[[Draw], int]) -> list[tuple[Part, Draw]]:
+    seen = {(id(part), draw.key): (part, draw) for part in parts for draw in part.draws if weight(draw)}
+    return heapq.nsmallest(count, seen.values(), key=lambda found: (-weight(found[1]), found[1].key))
+
+
+def chance_of_a_key(parts: Sequence[Part]) -> float:
+    """How likely it was that a given key was drawn, for the keys of the part where that is least likely; 1 where all were."""
+    return min((_chance(part) for part in parts if part.keys), default=1.0)
+
+
+def _chance(part: Part) -> float:
+    return 1.0 if part.whole or part.keys <= 1 else -math.expm1(len(part.draws) * math.log1p(-1 / part.keys))
+
+
+def prefixes(key: bytes, separators: bytes, depth_max: int) -> Iterator[bytes]:
+    """The first *depth_max* beginnings of *key* that end in one of *separators*."""
+    depth = 0
+    for index, byte in enumerate(key[:PREFIX_BYTES_MAX]):
+        if byte in separators:
+            depth += 1
+            yield key[: index + 1]
+            if depth == depth_max:
+                return
+
+
+def without_only_children(groups: dict[bytes, GroupEstimate]) -> dict[bytes, GroupEstimate]:
+    """*groups* of prefixes without those whose draws are all in one longer prefix: that says more."""
+    lengthened = {
+        name[:end]
+        for name, group in groups.items()
+        for end in range(1, len(name))
+        if (shorter := groups.get(name[:end])) is not None and shorter.hits == group.hits
+    }
+    return {name: group for name, group in groups.items() if name not in lengthened}

@@ -1,0 +1,100 @@
+"""What is this?  A live cluster, read-only and gently: where its load is and whether it is healthy.  Or files: what they are, and what they say."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+import shlex
+import sys
+import tempfile
+from collections.abc import Callable
+
+from slotscope.requests.look import Request
+from slotscope.runtime import cli
+from slotscope.runtime.errors import InputError
+from slotscope.runtime.failure import printable
+
+SECONDS_MAX = 3600.0
+RATE_MAX = 100_000.0
+
+
+def command(request: Request) -> int | None:
+    """Look at a live cluster (HOST:PORT), or at files.
+
+    Live: sends nothing that writes, not more commands a second than --rate allows, and draws keys from replicas where there are any.
+    Files: says what each is, runs the commands that read them, and says where their pages are.
+    """
+    from slotscope.sources.files import is_uri
+
+    first = request.targets[0] if len(request.targets) == 1 else ""
+    if first and not is_uri(first) and not _is_path(first):
+        return _look_at_cluster(first, request)
+    return _look_at_files(request)
+
+
+def _is_path(words: str) -> bool:
+    """What exists or has a slash is a path; so is a name without a port."""
+    return os.path.exists(words) or "/" in words or ":" not in words
+
+
+def _look_at_cluster(address: str, request: Request) -> int:
+    from rich.console import Console
+
+    from slotscope.reports.survey.figures import overview, overview_json
+    from slotscope.reports.survey.terminal import print_survey
+    from slotscope.runtime.settings import read_settings
+    from slotscope.servers.cluster import parse_address
+    from slotscope.servers.survey import survey
+
+    if not 0 < request.seconds <= SECONDS_MAX or not 1 <= request.rate <= RATE_MAX or math.isnan(request.rate):
+        raise InputError(f"--seconds must be above 0 and up to {SECONDS_MAX:g}, --rate from 1 to {RATE_MAX:g}")
+    settings = read_settings(separators=request.separators, prefix_depth=request.prefix_depth)
+    access = request.access.with_password(request.access.password())
+    found = overview(
+        survey(parse_address(address), access, seconds=request.seconds, rate=request.rate),
+        separators=settings.separators,
+        prefix_depth=settings.prefix_depth,
+    )
+    if request.json:
+        sys.stdout.write(overview_json(found))
+    else:
+        print_survey(found, Console(file=sys.stdout), address)
+    return cli.OK
+
+
+def _look_at_files(request: Request) -> int:
+    from slotscope.sources.fitting_jobs import fitting_jobs
+    from slotscope.sources.recognition import FileKind, find_files, recognise
+
+    if not request.targets:
+        raise InputError("nothing to look at: name HOST:PORT of a live node, or files")
+    found = [recognise(file.path) for file in find_files(request.targets)]
+    for one in found:
+        about = f" ({one.about})" if one.about and one.kind is not FileKind.UNKNOWN else ""
+        sys.stdout.write(printable(f"{one.path}: {one.kind}{about or (one.about and f': {one.about}')}") + "\n")
+    root = request.root or ("ROOT" if request.dry_run else "")
+    root = root or tempfile.mkdtemp(prefix="slotscope-")
+    jobs, left = fitting_jobs(found, root)
+    for line in left:
+        sys.stdout.write(printable(line) + "\n")
+    if not jobs:
+        raise InputError("none of these files can be read by itself: `slotscope --help` names what commands read")
+    worst = cli.OK
+    for job in jobs:
+        sys.stdout.write(f"\n$ {printable(shlex.join(['slotscope', job.job, *job.words]), 1 << 20)}\n")
+        sys.stdout.flush()
+        if not request.dry_run:
+            worst = max(worst, cli.run(_command_of(job.job), job.words))
+    if not request.dry_run:
+        sys.stdout.write(f"\ntables and pages are in {printable(root)}\n")
+    return worst
+
+
+def _command_of(job: str) -> Callable[..., int | None]:
+    carried_out: Callable[..., int | None] = importlib.import_module(f"jobs.{job.replace('-', '_')}").command
+    return carried_out
+
+
+if __name__ == "__main__":
+    cli.main(command)

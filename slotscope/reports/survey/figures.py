@@ -1,0 +1,297 @@
+"""What a person wants to know of a survey: a verdict in one sentence, and tables of what stands out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, NamedTuple
+
+from cluster_core.incidents.symptoms import Symptom
+from cluster_core.kinds import Severity
+from cluster_core.load.sampling import (
+    HITS_MIN,
+    Draw,
+    Estimate,
+    GroupEstimate,
+    biggest,
+    chance_of_a_key,
+    estimate_all,
+    estimate_groups,
+    most_used,
+    prefixes,
+    without_only_children,
+)
+from cluster_core.slots.key_slot import hash_tag, key_slot
+from slotscope.reports.keyspace.figures import max_over_mean
+from slotscope.runtime import text
+from slotscope.servers.survey import Master, Survey
+
+LISTED: Final = 10
+"""Rows of each table."""
+UNEVEN: Final = 1.2
+"""A master that holds so much more than the mean is worth a word; a plan's usual tolerance is smaller, but here memory is an estimate."""
+OUTSTANDING: Final = 3.0
+"""A slot that holds so much more than the mean of those that hold anything stands out."""
+NAME_LENGTH_MAX: Final = 1000
+
+
+class MasterFigures(NamedTuple):
+    """One master; memory of its keys is an estimate (None where none was drawn), *used_memory* what INFO tells of everything."""
+
+    address: str
+    slots: int
+    keys: int
+    memory_bytes: Estimate | None
+    used_memory: int
+    maxmemory: int
+    commands_per_s: float | None
+    drawn: int
+    drawn_from: tuple[str, ...]
+    all_keys: bool
+    not_drawn: str
+
+
+class SlotFigures(NamedTuple):
+    """One slot that stands out: *keys* are counted, *memory_bytes* an estimate unless its error is 0; None is not known."""
+
+    slot: int
+    master: str
+    keys: int | None
+    memory_bytes: Estimate | None
+    cpu_share: float | None
+
+
+class KeyFigures(NamedTuple):
+    """One key that was drawn."""
+
+    key: bytes
+    master: str
+    slot: int
+    type: str
+    memory_bytes: int
+    frequency: int | None
+
+
+class GroupFigures(NamedTuple):
+    """A prefix or a hash tag, of which *hits* keys were drawn."""
+
+    name: bytes
+    keys: Estimate
+    memory_bytes: Estimate
+    hits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Everything that is shown of a survey."""
+
+    verdict: str
+    symptoms: Sequence[Symptom]
+    nodes: int
+    keys: int
+    memory_bytes: Estimate | None
+    masters: Sequence[MasterFigures]
+    slots: Sequence[SlotFigures]
+    biggest_keys: Sequence[KeyFigures]
+    prefixes: Sequence[GroupFigures]
+    hash_tags: Sequence[GroupFigures]
+    most_used_keys: Sequence[KeyFigures]
+    commands_per_s: Mapping[str, float]
+    notes: Sequence[str]
+    seconds: float
+    rate: float
+
+
+def overview(survey: Survey, *, separators: str, prefix_depth: int) -> Overview:
+    """Derive what is shown; prefixes end in one of *separators*, the longest has *prefix_depth* of them."""
+    parts = survey.parts
+    marks = separators.encode()
+    masters = [_master(master, survey) for master in survey.masters]
+    slots = estimate_groups(parts, lambda draw: (key_slot(draw.key),)) if any(m.slots for m in survey.masters) else {}
+    begun = estimate_groups(parts, lambda draw: prefixes(draw.key, marks, prefix_depth))
+    tags = estimate_groups(parts, lambda draw: () if (tag := hash_tag(draw.key)) is None else (tag,))
+    return Overview(
+        _verdict(survey, masters),
+        survey.symptoms,
+        len(survey.checkups),
+        sum(master.keys for master in survey.masters),
+        estimate_all(parts).memory_bytes if parts else None,
+        masters,
+        _outstanding_slots(survey, slots),
+        [_key(survey, draw, part.master) for part, draw in biggest(parts, LISTED)],
+        _heaviest(without_only_children(begun), survey),
+        _heaviest(tags, survey),
+        [_key(survey, draw, part.master) for part, draw in most_used(parts, LISTED)],
+        _busiest(activity.by_name for activity in survey.activity.values()),
+        list(_notes(survey)),
+        survey.seconds,
+        survey.rate,
+    )
+
+
+def _busiest(rates: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Calls a second of the commands that are called most, over all nodes."""
+    total: dict[str, float] = {}
+    for by_name in rates:
+        for name, rate in by_name.items():
+            total[name] = total.get(name, 0.0) + rate
+    return dict(sorted(total.items(), key=lambda row: (-row[1], row[0]))[:LISTED])
+
+
+def _master(master: Master, survey: Survey) -> MasterFigures:
+    checkup = master.checkup
+    activity = survey.activity.get(checkup.address)
+    return MasterFigures(
+        checkup.address,
+        len(master.slots),
+        master.keys,
+        estimate_all(master.parts).memory_bytes if master.parts or not master.keys else None,
+        checkup.number("used_memory"),
+        checkup.number("maxmemory"),
+        None if activity is None else activity.commands_per_s,
+        sum(len(part.draws) for part in master.parts),
+        tuple(dict.fromkeys(part.sampled for part in master.parts)),
+        all(part.whole for part in master.parts),
+        master.unsampled,
+    )
+
+
+def _verdict(survey: Survey, masters: Sequence[MasterFigures]) -> str:
+    what = "cluster" if any(one.topology is not None for one in survey.checkups) else "server"
+    errors = [one.text for one in survey.symptoms if one.severity is Severity.ERROR]
+    warnings = sum(one.severity is Severity.WARNING for one in survey.symptoms)
+    if errors:
+        more = f" (and {text.plural(len(errors) - 1, 'more error')})" if len(errors) > 1 else ""
+        health = f"The {what} is not healthy: {errors[0]}{more}"
+    elif warnings:
+        health = f"The {what} serves, with {text.plural(warnings, 'warning')}"
+    else:
+        health = f"The {what} is healthy"
+    return f"{health}; {_evenness(masters)}."
+
+
+def _evenness(masters: Sequence[MasterFigures]) -> str:
+    loaded = [one for one in masters if one.keys]
+    if not loaded:
+        return "it holds no keys"
+    keys = text.plural(sum(one.keys for one in masters), "key")
+    if len(masters) < 2:
+        return f"it holds {keys}"
+    if all(one.memory_bytes is not None for one in masters):
+        weights = [round(one.memory_bytes.value) for one in masters if one.memory_bytes is not None]
+        what = "memory of keys" if all(one.all_keys for one in masters) else "memory of keys (estimated)"
+    else:
+        weights, what = [one.keys for one in masters], "keys"
+    factor = max_over_mean(weights)
+    worst = masters[weights.index(max(weights))]
+    even = "even" if factor is None or factor < UNEVEN else "uneven"
+    return f"its load of {keys} is {even}: {worst.address} holds {text.ratio(factor)} the mean {what}"
+
+
+def _outstanding_slots(survey: Survey, drawn: Mapping[int, GroupEstimate]) -> list[SlotFigures]:
+    """Slots far above the mean in keys, memory or processor time, the farthest first."""
+    owners = {slot: master for master in survey.masters for slot in master.slots}
+    counts = {slot: count for master in survey.masters for slot, count in master.counts.items()}
+    keys = {slot: count.keys for slot, count in counts.items() if count.keys}
+    cpu = {slot: spent for master in survey.masters for slot, spent in master.cpu_usec.items()}
+    told = {slot: Estimate(count.memory_bytes, 0.0) for slot, count in counts.items() if count.memory_bytes is not None}
+    memory = told or {
+        slot: one.memory_bytes for slot, one in drawn.items() if one.hits >= HITS_MIN or not one.memory_bytes.error
+    }
+    whole = sum(one.value for one in told.values()) if told else estimate_all(survey.parts).memory_bytes.value
+    certain = {slot: one.value - one.error for slot, one in memory.items()}
+    farness = {
+        slot: max(
+            _over(keys, slot),
+            _over(cpu, slot),
+            certain.get(slot, 0.0) * (len(keys) or len(drawn)) / whole if whole else 0.0,
+        )
+        for slot in owners
+    }
+    farthest = sorted(
+        (slot for slot in owners if farness[slot] >= OUTSTANDING), key=lambda slot: (-farness[slot], slot)
+    )
+    return [
+        SlotFigures(
+            slot,
+            owners[slot].checkup.address,
+            counts[slot].keys if slot in counts else None,
+            memory.get(slot),
+            cpu.get(slot, 0) / sum(cpu.values()) if cpu else None,
+        )
+        for slot in farthest[:LISTED]
+    ]
+
+
+def _over(values: Mapping[int, int], slot: int) -> float:
+    """How far the value of *slot* is above the mean of all."""
+    return values[slot] * len(values) / sum(values.values()) if slot in values else 0.0
+
+
+def _key(survey: Survey, draw: Draw, master: str) -> KeyFigures:
+    return KeyFigures(
+        draw.key, master, key_slot(draw.key), survey.types.get(draw.key, ""), draw.memory_bytes, draw.frequency
+    )
+
+
+def _heaviest(groups: Mapping[bytes, GroupEstimate], survey: Survey) -> list[GroupFigures]:
+    """Groups by memory; those drawn too seldom for a figure are left out, unless all keys were measured."""
+    all_keys = all(part.whole for part in survey.parts)
+    known = [(name, one) for name, one in groups.items() if one.hits >= HITS_MIN or (all_keys and one.hits > 1)]
+    known.sort(key=lambda row: (-row[1].memory_bytes.value, row[0]))
+    return [GroupFigures(name, *one) for name, one in known[:LISTED]]
+
+
+def _notes(survey: Survey) -> Iterable[str]:
+    parts = survey.parts
+    busiest = max(survey.sent.values(), default=0)
+    yield (
+        f"asked in {survey.seconds:.0f} s: at most {survey.rate:g} commands a second to a node, {busiest:,} to the busiest;"
+        " nothing that writes"
+    )
+    drawn = sum(len(part.draws) for part in parts)
+    if parts and all(part.whole for part in parts):
+        yield f"every key was measured ({drawn:,}), by MEMORY USAGE, which looks at 5 elements of a large value"
+    elif parts:
+        yield (
+            f"{drawn:,} keys drawn at random (RANDOMKEY) and measured (MEMORY USAGE, which looks at 5 elements of a large value);"
+            " ± is the range that holds the truth in 95 of 100 such looks, unless few keys outweigh the rest"
+        )
+        chance = text.percent(round(chance_of_a_key(parts) * 1_000_000), 1_000_000)
+        yield f"a given key was drawn with a chance of {chance} or more: there may be bigger keys than those found"
+    replicas = {part.sampled for part in parts} - {part.master for part in parts}
+    if replicas:
+        yield f"keys were drawn from {text.plural(len(replicas), 'replica')}, so that masters did not serve it"
+    for master in survey.masters:
+        if master.unsampled:
+            yield f"{master.checkup.address}: memory not estimated: {master.unsampled}"
+        if master.slots and len(master.counts) < len(master.slots):
+            missing = len(master.slots) - len(master.counts)
+            yield f"{master.checkup.address}: keys of {text.plural(missing, 'slot')} were not counted for want of time or right"
+    if (
+        survey.masters
+        and not any(master.cpu_usec for master in survey.masters)
+        and any(m.slots for m in survey.masters)
+    ):
+        yield "load by slot is not known: no node counts it (cluster-slot-stats-enabled), or there was none"
+    if survey.masters and not any(draw.frequency is not None for part in parts for draw in part.draws):
+        yield "hot keys are not known: no server counts them (maxmemory-policy is not LFU)"
+    yield f"commands a second are over {survey.window_s:.1f} s, without ours"
+
+
+def overview_json(found: Overview) -> str:
+    """One JSON object; names of keys are texts, as on the terminal."""
+    return json.dumps(_plain(asdict(found)), ensure_ascii=False, indent=2) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return text.shown(value, NAME_LENGTH_MAX)
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {name: _plain(one) for name, one in value._asdict().items()}
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return round(value, 3) if isinstance(value, float) else value

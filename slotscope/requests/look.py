@@ -1,0 +1,30 @@
+"""What ``look`` is asked."""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+from slotscope.requests.options import NO_OPTIONS, AccessOptions, Flag, Plain, options
+
+
+@options
+class Request(Plain):
+    """What to look at, and how gently."""
+
+    targets: tuple[str, ...] = field(kw_only=False)
+    """HOST:PORT of one node of a live cluster, or of a server; or files, globs and folders, whatever is in them."""
+    seconds: float = 20.0
+    """Live: how long keys are drawn; with more of them the error gets smaller."""
+    rate: float = 1000.0
+    """Live: commands a second to a node, at most."""
+    json: Flag = False
+    """Live: write one JSON object."""
+    separators: str | None = None
+    """Live: characters that end a prefix."""
+    prefix_depth: int | None = None
+    """Live: number of separators that the longest prefix has."""
+    access: AccessOptions = NO_OPTIONS
+    dry_run: Flag = False
+    """Files: print the commands that read them and run none."""
+    root: str | None = None
+    """Files: folder of the tables. Default: a new one among the temporary files, which is named at the end."""

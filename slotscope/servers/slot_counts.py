@@ -1,0 +1,62 @@
+"""What a master tells of its slots: how many keys they hold, and what they cost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from slotscope.servers.cluster import slot_metrics
+from slotscope.servers.node_link import LinkError
+from slotscope.servers.visits import Visit
+
+SENT: Final = ("CLUSTER SLOT-STATS", "CLUSTER COUNTKEYSINSLOT")
+SLOTS_AT_ONCE: Final = 1024
+"""Slots of one CLUSTER SLOT-STATS; its answer takes the server a fraction of a millisecond."""
+
+
+class SlotCount(NamedTuple):
+    """Keys of a slot, its memory (Redis 8.2) and the processor time of its commands so far; None where the server does not count them."""
+
+    keys: int
+    memory_bytes: int | None = None
+    cpu_usec: int | None = None
+
+
+def count_slots(master: Visit, until_s: float) -> dict[int, SlotCount]:
+    """Ask SLOT-STATS, or where it is not known or refused COUNTKEYSINSLOT of slot after slot until the monotonic clock shows *until_s*."""
+    slots = master.me.slots if master.me is not None else None
+    if not slots:
+        return {}
+    try:
+        return slot_stats(master) or _key_counts(master, list(slots), until_s)
+    except LinkError:
+        return {}
+
+
+def slot_stats(master: Visit) -> dict[int, SlotCount]:
+    """What SLOT-STATS tells of the slots of *master*; nothing where it is not known or refused.  Raises LinkError."""
+    found: dict[int, SlotCount] = {}
+    for begin, end in master.me.slots.ranges() if master.me is not None else ():
+        for start in range(begin, end + 1, SLOTS_AT_ONCE):
+            last = min(start + SLOTS_AT_ONCE - 1, end)
+            try:
+                told = slot_metrics(master.ask([("CLUSTER", "SLOT-STATS", "SLOTSRANGE", start, last)])[0])
+            except ValueError:
+                return {}
+            for slot, metrics in told:
+                found[slot] = SlotCount(
+                    metrics.get("key-count", 0), metrics.get("memory-bytes"), metrics.get("cpu-usec")
+                )
+    return found
+
+
+def _key_counts(master: Visit, slots: Sequence[int], until_s: float) -> dict[int, SlotCount]:
+    found: dict[int, SlotCount] = {}
+    for start in range(0, len(slots), master.together):
+        if time.monotonic() >= until_s:
+            break
+        some = slots[start : start + master.together]
+        replies: list[Any] = master.ask([("CLUSTER", "COUNTKEYSINSLOT", slot) for slot in some])
+        found |= {slot: SlotCount(keys) for slot, keys in zip(some, replies, strict=True) if isinstance(keys, int)}
+    return found

@@ -1,0 +1,186 @@
+"""Where the load of a live cluster is and whether it is healthy, from one address, without writing and without haste.
+
+Every node is asked what it believes and how it is, twice: what grew between is the rate.  Of each master's keys some are drawn, from one of
+its replicas where one has its data, and measured.  Only what `visits.ASKED`, `draws.SENT` and `slot_counts.SENT` list is ever sent, and AUTH.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from cluster_core.incidents.symptoms import Checkup, Symptom, find_symptoms
+from cluster_core.load.sampling import Part, biggest
+from cluster_core.slots.slot_set import SlotSet
+from slotscope.servers.draws import draw_parts, types_of
+from slotscope.servers.node_link import Access, Address, LinkError
+from slotscope.servers.slot_counts import SlotCount, count_slots, slot_stats
+from slotscope.servers.visits import Visit, side_by_side, visit_all
+
+DRAWS_MAX: Final = 60_000
+"""Keys drawn in all: the error shrinks with the root of their number."""
+DRAWS_PER_MASTER_MIN: Final = 100
+BIGGEST_KEPT: Final = 20
+COUNTING_SHARE: Final = 0.5
+"""Of the time, for counting keys slot by slot where the server has no CLUSTER SLOT-STATS."""
+WINDOW_S_MIN: Final = 1.0
+"""Rates are not measured over less."""
+_CALLS: Final = re.compile(r"calls=(\d{1,18}),")
+
+
+class Activity(NamedTuple):
+    """What a node did a second, without what it was asked by us: commands, and calls of each by name."""
+
+    commands_per_s: float
+    by_name: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Master:
+    """One master: its own slots as it sees them (none outside a cluster), what it counts in them, its keys as far as they were drawn.
+
+    *unsampled* is why keys were not drawn; *cpu_usec* is the processor time of commands by slot in the window.
+    """
+
+    checkup: Checkup
+    keys: int
+    slots: SlotSet
+    counts: Mapping[int, SlotCount]
+    cpu_usec: Mapping[int, int]
+    parts: Sequence[Part]
+    unsampled: str
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What was found in *seconds*; rates are over *window_s*, *sent* is how many commands each node was asked."""
+
+    checkups: Sequence[Checkup]
+    masters: Sequence[Master]
+    activity: Mapping[str, Activity]
+    types: Mapping[bytes, str]
+    symptoms: Sequence[Symptom]
+    window_s: float
+    seconds: float
+    rate: float
+    sent: Mapping[str, int]
+
+    @property
+    def parts(self) -> list[Part]:
+        """All keys that were drawn."""
+        return [part for master in self.masters for part in master.parts]
+
+
+def survey(first: Address, access: Access, *, seconds: float, rate: float) -> Survey:
+    """Look at the cluster of *first*, or at that server alone, for some *seconds*, with at most *rate* commands a second to a node.
+
+    Raises InputError if *first* cannot be asked.
+    """
+    started_s = time.monotonic()
+    visits = visit_all(first, access, rate)
+    try:
+        owners = [visit for visit in visits if _holds_keys(visit)]
+        wanted = max(DRAWS_MAX // max(len(owners), 1), DRAWS_PER_MASTER_MIN)
+        ends_s = (started_s + seconds * COUNTING_SHARE, started_s + seconds)
+        masters = side_by_side(lambda visit: _look_at(visit, visits, wanted, ends_s, rate), owners)
+        types = _types(masters, visits)
+        time.sleep(max(0.0, max(visit.asked_s for visit in visits) + WINDOW_S_MIN - time.monotonic()))
+        answering = [visit for visit in visits if visit.link is not None]
+        active = dict(side_by_side(lambda visit: (visit.checkup.address, _activity(visit)), answering))
+        return Survey(
+            [visit.checkup for visit in visits],
+            masters,
+            {address: activity for address, activity in active.items() if activity is not None},
+            types,
+            find_symptoms([visit.checkup for visit in visits]),
+            time.monotonic() - min(visit.asked_s for visit in answering),
+            time.monotonic() - started_s,
+            rate,
+            {visit.checkup.address: visit.link.sent.total() for visit in answering if visit.link is not None},
+        )
+    finally:
+        for visit in visits:
+            visit.close()
+
+
+def _holds_keys(visit: Visit) -> bool:
+    """Whether it is a master with slots or keys, or a server in no cluster."""
+    if visit.link is None:
+        return False
+    return visit.checkup.topology is None or (
+        visit.me is not None and visit.me.is_master and bool(visit.me.slots or visit.databases)
+    )
+
+
+def _look_at(master: Visit, visits: Sequence[Visit], wanted: int, ends_s: tuple[float, float], rate: float) -> Master:
+    counted_until_s, until_s = ends_s
+    sampled = _sampled(master, visits)
+    counts = {} if master.checkup.is_loading else count_slots(master, counted_until_s)
+    parts, unsampled = (
+        draw_parts(master, sampled, wanted, until_s, rate) if sampled is not None else ([], "it is loading")
+    )
+    cpu_usec: dict[int, int] = {}
+    if any(count.cpu_usec for count in counts.values()):
+        try:
+            now = slot_stats(master)
+        except LinkError:
+            now = {}
+        cpu_usec = {
+            slot: (now[slot].cpu_usec or 0) - (counts[slot].cpu_usec or 0) for slot in now.keys() & counts.keys()
+        }
+    return Master(
+        master.checkup,
+        sum(master.databases.values()),
+        master.me.slots if master.me is not None else SlotSet(),
+        counts,
+        {slot: spent for slot, spent in cpu_usec.items() if spent > 0},
+        parts,
+        unsampled,
+    )
+
+
+def _sampled(master: Visit, visits: Sequence[Visit]) -> Visit | None:
+    """Who is asked for keys: a replica that has the data, which no client waits for, or else the master; None while that is loading."""
+    for visit in visits:
+        me, checkup = visit.me, visit.checkup
+        if (
+            visit.link is not None
+            and me is not None
+            and master.me is not None
+            and me.master_id == master.me.id
+            and checkup.info.get("master_link_status") == "up"
+            and not checkup.is_loading
+        ):
+            return visit
+    return None if master.checkup.is_loading else master
+
+
+def _types(masters: Sequence[Master], visits: Sequence[Visit]) -> dict[bytes, str]:
+    by_address = {visit.checkup.address: visit for visit in visits}
+    asked: dict[str, list[bytes]] = {}
+    for part, draw in biggest([part for master in masters for part in master.parts], BIGGEST_KEPT):
+        asked.setdefault(part.sampled, []).append(draw.key)
+    return {key: name for at, keys in asked.items() for key, name in types_of(by_address[at], keys).items()}
+
+
+def _activity(visit: Visit) -> Activity | None:
+    """What the node did since the visit; None where it does not say, or counts from the start again."""
+    before = visit.checkup.info
+    at_s, sent, after = visit.info()
+    ours = sent - visit.sent
+    window_s = at_s - visit.asked_s
+    done = Checkup("", info=after).number("total_commands_processed") - visit.checkup.number("total_commands_processed")
+    if "total_commands_processed" not in after or done < 0 or window_s <= 0:
+        return None
+    by_name = {}
+    for name, value in after.items():
+        if name.startswith("cmdstat_") and (calls := _CALLS.match(value)):
+            command = name.removeprefix("cmdstat_")
+            known = _CALLS.match(before.get(name, ""))
+            grown = int(calls[1]) - (int(known[1]) if known else 0) - ours[command]
+            if grown > 0:
+                by_name[command] = grown / window_s
+    return Activity(max(done - ours.total(), 0) / window_s, by_name)

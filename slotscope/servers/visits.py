@@ -1,0 +1,138 @@
+"""Every node of a live cluster, visited once: what it believes and how it is, on a connection that is kept."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from cluster_core.errors import DecodeError
+from cluster_core.incidents.symptoms import Checkup
+from cluster_core.topology.node import Node, Topology
+from cluster_core.topology.nodes_text import read_nodes
+from cluster_core.wire.info_reply import read_info
+from cluster_core.wire.resp import RespError
+from slotscope.runtime.errors import InputError
+from slotscope.servers.cluster import NODES_MAX, listed
+from slotscope.servers.node_link import Access, Address, LinkError, Word
+from slotscope.servers.pacing import PacedLink
+
+ASKED: Final = (("INFO", "all"), ("CLUSTER", "NODES"), ("CLUSTER", "INFO"))
+"""What every node is asked."""
+AT_ONCE_MAX: Final = 64
+"""Nodes that are asked side by side."""
+_DATABASE: Final = re.compile(r"db(\d{1,9})")
+_KEYS: Final = re.compile(r"keys=(\d{1,18})(?:,|$)")
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+@dataclass(slots=True)
+class Visit:
+    """A node, what it answered at *asked_s* (monotonic clock), when *sent* commands had been sent to it."""
+
+    address: Address
+    checkup: Checkup
+    link: PacedLink | None = None
+    asked_s: float = 0.0
+    sent: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def me(self) -> Node | None:
+        """Its own line of CLUSTER NODES."""
+        topology = self.checkup.topology
+        return topology.by_id.get(topology.my_id or "") if topology is not None else None
+
+    @property
+    def databases(self) -> dict[int, int]:
+        """How many keys it has in each database that has any."""
+        found = {}
+        for name, value in self.checkup.info.items():
+            if (number := _DATABASE.fullmatch(name)) and (keys := _KEYS.match(value)):
+                found[int(number[1])] = int(keys[1])
+        return found
+
+    def ask(self, commands: Sequence[Sequence[Word]]) -> list[Any]:
+        """A reply to each; raises LinkError, after which the node is asked nothing more."""
+        if self.link is None:
+            raise LinkError(self.checkup.lost or "the connection was closed")
+        try:
+            return self.link.ask(commands)
+        except LinkError:
+            self.close()
+            raise
+
+    @property
+    def together(self) -> int:
+        """How many commands it is asked at once."""
+        return self.link.together if self.link is not None else 1
+
+    def info(self) -> tuple[float, Counter[str], dict[str, str]]:
+        """Ask INFO again: when, after which commands of ours, and what it answers (nothing where it does not)."""
+        sent = Counter(self.link.sent) if self.link is not None else Counter[str]()
+        at_s = time.monotonic()
+        try:
+            (reply,) = self.ask([ASKED[0]])
+        except LinkError:
+            reply = b""
+        return at_s, sent, read_info(reply) if isinstance(reply, bytes) else {}
+
+    def close(self) -> None:
+        """Hang up."""
+        if self.link is not None:
+            self.link.close()
+            self.link = None
+
+
+def side_by_side(function: Callable[[A], B], arguments: Iterable[A]) -> list[B]:
+    """What *function* returns for each of *arguments*, in their order."""
+    every = list(arguments)
+    with ThreadPoolExecutor(max(1, min(len(every), AT_ONCE_MAX))) as pool:
+        return list(pool.map(function, every))
+
+
+def visit_all(first: Address, access: Access, rate: float) -> list[Visit]:
+    """Visit *first* and every node that it lists, *first* first; a server in no cluster is alone.  Raises InputError if *first* cannot be asked."""
+    visit = _visit(first, access, rate)
+    if visit.checkup.lost:
+        raise InputError(f"{first}: {visit.checkup.lost}")
+    topology, me = visit.checkup.topology, visit.me
+    if topology is None:
+        return [visit]
+    itself = Address(me.ip or first.host, me.port) if me is not None else first
+    others = [address for address in dict.fromkeys(listed(topology, first)) if address not in (first, itself)]
+    return [visit, *side_by_side(lambda address: _visit(address, access, rate), others[: NODES_MAX - 1])]
+
+
+def _visit(address: Address, access: Access, rate: float) -> Visit:
+    try:
+        link = PacedLink(access.connect(address), rate)
+    except LinkError as error:
+        return Visit(address, Checkup(str(address), lost=access.safe(error)))
+    at_s = time.monotonic()
+    visit = Visit(address, Checkup(str(address)), link, at_s)
+    try:
+        info, nodes, cluster = visit.ask(ASKED)
+        visit.checkup = Checkup(str(address), _topology(nodes), _fields(cluster), _fields(info))
+        if not visit.checkup.info and visit.checkup.topology is None:
+            raise LinkError(
+                access.safe(info.text) if isinstance(info, RespError) else "it answers neither INFO nor CLUSTER NODES"
+            )
+    except (LinkError, DecodeError) as error:
+        visit.close()
+        visit.checkup = Checkup(str(address), lost=access.safe(error))
+    return visit
+
+
+def _fields(reply: Any) -> dict[str, str]:
+    return read_info(reply) if isinstance(reply, bytes) else {}
+
+
+def _topology(reply: Any) -> Topology | None:
+    """None of a server that is in no cluster, or that may not be asked."""
+    return read_nodes(reply) if isinstance(reply, bytes) else None

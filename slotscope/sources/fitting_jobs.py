@@ -1,0 +1,149 @@
+"""Which commands read the files that were recognised, as a person would write them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from cluster_core.errors import DecodeError
+from cluster_core.formats.aof.manifest import MANIFEST_BYTES_MAX, read_manifest
+from cluster_core.topology.node import Topology
+from slotscope.sources.files import read_pieces
+from slotscope.sources.inputs import load_topology
+from slotscope.sources.recognition import FileKind, Recognised
+
+SNAPSHOT: Final = "current"
+
+
+class Recipe(NamedTuple):
+    """One command: it runs where there is a file of *needs*, and takes files by option; *snapshot* where it is not the only one of its table."""
+
+    job: str
+    needs: tuple[FileKind, ...]
+    options: Mapping[str, tuple[FileKind, ...]]
+    snapshot: str
+    more: tuple[str, ...] = ()
+
+
+KEY_TABLES: Final = "key-slots"
+RECIPES: Final = (
+    Recipe(KEY_TABLES, (FileKind.RDB,), {"--rdb": (FileKind.RDB,), "--info": (FileKind.INFO,)}, "dumps"),
+    Recipe(KEY_TABLES, (FileKind.AOF_MANIFEST, FileKind.AOF), {"--aof": (FileKind.AOF_MANIFEST, FileKind.AOF)}, "logs"),
+    *(
+        Recipe(KEY_TABLES, (kind,), {"--keys": (kind,)}, f"keys-{form}", ("--key-format", form))
+        for kind, form in (
+            (FileKind.KEYS_PARQUET, "parquet"),
+            (FileKind.KEYS_JSONL, "jsonl"),
+            (FileKind.KEYS_CSV, "csv"),
+            (FileKind.KEYS_TEXT, "text"),
+        )
+    ),
+    Recipe(
+        "bus-replay",
+        (FileKind.BUS_CAPTURE, FileKind.BUS_LINES, FileKind.SERVER_LOG, FileKind.NODE_POLLS),
+        {
+            "--pcap": (FileKind.BUS_CAPTURE, FileKind.BUS_LINES),
+            "--log": (FileKind.SERVER_LOG,),
+            "--nodes": (FileKind.NODE_POLLS,),
+        },
+        SNAPSHOT,
+    ),
+    Recipe(
+        "sentinel-replay",
+        (FileKind.SENTINEL_CAPTURE, FileKind.SENTINEL_LOG, FileKind.SENTINEL_POLLS),
+        {
+            "--captures": (FileKind.SENTINEL_CAPTURE,),
+            "--logs": (FileKind.SENTINEL_LOG,),
+            "--polls": (FileKind.SENTINEL_POLLS,),
+        },
+        SNAPSHOT,
+    ),
+    Recipe("replication-replay", (FileKind.CLIENT_CAPTURE,), {"--pcap": (FileKind.CLIENT_CAPTURE,)}, SNAPSHOT),
+)
+"""Every command that may fit, in the order in which they run."""
+
+ALONE: Final = {
+    FileKind.MONITOR: "counts commands for a plan: slotscope rebalance-plan --monitor",
+    FileKind.TOPOLOGY: "says whose the slots are: put dumps or key lists beside it",
+    FileKind.INFO: "says what a crash would lose: put dumps beside it",
+}
+"""Files that no command reads by themselves."""
+
+
+class FittingJob(NamedTuple):
+    """A command with its words, without the program's name."""
+
+    job: str
+    words: tuple[str, ...]
+
+
+def fitting_jobs(found: Sequence[Recognised], root: str) -> tuple[list[FittingJob], list[str]]:
+    """The commands that read *found* into *root*, and a line for each file that none of them reads."""
+    by_kind: dict[FileKind, list[str]] = {}
+    owned = _files_of_logs(found)
+    for one in found:
+        if one.path not in owned:
+            by_kind.setdefault(one.kind, []).append(one.path)
+    topology, passed_over = _chosen_topology(by_kind.get(FileKind.TOPOLOGY, []))
+    fitting = [recipe for recipe in RECIPES if any(by_kind.get(kind) for kind in recipe.needs)]
+    tables = sum(recipe.job == KEY_TABLES for recipe in fitting)
+    jobs = []
+    used = {kind for recipe in fitting for kinds in recipe.options.values() for kind in kinds}
+    for recipe in fitting:
+        words = [word for flag, kinds in recipe.options.items() if (paths := _paths(by_kind, kinds)) for word in (flag, *paths)]
+        if recipe.job == KEY_TABLES:
+            words += [*recipe.more, *(["--topology", topology] if topology else [])]
+        if recipe.job == KEY_TABLES and tables > 1:
+            words += ["--snapshot", recipe.snapshot]
+        jobs.append(FittingJob(recipe.job, (*words, "--root", root)))
+    if topology and tables:
+        used.add(FileKind.TOPOLOGY)
+    left = [f"{path}: {ALONE[kind]}" for kind, paths in by_kind.items() if kind in ALONE and kind not in used for path in paths]
+    return jobs, [*left, *(passed_over if tables else [])]
+
+
+def _paths(by_kind: Mapping[FileKind, Sequence[str]], kinds: Iterable[FileKind]) -> list[str]:
+    return [path for kind in kinds for path in by_kind.get(kind, ())]
+
+
+def _files_of_logs(found: Iterable[Recognised]) -> set[str]:
+    """Files that manifests among *found* name: they are read with these."""
+    owned: set[str] = set()
+    for one in found:
+        if one.kind is FileKind.AOF_MANIFEST:
+            with suppress(DecodeError):
+                manifest = read_manifest(b"".join(read_pieces(one.path, MANIFEST_BYTES_MAX)), source=one.path)
+                home = one.path.rpartition("/")[0]
+                owned |= {f"{home}/{part.name}" for part in (*manifest.parts(), *manifest.history)}
+    return owned
+
+
+def _chosen_topology(paths: Sequence[str]) -> tuple[str, list[str]]:
+    """The newest of several descriptions: by its epochs, then by the time of the file; and a line about the others."""
+    told = []
+    lines = []
+    for path in paths:
+        try:
+            topology = load_topology(path)
+        except DecodeError as error:
+            lines.append(f"{path}: no topology to go by: {error.reason}")
+            continue
+        if topology is not None:
+            told.append((_epoch(topology), _written(path), path))
+    if not told:
+        return "", lines
+    newest = max(told)[2]
+    return newest, [*lines, *(f"{path}: not used, {newest} is newer" for _, _, path in told if path != newest)]
+
+
+def _epoch(topology: Topology) -> int:
+    return max([topology.current_epoch or 0, *(node.config_epoch for node in topology.nodes)])
+
+
+def _written(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,297 @@
+"""What is this file?  Seen from its first bytes, compressed or not; never from its name alone.
+
+`SIGNS` is the whole of it: each kind with the test of its beginning, in the order in which they are tried.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from cluster_core.errors import DecodeError
+from cluster_core.formats.aof.manifest import read_manifest
+from cluster_core.formats.monitor_log import read_monitor_line
+from cluster_core.formats.poll_lines import INFO_NAMES, TEXT_NAMES, TIME_NAMES
+from cluster_core.formats.server_log import LogReader, LogRow
+from cluster_core.topology.reader import read_topology
+from slotscope.sources.files import InputFile, compression_of, expand, is_uri, open_stream
+
+HEAD_BYTES: Final = 1 << 20
+"""Read of each file; a line of a poll of a thousand nodes takes a fifth of it."""
+SEARCHED_BYTES: Final = 8 << 20
+"""Read of a capture, to see whose traffic it holds."""
+TOPOLOGY_BYTES_MAX: Final = 64 << 20
+FILES_MAX: Final = 10_000
+LINES_LOOKED_AT: Final = 200
+KEY_LINES_SHARE: Final = 0.8
+"""A text of which so many lines are one word is taken for a list of keys."""
+KEY_COLUMNS: Final = frozenset(("key", "key_base64"))
+SHOWN_BYTES: Final = 12
+
+
+class FileKind(StrEnum):
+    """What a file may be, in words."""
+
+    RDB = "RDB dump"
+    AOF_MANIFEST = "manifest of an append-only log"
+    AOF = "append-only log"
+    BUS_CAPTURE = "capture of the cluster bus"
+    SENTINEL_CAPTURE = "capture with traffic of sentinels"
+    CLIENT_CAPTURE = "capture of client ports"
+    OTHER_CAPTURE = "capture without Redis traffic in its first 8 MB"
+    BUS_LINES = "bus messages as JSON lines (bus-dump --json)"
+    SERVER_LOG = "log of a server"
+    SENTINEL_LOG = "log of a sentinel"
+    TOPOLOGY = "topology of a cluster"
+    NODE_POLLS = "polls of CLUSTER NODES (collect)"
+    INFO = "INFO replies"
+    SENTINEL_POLLS = "polls of sentinels"
+    MONITOR = "log of MONITOR"
+    KEYS_PARQUET = "list of keys, Parquet"
+    KEYS_JSONL = "list of keys, JSON lines"
+    KEYS_CSV = "list of keys, CSV"
+    KEYS_TEXT = "list of keys, one a line, it seems"
+    UNKNOWN = "not known"
+
+
+class Recognised(NamedTuple):
+    """A file and what it is; *about* says more of it, of an unknown one what it looks like."""
+
+    path: str
+    kind: FileKind
+    about: str = ""
+
+
+class Beginning(NamedTuple):
+    """The first bytes of a file, without compression; *whole* if they are all of it."""
+
+    path: str
+    data: bytes
+    whole: bool
+
+    @property
+    def lines(self) -> list[bytes]:
+        """The first lines, without one that is cut short."""
+        lines = self.data.split(b"\n", LINES_LOOKED_AT)[:LINES_LOOKED_AT]
+        return lines if self.whole or len(lines) < 2 else lines[:-1]
+
+    @property
+    def members(self) -> dict[str, Any]:
+        """The first line as a JSON object, empty if it is none."""
+        if self.data.lstrip()[:1] != b"{":
+            return {}
+        with suppress(ValueError, RecursionError):
+            told = json.loads(next((line for line in self.lines if line.strip()), b""))
+            return told if isinstance(told, dict) else {}
+        return {}
+
+
+_MAGIC_CAPTURES: Final = (
+    b"\xa1\xb2\xc3\xd4",
+    b"\xd4\xc3\xb2\xa1",
+    b"\xa1\xb2\x3c\x4d",
+    b"\x4d\x3c\xb2\xa1",
+    b"\x0a\x0d\x0d\x0a",
+)
+_RDB: Final = re.compile(rb"REDIS\d{4}|VALKEY\d{3}")
+_COMMAND: Final = re.compile(rb"(?:#[^\n]*\n)*\*\d{1,7}\r\n\$\d{1,9}\r\n[A-Za-z]")
+_INFO: Final = re.compile(rb"# \w+\r?\n\w+:")
+
+
+def _is_capture_with(*words: bytes) -> Callable[[Beginning], bool]:
+    def test(file: Beginning) -> bool:
+        if not file.data.startswith(_MAGIC_CAPTURES):
+            return False
+        data = file.data if file.whole else _read(file.path, SEARCHED_BYTES)
+        return any(word in data for word in words)
+
+    return test
+
+
+def _has(*names: str) -> Callable[[Beginning], bool]:
+    return lambda file: any(name in file.members for name in names)
+
+
+def _is_manifest(file: Beginning) -> bool:
+    if not file.whole or not file.data.startswith((b"file ", b"seq ", b"type ")):
+        return False
+    with suppress(DecodeError):
+        read_manifest(file.data)
+        return True
+    return False
+
+
+def _is_bus_lines(file: Beginning) -> bool:
+    return file.members.get("row") in ("message", "connection", "gap", "unknown")
+
+
+def _is_polls(file: Beginning) -> bool:
+    members = file.members
+    text = next((members[name] for name in TEXT_NAMES if name in members), None)
+    return isinstance(text, str) and any(name in members for name in TIME_NAMES)
+
+
+def _is_sentinel_polls(file: Beginning) -> bool:
+    return file.members.get("kind") == "sentinel" and "masters" in file.members
+
+
+def _is_info(file: Beginning) -> bool:
+    return bool(_INFO.match(file.data)) or any(isinstance(file.members.get(name), str) for name in INFO_NAMES)
+
+
+def _log_rows(file: Beginning) -> list[LogRow]:
+    told = LogReader().feed(b"\n".join(file.lines) + b"\n")
+    rows = [row for row in told if isinstance(row, LogRow)]
+    return rows if 2 * len(rows) > len(told) else []
+
+
+def _is_monitor(file: Beginning) -> bool:
+    with suppress(DecodeError):
+        return any(read_monitor_line(line, offset=0) is not None for line in file.lines[:2])
+    return False
+
+
+def _is_topology(file: Beginning) -> bool:
+    with suppress(DecodeError):
+        data = file.data if file.whole else _read(file.path, TOPOLOGY_BYTES_MAX)
+        return bool(read_topology(data, strict=False).nodes)
+    return False
+
+
+def _is_csv(file: Beginning) -> bool:
+    names = [name.strip().strip(b'"').decode("latin-1") for name in file.lines[0].split(b",")]
+    return len(names) > 1 and not KEY_COLUMNS.isdisjoint(names)
+
+
+def _is_key_lines(file: Beginning) -> bool:
+    lines = [line for line in file.lines if line.strip()]
+    quoted = [line for line in lines if line[:1] == b'"' and line.rstrip()[-1:] == b'"']
+    words = [
+        line
+        for line in lines
+        if line.isascii() and not any(mark in line.rstrip(b"\r") for mark in (b" ", b"\t", b"\0", b"\r"))
+    ]
+    return _is_text(file) and bool(lines) and max(len(quoted), len(words)) >= KEY_LINES_SHARE * len(lines)
+
+
+def _is_text(file: Beginning) -> bool:
+    if b"\0" in file.data:
+        return False
+    try:
+        file.data.decode()
+    except UnicodeDecodeError as error:
+        return not file.whole and error.start >= len(file.data) - 4
+    return True
+
+
+SIGNS: Final[tuple[tuple[FileKind, Callable[[Beginning], bool]], ...]] = (
+    (FileKind.RDB, lambda file: bool(_RDB.match(file.data))),
+    (FileKind.KEYS_PARQUET, lambda file: file.data.startswith(b"PAR1")),
+    (FileKind.BUS_CAPTURE, _is_capture_with(b"RCmb")),
+    (FileKind.SENTINEL_CAPTURE, _is_capture_with(b"__sentinel__", b"SENTINEL\r\n", b"sentinel\r\n")),
+    (FileKind.CLIENT_CAPTURE, _is_capture_with(b"REPLCONF", b"PSYNC", b"\r\n$", b"+OK\r\n", b"+PONG\r\n")),
+    (FileKind.OTHER_CAPTURE, lambda file: file.data.startswith(_MAGIC_CAPTURES)),
+    (FileKind.AOF_MANIFEST, _is_manifest),
+    (FileKind.AOF, lambda file: bool(_COMMAND.match(file.data))),
+    (FileKind.BUS_LINES, _is_bus_lines),
+    (FileKind.NODE_POLLS, _is_polls),
+    (FileKind.SENTINEL_POLLS, _is_sentinel_polls),
+    (FileKind.INFO, _is_info),
+    (FileKind.KEYS_JSONL, _has(*KEY_COLUMNS)),
+    (FileKind.SENTINEL_LOG, lambda file: any(row.role == "X" for row in _log_rows(file))),
+    (FileKind.SERVER_LOG, lambda file: bool(_log_rows(file))),
+    (FileKind.TOPOLOGY, _is_topology),
+    (FileKind.MONITOR, _is_monitor),
+    (FileKind.KEYS_CSV, _is_csv),
+    (FileKind.KEYS_TEXT, _is_key_lines),
+)
+"""Each kind with the test of a file's beginning; the first that holds is it."""
+
+_OTHERS: Final = (
+    (b"\xfd7zXZ", "xz: unpack it first"),
+    (b"BZh", "bzip2: unpack it first"),
+    (b"PK\x03\x04", "a zip archive: unpack it first"),
+    (b"\x04\x22\x4d\x18", "lz4: unpack it first"),
+    (b"\x7fELF", "a program"),
+    (b"SQLite format 3", "an SQLite database"),
+)
+_TAR_MAGIC_AT: Final = 257
+
+
+def find_files(paths: Iterable[str]) -> list[InputFile]:
+    """All files that *paths* (files, globs, folders with all that is in them, URIs) name; hidden ones of folders are left out.
+
+    Raises DecodeError for what is missing.
+    """
+    found: dict[str, InputFile] = {}
+    for path in paths:
+        inside = _walk(path) if not is_uri(path) and os.path.isdir(path) else [path]
+        for file in expand(inside) if inside else ():
+            found[file.path] = file
+            if len(found) > FILES_MAX:
+                raise DecodeError(f"more than {FILES_MAX:,} files: name those that matter", offset=0, source=path)
+    return list(found.values())
+
+
+def _walk(folder: str) -> list[str]:
+    found: list[str] = []
+    for home, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
+        found += [os.path.join(home, name) for name in sorted(names) if not name.startswith((".", "_"))]
+        if len(found) > FILES_MAX:
+            break
+    return [path for path in found if os.path.isfile(path)]
+
+
+def recognise(path: str) -> Recognised:
+    """Say what the file at *path* is; whatever is in it, the answer is one line."""
+    try:
+        data = _read(path, HEAD_BYTES + 1)
+        compression = compression_of(path) or ""
+    except DecodeError as error:
+        return Recognised(path, FileKind.UNKNOWN, error.reason)
+    if not data:
+        return Recognised(path, FileKind.UNKNOWN, "empty")
+    file = Beginning(path, data[:HEAD_BYTES], len(data) <= HEAD_BYTES)
+    try:
+        kind = next((kind for kind, test in SIGNS if test(file)), FileKind.UNKNOWN)
+    except DecodeError as error:  # further on it is damaged
+        return Recognised(path, FileKind.UNKNOWN, error.reason)
+    return Recognised(path, kind, compression if kind is not FileKind.UNKNOWN else _looks(file))
+
+
+def _looks(file: Beginning) -> str:
+    """What a file that nothing here reads looks like."""
+    data = file.data
+    known = next((words for magic, words in _OTHERS if data.startswith(magic)), "")
+    if known:
+        return known
+    if data[_TAR_MAGIC_AT : _TAR_MAGIC_AT + 5] == b"ustar":
+        return "a tar archive: unpack it first"
+    begins = repr(data[:SHOWN_BYTES])[2:-1]
+    if not _is_text(file):
+        return f"binary data that begins {begins}"
+    if file.members:
+        return f"JSON lines with {', '.join(list(file.members)[:4])[:60]}"
+    return f"JSON that begins {begins}" if data.lstrip()[:1] in b"{[" else f"text that begins {begins}"
+
+
+def _read(path: str, count: int) -> bytes:
+    """The first *count* plain bytes of a file; of a damaged one what stands before the damage.  Raises DecodeError where that is nothing."""
+    stream = open_stream(path)
+    room = memoryview(bytearray(count))
+    filled = 0
+    try:
+        while filled < count and (got := stream.readinto(room[filled:])):
+            filled += got
+    except DecodeError:
+        if not filled:
+            raise
+    finally:
+        stream.close()
+    return bytes(room[:filled])
