@@ -8,29 +8,34 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from slotscope.requests.look import Request
+from slotscope.requests.look import DEFAULTS, Request
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.failure import printable
+from slotscope.runtime.text import printable
 
 SECONDS_MAX = 3600.0
 RATE_MAX = 100_000.0
 
 
-def command(request: Request) -> int | None:
+def command(*targets: str, request: Request = DEFAULTS) -> int | None:
     """Look at a live cluster (HOST:PORT), or at files.
 
     Live: sends nothing that writes, not more commands a second than --rate allows, and draws keys from replicas where there are any.
     Files: says what each is, runs the commands that read them, and says where their pages are.
+
+    Parameters
+    ----------
+    targets
+        HOST:PORT of one node of a live cluster, or of a server; or files, globs and folders, whatever is in them.
     """
     from slotscope.sources.files import is_uri
 
-    first = request.targets[0] if len(request.targets) == 1 else ""
+    first = targets[0] if len(targets) == 1 else ""
     if first and not is_uri(first) and not _is_path(first):
         return _look_at_cluster(first, request)
-    return _look_at_files(request)
+    return _look_at_files(targets, request)
 
 
 def _is_path(words: str) -> bool:
@@ -63,13 +68,13 @@ def _look_at_cluster(address: str, request: Request) -> int:
     return cli.OK
 
 
-def _look_at_files(request: Request) -> int:
+def _look_at_files(targets: Sequence[str], request: Request) -> int:
     from slotscope.sources.fitting_jobs import fitting_jobs
     from slotscope.sources.recognition import FileKind, find_files, recognise
 
-    if not request.targets:
+    if not targets:
         raise InputError("nothing to look at: name HOST:PORT of a live node, or files")
-    found = [recognise(file.path) for file in find_files(request.targets)]
+    found = [recognise(_as_typed(file.path)) for file in find_files(targets)]
     for one in found:
         about = f" ({one.about})" if one.about and one.kind is not FileKind.UNKNOWN else ""
         sys.stdout.write(printable(f"{one.path}: {one.kind}{about or (one.about and f': {one.about}')}") + "\n")
@@ -89,6 +94,12 @@ def _look_at_files(request: Request) -> int:
     if not request.dry_run:
         sys.stdout.write(f"\ntables and pages are in {printable(root)}\n")
     return worst
+
+
+def _as_typed(path: str) -> str:
+    """A path below the folder that we are in as it is seen from there."""
+    below = os.getcwd() + os.sep
+    return path.removeprefix(below)
 
 
 def _command_of(job: str) -> Callable[..., int | None]:

@@ -21,6 +21,9 @@ COMMANDS = {
     "demo": Command(
         START, "jobs.demo:command", "What does all this look like?  On recorded clusters, no server needed."
     ),
+    "look": Command(
+        START, "jobs.look:command", "What is this? A live cluster's load and health; or files, whatever they are."
+    ),
     "setup": Command(START, "jobs.setup:command", "Is everything here that commands need?"),
     "key-slots": Command(LOAD, "jobs.key_slots:command", "How are keys and bytes spread over the 16384 slots?"),
     "compare": Command(LOAD, "jobs.compare:command", "What grew between two snapshots?"),

@@ -29,11 +29,12 @@ G = TypeVar("G", bound=Hashable)
 
 
 class Draw(NamedTuple):
-    """A key that was drawn: its bytes in memory, and its LFU counter where the server keeps one."""
+    """A key that was drawn: its bytes in memory, its LFU counter where the server keeps one, its type where that was asked."""
 
     key: bytes
     memory_bytes: int
     frequency: int | None = None
+    type: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import field
-
 from slotscope.requests.options import NO_OPTIONS, AccessOptions, Flag, Plain, options
 
 
 @options
 class Request(Plain):
-    """What to look at, and how gently."""
+    """How to look at what was named."""
 
-    targets: tuple[str, ...] = field(kw_only=False)
-    """HOST:PORT of one node of a live cluster, or of a server; or files, globs and folders, whatever is in them."""
     seconds: float = 20.0
     """Live: how long keys are drawn; with more of them the error gets smaller."""
     rate: float = 1000.0
@@ -28,3 +24,7 @@ class Request(Plain):
     """Files: print the commands that read them and run none."""
     root: str | None = None
     """Files: folder of the tables. Default: a new one among the temporary files, which is named at the end."""
+
+
+DEFAULTS = Request()
+"""What holds where the user names only what to look at."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
-from cluster_core.load.sampling import Draw, Part
+from cluster_core.load.sampling import Draw, Part, biggest, most_used
 from cluster_core.wire.resp import RespError
 from slotscope.servers.node_link import LinkError, Word
 from slotscope.servers.visits import Visit
@@ -14,6 +15,8 @@ from slotscope.servers.visits import Visit
 SENT: Final = ("SELECT", "READONLY", "RANDOMKEY", "SCAN", "MEMORY USAGE", "OBJECT FREQ", "TYPE")
 """What the node that keys are drawn from is asked; none of them changes a key's age or counter."""
 SCAN_COUNT: Final = 10
+NAMED_MAX: Final = 20
+"""Keys of a part whose types are asked."""
 MARGIN: Final = 1.5
 """All keys are measured where that takes, by the rate, so much less than the time that is left."""
 
@@ -45,7 +48,7 @@ def draw_parts(master: Visit, sampled: Visit, wanted: int, until_s: float, rate:
             draws = _all(sampled, lfu, end_s) if whole else _some(sampled, lfu, int(wanted * share), end_s)
             if not draws:
                 return parts, "there was no time to draw keys: give it more with --seconds or --rate"
-            parts.append(Part(str(master.address), str(sampled.address), count, draws, whole))
+            parts.append(_with_types(sampled, Part(str(master.address), str(sampled.address), count, draws, whole)))
             left -= count
             wanted -= len(draws)
     except (LinkError, RefusedError) as error:
@@ -96,11 +99,9 @@ def _measured(node: Visit, named: Sequence[bytes], lfu: bool) -> Iterator[Draw]:
             yield Draw(key, size, counter if isinstance(counter, int) else None)
 
 
-def types_of(node: Visit, keys: Sequence[bytes]) -> dict[bytes, str]:
-    """The type of each key that is still there."""
-    try:
-        replies = node.ask([("TYPE", key) for key in keys])
-    except LinkError:
-        return {}
-    told = {key: reply for key, reply in zip(keys, replies, strict=True) if isinstance(reply, str | bytes)}
-    return {key: reply.decode("latin-1") if isinstance(reply, bytes) else reply for key, reply in told.items()}
+def _with_types(node: Visit, part: Part) -> Part:
+    """*part* with the types of the keys that may be shown by themselves."""
+    keys = list({draw.key for _, draw in (*biggest([part], NAMED_MAX), *most_used([part], NAMED_MAX))})
+    replies = node.ask([("TYPE", key) for key in keys])
+    types = {key: reply for key, reply in zip(keys, replies, strict=True) if isinstance(reply, str)}
+    return replace(part, draws=[draw._replace(type=types.get(draw.key, "")) for draw in part.draws])

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from cluster_core.incidents.symptoms import Checkup, Symptom, find_symptoms
-from cluster_core.load.sampling import Part, biggest
+from cluster_core.load.sampling import Part
 from cluster_core.slots.slot_set import SlotSet
-from slotscope.servers.draws import draw_parts, types_of
+from slotscope.servers.draws import draw_parts
 from slotscope.servers.node_link import Access, Address, LinkError
 from slotscope.servers.slot_counts import SlotCount, count_slots, slot_stats
 from slotscope.servers.visits import Visit, side_by_side, visit_all
@@ -23,7 +23,6 @@ from slotscope.servers.visits import Visit, side_by_side, visit_all
 DRAWS_MAX: Final = 60_000
 """Keys drawn in all: the error shrinks with the root of their number."""
 DRAWS_PER_MASTER_MIN: Final = 100
-BIGGEST_KEPT: Final = 20
 COUNTING_SHARE: Final = 0.5
 """Of the time, for counting keys slot by slot where the server has no CLUSTER SLOT-STATS."""
 WINDOW_S_MIN: Final = 1.0
@@ -61,7 +60,6 @@ class Survey:
     checkups: Sequence[Checkup]
     masters: Sequence[Master]
     activity: Mapping[str, Activity]
-    types: Mapping[bytes, str]
     symptoms: Sequence[Symptom]
     window_s: float
     seconds: float
@@ -86,7 +84,6 @@ def survey(first: Address, access: Access, *, seconds: float, rate: float) -> Su
         wanted = max(DRAWS_MAX // max(len(owners), 1), DRAWS_PER_MASTER_MIN)
         ends_s = (started_s + seconds * COUNTING_SHARE, started_s + seconds)
         masters = side_by_side(lambda visit: _look_at(visit, visits, wanted, ends_s, rate), owners)
-        types = _types(masters, visits)
         time.sleep(max(0.0, max(visit.asked_s for visit in visits) + WINDOW_S_MIN - time.monotonic()))
         answering = [visit for visit in visits if visit.link is not None]
         active = dict(side_by_side(lambda visit: (visit.checkup.address, _activity(visit)), answering))
@@ -94,7 +91,6 @@ def survey(first: Address, access: Access, *, seconds: float, rate: float) -> Su
             [visit.checkup for visit in visits],
             masters,
             {address: activity for address, activity in active.items() if activity is not None},
-            types,
             find_symptoms([visit.checkup for visit in visits]),
             time.monotonic() - min(visit.asked_s for visit in answering),
             time.monotonic() - started_s,
@@ -156,14 +152,6 @@ def _sampled(master: Visit, visits: Sequence[Visit]) -> Visit | None:
         ):
             return visit
     return None if master.checkup.is_loading else master
-
-
-def _types(masters: Sequence[Master], visits: Sequence[Visit]) -> dict[bytes, str]:
-    by_address = {visit.checkup.address: visit for visit in visits}
-    asked: dict[str, list[bytes]] = {}
-    for part, draw in biggest([part for master in masters for part in master.parts], BIGGEST_KEPT):
-        asked.setdefault(part.sampled, []).append(draw.key)
-    return {key: name for at, keys in asked.items() for key, name in types_of(by_address[at], keys).items()}
 
 
 def _activity(visit: Visit) -> Activity | None:

@@ -92,7 +92,12 @@ def fitting_jobs(found: Sequence[Recognised], root: str) -> tuple[list[FittingJo
     jobs = []
     used = {kind for recipe in fitting for kinds in recipe.options.values() for kind in kinds}
     for recipe in fitting:
-        words = [word for flag, kinds in recipe.options.items() if (paths := _paths(by_kind, kinds)) for word in (flag, *paths)]
+        words = [
+            word
+            for flag, kinds in recipe.options.items()
+            if (paths := _paths(by_kind, kinds))
+            for word in (flag, *paths)
+        ]
         if recipe.job == KEY_TABLES:
             words += [*recipe.more, *(["--topology", topology] if topology else [])]
         if recipe.job == KEY_TABLES and tables > 1:
@@ -100,7 +105,12 @@ def fitting_jobs(found: Sequence[Recognised], root: str) -> tuple[list[FittingJo
         jobs.append(FittingJob(recipe.job, (*words, "--root", root)))
     if topology and tables:
         used.add(FileKind.TOPOLOGY)
-    left = [f"{path}: {ALONE[kind]}" for kind, paths in by_kind.items() if kind in ALONE and kind not in used for path in paths]
+    left = [
+        f"{path}: {ALONE[kind]}"
+        for kind, paths in by_kind.items()
+        if kind in ALONE and kind not in used
+        for path in paths
+    ]
     return jobs, [*left, *(passed_over if tables else [])]
 
 
@@ -115,13 +125,13 @@ def _files_of_logs(found: Iterable[Recognised]) -> set[str]:
         if one.kind is FileKind.AOF_MANIFEST:
             with suppress(DecodeError):
                 manifest = read_manifest(b"".join(read_pieces(one.path, MANIFEST_BYTES_MAX)), source=one.path)
-                home = one.path.rpartition("/")[0]
-                owned |= {f"{home}/{part.name}" for part in (*manifest.parts(), *manifest.history)}
+                home = one.path[: len(one.path) - len(one.path.rpartition("/")[2])]
+                owned |= {home + part.name for part in (*manifest.parts(), *manifest.history)}
     return owned
 
 
 def _chosen_topology(paths: Sequence[str]) -> tuple[str, list[str]]:
-    """The newest of several descriptions: by its epochs, then by the time of the file; and a line about the others."""
+    """The newest of several descriptions: by its epochs, then by the time of the file; and a line about the choice."""
     told = []
     lines = []
     for path in paths:
@@ -135,7 +145,11 @@ def _chosen_topology(paths: Sequence[str]) -> tuple[str, list[str]]:
     if not told:
         return "", lines
     newest = max(told)[2]
-    return newest, [*lines, *(f"{path}: not used, {newest} is newer" for _, _, path in told if path != newest)]
+    if len(told) > 1:
+        lines.append(
+            f"{newest}: taken for whose the slots are, the newest of {len(told)} topologies by epoch and time of the file"
+        )
+    return newest, lines
 
 
 def _epoch(topology: Topology) -> int:

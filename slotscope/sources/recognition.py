@@ -100,6 +100,7 @@ _MAGIC_CAPTURES: Final = (
 )
 _RDB: Final = re.compile(rb"REDIS\d{4}|VALKEY\d{3}")
 _COMMAND: Final = re.compile(rb"(?:#[^\n]*\n)*\*\d{1,7}\r\n\$\d{1,9}\r\n[A-Za-z]")
+_WORD: Final = re.compile(rb"[!-~]+\r?")
 _INFO: Final = re.compile(rb"# \w+\r?\n\w+:")
 
 
@@ -171,12 +172,11 @@ def _is_csv(file: Beginning) -> bool:
 def _is_key_lines(file: Beginning) -> bool:
     lines = [line for line in file.lines if line.strip()]
     quoted = [line for line in lines if line[:1] == b'"' and line.rstrip()[-1:] == b'"']
-    words = [
-        line
-        for line in lines
-        if line.isascii() and not any(mark in line.rstrip(b"\r") for mark in (b" ", b"\t", b"\0", b"\r"))
-    ]
-    return _is_text(file) and bool(lines) and max(len(quoted), len(words)) >= KEY_LINES_SHARE * len(lines)
+    words = [line for line in lines if _WORD.fullmatch(line)]
+    is_json = file.data.lstrip()[:1] in (b"{", b"[")
+    return (
+        _is_text(file) and not is_json and bool(lines) and max(len(quoted), len(words)) >= KEY_LINES_SHARE * len(lines)
+    )
 
 
 def _is_text(file: Beginning) -> bool:
@@ -278,7 +278,7 @@ def _looks(file: Beginning) -> str:
         return f"binary data that begins {begins}"
     if file.members:
         return f"JSON lines with {', '.join(list(file.members)[:4])[:60]}"
-    return f"JSON that begins {begins}" if data.lstrip()[:1] in b"{[" else f"text that begins {begins}"
+    return f"JSON that begins {begins}" if data.lstrip()[:1] in (b"{", b"[") else f"text that begins {begins}"
 
 
 def _read(path: str, count: int) -> bytes:

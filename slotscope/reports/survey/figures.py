@@ -23,7 +23,6 @@ from cluster_core.load.sampling import (
     without_only_children,
 )
 from cluster_core.slots.key_slot import hash_tag, key_slot
-from slotscope.reports.keyspace.figures import max_over_mean
 from slotscope.runtime import text
 from slotscope.servers.survey import Master, Survey
 
@@ -119,10 +118,10 @@ def overview(survey: Survey, *, separators: str, prefix_depth: int) -> Overview:
         estimate_all(parts).memory_bytes if parts else None,
         masters,
         _outstanding_slots(survey, slots),
-        [_key(survey, draw, part.master) for part, draw in biggest(parts, LISTED)],
+        [_key(draw, part.master) for part, draw in biggest(parts, LISTED)],
         _heaviest(without_only_children(begun), survey),
         _heaviest(tags, survey),
-        [_key(survey, draw, part.master) for part, draw in most_used(parts, LISTED)],
+        [_key(draw, part.master) for part, draw in most_used(parts, LISTED)],
         _busiest(activity.by_name for activity in survey.activity.values()),
         list(_notes(survey)),
         survey.seconds,
@@ -178,15 +177,18 @@ def _evenness(masters: Sequence[MasterFigures]) -> str:
     keys = text.plural(sum(one.keys for one in masters), "key")
     if len(masters) < 2:
         return f"it holds {keys}"
-    if all(one.memory_bytes is not None for one in masters):
-        weights = [round(one.memory_bytes.value) for one in masters if one.memory_bytes is not None]
+    by_memory = [one.memory_bytes for one in masters if one.memory_bytes is not None]
+    if len(by_memory) == len(masters):
+        weights = by_memory
         what = "memory of keys" if all(one.all_keys for one in masters) else "memory of keys (estimated)"
     else:
-        weights, what = [one.keys for one in masters], "keys"
-    factor = max_over_mean(weights)
-    worst = masters[weights.index(max(weights))]
-    even = "even" if factor is None or factor < UNEVEN else "uneven"
-    return f"its load of {keys} is {even}: {worst.address} holds {text.ratio(factor)} the mean {what}"
+        weights, what = [Estimate(float(one.keys), 0.0) for one in masters], "keys"
+    heaviest = max(weights)
+    mean = sum(one.value for one in weights) / len(weights)
+    least, most = ((heaviest.value + sign * heaviest.error) / mean for sign in (-1, 1))
+    even = "uneven" if least >= UNEVEN else "even" if most < UNEVEN else "even within the error of the estimate"
+    worst = masters[weights.index(heaviest)]
+    return f"its load of {keys} is {even}: {worst.address} holds {text.ratio(heaviest.value / mean)} the mean {what}"
 
 
 def _outstanding_slots(survey: Survey, drawn: Mapping[int, GroupEstimate]) -> list[SlotFigures]:
@@ -229,10 +231,8 @@ def _over(values: Mapping[int, int], slot: int) -> float:
     return values[slot] * len(values) / sum(values.values()) if slot in values else 0.0
 
 
-def _key(survey: Survey, draw: Draw, master: str) -> KeyFigures:
-    return KeyFigures(
-        draw.key, master, key_slot(draw.key), survey.types.get(draw.key, ""), draw.memory_bytes, draw.frequency
-    )
+def _key(draw: Draw, master: str) -> KeyFigures:
+    return KeyFigures(draw.key, master, key_slot(draw.key), draw.type, draw.memory_bytes, draw.frequency)
 
 
 def _heaviest(groups: Mapping[bytes, GroupEstimate], survey: Survey) -> list[GroupFigures]:

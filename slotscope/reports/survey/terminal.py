@@ -24,7 +24,7 @@ def print_survey(found: Overview, console: Console, address: str) -> None:
     ink = Ink(console)
     quiet = f" · {text.plural(found.nodes, 'node')} · {text.plural(found.keys, 'key')}"
     if found.memory_bytes is not None:
-        quiet += f" · {_estimate(found.memory_bytes)} in keys"
+        quiet += f" · {_estimate(found.memory_bytes)}"
     ink.title(f"look at {address}", quiet)
     ink.line(ink.words(found.verdict, "bold"))
     if found.symptoms:

@@ -1,0 +1,162 @@
+"""What a moment's answers of all nodes say of a cluster's health."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cluster_core.incidents.symptoms import Checkup, Symptom, SymptomCode, believed, find_symptoms
+from cluster_core.kinds import Severity
+from cluster_core.topology.nodes_text import read_nodes
+
+IDS = {name: str(number) * 40 for number, name in enumerate(("a", "b", "c", "ra", "rb", "rc"), 1)}
+MASTERS = (("a", "0-5460", 1), ("b", "5461-10922", 2), ("c", "10923-16383", 3))
+MASTER_INFO = {
+    "role": "master",
+    "master_repl_offset": "100000000",
+    "used_memory": "50",
+    "maxmemory": "100",
+    "maxclients": "10",
+}
+
+
+def lines(*, change: dict[str, str] | None = None) -> dict[str, str]:
+    """The line of each node: masters on hosts 1 to 3, the replica of each on the next host."""
+    told = {
+        name: f"{IDS[name]} 10.0.0.{at}:7000@17000 master - 0 0 {epoch} connected {slots}"
+        for at, (name, slots, epoch) in enumerate(MASTERS, 1)
+    }
+    told |= {
+        f"r{name}": f"{IDS[f'r{name}']} 10.0.0.{at % 3 + 1}:7001@17001 slave {IDS[name]} 0 0 {epoch} connected"
+        for at, (name, _, epoch) in enumerate(MASTERS, 1)
+    }
+    return told | (change or {})
+
+
+def checkup(name: str, told: dict[str, str] | None = None, **info: str) -> Checkup:
+    """What *name* answers, which sees the cluster as *told*."""
+    told = told or lines()
+    text = (
+        "\n".join(
+            line.replace(" master ", " myself,master ").replace(" slave ", " myself,slave ") if one == name else line
+            for one, line in told.items()
+            if line
+        )
+        + "\n"
+    )
+    topology = read_nodes(text.encode())
+    me = topology.by_id[IDS[name]]
+    usual = MASTER_INFO if me.is_master else {
+        "role": "slave", "master_host": topology.by_id[me.master_id].ip, "master_port": "7000",
+        "master_link_status": "up", "slave_repl_offset": "100000000", "master_last_io_seconds_ago": "1",
+        "used_memory": "50", "maxmemory": "100",
+    }  # fmt: skip
+    return Checkup(me.address, topology, {"cluster_state": "ok"}, {**usual, **info})
+
+
+def cluster(**of: Checkup) -> list[Checkup]:
+    return [of.get(name) or checkup(name) for name in IDS]
+
+
+def codes(checkups: list[Checkup]) -> dict[SymptomCode, Symptom]:
+    return {one.code: one for one in find_symptoms(checkups)}
+
+
+def test_a_cluster_in_order_shows_nothing():
+    """Three masters, a replica of each on another host, nothing near its end."""
+    assert find_symptoms(cluster()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "info", "code", "severity", "words"),
+    [
+        ("ra", {"master_link_status": "down"}, SymptomCode.NO_REPLICATION_LINK, Severity.ERROR, "no link to its master 10.0.0.1:7000"),
+        ("ra", {"slave_repl_offset": "50000000"}, SymptomCode.REPLICATION_LAG, Severity.WARNING, "50,000,000 bytes behind"),
+        ("ra", {"master_last_io_seconds_ago": "60"}, SymptomCode.REPLICATION_LAG, Severity.WARNING, "last heard 60 s ago"),
+        ("b", {"used_memory": "95"}, SymptomCode.MEMORY_FULL, Severity.WARNING, "95% of its maxmemory; when full it refuses writes"),
+        ("b", {"used_memory": "101", "maxmemory_policy": "allkeys-lru"}, SymptomCode.MEMORY_FULL, Severity.ERROR, "evicts keys"),
+        ("b", {"maxmemory": "0"}, SymptomCode.NO_MEMORY_LIMIT, Severity.NOTE, "1 of 6 nodes"),
+        ("b", {"aof_last_write_status": "err"}, SymptomCode.SAVE_FAILED, Severity.ERROR, "last write to the AOF failed"),
+        ("b", {"rdb_last_bgsave_status": "err"}, SymptomCode.SAVE_FAILED, Severity.ERROR, "last BGSAVE failed"),
+        ("b", {"connected_clients": "10"}, SymptomCode.CLIENTS_FULL, Severity.WARNING, "10 of 10 clients"),
+        ("b", {"loading": "1"}, SymptomCode.LOADING, Severity.WARNING, "is loading"),
+    ],
+)  # fmt: skip
+def test_what_a_node_says_of_itself_is_told_with_its_figures(name, info, code, severity, words):
+    """One symptom for one trouble, and no other."""
+    (found,) = find_symptoms(cluster(**{name: checkup(name, **info)}))
+
+    assert (found.code, found.severity) == (code, severity)
+    assert words in found.text
+
+
+def test_a_node_that_does_not_answer_and_is_failing_is_told_by_both():
+    """The others hold it for failing; whoever asked got no answer."""
+    told = lines(change={"c": lines()["c"].replace("master", "master,fail")})
+    found = codes(
+        [Checkup("10.0.0.3:7000", lost="no connection in time") if n == "c" else checkup(n, told) for n in IDS]
+    )
+
+    assert found[SymptomCode.FAIL].text == "10.0.0.3:7000 is FAIL for 5 of 5 nodes"
+    assert found[SymptomCode.FAIL].severity is Severity.ERROR
+    assert "no connection in time" in found[SymptomCode.NO_ANSWER].text
+
+
+def test_a_doubt_of_one_node_is_a_warning():
+    """PFAIL is one node's own view."""
+    told = lines(change={"c": lines()["c"].replace("master", "master,fail?")})
+
+    (found,) = find_symptoms(cluster(a=checkup("a", told)))
+
+    assert found == (Severity.WARNING, SymptomCode.PFAIL, "10.0.0.3:7000 is PFAIL for 1 of 6 nodes")
+
+
+def test_slots_without_owner_and_a_state_that_is_not_ok_are_errors():
+    """Master b has lost its last slots."""
+    told = lines(change={"b": lines()["b"].replace("5461-10922", "5461-10000")})
+    found = codes([replace(checkup(n, told), cluster={"cluster_state": "fail"}) for n in IDS])
+
+    assert found[SymptomCode.UNCOVERED_SLOTS].text == "922 of 16,384 slots have no owner: 10001-10922"
+    assert "6 of 6 nodes" in found[SymptomCode.CLUSTER_DOWN].text
+
+
+def test_nodes_with_other_owners_or_other_members_are_named():
+    """Node a still gives slot 5461 to itself and does not know replica rc."""
+    told = lines(
+        change={"a": lines()["a"].replace("0-5460", "0-5461"), "b": lines()["b"].replace("5461-", "5462-"), "rc": ""}
+    )
+    found = codes(cluster(a=checkup("a", told)))
+
+    assert found[SymptomCode.OWNERS_DIFFER].text.endswith("the rest: 10.0.0.1:7000")
+    assert found[SymptomCode.MEMBERS_DIFFER].text.endswith("the rest: 10.0.0.1:7000")
+    assert SymptomCode.UNCOVERED_SLOTS not in found
+
+
+def test_masters_of_one_epoch_and_open_slots_are_told():
+    """Two masters claim epoch 2; slot 7 is on its way."""
+    told = lines(change={"c": lines()["c"].replace(" 3 connected", " 2 connected")})
+    opened = {**told, "a": told["a"] + f" [7->-{IDS['b']}]"}
+    found = codes([checkup(n, opened if n == "a" else told) for n in IDS])
+
+    assert found[SymptomCode.EQUAL_EPOCHS].text == "masters share the config epoch 2: 10.0.0.2:7000, 10.0.0.3:7000"
+    assert found[SymptomCode.OPEN_SLOTS].text == "slots open for migration: 7, on 10.0.0.1:7000"
+
+
+def test_masters_without_replica_and_one_host_for_all_are_told_once():
+    """No replica at all: named once, not again as a shard on one host."""
+    told = {
+        name: line.replace("10.0.0.2", "10.0.0.1").replace("10.0.0.3", "10.0.0.1") for name, line in lines().items()
+    }
+    alone = {name: line for name, line in told.items() if not name.startswith("r")}
+    found = codes([checkup(n, alone) for n in alone])
+
+    assert "3 of 3 masters have no replica" in found[SymptomCode.NO_REPLICA].text
+    assert found[SymptomCode.LAYOUT].severity is Severity.NOTE
+    assert set(found) == {SymptomCode.NO_REPLICA, SymptomCode.LAYOUT}
+
+
+def test_a_server_in_no_cluster_has_no_view_to_differ_from():
+    """INFO alone; figures that are no numbers count as none."""
+    assert find_symptoms([Checkup("h:1", info={"role": "master", "maxmemory": "100", "used_memory": "x"})]) == []
+    assert believed([]) is None

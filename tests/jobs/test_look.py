@@ -1,0 +1,301 @@
+"""`slotscope look`: a live cluster, or files, whatever they are."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.main import ABOUT, COMMANDS, main
+from slotscope.runtime.cli import application
+from slotscope.servers import draws, slot_counts, visits
+from tests.benches.clusters import Cluster, running_cluster
+from tests.benches.servers import Server, redis_binary, running, valkey_binary, wait_for
+
+ROOT = Path(__file__).parents[2]
+RECORDED = ROOT / "tests" / "data"
+OWN = {"info", "config|resetstat", "client|setinfo", "replconf", "ping", "readonly", "auth"}
+"""Commands of the tests themselves, of replicas, and what a connection begins with."""
+KEYS = 30_000
+TAGGED = 3_000
+"""Keys of one hash tag."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """Two masters, a replica of the first, so many keys that they are drawn; slot statistics are on."""
+    binary = valkey_binary()
+    if binary is None:
+        pytest.skip("valkey-server is not installed")
+    with running_cluster(binary, masters=2, replicas=1, **{"cluster-slot-stats-enabled": "yes"}) as made:
+        fill(made.masters)
+        replica, master = made.replicas[0], made.masters[0]
+        wait_for(lambda: replica.call("DBSIZE") == master.call("DBSIZE"), "the replica to have all keys")
+        yield made
+
+
+def fill(masters: list[Server]) -> None:
+    """Users of various sizes, carts of one tag, one big list."""
+    chance = random.Random(7)
+    commands: list[tuple[Any, ...]] = [
+        ("SET", f"user:{at}", "u" * chance.randint(50, 400)) for at in range(KEYS - TAGGED - 1)
+    ]
+    commands += [("SET", f"cart:{{t7}}:{at}", "c" * 100) for at in range(TAGGED)]
+    commands.append(("RPUSH", "big:list", *["v" * 100] * 5000))
+    owners = [
+        (node, set(range(first, last + 1))) for node, (first, last) in zip(masters, halves(len(masters)), strict=True)
+    ]
+    for node, slots in owners:
+        node.ask(command for command in commands if slot_of(command[1]) in slots)
+
+
+def halves(count: int) -> list[tuple[int, int]]:
+    return [(16384 * at // count, 16384 * (at + 1) // count - 1) for at in range(count)]
+
+
+def slot_of(key: str) -> int:
+    from cluster_core.slots.key_slot import key_slot
+
+    return key_slot(key.encode())
+
+
+def run(*words: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["look", *words])
+    return int(ended.value.code or 0)
+
+
+def told(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    assert run(*words, "--json") == 0
+    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return answer
+
+
+def address(node: Server) -> str:
+    return f"127.0.0.1:{node.port}"
+
+
+def memory_of(node: Server) -> int:
+    """MEMORY USAGE of every key."""
+    keys = list(node.client().scan_iter(count=1000))
+    return sum(size for size in node.ask([("MEMORY", "USAGE", key) for key in keys]) if size)
+
+
+@pytest.mark.servers
+def test_a_cluster_is_measured_from_one_address_with_commands_that_only_read(cluster, capsys):
+    """Keys are counted; memory, prefixes and tags are near the truth; the replica is drawn from in its master's stead."""
+    for node in cluster.nodes:
+        node.call("CONFIG", "RESETSTAT")
+
+    found = told(capsys, address(cluster.nodes[0]), "--seconds", "4", "--rate", "2000")
+    sent = {
+        line.split(":")[0].removeprefix("cmdstat_")
+        for node in cluster.nodes
+        for line in node.call("INFO", "commandstats").decode().split()
+        if line.startswith("cmdstat_")
+    }
+    asked = (*visits.ASKED, *(words.split() for words in (*draws.SENT, *slot_counts.SENT)))
+    masters = {one["address"]: one for one in found["masters"]}
+    truth = sum(map(memory_of, cluster.masters))
+    users = next(one for one in found["prefixes"] if one["name"] == "user:")
+    tag = next(one for one in found["hash_tags"] if one["name"] == "t7")
+
+    assert sent - OWN <= {"|".join(words[:2]).lower() for words in asked} | {words[0].lower() for words in asked}
+    assert found["keys"] == KEYS
+    assert masters[address(cluster.masters[0])]["drawn_from"] == [address(cluster.replicas[0])]
+    assert masters[address(cluster.masters[1])]["drawn_from"] == [address(cluster.masters[1])]
+    assert abs(found["memory_bytes"]["value"] - truth) < 0.35 * truth
+    assert abs(users["keys"]["value"] - (KEYS - TAGGED - 1)) <= 2 * users["keys"]["error"]
+    assert abs(tag["keys"]["value"] - TAGGED) <= 2 * tag["keys"]["error"]
+    assert slot_of("{t7}") in {one["slot"] for one in found["slots"]}
+    assert next(one for one in found["slots"] if one["slot"] == slot_of("{t7}"))["keys"] >= TAGGED
+
+
+@pytest.mark.servers
+def test_no_node_is_asked_faster_than_was_allowed(cluster, capsys):
+    """By the counters of the servers themselves."""
+    for node in cluster.nodes:
+        node.call("CONFIG", "RESETSTAT")
+    started_s = time.monotonic()
+
+    told(capsys, address(cluster.nodes[0]), "--seconds", "2", "--rate", "100")
+    took_s = time.monotonic() - started_s
+    processed = [int(node.client().info("stats")["total_commands_processed"]) for node in cluster.masters]
+
+    assert max(processed) <= 100 * took_s + 60  # a burst, and pings of the replica
+
+
+@pytest.mark.servers
+def test_the_verdict_comes_first_and_lines_fit(cluster, capsys, monkeypatch):
+    """Then what is wrong, figures, notes; estimates are marked, and what is not known is said."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    assert run(address(cluster.nodes[2]), "--seconds", "2") == 0
+    lines = capsys.readouterr().out.splitlines()
+
+    assert lines[1].startswith("The cluster serves, with 2 warnings; its load of 30,000 keys")
+    assert max(map(len, lines)) <= 80
+    assert any("1 of 2 masters have no replica" in line for line in lines)
+    assert any("±" in line for line in lines)
+    assert any("hot keys are not known" in line for line in lines)
+
+
+@pytest.mark.servers
+def test_load_of_others_is_told_without_our_own(cluster, capsys):
+    """An idle cluster has no commands a second, however much it was asked."""
+    found = told(capsys, address(cluster.nodes[0]), "--seconds", "2")
+
+    assert sum(one["commands_per_s"] for one in found["masters"]) < 20
+    assert set(found["commands_per_s"]) <= {"replconf", "ping", "info"}
+
+
+@pytest.mark.servers
+def test_a_node_that_is_gone_is_told_and_the_rest_is_measured(capsys):
+    """Its slots have no answer; the look ends all the same."""
+    binary = valkey_binary()
+    if binary is None:
+        pytest.skip("valkey-server is not installed")
+    with running_cluster(binary, masters=3, cluster_node_timeout=1000) as made:
+        fill_some(made.masters[0])
+        made.masters[2].stop()
+        wait_for(lambda: b"cluster_state:fail" in made.masters[0].call("CLUSTER", "INFO"), "the cluster to be down")
+
+        found = told(capsys, address(made.masters[0]), "--seconds", "1")
+
+    codes = {one["code"]: one for one in found["symptoms"]}
+    assert codes["cluster-down"]["severity"] == "error"
+    assert codes["fail"]["text"].startswith(address(made.masters[2]))
+    assert address(made.masters[2]) in codes["no-answer"]["text"]
+    assert "not healthy" in found["verdict"]
+    assert {one["address"] for one in found["masters"]} == {address(node) for node in made.masters[:2]}
+
+
+def fill_some(node: Server) -> None:
+    first, last = halves(3)[0]
+    keys = [f"k:{at}" for at in range(300) if first <= slot_of(f"k:{at}") <= last]
+    node.ask([("SET", key, "v") for key in keys])
+
+
+@pytest.mark.servers
+def test_a_single_server_of_few_keys_is_counted_whole_in_all_its_databases(capsys):
+    """No estimate: errors are 0.  Its LFU counters show which keys are used."""
+    binary = redis_binary()
+    if binary is None:
+        pytest.skip("redis-server is not installed")
+    with running(binary, maxmemory="100mb", **{"maxmemory-policy": "allkeys-lfu"}) as server:
+        server.ask([("SET", f"a:{at}", "x" * 10) for at in range(50)])
+        server.ask([("SET", f"b:{at}", "x" * 1000) for at in range(20)], db=3)
+        server.ask([("GET", "a:7")] * 500)
+        truth = sum(server.call("MEMORY", "USAGE", f"a:{at}") for at in range(50))
+        truth += sum(server.call("MEMORY", "USAGE", f"b:{at}", db=3) for at in range(20))
+
+        found = told(capsys, address(server), "--seconds", "2")
+
+    assert found["verdict"] == "The server is healthy; it holds 70 keys."
+    assert found["memory_bytes"] == {"value": truth, "error": 0.0}
+    assert found["most_used_keys"][0]["key"] == "a:7"
+    assert found["biggest_keys"][0]["type"] == "string"
+    assert [one["name"] for one in found["prefixes"]] == ["b:", "a:"]
+
+
+@pytest.mark.servers
+def test_servers_without_slot_statistics_are_counted_slot_by_slot(redis_cluster_node, capsys):
+    """COUNTKEYSINSLOT, for half of the time; what was not counted is said."""
+    redis_cluster_node.call("FLUSHALL")
+    redis_cluster_node.ask([("SET", f"{{t}}:{at}", "v") for at in range(200)])
+    redis_cluster_node.ask([("SET", f"k:{at}", "v") for at in range(300)])
+
+    found = told(capsys, address(redis_cluster_node), "--seconds", "4", "--rate", "20000")
+
+    assert found["slots"][0]["slot"] == slot_of("{t}")
+    assert found["slots"][0]["keys"] == 200 + sum(slot_of(f"k:{at}") == slot_of("{t}") for at in range(300))
+
+
+@pytest.mark.servers
+def test_a_user_without_rights_to_measure_is_told_so(redis_server, capsys, monkeypatch):
+    """Keys are counted; memory is not known, and why is in the notes."""
+    redis_server.call("FLUSHALL")
+    redis_server.ask([("SET", f"k:{at}", "v") for at in range(30)])
+    redis_server.call("ACL", "SETUSER", "viewer", "on", ">pass", "~*", "+info", "+scan", "+randomkey")
+    monkeypatch.setenv("SLOTSCOPE_PASSWORD", "pass")
+
+    found = told(capsys, address(redis_server), "--seconds", "1", "--user", "viewer")
+
+    assert found["keys"] == 30
+    assert found["memory_bytes"] is None
+    assert any("memory not estimated: NOPERM" in note for note in found["notes"])
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["127.0.0.1:1"], "127.0.0.1:1: "),
+        (["127.0.0.1:99999"], "write HOST:PORT"),
+        (["127.0.0.1:1", "--rate", "0"], "--rate from 1"),
+        (["127.0.0.1:1", "--seconds", "nan"], "--seconds must be"),
+        (["no-such-file"], "no such file"),
+        ([], "name HOST:PORT of a live node, or files"),
+    ],
+)
+def test_what_cannot_be_looked_at_is_one_line(words, says, capsys):
+    """Exit code 2, no trace."""
+    assert run(*words) == 2
+    err = capsys.readouterr().err
+
+    assert says in err
+    assert err.count("\n") == 1
+
+
+def test_commands_of_a_dry_run_are_ones_that_the_program_takes(capsys):
+    """All recorded data: each printed command is parsed by the program itself, and nothing runs."""
+    assert run(str(RECORDED), str(ROOT / "slotscope" / "demo_data"), "--dry-run", "--root", "somewhere") == 0
+    out = capsys.readouterr().out
+    commands = [shlex.split(line.removeprefix("$ slotscope ")) for line in out.splitlines() if line.startswith("$ ")]
+    parsed: list[Callable[..., Any]] = [
+        application(ABOUT, COMMANDS).parse_args(words, exit_on_error=False)[0] for words in commands
+    ]
+
+    assert {words[0] for words in commands} == {"key-slots", "bus-replay", "sentinel-replay", "replication-replay"}
+    assert len(parsed) == len(commands)
+    assert "README.md: not known: text that begins" in out
+    assert not Path("somewhere").exists()
+
+
+def test_files_that_nothing_reads_are_said_in_a_line_each(tmp_path, capsys):
+    """And the exit code says that nothing was read."""
+    (tmp_path / "a").write_bytes(b"\0\x1b]0;x\x07")
+    (tmp_path / "b").write_bytes(b"")
+
+    assert run(str(tmp_path)) == 2
+    out, err = capsys.readouterr()
+
+    assert [line.split(": ", 1)[1] for line in out.splitlines()] == [
+        "not known: binary data that begins \\x00\\x1b]0;x\\x07",
+        "not known: empty",
+    ]
+    assert "none of these files" in err
+
+
+@pytest.mark.spark
+def test_files_are_read_into_a_root_by_the_commands_that_are_shown(spark, tmp_path, capsys, monkeypatch):
+    """A dump and a topology: the snapshot's page is there, and where is said."""
+    recorded = ROOT / "slotscope" / "demo_data" / "valkey-9.1"
+    root = tmp_path / "root"
+
+    with contextlib.chdir(tmp_path):
+        code = run(
+            str(recorded / "before" / "node-7002.rdb"), str(recorded / "topology" / "nodes.txt"), "--root", str(root)
+        )
+    out = capsys.readouterr().out
+
+    assert code == 0
+    assert "$ slotscope key-slots --rdb" in out
+    assert (root / "reports" / "current.html").exists()
+    assert str(root) in out.splitlines()[-1]

@@ -1,0 +1,192 @@
+"""Files are known by their first bytes, whatever they are called; what is not known is said in a line."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cluster_core.errors import DecodeError
+from slotscope.sources.fitting_jobs import fitting_jobs
+from slotscope.sources.recognition import FileKind, Recognised, find_files, recognise
+
+ROOT = Path(__file__).parents[3]
+RECORDED = [
+    path
+    for folder in ("tests/data", "slotscope/demo_data")
+    for path in sorted((ROOT / folder).rglob("*"))
+    if path.is_file()
+]
+EXPECTED = {
+    "*.rdb": FileKind.RDB,
+    "bus.pcap.gz": FileKind.BUS_CAPTURE,
+    "sentinel/*/resp.pcap.gz": FileKind.SENTINEL_CAPTURE,
+    "psync/*/resp.pcap.gz": FileKind.CLIENT_CAPTURE,
+    "bus-versions/*.jsonl.gz": FileKind.BUS_LINES,
+    "empty-failover.jsonl.gz": FileKind.BUS_LINES,
+    "sentinel/*/logs/*.log.gz": FileKind.SENTINEL_LOG,
+    "bus-*/logs/*.log.gz": FileKind.SERVER_LOG,
+    "polls.jsonl.gz": FileKind.NODE_POLLS,
+    "truth.jsonl.gz": FileKind.SENTINEL_POLLS,
+    "info.jsonl.gz": FileKind.INFO,
+    "topology/*": FileKind.TOPOLOGY,
+    "keys*.parquet": FileKind.KEYS_PARQUET,
+    "keys*.csv": FileKind.KEYS_CSV,
+    "keys*.jsonl": FileKind.KEYS_JSONL,
+    "keys-*.jsonl.gz": FileKind.KEYS_JSONL,
+    "scan*.txt": FileKind.KEYS_TEXT,
+    "*.xz": FileKind.UNKNOWN,
+    "events.jsonl.gz": FileKind.UNKNOWN,
+    "recording.json": FileKind.UNKNOWN,
+    "*.md": FileKind.UNKNOWN,
+    "*.py": FileKind.UNKNOWN,
+}
+"""What each recorded file is, by the first pattern that fits its path."""
+
+
+def expected_of(path: Path) -> FileKind | None:
+    return next((kind for pattern, kind in EXPECTED.items() if path.match(pattern)), None)
+
+
+@pytest.mark.parametrize(
+    "path", [pytest.param(path, id=str(path.relative_to(ROOT))) for path in RECORDED if "__pycache__" not in path.parts]
+)
+def test_every_recorded_file_is_recognised(path, tmp_path):
+    """Also under a name that says nothing."""
+    nameless = tmp_path / "x"
+    shutil.copy(path, nameless)
+
+    assert recognise(str(path)).kind is expected_of(path)
+    assert recognise(str(nameless)).kind is expected_of(path)
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "about"),
+    [
+        (b"", FileKind.UNKNOWN, "empty"),
+        (b"\x1f\x8b\x08broken", FileKind.UNKNOWN, "damaged"),
+        (b"PK\x03\x04rest", FileKind.UNKNOWN, "zip"),
+        (b"x" * 257 + b"ustar\0" + b"\0" * 100, FileKind.UNKNOWN, "tar"),
+        (b"\0\x1b[31m\xff", FileKind.UNKNOWN, "binary data that begins \\x00\\x1b[31m\\xff"),
+        pytest.param(b"{" * 100_000, FileKind.UNKNOWN, "JSON that begins", id="deep JSON"),
+        (b'{"a": 1}\n', FileKind.UNKNOWN, "JSON lines with a"),
+        (b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n", FileKind.AOF, ""),
+        (b"#TS:1\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n", FileKind.AOF, ""),
+        (b"file a.1.base.rdb seq 1 type b\n", FileKind.AOF_MANIFEST, ""),
+        (b'1795254729.693956 [0 127.0.0.1:51200] "SET" "user:1" "1"\n', FileKind.MONITOR, ""),
+        (b"# Server\r\nredis_version:7.0.15\r\n", FileKind.INFO, ""),
+        (b"user:1\nuser:2\n", FileKind.KEYS_TEXT, ""),
+        (b"A text with words.\nAnd a second line.\n", FileKind.UNKNOWN, "text that begins A text with"),
+        (b"\xd4\xc3\xb2\xa1" + b"\0" * 40, FileKind.OTHER_CAPTURE, ""),
+        (gzip.compress(b"REDIS0011\xff" + b"\0" * 8), FileKind.RDB, "gzip"),
+    ],
+)
+def test_a_file_is_what_its_first_bytes_say(data, kind, about, tmp_path):
+    """Unknown ones end in words of what they look like."""
+    path = tmp_path / "file"
+    path.write_bytes(data)
+
+    found = recognise(str(path))
+
+    assert found.kind is kind
+    assert about in found.about
+    assert found.about.isprintable()
+
+
+@given(data=st.data())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_cut_and_changed_files_end_in_a_line(data, tmp_path):
+    """Any beginning of any recorded file, with bytes changed."""
+    whole = data.draw(st.sampled_from([path for path in RECORDED if path.stat().st_size < 300_000])).read_bytes()
+    raw = bytearray(whole[: data.draw(st.integers(0, len(whole)))])
+    for at, byte in data.draw(
+        st.lists(st.tuples(st.integers(0, max(len(raw) - 1, 0)), st.integers(0, 255)), max_size=5)
+    ):
+        raw[at : at + 1] = bytes([byte])
+    path = tmp_path / "file"
+    path.write_bytes(raw)
+
+    found = recognise(str(path))
+
+    assert found.kind in FileKind
+    assert found.about.isprintable()
+
+
+def test_folders_are_searched_and_hidden_files_are_not(tmp_path):
+    """A missing path is an error, an empty folder is none."""
+    (tmp_path / "in" / "deep").mkdir(parents=True)
+    (tmp_path / "in" / "deep" / "keys.txt").write_text("a\n")
+    (tmp_path / "in" / ".hidden").write_text("a\n")
+
+    assert [file.path for file in find_files([str(tmp_path)])] == [str(tmp_path / "in" / "deep" / "keys.txt")]
+    with pytest.raises(DecodeError, match="no such file"):
+        find_files([str(tmp_path / "gone")])
+
+
+def known(**files: FileKind) -> list[Recognised]:
+    return [Recognised(path, kind) for path, kind in files.items()]
+
+
+def words_of(found: list[Recognised]) -> dict[str, list[str]]:
+    jobs, _ = fitting_jobs(found, "R")
+    return {job.job: list(job.words) for job in jobs}
+
+
+def test_files_of_one_kind_are_read_by_one_command():
+    """Captures, logs and polls of one cluster belong together."""
+    found = known(
+        p=FileKind.BUS_CAPTURE,
+        l1=FileKind.SERVER_LOG,
+        l2=FileKind.SERVER_LOG,
+        n=FileKind.NODE_POLLS,
+        s=FileKind.SENTINEL_LOG,
+    )
+
+    words = words_of(found)
+
+    assert set(words) == {"bus-replay", "sentinel-replay"}
+    assert {"p", "l1", "l2", "n"} < set(words["bus-replay"])
+    assert "s" in words["sentinel-replay"]
+
+
+def test_dumps_and_lists_of_the_same_keys_are_not_added_up():
+    """They become snapshots of their own."""
+    jobs, _ = fitting_jobs(known(d=FileKind.RDB, k=FileKind.KEYS_CSV), "R")
+
+    assert [job.words[job.words.index("--snapshot") + 1] for job in jobs] == ["dumps", "keys-csv"]
+
+
+def test_the_files_of_a_log_are_read_by_its_manifest(tmp_path):
+    """Base and increments are not dumps and logs of their own."""
+    manifest = tmp_path / "a.manifest"
+    manifest.write_bytes(b"file a.1.base.rdb seq 1 type b\nfile a.1.incr.aof seq 1 type i\n")
+    base, increment = (str(tmp_path / name) for name in ("a.1.base.rdb", "a.1.incr.aof"))
+    found = [
+        Recognised(str(manifest), FileKind.AOF_MANIFEST),
+        Recognised(base, FileKind.RDB),
+        Recognised(increment, FileKind.AOF),
+    ]
+
+    assert words_of(found) == {"key-slots": ["--aof", str(manifest), "--root", "R"]}
+
+
+def test_the_newest_topology_is_taken_and_what_has_no_command_is_said(tmp_path):
+    """By epoch; a MONITOR log alone is named with the command that would take it."""
+    line = "%s 127.0.0.1:7000@17000 myself,master - 0 0 %d connected 0-16383\n"
+    for name, epoch in (("old", 1), ("new", 2)):
+        (tmp_path / name).write_text(line % ("a" * 40, epoch))
+    found = [Recognised(str(tmp_path / name), FileKind.TOPOLOGY) for name in ("new", "old")]
+
+    jobs, left = fitting_jobs([*found, *known(d=FileKind.RDB, m=FileKind.MONITOR)], "R")
+    alone = fitting_jobs(found, "R")
+
+    assert str(tmp_path / "new") in jobs[0].words
+    assert str(tmp_path / "old") not in jobs[0].words
+    assert any("the newest of 2 topologies" in one for one in left)
+    assert any("rebalance-plan --monitor" in one for one in left)
+    assert alone[0] == []
+    assert len(alone[1]) == 2
