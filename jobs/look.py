@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import os
 import shlex
 import sys
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from slotscope.requests.look import DEFAULTS, Request
+from jobs.demo import run
+from slotscope.requests.look import Request
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.text import printable
@@ -19,7 +18,7 @@ SECONDS_MAX = 3600.0
 RATE_MAX = 100_000.0
 
 
-def command(*targets: str, request: Request = DEFAULTS) -> int | None:
+def command(*targets: str, request: Request = Request()) -> int | None:
     """Look at a live cluster (HOST:PORT), or at files.
 
     Live: sends nothing that writes, not more commands a second than --rate allows, and draws keys from replicas where there are any.
@@ -78,9 +77,7 @@ def _look_at_files(targets: Sequence[str], request: Request) -> int:
     for one in found:
         about = f" ({one.about})" if one.about and one.kind is not FileKind.UNKNOWN else ""
         sys.stdout.write(printable(f"{one.path}: {one.kind}{about or (one.about and f': {one.about}')}") + "\n")
-    root = request.root or ("ROOT" if request.dry_run else "")
-    root = root or tempfile.mkdtemp(prefix="slotscope-")
-    jobs, left = fitting_jobs(found, root)
+    jobs, left = fitting_jobs(found, request.root, request.snapshot)
     for line in left:
         sys.stdout.write(printable(line) + "\n")
     if not jobs:
@@ -90,9 +87,9 @@ def _look_at_files(targets: Sequence[str], request: Request) -> int:
         sys.stdout.write(f"\n$ {printable(shlex.join(['slotscope', job.job, *job.words]), 1 << 20)}\n")
         sys.stdout.flush()
         if not request.dry_run:
-            worst = max(worst, cli.run(_command_of(job.job), job.words))
+            worst = max(worst, run([job.job, *job.words], debug=request.debug))
     if not request.dry_run:
-        sys.stdout.write(f"\ntables and pages are in {printable(root)}\n")
+        sys.stdout.write(f"\ntables and pages are in {printable(request.root)}: slotscope snapshots lists them\n")
     return worst
 
 
@@ -100,11 +97,6 @@ def _as_typed(path: str) -> str:
     """A path below the folder that we are in as it is seen from there."""
     below = os.getcwd() + os.sep
     return path.removeprefix(below)
-
-
-def _command_of(job: str) -> Callable[..., int | None]:
-    carried_out: Callable[..., int | None] = importlib.import_module(f"jobs.{job.replace('-', '_')}").command
-    return carried_out
 
 
 if __name__ == "__main__":

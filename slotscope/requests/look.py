@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from slotscope.requests.options import NO_OPTIONS, AccessOptions, Flag, Plain, options
+from slotscope.requests.options import NO_OPTIONS, AccessOptions, Flag, TableOptions, options
 
 
 @options
-class Request(Plain):
+class Request(TableOptions):
     """How to look at what was named."""
 
     seconds: float = 20.0
@@ -22,9 +22,5 @@ class Request(Plain):
     access: AccessOptions = NO_OPTIONS
     dry_run: Flag = False
     """Files: print the commands that read them and run none."""
-    root: str | None = None
-    """Files: folder of the tables. Default: a new one among the temporary files, which is named at the end."""
-
-
-DEFAULTS = Request()
-"""What holds where the user names only what to look at."""
+    snapshot: str = "look"
+    """Files: name of the snapshot that they become; what the tables hold of it is replaced."""

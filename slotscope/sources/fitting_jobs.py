@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
@@ -14,11 +15,10 @@ from slotscope.sources.files import read_pieces
 from slotscope.sources.inputs import load_topology
 from slotscope.sources.recognition import FileKind, Recognised
 
-SNAPSHOT: Final = "current"
-
 
 class Recipe(NamedTuple):
-    """One command: it runs where there is a file of *needs*, and takes files by option; *snapshot* where it is not the only one of its table."""
+    """One command: it runs where there is a file of *needs*, and takes files by option; *snapshot* is added to the snapshot's name where
+    others write tables of the same kind: of keys, or of what happened."""
 
     job: str
     needs: tuple[FileKind, ...]
@@ -46,21 +46,21 @@ RECIPES: Final = (
         {
             "--pcap": (FileKind.BUS_CAPTURE, FileKind.BUS_LINES),
             "--log": (FileKind.SERVER_LOG,),
-            "--nodes": (FileKind.NODE_POLLS,),
+            "--polls": (FileKind.NODE_POLLS,),
         },
-        SNAPSHOT,
+        "bus",
     ),
     Recipe(
         "sentinel-replay",
         (FileKind.SENTINEL_CAPTURE, FileKind.SENTINEL_LOG, FileKind.SENTINEL_POLLS),
         {
-            "--captures": (FileKind.SENTINEL_CAPTURE,),
-            "--logs": (FileKind.SENTINEL_LOG,),
+            "--pcap": (FileKind.SENTINEL_CAPTURE,),
+            "--log": (FileKind.SENTINEL_LOG,),
             "--polls": (FileKind.SENTINEL_POLLS,),
         },
-        SNAPSHOT,
+        "sentinels",
     ),
-    Recipe("replication-replay", (FileKind.CLIENT_CAPTURE,), {"--pcap": (FileKind.CLIENT_CAPTURE,)}, SNAPSHOT),
+    Recipe("replication-replay", (FileKind.CLIENT_CAPTURE,), {"--pcap": (FileKind.CLIENT_CAPTURE,)}, "clients"),
 )
 """Every command that may fit, in the order in which they run."""
 
@@ -79,8 +79,8 @@ class FittingJob(NamedTuple):
     words: tuple[str, ...]
 
 
-def fitting_jobs(found: Sequence[Recognised], root: str) -> tuple[list[FittingJob], list[str]]:
-    """The commands that read *found* into *root*, and a line for each file that none of them reads."""
+def fitting_jobs(found: Sequence[Recognised], root: str, snapshot: str) -> tuple[list[FittingJob], list[str]]:
+    """The commands that read *found* into the snapshot *snapshot* of *root*, and a line for each file that none of them reads."""
     by_kind: dict[FileKind, list[str]] = {}
     owned = _files_of_logs(found)
     for one in found:
@@ -88,7 +88,7 @@ def fitting_jobs(found: Sequence[Recognised], root: str) -> tuple[list[FittingJo
             by_kind.setdefault(one.kind, []).append(one.path)
     topology, passed_over = _chosen_topology(by_kind.get(FileKind.TOPOLOGY, []))
     fitting = [recipe for recipe in RECIPES if any(by_kind.get(kind) for kind in recipe.needs)]
-    tables = sum(recipe.job == KEY_TABLES for recipe in fitting)
+    tables = Counter(recipe.job == KEY_TABLES for recipe in fitting)
     jobs = []
     used = {kind for recipe in fitting for kinds in recipe.options.values() for kind in kinds}
     for recipe in fitting:
@@ -100,10 +100,9 @@ def fitting_jobs(found: Sequence[Recognised], root: str) -> tuple[list[FittingJo
         ]
         if recipe.job == KEY_TABLES:
             words += [*recipe.more, *(["--topology", topology] if topology else [])]
-        if recipe.job == KEY_TABLES and tables > 1:
-            words += ["--snapshot", recipe.snapshot]
-        jobs.append(FittingJob(recipe.job, (*words, "--root", root)))
-    if topology and tables:
+        name = f"{snapshot}-{recipe.snapshot}" if tables[recipe.job == KEY_TABLES] > 1 else snapshot
+        jobs.append(FittingJob(recipe.job, (*words, "--snapshot", name, "--root", root)))
+    if topology and tables[True]:
         used.add(FileKind.TOPOLOGY)
     left = [
         f"{path}: {ALONE[kind]}"
@@ -111,7 +110,7 @@ def fitting_jobs(found: Sequence[Recognised], root: str) -> tuple[list[FittingJo
         if kind in ALONE and kind not in used
         for path in paths
     ]
-    return jobs, [*left, *(passed_over if tables else [])]
+    return jobs, [*left, *(passed_over if tables[True] else [])]
 
 
 def _paths(by_kind: Mapping[FileKind, Sequence[str]], kinds: Iterable[FileKind]) -> list[str]:

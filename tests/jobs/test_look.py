@@ -297,5 +297,5 @@ def test_files_are_read_into_a_root_by_the_commands_that_are_shown(spark, tmp_pa
 
     assert code == 0
     assert "$ slotscope key-slots --rdb" in out
-    assert (root / "reports" / "current.html").exists()
-    assert str(root) in out.splitlines()[-1]
+    assert (root / "reports" / "look.html").exists()
+    assert f"tables and pages are in {root}" in out.splitlines()[-1]

@@ -123,7 +123,7 @@ def overview(survey: Survey, *, separators: str, prefix_depth: int) -> Overview:
         _heaviest(tags, survey),
         [_key(draw, part.master) for part, draw in most_used(parts, LISTED)],
         _busiest(activity.by_name for activity in survey.activity.values()),
-        list(_notes(survey)),
+        list(_notes(survey, masters)),
         survey.seconds,
         survey.rate,
     )
@@ -243,7 +243,7 @@ def _heaviest(groups: Mapping[bytes, GroupEstimate], survey: Survey) -> list[Gro
     return [GroupFigures(name, *one) for name, one in known[:LISTED]]
 
 
-def _notes(survey: Survey) -> Iterable[str]:
+def _notes(survey: Survey, masters: Sequence[MasterFigures]) -> Iterable[str]:
     parts = survey.parts
     busiest = max(survey.sent.values(), default=0)
     yield (
@@ -260,12 +260,11 @@ def _notes(survey: Survey) -> Iterable[str]:
         )
         chance = text.percent(round(chance_of_a_key(parts) * 1_000_000), 1_000_000)
         yield f"a given key was drawn with a chance of {chance} or more: there may be bigger keys than those found"
-    replicas = {part.sampled for part in parts} - {part.master for part in parts}
+    replicas = {address for one in masters for address in one.drawn_from if address != one.address}
     if replicas:
         yield f"keys were drawn from {text.plural(len(replicas), 'replica')}, so that masters did not serve it"
+    yield from (f"{one.address}: memory not estimated: {one.not_drawn}" for one in masters if one.not_drawn)
     for master in survey.masters:
-        if master.unsampled:
-            yield f"{master.checkup.address}: memory not estimated: {master.unsampled}"
         if master.slots and len(master.counts) < len(master.slots):
             missing = len(master.slots) - len(master.counts)
             yield f"{master.checkup.address}: keys of {text.plural(missing, 'slot')} were not counted for want of time or right"

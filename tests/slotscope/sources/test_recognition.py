@@ -132,7 +132,7 @@ def known(**files: FileKind) -> list[Recognised]:
 
 
 def words_of(found: list[Recognised]) -> dict[str, list[str]]:
-    jobs, _ = fitting_jobs(found, "R")
+    jobs, _ = fitting_jobs(found, "R", "s")
     return {job.job: list(job.words) for job in jobs}
 
 
@@ -155,9 +155,9 @@ def test_files_of_one_kind_are_read_by_one_command():
 
 def test_dumps_and_lists_of_the_same_keys_are_not_added_up():
     """They become snapshots of their own."""
-    jobs, _ = fitting_jobs(known(d=FileKind.RDB, k=FileKind.KEYS_CSV), "R")
+    jobs, _ = fitting_jobs(known(d=FileKind.RDB, k=FileKind.KEYS_CSV), "R", "s")
 
-    assert [job.words[job.words.index("--snapshot") + 1] for job in jobs] == ["dumps", "keys-csv"]
+    assert [job.words[job.words.index("--snapshot") + 1] for job in jobs] == ["s-dumps", "s-keys-csv"]
 
 
 def test_the_files_of_a_log_are_read_by_its_manifest(tmp_path):
@@ -171,7 +171,7 @@ def test_the_files_of_a_log_are_read_by_its_manifest(tmp_path):
         Recognised(increment, FileKind.AOF),
     ]
 
-    assert words_of(found) == {"key-slots": ["--aof", str(manifest), "--root", "R"]}
+    assert words_of(found) == {"key-slots": ["--aof", str(manifest), "--snapshot", "s", "--root", "R"]}
 
 
 def test_the_newest_topology_is_taken_and_what_has_no_command_is_said(tmp_path):
@@ -181,8 +181,8 @@ def test_the_newest_topology_is_taken_and_what_has_no_command_is_said(tmp_path):
         (tmp_path / name).write_text(line % ("a" * 40, epoch))
     found = [Recognised(str(tmp_path / name), FileKind.TOPOLOGY) for name in ("new", "old")]
 
-    jobs, left = fitting_jobs([*found, *known(d=FileKind.RDB, m=FileKind.MONITOR)], "R")
-    alone = fitting_jobs(found, "R")
+    jobs, left = fitting_jobs([*found, *known(d=FileKind.RDB, m=FileKind.MONITOR)], "R", "s")
+    alone = fitting_jobs(found, "R", "s")
 
     assert str(tmp_path / "new") in jobs[0].words
     assert str(tmp_path / "old") not in jobs[0].words
