@@ -73,6 +73,11 @@ class Checkup:
         return int(value) if value.isascii() and value.isdigit() and len(value) < 19 else 0
 
     @property
+    def me(self) -> Node | None:
+        """Its own line of CLUSTER NODES."""
+        return self.topology.by_id.get(self.topology.my_id or "") if self.topology is not None else None
+
+    @property
     def is_loading(self) -> bool:
         """Whether it still reads its data."""
         return self.info.get("loading", "0") != "0"
@@ -201,22 +206,27 @@ def _epochs(views: Sequence[Topology]) -> Iterator[Symptom]:
 
 
 def _replication(checkups: Sequence[Checkup]) -> Iterator[Symptom]:
-    offsets = {one.address: one.number("master_repl_offset") for one in checkups if one.info and not one.is_replica}
+    offsets = {
+        one.me.id: one.number("master_repl_offset")
+        for one in checkups
+        if one.me is not None and one.info and not one.is_replica
+    }
     for one in checkups:
         if not one.is_replica:
             continue
         if one.info.get("master_link_status") != "up":
-            text = f"replica {one.address} has no link to its master {master_of(one)}"
+            text = f"replica {one.address} has no link to its master {_master_of(one)}"
             yield Symptom(Severity.ERROR, SymptomCode.NO_REPLICATION_LINK, text)
             continue
-        behind = offsets.get(master_of(one), 0) - one.number("slave_repl_offset")
+        master_id = one.me.master_id if one.me is not None else None
+        behind = offsets.get(master_id or "", 0) - one.number("slave_repl_offset")
         silent_s = one.number("master_last_io_seconds_ago")
         if behind > LAG_BYTES_MAX or silent_s > SILENCE_S_MAX:
             text = f"replica {one.address} is {max(behind, 0):,} bytes behind its master, last heard {silent_s} s ago"
             yield Symptom(Severity.WARNING, SymptomCode.REPLICATION_LAG, text)
 
 
-def master_of(replica: Checkup) -> str:
+def _master_of(replica: Checkup) -> str:
     """Address of the master that a replica follows, as INFO names it."""
     return f"{replica.info.get('master_host', '')}:{replica.info.get('master_port', '')}"
 

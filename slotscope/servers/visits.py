@@ -45,8 +45,7 @@ class Visit:
     @property
     def me(self) -> Node | None:
         """Its own line of CLUSTER NODES."""
-        topology = self.checkup.topology
-        return topology.by_id.get(topology.my_id or "") if topology is not None else None
+        return self.checkup.me
 
     @property
     def databases(self) -> dict[int, int]:

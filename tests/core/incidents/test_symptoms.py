@@ -91,6 +91,13 @@ def test_what_a_node_says_of_itself_is_told_with_its_figures(name, info, code, s
     assert words in found.text
 
 
+def test_lag_is_seen_whatever_name_a_node_was_asked_by():
+    """The first address may be a host name; INFO names the master by another."""
+    behind = cluster(a=replace(checkup("a"), address="localhost:7000"), ra=checkup("ra", slave_repl_offset="1"))
+
+    assert [one.code for one in find_symptoms(behind)] == [SymptomCode.REPLICATION_LAG]
+
+
 def test_a_node_that_does_not_answer_and_is_failing_is_told_by_both():
     """The others hold it for failing; whoever asked got no answer."""
     told = lines(change={"c": lines()["c"].replace("master", "master,fail")})
