@@ -1,8 +1,8 @@
-"""Growth between two snapshots per master, slot, prefix and hash tag: values, terminal, page."""
+"""Growth between two snapshots per master, slot, prefix and hash tag: values, and what a terminal shows of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial as bind
 
@@ -11,12 +11,11 @@ from rich.text import Text
 
 from slotscope.reports.ink import Cell, Ink
 from slotscope.reports.keyspace.figures import node_names, totals
-from slotscope.reports.keyspace.report import KeyGroup, KeyspaceReport
-from slotscope.reports.page import render_page
+from slotscope.reports.keyspace.report import KeyGroup, KeyspaceReport, NodeLoad, SlotLoad
+from slotscope.reports.keyspace.trend import Trend
 from slotscope.runtime import text
 
 ROWS_IN_TERMINAL = 8
-ROWS_ON_PAGE = 200
 GROWTH_KINDS = ("masters", "slots", "prefixes", "hash_tags")
 PARTIAL_WORDS_MAX = 300
 PARTIAL_COMPARISON = "not all inputs could be read: what looks like growth or loss may be what was not read"
@@ -115,6 +114,17 @@ class GrowthTable:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotChanges:
+    """The change of each of the 16384 slots, and who owns it afterwards: *owners* indexes *nodes*; None where sizes are not known."""
+
+    nodes: list[NodeLoad]
+    owners: list[int | None]
+    keys: list[int]
+    serialized_bytes: list[int] | None
+    memory_bytes: list[int] | None
+
+
+@dataclass(frozen=True, slots=True)
 class ComparisonReport:
     """Two snapshots side by side; *partial_words* say what of either could not be read, so that growth may be none."""
 
@@ -125,6 +135,8 @@ class ComparisonReport:
     total: Growth
     tables: list[GrowthTable]
     partial_words: list[str] = field(default_factory=list)
+    slot_changes: SlotChanges | None = None
+    trend: Trend | None = None
 
     @property
     def verdict(self) -> str:
@@ -174,8 +186,8 @@ def growth_table(
     return GrowthTable(kind, kept, partial)
 
 
-def compare_reports(before: KeyspaceReport, after: KeyspaceReport) -> ComparisonReport:
-    """Compare two key-space reports; their lists of prefixes and tags are taken as the heaviest only."""
+def compare_reports(before: KeyspaceReport, after: KeyspaceReport, trend: Trend | None = None) -> ComparisonReport:
+    """Compare two key-space reports; their lists of prefixes and tags are taken as the heaviest only, *trend* is told beside."""
     owners = {str(slot.slot).encode(): _owner_change(before, after, slot.slot) for slot in after.slots}
     addresses = {_node_key(node.node_id, node.address): node.address for node in [*before.nodes, *after.nodes]}
     return ComparisonReport(
@@ -184,6 +196,8 @@ def compare_reports(before: KeyspaceReport, after: KeyspaceReport) -> Comparison
         from_taken_at_ms=before.taken_at_ms,
         to_taken_at_ms=after.taken_at_ms,
         total=Growth(b"", _total(before), _total(after)),
+        slot_changes=_slot_changes(before, after),
+        trend=trend,
         partial_words=[
             f"snapshot {side.snapshot_id}: {words}" for side in (before, after) for words in side.partial_words
         ],
@@ -193,6 +207,22 @@ def compare_reports(before: KeyspaceReport, after: KeyspaceReport) -> Comparison
             growth_table("prefixes", _group_loads(before.prefixes), _group_loads(after.prefixes), partial=True),
             growth_table("hash_tags", _group_loads(before.hash_tags), _group_loads(after.hash_tags), partial=True),
         ],
+    )
+
+
+def _slot_changes(before: KeyspaceReport, after: KeyspaceReport) -> SlotChanges:
+    def change(figure: Callable[[SlotLoad], int | None]) -> list[int] | None:
+        known = all(figure(slot) is not None for report in (before, after) for slot in report.slots if slot.keys)
+        there = any(figure(slot) is not None for report in (before, after) for slot in report.slots)
+        pairs = zip(before.slots, after.slots, strict=True)
+        return [(figure(new) or 0) - (figure(old) or 0) for old, new in pairs] if known and there else None
+
+    return SlotChanges(
+        after.nodes,
+        [slot.owner for slot in after.slots],
+        change(lambda slot: slot.keys) or [0] * len(after.slots),
+        change(lambda slot: slot.serialized_bytes),
+        change(lambda slot: slot.memory_bytes),
     )
 
 
@@ -295,15 +325,3 @@ def status_words(row: Growth, table: GrowthTable) -> str:
     elif table.partial:
         words = {"new": "new in list", "vanished": "left list"}
     return words.get(row.status, row.status)
-
-
-def render_comparison_html(report: ComparisonReport) -> str:
-    """Return *report* as one page, to be written as UTF-8; the same report gives the same text."""
-    tables = [
-        {"table": table, "rows": [(row, status_words(row, table)) for row in table.rows[:ROWS_ON_PAGE]]}
-        for table in report.tables
-    ]
-    return render_page(
-        "comparison.html",
-        {"report": report, "tables": tables, "rows_shown": ROWS_ON_PAGE, "partial_comparison": PARTIAL_COMPARISON},
-    )

@@ -8,9 +8,13 @@ const slotColours = (() => {
     light: ["#0072b2", "#d98c00", "#009e73", "#cc79a7", "#56b4e9", "#b84a00", "#8a7d00", "#6b5b95"],
     dark: ["#4ba3d9", "#e69f00", "#2bbd92", "#dd94be", "#8fd0f5", "#e8743a", "#e0d64a", "#a494d1"],
   };
+  const changes = { // away from the middle: less in blue, more in orange
+    light: { less: ["#d3e5f2", "#7fb2d6", "#2f76ac", "#0c3f6e"], more: ["#f8e0c8", "#eda765", "#c4621c", "#7a2f00"] },
+    dark: { less: ["#1d3345", "#2c6490", "#5aa2d4", "#b9dcf4"], more: ["#43301d", "#8f5320", "#dc8c3f", "#fcd7ab"] },
+  };
   const parse = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
-  function ramp(theme) {
-    const stops = ramps[theme].map(parse), shades = [];
+  function ramp(colours) {
+    const stops = colours.map(parse), shades = [];
     for (let at = 0; at < 256; at += 1) {
       const place = (at / 255) * (stops.length - 1), low = Math.min(Math.floor(place), stops.length - 2);
       const rgb = stops[low].map((value, i) => Math.round(value + (stops[low + 1][i] - value) * (place - low)));
@@ -24,7 +28,8 @@ const slotColours = (() => {
   };
   return {
     isDark,
-    ramp: { light: ramp("light"), dark: ramp("dark") },
+    ramp: { light: ramp(ramps.light), dark: ramp(ramps.dark) },
+    change: Object.fromEntries(["light", "dark"].map((theme) => [theme, { less: ramp(changes[theme].less), more: ramp(changes[theme].more) }])),
     owner: (at, theme) => owners[theme][at % owners[theme].length],
   };
 })();
@@ -84,7 +89,7 @@ class SlotMap {
     Object.assign(this, { data, holder, onMove, onPin });
     this.cells = holder.querySelector("#slot-cells");
     this.overlay = holder.querySelector("#slot-cursor");
-    this.metric = data.bytes ? "bytes" : "keys";
+    this.metric = data.memory ? "memory" : data.bytes ? "bytes" : "keys";
     this.scaleKind = "log";
     this.borders = true;
     this.pinned = null;
@@ -98,7 +103,7 @@ class SlotMap {
   }
 
   heaviest() {
-    const values = this.data.bytes ?? this.data.keys;
+    const values = (this.data.memory ?? this.data.bytes ?? this.data.keys).map(Math.abs);
     return values.reduce((best, value, slot) => (value > values[best] ? slot : best), 0);
   }
 
@@ -136,16 +141,16 @@ class SlotMap {
   drawCells() {
     const { left, top, cell, size } = this.box, { owner } = this.data, pen = this.pen;
     const values = this.metric === "owner" ? null : this.data[this.metric];
-    this.scale = values && makeScale(this.scaleKind, values);
-    const shades = slotColours.ramp[this.theme];
+    this.scale = values && makeScale(this.scaleKind, this.data.signed ? values.map(Math.abs) : values);
+    const { less, more } = this.data.signed ? slotColours.change[this.theme] : { more: slotColours.ramp[this.theme] };
     pen.fillStyle = this.theme === "dark" ? "#10161b" : "#fbfcfc";
     pen.fillRect(left, top, size, size);
     for (let slot = 0; slot < owner.length; slot += 1) {
       const x = left + (slot & 127) * cell, y = top + (slot >> 7) * cell;
       if (!values) {
         if (owner[slot] >= 0) { pen.fillStyle = slotColours.owner(owner[slot], this.theme); pen.fillRect(x, y, cell, cell); }
-      } else if (values[slot] > 0) {
-        pen.fillStyle = shades[Math.round(this.scale.place(values[slot]) * 255)];
+      } else if (values[slot]) {
+        pen.fillStyle = (values[slot] < 0 ? less : more)[Math.round(this.scale.place(Math.abs(values[slot])) * 255)];
         pen.fillRect(x, y, cell, cell);
       }
       if (owner[slot] < 0 && this.data.nodes.length) this.drawUnowned(x, y, cell);

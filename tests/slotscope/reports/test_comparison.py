@@ -16,10 +16,10 @@ from slotscope.reports.keyspace.comparison import (
     Load,
     compare_reports,
     growth_table,
-    render_comparison_html,
     render_comparison_terminal,
     status_words,
 )
+from slotscope.reports.keyspace.comparison_html import render_comparison_html
 from slotscope.reports.keyspace.report import KeyGroup
 from tests.builders.reports_builder import keyspace_report
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from cluster_core.slots.key_slot import key_slot
-from slotscope.reports.keyspace.comparison import compare_reports, render_comparison_html
+from slotscope.reports.keyspace.comparison import compare_reports
+from slotscope.reports.keyspace.comparison_html import render_comparison_html
 from slotscope.reports.keyspace.figures import heavy_slots, totals
 from slotscope.reports.keyspace.html import render_html
 from slotscope.runtime import text

@@ -1,0 +1,62 @@
+"""How the load of each master went over all snapshots of a root: few rows, read from the tables of masters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from schemas.gold import NODE_LOAD
+from schemas.silver import SNAPSHOTS
+from slotscope.reports.keyspace.figures import SHORT_ID_LENGTH
+from slotscope.runtime.delta_files import read_rows
+
+SNAPSHOTS_MAX = 60
+"""The newest of them; more are no line that anybody reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrendPoint:
+    """One snapshot: *masters* maps each one's address, or the beginning of its id, to its load; None where that is not known."""
+
+    snapshot_id: str
+    taken_at_ms: int | None
+    masters: dict[str, int | None]
+
+    @property
+    def total(self) -> int | None:
+        """The load of all masters; None where that of one is not known."""
+        values = list(self.masters.values())
+        return None if None in values else sum(value or 0 for value in values)
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """All finished snapshots in order of time, by *resource*: ``memory``, ``serialized bytes`` or ``keys``."""
+
+    resource: str
+    points: Sequence[TrendPoint]
+
+
+def load_trend(root: str) -> Trend:
+    """Read what the tables under *root* say of every finished snapshot, by memory where it is known of all, else by bytes or keys."""
+    finished = read_rows(root, SNAPSHOTS, columns=("snapshot_id", "taken_at"))
+    finished.sort(key=lambda row: (row["taken_at"].timestamp() if row["taken_at"] else 0.0, row["snapshot_id"]))
+    finished = finished[-SNAPSHOTS_MAX:]
+    columns = ("snapshot_id", "node_id", "address", "keys", "serialized_bytes", "memory_bytes")
+    named = {row["snapshot_id"] for row in finished}
+    rows = [row for row in read_rows(root, NODE_LOAD, columns=columns) if row["snapshot_id"] in named]
+    kinds = {"memory_bytes": "memory", "serialized_bytes": "serialized bytes", "keys": "keys"}
+    figure = next((name for name in kinds if all(row[name] is not None for row in rows)), "keys")
+    masters: dict[str, dict[str, int | None]] = {}
+    for row in rows:
+        name = row["address"] or (row["node_id"] or "no node")[:SHORT_ID_LENGTH]
+        masters.setdefault(row["snapshot_id"], {})[name] = row[figure]
+    points = [
+        TrendPoint(
+            row["snapshot_id"],
+            int(row["taken_at"].timestamp() * 1000) if row["taken_at"] else None,
+            masters.get(row["snapshot_id"], {}),
+        )
+        for row in finished
+    ]
+    return Trend(kinds[figure], points)

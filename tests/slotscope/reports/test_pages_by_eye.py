@@ -1,0 +1,156 @@
+"""Every kind of page as a person meets it: pictures of it for whoever looks, and nothing on it that keeps people from reading it.
+
+The pictures are left in ``build/screenshots/NAME-WIDTH-THEME.png``.  What keeps people from reading is found by axe-core
+(``tests/data/axe``, under the Mozilla Public License 2.0).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slotscope.reports.delivery import deliver
+from slotscope.reports.index import INDEX
+from slotscope.reports.keyspace.comparison import compare_reports
+from slotscope.reports.keyspace.trend import Trend, TrendPoint
+from slotscope.reports.simulation.report import FIGURE_WORDS, PARAMETER_WORDS, Case, SimulationReport, Spread, Stuck
+from tests.benches.browser import Page, open_page
+from tests.builders.history_report import history_report
+from tests.builders.rebalance_report import rebalance_report
+from tests.builders.replication_report import replication_report
+from tests.builders.reports_builder import TAKEN_AT_MS, keyspace_report
+
+ROOT = Path(__file__).parents[3]
+AXE = (ROOT / "tests" / "data" / "axe" / "axe.min.js").read_text("utf-8")
+PICTURES = ROOT / "build" / "screenshots"
+WIDTHS = (1400, 420)
+THEMES = ("light", "dark")
+HEIGHT_MAX = 6000
+
+
+def comparison(**options: Any) -> Any:
+    """Two snapshots, and the trend of four."""
+    after = keyspace_report(**options)
+    before = replace(keyspace_report(seed=8), snapshot_id="2026-09-20")
+    points = [
+        TrendPoint(
+            f"day {day}", TAKEN_AT_MS + day * 86_400_000, {"10.0.0.1:6379": 9_000 + 700 * day, "10.0.0.2:6379": 8_000}
+        )
+        for day in range(4)
+    ]
+    return compare_reports(before, after, Trend("memory", points))
+
+
+def simulation() -> SimulationReport:
+    """Two cases, of which one left a shard without a master in some runs."""
+    known = {
+        "detected_ms": 2_000.0,
+        "elected_ms": 2_900.0,
+        "converged_ms": 3_100.0,
+        "bus_bytes": 1.5e6,
+        "elections": 1.0,
+    }
+    cases = []
+    for number, timeout_ms in enumerate((2_000, 5_000)):
+        parameters = dict.fromkeys(PARAMETER_WORDS, 1) | {
+            "profile": "valkey-9.1",
+            "fault": "crash",
+            "node_timeout_ms": timeout_ms,
+        }
+        spreads = {
+            name: Spread(10, 9, *(value * (number + 1) * more for more in (1.1, 0.9, 1.0, 1.3, 1.5, 1.6)))
+            if (value := known.get(name))
+            else Spread(10, 0, None, None, None, None, None, None)
+            for name in FIGURE_WORDS
+        }
+        curve = tuple((2_600.0 * (number + 1) + 40 * at, 0.09 * at) for at in range(11))
+        cases.append(Case(number, parameters, spreads, curve))
+    return SimulationReport(
+        "simulation",
+        "clusters of the grid",
+        20,
+        tuple(cases),
+        (Stuck(1, "10.0.0.1:6379", 1, "no replica is left"),),
+        1,
+        0,
+    )
+
+
+REPORTS: dict[str, Callable[[], Any]] = {
+    "key-slots": keyspace_report,
+    "key-slots-hostile": lambda: replace(keyspace_report(hostile=True), snapshot_id="hostile<b>"),
+    "compare": comparison,
+    "plan": lambda: replace(rebalance_report(), snapshot_id=keyspace_report().snapshot_id),
+    "history": history_report,
+    "simulate": simulation,
+    "replication": replication_report,
+}
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A root with a page of every kind, and the list of them."""
+    root = tmp_path_factory.mktemp("root")
+    found = {name: Path(deliver(made(), root=str(root), html=None, stream=None)) for name, made in REPORTS.items()}
+    return found | {"index": root / "reports" / INDEX}
+
+
+@pytest.fixture(params=[*REPORTS, "index"])
+def name(request: pytest.FixtureRequest) -> str:
+    """Each page in turn."""
+    return str(request.param)
+
+
+@pytest.fixture(params=WIDTHS)
+def width(request: pytest.FixtureRequest, chromium: Any) -> Iterator[int]:
+    """A desk's window, then a phone's."""
+    metrics = {"width": request.param, "height": 900, "deviceScaleFactor": 1, "mobile": request.param < 500}
+    chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    yield request.param
+    chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def picture(page: Page, width: int) -> bytes:
+    """The page from its top to its end, `HEIGHT_MAX` at most."""
+    page.driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
+    height = min(page.run("return document.documentElement.scrollHeight"), HEIGHT_MAX)
+    clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+    taken = page.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
+    return base64.b64decode(taken["data"])
+
+
+def violations(page: Page) -> list[str]:
+    """What axe-core finds, a line each: the rule, and the first of the elements that break it."""
+    if not page.run("return Boolean(window.axe)"):
+        page.driver.execute_cdp_cmd("Runtime.evaluate", {"expression": AXE})
+    found = page.driver.execute_async_script(
+        "const done = arguments[0]; window.axe.run(document, {resultTypes: ['violations']}).then((all) => done(all.violations.map((one) => "
+        "`${one.id} ${one.nodes.length}: ${one.nodes[0].html.slice(0, 160)} ${one.nodes[0].failureSummary}`)), (error) => done([String(error)]))"
+    )
+    return list(found)
+
+
+def test_a_page_is_pictured_fits_its_window_and_keeps_nobody_from_reading_it(
+    chromium: Any, pages: dict[str, Path], name: str, width: int
+) -> None:
+    """In both themes; nothing sticks out to the side of the page."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    page = open_page(chromium, pages[name])
+    found, sizes, wide = [], [], []
+    for theme in THEMES:
+        page.choose("theme", theme)
+        drawn = picture(page, width)
+        (PICTURES / f"{name}-{width}-{theme}.png").write_bytes(drawn)
+        sizes.append(len(drawn))
+        wide.append(page.run("return document.documentElement.scrollWidth - window.innerWidth"))
+        found += violations(page)
+
+    assert found == []
+    assert wide == [0, 0]
+    assert min(sizes) > 10_000
+    assert page.console() == []
