@@ -13,7 +13,7 @@ ROWS_ON_PAGE = 200
 MS_A_DAY = 86_400_000
 CLOCK_DAYS_MAX = 3
 """A trend no longer than this is labelled with times of day."""
-LABELS_MAX = 6
+LABELS_MAX = 3
 
 
 def render_comparison_html(report: ComparisonReport) -> str:

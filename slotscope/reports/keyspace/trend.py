@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from schemas.gold import NODE_LOAD
 from schemas.silver import SNAPSHOTS
@@ -39,8 +40,8 @@ class Trend:
 
 def load_trend(root: str) -> Trend:
     """Read what the tables under *root* say of every finished snapshot, by memory where it is known of all, else by bytes or keys."""
-    finished = read_rows(root, SNAPSHOTS, columns=("snapshot_id", "taken_at"))
-    finished.sort(key=lambda row: (row["taken_at"].timestamp() if row["taken_at"] else 0.0, row["snapshot_id"]))
+    finished = read_rows(root, SNAPSHOTS, columns=("snapshot_id", "taken_at", "written_at"))
+    finished.sort(key=lambda row: (*(_seconds(row[name]) for name in ("taken_at", "written_at")), row["snapshot_id"]))
     finished = finished[-SNAPSHOTS_MAX:]
     columns = ("snapshot_id", "node_id", "address", "keys", "serialized_bytes", "memory_bytes")
     named = {row["snapshot_id"] for row in finished}
@@ -60,3 +61,8 @@ def load_trend(root: str) -> Trend:
         for row in finished
     ]
     return Trend(kinds[figure], points)
+
+
+def _seconds(moment: datetime | None) -> float:
+    """A time as a number that sorts; what is not known comes first."""
+    return moment.timestamp() if moment else 0.0
