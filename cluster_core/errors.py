@@ -31,6 +31,14 @@ class TruncatedError(DecodeError):
     """Bytes that end before the value that they announce."""
 
 
+class MissingInputError(DecodeError):
+    """A file that is not there, or cannot be opened: there is no place in it to name."""
+
+    def __init__(self, reason: str, *, offset: int = 0, source: str) -> None:
+        super().__init__(reason, offset=offset, source=source)
+        self.args = (f"{source}: {reason}",)
+
+
 class EncodeError(ClusterCoreError):
     """A value that the chosen format, or the chosen version of it, cannot hold."""
 

@@ -93,6 +93,10 @@ class Ink:
         """Write one line; what does not fit goes on in the next."""
         self.console.print(line, highlight=False, soft_wrap=False, overflow="fold")
 
+    def whole(self, line: Text) -> None:
+        """Write a command or a path on one line, however long: what is folded cannot be copied."""
+        self.console.print(line, highlight=False, soft_wrap=True)
+
     def note(self, words: str) -> None:
         """Write a quiet line, indented like the rows of a table."""
         self.line(self.words("  " + words, "dim"))
@@ -106,7 +110,7 @@ class Ink:
         """Say where the page is that has *words*, if one was written."""
         if path is not None:
             self.console.print()
-            self.line(self.words(f"{words}: ").append_text(self.words(path, "bold")))
+            self.whole(self.words(f"{words}: ").append_text(self.words(path, "bold")))
 
     def flow(self, parts: Sequence[str]) -> None:
         """Write *parts* one after the other, indented; lines break between them only."""

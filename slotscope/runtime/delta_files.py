@@ -19,7 +19,6 @@ from slotscope.runtime.errors import InputError
 
 ATTEMPTS_MAX = 4
 """Writers of different snapshots meet only when both create the table; the second try finds it there."""
-MISSING = "{}: no such table; is --root right, and did the job that writes it run?"
 OLDER = "{}: written by an older version of the program, in another form: choose another --root, or remove the folder and make it anew"
 
 
@@ -40,6 +39,14 @@ def _of_nullable(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(kind):
         return pa.struct([_nullable(field) for field in kind])
     return kind
+
+
+def missing(root: str, table: Table) -> str:
+    """That *table* is not there, and what writes it."""
+    from schemas.catalogue import writers
+
+    jobs = " or ".join(writers(table)) or "the job that writes it"
+    return f"{location(root, table)}: no such table; is --root right, and did {jobs} run?"
 
 
 def location(root: str, table: Table) -> str:
@@ -156,7 +163,7 @@ def _open(root: str, table: Table) -> DeltaTable:
     try:
         opened = DeltaTable(place)
     except TableNotFoundError as error:
-        raise InputError(MISSING.format(place)) from error
+        raise InputError(missing(root, table)) from error
     except (DeltaError, OSError) as error:
         raise InputError(f"{place}: cannot be read: {_first_line(error)}") from error
     _refuse_older(opened, table, place)

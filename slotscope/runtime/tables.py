@@ -19,7 +19,7 @@ from pyspark.sql.types import ArrayType, DataType
 
 from schemas.table import Table
 from slotscope.runtime import delta_files
-from slotscope.runtime.delta_files import ATTEMPTS_MAX, MISSING, OLDER, location
+from slotscope.runtime.delta_files import ATTEMPTS_MAX, OLDER, location, missing
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.session import is_one_process
 from slotscope.runtime.spark_schema import spark_schema
@@ -48,7 +48,7 @@ def read(spark: SparkSession, table: Table, root: str) -> DataFrame:
     is not there.
     """
     if not exists(spark, table, root):
-        raise InputError(MISSING.format(location(root, table)))
+        raise InputError(missing(root, table))
     rows = spark.read.format("delta").load(location(root, table))
     known = {field.name: field.dataType for field in rows.schema.fields}
     declared = spark_schema(table.schema).fields

@@ -16,7 +16,7 @@ from typing import IO, Any, Protocol
 import pyarrow as pa
 from pyarrow import fs
 
-from cluster_core.errors import DecodeError
+from cluster_core.errors import DecodeError, MissingInputError
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -72,7 +72,7 @@ def _expand_local(pattern: str) -> list[InputFile]:
     else:
         paths = sorted(glob.glob(pattern, recursive=True))
         if not paths:
-            raise DecodeError("no file matches this pattern", offset=0, source=pattern)
+            raise MissingInputError("no file matches this pattern", source=pattern)
     files: list[InputFile] = []
     for path in paths:
         files += _list_local(path)
@@ -85,11 +85,11 @@ def _list_local(path: str) -> list[InputFile]:
             return [InputFile(os.path.abspath(path), os.stat(path).st_size)]
         names = sorted(name for name in os.listdir(path) if not name.startswith((".", "_")))
     except OSError as error:
-        raise DecodeError(_os_reason(error), offset=0, source=path) from error
+        raise MissingInputError(_os_reason(error), source=path) from error
     inside = [os.path.join(path, name) for name in names]
     files = [InputFile(os.path.abspath(file), os.stat(file).st_size) for file in inside if os.path.isfile(file)]
     if not files:
-        raise DecodeError("the directory holds no files", offset=0, source=path)
+        raise MissingInputError("the directory holds no files", source=path)
     return files
 
 
@@ -101,17 +101,17 @@ def _expand_uri(uri: str) -> list[InputFile]:
             infos = system.get_file_info(fs.FileSelector(base))
             infos = [info for info in infos if fnmatch.fnmatch(info.base_name, pattern)]
             if not infos:
-                raise DecodeError("no file matches this pattern", offset=0, source=uri)
+                raise MissingInputError("no file matches this pattern", source=uri)
             scheme = uri.split("://", 1)[0]
             return [InputFile(f"{scheme}://{info.path}", info.size) for info in infos if info.type == fs.FileType.File]
         system, base = fs.FileSystem.from_uri(uri)
         info = system.get_file_info(base)
     except (OSError, ValueError) as error:
-        raise DecodeError(_os_reason(error), offset=0, source=uri) from error
+        raise MissingInputError(_os_reason(error), source=uri) from error
     if info.type == fs.FileType.Directory:
         return _expand_uri(uri.rstrip("/") + "/*")
     if info.type != fs.FileType.File:
-        raise DecodeError("no such file", offset=0, source=uri)
+        raise MissingInputError("no such file", source=uri)
     return [InputFile(uri, info.size)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -17,6 +18,8 @@ from slotscope.runtime import text
 SUMMARY_LENGTH_MAX = 1000
 STEP_LENGTH_MAX = 600
 FINDINGS_SHOWN = 8
+CLOCK_CELLS = 9
+_NAMED = re.compile(r"([0-9a-f]{8,40}) \([^()\s]+:\d+\)")
 
 FIGURE_WORDS = {
     "silence_to_pfail_ms": "last sign of life to first PFAIL",
@@ -86,6 +89,17 @@ def _print_findings(ink: Ink, findings: Sequence[FindingLine]) -> None:
     print_graded(ink, told, SUMMARY_LENGTH_MAX, FINDINGS_SHOWN)
 
 
+def _named_once(words: str, known: set[str]) -> str:
+    """*words* with the address of a node only where it is named for the first time; *known* are those that were."""
+
+    def name(found: re.Match[str]) -> str:
+        again = found[0] in known
+        known.add(found[0])
+        return found[1] if again else found[0]
+
+    return _NAMED.sub(name, words)
+
+
 def print_story(incident: IncidentLine, console: Console, *, parts: bool = False) -> None:
     """Print one incident: what it was, its figures, its steps in order; with *parts* also each node of those that many did."""
     ink = Ink(console)
@@ -103,14 +117,24 @@ def print_story(incident: IncidentLine, console: Console, *, parts: bool = False
         ink.flow(figures)
     ink.heading("What happened", text.plural(incident.step_count, "step"))
     rows = []
+    known: set[str] = set()
     for step in incident.steps:
-        until = f" (until {clock(step.offset_ms + (step.until_ns - step.at_ns) // 1_000_000)})" if step.until_ns else ""
+        at, end = (
+            clock(step.offset_ms),
+            clock(step.offset_ms + ((step.until_ns or step.at_ns) - step.at_ns) // 1_000_000),
+        )
+        until = f" (until {end})" if end != at else ""
         message = "" if step.message_id is None else f" #{step.message_id}"
-        words = ink.words(text.printable(step.text, STEP_LENGTH_MAX) + until)
-        rows.append((Text(f"{clock(step.offset_ms):>12}"), words.append_text(ink.words(message, "dim"))))
+        words = ink.words(text.printable(_named_once(step.text, known), STEP_LENGTH_MAX) + until)
+        rows.append((Text(f"{at:>{CLOCK_CELLS}}"), words.append_text(ink.words(message, "dim"))))
         for part in step.parts if parts else ():
             at = clock(step.offset_ms + (part.at_ns - step.at_ns) // 1_000_000)
-            rows.append((Text(f"{at:>12}", "dim"), ink.words(f"  {text.printable(part.text, STEP_LENGTH_MAX)}", "dim")))
+            rows.append(
+                (
+                    Text(f"{at:>{CLOCK_CELLS}}", "dim"),
+                    ink.words(f"  {text.printable(part.text, STEP_LENGTH_MAX)}", "dim"),
+                )
+            )
     ink.labelled(rows)
     if not parts and any(step.parts for step in incident.steps):
         ink.note("with --parts: each node of the steps that many did")

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from slotscope.reports.ink import Cell, Ink
-from slotscope.reports.keyspace.figures import node_names, totals
+from slotscope.reports.keyspace.figures import node_names, telling_prefixes, totals
 from slotscope.reports.keyspace.report import KeyGroup, KeyspaceReport, NodeLoad, SlotLoad
 from slotscope.reports.keyspace.trend import Trend
 from slotscope.runtime import text
@@ -179,7 +179,9 @@ def growth_table(
 ) -> GrowthTable:
     """Put two snapshots of one kind side by side; what did not change at all is left out, except masters."""
     details = details or {}
-    names = dict.fromkeys([*before, *after])
+    names = list(dict.fromkeys([*before, *after]))
+    if kind == "prefixes":
+        names = telling_prefixes({name: (before.get(name), after.get(name)) for name in names})
     rows = [Growth(name, before.get(name), after.get(name), details.get(name, "")) for name in names]
     kept = [row for row in rows if kind == "masters" or row.status != "same"]
     kept.sort(key=lambda row: (-abs(row.bytes_delta or 0), -abs(row.keys_delta), row.name))

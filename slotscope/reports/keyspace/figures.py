@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from slotscope.reports.keyspace.report import KeyGroup, KeyspaceReport, NodeLoad, SlotLoad
@@ -168,3 +168,25 @@ def _tag_cause(slot: SlotLoad, tag: KeyGroup) -> Cause:
         )
     share = tag.keys / slot.keys if slot.keys else 0.0
     return Cause("tag", tag.name, tag.keys, tag.serialized_bytes, share, "keys")
+
+
+def telling_prefixes(loads: Mapping[bytes, Hashable]) -> list[bytes]:
+    """Return the prefixes of *loads* that say something of their own: none that cuts a hash tag in two, and none with a longer one that has
+    the same load.
+    """
+    whole = [name for name in loads if not _cuts_a_tag(name)]
+    alike: dict[Hashable, list[bytes]] = {}
+    for name in whole:
+        alike.setdefault(loads[name], []).append(name)
+    return [name for name in whole if not any(one != name and one.startswith(name) for one in alike[loads[name]])]
+
+
+def folded_prefixes(groups: Sequence[KeyGroup]) -> list[KeyGroup]:
+    """Return those of *groups* that say something of their own (`telling_prefixes`)."""
+    telling = set(telling_prefixes({group.name: (group.keys, group.serialized_bytes) for group in groups}))
+    return [group for group in groups if group.name in telling]
+
+
+def _cuts_a_tag(prefix: bytes) -> bool:
+    _, brace, tag = prefix.partition(b"{")
+    return bool(brace) and b"}" not in tag

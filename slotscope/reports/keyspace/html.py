@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slotscope.reports.keyspace.figures import heavy_slots, max_over_mean, names_by_id, node_names, totals, weighs_bytes
+from slotscope.reports.keyspace.figures import (
+    folded_prefixes,
+    heavy_slots,
+    max_over_mean,
+    names_by_id,
+    node_names,
+    totals,
+    weighs_bytes,
+)
 from slotscope.reports.keyspace.report import SLOT_COUNT, KeyGroup, KeyspaceReport, NodeLoad
 from slotscope.reports.keyspace.verdict import verdict
 from slotscope.reports.page import embedded_json, render_page
@@ -37,6 +45,7 @@ def render_html(report: KeyspaceReport) -> str:
         "name_of": names_by_id(report),
         "shares": _shares(report.nodes),
         "heavy": heavy_slots(report, HEAVY_SLOTS_SHOWN),
+        "prefixes": folded_prefixes(report.prefixes),
         "group_peaks": {"hash_tags": _peaks(report.hash_tags), "prefixes": _peaks(report.prefixes)},
         "rows_shown": ROWS_SHOWN,
         "unread": text.unread,

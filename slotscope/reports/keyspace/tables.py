@@ -101,12 +101,14 @@ def _sum(known: int | None, more: int | None) -> int | None:
 
 
 def _big_keys(root: str, snapshot_id: str) -> list[BigKey]:
-    return [
+    """The biggest keys by memory where that is known, else by bytes, of those that the table lists."""
+    found = [
         record(BigKey, row, type=row["type"] or "", encoding=row["encoding"] or "")
         for row in read_rows(
             root, BIG_KEYS, order_by="rank", limit=BIG_KEYS_SHOWN, snapshot_id=snapshot_id, scope="cluster"
         )
     ]
+    return sorted(found, key=lambda key: -(key.memory_bytes or 0))
 
 
 def _groups(rows: Rows, name: str) -> list[KeyGroup]:

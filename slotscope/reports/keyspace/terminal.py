@@ -14,6 +14,7 @@ from rich.text import Text
 from slotscope.reports.ink import Cell, Ink
 from slotscope.reports.keyspace.figures import (
     Cause,
+    folded_prefixes,
     heavy_slots,
     max_over_mean,
     names_by_id,
@@ -188,7 +189,7 @@ def _print_prefixes(report: KeyspaceReport, ink: Ink) -> None:
     ink.heading("Heaviest prefixes")
     whole = totals(report)
     rows: list[list[Cell]] = []
-    for group in report.prefixes[:GROUPS_SHOWN]:
+    for group in folded_prefixes(report.prefixes)[:GROUPS_SHOWN]:
         size, by_keys = group.serialized_bytes, text.percent(group.keys, whole.keys)
         share = by_keys if size is None else text.percent(size, whole.serialized_bytes)
         rows.append([bind(ink.key, group.name), text.count(group.keys), text.size(size), share])

@@ -46,7 +46,7 @@ def render_rebalance_terminal(report: RebalanceReport, console: Console, *, html
     _print_history(report, ink)
     ink.heading("Next")
     for command, what in next_commands(report):
-        ink.line(ink.words("  " + command, "bold"))
+        ink.whole(ink.words("  " + command, "bold"))
         ink.note("  " + what)
     ink.page("All of it, with the proof", html_path)
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from cluster_core.rebalance.plan import PlanVerdict
 from slotscope.reports.rebalance.report import HeavyLine, RebalanceReport
 from slotscope.runtime import text
+from slotscope.runtime.program import program_name
 
 _UNITS = ("", "k", "M", "G", "T", "P")
 
@@ -134,18 +135,19 @@ def reason(report: RebalanceReport) -> str:
 
 def next_commands(report: RebalanceReport) -> list[tuple[str, str]]:
     """What to type next, each with what it does."""
+    program = program_name()
     place = f"--root {shell_word(report.root)} --plan {shell_word(report.plan_id)}"
-    check = (f"slotscope check-plan {place}", "verify bound, limits and sums from the tables alone")
+    check = (f"{program} check-plan {place}", "verify bound, limits and sums from the tables alone")
     if not report.acts:
         return [check]
     return [
         check,
-        (f"slotscope execute-plan {place} --cluster HOST:PORT", "dry run: what would be sent, to whom, in which order"),
+        (f"{program} execute-plan {place} --cluster HOST:PORT", "dry run: what would be sent, to whom, in which order"),
         (
-            f"slotscope execute-plan {place} --cluster HOST:PORT --apply",
+            f"{program} execute-plan {place} --cluster HOST:PORT --apply",
             "do it; journalled, can be resumed or rolled back",
         ),
-        (f"slotscope audit-plan {place} --cluster HOST:PORT", "afterwards: promised against measured"),
+        (f"{program} audit-plan {place} --cluster HOST:PORT", "afterwards: promised against measured"),
     ]
 
 

@@ -1,0 +1,35 @@
+"""Prefixes that say the same are one line, and hash tags stay whole."""
+
+from __future__ import annotations
+
+from slotscope.reports.keyspace.comparison import Load, growth_table
+from slotscope.reports.keyspace.figures import folded_prefixes
+from slotscope.reports.keyspace.report import KeyGroup
+
+
+def test_a_prefix_with_one_child_is_told_by_the_child():
+    """The same 1,500 keys three times are one line."""
+    groups = [
+        KeyGroup(name, keys=1500, serialized_bytes=9)
+        for name in (b"{tenant:", b"{tenant:acme}:", b"{tenant:acme}:item:")
+    ]
+
+    assert [group.name for group in folded_prefixes(groups)] == [b"{tenant:acme}:item:"]
+
+
+def test_a_prefix_that_more_lies_under_stays_and_none_cuts_a_tag():
+    """What has two children is a figure of its own, unless it is half a tag."""
+    groups = [
+        KeyGroup(name, keys=keys)
+        for name, keys in ((b"a:", 3), (b"a:b:", 2), (b"{t:", 5), (b"{t:1}:", 4), (b"{}x:", 1))
+    ]
+
+    assert [group.name for group in folded_prefixes(groups)] == [b"a:", b"a:b:", b"{t:1}:", b"{}x:"]
+
+
+def test_growth_folds_what_was_and_is_the_same_only():
+    """A child that is new makes its parent a figure of its own, in both snapshots."""
+    before = {b"c:": Load(7, 700), b"c:p:": Load(7, 700), b"s:": Load(2, 50), b"s:x:": Load(2, 50)}
+    after = {b"c:": Load(9, 900), b"c:p:": Load(7, 750), b"s:": Load(3, 60), b"s:x:": Load(3, 60)}
+
+    assert [row.name for row in growth_table("prefixes", before, after, partial=True).rows] == [b"c:", b"c:p:", b"s:x:"]
