@@ -25,6 +25,8 @@ DRAWS_MAX: Final = 60_000
 DRAWS_PER_MASTER_MIN: Final = 100
 COUNTING_SHARE: Final = 0.5
 """Of the time, for counting keys slot by slot where the server has no CLUSTER SLOT-STATS."""
+CPU_WINDOW_SHARE: Final = 0.2
+"""Of the time, for the processor time of slots: nothing is drawn meanwhile, since that would count, too."""
 WINDOW_S_MIN: Final = 1.0
 """Rates are not measured over less."""
 _CALLS: Final = re.compile(r"calls=(\d{1,18}),")
@@ -41,7 +43,8 @@ class Activity(NamedTuple):
 class Master:
     """One master: its own slots as it sees them (none outside a cluster), what it counts in them, its keys as far as they were drawn.
 
-    *unsampled* is why keys were not drawn; *cpu_usec* is the processor time of commands by slot in the window.
+    *unsampled* is why keys were not drawn; *cpu_usec* is the processor time of commands by slot
+    before keys were drawn.
     """
 
     checkup: Checkup
@@ -115,11 +118,9 @@ def _look_at(master: Visit, visits: Sequence[Visit], wanted: int, ends_s: tuple[
     counted_until_s, until_s = ends_s
     sampled = _sampled(master, visits)
     counts = {} if master.checkup.is_loading else count_slots(master, counted_until_s)
-    parts, unsampled = (
-        draw_parts(master, sampled, wanted, until_s, rate) if sampled is not None else ([], "it is loading")
-    )
     cpu_usec: dict[int, int] = {}
     if any(count.cpu_usec for count in counts.values()):
+        time.sleep(max(0.0, until_s - time.monotonic()) * CPU_WINDOW_SHARE)
         try:
             now = slot_stats(master)
         except LinkError:
@@ -127,6 +128,9 @@ def _look_at(master: Visit, visits: Sequence[Visit], wanted: int, ends_s: tuple[
         cpu_usec = {
             slot: (now[slot].cpu_usec or 0) - (counts[slot].cpu_usec or 0) for slot in now.keys() & counts.keys()
         }
+    parts, unsampled = (
+        draw_parts(master, sampled, wanted, until_s, rate) if sampled is not None else ([], "it is loading")
+    )
     return Master(
         master.checkup,
         sum(master.databases.values()),

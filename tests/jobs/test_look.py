@@ -154,6 +154,7 @@ def test_load_of_others_is_told_without_our_own(cluster, capsys):
 
     assert sum(one["commands_per_s"] for one in found["masters"]) < 20
     assert set(found["commands_per_s"]) <= {"replconf", "ping", "info"}
+    assert [one["cpu_share"] for one in found["slots"] if one["cpu_share"]] == []
 
 
 @pytest.mark.servers

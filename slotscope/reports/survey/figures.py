@@ -276,6 +276,8 @@ def _notes(survey: Survey, masters: Sequence[MasterFigures]) -> Iterable[str]:
         yield "load by slot is not known: no node counts it (cluster-slot-stats-enabled), or there was none"
     if survey.masters and not any(draw.frequency is not None for part in parts for draw in part.draws):
         yield "hot keys are not known: no server counts them (maxmemory-policy is not LFU)"
+    if any(master.cpu_usec for master in survey.masters):
+        yield "processor time by slot is that of some seconds before keys were drawn"
     yield f"commands a second are over {survey.window_s:.1f} s, without ours"
 
 
