@@ -39,6 +39,13 @@ GROUPS = ("spark", "servers", "browser")
 """Tests that stay together in one process, whatever else runs beside them: one JVM serves the first, the second mostly wait, one browser the third."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``pytest PLACE --rewrite``: traces of scenarios, answers of the cookbook and lines below the commands of pages are kept as they are now."""
+    parser.addoption(
+        "--rewrite", action="store_true", help="write what tests compare with anew: read the diff before you keep it"
+    )
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark every test by what it needs; the groups come first, since each is as long as all the rest."""

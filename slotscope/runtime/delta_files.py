@@ -7,6 +7,7 @@ credentials from the environment, as its own tools do (AWS_…, AZURE_…, GOOGL
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -50,8 +51,8 @@ def missing(root: str, table: Table) -> str:
 
 
 def location(root: str, table: Table) -> str:
-    """Where *table* lies; *root* is a path or any URI that who reads or writes it knows."""
-    return f"{root.rstrip('/')}/{table.name}"
+    """Where *table* lies; *root* is any URI that who reads or writes it knows, or a path: from here, wherever a JVM was started."""
+    return f"{root.rstrip('/') if '://' in root else os.path.abspath(root)}/{table.name}"
 
 
 def exists(root: str, table: Table) -> bool:

@@ -10,7 +10,7 @@
   const frame = document.getElementById("axis"), axis = board.querySelector(".time-axis");
   const list = board.querySelector(".lane-list"), cursor = board.querySelector(".time-cursor");
   const placed = [...board.querySelectorAll("[data-from]")].map((element) => ({ element, from: Number(element.dataset.from), to: Number(element.dataset.to) }));
-  const numbers = [...board.querySelectorAll("[data-at]")].filter((element) => element.tagName === "text").map((element) => ({ element, at: Number(element.dataset.at) }));
+  const numbers = [...board.querySelectorAll("[data-at]")].filter((element) => element.tagName === "text").map((element) => ({ element, at: Number(element.dataset.at), end: Number(element.previousElementSibling.dataset.to) }));
   const stories = [...document.querySelectorAll(".story")];
   let from = 0, to = wholeUs, zone = "utc";
 
@@ -110,9 +110,9 @@
         if (left > 0) element.classList.add("begins");
       }
     }
-    for (const { element, at } of numbers) {
+    for (const { element, at, end } of numbers) {
       const x = percent(at);
-      element.toggleAttribute("hidden", x > 100);
+      element.toggleAttribute("hidden", x > 100 || percent(end) < 0);
       element.setAttribute("x", `${Math.max(x, 0)}%`);
     }
   }

@@ -13,11 +13,6 @@ from tests.conftest import DATA
 RECORDED = DATA / "bus-redis-7.0"
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """``pytest tests/slotscope/sql --rewrite``: docs/cookbook.md keeps the answers that its queries give now."""
-    parser.addoption("--rewrite", action="store_true", help="write the answers of the cookbook anew")
-
-
 @pytest.fixture(scope="session")
 def asked_root(spark: SparkSession, recorded_root: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The root of the cookbook: the recorded cluster before and after, a plan, and a replayed failover; the session names its tables and views."""
