@@ -17,7 +17,8 @@ STUCK_SHOWN: Final = 8
 def render_simulation_terminal(report: SimulationReport, console: Console, *, html_path: str | None = None) -> None:
     """Print *report* on *console*; *html_path* is where the full report was written, if it was."""
     ink = Ink(console)
-    ink.title(f"simulation {text.printable(report.snapshot_id, 60)} · {text.plural(report.runs, 'run')}")
+    ink.title(text.printable(report.title, 200), f" · {text.plural(report.runs, 'run')}")
+    ink.line(ink.words(text.printable(report.verdict, 600)))
     ink.note(f"  {report.start}; {report.fixed()}")
     for case in report.cases[:CASES_SHOWN]:
         ink.heading(report.words(case))
