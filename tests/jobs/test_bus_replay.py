@@ -170,7 +170,7 @@ def test_a_state_that_cannot_be_read_is_said_and_all_is_replayed_again(spark, tm
 
 def test_polls_and_logs_are_kept_and_used(spark, tmp_path) -> None:
     logs = sorted(str(path) for path in (RECORDED / "logs").iterdir())
-    given = {"pcap": [str(CAPTURE)], "nodes": [str(RECORDED / "polls.jsonl.gz")], "log": logs}
+    given = {"pcap": [str(CAPTURE)], "polls": [str(RECORDED / "polls.jsonl.gz")], "log": logs}
     outcome = run(spark, tmp_path, **given, gossip=True, log_zone="+02:00", node_timeout_ms=1000)
 
     assert read(spark, history.NODE_POLLS, tmp_path).count() > 10

@@ -262,7 +262,7 @@ def test_a_comparison_finds_what_grew(root):
 
     assert report.total.keys_delta == len(truth(*AFTER)) - len(truth(*BEFORE))
     prefixes = next(table for table in report.tables if table.kind == "prefixes")
-    assert (b"export:", "new") in [(row.name, row.status) for row in prefixes.rows]
+    assert (b"export:2030-01:", "new") in [(row.name, row.status) for row in prefixes.rows]
 
 
 def test_a_snapshot_that_is_not_there_is_named(root):

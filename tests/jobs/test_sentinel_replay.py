@@ -35,7 +35,7 @@ def root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The recording, replayed twice under one name."""
     folder = str(tmp_path_factory.mktemp("root"))
     for _ in range(2):
-        run(spark, root=folder, captures=(CAPTURE,), logs=(LOGS,), snapshot="one")
+        run(spark, root=folder, pcap=(CAPTURE,), log=(LOGS,), snapshot="one")
     return folder
 
 
@@ -88,7 +88,7 @@ def test_a_clusters_incidents_of_the_snapshot_stay(spark: SparkSession, root: st
         {"snapshot_id": F.lit("both"), "incident_id": F.lit("failover-x-1"), "incident": F.lit(7)}
     )
     tables.replace_snapshot(other, INCIDENTS, root, "both")
-    run(spark, root=root, logs=(LOGS,), snapshot="both")
+    run(spark, root=root, log=(LOGS,), snapshot="both")
 
     numbers = [row["incident"] for row in tables.read_snapshot(spark, INCIDENTS, root, "both").collect()]
     steps = tables.read_snapshot(spark, INCIDENT_STEPS, root, "both").select("incident").distinct().collect()

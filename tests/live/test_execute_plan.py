@@ -193,7 +193,7 @@ def test_the_dry_run_writes_commands_that_can_be_typed(redis7, tmp_path, capsys)
     """All three dialects with what stops them, as text and as JSON; typed by hand, the legacy ones move the slot."""
     store_moves(tmp_path, redis7, [(20, 0, 1), (21, 0, 1), (30, 0, 2)])
 
-    assert slotscope(tmp_path, redis7, "--commands", tmp_path / "c.txt", "--json", tmp_path / "c.json") == OK
+    assert slotscope(tmp_path, redis7, "--commands", tmp_path / "c.txt", "--commands-json", tmp_path / "c.json") == OK
 
     text = (tmp_path / "c.txt").read_text()
     told = json.loads((tmp_path / "c.json").read_text())

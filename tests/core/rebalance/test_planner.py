@@ -63,7 +63,7 @@ def test_a_drained_master_gives_everything_in_one_hop_and_gets_nothing():
 @settings(max_examples=examples(25), deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 24), st.integers(0, 8), st.sampled_from([0.0, 0.3, 0.7, 1.0]))
 def test_a_plan_holds_what_it_says_and_comes_to_rest(seed, masters, empty, skew):
-    """Every claim again in exact arithmetic; carried out and planned again, nothing moves."""
+    """Every claim again in exact arithmetic; carried out and planned again, nothing moves, unless no plan could meet the limits."""
     cluster = random_problem(
         seed, masters, 256, empty=min(empty, masters - 1), skew=skew, tolerance=0.05, iterations=SHORT
     )
@@ -71,7 +71,7 @@ def test_a_plan_holds_what_it_says_and_comes_to_rest(seed, masters, empty, skew)
     again = applied(cluster, found.owners_after)
 
     assert check_plan(cluster, found) == []
-    assert plan(again).moves == ()
+    assert plan(again).moves == () or found.verdict is PlanVerdict.IMPOSSIBLE
 
 
 @pytest.mark.long

@@ -43,6 +43,7 @@ EXPECTED = {
     "events.jsonl.gz": FileKind.UNKNOWN,
     "recording.json": FileKind.UNKNOWN,
     "*.md": FileKind.UNKNOWN,
+    "axe/*": FileKind.UNKNOWN,
     "*.py": FileKind.UNKNOWN,
 }
 """What each recorded file is, by the first pattern that fits its path."""
