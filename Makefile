@@ -83,7 +83,7 @@ bench: $(SET_UP) ## measure, and write the sections of docs/performance.md
 	@$(BIN)/python -m benchmarks
 
 docs: $(SET_UP) ## the pages that are made from code, then the site, checked for dead links: build/site
-	@$(BIN)/python docs/make_pages.py
+	@PYTHONPATH=. $(BIN)/python docs/make_pages.py
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@mkdir -p build/site/javascripts && cd build && (npm pack --silent mermaid@11 >/dev/null 2>&1 && tar -xOf mermaid-11*.tgz package/dist/mermaid.min.js \
 		> site/javascripts/mermaid.min.js && rm -f mermaid-11*.tgz || echo "no npm here: diagrams are drawn where the reader has a network") && echo build/site/index.html

@@ -1,4 +1,4 @@
-"""Writes what the documentation takes from the code: ``python docs/make_pages.py``, which ``make docs`` runs before it builds the site.
+"""Writes what the documentation takes from the code; ``make docs`` runs it before it builds the site.
 
 `tables.md`, `commands.md`, `api.md` and `rules.md` whole, and the diagrams of `concepts.md` between their marks.
 """
@@ -20,14 +20,9 @@ from cluster_core.sentinel.failover_states import TRANSITIONS
 from jobs.main import ABOUT, COMMANDS
 from slotscope.runtime import cli
 from slotscope.sql.reference import as_markdown as tables_as_markdown
+from tests.test_layering import ORDER
 
 DOCS = Path(__file__).parent
-LAYERS = (
-    ("jobs", ("slotscope", "schemas", "cluster_core")),
-    ("slotscope", ("schemas", "cluster_core")),
-    ("schemas", ("cluster_core",)),
-)
-"""`tests/test_layering.py` holds them."""
 API_INTRODUCTION = """# Python interface
 
 <!-- made by make docs -->
@@ -86,7 +81,7 @@ def _signature(name: str, value: Any) -> str:
 
 def layers() -> str:
     """The packages and what they import."""
-    return _mermaid("flowchart LR", [f"{one} --> {other}" for one, others in LAYERS for other in others])
+    return _mermaid("flowchart LR", [f"{one} --> {other}" for one, others in ORDER.items() for other in sorted(others)])
 
 
 def verdict() -> str:

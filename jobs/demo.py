@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
+from jobs.main import run
 from slotscope.requests.demo import Request
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
@@ -30,15 +31,6 @@ def command(request: Request = Request()) -> int:
     for page in sorted(Path(request.root, "reports").glob("*.html")):
         sys.stdout.write(f"{page.absolute()}\n")
     return cli.OK
-
-
-def run(words: list[str], *, debug: bool = False) -> int:
-    """Carry the command out in this process, so that all share one Spark session; its exit code."""
-    from jobs.main import ABOUT, COMMANDS
-
-    return cli.run(
-        cli.application(ABOUT, COMMANDS), [*words, *(["--debug"] if debug and "--debug" not in words else [])]
-    )
 
 
 def steps(root: str) -> Iterator[Step]:

@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-from jobs.demo import run
+from jobs.main import run
 from slotscope.requests.look import Request
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError

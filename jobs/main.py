@@ -69,5 +69,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     cli.main(cli.application(ABOUT, COMMANDS), argv)
 
 
+def run(words: Sequence[str], *, debug: bool = False) -> int:
+    """Carry the command *words* out in this process, so that several share one Spark session; its exit code."""
+    asked = ["--debug"] if debug and "--debug" not in words else []
+    return cli.run(cli.application(ABOUT, COMMANDS), [*words, *asked])
+
+
 if __name__ == "__main__":
     main()

@@ -18,7 +18,8 @@ def command(request: Request = Request()) -> int:
 
     Without it the first command does the same by and by.
     """
-    from jobs.demo import run, steps
+    from jobs.demo import steps
+    from jobs.main import run
     from slotscope.runtime.jars import provide_jars
     from slotscope.runtime.java import find_java_home
     from slotscope.runtime.progress import progress

@@ -186,7 +186,7 @@ class HistoryReport:
         head, _, rest = self.gravest.summary.partition("; ")
         *first, last = self.kinds
         counts = f"{', '.join(first)} and {last}" if first else last
-        return f"{counts} in {length}: {head}.", rest
+        return f"{counts} in {length}: {head}.", f"{rest[:1].upper()}{rest[1:]}"
 
 
 @dataclass(frozen=True, slots=True)
