@@ -7,8 +7,6 @@ rebalance_slots, rebalance_tolerances, rebalance_heavy and silver/slot_activity;
 from __future__ import annotations
 
 import sys
-import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from slotscope.requests.rebalance_plan import Request
@@ -17,53 +15,15 @@ from slotscope.runtime import cli
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from schemas.caveats import Caveat
-    from slotscope.pipelines.rebalance_plan import MadePlan
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The plan that was made and stored, and what to know before trusting it."""
-
-    made: MadePlan
-    warnings: list[Caveat] = field(default_factory=list)
-
-    @property
-    def is_partial(self) -> bool:
-        """Whether something of its inputs could not be read."""
-        return bool(self.made.stored.unread)
+    from slotscope.pipelines.rebalance_rows import Outcome
 
 
 def run(request: Request, spark: SparkSession | None = None, *, now_ms: int | None = None) -> Outcome:
     """Make the plan of *request* and write its tables; *spark* is needed where `Request.needs_spark` says so."""
     from slotscope.pipelines.rebalance_inputs import find_inputs
-    from slotscope.pipelines.rebalance_plan import make_plan
-    from slotscope.pipelines.rebalance_rows import heavy_parts, write_plan
-    from slotscope.transforms.unread_findings import find_partial
-    from slotscope.transforms.watched_findings import find_not_balanced
+    from slotscope.pipelines.rebalance_rows import store_plan
 
-    found = find_inputs(request, spark)
-    made = make_plan(
-        found.problem, found.nodes, snapshot_id=found.snapshot_id, schedule=found.schedule,
-        created_at_ms=round(time.time() * 1000) if now_ms is None else now_ms, join_ranges=request.defragment,
-        tolerances=found.tolerances, unread=found.unread, others=found.others, other_tolerance=found.other_tolerance,
-    )  # fmt: skip
-    made = made.created_first(_created_at_ms(request.root, made.stored.plan_id))
-    found.write(request.root)
-    parts = heavy_parts(request.root, found.snapshot_id, made.stored.plan.heavy)
-    warnings = [
-        *find_partial(found.unread),
-        *found.warnings,
-        *find_not_balanced(made.watched, list(found.problem.loads)),
-    ]
-    write_plan(request.root, made, parts=parts, bad_records=found.unread.whole.bad_records, warnings=warnings)
-    return Outcome(made, warnings)
-
-
-def _created_at_ms(root: str, plan_id: str) -> int | None:
-    from slotscope.plans.stored_plans import plan_rows
-
-    return next((round(r["created_at"].timestamp() * 1000) for r in plan_rows(root) if r["plan_id"] == plan_id), None)
+    return store_plan(request.root, find_inputs(request, spark), join_ranges=request.defragment, now_ms=now_ms)
 
 
 def command(request: Request = Request()) -> int | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cluster_core.kinds import Severity
-from cluster_core.load.unread import FileUnread, Unread, together
+from cluster_core.load.unread import WHOLE, FileUnread, Unread, together
 from cluster_core.memory.basis import Exactness, MemoryBasis
 from cluster_core.rebalance.goal.placement import NOTHING, masters_of, owners_of, read_placement
 from cluster_core.rebalance.goal.problem import Problem
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from slotscope.pipelines.slot_activity import Activity
-    from slotscope.requests.rebalance_plan import Request
+    from slotscope.requests.rebalance_plan import GoalOptions, Request
 
 NO_SNAPSHOT = "none"
 """What plans and activity are filed under that no snapshot of the key distribution belongs to."""
@@ -76,44 +76,69 @@ class Found:
         replace_rows(root, BAD_RECORDS, bad, **label, job="rebalance-plan")
 
 
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What is known of a cluster, whoever told it: its topology, *loads* by resource and what *memory* of them rests on."""
+
+    topology: Topology
+    loads: Mapping[str, Sequence[float]]
+    memory: Sequence[MemoryBasis] = ()
+    snapshot_id: str = NO_SNAPSHOT
+    activity: Activity | None = None
+    combined: str = "last"
+    unread: Unread = WHOLE
+    warnings: Sequence[Caveat] = ()
+
+
 def find_inputs(request: Request, spark: SparkSession | None) -> Found:
     """Read everything that *request* names; raises DecodeError, PlanError and InputError in one line each."""
-    compared = read_shares(request.compare_tolerances)
+    read_shares(request.compare_tolerances)
     weights = read_weights(request.root, request.snapshots, how=request.combine, smoothing=request.smoothing)
     topology = _topology(request, weights)
-    placement = NOTHING if request.placement is None else read_placement(_text(request.placement), request.placement)
     activity = _activity(request, spark, topology)
     loads = dict(weights.loads)
     if activity is not None:
         loads |= {metric: activity.loads(metric) for metric in activity.metrics()}
-    unread = together([weights.unread, _activity_unread(activity)])
     if weights.unread and not request.allow_partial:
         raise InputError(_refusal(weights.unread))
+    return state_problem(
+        request,
+        Inputs(
+            topology, loads, weights.memory, request.snapshots[-1] if request.snapshots else NO_SNAPSHOT, activity, request.combine,
+            together([weights.unread, _activity_unread(activity)]), _foreign(weights),
+        ),
+    )  # fmt: skip
+
+
+def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
+    """Return the problem that *goal* poses for the cluster of *inputs*; raises DecodeError, PlanError and InputError in one line each."""
+    compared = read_shares(goal.compare_tolerances)
+    placement = NOTHING if goal.placement is None else read_placement(_text(goal.placement), goal.placement)
+    loads = inputs.loads
     capped = sorted({*placement.capacity, *(name for wish in placement.nodes for name in wish.capacity)})
-    resources = _resources(request, loads, weights.memory, capped)
-    cost = _cost(request, resources)
-    others = {name: load for name, load in loads.items() if name not in resources and any(load)}
-    tolerance = read_tolerance(request.tolerance, [*resources, *others])
-    masters, nodes = masters_of(topology, placement, resources)
-    owners = owners_of(topology)
+    resources = _resources(goal, loads, inputs.memory, capped)
+    cost = _cost(goal, resources)
+    others = {name: list(load) for name, load in loads.items() if name not in resources and any(load)}
+    tolerance = read_tolerance(goal.tolerance, [*resources, *others])
+    masters, nodes = masters_of(inputs.topology, placement, resources)
+    owners = owners_of(inputs.topology)
     problem = Problem(
         {name: loads[name] for name in resources}, owners, masters, cost=cost,
-        tolerance={name: tolerance[name] for name in resources}, pinned=placement.pinned, slot_cost=request.slot_cost,
-        gain_min=request.least_gain, zone_share_max=placement.zone_share_max, iterations=request.iterations,
+        tolerance={name: tolerance[name] for name in resources}, pinned=placement.pinned, slot_cost=goal.slot_cost,
+        gain_min=goal.least_gain, zone_share_max=placement.zone_share_max, iterations=goal.iterations,
     )  # fmt: skip
-    if request.range_cost is not None:
-        problem = replace(problem, range_cost=request.range_cost)
-    if request.seed is not None:
-        problem = replace(problem, seed=request.seed)
-    model = TimeModel() if request.bytes_per_s is None else TimeModel(bytes_per_s=_positive(request.bytes_per_s))
+    if goal.range_cost is not None:
+        problem = replace(problem, range_cost=goal.range_cost)
+    if goal.seed is not None:
+        problem = replace(problem, seed=goal.seed)
+    model = TimeModel() if goal.bytes_per_s is None else TimeModel(bytes_per_s=_positive(goal.bytes_per_s))
     warnings = [
-        *_memory_caveats(weights, resources), *_foreign(weights), *_silent(activity, masters_without(topology, nodes)),
-        *_unchecked(capped, resources, loads),
+        *_memory_caveats(inputs.memory, resources), *inputs.warnings,
+        *_silent(inputs.activity, masters_without(inputs.topology, nodes)), *_unchecked(capped, resources, loads),
     ]  # fmt: skip
     return Found(
-        problem, nodes, Schedule(request.jobs, request.zone_jobs, request.job_slots, model),
-        TOLERANCES if compared is None else compared,
-        request.snapshots[-1] if request.snapshots else NO_SNAPSHOT, activity, request.combine, unread,
+        problem, nodes, Schedule(goal.jobs, goal.zone_jobs, goal.job_slots, model),
+        TOLERANCES if compared is None else compared, inputs.snapshot_id, inputs.activity, inputs.combined, inputs.unread,
         others, {name: tolerance[name] for name in others}, warnings,
     )  # fmt: skip
 
@@ -137,11 +162,11 @@ def _foreign(weights: Weights) -> list[Caveat]:
     return [Caveat(Severity.WARNING, Code.FOREIGN_LOAD, words)] if keys else []
 
 
-def _memory_caveats(weights: Weights, resources: Sequence[str]) -> list[Caveat]:
+def _memory_caveats(memory: Sequence[MemoryBasis], resources: Sequence[str]) -> list[Caveat]:
     """What memory_bytes rests on, where it is balanced and not every key is measured by its own server's model."""
     if "memory_bytes" not in resources:
         return []
-    caveats = dict.fromkeys(basis.caveat for basis in weights.memory)
+    caveats = dict.fromkeys(basis.caveat for basis in memory)
     return [Caveat(Severity.WARNING, Code.MEMORY_MODEL, f"memory_bytes: {caveat}") for caveat in caveats if caveat]
 
 
@@ -203,11 +228,11 @@ def _activity(request: Request, spark: SparkSession | None, topology: Topology) 
 
 
 def _resources(
-    request: Request, loads: dict[str, list[float]], memory: Sequence[MemoryBasis], capped: Sequence[str]
+    goal: GoalOptions, loads: Mapping[str, Sequence[float]], memory: Sequence[MemoryBasis], capped: Sequence[str]
 ) -> list[str]:
     """What is balanced: what the user names, or memory (dump sizes where it is not known), keys, operations, and what has a capacity."""
-    if request.resources:
-        words = [word for entry in request.resources for word in entry.split(",") if word]
+    if goal.resources:
+        words = [word for entry in goal.resources for word in entry.split(",") if word]
         names = list(dict.fromkeys(SHORT.get(word, word) for word in words))
         missing = [name for name in names if name not in loads]
         if missing:
@@ -225,9 +250,9 @@ def _resources(
     return found
 
 
-def _cost(request: Request, resources: Sequence[str]) -> str:
-    if request.cost is not None:
-        return SHORT.get(request.cost, request.cost)
+def _cost(goal: GoalOptions, resources: Sequence[str]) -> str:
+    if goal.cost is not None:
+        return SHORT.get(goal.cost, goal.cost)
     return next((name for name in (*BYTES, "keys") if name in resources), resources[0])
 
 

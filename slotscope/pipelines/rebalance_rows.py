@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,15 +24,55 @@ from schemas.rebalance import (
     REBALANCE_TOLERANCES,
 )
 from schemas.table import Table
-from slotscope.pipelines.rebalance_plan import BYTES, MadePlan
+from slotscope.pipelines.rebalance_inputs import Found
+from slotscope.pipelines.rebalance_plan import BYTES, MadePlan, make_plan
+from slotscope.plans.stored_plans import plan_rows
 from slotscope.runtime import delta_files
 from slotscope.runtime.delta_files import read_rows, replace_rows
 from slotscope.sources.key_text import key_text
+from slotscope.transforms.unread_findings import find_partial
+from slotscope.transforms.watched_findings import find_not_balanced
 
 PARTS_LISTED = 5
 """Keys and hash tags listed of a heavy slot."""
 
 Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The plan that was made and stored, and what to know before trusting it."""
+
+    made: MadePlan
+    warnings: list[Caveat] = field(default_factory=list)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether something of its inputs could not be read."""
+        return bool(self.made.stored.unread)
+
+
+def store_plan(root: str, found: Found, *, join_ranges: bool, now_ms: int | None = None) -> Outcome:
+    """Make the plan for what was *found* and write its tables; the same plan made again keeps the time of the first."""
+    made = make_plan(
+        found.problem, found.nodes, snapshot_id=found.snapshot_id, schedule=found.schedule,
+        created_at_ms=round(time.time() * 1000) if now_ms is None else now_ms, join_ranges=join_ranges,
+        tolerances=found.tolerances, unread=found.unread, others=found.others, other_tolerance=found.other_tolerance,
+    )  # fmt: skip
+    made = made.created_first(_created_at_ms(root, made.stored.plan_id))
+    found.write(root)
+    parts = heavy_parts(root, found.snapshot_id, made.stored.plan.heavy)
+    warnings = [
+        *find_partial(found.unread),
+        *found.warnings,
+        *find_not_balanced(made.watched, list(found.problem.loads)),
+    ]
+    write_plan(root, made, parts=parts, bad_records=found.unread.whole.bad_records, warnings=warnings)
+    return Outcome(made, warnings)
+
+
+def _created_at_ms(root: str, plan_id: str) -> int | None:
+    return next((round(r["created_at"].timestamp() * 1000) for r in plan_rows(root) if r["plan_id"] == plan_id), None)
 
 
 def write_plan(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -12,26 +13,10 @@ GAIN_MIN_IF_NEEDED = 0.005
 """A scheduled report leaves alone what would bring less than this of a fair share."""
 
 
-@options
-class Request(Common):
-    """What to plan with and for."""
+@dataclass(frozen=True, kw_only=True)
+class GoalOptions:
+    """What a plan is to reach, and how it may go about it."""
 
-    snapshot: Paths = ()
-    """Snapshots of key-slots whose weights count, oldest first. Default: current, unless --counts is given."""
-    topology: str | None = None
-    """CLUSTER NODES, nodes.conf, CLUSTER SHARDS or CLUSTER SLOTS output. Default: that of the newest snapshot."""
-    slot_stats: Paths = ()
-    """Polls of CLUSTER SLOT-STATS: JSON lines that collect --slot-stats wrote, or single replies."""
-    monitor: Paths = ()
-    """Logs of MONITOR."""
-    counts: Paths = ()
-    """Lines SLOT COUNT, as COUNTKEYSINSLOT answered."""
-    combine: Literal["last", "mean", "p95", "ewma"] = "last"
-    """How several windows, or snapshots, become one load."""
-    smoothing: float = 0.3
-    """Weight of a new window for ewma."""
-    window: float = 60.0
-    """Seconds of one window of MONITOR."""
     resources: Paths = ()
     """What is balanced, all at once: serialized_bytes, memory_bytes, keys, ops, cpu_usec, network_bytes_in, network_bytes_out.
     Default: memory (else bytes), keys and operations, as far as they are known, and what has a capacity.
@@ -42,10 +27,8 @@ class Request(Common):
     """How far above its fair share a master may be: 0.02, 2%, or by resource: keys=0.05. Default: 0.02."""
     placement: str | None = None
     """TOML or JSON file with weights, capacities, zones, pinned slots, nodes that drain, join or are left out."""
-    if_needed: Flag = False
-    """End with 0 where nothing has to move, with 10 where there is a plan to carry out."""
     gain_min: float | None = None
-    """Leave masters alone that are over by less than this share of a fair share. Default: 0, with --if-needed 0.005."""
+    """Leave masters alone that are over by less than this share of a fair share. Default: 0, with --if-needed and for a live cluster 0.005."""
     defragment: Flag = False
     """Also join slot ranges."""
     slot_cost: float | None = None
@@ -66,10 +49,39 @@ class Request(Common):
     """Slots of one move. Default: no limit."""
     bytes_per_s: float | None = None
     """Speed of one move, for the estimated time. Default: 90e6."""
-    allow_partial: Flag = False
-    """Plan although some of the snapshot's inputs could not be read; the plan, and all that is done with it, says so. Ends with 3."""
     html: str | None = None
     """Where the HTML report goes. Default: ROOT/reports/plan-ID.html."""
+
+    @property
+    def least_gain(self) -> float:
+        """The share of a fair share below which a master is left alone."""
+        return GAIN_MIN_IF_NEEDED if self.gain_min is None else self.gain_min
+
+
+@options
+class Request(Common, GoalOptions):
+    """What to plan with and for."""
+
+    snapshot: Paths = ()
+    """Snapshots of key-slots whose weights count, oldest first. Default: current, unless --counts is given."""
+    topology: str | None = None
+    """CLUSTER NODES, nodes.conf, CLUSTER SHARDS or CLUSTER SLOTS output. Default: that of the newest snapshot."""
+    slot_stats: Paths = ()
+    """Polls of CLUSTER SLOT-STATS: JSON lines that collect --slot-stats wrote, or single replies."""
+    monitor: Paths = ()
+    """Logs of MONITOR."""
+    counts: Paths = ()
+    """Lines SLOT COUNT, as COUNTKEYSINSLOT answered."""
+    combine: Literal["last", "mean", "p95", "ewma"] = "last"
+    """How several windows, or snapshots, become one load."""
+    smoothing: float = 0.3
+    """Weight of a new window for ewma."""
+    window: float = 60.0
+    """Seconds of one window of MONITOR."""
+    if_needed: Flag = False
+    """End with 0 where nothing has to move, with 10 where there is a plan to carry out."""
+    allow_partial: Flag = False
+    """Plan although some of the snapshot's inputs could not be read; the plan, and all that is done with it, says so. Ends with 3."""
 
     @property
     def needs_spark(self) -> bool:
