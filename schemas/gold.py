@@ -29,7 +29,7 @@ NODE_LOAD = snapshot_table(
 
 BIG_KEYS = snapshot_table(
     "gold/big_keys",
-    "The largest keys of the cluster, of each node, slot and type.",
+    "The largest keys of the cluster, of each node, slot and type: by memory, or by bytes of the dump where memory is not known.",
     [
         required("scope", TEXT, "cluster, node, slot or type"),
         required("scope_value", TEXT, "node id, slot number or type; empty for the cluster"),
@@ -45,21 +45,23 @@ BIG_KEYS = snapshot_table(
 _GROUP = [
     required("keys", LONG, "keys counted"),
     optional("serialized_bytes", LONG, "bytes counted"),
+    optional("memory_bytes", LONG, "estimated bytes in memory of those that a model knows"),
     optional("expires", LONG, "keys with a time to live among them"),
     required("keys_error", LONG, "the true number is at most this much higher"),
     required("bytes_error", LONG, "the true bytes are at most this much higher"),
+    optional("memory_error", LONG, "the true bytes in memory are at most this much higher"),
 ]
 
 HASH_TAGS = snapshot_table(
     "gold/hash_tags",
-    "The heaviest hash tags, by keys and by bytes.",
+    "The heaviest hash tags, by keys and by memory, or bytes where memory is not known.",
     [
         *with_texts([required("hash_tag", BYTES, "bytes between the braces")]),
         required("slot", INTEGER, "slot of all its keys"),
         optional("node_id", TEXT, "owner of the slot"),
         *_GROUP,
         required("rank_keys", INTEGER, "1 has the most keys"),
-        required("rank_bytes", INTEGER, "1 has the most bytes"),
+        required("rank_bytes", INTEGER, "1 has the most bytes in memory, or of the dump where memory is not known"),
         PARTIAL,
     ],
     key=("hash_tag",),
@@ -72,7 +74,11 @@ KEY_PREFIXES = snapshot_table(
         *with_texts([required("prefix", BYTES, "beginning of the keys, with its last separator")]),
         required("depth", INTEGER, "number of separators in it"),
         *_GROUP,
-        required("rank_bytes", INTEGER, "1 has the most bytes within its depth"),
+        required(
+            "rank_bytes",
+            INTEGER,
+            "1 has the most bytes within its depth: in memory, or of the dump where memory is not known",
+        ),
         PARTIAL,
     ],
     key=("prefix",),

@@ -99,8 +99,10 @@ class UnitFacts:
     missed_tag_keys: int | None = _counted()
     """Most that a group which is not listed can have."""
     missed_tag_bytes: int | None = _counted()
+    missed_tag_memory: int | None = _counted()
     missed_prefix_keys: int | None = _counted()
     missed_prefix_bytes: int | None = _counted()
+    missed_prefix_memory: int | None = _counted()
     missed_log_keys: int | None = None
     missed_log_bytes: int | None = None
     missed_log_prefix_bytes: int | None = None
@@ -173,6 +175,7 @@ PARTIAL = pa.schema(
         pa.field("ops", LONG),
         pa.field("keys_error", LONG),
         pa.field("bytes_error", LONG),
+        pa.field("memory_error", LONG),
         pa.field("number", INTEGER),
         pa.field("db", INTEGER),
         pa.field("type", TEXT),

@@ -1,11 +1,11 @@
 """Heavy groups of keys (hash tags, prefixes) in bounded memory, with a proven error.
 
-How this works.  A table holds at most *capacity* groups with their keys, bytes and expiring keys.  When it could overflow, the
-groups that are light in keys *and* in bytes are dropped, about half of them, and the heaviest dropped figures become the table's
-``missed`` bound: no group outside the table has more than that.  A group that enters later carries the bound of that moment as
-its error, so for every group shown ``keys <= true keys <= keys + keys_error``, and the same for bytes.  With room for all groups
-nothing is dropped and every error is 0.  (Lossy counting, Manku and Motwani 2002, with the Space-Saving bound of Metwally et
-al. 2005, for two weights at once.)
+How this works.  A table holds at most *capacity* groups with their keys, bytes, bytes in memory and expiring keys.  When it could
+overflow, the groups that are light in keys, in bytes *and* in memory are dropped, about half of them, and the heaviest dropped figures
+become the table's ``missed`` bound: no group outside the table has more than that.  A group that enters later carries the bound of that
+moment as its error, so for every group shown ``keys <= true keys <= keys + keys_error``, and the same for bytes and memory.  With room
+for all groups nothing is dropped and every error is 0.  (Lossy counting, Manku and Motwani 2002, with the Space-Saving bound of Metwally
+et al. 2005, for three weights at once.)
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ class GroupRow(NamedTuple):
     depth: int
     keys: int
     serialized_bytes: int
+    memory_bytes: int
     expires: int
     keys_error: int
     bytes_error: int
+    memory_error: int
 
 
 class _Table(NamedTuple):
@@ -46,8 +48,8 @@ class _Table(NamedTuple):
     state: NDArray[np.int64]
 
 
-_USED, _ARENA_USED, _MISSED_KEYS, _MISSED_BYTES, _UNTRACKED = range(5)
-_KEYS, _BYTES, _EXPIRES, _KEYS_ERROR, _BYTES_ERROR, _DEPTH, _START, _LENGTH = range(8)
+_USED, _ARENA_USED, _MISSED_KEYS, _MISSED_BYTES, _MISSED_MEMORY, _UNTRACKED = range(6)
+_KEYS, _BYTES, _MEMORY, _EXPIRES, _KEYS_ERROR, _BYTES_ERROR, _MEMORY_ERROR, _DEPTH, _START, _LENGTH = range(10)
 _HASH_SEED = np.uint64(0xCBF29CE484222325)
 _HASH_PRIME = np.uint64(0x100000001B3)
 _HASH_SHIFT = np.uint64(32)
@@ -76,7 +78,7 @@ def _find(table: Any, data: Any, begin: int, length: int, digest: Any) -> Any:
 
 
 @njit(inline="always")
-def _count(table: Any, data: Any, begin: int, length: int, digest: Any, depth: int, size: int, expires: int) -> None:
+def _count(table: Any, data: Any, begin: int, length: int, digest: Any, depth: int, counts: Any) -> None:
     groups = table.groups
     entry = _find(table, data, begin, length, digest)
     if entry < 0:
@@ -89,17 +91,26 @@ def _count(table: Any, data: Any, begin: int, length: int, digest: Any, depth: i
         table.hashes[entry] = digest
         for i in range(length):
             table.arena[start + i] = data[begin + i]
-        groups[entry, _KEYS] = 0
-        groups[entry, _BYTES] = 0
-        groups[entry, _EXPIRES] = 0
+        groups[entry] = 0
         groups[entry, _KEYS_ERROR] = table.state[_MISSED_KEYS]
         groups[entry, _BYTES_ERROR] = table.state[_MISSED_BYTES]
+        groups[entry, _MEMORY_ERROR] = table.state[_MISSED_MEMORY]
         groups[entry, _DEPTH] = depth
         groups[entry, _START] = start
         groups[entry, _LENGTH] = length
+    size, memory, expires = counts
     groups[entry, _KEYS] += 1
     groups[entry, _BYTES] += size
+    groups[entry, _MEMORY] += memory
     groups[entry, _EXPIRES] += expires
+
+
+@njit(inline="always")
+def _counts(weights: Any, i: int) -> Any:
+    """Return bytes, bytes in memory and 1 if it expires of key *i*; what is unknown counts 0."""
+    sizes, memory, expire_at_ms = weights
+    in_memory = np.int64(memory[i]) if len(memory) > 0 else np.int64(0)
+    return max(np.int64(sizes[i]), 0), max(in_memory, 0), 1 if expire_at_ms[i] >= 0 else 0
 
 
 @njit(inline="always")
@@ -112,12 +123,11 @@ def _has_room(table: Any, count: int) -> Any:
 def _add_tags(first: int, names: Any, tags: Any, weights: Any, columns: Any) -> int:
     """Count keys from *first* on under their hash tags; return the first key for which there is no room.
 
-    *names* are offsets and bytes, *tags* starts and lengths, *weights* sizes and expiries, *columns* those of `_Table`.
+    *names* are offsets and bytes, *tags* starts and lengths, *weights* sizes, sizes in memory (or none) and expiries, *columns* those of `_Table`.
     """
     table = _Table(*columns)
     offsets, data = names
     tag_start, tag_length = tags
-    sizes, expire_at_ms = weights
     for i in range(first, len(tag_length)):
         length = np.int64(tag_length[i])
         if length == 0:
@@ -131,8 +141,7 @@ def _add_tags(first: int, names: Any, tags: Any, weights: Any, columns: Any) -> 
         digest = _HASH_SEED
         for j in range(begin, begin + length):
             digest = (digest ^ np.uint64(data[j])) * _HASH_PRIME
-        size = max(np.int64(sizes[i]), 0)
-        _count(table, data, begin, length, digest, 0, size, 1 if expire_at_ms[i] >= 0 else 0)
+        _count(table, data, begin, length, digest, 0, _counts(weights, i))
     return len(tag_length)
 
 
@@ -141,14 +150,13 @@ def _add_prefixes(first: int, names: Any, separator: Any, depth_max: int, weight
     """Count keys from *first* on under their prefixes; return the first key for which there is no room; see `_add_tags`."""
     table = _Table(*columns)
     offsets, data = names
-    sizes, expire_at_ms = weights
-    for i in range(first, len(sizes)):
+    count = len(weights[0])
+    for i in range(first, count):
         if not _has_room(table, depth_max):
             return i
         begin = np.int64(offsets[i])
         end = np.int64(offsets[i + 1])
-        size = max(np.int64(sizes[i]), 0)
-        expires = 1 if expire_at_ms[i] >= 0 else 0
+        counts = _counts(weights, i)
         digest = _HASH_SEED
         depth = 0
         for j in range(begin, end):
@@ -159,28 +167,30 @@ def _add_prefixes(first: int, names: Any, separator: Any, depth_max: int, weight
                 if length > NAME_BYTES_MAX:
                     table.state[_UNTRACKED] += 1
                 else:
-                    _count(table, data, begin, length, digest, depth, size, expires)
+                    _count(table, data, begin, length, digest, depth, counts)
                 if depth == depth_max:
                     break
-    return len(sizes)
+    return count
 
 
 @njit()
 def _prune(keep: int, columns: Any) -> None:
-    """Drop the groups that are light in keys and in bytes, and pack what stays."""
+    """Drop the groups that are light in keys, bytes and memory, and pack what stays."""
     table = _Table(*columns)
     groups, state = table.groups, table.state
     used = state[_USED]
     keys_cut = np.sort(groups[:used, _KEYS])[used - keep]
     bytes_cut = np.sort(groups[:used, _BYTES])[used - keep]
+    memory_cut = np.sort(groups[:used, _MEMORY])[used - keep]
     table.buckets[:] = -1
     mask = len(table.buckets) - 1
     entry = 0
     arena_used = 0
     for old in range(used):
-        if not (groups[old, _KEYS] > keys_cut or groups[old, _BYTES] > bytes_cut):
+        if groups[old, _KEYS] <= keys_cut and groups[old, _BYTES] <= bytes_cut and groups[old, _MEMORY] <= memory_cut:
             state[_MISSED_KEYS] = max(state[_MISSED_KEYS], groups[old, _KEYS] + groups[old, _KEYS_ERROR])
             state[_MISSED_BYTES] = max(state[_MISSED_BYTES], groups[old, _BYTES] + groups[old, _BYTES_ERROR])
+            state[_MISSED_MEMORY] = max(state[_MISSED_MEMORY], groups[old, _MEMORY] + groups[old, _MEMORY_ERROR])
             continue
         start = groups[old, _START]
         length = groups[old, _LENGTH]
@@ -223,6 +233,11 @@ class GroupTally:
         return int(self._table.state[_MISSED_BYTES])
 
     @property
+    def missed_memory(self) -> int:
+        """No group outside the table has more bytes in memory than this."""
+        return int(self._table.state[_MISSED_MEMORY])
+
+    @property
     def untracked_keys(self) -> int:
         """Keys whose group name is longer than `NAME_BYTES_MAX`."""
         return int(self._table.state[_UNTRACKED])
@@ -253,17 +268,13 @@ class GroupTally:
         return gather_binary(self._table.arena, held[:, _START].copy(), held[:, _LENGTH].copy())
 
     def counts(self) -> NDArray[np.int64]:
-        """Return int64[groups, 6]: keys, bytes, expiring keys, keys error, bytes error, depth; in the order of `names`."""
+        """Return int64[groups, 8]: keys, bytes, memory, expiring keys, error of keys, bytes and memory, depth; in the order of `names`."""
         return self._table.groups[: self._table.state[_USED], : _DEPTH + 1].copy()
 
     def rows(self) -> list[GroupRow]:
         """Return all groups held, in the order of their names."""
-        return sorted(
-            GroupRow(name, depth, keys, size, expires, keys_error, bytes_error)
-            for name, (keys, size, expires, keys_error, bytes_error, depth) in zip(
-                self.names().to_pylist(), self.counts().tolist(), strict=True
-            )
-        )
+        held = zip(self.names().to_pylist(), self.counts().tolist(), strict=True)
+        return sorted(GroupRow(name, depth, *counts) for name, (*counts, depth) in held)
 
     def _make_room(self, count: int) -> None:
         if self._table.state[_USED] + count > self.capacity:
@@ -273,5 +284,6 @@ class GroupTally:
             self._table = self._table._replace(arena=np.concatenate([arena, np.zeros_like(arena)]))
 
 
-def _columns(batch: KeyBatch) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    return (batch.key_offsets, batch.key_data), (batch.serialized_bytes, batch.expire_at_ms)
+def _columns(batch: KeyBatch) -> tuple[tuple[Any, Any], tuple[Any, Any, Any]]:
+    memory = np.empty(0, np.int64) if batch.memory_bytes is None else batch.memory_bytes
+    return (batch.key_offsets, batch.key_data), (batch.serialized_bytes, memory, batch.expire_at_ms)

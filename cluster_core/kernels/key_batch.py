@@ -51,6 +51,12 @@ class KeyBatch:
     def __len__(self) -> int:
         return len(self.slot)
 
+    def weights(self) -> NDArray[np.int64]:
+        """Return what each key is ranked by: its bytes in memory where they are known, else those of its record."""
+        if self.memory_bytes is None:
+            return self.serialized_bytes
+        return np.where(self.memory_bytes >= 0, self.memory_bytes, self.serialized_bytes)
+
     def hollow(self) -> NDArray[np.bool_]:
         """Say of each key whether it is a collection without elements, which a server drops when it loads the file."""
         found: NDArray[np.bool_] = (self.elements == 0) & _FILLED_TYPES[self.type]

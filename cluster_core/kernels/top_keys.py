@@ -1,4 +1,4 @@
-"""The largest keys of each group (slot, type, owner), kept while columns of keys stream by."""
+"""The largest keys of each group (slot, type, owner), by `KeyBatch.weights`, kept while columns of keys stream by."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ _FACTS = (
     "db", "slot", "tag_start", "tag_length", "type", "encoding", "elements", "serialized_bytes", "expire_at_ms", "idle_s", "freq",
     "offset", "memory_bytes", "estimate",
 )  # fmt: skip
-"""The columns of `KeyBatch` that a row holds, then where its key's name lies, and the number of the key in the batch that is offered."""
-_SIZE = _FACTS.index("serialized_bytes")
-_KEY_START, _KEY_LENGTH, _NUMBER, _COLUMNS = range(len(_FACTS), len(_FACTS) + 4)
+"""The columns of `KeyBatch` that a row holds, then its weight, where its key's name lies, and the number of the key in the batch that is offered."""
+_WEIGHT, _KEY_START, _KEY_LENGTH, _NUMBER, _COLUMNS = range(len(_FACTS), len(_FACTS) + 5)
 _ARENA_BYTES_START = 1 << 20
 
 
@@ -44,7 +43,7 @@ class TopKey(NamedTuple):
 
 
 @njit()
-def _offer(first: int, groups: Any, names: Any, sizes: Any, held: Any, floor: Any, rows: Any, names_held: Any) -> int:
+def _offer(first: int, groups: Any, names: Any, weights: Any, held: Any, floor: Any, rows: Any, names_held: Any) -> int:
     """Offer keys from *first* on; return the first key whose name does not fit into the arena.
 
     *names* are offsets and bytes; *rows* int64[groups, keys, columns]; *names_held* the bytes of names held and, in one cell, their number.
@@ -52,22 +51,22 @@ def _offer(first: int, groups: Any, names: Any, sizes: Any, held: Any, floor: An
     offsets, data = names
     arena, arena_used = names_held
     count = rows.shape[1]
-    for i in range(first, len(sizes)):
+    for i in range(first, len(weights)):
         group = groups[i]
-        size = sizes[i]
+        weight = weights[i]
         number = held[group]
-        if number == count and size <= floor[group]:
+        if number == count and weight <= floor[group]:
             continue
         begin = np.int64(offsets[i])
         length = np.int64(offsets[i + 1]) - begin
         if arena_used[0] + length > len(arena):
             return i
         place = number if number < count else count - 1
-        while place > 0 and rows[group, place - 1, _SIZE] < size:
+        while place > 0 and rows[group, place - 1, _WEIGHT] < weight:
             for column in range(_COLUMNS):
                 rows[group, place, column] = rows[group, place - 1, column]
             place -= 1
-        rows[group, place, _SIZE] = size
+        rows[group, place, _WEIGHT] = weight
         rows[group, place, _KEY_START] = arena_used[0]
         rows[group, place, _KEY_LENGTH] = length
         rows[group, place, _NUMBER] = i
@@ -76,8 +75,8 @@ def _offer(first: int, groups: Any, names: Any, sizes: Any, held: Any, floor: An
         arena_used[0] += length
         if number < count:
             held[group] = number + 1
-        floor[group] = rows[group, held[group] - 1, _SIZE]
-    return len(sizes)
+        floor[group] = rows[group, held[group] - 1, _WEIGHT]
+    return len(weights)
 
 
 class TopKeys:
@@ -100,7 +99,7 @@ class TopKeys:
         names, rows = (batch.key_offsets, batch.key_data), self._rows.reshape(-1, self._count, _COLUMNS)
         while first < len(batch):
             arena = self._arena, self._arena_used
-            first = _offer(first, groups, names, batch.serialized_bytes, self._held, self._floor, rows, arena)
+            first = _offer(first, groups, names, batch.weights(), self._held, self._floor, rows, arena)
             if first < len(batch):
                 self._make_room(len(batch.key(first)))
         new = np.flatnonzero(self._rows[:, _NUMBER] >= 0)
@@ -124,7 +123,7 @@ class TopKeys:
     def facts(self) -> NDArray[np.int64]:
         """Return int64[keys, 15]: the group and then the columns of `TopKey` after its key; in the order of `keys`."""
         live = self._live()
-        return np.column_stack([live // max(self._count, 1), self._rows[live, :_KEY_START]])
+        return np.column_stack([live // max(self._count, 1), self._rows[live, :_WEIGHT]])
 
     def rows(self) -> list[TopKey]:
         """Return the keys held, by group, largest first."""

@@ -43,6 +43,7 @@ from slotscope.sources.persistence_polls import read_persistence_polls
 from slotscope.sources.tally import Unit, read_keys, tally_rows, tally_units
 from slotscope.transforms import age_findings, findings, key_distribution, log_findings, log_load, memory_findings
 from slotscope.transforms.findings import Foreign, SlotInDump, SuspiciousSlot
+from slotscope.transforms.key_distribution import Missed
 from slotscope.transforms.unread_findings import find_partial, find_unread, share_by_node
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ class KeySnapshot:
 
     def _changes(self, spark: SparkSession, slots: DataFrame, sources: DataFrame | None) -> list[Change]:
         settings, partial = self.settings, self.partial
-        groups: dict[str, Any] = {"count": settings.groups_listed, "sized": "serialized_bytes" in self._known()}
+        groups: dict[str, Any] = {"count": settings.groups_listed, "known": self._known()}
         tops = {"top": settings.top, "top_per_slot": settings.top_per_slot}
         nodes = _nodes_frame(spark, self.topology)
         unread = share_by_node(self.unread, {source: found.node_id for source, found in self.attributions.items()})
@@ -210,10 +211,9 @@ class KeySnapshot:
             self._change(log_load.uncertain_keys(partial), UNCERTAIN_KEYS),
         ]
 
-    def _missed(self, noun: str) -> tuple[int, int]:
-        return (
-            sum(getattr(unit, f"missed_{noun}_keys") or 0 for unit in self.units),
-            sum(getattr(unit, f"missed_{noun}_bytes") or 0 for unit in self.units),
+    def _missed(self, noun: str) -> Missed:
+        return Missed(
+            *(sum(getattr(unit, f"missed_{noun}_{what}") or 0 for unit in self.units) for what in Missed._fields)
         )
 
     def _write_keys(self, spark: SparkSession) -> None:

@@ -90,8 +90,9 @@ class KeySums:
         facts.knows_ops = self.ops is not None
         if self._options.details:
             tags, prefixes = self._tags, self._prefixes
-            facts.missed_tag_keys, facts.missed_tag_bytes = int(tags.missed_keys), int(tags.missed_bytes)
-            facts.missed_prefix_keys, facts.missed_prefix_bytes = int(prefixes.missed_keys), int(prefixes.missed_bytes)
+            facts.missed_tag_keys, facts.missed_tag_bytes = tags.missed_keys, tags.missed_bytes
+            facts.missed_prefix_keys, facts.missed_prefix_bytes = prefixes.missed_keys, prefixes.missed_bytes
+            facts.missed_tag_memory, facts.missed_prefix_memory = tags.missed_memory, prefixes.missed_memory
             facts.untracked_keys = int(tags.untracked_keys + prefixes.untracked_keys)
 
     def slot_rows(self) -> pa.RecordBatch:

@@ -96,11 +96,12 @@ class PartialRows:
 
     def groups(self, kind: int, tally: GroupTally, count: str, **more: pa.Array) -> pa.RecordBatch:
         """The heavy groups of *tally*, what is counted in the column *count*."""
-        counts, sizes, expires, keys_error, bytes_error, depth = tally.counts().T
+        counts, sizes, memory, expires, keys_error, bytes_error, memory_error, depth = tally.counts().T
         columns = {count: pa.array(counts), **({"expires": pa.array(expires)} if count == "keys" else {}), **more}
         return self.of(
-            kind, len(counts), name=tally.names(), serialized_bytes=pa.array(sizes),
-            keys_error=pa.array(keys_error), bytes_error=pa.array(bytes_error), number=pa.array(depth), **columns,
+            kind, len(counts), name=tally.names(), serialized_bytes=pa.array(sizes), memory_bytes=pa.array(memory),
+            keys_error=pa.array(keys_error), bytes_error=pa.array(bytes_error), memory_error=pa.array(memory_error),
+            number=pa.array(depth), **columns,
         )  # fmt: skip
 
 

@@ -122,21 +122,25 @@ FROM (
     ),
     View(
         "heaviest_hash_tags",
-        "The hash tags of the newest snapshot with most bytes: each ties all its keys to one slot.",
+        "The hash tags of the newest snapshot with most memory, or bytes: each ties all its keys to one slot.",
         ("hash_tags", "snapshot_order"),
         {
             **_NEW_SNAPSHOT,
             **dict.fromkeys(
-                ("hash_tag_text", "hash_tag", "slot", "node_id", "keys", "keys_error", "serialized_bytes"), ""
+                (
+                    *("hash_tag_text", "hash_tag", "slot", "node_id", "keys", "keys_error"),
+                    *("memory_bytes", "memory_error", "serialized_bytes", "bytes_error"),
+                ),
+                "",
             ),
-            "bytes_error": "",
             "keys_share": "of all keys of the snapshot, 0 to 1",
             "rank_bytes": "",
             "partial": "",
         },
         """
 SELECT
-  tags.snapshot_id, hash_tag_text, hash_tag, slot, node_id, tags.keys, keys_error, tags.serialized_bytes, bytes_error,
+  tags.snapshot_id, hash_tag_text, hash_tag, slot, node_id, tags.keys, keys_error,
+  memory_bytes, memory_error, tags.serialized_bytes, bytes_error,
   CAST(tags.keys AS DOUBLE) / nullif(newest.keys, 0) AS keys_share,
   rank_bytes, tags.partial
 FROM hash_tags AS tags
@@ -158,6 +162,9 @@ JOIN snapshot_order AS newest ON newest.snapshot_id = tags.snapshot_id AND newes
             "bytes_before": "bytes in the earlier snapshot; null where the prefix is not among its listed ones",
             "bytes_after": "bytes in the later snapshot; null where the prefix is not among its listed ones",
             "bytes_grown": f"bytes after less bytes before{_GROWN}",
+            "memory_before": "bytes in memory in the earlier snapshot; null where the prefix is not among its listed ones, or memory is not known",
+            "memory_after": "bytes in memory in the later snapshot; null where the prefix is not among its listed ones, or memory is not known",
+            "memory_grown": f"bytes in memory after less those before{_GROWN}, or memory is not known",
             "keys_error": "the true growth is at most this much more or less",
             "bytes_error": "the true growth is at most this much more or less",
         },
@@ -169,17 +176,19 @@ WITH pairs AS (
 ), listed AS (
   SELECT snapshot_before, snapshot_after, snapshots_apart, prefix_text, prefix, depth, keys_error, bytes_error,
     keys AS keys_before, CAST(NULL AS BIGINT) AS keys_after,
-    serialized_bytes AS bytes_before, CAST(NULL AS BIGINT) AS bytes_after
+    serialized_bytes AS bytes_before, CAST(NULL AS BIGINT) AS bytes_after,
+    memory_bytes AS memory_before, CAST(NULL AS BIGINT) AS memory_after
   FROM key_prefixes JOIN pairs ON snapshot_id = snapshot_before
   UNION ALL
   SELECT snapshot_before, snapshot_after, snapshots_apart, prefix_text, prefix, depth, keys_error, bytes_error,
-    CAST(NULL AS BIGINT), keys, CAST(NULL AS BIGINT), serialized_bytes
+    CAST(NULL AS BIGINT), keys, CAST(NULL AS BIGINT), serialized_bytes, CAST(NULL AS BIGINT), memory_bytes
   FROM key_prefixes JOIN pairs ON snapshot_id = snapshot_after
 )
 SELECT
   snapshot_before, snapshot_after, snapshots_apart, min(prefix_text) AS prefix_text, prefix, depth,
   max(keys_before) AS keys_before, max(keys_after) AS keys_after, max(keys_after) - max(keys_before) AS keys_grown,
   max(bytes_before) AS bytes_before, max(bytes_after) AS bytes_after, max(bytes_after) - max(bytes_before) AS bytes_grown,
+  max(memory_before) AS memory_before, max(memory_after) AS memory_after, max(memory_after) - max(memory_before) AS memory_grown,
   max(keys_error) AS keys_error, max(bytes_error) AS bytes_error
 FROM listed
 GROUP BY snapshot_before, snapshot_after, snapshots_apart, prefix, depth

@@ -7,7 +7,8 @@ where nobody does).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
@@ -106,7 +107,7 @@ def _shares(column: str, everything: WindowSpec, masters: Column, name: str | No
 
 
 def big_keys(partial: DataFrame, sources: DataFrame | None, *, top: int, top_per_slot: int) -> DataFrame:
-    """The largest keys of the cluster and of each node, slot and type; of equals, the first in file order."""
+    """The largest keys of the cluster and of each node, slot and type, by memory where it is known, else by bytes; of equals, the first in file order."""
     tops = with_node(partial.where(F.col("kind").isin(TOP_TYPE, TOP_OWNER, TOP_SLOT)), sources)
     types, by_owner, slots = (tops.where(F.col("kind") == kind) for kind in (TOP_TYPE, TOP_OWNER, TOP_SLOT))
     nodes = (
@@ -129,32 +130,49 @@ def big_keys(partial: DataFrame, sources: DataFrame | None, *, top: int, top_per
 
 
 def _ranked(rows: DataFrame, scope: str, value: Column, count: int) -> DataFrame:
-    order = Window.partitionBy("scope_value").orderBy(F.col("serialized_bytes").desc_nulls_last(), "source", "offset")
+    weight = F.coalesce("memory_bytes", "serialized_bytes")
+    order = Window.partitionBy("scope_value").orderBy(weight.desc(), "source", "offset")
     return (
-        rows.where(F.col("serialized_bytes").isNotNull())
+        rows.where(weight.isNotNull())
         .withColumns({"scope": F.lit(scope), "scope_value": value})
         .withColumn("rank", F.row_number().over(order))
         .where(F.col("rank") <= count)
     )
 
 
-def _groups(partial: DataFrame, kind: int, missed_keys: int, missed_bytes: int, sized: bool) -> DataFrame:
-    """Sum groups over all units; a unit that does not list a group may have missed up to its own bound of it."""
+class Missed(NamedTuple):
+    """Most that all units together can have missed of one group: keys, bytes, bytes in memory."""
+
+    keys: int = 0
+    bytes: int = 0
+    memory: int = 0
+
+
+def _groups(partial: DataFrame, kind: int, missed: Missed, known: Container[str]) -> DataFrame:
+    """Sum groups over all units; a unit that does not list a group may have missed up to its own bound of it.
+
+    Of the loads only those in *known* are not null.
+    """
     rows = partial.where(F.col("kind") == kind)
     units = partial.where(F.col("kind") == UNIT).select(
         "source",
         "part",
-        *(F.col("facts")[f"missed_{_NOUNS[kind]}_{what}"].alias(f"missed_{what}") for what in ("keys", "bytes")),
+        *(F.col("facts")[f"missed_{_NOUNS[kind]}_{what}"].alias(f"missed_{what}") for what in Missed._fields),
     )
     return (
         rows.join(F.broadcast(units), ["source", "part"], how="left")
         .groupBy("name")
         .agg(
             F.sum("keys").alias("keys"),
-            (F.sum("serialized_bytes") if sized else F.lit(None).cast("bigint")).alias("serialized_bytes"),
+            *(
+                (F.sum(name) if name in known else F.lit(None).cast("bigint")).alias(name)
+                for name in ("serialized_bytes", "memory_bytes")
+            ),
             F.sum("expires").alias("expires"),
-            (F.sum("keys_error") + missed_keys - F.sum("missed_keys")).alias("keys_error"),
-            (F.sum("bytes_error") + missed_bytes - F.sum("missed_bytes")).alias("bytes_error"),
+            *(
+                (F.sum(f"{what}_error") + bound - F.sum(f"missed_{what}")).alias(f"{what}_error")
+                for what, bound in missed._asdict().items()
+            ),
             F.first("slot").alias("slot"),
             F.first("owner_id").alias("owner_id"),
             F.first("number").alias("depth"),
@@ -166,16 +184,16 @@ def _groups(partial: DataFrame, kind: int, missed_keys: int, missed_bytes: int, 
 _NOUNS = {TAG: "tag", PREFIX: "prefix"}
 
 
-def hash_tags(partial: DataFrame, *, missed: tuple[int, int], count: int, sized: bool) -> DataFrame:
-    """The *count* heaviest tags by keys and the *count* heaviest by bytes."""
-    groups = _groups(partial, TAG, *missed, sized=sized)
+def hash_tags(partial: DataFrame, *, missed: Missed, count: int, known: Container[str]) -> DataFrame:
+    """The *count* heaviest tags by keys and the *count* heaviest by memory, or bytes."""
+    groups = _groups(partial, TAG, missed, known)
     heavy = _heaviest(groups, count)
     return heavy.withColumnsRenamed({"name": "hash_tag", "name_text": "hash_tag_text", "owner_id": "node_id"})
 
 
-def key_prefixes(partial: DataFrame, *, missed: tuple[int, int], count: int, sized: bool) -> DataFrame:
+def key_prefixes(partial: DataFrame, *, missed: Missed, count: int, known: Container[str]) -> DataFrame:
     """The *count* heaviest prefixes of each depth; a prefix of one key only is no roll-up and is left out."""
-    groups = _groups(partial, PREFIX, *missed, sized=sized).where((F.col("keys") > 1) | (F.col("depth") == 1))
+    groups = _groups(partial, PREFIX, missed, known).where((F.col("keys") > 1) | (F.col("depth") == 1))
     order = Window.partitionBy("depth").orderBy(*_by_bytes())
     return (
         groups.withColumn("rank_bytes", F.row_number().over(order))
@@ -185,11 +203,15 @@ def key_prefixes(partial: DataFrame, *, missed: tuple[int, int], count: int, siz
 
 
 def _by_bytes() -> list[Column]:
-    return [F.col("serialized_bytes").desc_nulls_last(), F.col("keys").desc(), F.col("name").asc()]
+    return [
+        *(F.col(name).desc_nulls_last() for name in ("memory_bytes", "serialized_bytes")),
+        F.col("keys").desc(),
+        F.col("name").asc(),
+    ]
 
 
 def _heaviest(groups: DataFrame, count: int) -> DataFrame:
-    by_keys = [F.col("keys").desc(), F.col("serialized_bytes").desc_nulls_last(), F.col("name").asc()]
+    by_keys = [F.col("keys").desc(), *_by_bytes()]
     top = (
         groups.orderBy(*by_keys).limit(count).union(groups.orderBy(*_by_bytes()).limit(count)).dropDuplicates(["name"])
     )

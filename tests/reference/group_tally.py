@@ -14,6 +14,7 @@ class GroupTally:
         self.capacity = capacity
         self.missed_keys = 0
         self.missed_bytes = 0
+        self.missed_memory = 0
         self.untracked_keys = 0
         self._groups: dict[bytes, list[int]] = {}
 
@@ -22,32 +23,33 @@ class GroupTally:
         if len(self._groups) + count > self.capacity:
             self._prune()
 
-    def add(self, name: bytes, depth: int, serialized_bytes: int, expires: bool) -> None:
-        """Count one key of the group *name*."""
+    def add(self, name: bytes, depth: int, *counts: int) -> None:
+        """Count one key of the group *name*; *counts* are its bytes, its bytes in memory, and 1 if it expires."""
         if len(name) > NAME_BYTES_MAX:
             self.untracked_keys += 1
             return
         group = self._groups.get(name)
         if group is None:
-            group = self._groups[name] = [depth, 0, 0, 0, self.missed_keys, self.missed_bytes]
-        group[1] += 1
-        group[2] += serialized_bytes
-        group[3] += expires
+            group = self._groups[name] = [
+                depth, 0, 0, 0, 0, self.missed_keys, self.missed_bytes, self.missed_memory,
+            ]  # fmt: skip
+        for column, count in enumerate((1, *counts), start=1):
+            group[column] += max(count, 0)
 
-    def add_tagged(self, hash_tag: bytes, serialized_bytes: int, expires: bool) -> None:
+    def add_tagged(self, hash_tag: bytes, *counts: int) -> None:
         """Count one key under its hash tag."""
         if len(hash_tag) <= NAME_BYTES_MAX:
             self.reserve(1)
-        self.add(hash_tag, 0, serialized_bytes, expires)
+        self.add(hash_tag, 0, *counts)
 
-    def add_prefixes(self, key: bytes, separators: bytes, depth_max: int, serialized_bytes: int, expires: bool) -> None:
+    def add_prefixes(self, key: bytes, separators: bytes, depth_max: int, *counts: int) -> None:
         """Count one key under each of its first *depth_max* prefixes that end in a byte of *separators*."""
         self.reserve(depth_max)
         depth = 0
         for index, byte in enumerate(key):
             if byte in separators:
                 depth += 1
-                self.add(key[: index + 1], depth, serialized_bytes, expires)
+                self.add(key[: index + 1], depth, *counts)
                 if depth == depth_max:
                     return
 
@@ -57,13 +59,15 @@ class GroupTally:
 
     def _prune(self) -> None:
         keep = self.capacity // 4
-        keys_cut = sorted((group[1] for group in self._groups.values()), reverse=True)[keep - 1]
-        bytes_cut = sorted((group[2] for group in self._groups.values()), reverse=True)[keep - 1]
+        cuts = [
+            sorted((group[column] for group in self._groups.values()), reverse=True)[keep - 1] for column in (1, 2, 3)
+        ]
         kept = {}
         for name, group in self._groups.items():
-            if group[1] > keys_cut or group[2] > bytes_cut:
+            if any(weight > cut for weight, cut in zip(group[1:4], cuts, strict=True)):
                 kept[name] = group
             else:
-                self.missed_keys = max(self.missed_keys, group[1] + group[4])
-                self.missed_bytes = max(self.missed_bytes, group[2] + group[5])
+                self.missed_keys = max(self.missed_keys, group[1] + group[5])
+                self.missed_bytes = max(self.missed_bytes, group[2] + group[6])
+                self.missed_memory = max(self.missed_memory, group[3] + group[7])
         self._groups = kept

@@ -19,14 +19,19 @@ class TopKeys:
         """Offer one key."""
         held = self._groups[key.group]
         if len(held) == self._count:
-            if not held or key.serialized_bytes <= held[-1].serialized_bytes:
+            if not held or weight(key) <= weight(held[-1]):
                 return
             held.pop()
         place = len(held)
-        while place and held[place - 1].serialized_bytes < key.serialized_bytes:
+        while place and weight(held[place - 1]) < weight(key):
             place -= 1
         held.insert(place, key)
 
     def rows(self) -> list[TopKey]:
         """Return the keys held, by group, largest first."""
         return [key for held in self._groups for key in held]
+
+
+def weight(key: TopKey) -> int:
+    """Bytes in memory where they are known, else those of the record."""
+    return key.memory_bytes if key.memory_bytes >= 0 else key.serialized_bytes

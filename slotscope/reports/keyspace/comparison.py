@@ -75,23 +75,30 @@ class Growth:
     @property
     def keys_ratio(self) -> float | None:
         """Keys after over keys before; None where there were none."""
-        return self.after.keys / self.before.keys if self.before and self.after and self.before.keys else None
+        return self._ratio("keys")
 
     @property
     def bytes_ratio(self) -> float | None:
         """Bytes after over bytes before; None where there were none, or are not known."""
-        if not self.before or not self.after or self.after.serialized_bytes is None:
-            return None
-        return self.after.serialized_bytes / self.before.serialized_bytes if self.before.serialized_bytes else None
+        return self._ratio("serialized_bytes")
+
+    @property
+    def memory_ratio(self) -> float | None:
+        """Bytes in memory after over those before; None where there were none, or are not known."""
+        return self._ratio("memory_bytes")
+
+    def _ratio(self, figure: str) -> float | None:
+        before, after = (None if side is None else getattr(side, figure) for side in (self.before, self.after))
+        return after / before if before and after is not None else None
 
     @property
     def status(self) -> str:
-        """``new``, ``vanished``, ``grown``, ``shrunk`` or ``same``, by bytes first, then by keys."""
+        """``new``, ``vanished``, ``grown``, ``shrunk`` or ``same``, by `largest_delta`."""
         if self.before is None:
             return "new"
         if self.after is None:
             return "vanished"
-        delta = self.bytes_delta or self.keys_delta
+        delta = self.largest_delta
         return "grown" if delta > 0 else "shrunk" if delta < 0 else "same"
 
 
@@ -106,6 +113,11 @@ class GrowthTable:
     kind: str
     rows: list[Growth]
     partial: bool = False
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the change of all its rows is known in memory."""
+        return bool(self.rows) and all(row.memory_delta is not None for row in self.rows)
 
     @property
     def title(self) -> str:
@@ -184,7 +196,9 @@ def growth_table(
         names = telling_prefixes({name: (before.get(name), after.get(name)) for name in names})
     rows = [Growth(name, before.get(name), after.get(name), details.get(name, "")) for name in names]
     kept = [row for row in rows if kind == "masters" or row.status != "same"]
-    kept.sort(key=lambda row: (-abs(row.bytes_delta or 0), -abs(row.keys_delta), row.name))
+    kept.sort(
+        key=lambda row: (*(-abs(delta or 0) for delta in (row.memory_delta, row.bytes_delta, row.keys_delta)), row.name)
+    )
     return GrowthTable(kind, kept, partial)
 
 
@@ -253,7 +267,7 @@ def _slot_loads(report: KeyspaceReport) -> dict[bytes, Load]:
 
 
 def _group_loads(groups: Iterable[KeyGroup]) -> dict[bytes, Load]:
-    return {group.name: Load(group.keys, group.serialized_bytes) for group in groups}
+    return {group.name: Load(group.keys, group.serialized_bytes, group.memory_bytes) for group in groups}
 
 
 def _owner_change(before: KeyspaceReport, after: KeyspaceReport, slot: int) -> str:
@@ -277,6 +291,8 @@ def render_comparison_terminal(report: ComparisonReport, console: Console, *, ht
             ink.note(text.printable(words, PARTIAL_WORDS_MAX))
     total = report.total
     parts = [f"{text.signed_count(total.keys_delta)} keys ({text.ratio(total.keys_ratio)})"]
+    if total.memory_delta is not None:
+        parts.append(f"{text.signed_size(total.memory_delta)} in memory ({text.ratio(total.memory_ratio)})")
     if total.bytes_delta is not None:
         parts.append(f"{text.signed_size(total.bytes_delta)} serialized ({text.ratio(total.bytes_ratio)})")
     ink.line(ink.words(" · ".join(parts)))
@@ -289,19 +305,22 @@ def _print_table(table: GrowthTable, ink: Ink) -> None:
     if not table.rows:
         return
     ink.heading(table.title, "the largest changes" if len(table.rows) > ROWS_IN_TERMINAL else "")
-    rows: list[list[Cell]] = [
-        [
+    rows: list[list[Cell]] = []
+    for row in table.rows[:ROWS_IN_TERMINAL]:
+        delta, ratio = (row.memory_delta, row.memory_ratio) if table.in_memory else (row.bytes_delta, row.bytes_ratio)
+        after = row.after or Load(0, None)
+        size = after.memory_bytes if table.in_memory else after.serialized_bytes
+        cells: list[Cell] = [
             bind(_row_name, table.kind, row, ink),
             text.count(row.after.keys) if row.after else text.NOTHING,
             text.signed_count(row.keys_delta),
-            text.size(row.after.serialized_bytes) if row.after else text.NOTHING,
-            text.NOTHING if row.bytes_delta is None else text.signed_size(row.bytes_delta),
-            text.ratio(row.keys_ratio if row.bytes_delta is None else row.bytes_ratio),
+            text.size(size),
+            text.NOTHING if delta is None else text.signed_size(delta),
+            text.ratio(row.keys_ratio if delta is None else ratio),
             ink.words(status_words(row, table), _STATUS_STYLES[row.status]),
         ]
-        for row in table.rows[:ROWS_IN_TERMINAL]
-    ]
-    ink.table(("", ">keys", ">change", ">bytes", ">change", ">ratio", ""), rows)
+        rows.append(cells)
+    ink.table(("", ">keys", ">change", ">in memory" if table.in_memory else ">bytes", ">change", ">ratio", ""), rows)
     ink.rest(len(table.rows), ROWS_IN_TERMINAL)
 
 

@@ -31,7 +31,6 @@ def render_comparison_html(report: ComparisonReport) -> str:
         "partial_comparison": PARTIAL_COMPARISON,
         "has_map": data is not None,
         "metrics": [(name, label) for name, label in labels.items() if data and data[name] is not None],
-        "in_memory": report.total.memory_delta is not None,
         "trend_charts": trend_charts(trend) if trend else [],
         "trend_across": "by time" if trend and _by_time(trend) else "snapshot after snapshot",
         "of_bytes": trend is not None and trend.resource != "keys",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from slotscope.reports.keyspace.report import KeyGroup, KeyspaceReport, NodeLoad, SlotLoad
 
@@ -13,6 +14,26 @@ SINGLE_CAUSE_SHARE = 0.5
 """A key that holds this share of its slot is the cause, whatever tag it has."""
 WORTH_NAMING_SHARE = 0.1
 """A key or tag below this share of its slot does not explain it."""
+
+
+class Weight(StrEnum):
+    """What slots, masters, tags and prefixes are compared by: a field of each of them."""
+
+    MEMORY = "memory_bytes"
+    BYTES = "serialized_bytes"
+    KEYS = "keys"
+
+    @property
+    def words(self) -> str:
+        """As a report calls it."""
+        return _WEIGHT_WORDS[self]
+
+    def of(self, load: SlotLoad | NodeLoad | KeyGroup | Totals) -> int:
+        """Return what *load* weighs, 0 where it does not say."""
+        return getattr(load, self.value) or 0
+
+
+_WEIGHT_WORDS = {Weight.MEMORY: "memory", Weight.BYTES: "bytes", Weight.KEYS: "keys"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +50,14 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """The key or hash tag that makes a slot heavy; *share* is of the slot's figure *by*."""
+    """The key or hash tag that makes a slot heavy: it has *weight* of the slot's figure *by*, the part *share*."""
 
     kind: str
     name: bytes
     keys: int
-    serialized_bytes: int | None
+    weight: int
     share: float
-    by: str
+    by: Weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +92,13 @@ def max_over_mean(values: Sequence[int | None]) -> float | None:
     return max(known) * len(known) / whole if whole else None
 
 
-def weighs_bytes(report: KeyspaceReport) -> bool:
-    """Whether slots are compared by bytes; without sizes they are compared by keys."""
-    return any(slot.serialized_bytes is not None for slot in report.slots)
+def weighed_by(report: KeyspaceReport) -> Weight:
+    """Return what the loads of *report* are compared by: memory where all slots with keys say it, else bytes, else keys."""
+    held = [slot for slot in report.slots if slot.keys]
+    for weight in (Weight.MEMORY, Weight.BYTES):
+        if held and all(getattr(slot, weight) is not None for slot in held):
+            return weight
+    return Weight.KEYS
 
 
 def short_names(ids: Iterable[str]) -> dict[str, str]:
@@ -110,11 +135,10 @@ def names_by_id(report: KeyspaceReport) -> dict[str | None, str]:
 
 def heavy_slots(report: KeyspaceReport, limit: int) -> list[HeavySlot]:
     """Return the *limit* heaviest slots with keys, heaviest first, the lower number first among equals."""
-    by_bytes = weighs_bytes(report)
-    heaviest = heapq.nsmallest(
-        limit, (slot for slot in report.slots if slot.keys), key=lambda slot: (-weight(slot, by_bytes), slot.slot)
-    )
-    whole = sum(weight(slot, by_bytes) for slot in report.slots)
+    by = weighed_by(report)
+    held = [slot for slot in report.slots if slot.keys]
+    heaviest = heapq.nsmallest(limit, held, key=lambda slot: (-by.of(slot), slot.slot))
+    whole = sum(by.of(slot) for slot in held)
     tags: dict[int, list[KeyGroup]] = {}
     for tag in report.hash_tags:
         if tag.slot is not None:
@@ -123,8 +147,8 @@ def heavy_slots(report: KeyspaceReport, limit: int) -> list[HeavySlot]:
         HeavySlot(
             load=slot,
             owner=None if slot.owner is None else report.nodes[slot.owner],
-            share=weight(slot, by_bytes) / whole if whole else 0.0,
-            cause=_cause(slot, tags.get(slot.slot, [])),
+            share=by.of(slot) / whole if whole else 0.0,
+            cause=_cause(slot, tags.get(slot.slot, []), by),
         )
         for slot in heaviest
     ]
@@ -132,20 +156,15 @@ def heavy_slots(report: KeyspaceReport, limit: int) -> list[HeavySlot]:
 
 def cause_of(report: KeyspaceReport, slot: SlotLoad) -> Cause | None:
     """Name what makes *slot* of *report* heavy."""
-    return _cause(slot, (tag for tag in report.hash_tags if tag.slot == slot.slot))
+    return _cause(slot, (tag for tag in report.hash_tags if tag.slot == slot.slot), weighed_by(report))
 
 
-def weight(slot: SlotLoad, by_bytes: bool) -> int:
-    """Return what *slot* is compared by: its bytes, or its keys where no source knows sizes."""
-    return (slot.serialized_bytes or 0) if by_bytes else slot.keys
-
-
-def _cause(slot: SlotLoad, tags: Iterable[KeyGroup]) -> Cause | None:
+def _cause(slot: SlotLoad, tags: Iterable[KeyGroup], by: Weight) -> Cause | None:
     """Name what explains *slot*: one key with half of it, else its heaviest tag, else its largest key."""
-    key = _key_cause(slot)
+    key = _key_cause(slot, by)
     if key is not None and key.share >= SINGLE_CAUSE_SHARE:
         return key
-    candidates = [_tag_cause(slot, tag) for tag in tags]
+    candidates = [_tag_cause(slot, tag, by) for tag in tags]
     candidates.sort(key=lambda cause: (-cause.share, cause.name))
     tag = candidates[0] if candidates else None
     if tag is not None and tag.share >= WORTH_NAMING_SHARE and (key is None or tag.share >= key.share):
@@ -153,21 +172,19 @@ def _cause(slot: SlotLoad, tags: Iterable[KeyGroup]) -> Cause | None:
     return key if key is not None and key.share >= WORTH_NAMING_SHARE else None
 
 
-def _key_cause(slot: SlotLoad) -> Cause | None:
-    if slot.top_key is None or not slot.top_key_bytes or not slot.serialized_bytes:
+def _key_cause(slot: SlotLoad, by: Weight) -> Cause | None:
+    size = {Weight.MEMORY: slot.top_key_memory, Weight.BYTES: slot.top_key_bytes}.get(by)
+    if slot.top_key is None or not size or not by.of(slot):
         return None
-    share = slot.top_key_bytes / slot.serialized_bytes
-    return Cause("key", slot.top_key, 1, slot.top_key_bytes, share, "bytes")
+    return Cause("key", slot.top_key, 1, size, size / by.of(slot), by)
 
 
-def _tag_cause(slot: SlotLoad, tag: KeyGroup) -> Cause:
-    """Weigh *tag* by bytes where both sizes are known, else by keys."""
-    if slot.serialized_bytes and tag.serialized_bytes is not None:
-        return Cause(
-            "tag", tag.name, tag.keys, tag.serialized_bytes, tag.serialized_bytes / slot.serialized_bytes, "bytes"
-        )
-    share = tag.keys / slot.keys if slot.keys else 0.0
-    return Cause("tag", tag.name, tag.keys, tag.serialized_bytes, share, "keys")
+def _tag_cause(slot: SlotLoad, tag: KeyGroup, by: Weight) -> Cause:
+    """Weigh *tag* as the slot where it says that, too, else by keys."""
+    if getattr(tag, by) is None or not by.of(slot):
+        by = Weight.KEYS
+    share = by.of(tag) / by.of(slot) if by.of(slot) else 0.0
+    return Cause("tag", tag.name, tag.keys, by.of(tag), share, by)
 
 
 def telling_prefixes(loads: Mapping[bytes, Hashable]) -> list[bytes]:
@@ -183,7 +200,9 @@ def telling_prefixes(loads: Mapping[bytes, Hashable]) -> list[bytes]:
 
 def folded_prefixes(groups: Sequence[KeyGroup]) -> list[KeyGroup]:
     """Return those of *groups* that say something of their own (`telling_prefixes`)."""
-    telling = set(telling_prefixes({group.name: (group.keys, group.serialized_bytes) for group in groups}))
+    telling = set(
+        telling_prefixes({group.name: (group.keys, group.serialized_bytes, group.memory_bytes) for group in groups})
+    )
     return [group for group in groups if group.name in telling]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from slotscope.reports.keyspace.figures import (
     folded_prefixes,
@@ -11,9 +11,9 @@ from slotscope.reports.keyspace.figures import (
     names_by_id,
     node_names,
     totals,
-    weighs_bytes,
+    weighed_by,
 )
-from slotscope.reports.keyspace.report import SLOT_COUNT, KeyGroup, KeyspaceReport, NodeLoad
+from slotscope.reports.keyspace.report import SLOT_COUNT, KeyspaceReport, NodeLoad
 from slotscope.reports.keyspace.verdict import verdict
 from slotscope.reports.page import embedded_json, render_page
 from slotscope.reports.severities import count_by_severity, gravest_first
@@ -22,7 +22,7 @@ from slotscope.runtime import text
 HEAVY_SLOTS_SHOWN = 100
 ROWS_SHOWN = 200
 WARNINGS_SHOWN = 200
-TOP_KEYS_BYTES_MAX = 700_000
+TOP_KEYS_BYTES_MAX = 400_000
 """What the names of the largest keys of all slots may take of the file; longer names lose their middle."""
 
 _TOP_KEY_LIMITS = (60, 40, 28, 20, 12, 8)
@@ -32,12 +32,12 @@ def render_html(report: KeyspaceReport) -> str:
     """Return *report* as one page, to be written as UTF-8; the same report gives the same text."""
     whole = totals(report)
     names = node_names(report.nodes)
-    by_bytes = weighs_bytes(report)
+    weight = weighed_by(report)
     context = {
         "report": report,
         "verdict": verdict(report),
         "whole": whole,
-        "weighed_by": "bytes" if by_bytes else "keys",
+        "weight": weight,
         "slot_count": SLOT_COUNT,
         "warnings": gravest_first(report.warnings)[:WARNINGS_SHOWN],
         "warning_counts": count_by_severity(report.warnings),
@@ -46,11 +46,15 @@ def render_html(report: KeyspaceReport) -> str:
         "shares": _shares(report.nodes),
         "heavy": heavy_slots(report, HEAVY_SLOTS_SHOWN),
         "prefixes": folded_prefixes(report.prefixes),
-        "group_peaks": {"hash_tags": _peaks(report.hash_tags), "prefixes": _peaks(report.prefixes)},
+        "group_peaks": {
+            "hash_tags": max(map(weight.of, report.hash_tags), default=0),
+            "prefixes": max(map(weight.of, report.prefixes), default=0),
+        },
         "rows_shown": ROWS_SHOWN,
         "unread": text.unread,
         "known": {
             "expires": any(slot.expires for slot in report.slots),
+            "bytes": any(slot.serialized_bytes is not None for slot in report.slots),
             "memory": any(node.memory_bytes is not None for node in report.nodes),
             "ops": any(node.ops is not None for node in report.nodes),
         },
@@ -60,24 +64,17 @@ def render_html(report: KeyspaceReport) -> str:
 
 
 def _shares(nodes: Sequence[NodeLoad]) -> dict[str, dict[str, object]]:
-    """Return values, sum and max over mean of each figure of the masters; unknown bytes are left out."""
+    """Return values, sum and max over mean of each figure of the masters; a figure that no master says is left out."""
     columns: dict[str, list[int | None]] = {
         "slots": [node.slots for node in nodes],
         "keys": [node.keys for node in nodes],
         "bytes": [node.serialized_bytes for node in nodes],
+        "memory": [node.memory_bytes for node in nodes],
     }
     return {
         name: {"values": values, "sum": sum(value or 0 for value in values), "skew": max_over_mean(values)}
         for name, values in columns.items()
         if any(value is not None for value in values)
-    }
-
-
-def _peaks(groups: list[KeyGroup]) -> dict[str, int]:
-    """Return the largest figures of *groups*, which end the scale of their bars."""
-    return {
-        "keys": max((group.keys for group in groups), default=0),
-        "serialized_bytes": max((group.serialized_bytes or 0 for group in groups), default=0),
     }
 
 
@@ -97,11 +94,18 @@ def slot_data(report: KeyspaceReport) -> dict[str, object]:
         ],
         "owner": [-1 if slot.owner is None else slot.owner for slot in slots],
         "keys": [slot.keys for slot in slots],
-        "bytes": [slot.serialized_bytes or 0 for slot in slots] if weighs_bytes(report) else None,
+        "bytes": _sizes(slot.serialized_bytes for slot in slots),
+        "memory": _sizes(slot.memory_bytes for slot in slots),
         "expires": [slot.expires for slot in slots],
         "topKey": _top_keys(report),
-        "topKeyBytes": [slot.top_key_bytes for slot in slots],
+        "topKeyBytes": [slot.top_key_bytes if slot.top_key_memory is None else slot.top_key_memory for slot in slots],
     }
+
+
+def _sizes(values: Iterable[int | None]) -> list[int] | None:
+    """Return *values* with 0 for unknown ones; None where all are."""
+    found = list(values)
+    return [value or 0 for value in found] if any(value is not None for value in found) else None
 
 
 def _top_keys(report: KeyspaceReport) -> list[str | None]:

@@ -44,6 +44,7 @@ class SlotLoad:
     top_key: bytes | None
     top_key_bytes: int | None
     memory_bytes: int | None = None
+    top_key_memory: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class BigKey:
 
 @dataclass(frozen=True, slots=True)
 class KeyGroup:
-    """Keys that share a hash tag or a prefix; the true figures are at most *keys_error* / *bytes_error* higher."""
+    """Keys that share a hash tag or a prefix; the true figures are at most *keys_error*, *bytes_error* and *memory_error* higher."""
 
     name: bytes
     slot: int | None = None
@@ -74,6 +75,8 @@ class KeyGroup:
     keys_error: int = 0
     bytes_error: int = 0
     depth: int = 0
+    memory_bytes: int | None = None
+    memory_error: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ def _unread_share(row: dict[str, Any]) -> float | None:
 
 def _slots(root: str, snapshot_id: str, nodes: list[NodeLoad]) -> list[SlotLoad]:
     columns = ("slot", "owner_id", "keys", "serialized_bytes", "expires", "memory_bytes")
-    top_columns = ("scope_value", "key", "serialized_bytes")
+    top_columns = ("scope_value", "key", "serialized_bytes", "memory_bytes")
     tops = {
         int(row["scope_value"]): row
         for row in read_rows(
@@ -91,6 +91,7 @@ def _slots(root: str, snapshot_id: str, nodes: list[NodeLoad]) -> list[SlotLoad]
             expires=known.expires + (row["expires"] or 0),
             top_key=top["key"] if top else None,
             top_key_bytes=top["serialized_bytes"] if top else None,
+            top_key_memory=top["memory_bytes"] if top else None,
         )
     return found
 
@@ -101,20 +102,22 @@ def _sum(known: int | None, more: int | None) -> int | None:
 
 
 def _big_keys(root: str, snapshot_id: str) -> list[BigKey]:
-    """The biggest keys by memory where that is known, else by bytes, of those that the table lists."""
-    found = [
+    return [
         record(BigKey, row, type=row["type"] or "", encoding=row["encoding"] or "")
         for row in read_rows(
             root, BIG_KEYS, order_by="rank", limit=BIG_KEYS_SHOWN, snapshot_id=snapshot_id, scope="cluster"
         )
     ]
-    return sorted(found, key=lambda key: -(key.memory_bytes or 0))
 
 
 def _groups(rows: Rows, name: str) -> list[KeyGroup]:
     """The heaviest groups; the tables hold a bounded number of them (``groups_listed``)."""
     found = [record(KeyGroup, row, name=row[name]) for row in rows]
-    return sorted(found, key=lambda group: (-(group.serialized_bytes or 0), -group.keys, group.name))[:GROUPS_SHOWN]
+    return sorted(found, key=_heaviest_first)[:GROUPS_SHOWN]
+
+
+def _heaviest_first(group: KeyGroup) -> tuple[int, int, int, bytes]:
+    return -(group.memory_bytes or 0), -(group.serialized_bytes or 0), -group.keys, group.name
 
 
 def _ttl_buckets(rows: Rows) -> list[TtlBucket]:

@@ -14,16 +14,17 @@ from rich.text import Text
 from slotscope.reports.ink import Cell, Ink
 from slotscope.reports.keyspace.figures import (
     Cause,
+    Weight,
     folded_prefixes,
     heavy_slots,
     max_over_mean,
     names_by_id,
     node_names,
     totals,
-    weighs_bytes,
+    weighed_by,
 )
 from slotscope.reports.keyspace.log_terminal import print_log_load
-from slotscope.reports.keyspace.report import SLOT_COUNT, KeyspaceReport, NodeLoad
+from slotscope.reports.keyspace.report import SLOT_COUNT, KeyGroup, KeyspaceReport, NodeLoad, SlotLoad
 from slotscope.reports.severities import print_caveats, print_counts
 from slotscope.runtime import text
 
@@ -80,8 +81,8 @@ def _print_nodes(report: KeyspaceReport, ink: Ink) -> None:
     nodes = report.nodes
     if not nodes:
         return
-    by_bytes = any(node.serialized_bytes is not None for node in nodes)
-    weights = [(node.serialized_bytes or 0) if by_bytes else node.keys for node in nodes]
+    by = weighed_by(report)
+    weights = [by.of(node) for node in nodes]
     named = list(zip(nodes, node_names(nodes), weights, strict=True))
     about = ""
     if len(named) > NODES_SHOWN:
@@ -93,30 +94,37 @@ def _print_nodes(report: KeyspaceReport, ink: Ink) -> None:
     lacking = any(node.unread_share != 0 for node in nodes)
     rows: list[list[Cell]] = [
         [
-            *_node_row(node, name, ink),
+            *_node_row(node, name, by, ink),
             text.percent(weight, whole),
             *([ink.words(text.unread(node.unread_share), "red")] if lacking else []),
             ink.bar(weight / peak if peak else 0, bar_width),
         ]
         for node, name, weight in named
     ]
-    slots, keys, sizes = zip(*((node.slots, node.keys, node.serialized_bytes) for node in nodes), strict=True)
+    slots, keys, sizes = zip(*((node.slots, node.keys, _size(node, by)) for node in nodes), strict=True)
     skews = [ink.words(text.ratio(max_over_mean(values)), "bold") for values in (slots, keys, sizes)]
     rows.append([ink.words("max / mean", "dim"), "", *skews])
     unread = [">not read"] if lacking else []
-    ink.table(
-        ("node", "address", ">slots", ">keys", ">bytes", ">share", *unread, "of bytes" if by_bytes else "of keys"), rows
-    )
+    ink.table(("node", "address", ">slots", ">keys", _size_heading(by), ">share", *unread, f"of {by.words}"), rows)
 
 
-def _node_row(node: NodeLoad, name: str, ink: Ink) -> list[Cell]:
+def _size(load: NodeLoad | SlotLoad | KeyGroup, by: Weight) -> int | None:
+    """The size that tables show: in memory where loads are weighed by it, else of the dump."""
+    return load.memory_bytes if by is Weight.MEMORY else load.serialized_bytes
+
+
+def _size_heading(by: Weight) -> str:
+    return ">in memory" if by is Weight.MEMORY else ">bytes"
+
+
+def _node_row(node: NodeLoad, name: str, by: Weight, ink: Ink) -> list[Cell]:
     address = "" if name == node.address else node.address
     return [
         ink.key(name.encode("utf-8", "surrogateescape"), 21),
         ink.key(address.encode("utf-8", "surrogateescape"), 21, "dim") if address else "",
         text.count(node.slots),
         text.count(node.keys),
-        text.size(node.serialized_bytes),
+        text.size(_size(node, by)),
     ]
 
 
@@ -126,24 +134,21 @@ def _print_heavy_slots(report: KeyspaceReport, ink: Ink) -> None:
         return
     names = names_by_id(report)
     whole = totals(report)
-    mean = (
-        text.size((whole.serialized_bytes or 0) // SLOT_COUNT)
-        if weighs_bytes(report)
-        else f"{whole.keys / SLOT_COUNT:.1f} keys"
-    )
+    by = weighed_by(report)
+    mean = f"{whole.keys / SLOT_COUNT:.1f} keys" if by is Weight.KEYS else text.size(by.of(whole) // SLOT_COUNT)
     ink.heading("Heaviest slots", f"the mean slot holds {mean}")
     rows: list[list[Cell]] = [
         [
             str(heavy.load.slot),
             names.get(heavy.owner.node_id, "-") if heavy.owner else "-",
             text.count(heavy.load.keys),
-            text.size(heavy.load.serialized_bytes),
+            text.size(_size(heavy.load, by)),
             _share(heavy.share),
             bind(_because, heavy.cause, ink),
         ]
         for heavy in heaviest
     ]
-    ink.table((">slot", "owner", ">keys", ">bytes", ">share", "because of, share of the slot"), rows)
+    ink.table((">slot", "owner", ">keys", _size_heading(by), ">share", "because of, share of the slot"), rows)
 
 
 def _share(share: float) -> str:
@@ -155,10 +160,10 @@ def _because(cause: Cause | None, ink: Ink, room: int) -> Text:
     if cause is None:
         return ink.words("no single key or tag", "dim")
     if cause.kind == "key":
-        figures = f": {text.size(cause.serialized_bytes)}, {_share(cause.share)}"
+        figures = f": {text.size(cause.weight)}, {_share(cause.share)}"
         name = ink.words("key ").append_text(ink.key(cause.name, room - len(figures) - 4))
     else:
-        of = " of keys" if cause.by == "keys" else ""
+        of = " of keys" if cause.by is Weight.KEYS else ""
         figures = f": {text.plural(cause.keys, 'key')}, {_share(cause.share)}{of}"
         name = ink.tag(cause.name, room - len(figures))
     return name.append_text(ink.words(figures))
@@ -187,13 +192,17 @@ def _print_prefixes(report: KeyspaceReport, ink: Ink) -> None:
     if not report.prefixes:
         return
     ink.heading("Heaviest prefixes")
-    whole = totals(report)
-    rows: list[list[Cell]] = []
-    for group in folded_prefixes(report.prefixes)[:GROUPS_SHOWN]:
-        size, by_keys = group.serialized_bytes, text.percent(group.keys, whole.keys)
-        share = by_keys if size is None else text.percent(size, whole.serialized_bytes)
-        rows.append([bind(ink.key, group.name), text.count(group.keys), text.size(size), share])
-    ink.table(("prefix", ">keys", ">bytes", ">share"), rows)
+    whole, by = totals(report), weighed_by(report)
+    rows: list[list[Cell]] = [
+        [
+            bind(ink.key, group.name),
+            text.count(group.keys),
+            text.size(_size(group, by)),
+            text.percent(by.of(group), by.of(whole)),
+        ]
+        for group in folded_prefixes(report.prefixes)[:GROUPS_SHOWN]
+    ]
+    ink.table(("prefix", ">keys", _size_heading(by), ">share"), rows)
 
 
 def _print_ttls(report: KeyspaceReport, ink: Ink) -> None:

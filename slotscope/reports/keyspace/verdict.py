@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
-from slotscope.reports.keyspace.figures import Cause, cause_of, max_over_mean, totals
-from slotscope.reports.keyspace.report import KeyspaceReport, NodeLoad, SlotLoad
+from slotscope.reports.keyspace.figures import Cause, Weight, cause_of, max_over_mean, totals, weighed_by
+from slotscope.reports.keyspace.report import KeyspaceReport, NodeLoad
 from slotscope.runtime import text
 
 EVEN_RATIO = 1.05
@@ -16,39 +13,24 @@ EXPLAINING_SHARE = 0.5
 NAME_LENGTH_MAX = 48
 
 
-class Resource(NamedTuple):
-    """What masters are compared by."""
-
-    words: str
-    of_node: Callable[[NodeLoad], int | None]
-    of_slot: Callable[[SlotLoad], int | None]
-
-
-RESOURCES = (
-    Resource("memory", lambda node: node.memory_bytes, lambda slot: slot.memory_bytes),
-    Resource("serialized bytes", lambda node: node.serialized_bytes, lambda slot: slot.serialized_bytes),
-    Resource("keys", lambda node: node.keys, lambda slot: slot.keys),
-)
-
-
 def verdict(report: KeyspaceReport) -> str:
-    """Return the sentence: by memory where it is known of every master, else by bytes, else by keys."""
+    """Return the sentence, by what slots are compared by."""
     if not report.keys:
         return "No keys were found."
     owners = [node for node in report.nodes if node.slots or node.keys]
     if len(owners) < 2:
         return _of_one(report)
-    resource = next(one for one in RESOURCES if all(one.of_node(node) is not None for node in owners))
-    values = [resource.of_node(node) or 0 for node in owners]
+    by = weighed_by(report)
+    values = [by.of(node) for node in owners]
     ratio = max_over_mean(values)
     if ratio is None:
-        return f"{text.plural(report.keys, 'key')}; no {resource.words} on any master."
+        return f"{text.plural(report.keys, 'key')}; no {by.words} on any master."
     node = owners[values.index(max(values))]
     name = text.printable(node.address or node.node_id or "one master", NAME_LENGTH_MAX)
     if ratio < EVEN_RATIO:
-        return f"{resource.words.capitalize()} is even: the fullest of {len(owners)} masters, {name}, holds {ratio:.2f}× the mean."
+        return f"{by.words.capitalize()} {'is' if by is Weight.MEMORY else 'are'} even: the fullest of {len(owners)} masters, {name}, holds {ratio:.2f}× the mean."
     excess = max(values) - sum(values) / len(values)
-    return f"{name} holds {text.ratio(ratio)} the mean of {resource.words}{_because(report, node, resource, excess)}."
+    return f"{name} holds {text.ratio(ratio)} the mean of {by.words}{_because(report, node, by, excess)}."
 
 
 def _of_one(report: KeyspaceReport) -> str:
@@ -66,28 +48,28 @@ def _of_one(report: KeyspaceReport) -> str:
     return f"{text.plural(report.keys, 'key')}{size}{' ' if report.nodes else ''}{where}."
 
 
-def _because(report: KeyspaceReport, node: NodeLoad, resource: Resource, excess: float) -> str:
+def _because(report: KeyspaceReport, node: NodeLoad, by: Weight, excess: float) -> str:
     """Why *node* has *excess* more than the mean: one slot, with what fills it; many slots; or nothing that stands out."""
     number = report.nodes.index(node)
     mine = [slot for slot in report.slots if slot.owner == number]
-    heaviest = max(mine, key=lambda slot: (resource.of_slot(slot) or 0, -slot.slot), default=None)
-    weight = (resource.of_slot(heaviest) or 0) if heaviest else 0
+    heaviest = max(mine, key=lambda slot: (by.of(slot), -slot.slot), default=None)
+    weight = by.of(heaviest) if heaviest else 0
     if heaviest is not None and weight >= EXPLAINING_SHARE * excess:
-        share = text.percent(weight, resource.of_node(node))
+        share = text.percent(weight, by.of(node))
         cause = cause_of(report, heaviest)
         if cause is not None and cause.share >= EXPLAINING_SHARE:
             return f" because of {_named(cause)}: its slot {heaviest.slot} is {share} of that"
         return f" because of slot {heaviest.slot}, which is {share} of that"
     mean_slots = sum(each.slots for each in report.nodes) / len(report.nodes)
-    if (node.slots - mean_slots) * _mean(resource, report) >= EXPLAINING_SHARE * excess:
+    if (node.slots - mean_slots) * _mean(by, report) >= EXPLAINING_SHARE * excess:
         return f" because it owns {text.ratio(node.slots / mean_slots)} the mean of slots"
     return "; no single slot, tag or key explains it"
 
 
-def _mean(resource: Resource, report: KeyspaceReport) -> float:
+def _mean(by: Weight, report: KeyspaceReport) -> float:
     """What a slot weighs in the mean."""
     owned = [slot for slot in report.slots if slot.owner is not None]
-    return sum(resource.of_slot(slot) or 0 for slot in owned) / len(owned) if owned else 0.0
+    return sum(by.of(slot) for slot in owned) / len(owned) if owned else 0.0
 
 
 def _named(cause: Cause) -> str:

@@ -32,6 +32,7 @@
     say("owner", ownerName(slot));
     say("keys", figures.count(data.keys[slot]));
     say("bytes", data.bytes ? figures.size(data.bytes[slot]) : "—");
+    if (data.memory) say("memory", figures.size(data.memory[slot]));
     say("expires", figures.count(data.expires[slot]));
     say("topKey", data.topKey[slot] ?? "—");
     const size = data.topKeyBytes[slot];
@@ -60,7 +61,7 @@
     const ramp = find("#legend-ramp"), pen = ramp.getContext("2d"), shades = slotColours.ramp[map.theme];
     ramp.width = 256;
     shades.forEach((shade, at) => { pen.fillStyle = shade; pen.fillRect(at, 0, 1, 12); });
-    const write = map.metric === "bytes" ? figures.size : figures.count;
+    const write = map.metric === "bytes" || map.metric === "memory" ? figures.size : figures.count;
     find("#legend-ticks").replaceChildren(...[0, 0.25, 0.5, 0.75, 1].map((place) => {
       const tick = document.createElement("li");
       tick.textContent = write(Math.round(map.scale.value(place)));
@@ -137,10 +138,10 @@
     return /[",\r\n]/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
   };
   function slotsAsCsv() {
-    const lines = ["slot,node_id,address,keys,serialized_bytes,expires,top_key,top_key_bytes"];
+    const lines = ["slot,node_id,address,keys,serialized_bytes,memory_bytes,expires,top_key,top_key_bytes"];
     for (let slot = 0; slot < data.keys.length; slot += 1) {
       const node = data.nodes[data.owner[slot]];
-      lines.push([slot, node?.id, node?.address, data.keys[slot], data.bytes?.[slot], data.expires[slot], data.topKey[slot], data.topKeyBytes[slot]].map(csvCell).join(","));
+      lines.push([slot, node?.id, node?.address, data.keys[slot], data.bytes?.[slot], data.memory?.[slot], data.expires[slot], data.topKey[slot], data.topKeyBytes[slot]].map(csvCell).join(","));
     }
     return `${lines.join("\r\n")}\r\n`;
   }

@@ -24,32 +24,38 @@ KEYS = st.lists(
         ),
         st.integers(0, 1 << 40),
         st.integers(-1, 1 << 45),
+        st.integers(-1, 1 << 40),
     ),
     max_size=300,
 )
+
+
+def measured(keys):
+    return key_batch([key[:3] for key in keys], memory=[memory for *_, memory in keys])
 
 
 @given(KEYS, st.integers(16, 40))
 def test_the_compiled_table_of_tags_equals_the_plain_one(keys, capacity):
     compiled, plain = GroupTally(capacity), PlainTally(capacity)
 
-    compiled.add_tags(key_batch(keys))
-    for key, size, expire_at_ms in keys:
+    compiled.add_tags(measured(keys))
+    for key, size, expire_at_ms, memory in keys:
         tag = hash_tag(key)
         if tag is not None:
-            plain.add_tagged(tag, size, expire_at_ms >= 0)
+            plain.add_tagged(tag, size, memory, expire_at_ms >= 0)
 
     assert compiled.rows() == plain.rows()
-    assert (compiled.missed_keys, compiled.missed_bytes) == (plain.missed_keys, plain.missed_bytes)
+    assert compiled.missed_keys == plain.missed_keys
+    assert (compiled.missed_bytes, compiled.missed_memory) == (plain.missed_bytes, plain.missed_memory)
 
 
 @given(KEYS, st.integers(16, 40), st.integers(1, 4))
 def test_the_compiled_table_of_prefixes_equals_the_plain_one(keys, capacity, depth):
     compiled, plain = GroupTally(capacity), PlainTally(capacity)
 
-    compiled.add_prefixes(key_batch(keys), b":/", depth)
-    for key, size, expire_at_ms in keys:
-        plain.add_prefixes(key, b":/", depth, size, expire_at_ms >= 0)
+    compiled.add_prefixes(measured(keys), b":/", depth)
+    for key, size, expire_at_ms, memory in keys:
+        plain.add_prefixes(key, b":/", depth, size, memory, expire_at_ms >= 0)
 
     assert compiled.rows() == plain.rows()
 
@@ -59,13 +65,15 @@ def test_true_counts_lie_between_the_count_and_the_count_plus_its_error(keys, ca
     tally = GroupTally(capacity)
     true_keys: Counter[bytes] = Counter()
     true_bytes: Counter[bytes] = Counter()
-    for key, size, _ in keys:
+    true_memory: Counter[bytes] = Counter()
+    for key, size, _, memory in keys:
         tag = hash_tag(key)
         if tag is not None:
             true_keys[tag] += 1
             true_bytes[tag] += size
+            true_memory[tag] += max(memory, 0)
 
-    tally.add_tags(key_batch(keys))
+    tally.add_tags(measured(keys))
 
     rows = {row.name: row for row in tally.rows()}
     assert set(rows) <= set(true_keys)
@@ -74,9 +82,11 @@ def test_true_counts_lie_between_the_count_and_the_count_plus_its_error(keys, ca
         if row is None:
             assert keys_of_name <= tally.missed_keys
             assert true_bytes[name] <= tally.missed_bytes
+            assert true_memory[name] <= tally.missed_memory
         else:
             assert row.keys <= keys_of_name <= row.keys + row.keys_error
             assert row.serialized_bytes <= true_bytes[name] <= row.serialized_bytes + row.bytes_error
+            assert row.memory_bytes <= true_memory[name] <= row.memory_bytes + row.memory_error
 
 
 def test_a_table_with_room_for_all_groups_has_no_error():
@@ -84,7 +94,7 @@ def test_a_table_with_room_for_all_groups_has_no_error():
 
     tally.add_tags(key_batch([(b"{a}%d" % number, 10, -1) for number in range(100)]))
 
-    assert tally.rows() == [(b"a", 0, 100, 1000, 0, 0, 0)]
+    assert tally.rows() == [(b"a", 0, 100, 1000, 0, 0, 0, 0, 0)]
 
 
 def test_names_that_are_too_long_are_counted_apart():

@@ -10,7 +10,9 @@ from cluster_core.kernels.top_keys import TopKey, TopKeys
 from tests.builders.key_batches import key_batch
 from tests.reference.top_keys import TopKeys as PlainTopKeys
 
-OFFERS = st.lists(st.tuples(st.binary(max_size=8), st.integers(0, 20), st.integers(0, 3)), max_size=120)
+OFFERS = st.lists(
+    st.tuples(st.binary(max_size=8), st.integers(0, 20), st.integers(-1, 20), st.integers(0, 3)), max_size=120
+)
 
 
 @given(OFFERS, st.integers(1, 5), st.integers(1, 7))
@@ -19,28 +21,12 @@ def test_the_compiled_list_equals_the_plain_one_however_the_input_is_cut(offers,
 
     for first in range(0, len(offers), cut):
         part = offers[first : first + cut]
-        batch = key_batch([(key, size, -1) for key, size, _ in part], first_offset=first)
+        batch = key_batch([(key, size, -1) for key, size, *_ in part], first, [memory for _, _, memory, _ in part])
         compiled.add(batch, np.array([group for *_, group in part], np.int64))
-    for offset, (key, size, group) in enumerate(offers):
+    for offset, (key, size, memory, group) in enumerate(offers):
         batch = key_batch([(key, size, -1)])
-        plain.add(
-            TopKey(
-                group,
-                key,
-                0,
-                int(batch.slot[0]),
-                int(batch.tag_start[0]),
-                int(batch.tag_length[0]),
-                0,
-                0,
-                1,
-                size,
-                -1,
-                -1,
-                -1,
-                offset,
-            )
-        )
+        place = (0, int(batch.slot[0]), int(batch.tag_start[0]), int(batch.tag_length[0]))
+        plain.add(TopKey(group, key, *place, 0, 0, 1, size, -1, -1, -1, offset, memory))
 
     assert compiled.rows() == plain.rows()
 
@@ -51,6 +37,15 @@ def test_of_equally_large_keys_the_first_stays():
     tops.add(key_batch([(b"a", 5, -1), (b"b", 5, -1), (b"c", 5, -1), (b"d", 6, -1)]), np.zeros(4, np.int64))
 
     assert [row.key for row in tops.rows()] == [b"d", b"a"]
+
+
+def test_keys_are_ranked_by_their_memory_and_by_their_record_where_that_is_not_known():
+    tops = TopKeys(1, 3)
+
+    keys = [(b"packed", 50, -1), (b"spread", 10, -1), (b"unknown", 70, -1), (b"small", 40, -1)]
+    tops.add(key_batch(keys, memory=[60, 900, -1, 45]), np.zeros(4, np.int64))
+
+    assert [row.key for row in tops.rows()] == [b"spread", b"unknown", b"packed"]
 
 
 def test_long_keys_that_come_and_go_do_not_fill_the_memory():

@@ -8,7 +8,15 @@ import pytest
 
 from cluster_core.kinds import Severity
 from cluster_core.slots.key_slot import key_slot
-from slotscope.reports.keyspace.figures import heavy_slots, max_over_mean, node_names, totals
+from slotscope.reports.keyspace.figures import (
+    Cause,
+    Weight,
+    heavy_slots,
+    max_over_mean,
+    node_names,
+    totals,
+    weighed_by,
+)
 from slotscope.reports.keyspace.report import KeyGroup
 from slotscope.reports.severities import count_by_severity
 from tests.builders.reports_builder import empty_report, keyspace_report, without_sizes
@@ -61,6 +69,27 @@ def test_without_sizes_slots_and_tags_weigh_by_keys() -> None:
     assert heaviest.load.slot == key_slot(b"user1")
     assert heaviest.cause is not None
     assert heaviest.cause.by == "keys"
+
+
+def test_where_memory_is_known_slots_tags_and_keys_weigh_by_it() -> None:
+    """A slot of few bytes in the dump can hold most in memory."""
+    report = keyspace_report()
+    slot = key_slot(b"user1")
+    slots = [replace(one, memory_bytes=one.keys) for one in report.slots]
+    slots[slot] = replace(slots[slot], memory_bytes=10_000_000, top_key=b"{user1}:set", top_key_memory=9_000_000)
+
+    heaviest = heavy_slots(replace(report, slots=slots), 1)[0]
+
+    assert heaviest.load.slot == slot
+    assert heaviest.cause == Cause("key", b"{user1}:set", 1, 9_000_000, 0.9, Weight.MEMORY)
+
+
+def test_where_memory_of_some_keys_is_not_known_slots_weigh_by_bytes() -> None:
+    """A sum that lacks some would rank wrongly."""
+    report = keyspace_report()
+    slots = [replace(one, memory_bytes=one.keys if one.slot % 2 else None) for one in report.slots]
+
+    assert weighed_by(replace(report, slots=slots)) is Weight.BYTES
 
 
 def test_an_even_slot_has_no_cause() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from cluster_core.load.ttl import TTL_LABELS
 from schemas.interim import BAD, FLAW, LOG_SLOT, PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL, UNIT
 from slotscope.transforms import key_distribution
+from slotscope.transforms.key_distribution import Missed
 from tests.builders.partial_rows import assert_rows, frame, partial
 
 A, B = "a" * 40, "b" * 40
@@ -200,15 +201,18 @@ def group(kind, name, keys, size, **more):
         "serialized_bytes": size,
         "keys_error": 0,
         "bytes_error": 0,
+        "memory_error": 0,
         **more,
     }
 
 
 def unit(noun, keys, size, **more):
     """The facts of a part that may have missed that much of a group which it does not list."""
-    return {"kind": UNIT, "facts": {f"missed_{noun}_keys": keys, f"missed_{noun}_bytes": size}, **more}
+    bounds = {f"missed_{noun}_keys": keys, f"missed_{noun}_bytes": size, f"missed_{noun}_memory": 2 * size}
+    return {"kind": UNIT, "facts": bounds, **more}
 
 
+SIZED = ("serialized_bytes",)
 TAGS = "hash_tag binary, keys bigint, serialized_bytes bigint, keys_error bigint, bytes_error bigint, rank_keys int, rank_bytes int"
 
 
@@ -223,7 +227,7 @@ def test_a_tag_that_a_part_does_not_list_may_have_been_missed_there(spark):
         unit("tag", 1, 10, part=1),
     )
 
-    found = key_distribution.hash_tags(rows, missed=(3, 30), count=5, sized=True)
+    found = key_distribution.hash_tags(rows, missed=Missed(3, 30, 60), count=5, known=SIZED)
 
     assert_rows(found, TAGS, (b"t", 10, 100, 0, 0, 1, 2), (b"u", 3, 900, 2, 20, 2, 1))
 
@@ -238,15 +242,32 @@ def test_the_heaviest_by_keys_and_the_heaviest_by_bytes_are_kept_and_ties_go_by_
         group(TAG, b"small", 1, 1),
     )
 
-    found = key_distribution.hash_tags(rows, missed=(0, 0), count=1, sized=True)
+    found = key_distribution.hash_tags(rows, missed=Missed(), count=1, known=SIZED)
 
     assert_rows(found, TAGS, (b"many", 9, 1, 0, 0, 1, 2), (b"big", 1, 99, 0, 0, 2, 1))
+
+
+def test_where_memory_is_known_tags_and_prefixes_are_ranked_by_it(spark):
+    """A small record can be large in memory; what a part may have missed of a group is said in memory, too."""
+    rows = partial(
+        spark, unit("tag", 0, 0), unit("tag", 1, 10, part=1), unit("prefix", 0, 0),
+        group(TAG, b"packed", 1, 99, memory_bytes=10), group(TAG, b"spread", 1, 1, memory_bytes=500),
+        group(PREFIX, b"p:", 1, 99, memory_bytes=10, number=1), group(PREFIX, b"s:", 1, 1, memory_bytes=500, number=1),
+    )  # fmt: skip
+    known = (*SIZED, "memory_bytes")
+
+    tags = key_distribution.hash_tags(rows, missed=Missed(1, 10, 20), count=5, known=known)
+    prefixes = key_distribution.key_prefixes(rows, missed=Missed(), count=5, known=known)
+
+    columns = "hash_tag binary, memory_bytes bigint, memory_error bigint, rank_bytes int"
+    assert_rows(tags, columns, (b"spread", 500, 20, 1), (b"packed", 10, 20, 2))
+    assert_rows(prefixes, "prefix binary, memory_bytes bigint, rank_bytes int", (b"s:", 500, 1), (b"p:", 10, 2))
 
 
 def test_tags_of_a_list_have_no_bytes(spark):
     rows = partial(spark, unit("tag", 0, 0), group(TAG, b"t", 2, None), group(TAG, b"u", 1, None))
 
-    found = key_distribution.hash_tags(rows, missed=(0, 0), count=5, sized=False)
+    found = key_distribution.hash_tags(rows, missed=Missed(), count=5, known=())
 
     assert_rows(found, TAGS, (b"t", 2, None, 0, 0, 1, 1), (b"u", 1, None, 0, 0, 2, 2))
 
@@ -257,7 +278,7 @@ def test_prefixes_are_ranked_by_depth_and_one_key_is_no_group_but_at_the_top(spa
         group(PREFIX, b"a:x:", 2, 20, number=2), group(PREFIX, b"a:y:", 1, 99, number=2),
     )  # fmt: skip
 
-    found = key_distribution.key_prefixes(rows, missed=(0, 0), count=5, sized=True)
+    found = key_distribution.key_prefixes(rows, missed=Missed(), count=5, known=SIZED)
 
     assert_rows(
         found,
@@ -269,8 +290,8 @@ def test_prefixes_are_ranked_by_depth_and_one_key_is_no_group_but_at_the_top(spa
 
 
 def test_without_groups_there_are_no_tags_and_no_prefixes(spark):
-    assert_rows(key_distribution.hash_tags(partial(spark), missed=(0, 0), count=5, sized=True), TAGS)
-    assert_rows(key_distribution.key_prefixes(partial(spark), missed=(0, 0), count=5, sized=True), "prefix binary")
+    assert_rows(key_distribution.hash_tags(partial(spark), missed=Missed(), count=5, known=SIZED), TAGS)
+    assert_rows(key_distribution.key_prefixes(partial(spark), missed=Missed(), count=5, known=SIZED), "prefix binary")
 
 
 # -- the rest ----------------------------------------------------------------------------------------------------------
