@@ -150,14 +150,13 @@ def test_hash_tags_are_exact_while_they_fit_into_memory(spark, root):
     assert tags[top]["rank_keys"] == 1
 
 
-def test_big_keys_are_ranked_in_each_scope(spark, root):
+def test_big_keys_are_ranked_by_memory_in_each_scope(spark, root):
     big = rows(spark, BIG_KEYS, root).where("snapshot_id = 'before'")
     sizes = {
-        (row["source"], bytes(row["key"]), row["db"]): row["serialized_bytes"]
-        for row in rows(spark, KEYS, root).collect()
+        (row["source"], bytes(row["key"]), row["db"]): row["memory_bytes"] for row in rows(spark, KEYS, root).collect()
     }
 
-    cluster = [row["serialized_bytes"] for row in big.where("scope = 'cluster'").orderBy("rank").collect()]
+    cluster = [row["memory_bytes"] for row in big.where("scope = 'cluster'").orderBy("rank").collect()]
 
     assert cluster == sorted(sizes.values(), reverse=True)[:5]
     assert {row["scope"] for row in big.select("scope").distinct().collect()} == {"cluster", "node", "slot", "type"}

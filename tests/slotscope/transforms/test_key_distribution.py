@@ -250,7 +250,7 @@ def test_the_heaviest_by_keys_and_the_heaviest_by_bytes_are_kept_and_ties_go_by_
 def test_where_memory_is_known_tags_and_prefixes_are_ranked_by_it(spark):
     """A small record can be large in memory; what a part may have missed of a group is said in memory, too."""
     rows = partial(
-        spark, unit("tag", 0, 0), unit("tag", 1, 10, part=1), unit("prefix", 0, 0),
+        spark, unit("tag", 0, 0), unit("tag", 1, 10, part=1),
         group(TAG, b"packed", 1, 99, memory_bytes=10), group(TAG, b"spread", 1, 1, memory_bytes=500),
         group(PREFIX, b"p:", 1, 99, memory_bytes=10, number=1), group(PREFIX, b"s:", 1, 1, memory_bytes=500, number=1),
     )  # fmt: skip
