@@ -27,6 +27,11 @@ COMMANDS = {
     "setup": Command(START, "jobs.setup:command", "Is everything here that commands need?"),
     "key-slots": Command(LOAD, "jobs.key_slots:command", "How are keys and bytes spread over the 16384 slots?"),
     "compare": Command(LOAD, "jobs.compare:command", "What grew between two snapshots?"),
+    "rebalance": Command(
+        PLAN,
+        "jobs.rebalance:command",
+        "Balance a live cluster: weigh its slots, plan, dry run; --apply does it and audits.",
+    ),
     "rebalance-plan": Command(PLAN, "jobs.rebalance_plan:command", "Which slots should move?"),
     "check-plan": Command(
         PLAN, "jobs.check_plan:command", "Does a plan hold, checked without the program that made it?"

@@ -44,22 +44,35 @@ def audit_plan(request: Request) -> tuple[StoredPlan, list[Finding]]:
         raise InputError("give either --cluster HOST:PORT or --snapshot NAME")
     if not 0 <= request.sample <= SAMPLE_MAX or not 0 <= request.window < math.inf:
         raise InputError(f"--sample must be 0 to {SAMPLE_MAX}, --window 0 or more")
-    root = request.root
-    row = find_plan(root, request.plan)
-    stored = read_unchanged_plan(root, row["plan_id"])
+    stored = read_unchanged_plan(request.root, request.plan)
+    if request.cluster is None:
+        steps = _journal(request.root, stored.plan_id)
+        findings = _audit_snapshot(stored, steps, request.root, str(request.snapshot))
+        return stored, _written(request.root, stored, steps, f"snapshot {request.snapshot}", findings)
+    access = request.access.with_password(request.access.password())
+    return stored, audit_cluster(
+        request.root, stored, request.cluster, access, sample=request.sample, window=request.window
+    )
+
+
+def audit_cluster(
+    root: str, stored: StoredPlan, cluster: str, access: Access, *, sample: int = 0, window: float = 0.0
+) -> list[Finding]:
+    """Audit *stored* on the cluster of which *cluster* is a node, and write the findings; as `audit_plan`."""
     steps = _journal(root, stored.plan_id)
-    if request.cluster is not None:
-        source = f"cluster {request.cluster}"
-        access = request.access.with_password(request.access.password())
-        findings = _audit_cluster(stored, steps, request.cluster, access, request.sample, request.window)
-    else:
-        source = f"snapshot {request.snapshot}"
-        findings = _audit_snapshot(stored, steps, root, str(request.snapshot))
-    findings += audit_journal(stored, steps, row["estimated_s"])
+    findings = _audit_cluster(stored, steps, cluster, access, sample, window)
+    return _written(root, stored, steps, f"cluster {cluster}", findings)
+
+
+def _written(
+    root: str, stored: StoredPlan, steps: Sequence[JournalRow], source: str, findings: Sequence[Finding]
+) -> list[Finding]:
+    """*findings*, and what the journal says, when they are in the table."""
+    found = [*findings, *audit_journal(stored, steps, find_plan(root, stored.plan_id)["estimated_s"])]
     audited_at = datetime.now(UTC)
-    rows = [PlanAuditRow(stored.plan_id, source, audited_at, *astuple(one))._asdict() for one in findings]
+    rows = [PlanAuditRow(stored.plan_id, source, audited_at, *astuple(one))._asdict() for one in found]
     replace_rows(root, PLAN_AUDITS, rows, plan_id=stored.plan_id, source=source)
-    return stored, findings
+    return found
 
 
 def _journal(root: str, plan_id: str) -> list[JournalRow]:

@@ -8,12 +8,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cluster_core.rebalance.execution.commands import Path
 from cluster_core.rebalance.execution.effects import Ask, Clock, Look, Note, Wait
 from cluster_core.rebalance.execution.journal import read_journal
-from cluster_core.rebalance.execution.machine import NOTHING_TO_TAKE_BACK, Execution, Outcome, Verdict, foresee
+from cluster_core.rebalance.execution.machine import (
+    NOTHING_TO_TAKE_BACK,
+    Execution,
+    Outcome,
+    Prospect,
+    Verdict,
+    foresee,
+)
 from cluster_core.rebalance.execution.refusals import examine, name_of
 from cluster_core.rebalance.execution.run_state import Settings
 from cluster_core.rebalance.execution.waits import migrate_sentence
@@ -26,32 +33,54 @@ from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import BAD_INPUT, OK, PAUSED, printable
 from slotscope.runtime.signals import caught_signals
 from slotscope.servers.moves import LiveNodes, open_nodes
+from slotscope.servers.node_link import Access
 from slotscope.servers.plan_journal import PlanJournal, alone
 
 if TYPE_CHECKING:
-    from slotscope.requests.execute_plan import Request
+    from slotscope.requests.execute_plan import MoveOptions, Request
+    from slotscope.requests.options import AccessOptions
 
 PASSWORD_BYTES_MAX = 4096
 SECONDS_MAX = 1e9
 
 
+class Executed(NamedTuple):
+    """How it ended: the exit code, and what a run would do as JSON has it, where that was looked at."""
+
+    code: int
+    told: dict[str, Any] | None = None
+
+
 def execute_plan(request: Request) -> int:
     """Show what would be done, and do it if *request* says so; return the exit code."""
-    _check_numbers(request)
+    check_numbers(request)
     stored = read_unchanged_plan(request.root, request.plan)
+    access = access_with_password(request.access, request)
+    done = execute(request.root, stored, request.cluster, access, request, as_json=request.json)
+    if done.told is not None and request.json:
+        write_json(done.told, sys.stdout)
+    return done.code
+
+
+def access_with_password(options: AccessOptions, how: MoveOptions) -> Access:
+    """How to connect, with the password from the file of *how* or from the environment."""
+    return options.with_password(options.password() if how.password_file is None else _read_password(how.password_file))
+
+
+def execute(
+    root: str, stored: StoredPlan, cluster: str, access: Access, how: MoveOptions, *, as_json: bool
+) -> Executed:
+    """Show what would be done on the cluster of which *cluster* is a node, and do it if *how* says so."""
     for line in partial_lines(stored.unread):
-        _tell(line)
-    access, file = request.access, request.password_file
-    password = access.password() if file is None else _read_password(file)
-    nodes = open_nodes(access.with_password(password), [node.id for node in stored.nodes], request.cluster)
+        tell(line)
+    nodes = open_nodes(access, [node.id for node in stored.nodes], cluster)
     settings = Settings(
-        request.rollback, request.revive, request.pause_after, request.pause_between,
-        patience_s=request.patience, job_timeout_s=request.job_timeout,
+        how.rollback, how.revive, how.pause_after, how.pause_between, patience_s=how.patience, job_timeout_s=how.job_timeout,
     )  # fmt: skip
-    path = None if request.path == "auto" else Path(request.path.replace("-", " "))
+    path = None if how.path == "auto" else Path(how.path.replace("-", " "))
     try:
-        code = _preview(request, stored, nodes, settings, path)
-        return carry_out(request.root, stored, nodes, settings, path) if request.apply else code
+        seen = _preview(root, stored, nodes, settings, path, how, as_json)
+        return Executed(carry_out(root, stored, nodes, settings, path), seen.told) if how.apply else seen
     finally:
         nodes.close()
 
@@ -67,7 +96,7 @@ def carry_out(root: str, stored: StoredPlan, nodes: LiveNodes, settings: Setting
         journal.close()
     codes = {Verdict.PAUSED: PAUSED, Verdict.REFUSED: BAD_INPUT}
     for sentence in outcome.sentences:
-        _tell(sentence if outcome.verdict is not Verdict.REFUSED else f"refused: {sentence}")
+        tell(sentence if outcome.verdict is not Verdict.REFUSED else f"refused: {sentence}")
     return codes.get(outcome.verdict, OK)
 
 
@@ -113,51 +142,56 @@ class ProgressPrinter:
             return
         self._last_s = now_s
         left = f", about {left_s:.{0 if left_s >= 10 else 1}f} s left" if left_s and done < 1 else ""
-        _tell(f"{line} ({done:.0%}{left})")
+        tell(f"{line} ({done:.0%}{left})")
 
 
-def _preview(request: Request, stored: StoredPlan, nodes: LiveNodes, settings: Settings, path: Path | None) -> int:
+def _preview(
+    root: str, stored: StoredPlan, nodes: LiveNodes, settings: Settings, path: Path | None, how: MoveOptions, as_json: bool
+) -> Executed:  # fmt: skip
     """Print and write what would be done; return the exit code of a dry run."""
-    show, commands, commands_json = not request.apply, request.commands, request.commands_json
-    if not (show or commands or commands_json or request.json):
-        return OK
-    journal = read_journal(PlanJournal(request.root, stored.plan_id).read())
+    if not (not how.apply or how.commands or how.commands_json or as_json):
+        return Executed(OK)
+    journal = read_journal(PlanJournal(root, stored.plan_id).read())
     sight = nodes.look([node.id for node in stored.nodes])
     prospect = foresee(
         stored, sight, journal, path, rollback=settings.rollback, revive=settings.revive, patience_s=settings.patience_s
     )  # fmt: skip
-    if commands:
-        with open(commands, "w", encoding="utf-8") as file:
+    if how.commands:
+        with open(how.commands, "w", encoding="utf-8") as file:
             file.writelines(write_commands(stored, prospect))
-    if commands_json:
-        with open(commands_json, "w", encoding="utf-8") as file:
+    if how.commands_json:
+        with open(how.commands_json, "w", encoding="utf-8") as file:
             write_json(told(stored, prospect), file)
-    if request.json:
-        write_json(told(stored, prospect), sys.stdout)
-    if not show:
-        return OK
+    known = told(stored, prospect) if as_json else None
+    return Executed(OK if how.apply else _show(stored, prospect, settings, as_json), known)
+
+
+def _show(stored: StoredPlan, prospect: Prospect, settings: Settings, as_json: bool) -> int:
+    """Print the dry run; return its exit code."""
     if prospect.in_place:
         for sentence in (NOTHING_TO_TAKE_BACK if settings.rollback else "already in place", *prospect.notes):
-            _tell(sentence)
+            tell(sentence)
         return OK
     unseen = [("all masters answer", list(prospect.refusals))] if prospect.situation.sight.lost else []
     checks = unseen or examine(prospect.situation)
-    if not request.json:
+    if not as_json:
         sys.stdout.write("\n".join(prospect_lines(stored, prospect, checks)) + "\n")
     for sentence in prospect.notes:
-        _tell(sentence)
+        tell(sentence)
+    sight = prospect.situation.sight
     if prospect.path is Path.LEGACY and sight.nodes:
-        _tell(migrate_sentence(stored, sight, prospect.migrate_ms))
+        tell(migrate_sentence(stored, sight, prospect.migrate_ms))
     for node in prospect.revived:
-        _tell(f"first, {name_of(stored, node)} would be made a master again: CLUSTER RESET SOFT, CLUSTER MEET")
+        tell(f"first, {name_of(stored, node)} would be made a master again: CLUSTER RESET SOFT, CLUSTER MEET")
     for sentence in prospect.refusals:
-        _tell(f"would be refused: {sentence}")
+        tell(f"would be refused: {sentence}")
     if not prospect.refusals:
-        _tell("dry run: nothing was changed; --apply carries it out")
+        tell(f"dry run: nothing was changed; --plan {stored.plan_id} --apply carries it out")
     return BAD_INPUT if prospect.refusals else OK
 
 
-def _check_numbers(request: Request) -> None:
+def check_numbers(request: MoveOptions) -> None:
+    """Raise InputError for numbers that no run could keep."""
     if request.pause_after < 0:
         raise InputError(f"--pause-after {request.pause_after}: batches count from 1")
     for name in ("pause_between", "patience", "job_timeout"):
@@ -178,7 +212,8 @@ def _read_password(file: str) -> str | None:
         raise InputError(f"{file}: not UTF-8") from error
 
 
-def _tell(line: str) -> None:
+def tell(line: str) -> None:
+    """Say *line* on the error stream."""
     sys.stderr.write(f"slotscope: {printable(line)}\n")
     sys.stderr.flush()
 
@@ -190,7 +225,7 @@ def _paused_by_signals(execution: Execution, woken: threading.Event) -> Iterator
 
     def pause(restore: Callable[[], None]) -> None:
         stop = execution.pause()
-        _tell(said[min(stop, len(said)) - 1])
+        tell(said[min(stop, len(said)) - 1])
         if stop >= len(said):
             restore()
         woken.set()

@@ -1,18 +1,15 @@
-"""What ``execute-plan`` is asked."""
+"""What ``execute-plan`` is asked; annotations are values, as in `options`, since another request inherits some of it."""
 
-from __future__ import annotations
-
+from dataclasses import dataclass
 from typing import Literal
 
 from slotscope.requests.options import NO_OPTIONS, AccessOptions, Flag, PlanOptions, options
 
 
-@options
-class Request(PlanOptions):
-    """Which plan to carry out, where and how."""
+@dataclass(frozen=True, kw_only=True)
+class MoveOptions:
+    """Whether and how slots are moved."""
 
-    cluster: str
-    """HOST:PORT of one node of the cluster; the others are found from its answer.  Only masters that the plan names are spoken to."""
     apply: Flag = False
     """Do it."""
     rollback: Flag = False
@@ -37,4 +34,12 @@ class Request(PlanOptions):
     """File for the same as JSON."""
     password_file: str | None = None
     """File that holds the password, instead of the variable."""
+
+
+@options
+class Request(PlanOptions, MoveOptions):
+    """Which plan to carry out, where and how."""
+
+    cluster: str
+    """HOST:PORT of one node of the cluster; the others are found from its answer.  Only masters that the plan names are spoken to."""
     access: AccessOptions = NO_OPTIONS

@@ -1,6 +1,4 @@
-"""What ``rebalance-plan`` is asked."""
-
-from __future__ import annotations
+"""What ``rebalance-plan`` is asked; annotations are values, as in `options`, since another request inherits some of it."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal

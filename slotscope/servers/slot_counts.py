@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from cluster_core.wire.resp import RespError
+from slotscope.runtime.errors import InputError
 from slotscope.servers.cluster import slot_metrics
 from slotscope.servers.node_link import LinkError
 from slotscope.servers.visits import Visit
@@ -32,6 +35,18 @@ def count_slots(master: Visit, until_s: float) -> dict[int, SlotCount]:
         return slot_stats(master) or _key_counts(master, list(slots), until_s)
     except LinkError:
         return {}
+
+
+def count_every_slot(master: Visit) -> dict[int, SlotCount]:
+    """Count the keys of every slot of *master*, however long that takes; raises InputError where it does not let us, LinkError where it is gone."""
+    slots = master.me.slots if master.me is not None else ()
+    found = slot_stats(master) or _key_counts(master, list(slots), math.inf)
+    missing = [slot for slot in slots if slot not in found]
+    if missing:
+        (reply,) = master.ask([("CLUSTER", "COUNTKEYSINSLOT", missing[0])])
+        why = reply.text if isinstance(reply, RespError) else "it says nothing of some slots"
+        raise InputError(f"{master.address}: its keys cannot be counted: {why}")
+    return found
 
 
 def slot_stats(master: Visit) -> dict[int, SlotCount]:

@@ -116,7 +116,7 @@ def _holds_keys(visit: Visit) -> bool:
 
 def _look_at(master: Visit, visits: Sequence[Visit], wanted: int, ends_s: tuple[float, float], rate: float) -> Master:
     counted_until_s, until_s = ends_s
-    sampled = _sampled(master, visits)
+    sampled = sampled_of(master, visits)
     counts = {} if master.checkup.is_loading else count_slots(master, counted_until_s)
     cpu_usec: dict[int, int] = {}
     if any(count.cpu_usec for count in counts.values()):
@@ -142,7 +142,7 @@ def _look_at(master: Visit, visits: Sequence[Visit], wanted: int, ends_s: tuple[
     )
 
 
-def _sampled(master: Visit, visits: Sequence[Visit]) -> Visit | None:
+def sampled_of(master: Visit, visits: Sequence[Visit]) -> Visit | None:
     """Who is asked for keys: a replica that has the data, which no client waits for, or else the master; None while that is loading."""
     for visit in visits:
         me, checkup = visit.me, visit.checkup

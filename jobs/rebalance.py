@@ -1,0 +1,54 @@
+"""Balance a live cluster from one address: weigh, plan, show or move, audit; no dumps, no Spark."""
+
+from __future__ import annotations
+
+import sys
+
+from slotscope.requests.rebalance import Request
+from slotscope.runtime import cli
+from slotscope.runtime.failure import PROMISE_BROKEN
+
+
+def command(cluster: str, /, *, request: Request = Request()) -> int:
+    """Balance a live cluster: weigh its slots, plan which should move, show that, and with --apply do it and audit the result.
+
+    Without --apply nothing is changed.  Weights are counts of keys, and memory as CLUSTER SLOT-STATS tells it or as a sample of keys
+    says.  A plan that was begun and not ended is gone on with.  Tables and page are those of rebalance-plan, execute-plan and audit-plan.
+    Exit codes: 0 in place, nothing to do, or a dry run; 2 refused; 11 in place and a promise broken; 12 paused; 13 limits that cannot
+    be met together.
+
+    Parameters
+    ----------
+    cluster
+        HOST:PORT of one node; the others are found from its answer.
+    """
+    from rich.console import Console
+
+    from cluster_core.rebalance.audit import is_kept
+    from slotscope.pipelines.live_rebalance import carry_out_chosen, choose_plan
+    from slotscope.reports.delivery import deliver
+    from slotscope.reports.rebalance.audit_terminal import print_audit
+    from slotscope.reports.rebalance.tables import load_rebalance_report
+    from slotscope.reports.records import write_json
+
+    stored, is_new = choose_plan(cluster, request)
+    said = None if request.json or not is_new else sys.stdout
+    report = load_rebalance_report(request.root, stored.plan_id)
+    page = deliver(report, root=request.root, html=request.html, stream=said)
+    executed, findings = carry_out_chosen(cluster, request, stored) if stored.plan.moves else (None, [])
+    if request.json:
+        told = executed.told if executed is not None else None
+        write_json({"page": page, "report": report, "execution": told, "audit": findings}, sys.stdout)
+    elif executed is None:
+        sys.stdout.write("nothing to do\n")
+    elif findings:
+        print_audit(stored, findings, Console(file=sys.stdout))
+    if executed is not None and executed.code != cli.OK:
+        return executed.code
+    if not is_kept(findings):
+        return PROMISE_BROKEN
+    return cli.IMPOSSIBLE if stored.plan.conflicts else cli.OK
+
+
+if __name__ == "__main__":
+    cli.main(command)

@@ -1,0 +1,32 @@
+"""What ``rebalance`` is asked."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from slotscope.requests.execute_plan import MoveOptions
+from slotscope.requests.options import NO_OPTIONS, AccessOptions, Flag, Paths, TableOptions, options
+from slotscope.requests.rebalance_plan import GoalOptions
+
+
+@options
+class Request(TableOptions, GoalOptions, MoveOptions):
+    """How far to balance a cluster, and how."""
+
+    tolerance: Paths = ("0.015",)
+    """How far above its fair share a master may be: 0.02, 2%, or by resource: keys=0.05. Default: 0.015, begun where one is above 0.02."""
+    plan: str | None = None
+    """Id of a stored plan to carry out, or the beginning of it, or latest. Default: the one that was begun and not ended, else a new one."""
+    new: Flag = False
+    """Make a new plan, whatever was begun."""
+    seconds: float = 20.0
+    """How long keys are drawn to measure memory, where the servers do not count it by slot; with more of them the error gets smaller."""
+    rate: float = 2000.0
+    """Commands a second to a node, at most, until slots move."""
+    window: float = 0.0
+    """Seconds over which to measure the processor time of slots (CLUSTER SLOT-STATS), to be balanced, too; 0 leaves it out."""
+    compare_tolerances: Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, show_default=False)] = ()
+    """Other tolerances to compare with. Default: none."""
+    access: AccessOptions = NO_OPTIONS

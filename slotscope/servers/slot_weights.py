@@ -1,0 +1,126 @@
+"""What every slot of a live cluster weighs, from one address, without writing and without haste.
+
+Keys are counted slot by slot; memory is what CLUSTER SLOT-STATS tells (Redis 8.2), else estimated from keys that are drawn as
+`slotscope look` draws them, from replicas where there are any.  Only what `visits.ASKED`, `slot_counts.SENT` and `draws.SENT` list is sent.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from cluster_core.load.slot_memory import SlotMemory, estimate_slot_memory, fit_shares
+from cluster_core.slots.key_slot import SLOT_COUNT
+from cluster_core.slots.slot_set import SlotSet
+from cluster_core.topology.node import Topology
+from slotscope.runtime.errors import InputError
+from slotscope.servers.draws import draw_parts
+from slotscope.servers.node_link import Access, Address, LinkError
+from slotscope.servers.slot_counts import SlotCount, count_every_slot, slot_stats
+from slotscope.servers.survey import DRAWS_PER_MASTER_MIN, sampled_of
+from slotscope.servers.visits import Visit, side_by_side, visit_all
+
+DRAWS_MAX: Final = 200_000
+"""Keys drawn in all; time and rate allow less on most clusters."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotWeights:
+    """Loads of all slots by resource, and the cluster that they are of.
+
+    *memory* is how each master's was estimated, nothing where servers told it, *fitted* if to what they say of their data.
+    """
+
+    topology: Topology
+    loads: Mapping[str, Sequence[int]]
+    memory: Sequence[SlotMemory]
+    fitted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Weighed:
+    counts: Mapping[int, SlotCount]
+    cpu_usec: Mapping[int, int]
+    memory: SlotMemory | None
+
+
+def weigh_slots(first: Address, access: Access, *, seconds: float, rate: float, window_s: float = 0.0) -> SlotWeights:
+    """Weigh the slots of the cluster of *first*, drawing keys for some *seconds*, with at most *rate* commands a second to a node.
+
+    *window_s* is over how long processor time is measured (0: it is not).  Raises InputError for a master that does not answer, or does not
+    agree who owns its slots, and for what a user may not ask.
+    """
+    visits = visit_all(first, access, rate)
+    try:
+        topology, masters = _agreed(visits, first)
+        wanted = max(DRAWS_MAX // max(len(masters), 1), DRAWS_PER_MASTER_MIN)
+        weighed = side_by_side(lambda visit: _weigh(visit, visits, wanted, (window_s, seconds), rate), masters)
+    except LinkError as error:
+        raise InputError(access.safe(error)) from error
+    finally:
+        for visit in visits:
+            visit.close()
+    loads: dict[str, list[int]] = {"memory_bytes": [0] * SLOT_COUNT, "keys": [0] * SLOT_COUNT}
+    if window_s and any(one.cpu_usec for one in weighed):
+        loads["cpu_usec"] = [0] * SLOT_COUNT
+    estimates = [one.memory for one in weighed if one.memory is not None]
+    datasets = [master.checkup.number("used_memory_dataset") for master in masters]
+    fitted = fit_shares(estimates, datasets) if len(estimates) == len(masters) else None
+    for one in weighed:
+        for slot, count in one.counts.items():
+            loads["keys"][slot] = count.keys
+            loads["memory_bytes"][slot] = count.memory_bytes or 0
+        for slot, spent in one.cpu_usec.items():
+            loads["cpu_usec"][slot] = spent
+    for estimate in fitted or estimates:
+        for slot, size in estimate.bytes_by_slot.items():
+            loads["memory_bytes"][slot] = size
+    return SlotWeights(topology, loads, estimates, fitted is not None)
+
+
+def _agreed(visits: Sequence[Visit], first: Address) -> tuple[Topology, list[Visit]]:
+    """What the first node believes, and the masters with slots, each of which must agree on its own."""
+    topology = visits[0].checkup.topology
+    if topology is None:
+        raise InputError(f"{first}: not a node of a cluster, or CLUSTER NODES is forbidden")
+    by_id = {visit.me.id: visit for visit in visits if visit.me is not None}
+    masters = []
+    for node in topology.masters():
+        if not node.slots:
+            continue
+        visit = by_id.get(node.id)
+        if visit is None or visit.me is None:
+            why = next((v.checkup.lost for v in visits if str(v.address) == node.address), "") or "no answer"
+            raise InputError(f"{node.address} ({node.id[:8]}) owns slots and cannot be asked: {why}")
+        if visit.me.slots != node.slots:
+            differs = SlotSet([*(node.slots - visit.me.slots), *(visit.me.slots - node.slots)])
+            raise InputError(f"{first} and {node.address} do not agree who owns slots {differs}: wait until they do")
+        if node.migrating or node.importing or visit.me.migrating or visit.me.importing:
+            slots = SlotSet([*visit.me.migrating, *visit.me.importing])
+            raise InputError(
+                f"{node.address}: slots {slots} are open: finish or close them first (slotscope execute-plan, or redis-cli --cluster fix)"
+            )
+        masters.append(visit)
+    return topology, masters
+
+
+def _weigh(master: Visit, visits: Sequence[Visit], wanted: int, times_s: tuple[float, float], rate: float) -> _Weighed:
+    window_s, seconds = times_s
+    counts = count_every_slot(master)
+    cpu_usec: dict[int, int] = {}
+    if window_s and any(count.cpu_usec is not None for count in counts.values()):
+        time.sleep(window_s)
+        for slot, now in slot_stats(master).items():
+            before = counts.get(slot)
+            cpu_usec[slot] = max(0, (now.cpu_usec or 0) - ((before.cpu_usec if before else 0) or 0))
+    if all(count.memory_bytes is not None for count in counts.values()):
+        return _Weighed(counts, cpu_usec, None)
+    sampled = sampled_of(master, visits)
+    if sampled is None:
+        raise InputError(f"{master.address}: it is loading its data: try again when it has")
+    parts, why = draw_parts(master, sampled, wanted, time.monotonic() + seconds, rate)
+    if why:
+        raise InputError(f"{sampled.address}: keys cannot be measured ({why})")
+    return _Weighed(counts, cpu_usec, estimate_slot_memory(parts, {slot: count.keys for slot, count in counts.items()}))

@@ -1,0 +1,81 @@
+"""Memory of slots from keys that were drawn."""
+
+from __future__ import annotations
+
+import random
+
+from cluster_core.load.sampling import Draw, Part
+from cluster_core.load.slot_memory import DATASET_BYTES_MIN, SlotMemory, estimate_slot_memory, fit_shares
+from cluster_core.slots.key_slot import key_slot
+
+TAGS = [b"{%d}" % number for number in range(50)]
+
+
+def keys_by_slot(keys):
+    found = {}
+    for key in keys:
+        found[key_slot(key)] = found.get(key_slot(key), 0) + 1
+    return found
+
+
+def drawn(sizes, count, seed=1):
+    chance = random.Random(seed)
+    names = sorted(sizes)
+    return [Draw(key, sizes[key]) for key in chance.choices(names, k=count)]
+
+
+def test_keys_that_were_all_measured_are_summed():
+    sizes = {TAGS[n % 5] + b"%d" % n: 100 + n for n in range(40)}
+    part = Part("a", "a", 40, [Draw(key, size) for key, size in sizes.items()], whole=True)
+
+    found = estimate_slot_memory([part], keys_by_slot(sizes))
+
+    assert found.total == sum(sizes.values())
+    assert found.error == 0
+    assert found.bytes_by_slot[key_slot(TAGS[0])] == sum(size for key, size in sizes.items() if key.startswith(TAGS[0]))
+
+
+def test_slots_whose_keys_are_alike_get_the_mean_of_all_and_others_their_own():
+    """Where slots do not differ a slot's few draws say nothing; where one holds ten times larger keys they do."""
+    chance = random.Random(3)
+    alike = {tag + b"%d" % n: chance.randrange(50, 150) for tag in TAGS for n in range(100)}
+    apart = {key: size * 10 if key.startswith(TAGS[0]) else size for key, size in alike.items()}
+    one, other = key_slot(TAGS[0]), key_slot(TAGS[1])
+
+    for sizes in (alike, apart):
+        found = estimate_slot_memory([Part("a", "a", 5000, drawn(sizes, 1000))], keys_by_slot(sizes))
+        truth = {
+            slot: sum(size for key, size in sizes.items() if key_slot(key) == slot) for slot in keys_by_slot(sizes)
+        }
+        assert abs(found.total / sum(sizes.values()) - 1) <= 1.5 * found.error
+        assert abs(found.bytes_by_slot[one] / truth[one] - 1) < 0.15
+        assert abs(found.bytes_by_slot[other] / truth[other] - 1) < 0.15
+
+
+def test_one_huge_key_is_counted_once():
+    """Drawn once among a tenth of all keys, it is not taken for ten."""
+    sizes = {tag + b"%d" % n: 100 for tag in TAGS for n in range(20)}
+    huge = TAGS[0] + b"0"
+    draws = [*drawn(sizes, 99), Draw(huge, 1_000_000)]
+
+    found = estimate_slot_memory([Part("a", "a", 1000, draws)], keys_by_slot(sizes))
+
+    assert found.bytes_by_slot[key_slot(huge)] == 1_000_000 + 19 * 100
+    assert found.bytes_by_slot[key_slot(TAGS[1])] == 2000
+
+
+def test_without_a_draw_nothing_is_known():
+    assert estimate_slot_memory([], {5: 0}) == SlotMemory({5: 0}, 0.0, 0, 0)
+
+
+def test_masters_get_the_shares_that_their_servers_tell():
+    """The sum of all stays; small or contradicting figures change nothing."""
+    one, two = SlotMemory({1: 600, 2: 400}, 0.1, 5, 50), SlotMemory({3: 1000}, 0.1, 5, 50)
+    big = DATASET_BYTES_MIN
+
+    fitted = fit_shares([one, two], [big * 11, big * 9])
+
+    assert fitted is not None
+    assert [master.bytes_by_slot for master in fitted] == [{1: 660, 2: 440}, {3: 900}]
+    assert fit_shares([one, two], [big - 1, big * 9]) is None
+    assert fit_shares([one, two], [big, big * 9]) is None
