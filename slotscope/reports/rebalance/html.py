@@ -8,6 +8,7 @@ from typing import NamedTuple
 from slotscope.reports.page import render_page
 from slotscope.reports.rebalance.charts import Curve, Profile, curve, profile
 from slotscope.reports.rebalance.report import PlanNode, ProofLine, RebalanceReport, WorstLoad
+from slotscope.reports.rebalance.ticket import client_words, counting_words, other_words, ticket
 from slotscope.reports.rebalance.words import (
     amount,
     duration,
@@ -34,6 +35,8 @@ PARTS_SHOWN = 5
 PROOFS_SHOWN = 100
 PLANS_SHOWN = 40
 WARNINGS_SHOWN = 200
+BATCHES_SHOWN = 60
+TARGETS_SHOWN = 60
 
 _PER_CENT = 100
 
@@ -96,6 +99,12 @@ def render_rebalance_html(report: RebalanceReport) -> str:
         "terms": lambda line: proof_terms(report.cost, line),
         "plans_shown": PLANS_SHOWN,
         "commands": next_commands(report),
+        "clients": client_words(report.meant) if report.meant else "",
+        "counting": counting_words(report.meant) if report.meant else "",
+        "others": [other_words(report, one) for one in report.meant.others] if report.meant else [],
+        "batches_shown": BATCHES_SHOWN,
+        "targets_shown": TARGETS_SHOWN,
+        "ticket": ticket(report),
         "ranges": lambda transfer: ranges_text(transfer.ranges, RANGES_SHOWN),
         **{say.__name__: say for say in (amount, duration, factor, remedy, resource_words, share_text, exactly)},
     }

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from cluster_core.rebalance.plan import PlanVerdict, slot_ranges
 from schemas.caveats import Caveat
 from slotscope.reports.keyspace.figures import short_names
+from slotscope.reports.rebalance.consequences import Consequences
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +212,7 @@ class RebalanceReport:
     proof: Sequence[ProofLine] = ()
     joint: JointProof | None = None
     history: Sequence[EarlierPlan] = ()
+    meant: Consequences | None = None
 
     @property
     def acts(self) -> bool:

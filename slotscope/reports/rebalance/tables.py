@@ -22,6 +22,7 @@ from schemas.rebalance import (
 from schemas.table import Table
 from slotscope.plans.stored_plans import epoch_ms, find_plan, plan_rows, read_stored_plan
 from slotscope.reports.rebalance.conflicts import limit_warnings
+from slotscope.reports.rebalance.consequences import load_consequences
 from slotscope.reports.rebalance.report import (
     EarlierPlan,
     HeavyLine,
@@ -71,6 +72,7 @@ def load_rebalance_report(root: str, plan_id: str = "latest") -> RebalanceReport
         proof=[_proof_line(argument) for argument in explain_bound(stored.problem, plan)],
         joint=_joint(plan),
         history=_history(root, own_id, row["created_at"]),
+        meant=load_consequences(root, stored) if plan.moves else None,
     )
 
 

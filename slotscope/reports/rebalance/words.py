@@ -148,6 +148,10 @@ def next_commands(report: RebalanceReport) -> list[tuple[str, str]]:
             "do it; journalled, can be resumed or rolled back",
         ),
         (f"{program} audit-plan {place} --cluster HOST:PORT", "afterwards: promised against measured"),
+        (
+            f"{program} execute-plan {place} --cluster HOST:PORT --apply --rollback",
+            "the way back: every slot to where it was",
+        ),
     ]
 
 

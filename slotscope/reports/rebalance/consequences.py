@@ -1,0 +1,162 @@
+"""What a plan means for clients, targets, other tools and the size of the cluster, as a report shows it; and the plan in a block of text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cluster_core.rebalance.consequences import (
+    OtherCount,
+    Peak,
+    SlotCountMoves,
+    batch_peaks,
+    moves_by_slot_count,
+    other_counts,
+    slots_reply,
+)
+from cluster_core.rebalance.execution.commands import Path
+from cluster_core.rebalance.execution.journal import StepKind
+from cluster_core.rebalance.execution.remaining import seconds_of
+from cluster_core.rebalance.stored_plan import StoredPlan
+from cluster_core.slots.slot_set import SlotSet
+from schemas.gold import BIG_KEYS, HASH_TAGS
+from schemas.rebalance import PLAN_STEPS, REBALANCE_MOVES
+from slotscope.runtime.delta_files import exists, read_rows
+
+PARTS_LISTED = 12
+PATH_WORDS = {
+    Path.VALKEY_JOBS: "CLUSTER MIGRATESLOTS (Valkey 9)",
+    Path.REDIS_IMPORT: "CLUSTER MIGRATION IMPORT (Redis 8.4)",
+    Path.LEGACY: "SETSLOT and MIGRATE, key by key (any version)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTime:
+    """When a batch runs by the model of the plan, in seconds from the first command."""
+
+    number: int
+    starts_s: float
+    seconds: float
+    jobs: int
+    slots: int
+    moved: float
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredSpeed:
+    """What moves of an earlier plan took: *bytes_per_s* of one move, over *moves* of them."""
+
+    plan_id: str
+    bytes_per_s: float
+    moves: int
+
+
+@dataclass(frozen=True, slots=True)
+class MovingPart:
+    """A hash tag or a key that moves with its slot."""
+
+    name: bytes
+    is_tag: bool
+    slot: int
+    source: str
+    target: str
+    keys: int
+    size_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Consequences:
+    """All of it.  *reply_before* and *reply_after* are bytes of CLUSTER SLOTS; *by_count* is what a tool that counts slots makes of either."""
+
+    reply_before: int
+    reply_after: int
+    by_count_before: SlotCountMoves
+    by_count_after: SlotCountMoves
+    peaks: Sequence[Peak]
+    batches: Sequence[BatchTime]
+    seconds_by_path: Mapping[str, float]
+    speed: MeasuredSpeed | None
+    others: Sequence[OtherCount]
+    parts: Sequence[MovingPart]
+
+
+def load_consequences(root: str, stored: StoredPlan) -> Consequences:
+    """Return what *stored* means; of the tables under *root* it reads what earlier plans took, and the heavy keys of the snapshot."""
+    before, after = stored.problem.owners, stored.plan.owners_after
+    masters = [node.id for node in stored.nodes]
+    return Consequences(
+        len(slots_reply(stored, before)),
+        len(slots_reply(stored, after)),
+        moves_by_slot_count(before, masters),
+        moves_by_slot_count(after, masters),
+        fullest(batch_peaks(stored)),
+        batch_times(stored),
+        {words: sum(seconds_of(stored, stored.batches, path)) for path, words in PATH_WORDS.items()},
+        measured_speed(root, stored.plan_id),
+        other_counts(stored),
+        moving_parts(root, stored),
+    )
+
+
+def fullest(peaks: Sequence[Peak]) -> list[Peak]:
+    """Return for every target with a capacity the moment at which it is closest to it, the closest first."""
+    worst: dict[str, Peak] = {}
+    for one in peaks:
+        if one.capacity and one.peak / one.capacity > _filled(worst.get(one.target)):
+            worst[one.target] = one
+    return sorted(worst.values(), key=lambda one: (-_filled(one), one.target))
+
+
+def _filled(one: Peak | None) -> float:
+    return one.peak / one.capacity if one is not None and one.capacity else 0.0
+
+
+def batch_times(stored: StoredPlan) -> list[BatchTime]:
+    """Return when each batch runs as jobs of the servers."""
+    names = list(stored.problem.loads)
+    at, starts_s, found = names.index(stored.problem.cost), 0.0, []
+    for batch, seconds in zip(stored.batches, seconds_of(stored, stored.batches, Path.VALKEY_JOBS), strict=True):
+        slots, moved = sum(len(job.slots) for job in batch.jobs), sum(job.loads[at] for job in batch.jobs)
+        found.append(BatchTime(batch.number, starts_s, seconds, len(batch.jobs), slots, moved))
+        starts_s += seconds
+    return found
+
+
+def measured_speed(root: str, own_id: str) -> MeasuredSpeed | None:
+    """Return how fast moves of the plan that was carried out last went; None where no journal says."""
+    if not exists(root, PLAN_STEPS) or not exists(root, REBALANCE_MOVES):
+        return None
+    columns = ("plan_id", "ts", "slots", "seconds")
+    done = read_rows(root, PLAN_STEPS, columns=columns, where="seconds > 0", step=StepKind.DONE.value)
+    done = [row for row in done if row["plan_id"] != own_id and row["slots"]]
+    if not done:
+        return None
+    plan_id = max(done, key=lambda row: row["ts"])["plan_id"]
+    sizes = {row["slot"]: row["bytes"] or 0 for row in read_rows(root, REBALANCE_MOVES, plan_id=plan_id)}
+    timed = [row for row in done if row["plan_id"] == plan_id]
+    moved = sum(sizes.get(slot, 0) for row in timed for slot in SlotSet.parse(row["slots"], source="plan_steps"))
+    seconds = sum(row["seconds"] for row in timed)
+    return MeasuredSpeed(plan_id, moved / seconds, len(timed)) if moved else None
+
+
+def moving_parts(root: str, stored: StoredPlan) -> list[MovingPart]:
+    """Return the heaviest hash tags and keys of slots that move, as the snapshot lists them."""
+    moves = {move.slot: move for move in stored.plan.moves}
+    snapshot_id = stored.snapshot_id
+    if not moves or not snapshot_id or not exists(root, HASH_TAGS) or not exists(root, BIG_KEYS):
+        return []
+    tags = read_rows(root, HASH_TAGS, where="keys > 1", snapshot_id=snapshot_id)
+    keys = read_rows(root, BIG_KEYS, snapshot_id=snapshot_id, scope="slot")
+    found = [_part(row, "hash_tag", moves) for row in tags if row["slot"] in moves]
+    found += [_part(row, "key", moves) for row in keys if row["slot"] in moves]
+    return sorted(found, key=lambda part: (-(part.size_bytes or 0), -part.keys, part.name))[:PARTS_LISTED]
+
+
+def _part(row: Mapping[str, Any], name: str, moves: Mapping[int, Any]) -> MovingPart:
+    move, memory = moves[row["slot"]], row.get("memory_bytes")
+    size = row["serialized_bytes"] if memory is None else memory
+    return MovingPart(
+        bytes(row[name]), name == "hash_tag", row["slot"], move.source, move.target, row.get("keys") or 1, size
+    )

@@ -1,0 +1,119 @@
+"""What the report says a plan means: read from tables, put in sentences, and in a block for a ticket."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cluster_core.rebalance.consequences import OtherCount, Peak, SlotCountMoves
+from schemas.rebalance import PLAN_STEPS, REBALANCE_MOVES
+from slotscope.pipelines.rebalance_plan import MadePlan
+from slotscope.pipelines.rebalance_rows import write_plan
+from slotscope.reports.rebalance.consequences import (
+    BatchTime,
+    Consequences,
+    MeasuredSpeed,
+    MovingPart,
+    fullest,
+    measured_speed,
+)
+from slotscope.reports.rebalance.html import render_rebalance_html
+from slotscope.reports.rebalance.tables import load_rebalance_report
+from slotscope.reports.rebalance.ticket import counting_words, other_words, ticket
+from slotscope.runtime.delta_files import append_rows, read_rows
+from tests.builders.rebalance_report import node_id, rebalance_report
+from tests.builders.rebalance_tables import write_snapshot
+from tests.slotscope.reports.test_rebalance_tables import made_plan, step
+
+CAPACITY = 1_000.0
+MEANT = Consequences(
+    300, 96_000, SlotCountMoves(0, 2730, 2731), SlotCountMoves(249, 2500, 2990),
+    [Peak(2, node_id(1), "serialized_bytes", 800.0, 150.0, CAPACITY)], [BatchTime(1, 0.0, 2.0, 3, 40, 4e6), BatchTime(2, 2.0, 1.0, 1, 9, 1e6)],
+    {"CLUSTER MIGRATESLOTS (Valkey 9)": 3.0}, MeasuredSpeed("aaaa00000002", 41e6, 12),
+    [OtherCount(7, {"keys": 900.0}, 12_000_000.0), OtherCount(5, {"keys": 1_260.0}, None, node_id(2), ("serialized_bytes",))],
+    [MovingPart(b"cart:42", True, 17, node_id(0), node_id(1), 900, 41_200_000), MovingPart(b"big\x1b[2J", False, 18, node_id(0), node_id(1), 1, 9)],
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def made() -> MadePlan:
+    """One plan for all tests."""
+    return made_plan()
+
+
+def test_the_tables_say_what_a_plan_means(tmp_path: Path, made: MadePlan) -> None:
+    write_plan(str(tmp_path), made, bad_records=0, parts={})
+
+    meant = load_rebalance_report(str(tmp_path)).meant
+
+    assert meant is not None
+    assert meant.reply_after > meant.reply_before
+    assert [one.number for one in meant.batches] == [batch.number for batch in made.stored.batches]
+    assert sum(one.slots for one in meant.batches) == len(made.stored.plan.moves)
+    assert meant.batches[-1].starts_s + meant.batches[-1].seconds == pytest.approx(made.estimated_s)
+    assert meant.peaks == []
+    assert meant.speed is None
+    assert [one.masters for one in meant.others] == [5, 3]
+
+
+def test_the_speed_is_that_of_the_plan_that_was_carried_out_last(tmp_path: Path, made: MadePlan) -> None:
+    root = str(tmp_path)
+    write_plan(root, made, bad_records=0, parts={})
+    moves = read_rows(root, REBALANCE_MOVES, plan_id=made.stored.plan_id)
+    done = {**step(made.stored.plan_id, "done", 2), "slots": str(moves[0]["slot"]), "seconds": 2.0}
+    append_rows(root, PLAN_STEPS, [step(made.stored.plan_id, "started", 1), done])
+
+    assert measured_speed(root, "another") == MeasuredSpeed(made.stored.plan_id, moves[0]["bytes"] / 2, 1)
+    assert measured_speed(root, made.stored.plan_id) is None
+
+
+def test_of_each_target_the_moment_is_told_at_which_it_is_fullest() -> None:
+    peaks = [
+        Peak(1, "a", "keys", 5, 4, 10), Peak(2, "a", "keys", 2, 1, 10), Peak(1, "b", "keys", 9, 1, 10), Peak(1, "c", "keys", 1, 1, None),
+    ]  # fmt: skip
+
+    assert [(one.target, one.batch, one.peak) for one in fullest(peaks)] == [("b", 1, 10), ("a", 1, 9)]
+
+
+def test_heavy_tags_and_keys_that_move_are_named(tmp_path: Path, made: MadePlan) -> None:
+    root, moved = str(tmp_path), made.stored.plan.moves[0].slot
+    stays = next(slot for slot in range(400) if slot not in {move.slot for move in made.stored.plan.moves})
+    tags = {b"moves": (moved, 5, 700), b"stays": (stays, 5, 900)}
+    write_snapshot(root, [0] * 16384, {}, name="s1", tags=tags, keys={b"key": (moved, 300), b"other": (stays, 800)})
+    write_plan(root, made, bad_records=0, parts={})
+
+    meant = load_rebalance_report(root).meant
+
+    assert meant is not None
+    assert [(one.is_tag, one.slot, one.size_bytes) for one in meant.parts] == [(True, moved, 700), (False, moved, 300)]
+
+
+def test_a_result_that_counting_tools_would_undo_is_said() -> None:
+    assert "would move 249 slots (none before) and undo some of the plan" in counting_words(MEANT)
+    assert "would not undo" in counting_words(replace(MEANT, by_count_after=SlotCountMoves(0, 2730, 2731)))
+
+
+def test_another_number_of_masters_is_told_with_what_it_costs() -> None:
+    report = rebalance_report()
+
+    more, fewer = (other_words(report, one) for one in MEANT.others)
+
+    assert more == "With 7 masters, one more: 900 keys each in the mean; at least 12.0 MB would move again."
+    assert (
+        fewer == "With 5 masters, one fewer: not possible, their capacity in serialized bytes does not hold everything."
+    )
+
+
+def test_page_and_ticket_hold_all_of_it_and_hostile_names_stay_text() -> None:
+    report = replace(rebalance_report(hostile=True), meant=MEANT)
+
+    page, block = render_rebalance_html(report), ticket(report)
+
+    for words in ("96.0 kB", "249 slots", "41.0 MB a second", "Headroom of each target", "cart:42", "With 7 masters"):
+        assert words in page
+    assert "\x1b" not in page + block
+    assert block.splitlines()[0].startswith("Rebalancing plan ")
+    assert "--rollback" in block
+    assert all(len(line) < 2_000 for line in block.splitlines())
