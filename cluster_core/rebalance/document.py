@@ -158,7 +158,7 @@ def _decode(kind: Any, value: Any) -> Any:
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         hints = _hints(kind)
         names = [f.name for f in dataclasses.fields(kind)]
-        return kind(**{n: _decode(hints[n], entry) for n, entry in zip(names, value, strict=True)})
+        return kind(**{n: _decode(hints[n], entry) for n, entry in zip(names, value, strict=len(value) > len(names))})
     if isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields"):
         hints = _hints(kind)
         return kind(*(_decode(hints[n], entry) for n, entry in zip(kind._fields, value, strict=True)))

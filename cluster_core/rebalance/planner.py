@@ -24,6 +24,8 @@ from typing import NamedTuple
 from cluster_core.errors import PlanError
 from cluster_core.rebalance.bound.certificates import Certificate, ProofKind, add_up, needs
 from cluster_core.rebalance.bound.conflict import Conflict, ConflictKind, at_tolerance
+from cluster_core.rebalance.bound.dive import SLOTS_MAX
+from cluster_core.rebalance.bound.fees import FeeProof
 from cluster_core.rebalance.bound.joint_proof import JointProof
 from cluster_core.rebalance.goal.capacity import keep_capacities
 from cluster_core.rebalance.goal.limits import excess, kept, must_drain, overload
@@ -35,6 +37,7 @@ from cluster_core.rebalance.search.arrays import MANY, ProblemArrays
 from cluster_core.rebalance.search.branching import WORK_MAX, Branching
 from cluster_core.rebalance.search.conflicts import find_conflicts
 from cluster_core.rebalance.search.covers import Overload, certify
+from cluster_core.rebalance.search.fees import FeeSearch
 from cluster_core.rebalance.search.improvement import improve, join, usual_steps
 from cluster_core.rebalance.search.layout import Layout
 
@@ -51,6 +54,7 @@ class Proposal(NamedTuple):
 
     certificates: list[Certificate]
     joint: JointProof | None
+    fees: FeeProof | None
     after: Sequence[int]
 
 
@@ -139,15 +143,25 @@ def _propose(now: Scaled, targets: Targets) -> Proposal:
     """Return what is proven for a cluster and the best placement found, by nothing but what the cluster is now."""
     certificates, evicted = _certify(now, targets)
     least = add_up(certificates, hosts_max(targets))
-    branching, joint = None, None
+    branching, joint, fees = None, None, None
+    leaving, given = dict.fromkeys(evicted, -1), {}
     arrays = ProblemArrays(now, targets, least)
+    if arrays.per_master > SLOTS_MAX and len(arrays.takers) > 1:
+        search = FeeSearch(now, targets)
+        if search.proof is not None:
+            leaving, given = search.leaving(), search.places()
+            fees = search.proof if search.proof.value > least else None
+            least = max(least, search.proof.value)
     if arrays.per_master > MANY and len(arrays.takers) > 1:
         work = now.problem.iterations * WORK_OF_STEP
-        branching = Branching(Layout(arrays), min(max(work, WORK_MAX // 4), WORK_MAX) if work else WORK_MAX)
+        layout = Layout(arrays)
+        work = min(max(work, WORK_MAX // 4), WORK_MAX) if work else WORK_MAX
+        branching = Branching(layout, work, layout.given(given))
         joint = branching.proof()
         joint = joint if joint and joint.value > least else None
-        arrays = ProblemArrays(now, targets, joint.value if joint else least)
-    return Proposal(certificates, joint, improve(arrays, now.owner, certificates, evicted, branching))
+        least = joint.value if joint else least
+    arrays = ProblemArrays(now, targets, least)
+    return Proposal(certificates, joint, fees, improve(arrays, now.owner, certificates, leaving, branching))
 
 
 def defragment(problem: Problem, *, range_cost: Number = 4) -> Plan:
@@ -158,13 +172,14 @@ def defragment(problem: Problem, *, range_cost: Number = 4) -> Plan:
     if any(conflict.kind is ConflictKind.TOGETHER for conflict in conflicts):
         return plan(problem)
     certificates, evicted = _certify(scaled, targets)
-    after = join(ProblemArrays(scaled, targets, joins=True), scaled.owner, certificates, evicted)
+    leaving = dict.fromkeys(evicted, -1)
+    after = join(ProblemArrays(scaled, targets, joins=True), scaled.owner, certificates, leaving)
     after = keep_capacities(scaled, targets, after)
     if excess(scaled, targets, after) > excess(scaled, targets, scaled.owner) or count_ranges(after) >= count_ranges(
         scaled.owner
     ):
         return plan(problem)
-    return _conclude(Outcome(scaled, conflicts, scaled, Proposal(certificates, None, after), after))
+    return _conclude(Outcome(scaled, conflicts, scaled, Proposal(certificates, None, None, after), after))
 
 
 def tolerance_table(
@@ -237,9 +252,9 @@ def describe(found: Outcome, verdict: PlanVerdict) -> Plan:
     targets, limits = find_targets(scaled), find_targets(found.raised)
     bounded = kept(scaled, limits, owner)
     if found.proofs is not None and bounded is limits:
-        certificates, joint = tuple(found.proofs.certificates), found.proofs.joint
+        certificates, joint, fees = tuple(found.proofs.certificates), found.proofs.joint, found.proofs.fees
     else:
-        certificates, joint = tuple(_certify(scaled, bounded, set(owner))[0]), None
+        certificates, joint, fees = tuple(_certify(scaled, bounded, set(owner))[0]), None, None
     names = [master.id for master in scaled.masters]
     given = [scaled.problem.loads[name] for name in scaled.resources]
     moves = tuple(
@@ -249,7 +264,7 @@ def describe(found: Outcome, verdict: PlanVerdict) -> Plan:
     )
     hosts = hosts_max(bounded)
     moved = sum(scaled.loads[scaled.cost][move.slot] for move in moves)
-    bound = max(add_up(certificates, hosts), joint.value if joint else 0)
+    bound = max(add_up(certificates, hosts), *(proof.value for proof in (joint, fees) if proof), 0)
     if not 0 <= bound <= moved:
         raise PlanError(f"{moved} move and {bound} are proven to: a fault of the planner, no plan")
     return Plan(
@@ -272,6 +287,7 @@ def describe(found: Outcome, verdict: PlanVerdict) -> Plan:
         joint,
         found.conflicts,
         found.raised.tolerance,
+        fees=fees,
     )
 
 

@@ -8,36 +8,31 @@ are left out.  `prove` repeats the argument of a certificate in whole numbers; n
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from cluster_core.rebalance.bound.cover import BEYOND, Cover, Room, dive
+from cluster_core.rebalance.bound.cover import PRICE_BITS, Cover, least
+from cluster_core.rebalance.bound.dive import SLOTS_MAX, costs_at_least
 from cluster_core.rebalance.goal.problem import Scaled
 from cluster_core.rebalance.goal.targets import Targets
 
-PRICE_BITS = 60
-"""Prices are whole multiples of 2**-60."""
-NODES_MAX = 3000
-"""Nodes of the search that proves one certificate."""
-CHECK_NODES_MAX = 4 * NODES_MAX
-COVER_SLOTS_MAX = 4096
-"""Masters with more slots keep the bound of the prices."""
-
 
 class ProofKind(StrEnum):
-    """How it is proven: the master gives away all that it has, its prices alone prove it, or they and a search do."""
+    """How it is proven: the master gives away all that it has, its prices alone prove it, a search over its few slots does, or prices by case do."""
 
     DRAINED = "drained"
     PRICES = "prices"
     SEARCH = "search"
+    CASES = "cases"
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Proof that master *node* must give away at least *value* (whole units of the cost).
+    """Proof that it costs master *node* at least *value* (whole units of the cost) to keep its limits.
 
-    *prices*, one a resource, in 2**-60 units of cost a unit of the resource; *nodes* are those of the search.
+    *prices*, one a resource, in 2**-60 units of cost a unit of the resource; *nodes* are those of the search, or of the *tree* of cases,
+    which says by which list of prices each is closed: list 0 is *prices*, the others are *more* (`cover.least`).
     """
 
     node: str
@@ -45,6 +40,8 @@ class Certificate:
     value: int
     prices: tuple[int, ...]
     nodes: int = 0
+    more: tuple[tuple[int, ...], ...] = ()
+    tree: tuple[int, ...] = ()
 
 
 def needs(scaled: Scaled, targets: Targets, n: int, slots: Sequence[int]) -> list[int]:
@@ -52,67 +49,43 @@ def needs(scaled: Scaled, targets: Targets, n: int, slots: Sequence[int]) -> lis
     return [sum(load[s] for s in slots) - targets.common[n][r] for r, load in enumerate(scaled.loads)]
 
 
-def make_cover(scaled: Scaled, slots: Sequence[int], need: Sequence[int], prices: Sequence[int]) -> Cover:
-    """Return the covering problem at *prices* (2**-60 units), everything of the cost scaled by 2**60."""
-    size = len(scaled.resources)
-    prices = [p if need[r] > 0 else 0 for r, p in enumerate(prices)]
-    rows = []
-    for s in slots:
-        b = scaled.loads[scaled.cost][s] << PRICE_BITS
-        reduced = b - sum(prices[r] * scaled.loads[r][s] for r in range(size))
-        rows.append((abs(reduced), -b, s, reduced < 0))
-    rows.sort()
-    order = [row[2] for row in rows]
-    w = [scaled.loads[r][s] for s in order for r in range(size)]
-    x0 = [int(row[3]) for row in rows]
-    surplus = [sum(w[j * size + r] for j, x in enumerate(x0) if x) - need[r] for r in range(size)]
-    base = sum(p * e for p, e in zip(prices, need, strict=True)) - sum(row[0] for row in rows if row[3])
-    b_list, rc = [-row[1] for row in rows], [row[0] for row in rows]
-    tail = _tail(size, b_list, rc, w)
-    return Cover(order, b_list, rc, x0, w, list(need), surplus, list(prices), base, tail)
+def make_cover(
+    scaled: Scaled, slots: Sequence[int], need: Sequence[int], fees: Mapping[int, int] | None = None
+) -> Cover:
+    """Return the covering problem of a master that holds *slots* and is over by *need*.
+
+    Pinned slots stay.  With *fees* (`bound.fees`), a slot of another master is *chosen* where it is refused: that costs the fee, all of
+    which are thought to be earned at first.
+    """
+    fees = fees or {}
+    cost, held = scaled.loads[scaled.cost], set(slots)
+    own = [s for s in slots if s not in scaled.fixed]
+    others = [s for s, fee in fees.items() if fee and s not in held]
+    costs = [cost[s] + fees.get(s, 0) for s in own] + [fees[s] for s in others]
+    rows = [[load[s] for s in (*own, *others)] for load in scaled.loads]
+    wanted = [v + sum(load[s] for s in others) for v, load in zip(need, scaled.loads, strict=True)]
+    return Cover((*own, *others), costs, rows, wanted, -sum(fees[s] for s in others))
 
 
-def _tail(size: int, b: list[int], rc: list[int], w: list[int]) -> list[int | float]:
-    wide = 4 * size + 1
-    row: list[int | float] = [0] * wide
-    for r in range(size):
-        row[4 * r] = row[4 * r + 2] = BEYOND
-    row[4 * size] = BEYOND
-    rows = [row]
-    for j in range(len(b) - 1, -1, -1):
-        row = list(row)
-        for r in range(size):
-            v = w[j * size + r]
-            if v:
-                row[4 * r] = min(row[4 * r], rc[j] // v)
-                row[4 * r + 2] = min(row[4 * r + 2], b[j] // v)
-            row[4 * r + 1] += v
-            row[4 * r + 3] = max(row[4 * r + 3], v)
-        row[4 * size] = min(row[4 * size], b[j])
-        rows.append(row)
-    return [value for row in reversed(rows) for value in row]
+def proven(cover: Cover, certificate: Certificate) -> int | None:
+    """Return what *certificate* proves, in whole units: the least sum of whole slots' costs that is not below its bound; None for nothing."""
+    found = least(cover, (certificate.prices, *certificate.more), certificate.tree or (-1,))
+    if found is None:
+        return None
+    unit = math.gcd(cover.paid, *cover.costs) or 1
+    return -(-found // (unit << PRICE_BITS)) * unit
 
 
 def prove(scaled: Scaled, slots: Sequence[int], need: Sequence[int], certificate: Certificate) -> bool:
     """Return whether *certificate* holds for a master of *slots* with *need*, in whole numbers."""
     if certificate.kind == ProofKind.DRAINED:
         return certificate.value <= sum(scaled.loads[scaled.cost][s] for s in slots)
-    if len(certificate.prices) != len(need) or any(p < 0 for p in certificate.prices):
-        return False
-    cover = make_cover(scaled, slots, need, certificate.prices)
-    if certificate.value <= round_up(scaled, slots, cover.base):
-        return True
-    if certificate.kind != ProofKind.SEARCH or len(slots) > COVER_SLOTS_MAX:
-        return False
-    depth, size = len(slots) + 2, len(need)
-    room = Room([0] * depth, [0] * (depth * size), [0] * (depth * size), [0] * (2 * depth), [0] * len(slots))
-    return dive(cover, room, certificate.value << PRICE_BITS, CHECK_NODES_MAX, False)[0]
-
-
-def round_up(scaled: Scaled, slots: Sequence[int], base: int) -> int:
-    """Return the least sum of whole slots' costs that is not below *base* / 2**60, as far as their common divisor tells."""
-    unit = math.gcd(*(scaled.loads[scaled.cost][s] for s in slots)) or 1
-    return max(0, -(-base // (unit << PRICE_BITS))) * unit
+    cover = make_cover(scaled, slots, need)
+    found = proven(cover, certificate)
+    if found is None or certificate.value <= max(0, found):
+        return found is not None
+    few = certificate.kind == ProofKind.SEARCH and len(slots) <= SLOTS_MAX
+    return few and costs_at_least(cover, certificate.prices, certificate.value)
 
 
 def add_up(certificates: Sequence[Certificate], hosts: int) -> int:

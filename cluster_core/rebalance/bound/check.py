@@ -8,6 +8,7 @@ from itertools import accumulate
 
 from cluster_core.rebalance.bound import conflict
 from cluster_core.rebalance.bound.certificates import ProofKind, add_up, needs, prove
+from cluster_core.rebalance.bound.fees import prove_fees
 from cluster_core.rebalance.bound.joint_proof import prove_joint
 from cluster_core.rebalance.goal.limits import above_capacity, kept
 from cluster_core.rebalance.goal.problem import Problem, Scaled, validate
@@ -169,11 +170,11 @@ def _check_bound(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int,
     hosts = len({h.slot for h in targets.heavy})
     if plan.joint is not None and not prove_joint(scaled, targets, plan.joint):
         wrong.append(f"the joint proof does not show that {plan.joint.value} moves")
-    if (
-        hosts != plan.hosts_max
-        or max(add_up(plan.certificates, hosts), plan.joint.value if plan.joint else 0) != plan.bound
-    ):
-        wrong.append(f"the certificates and the joint proof do not show that {plan.bound} moves")
+    if plan.fees is not None and not prove_fees(scaled, targets, plan.fees):
+        wrong.append(f"the proof by fees does not show that {plan.fees.value} moves")
+    others = [proof.value for proof in (plan.joint, plan.fees) if proof is not None]
+    if hosts != plan.hosts_max or max(add_up(plan.certificates, hosts), *others, 0) != plan.bound:
+        wrong.append(f"the certificates and the other proofs do not show that {plan.bound} moves")
     if not 0 <= plan.bound <= plan.moved <= sum(scaled.loads[scaled.cost]):
         wrong.append(
             f"at least {plan.bound} of {plan.moved} that move, of {sum(scaled.loads[scaled.cost])} in all, cannot be"

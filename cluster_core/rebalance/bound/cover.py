@@ -1,129 +1,67 @@
-"""What an overloaded master must give away at least: a covering problem, and a search that proves its cost.
+"""What a master must give away at least: a covering problem, and how a lower bound of it is proven.
 
-How this works.  A master that is over its limits must evict slots x (0 or 1 each) with ``sum(w[r] x) >= need[r]`` in every
-resource r, at the least cost ``sum(b x)``.  *Any* prices p >= 0 prove that at least ``sum(p need) - sum(max(0, p w - b))`` must move.
-`dive` is a depth-first search over whole slots that proves a higher figure.  It uses only + - * and comparisons, therefore the same
-code runs compiled on floats to find a bound and as it is on whole numbers to check it without rounding.
+A master that is over its limits must choose slots with ``sum(load[r]) >= need[r]`` in every resource r, at the least cost.  *Any* prices
+p >= 0 prove that a choice costs at least ``sum(p need) - sum(max(0, p load - cost))``.  Whole slots cost more than that shows; then it is
+proven case by case: slot s is chosen, or it is left out, each case with prices of its own (`least`).  Whole numbers only, no solver.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
-Numbers = Any
-"""A list, or the array that compiled code takes instead."""
-BEYOND = 1e300
-COUNT_MAX = 64
-"""Slots that the heaviest is counted as, at most, to see how many a need takes."""
+PRICE_BITS = 60
+"""Prices are whole multiples of 2**-60."""
+CASES_MAX = 4000
+"""Entries of the tree of one proof."""
 
 
 class Cover(NamedTuple):
-    """The covering problem of one master, its slots in the order of their reduced cost ``rc = |b - prices w|``.
+    """Choose among *slots* at *costs* (whole units) so that *loads* [r][j] of the chosen add up to *need* [r]; *paid* is to be paid anyway."""
 
-    *w* [j * R + r]; *x0* is the best choice at the prices, *surplus* what it covers beyond the need, *base* the bound that the prices prove:
-    any cover costs base + rc of the slots that differ from x0 + prices * surplus.  *tail* [d * (4 R + 1)] sums up the slots from d on: by
-    resource least rc/w, all w, least b/w, largest w; then the least b.
+    slots: Sequence[int]
+    costs: Sequence[int]
+    loads: Sequence[Sequence[int]]
+    need: Sequence[int]
+    paid: int = 0
+
+
+def reduced_costs(cover: Cover, prices: Sequence[int]) -> list[int]:
+    """Return by slot its cost less what its load is worth at *prices*, in 2**-60 units."""
+    rest = [cost << PRICE_BITS for cost in cover.costs]
+    for p, load in zip(prices, cover.loads, strict=True):
+        if p:
+            rest = [v - p * w for v, w in zip(rest, load, strict=True)]
+    return rest
+
+
+def least(cover: Cover, lists: Sequence[Sequence[int]], tree: Sequence[int]) -> int | None:
+    """Return what every choice costs at least by *lists* of prices (2**-60 units), in those units; None where *tree* is none.
+
+    *tree* in preorder: a slot >= 0 is followed by the case that it is chosen and the case that it is not; -1 - k closes a case by list k.
     """
-
-    slots: Numbers
-    b: Numbers
-    rc: Numbers
-    x0: Numbers
-    w: Numbers
-    need: Numbers
-    surplus: Numbers
-    prices: Numbers
-    base: Any
-    tail: Numbers
-
-
-class Room(NamedTuple):
-    """What a search works in, by depth: choices, sums of what is covered, of what is picked, costs; and the *best* cover found."""
-
-    choices: Numbers
-    sums: Numbers
-    picks: Numbers
-    cost: Numbers
-    best: Numbers
-
-
-def dive(cover: Cover, room: Room, limit: Any, nodes_max: int, find: bool) -> tuple[bool, Any, int]:
-    """Look for a cover that costs less than *limit*; return whether the search was complete, the limit in the end, and nodes visited.
-
-    With *find* better covers lower the limit and land in ``room.best``; without, the first one stops the search.
-    """
-    b, rc, x0, w, need, prices, tail = cover.b, cover.rc, cover.x0, cover.w, cover.need, cover.prices, cover.tail
-    xs, sums, picks, cost = room.choices, room.sums, room.picks, room.cost
-    n, size = len(b), len(need)
-    best = limit
-    zero = cover.base - cover.base
-    nodes = 0
-    wide = 4 * size + 1
-    d = 0
-    for r in range(size):
-        sums[r] = cover.surplus[r]
-        picks[r] = zero
-    cost[0] = cover.base
-    cost[1] = zero
-    xs[0] = -1
-    while d >= 0:
-        if xs[d] == -1:
-            nodes += 1
-            if nodes > nodes_max:
-                return False, best, nodes
-            low = zero
-            lin = zero
-            plain = zero
-            ok = True
-            dead = False
-            for r in range(size):
-                v = sums[d * size + r]
-                q = tail[d * wide + 4 * r]
-                if v < 0:
-                    ok = False
-                    c = -v * q
-                else:
-                    c = v * min(prices[r], q)
-                    lin += v * prices[r]
-                if c > low:
-                    low = c
-                v = need[r] - picks[d * size + r]
-                if v > 0:
-                    if v > tail[d * wide + 4 * r + 1]:
-                        dead = True
-                        break
-                    c = v * tail[d * wide + 4 * r + 2]
-                    if c > plain:
-                        plain = c
-                    k = 1
-                    while k * tail[d * wide + 4 * r + 3] < v and k < COUNT_MAX:
-                        k += 1
-                    c = k * tail[d * wide + 4 * size]
-                    if c > plain:
-                        plain = c
-            if dead or cost[2 * d] + low >= best or cost[2 * d + 1] + plain >= best:
-                d -= 1
-                continue
-            if ok and cost[2 * d] + lin < best:
-                if not find:
-                    return False, best, nodes
-                best = cost[2 * d] + lin
-                for j in range(n):
-                    room.best[j] = x0[j] ^ (1 if j < d and xs[j] == 1 else 0)
-        if d == n or xs[d] == 1:
-            d -= 1
-            continue
-        xs[d] += 1
-        x = x0[d] ^ xs[d]
-        sign = 0
-        if xs[d] == 1:
-            sign = 1 if x == 1 else -1
-        for r in range(size):
-            v = w[d * size + r]
-            sums[(d + 1) * size + r] = sums[d * size + r] + sign * v
-            picks[(d + 1) * size + r] = picks[d * size + r] + x * v
-        cost[2 * d + 2] = cost[2 * d] + rc[d] * xs[d]
-        cost[2 * d + 3] = cost[2 * d + 1] + b[d] * x
-        d += 1
-        xs[d] = -1
-    return True, best, nodes
+    if any(len(prices) != len(cover.need) or min(prices, default=0) < 0 for prices in lists):
+        return None
+    place = {s: j for j, s in enumerate(cover.slots)}
+    rows = [reduced_costs(cover, prices) for prices in lists]
+    sums = [
+        sum(p * v for p, v in zip(prices, cover.need, strict=True)) + sum(v for v in row if v < 0)
+        for prices, row in zip(lists, rows, strict=True)
+    ]
+    cases: list[list[tuple[int, bool]]] = [[]]
+    found: list[int] = []
+    for entry in tree:
+        if not cases or len(tree) > CASES_MAX:
+            return None
+        case = cases.pop()
+        if entry >= 0:
+            j = place.get(entry, -1)
+            if j < 0 or any(k == j for k, _ in case):
+                return None
+            cases += [[*case, (j, False)], [*case, (j, True)]]
+        elif -1 - entry >= len(lists):
+            return None
+        else:
+            row = rows[-1 - entry]
+            found.append(sums[-1 - entry] + sum(max(0, row[j] if chosen else -row[j]) for j, chosen in case))
+    return None if cases or not found else min(found) + (cover.paid << PRICE_BITS)

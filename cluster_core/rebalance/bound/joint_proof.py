@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cluster_core.rebalance.bound.certificates import PRICE_BITS
+from cluster_core.rebalance.bound.cover import PRICE_BITS
 from cluster_core.rebalance.goal.problem import Scaled
 from cluster_core.rebalance.goal.targets import Targets
 

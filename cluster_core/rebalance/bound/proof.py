@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from cluster_core.rebalance.bound.certificates import PRICE_BITS, Certificate, ProofKind, needs
+from cluster_core.rebalance.bound.certificates import Certificate, ProofKind, needs
+from cluster_core.rebalance.bound.cover import PRICE_BITS
 from cluster_core.rebalance.goal.limits import kept
 from cluster_core.rebalance.goal.problem import Problem, Scaled, validate
 from cluster_core.rebalance.goal.targets import find_targets

@@ -20,7 +20,7 @@ RANGE_SLOTS = 20
 """Moved slots that one more slot range weighs, among placements of as few bytes."""
 MANY, SOME = 400, 40
 """Slots a master from which it has many, or some; below it has few."""
-SLACKS = ((MANY, 0.0004, 0.003), (SOME, 0.003, 0.01), (0, 0.006, 0.03))
+SLACKS = ((MANY, 0.0004, 0.003), (SOME, 0.003, 0.006), (0, 0.006, 0.03))
 """From so many slots a master: how far above the bound bytes count as the least there are; when masters are empty or drained, and when not."""
 
 

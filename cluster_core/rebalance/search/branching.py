@@ -10,7 +10,7 @@ lighter ones until no slot is divided.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.kernels.placement_program import Spread
-from cluster_core.rebalance.bound.certificates import PRICE_BITS
+from cluster_core.rebalance.bound.cover import PRICE_BITS
 from cluster_core.rebalance.bound.joint_proof import PRICES_MAX, JointProof
 from cluster_core.rebalance.search.layout import Layout, gather, settle
 
@@ -57,12 +57,15 @@ class Prices(NamedTuple):
 class Branching:
     """One search: `decided` are the masters of the heavy slots that it found, `proof` is what it proved."""
 
-    def __init__(self, layout: Layout, work_max: int = WORK_MAX) -> None:
+    def __init__(self, layout: Layout, work_max: int = WORK_MAX, given: Mapping[int, int] | None = None) -> None:
+        """Search; with some slots where they are *given*, as the layout numbers both, nothing is proven."""
         self._work_max = work_max
+        self._given = given or {}
         self.layout = layout
         self._masters = len(layout.takers)
         self.heavy = [s for s in layout.singles if layout.part[s] > 1 / HEAVY]
         columns, self._held = gather(layout, layout.home)
+        self._held |= {k: self._given[s] for k, s in enumerate(layout.singles) if s in self._given}
         home = [layout.home[column[0]] for column in columns]
         self._program = layout.program(columns, [n if n >= 0 else k % self._masters for k, n in enumerate(home)])
         self._fees = layout.fees([[s] for s in range(len(layout.slots))], layout.home, 0.0)
@@ -171,7 +174,7 @@ class Branching:
         """Return what is proven by as few price lists as a proof may have; None where that is less than nothing, or slots are too heavy for any limit."""
         layout = self.layout
         scaled = layout.arrays.scaled
-        if layout.arrays.targets.heavy:
+        if layout.arrays.targets.heavy or self._given:
             return None
         bounds = {leaf: self._proven(0, fixed) for leaf, (fixed, _) in self._closed.items()}
         chosen = [0]

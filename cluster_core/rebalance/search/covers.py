@@ -1,30 +1,25 @@
-"""Certificates found: prices from the covering programs of all overloaded masters, and what a search adds to them."""
+"""Certificates found, master by master: by cases where there are many slots, by prices and a search over whole slots where there are few."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from cluster_core.kernels.compiled import njit
 from cluster_core.kernels.linear_program import INFINITE, Floats, LinearProgram
-from cluster_core.rebalance.bound.certificates import (
-    COVER_SLOTS_MAX,
-    NODES_MAX,
-    PRICE_BITS,
-    Certificate,
-    ProofKind,
-    make_cover,
-    round_up,
-)
-from cluster_core.rebalance.bound.cover import Cover, Room, dive
+from cluster_core.rebalance.bound.certificates import Certificate, ProofKind, make_cover, proven
+from cluster_core.rebalance.bound.cover import PRICE_BITS
+from cluster_core.rebalance.bound.dive import NODES_MAX, SLOTS_MAX, PricedCover, Room, dive, price
 from cluster_core.rebalance.goal.problem import Scaled
+from cluster_core.rebalance.search.cover_search import STEPS_MAX, CoverSearch
 
 PASSES = 10
 """Halvings between what is proven and what was found."""
-STEPS_MAX = 1_000_000
-"""Simplex steps of one program: a dozen a master were enough wherever it was measured."""
+SOLVES_ALL = 8_000
+"""Programs that are solved for masters of many slots, all in all."""
 SAFE = 1e-9
 """Share by which sums of floats are trusted."""
 _dive = njit()(dive)
@@ -40,19 +35,34 @@ class Overload(NamedTuple):
 
 def certify(scaled: Scaled, overloads: Sequence[Overload]) -> list[tuple[Certificate, list[int]]]:
     """Return the certificate of every overloaded master, and the slots that it had best give away."""
-    return [
-        _certify(scaled, one, prices) for one, prices in zip(overloads, find_prices(scaled, overloads), strict=True)
-    ]
+    few = [one for one in overloads if len(one.slots) <= SLOTS_MAX]
+    prices = dict(zip((one.n for one in few), find_prices(scaled, few), strict=True))
+    mean, unit = scales(scaled)
+    found = []
+    for one in overloads:
+        if one.n in prices:
+            found.append(_certify(scaled, one, prices[one.n]))
+            continue
+        search = CoverSearch(make_cover(scaled, one.slots, one.need), mean, unit, SOLVES_ALL // len(overloads))
+        found.append((search.certificate(scaled.masters[one.n].id), search.slots()))
+    return found
+
+
+def scales(scaled: Scaled) -> tuple[Floats, float]:
+    """Return the mean load of a slot by resource, and that of the cost."""
+    mean = np.array([max(1, sum(load)) / len(load) for load in scaled.loads])
+    return mean, float(mean[scaled.cost])
 
 
 def _certify(scaled: Scaled, overload: Overload, prices: Sequence[int]) -> tuple[Certificate, list[int]]:
-    slots = overload.slots
-    cover = make_cover(scaled, slots, overload.need, prices)
-    value = round_up(scaled, slots, cover.base)
-    plain = Certificate(scaled.masters[overload.n].id, ProofKind.PRICES, value, tuple(cover.prices))
+    plain_cover = make_cover(scaled, overload.slots, overload.need)
+    cover = price(plain_cover, prices)
+    plain = Certificate(scaled.masters[overload.n].id, ProofKind.PRICES, 0, tuple(cover.prices))
+    value = max(0, proven(plain_cover, plain) or 0)
+    plain = replace(plain, value=value)
     chosen = _greedy(cover)
     worth = sum(b for b, x in zip(cover.b, chosen, strict=True) if x)
-    if len(slots) > COVER_SLOTS_MAX or worth <= value << PRICE_BITS:
+    if worth <= value << PRICE_BITS:
         return plain, [s for s, x in zip(cover.slots, chosen, strict=True) if x]
     floats, room = _in_floats(cover), _room(cover)
     complete, high, nodes = _dive(floats, room, worth * (1 + 1e-12), NODES_MAX, True)
@@ -68,20 +78,20 @@ def _certify(scaled: Scaled, overload: Overload, prices: Sequence[int]) -> tuple
                 low, nodes = middle, visited
             else:
                 high = middle
-    proven = int(low * (1 - SAFE)) >> PRICE_BITS
+    shown = int(low * (1 - SAFE)) >> PRICE_BITS
     evicted = [s for s, x in zip(cover.slots, chosen, strict=True) if x]
-    if proven <= value:
+    if shown <= value:
         return plain, evicted
-    return Certificate(plain.node, ProofKind.SEARCH, proven, plain.prices, nodes), evicted
+    return Certificate(plain.node, ProofKind.SEARCH, shown, plain.prices, nodes), evicted
 
 
-def _in_floats(cover: Cover) -> Cover:
+def _in_floats(cover: PricedCover) -> PricedCover:
     whole = {name: np.array(getattr(cover, name), np.int64) for name in ("slots", "x0")}
     arrays = {name: np.array(value, float) for name, value in cover._asdict().items() if name not in whole}
-    return Cover(**{**arrays, **whole, "base": float(cover.base)})
+    return PricedCover(**{**arrays, **whole, "base": float(cover.base)})
 
 
-def _room(cover: Cover) -> Room:
+def _room(cover: PricedCover) -> Room:
     depth, size = len(cover.slots) + 2, len(cover.need)
     return Room(
         np.zeros(depth, np.int64), np.zeros(depth * size), np.zeros(depth * size), np.zeros(2 * depth),
@@ -96,7 +106,7 @@ def find_prices(scaled: Scaled, overloads: Sequence[Overload]) -> list[list[int]
     """
     if not overloads:
         return []
-    mean = np.array([max(1, sum(load)) / len(load) for load in scaled.loads])
+    mean, cost = scales(scaled)
     needs = np.array([one.need for one in overloads], float) / mean
     size = len(mean)
     program = LinearProgram()
@@ -110,11 +120,11 @@ def find_prices(scaled: Scaled, overloads: Sequence[Overload]) -> list[list[int]
         loads[:, scaled.cost], np.ones(len(slots)), np.arange(len(slots)) * size, rows.ravel(), loads.ravel()
     )
     found: Floats = np.maximum(0.0, program.solve(STEPS_MAX).prices).reshape(-1, size)
-    unit = mean[scaled.cost] / mean * (1 << PRICE_BITS)
+    unit = cost / mean * (1 << PRICE_BITS)
     return [[int(p) for p in row] for row in (found * unit).tolist()]
 
 
-def _greedy(cover: Cover) -> list[int]:
+def _greedy(cover: PricedCover) -> list[int]:
     """Complete the choice at the prices to a cover: cheapest for what it adds first; then drop what is not needed."""
     size, chosen, surplus = len(cover.need), list(cover.x0), list(cover.surplus)
     scale = [max(1, v) for v in cover.need]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
 from cluster_core.rebalance.search.arrays import ProblemArrays
@@ -12,9 +12,9 @@ LOOKS_AT_MASTERS = 24
 """How many of the emptiest masters are tried for a slot."""
 
 
-def with_hosts(arrays: ProblemArrays, owner: Sequence[int], evicted: Sequence[int]) -> dict[int, int]:
-    """Return the slots that leave, and for a heavy slot its host; a host sends away whatever weighs in that resource."""
-    leaving = dict.fromkeys(evicted, -1)
+def with_hosts(arrays: ProblemArrays, owner: Sequence[int], evicted: Mapping[int, int]) -> dict[int, int]:
+    """Return the slots that leave, *evicted* and for a heavy slot its host; a host sends away whatever weighs in that resource."""
+    leaving = dict(evicted)
     hosts = dict(arrays.targets.hosts)
     for s, n in hosts.items():
         for h in arrays.targets.heavy:

@@ -6,7 +6,7 @@ have to leave, and from long runs where masters are empty or drained.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cluster_core.rebalance.bound.certificates import Certificate
 from cluster_core.rebalance.search.anneal import CHUNK
@@ -38,13 +38,13 @@ def improve(
     arrays: ProblemArrays,
     owner: Sequence[int],
     certificates: Sequence[Certificate],
-    evicted: Sequence[int],
+    leaving: Mapping[int, int],
     branching: Branching | None = None,
 ) -> Sequence[int]:
     """Return the best placement found from *owner*."""
     if branching is not None:
         return _fill(arrays, owner, certificates, branching)
-    return _wander(arrays, owner, certificates, evicted)
+    return _wander(arrays, owner, certificates, leaving)
 
 
 def _fill(
@@ -71,23 +71,28 @@ def _fill(
 
 
 def _wander(
-    arrays: ProblemArrays, owner: Sequence[int], certificates: Sequence[Certificate], evicted: Sequence[int]
+    arrays: ProblemArrays, owner: Sequence[int], certificates: Sequence[Certificate], leaving: Mapping[int, int]
 ) -> Sequence[int]:
     """Return the best placement that walks come to."""
     some = arrays.per_master > SOME
-    starts = [
-        (pack(arrays, owner, with_hosts(arrays, owner, evicted)), PACKED[: 1 if arrays.growing else 2] if some else FEW)
-    ]
+    seed = arrays.scaled.problem.seed
+    packed = pack(arrays, owner, with_hosts(arrays, owner, leaving))
+    near = [packed, *search_from(arrays, packed, REPAIR, certificates, 0, seed)]
+    steps = min(arrays.scaled.problem.iterations or POLISH_STEPS, POLISH_STEPS)
+    best = min([*near, *search_from(arrays, near[-1], POLISH, certificates, steps, seed)], key=arrays.judge)
+    rank = arrays.judge(best)
+    if not (rank.over or arrays.joins or arrays.growing) and rank.cost <= arrays.enough:
+        return best
+    starts = [(packed, PACKED[: 1 if arrays.growing else 2] if some else FEW)]
     if some and len(arrays.takers) * arrays.size <= ROWS_MAX:
         starts.append((sketch(arrays, owner), SOME_GROWING if arrays.growing else SOME_SKEWED))
     elif arrays.growing:
         starts.append((pack_runs(arrays, owner), SOME_GROWING if some else FEW_RUNS))
-    best = min((start for start, _ in starts), key=arrays.judge)
+    best = min([best, *(start for start, _ in starts)], key=arrays.judge)
     rank = arrays.judge(best)
     walks = [(start, course) for start, chosen in starts for course in chosen]
     again = AGAIN if some and not arrays.growing else 0
     share = _steps(arrays) // (len(walks) + again)
-    seed = arrays.scaled.problem.seed
     for number in range(len(walks) + again):
         start, course = walks[number] if number < len(walks) else (best, COLD[number % len(COLD)])
         for at in search_from(arrays, start, course, certificates, share, seed + number):
@@ -112,7 +117,7 @@ def _steps(arrays: ProblemArrays) -> int:
 
 
 def join(
-    arrays: ProblemArrays, owner: Sequence[int], certificates: Sequence[Certificate], evicted: Sequence[int]
+    arrays: ProblemArrays, owner: Sequence[int], certificates: Sequence[Certificate], leaving: Mapping[int, int]
 ) -> Sequence[int]:
     """Return a placement of fewer ranges, which cost what the problem says, within all limits if possible."""
-    return _wander(arrays, owner, certificates, evicted)
+    return _wander(arrays, owner, certificates, leaving)

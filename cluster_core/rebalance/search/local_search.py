@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cluster_core.rebalance.bound.certificates import PRICE_BITS, Certificate, ProofKind
+from cluster_core.rebalance.bound.certificates import Certificate, ProofKind
+from cluster_core.rebalance.bound.cover import PRICE_BITS
 from cluster_core.rebalance.search.anneal import AT, BROKEN, CHUNK, NONE_FOUND, PRICE, Floats, Schedule, anneal, mend
 from cluster_core.rebalance.search.arrays import MANY, ProblemArrays
 

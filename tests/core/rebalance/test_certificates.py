@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_core.rebalance.bound.certificates import make_cover, needs, prove
+from cluster_core.rebalance.bound.cover import least
 from cluster_core.rebalance.goal.problem import validate
 from cluster_core.rebalance.goal.targets import find_targets
 from cluster_core.rebalance.search.covers import Overload, certify
@@ -26,7 +27,7 @@ def test_the_prices_of_one_program_are_those_of_each_master_alone(seed):
     overloads = [Overload(n, slots, needs(scaled, targets, n, slots)) for n, slots in enumerate(held)]
     overloads = [one for one in overloads if max(one.need) > 0]
     proven = [
-        make_cover(scaled, one.slots, one.need, certificate.prices).base / 2**60
+        least(make_cover(scaled, one.slots, one.need), [certificate.prices], [-1]) / 2**60
         for one, (certificate, _) in zip(overloads, certify(scaled, overloads), strict=True)
     ]
 
