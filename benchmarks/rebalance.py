@@ -43,7 +43,7 @@ CASES = (
     Case("6 masters, scale-out", 6, 1.0, 0.5, 0.02, 0.1, 5),
     Case("6 masters, skew", 6, 1.0, 0.0, 0.02, 1, 5),
     Case("100 masters, scale-out", 100, 0.5, 0.2, 0.05, 0.5, 8),
-    Case("100 masters, skew", 100, 0.5, 0.0, 0.05, 3, 8),
+    Case("100 masters, skew", 100, 0.5, 0.0, 0.05, 1, 8),
     Case("1000 masters, scale-out", 1000, 0.3, 0.2, 0.05, 1, 20),
     Case("1000 masters, skew", 1000, 0.3, 0.0, 0.05, 12, 20),
 )

@@ -159,7 +159,7 @@ def _propose(now: Scaled, targets: Targets) -> Proposal:
         branching = Branching(layout, work, layout.given(given))
         joint = branching.proof()
         joint = joint if joint and joint.value > least else None
-        least = joint.value if joint else least
+        least, fees = (joint.value, None) if joint else (least, fees)
     arrays = ProblemArrays(now, targets, least)
     return Proposal(certificates, joint, fees, improve(arrays, now.owner, certificates, leaving, branching))
 

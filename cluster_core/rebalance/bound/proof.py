@@ -64,7 +64,11 @@ def _argument(scaled: Scaled, slots: Sequence[int], over: Sequence[int], certifi
     else:
         prices = [price if need > 0 else 0 for price, need in zip(certificate.prices, over, strict=True)]
     paid = [(price, load) for price, load in zip(prices, scaled.loads, strict=True) if price]
-    rebate = sum(max(0, sum(price * load[s] for price, load in paid) - (cost[s] << PRICE_BITS)) for s in slots)
+    rebate = sum(
+        max(0, sum(price * load[s] for price, load in paid) - (cost[s] << PRICE_BITS))
+        for s in slots
+        if s not in scaled.fixed
+    )
     priced = sum(price * need for price, need in zip(prices, over, strict=True))
     whole = unit << PRICE_BITS
     rows = list(zip(scaled.resources, over, prices, scaled.units, strict=True))

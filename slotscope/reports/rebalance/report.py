@@ -138,7 +138,8 @@ class ProofLine:
     """Why one master must give away at least *least* of the cost.
 
     *over* and *prices* go by resource, *priced* is the sum of their products, *rebate* what is taken off because some slots pay more
-    than they weigh; *least* is above *priced* less *rebate* where a search of *nodes* nodes proved more (*kind* ``search``).
+    than they weigh; *least* is above *priced* less *rebate* where more was proven by a search of *nodes* nodes (*kind* ``search``), or by
+    prices of several cases (``cases``).
     """
 
     node_id: str
@@ -158,6 +159,14 @@ class JointProof:
     least: int
     lists: int
     cases: int
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class FeeProof:
+    """That all masters together must move *least* of the cost, by fees for *slots* slots that fit hardly anywhere."""
+
+    least: int
     slots: int
 
 
@@ -211,6 +220,7 @@ class RebalanceReport:
     heavy: Sequence[HeavyLine] = ()
     proof: Sequence[ProofLine] = ()
     joint: JointProof | None = None
+    fees: FeeProof | None = None
     history: Sequence[EarlierPlan] = ()
     meant: Consequences | None = None
 

@@ -25,6 +25,7 @@ from slotscope.reports.rebalance.conflicts import limit_warnings
 from slotscope.reports.rebalance.consequences import load_consequences
 from slotscope.reports.rebalance.report import (
     EarlierPlan,
+    FeeProof,
     HeavyLine,
     HeavyPart,
     JointProof,
@@ -71,6 +72,7 @@ def load_rebalance_report(root: str, plan_id: str = "latest") -> RebalanceReport
         heavy=_heavy(_rows(root, REBALANCE_HEAVY, own_id)),
         proof=[_proof_line(argument) for argument in explain_bound(stored.problem, plan)],
         joint=_joint(plan),
+        fees=_fees(plan),
         history=_history(root, own_id, row["created_at"]),
         meant=load_consequences(root, stored) if plan.moves else None,
     )
@@ -170,6 +172,12 @@ def _joint(plan: Plan) -> JointProof | None:
         sum(1 for entry in tree if entry < 0),
         len({entry for entry in tree if entry >= 0}),
     )
+
+
+def _fees(plan: Plan) -> FeeProof | None:
+    if plan.fees is None:
+        return None
+    return FeeProof(plan.fees.value // plan.unit, sum(1 for _, fee in plan.fees.fees if fee))
 
 
 def _proof_line(argument: Argument) -> ProofLine:
