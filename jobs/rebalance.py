@@ -26,6 +26,7 @@ def command(cluster: str, /, *, request: Request = Request()) -> int:
 
     from cluster_core.rebalance.audit import is_kept
     from slotscope.pipelines.live_rebalance import carry_out_chosen, choose_plan
+    from slotscope.pipelines.plan_execution import tell
     from slotscope.reports.delivery import deliver
     from slotscope.reports.rebalance.audit_terminal import print_audit
     from slotscope.reports.rebalance.tables import load_rebalance_report
@@ -46,6 +47,9 @@ def command(cluster: str, /, *, request: Request = Request()) -> int:
     if executed is not None and executed.code != cli.OK:
         return executed.code
     if not is_kept(findings):
+        tell(
+            "loads changed since the plan was made, or its estimates were off: run this again to plan for what is there now"
+        )
         return PROMISE_BROKEN
     return cli.IMPOSSIBLE if stored.plan.conflicts else cli.OK
 

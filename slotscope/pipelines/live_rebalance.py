@@ -60,10 +60,22 @@ def choose_plan(cluster: str, request: Request) -> Chosen:
         tell(f"plan {begun.plan_id} was begun and not ended: going on with it; --new makes another")
         return Chosen(begun, is_new=False)
     with progress("measuring what slots hold"):
-        weights = weigh_slots(first, access, seconds=request.seconds, rate=request.rate, window_s=request.window)
+        weights = weigh_slots(
+            first,
+            access,
+            seconds=request.seconds,
+            rate=request.rate,
+            window_s=request.window,
+            memory=_is_memory_wanted(request),
+        )
     inputs = Inputs(weights.topology, weights.loads, snapshot_id=LIVE, warnings=_memory_caveats(weights))
     made = store_plan(root, state_problem(request, inputs), join_ranges=request.defragment).made
     return Chosen(made.stored, is_new=True)
+
+
+def _is_memory_wanted(request: Request) -> bool:
+    words = {word for entry in request.resources for word in entry.split(",")}
+    return not words or not words.isdisjoint(("memory", "memory_bytes"))
 
 
 def carry_out_chosen(cluster: str, request: Request, stored: StoredPlan) -> tuple[Executed, list[Finding]]:

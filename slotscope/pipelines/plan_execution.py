@@ -8,10 +8,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cluster_core.rebalance.execution.commands import Path
-from cluster_core.rebalance.execution.effects import Ask, Clock, Look, Note, Wait
+from cluster_core.rebalance.execution.effects import Ask, Clock, Latency, Look, Note, Wait
 from cluster_core.rebalance.execution.journal import read_journal
 from cluster_core.rebalance.execution.machine import (
     NOTHING_TO_TAKE_BACK,
@@ -20,11 +21,14 @@ from cluster_core.rebalance.execution.machine import (
     Prospect,
     Verdict,
     foresee,
+    moved_so_far,
 )
+from cluster_core.rebalance.execution.pace import sizes_of
 from cluster_core.rebalance.execution.refusals import examine, name_of
 from cluster_core.rebalance.execution.run_state import Settings
 from cluster_core.rebalance.execution.waits import migrate_sentence
 from cluster_core.rebalance.stored_plan import StoredPlan
+from slotscope.plans.maintenance import MaintenanceWindow, read_window
 from slotscope.plans.stored_moves import read_unchanged_plan
 from slotscope.reports.rebalance.execution_text import prospect_lines, told, write_commands
 from slotscope.reports.records import write_json
@@ -32,6 +36,7 @@ from slotscope.reports.unread import partial_lines
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import BAD_INPUT, OK, PAUSED, printable
 from slotscope.runtime.signals import caught_signals
+from slotscope.servers.latency import LatencyProbe
 from slotscope.servers.moves import LiveNodes, open_nodes
 from slotscope.servers.node_link import Access
 from slotscope.servers.plan_journal import PlanJournal, alone
@@ -73,35 +78,64 @@ def execute(
     """Show what would be done on the cluster of which *cluster* is a node, and do it if *how* says so."""
     for line in partial_lines(stored.unread):
         tell(line)
+    if how.bytes_per_s_max is not None and not sizes_of(stored):
+        raise InputError(f"--bytes-per-s-max: plan {stored.plan_id} knows no bytes of slots")
+    window = None if how.maintenance_window is None else read_window(how.maintenance_window, how.time_zone)
     nodes = open_nodes(access, [node.id for node in stored.nodes], cluster)
     settings = Settings(
         how.rollback, how.revive, how.pause_after, how.pause_between, patience_s=how.patience, job_timeout_s=how.job_timeout,
+        bytes_per_s_max=how.bytes_per_s_max, latency_ms_max=how.latency_ms_max,
     )  # fmt: skip
     path = None if how.path == "auto" else Path(how.path.replace("-", " "))
     try:
         seen = _preview(root, stored, nodes, settings, path, how, as_json)
-        return Executed(carry_out(root, stored, nodes, settings, path), seen.told) if how.apply else seen
+        return Executed(carry_out(root, stored, nodes, settings, path, window), seen.told) if how.apply else seen
     finally:
         nodes.close()
 
 
-def carry_out(root: str, stored: StoredPlan, nodes: LiveNodes, settings: Settings, path: Path | None = None) -> int:
-    """Carry *stored* out on *path*, by default the fastest that all know; return the exit code."""
+def carry_out(
+    root: str, stored: StoredPlan, nodes: LiveNodes, settings: Settings, path: Path | None = None,
+    window: MaintenanceWindow | None = None,
+) -> int:  # fmt: skip
+    """Carry *stored* out on *path*, by default the fastest that all know, inside *window*; return the exit code."""
+    now = datetime.now(UTC)
+    if window is not None and not window.left_s(now):
+        opens = f"{window.next_opening(now):%Y-%m-%d %H:%M %Z}"
+        tell(f"paused: the maintenance window is closed, nothing was begun; it opens at {opens}: run this again then")
+        return PAUSED
     with alone(root):
         journal = PlanJournal(root, stored.plan_id)
         execution = Execution(stored, journal.read(), path, settings)
         woken = threading.Event()
-        with _paused_by_signals(execution, woken):
+        with _paused_by_signals(execution, woken), _paused_at_closing(execution, woken, window):
             outcome = _follow(execution, nodes, journal, woken)
         journal.close()
     codes = {Verdict.PAUSED: PAUSED, Verdict.REFUSED: BAD_INPUT}
     for sentence in outcome.sentences:
         tell(sentence if outcome.verdict is not Verdict.REFUSED else f"refused: {sentence}")
+    if outcome.verdict is Verdict.REFUSED:
+        moved = moved_so_far(stored, read_journal(journal.read()))
+        tell(
+            f"nothing was changed by this run; {moved} of {len(stored.plan.moves)} slots of plan {stored.plan_id} are in place"
+        )
     return codes.get(outcome.verdict, OK)
 
 
 def _follow(execution: Execution, nodes: LiveNodes, journal: PlanJournal, woken: threading.Event) -> Outcome:
     """Do what *execution* asks, until it ends; *woken* ends a wait early."""
+    if execution.settings.latency_ms_max is None:
+        return _answer(execution, nodes, journal, woken, None)
+    probe = LatencyProbe(nodes.access, nodes.addresses)
+    try:
+        return _answer(execution, nodes, journal, woken, probe)
+    finally:
+        probe.close()
+
+
+def _answer(
+    execution: Execution, nodes: LiveNodes, journal: PlanJournal, woken: threading.Event, probe: LatencyProbe | None
+) -> Outcome:
     show = ProgressPrinter()
     steps = execution.run()
     answer: Any = None
@@ -123,6 +157,8 @@ def _follow(execution: Execution, nodes: LiveNodes, journal: PlanJournal, woken:
             woken.clear()
         elif isinstance(effect, Clock):
             answer = time.monotonic()
+        elif isinstance(effect, Latency):
+            answer = probe.p99_ms() if probe is not None else None
         else:
             show(effect.line, effect.done, effect.left_s)
 
@@ -154,7 +190,8 @@ def _preview(
     journal = read_journal(PlanJournal(root, stored.plan_id).read())
     sight = nodes.look([node.id for node in stored.nodes])
     prospect = foresee(
-        stored, sight, journal, path, rollback=settings.rollback, revive=settings.revive, patience_s=settings.patience_s
+        stored, sight, journal, path, rollback=settings.rollback, revive=settings.revive, patience_s=settings.patience_s,
+        bytes_per_s_max=settings.bytes_per_s_max,
     )  # fmt: skip
     if how.commands:
         with open(how.commands, "w", encoding="utf-8") as file:
@@ -198,6 +235,10 @@ def check_numbers(request: MoveOptions) -> None:
         value = getattr(request, name)
         if not 0 <= value < SECONDS_MAX:
             raise InputError(f"--{name.replace('_', '-')} {value}: give seconds")
+    for name in ("bytes_per_s_max", "latency_ms_max"):
+        limit = getattr(request, name)
+        if limit is not None and not 0 < limit < math.inf:
+            raise InputError(f"--{name.replace('_', '-')} {limit}: must be more than 0")
 
 
 def _read_password(file: str) -> str | None:
@@ -232,3 +273,27 @@ def _paused_by_signals(execution: Execution, woken: threading.Event) -> Iterator
 
     with caught_signals(pause):
         yield
+
+
+@contextmanager
+def _paused_at_closing(
+    execution: Execution, woken: threading.Event, window: MaintenanceWindow | None
+) -> Iterator[None]:
+    """Pause once when *window* closes."""
+    if window is None:
+        yield
+        return
+
+    def close() -> None:
+        if not execution.stop:
+            execution.pause()
+            tell("the maintenance window closes: pausing when what runs now is done")
+            woken.set()
+
+    timer = threading.Timer(window.left_s(datetime.now(UTC)), close)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

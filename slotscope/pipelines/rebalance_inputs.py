@@ -20,13 +20,15 @@ from cluster_core.topology.reader import read_topology
 from schemas.activity import SLOT_ACTIVITY
 from schemas.bronze import BAD_RECORDS
 from schemas.caveats import Caveat, Code
+from schemas.silver import SNAPSHOTS
 from slotscope.pipelines.rebalance_plan import BYTES, TOLERANCES, Schedule
 from slotscope.reports.unread import unread_lines
-from slotscope.runtime.delta_files import replace_rows
+from slotscope.runtime.delta_files import exists, read_rows, replace_rows
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
 from slotscope.sources.files import expand, open_raw
 from slotscope.sources.inputs import load_topology
+from slotscope.sources.node_polls import newest_topology
 from slotscope.sources.slot_files import ActivityOptions, plan_units
 from slotscope.sources.slot_weights import Weights, read_weights
 
@@ -93,8 +95,9 @@ class Inputs:
 def find_inputs(request: Request, spark: SparkSession | None) -> Found:
     """Read everything that *request* names; raises DecodeError, PlanError and InputError in one line each."""
     read_shares(request.compare_tolerances)
-    weights = read_weights(request.root, request.snapshots, how=request.combine, smoothing=request.smoothing)
-    topology = _topology(request, weights)
+    snapshots = _snapshots(request)
+    weights = read_weights(request.root, snapshots, how=request.combine, smoothing=request.smoothing)
+    topology = _topology(request, weights, snapshots)
     activity = _activity(request, spark, topology)
     loads = dict(weights.loads)
     if activity is not None:
@@ -104,7 +107,7 @@ def find_inputs(request: Request, spark: SparkSession | None) -> Found:
     return state_problem(
         request,
         Inputs(
-            topology, loads, weights.memory, request.snapshots[-1] if request.snapshots else NO_SNAPSHOT, activity, request.combine,
+            topology, loads, weights.memory, snapshots[-1] if snapshots else NO_SNAPSHOT, activity, request.combine,
             together([weights.unread, _activity_unread(activity)]), _foreign(weights),
         ),
     )  # fmt: skip
@@ -201,13 +204,25 @@ def _silent(activity: Activity | None, gone: Sequence[str]) -> list[Caveat]:
     return found
 
 
-def _topology(request: Request, weights: Weights) -> Topology:
+def _snapshots(request: Request) -> tuple[str, ...]:
+    """The snapshots whose weights count, as far as they are there where polls alone are enough."""
+    if not request.can_do_without_snapshot:
+        return request.snapshots
+    known = (
+        {row["snapshot_id"] for row in read_rows(request.root, SNAPSHOTS)} if exists(request.root, SNAPSHOTS) else ()
+    )
+    return tuple(name for name in request.snapshots if name in known)
+
+
+def _topology(request: Request, weights: Weights, snapshots: Sequence[str]) -> Topology:
     given = load_topology(request.topology)
+    if given is None and request.slot_stats:
+        given = newest_topology([file.path for file in expand(list(request.slot_stats))])
     if given is not None:
         return given
     if weights.topology is None:
         raise InputError("no topology: name CLUSTER NODES output with --topology, here or for key-slots")
-    return read_topology(weights.topology.encode(), source=f"topology of snapshot {request.snapshots[-1]}")
+    return read_topology(weights.topology.encode(), source=f"topology of snapshot {snapshots[-1]}")
 
 
 def _activity(request: Request, spark: SparkSession | None, topology: Topology) -> Activity | None:

@@ -24,6 +24,16 @@ class MoveOptions:
     """Pause after this batch."""
     pause_between: float = 0.0
     """Seconds to wait between batches, and key by key between groups of slots."""
+    bytes_per_s_max: float | None = None
+    """Bytes that move in a second at most, by the plan's figures. Default: no limit."""
+    latency_ms_max: float | None = None
+    """Milliseconds within which masters are to answer 99 of 100 PINGs of ours while slots move: where they do not, less moves at a time,
+    and with longer rests. Default: not measured.
+    """
+    maintenance_window: str | None = None
+    """Hours in which slots may move, every day: 01:00-05:00.  When it closes the run pauses; the same command goes on in the next."""
+    time_zone: str = "UTC"
+    """Time zone of the window: Europe/Berlin, +01:00."""
     patience: float = 60.0
     """Seconds that any wait may take before the run pauses: for an answer, a node that is away, or the news of an owner."""
     job_timeout: float = 3600.0

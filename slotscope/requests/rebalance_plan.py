@@ -7,6 +7,8 @@ from cyclopts import Parameter
 
 from slotscope.requests.options import Common, Flag, Paths, options
 
+CURRENT = "current"
+"""The snapshot that key-slots writes where none is named."""
 GAIN_MIN_IF_NEEDED = 0.005
 """A scheduled report leaves alone what would bring less than this of a fair share."""
 
@@ -61,9 +63,9 @@ class Request(Common, GoalOptions):
     """What to plan with and for."""
 
     snapshot: Paths = ()
-    """Snapshots of key-slots whose weights count, oldest first. Default: current, unless --counts is given."""
+    """Snapshots of key-slots whose weights count, oldest first. Default: current, unless --counts is given, or --slot-stats where there is none."""
     topology: str | None = None
-    """CLUSTER NODES, nodes.conf, CLUSTER SHARDS or CLUSTER SLOTS output. Default: that of the newest snapshot."""
+    """CLUSTER NODES, nodes.conf, CLUSTER SHARDS or CLUSTER SLOTS output. Default: that of the newest poll, else of the newest snapshot."""
     slot_stats: Paths = ()
     """Polls of CLUSTER SLOT-STATS: JSON lines that collect --slot-stats wrote, or single replies."""
     monitor: Paths = ()
@@ -89,7 +91,12 @@ class Request(Common, GoalOptions):
     @property
     def snapshots(self) -> tuple[str, ...]:
         """The snapshots whose weights count; none where only counts are given."""
-        return self.snapshot or (() if self.counts else ("current",))
+        return self.snapshot or (() if self.counts else (CURRENT,))
+
+    @property
+    def can_do_without_snapshot(self) -> bool:
+        """Whether polls say enough where there is no snapshot."""
+        return not self.snapshot and bool(self.slot_stats)
 
     @property
     def least_gain(self) -> float:

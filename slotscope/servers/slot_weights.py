@@ -46,23 +46,29 @@ class _Weighed:
     memory: SlotMemory | None
 
 
-def weigh_slots(first: Address, access: Access, *, seconds: float, rate: float, window_s: float = 0.0) -> SlotWeights:
+def weigh_slots(
+    first: Address, access: Access, *, seconds: float, rate: float, window_s: float = 0.0, memory: bool = True
+) -> SlotWeights:
     """Weigh the slots of the cluster of *first*, drawing keys for some *seconds*, with at most *rate* commands a second to a node.
 
-    *window_s* is over how long processor time is measured (0: it is not).  Raises InputError for a master that does not answer, or does not
+    Without *memory* keys are counted, and none is measured.  *window_s* is over how long processor time is measured (0: it is not).  Raises InputError for a master that does not answer, or does not
     agree who owns its slots, and for what a user may not ask.
     """
     visits = visit_all(first, access, rate)
     try:
         topology, masters = _agreed(visits, first)
         wanted = max(DRAWS_MAX // max(len(masters), 1), DRAWS_PER_MASTER_MIN)
-        weighed = side_by_side(lambda visit: _weigh(visit, visits, wanted, (window_s, seconds), rate), masters)
+        weighed = side_by_side(
+            lambda visit: _weigh(visit, visits, wanted if memory else 0, (window_s, seconds), rate), masters
+        )
     except LinkError as error:
         raise InputError(access.safe(error)) from error
     finally:
         for visit in visits:
             visit.close()
-    loads: dict[str, list[int]] = {"memory_bytes": [0] * SLOT_COUNT, "keys": [0] * SLOT_COUNT}
+    loads: dict[str, list[int]] = {
+        name: [0] * SLOT_COUNT for name in (("memory_bytes", "keys") if memory else ("keys",))
+    }
     if window_s and any(one.cpu_usec for one in weighed):
         loads["cpu_usec"] = [0] * SLOT_COUNT
     estimates = [one.memory for one in weighed if one.memory is not None]
@@ -71,7 +77,8 @@ def weigh_slots(first: Address, access: Access, *, seconds: float, rate: float, 
     for one in weighed:
         for slot, count in one.counts.items():
             loads["keys"][slot] = count.keys
-            loads["memory_bytes"][slot] = count.memory_bytes or 0
+            if memory:
+                loads["memory_bytes"][slot] = count.memory_bytes or 0
         for slot, spent in one.cpu_usec.items():
             loads["cpu_usec"][slot] = spent
     for estimate in fitted or estimates:
@@ -115,12 +122,14 @@ def _weigh(master: Visit, visits: Sequence[Visit], wanted: int, times_s: tuple[f
         for slot, now in slot_stats(master).items():
             before = counts.get(slot)
             cpu_usec[slot] = max(0, (now.cpu_usec or 0) - ((before.cpu_usec if before else 0) or 0))
-    if all(count.memory_bytes is not None for count in counts.values()):
+    if not wanted or all(count.memory_bytes is not None for count in counts.values()):
         return _Weighed(counts, cpu_usec, None)
     sampled = sampled_of(master, visits)
     if sampled is None:
         raise InputError(f"{master.address}: it is loading its data: try again when it has")
     parts, why = draw_parts(master, sampled, wanted, time.monotonic() + seconds, rate)
     if why:
-        raise InputError(f"{sampled.address}: keys cannot be measured ({why})")
+        raise InputError(
+            f"{sampled.address}: keys cannot be measured: {why}; --resources keys balances by their number alone"
+        )
     return _Weighed(counts, cpu_usec, estimate_slot_memory(parts, {slot: count.keys for slot, count in counts.items()}))

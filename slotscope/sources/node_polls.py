@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Final
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.poll_lines import LINE_BYTES_MAX, Poll, read_poll
+from cluster_core.topology.node import Topology
 from slotscope.sources.files import read_lines
+
+LAST_LINES: Final = 2
+"""Lines at the end of which one is whole, even if the collector was killed while it wrote."""
+
+
+def newest_topology(paths: Sequence[str]) -> Topology | None:
+    """The topology of the newest poll of *paths*, each of which grows in order of time; None where none has a poll."""
+    newest: Poll | None = None
+    for path in paths:
+        last = deque(read_lines(path, LINE_BYTES_MAX), LAST_LINES)
+        for line, raw in reversed(last):
+            with suppress(DecodeError):
+                poll = read_poll(raw, line=line, source=path)
+                newest = poll if newest is None or poll.ts_ns > newest.ts_ns else newest
+                break
+    return newest.topology if newest is not None else None
 
 
 class PollFile:

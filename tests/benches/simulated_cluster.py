@@ -15,7 +15,7 @@ from typing import Any, Final
 from cluster_core.gossip.profile import PROFILES
 from cluster_core.node.settings import NodeSettings
 from cluster_core.rebalance.execution.cluster_now import ClusterSight, NodeSight, job_question, read_jobs, read_node
-from cluster_core.rebalance.execution.effects import Answered, Ask, Clock, Look, Lost, Note, Reply, Tell, Wait
+from cluster_core.rebalance.execution.effects import Answered, Ask, Clock, Latency, Look, Lost, Note, Reply, Tell, Wait
 from cluster_core.rebalance.execution.journal import Step
 from cluster_core.rebalance.execution.machine import Execution, Outcome
 from cluster_core.rebalance.execution.reshard import Migrate, Refused, Send
@@ -84,6 +84,7 @@ class SimulatedCluster:
         self.kill_after: int | None = None
         self.on_event: Callable[[], None] = lambda: None
         """Called whenever something happened."""
+        self.latency_ms: Callable[[], float | None] = lambda: None
         self.on_command: Callable[[Send | Migrate], None] = lambda command: None
         self.pass_time(SETTLING_US)
         for _ in range(keys):
@@ -240,6 +241,8 @@ class SimulatedCluster:
             self.pass_time(int(effect.seconds * 1e6))
         elif isinstance(effect, Clock):
             return self.now_s
+        elif isinstance(effect, Latency):
+            return self.latency_ms()
         else:
             assert isinstance(effect, Tell)
             self.told.append(effect.line)

@@ -360,3 +360,25 @@ def test_a_master_above_its_capacity_is_emptied_first_and_the_report_says_so(tmp
     assert max(rows[node_id(n)]["after"] for n in (0, 2)) <= 1.02 * (total - total // 6) / 2 + 1
     assert {move["source"] for move in moves} == {node_id(1)}
     assert slotscope("check-plan", "--root", tmp_path) == OK
+
+
+def test_polls_of_collect_need_no_topology_and_no_snapshot(spark, tmp_path):
+    """Every poll holds CLUSTER NODES: the newest says who the masters are; a line that was cut short is not the newest."""
+    polls = [poll(THIRDS, 1), poll([*THIRDS[1:], 1], 2), poll(THIRDS, 3)]
+    (tmp_path / "polls.jsonl").write_text("\n".join([*polls, polls[0][:100]]))
+    asked = request(
+        root=str(tmp_path), slot_stats=(str(tmp_path / "polls.jsonl"),), mode="permissive", compare_tolerances=()
+    )
+
+    stored = run(asked, spark).made.stored
+
+    assert list(stored.problem.owners) == [node_id(third) for third in THIRDS]
+    assert {node.id for node in stored.nodes} == {node_id(n) for n in range(3)}
+    assert (stored.plan.verdict, stored.plan.cost) == ("move", "keys")
+
+
+def poll(owners, seconds):
+    """A line as collect writes it; the first slots have most of the keys."""
+    stats = [[slot, {"key-count": 900 if slot < 60 else 1}] for slot in range(16384)]
+    told = {"time": seconds * 10**18, "node": "10.0.0.1:7000", "text": topology(owners, 3), "slot_stats": stats}
+    return json.dumps(told)

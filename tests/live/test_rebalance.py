@@ -3,35 +3,52 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from cluster_core.rebalance.execution.run_state import Settings
+from cluster_core.slots.key_slot import key_slot
 from jobs import main as program
 from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS, REBALANCE_PLANS
+from slotscope.pipelines.plan_execution import carry_out
+from slotscope.plans.maintenance import MaintenanceWindow
 from slotscope.runtime.delta_files import exists, read_rows
-from slotscope.runtime.failure import BAD_INPUT, OK
-from tests.benches.clusters import Cluster, running_cluster
-from tests.benches.moving_cluster import Writers, assert_in_place, count_keys, load_hot_tags, measure, owners_of
-from tests.benches.servers import redis_binary, valkey_binary
+from slotscope.runtime.failure import BAD_INPUT, OK, PAUSED, PROMISE_BROKEN
+from slotscope.servers.moves import open_nodes
+from slotscope.servers.node_link import Access
+from tests.benches.clusters import Cluster, knows, running_cluster, topology_of
+from tests.benches.live_runs import REPOSITORY, wait_for_commits
+from tests.benches.moving_cluster import (
+    Writers,
+    assert_in_place,
+    count_keys,
+    fill,
+    load_hot_tags,
+    measure,
+    owners_of,
+    store_moves,
+)
+from tests.benches.servers import redis_binary, running, valkey_binary, wait_for
 
 KEYS = 6_000
 """So few that each is measured."""
 
 
+def words_of(root: Path, cluster: Cluster, *more: object) -> list[str]:
+    """The command line."""
+    return ["rebalance", f"127.0.0.1:{cluster.nodes[-1].port}", "--root", str(root), "--rate", "20000", *map(str, more)]
+
+
 def rebalance(root: Path, cluster: Cluster, *more: object) -> int:
     """Run the command in this process."""
-    words = [
-        "rebalance",
-        f"127.0.0.1:{cluster.nodes[-1].port}",
-        "--root",
-        str(root),
-        "--rate",
-        "20000",
-        *map(str, more),
-    ]
-    return program.run(words)
+    return program.run(words_of(root, cluster, *more))
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +114,187 @@ def test_the_dry_run_as_json_is_one_object(valkey, tmp_path, capsys):
     assert told["report"]["plan_id"] in told["page"]
     assert told["audit"] == []
     assert told["execution"] is None or told["execution"]["plan_id"] == told["report"]["plan_id"]
+
+
+def hot_moves(cluster: Cluster, count: int) -> list[tuple[int, int, int]]:
+    """Slots with keys of the first master, half to each of two others."""
+    me, owners, keys = (
+        cluster.masters[0].call("CLUSTER", "MYID").decode(),
+        owners_of(cluster.masters[0]),
+        measure(cluster).keys,
+    )
+    held = [slot for slot, owner in enumerate(owners) if owner == me and keys[slot]]
+    return [(slot, 0, 1 + n % 2) for n, slot in enumerate(held[:count])]
+
+
+@pytest.mark.parametrize("kind", ["valkey", "redis7"])
+def test_a_limit_of_bytes_is_kept_while_slots_move(kind, tmp_path, request):
+    """The bytes of 60 slots at half of them a second take two seconds, and the journal shows that they came in pieces."""
+    cluster = request.getfixturevalue(kind)
+    before, size = owners_of(cluster.masters[0]), measure(cluster).bytes
+    moves = hot_moves(cluster, 60)
+    stored = store_moves(tmp_path, cluster, moves)
+    limit = sum(size[slot] for slot, _, _ in moves) / 2
+
+    begun_s = time.monotonic()
+    words = ("--plan", stored.plan_id, "--apply", "--bytes-per-s-max", limit, "--latency-ms-max", 1000)
+    assert rebalance(tmp_path, cluster, *words) in (OK, PROMISE_BROKEN)
+    took_s = time.monotonic() - begun_s
+
+    assert took_s >= 2
+    assert owners_of(cluster.masters[0]) == list(stored.plan.owners_after)
+    assert sum(row["step"] == "done" for row in read_rows(str(tmp_path), PLAN_STEPS)) >= 2
+    assert rebalance(tmp_path, cluster, "--apply", "--rollback") == OK
+    assert owners_of(cluster.masters[0]) == before
+
+
+def test_when_the_window_closes_it_pauses_and_the_same_command_goes_on(redis7, tmp_path, capsys):
+    """Outside nothing begins; closed in the middle, what is open is finished first; the next run ends the plan that was begun, and no new one."""
+    before = owners_of(redis7.masters[0])
+    stored = store_moves(tmp_path, redis7, hot_moves(redis7, 200))
+    now = datetime.now(UTC)
+    closed = f"{now + timedelta(hours=2):%H:%M}-{now + timedelta(hours=3):%H:%M}"
+
+    assert rebalance(tmp_path, redis7, "--plan", stored.plan_id, "--apply", "--maintenance-window", closed) == PAUSED
+    assert "the maintenance window is closed, nothing was begun; it opens at" in capsys.readouterr().err
+    assert not exists(str(tmp_path), PLAN_STEPS)
+
+    closing = MaintenanceWindow(
+        (now - timedelta(hours=1)).time(), (datetime.now(UTC) + timedelta(seconds=1)).time(), UTC
+    )
+    nodes = open_nodes(Access(), [node.id for node in stored.nodes], f"127.0.0.1:{redis7.masters[0].port}")
+    try:
+        assert carry_out(str(tmp_path), stored, nodes, Settings(pause_between_s=0.3), None, closing) == PAUSED
+    finally:
+        nodes.close()
+    said = capsys.readouterr().err
+    assert "the maintenance window closes: pausing when what runs now is done" in said
+    assert re.search(r"paused .*; \d+ of 200 slots are in place; run again to go on", said)
+    assert before != owners_of(redis7.masters[0]) != list(stored.plan.owners_after)
+    assert not any(node.migrating or node.importing for m in redis7.masters for node in topology_of(m).nodes)
+
+    opened = f"{now - timedelta(hours=1):%H:%M}-{now + timedelta(hours=3):%H:%M}"
+    assert rebalance(tmp_path, redis7, "--apply", "--maintenance-window", opened) in (OK, PROMISE_BROKEN)
+    assert f"plan {stored.plan_id} was begun and not ended: going on with it" in capsys.readouterr().err
+    assert owners_of(redis7.masters[0]) == list(stored.plan.owners_after)
+    assert len(read_rows(str(tmp_path), REBALANCE_PLANS)) == 1
+    assert rebalance(tmp_path, redis7, "--apply", "--rollback") == OK
+    assert owners_of(redis7.masters[0]) == before
+
+
+def test_killed_it_goes_on_with_what_was_begun(redis7, tmp_path, capsys):
+    """kill -9 between two groups of slots, then the same command again."""
+    before, keys = owners_of(redis7.masters[0]), count_keys(redis7)
+    stored = store_moves(tmp_path, redis7, hot_moves(redis7, 200))
+    words = words_of(tmp_path, redis7, "--apply", "--plan", stored.plan_id, "--pause-between", "0.1")
+    process = subprocess.Popen([sys.executable, "-m", "jobs.main", *words], cwd=REPOSITORY)
+    wait_for_commits(tmp_path, process, 2)
+    process.kill()
+    process.wait()
+    assert owners_of(redis7.masters[0]) != list(stored.plan.owners_after)
+
+    assert rebalance(tmp_path, redis7, "--apply") in (OK, PROMISE_BROKEN)
+
+    assert "was begun and not ended: going on with it" in capsys.readouterr().err
+    assert_in_place(redis7, stored.plan.owners_after, keys)
+    assert rebalance(tmp_path, redis7, "--apply", "--rollback") == OK
+    assert_in_place(redis7, before, keys)
+
+
+def test_commands_that_a_user_may_not_send_are_done_without_or_named(valkey, tmp_path, capsys, monkeypatch):
+    """SLOT-STATS: keys are counted one by one.  MEMORY USAGE: one line with what to do.  MIGRATESLOTS: paused, nothing moved, how to go on."""
+    before = owners_of(valkey.masters[0])
+    for node in valkey.nodes:
+        node.call(
+            "ACL",
+            "SETUSER",
+            "few",
+            "on",
+            ">few",
+            "~*",
+            "+@all",
+            "-cluster|slot-stats",
+            "-memory",
+            "-cluster|migrateslots",
+        )
+    monkeypatch.setenv("SLOTSCOPE_PASSWORD", "few")
+    stored = store_moves(tmp_path / "stored", valkey, hot_moves(valkey, 4))
+
+    assert rebalance(tmp_path, valkey, "--user", "few") == BAD_INPUT
+    said = capsys.readouterr().err
+    assert "keys cannot be measured: " in said
+    assert "NOPERM" in said
+    assert said.count("\n") == 1
+    assert rebalance(tmp_path, valkey, "--user", "few", "--resources", "keys") == OK
+    assert "keys" in capsys.readouterr().out
+    words = ("--user", "few", "--plan", stored.plan_id, "--apply", "--patience", "0.1")
+    assert rebalance(tmp_path / "stored", valkey, *words) == PAUSED
+
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert "NOPERM" in last
+    assert last.endswith("0 of 4 slots are in place; run again to go on, --rollback to undo")
+    assert owners_of(valkey.masters[0]) == before
+
+
+def test_loads_that_change_while_it_runs_are_a_broken_promise_with_what_to_do(redis7, tmp_path, capsys):
+    """Keys that came after the plan was made: slots are in place, the audit says what is above its promise."""
+    before = owners_of(redis7.masters[0])
+    assert rebalance(tmp_path, redis7, "--tolerance", "0.001", "--gain-min", "0") == OK
+    (plan,) = read_rows(str(tmp_path), REBALANCE_PLANS)
+    late = [(f"late:{n}", b"x" * 400) for n in range(20_000)]
+    late = [row for row in late if key_slot(row[0].encode()) > redis7.slots_of(2)[0]]
+    fill(redis7, late)
+    try:
+        assert rebalance(tmp_path, redis7, "--plan", plan["plan_id"], "--apply") == PROMISE_BROKEN
+        said = capsys.readouterr()
+        assert "of the plan are broken" in said.out
+        assert "run this again to plan for what is there now" in said.err
+    finally:
+        by_owner: dict[str, list[tuple[str, str]]] = {}
+        owners = owners_of(redis7.masters[0])
+        for key, _ in late:
+            by_owner.setdefault(owners[key_slot(key.encode())], []).append(("DEL", key))
+        for node in redis7.masters:
+            node.ask(by_owner.get(node.call("CLUSTER", "MYID").decode(), []))
+        assert rebalance(tmp_path, redis7, "--apply", "--rollback") == OK
+    assert owners_of(redis7.masters[0]) == before
+
+
+def test_a_node_that_joins_or_dies_between_plan_and_apply_is_named(tmp_path, capsys):
+    """Exit code 2, one line of reason, one of what has been done."""
+    binary = redis_binary()
+    if binary is None:
+        pytest.skip("redis-server is not installed")
+    with running_cluster(binary, masters=3) as cluster, running(binary, cluster=True) as newcomer:
+        load_hot_tags(cluster, 500)
+        stored = store_moves(tmp_path, cluster, hot_moves(cluster, 4))
+        words = ("--plan", stored.plan_id, "--apply", "--patience", "1")
+
+        cluster.masters[0].call("CLUSTER", "MEET", "127.0.0.1", newcomer.port)
+        wait_for(lambda: all(knows(node, newcomer) for node in cluster.masters), "all to know the newcomer")
+        assert rebalance(tmp_path, cluster, *words) == BAD_INPUT
+        reason, so_far = capsys.readouterr().err.splitlines()
+        assert re.search(
+            r"refused: the plan is stale, make a new one: .* is a master of the cluster that the plan does not know",
+            reason,
+        )
+        assert so_far.endswith(f"nothing was changed by this run; 0 of 4 slots of plan {stored.plan_id} are in place")
+
+        cluster.masters[1].kill()
+        assert (
+            program.run(["rebalance", f"127.0.0.1:{cluster.masters[0].port}", "--root", str(tmp_path), *words])
+            == BAD_INPUT
+        )
+        said = capsys.readouterr().err.splitlines()
+        assert f"127.0.0.1:{cluster.masters[1].port}" in said[0]
+        assert "does not answer" in said[0]
+        assert so_far == said[-1]
+        assert (
+            program.run(["rebalance", f"127.0.0.1:{cluster.masters[0].port}", "--root", str(tmp_path), "--new"])
+            == BAD_INPUT
+        )
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "owns slots and cannot be asked" in line
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,8 @@ class NodeSight:
     used_memory: int = 0
     data_memory: int = 0
     memory_max: int = 0
+    replicas_online: int = 0
+    """Replicas that follow it, as it says."""
     keys: int = 0
     databases: tuple[int, ...] = ()
     node_timeout_ms: int = 0
@@ -184,6 +186,10 @@ def read_node(node_id: str, nodes: bytes, cluster_info: bytes, info: bytes) -> N
         used_memory=_number(facts.get("used_memory", "0")),
         data_memory=_number(facts.get("used_memory_dataset", "0")),
         memory_max=_number(facts.get("maxmemory", "0")),
+        replicas_online=sum(
+            name[:5] == "slave" and name[5:].isdigit() and "state=online" in value.split(",")
+            for name, value in facts.items()
+        ),
         keys=sum(keys.values()),
         databases=tuple(sorted(number for number, held in keys.items() if held)),
     )

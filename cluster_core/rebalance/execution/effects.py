@@ -51,6 +51,11 @@ class Clock:
 
 
 @dataclass(frozen=True, slots=True)
+class Latency:
+    """Answered with the milliseconds that 99 of 100 questions of a client took lately, at the master where that is longest; None if not known."""
+
+
+@dataclass(frozen=True, slots=True)
 class Tell:
     """Show how far it is; *line* is one for a log."""
 
@@ -60,7 +65,7 @@ class Tell:
     left_s: float | None = None
 
 
-Effect = Look | Ask | Note | Wait | Clock | Tell
+Effect = Look | Ask | Note | Wait | Clock | Latency | Tell
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from cluster_core.rebalance.execution.cluster_now import ClusterSight
 from cluster_core.rebalance.execution.commands import Path
 from cluster_core.rebalance.execution.effects import Clock, Look, Steps, Wait
 from cluster_core.rebalance.execution.journal import Journal, Step, StepKind, read_journal
+from cluster_core.rebalance.execution.pace import Pace
 from cluster_core.rebalance.execution.refusals import (
     Situation,
     choose_path,
@@ -79,7 +80,7 @@ class Prospect:
 
 def foresee(
     stored: StoredPlan, sight: ClusterSight, journal: Journal, path: Path | None, *, rollback: bool = False,
-    revive: bool = False, patience_s: float = 60.0,
+    revive: bool = False, patience_s: float = 60.0, bytes_per_s_max: float | None = None,
 ) -> Prospect:  # fmt: skip
     """Return what a run would do with the cluster as *sight* has it: the dry run."""
     back = journal if rollback else None
@@ -99,7 +100,7 @@ def foresee(
         notes += [f"{name} does not answer, and the way back does not need it" for name in missing]
         notes += left_alone(stored, owners, journal)
     return Prospect(
-        now, path, tuple(batches), tuple(seconds_of(stored, batches, path)), () if in_place else tuple(refusals(now)), in_place,
+        now, path, tuple(batches), tuple(seconds_of(stored, batches, path, bytes_per_s_max)), () if in_place else tuple(refusals(now)), in_place,
         revived, _wanted(now, owners), tuple(notes), migrate_ms(sight, patience_s),
     )  # fmt: skip
 
@@ -159,6 +160,8 @@ class Execution:
         prospect = self._foresee(sight, journal, self.path)
         sight = _as_needed(sight, journal if self.settings.rollback else None)
         work = self.work = Work(self.stored, self.settings, prospect.path, journal, self.stop)
+        work.before = sight
+        work.pace = Pace(self.settings.bytes_per_s_max, self.settings.latency_ms_max)
         work.without = frozenset(node.id for node in self.stored.nodes) - sight.nodes.keys() - sight.lost.keys()
         work.migrate_ms = prospect.migrate_ms
         if prospect.in_place:
@@ -180,7 +183,7 @@ class Execution:
         except StuckError as error:
             why = with_names(self.stored, str(error))
             yield from work.note(Step(StepKind.PAUSED, detail=why))
-            return Outcome(Verdict.PAUSED, (f"paused: {why}; {self._next()}",))
+            return Outcome(Verdict.PAUSED, (f"paused: {why}; {self._so_far(work)}{self._next()}",))
 
     def _carry_out(self, work: Work, sight: ClusterSight, notes: tuple[str, ...]) -> Steps[Outcome]:
         sight = yield from self._finish_earlier(work, sight)
@@ -213,7 +216,14 @@ class Execution:
     def _foresee(self, sight: ClusterSight, journal: Journal, path: Path | None) -> Prospect:
         how = self.settings
         return foresee(
-            self.stored, sight, journal, path, rollback=how.rollback, revive=how.revive, patience_s=how.patience_s
+            self.stored,
+            sight,
+            journal,
+            path,
+            rollback=how.rollback,
+            revive=how.revive,
+            patience_s=how.patience_s,
+            bytes_per_s_max=how.bytes_per_s_max,
         )
 
     def _finish_earlier(self, work: Work, sight: ClusterSight) -> Steps[ClusterSight]:
@@ -253,7 +263,12 @@ class Execution:
 
     def _paused(self, work: Work, where: str) -> Steps[Outcome]:
         yield from work.note(Step(StepKind.PAUSED, detail=where))
-        return Outcome(Verdict.PAUSED, (f"paused {where}; {self._next()}",))
+        return Outcome(Verdict.PAUSED, (f"paused {where}; {self._so_far(work)}{self._next()}",))
+
+    def _so_far(self, work: Work) -> str:
+        moved = moved_so_far(self.stored, work.journal)
+        where = "still where the plan moved them" if self.settings.rollback else "in place"
+        return f"{moved} of {len(self.stored.plan.moves)} slots are {where}; "
 
     def _next(self) -> str:
         if self.settings.rollback:
@@ -265,6 +280,11 @@ class Execution:
 
     def _in_place(self) -> str:
         return NOTHING_TO_TAKE_BACK if self.settings.rollback else "already in place"
+
+
+def moved_so_far(stored: StoredPlan, journal: Journal) -> int:
+    """How many slots of the plan are at their targets, by the journal."""
+    return sum(journal.left.get(slot) == target for slot, (_, target) in moves_by_slot(stored).items())
 
 
 def _in_words(work: Work, batch: Batch) -> str:

@@ -44,13 +44,21 @@ def cost_at(stored: StoredPlan) -> int:
     return list(stored.problem.loads).index(stored.problem.cost)
 
 
-def seconds_of(stored: StoredPlan, batches: Sequence[Batch], path: Path) -> list[float]:
-    """Return the estimated seconds of each batch: those of its `waves`, one after another."""
+def seconds_of(
+    stored: StoredPlan, batches: Sequence[Batch], path: Path, bytes_per_s_max: float | None = None
+) -> list[float]:
+    """Return the estimated seconds of each batch: those of its `waves`, one after another, not faster than allowed."""
     model = BY_HAND_TIMES if path is Path.LEGACY else stored.time_model
     at, once = cost_at(stored), path is Path.REDIS_IMPORT
-    return [
+    found = [
         sum(WAVE_S + model.batch_seconds(Batch(batch.number, tuple(jobs)), at) for jobs in waves(batch.jobs, once=once))
         for batch in batches
+    ]
+    if bytes_per_s_max is None:
+        return found
+    return [
+        max(seconds, sum(job.loads[at] for job in batch.jobs) / bytes_per_s_max)
+        for seconds, batch in zip(found, batches, strict=True)
     ]
 
 

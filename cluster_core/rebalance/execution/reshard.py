@@ -114,6 +114,8 @@ class SlotMove:
     keys_sent: int = 0
     pending: tuple[bytes, ...] = ()
     replaced: bool = False
+    keys_max: int = KEYS_MAX
+    """Keys of one MIGRATE."""
     told: int = 0
     undone: int = 0
     failed: str = ""
@@ -144,7 +146,7 @@ class SlotMove:
         return Send(node, ("CLUSTER", "SETSLOT", str(self.slot), *words))
 
     def _list(self) -> Send:
-        return Send(self.source, ("CLUSTER", "GETKEYSINSLOT", str(self.slot), str(KEYS_MAX)))
+        return Send(self.source, ("CLUSTER", "GETKEYSINSLOT", str(self.slot), str(self.keys_max)))
 
     def _listed(self, event: Event) -> list[Effect]:
         keys = event.keys if isinstance(event, Listed) else ()

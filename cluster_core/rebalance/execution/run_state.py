@@ -9,8 +9,9 @@ from enum import IntEnum
 from cluster_core.errors import ProtocolError
 from cluster_core.rebalance.execution.cluster_now import ClusterSight
 from cluster_core.rebalance.execution.commands import Path
-from cluster_core.rebalance.execution.effects import Ask, Clock, Look, Note, Reply, Steps, Tell, Wait
+from cluster_core.rebalance.execution.effects import Ask, Clock, Latency, Look, Note, Reply, Steps, Tell, Wait
 from cluster_core.rebalance.execution.journal import Journal, Step, StepKind, read_journal
+from cluster_core.rebalance.execution.pace import Pace, sizes_of, unwell
 from cluster_core.rebalance.execution.refusals import name_of
 from cluster_core.rebalance.execution.remaining import seconds_of
 from cluster_core.rebalance.execution.reshard import Migrate, Send
@@ -23,6 +24,8 @@ LOOK_PAUSE_S = 0.05
 LOOK_PAUSE_S_MAX = 1.0
 """Between two looks at the cluster: short at first, then longer."""
 RETRY_PAUSE_S_MAX = 10.0
+WELL_S = 1.0
+"""Between two looks at whether the cluster is well."""
 
 
 class Stop(IntEnum):
@@ -43,7 +46,8 @@ class Settings:
 
     *pause_after* is a batch number (0: none), *group* how many slots of a job are open at a time key by key, *groups_a_row* how many such
     groups one row of the journal announces, *attempts* how often a job
-    that fails is begun without a slot moving, *patience_s* how long anything is waited for, *settle_s* how long the news of an owner may
+    that fails is begun without a slot moving, *bytes_per_s_max* and *latency_ms_max* (99 of 100 questions of a client) limits that are
+    kept between pieces, *patience_s* how long anything is waited for, *settle_s* how long the news of an owner may
     take to reach all.
     """
 
@@ -58,6 +62,8 @@ class Settings:
     patience_s: float = 60.0
     settle_s: float = 30.0
     job_timeout_s: float = 3600.0
+    bytes_per_s_max: float | None = None
+    latency_ms_max: float | None = None
     told_masters_max: int = 100
     """With more masters than this only source and target hear of a slot, and gossip tells the others."""
 
@@ -78,6 +84,11 @@ class Work:
     without: frozenset[str] = frozenset()
     """Masters of the plan that are away and are not needed."""
     weights: dict[int, tuple[float, int]] = field(default_factory=dict)
+    pace: Pace = field(default_factory=Pace)
+    before: ClusterSight = ClusterSight({})  # noqa: RUF009 - frozen
+    """The cluster as it was when the run began."""
+    seen_s: float = 0.0
+    latency_ms: float | None = None
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -101,7 +112,7 @@ class Work:
 
     def expect(self, batches: Sequence[Batch], now_s: float) -> None:
         """Set what is to be done, for the estimate of the time that is left."""
-        seconds = seconds_of(self.stored, batches, self.path)
+        seconds = seconds_of(self.stored, batches, self.path, self.settings.bytes_per_s_max)
         self.begun_s, self.expected_s, self.passed_s = now_s, sum(seconds), 0.0
         self.weights = {
             batch.number: (s, sum(len(job.slots) for job in batch.jobs))
@@ -118,7 +129,8 @@ class Work:
         now_s = yield Clock()
         share = self.passed_s / self.expected_s if self.expected_s else 0.0
         left_s = (now_s - self.begun_s) * (1 - share) / share if share > 0 else self.expected_s
-        yield Tell(line, share, left_s)
+        waits = f", clients wait {self.latency_ms:.1f} ms (p99)" if self.latency_ms is not None else ""
+        yield Tell(line + waits, share, left_s)
 
     def note(self, *steps: Step) -> Steps[None]:
         """Write *steps* into the journal and remember what they say."""
@@ -138,6 +150,29 @@ class Work:
         yield from self.note(
             *(Step(StepKind.DONE, *where, str(SlotSet(slots)), detail) for where, slots in rows.items())
         )
+
+    def breathe(self, slots: Sequence[int], begun_s: float) -> Steps[None]:
+        """Rest as is due after *slots*, whose move began at *begun_s*, and go on only when the cluster is well; StuckError if it stays unwell."""
+        now_s = yield Clock()
+        sizes = sizes_of(self.stored)
+        if self.pace.latency_ms_max is not None:
+            self.latency_ms = yield Latency()
+            self.pace.heed(self.latency_ms or 0.0)
+        pause_s = self.pace.pause_s(sum(sizes[slot] for slot in slots) if sizes else 0.0, begun_s, now_s)
+        if pause_s and not self.stop:
+            yield Wait(pause_s)
+        if now_s - self.seen_s < WELL_S:
+            return
+        sentence = self._unwell((yield Look(self.nodes)))
+        if sentence:
+            yield from self.tell(f"waiting: {sentence}")
+            yield from self.look_until(self._unwell, self.settings.patience_s)
+            yield from self.tell("going on: the cluster is well again")
+        self.seen_s = yield Clock()
+
+    def _unwell(self, sight: ClusterSight) -> str:
+        lost = [f"{self.name(node)} does not answer: {why}" for node, why in sight.lost.items()]
+        return lost[0] if lost else unwell(self.stored, sight, self.before, self.journal.receivers)
 
     def look(self, nodes: tuple[str, ...] = ()) -> Steps[ClusterSight]:
         """Return what *nodes* (none: every master of the plan) say; waits for those that are away, StuckError when one stays away."""

@@ -14,6 +14,7 @@ from cluster_core.rebalance.execution.cluster_now import ClusterSight, JobSight
 from cluster_core.rebalance.execution.commands import Path, abort_of, commands_of
 from cluster_core.rebalance.execution.effects import Answered, Clock, Steps, Wait
 from cluster_core.rebalance.execution.journal import Step, StepKind, intents_of
+from cluster_core.rebalance.execution.pace import cut, sizes_of
 from cluster_core.rebalance.execution.refusals import is_ours
 from cluster_core.rebalance.execution.remaining import ends_of, waves
 from cluster_core.rebalance.execution.reshard import Refused, Send
@@ -29,21 +30,33 @@ GONE_S = 5.0
 
 def run_batch(work: Work, batch: Batch) -> Steps[bool]:
     """Move what *batch* holds; return False when the user stopped it in between.  StuckError after some attempts."""
-    for jobs in waves(batch.jobs, once=work.path is Path.REDIS_IMPORT):
-        left: Sequence[Job] = jobs
-        failure = ""
-        for attempt in range(1, work.settings.attempts + 1):
-            if work.stop:
+    later: Sequence[Job]
+    for later in waves(batch.jobs, once=work.path is Path.REDIS_IMPORT):
+        while later:
+            piece, later = cut(later, work.pace.piece_bytes, sizes_of(work.stored))
+            begun_s = yield Clock()
+            if not (yield from _run_piece(work, Batch(batch.number, tuple(piece)))):
                 return False
-            left, failure = yield from _run_once(work, Batch(batch.number, tuple(left)))
-            if not left:
-                break
-            if work.stop:
-                return False
-            yield from work.rest(attempt)
-            yield from work.look_when_ok()
-        if left:
-            raise StuckError(failure)
+            yield from work.breathe([slot for job in piece for slot in job.slots], begun_s)
+    return True
+
+
+def _run_piece(work: Work, batch: Batch) -> Steps[bool]:
+    """Move what *batch* holds at once; False when the user stopped it, StuckError after some attempts."""
+    left: Sequence[Job] = batch.jobs
+    failure = ""
+    for attempt in range(1, work.settings.attempts + 1):
+        if work.stop:
+            return False
+        left, failure = yield from _run_once(work, Batch(batch.number, tuple(left)))
+        if not left:
+            break
+        if work.stop:
+            return False
+        yield from work.rest(attempt)
+        yield from work.look_when_ok()
+    if left:
+        raise StuckError(failure)
     return True
 
 

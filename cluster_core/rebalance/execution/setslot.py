@@ -8,8 +8,10 @@ from cluster_core.errors import ProtocolError
 from cluster_core.rebalance.execution.cluster_now import ClusterSight
 from cluster_core.rebalance.execution.effects import Answered, Clock, Lost, Steps, Wait
 from cluster_core.rebalance.execution.journal import Step, StepKind, intents_of
+from cluster_core.rebalance.execution.pace import cut, sizes_of
 from cluster_core.rebalance.execution.remaining import waves
 from cluster_core.rebalance.execution.reshard import (
+    KEYS_MAX,
     Accepted,
     Event,
     Listed,
@@ -54,28 +56,31 @@ def _run_groups(work: Work, batch: Batch) -> Steps[str | None]:
 
     Intents are written for several groups at a time: a journal row costs more than a slot.
     """
-    size = work.settings.group
-    ahead = size * work.settings.groups_a_row
+    ahead = work.settings.group * work.settings.groups_a_row
     moved: list[SlotMove] = []
     failure: str | None = None
     begun_s = yield Clock()
-    for start in range(0, max((len(job.slots) for job in batch.jobs), default=0), size):
-        if work.stop or failure:
-            break
-        if start % ahead == 0:
-            now_s = yield Clock()
-            announced = [(batch.number, job.source, job.target, job.slots[start : start + ahead]) for job in batch.jobs]
+    sizes, start, written = sizes_of(work.stored), 0, 0
+    while start < max((len(job.slots) for job in batch.jobs), default=0) and not (work.stop or failure):
+        now_s = yield Clock()
+        if start == written:
+            written += ahead
+            announced = [(batch.number, job.source, job.target, job.slots[start:written]) for job in batch.jobs]
             intents = intents_of([job for job in announced if job[3]])
             yield from work.note(*_results(batch.number, moved, now_s - begun_s, None), *intents)
             moved, begun_s = [], now_s
-        group = [
-            _move(work, slot, job.source, job.target) for job in batch.jobs for slot in job.slots[start : start + size]
-        ]
+        end = min(start + work.pace.count(work.settings.group), written)
+        piece, _ = cut([job._replace(slots=job.slots[start:end]) for job in batch.jobs], work.pace.piece_bytes, sizes)
+        end = start + max(1, min((len(job.slots) for job in piece if job.slots), default=1))
+        group = [_move(work, slot, job.source, job.target) for job in batch.jobs for slot in job.slots[start:end]]
+        start = end
         failure = yield from walk(work, [(move, Started()) for move in group])
         moved += group
         done = sum(move.state is State.DONE for move in group)
         work.passed(batch.number, done)
         yield from work.tell(f"batch {batch.number}: {done} slots moved")
+        if not failure:
+            yield from work.breathe([move.slot for move in group], now_s)
         if work.settings.pause_between_s:
             yield Wait(work.settings.pause_between_s)
     now_s = yield Clock()
@@ -86,7 +91,7 @@ def _run_groups(work: Work, batch: Batch) -> Steps[str | None]:
 def _move(work: Work, slot: int, source: str, target: str, keys_sent: int = 0) -> SlotMove:
     told = len(work.nodes) <= work.settings.told_masters_max
     others = tuple(node for node in work.nodes if node not in (source, target)) if told else ()
-    return SlotMove(slot, source, target, others, keys_sent=keys_sent)
+    return SlotMove(slot, source, target, others, keys_sent=keys_sent, keys_max=work.pace.count(KEYS_MAX))
 
 
 def _results(batch: int, moves: Sequence[SlotMove], seconds: float, failure: str | None) -> list[Step]:

@@ -198,8 +198,10 @@ def test_it_pauses_after_a_batch_and_says_how_to_go_on(path):
 
     outcome = again(cluster, stored, pause_after=1)
 
+    first = sum(len(job.slots) for job in stored.batches[0].jobs)
+    so_far = f"{first} of {len(stored.plan.moves)} slots are in place"
     assert outcome == Outcome(
-        Verdict.PAUSED, (f"paused after batch 1 of {count}; run again to go on, --rollback to undo",)
+        Verdict.PAUSED, (f"paused after batch 1 of {count}; {so_far}; run again to go on, --rollback to undo",)
     )
     assert cluster.journal[-1].step == "paused"
     assert again(cluster, stored).verdict is Verdict.FINISHED

@@ -1,0 +1,144 @@
+"""How fast slots move: limits that are kept, and a cluster that has to be well."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cluster_core.rebalance.execution.cluster_now import ClusterSight
+from cluster_core.rebalance.execution.commands import Path
+from cluster_core.rebalance.execution.machine import Execution, Verdict
+from cluster_core.rebalance.execution.pace import REST_S_MAX, SHARE_MIN, Pace, cut, unwell
+from cluster_core.rebalance.execution.remaining import seconds_of
+from cluster_core.rebalance.execution.run_state import Settings
+from cluster_core.rebalance.ordering import Job
+from tests.benches.simulated_cluster import SimulatedCluster
+from tests.builders.cluster_sights import SeenCluster, stored_plan, thirds
+
+A, B, C = IDS = tuple(letter * 40 for letter in "abc")
+SLOT_BYTES = 10
+"""What each slot of these plans has."""
+QUICK = Settings(patience_s=30, settle_s=30, job_timeout_s=60, group=4, groups_a_row=2)
+PROFILES = {Path.LEGACY: "redis-7.0", Path.VALKEY_JOBS: "valkey-9.1"}
+
+
+def moving(path: Path, **limits):
+    """A simulated cluster on which a plan of 24 slots was carried out under *limits*; the seconds that took."""
+    cluster = SimulatedCluster(thirds(IDS), IDS, profile=PROFILES[path])
+    latency_ms = limits.pop("told_ms", None)
+    cluster.latency_ms = lambda: latency_ms
+    stored = stored_plan(cluster, [(slot, A, B if slot % 2 else C) for slot in range(24)])
+    begun_s = cluster.now_s
+    outcome = cluster.drive(Execution(stored, [], None, replace(QUICK, **limits)))
+    assert outcome.verdict is Verdict.FINISHED
+    assert cluster.owners() == list(stored.plan.owners_after)
+    return cluster, cluster.now_s - begun_s
+
+
+@pytest.mark.parametrize("path", PROFILES)
+def test_no_more_bytes_move_in_a_second_than_are_allowed(path):
+    """240 bytes at 12 a second take 20 s, and little more than that; the journal shows that they came in pieces."""
+    _, free_s = moving(path)
+    cluster, slow_s = moving(path, bytes_per_s_max=12)
+
+    assert free_s < 20 <= slow_s < 20 + 2 * free_s + 5
+    assert sum(step.step == "done" for step in cluster.journal) > 1
+
+
+@pytest.mark.parametrize("path", PROFILES)
+def test_clients_that_wait_too_long_are_given_time(path):
+    """Where each look says too long, pieces shrink and rests grow; where clients are well nothing is slower, and the figure is told."""
+    _, free_s = moving(path)
+    told, well_s = moving(path, latency_ms_max=5, told_ms=1.5)
+    _, slow_s = moving(path, latency_ms_max=5, told_ms=50)
+
+    assert well_s < free_s + 1
+    assert slow_s > free_s + 0.05
+    assert any("clients wait 1.5 ms (p99)" in line for line in told.told)
+
+
+def test_pieces_halve_and_rests_double_until_clients_are_well_again():
+    pace = Pace(latency_ms_max=5)
+
+    for _ in range(20):
+        pace.heed(6)
+    worst = replace(pace)
+    for _ in range(20):
+        pace.heed(4)
+
+    assert (worst.share, worst.rest_s, worst.count(16)) == (SHARE_MIN, REST_S_MAX, 1)
+    assert (pace.share, pace.rest_s, pace.count(16)) == (1, 0, 16)
+
+
+def test_time_in_which_nothing_moved_is_not_made_up_for():
+    """After an hour of waiting the next second moves no more than any other."""
+    pace = Pace(bytes_per_s_max=100)
+
+    assert pace.pause_s(200, begun_s=10, now_s=10.5) == 1.5
+    assert pace.pause_s(200, begun_s=3610, now_s=3610.5) == 1.5
+
+
+def test_a_piece_takes_a_slot_of_each_job_at_least():
+    jobs = [Job(A, B, (1, 2, 3), ()), Job(A, C, (4,), ())]
+    sizes = [0, 5, 5, 5, 1000]
+
+    assert cut(jobs, None, sizes) == (jobs, [])
+    now, later = cut(jobs, 20, sizes)
+    assert [job.slots for job in now] == [(1, 2), (4,)]
+    assert [job.slots for job in later] == [(3,)]
+
+
+def test_the_dry_run_says_how_long_it_takes_at_the_pace_that_is_allowed():
+    cluster = SeenCluster(thirds())
+    stored = stored_plan(cluster, [(slot, "a", "b") for slot in range(100)])
+
+    assert sum(seconds_of(stored, stored.batches, Path.LEGACY)) < 5
+    assert sum(seconds_of(stored, stored.batches, Path.LEGACY, 10)) == 100 * SLOT_BYTES / 10
+
+
+def test_only_what_has_gone_wrong_since_the_run_began_holds_it_up():
+    """A node that fails, replicas that lose their masters, a receiver whose memory fills; not what was so before."""
+    stored = stored_plan(SeenCluster(thirds()), [(0, "a", "b")])
+
+    def sight(**changed) -> ClusterSight:
+        return SeenCluster(thirds(), changed={"b": {"replicas_online": 2, "addresses": {"r": "r:1"}} | changed}).look(
+            "abc"
+        )
+
+    well, failing = sight(), sight(doubted=("r",))
+
+    assert unwell(stored, well, well, ["b"]) == ""
+    assert unwell(stored, failing, failing, ["b"]) == ""
+    assert unwell(stored, failing, well, ["b"]) == "b:1 (b) does not reach r:1 (r)"
+    assert unwell(stored, sight(replicas_online=1), well, []).startswith("1 of 2 replicas have lost their master")
+    assert (
+        unwell(stored, sight(cluster_ok=False), well, []) == "b:1 (b) says that the cluster is not ok (cluster_state)"
+    )
+    full = sight(used_memory=96, memory_max=100)
+    assert unwell(stored, full, well, ["b"]) == "b:1 (b) uses more than 95% of its maxmemory of 100 bytes"
+    assert unwell(stored, full, well, ["c"]) == ""
+
+
+def test_it_waits_while_the_cluster_is_not_well_and_then_goes_on():
+    """A node that fails in the middle: said, waited for, ended; nothing begins meanwhile."""
+    cluster = SimulatedCluster(thirds(IDS), IDS, profile="redis-7.0")
+    stored = stored_plan(cluster, [(slot, A, B) for slot in range(200)])
+    execution = Execution(stored, [], None, replace(QUICK, pause_between_s=0.5))
+    look, moved = cluster.look, []
+
+    def seen(names):
+        sight = look(names)
+        if not 5 < cluster.now_s - begun_s < 15:
+            return sight
+        moved.append(sum(owner == B for owner in sight.owner_list()))
+        return ClusterSight({name: replace(node, cluster_ok=False) for name, node in sight.nodes.items()})
+
+    begun_s = cluster.now_s
+    cluster.look = seen
+
+    assert cluster.drive(execution).verdict is Verdict.FINISHED
+    assert len(set(moved)) == 1
+    assert any("waiting: " in line and "cluster_state" in line for line in cluster.told)
+    assert "going on: the cluster is well again" in cluster.told
+    assert cluster.now_s > begun_s + 15
