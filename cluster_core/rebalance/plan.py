@@ -50,6 +50,15 @@ class WorstLoad(NamedTuple):
     relaxed: bool
 
 
+class CurvePoint(NamedTuple):
+    """What a *budget* above the bound (None: none at all) would give: *moved* of the cost, in 1/unit, *ranges* and *slots* that move."""
+
+    budget: Fraction | None
+    moved: int
+    ranges: int
+    slots: int
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What to do, what it brings, and the proof.
@@ -58,7 +67,8 @@ class Plan:
     *joint* proof or that of *fees* says, if that is more (else there is none); *hosts_max* is how many masters may become hosts of heavy slots, whose
     figures the bound leaves out.  It is about placements that keep the limits of *tolerance* (one a resource: what was asked, or the
     least that *conflicts* leave); where the plan misses one, about those that leave no master more than the plan does.  So it is
-    never above what moves.  *held_back* are slots that would move if a master had room for both copies.
+    never above what moves.  No placement within these limits has less than *ranges_bound* slot ranges; *curve* is what other budgets
+    would give than *budget*, the one that was asked for.  *held_back* are slots that would move if a master had room for both copies.
     """
 
     verdict: PlanVerdict
@@ -82,6 +92,9 @@ class Plan:
     tolerance: tuple[Fraction, ...] = ()
     held_back: tuple[int, ...] = ()
     fees: FeeProof | None = None
+    ranges_bound: int = 1
+    budget: Fraction = Fraction(0)
+    curve: tuple[CurvePoint, ...] = ()
 
     @property
     def gap(self) -> Fraction | None:

@@ -9,14 +9,15 @@ How this works.
    decides where the heavy ones go, and proves a bound for all masters together.
 4. `improve` tries placements (`completion`, `starts`, `walk`); the best within all limits wins: bytes first, as far as they are above
    the bound by more than a slack, then few slots and ranges.  `keep_capacities` mends what is still above a capacity.
-5. Sums and limits are computed again in whole numbers.  Where the search did not bring all masters within their limits, the planner
+5. `RangeBudget` spends what may move above the bound on fewer slot ranges: whole windows of slots instead of single ones.
+6. Sums and limits are computed again in whole numbers.  Where the search did not bring all masters within their limits, the planner
    plans again from where it came to until a round gains less than a twentieth: so that the result, planned again, stays.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
@@ -27,19 +28,22 @@ from cluster_core.rebalance.bound.conflict import Conflict, ConflictKind, at_tol
 from cluster_core.rebalance.bound.dive import SLOTS_MAX
 from cluster_core.rebalance.bound.fees import FeeProof
 from cluster_core.rebalance.bound.joint_proof import JointProof
+from cluster_core.rebalance.bound.range_bound import least_ranges
 from cluster_core.rebalance.goal.capacity import keep_capacities
 from cluster_core.rebalance.goal.limits import excess, kept, must_drain, overload
 from cluster_core.rebalance.goal.problem import Number, Problem, Scaled, exact, validate
 from cluster_core.rebalance.goal.targets import Targets, find_targets
-from cluster_core.rebalance.plan import Move, Plan, PlanVerdict, WorstLoad, count_ranges
-from cluster_core.rebalance.search.anneal import CHUNK
+from cluster_core.rebalance.plan import CurvePoint, Move, Plan, PlanVerdict, WorstLoad, count_ranges
+from cluster_core.rebalance.range_budget import RangeBudget
 from cluster_core.rebalance.search.arrays import MANY, ProblemArrays
 from cluster_core.rebalance.search.branching import WORK_MAX, Branching
 from cluster_core.rebalance.search.conflicts import find_conflicts
 from cluster_core.rebalance.search.covers import Overload, certify
+from cluster_core.rebalance.search.dice import CHUNK
 from cluster_core.rebalance.search.fees import FeeSearch
-from cluster_core.rebalance.search.improvement import improve, join, usual_steps
+from cluster_core.rebalance.search.improvement import improve, usual_steps
 from cluster_core.rebalance.search.layout import Layout
+from cluster_core.rebalance.search.ranges import never
 
 ROUNDS_MAX = 6
 ROUND_GAIN_MIN = Fraction(1, 20)
@@ -58,9 +62,12 @@ class Proposal(NamedTuple):
     after: Sequence[int]
 
 
-def plan(problem: Problem) -> Plan:
-    """Return the plan for *problem*; the same problem gives the same plan.  PlanError for bad or impossible input."""
-    return _conclude(_find_owners(problem))
+def plan(problem: Problem, stop: Callable[[], bool] = never) -> Plan:
+    """Return the plan for *problem*; the same problem gives the same plan.  PlanError for bad or impossible input.
+
+    *stop* is asked now and then whether to end with the best so far; then the plan depends on when.
+    """
+    return _conclude(_with_few_ranges(_find_owners(problem, stop), stop))
 
 
 class Outcome(NamedTuple):
@@ -75,25 +82,42 @@ class Outcome(NamedTuple):
     proofs: Proposal | None
     owner: tuple[int, ...]
     forgone: bool = False
+    curve: tuple[CurvePoint, ...] = ()
 
 
-def _find_owners(problem: Problem) -> Outcome:
+def _find_owners(problem: Problem, stop: Callable[[], bool] = never) -> Outcome:
     """Return the best owners found for limits that are not proven to contradict each other."""
     scaled = validate(problem)
     conflicts = find_conflicts(scaled, find_targets(scaled))
     least = next((c.least for c in conflicts if c.kind is ConflictKind.TOGETHER), None)
     if least is None:
-        return Outcome(scaled, conflicts, scaled, *_rounds(scaled))
+        for aim in _aims(scaled):
+            proofs, owner, forgone = _rounds(scaled, aim, stop)
+            if excess(scaled, find_targets(scaled), owner) == 0:
+                break
+        return Outcome(scaled, conflicts, aim, proofs, owner, forgone)
     for slack in SLACKS:
         raised = at_tolerance(scaled, least + slack)
-        proofs, owner, forgone = _rounds(raised)
+        proofs, owner, forgone = _rounds(raised, raised, stop)
         if excess(raised, find_targets(raised), owner) == 0:
             break
     return Outcome(scaled, conflicts, raised, proofs, owner, forgone)
 
 
-def _rounds(scaled: Scaled) -> tuple[Proposal | None, tuple[int, ...], bool]:
-    """Return the first round, owners found round by round, each as the plan for a cluster with these owners would, and if some were forgone."""
+def _aims(scaled: Scaled) -> list[Scaled]:
+    """Return the problem with its headroom taken off the tolerance, where that is not proven impossible, and as it is."""
+    part = 1 - exact(scaled.problem.headroom, "headroom")
+    tight = replace(scaled, tolerance=tuple(own * part for own in scaled.tolerance))
+    if part == 1 or any(c.kind is ConflictKind.TOGETHER for c in find_conflicts(tight, find_targets(tight))):
+        return [scaled]
+    return [tight, scaled]
+
+
+def _rounds(scaled: Scaled, aim: Scaled, stop: Callable[[], bool]) -> tuple[Proposal | None, tuple[int, ...], bool]:
+    """Return the first round, owners found round by round, each as the plan for a cluster with these owners would, and if some were forgone.
+
+    The limits of *scaled* say whether anything is to be done, those of *aim* what is aimed at.
+    """
     now = scaled
     gain_min = exact(scaled.problem.gain_min, "gain_min")
     first: Proposal | None = None
@@ -103,8 +127,10 @@ def _rounds(scaled: Scaled) -> tuple[Proposal | None, tuple[int, ...], bool]:
         worst, over = excess(now, limits, now.owner), overload(now, limits, now.owner)
         if not must_drain(now, now.owner) and worst == over == 0:
             break
-        proposal = _propose(now, limits)
-        proposal = proposal._replace(after=keep_capacities(now, limits, proposal.after))
+        aimed = replace(now, tolerance=aim.tolerance)
+        targets = find_targets(aimed)
+        proposal = _propose(aimed, targets, stop)
+        proposal = proposal._replace(after=keep_capacities(aimed, targets, proposal.after))
         first = first or proposal
         gain, relief = worst - excess(now, limits, proposal.after), over - overload(now, limits, proposal.after)
         drains = must_drain(now, now.owner) and not must_drain(now, proposal.after)
@@ -112,7 +138,47 @@ def _rounds(scaled: Scaled) -> tuple[Proposal | None, tuple[int, ...], bool]:
             forgone = gain > 0 and not over
             break
         now = replace(now, owner=tuple(proposal.after))
+        if stop():
+            break
     return first, now.owner, forgone
+
+
+def _with_few_ranges(found: Outcome, stop: Callable[[], bool] = never, *, quick: bool = False) -> Outcome:
+    """Return what was found with the budget of bytes spent on fewer slot ranges, where a plan after that would move nothing either."""
+    if found.owner == found.scaled.owner:
+        return found
+    limits = find_targets(found.raised)
+    aim, targets = found.raised, kept(found.raised, limits, found.owner)
+    budget = RangeBudget(aim, targets, found.owner, _prove(found).bound, stop)
+    spent = budget.spend(quick=quick)
+    asked = find_targets(found.scaled)
+    if excess(found.scaled, asked, found.owner) or overload(found.scaled, asked, found.owner):
+        again = replace(found.scaled, owner=spent.owner)
+        if found.conflicts or _rounds(again, again, stop)[1] != spent.owner:
+            return found
+    return found._replace(owner=spent.owner, curve=spent.curve)
+
+
+class Proof(NamedTuple):
+    """What is proven for the limits that a placement keeps."""
+
+    targets: Targets
+    certificates: tuple[Certificate, ...]
+    joint: JointProof | None
+    fees: FeeProof | None
+    bound: int
+
+
+def _prove(found: Outcome) -> Proof:
+    """Return the proof for what was found."""
+    limits = find_targets(found.raised)
+    bounded = kept(found.scaled, limits, found.owner)
+    if found.proofs is not None and bounded is limits:
+        certificates, joint, fees = tuple(found.proofs.certificates), found.proofs.joint, found.proofs.fees
+    else:
+        certificates, joint, fees = tuple(_certify(found.scaled, bounded, set(found.owner))[0]), None, None
+    bound = max(add_up(certificates, hosts_max(bounded)), *(proof.value for proof in (joint, fees) if proof), 0)
+    return Proof(bounded, certificates, joint, fees, bound)
 
 
 def _conclude(found: Outcome) -> Plan:
@@ -139,7 +205,7 @@ def hold_back(problem: Problem, plan: Plan, slots: Collection[int]) -> Plan:
     return replace(said, held_back=tuple(sorted({*plan.held_back, *slots})))
 
 
-def _propose(now: Scaled, targets: Targets) -> Proposal:
+def _propose(now: Scaled, targets: Targets, stop: Callable[[], bool] = never) -> Proposal:
     """Return what is proven for a cluster and the best placement found, by nothing but what the cluster is now."""
     certificates, evicted = _certify(now, targets)
     least = add_up(certificates, hosts_max(targets))
@@ -161,25 +227,24 @@ def _propose(now: Scaled, targets: Targets) -> Proposal:
         joint = joint if joint and joint.value > least else None
         least, fees = (joint.value, None) if joint else (least, fees)
     arrays = ProblemArrays(now, targets, least)
-    return Proposal(certificates, joint, fees, improve(arrays, now.owner, certificates, leaving, branching))
+    return Proposal(certificates, joint, fees, improve(arrays, now.owner, certificates, leaving, branching, stop))
 
 
-def defragment(problem: Problem, *, range_cost: Number = 4) -> Plan:
-    """Return a plan that also joins ranges, paying up to *range_cost* mean slots' bytes for one range less."""
-    scaled = validate(replace(problem, range_cost=range_cost))
-    targets = find_targets(scaled)
-    conflicts = find_conflicts(scaled, targets)
-    if any(conflict.kind is ConflictKind.TOGETHER for conflict in conflicts):
-        return plan(problem)
-    certificates, evicted = _certify(scaled, targets)
-    leaving = dict.fromkeys(evicted, -1)
-    after = join(ProblemArrays(scaled, targets, joins=True), scaled.owner, certificates, leaving)
-    after = keep_capacities(scaled, targets, after)
-    if excess(scaled, targets, after) > excess(scaled, targets, scaled.owner) or count_ranges(after) >= count_ranges(
-        scaled.owner
-    ):
-        return plan(problem)
-    return _conclude(Outcome(scaled, conflicts, scaled, Proposal(certificates, None, None, after), after))
+def defragment(problem: Problem, stop: Callable[[], bool] = never) -> Plan:
+    """Return the plan of fewest slot ranges, whatever moves, in which no heaviest master is heavier than before, or than it may be."""
+    found = _find_owners(problem, stop)
+    scaled = found.scaled
+    asked = find_targets(scaled)
+    if found.owner == scaled.owner and not excess(scaled, asked, scaled.owner):
+        worst = ratios(scaled, asked, scaled.owner)
+        tolerance = tuple(min(own, max(w - 1, Fraction(0))) for own, w in zip(scaled.tolerance, worst, strict=True))
+        found = found._replace(raised=replace(scaled, tolerance=tolerance))
+    targets = kept(found.raised, find_targets(found.raised), found.owner)
+    budget = RangeBudget(found.raised, targets, found.owner, _prove(found).bound, stop)
+    joined = budget.unbound()
+    if count_ranges(joined) >= count_ranges(scaled.owner):
+        return plan(problem, stop)
+    return _conclude(found._replace(owner=joined))
 
 
 def tolerance_table(
@@ -197,7 +262,7 @@ def tolerance_table(
     table: dict[Fraction, Plan] = {}
     best: Outcome | None = None
     for tolerance in sorted({exact(t, "tolerance") for t in tolerances}):
-        found = _find_owners(replace(problem, tolerance=tolerance))
+        found = _with_few_ranges(_find_owners(replace(problem, tolerance=tolerance)), quick=True)
         if (
             best is not None
             and _moved(best) < _moved(found)
@@ -249,12 +314,8 @@ def hosts_max(targets: Targets) -> int:
 def describe(found: Outcome, verdict: PlanVerdict) -> Plan:
     """Return the plan that leads from the problem's owners to those found, everything summed up in whole numbers."""
     scaled, owner = found.scaled, found.owner
-    targets, limits = find_targets(scaled), find_targets(found.raised)
-    bounded = kept(scaled, limits, owner)
-    if found.proofs is not None and bounded is limits:
-        certificates, joint, fees = tuple(found.proofs.certificates), found.proofs.joint, found.proofs.fees
-    else:
-        certificates, joint, fees = tuple(_certify(scaled, bounded, set(owner))[0]), None, None
+    targets = find_targets(scaled)
+    bounded, certificates, joint, fees, bound = _prove(found)
     names = [master.id for master in scaled.masters]
     given = [scaled.problem.loads[name] for name in scaled.resources]
     moves = tuple(
@@ -262,9 +323,7 @@ def describe(found: Outcome, verdict: PlanVerdict) -> Plan:
         for s, n in enumerate(owner)
         if n != scaled.owner[s]
     )
-    hosts = hosts_max(bounded)
     moved = sum(scaled.loads[scaled.cost][move.slot] for move in moves)
-    bound = max(add_up(certificates, hosts), *(proof.value for proof in (joint, fees) if proof), 0)
     if not 0 <= bound <= moved:
         raise PlanError(f"{moved} move and {bound} are proven to: a fault of the planner, no plan")
     return Plan(
@@ -275,7 +334,7 @@ def describe(found: Outcome, verdict: PlanVerdict) -> Plan:
         moved,
         bound,
         certificates,
-        hosts,
+        hosts_max(bounded),
         reach_of(scaled, targets, owner),
         targets.floors,
         targets.heavy,
@@ -288,6 +347,9 @@ def describe(found: Outcome, verdict: PlanVerdict) -> Plan:
         found.conflicts,
         found.raised.tolerance,
         fees=fees,
+        ranges_bound=least_ranges(scaled, bounded),
+        budget=exact(scaled.problem.bytes_budget, "bytes_budget"),
+        curve=found.curve,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 from cluster_core.rebalance.goal.problem import Master, Problem
@@ -33,7 +34,4 @@ def random_problem(seed: int, masters: int, slots: int, *, empty: int = 0, skew:
 
 def applied(before: Problem, owners: tuple[str, ...]) -> Problem:
     """The same request after a plan was carried out."""
-    return Problem(
-        before.loads, owners, before.masters, before.cost, before.tolerance, before.pinned, before.slot_cost,
-        before.range_cost, before.gain_min, before.zone_share_max, before.iterations, before.seed,
-    )  # fmt: skip
+    return replace(before, owners=owners)

@@ -10,6 +10,7 @@ from cluster_core.rebalance.bound import conflict
 from cluster_core.rebalance.bound.certificates import ProofKind, add_up, needs, prove
 from cluster_core.rebalance.bound.fees import prove_fees
 from cluster_core.rebalance.bound.joint_proof import prove_joint
+from cluster_core.rebalance.bound.range_bound import least_ranges
 from cluster_core.rebalance.goal.limits import above_capacity, kept
 from cluster_core.rebalance.goal.problem import Problem, Scaled, validate
 from cluster_core.rebalance.goal.targets import Shares, Targets, find_targets
@@ -35,7 +36,9 @@ def check_plan(problem: Problem, plan: Plan) -> list[str]:
     wrong += _check_sums(scaled, targets, plan, owner)
     wrong += _check_floors(scaled, targets, plan)
     limits = find_targets(replace(scaled, tolerance=plan.tolerance)) if plan.tolerance else targets
-    wrong += _check_bound(scaled, kept(scaled, limits, owner), plan, owner)
+    bounded = kept(scaled, limits, owner)
+    wrong += _check_bound(scaled, bounded, plan, owner)
+    wrong += _check_ranges(scaled, bounded, plan)
     return wrong
 
 
@@ -110,6 +113,21 @@ def _check_sums(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int, 
     return wrong
 
 
+def _check_ranges(scaled: Scaled, bounded: Targets, plan: Plan) -> list[str]:
+    """There are as few ranges as is said, and no budget is said to give less than can be."""
+    wrong = []
+    if plan.ranges_bound > least_ranges(scaled, bounded):
+        wrong.append(f"it is not proven that there are at least {plan.ranges_bound} slot ranges")
+    if plan.ranges_bound > plan.ranges_after:
+        wrong.append(f"there are {plan.ranges_after} slot ranges, and {plan.ranges_bound} are said to be the least")
+    if plan.curve and (plan.budget, plan.moved, plan.ranges_after, len(plan.moves)) not in plan.curve:
+        wrong.append("the plan is no point of its own curve")
+    for point in plan.curve:
+        if point.moved < plan.bound or point.ranges < plan.ranges_bound:
+            wrong.append(f"a budget of {point.budget} cannot give {point.ranges} ranges for {point.moved}")
+    return wrong
+
+
 def _check_floors(scaled: Scaled, targets: Targets, plan: Plan) -> list[str]:
     """The heaviest slots of each floor do not fit below it."""
     wrong = []
@@ -137,8 +155,11 @@ def _check_conflicts(scaled: Scaled, plan: Plan) -> list[str]:
         )
     given = plan.tolerance or scaled.tolerance
     together = any(one.kind is conflict.ConflictKind.TOGETHER for one in plan.conflicts)
-    fine = len(given) == len(scaled.tolerance) and all(a >= b for a, b in zip(given, scaled.tolerance, strict=False))
-    if not fine or (given != scaled.tolerance and not together):
+    pairs = list(zip(given, scaled.tolerance, strict=False))
+    fine = len(given) == len(scaled.tolerance) and (
+        all(a <= b for a, b in pairs) or (together and all(a >= b for a, b in pairs))
+    )
+    if not fine:
         wrong.append("the plan was made for another tolerance than was asked for")
     return wrong
 

@@ -18,6 +18,8 @@ Number = int | float | Fraction
 MASTERS_MAX = 16384
 RESOURCES_MAX = 16
 ITERATIONS_MAX = 1 << 32
+BYTES_BUDGET = 0.05
+"""What a plan may move above the bound for fewer slot ranges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +41,9 @@ class Master:
 class Problem:
     """A request: *loads* by resource, one number a slot; *owners*, one master id a slot.
 
-    *cost* names the resource of which as little as possible moves.  *tolerance* is one number or one a resource.  *slot_cost* and
-    *range_cost* say what one more moved slot and one more slot range weigh, in slots of mean size (None: chosen).  *gain_min*: a worst load that
-    would fall by less of its fair share is left alone.  *zone_share_max*: no zone holds more than this share of any resource.
+    *cost* names the resource of which as little as possible moves.  *tolerance* is one number or one a resource; *headroom* is
+    the part of it that a plan leaves free.  *bytes_budget*: so much more of the cost than is proven to move may move for fewer slot ranges, of
+    which a moved slot weighs *slot_cost*.  *gain_min*: a worst load that would fall by less of its fair share is left alone.  *zone_share_max*: no zone holds more than this share of any resource.
     *iterations* bounds the search (0: chosen by size), *seed* picks its course.
     """
 
@@ -51,8 +53,9 @@ class Problem:
     cost: str = "serialized_bytes"
     tolerance: Number | Mapping[str, Number] = 0.02
     pinned: Sequence[int] = ()
-    slot_cost: Number | None = None
-    range_cost: Number = 0.002
+    headroom: Number = 0
+    bytes_budget: Number = BYTES_BUDGET
+    slot_cost: Number = 0
     gain_min: Number = 0
     zone_share_max: Number | None = None
     iterations: int = 0
@@ -114,6 +117,10 @@ def validate(problem: Problem) -> Scaled:
         raise PlanError(f"what moves is measured in {problem.cost}, of which no loads are given")
     if not 0 <= problem.iterations <= ITERATIONS_MAX:
         raise PlanError(f"iterations must be 0 to {ITERATIONS_MAX}")
+    if exact(problem.headroom, "headroom") > 1:
+        raise PlanError(f"headroom is {problem.headroom}: a part of the tolerance, at most 1")
+    exact(problem.bytes_budget, "bytes_budget")
+    exact(problem.slot_cost, "slot_cost")
     owner = _owners(problem, index)
     scaled = [_whole(name, problem.loads[name], len(owner)) for name in resources]
     weights = tuple(exact(m.weight, f"weight of {m.id}") for m in problem.masters)

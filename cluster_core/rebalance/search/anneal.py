@@ -1,10 +1,10 @@
-"""The local search for a plan: a seeded walk over placements at rising prices (simulated annealing), then a repair.
+"""The local search for a plan: a seeded walk over placements at rising prices (simulated annealing).
 
-How this works.  A placement costs what it moves (plus a little for every moved slot and every border between two owners); load above a
+How this works.  A placement costs what it moves (plus a little for every moved slot); load above a
 limit costs a price per unit, one price a master and resource.  Prices start at those of the bound, grow while a limit is broken and fall
 while it is kept, so that the walk learns which resource of which master is scarce; in the last part they only grow.
-A step (`propose_leaving`, `propose_return`) is taken when it costs less than a threshold drawn at the falling temperature.  `mend` then repairs what is left, the
-cheapest way first.
+A step (`propose_leaving`, `propose_return`) is taken when it costs less than a threshold drawn at the falling temperature.  `repair.mend`
+then repairs what is left, the cheapest way first.
 
 Everything is compiled arithmetic, only + - * / and comparisons of float64 and a 32-bit shift register, so that the same seed gives the same
 walk on every machine.  The inner functions take arrays rather than records: taking an array out of a record costs as much as a step.
@@ -12,27 +12,16 @@ walk on every machine.  The inner functions take arrays rather than records: tak
 
 from __future__ import annotations
 
-import math
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 from cluster_core.kernels.compiled import njit
+from cluster_core.rebalance.search.dice import CHUNK, DICE, DRAWS, Floats, Integers, step
 
-Floats = Any
-Integers = Any
-"""Arrays of float64 and int64."""
-
-CHUNK = 1024
-"""Steps between two looks at the prices."""
-REPAIRS_MAX = 300
 NONE_FOUND = 1e300
 CLOSING = 0.85
 """From this part of a walk on prices only grow, ..."""
 CLOSING_RISE = 1e6
 """... by this factor in all."""
-NEGLIGIBLE = 1e-9
-"""A repair of less than this part of the overload is none."""
 
 LEAVE = 60
 HOME = LEAVE + 20
@@ -76,28 +65,14 @@ class Board(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """How a walk goes: temperatures and the weight of a border in units of the cost, and how fast prices rise and fall."""
+    """How a walk goes: temperatures in units of the cost, and how fast prices rise and fall."""
 
     chunks: int
     seed: int
-    border: float
     warm: float
     cold: float
     rise: float
     fall: float
-
-
-DICE = np.array([round(-math.log((i + 0.5) / 1024), 6) for i in range(1024)])
-"""-log of 1024 evenly spaced chances."""
-
-
-@njit()
-def step(x: int) -> int:
-    """Return the number after *x* of a 32-bit xorshift sequence (Marsaglia 2003)."""
-    x ^= (x << 13) & 0xFFFFFFFF
-    x ^= x >> 17
-    x ^= (x << 5) & 0xFFFFFFFF
-    return x
 
 
 @njit()
@@ -116,7 +91,7 @@ def pick(x: int, turn: int) -> int:
 
 
 @njit()
-def measure(slots: Integers, loads: Floats, limits: Floats, border: float, s: int, b: int) -> float:
+def measure(slots: Integers, loads: Floats, limits: Floats, s: int, b: int) -> float:
     """Return what it costs to put slot *s* on master *b*."""
     size = loads.shape[1] - 1
     a = slots[AT, s]
@@ -135,19 +110,6 @@ def measure(slots: Integers, loads: Floats, limits: Floats, border: float, s: in
         o = limits[i, LOAD] - limits[i, CAP] + x
         if o > 0:
             d += limits[i, PRICE] * min(o, x)
-    if border > 0.0:
-        if s > 0:
-            p = slots[AT, s - 1]
-            if p == a:
-                d += border
-            elif p == b:
-                d -= border
-        if s < slots.shape[1] - 1:
-            p = slots[AT, s + 1]
-            if p == a:
-                d += border
-            elif p == b:
-                d -= border
     return d
 
 
@@ -300,15 +262,11 @@ def propose_return(
 
 
 @njit()
-def cost_of(slots: Integers, cost: Floats, moved: Integers, border: float) -> float:
+def cost_of(cost: Floats, moved: Integers) -> float:
     """Return what a placement costs that keeps all limits."""
     total = 0.0
     for s in moved:
         total += cost[s]
-    if border > 0.0:
-        for s in range(1, slots.shape[1]):
-            if slots[AT, s] != slots[AT, s - 1]:
-                total += border
     return total
 
 
@@ -319,7 +277,6 @@ def anneal(board: Board, schedule: Schedule, least: Floats, best: Integers) -> f
     Prices do not fall below *least* [r]; *board* is left where the walk ended.
     """
     slots, loads, limits, masters, moved, tally = board
-    border = schedule.border
     chunks = schedule.chunks
     x = schedule.seed
     least_cost = NONE_FOUND
@@ -333,7 +290,7 @@ def anneal(board: Board, schedule: Schedule, least: Floats, best: Integers) -> f
             x = step(x)
             kind = x & 255
             x = step(x)
-            limit = heat * DICE[x & 1023]
+            limit = heat * DICE[x & (DRAWS - 1)]
             s2 = b2 = -1
             if kind < LEAVE or tally[MOVED] == 0:
                 x, s, b = propose_leaving(slots, masters, tally, kind, x, turn)
@@ -347,145 +304,23 @@ def anneal(board: Board, schedule: Schedule, least: Floats, best: Integers) -> f
             if masters[a, COUNT] == 1 and masters[a, KEEPS] == KEEPS_ONE:
                 continue
             if s2 < 0:
-                if measure(slots, loads, limits, border, s, b) < limit:
+                if measure(slots, loads, limits, s, b) < limit:
                     shift(slots, loads, limits, masters, moved, tally, s, b)
                 continue
             a2 = slots[AT, s2]
             if s2 == s or slots[MOVABLE, s2] == 0 or a2 == b2 or masters[b2, KEEPS] == TAKES_NOTHING:
                 continue
-            d = measure(slots, loads, limits, border, s, b)
+            d = measure(slots, loads, limits, s, b)
             shift(slots, loads, limits, masters, moved, tally, s, b)
-            d += measure(slots, loads, limits, border, s2, b2)
+            d += measure(slots, loads, limits, s2, b2)
             if d < limit and not (masters[a2, COUNT] == 1 and masters[a2, KEEPS] == KEEPS_ONE):
                 shift(slots, loads, limits, masters, moved, tally, s2, b2)
             else:
                 shift(slots, loads, limits, masters, moved, tally, s, a)
         if tally[BROKEN] == 0:
-            cost = cost_of(slots, loads[:, -1], moved[: tally[MOVED]], border)
+            cost = cost_of(loads[:, -1], moved[: tally[MOVED]])
             if cost < least_cost:
                 least_cost = cost
                 best[:] = slots[AT]
         heat *= decay
     return least_cost
-
-
-@njit()
-def worst_master(limits: Floats, size: int) -> tuple[int, float]:
-    """Return the master that is most above its limits, and by how much; -1 when none is."""
-    worst = -1
-    most = 0.0
-    for n in range(len(limits) // size):
-        v = 0.0
-        for r in range(size):
-            o = limits[n * size + r, LOAD] - limits[n * size + r, CAP]
-            if o > 0:
-                v += o * limits[n * size + r, SCALE]
-        if v > most:
-            most = v
-            worst = n
-    return worst, most
-
-
-@njit()
-def relief_of_leaving(loads: Floats, limits: Floats, s: int, a: int, b: int) -> float:
-    """Return by how much less load is above limits when slot *s* goes from master *a* to *b*."""
-    size = loads.shape[1] - 1
-    v = 0.0
-    for r in range(size):
-        x = loads[s, r]
-        i = a * size + r
-        o = limits[i, LOAD] - limits[i, CAP]
-        if o > 0:
-            v += min(o, x) * limits[i, SCALE]
-        i = b * size + r
-        o = limits[i, LOAD] + x - limits[i, CAP]
-        if o > 0:
-            v -= min(o, x) * limits[i, SCALE]
-    return v
-
-
-@njit()
-def relief_of_exchange(loads: Floats, limits: Floats, s: int, a: int, t: int, b: int) -> float:
-    """Return by how much less load is above limits when slot *s* of master *a* and slot *t* of *b* change places."""
-    size = loads.shape[1] - 1
-    v = 0.0
-    for r in range(size):
-        x = loads[s, r] - loads[t, r]
-        i = a * size + r
-        o = limits[i, LOAD] - limits[i, CAP]
-        v -= (max(o - x, 0.0) - max(o, 0.0)) * limits[i, SCALE]
-        i = b * size + r
-        o = limits[i, LOAD] - limits[i, CAP]
-        v -= (max(o + x, 0.0) - max(o, 0.0)) * limits[i, SCALE]
-    return v
-
-
-@njit()
-def find_repair(board: Board, a: int, most: float, grain: float, looks_max: int) -> tuple[int, int, int]:
-    """Return the slot of master *a*, where it goes, and the slot that comes for it (-1: none); slot -1 when nothing helps."""
-    slots, loads, limits, masters = board.slots, board.loads, board.limits, board.masters
-    size = loads.shape[1] - 1
-    stride = masters[a, COUNT] * slots.shape[1] // looks_max + 1
-    top = NONE_FOUND
-    best_s = best_b = best_t = -1
-    phase = 0
-    for s in range(slots.shape[1]):
-        if slots[AT, s] != a or slots[MOVABLE, s] == 0:
-            continue
-        cost, home = loads[s, size], slots[OWNER, s]
-        away = cost if home == a else 0.0
-        if masters[a, COUNT] > 1 or masters[a, KEEPS] != KEEPS_ONE:
-            for b in masters[: board.tally[TAKERS], TAKERS]:
-                if b == a:
-                    continue
-                v = relief_of_leaving(loads, limits, s, a, b)
-                if v > NEGLIGIBLE * most:
-                    c = max((away - cost if home == b else away) + grain, 0.0) / min(1.0, v / most)
-                    if c < top:
-                        top = c
-                        best_s, best_b, best_t = s, b, -1
-        phase += 1
-        for t in range(phase % stride, slots.shape[1], stride):
-            b = slots[AT, t]
-            if (
-                b == a
-                or slots[MOVABLE, t] == 0
-                or masters[b, KEEPS] == TAKES_NOTHING
-                or masters[a, KEEPS] == TAKES_NOTHING
-            ):
-                continue
-            d = away - cost if home == b else away
-            if slots[OWNER, t] == b:
-                d += loads[t, size]
-            elif slots[OWNER, t] == a:
-                d -= loads[t, size]
-            if d >= top:
-                continue
-            v = relief_of_exchange(loads, limits, s, a, t, b)
-            if v > NEGLIGIBLE * most:
-                c = max(d + grain, 0.0) / min(1.0, v / most)
-                if c < top:
-                    top = c
-                    best_s, best_b, best_t = s, b, t
-    return best_s, best_b, best_t
-
-
-@njit()
-def mend(board: Board, grain: float, looks_max: int) -> int:
-    """Repair broken limits, the worst master first, by the relocation or swap that costs least for what it mends.
-
-    *grain* is a small cost that keeps free repairs apart from none.  Looks at about *looks_max* pairs a repair (every k-th, when there are
-    more).  Returns how many repairs were made.
-    """
-    slots, loads, limits, masters, moved, tally = board
-    for done in range(REPAIRS_MAX):
-        a, most = worst_master(limits, loads.shape[1] - 1)
-        if a < 0:
-            return done
-        s, b, t = find_repair(board, a, most, grain, looks_max)
-        if s < 0:
-            return done
-        shift(slots, loads, limits, masters, moved, tally, s, b)
-        if t >= 0:
-            shift(slots, loads, limits, masters, moved, tally, t, a)
-    return REPAIRS_MAX

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 
-from cluster_core.rebalance.goal.problem import Scaled, exact
+from cluster_core.rebalance.goal.problem import Scaled
 from cluster_core.rebalance.goal.targets import Targets
 from cluster_core.rebalance.plan import count_ranges
 from cluster_core.rebalance.search.anneal import KEEPS_ONE, MAY_END_EMPTY, TAKES_NOTHING, Board
 
-SLOT_COST = Fraction(1, 50)
+SLOT_COST = 0.02
 """Mean slots that one more moved slot weighs: what made plans of few slots at hardly any cost in bytes where it was measured."""
 RANGE_SLOTS = 20
 """Moved slots that one more slot range weighs, among placements of as few bytes."""
@@ -35,10 +34,10 @@ class Rank(NamedTuple):
 class ProblemArrays:
     """A problem as arrays; limits in zones that have one are cut down evenly.
 
-    *least* is the proven bound on what moves, in units of the cost; *joins*: ranges cost what the problem says.
+    *least* is the proven bound on what moves, in units of the cost.
     """
 
-    def __init__(self, scaled: Scaled, targets: Targets, least: int = 0, *, joins: bool = False) -> None:
+    def __init__(self, scaled: Scaled, targets: Targets, least: int = 0) -> None:
         self.scaled, self.targets = scaled, targets
         self.size = len(scaled.resources)
         slots = len(scaled.owner)
@@ -47,11 +46,8 @@ class ProblemArrays:
         self.mean_cost = totals[scaled.cost] / slots or 1.0
         self.scale = [self.mean_cost * slots / total if total else 0.0 for total in totals]
         self.caps = _caps(scaled, targets)
-        wanted = scaled.problem.slot_cost
-        self.slot_cost = float(SLOT_COST if wanted is None else exact(wanted, "slot_cost"))
-        extra = 0.0 if wanted is None and slots <= MANY * len(scaled.masters) else self.slot_cost * self.mean_cost
+        extra = 0.0 if slots <= MANY * len(scaled.masters) else SLOT_COST * self.mean_cost
         self.cost = [load + extra for load in self.shares[scaled.cost]]
-        self.border = float(exact(scaled.problem.range_cost, "range_cost")) * self.mean_cost
         held = [0] * len(scaled.masters)
         for n in scaled.owner:
             held[n] += 1
@@ -60,7 +56,7 @@ class ProblemArrays:
         self.keeps = [
             (KEEPS_ONE if held[n] else MAY_END_EMPTY) if take else TAKES_NOTHING for n, take in enumerate(takes)
         ]
-        self.held, self.joins = held, joins
+        self.held = held
         self.growing = any(not held[n] for n in self.takers) or any(m.drained for m in scaled.masters)
         self.per_master = slots / len(self.takers)
         slack = next(row[1 if self.growing else 2] for row in SLACKS if self.per_master > row[0])
@@ -109,8 +105,6 @@ class ProblemArrays:
         over += sum(1.0 for n, keep in enumerate(self.keeps) if keep == KEEPS_ONE and n not in hold)
         row = self.shares[self.scaled.cost]
         moved, ranges = [row[s] for s, n in enumerate(self.scaled.owner) if at[s] != n], count_ranges(at)
-        if self.joins:
-            return Rank(over, sum(moved) + self.border * ranges, len(moved))
         return Rank(over, max(sum(moved), self.enough), len(moved) + RANGE_SLOTS * ranges)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cluster_core.rebalance.search.arrays import ProblemArrays
+from cluster_core.rebalance.search.arrays import SLOT_COST, ProblemArrays
 from cluster_core.rebalance.search.first_placements import cut_runs
 from cluster_core.rebalance.search.layout import Layout, gather, settle
 
@@ -55,6 +55,6 @@ def sketch(arrays: ProblemArrays, owner: Sequence[int]) -> list[int]:
     layout = Layout(arrays)
     base = layout.inside(cut_runs(arrays, owner)) if arrays.growing else layout.home
     columns = [[s] for s in range(len(layout.slots))]
-    program = layout.program(columns, [max(n, 0) for n in base], base, arrays.slot_cost)
+    program = layout.program(columns, [max(n, 0) for n in base], base, SLOT_COST)
     held = {s: n for s, n in enumerate(layout.home) if n >= 0 and not layout.free[s]}
     return layout.outside(program.solve(held, layout.work_max()).at.tolist())

@@ -6,18 +6,19 @@ have to leave, and from long runs where masters are empty or drained.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from cluster_core.rebalance.bound.certificates import Certificate
-from cluster_core.rebalance.search.anneal import CHUNK
-from cluster_core.rebalance.search.arrays import MANY, SOME, ProblemArrays
+from cluster_core.rebalance.search.arrays import MANY, SLOT_COST, SOME, ProblemArrays
 from cluster_core.rebalance.search.branching import Branching
 from cluster_core.rebalance.search.completion import complete, sketch
+from cluster_core.rebalance.search.dice import CHUNK
 from cluster_core.rebalance.search.first_placements import cut_runs, pack, pack_runs, with_hosts
 from cluster_core.rebalance.search.local_search import POLISH, REPAIR, Cooling, search_from
+from cluster_core.rebalance.search.ranges import never
 
 SOME_SKEWED = (Cooling(0.03, 0.002, 100.0, 0.25, 0.02, 1.3),)
-SOME_GROWING = (Cooling(0.003, 0.0003, 10.0, 0.25, 0.02, 1.3, 5.0), Cooling(0.003, 0.0003, 10.0, 0.25, 0.02, 1.3, 10.0))
+SOME_GROWING = (Cooling(0.003, 0.0003, 10.0, 0.25, 0.02, 1.3), Cooling(0.003, 0.0003, 10.0, 0.25, 0.02, 1.3))
 """Coolings from what the linear program says, where masters have some slots; heat would shred the runs of a cluster that grows."""
 PACKED = (Cooling(0.03, 0.002, 100.0, 0.25, 0.02, 1.3), Cooling(0.03, 0.002, 10.0, 0.25, 0.02, 1.3))
 """Coolings from the slots that have to leave."""
@@ -40,26 +41,30 @@ def improve(
     certificates: Sequence[Certificate],
     leaving: Mapping[int, int],
     branching: Branching | None = None,
+    stop: Callable[[], bool] = never,
 ) -> Sequence[int]:
-    """Return the best placement found from *owner*."""
+    """Return the best placement found from *owner*; *stop* is asked between walks whether to end."""
     if branching is not None:
-        return _fill(arrays, owner, certificates, branching)
-    return _wander(arrays, owner, certificates, leaving)
+        return _fill(arrays, owner, certificates, branching, stop)
+    return _wander(arrays, owner, certificates, leaving, stop)
 
 
 def _fill(
-    arrays: ProblemArrays, owner: Sequence[int], certificates: Sequence[Certificate], branching: Branching
+    arrays: ProblemArrays,
+    owner: Sequence[int],
+    certificates: Sequence[Certificate],
+    branching: Branching,
+    stop: Callable[[], bool],
 ) -> Sequence[int]:
     """Return the best of what the linear program makes of the decided slots, of none, and of long runs; mended and polished."""
     layout = branching.layout
     decided = branching.decided()
     found = [
-        complete(layout, part, layout.home, arrays.slot_cost, runs=False)
-        for part in ([decided, {}] if decided else [{}])
+        complete(layout, part, layout.home, SLOT_COST, runs=False) for part in ([decided, {}] if decided else [{}])
     ]
     if arrays.growing:
         runs = layout.inside(cut_runs(arrays, owner))
-        found.append(complete(layout, {}, runs, arrays.slot_cost, runs=True))
+        found.append(complete(layout, {}, runs, SLOT_COST, runs=True))
     steps = min(arrays.scaled.problem.iterations or POLISH_STEPS, POLISH_STEPS)
     seed = arrays.scaled.problem.seed
     tried: list[Sequence[int]] = []
@@ -67,11 +72,17 @@ def _fill(
         at = layout.outside(placed)
         at = next(iter(search_from(arrays, at, REPAIR, certificates, 0, seed)), at)
         tried += [at, *search_from(arrays, at, POLISH, certificates, steps, seed)]
+        if stop():
+            break
     return min(tried, key=arrays.judge)
 
 
 def _wander(
-    arrays: ProblemArrays, owner: Sequence[int], certificates: Sequence[Certificate], leaving: Mapping[int, int]
+    arrays: ProblemArrays,
+    owner: Sequence[int],
+    certificates: Sequence[Certificate],
+    leaving: Mapping[int, int],
+    stop: Callable[[], bool],
 ) -> Sequence[int]:
     """Return the best placement that walks come to."""
     some = arrays.per_master > SOME
@@ -81,7 +92,7 @@ def _wander(
     steps = min(arrays.scaled.problem.iterations or POLISH_STEPS, POLISH_STEPS)
     best = min([*near, *search_from(arrays, near[-1], POLISH, certificates, steps, seed)], key=arrays.judge)
     rank = arrays.judge(best)
-    if not (rank.over or arrays.joins or arrays.growing) and rank.cost <= arrays.enough:
+    if not (rank.over or arrays.growing) and rank.cost <= arrays.enough:
         return best
     starts = [(packed, PACKED[: 1 if arrays.growing else 2] if some else FEW)]
     if some and len(arrays.takers) * arrays.size <= ROWS_MAX:
@@ -99,6 +110,8 @@ def _wander(
             judged = arrays.judge(at)
             if judged < rank:
                 best, rank = at, judged
+        if stop():
+            break
     return best
 
 
@@ -114,10 +127,3 @@ def usual_steps(per_master: float, *, growing: bool) -> int:
 def _steps(arrays: ProblemArrays) -> int:
     steps = arrays.scaled.problem.iterations or usual_steps(min(arrays.per_master, MANY), growing=arrays.growing)
     return min(steps, 200 * CHUNK) if all(len(set(row)) <= 1 for row in arrays.shares) else steps
-
-
-def join(
-    arrays: ProblemArrays, owner: Sequence[int], certificates: Sequence[Certificate], leaving: Mapping[int, int]
-) -> Sequence[int]:
-    """Return a placement of fewer ranges, which cost what the problem says, within all limits if possible."""
-    return _wander(arrays, owner, certificates, leaving)

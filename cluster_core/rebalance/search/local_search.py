@@ -9,8 +9,10 @@ import numpy as np
 
 from cluster_core.rebalance.bound.certificates import Certificate, ProofKind
 from cluster_core.rebalance.bound.cover import PRICE_BITS
-from cluster_core.rebalance.search.anneal import AT, BROKEN, CHUNK, NONE_FOUND, PRICE, Floats, Schedule, anneal, mend
+from cluster_core.rebalance.search.anneal import AT, BROKEN, NONE_FOUND, PRICE, Schedule, anneal
 from cluster_core.rebalance.search.arrays import MANY, ProblemArrays
+from cluster_core.rebalance.search.dice import CHUNK, Floats
+from cluster_core.rebalance.search.repair import mend
 
 LOOKS_MAX = 200_000
 """Pairs of slots that a repair looks at; a quarter of it where masters have many."""
@@ -30,8 +32,6 @@ class Cooling(NamedTuple):
     fall: float
     least: float
     start: float
-    border: float = 1.0
-    """How many times the usual a border between two owners weighs."""
 
 
 REPAIR = Cooling(0.001, 0.0001, 1.0, 0.0, 1.0, 1.0)
@@ -51,8 +51,7 @@ def search_from(
     board.limits[:, PRICE] = prices
     rise = cooling.rise ** (RISES / max(chunks, 1))
     schedule = Schedule(
-        chunks, seed & 0xFFFFFFFF or 1, arrays.border * cooling.border, cooling.warm * arrays.mean_cost,
-        cooling.cold * arrays.mean_cost, rise, rise**-cooling.fall,
+        chunks, seed & 0xFFFFFFFF or 1, cooling.warm * arrays.mean_cost, cooling.cold * arrays.mean_cost, rise, rise**-cooling.fall,
     )  # fmt: skip
     best = np.array(start)
     cost = anneal(board, schedule, np.array(arrays.scale) * cooling.least, best)

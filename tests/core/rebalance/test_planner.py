@@ -198,7 +198,7 @@ def test_scale_out_moves_long_runs():
 def test_a_shredded_cluster_is_joined_again():
     """Alternating owners become fewer ranges, within all limits."""
     cluster = problem([10] * 60, "abc" * 20, "abc", tolerance=0.1, iterations=200_000)
-    found = defragment(cluster, range_cost=4)
+    found = defragment(cluster)
 
     assert found.ranges_after < found.ranges_before
     assert found.reach[0].after <= found.reach[0].limit

@@ -1,0 +1,80 @@
+"""What a budget of bytes buys: fewer slot ranges than the placement that moves least, and the curve to choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from cluster_core.rebalance.goal.limits import above_capacity, excess, must_drain, overload
+from cluster_core.rebalance.goal.problem import Scaled, exact
+from cluster_core.rebalance.goal.targets import Targets
+from cluster_core.rebalance.plan import CurvePoint, count_ranges
+from cluster_core.rebalance.search.arrays import ProblemArrays
+from cluster_core.rebalance.search.ranges import HOT, QUICK, THOROUGH, RangeSearch, Walk, never
+
+BUDGETS = (Fraction(0), Fraction(1, 100), Fraction(1, 50), Fraction(1, 20), Fraction(1, 10), Fraction(1, 5))
+"""Budgets of the curve, above the bound; the problem's own and none at all are tried, too."""
+CURVE_EFFORT = 0.3
+"""Part of a walk that each other budget gets."""
+UNBOUNDED = float("inf")
+
+
+class Spent(NamedTuple):
+    """The owners found, and what other budgets would give."""
+
+    owner: tuple[int, ...]
+    curve: tuple[CurvePoint, ...] = ()
+
+
+class RangeBudget:
+    """A problem whose cost may exceed *bound* (whole units), from *owner*, the placement that moves least among those found."""
+
+    def __init__(
+        self, scaled: Scaled, targets: Targets, owner: Sequence[int], bound: int, stop: Callable[[], bool] = never
+    ) -> None:  # fmt: skip
+        self.scaled, self.targets, self.owner, self.bound = scaled, targets, tuple(owner), bound
+        closed = above_capacity(targets, scaled.totals(owner))
+        self._search = RangeSearch(ProblemArrays(scaled, targets), owner, closed=closed, stop=stop)
+        self._least = self._search.cost_of(owner)
+        self._worst = excess(scaled, targets, owner), overload(scaled, targets, owner)
+
+    def amount(self, budget: Fraction) -> int:
+        """Return what may move: *budget* above the bound, or where nothing that cheap was found, above the least that was."""
+        allowed = int(self.bound * (1 + budget))
+        return allowed if self._least <= allowed else int(self._least * (1 + budget))
+
+    def spend(self, *, quick: bool = False) -> Spent:
+        """Return the placement of fewest ranges within the problem's budget; with its curve, unless *quick*."""
+        wanted = exact(self.scaled.problem.bytes_budget, "bytes_budget")
+        if quick:
+            return Spent(self._find(self.owner, self.amount(wanted), QUICK, CURVE_EFFORT))
+        chosen: dict[Fraction | None, tuple[int, ...]] = {}
+        at = self.owner
+        for budget in sorted(b for b in BUDGETS if b < wanted):
+            limit = self._least if not budget else self.amount(budget)
+            at = chosen[budget] = self._find(at, limit, QUICK, CURVE_EFFORT)
+        at = self._find(at, self.amount(wanted) if wanted else self._least, THOROUGH)
+        chosen[wanted] = mine = at
+        for more in [*sorted(b for b in BUDGETS if b > wanted), None]:
+            at = chosen[more] = self._find(at, UNBOUNDED if more is None else self.amount(more), (HOT,), CURVE_EFFORT)
+        return Spent(mine, tuple(self._point(budget, found) for budget, found in chosen.items()))
+
+    def unbound(self) -> tuple[int, ...]:
+        """Return the placement of fewest ranges, whatever moves."""
+        return self._find(self.owner, UNBOUNDED, THOROUGH)
+
+    def _find(self, at: Sequence[int], limit: float, walks: Sequence[Walk], effort: float = 1.0) -> tuple[int, ...]:
+        """Return what the search finds from *at*, or *at* where in whole numbers that breaks a limit or the budget."""
+        found = tuple(self._search.find(at, limit, walks, effort))
+        kept = (
+            self._search.cost_of(found) <= limit
+            and not (must_drain(self.scaled, found) and not must_drain(self.scaled, at))
+            and excess(self.scaled, self.targets, found) <= self._worst[0]
+            and overload(self.scaled, self.targets, found) <= self._worst[1]
+        )
+        return found if kept else tuple(at)
+
+    def _point(self, budget: Fraction | None, found: Sequence[int]) -> CurvePoint:
+        moved = sum(1 for s, n in enumerate(found) if n != self.scaled.owner[s])
+        return CurvePoint(budget, self._search.cost_of(found), count_ranges(found), moved)

@@ -1,0 +1,202 @@
+"""Fewest slot ranges within a budget of cost: walks over windows of slots that have load; slots without load join their neighbours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from cluster_core.rebalance.plan import count_ranges
+from cluster_core.rebalance.search.anneal import KEEPS_ONE, TAKES_NOTHING
+from cluster_core.rebalance.search.arrays import ProblemArrays
+from cluster_core.rebalance.search.dice import CHUNK, DRAWS
+from cluster_core.rebalance.search.windows import (
+    BLOCK,
+    BORDER_COUNT,
+    BORDERS,
+    BROKEN,
+    CAP,
+    COST,
+    DIE,
+    FIXED,
+    HEAT,
+    KEEPS,
+    LEAST,
+    NONE_FOUND,
+    OWNER_END,
+    PLACE,
+    PRICE,
+    TAKER_COUNT,
+    TAKERS,
+    Goal,
+    Row,
+    begin,
+    walk,
+)
+
+STEPS = 4_000_000
+"""Steps of a walk at most, ..."""
+STEPS_A_SLOT = 1_000
+"""... and for every slot with load."""
+SLICE = 256
+"""Chunks between two looks at whether time is up."""
+COLD = 0.1
+"""Ranges that a step costs at the end of a walk, about."""
+LENGTH_MIN = 4
+
+
+def never() -> bool:
+    """Return that there is time."""
+    return False
+
+
+class Walk(NamedTuple):
+    """How a walk goes: ranges that a step may cost at first, for six masters (fewer for more); price of a mean slot above a limit, in ranges
+    a master; by how much the price rises in all."""
+
+    warm: float
+    price: float
+    rise: float
+
+
+HOT = Walk(4.0, 0.6, 30.0)
+WARM = Walk(4.0, 3.0, 10.0)
+COOL = Walk(1.0, 6.0, 10.0)
+THOROUGH = (HOT, WARM, COOL)
+QUICK = (WARM,)
+
+
+class RangeSearch:
+    """Placements of few ranges, from one that keeps the limits of *arrays* as far as any is known to; *stop* says when time is up.
+
+    Masters in *closed* keep what they have in *start* and get nothing.  Limits that *start* breaks are broken no further.
+    """
+
+    def __init__(
+        self, arrays: ProblemArrays, start: Sequence[int], *, closed: Sequence[int] = (), stop: Callable[[], bool] = never
+    ) -> None:  # fmt: skip
+        self.arrays, self.stop = arrays, stop
+        scaled = arrays.scaled
+        self._shut = set(closed)
+        self.slots = self._loaded(start)
+        self.rows = np.array([*arrays.shares, arrays.shares[scaled.cost]])[:, self.slots]
+        mean = self.rows.sum(1) / max(len(scaled.owner), 1)
+        self.mean_cost = float(mean[-1]) or 1.0
+        self.scale = np.divide(1.0, mean[:-1], out=np.zeros(len(mean) - 1), where=mean[:-1] > 0)
+        self.caps = np.maximum(np.array(arrays.caps), np.array(arrays.loads_of(start)))
+        longest = max(LENGTH_MIN, len(self.slots) / len(arrays.takers))
+        self.lengths = np.array([max(1, int(longest ** ((k + 0.5) / DRAWS))) for k in range(DRAWS)])
+        self.slot_cost = float(scaled.problem.slot_cost)
+        self.turns = 0
+
+    def _loaded(self, start: Sequence[int]) -> list[int]:
+        """Return the slots that a range may begin at: those with load, that must not move, or that are all a master has."""
+        scaled = self.arrays.scaled
+        weighs = [any(load) for load in zip(*scaled.loads, strict=True)]
+        slots = [s for s in range(len(weighs)) if weighs[s] or s in scaled.fixed or start[s] in self._shut]
+        held = {start[s] for s in slots}
+        for s, n in enumerate(start):
+            if n not in held and self.arrays.keeps[n] == KEEPS_ONE:
+                held.add(n)
+                slots.append(s)
+        return sorted(slots)
+
+    def find(self, at: Sequence[int], budget: float, walks: Sequence[Walk], effort: float = 1.0) -> list[int]:
+        """Return the placement of fewest ranges found from *at* that costs at most *budget*; each of *walks* begins with the best so far
+        but for the first two, which both begin with *at*."""
+        if len(self.arrays.takers) < 2 or not self.slots:
+            return self._with_glue([at[s] for s in self.slots], at)
+        best = self._with_glue([at[s] for s in self.slots], at)
+        rank = self._value(best) if self.cost_of(best) <= budget else math.inf
+        first = best
+        for number, course in enumerate(walks):
+            found = self._go([(first if number < 2 else best)[s] for s in self.slots], budget, course, effort)
+            if found is not None:
+                whole = self._with_glue(found, at)
+                value = self._value(whole)
+                if value < rank:
+                    best, rank = whole, value
+            if self.stop():
+                break
+        return best if rank < math.inf else list(at)
+
+    def cost_of(self, at: Sequence[int]) -> int:
+        """Return what moves."""
+        scaled = self.arrays.scaled
+        load = scaled.loads[scaled.cost]
+        return sum(load[s] for s, n in enumerate(at) if n != scaled.owner[s])
+
+    def _value(self, at: Sequence[int]) -> float:
+        moved = sum(1 for s, n in enumerate(at) if n != self.arrays.scaled.owner[s])
+        return count_ranges(at) + self.slot_cost * moved + 1e-9 * self.cost_of(at) / self.mean_cost / len(at)
+
+    def _go(self, at: Sequence[int], budget: float, course: Walk, effort: float) -> list[int] | None:
+        """Walk once over the slots with load; None where nothing was found within limits and budget."""
+        wanted = self.arrays.scaled.problem.iterations or STEPS
+        steps = min(wanted, STEPS, STEPS_A_SLOT * len(at)) * effort
+        chunks = max(1, int(steps) // CHUNK)
+        masters = len(self.arrays.takers)
+        warm = max(course.warm * math.sqrt(6 / masters), COLD)
+        self.turns += 1
+        row = self._row(at, warm, course.price * masters)
+        goal = Goal(budget, self.slot_cost, self.mean_cost, (COLD / warm) ** (1 / chunks), course.rise ** (1 / chunks))
+        best = np.array(at)
+        begin(row)
+        for done in range(0, chunks, SLICE):
+            walk(row, goal, min(SLICE, chunks - done), best)
+            if self.stop():
+                break
+        return best.tolist() if row.course[LEAST] < NONE_FOUND else None
+
+    def _row(self, at: Sequence[int], warm: float, price: float) -> Row:
+        arrays = self.arrays
+        count, masters = len(at), len(arrays.held)
+        slots = np.zeros((BORDERS + 1, count + 1), np.int64)
+        slots[0, :count] = np.array(arrays.scaled.owner)[self.slots]
+        slots[1, :count] = at
+        slots[OWNER_END], slots[PLACE] = count, -1
+        fixed = [s in arrays.scaled.fixed or n in self._shut for s, n in zip(self.slots, at, strict=True)]
+        slots[FIXED, 1:] = np.cumsum(fixed)
+        sums = np.zeros((len(self.rows), count + 1))
+        sums[:, 1:] = np.cumsum(self.rows, axis=1)
+        limits = np.zeros((masters * arrays.size, 3))
+        limits[:, CAP], limits[:, 2] = self.caps, np.tile(self.scale, masters)
+        table = np.zeros((masters, 3), np.int64)
+        table[:, KEEPS] = [TAKES_NOTHING if n in self._shut else keeps for n, keeps in enumerate(arrays.keeps)]
+        takers = [n for n in arrays.takers if n not in self._shut] or arrays.takers
+        table[: len(takers), TAKERS] = takers
+        tally = np.zeros(DIE + 1, np.int64)
+        tally[[BORDER_COUNT, BROKEN, TAKER_COUNT]] = 0, 0, len(takers)
+        tally[DIE] = (arrays.scaled.problem.seed + 7919 * self.turns) & 0xFFFFFFFF or 1
+        course = np.zeros(LEAST + 1)
+        course[[HEAT, PRICE, COST, LEAST]] = warm, price, 0.0, NONE_FOUND
+        return Row(slots, sums, limits, table, np.zeros(count // BLOCK + 2, np.int64), tally, course, self.lengths)
+
+    def _with_glue(self, found: Sequence[int], start: Sequence[int]) -> list[int]:
+        """Return a placement of all slots: those without load belong to the master of the slot before or behind, as fewest move."""
+        owner, at = self.arrays.scaled.owner, list(start)
+        takes = set(self.arrays.takers) - self._shut
+        for s, n in zip(self.slots, found, strict=True):
+            at[s] = n
+        ends = [-1, *self.slots, len(at)]
+        for k, (before, behind) in enumerate(pairwise(ends)):
+            sides = [found[k - 1] if k else -1, found[k] if k < len(found) else -1]
+            a, b = (n if n in takes else -1 for n in sides)
+            gap = range(before + 1, behind)
+            if not gap or (a < 0 and b < 0):
+                continue
+            cut = before + 1
+            if a < 0 or b < 0:
+                cut = before + 1 if a < 0 else behind
+            elif a != b:
+                stay = best = 0
+                for s in gap:
+                    stay += (owner[s] == a) - (owner[s] == b)
+                    if stay > best:
+                        cut, best = s + 1, stay
+            for s in gap:
+                at[s] = a if s < cut else b
+        return at

@@ -1,0 +1,296 @@
+"""Fewest slot ranges within limits and a budget: a seeded walk over windows of neighbouring slots (simulated annealing).
+
+How this works.  Slots stand in a row; where one's master is not that of the slot before there is a border, and borders are what is to
+become few.  A step takes a window of one master's slots, from a border on or from anywhere, of a length whose logarithm is even, and
+gives it to the neighbour beyond the border, to its owner, or to any master that takes slots.  Load above a limit and cost above the
+budget are allowed at a price that only rises.  Running sums of loads make a step as cheap for a thousand slots as for one; only a step
+that is taken walks over its slots.
+
+Everything is compiled arithmetic, only + - * / and comparisons of float64 and a 32-bit shift register, so that the same seed gives the same
+walk on every machine.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cluster_core.kernels.compiled import njit
+from cluster_core.rebalance.search.dice import CHUNK, DICE, DRAWS, Floats, Integers, step
+
+BLOCK = 64
+"""Slots whose borders are counted together, so that the next one is found soon."""
+COST_WEIGHT = 0.002
+"""Ranges that a mean slot's cost weighs, so that of two placements with as many ranges the cheaper one wins."""
+NONE_FOUND = 1e300
+
+SHIFT_RIGHT = 48
+SHIFT_LEFT = SHIFT_RIGHT + 48
+RUN_LEFT = SHIFT_LEFT + 10
+RUN_RIGHT = RUN_LEFT + 6
+RUN_HOME = RUN_RIGHT + 6
+RUN_ANYWHERE = RUN_HOME + 10
+ONE_SLOT = RUN_ANYWHERE + 32
+"""How often each kind of step is tried, in 256ths, each from where the one before ends: a border moves right or left, a whole run joins the
+one before it or behind it, goes where one of its slots was, or anywhere; one slot goes somewhere, and in what is left a window does."""
+HOME, BESIDE = 3, 4
+"""Of eight windows that lie anywhere: below the first go home, below the second to the neighbour, the others to any master."""
+
+OWNER, AT, OWNER_END, FIXED, PLACE, BORDERS = range(6)
+"""Rows of ``Row.slots`` [slot]: master at the start and now, where the run of slots with this owner at the start ends, how many slots
+before must not move, the place of the border before this slot among all or -1; the last row lists the borders."""
+CAP, LOAD, SCALE = range(3)
+"""Columns of ``Row.limits`` [master * R + resource]; the scale turns load into mean slots."""
+KEEPS, COUNT, TAKERS = range(3)
+"""Columns of ``Row.masters``: see `anneal.KEEPS_ONE`; slots now; the last lists masters that may receive."""
+BORDER_COUNT, BROKEN, MOVED, TAKER_COUNT, DIE = range(5)
+"""Entries of ``Row.tally``: borders, broken limits, slots that are not where they were at the start, masters that receive; the next random number."""
+HEAT, PRICE, COST, LEAST = range(4)
+"""Entries of ``Row.course``: temperature and price of a mean slot above a limit, in ranges; what moves; the best value so far."""
+
+
+class Row(NamedTuple):
+    """Where a walk stands; it changes these arrays.  *sums* [resource, slot] are running sums, the cost behind the resources."""
+
+    slots: Integers
+    sums: Floats
+    limits: Floats
+    masters: Integers
+    blocks: Integers
+    tally: Integers
+    course: Floats
+    lengths: Integers
+
+
+class Goal(NamedTuple):
+    """What a walk is after: cost at most *budget*; *slot_cost* ranges a moved slot; *mean_cost* of a slot; factors of heat and price a chunk."""
+
+    budget: float
+    slot_cost: float
+    mean_cost: float
+    cool: float
+    rise: float
+
+
+@njit()
+def mark(slots: Integers, blocks: Integers, tally: Integers, s: int) -> None:
+    """Note whether there is a border before slot *s* > 0."""
+    k = slots[PLACE, s]
+    if slots[AT, s] != slots[AT, s - 1]:
+        if k < 0:
+            slots[PLACE, s] = tally[BORDER_COUNT]
+            slots[BORDERS, tally[BORDER_COUNT]] = s
+            tally[BORDER_COUNT] += 1
+            blocks[s // BLOCK] += 1
+    elif k >= 0:
+        tally[BORDER_COUNT] -= 1
+        last = slots[BORDERS, tally[BORDER_COUNT]]
+        slots[BORDERS, k] = last
+        slots[PLACE, last] = k
+        slots[PLACE, s] = -1
+        blocks[s // BLOCK] -= 1
+
+
+@njit()
+def run_end(slots: Integers, blocks: Integers, s: int) -> int:
+    """Return the slot behind the run of slot *s*."""
+    count: int = slots.shape[1] - 1
+    p = s + 1
+    while p < count:
+        if p % BLOCK == 0 and blocks[p // BLOCK] == 0:
+            p += BLOCK
+        elif slots[PLACE, p] >= 0:
+            return p
+        else:
+            p += 1
+    return count
+
+
+@njit()
+def run_start(slots: Integers, blocks: Integers, s: int) -> int:
+    """Return the first slot of the run of slot *s*."""
+    p = s
+    while p > 0:
+        if p % BLOCK == BLOCK - 1 and blocks[p // BLOCK] == 0:
+            p -= BLOCK
+        elif slots[PLACE, p] >= 0:
+            return p
+        else:
+            p -= 1
+    return 0
+
+
+@njit()
+def begin(row: Row) -> None:
+    """Count what the placement in `AT` comes to."""
+    slots, sums, limits, masters, blocks, tally, course, _ = row
+    size, count = len(sums) - 1, slots.shape[1] - 1
+    end = count
+    for s in range(count - 1, -1, -1):
+        slots[OWNER_END, s] = end
+        if s > 0 and slots[OWNER, s] != slots[OWNER, s - 1]:
+            end = s
+    for s in range(count):
+        n = slots[AT, s]
+        masters[n, COUNT] += 1
+        for r in range(size):
+            limits[n * size + r, LOAD] += sums[r, s + 1] - sums[r, s]
+        if n != slots[OWNER, s]:
+            course[COST] += sums[size, s + 1] - sums[size, s]
+            tally[MOVED] += 1
+        if s > 0:
+            mark(slots, blocks, tally, s)
+    for i in range(len(limits)):
+        if limits[i, LOAD] > limits[i, CAP]:
+            tally[BROKEN] += 1
+
+
+@njit()
+def propose(
+    slots: Integers, blocks: Integers, masters: Integers, tally: Integers, kind: int, length: int
+) -> tuple[int, int, int]:
+    """Return a window [first, end) of one master's slots and the master that would get it."""
+    count = slots.shape[1] - 1
+    x = step(tally[DIE])
+    if kind < RUN_ANYWHERE and tally[BORDER_COUNT] > 0:
+        p = slots[BORDERS, (x * tally[BORDER_COUNT]) >> 32]
+        tally[DIE] = x
+        if kind < SHIFT_RIGHT:
+            return p, min(p + length, run_end(slots, blocks, p)), slots[AT, p - 1]
+        if kind < SHIFT_LEFT:
+            return max(p - length, run_start(slots, blocks, p - 1)), p, slots[AT, p]
+        end = run_end(slots, blocks, p)
+        if kind < RUN_LEFT:
+            return p, end, slots[AT, p - 1]
+        if kind < RUN_RIGHT:
+            return p, end, slots[AT, end] if end < count else slots[AT, p - 1]
+        x = step(x)
+        tally[DIE] = x
+        if kind < RUN_HOME:
+            return p, end, slots[OWNER, p + ((x * (end - p)) >> 32)]
+        return p, end, masters[(x * tally[TAKER_COUNT]) >> 32, TAKERS]
+    s = (x * count) >> 32
+    end = min(s + (1 if kind < ONE_SLOT else length), run_end(slots, blocks, s))
+    x = step(x)
+    tally[DIE] = x
+    if kind & 7 < HOME:
+        return s, end, slots[OWNER, s]
+    if kind & 7 < BESIDE and (end < count or s > 0):
+        return s, end, slots[AT, end] if end < count else slots[AT, s - 1]
+    return s, end, masters[(x * tally[TAKER_COUNT]) >> 32, TAKERS]
+
+
+@njit()
+def borders_of(slots: Integers, first: int, end: int, b: int) -> int:
+    """Return how many more borders there are when the window [first, end) goes to master *b*."""
+    a, d = slots[AT, first], 0
+    if first > 0:
+        n = slots[AT, first - 1]
+        d += (n == a) - (n == b)
+    if end < slots.shape[1] - 1:
+        n = slots[AT, end]
+        d += (n == a) - (n == b)
+    return d
+
+
+@njit()
+def excess_of(sums: Floats, limits: Floats, first: int, end: int, a: int, b: int) -> float:
+    """Return by how many mean slots more load is above limits when the window goes from master *a* to *b*."""
+    size = len(sums) - 1
+    d = 0.0
+    for r in range(size):
+        load = sums[r, end] - sums[r, first]
+        i = a * size + r
+        over = limits[i, LOAD] - limits[i, CAP]
+        if over > 0:
+            d -= min(over, load) * limits[i, SCALE]
+        i = b * size + r
+        over = limits[i, LOAD] - limits[i, CAP] + load
+        if over > 0:
+            d += min(over, load) * limits[i, SCALE]
+    return d
+
+
+@njit()
+def away_of(slots: Integers, sums: Floats, first: int, end: int, a: int, b: int) -> tuple[float, int]:
+    """Return how much more cost, and how many more slots, are not at their owner's when the window goes from master *a* to *b*."""
+    cost, count, s = 0.0, 0, first
+    last = len(sums) - 1
+    while s < end:
+        until = min(slots[OWNER_END, s], end)
+        owner = slots[OWNER, s]
+        sign = (owner == a) - (owner == b)
+        cost += sign * (sums[last, until] - sums[last, s])
+        count += sign * (until - s)
+        s = until
+    return cost, count
+
+
+@njit()
+def shift_window(row: Row, first: int, end: int, b: int) -> None:
+    """Give the window [first, end) to master *b*."""
+    slots, sums, limits, masters, blocks, tally, _, _ = row
+    size = len(sums) - 1
+    a = slots[AT, first]
+    for s in range(first, end):
+        slots[AT, s] = b
+    if first > 0:
+        mark(slots, blocks, tally, first)
+    if end < slots.shape[1] - 1:
+        mark(slots, blocks, tally, end)
+    masters[a, COUNT] -= end - first
+    masters[b, COUNT] += end - first
+    for r in range(size):
+        load = sums[r, end] - sums[r, first]
+        for n, change in ((a, -load), (b, load)):
+            i = n * size + r
+            tally[BROKEN] -= limits[i, LOAD] > limits[i, CAP]
+            limits[i, LOAD] += change
+            tally[BROKEN] += limits[i, LOAD] > limits[i, CAP]
+
+
+@njit()
+def note(row: Row, goal: Goal, best: Integers) -> None:
+    """Keep the placement, which is within all limits and the budget, where it is the best so far."""
+    tally, course = row.tally, row.course
+    value = tally[BORDER_COUNT] + goal.slot_cost * tally[MOVED] + COST_WEIGHT * course[COST] / goal.mean_cost
+    if value < course[LEAST]:
+        course[LEAST] = value
+        best[:] = row.slots[AT, : len(best)]
+
+
+@njit()
+def walk(row: Row, goal: Goal, chunks: int, best: Integers) -> None:
+    """Walk *chunks* further; the best placement within limits and budget is left in *best*."""
+    slots, sums, limits, masters, blocks, tally, course, lengths = row
+    budget, slot_cost, cost_weight = goal.budget, goal.slot_cost, COST_WEIGHT / goal.mean_cost
+    if tally[BROKEN] == 0 and course[COST] <= budget:
+        note(row, goal, best)
+    for _ in range(chunks):
+        price = course[PRICE]
+        cost_price = price / goal.mean_cost
+        heat = course[HEAT]
+        for _ in range(CHUNK):
+            x = step(tally[DIE])
+            kind = x & 255
+            x = step(x)
+            tally[DIE] = x
+            allowed = heat * DICE[x & (DRAWS - 1)]
+            first, end, b = propose(slots, blocks, masters, tally, kind, lengths[(x >> 10) & (DRAWS - 1)])
+            a = slots[AT, first]
+            if a == b or masters[b, KEEPS] == 0 or slots[FIXED, end] > slots[FIXED, first]:
+                continue
+            if masters[a, COUNT] == end - first and masters[a, KEEPS] > 1:
+                continue
+            d = borders_of(slots, first, end, b) + price * excess_of(sums, limits, first, end, a, b)
+            more, moved = away_of(slots, sums, first, end, a, b)
+            over = course[COST] - budget
+            d += cost_price * (max(over + more, 0.0) - max(over, 0.0))
+            d += slot_cost * moved + cost_weight * more
+            if d < allowed:
+                shift_window(row, first, end, b)
+                course[COST] += more
+                tally[MOVED] += moved
+                if tally[BROKEN] == 0 and course[COST] <= budget:
+                    note(row, goal, best)
+        course[HEAT] *= goal.cool
+        course[PRICE] *= goal.rise
