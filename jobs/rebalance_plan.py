@@ -1,7 +1,7 @@
 """Which slots should move?
 
 Reads a snapshot of the key distribution, and files about what slots do; writes gold/rebalance_plans, rebalance_moves, rebalance_load,
-rebalance_slots, rebalance_tolerances, rebalance_heavy and silver/slot_activity; prints a summary and writes an HTML report.
+rebalance_slots, rebalance_tolerances, rebalance_curve, rebalance_heavy and silver/slot_activity; prints a summary and writes an HTML report.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from cluster_core.rebalance.table_rows import (
+    CurveRow,
     HeavyRow,
     LoadRow,
     MoveRow,
@@ -67,6 +68,12 @@ REBALANCE_PLANS = Table(
             required("moved_slots", INTEGER, "slots that move"),
             required("ranges_before", INTEGER, "slot ranges of all masters before"),
             required("ranges_after", INTEGER, "slot ranges of all masters afterwards"),
+            optional("ranges_bound", INTEGER, "slot ranges that there are at least within the limits, proven"),
+            optional(
+                "bytes_budget",
+                DOUBLE,
+                "bytes above the bound that were allowed for fewer slot ranges, as a share of it",
+            ),
             required("batches", INTEGER, "batches in which it runs"),
             required("estimated_s", DOUBLE, "seconds it should take by the model in the document"),
             required("state_hash", TEXT, "digest of the owners and config epochs it was made for"),
@@ -103,6 +110,13 @@ REBALANCE_TOLERANCES = _plan_table(
     "What other tolerances would cost: balance against bytes, slots, ranges and time.",
     fields_of(ToleranceRow),
     ("tolerance",),
+)
+
+REBALANCE_CURVE = _plan_table(
+    "gold/rebalance_curve",
+    "What other budgets of bytes would give: bytes against slot ranges and slots.",
+    fields_of(CurveRow),
+    ("number",),
 )
 
 REBALANCE_HEAVY = _plan_table(

@@ -23,7 +23,7 @@ from cluster_core.rebalance.ordering import Batch, Job, TimeModel
 from cluster_core.rebalance.plan import Move, Plan
 from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan
 
-VERSION = 1
+VERSION = 2
 ID_DIGITS = 12
 _BY_SLOT = ("loads", "owners")
 _FROM_MOVES = ("moves", "owners_after")

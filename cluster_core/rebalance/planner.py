@@ -248,7 +248,7 @@ def defragment(problem: Problem, stop: Callable[[], bool] = never) -> Plan:
 
 
 def tolerance_table(
-    problem: Problem, tolerances: Sequence[Number], *, effort: Number = 1
+    problem: Problem, tolerances: Sequence[Number], *, effort: Number = 1, stop: Callable[[], bool] = never
 ) -> list[tuple[Fraction, Plan]]:
     """Return one plan a tolerance, as given: what a looser balance saves in bytes, slots and ranges.
 
@@ -262,7 +262,7 @@ def tolerance_table(
     table: dict[Fraction, Plan] = {}
     best: Outcome | None = None
     for tolerance in sorted({exact(t, "tolerance") for t in tolerances}):
-        found = _with_few_ranges(_find_owners(replace(problem, tolerance=tolerance)), quick=True)
+        found = _with_few_ranges(_find_owners(replace(problem, tolerance=tolerance), stop), stop, quick=True)
         if (
             best is not None
             and _moved(best) < _moved(found)

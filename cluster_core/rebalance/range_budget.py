@@ -11,7 +11,7 @@ from cluster_core.rebalance.goal.problem import Scaled, exact
 from cluster_core.rebalance.goal.targets import Targets
 from cluster_core.rebalance.plan import CurvePoint, count_ranges
 from cluster_core.rebalance.search.arrays import ProblemArrays
-from cluster_core.rebalance.search.ranges import HOT, QUICK, THOROUGH, RangeSearch, Walk, never
+from cluster_core.rebalance.search.ranges import HOT, QUICK, SETTLE, THOROUGH, RangeSearch, Walk, never
 
 BUDGETS = (Fraction(0), Fraction(1, 100), Fraction(1, 50), Fraction(1, 20), Fraction(1, 10), Fraction(1, 5))
 """Budgets of the curve, above the bound; the problem's own and none at all are tried, too."""
@@ -37,27 +37,30 @@ class RangeBudget:
         closed = above_capacity(targets, scaled.totals(owner))
         self._search = RangeSearch(ProblemArrays(scaled, targets), owner, closed=closed, stop=stop)
         self._least = self._search.cost_of(owner)
+        self._wanted = exact(scaled.problem.bytes_budget, "bytes_budget")
+        self.base = bound if self._least <= bound * (1 + self._wanted) else self._least
         self._worst = excess(scaled, targets, owner), overload(scaled, targets, owner)
 
     def amount(self, budget: Fraction) -> int:
-        """Return what may move: *budget* above the bound, or where nothing that cheap was found, above the least that was."""
-        allowed = int(self.bound * (1 + budget))
-        return allowed if self._least <= allowed else int(self._least * (1 + budget))
+        """Return what may move: *budget* above the bound, or where the problem's own is too small for all that was found, above the least."""
+        return max(int(self.base * (1 + budget)), self._least)
 
     def spend(self, *, quick: bool = False) -> Spent:
         """Return the placement of fewest ranges within the problem's budget; with its curve, unless *quick*."""
-        wanted = exact(self.scaled.problem.bytes_budget, "bytes_budget")
+        wanted = self._wanted
         if quick:
             return Spent(self._find(self.owner, self.amount(wanted), QUICK, CURVE_EFFORT))
         chosen: dict[Fraction | None, tuple[int, ...]] = {}
         at = self.owner
         for budget in sorted(b for b in BUDGETS if b < wanted):
-            limit = self._least if not budget else self.amount(budget)
-            at = chosen[budget] = self._find(at, limit, QUICK, CURVE_EFFORT)
+            if budget and self.amount(budget) == self._least:
+                continue
+            limit, walks = (self.amount(budget), QUICK) if budget else (self._least, (SETTLE,))
+            at = chosen[budget] = self._find(at, limit, walks, CURVE_EFFORT)
         at = self._find(at, self.amount(wanted) if wanted else self._least, THOROUGH)
         chosen[wanted] = mine = at
         for more in [*sorted(b for b in BUDGETS if b > wanted), None]:
-            at = chosen[more] = self._find(at, UNBOUNDED if more is None else self.amount(more), (HOT,), CURVE_EFFORT)
+            at = chosen[more] = self._find(at, UNBOUNDED if more is None else self.amount(more), (HOT, SETTLE), CURVE_EFFORT)
         return Spent(mine, tuple(self._point(budget, found) for budget, found in chosen.items()))
 
     def unbound(self) -> tuple[int, ...]:

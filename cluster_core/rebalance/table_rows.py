@@ -66,6 +66,18 @@ class ToleranceRow(NamedTuple):
     verdict: Annotated[str | None, "what became of its limits, in the words of gold/rebalance_plans"]
 
 
+class CurveRow(NamedTuple):
+    """What another budget of bytes would give."""
+
+    number: Annotated[Small, "1 has the smallest budget"]
+    budget: Annotated[float | None, "bytes above the bound that may move, as a share of it; null for any number"]
+    choice: Annotated[str | None, "recommended (the plan), fewest bytes, fewest ranges; null for what lies between"]
+    moved_bytes: Annotated[int, "what would move, in the resource of cost"]
+    over_bound: Annotated[float | None, "moved over the bound, less 1; null where nothing has to move"]
+    ranges: Annotated[Small, "slot ranges of all masters afterwards"]
+    moved_slots: Annotated[Small, "slots that would move"]
+
+
 class HeavyRow(NamedTuple):
     """A slot that alone is over a limit, or one part of it."""
 

@@ -46,6 +46,8 @@ SIZES = ("memory_bytes", "serialized_bytes")
 """What a master's data takes; the first that is known is balanced unless the user says otherwise."""
 ACTIVITIES = ("ops", "cpu_usec")
 """Measures of operations; the first that is known is balanced unless the user says otherwise."""
+SETSLOT_COST = 0.05
+"""Slot ranges that one more moved slot weighs where slots move key by key: each takes commands to every master."""
 SHORT = {"bytes": "serialized_bytes", "memory": "memory_bytes", "cpu": "cpu_usec"}
 """Other words for resources."""
 _SHARE = re.compile(r"(\d+(?:\.\d*)?(?:e-?\d+)?|\.\d+)(%?)")
@@ -66,6 +68,7 @@ class Found:
     others: dict[str, list[float]]
     other_tolerance: dict[str, float]
     warnings: list[Caveat]
+    time_limit_s: float | None = None
 
     def write(self, root: str) -> None:
         """Write what the files about slots said, and what in them could not be read."""
@@ -127,14 +130,15 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
     owners = owners_of(inputs.topology)
     problem = Problem(
         {name: loads[name] for name in resources}, owners, masters, cost=cost,
-        tolerance={name: tolerance[name] for name in resources}, pinned=placement.pinned, slot_cost=goal.slot_cost,
+        tolerance={name: tolerance[name] for name in resources}, pinned=placement.pinned,
+        headroom=_headroom(goal.headroom), bytes_budget=_share(goal.bytes_budget, "--bytes-budget"), slot_cost=SETSLOT_COST if goal.path == "setslot" else 0,
         gain_min=goal.least_gain, zone_share_max=placement.zone_share_max, iterations=goal.iterations,
     )  # fmt: skip
-    if goal.range_cost is not None:
-        problem = replace(problem, range_cost=goal.range_cost)
     if goal.seed is not None:
         problem = replace(problem, seed=goal.seed)
-    model = TimeModel() if goal.bytes_per_s is None else TimeModel(bytes_per_s=_positive(goal.bytes_per_s))
+    model = (
+        TimeModel() if goal.bytes_per_s is None else TimeModel(bytes_per_s=_positive(goal.bytes_per_s, "--bytes-per-s"))
+    )
     warnings = [
         *_memory_caveats(inputs.memory, resources), *inputs.warnings,
         *_silent(inputs.activity, masters_without(inputs.topology, nodes)), *_unchecked(capped, resources, loads),
@@ -143,6 +147,7 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
         problem, nodes, Schedule(goal.jobs, goal.zone_jobs, goal.job_slots, model),
         TOLERANCES if compared is None else compared, inputs.snapshot_id, inputs.activity, inputs.combined, inputs.unread,
         others, {name: tolerance[name] for name in others}, warnings,
+        None if goal.time_limit is None else _positive(goal.time_limit, "--time-limit"),
     )  # fmt: skip
 
 
@@ -305,9 +310,15 @@ def _share(word: str, option: str) -> float:
     return value
 
 
-def _positive(value: float) -> float:
+def _headroom(value: float) -> float:
+    if not 0 <= value <= 1:
+        raise InputError(f"--headroom {value}: must be from 0 to 1")
+    return value
+
+
+def _positive(value: float, option: str) -> float:
     if not 0 < value < float("inf"):
-        raise InputError(f"--bytes-per-s {value}: must be more than 0")
+        raise InputError(f"{option} {value}: must be more than 0")
     return value
 
 

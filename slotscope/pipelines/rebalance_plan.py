@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -20,6 +20,7 @@ from cluster_core.rebalance.goal.watched import Watched, watch
 from cluster_core.rebalance.ordering import Batch, Room, TimeModel, order_moves
 from cluster_core.rebalance.plan import Plan, PlanVerdict
 from cluster_core.rebalance.planner import defragment, hold_back, plan, tolerance_table
+from cluster_core.rebalance.search.ranges import never
 from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan
 from slotscope.runtime.progress import progress
 
@@ -85,15 +86,17 @@ def make_plan(
     unread: Unread = WHOLE,
     others: Mapping[str, Sequence[float]] = NO_LOADS,
     other_tolerance: Mapping[str, float] = NO_LOADS,
+    stop: Callable[[], bool] = never,
 ) -> MadePlan:
     """Return the plan for *problem* with its batches and alternatives; PlanError for what is bad or impossible.
 
-    *unread* is what of its inputs could not be read; *others* are loads that are known and not balanced, to be watched.
+    *unread* is what of its inputs could not be read; *others* are loads that are known and not balanced, to be watched;
+    *stop* is asked now and then whether the search is to end with its best so far.
     """
     scaled = validate(problem)
     targets = find_targets(scaled)
     with progress("planning"):
-        found = defragment(problem) if join_ranges else plan(problem)
+        found = defragment(problem, stop) if join_ranges else plan(problem, stop)
     with progress("ordering the moves"):
         found, batches = _ordered(problem, found, _rooms(scaled, targets, nodes), schedule)
     epochs = {node.id: node.config_epoch for node in nodes if node.address}
@@ -106,7 +109,11 @@ def make_plan(
     )
     watched = watch(problem, others, other_tolerance, found.owners_after)
     with progress("planning for other tolerances"):
-        table = tolerance_table(problem, tolerances, effort=TOLERANCE_EFFORT) if found.moves and tolerances else []
+        table = (
+            tolerance_table(problem, tolerances, effort=TOLERANCE_EFFORT, stop=stop)
+            if found.moves and tolerances
+            else []
+        )
     asked = max(scaled.tolerance)
     alternatives = []
     for tolerance, other in table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -12,10 +12,12 @@ from cluster_core.rebalance.goal.problem import Scaled, exact
 from cluster_core.rebalance.goal.targets import HeavySlot, Targets
 from cluster_core.rebalance.plan import Plan, count_ranges, slot_ranges
 from cluster_core.rebalance.planner import pieces_of_tag
-from cluster_core.rebalance.table_rows import HeavyRow, LoadRow, MoveRow, SlotRow, ToleranceRow
+from cluster_core.rebalance.search.ranges import never
+from cluster_core.rebalance.table_rows import CurveRow, HeavyRow, LoadRow, MoveRow, SlotRow, ToleranceRow
 from schemas.caveats import Caveat
 from schemas.gold import BIG_KEYS, HASH_TAGS
 from schemas.rebalance import (
+    REBALANCE_CURVE,
     REBALANCE_HEAVY,
     REBALANCE_LOAD,
     REBALANCE_MOVES,
@@ -58,6 +60,7 @@ def store_plan(root: str, found: Found, *, join_ranges: bool, now_ms: int | None
         found.problem, found.nodes, snapshot_id=found.snapshot_id, schedule=found.schedule,
         created_at_ms=round(time.time() * 1000) if now_ms is None else now_ms, join_ranges=join_ranges,
         tolerances=found.tolerances, unread=found.unread, others=found.others, other_tolerance=found.other_tolerance,
+        stop=_until(found.time_limit_s),
     )  # fmt: skip
     made = made.created_first(_created_at_ms(root, made.stored.plan_id))
     found.write(root)
@@ -69,6 +72,14 @@ def store_plan(root: str, found: Found, *, join_ranges: bool, now_ms: int | None
     ]
     write_plan(root, made, parts=parts, bad_records=found.unread.whole.bad_records, warnings=warnings)
     return Outcome(made, warnings)
+
+
+def _until(seconds: float | None) -> Callable[[], bool]:
+    """Return what says that so many *seconds* have gone from now; None: never."""
+    if seconds is None:
+        return never
+    end = time.monotonic() + seconds
+    return lambda: time.monotonic() >= end
 
 
 def _created_at_ms(root: str, plan_id: str) -> int | None:
@@ -90,6 +101,7 @@ def write_plan(
         (REBALANCE_MOVES, [row._asdict() for row in _move_rows(made)]),
         (REBALANCE_LOAD, [row._asdict() for row in _load_rows(made)]),
         (REBALANCE_TOLERANCES, [row._asdict() for row in _tolerance_rows(made)]),
+        (REBALANCE_CURVE, [row._asdict() for row in _curve_rows(made.stored.plan)]),
         (REBALANCE_HEAVY, _heavy_rows(made, parts)),
         (REBALANCE_PLANS, [_plan_row(made, bad_records, warnings)]),
     ]
@@ -117,6 +129,8 @@ def _plan_row(made: MadePlan, bad_records: int, warnings: Sequence[Caveat]) -> R
         "moved_slots": len(plan.moves),
         "ranges_before": plan.ranges_before,
         "ranges_after": plan.ranges_after,
+        "ranges_bound": plan.ranges_bound,
+        "bytes_budget": float(plan.budget),
         "batches": len(stored.batches),
         "estimated_s": made.estimated_s,
         "state_hash": stored.state_hash,
@@ -204,6 +218,25 @@ def _held(owner: Sequence[int], masters: int) -> list[list[int]]:
     for slot, n in enumerate(owner):
         held[n].append(slot)
     return held
+
+
+def _curve_rows(plan: Plan) -> list[CurveRow]:
+    """One row a budget; of plans that are alike the one of the smallest budget has the name."""
+    cheapest = min(plan.curve, key=lambda point: (point.moved, point.ranges), default=None)
+    fewest = min(plan.curve, key=lambda point: (point.ranges, point.moved), default=None)
+    return [
+        CurveRow(
+            number=number,
+            budget=None if point.budget is None else float(point.budget),
+            choice="recommended" if point.budget == plan.budget else "fewest bytes" if point is cheapest
+            else "fewest ranges" if point is fewest else None,
+            moved_bytes=point.moved // plan.unit,
+            over_bound=point.moved / plan.bound - 1 if plan.bound else None,
+            ranges=point.ranges,
+            moved_slots=point.slots,
+        )
+        for number, point in enumerate(plan.curve, 1)
+    ]  # fmt: skip
 
 
 def _tolerance_rows(made: MadePlan) -> list[ToleranceRow]:

@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from slotscope.requests.execute_plan import MoveOptions
-from slotscope.requests.options import NO_OPTIONS, AccessOptions, Flag, Paths, TableOptions, options
+from slotscope.requests.options import NO_OPTIONS, AccessOptions, Flag, TableOptions, options
 from slotscope.requests.rebalance_plan import GoalOptions
 
 
@@ -15,8 +15,6 @@ from slotscope.requests.rebalance_plan import GoalOptions
 class Request(TableOptions, GoalOptions, MoveOptions):
     """How far to balance a cluster, and how."""
 
-    tolerance: Paths = ("0.015",)
-    """How far above its fair share a master may be: 0.02, 2%, or by resource: keys=0.05. Default: 0.015, begun where one is above 0.02."""
     plan: str | None = None
     """Id of a stored plan to carry out, or the beginning of it, or latest. Default: the one that was begun and not ended, else a new one."""
     new: Flag = False

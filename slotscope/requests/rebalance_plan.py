@@ -28,17 +28,21 @@ class GoalOptions:
     placement: str | None = None
     """TOML or JSON file with weights, capacities, zones, pinned slots, nodes that drain, join or are left out."""
     gain_min: float | None = None
-    """Leave masters alone that are over by less than this share of a fair share. Default: 0, with --if-needed and for a live cluster 0.005."""
+    """Leave masters alone that are over by less than this share of a fair share. Default: 0, with --if-needed 0.005."""
+    headroom: float = 0.25
+    """Part of the tolerance that a plan leaves free below the limits, so that the first write does not break them; 0 to 1."""
+    bytes_budget: str = "5%"
+    """How much more than the proven least may move so that masters end with fewer slot ranges: 0.05 or 5%; 0 for the fewest bytes."""
+    path: Literal["auto", "setslot", "migrateslots", "migration-import"] = "auto"
+    """How slots move: by jobs of the servers, where one more slot in a range is free, or by setslot, where each is dear. Default: jobs."""
     defragment: Flag = False
-    """Also join slot ranges."""
-    slot_cost: float | None = None
-    """What one more moved slot weighs, in slots of mean size."""
-    range_cost: float | None = None
-    """What one more slot range weighs, in slots of mean size."""
+    """Repair a shredded cluster: the fewest slot ranges at no worse balance, whatever moves."""
     seed: int | None = None
     """Which way the search takes; the same seed gives the same plan."""
     iterations: int = 0
     """Steps of the search. Default: by size."""
+    time_limit: float | None = None
+    """Seconds after which the search ends with its best so far; another run may then find another plan. Default: none, steps end it."""
     compare_tolerances: Annotated[tuple[str, ...] | None, Parameter(consume_multiple=True, show_default=False)] = None
     """Other tolerances to compare with; no value, or the word none: leave that out. Default: 0.01 0.02 0.05 0.1 0.2."""
     jobs: int = 1
@@ -55,7 +59,7 @@ class GoalOptions:
     @property
     def least_gain(self) -> float:
         """The share of a fair share below which a master is left alone."""
-        return GAIN_MIN_IF_NEEDED if self.gain_min is None else self.gain_min
+        return self.gain_min or 0.0
 
 
 @options

@@ -70,8 +70,11 @@ class ProblemArrays:
                 load[n * self.size + r] += row[s]
         return load
 
-    def board(self, at: Sequence[int], sources: Sequence[int]) -> Board:
-        """Return where a walk from the placement *at* begins, where the *sources* have to give something away; all prices are 0."""
+    def board(self, at: Sequence[int], sources: Sequence[int], limits: Sequence[float] | None = None) -> Board:
+        """Return where a walk from the placement *at* begins, where the *sources* have to give something away; all prices are 0.
+
+        *limits* [master * R + resource] take the place of the problem's.
+        """
         now, owner, masters = np.array(at), np.array(self.scaled.owner), len(self.held)
         movable = np.array([s not in self.scaled.fixed for s in range(len(owner))])
         changed = np.flatnonzero(now != owner)
@@ -80,7 +83,7 @@ class ProblemArrays:
         place[changed] = np.arange(len(changed))
         loads = np.array(self.shares).T
         by_owner = np.lexsort((-(loads * self.scale).max(1), owner))
-        load, caps = np.array(self.loads_of(at)), np.array(self.caps)
+        load, caps = np.array(self.loads_of(at)), np.array(self.caps if limits is None else limits)
         first = np.cumsum([0, *self.held[:-1]])
         lists = np.zeros((masters, 3), np.int64)
         lists[: len(self.takers), 0] = self.takers

@@ -10,10 +10,14 @@ from typing import NamedTuple
 import numpy as np
 
 from cluster_core.rebalance.plan import count_ranges
+from cluster_core.rebalance.search import anneal
 from cluster_core.rebalance.search.anneal import KEEPS_ONE, TAKES_NOTHING
 from cluster_core.rebalance.search.arrays import ProblemArrays
 from cluster_core.rebalance.search.dice import CHUNK, DRAWS
+from cluster_core.rebalance.search.local_search import GRAIN
+from cluster_core.rebalance.search.repair import mend
 from cluster_core.rebalance.search.windows import (
+    AT,
     BLOCK,
     BORDER_COUNT,
     BORDERS,
@@ -65,8 +69,11 @@ class Walk(NamedTuple):
 HOT = Walk(4.0, 0.6, 30.0)
 WARM = Walk(4.0, 3.0, 10.0)
 COOL = Walk(1.0, 6.0, 10.0)
-THOROUGH = (HOT, WARM, COOL)
-QUICK = (WARM,)
+SETTLE = Walk(0.1, 100.0, 1.0)
+THOROUGH = (HOT, WARM, COOL, SETTLE)
+QUICK = (WARM, SETTLE)
+LOOKS_MAX = 100_000
+"""Pairs of slots that one repair looks at."""
 
 
 class RangeSearch:
@@ -113,11 +120,10 @@ class RangeSearch:
         rank = self._value(best) if self.cost_of(best) <= budget else math.inf
         first = best
         for number, course in enumerate(walks):
-            found = self._go([(first if number < 2 else best)[s] for s in self.slots], budget, course, effort)
-            if found is not None:
+            for found in self._go([(first if number < 2 else best)[s] for s in self.slots], budget, course, effort):
                 whole = self._with_glue(found, at)
                 value = self._value(whole)
-                if value < rank:
+                if value < rank and self.cost_of(whole) <= budget:
                     best, rank = whole, value
             if self.stop():
                 break
@@ -133,8 +139,8 @@ class RangeSearch:
         moved = sum(1 for s, n in enumerate(at) if n != self.arrays.scaled.owner[s])
         return count_ranges(at) + self.slot_cost * moved + 1e-9 * self.cost_of(at) / self.mean_cost / len(at)
 
-    def _go(self, at: Sequence[int], budget: float, course: Walk, effort: float) -> list[int] | None:
-        """Walk once over the slots with load; None where nothing was found within limits and budget."""
+    def _go(self, at: Sequence[int], budget: float, course: Walk, effort: float) -> list[list[int]]:
+        """Walk once over the slots with load; return what was found: the best within limits and budget, else the end of the walk, repaired."""
         wanted = self.arrays.scaled.problem.iterations or STEPS
         steps = min(wanted, STEPS, STEPS_A_SLOT * len(at)) * effort
         chunks = max(1, int(steps) // CHUNK)
@@ -142,14 +148,27 @@ class RangeSearch:
         warm = max(course.warm * math.sqrt(6 / masters), COLD)
         self.turns += 1
         row = self._row(at, warm, course.price * masters)
-        goal = Goal(budget, self.slot_cost, self.mean_cost, (COLD / warm) ** (1 / chunks), course.rise ** (1 / chunks))
+        goal = Goal(
+            budget, self.slot_cost, self.mean_cost, (COLD / warm) ** (1 / chunks), course.rise ** (1 / chunks)
+        )
         best = np.array(at)
         begin(row)
         for done in range(0, chunks, SLICE):
             walk(row, goal, min(SLICE, chunks - done), best)
             if self.stop():
                 break
-        return best.tolist() if row.course[LEAST] < NONE_FOUND else None
+        if row.course[LEAST] < NONE_FOUND:
+            return [best.tolist()]
+        return self._mended(row.slots[AT, :-1].tolist())
+
+    def _mended(self, at: Sequence[int]) -> list[list[int]]:
+        """Return the placement *at* with its limits kept again, if single slots and exchanges do that."""
+        whole = list(self.arrays.scaled.owner)
+        for s, n in zip(self.slots, at, strict=True):
+            whole[s] = n
+        board = self.arrays.board(whole, [], self.caps)
+        mend(board, GRAIN * self.arrays.mean_cost, LOOKS_MAX)
+        return [] if board.tally[anneal.BROKEN] else [board.slots[anneal.AT, self.slots].tolist()]
 
     def _row(self, at: Sequence[int], warm: float, price: float) -> Row:
         arrays = self.arrays

@@ -17,7 +17,8 @@ from typing import NamedTuple
 from cluster_core.kernels.compiled import njit
 from cluster_core.rebalance.search.dice import CHUNK, DICE, DRAWS, Floats, Integers, step
 
-BLOCK = 64
+BLOCK_BITS = 6
+BLOCK = 1 << BLOCK_BITS
 """Slots whose borders are counted together, so that the next one is found soon."""
 COST_WEIGHT = 0.002
 """Ranges that a mean slot's cost weighs, so that of two placements with as many ranges the cheaper one wins."""
@@ -80,14 +81,14 @@ def mark(slots: Integers, blocks: Integers, tally: Integers, s: int) -> None:
             slots[PLACE, s] = tally[BORDER_COUNT]
             slots[BORDERS, tally[BORDER_COUNT]] = s
             tally[BORDER_COUNT] += 1
-            blocks[s // BLOCK] += 1
+            blocks[s >> BLOCK_BITS] += 1
     elif k >= 0:
         tally[BORDER_COUNT] -= 1
         last = slots[BORDERS, tally[BORDER_COUNT]]
         slots[BORDERS, k] = last
         slots[PLACE, last] = k
         slots[PLACE, s] = -1
-        blocks[s // BLOCK] -= 1
+        blocks[s >> BLOCK_BITS] -= 1
 
 
 @njit()
@@ -96,7 +97,7 @@ def run_end(slots: Integers, blocks: Integers, s: int) -> int:
     count: int = slots.shape[1] - 1
     p = s + 1
     while p < count:
-        if p % BLOCK == 0 and blocks[p // BLOCK] == 0:
+        if p & (BLOCK - 1) == 0 and blocks[p >> BLOCK_BITS] == 0:
             p += BLOCK
         elif slots[PLACE, p] >= 0:
             return p
@@ -110,7 +111,7 @@ def run_start(slots: Integers, blocks: Integers, s: int) -> int:
     """Return the first slot of the run of slot *s*."""
     p = s
     while p > 0:
-        if p % BLOCK == BLOCK - 1 and blocks[p // BLOCK] == 0:
+        if p & (BLOCK - 1) == BLOCK - 1 and blocks[p >> BLOCK_BITS] == 0:
             p -= BLOCK
         elif slots[PLACE, p] >= 0:
             return p

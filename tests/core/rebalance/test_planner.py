@@ -251,7 +251,7 @@ def test_odd_clusters_get_a_plan_that_holds(cluster, verdict):
 @pytest.mark.parametrize("empty", [0, 3])
 def test_where_masters_have_many_slots_the_joint_proof_is_part_of_the_plan(empty):
     """Heavy slots decided case by case; the gap is what the plan says, and the check repeats the proof."""
-    cluster = random_problem(12, 6, 3000, empty=empty, skew=0.95, tolerance=0.05, iterations=500_000)
+    cluster = random_problem(12, 6, 3000, empty=empty, skew=0.95, tolerance=0.05, iterations=500_000, bytes_budget=0)
     found = plan(cluster)
 
     assert found.verdict == PlanVerdict.MOVE

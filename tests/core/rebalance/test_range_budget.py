@@ -1,0 +1,174 @@
+"""Fewer slot ranges for a few bytes more: what the budget, the limits and the slots without load allow."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cluster_core.rebalance.bound.check import check_plan
+from cluster_core.rebalance.goal.problem import Master, Problem
+from cluster_core.rebalance.plan import Plan, PlanVerdict
+from cluster_core.rebalance.planner import defragment, plan
+from tests.builders.rebalance_problems import applied, problem, random_problem
+from tests.examples import examples
+
+SHORT = 200_000
+
+
+def sparse(seed: int, masters: int, slots: int, *, empty: int = 1) -> Problem:
+    """Half of the slots have no load, the others a few keys each; the last *empty* masters own nothing."""
+    chance = random.Random(seed)
+    keys = [chance.choice([0, 0, 1, 2, 5, 9]) for _ in range(slots)]
+    names = [f"n{n:02d}" for n in range(masters)]
+    owners = [names[s * (masters - empty) // slots] for s in range(slots)]
+    loads = {"serialized_bytes": [90 * count for count in keys], "keys": keys}
+    return Problem(loads, owners, [Master(name) for name in names], tolerance=0.05, iterations=SHORT)
+
+
+def starts_of_ranges(found: Plan) -> list[int]:
+    """First slots of the ranges after the plan, but for the first of all."""
+    after = found.owners_after
+    return [s for s in range(1, len(after)) if after[s] != after[s - 1]]
+
+
+@settings(max_examples=examples(15), deadline=None)
+@given(
+    st.integers(0, 10**6), st.integers(2, 9), st.sampled_from([0.0, 0.4, 0.9]), st.sampled_from([0, 0.02, 0.05, 0.3])
+)
+def test_limits_and_budget_are_kept(seed, masters, skew, budget):
+    """Every claim in whole numbers, and no more bytes than allowed above the bound, or above the fewest that were found."""
+    cluster = random_problem(
+        seed, masters, 300, empty=1, skew=skew, tolerance=0.06, iterations=SHORT, bytes_budget=budget
+    )
+    found = plan(cluster)
+
+    assert check_plan(cluster, found) == []
+    fewest = min((point.moved for point in found.curve), default=found.moved)
+    assert found.moved <= max(found.bound, fewest) * (1 + Fraction(str(budget)))
+
+
+def test_a_scale_out_of_ordinary_loads_takes_one_cut_a_donor():
+    """Three masters become six: six ranges, and no master needs a seventh."""
+    chance = random.Random(1)
+    keys = [min(400, int(chance.paretovariate(1.6) * 5)) for _ in range(4000)]
+    sizes = [sum(int(chance.lognormvariate(5, 1.1)) for _ in range(count)) for count in keys]
+    names = "abcdef"
+    cluster = problem(
+        {"serialized_bytes": sizes, "keys": keys}, [names[s * 3 // 4000] for s in range(4000)], names, tolerance=0.02
+    )
+    found = plan(cluster)
+
+    assert found.verdict is PlanVerdict.MOVE
+    assert found.ranges_bound == 6
+    assert found.ranges_after <= 8
+    assert check_plan(cluster, found) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_range_begins_at_a_slot_without_load(seed):
+    """They go with their neighbours."""
+    cluster = sparse(seed, 5, 600)
+    found = plan(cluster)
+    starts = starts_of_ranges(found)
+
+    assert found.verdict is PlanVerdict.MOVE
+    assert starts
+    keys = cluster.loads["keys"]
+    after = found.owners_after
+    runs = [*zip([0, *starts], [*starts, len(after)], strict=True)]
+    assert [run for run in runs if not any(keys[run[0] : run[1]])] == []
+
+
+def test_a_larger_budget_never_gives_more_ranges():
+    """The curve is what a user chooses from; the plan is a point of it."""
+    cluster = random_problem(3, 6, 900, empty=2, skew=0.5, tolerance=0.03, iterations=SHORT)
+    found = plan(cluster)
+    ranges = [point.ranges for point in found.curve]
+
+    assert len(ranges) > 3
+    assert ranges == sorted(ranges, reverse=True)
+    assert (Fraction(1, 20), found.moved, found.ranges_after, len(found.moves)) in found.curve
+
+
+def test_a_plan_that_joined_ranges_is_the_same_again_and_comes_to_rest():
+    """No clock and no chance; carried out, nothing is over its limit, so nothing moves."""
+    cluster = sparse(5, 4, 500)
+    found = plan(cluster)
+
+    assert plan(cluster) == found
+    assert plan(applied(cluster, found.owners_after)).moves == ()
+
+
+def test_a_search_that_is_stopped_ends_with_a_plan_that_holds():
+    """However early."""
+    cluster = replace(random_problem(2, 8, 800, empty=2, skew=0.4, tolerance=0.05), iterations=0)
+    asked = []
+    found = plan(cluster, lambda: bool(asked.append(1)) or True)
+
+    assert asked
+    assert check_plan(cluster, found) == []
+
+
+def test_headroom_is_left_below_the_limit_and_a_master_within_the_limit_is_left_alone():
+    """Planned to 1.5 % above the fair share, begun above 2 %."""
+    cluster = problem([10] * 4000, "a" * 2200 + "b" * 1800, "ab", tolerance=0.02, headroom=0.25, iterations=SHORT)
+    within = replace(cluster, owners=tuple("a" * 2035 + "b" * 1965))
+    found = plan(cluster)
+
+    assert found.reach[0].after <= Fraction(1015, 1000)
+    assert check_plan(cluster, found) == []
+    assert plan(within).moves == ()
+
+
+def test_slots_that_are_dear_to_move_are_left():
+    """Key by key every slot costs; as jobs of the servers they do not."""
+    cluster = sparse(7, 4, 800)
+    jobs, by_hand = plan(cluster), plan(replace(cluster, slot_cost=0.5))
+
+    assert len(by_hand.moves) <= len(jobs.moves)
+    assert check_plan(cluster, by_hand) == []
+
+
+def test_a_shredded_cluster_gets_few_ranges_at_no_worse_balance():
+    """Whatever moves; the heaviest master does not get heavier."""
+    chance = random.Random(3)
+    loads = [chance.randrange(50, 150) for _ in range(900)]
+    cluster = problem(loads, [chance.choice("abc") for _ in range(900)], "abc", tolerance=0.1, iterations=400_000)
+    found = defragment(cluster)
+
+    assert found.ranges_after <= 12 < found.ranges_before
+    assert found.reach[0].after <= max(found.reach[0].before, found.reach[0].limit)
+    assert check_plan(cluster, found) == []
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda p: replace(p, ranges_bound=p.ranges_bound + 1),
+        lambda p: replace(p, budget=p.budget + 1),
+        lambda p: replace(p, curve=(p.curve[0]._replace(ranges=1), *p.curve[1:])),
+        lambda p: replace(p, curve=(p.curve[0]._replace(moved=p.bound - 1), *p.curve[1:])),
+    ],
+)
+def test_a_curve_that_was_tampered_with_is_found_out(spoil):
+    """The bound on ranges and the points of the curve are checked like the rest."""
+    cluster = sparse(11, 4, 400)
+    found = plan(cluster)
+
+    assert check_plan(cluster, found) == []
+    assert check_plan(cluster, spoil(found)) != []
+
+
+def test_pinned_slots_between_others_count_in_the_least_number_of_ranges():
+    """Slot 5 of b between slots of a that must not move: three ranges, and c needs one."""
+    masters = [Master("a"), Master("b"), Master("c")]
+    cluster = problem([10] * 30, "a" * 5 + "b" + "a" * 24, masters, pinned=[4, 5, 6], tolerance=0.2, iterations=SHORT)
+    found = plan(cluster)
+
+    assert found.ranges_bound == 4
+    assert check_plan(cluster, found) == []
