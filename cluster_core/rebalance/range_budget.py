@@ -60,7 +60,9 @@ class RangeBudget:
         at = self._find(at, self.amount(wanted) if wanted else self._least, THOROUGH)
         chosen[wanted] = mine = at
         for more in [*sorted(b for b in BUDGETS if b > wanted), None]:
-            at = chosen[more] = self._find(at, UNBOUNDED if more is None else self.amount(more), (HOT, SETTLE), CURVE_EFFORT)
+            at = chosen[more] = self._find(
+                at, UNBOUNDED if more is None else self.amount(more), (HOT, SETTLE), CURVE_EFFORT
+            )
         return Spent(mine, tuple(self._point(budget, found) for budget, found in chosen.items()))
 
     def unbound(self) -> tuple[int, ...]:

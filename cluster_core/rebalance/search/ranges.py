@@ -148,9 +148,7 @@ class RangeSearch:
         warm = max(course.warm * math.sqrt(6 / masters), COLD)
         self.turns += 1
         row = self._row(at, warm, course.price * masters)
-        goal = Goal(
-            budget, self.slot_cost, self.mean_cost, (COLD / warm) ** (1 / chunks), course.rise ** (1 / chunks)
-        )
+        goal = Goal(budget, self.slot_cost, self.mean_cost, (COLD / warm) ** (1 / chunks), course.rise ** (1 / chunks))
         best = np.array(at)
         begin(row)
         for done in range(0, chunks, SLICE):
