@@ -1,0 +1,121 @@
+"""A client that writes and reads all the while in a process of its own, and what it waited: ``python -m tests.benches.steady_client PORT``.
+
+Each line on its standard input ends a stretch of time; it answers with one line of JSON about it.  At the end of its input it reads back
+every write that was acknowledged.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+KEYS: Final = 2000
+PAUSE_S: Final = 0.0005
+
+
+class SteadyClient:
+    """The process, seen from the test."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def stretch(self) -> dict[str, Any]:
+        """What it did since the last question: how many *questions*, *p50_ms*, *p99_ms*, *max_ms*, *errors*."""
+        return self._ask("\n")
+
+    def end(self) -> dict[str, Any]:
+        """Stop it: *written* keys and *lost*, those that do not hold what was acknowledged."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        return self._read()
+
+    def _ask(self, words: str) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        self._process.stdin.write(words)
+        self._process.stdin.flush()
+        return self._read()
+
+    def _read(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        told: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return told
+
+
+@contextmanager
+def steady_client(port: int) -> Iterator[SteadyClient]:
+    """A client of the cluster of the node at *port*, while the block runs."""
+    words = [sys.executable, "-m", "tests.benches.steady_client", str(port)]
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        yield SteadyClient(process)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def main(port: int) -> None:
+    """Write and read until the input ends."""
+    import redis
+    from redis.cluster import RedisCluster
+
+    client = RedisCluster(host="127.0.0.1", port=port, socket_timeout=10)
+    chance = random.Random(7)
+    acknowledged: dict[str, int] = {}
+    uncertain: dict[str, set[int]] = {}
+    waits: list[float] = []
+    errors = number = 0
+    while True:
+        ready, _, _ = select.select([sys.stdin], [], [], 0)
+        if ready:
+            if not sys.stdin.readline():
+                break
+            say(summary(waits) | {"errors": errors})
+            waits, errors = [], 0
+        number += 1
+        key = f"{{steady:{chance.randrange(KEYS)}}}"
+        begun_s = time.perf_counter()
+        try:
+            if number % 2:
+                client.set(key, number)
+                acknowledged[key] = number
+                uncertain.pop(key, None)
+            else:
+                client.get(key)
+            waits.append(time.perf_counter() - begun_s)
+        except (redis.RedisError, OSError):
+            errors += 1
+            if number % 2:
+                uncertain.setdefault(key, set()).add(number)
+            time.sleep(0.05)
+        time.sleep(PAUSE_S)
+    lost = []
+    for key, value in acknowledged.items():
+        held = client.get(key)
+        if held is None or int(held) not in {value, *uncertain.get(key, ())}:
+            lost.append(key)
+    say({"written": len(acknowledged), "lost": lost})
+
+
+def summary(waits_s: list[float]) -> dict[str, Any]:
+    """How many questions there were, and what was waited for their answers."""
+    waits = [round(1000 * wait_s, 3) for wait_s in sorted(waits_s)]
+    if not waits:
+        return {"questions": 0}
+    count = len(waits)
+    return {"questions": count, "p50_ms": waits[count // 2], "p99_ms": waits[int(count * 0.99)], "max_ms": waits[-1]}
+
+
+def say(told: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(told) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
