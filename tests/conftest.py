@@ -18,7 +18,7 @@ from tests.benches.servers import Server, redis_binary, running, running_cluster
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-settings.register_profile("test", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=100)
+settings.register_profile("test", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=33)
 settings.register_profile("ci", settings.get_profile("test"), derandomize=True, print_blob=True)
 settings.register_profile("check", settings.get_profile("test"), max_examples=10)
 settings.register_profile("all", settings.get_profile("test"), max_examples=300)

@@ -14,5 +14,5 @@ MUTATIONS = (1_000, pytest.param(10_000, marks=pytest.mark.slow))
 
 
 def examples(count: int) -> int:
-    """Return *count* for `make test`, a tenth of it for `make check`, three times as many for `make test-all`."""
+    """Return a third of *count* for `make test`, a tenth for `make check`, three times as many for `make test-all`."""
     return max(min(count, LEAST), count * settings.default.max_examples // 100)

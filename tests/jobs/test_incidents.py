@@ -86,6 +86,7 @@ def test_offsets_that_no_header_shows_are_read_with_the_ids_of_their_addresses(s
     }
 
 
+@pytest.mark.slow
 def test_writing_again_leaves_the_same_rows(spark: SparkSession, told_root: str, tmp_path: Path) -> None:
     """The snapshot is replaced, not added to."""
     root = str(copytree(told_root, tmp_path / "root"))

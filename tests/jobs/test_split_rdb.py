@@ -400,8 +400,8 @@ def small_dump() -> bytes:
 @pytest.mark.long
 def test_prefixes_and_mutations_never_crash_a_split_or_leave_a_part_that_cannot_be_read(nodes, tmp_path):
     data, random = small_dump(), Random(5)
-    cut = [_survives(data[:size], nodes, tmp_path) for size in range(0, len(data), 61)]
-    changed = [_survives(cut_or_change(data, random), nodes, tmp_path) for _ in range(100)]
+    cut = [_survives(data[:size], nodes, tmp_path) for size in range(0, len(data), 183)]
+    changed = [_survives(cut_or_change(data, random), nodes, tmp_path) for _ in range(40)]
 
     assert cut[0] is False
     assert any(cut)

@@ -58,7 +58,9 @@ def lines(done: subprocess.CompletedProcess[str]) -> list[str]:
     return [line for line in done.stderr.splitlines() if not re.fullmatch(r"slotscope: \w[\w ]*, \d+ s so far", line)]
 
 
-@pytest.mark.parametrize("way", ["slotscope", "spark-submit", pytest.param("cluster", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "way", ["slotscope", *(pytest.param(way, marks=pytest.mark.slow) for way in ("spark-submit", "cluster"))]
+)
 def test_each_way_to_start_the_job_writes_the_same_tables_and_ends_with_the_same_code(dumps, tmp_path, way):
     """A program of its own, spark-submit with the code as a zip, executors in processes of their own."""
     command = {

@@ -102,6 +102,7 @@ def test_a_finished_plan_is_already_in_place(path):
     assert len(cluster.journal) == rows
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", PATHS)
 @settings(max_examples=examples(12))
 @given(seed=st.integers(0, 10**6), kills=st.lists(st.integers(0, 120), min_size=1, max_size=4), back=st.booleans())
@@ -132,6 +133,7 @@ def slots_done(cluster: SimulatedCluster) -> set[int]:
     return {slot for step in cluster.journal if step.step == "done" for slot in SlotSet.parse(step.slots)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", PATHS)
 @settings(max_examples=examples(8))
 @given(seed=st.integers(0, 10**6), kill=st.integers(0, 150))
@@ -158,6 +160,7 @@ def test_a_rollback_that_is_killed_can_go_either_way(path, seed, kill):
         assert_all_right(cluster, cluster.owners())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", PATHS)
 @settings(max_examples=examples(8))
 @given(seed=st.integers(0, 10**6), after=st.integers(0, 60), who=st.sampled_from((A, B, C, D)))
@@ -207,6 +210,7 @@ def test_it_pauses_after_a_batch_and_says_how_to_go_on(path):
     assert again(cluster, stored).verdict is Verdict.FINISHED
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("at", range(1, 90, 17))
 @pytest.mark.parametrize("times", [1, 2])

@@ -20,6 +20,8 @@ from tests.examples import examples
 
 SHORT = 40_000
 """Iterations that keep a test short."""
+SIZES = (1, 2, 3, 4, 7, 12, 250, 1000)
+OTHER_SIZES = (5, 6, 8, 9, 10, 11, *range(88, 1000, 76))
 
 
 def even(masters: int, slots: int = 16384) -> Problem:
@@ -75,7 +77,10 @@ def test_a_plan_holds_what_it_says_and_comes_to_rest(seed, masters, empty, skew)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("masters", [*range(1, 12), *range(12, 1001, 76)])
+@pytest.mark.parametrize(
+    "masters",
+    [*SIZES, *(pytest.param(size, marks=pytest.mark.slow) for size in OTHER_SIZES)],
+)
 def test_a_cluster_of_any_size_comes_to_rest(masters):
     """Applied and planned again: no moves.  `test_a_cluster_of_every_size_comes_to_rest` takes every N."""
     come_to_rest(masters)

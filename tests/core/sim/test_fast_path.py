@@ -207,7 +207,7 @@ def test_runs_by_chance_are_the_same_on_the_fast_path(seed):
     assert_equal_runs(rng.choice(list(PROFILES)), shards, replicas, seed, path, script, keeps=bool(seed % 2))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_larger_cluster_connects_and_settles_in_the_same_way():
     """Thousands of connections at once, messages that wait for them, tables that are not fit yet: equal to the last draw."""
     script: Script = [(25 * S, None)]
