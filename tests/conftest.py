@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import chdir
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from shutil import copytree
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,6 +16,7 @@ from xdist.scheduler import LoadGroupScheduling
 
 from tests.benches.browser import open_chromium, what_is_missing
 from tests.benches.servers import Server, redis_binary, running, running_cluster_node, valkey_binary
+from tests.benches.shown_commands import Printed, furnish, run_page
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -140,6 +143,38 @@ def recorded_root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory)
             topology=str(recorded / "topology" / "nodes.txt"),
         )  # fmt: skip
         key_slots.run(spark, request, read_settings(top=5))
+    return root
+
+
+class Walk(NamedTuple):
+    """What the commands of a page left: their folder with the tables in `root`, and what each printed."""
+
+    folder: Path
+    printed: dict[str, Printed]
+
+    @property
+    def root(self) -> Path:
+        """The tables."""
+        return self.folder / "slotscope"
+
+
+@pytest.fixture(scope="session")
+def tutorial(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Walk:
+    """The tutorial, from its first command to its last: tables to read; who writes takes a copy of its root."""
+    folder = tmp_path_factory.mktemp("tutorial")
+    furnish(folder)
+    return Walk(folder, run_page("docs/tutorial.md", folder, {}))
+
+
+@pytest.fixture(scope="session")
+def asked_root(tutorial: Walk, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The root of the cookbook: that of the tutorial, with the keys of its newest snapshot, which is written a second time."""
+    from tests.benches.program import slotscope
+
+    root = str(copytree(tutorial.root, tmp_path_factory.mktemp("asked") / "root"))
+    again = "key-slots --rdb dumps/*.rdb --topology nodes.txt --snapshot after --keep-keys"
+    with chdir(tutorial.folder):
+        assert slotscope(*again.split(), "--root", root) == 0
     return root
 
 

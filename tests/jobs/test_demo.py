@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import shlex
+from glob import glob
+from itertools import islice
+
+import pytest
 
 from jobs.demo import command, steps
+from jobs.main import ABOUT, COMMANDS
 from slotscope.requests.demo import Request
-from slotscope.runtime import code_zip
+from slotscope.runtime import cli, code_zip
 from slotscope.runtime.failure import OK
 
+SHOWN = ["key-slots", "key-slots", "compare", "rebalance-plan", "check-plan", "bus-replay", "incidents", "incident"]
+FILES = ("--rdb", "--topology", "--pcap", "--log", "--polls")
 
+
+@pytest.mark.slow
 def test_the_demonstration_shows_commands_that_can_be_typed_and_ends_with_pages(spark, tmp_path, capsys):
     root = str(tmp_path / "shown")
 
@@ -21,6 +30,20 @@ def test_the_demonstration_shows_commands_that_can_be_typed_and_ends_with_pages(
     assert typed == [words for _, words in steps(root)]
     assert told.rstrip().splitlines()[-1].startswith(f"{tmp_path}/shown/reports/")
     assert "failover" in told
+
+
+def test_the_demonstration_takes_the_steps_of_the_tutorial(tutorial, tmp_path):
+    """The same commands on the same recordings, so that what the tutorial comes to, it comes to; the last asks the tables for a number."""
+    program = cli.application(ABOUT, COMMANDS)
+    taken = [words for _, words in islice(steps(str(tmp_path)), len(SHOWN) - 1)]
+    for words in taken:
+        program.parse_args(words, exit_on_error=False, print_error=False)
+    files = [words[at + 1] for words in taken for at, word in enumerate(words) if word in FILES]
+
+    assert [words[0] for words in taken] == SHOWN[:-1]
+    assert [name for name in (shlex.split(line)[1] for line in tutorial.printed) if name in SHOWN] == SHOWN
+    assert len(files) == 7
+    assert all(glob(pattern) for pattern in files)
 
 
 def test_the_zip_for_executors_does_not_carry_the_recorded_clusters(tmp_path):

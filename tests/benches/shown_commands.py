@@ -1,0 +1,127 @@
+"""Commands that pages show, run as they stand in a folder with the files that the pages name."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tarfile
+from contextlib import chdir, redirect_stdout
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.benches.program import slotscope
+
+ROOT = Path(__file__).parents[2]
+DATA = ROOT / "tests" / "data"
+DEMO = ROOT / "slotscope" / "demo_data"
+BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ELSEWHERE = ("pip install", "make ", "slotscope demo", "spark-submit")
+"""Run by other tests: tests/jobs/test_installed.py, test_demo.py, test_ways_to_run.py, and by whoever runs these."""
+
+INFO = """# Server\r\nserver_time_usec:1795263600000000\r\n# Persistence\r\nloading:0\r\nrdb_changes_since_last_save:12\r\n\
+rdb_bgsave_in_progress:0\r\nrdb_last_save_time:1795263532\r\nrdb_last_bgsave_status:ok\r\naof_enabled:0\r\n"""
+"""What ``redis-cli INFO`` answers, shortened."""
+
+
+class Printed(NamedTuple):
+    """What a command printed, and its exit code."""
+
+    text: str
+    code: int
+
+
+class Shown:
+    """A command of a page with the lines below it."""
+
+    def __init__(self, text: str) -> None:
+        lines = text.splitlines(keepends=True)
+        taken = 1
+        while lines[taken - 1].endswith("\\\n"):
+            taken += 1
+        self.text = text
+        self.line = "".join(lines[:taken])
+        self.command = self.line.removeprefix("$ ").replace("\\\n", " ").split("  #")[0].strip()
+        self.output = [line.rstrip() for line in lines[taken:]]
+
+    def missing(self, printed: str) -> list[str]:
+        """Lines that are shown and were not printed; ``…`` stands for lines left out."""
+        there = {line.rstrip() for line in printed.splitlines()}
+        return [line for line in self.output if line not in ("…", "") and line not in there]
+
+    def rewritten(self, printed: str) -> str:
+        """The same with as many lines of what it prints now, from where each part began."""
+        now = [line.rstrip() for line in printed.strip("\n").splitlines()]
+        found: list[str] = []
+        place = 0
+        for at, line in enumerate(self.output):
+            begins = at == 0 or self.output[at - 1] == "…"
+            if line == "…":
+                found.append(line)
+                continue
+            if begins and line.split():
+                place = next((n for n, one in enumerate(now) if one.split()[:1] == line.split()[:1]), place)
+            found.append(now[place] if place < len(now) else "")
+            place += 1
+        return self.line + "".join(f"{line}\n" for line in found)
+
+
+def shown(page: str) -> list[Shown]:
+    """Every command of *page*."""
+    blocks = BLOCK.findall((ROOT / page).read_text("utf-8"))
+    return [
+        Shown(part) for block in blocks for part in re.split(r"^(?=\$ )", block, flags=re.MULTILINE) if part.strip()
+    ]
+
+
+def furnish(folder: Path) -> None:
+    """Put the files that the pages name into *folder*."""
+    load, bus = DEMO / "valkey-9.1", DEMO / "bus-redis-7.0"
+    links = {
+        "dumps": load / "after",
+        "yesterday": load / "before",
+        "nodes.txt": load / "topology" / "nodes.txt",
+        "bus.pcap.gz": bus / "bus.pcap.gz",
+        "logs": bus / "logs",
+        "polls.jsonl.gz": bus / "polls.jsonl.gz",
+        "clients.pcap.gz": DATA / "psync" / "redis-7.0" / "resp.pcap.gz",
+        "tests": ROOT / "tests",
+    }
+    for name, target in links.items():
+        (folder / name).symlink_to(target)
+    (folder / "info.txt").write_text(INFO)
+    with tarfile.open(DATA / "aof" / "recorded.tar.xz") as archive:
+        archive.extractall(folder / "aof", filter="data")
+    (folder / "appendonlydir").symlink_to(folder / "aof" / "redis-7.0" / "aof-preamble")
+
+
+def run_page(page: str, folder: Path, known: dict[str, Printed]) -> dict[str, Printed]:
+    """Run the commands of *page* in *folder*, in their order; those that are *known* are not run again."""
+    found = dict(known)
+    with chdir(folder), pytest.MonkeyPatch.context() as changed:
+        changed.setenv("COLUMNS", "80")
+        changed.delenv("SLOTSCOPE_ROOT", raising=False)
+        for one in shown(page):
+            if one.command not in found and not one.command.startswith(ELSEWHERE):
+                found[one.command] = run(one.command)
+    return found
+
+
+def run(command: str) -> Printed:
+    """Run a job in this process, whose session it shares; anything else in a process of its own."""
+    words = shlex.split(command)
+    if words[0] != "slotscope":
+        assert words[:2] == ["python", "-m"], command
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        ended = subprocess.run(
+            [sys.executable, *words[1:]], env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+        return Printed(ended.stdout, ended.returncode)
+    with redirect_stdout(io.StringIO()) as printed:
+        code = slotscope(*words[1:])
+    return Printed(printed.getvalue(), code)
