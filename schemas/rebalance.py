@@ -82,6 +82,11 @@ REBALANCE_PLANS = Table(
             _told("watched_before", "heaviest master over its fair share before, of loads that were not balanced"),
             _told("watched_after", "the same afterwards"),
             _told("watched_limits", "the same that they would be allowed, if they were balanced"),
+            _told(
+                "capacity_due_s",
+                "seconds after the newest snapshot until the first master reaches its capacity if loads grow on as since the one before (not there: none does; null: not known, no two snapshots with dates)",
+            ),
+            _told("balance_due_s", "the same until the first master is out of balance again"),
             caveats("what to know before trusting it, the gravest first", always=False),
             PARTIAL,
         ]

@@ -49,6 +49,8 @@ ROUNDS_MAX = 6
 ROUND_GAIN_MIN = Fraction(1, 20)
 SLACKS = (Fraction(1, 200), Fraction(1, 20))
 """By how much more than the least tolerance limits are raised, until a plan keeps them: slots are whole."""
+DECISIVE = 0.05
+"""Where fees raise the bound by more than this share, the slots that they are for go where the proof puts them."""
 WORK_OF_STEP = 120
 """Work of the branching that one iteration of a problem allows."""
 
@@ -215,7 +217,8 @@ def _propose(now: Scaled, targets: Targets, stop: Callable[[], bool] = never) ->
     if arrays.per_master > SLOTS_MAX and len(arrays.takers) > 1:
         search = FeeSearch(now, targets)
         if search.proof is not None:
-            leaving, given = search.leaving(), search.places()
+            leaving = search.leaving()
+            given = search.places() if search.proof.value > least * (1 + DECISIVE) else {}
             fees = search.proof if search.proof.value > least else None
             least = max(least, search.proof.value)
     if arrays.per_master > MANY and len(arrays.takers) > 1:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from cluster_core.kinds import Severity
 from cluster_core.load.unread import WHOLE, FileUnread, Unread, together
 from cluster_core.memory.basis import Exactness, MemoryBasis
+from cluster_core.rebalance.goal.outlook import Growth
 from cluster_core.rebalance.goal.placement import NOTHING, masters_of, owners_of, read_placement
 from cluster_core.rebalance.goal.problem import Problem
 from cluster_core.rebalance.ordering import TimeModel
@@ -69,6 +70,7 @@ class Found:
     other_tolerance: dict[str, float]
     warnings: list[Caveat]
     time_limit_s: float | None = None
+    growth: Growth | None = None
 
     def write(self, root: str) -> None:
         """Write what the files about slots said, and what in them could not be read."""
@@ -93,6 +95,7 @@ class Inputs:
     combined: str = "last"
     unread: Unread = WHOLE
     warnings: Sequence[Caveat] = ()
+    growth: Growth | None = None
 
 
 def find_inputs(request: Request, spark: SparkSession | None) -> Found:
@@ -111,7 +114,7 @@ def find_inputs(request: Request, spark: SparkSession | None) -> Found:
         request,
         Inputs(
             topology, loads, weights.memory, snapshots[-1] if snapshots else NO_SNAPSHOT, activity, request.combine,
-            together([weights.unread, _activity_unread(activity)]), _foreign(weights),
+            together([weights.unread, _activity_unread(activity)]), _foreign(weights), weights.growth,
         ),
     )  # fmt: skip
 
@@ -147,7 +150,7 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
         problem, nodes, Schedule(goal.jobs, goal.zone_jobs, goal.job_slots, model),
         TOLERANCES if compared is None else compared, inputs.snapshot_id, inputs.activity, inputs.combined, inputs.unread,
         others, {name: tolerance[name] for name in others}, warnings,
-        None if goal.time_limit is None else _positive(goal.time_limit, "--time-limit"),
+        None if goal.time_limit is None else _positive(goal.time_limit, "--time-limit"), inputs.growth,
     )  # fmt: skip
 
 

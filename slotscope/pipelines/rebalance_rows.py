@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from cluster_core.rebalance.goal.outlook import Growth, look_ahead
 from cluster_core.rebalance.goal.problem import Scaled, exact
 from cluster_core.rebalance.goal.targets import HeavySlot, Targets
 from cluster_core.rebalance.plan import Plan, count_ranges, slot_ranges
@@ -70,7 +71,9 @@ def store_plan(root: str, found: Found, *, join_ranges: bool, now_ms: int | None
         *found.warnings,
         *find_not_balanced(made.watched, list(found.problem.loads)),
     ]
-    write_plan(root, made, parts=parts, bad_records=found.unread.whole.bad_records, warnings=warnings)
+    write_plan(
+        root, made, parts=parts, bad_records=found.unread.whole.bad_records, warnings=warnings, growth=found.growth
+    )
     return Outcome(made, warnings)
 
 
@@ -93,6 +96,7 @@ def write_plan(
     parts: Mapping[int, Sequence[Row]],
     bad_records: int = 0,
     warnings: Sequence[Caveat] = (),
+    growth: Growth | None = None,
 ) -> None:
     """Replace everything that the tables hold of the plan; its row in gold/rebalance_plans comes last."""
     label = {"plan_id": made.stored.plan_id, "partial": bool(made.stored.unread)}
@@ -103,7 +107,7 @@ def write_plan(
         (REBALANCE_TOLERANCES, [row._asdict() for row in _tolerance_rows(made)]),
         (REBALANCE_CURVE, [row._asdict() for row in _curve_rows(made.stored.plan)]),
         (REBALANCE_HEAVY, _heavy_rows(made, parts)),
-        (REBALANCE_PLANS, [_plan_row(made, bad_records, warnings)]),
+        (REBALANCE_PLANS, [{**_plan_row(made, bad_records, warnings), **_outlook_columns(made, growth)}]),
     ]
     for table, rows in tables:
         replace_rows(root, table, [{**label, **row} for row in rows], plan_id=made.stored.plan_id)
@@ -140,6 +144,19 @@ def _plan_row(made: MadePlan, bad_records: int, warnings: Sequence[Caveat]) -> R
         "watched_before": {reach.resource: float(reach.before) for reach in watched},
         "watched_after": {reach.resource: float(reach.after) for reach in watched},
         "watched_limits": {reach.resource: float(reach.limit) for reach in watched},
+    }
+
+
+def _outlook_columns(made: MadePlan, growth: Growth | None) -> Row:
+    """When the next plan is due, by resource; null where nothing is known of growth."""
+    if growth is None:
+        return {"capacity_due_s": None, "balance_due_s": None}
+    plan = made.stored.plan
+    limits = {reach.resource: reach.limit for reach in plan.reach}
+    ahead = look_ahead(made.stored.problem, plan.owners_after, growth, limits)
+    return {
+        "capacity_due_s": {name: due.seconds for name, due in ahead.capacity.items()},
+        "balance_due_s": {name: due.seconds for name, due in ahead.balance.items()},
     }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from cluster_core.load.unread import FileUnread, Unread, together
 from cluster_core.memory.basis import Exactness, MemoryBasis
 from cluster_core.rebalance.goal.loads import combine_windows
+from cluster_core.rebalance.goal.outlook import Growth
 from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from slotscope.runtime.delta_files import read_rows
@@ -23,6 +24,7 @@ class Weights:
     """Loads by resource; *topology* is CLUSTER NODES text of the newest snapshot, if it has one; *memory* what memory_bytes rests on.
 
     *unread* is what of the snapshots' inputs could not be read; *foreign_keys* lie on nodes that do not own their slots, uncounted.
+    *growth* is that between the last two snapshots, where both have dates.
     """
 
     loads: dict[str, list[float]]
@@ -30,6 +32,7 @@ class Weights:
     unread: Unread
     foreign_keys: int
     memory: tuple[MemoryBasis, ...] = ()
+    growth: Growth | None = None
 
 
 def read_weights(root: str, snapshots: Sequence[str], *, how: str, smoothing: float) -> Weights:
@@ -51,7 +54,16 @@ def read_weights(root: str, snapshots: Sequence[str], *, how: str, smoothing: fl
         together(_unread(root, head) for head in heads),
         int(sum(window["foreign"][0] for window in windows)),
         tuple(filter(None, map(_memory_basis, heads))),
+        _growth(heads, windows),
     )
+
+
+def _growth(heads: Sequence[Mapping[str, Any]], windows: Sequence[dict[str, list[float]]]) -> Growth | None:
+    taken = [head["taken_at"] for head in heads[-2:]]
+    if len(taken) < 2 or None in taken or taken[0] >= taken[1]:
+        return None
+    earlier, later = ({name: load for name, load in window.items() if name in RESOURCES} for window in windows[-2:])
+    return Growth((taken[1] - taken[0]).total_seconds(), earlier, later)
 
 
 def is_partial(head: Mapping[str, Any]) -> bool:

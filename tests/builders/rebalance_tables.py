@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,8 @@ def topology(owners: Sequence[int], masters: int, replicas: Mapping[int, int] | 
 def write_snapshot(
     root: Path | str, owners: Sequence[int], bytes_by_slot: Mapping[int, int], *, masters: int = 3, name: str = "current",
     tags: Mapping[bytes, tuple[int, int, int]] | None = None, keys: Mapping[bytes, tuple[int, int]] | None = None,
-    memory_by_slot: Mapping[int, int] | None = None, unread: FileUnread | None = None, **more: Any,
+    memory_by_slot: Mapping[int, int] | None = None, unread: FileUnread | None = None,
+    taken_at: datetime | None = None, **more: Any,
 ) -> None:  # fmt: skip
     """Write silver/slot_load and silver/snapshots: 1000 bytes and 10 keys a slot but for *bytes_by_slot*.
 
@@ -58,7 +60,7 @@ def write_snapshot(
         "serialized_bytes": None,
         "bad_records": 0,
         "warnings": [],
-        "taken_at": None,
+        "taken_at": taken_at,
         "partial": unread is not None,
         "file_bytes": 10_000_000,
     }

@@ -221,6 +221,8 @@ class RebalanceReport:
     proof: Sequence[ProofLine] = ()
     joint: JointProof | None = None
     fees: FeeProof | None = None
+    capacity_due_s: Mapping[str, float] | None = None
+    balance_due_s: Mapping[str, float] | None = None
     history: Sequence[EarlierPlan] = ()
     meant: Consequences | None = None
 

@@ -73,6 +73,8 @@ def load_rebalance_report(root: str, plan_id: str = "latest") -> RebalanceReport
         proof=[_proof_line(argument) for argument in explain_bound(stored.problem, plan)],
         joint=_joint(plan),
         fees=_fees(plan),
+        capacity_due_s=row.get("capacity_due_s"),
+        balance_due_s=row.get("balance_due_s"),
         history=_history(root, own_id, row["created_at"]),
         meant=load_consequences(root, stored) if plan.moves else None,
     )

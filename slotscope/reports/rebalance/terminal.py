@@ -16,6 +16,7 @@ from slotscope.reports.rebalance.words import (
     factor,
     headline,
     next_commands,
+    outlook,
     ranges_text,
     reason,
     resource_words,
@@ -68,6 +69,7 @@ def _print_verdict(report: RebalanceReport, ink: Ink) -> None:
             f"{text.plural(report.batches, 'batch', 'batches')}, about {duration(report.estimated_s)}",
         ]
     ink.flow(figures)
+    ink.flow(outlook(report))
 
 
 def _print_warnings(report: RebalanceReport, ink: Ink) -> None:

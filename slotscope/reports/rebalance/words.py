@@ -10,6 +10,8 @@ from slotscope.reports.rebalance.report import HeavyLine, RebalanceReport
 from slotscope.runtime import text
 from slotscope.runtime.program import program_name
 
+HOURS_SHOWN = 100
+"""Longer times are told in days."""
 _UNITS = ("", "k", "M", "G", "T", "P")
 
 
@@ -66,6 +68,8 @@ def duration(seconds: float) -> str:
     if minutes < 120:
         return f"{minutes} min {rest} s" if rest else f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
+    if hours >= HOURS_SHOWN:
+        return text.plural(round(hours / 24), "day")
     return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
 
@@ -176,3 +180,17 @@ def remedy(line: HeavyLine) -> str:
 def shell_word(word: str) -> str:
     """*word* as one word of a shell; one that cannot be shown is not made a command of."""
     return shlex.quote(word) if word.isprintable() else "..."
+
+
+def outlook(report: RebalanceReport) -> list[str]:
+    """How long the plan holds, in words: until the first capacity is reached, and until the balance is lost again."""
+    if report.capacity_due_s is None or report.balance_due_s is None:
+        return ["how long it holds is not known: that takes two snapshots with dates (--snapshot OLDER NEWER)"]
+    found = []
+    for due, what in ((report.capacity_due_s, "a capacity is reached"), (report.balance_due_s, "the balance is lost")):
+        if due:
+            resource, seconds = min(due.items(), key=lambda one: (one[1], one[0]))
+            when = f"in {duration(seconds)}" if seconds else "at once"
+            found.append(f"{what} {when} ({resource_words(resource)})")
+    grown = "if loads grow on as between the last two snapshots"
+    return [", ".join(found) + f", {grown}" if found else f"no limit is reached, {grown}"]
