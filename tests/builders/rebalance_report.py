@@ -13,6 +13,7 @@ from slotscope.reports.rebalance.report import (
     NodeShare,
     PlanNode,
     ProofLine,
+    RangeLine,
     RebalanceReport,
     ToleranceLine,
     Transfer,
@@ -92,6 +93,13 @@ def rebalance_report(masters: int = 6, *, hostile: bool = False) -> RebalanceRep
         ],
         nodes=nodes,
         transfers=transfers,
+        ranges_bound=masters,
+        bytes_budget=0.05,
+        curve=[
+            RangeLine(0.0, "fewest bytes", bound, 0.0, masters + 90, 140),
+            RangeLine(0.05, "recommended", moved, (moved - bound) / bound if bound else None, masters + 4 * len(transfers), 12),
+            RangeLine(None, "fewest ranges", 3 * moved, 3 * moved / bound - 1 if bound else None, masters + 1, 900),
+        ],
         tolerances=[
             ToleranceLine(tolerance, int(moved * part), int(bound * part), slots, masters + 2 * slots, 20 * part, 1 + tolerance, PlanVerdict.MOVE)
             for tolerance, part, slots in (
@@ -142,6 +150,7 @@ def quiet_report(verdict: str = PlanVerdict.BALANCED) -> RebalanceReport:
         gain_min=0.01,
         reaches=[WorstLoad("serialized_bytes", 0.02, before, before, 1.02, 1.0)],
         transfers=[],
+        curve=[],
         heavy=[],
         proof=[] if verdict == PlanVerdict.BALANCED else report.proof[:1],
     )

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from slotscope.reports.line_chart import Chart, Series, line_chart
 from slotscope.reports.page import render_page
 from slotscope.reports.rebalance.charts import Curve, Profile, curve, profile
 from slotscope.reports.rebalance.report import PlanNode, ProofLine, RebalanceReport, WorstLoad
 from slotscope.reports.rebalance.ticket import client_words, counting_words, other_words, ticket
 from slotscope.reports.rebalance.words import (
     amount,
+    budget_words,
     duration,
     factor,
     headline,
     next_commands,
+    range_words,
     ranges_text,
     reason,
     remedy,
@@ -89,6 +92,9 @@ def render_rebalance_html(report: RebalanceReport) -> str:
         "rows": _node_rows(report, nodes[:shown]),
         "curve": tolerance_curve(report),
         "tolerance_words": _tolerance_words(report),
+        "choices": [line for line in report.curve if line.choice],
+        "range_chart": range_chart(report),
+        "range_words": range_words(report),
         "transfers_shown": TRANSFERS_SHOWN,
         "heavy_shown": HEAVY_SHOWN,
         "parts_shown": PARTS_SHOWN,
@@ -106,7 +112,10 @@ def render_rebalance_html(report: RebalanceReport) -> str:
         "targets_shown": TARGETS_SHOWN,
         "ticket": ticket(report),
         "ranges": lambda transfer: ranges_text(transfer.ranges, RANGES_SHOWN),
-        **{say.__name__: say for say in (amount, duration, factor, remedy, resource_words, share_text, exactly)},
+        **{
+            say.__name__: say
+            for say in (amount, duration, factor, remedy, resource_words, share_text, budget_words, exactly)
+        },
     }
     return render_page("rebalance.html", context)
 
@@ -217,6 +226,20 @@ def tolerance_curve(report: RebalanceReport) -> Curve | None:
         [line.missed for line in lines],
         chosen=_chosen(report),
         amount=lambda value: amount(report.cost, value),
+    )
+
+
+def range_chart(report: RebalanceReport) -> Chart | None:
+    """Slot ranges against what moves; None where there is nothing to choose."""
+    points = sorted({(float(line.moved), float(line.ranges)) for line in report.curve})
+    if len(points) < 2:
+        return None
+    return line_chart(
+        [Series("slot ranges after", points)],
+        x_words=lambda value: amount(report.cost, value),
+        y_words=lambda value: text.count(round(value)),
+        words="; ".join(f"{amount(report.cost, moved)} moved: {ranges:.0f} slot ranges" for moved, ranges in points),
+        x_labels=[points[0][0], points[-1][0]],
     )
 
 

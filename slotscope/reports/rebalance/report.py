@@ -110,6 +110,18 @@ class ToleranceLine:
 
 
 @dataclass(frozen=True, slots=True)
+class RangeLine:
+    """What another budget of bytes would give; *budget* is None where anything may move, *choice* names the plan and the ends of the curve."""
+
+    budget: float | None
+    choice: str | None
+    moved: int
+    over_bound: float | None
+    ranges: int
+    moved_slots: int
+
+
+@dataclass(frozen=True, slots=True)
 class HeavyPart:
     """A hash tag or a key that makes a slot heavy; *share* is of the slot, *pieces* into how many it must be split."""
 
@@ -216,6 +228,9 @@ class RebalanceReport:
     watched: Sequence[WorstLoad] = ()
     nodes: Sequence[PlanNode] = ()
     transfers: Sequence[Transfer] = ()
+    ranges_bound: int | None = None
+    bytes_budget: float | None = None
+    curve: Sequence[RangeLine] = ()
     tolerances: Sequence[ToleranceLine] = ()
     heavy: Sequence[HeavyLine] = ()
     proof: Sequence[ProofLine] = ()

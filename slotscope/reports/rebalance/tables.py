@@ -14,6 +14,7 @@ from schemas.caveats import Caveat, Code
 from schemas.rebalance import (
     PLAN_AUDITS,
     PLAN_STEPS,
+    REBALANCE_CURVE,
     REBALANCE_HEAVY,
     REBALANCE_LOAD,
     REBALANCE_MOVES,
@@ -32,6 +33,7 @@ from slotscope.reports.rebalance.report import (
     NodeShare,
     PlanNode,
     ProofLine,
+    RangeLine,
     RebalanceReport,
     ToleranceLine,
     Transfer,
@@ -68,6 +70,7 @@ def load_rebalance_report(root: str, plan_id: str = "latest") -> RebalanceReport
         watched=_watched(row),
         nodes=_nodes(_rows(root, REBALANCE_LOAD, own_id)),
         transfers=_transfers(_rows(root, REBALANCE_MOVES, own_id)),
+        curve=_curve(_rows(root, REBALANCE_CURVE, own_id)),
         tolerances=_tolerances(_rows(root, REBALANCE_TOLERANCES, own_id)),
         heavy=_heavy(_rows(root, REBALANCE_HEAVY, own_id)),
         proof=[_proof_line(argument) for argument in explain_bound(stored.problem, plan)],
@@ -152,6 +155,12 @@ def _tolerances(rows: Sequence[Row]) -> list[ToleranceLine]:
             verdict=row.get("verdict") or "",
         )
         for row in sorted(rows, key=lambda row: float(row["tolerance"]))
+    ]
+
+
+def _curve(rows: Sequence[Row]) -> list[RangeLine]:
+    return [
+        record(RangeLine, row, moved=row["moved_bytes"]) for row in sorted(rows, key=lambda row: int(row["number"]))
     ]
 
 

@@ -17,6 +17,7 @@ from slotscope.reports.rebalance.words import (
     headline,
     next_commands,
     outlook,
+    range_words,
     ranges_text,
     reason,
     resource_words,
@@ -43,6 +44,7 @@ def render_rebalance_terminal(report: RebalanceReport, console: Console, *, html
     _print_balance(report, ink)
     _print_masters(report, ink)
     _print_moves(report, ink)
+    _print_alternatives(report, ink)
     _print_heavy(report, ink)
     _print_history(report, ink)
     ink.heading("Next")
@@ -65,11 +67,15 @@ def _print_verdict(report: RebalanceReport, ink: Ink) -> None:
             f"the plan is {share_text(report.gap)} above"
             if report.gap is not None
             else "how far above the least is not known",
-            f"{text.count(report.ranges_before)} → {text.count(report.ranges_after)} slot ranges",
+            f"{text.count(report.ranges_before)} → {text.count(report.ranges_after)} slot ranges{_least_ranges(report)}",
             f"{text.plural(report.batches, 'batch', 'batches')}, about {duration(report.estimated_s)}",
         ]
     ink.flow(figures)
     ink.flow(outlook(report))
+
+
+def _least_ranges(report: RebalanceReport) -> str:
+    return f", at least {text.count(report.ranges_bound)}, proven" if report.ranges_bound else ""
 
 
 def _print_warnings(report: RebalanceReport, ink: Ink) -> None:
@@ -152,6 +158,26 @@ def _print_moves(report: RebalanceReport, ink: Ink) -> None:
         for one in largest
     ]
     ink.table(("From", "", "To", ">Slots", ">Bytes", ">Batch", "Ranges"), rows)
+
+
+def _print_alternatives(report: RebalanceReport, ink: Ink) -> None:
+    choices = [line for line in report.curve if line.choice]
+    if len(choices) < 2:
+        return
+    ink.heading("Alternatives", "bytes against slot ranges, within the same limits")
+    rows: list[list[Cell]] = [
+        [
+            ink.words(str(line.choice), "bold" if line.choice == "recommended" else ""),
+            amount(report.cost, line.moved),
+            share_text(line.over_bound),
+            text.count(line.ranges),
+            text.count(line.moved_slots),
+        ]
+        for line in choices
+    ]
+    ink.table(("", ">Moves", ">Above least", ">Ranges", ">Slots"), rows)
+    for words in range_words(report)[1:]:
+        ink.note(words)
 
 
 def _name(names: dict[str, str], node_id: str) -> str:

@@ -11,6 +11,7 @@ from slotscope.reports.rebalance.words import (
     factor,
     headline,
     next_commands,
+    range_words,
     reason,
     resource_words,
     share_text,
@@ -83,6 +84,7 @@ def ticket(report: RebalanceReport) -> str:
         lines.append(f"{node.address or node.node_id}: {node.slots_before} -> {node.slots_after} slots  {moves}")
     if len(report.nodes) > MASTERS_LISTED:
         lines.append(f"and {text.plural(len(report.nodes) - MASTERS_LISTED, 'more master')}")
+    lines += ["", *range_words(report)] if report.curve else []
     if report.meant is not None:
         lines += ["", client_words(report.meant), counting_words(report.meant)]
     if report.warnings:

@@ -137,6 +137,46 @@ def reason(report: RebalanceReport) -> str:
     return f"Furthest from its limit: {now}; afterwards {factor(worst.after)}, {factor(worst.limit)} are allowed."
 
 
+RANGES_A_MASTER_MAX = 10
+"""More slot ranges than this a master want a reason."""
+
+
+def budget_words(budget: float | None) -> str:
+    """How many bytes above the bound may move."""
+    return "any" if budget is None else f"{share_text(budget)} above"
+
+
+def range_words(report: RebalanceReport) -> list[str]:
+    """What is known of the number of slot ranges, a sentence each: the least there can be, why there are many, what would give fewer."""
+    if not report.acts:
+        return []
+    found = []
+    if report.ranges_bound:
+        found.append(
+            f"{text.plural(report.ranges_after, 'slot range')} after it; fewer than {text.count(report.ranges_bound)} "
+            "are impossible within these limits, proven; what is between the two is not known."
+        )
+    owners = sum(1 for node in report.nodes if node.slots_after)
+    if report.ranges_after <= RANGES_A_MASTER_MAX * owners:
+        return found
+    limits = " and ".join(resource_words(one.resource) for one in report.reaches)
+    found.append(
+        f"That is more than {RANGES_A_MASTER_MAX} a master: within this budget no windows of neighbouring slots were found that keep every "
+        f"limit ({limits}), so single slots fill what is left."
+    )
+    fewer = [line for line in report.curve if line.ranges < report.ranges_after]
+    looser = [line for line in report.tolerances if line.ranges < report.ranges_after and not line.missed]
+    ways = [
+        f"--bytes-budget {share_text(line.budget, digits=0).replace(' ', '')} gives {text.count(line.ranges)}"
+        for line in fewer
+        if line.budget is not None
+    ]
+    ways += [f"any number of bytes gives {text.count(line.ranges)}" for line in fewer if line.budget is None]
+    ways += [f"--tolerance {line.tolerance:g} gives {text.count(line.ranges)}" for line in looser[-1:]]
+    found.append(f"Fewer: {'; '.join(ways)}." if ways else "No larger budget that was tried gives fewer.")
+    return found
+
+
 def next_commands(report: RebalanceReport) -> list[tuple[str, str]]:
     """What to type next, each with what it does."""
     program = program_name()

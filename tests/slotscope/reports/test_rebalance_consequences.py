@@ -20,8 +20,10 @@ from slotscope.reports.rebalance.consequences import (
     measured_speed,
 )
 from slotscope.reports.rebalance.html import render_rebalance_html
+from slotscope.reports.rebalance.report import RangeLine
 from slotscope.reports.rebalance.tables import load_rebalance_report
 from slotscope.reports.rebalance.ticket import counting_words, other_words, ticket
+from slotscope.reports.rebalance.words import range_words
 from slotscope.runtime.delta_files import append_rows, read_rows
 from tests.builders.rebalance_report import node_id, rebalance_report
 from tests.builders.rebalance_tables import write_snapshot
@@ -117,3 +119,36 @@ def test_page_and_ticket_hold_all_of_it_and_hostile_names_stay_text() -> None:
     assert block.splitlines()[0].startswith("Rebalancing plan ")
     assert "--rollback" in block
     assert all(len(line) < 2_000 for line in block.splitlines())
+
+
+def test_alternatives_stand_side_by_side_with_what_each_costs() -> None:
+    page, words = render_rebalance_html(rebalance_report()), range_words(rebalance_report())
+
+    for shown in (
+        "Recommended: this plan",
+        "Fewest bytes",
+        "Fewest ranges",
+        "Slot ranges of all masters after the plan",
+    ):
+        assert shown in page
+    assert words == [
+        "14 slot ranges after it; fewer than 6 are impossible within these limits, proven; what is between the two is not known."
+    ]
+
+
+def test_more_than_ten_ranges_a_master_come_with_a_reason_and_what_would_give_fewer() -> None:
+    report = rebalance_report()
+    line = RangeLine(0.1, None, 2 * report.moved, 0.1, 40, 500)
+
+    _, why, ways = range_words(replace(report, ranges_after=100, curve=[*report.curve, line], tolerances=[]))
+
+    assert "more than 10 a master" in why
+    assert "serialized bytes and keys and ops" in why
+    assert (
+        ways
+        == "Fewer: --bytes-budget 0% gives 96; --bytes-budget 5% gives 14; --bytes-budget 10% gives 40; any number of bytes gives 7."
+    )
+    assert (
+        range_words(replace(report, ranges_after=100, curve=[], tolerances=[]))[-1]
+        == "No larger budget that was tried gives fewer."
+    )

@@ -28,7 +28,15 @@ def test_the_verdict_comes_first_and_the_next_command_last() -> None:
 
     assert said[1].startswith("Move 12 slots, 600 MB (2 % of all)")
     headings = [line.split("  ")[0] for line in said if line[:1].isalpha()][3:]
-    assert headings[-7:-1] == ["Balance", "Masters", "Moves", "Slots that cannot be divided", "Earlier plans", "Next"]
+    assert headings[-8:-1] == [
+        "Balance",
+        "Masters",
+        "Moves",
+        "Alternatives",
+        "Slots that cannot be divided",
+        "Earlier plans",
+        "Next",
+    ]
     assert "  slotscope check-plan --root /data/slots --plan 0123456789ab" in said
     assert said[-1] == "All of it, with the proof: out/plan.html"
 
