@@ -47,11 +47,13 @@ $(JARS)/.fetched: conf/ivysettings.xml $(VENV)/.packages
 	@$(BIN)/python -m slotscope.runtime.jars $(JARS) $(IVY_SETTINGS)
 	@touch $@
 
-# Compiled code is kept in the user's cache folder by the content of its sources (docs/architecture.md): tests and jobs find it there.
+# Compiled code is kept in the user's cache folder by the content of its sources, and so are the classes of the JVM by its jars
+# (docs/architecture.md): tests and jobs find both there.
 $(VENV)/.compiled: $(SET_UP)
 	@echo "compiling the kernels: a minute or two the first time"
 	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup --hypothesis-profile check -m "not slow and not long and not processes" \
 		tests/core/kernels tests/core/sim/test_fast_path.py tests/core/rebalance/test_proof.py >/dev/null || echo "slotscope: not all kernels could be compiled; the first run tries again" >&2
+	-@$(BIN)/slotscope setup >/dev/null
 	@touch $@
 
 lint: $(SET_UP) ## ruff: rules and format

@@ -1,4 +1,4 @@
-"""Is everything here that commands need?  Finds Java, fetches the Delta jars, compiles; later commands then start without network."""
+"""Is everything here that commands need?  Finds Java, fetches the Delta jars, compiles, archives classes; later commands then start without network."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slotscope.runtime import cli
 
 
 def command(request: Request = Request()) -> int:
-    """Make ready what commands on Spark need: find Java, bring the Delta jars here, compile.
+    """Make ready what commands on Spark need: find Java, bring the Delta jars here, compile, archive the JVM's classes.
 
     Without it the first command does the same by and by.
     """

@@ -139,9 +139,13 @@ def _folders() -> Iterator[Path]:
     yield _kept()
 
 
+def cache_folder() -> Path:
+    """Where this user's programs keep what can be made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "slotscope")
+
+
 def _kept() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home, "slotscope", "jars", importlib.metadata.version("delta-spark"))
+    return cache_folder() / "jars" / importlib.metadata.version("delta-spark")
 
 
 def main(argv: list[str]) -> int:

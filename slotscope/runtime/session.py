@@ -24,7 +24,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from slotscope.runtime import code_zip
+from slotscope.runtime import class_archive, code_zip
 from slotscope.runtime.conf import read_conf, read_properties
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.jars import find_jars, provide_jars
@@ -76,7 +76,13 @@ def _start(app: str, master: str, verbose: bool) -> SparkSession:
     os.environ["JAVA_HOME"] = find_java_home()
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     scratch = _scratch()
-    settings = _settings(app, master, provide_jars())
+    jars = provide_jars()
+    settings = _settings(app, master, jars)
+    kept, fresh = class_archive.archive_of(os.environ["JAVA_HOME"], jars), scratch / "classes.jsa"
+    sharing = class_archive.options(kept, fresh)
+    if is_one_process(master):  # on the class path of the JVM itself: classes that are loaded later are in no archive
+        settings["spark.driver.extraClassPath"] = os.pathsep.join(jars)
+        del settings["spark.jars"]
     if master.startswith("local"):
         os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Spark looks up the host name, and warns
@@ -87,6 +93,7 @@ def _start(app: str, master: str, verbose: bool) -> SparkSession:
     settings["spark.driver.extraJavaOptions"] = " ".join(
         [
             settings.get("spark.driver.extraJavaOptions", ""),
+            sharing,
             f"-Dderby.system.home={scratch}",
             f"-Dlog4j2.configurationFile={(scratch / 'log4j2.properties').as_uri()}",
         ]
@@ -94,6 +101,9 @@ def _start(app: str, master: str, verbose: bool) -> SparkSession:
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     with open(scratch / "jvm.log", "wb") as log:
         session = _build(conf, launch_kwargs={} if verbose else {"stdout": log, "stderr": log})
+    gateway: Any = SparkContext._gateway
+    if str(fresh) in sharing:
+        atexit.register(class_archive.keep, gateway.proc, fresh, kept)
     atexit.register(session.stop)
     ship_code(session)
     return session
