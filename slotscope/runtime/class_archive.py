@@ -26,12 +26,12 @@ def archive_of(java_home: str, jars: Sequence[str]) -> Path:
     import pyspark
 
     release = Path(java_home, "release")
-    shipped = Path(pyspark.__file__).parent / "jars"
+    shipped = Path(pyspark.__file__).resolve().parent / "jars"
     told = hashlib.sha256(f"{java_home}\n".encode())
     for file in (release, *sorted(shipped.glob("*.jar")), *map(Path, jars)):
         if file.is_file():
             found = file.stat()
-            told.update(f"{file}\n{found.st_size}\n{found.st_mtime_ns}\n".encode())
+            told.update(f"{file.resolve()}\n{found.st_size}\n{found.st_mtime_ns}\n".encode())
     return cache_folder() / "classes" / f"{told.hexdigest()[:32]}.jsa"
 
 

@@ -78,11 +78,13 @@ def _start(app: str, master: str, verbose: bool) -> SparkSession:
     scratch = _scratch()
     jars = provide_jars()
     settings = _settings(app, master, jars)
-    kept, fresh = class_archive.archive_of(os.environ["JAVA_HOME"], jars), scratch / "classes.jsa"
-    sharing = class_archive.options(kept, fresh)
-    if is_one_process(master):  # on the class path of the JVM itself: classes that are loaded later are in no archive
-        settings["spark.driver.extraClassPath"] = os.pathsep.join(jars)
-        del settings["spark.jars"]
+    kept, fresh, sharing = class_archive.archive_of(os.environ["JAVA_HOME"], jars), scratch / "classes.jsa", ""
+    if is_one_process(master):
+        del settings[
+            "spark.jars"
+        ]  # from the class path of the JVM itself: classes that are loaded later are in no archive
+        settings["spark.driver.extraClassPath"] = os.pathsep.join(map(os.path.realpath, jars))
+        sharing = class_archive.options(kept, fresh)
     if master.startswith("local"):
         os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Spark looks up the host name, and warns
