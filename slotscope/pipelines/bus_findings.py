@@ -26,7 +26,7 @@ from cluster_core.incidents.rows import (
 from cluster_core.incidents.story import name_all, step_text, summary_of
 from schemas.history import REPLAYS
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
-from slotscope.pipelines.bus_notes import Basis, breaches_of, collect_notes, costs_of, history_of
+from slotscope.pipelines.bus_notes import Basis, collect_notes, history_of
 from slotscope.runtime import tables
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.row_tables import rows_table
@@ -49,7 +49,7 @@ def write_gold(spark: SparkSession, root: str, snapshot_id: str, basis: Basis | 
     notes = collect_notes(spark, root, snapshot_id, basis)
     history = history_of(notes, basis)
     incidents = find_incidents(history)
-    findings = find_findings(history, breaches_of(notes), costs_of(notes))
+    findings = find_findings(history, notes.breaches, notes.costs)
     _write(spark, root, snapshot_id, history, incidents, findings)
     severities: dict[str, int] = {}
     for finding in findings:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from decimal import Decimal
-from functools import reduce
+import re
+from collections.abc import Callable, Iterator
+from functools import partial as bind
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
 from cluster_core.columns import Column, Kind, columns_of
@@ -40,7 +39,7 @@ from schemas.history import (
 )
 from schemas.replication import REPLICATION_OFFSETS, RESYNCS
 from schemas.table import Table
-from slotscope.runtime import tables
+from slotscope.runtime import delta_files, tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,9 +53,8 @@ NOTE = StructType(
         StructField("numbers", ArrayType(LongType())),
     ]
 )
-"""One row of any kind on its way to the core: its texts and its numbers."""
-Notes = dict[str, list[tuple[list[str], list[int]]]]
-"""Notes by kind."""
+"""What messages come to, on its way to the core: a span of speech or a broken invariant, its texts and its numbers."""
+SPEECH, BREACH = "speech", "breach"
 
 
 class Basis(NamedTuple):
@@ -67,33 +65,50 @@ class Basis(NamedTuple):
     last_ns: int
 
 
+_SIGNED = f"CAST(least(coalesce({{0}}, 0), {LARGEST}) AS BIGINT) AS {{0}}"
+HEADERS = (
+    "sender",
+    "connection * 2 + CAST(coalesce(from_opener, false) AS BIGINT) AS way",
+    "ts_ns",
+    "message_id AS ref",
+    "CAST(node_flags AS BIGINT) AS flags",
+    "coalesce(replicaof, '') AS replicaof",
+    _SIGNED.format("current_epoch"),
+    _SIGNED.format("config_epoch"),
+    "bitmap_id AS slots",
+    "CAST(state AS BIGINT) AS state",
+    _SIGNED.format("repl_offset"),
+    "coalesce(shard_id, '') AS shard",
+)
+"""What is read of a message, in SQL of Spark and of delta-rs: sender, way, and then as in `Said`."""
+IS_WHOLE = (
+    "NOT light AND node_flags IS NOT NULL AND state IS NOT NULL AND bitmap_id IS NOT NULL "
+    f"AND regexp_like(sender, '^(?:{NODE_ID.pattern})$')"
+)
+"""Which messages have a header that says all that."""
+
+
 def message_notes(messages: DataFrame, basis: Basis) -> DataFrame:
     """Spans of speech and broken invariants of every node, from rows of bronze/bus_messages; columns of `NOTE`."""
-    whole = "NOT light AND node_flags IS NOT NULL AND state IS NOT NULL AND bitmap_id IS NOT NULL"
-    headers = messages.where(F.expr(whole) & F.col("sender").rlike(f"^(?:{NODE_ID.pattern})$")).select(
-        "sender",
-        "ts_ns",
-        F.col("message_id").alias("ref"),
-        F.col("node_flags").cast("bigint").alias("flags"),
-        F.coalesce("replicaof", F.lit("")).alias("replicaof"),
-        *(_signed(name).alias(name) for name in ("current_epoch", "config_epoch")),
-        F.col("bitmap_id").alias("slots"),
-        F.col("state").cast("bigint").alias("state"),
-        _signed("repl_offset").alias("offset"),
-        F.coalesce("shard_id", F.lit("")).alias("shard"),
-        (F.col("connection") * 2 + F.coalesce(F.col("from_opener"), F.lit(False)).cast("bigint")).alias("way"),
+    by_node = messages.where(IS_WHOLE).selectExpr(*HEADERS).repartition("sender").sortWithinPartitions("sender", "ref")
+    return by_node.mapInArrow(bind(_read_nodes, basis=basis), NOTE)
+
+
+def _notes_of_messages(spark: SparkSession, root: str, snapshot_id: str, basis: Basis) -> Iterator[pa.RecordBatch]:
+    """The same of a snapshot; few messages are folded here, and Spark is not asked."""
+    few = delta_files.few_rows(
+        root,
+        BUS_MESSAGES,
+        HEADERS,
+        tables.SMALL_ROWS_MAX,
+        where=IS_WHOLE,
+        order_by="sender, ref",
+        snapshot_id=snapshot_id,
     )
-
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return _read_nodes(batches, basis)
-
-    by_node = headers.repartition("sender").sortWithinPartitions("sender", "ref")
-    return by_node.mapInArrow(read, NOTE)
-
-
-def _signed(name: str) -> Any:
-    """A column of unsigned 64 bits as bigint."""
-    return F.least(F.coalesce(F.col(name), F.lit(Decimal(0))), F.lit(Decimal(LARGEST))).cast("bigint")
+    if few is not None:
+        return _read_nodes(iter(few.to_batches()), basis)
+    messages = tables.read_snapshot(spark, BUS_MESSAGES, root, snapshot_id)
+    return iter(message_notes(messages, basis).toArrow().to_batches())
 
 
 def _read_nodes(batches: Iterator[pa.RecordBatch], basis: Basis) -> Iterator[pa.RecordBatch]:
@@ -102,8 +117,7 @@ def _read_nodes(batches: Iterator[pa.RecordBatch], basis: Basis) -> Iterator[pa.
     node: str | None = None
     folder, checks = SpeechFolder("", thresholds), ConnectionChecks("")
     for batch in batches:
-        names = ("sender", "way", "ts_ns", "ref", "flags", "replicaof", "current_epoch", "config_epoch")
-        columns = [batch.column(name).to_pylist() for name in (*names, "slots", "state", "offset", "shard")]
+        columns = [column.to_pylist() for column in batch.columns]
         spans: list[Speech] = []
         broken: list[Breach] = []
         for sender, way, *values in zip(*columns, strict=True):
@@ -132,9 +146,9 @@ def _notes_batch(spans: list[Speech], broken: list[Breach]) -> pa.RecordBatch:
     for span in spans:
         texts = [span.node, span.replicaof, span.shard]
         numbers = [int(value) for value in span if not isinstance(value, str)]
-        notes.append(("speech", texts, numbers))
+        notes.append((SPEECH, texts, numbers))
     for breach in broken:
-        notes.append(("breach", [breach.code, breach.node], [value for value in breach if isinstance(value, int)]))
+        notes.append((BREACH, [breach.code, breach.node], [value for value in breach if isinstance(value, int)]))
     return pa.RecordBatch.from_arrays(
         [
             pa.array([note[0] for note in notes], pa.string()),
@@ -158,186 +172,164 @@ def _speech(words: list[str], numbers: list[int]) -> Speech:
 
 # -- rows of the replay ------------------------------------------------------------------------------------------------
 
-ROWS: dict[str, tuple[Table, type]] = {
-    "view": (NODE_VIEWS, NodeViewRow),
-    "event": (EVENTS, EventRow),
-    "vote": (VOTES, VoteRow),
-    "epoch": (EPOCHS, EpochRow),
-    "report": (FAILURE_REPORTS, FailureReportRow),
-}
-"""Kinds of notes that are rows of a replay: the table, and the row."""
-OTHERS: dict[str, tuple[Table, tuple[str, ...], tuple[str, ...]]] = {
-    "gap": (GAPS, ("source_id", "target_id"), ("valid_from_ns", "valid_to_ns")),
-    "bitmap": (SLOT_BITMAPS, ("slots",), ("bitmap_id",)),
-}
-"""Other kinds: the table, its columns of text and its columns of numbers."""
-UNSIGNED = ("epoch", "config_epoch")
+ROWS: tuple[tuple[Table, type], ...] = (
+    (NODE_VIEWS, NodeViewRow),
+    (EVENTS, EventRow),
+    (VOTES, VoteRow),
+    (EPOCHS, EpochRow),
+    (FAILURE_REPORTS, FailureReportRow),
+)
+"""Tables that are rows of a replay, and the row."""
 LOGGED = (*ATTEMPTS, "vote-refused", "manual-failover-forced")
 """Lines of logs that tell what the bus does not show."""
+RESYNC_ASKED = "resync-asked"
+_ASKED_OFFSET = re.compile(r":([0-9]{1,18})\)")
+
+
+class Notes(NamedTuple):
+    """All that the core is told of a snapshot; the nodes of *offsets* go by id or by address."""
+
+    rows: list[ReplayRow]
+    lines: list[LoggedLine]
+    speech: list[Speech]
+    breaches: list[Breach]
+    costs: list[Cost]
+    slots_of: dict[int, int]
+    gaps: list[GapSeen]
+    offsets: list[OffsetSeen]
 
 
 def collect_notes(spark: SparkSession, root: str, snapshot_id: str, basis: Basis) -> Notes:
-    """All rows that the core needs, in one Spark job, by kind."""
-    parts = []
-    kinds = {what: (table, *_words_and_numbers(row)) for what, (table, row) in ROWS.items()} | OTHERS
-    for what, (table, words, numbers) in kinds.items():
-        if tables.exists(spark, table, root):
-            rows = tables.read_snapshot(spark, table, root, snapshot_id)
-            parts.append(_as_notes(rows, what, words, numbers))
-    if tables.exists(spark, LOG_EVENTS, root):
-        lines = tables.read_snapshot(spark, LOG_EVENTS, root, snapshot_id)
-        parts += [_log_notes(lines), _resync_notes(lines), _line_notes(lines)]
-    for table, notes in ((NODE_POLLS, _poll_notes), (REPLICATION_OFFSETS, _stream_notes), (RESYNCS, _asked_notes)):
-        if tables.exists(spark, table, root):
-            parts.append(notes(tables.read_snapshot(spark, table, root, snapshot_id)))
-    if tables.exists(spark, LINKS, root):
-        parts.append(_cost_notes(tables.read_snapshot(spark, LINKS, root, snapshot_id)))
-    if tables.exists(spark, BUS_MESSAGES, root):
-        parts.append(message_notes(tables.read_snapshot(spark, BUS_MESSAGES, root, snapshot_id), basis))
-    found: Notes = {}
-    if parts:
-        for row in reduce(DataFrame.unionByName, parts).toArrow().to_pylist():
-            found.setdefault(row["what"], []).append((row["words"], row["numbers"]))
-    return found
+    """All rows that the core needs; the silver ones are changes and not messages, and are read without Spark."""
+
+    def read(table: Table, *columns: str, where: str | None = None) -> list[dict[str, Any]]:
+        if not delta_files.exists(root, table):
+            return []
+        return delta_files.read_rows(root, table, columns=columns, where=where, snapshot_id=snapshot_id)
+
+    logged = read(
+        LOG_EVENTS, "observer", "address", "kind", "subject", "text", "ts_ns", "epoch",
+        where=f"observer IS NOT NULL AND kind IN ({', '.join(repr(str(kind)) for kind in _LOG_KINDS)})",
+    )  # fmt: skip
+    rows = [row for table, kind in ROWS for row in _replay_rows(kind, read(table, *_names(kind)))]
+    spans: list[Speech] = []
+    broken: list[Breach] = []
+    if delta_files.exists(root, BUS_MESSAGES):
+        for batch in _notes_of_messages(spark, root, snapshot_id, basis):
+            for what, words, numbers in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                if what == SPEECH:
+                    spans.append(_speech(words, numbers))
+                else:
+                    broken.append(Breach(FindingCode(words[0]), words[1], *numbers))
+    gaps = read(GAPS, "source_id", "target_id", "valid_from_ns", "valid_to_ns")
+    return Notes(
+        rows=[*rows, *(_event(line) for line in logged if line["kind"] in LOGGED)],
+        lines=[_logged_line(line) for line in logged if line["kind"] in logged_rows.KINDS],
+        speech=spans,
+        breaches=sorted(broken),
+        costs=_costs(read(LINKS, "source_id", "messages_by_type", "bytes_by_type")),
+        slots_of={row["bitmap_id"]: _slot_bits(row["slots"]) for row in read(SLOT_BITMAPS, "bitmap_id", "slots")},
+        gaps=[GapSeen(*row.values()) for row in gaps],
+        offsets=[
+            *_asked_in_logs(logged),
+            *(OffsetSeen(*row.values()) for row in read(
+                NODE_POLLS, "observer", "ts_ns", "master_offset", where="master_offset IS NOT NULL AND observer IS NOT NULL"
+            )),
+            *(OffsetSeen(*row.values()) for row in read(
+                REPLICATION_OFFSETS, "master", "ts_ns", "sent_offset", where="sent_offset IS NOT NULL"
+            )),
+            *(OffsetSeen(row["replica"], row["ts_ns"], row["asked_offset"] - 1, is_last=True) for row in read(
+                RESYNCS, "replica", "ts_ns", "asked_offset", where="asked_offset > 0"
+            )),
+        ],
+    )  # fmt: skip
 
 
-def _words_and_numbers(row: type) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The columns of a row that are text, and the others."""
-    columns = columns_of(row)
-    words = tuple(column.name for column in columns if issubclass(column.type, str))
-    return words, tuple(column.name for column in columns if column.name not in words)
+_LOG_KINDS = tuple(dict.fromkeys((*LOGGED, *logged_rows.KINDS, RESYNC_ASKED)))
 
 
-def _as_notes(rows: DataFrame, what: str, words: Iterable[str], numbers: Iterable[str]) -> DataFrame:
-    amounts = [_signed(name) if name in UNSIGNED else F.col(name).cast("bigint") for name in numbers]
-    return rows.select(F.lit(what).alias("what"), F.array(*words).alias("words"), F.array(*amounts).alias("numbers"))
+def _names(row: type) -> list[str]:
+    return [column.name for column in columns_of(row)]
 
 
-def _log_notes(lines: DataFrame) -> DataFrame:
-    """What logs add to the events."""
-    told = lines.where(F.col("observer").isNotNull() & F.col("kind").isin(*LOGGED)).select(
-        "observer",
-        "kind",
-        F.coalesce("subject", F.lit("")).alias("subject"),
-        F.col("text").alias("detail"),
-        "ts_ns",
-        "epoch",
-        F.lit(None).cast("bigint").alias("message_id"),
-    )
-    return _as_notes(told, "event", *_words_and_numbers(EventRow))
-
-
-# Offsets of replication streams that no header shows: node id or address; time, offset, whether it is the last.
-
-
-def _resync_notes(lines: DataFrame) -> DataFrame:
-    """A master that was deposed asks for the byte behind its own stream."""
-    asked = F.regexp_extract("text", r":(\d{1,18})\)", 1).cast("bigint")
-    told = lines.where((F.col("kind") == "resync-asked") & F.col("observer").isNotNull())
-    return _offset_notes(told.withColumn("offset", asked - 1), "observer", is_last=True)
-
-
-def _poll_notes(polls: DataFrame) -> DataFrame:
-    told = polls.where("master_offset IS NOT NULL AND observer IS NOT NULL")
-    return _offset_notes(told.withColumnRenamed("master_offset", "offset"), "observer", is_last=False)
-
-
-def _stream_notes(marks: DataFrame) -> DataFrame:
-    return _offset_notes(marks.withColumnRenamed("sent_offset", "offset"), "master", is_last=False)
-
-
-def _asked_notes(resyncs: DataFrame) -> DataFrame:
-    told = resyncs.where("asked_offset > 0").drop("offset").withColumn("offset", F.col("asked_offset") - 1)
-    return _offset_notes(told, "replica", is_last=True)
-
-
-def _offset_notes(rows: DataFrame, node: str, *, is_last: bool) -> DataFrame:
-    told = rows.where("offset IS NOT NULL").withColumn("is_last", F.lit(is_last))
-    return _as_notes(told, "offset", (node,), ("ts_ns", "offset", "is_last"))
-
-
-def _line_notes(lines: DataFrame) -> DataFrame:
-    """All that logs tell, for processes of which no capture tells."""
-    told = lines.where(F.col("observer").isNotNull() & F.col("kind").isin(*logged_rows.KINDS)).select(
-        "observer",
-        F.coalesce("address", F.lit("")).alias("address"),
-        "kind",
-        F.coalesce("subject", F.lit("")).alias("subject"),
-        "text",
-        "ts_ns",
-        "epoch",
-    )
-    return _as_notes(told, "line", ("observer", "address", "kind", "subject", "text"), ("ts_ns", "epoch"))
-
-
-def _cost_notes(links: DataFrame) -> DataFrame:
-    """Messages and bytes by sender and type (R172)."""
-    by_type = links.select("source_id", "messages_by_type", F.explode("bytes_by_type").alias("kind", "bytes"))
-    sums = by_type.groupBy("source_id", "kind").agg(
-        F.sum(F.element_at("messages_by_type", F.col("kind"))).alias("messages"), F.sum("bytes").alias("bytes")
-    )
-    return _as_notes(sums, "cost", ("source_id", "kind"), ("messages", "bytes"))
-
-
-def history_of(notes: Notes, basis: Basis) -> History:
-    """The index that the core asks."""
-    slots_of = {numbers[0]: _slot_bits(words[0]) for words, numbers in notes.get("bitmap", [])}
-    lines = [_logged_line(words, numbers) for words, numbers in notes.get("line", [])]
-    times = [] if notes.get("view") else [line.ts_ns for line in lines]
-    return History(
-        with_logs(_replay_rows(notes), lines),
-        [_speech(words, numbers) for words, numbers in notes.get("speech", [])],
-        slots_of,
-        node_timeout_ms=basis.node_timeout_ms,
-        first_ns=min([basis.first_ns or LARGEST, *times]),
-        last_ns=max([basis.last_ns, *times]),
-        offsets=_offsets(notes),
-        gaps=[GapSeen(words[0], words[1], *numbers) for words, numbers in notes.get("gap", [])],
-    )
-
-
-def _offsets(notes: Notes) -> Iterator[OffsetSeen]:
-    """Offsets with the node ids of their addresses, as the views tell them."""
-    views = notes.get("view", [])
-    ids = {f"{words[2]}:{numbers[0]}": words[1] for words, numbers in sorted(views, key=lambda view: view[1][4])}
-    for (node,), (ts_ns, offset, is_last) in notes.get("offset", []):
-        yield OffsetSeen(ids.get(node, node), ts_ns, offset, bool(is_last))
-
-
-def _logged_line(words: list[str], numbers: list[int]) -> LoggedLine:
-    observer, address, kind, subject, text = words
-    ip, _, port = address.rpartition(":")
-    return LoggedLine(
-        observer, ip, int(port) if port.isdigit() else 0, numbers[0], EventKind(kind), subject, numbers[1], text
-    )
-
-
-def _slot_bits(text: str) -> int:
-    return int.from_bytes(SlotSet.parse(text).to_wire(), "little") if text else 0
-
-
-def _replay_rows(notes: Notes) -> Iterator[ReplayRow]:
-    for what, (_, row) in ROWS.items():
-        readers = [_reader(column) for column in columns_of(row)]
-        is_word = [issubclass(column.type, str) for column in columns_of(row)]
-        for words, numbers in notes.get(what, []):
-            word, number = iter(words), iter(numbers)
-            values = (next(word) if told else next(number) for told in is_word)
-            yield row(*(read(value) for read, value in zip(readers, values, strict=True)))
+def _replay_rows(row: type, values: list[dict[str, Any]]) -> Iterator[ReplayRow]:
+    readers = [(column.name, _reader(column)) for column in columns_of(row)]
+    return (row(*(read(value[name]) for name, read in readers)) for value in values)
 
 
 def _reader(column: Column) -> Callable[[Any], Any]:
     """How a column comes back: as the enum or the truth value that it was; a message that is not there as -1."""
     if column.kind is Kind.MESSAGE:
         return lambda value: -1 if value is None else value
+    if column.kind is Kind.UNSIGNED:
+        return _signed
     return (lambda value: value) if column.type in (str, int) else column.type
 
 
-def breaches_of(notes: Notes) -> list[Breach]:
-    """Invariants that messages broke."""
-    return sorted(Breach(FindingCode(words[0]), words[1], *numbers) for words, numbers in notes.get("breach", []))
+def _signed(value: Any) -> int:
+    """A number of unsigned 64 bits, 0 where there is none."""
+    return min(int(value or 0), LARGEST)
 
 
-def costs_of(notes: Notes) -> list[Cost]:
-    """What each node sent, by type."""
-    return sorted(Cost(words[0], words[1], *numbers) for words, numbers in notes.get("cost", []))
+def _event(line: dict[str, Any]) -> EventRow:
+    """What a log adds to the events."""
+    (event,) = _replay_rows(
+        EventRow, [{**line, "subject": line["subject"] or "", "detail": line["text"], "message_id": None}]
+    )
+    assert isinstance(event, EventRow)
+    return event
+
+
+def _logged_line(line: dict[str, Any]) -> LoggedLine:
+    """What a log tells of a process of which no capture tells."""
+    ip, _, port = (line["address"] or "").rpartition(":")
+    number = int(port) if port.isdigit() else 0
+    return LoggedLine(
+        line["observer"],
+        ip,
+        number,
+        line["ts_ns"],
+        EventKind(line["kind"]),
+        line["subject"] or "",
+        _signed(line["epoch"]),
+        line["text"] or "",
+    )
+
+
+def _asked_in_logs(lines: list[dict[str, Any]]) -> Iterator[OffsetSeen]:
+    """A master that was deposed asks for the byte behind its own stream."""
+    for line in lines:
+        asked = _ASKED_OFFSET.search(line["text"] or "") if line["kind"] == RESYNC_ASKED else None
+        if asked:
+            yield OffsetSeen(line["observer"], line["ts_ns"], int(asked[1]) - 1, is_last=True)
+
+
+def _costs(links: list[dict[str, Any]]) -> list[Cost]:
+    """Messages and bytes by sender and type (R172)."""
+    sums: dict[tuple[str, str], tuple[int, int]] = {}
+    for link in links:
+        for kind, size in (link["bytes_by_type"] or {}).items():
+            messages, total = sums.get((link["source_id"], kind), (0, 0))
+            sums[link["source_id"], kind] = messages + link["messages_by_type"].get(kind, 0), total + size
+    return sorted(Cost(node, kind, *both) for (node, kind), both in sums.items())
+
+
+def history_of(notes: Notes, basis: Basis) -> History:
+    """The index that the core asks."""
+    views = [row for row in notes.rows if isinstance(row, NodeViewRow)]
+    times = [] if views else [line.ts_ns for line in notes.lines]
+    ids = {f"{view.ip}:{view.port}": view.node_id for view in sorted(views, key=lambda view: view.valid_from_ns)}
+    return History(
+        with_logs(notes.rows, notes.lines),
+        notes.speech,
+        notes.slots_of,
+        node_timeout_ms=basis.node_timeout_ms,
+        first_ns=min([basis.first_ns or LARGEST, *times]),
+        last_ns=max([basis.last_ns, *times]),
+        offsets=[seen._replace(node=ids.get(seen.node, seen.node)) for seen in notes.offsets],
+        gaps=notes.gaps,
+    )
+
+
+def _slot_bits(text: str) -> int:
+    return int.from_bytes(SlotSet.parse(text).to_wire(), "little") if text else 0

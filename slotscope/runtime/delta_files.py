@@ -125,32 +125,44 @@ def read_rows(
     """
     opened = _open(root, table)
     there = {field.name for field in opened.schema().fields}
-    chosen = (f'"{name}"' if name in there else f'NULL AS "{name}"' for name in columns or table.columns)
+    chosen = [f'"{name}"' if name in there else f'NULL AS "{name}"' for name in columns or table.columns]
+    sql = _selection(table, chosen, where, equal) + (f" ORDER BY {order_by}" if order_by else "")
+    return _as_rows(_answer(sql + (f" LIMIT {limit}" if limit is not None else ""), {table: opened}, root))
+
+
+def few_rows(
+    root: str, table: Table, selected: Sequence[str], count_max: int, *, where: str, order_by: str, **equal: str
+) -> pa.Table | None:
+    """The SQL expressions *selected* of rows of *table* as `read_rows` chooses them; None where these are more than *count_max*."""
+    sql = f"{_selection(table, selected, where, equal)} LIMIT {count_max + 1}"
+    found = _answer(f"SELECT * FROM ({sql}) ORDER BY {order_by}", {table: _open(root, table)}, root)
+    return None if found.num_rows > count_max else found
+
+
+def _selection(table: Table, selected: Sequence[str], where: str | None, equal: Mapping[str, str]) -> str:
     conditions = [*([all_equal(equal)] if equal else []), *([f"({where})"] if where else [])]
-    return _answer(
-        f"SELECT {', '.join(chosen)} FROM {_noun(table)}"
-        + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
-        + (f" ORDER BY {order_by}" if order_by else "")
-        + (f" LIMIT {limit}" if limit is not None else ""),
-        {table: opened},
-        root,
+    return f"SELECT {', '.join(selected)} FROM {_noun(table)}" + (
+        f" WHERE {' AND '.join(conditions)}" if conditions else ""
     )
 
 
 def query_rows(root: str, sql: str, *tables: Table) -> list[dict[str, Any]]:
     """What *sql* says of *tables*, which go by their names without the layer; raises `InputError` as `read_rows` does."""
-    return _answer(sql, {table: _open(root, table) for table in tables}, root)
+    return _as_rows(_answer(sql, {table: _open(root, table) for table in tables}, root))
 
 
-def _answer(sql: str, tables: Mapping[Table, DeltaTable], root: str) -> list[dict[str, Any]]:
+def _answer(sql: str, tables: Mapping[Table, DeltaTable], root: str) -> pa.Table:
     engine = QueryBuilder()
     try:
         for table, opened in tables.items():
             engine.register(_noun(table), opened)
-        answer = pa.RecordBatchReader.from_stream(engine.execute(sql)).read_all()
+        return pa.RecordBatchReader.from_stream(engine.execute(sql)).read_all()
     except (DeltaError, OSError) as error:
         places = ", ".join(location(root, table) for table in tables)
         raise InputError(f"{places}: cannot be read: {_first_line(error)}") from error
+
+
+def _as_rows(answer: pa.Table) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = answer.to_pylist(maps_as_pydicts="strict")
     return rows
 
