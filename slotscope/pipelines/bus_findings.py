@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from cluster_core.incidents.catalogue import find_findings, find_incidents
 from cluster_core.incidents.history import History
@@ -29,7 +28,7 @@ from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from slotscope.pipelines.bus_notes import Basis, collect_notes, history_of
 from slotscope.runtime import tables
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.row_tables import rows_table
+from slotscope.runtime.row_tables import rows_table, with_snapshot
 
 
 class GoldCounts(NamedTuple):
@@ -50,7 +49,7 @@ def write_gold(spark: SparkSession, root: str, snapshot_id: str, basis: Basis | 
     history = history_of(notes, basis)
     incidents = find_incidents(history)
     findings = find_findings(history, notes.breaches, notes.costs)
-    _write(spark, root, snapshot_id, history, incidents, findings)
+    _write(root, snapshot_id, history, incidents, findings)
     severities: dict[str, int] = {}
     for finding in findings:
         severities[finding.severity] = severities.get(finding.severity, 0) + 1
@@ -68,7 +67,6 @@ def _read_basis(spark: SparkSession, root: str, snapshot_id: str) -> Basis:
 
 
 def _write(
-    spark: SparkSession,
     root: str,
     snapshot_id: str,
     history: History,
@@ -88,6 +86,5 @@ def _write(
         (steps, StepRow, INCIDENT_STEPS),
         (told, FindingRow, FINDINGS),
     ):
-        frame = spark.createDataFrame(rows_table(rows, row, table))
-        changes.append(tables.Change(frame.withColumn(tables.SNAPSHOT_COLUMN, F.lit(snapshot_id)), table))
+        changes.append(tables.Change(with_snapshot(rows_table(rows, row, table), table, snapshot_id), table))
     tables.apply_changes(changes, root, snapshot_id)

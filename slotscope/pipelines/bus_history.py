@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial as bind
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
@@ -381,8 +382,8 @@ class HistoryReplay:
             known,
         )
 
-    def _replay_row(self, facts: dict[str, Any], outcome: Outcome) -> DataFrame:
-        row = {
+    def _replay_row(self, facts: dict[str, Any], outcome: Outcome) -> pa.Table:
+        row: dict[str, Any] = {
             "snapshot_id": self._request.snapshot,
             "first_ns": facts["first_ns"] or None,
             "last_ns": facts["last_ns"] or None,
@@ -395,9 +396,9 @@ class HistoryReplay:
             "log_events": facts["log_events"],
             "bad_records": outcome.bad_records,
             "repeated_bytes": facts["repeated_bytes"],
-            "files": self._inputs.sizes(),
-            "warnings": [warning.columns() for warning in outcome.warnings],
+            "files": list(self._inputs.sizes().items()),
+            "warnings": [warning._asdict() for warning in outcome.warnings],
         }
-        fields = [field for field in history.REPLAYS.schema if field.name in row]
-        rows = self._spark.createDataFrame([tuple(row[field.name] for field in fields)], spark_schema(fields))
-        return self._as(rows, history.REPLAYS)
+        for end in ("first", "last"):
+            row[end] = None if row[f"{end}_ns"] is None else row[f"{end}_ns"] // 1000
+        return tables.rows_of(history.REPLAYS, [row])

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial as bind
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from cluster_core.errors import DecodeError
 from cluster_core.kinds import Severity
@@ -34,8 +35,10 @@ from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from schemas.table import Table
 from slotscope.pipelines.key_inputs import tally_options
 from slotscope.runtime import tables
+from slotscope.runtime.delta_files import read_rows
 from slotscope.runtime.progress import progress
-from slotscope.runtime.spark_schema import spark_schema, spark_type
+from slotscope.runtime.row_tables import table_arrow
+from slotscope.runtime.spark_schema import spark_schema
 from slotscope.runtime.tables import Change
 from slotscope.sources.inputs import Inputs, find_inputs, given_node, load_topology
 from slotscope.sources.partial_rows import TallyOptions
@@ -54,7 +57,6 @@ Batches = Iterator[pa.RecordBatch]
 JOB = "key-slots"
 LOADS_KNOWN = ("serialized_bytes", "memory_bytes", "expires", "ops")
 """Loads that a unit says it knows by its fact ``knows_NAME``."""
-_SOURCE_NODES = StructType([StructField("source", StringType()), StructField("node_id", StringType())])
 
 
 def over_units(spark: SparkSession, task: Callable[[Batches], Batches], count: int, schema: StructType) -> DataFrame:
@@ -145,13 +147,13 @@ class KeySnapshot:
         """Replace the snapshot in every table; ``silver/snapshots`` last."""
         root, snapshot_id = self.request.root, self.request.snapshot
         attributed = [(source, found.node_id) for source, found in self.attributions.items()]
-        sources = spark.createDataFrame(attributed, _SOURCE_NODES) if self.topology else None
+        sources = _frame(spark, attributed, "source", "node_id") if self.topology else None
         slots = key_distribution.slot_load(self.partial, sources, self.owners, known=self._known()).persist()
         with progress("writing tables"):
             if self.request.keep_keys:
                 self._write_keys(spark)
             tables.apply_changes(self._changes(spark, slots, sources), root, snapshot_id)
-            last = self._snapshot_row(slots, self._warnings())
+            last = tables.rows_of(SNAPSHOTS, [self._snapshot_row(self._warnings())])
             tables.replace_snapshot(last, SNAPSHOTS, root, snapshot_id)
         slots.unpersist()
         self.partial.unpersist()
@@ -176,7 +178,7 @@ class KeySnapshot:
             self._change(key_distribution.key_types(partial, sources), KEY_TYPES),
             self._change(key_distribution.ttl_buckets(partial, sources), TTL_BUCKETS),
             self._change(self._bad_records(spark), BAD_RECORDS, f"job = '{JOB}'"),
-            Change(self._sources_frame(spark), SOURCES),
+            Change(self._source_rows(), SOURCES),
             *self._flaw_changes(spark),
             *self._log_changes(spark, sources),
         ]
@@ -188,9 +190,11 @@ class KeySnapshot:
 
     def _bad_records(self, spark: SparkSession) -> DataFrame:
         rows = key_distribution.bad_records(self.partial, JOB)
-        polls = [(JOB, bad.source, bad.offset, bad.reason, None) for bad in self.bad_polls]
-        schema = spark_schema(field for field in BAD_RECORDS.schema if field.name != "snapshot_id")
-        return rows.unionByName(spark.createDataFrame(polls, schema)) if polls else rows
+        polls = [
+            {"job": JOB, "source": bad.source, "offset": bad.offset, "reason": bad.reason} for bad in self.bad_polls
+        ]
+        told = pa.Table.from_pylist(polls, schema=table_arrow(BAD_RECORDS))
+        return rows.unionByName(spark.createDataFrame(told)) if polls else rows
 
     def _flaw_changes(self, spark: SparkSession) -> list[Change]:
         """The table of flawed values; also where nothing was decoded but an earlier run of the snapshot may have left rows."""
@@ -221,26 +225,28 @@ class KeySnapshot:
         rows = over_units(spark, bind(read_keys, units=units, options=self.options), len(units), spark_schema(KEY_ROWS))
         tables.apply_change(self._change(rows, KEYS, files=None), self.request.root, self.request.snapshot)
 
-    def _sources_frame(self, spark: SparkSession) -> DataFrame:
+    def _source_rows(self) -> pa.Table:
         merged: dict[str, UnitFacts] = {}
         for unit in self.units:
             known = merged.get(unit.source)
             merged[unit.source] = unit if known is None else joined(known, unit)
         unread = {file.source: file for file in self.unread.files}
-        rows = [
+        return tables.rows_of(
+            SOURCES,
             (
-                self.request.snapshot,
-                unit.source,
-                unit.kind,
-                self._node_of(unit.source),
-                unit.keys,
-                unit.file_bytes,
-                unit.words(),
-                *_unread_columns(unread.get(unit.source)),
-            )
-            for unit in merged.values()
-        ]
-        return spark.createDataFrame(rows, spark_schema(SOURCES.schema))
+                {
+                    "snapshot_id": self.request.snapshot,
+                    "source": unit.source,
+                    "kind": unit.kind,
+                    "node_id": self._node_of(unit.source),
+                    "keys": unit.keys,
+                    "file_bytes": unit.file_bytes,
+                    "facts": list(unit.words().items()),
+                    **_unread_columns(unread.get(unit.source)),
+                }
+                for unit in merged.values()
+            ),
+        )
 
     def _node_of(self, source: str) -> str | None:
         found = self.attributions.get(source)
@@ -287,38 +293,45 @@ class KeySnapshot:
         alive = self.partial.where((F.col("kind") == SLOT) & F.col("source").isin(states))
         return alive.agg(F.sum("serialized_bytes")).collect()[0][0] or 0
 
-    def _snapshot_row(self, slots: DataFrame, warnings: list[Caveat]) -> DataFrame:
+    def _snapshot_row(self, warnings: list[Caveat]) -> dict[str, Any]:
         taken = [unit.ctime for unit in self.units if unit.ctime is not None]
         basis = memory_findings.memory_basis(self.units)
-        return slots.agg(
-            F.lit(self.request.snapshot).alias("snapshot_id"),
-            F.timestamp_seconds(F.lit(max(taken) if taken else None).cast("bigint")).alias("taken_at"),
-            F.coalesce(F.sum("keys"), F.lit(0)).alias("keys"),
-            F.sum("serialized_bytes").alias("serialized_bytes"),
-            F.lit(self.bad_count).cast("bigint").alias("bad_records"),
-            _caveat_column(warnings),
-            F.lit(write_nodes(self.topology).decode() if self.topology else None).alias("topology"),
-            F.lit(basis.model if basis else None).alias("memory_model"),
-            F.lit(basis.exactness.value if basis else None).alias("memory_exactness"),
-            F.lit(basis.unmeasured_keys if basis else None).cast("bigint").alias("unmeasured_keys"),
-            F.lit(bool(self.unread)).alias("partial"),
-            F.lit(self.unread.file_bytes).cast("bigint").alias("file_bytes"),
-            F.lit(self.unread.whole.unread_bytes).cast("bigint").alias("unread_bytes"),
-            F.lit(self.unread.whole.share if self.unread else 0.0).cast("double").alias("unread_share"),
-            F.current_timestamp().alias("written_at"),
+        loads = read_rows(
+            self.request.root, NODE_LOAD, columns=("keys", "serialized_bytes"), snapshot_id=self.request.snapshot
         )
+        sizes = [row["serialized_bytes"] for row in loads if row["serialized_bytes"] is not None]
+        return {
+            "snapshot_id": self.request.snapshot,
+            "taken_at": max(taken) * 1_000_000 if taken else None,
+            "keys": sum(row["keys"] for row in loads),
+            "serialized_bytes": sum(sizes) if sizes else None,
+            "bad_records": self.bad_count,
+            "warnings": [caveat._asdict() for caveat in warnings],
+            "topology": write_nodes(self.topology).decode() if self.topology else None,
+            "memory_model": basis.model if basis else None,
+            "memory_exactness": basis.exactness.value if basis else None,
+            "unmeasured_keys": basis.unmeasured_keys if basis else None,
+            "partial": bool(self.unread),
+            "file_bytes": self.unread.file_bytes,
+            "unread_bytes": self.unread.whole.unread_bytes,
+            "unread_share": self.unread.whole.share if self.unread else 0.0,
+            "written_at": datetime.now(UTC),
+        }
 
 
-def _unread_columns(file: FileUnread | None) -> tuple[Any, ...]:
+def _unread_columns(file: FileUnread | None) -> dict[str, Any]:
     """The columns of ``silver/sources`` from ``partial`` on."""
-    if file is None:
-        return False, 0, 0, None, 0, 0.0
-    return True, file.bad_records, file.unread_bytes, file.records, file.unread_records, file.share
+    values: tuple[Any, ...] = (False, 0, 0, None, 0, 0.0)
+    if file is not None:
+        values = (True, file.bad_records, file.unread_bytes, file.records, file.unread_records, file.share)
+    names = ("partial", "bad_records", "unread_bytes", "records", "unread_records", "unread_share")
+    return dict(zip(names, values, strict=True))
 
 
-def _caveat_column(caveats: Sequence[Caveat]) -> Column:
-    found = [F.struct(*map(F.lit, caveat.columns())) for caveat in caveats]
-    return F.array(*found).cast(spark_type(SNAPSHOTS.schema.field("warnings").type).simpleString()).alias("warnings")
+def _frame(spark: SparkSession, rows: Sequence[tuple[str | None, ...]], *names: str) -> DataFrame:
+    """A few *rows* of texts; they go to Spark as Arrow, since for a list it starts Python workers."""
+    columns = zip(*rows, strict=True) if rows else [()] * len(names)
+    return spark.createDataFrame(pa.table([pa.array(column, pa.string()) for column in columns], names=list(names)))
 
 
 def _read_units(
@@ -343,4 +356,4 @@ def _owners_frame(spark: SparkSession, topology: Topology | None) -> DataFrame:
 def _nodes_frame(spark: SparkSession, topology: Topology | None) -> DataFrame:
     masters = topology.masters() if topology else ()
     rows = [(node.id, node.address) for node in masters]
-    return spark.createDataFrame(rows, "node_id string, address string")
+    return _frame(spark, rows, "node_id", "address")

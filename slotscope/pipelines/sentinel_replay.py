@@ -120,18 +120,16 @@ def _write_replay(spark: SparkSession, root: str, snapshot: str, facts: dict[str
         rows = tables.read_snapshot(spark, REPLAYS, root, snapshot).where(F.col("profile") != PROFILE)
         if rows.first() is not None:
             return
-    empty = [
-        Change(spark.createDataFrame([], spark_schema(table.schema)), table) for table in (NODE_VIEWS, LINKS, FINDINGS)
-    ]
+    empty = [Change(tables.rows_of(table, []), table) for table in (NODE_VIEWS, LINKS, FINDINGS)]
     tables.apply_changes(empty, root, snapshot)
     row = {
         "snapshot_id": snapshot, **_times("first", facts["first_ns"]), **_times("last", facts["last_ns"]),
         "messages": facts["values"], "observers": facts["sentinels"], "node_timeout_ms": facts["down_after_ms"],
         "node_timeout_from": "estimated" if facts["down_after_ms"] else "default", "profile": PROFILE,
-        "polls": facts["answers"], "log_events": facts["lines"], "bad_records": facts["bad_records"], "repeated_bytes": 0, "files": files, "warnings": [warning.columns() for warning in _warnings(facts)],
+        "polls": facts["answers"], "log_events": facts["lines"], "bad_records": facts["bad_records"], "repeated_bytes": 0, "files": list(files.items()),
+        "warnings": [warning._asdict() for warning in _warnings(facts)],
     }  # fmt: skip
-    rows = spark.createDataFrame([tuple(row[name] for name in REPLAYS.columns)], spark_schema(REPLAYS.schema))
-    tables.apply_change(Change(rows, REPLAYS), root, snapshot)
+    tables.apply_change(Change(tables.rows_of(REPLAYS, [row]), REPLAYS), root, snapshot)
 
 
 def _warnings(facts: dict[str, Any]) -> list[Caveat]:

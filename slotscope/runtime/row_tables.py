@@ -31,6 +31,11 @@ def rows_table(rows: Sequence[tuple[Any, ...]], row: type, table: Table) -> pa.T
     return pa.Table.from_arrays([pa.array(values[field.name], field.type) for field in schema], schema=schema)
 
 
+def with_snapshot(rows: pa.Table, table: Table, snapshot_id: str) -> pa.Table:
+    """*rows* as *table* has them, with their snapshot."""
+    return rows.append_column("snapshot_id", pa.array([snapshot_id] * len(rows), pa.string())).select(table.columns)
+
+
 def _fitting(value: Any, column: Column) -> Any:
     if value is None or (column.kind is Kind.MESSAGE and value < 0):
         return None

@@ -66,7 +66,9 @@ def _settings(app: str, master: str, jars: list[str]) -> dict[str, str]:
     }
     if jars:
         settings["spark.jars"] = ",".join(jars)
-    if not is_one_process(master):  # compiled kernels go where the executor may write and what is cleaned with it
+    if is_one_process(master):
+        settings["spark.python.daemon.module"] = "slotscope.runtime.worker_daemon"
+    else:  # compiled kernels go where the executor may write and what is cleaned with it
         settings["spark.executorEnv.XDG_CACHE_HOME"] = ".cache"
     return settings
 

@@ -6,10 +6,12 @@ leaves the same rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
+import pyarrow as pa
 from delta.exceptions import DeltaConcurrentModificationException
 from delta.tables import DeltaTable
 from pyspark.errors import AnalysisException
@@ -69,16 +71,24 @@ def read_snapshot(spark: SparkSession, table: Table, root: str, snapshot_id: str
 class Change:
     """*rows* take the place of what *table* holds of a snapshot: of those rows for which the SQL condition *where* holds, or of all.
 
-    *files* is how many files the rows may take; None leaves their partitions as they are (tables with a row per key).
+    Rows that the driver has made are an Arrow table, and no query.  *files* is how many files the rows may take; None leaves their
+    partitions as they are (tables with a row per key).
     """
 
-    rows: DataFrame
+    rows: DataFrame | pa.Table
     table: Table
     where: str | None = None
     files: int | None = 1
 
 
-def replace_snapshot(df: DataFrame, table: Table, root: str, snapshot_id: str, *, files: int | None = 1) -> None:
+def rows_of(table: Table, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """*rows*, by the names of their columns, as *table* has them; what a row lacks is null."""
+    return pa.Table.from_pylist(list(rows), schema=delta_files.arrow_schema(table))
+
+
+def replace_snapshot(
+    df: DataFrame | pa.Table, table: Table, root: str, snapshot_id: str, *, files: int | None = 1
+) -> None:
     """Put *df* in the place of what *table* holds of *snapshot_id*; rows of another snapshot in *df* are an
     error of Delta's.
     """
@@ -87,9 +97,12 @@ def replace_snapshot(df: DataFrame, table: Table, root: str, snapshot_id: str, *
 
 def apply_change(change: Change, root: str, snapshot_id: str) -> None:
     """Make *change* in one commit; the table is created at first use."""
-    rows = _as_declared(change.rows, change.table)
-    if _commit_small(rows, change, root, snapshot_id):
+    spark = SparkSession.builder.getOrCreate()
+    rows = change.rows if isinstance(change.rows, pa.Table) else _as_declared(change.rows, change.table)
+    if _commit_small(spark, rows, change, root, snapshot_id):
         return
+    if isinstance(rows, pa.Table):
+        rows = _as_declared(spark.createDataFrame(rows), change.table)
     own = f"{SNAPSHOT_COLUMN} = {sql_string(snapshot_id)}"
     writer = (
         (rows if change.files is None else rows.coalesce(change.files))
@@ -112,14 +125,14 @@ def apply_change(change: Change, root: str, snapshot_id: str) -> None:
             raise
 
 
-def _commit_small(rows: DataFrame, change: Change, root: str, snapshot_id: str) -> bool:
+def _commit_small(spark: SparkSession, rows: DataFrame | pa.Table, change: Change, root: str, snapshot_id: str) -> bool:
     """Commit *rows* without Spark's writer where they are few; False where they are not, or who commits must be Spark.
 
     The condition of a change is Spark's SQL; one with an escape sign in it means something else elsewhere.
     """
-    if change.files is None or "\\" in (change.where or "") or not _is_at_hand(rows.sparkSession, root):
+    if change.files is None or "\\" in (change.where or "") or not _is_at_hand(spark, root):
         return False
-    found = rows.coalesce(change.files).limit(SMALL_ROWS_MAX + 1).toArrow()
+    found = rows if isinstance(rows, pa.Table) else rows.coalesce(change.files).limit(SMALL_ROWS_MAX + 1).toArrow()
     if found.num_rows > SMALL_ROWS_MAX:
         return False
     own = delta_files.all_equal({SNAPSHOT_COLUMN: snapshot_id})
