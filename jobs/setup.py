@@ -20,6 +20,7 @@ def command(request: Request = Request()) -> int:
     """
     from jobs.demo import steps
     from jobs.main import run
+    from slotscope.runtime import class_archive
     from slotscope.runtime.jars import provide_jars
     from slotscope.runtime.java import find_java_home
     from slotscope.runtime.progress import progress
@@ -28,6 +29,7 @@ def command(request: Request = Request()) -> int:
     sys.stdout.write(f"Java      {find_java_home()}\n")
     sys.stdout.write(f"jars      {Path(jars[0]).parent}: {', '.join(Path(path).name for path in jars)}\n")
     start = time.monotonic()
+    os.environ[class_archive.WANTED] = "1"
     with (
         tempfile.TemporaryDirectory(prefix="slotscope-setup-") as root,
         open(os.devnull, "w", encoding="utf-8") as nowhere,

@@ -7,6 +7,7 @@ once; every table is a small aggregate of them.  ``silver/snapshots`` is written
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial as bind
@@ -127,7 +128,7 @@ class KeySnapshot:
 
     def _attribute(self) -> dict[str, Attribution]:
         if self.topology:
-            rows = key_distribution.keys_by_owner(self.partial).collect()
+            rows = key_distribution.keys_by_owner(self.partial, logs_read=bool(self.inputs.logs)).collect()
             self.keys_by_owner = [Foreign(row["source"], row["owner_id"], row["keys"]) for row in rows]
         by_source: dict[str, dict[str | None, int]] = {}
         for row in self.keys_by_owner:
@@ -152,8 +153,10 @@ class KeySnapshot:
         with progress("writing tables"):
             if self.request.keep_keys:
                 self._write_keys(spark)
-            tables.apply_changes(self._changes(spark, slots, sources), root, snapshot_id)
-            last = tables.rows_of(SNAPSHOTS, [self._snapshot_row(self._warnings())])
+            with ThreadPoolExecutor(1) as beside:
+                suspicious = beside.submit(self._suspicious_slots)
+                tables.apply_changes(self._changes(spark, slots, sources), root, snapshot_id)
+            last = tables.rows_of(SNAPSHOTS, [self._snapshot_row(self._warnings(suspicious.result()))])
             tables.replace_snapshot(last, SNAPSHOTS, root, snapshot_id)
         slots.unpersist()
         self.partial.unpersist()
@@ -170,23 +173,25 @@ class KeySnapshot:
         unread = share_by_node(self.unread, {source: found.node_id for source, found in self.attributions.items()})
         tags, prefixes = self._missed("tag"), self._missed("prefix")
         return [
-            self._change(slots, SLOT_LOAD),
-            self._change(key_distribution.node_load(slots, nodes, unread), NODE_LOAD),
-            self._change(key_distribution.big_keys(partial, sources, **tops), BIG_KEYS),
-            self._change(key_distribution.hash_tags(partial, missed=tags, **groups), HASH_TAGS),
-            self._change(key_distribution.key_prefixes(partial, missed=prefixes, **groups), KEY_PREFIXES),
-            self._change(key_distribution.key_types(partial, sources), KEY_TYPES),
-            self._change(key_distribution.ttl_buckets(partial, sources), TTL_BUCKETS),
-            self._change(self._bad_records(spark), BAD_RECORDS, f"job = '{JOB}'"),
+            self._change(lambda: slots, SLOT_LOAD),
+            self._change(lambda: key_distribution.node_load(slots, nodes, unread), NODE_LOAD),
+            self._change(lambda: key_distribution.big_keys(partial, sources, **tops), BIG_KEYS),
+            self._change(lambda: key_distribution.hash_tags(partial, missed=tags, **groups), HASH_TAGS),
+            self._change(lambda: key_distribution.key_prefixes(partial, missed=prefixes, **groups), KEY_PREFIXES),
+            self._change(lambda: key_distribution.key_types(partial, sources), KEY_TYPES),
+            self._change(lambda: key_distribution.ttl_buckets(partial, sources), TTL_BUCKETS),
+            self._change(lambda: self._bad_records(spark), BAD_RECORDS, f"job = '{JOB}'"),
             Change(self._source_rows(), SOURCES),
             *self._flaw_changes(spark),
             *self._log_changes(spark, sources),
         ]
 
-    def _change(self, rows: DataFrame, table: Table, where: str | None = None, files: int | None = 1) -> Change:
+    def _change(
+        self, rows: Callable[[], DataFrame], table: Table, where: str | None = None, files: int | None = 1
+    ) -> Change:
         """*rows* with what all rows of the snapshot say of it."""
         label = {"snapshot_id": F.lit(self.request.snapshot), "partial": F.lit(bool(self.unread))}
-        return Change(rows.withColumns(label), table, where, files)
+        return Change(lambda: rows().withColumns(label), table, where, files)
 
     def _bad_records(self, spark: SparkSession) -> DataFrame:
         rows = key_distribution.bad_records(self.partial, JOB)
@@ -200,7 +205,7 @@ class KeySnapshot:
         """The table of flawed values; also where nothing was decoded but an earlier run of the snapshot may have left rows."""
         if not self.request.deep and not tables.exists(spark, VALUE_FLAWS, self.request.root):
             return []
-        return [self._change(key_distribution.value_flaws(self.partial), VALUE_FLAWS)]
+        return [self._change(lambda: key_distribution.value_flaws(self.partial), VALUE_FLAWS)]
 
     def _log_changes(self, spark: SparkSession, sources: DataFrame | None) -> list[Change]:
         """The tables of logs; also without logs where an earlier run of the snapshot may have left rows."""
@@ -208,11 +213,11 @@ class KeySnapshot:
             return []
         partial, count = self.partial, self.settings.groups_listed
         return [
-            self._change(log_load.write_load(partial, sources), WRITE_LOAD),
-            self._change(log_load.command_load(partial, sources), COMMAND_LOAD),
-            self._change(log_load.write_keys(partial, sources, count=count), WRITE_KEYS),
-            self._change(log_load.log_savings(partial, count=count), LOG_SAVINGS),
-            self._change(log_load.uncertain_keys(partial), UNCERTAIN_KEYS),
+            self._change(lambda: log_load.write_load(partial, sources), WRITE_LOAD),
+            self._change(lambda: log_load.command_load(partial, sources), COMMAND_LOAD),
+            self._change(lambda: log_load.write_keys(partial, sources, count=count), WRITE_KEYS),
+            self._change(lambda: log_load.log_savings(partial, count=count), LOG_SAVINGS),
+            self._change(lambda: log_load.uncertain_keys(partial), UNCERTAIN_KEYS),
         ]
 
     def _missed(self, noun: str) -> Missed:
@@ -223,7 +228,7 @@ class KeySnapshot:
     def _write_keys(self, spark: SparkSession) -> None:
         units: list[Unit] = self.inputs.units(spark.sparkContext.defaultParallelism, split=False)
         rows = over_units(spark, bind(read_keys, units=units, options=self.options), len(units), spark_schema(KEY_ROWS))
-        tables.apply_change(self._change(rows, KEYS, files=None), self.request.root, self.request.snapshot)
+        tables.apply_change(self._change(lambda: rows, KEYS, files=None), self.request.root, self.request.snapshot)
 
     def _source_rows(self) -> pa.Table:
         merged: dict[str, UnitFacts] = {}
@@ -252,10 +257,12 @@ class KeySnapshot:
         found = self.attributions.get(source)
         return found.node_id if found else None
 
-    def _warnings(self) -> list[Caveat]:
+    def _suspicious_slots(self) -> list[SuspiciousSlot]:
         declared = any(unit.slot_info for unit in self.units)
         rows = key_distribution.suspicious_slots(self.partial).collect() if declared else []
-        slots = [SuspiciousSlot(row["slot"], [SlotInDump(*dump) for dump in row["dumps"]]) for row in rows]
+        return [SuspiciousSlot(row["slot"], [SlotInDump(*dump) for dump in row["dumps"]]) for row in rows]
+
+    def _warnings(self, slots: list[SuspiciousSlot]) -> list[Caveat]:
         found = [
             *findings.find_bad(self.bad, self.bad_count),
             *find_partial(self.unread),

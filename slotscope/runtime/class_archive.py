@@ -1,7 +1,7 @@
-"""The classes that Spark's JVM loads at its start, archived once in the user's cache folder (class-data sharing of the JVM).
+"""The classes that Spark's JVM loads, archived once in the user's cache folder (class-data sharing of the JVM).
 
-The first session archives what it has loaded when it ends; later ones start with that in half the time.  A JVM takes an archive only
-if it was made by the same Java from the same jars, and starts without where it cannot.
+``slotscope setup`` asks for it: its session archives when it ends what it has loaded, which takes some ten seconds; later ones start
+from that.  A JVM takes an archive only if it was made by the same Java from the same jars, and starts without where it cannot.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from pathlib import Path
 
 from slotscope.runtime.jars import cache_folder
 
+WANTED = "SLOTSCOPE_ARCHIVE_CLASSES"
+"""Environment variable that is set while a session is to make the archive."""
 ARCHIVE_SECONDS_MAX = 120
 """The archive takes the JVM some seconds; one that does not end is left to end by itself."""
 ARCHIVES_MAX = 3
@@ -36,11 +38,13 @@ def archive_of(java_home: str, jars: Sequence[str]) -> Path:
 
 
 def options(kept: Path, fresh: Path) -> str:
-    """What the JVM is told: to start from *kept*, or to make *fresh* where that is not there and could be; empty where neither can be."""
+    """What the JVM is told: to start from *kept*, or, where that is not there and `WANTED` is set, to make *fresh*; else nothing."""
     if os.pathsep in f"{kept}{fresh}":  # to the JVM that is two archives
         return ""
     if kept.is_file():
         return f'-XX:+IgnoreUnrecognizedVMOptions "-XX:SharedArchiveFile={kept}"'
+    if WANTED not in os.environ:
+        return ""
     try:
         kept.parent.mkdir(parents=True, exist_ok=True)
     except OSError:

@@ -31,6 +31,8 @@ from slotscope.runtime.jars import find_jars, provide_jars
 from slotscope.runtime.java import find_java_home
 
 MASTER_DEFAULT = "local[*]"
+LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of the JVM that does nothing but write the command line of Spark's."""
 DELTA_CLASS = "io.delta.sql.DeltaSparkSessionExtension"
 
 
@@ -77,15 +79,16 @@ def _start(app: str, master: str, verbose: bool) -> SparkSession:
     """Launch a JVM, then the session; both end with Python."""
     os.environ["JAVA_HOME"] = find_java_home()
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", LAUNCHER_OPTIONS)
     scratch = _scratch()
     jars = provide_jars()
     settings = _settings(app, master, jars)
     kept, fresh, sharing = class_archive.archive_of(os.environ["JAVA_HOME"], jars), scratch / "classes.jsa", ""
     if is_one_process(master):
-        del settings[
-            "spark.jars"
-        ]  # from the class path of the JVM itself: classes that are loaded later are in no archive
-        settings["spark.driver.extraClassPath"] = os.pathsep.join(map(os.path.realpath, jars))
+        del settings["spark.jars"]
+        settings["spark.driver.extraClassPath"] = os.pathsep.join(
+            map(os.path.realpath, jars)
+        )  # what is loaded from elsewhere is in no archive
         sharing = class_archive.options(kept, fresh)
     if master.startswith("local"):
         os.environ["PYSPARK_PYTHON"] = sys.executable

@@ -6,7 +6,7 @@ leaves the same rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -71,11 +71,12 @@ def read_snapshot(spark: SparkSession, table: Table, root: str, snapshot_id: str
 class Change:
     """*rows* take the place of what *table* holds of a snapshot: of those rows for which the SQL condition *where* holds, or of all.
 
-    Rows that the driver has made are an Arrow table, and no query.  *files* is how many files the rows may take; None leaves their
+    Rows that the driver has made are an Arrow table, and no query; a function makes a query when its turn comes, beside those of other
+    tables: that takes as long as to run it.  *files* is how many files the rows may take; None leaves their
     partitions as they are (tables with a row per key).
     """
 
-    rows: DataFrame | pa.Table
+    rows: DataFrame | pa.Table | Callable[[], DataFrame]
     table: Table
     where: str | None = None
     files: int | None = 1
@@ -98,7 +99,8 @@ def replace_snapshot(
 def apply_change(change: Change, root: str, snapshot_id: str) -> None:
     """Make *change* in one commit; the table is created at first use."""
     spark = SparkSession.builder.getOrCreate()
-    rows = change.rows if isinstance(change.rows, pa.Table) else _as_declared(change.rows, change.table)
+    made = change.rows() if callable(change.rows) else change.rows
+    rows = made if isinstance(made, pa.Table) else _as_declared(made, change.table)
     if _commit_small(spark, rows, change, root, snapshot_id):
         return
     if isinstance(rows, pa.Table):

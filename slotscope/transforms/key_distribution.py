@@ -264,10 +264,15 @@ def value_flaws(partial: DataFrame) -> DataFrame:
     )
 
 
-def keys_by_owner(partial: DataFrame) -> DataFrame:
-    """Keys of each file per owner of their slots: ``source, owner_id, keys``; of a log that is not replayed, the writes."""
+def keys_by_owner(partial: DataFrame, *, logs_read: bool = True) -> DataFrame:
+    """Keys of each file per owner of their slots: ``source, owner_id, keys``; of a log that is not replayed, the writes.
+
+    Without *logs_read* there are none, and none are looked for.
+    """
     slots = partial.where(F.col("kind") == SLOT)
     keys = slots.groupBy("source", "owner_id").agg(F.sum("keys").alias("keys"))
+    if not logs_read:
+        return keys
     logs = partial.where(F.col("kind") == LOG_SLOT).join(slots.select("source").distinct(), "source", how="left_anti")
     return keys.union(logs.groupBy("source", "owner_id").agg(F.sum("ops").alias("keys")))
 

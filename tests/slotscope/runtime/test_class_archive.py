@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slotscope.runtime.class_archive import ARCHIVES_MAX, archive_of, keep, options
+from slotscope.runtime.class_archive import ARCHIVES_MAX, WANTED, archive_of, keep, options
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
@@ -34,8 +34,12 @@ def test_another_jar_or_java_has_another_archive(tmp_path):
     assert len({first, archive_of("/java/17", [str(jar)]), archive_of("/java/21", [str(jar)])}) == 3
 
 
-def test_a_session_starts_from_the_archive_or_makes_it(tmp_path):
+def test_a_session_starts_from_the_archive_or_makes_it_where_that_is_wanted(tmp_path, monkeypatch):
     """Where it cannot be kept the JVM is told nothing, and spends nothing on it."""
+    monkeypatch.delenv(WANTED, raising=False)
+    assert options(tmp_path / "k.jsa", tmp_path / "f.jsa") == ""
+
+    monkeypatch.setenv(WANTED, "1")
     kept, fresh = tmp_path / "cache" / "k.jsa", tmp_path / "f.jsa"
     assert f"-XX:ArchiveClassesAtExit={fresh}" in options(kept, fresh)
 
@@ -69,7 +73,7 @@ def test_only_what_a_jvm_wrote_to_its_end_is_kept_and_the_oldest_make_room(tmp_p
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="what a process has mapped is read from /proc")
 def test_the_second_session_maps_what_the_first_archived(tmp_path):
     """And neither says a word of it."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path), WANTED: "1"}
     seen = [
         subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=600, env=environment)
         for _ in range(2)
