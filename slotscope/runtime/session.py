@@ -54,6 +54,11 @@ def spark_session(app: str, *, master: str | None = None, verbose: bool = False)
     return session
 
 
+def running_session() -> SparkSession:
+    """The session that was started, in whatever thread this is asked."""
+    return SparkSession.builder.getOrCreate()
+
+
 def is_one_process(master: str) -> bool:
     """Whether driver and executors are one process (``local-cluster`` starts others)."""
     return master == "local" or master.startswith("local[")

@@ -23,7 +23,7 @@ from schemas.table import Table
 from slotscope.runtime import delta_files
 from slotscope.runtime.delta_files import ATTEMPTS_MAX, OLDER, location, missing
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.session import is_one_process
+from slotscope.runtime.session import is_one_process, running_session
 from slotscope.runtime.spark_schema import spark_schema
 
 SNAPSHOT_COLUMN = "snapshot_id"
@@ -98,7 +98,7 @@ def replace_snapshot(
 
 def apply_change(change: Change, root: str, snapshot_id: str) -> None:
     """Make *change* in one commit; the table is created at first use."""
-    spark = SparkSession.builder.getOrCreate()
+    spark = running_session()
     made = change.rows() if callable(change.rows) else change.rows
     rows = made if isinstance(made, pa.Table) else _as_declared(made, change.table)
     if _commit_small(spark, rows, change, root, snapshot_id):
