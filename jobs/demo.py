@@ -44,7 +44,10 @@ def steps(root: str) -> Iterator[Step]:
         dumps = ["--rdb", str(load / name / "*.rdb"), "--topology", str(load / "topology" / "nodes.txt")]
         yield f"Where is the load? ({name})", ["key-slots", *here, "--snapshot", name, *dumps]
     yield "What grew?", ["compare", *here, "--from", "before", "--to", "after"]
-    yield "Which slots should move?", ["rebalance-plan", *here, "--snapshot", "after", "--compare-tolerances", "0.05", "0.1"]
+    yield (
+        "Which slots should move?",
+        ["rebalance-plan", *here, "--snapshot", "after", "--compare-tolerances", "0.05", "0.1"],
+    )
     yield "Does the plan hold, checked without the program that made it?", ["check-plan", *here]
     capture = [
         "--pcap",
