@@ -76,6 +76,7 @@ def run(options: Options | None = None) -> Result:
         result.bars.append(Bar(f"{at}: time on one core (worst of {len(times)})", case.seconds, max(times), "s"))
     result.tables.append(Table("Skew and scale-out", rows))
     _special(result, quick)
+    _mixed(result, quick)
     version = "" if sys.version_info >= (3, 12) else f", this is {sys.version_info.major}.{sys.version_info.minor}"
     result.skipped.append(f"PyPI rebalancer: needs Python 3.12{version}")
     return result
@@ -102,7 +103,7 @@ def _problem(
 ) -> Problem:
     names = [f"{number:040x}" for number in range(masters)]
     nodes = [Master(name, drained=number < drained) for number, name in enumerate(names)]
-    return Problem(loads, [names[number] for number in owner], nodes, tolerance=tolerance)
+    return Problem(loads, [names[number] for number in owner], nodes, tolerance=tolerance, bytes_budget=0)
 
 
 def _row(title: str, seed: int, problem: Problem) -> tuple[dict[str, Cell], float, float]:
@@ -221,3 +222,22 @@ def _special(result: Result, quick: bool) -> None:
         result.bars.append(Bar(f"{title}: {limit}", 0, measured, "" if balanced else "%"))
         result.bars.append(Bar(f"{title}: time on one core", 5, seconds, "s"))
     result.tables.append(Table("Even slots", rows))
+
+
+def _mixed(result: Result, quick: bool) -> None:
+    """Masters that are drained, and zones, with loads of the steepest kind."""
+    rows: list[dict[str, Cell]] = []
+    drained = zipf_problem(Case("", 12, 1.0, 0.0, 0.02, 5, 10), 1)
+    drained = replace(drained, masters=[replace(m, drained=n < 2) for n, m in enumerate(drained.masters)])
+    zoned = zipf_problem(Case("", 9, 1.0, 0.0, 0.02, 5, 10), 1)
+    zoned = replace(
+        zoned, masters=[replace(m, zone="abc"[n % 3]) for n, m in enumerate(zoned.masters)], zone_share_max=0.34
+    )
+    for title, problem in (("12 masters, 2 drained, skew", drained), ("9 masters in 3 zones of 34 %, skew", zoned)):
+        if quick:
+            break
+        row, seconds, gap = _row(title, 1, problem)
+        rows.append(row)
+        result.bars.append(Bar(f"{title}: moved bytes above the bound", 5, gap, "%"))
+        result.bars.append(Bar(f"{title}: time on one core", 10, seconds, "s"))
+    result.tables.append(Table("Drained masters and zones", rows))

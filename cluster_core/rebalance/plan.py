@@ -11,6 +11,7 @@ from typing import NamedTuple
 from cluster_core.rebalance.bound.certificates import Certificate
 from cluster_core.rebalance.bound.conflict import Conflict
 from cluster_core.rebalance.bound.fees import FeeProof
+from cluster_core.rebalance.bound.hosts import HostProof
 from cluster_core.rebalance.bound.joint_proof import JointProof
 from cluster_core.rebalance.goal.targets import Floor, HeavySlot
 
@@ -64,7 +65,7 @@ class Plan:
     """What to do, what it brings, and the proof.
 
     *moved* and *bound* count the resource *cost* in 1/*unit*; the bound is what the *certificates* of masters add up to, or what the
-    *joint* proof or that of *fees* says, if that is more (else there is none); *hosts_max* is how many masters may become hosts of heavy slots, whose
+    *joint* proof or that of *fees* or *hosts* says, if that is more (else there is none); *hosts_max* is how many masters may become hosts of heavy slots, whose
     figures the bound leaves out.  It is about placements that keep the limits of *tolerance* (one a resource: what was asked, or the
     least that *conflicts* leave); where the plan misses one, about those that leave no master more than the plan does.  So it is
     never above what moves.  No placement within these limits has less than *ranges_bound* slot ranges; *curve* is what other budgets
@@ -92,6 +93,7 @@ class Plan:
     tolerance: tuple[Fraction, ...] = ()
     held_back: tuple[int, ...] = ()
     fees: FeeProof | None = None
+    hosts: HostProof | None = None
     ranges_bound: int = 1
     budget: Fraction = Fraction(0)
     curve: tuple[CurvePoint, ...] = ()

@@ -27,6 +27,7 @@ from cluster_core.rebalance.bound.certificates import Certificate, ProofKind, ad
 from cluster_core.rebalance.bound.conflict import Conflict, ConflictKind, at_tolerance
 from cluster_core.rebalance.bound.dive import SLOTS_MAX
 from cluster_core.rebalance.bound.fees import FeeProof
+from cluster_core.rebalance.bound.hosts import HostProof
 from cluster_core.rebalance.bound.joint_proof import JointProof
 from cluster_core.rebalance.bound.range_bound import least_ranges
 from cluster_core.rebalance.goal.capacity import keep_capacities
@@ -38,7 +39,7 @@ from cluster_core.rebalance.range_budget import RangeBudget
 from cluster_core.rebalance.search.arrays import MANY, ProblemArrays
 from cluster_core.rebalance.search.branching import WORK_MAX, Branching
 from cluster_core.rebalance.search.conflicts import find_conflicts
-from cluster_core.rebalance.search.covers import Overload, certify
+from cluster_core.rebalance.search.covers import Overload, certify, certify_hosts
 from cluster_core.rebalance.search.dice import CHUNK
 from cluster_core.rebalance.search.fees import FeeSearch
 from cluster_core.rebalance.search.improvement import improve, usual_steps
@@ -168,6 +169,7 @@ class Proof(NamedTuple):
     certificates: tuple[Certificate, ...]
     joint: JointProof | None
     fees: FeeProof | None
+    hosts: HostProof | None
     bound: int
 
 
@@ -179,8 +181,9 @@ def _prove(found: Outcome) -> Proof:
         certificates, joint, fees = tuple(found.proofs.certificates), found.proofs.joint, found.proofs.fees
     else:
         certificates, joint, fees = tuple(_certify(found.scaled, bounded, set(found.owner))[0]), None, None
-    bound = max(add_up(certificates, hosts_max(bounded)), *(proof.value for proof in (joint, fees) if proof), 0)
-    return Proof(bounded, certificates, joint, fees, bound)
+    hosts = certify_hosts(found.scaled, bounded, certificates)
+    bound = max(add_up(certificates, hosts_max(bounded)), *(proof.value for proof in (joint, fees, hosts) if proof), 0)
+    return Proof(bounded, certificates, joint, fees, hosts, bound)
 
 
 def _conclude(found: Outcome) -> Plan:
@@ -215,7 +218,7 @@ def _propose(now: Scaled, targets: Targets, stop: Callable[[], bool] = never) ->
     leaving, given = dict.fromkeys(evicted, -1), {}
     arrays = ProblemArrays(now, targets, least)
     if arrays.per_master > SLOTS_MAX and len(arrays.takers) > 1:
-        search = FeeSearch(now, targets)
+        search = FeeSearch(now, targets, stop)
         if search.proof is not None:
             leaving = search.leaving()
             given = search.places() if search.proof.value > least * (1 + DECISIVE) else {}
@@ -318,7 +321,7 @@ def describe(found: Outcome, verdict: PlanVerdict) -> Plan:
     """Return the plan that leads from the problem's owners to those found, everything summed up in whole numbers."""
     scaled, owner = found.scaled, found.owner
     targets = find_targets(scaled)
-    bounded, certificates, joint, fees, bound = _prove(found)
+    bounded, certificates, joint, fees, hosts, bound = _prove(found)
     names = [master.id for master in scaled.masters]
     given = [scaled.problem.loads[name] for name in scaled.resources]
     moves = tuple(
@@ -350,6 +353,7 @@ def describe(found: Outcome, verdict: PlanVerdict) -> Plan:
         found.conflicts,
         found.raised.tolerance,
         fees=fees,
+        hosts=hosts,
         ranges_bound=least_ranges(scaled, bounded),
         budget=exact(scaled.problem.bytes_budget, "bytes_budget"),
         curve=found.curve,

@@ -9,6 +9,7 @@ from itertools import accumulate
 from cluster_core.rebalance.bound import conflict
 from cluster_core.rebalance.bound.certificates import ProofKind, add_up, needs, prove
 from cluster_core.rebalance.bound.fees import prove_fees
+from cluster_core.rebalance.bound.hosts import prove_hosts
 from cluster_core.rebalance.bound.joint_proof import prove_joint
 from cluster_core.rebalance.bound.range_bound import least_ranges
 from cluster_core.rebalance.goal.limits import above_capacity, kept
@@ -193,7 +194,9 @@ def _check_bound(scaled: Scaled, targets: Targets, plan: Plan, owner: tuple[int,
         wrong.append(f"the joint proof does not show that {plan.joint.value} moves")
     if plan.fees is not None and not prove_fees(scaled, targets, plan.fees):
         wrong.append(f"the proof by fees does not show that {plan.fees.value} moves")
-    others = [proof.value for proof in (plan.joint, plan.fees) if proof is not None]
+    if plan.hosts is not None and not prove_hosts(scaled, targets, plan.certificates, plan.hosts):
+        wrong.append(f"the proof by hosts of the heavy slot does not show that {plan.hosts.value} moves")
+    others = [proof.value for proof in (plan.joint, plan.fees, plan.hosts) if proof is not None]
     if hosts != plan.hosts_max or max(add_up(plan.certificates, hosts), *others, 0) != plan.bound:
         wrong.append(f"the certificates and the other proofs do not show that {plan.bound} moves")
     if not 0 <= plan.bound <= plan.moved <= sum(scaled.loads[scaled.cost]):

@@ -51,7 +51,7 @@ class CoverSearch:
         self._closed: dict[int, int] = {}
         self._divided: dict[int, tuple[int, int]] = {}
         self._leaves = 1
-        self._solves = 0
+        self.solves = 0
         self.high = float("inf")
         self.chosen = np.ones(len(cover.slots), bool)
         self._search(
@@ -69,7 +69,7 @@ class CoverSearch:
     def _search(self, slack: float, solves_max: int) -> None:
         first = self._solve(0, (), None, -np.inf, 0)
         heap = [] if first is None else [first]
-        while heap and self._solves < solves_max:
+        while heap and self.solves < solves_max:
             case = heappop(heap)
             if case.bound >= self.high - max(slack, CLOSE_ENOUGH * self.high) or case.divide < 0:
                 break
@@ -93,7 +93,7 @@ class CoverSearch:
         if basis is not None:
             self._program.restart(basis)
         solution = self._program.solve(STEPS_MAX)
-        self._solves += 1
+        self.solves += 1
         self.lists.append(self._whole(np.maximum(0.0, solution.prices)))
         if solution.cost > bound or leaf == 0:
             bound, by = solution.cost, len(self.lists) - 1

@@ -13,13 +13,17 @@ from cluster_core.kernels.linear_program import INFINITE, Floats, LinearProgram
 from cluster_core.rebalance.bound.certificates import Certificate, ProofKind, make_cover, proven
 from cluster_core.rebalance.bound.cover import PRICE_BITS
 from cluster_core.rebalance.bound.dive import NODES_MAX, SLOTS_MAX, PricedCover, Room, dive, price
+from cluster_core.rebalance.bound.hosts import HostProof, add_up_hosts, host_cover, single_heavy
 from cluster_core.rebalance.goal.problem import Scaled
+from cluster_core.rebalance.goal.targets import Targets
 from cluster_core.rebalance.search.cover_search import STEPS_MAX, CoverSearch
 
 PASSES = 10
 """Halvings between what is proven and what was found."""
 SOLVES_ALL = 8_000
 """Programs that are solved for masters of many slots, all in all."""
+SOLVES_OF_HOSTS = 600
+"""The same for all hosts that a heavy slot may have."""
 SAFE = 1e-9
 """Share by which sums of floats are trusted."""
 _dive = njit()(dive)
@@ -46,6 +50,26 @@ def certify(scaled: Scaled, overloads: Sequence[Overload]) -> list[tuple[Certifi
         search = CoverSearch(make_cover(scaled, one.slots, one.need), mean, unit, SOLVES_ALL // len(overloads))
         found.append((search.certificate(scaled.masters[one.n].id), search.slots()))
     return found
+
+
+def certify_hosts(scaled: Scaled, targets: Targets, certificates: Sequence[Certificate]) -> HostProof | None:
+    """Return what is proven of every host that the one heavy slot may have; None where there is not just one."""
+    heavy = single_heavy(scaled, targets)
+    if heavy is None:
+        return None
+    mean, unit = scales(scaled)
+    held: list[list[int]] = [[] for _ in scaled.masters]
+    for s, n in enumerate(scaled.owner):
+        held[n].append(s)
+    takers = [n for n, m in enumerate(scaled.masters) if not m.drained and not m.excluded]
+    found = []
+    for n in takers:
+        search = CoverSearch(
+            host_cover(scaled, targets, heavy, n, held[n]), mean, unit, SOLVES_OF_HOSTS // len(takers) + 1
+        )
+        certificate = search.certificate(scaled.masters[n].id)
+        found.append(replace(certificate, value=max(0, certificate.value)))
+    return HostProof(add_up_hosts(certificates, found), tuple(found))
 
 
 def scales(scaled: Scaled) -> tuple[Floats, float]:

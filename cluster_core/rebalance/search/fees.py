@@ -7,7 +7,7 @@ looks for a cheaper way (`CoverSearch`), which is added, until none finds one (c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import NamedTuple
@@ -32,7 +32,8 @@ CLOSE_ENOUGH = 0.0005
 """The search ends when what is proven is within this share of the best ways together."""
 SLACK = 0.0003
 """Share of the bound by which all masters together may miss their cheapest ways."""
-SOLVES_A_ROUND = 30_000
+SOLVES_A_ROUND, SOLVES_ALL = 30_000, 24_000
+"""Programs that are solved for all masters at most."""
 SOLVES_OF_OWN = 60
 OWN_MAX = 3
 """With more slots of a fee than this, a master gives the heaviest away first; else any of them."""
@@ -55,8 +56,9 @@ class Way(NamedTuple):
 class FeeSearch:
     """One search: `proof` is the best it found, `ways` by master what the cheapest placement of these slots would do."""
 
-    def __init__(self, scaled: Scaled, targets: Targets) -> None:
-        self._scaled, self._targets = scaled, targets
+    def __init__(self, scaled: Scaled, targets: Targets, stop: Callable[[], bool] | None = None) -> None:
+        self._scaled, self._targets, self._stop = scaled, targets, stop or (lambda: False)
+        self._left = SOLVES_ALL
         self._mean, self._unit = scales(scaled)
         self._takers = [n for n, m in enumerate(scaled.masters) if not m.drained and not m.excluded]
         self._held: list[list[int]] = [[] for _ in scaled.masters]
@@ -101,7 +103,13 @@ class FeeSearch:
             reached, found = self._spread()
             behind = proof.value < self.proof.value
             near = reached <= self.proof.value * (1 + CLOSE_ENOUGH)
-            if near or found == fees or (before * (1 + CLOSE_ENOUGH) > self.proof.value > before and not behind):
+            if (
+                near
+                or found == fees
+                or self._left <= 0
+                or self._stop()
+                or (before * (1 + CLOSE_ENOUGH) > self.proof.value > before and not behind)
+            ):
                 break
             before = self.proof.value
             fees = {s: (fee + best[s]) // 2 if behind else fee for s, fee in found.items()}
@@ -138,7 +146,9 @@ class FeeSearch:
             cover = make_cover(scaled, self._held[n], self._needs[n], fees)
             certificate = self._again(n, cover, fees)
             if certificate is None:
-                search = CoverSearch(cover, self._mean, self._unit, SOLVES_A_ROUND // len(self._takers), slack)
+                most = 1 if self._stop() else max(1, min(SOLVES_A_ROUND, self._left) // len(self._takers))
+                search = CoverSearch(cover, self._mean, self._unit, most, slack)
+                self._left -= search.solves
                 certificate = search.certificate(scaled.masters[n].id)
                 way = self._learn(n, search.slots(), fees)
                 self._proofs[n] = fees, certificate, bool(way.come)

@@ -202,7 +202,8 @@ class EarlierPlan:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceReport:
-    """One plan.  *moved* and *bound* count the resource *cost*; *hosts_max* figures of the proof are left out of the bound."""
+    """One plan.  *moved* and *bound* count the resource *cost*; *hosts_max* figures of the proof are left out of the bound, unless it is proven for each
+    of *host_cases* masters as the host of the one heavy slot."""
 
     plan_id: str
     snapshot_id: str
@@ -236,6 +237,7 @@ class RebalanceReport:
     proof: Sequence[ProofLine] = ()
     joint: JointProof | None = None
     fees: FeeProof | None = None
+    host_cases: int = 0
     capacity_due_s: Mapping[str, float] | None = None
     balance_due_s: Mapping[str, float] | None = None
     history: Sequence[EarlierPlan] = ()

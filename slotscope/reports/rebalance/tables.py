@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from cluster_core.rebalance.bound.certificates import add_up
 from cluster_core.rebalance.bound.proof import Argument, explain_bound
 from cluster_core.rebalance.execution.journal import StepKind
 from cluster_core.rebalance.plan import Plan
@@ -76,6 +77,7 @@ def load_rebalance_report(root: str, plan_id: str = "latest") -> RebalanceReport
         proof=[_proof_line(argument) for argument in explain_bound(stored.problem, plan)],
         joint=_joint(plan),
         fees=_fees(plan),
+        host_cases=_host_cases(plan),
         capacity_due_s=row.get("capacity_due_s"),
         balance_due_s=row.get("balance_due_s"),
         history=_history(root, own_id, row["created_at"]),
@@ -183,6 +185,12 @@ def _joint(plan: Plan) -> JointProof | None:
         sum(1 for entry in tree if entry < 0),
         len({entry for entry in tree if entry >= 0}),
     )
+
+
+def _host_cases(plan: Plan) -> int:
+    if plan.hosts is None or plan.bound <= add_up(plan.certificates, plan.hosts_max):
+        return 0
+    return len(plan.hosts.certificates)
 
 
 def _fees(plan: Plan) -> FeeProof | None:
