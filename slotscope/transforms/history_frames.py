@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial as bind
+from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -24,22 +26,49 @@ EVENT_KINDS = ("fail-decided", "fail-learned", "election-started", "vote", "elec
 """Events of silver/events that logs tell as well, manual failovers aside."""
 
 
-def with_times(rows: DataFrame, table: Table, snapshot: str) -> DataFrame:
+Rows: TypeAlias = DataFrame | pa.Table
+"""Rows of a replay: a query, or, where they are few, the answer."""
+
+
+def of_kind(rows: Rows, column: str, kind: int) -> Any:
+    """Those of *rows* whose *column* is *kind*, as what *rows* are."""
+    return rows.filter(pc.field(column) == kind) if isinstance(rows, pa.Table) else rows.where(F.col(column) == kind)
+
+
+def with_times(rows: Rows, table: Table, snapshot: str) -> Any:
     """The columns of *table*: the snapshot, and every time as a timestamp, too."""
+    if isinstance(rows, pa.Table):
+        return pa.table({name: _array(name, rows, snapshot) for name in table.columns})
     have = rows.columns
     return rows.select(*(_column(name, have, snapshot).alias(name) for name in table.columns))
+
+
+def _array(name: str, rows: pa.Table, snapshot: str) -> Any:
+    if name == "snapshot_id":
+        return pa.array([snapshot] * len(rows), pa.string())
+    if name in rows.column_names or f"{name}_ns" not in rows.column_names:
+        return rows.column(name)
+    instants = rows.column(f"{name}_ns")
+    cut = pc.divide(instants, 1000)  # toward 0
+    is_later = pc.greater(pc.multiply(cut, 1000), instants)
+    return pc.subtract(cut, is_later.cast(pa.int64())).cast(pa.timestamp("us", "UTC"))
 
 
 def _column(name: str, have: list[str], snapshot: str) -> Column:
     if name == "snapshot_id":
         return F.lit(snapshot)
     if name not in have and f"{name}_ns" in have:
-        return F.timestamp_micros(F.floor(F.col(f"{name}_ns") / 1000).cast("bigint"))
+        return F.expr(
+            f"timestamp_micros(({name}_ns - pmod({name}_ns, 1000)) div 1000)"
+        )  # whole numbers: a double is off by one
     return F.col(name)
 
 
-def unpacked(read: DataFrame, kind: int, table: Table, snapshot: str) -> DataFrame:
+def unpacked(read: Rows, kind: int, table: Table, snapshot: str) -> Any:
     """The rows of the blobs of one kind."""
+    if isinstance(read, pa.Table):
+        batches = _unpack(iter(of_kind(read, "kind", kind).select(["blob"]).to_batches()), table)
+        return with_times(pa.Table.from_batches(batches, table_arrow(table)), table, snapshot)
     columns = spark_schema(table_arrow(table))
     blobs = read.where(F.col("kind") == kind).select("blob")
     return with_times(blobs.mapInArrow(bind(_unpack, table=table), columns), table, snapshot)
@@ -54,7 +83,7 @@ def _unpack(batches: Iterator[pa.RecordBatch], table: Table) -> Iterator[pa.Reco
 
 def logged_events(read: DataFrame, snapshot: str) -> DataFrame:
     """Without captures events are what the logs tell."""
-    rows = unpacked(read, captured.LOGS, history.LOG_EVENTS, snapshot).where(F.col("observer").isNotNull())
+    rows: DataFrame = unpacked(read, captured.LOGS, history.LOG_EVENTS, snapshot).where(F.col("observer").isNotNull())
     events = rows.where(F.col("kind").isin(*EVENT_KINDS) | F.col("kind").startswith("manual-failover"))
     return events.select(
         "snapshot_id",

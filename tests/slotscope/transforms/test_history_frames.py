@@ -43,6 +43,19 @@ def test_times_come_from_nanoseconds_and_every_row_says_its_snapshot(spark):
     )  # fmt: skip
 
 
+def test_few_rows_without_spark_have_the_times_that_spark_gives_them(spark):
+    """To the microsecond, rounded down: a double of so many ns would round some of them up."""
+    table = history.VOTES
+    told = [1_795_277_182_283_936_943, T0_NS, -1, 0]
+    rows = frame(spark, table.schema, *({"voter": str(ns), "epoch": Decimal(7), "asked_ns": ns} for ns in told))
+    bare = rows.drop("snapshot_id", *(name for name in table.columns if f"{name}_ns" in table.columns))
+
+    found = with_times(bare, table, "one").toArrow()
+
+    assert found.column("asked").cast(pa.int64()).to_pylist() == [ns // 1000 for ns in told]
+    assert with_times(bare.toArrow(), table, "one").to_pylist() == found.to_pylist()
+
+
 def test_no_rows_have_the_columns_of_their_table_all_the_same(spark):
     table = history.VOTES
     bare = frame(spark, table.schema).drop("snapshot_id", "asked", "answered")
