@@ -39,6 +39,45 @@ class Case:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class RangeCase:
+    """Loads and owners, and how many slot ranges there may be for *budget* more bytes than proven."""
+
+    title: str
+    loads: str
+    """``ordinary`` or the Zipf exponent of `zipf_problem`."""
+    before: tuple[float, ...]
+    """What each master held before, as parts of all slots; 0 for one that is new."""
+    budget: float
+    ranges: int
+    weights: tuple[int, ...] = ()
+    drained: int = 0
+    tolerance: float = 0.02
+
+
+RANGE_CASES = (
+    RangeCase("ordinary loads, 3 masters become 6", "ordinary", (1,) * 3 + (0,) * 3, 0.05, 12),
+    RangeCase(
+        "ordinary loads, 6 masters of 2.2 to 0.5 times the mean",
+        "ordinary",
+        (2.2, 1.86, 1.52, 1.18, 0.84, 0.5),
+        0.05,
+        45,
+    ),
+    RangeCase("ordinary loads, 80 masters become 100", "ordinary", (1,) * 80 + (0,) * 20, 0.05, 420),
+    RangeCase("6 masters, scale-out", "1.0", (1,) * 3 + (0,) * 3, 0.006, 120),
+    RangeCase("6 masters, scale-out", "1.0", (1,) * 3 + (0,) * 3, 0.02, 60),
+    RangeCase("6 masters, skew", "1.0", (1,) * 6, 0.01, 400),
+    RangeCase("6 masters, skew", "1.0", (1,) * 6, 0.05, 320),
+    RangeCase("100 masters, scale-out", "0.5", (1,) * 80 + (0,) * 20, 0.05, 700, tolerance=0.05),
+    RangeCase("100 masters, skew", "0.5", (1,) * 100, 0.05, 754, tolerance=0.05),
+    RangeCase("1000 masters, scale-out", "0.3", (1,) * 800 + (0,) * 200, 0.05, 4500, tolerance=0.05),
+    RangeCase("7 masters of weights 1, 2, 4", "1.0", (1,) * 7, 0.05, 300, weights=(1, 2, 4, 1, 2, 4, 1)),
+    RangeCase("3 new masters beside 9", "0.5", (1,) * 9 + (0,) * 3, 0.05, 60),
+    RangeCase("2 of 12 masters drained, skew", "1.0", (1,) * 12, 0.05, 200, drained=2),
+)
+"""With few masters, limits of two or three resources and loads of all sizes: what an operator's cluster looks like."""
+
 CASES = (
     Case("6 masters, scale-out", 6, 1.0, 0.5, 0.02, 0.1, 5),
     Case("6 masters, skew", 6, 1.0, 0.0, 0.02, 1, 5),
@@ -66,7 +105,7 @@ def run(options: Options | None = None) -> Result:
     for case in CASES[:2] if quick else CASES:
         gaps, times = [], []
         for seed in SEEDS[:1] if quick else SEEDS:
-            problem = zipf_problem(case, seed)
+            problem = replace(zipf_problem(case, seed), bytes_budget=0)
             row, seconds, gap = _row(case.title, seed, problem)
             rows += [row, _greedy_row(case.title, seed, problem), *_redis_cli_rows(case.title, seed, problem, result)]
             gaps.append(gap)
@@ -75,6 +114,7 @@ def run(options: Options | None = None) -> Result:
         result.bars.append(Bar(f"{at}: moved bytes above the bound (worst of {len(gaps)})", case.gap, max(gaps), "%"))
         result.bars.append(Bar(f"{at}: time on one core (worst of {len(times)})", case.seconds, max(times), "s"))
     result.tables.append(Table("Skew and scale-out", rows))
+    _ranges(result, quick)
     _special(result, quick)
     _mixed(result, quick)
     version = "" if sys.version_info >= (3, 12) else f", this is {sys.version_info.major}.{sys.version_info.minor}"
@@ -85,6 +125,13 @@ def run(options: Options | None = None) -> Result:
 def zipf_problem(case: Case, seed: int) -> Problem:
     """Three resources with weights rank**-zipf in correlated random order; the last masters are empty."""
     chance = np.random.default_rng(seed)
+    loads = zipf_loads(case.zipf, chance)
+    old = round(case.masters * (1 - case.new))
+    return _problem(loads, [slot * old // SLOTS for slot in range(SLOTS)], case.masters, tolerance=case.tolerance)
+
+
+def zipf_loads(zipf: float, chance: np.random.Generator) -> dict[str, list[int]]:
+    """Loads of three resources, weights rank**-zipf in correlated random order."""
     latent = chance.normal(size=SLOTS)
     loads = {}
     for name, mean in MEANS.items():
@@ -92,10 +139,46 @@ def zipf_problem(case: Case, seed: int) -> Problem:
         noise = latent if name == "serialized_bytes" else RANK_CORRELATION * latent + own
         rank = np.empty(SLOTS, np.int64)
         rank[np.argsort(-noise)] = np.arange(SLOTS)
-        weight = (rank + 1.0) ** -case.zipf
+        weight = (rank + 1.0) ** -zipf
         loads[name] = np.maximum(1, np.rint(weight / weight.mean() * mean)).astype(np.int64).tolist()
-    old = round(case.masters * (1 - case.new))
-    return _problem(loads, [slot * old // SLOTS for slot in range(SLOTS)], case.masters, tolerance=case.tolerance)
+    return loads
+
+
+def ordinary_loads(chance: np.random.Generator) -> dict[str, list[int]]:
+    """Keys a slot Pareto(1.6) × 5 and at most 400, sizes of keys lognormal(5, 1.1)."""
+    keys = np.minimum(400, (chance.pareto(1.6, SLOTS) + 1) * 5).astype(np.int64)
+    sizes = chance.lognormal(5, 1.1, int(keys.sum())).astype(np.int64)
+    held = np.bincount(np.repeat(np.arange(SLOTS), keys), sizes, SLOTS).astype(np.int64)
+    return {"serialized_bytes": held.tolist(), "keys": keys.tolist()}
+
+
+def range_problem(case: RangeCase, seed: int) -> Problem:
+    """The problem of a case of `RANGE_CASES`."""
+    chance = np.random.default_rng(seed)
+    loads = ordinary_loads(chance) if case.loads == "ordinary" else zipf_loads(float(case.loads), chance)
+    ends = np.cumsum(case.before) / sum(case.before)
+    owner = np.searchsorted(ends, (np.arange(SLOTS) + 0.5) / SLOTS).tolist()
+    problem = _problem(loads, owner, len(case.before), drained=case.drained, tolerance=case.tolerance)
+    weights = case.weights or (1,) * len(case.before)
+    masters = [replace(master, weight=weight) for master, weight in zip(problem.masters, weights, strict=True)]
+    return replace(problem, masters=masters, bytes_budget=case.budget)
+
+
+def _ranges(result: Result, quick: bool) -> None:
+    """Fewest slot ranges within a budget of bytes."""
+    rows: list[dict[str, Cell]] = []
+    for case in RANGE_CASES[:1] if quick else RANGE_CASES:
+        found = []
+        for seed in SEEDS[:1] if quick else SEEDS:
+            row, seconds, _ = _row(case.title, seed, range_problem(case, seed))
+            rows.append({**row, "budget, %": case.budget * 100})
+            found.append((int(row["ranges"] or 0), seconds))
+        at = f"{case.title}, {case.budget:.1%} more bytes"
+        result.bars.append(Bar(f"{at}: slot ranges (worst of {len(found)})", case.ranges, max(found)[0], ""))
+        result.bars.append(
+            Bar(f"{at}: time on one core", 30 if len(case.before) > 100 else 12, max(s for _, s in found), "s")
+        )
+    result.tables.append(Table("Slot ranges", rows))
 
 
 def _problem(

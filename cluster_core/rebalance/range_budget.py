@@ -15,7 +15,7 @@ from cluster_core.rebalance.search.ranges import HOT, QUICK, SETTLE, THOROUGH, R
 
 BUDGETS = (Fraction(0), Fraction(1, 100), Fraction(1, 50), Fraction(1, 20), Fraction(1, 10), Fraction(1, 5))
 """Budgets of the curve, above the bound; the problem's own and none at all are tried, too."""
-CURVE_EFFORT = 0.3
+CURVE_EFFORT = 0.15
 """Part of a walk that each other budget gets."""
 UNBOUNDED = float("inf")
 

@@ -24,6 +24,7 @@ from cluster_core.rebalance.search.windows import (
     BROKEN,
     CAP,
     COST,
+    COST_PRICE,
     DIE,
     FIXED,
     HEAT,
@@ -33,18 +34,18 @@ from cluster_core.rebalance.search.windows import (
     OWNER_END,
     PLACE,
     PRICE,
+    SCALE,
     TAKER_COUNT,
     TAKERS,
+    WEIGHT,
     Goal,
     Row,
     begin,
     walk,
 )
 
-STEPS = 4_000_000
-"""Steps of a walk at most, ..."""
 STEPS_A_SLOT = 1_000
-"""... and for every slot with load."""
+"""Steps of a walk for every slot with load, at most."""
 SLICE = 256
 """Chunks between two looks at whether time is up."""
 COLD = 0.1
@@ -58,20 +59,24 @@ def never() -> bool:
 
 
 class Walk(NamedTuple):
-    """How a walk goes: ranges that a step may cost at first, for six masters (fewer for more); price of a mean slot above a limit, in ranges
-    a master; by how much the price rises in all."""
+    """How a walk goes: steps; ranges that a step may cost at first, for six masters (fewer for more); price of a mean slot above a limit, in ranges
+    a master; by how much the price rises in all; by how much a limit's own rises that is broken all the while."""
 
+    steps: int
     warm: float
     price: float
     rise: float
+    learn: float
 
 
-HOT = Walk(4.0, 0.6, 30.0)
-WARM = Walk(4.0, 3.0, 10.0)
-COOL = Walk(1.0, 6.0, 10.0)
-SETTLE = Walk(0.1, 100.0, 1.0)
+FORGET = 0.25
+"""How much slower the price of a limit falls than it rises."""
+HOT = Walk(6_000_000, 4.0, 0.2, 1.0, 1e8)
+WARM = Walk(3_000_000, 4.0, 3.0, 10.0, 1e3)
+COOL = Walk(3_000_000, 1.0, 6.0, 10.0, 1e3)
+SETTLE = Walk(1_000_000, 0.1, 100.0, 1.0, 1.0)
 THOROUGH = (HOT, WARM, COOL, SETTLE)
-QUICK = (WARM, SETTLE)
+QUICK = (HOT, WARM, SETTLE)
 LOOKS_MAX = 100_000
 """Pairs of slots that one repair looks at."""
 
@@ -141,14 +146,15 @@ class RangeSearch:
 
     def _go(self, at: Sequence[int], budget: float, course: Walk, effort: float) -> list[list[int]]:
         """Walk once over the slots with load; return what was found: the best within limits and budget, else the end of the walk, repaired."""
-        wanted = self.arrays.scaled.problem.iterations or STEPS
-        steps = min(wanted, STEPS, STEPS_A_SLOT * len(at)) * effort
+        wanted = self.arrays.scaled.problem.iterations or course.steps
+        steps = min(wanted, course.steps, STEPS_A_SLOT * len(at)) * effort
         chunks = max(1, int(steps) // CHUNK)
         masters = len(self.arrays.takers)
         warm = max(course.warm * math.sqrt(6 / masters), COLD)
         self.turns += 1
         row = self._row(at, warm, course.price * masters)
-        goal = Goal(budget, self.slot_cost, self.mean_cost, (COLD / warm) ** (1 / chunks), course.rise ** (1 / chunks))
+        cool, rise, learn = (factor ** (1 / chunks) for factor in (COLD / warm, course.rise, course.learn))
+        goal = Goal(budget, self.slot_cost, self.mean_cost, cool, rise, learn, learn**-FORGET)
         best = np.array(at)
         begin(row)
         for done in range(0, chunks, SLICE):
@@ -179,8 +185,8 @@ class RangeSearch:
         slots[FIXED, 1:] = np.cumsum(fixed)
         sums = np.zeros((len(self.rows), count + 1))
         sums[:, 1:] = np.cumsum(self.rows, axis=1)
-        limits = np.zeros((masters * arrays.size, 3))
-        limits[:, CAP], limits[:, 2] = self.caps, np.tile(self.scale, masters)
+        limits = np.zeros((masters * arrays.size, WEIGHT + 1))
+        limits[:, CAP], limits[:, SCALE], limits[:, WEIGHT] = self.caps, np.tile(self.scale, masters), 1.0
         table = np.zeros((masters, 3), np.int64)
         table[:, KEEPS] = [TAKES_NOTHING if n in self._shut else keeps for n, keeps in enumerate(arrays.keeps)]
         takers = [n for n in arrays.takers if n not in self._shut] or arrays.takers
@@ -188,8 +194,8 @@ class RangeSearch:
         tally = np.zeros(DIE + 1, np.int64)
         tally[[BORDER_COUNT, BROKEN, TAKER_COUNT]] = 0, 0, len(takers)
         tally[DIE] = (arrays.scaled.problem.seed + 7919 * self.turns) & 0xFFFFFFFF or 1
-        course = np.zeros(LEAST + 1)
-        course[[HEAT, PRICE, COST, LEAST]] = warm, price, 0.0, NONE_FOUND
+        course = np.zeros(COST_PRICE + 1)
+        course[[HEAT, PRICE, COST, LEAST, COST_PRICE]] = warm, price, 0.0, NONE_FOUND, 1.0
         return Row(slots, sums, limits, table, np.zeros(count // BLOCK + 2, np.int64), tally, course, self.lengths)
 
     def _with_glue(self, found: Sequence[int], start: Sequence[int]) -> list[int]:

@@ -3,7 +3,7 @@
 How this works.  Slots stand in a row; where one's master is not that of the slot before there is a border, and borders are what is to
 become few.  A step takes a window of one master's slots, from a border on or from anywhere, of a length whose logarithm is even, and
 gives it to the neighbour beyond the border, to its owner, or to any master that takes slots.  Load above a limit and cost above the
-budget are allowed at a price that only rises.  Running sums of loads make a step as cheap for a thousand slots as for one; only a step
+budget are allowed at a price, which rises over the walk, and for each limit while it is broken and falls while it is kept.  Running sums of loads make a step as cheap for a thousand slots as for one; only a step
 that is taken walks over its slots.
 
 Everything is compiled arithmetic, only + - * / and comparisons of float64 and a 32-bit shift register, so that the same seed gives the same
@@ -22,6 +22,7 @@ BLOCK = 1 << BLOCK_BITS
 """Slots whose borders are counted together, so that the next one is found soon."""
 COST_WEIGHT = 0.002
 """Ranges that a mean slot's cost weighs, so that of two placements with as many ranges the cheaper one wins."""
+WEIGHT_MIN = 0.1
 NONE_FOUND = 1e300
 
 SHIFT_RIGHT = 48
@@ -39,14 +40,15 @@ HOME, BESIDE = 3, 4
 OWNER, AT, OWNER_END, FIXED, PLACE, BORDERS = range(6)
 """Rows of ``Row.slots`` [slot]: master at the start and now, where the run of slots with this owner at the start ends, how many slots
 before must not move, the place of the border before this slot among all or -1; the last row lists the borders."""
-CAP, LOAD, SCALE = range(3)
-"""Columns of ``Row.limits`` [master * R + resource]; the scale turns load into mean slots."""
+CAP, LOAD, SCALE, WEIGHT = range(4)
+"""Columns of ``Row.limits`` [master * R + resource]; the scale turns load into mean slots; the weight says how dear it is to break this one."""
 KEEPS, COUNT, TAKERS = range(3)
 """Columns of ``Row.masters``: see `anneal.KEEPS_ONE`; slots now; the last lists masters that may receive."""
 BORDER_COUNT, BROKEN, MOVED, TAKER_COUNT, DIE = range(5)
 """Entries of ``Row.tally``: borders, broken limits, slots that are not where they were at the start, masters that receive; the next random number."""
-HEAT, PRICE, COST, LEAST = range(4)
-"""Entries of ``Row.course``: temperature and price of a mean slot above a limit, in ranges; what moves; the best value so far."""
+HEAT, PRICE, COST, LEAST, COST_PRICE = range(5)
+"""Entries of ``Row.course``: temperature and price of a mean slot above a limit, in ranges; what moves; the best value so
+far; the weight of the budget."""
 
 
 class Row(NamedTuple):
@@ -63,13 +65,16 @@ class Row(NamedTuple):
 
 
 class Goal(NamedTuple):
-    """What a walk is after: cost at most *budget*; *slot_cost* ranges a moved slot; *mean_cost* of a slot; factors of heat and price a chunk."""
+    """What a walk is after: cost at most *budget*; *slot_cost* ranges a moved slot; *mean_cost* of a slot; factors of heat and price a chunk;
+    of a weight while its limit is broken, and while it is kept."""
 
     budget: float
     slot_cost: float
     mean_cost: float
     cool: float
     rise: float
+    learn: float
+    forget: float
 
 
 @njit()
@@ -195,7 +200,7 @@ def borders_of(slots: Integers, first: int, end: int, b: int) -> int:
 
 @njit()
 def excess_of(sums: Floats, limits: Floats, first: int, end: int, a: int, b: int) -> float:
-    """Return by how many mean slots more load is above limits when the window goes from master *a* to *b*."""
+    """Return by how many mean slots more, by weight, load is above limits when the window goes from master *a* to *b*."""
     size = len(sums) - 1
     d = 0.0
     for r in range(size):
@@ -203,11 +208,11 @@ def excess_of(sums: Floats, limits: Floats, first: int, end: int, a: int, b: int
         i = a * size + r
         over = limits[i, LOAD] - limits[i, CAP]
         if over > 0:
-            d -= min(over, load) * limits[i, SCALE]
+            d -= min(over, load) * limits[i, SCALE] * limits[i, WEIGHT]
         i = b * size + r
         over = limits[i, LOAD] - limits[i, CAP] + load
         if over > 0:
-            d += min(over, load) * limits[i, SCALE]
+            d += min(over, load) * limits[i, SCALE] * limits[i, WEIGHT]
     return d
 
 
@@ -250,6 +255,16 @@ def shift_window(row: Row, first: int, end: int, b: int) -> None:
 
 
 @njit()
+def weigh(row: Row, goal: Goal) -> None:
+    """Raise the weights of what is broken, and lower the others."""
+    limits, course = row.limits, row.course
+    for i in range(len(limits)):
+        broken = limits[i, LOAD] > limits[i, CAP]
+        limits[i, WEIGHT] = max(limits[i, WEIGHT] * (goal.learn if broken else goal.forget), WEIGHT_MIN)
+    course[COST_PRICE] = max(course[COST_PRICE] * (goal.learn if course[COST] > goal.budget else goal.forget), WEIGHT_MIN)
+
+
+@njit()
 def note(row: Row, goal: Goal, best: Integers) -> None:
     """Keep the placement, which is within all limits and the budget, where it is the best so far."""
     tally, course = row.tally, row.course
@@ -267,8 +282,9 @@ def walk(row: Row, goal: Goal, chunks: int, best: Integers) -> None:
     if tally[BROKEN] == 0 and course[COST] <= budget:
         note(row, goal, best)
     for _ in range(chunks):
+        weigh(row, goal)
         price = course[PRICE]
-        cost_price = price / goal.mean_cost
+        cost_price = price * course[COST_PRICE] / goal.mean_cost
         heat = course[HEAT]
         for _ in range(CHUNK):
             x = step(tally[DIE])
