@@ -20,26 +20,21 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import NamedTuple
 
 from cluster_core.errors import PlanError
-from cluster_core.rebalance.bound.certificates import Certificate, ProofKind, add_up, needs
-from cluster_core.rebalance.bound.conflict import Conflict, ConflictKind, at_tolerance
+from cluster_core.rebalance.bound.certificates import add_up
+from cluster_core.rebalance.bound.conflict import ConflictKind, at_tolerance
 from cluster_core.rebalance.bound.dive import SLOTS_MAX
-from cluster_core.rebalance.bound.fees import FeeProof
-from cluster_core.rebalance.bound.hosts import HostProof
-from cluster_core.rebalance.bound.joint_proof import JointProof
-from cluster_core.rebalance.bound.range_bound import least_ranges
 from cluster_core.rebalance.goal.capacity import keep_capacities
 from cluster_core.rebalance.goal.limits import excess, kept, must_drain, overload
 from cluster_core.rebalance.goal.problem import Number, Problem, Scaled, exact, validate
 from cluster_core.rebalance.goal.targets import Targets, find_targets
-from cluster_core.rebalance.plan import CurvePoint, Move, Plan, PlanVerdict, WorstLoad, count_ranges
+from cluster_core.rebalance.outcome import Outcome, Proposal, certify_masters, conclude, hosts_max, prove, ratios
+from cluster_core.rebalance.plan import Plan, count_ranges
 from cluster_core.rebalance.range_budget import RangeBudget
 from cluster_core.rebalance.search.arrays import MANY, ProblemArrays
 from cluster_core.rebalance.search.branching import WORK_MAX, Branching
 from cluster_core.rebalance.search.conflicts import find_conflicts
-from cluster_core.rebalance.search.covers import Overload, certify, certify_hosts
 from cluster_core.rebalance.search.dice import CHUNK
 from cluster_core.rebalance.search.fees import FeeSearch
 from cluster_core.rebalance.search.improvement import improve, usual_steps
@@ -56,36 +51,12 @@ WORK_OF_STEP = 120
 """Work of the branching that one iteration of a problem allows."""
 
 
-class Proposal(NamedTuple):
-    """What a cluster with these owners is told: the proofs, and where its slots would go."""
-
-    certificates: list[Certificate]
-    joint: JointProof | None
-    fees: FeeProof | None
-    after: Sequence[int]
-
-
 def plan(problem: Problem, stop: Callable[[], bool] = never) -> Plan:
     """Return the plan for *problem*; the same problem gives the same plan.  PlanError for bad or impossible input.
 
     *stop* is asked now and then whether to end with the best so far; then the plan depends on when.
     """
-    return _conclude(_with_few_ranges(_find_owners(problem, stop), stop))
-
-
-class Outcome(NamedTuple):
-    """A problem, what of it contradicts itself, the *raised* problem planned for, proofs (None: nothing is over), and owners in the end.
-
-    *forgone*: a placement was found that is better, by too little.
-    """
-
-    scaled: Scaled
-    conflicts: tuple[Conflict, ...]
-    raised: Scaled
-    proofs: Proposal | None
-    owner: tuple[int, ...]
-    forgone: bool = False
-    curve: tuple[CurvePoint, ...] = ()
+    return conclude(_with_few_ranges(_find_owners(problem, stop), stop))
 
 
 def _find_owners(problem: Problem, stop: Callable[[], bool] = never) -> Outcome:
@@ -152,7 +123,7 @@ def _with_few_ranges(found: Outcome, stop: Callable[[], bool] = never, *, quick:
         return found
     limits = find_targets(found.raised)
     aim, targets = found.raised, kept(found.raised, limits, found.owner)
-    budget = RangeBudget(aim, targets, found.owner, _prove(found).bound, stop)
+    budget = RangeBudget(aim, targets, found.owner, prove(found).bound, stop)
     spent = budget.spend(quick=quick)
     asked = find_targets(found.scaled)
     if excess(found.scaled, asked, found.owner) or overload(found.scaled, asked, found.owner):
@@ -162,57 +133,19 @@ def _with_few_ranges(found: Outcome, stop: Callable[[], bool] = never, *, quick:
     return found._replace(owner=spent.owner, curve=spent.curve)
 
 
-class Proof(NamedTuple):
-    """What is proven for the limits that a placement keeps."""
-
-    targets: Targets
-    certificates: tuple[Certificate, ...]
-    joint: JointProof | None
-    fees: FeeProof | None
-    hosts: HostProof | None
-    bound: int
-
-
-def _prove(found: Outcome) -> Proof:
-    """Return the proof for what was found."""
-    limits = find_targets(found.raised)
-    bounded = kept(found.scaled, limits, found.owner)
-    if found.proofs is not None and bounded is limits:
-        certificates, joint, fees = tuple(found.proofs.certificates), found.proofs.joint, found.proofs.fees
-    else:
-        certificates, joint, fees = tuple(_certify(found.scaled, bounded, set(found.owner))[0]), None, None
-    hosts = certify_hosts(found.scaled, bounded, certificates)
-    bound = max(add_up(certificates, hosts_max(bounded)), *(proof.value for proof in (joint, fees, hosts) if proof), 0)
-    return Proof(bounded, certificates, joint, fees, hosts, bound)
-
-
-def _conclude(found: Outcome) -> Plan:
-    over = excess(found.scaled, find_targets(found.scaled), found.owner) or must_drain(found.scaled, found.owner)
-    stays = found.owner == found.scaled.owner
-    over = over or overload(found.scaled, find_targets(found.scaled), found.owner)
-    verdict = (
-        (PlanVerdict.TOO_SMALL if found.forgone and stays else PlanVerdict.CLOSER)
-        if over
-        else PlanVerdict.BALANCED
-        if stays
-        else PlanVerdict.MOVE
-    )
-    return describe(found, PlanVerdict.IMPOSSIBLE if found.conflicts else verdict)
-
-
 def hold_back(problem: Problem, plan: Plan, slots: Collection[int]) -> Plan:
     """Return *plan* without the moves of *slots*, for which no master has room while both copies exist; all its claims anew."""
     scaled = validate(problem)
     raised = replace(scaled, tolerance=plan.tolerance or scaled.tolerance)
     index = {master.id: n for n, master in enumerate(scaled.masters)}
     after = tuple(scaled.owner[s] if s in slots else index[name] for s, name in enumerate(plan.owners_after))
-    said = _conclude(Outcome(scaled, plan.conflicts, raised, None, after))
+    said = conclude(Outcome(scaled, plan.conflicts, raised, None, after))
     return replace(said, held_back=tuple(sorted({*plan.held_back, *slots})))
 
 
 def _propose(now: Scaled, targets: Targets, stop: Callable[[], bool] = never) -> Proposal:
     """Return what is proven for a cluster and the best placement found, by nothing but what the cluster is now."""
-    certificates, evicted = _certify(now, targets)
+    certificates, evicted = certify_masters(now, targets)
     least = add_up(certificates, hosts_max(targets))
     branching, joint, fees = None, None, None
     leaving, given = dict.fromkeys(evicted, -1), {}
@@ -246,11 +179,11 @@ def defragment(problem: Problem, stop: Callable[[], bool] = never) -> Plan:
         tolerance = tuple(min(own, max(w - 1, Fraction(0))) for own, w in zip(scaled.tolerance, worst, strict=True))
         found = found._replace(raised=replace(scaled, tolerance=tolerance))
     targets = kept(found.raised, find_targets(found.raised), found.owner)
-    budget = RangeBudget(found.raised, targets, found.owner, _prove(found).bound, stop)
+    budget = RangeBudget(found.raised, targets, found.owner, prove(found).bound, stop)
     joined = budget.unbound()
     if count_ranges(joined) >= count_ranges(scaled.owner):
         return plan(problem, stop)
-    return _conclude(found._replace(owner=joined))
+    return conclude(found._replace(owner=joined))
 
 
 def tolerance_table(
@@ -276,117 +209,13 @@ def tolerance_table(
         ):
             found = found._replace(owner=best.owner)
         best = found
-        table[tolerance] = _conclude(found)
+        table[tolerance] = conclude(found)
     return [(exact(t, "tolerance"), table[exact(t, "tolerance")]) for t in tolerances]
 
 
 def _moved(found: Outcome) -> int:
     load, owner = found.scaled.loads[found.scaled.cost], found.scaled.owner
     return sum(load[s] for s, n in enumerate(found.owner) if owner[s] != n)
-
-
-def _certify(scaled: Scaled, targets: Targets, keep: Collection[int] = ()) -> tuple[list[Certificate], list[int]]:
-    """Return a certificate for every master that must give something away, but for drained ones of *keep*, and slots with which that is done."""
-    held: list[list[int]] = [[] for _ in scaled.masters]
-    for s, n in enumerate(scaled.owner):
-        held[n].append(s)
-    certificates: list[Certificate] = []
-    evicted: list[int] = []
-    overloads: list[Overload] = []
-    for n, slots in enumerate(held):
-        if scaled.masters[n].excluded or not slots:
-            continue
-        if scaled.masters[n].drained:
-            if n in keep:
-                continue
-            value = sum(scaled.loads[scaled.cost][s] for s in slots)
-            certificates.append(Certificate(scaled.masters[n].id, ProofKind.DRAINED, value, ()))
-            evicted += slots
-            continue
-        need = needs(scaled, targets, n, slots)
-        if max(need) > 0:
-            overloads.append(Overload(n, slots, need))
-    for certificate, gone in certify(scaled, overloads):
-        certificates.append(certificate)
-        evicted += gone
-    return certificates, evicted
-
-
-def hosts_max(targets: Targets) -> int:
-    """Return how many masters may become hosts of heavy slots."""
-    return len({h.slot for h in targets.heavy})
-
-
-def describe(found: Outcome, verdict: PlanVerdict) -> Plan:
-    """Return the plan that leads from the problem's owners to those found, everything summed up in whole numbers."""
-    scaled, owner = found.scaled, found.owner
-    targets = find_targets(scaled)
-    bounded, certificates, joint, fees, hosts, bound = _prove(found)
-    names = [master.id for master in scaled.masters]
-    given = [scaled.problem.loads[name] for name in scaled.resources]
-    moves = tuple(
-        Move(s, names[scaled.owner[s]], names[n], tuple(_given(load[s]) for load in given))
-        for s, n in enumerate(owner)
-        if n != scaled.owner[s]
-    )
-    moved = sum(scaled.loads[scaled.cost][move.slot] for move in moves)
-    if not 0 <= bound <= moved:
-        raise PlanError(f"{moved} move and {bound} are proven to: a fault of the planner, no plan")
-    return Plan(
-        verdict,
-        scaled.resources[scaled.cost],
-        scaled.units[scaled.cost],
-        moves,
-        moved,
-        bound,
-        certificates,
-        hosts_max(bounded),
-        reach_of(scaled, targets, owner),
-        targets.floors,
-        targets.heavy,
-        targets.zone_share,
-        targets.zone_relaxed,
-        count_ranges(scaled.owner),
-        count_ranges(owner),
-        tuple(names[n] for n in owner),
-        joint,
-        found.conflicts,
-        found.raised.tolerance,
-        fees=fees,
-        hosts=hosts,
-        ranges_bound=least_ranges(scaled, bounded),
-        budget=exact(scaled.problem.bytes_budget, "bytes_budget"),
-        curve=found.curve,
-    )
-
-
-def reach_of(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> tuple[WorstLoad, ...]:
-    """Return by resource where the heaviest masters are, and where they would be if *owner* held."""
-    before, after = ratios(scaled, targets, scaled.owner), ratios(scaled, targets, owner)
-    return tuple(
-        WorstLoad(name, before[r], after[r], max(targets.relaxed[r], _heaviest(targets, r)), targets.floors[r].ratio,
-              targets.relaxed[r] > 1 + scaled.tolerance[r] or any(h.resource == name for h in targets.heavy))
-        for r, name in enumerate(scaled.resources)
-    )  # fmt: skip
-
-
-def _heaviest(targets: Targets, r: int) -> Fraction:
-    name = targets.floors[r].resource
-    return max((h.ratio for h in targets.heavy if h.resource == name), default=Fraction(0))
-
-
-def _given(value: Number) -> int | float:
-    return value if isinstance(value, int | float) else float(value)
-
-
-def ratios(scaled: Scaled, targets: Targets, owner: Sequence[int]) -> list[Fraction]:
-    """Return by resource the heaviest load of a master that stays over its fair share; 0 where there is no load."""
-    worst = [Fraction(0)] * len(scaled.resources)
-    for n, row in enumerate(scaled.totals(owner)):
-        for r, load in enumerate(row):
-            if targets.fair[n][r]:
-                worst[r] = max(worst[r], load / targets.fair[n][r])
-    return worst
 
 
 def pieces_of_tag(load: Number, target: Number) -> int:

@@ -12,7 +12,7 @@ from cluster_core.rebalance.document import identify, slot_rows, write_document
 from cluster_core.rebalance.execution.run_state import Settings
 from cluster_core.rebalance.goal.problem import validate
 from cluster_core.rebalance.goal.targets import find_targets
-from cluster_core.rebalance.planner import reach_of
+from cluster_core.rebalance.outcome import reach_of
 from cluster_core.rebalance.stored_plan import StoredPlan
 from jobs import main as program
 from schemas.rebalance import REBALANCE_MOVES, REBALANCE_PLANS, REBALANCE_SLOTS

@@ -8,8 +8,8 @@ from typing import Any
 
 from cluster_core.rebalance.goal.problem import Number, Problem, Scaled, validate
 from cluster_core.rebalance.goal.targets import Targets, find_targets
+from cluster_core.rebalance.outcome import reach_of
 from cluster_core.rebalance.plan import WorstLoad
-from cluster_core.rebalance.planner import reach_of
 
 
 @dataclass(frozen=True, slots=True)

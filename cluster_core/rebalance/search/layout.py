@@ -21,7 +21,7 @@ OVER_COST = 1000.0
 """What a unit above a limit costs, in units of the cost; both in mean slots."""
 FINER = 10.0
 """How much lighter slots are in the next turn of `settle`."""
-WORK_MAX = 4_000_000_000
+WORK_MAX = 1_500_000_000
 """Work that one program may take, to its first solution and to `settle` it; see `PlacementProgram.work`."""
 WORK_OF_STEP = 800
 """Work of a program that one step of a problem's search allows; a quarter of `WORK_MAX` is allowed to any."""

@@ -261,7 +261,9 @@ def weigh(row: Row, goal: Goal) -> None:
     for i in range(len(limits)):
         broken = limits[i, LOAD] > limits[i, CAP]
         limits[i, WEIGHT] = max(limits[i, WEIGHT] * (goal.learn if broken else goal.forget), WEIGHT_MIN)
-    course[COST_PRICE] = max(course[COST_PRICE] * (goal.learn if course[COST] > goal.budget else goal.forget), WEIGHT_MIN)
+    course[COST_PRICE] = max(
+        course[COST_PRICE] * (goal.learn if course[COST] > goal.budget else goal.forget), WEIGHT_MIN
+    )
 
 
 @njit()

@@ -14,7 +14,8 @@ from cluster_core.rebalance.bound.cover import CASES_MAX, least
 from cluster_core.rebalance.bound.fees import prove_fees
 from cluster_core.rebalance.goal.problem import Master, validate
 from cluster_core.rebalance.goal.targets import find_targets
-from cluster_core.rebalance.planner import _certify, plan
+from cluster_core.rebalance.outcome import certify_masters
+from cluster_core.rebalance.planner import plan
 from cluster_core.rebalance.search.fees import FeeSearch
 from tests.builders.rebalance_problems import problem, random_problem
 from tests.examples import examples
@@ -85,7 +86,7 @@ CROWDED = problem([60, 30, 28, 22, 20, 18, 16, 21, 22, 23], "aaabbbbccc", "abc",
 def test_what_must_make_room_for_a_slot_is_counted():
     """The certificates let slots leave into thin air; the fees do not, and reach the optimum of every placement there is."""
     scaled, targets, search = searched(CROWDED)
-    alone = add_up(_certify(scaled, targets)[0], 0)
+    alone = add_up(certify_masters(scaled, targets)[0], 0)
 
     assert prove_fees(scaled, targets, search.proof)
     assert alone < search.proof.value <= optimum(CROWDED)
