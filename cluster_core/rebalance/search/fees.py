@@ -33,8 +33,9 @@ CLOSE_ENOUGH = 0.0005
 SLACK = 0.0003
 """Share of the bound by which all masters together may miss their cheapest ways."""
 SOLVES_A_ROUND, SOLVES_ALL = 30_000, 24_000
-"""Programs that are solved for all masters at most."""
-SOLVES_OF_OWN = 60
+"""Programs that are solved for all masters at most; a problem with few iterations gets fewer (`STEPS_OF_A_SOLVE`)."""
+STEPS_OF_A_SOLVE = 200
+SOLVES_OF_OWN = 20
 OWN_MAX = 3
 """With more slots of a fee than this, a master gives the heaviest away first; else any of them."""
 SEEDS_MAX = 4_000
@@ -58,7 +59,8 @@ class FeeSearch:
 
     def __init__(self, scaled: Scaled, targets: Targets, stop: Callable[[], bool] | None = None) -> None:
         self._scaled, self._targets, self._stop = scaled, targets, stop or (lambda: False)
-        self._left = SOLVES_ALL
+        wanted = scaled.problem.iterations // STEPS_OF_A_SOLVE or SOLVES_ALL
+        self._left = max(SOLVES_ALL // 48, min(wanted, SOLVES_ALL))
         self._mean, self._unit = scales(scaled)
         self._takers = [n for n, m in enumerate(scaled.masters) if not m.drained and not m.excluded]
         self._held: list[list[int]] = [[] for _ in scaled.masters]
@@ -135,8 +137,9 @@ class FeeSearch:
         slots = [s for s in self._held[n] if s not in bulky] if not come else self._held[n]
         cover = make_cover(scaled, slots, need)
         if all(sum(load) >= v for load, v in zip(cover.loads, cover.need, strict=True)):
-            chosen = CoverSearch(cover, self._mean, self._unit, solves_max).slots()
-            self._learn(n, [*chosen, *gone, *(s for s in self.bulky if scaled.owner[s] != n and s not in come)])
+            search = CoverSearch(cover, self._mean, self._unit, solves_max if self._left > 0 else 1)
+            self._left -= search.solves
+            self._learn(n, [*search.slots(), *gone, *(s for s in self.bulky if scaled.owner[s] != n and s not in come)])
 
     def _prove(self, fees: dict[int, int], slack: float) -> FeeProof:
         scaled = self._scaled
