@@ -64,6 +64,10 @@ COMMANDS = {
     ),
     "sentinel": Command(LIVE, "jobs.sentinel:command", "Be a sentinel beside real ones: watch, vote, leave."),
     "snapshots": Command(DATA, "jobs.snapshots:command", "Which snapshots are there?"),
+    "forget": Command(DATA, "jobs.upkeep:forget_command", "Which snapshots may go?  By name or age, from every table."),
+    "maintain": Command(
+        DATA, "jobs.upkeep:maintain_command", "Are the tables tidy?  Small files joined, old ones removed."
+    ),
     "sql": Command(DATA, "jobs.sql:command", "What do the tables say to a question in SQL?"),
 }
 """Each subcommand, in the order in which help shows them.  A new job is one line here."""

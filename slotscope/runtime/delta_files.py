@@ -8,8 +8,8 @@ credentials from the environment, as its own tools do (AWS_…, AZURE_…, GOOGL
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
@@ -17,6 +17,8 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 
 from schemas.table import Table
 from slotscope.runtime.errors import InputError
+
+Done = TypeVar("Done")
 
 ATTEMPTS_MAX = 4
 """Writers of different snapshots meet only when both create the table; the second try finds it there."""
@@ -86,13 +88,22 @@ def _as_table(table: Table, rows: Sequence[dict[str, Any]]) -> pa.Table:
 
 def _write(root: str, table: Table, rows: pa.Table, where: str | None) -> None:
     place = location(root, table)
-    for attempt in range(1, ATTEMPTS_MAX + 1):
+    _tried(place, lambda: _commit(place, table, rows, where))
+
+
+def _tried(place: str, commit: Callable[[], Done]) -> Done:
+    """What *commit* returns, tried again while other writers come first; raises InputError where it cannot be written."""
+    for _ in range(ATTEMPTS_MAX - 1):
         try:
-            _commit(place, table, rows, where)
-            return
-        except (CommitFailedError, DeltaError, OSError) as error:
-            if attempt == ATTEMPTS_MAX or not isinstance(error, CommitFailedError):
-                raise InputError(f"{place}: cannot be written: {_first_line(error)}") from error
+            return commit()
+        except CommitFailedError:
+            continue
+        except (DeltaError, OSError) as error:
+            raise InputError(f"{place}: cannot be written: {_first_line(error)}") from error
+    try:
+        return commit()
+    except (DeltaError, OSError) as error:
+        raise InputError(f"{place}: cannot be written: {_first_line(error)}") from error
 
 
 def _commit(place: str, table: Table, rows: pa.Table, where: str | None) -> None:
@@ -193,11 +204,38 @@ def _refuse_older(opened: DeltaTable, table: Table, where: str) -> None:
                 raise InputError(OLDER.format(where))
 
 
-def compact(root: str, table: Table) -> None:
-    """Join the small files that many small commits leave."""
-    opened = DeltaTable(location(root, table))
-    opened.optimize.compact()
-    opened.create_checkpoint()
+def count_rows(root: str, table: Table, **equal: str) -> int:
+    """How many rows of *table* have columns that equal *equal*."""
+    return int(query_rows(root, f"{_selection(table, ['COUNT(*) AS count'], None, equal)}", table)[0]["count"])
+
+
+def delete_rows(root: str, table: Table, **equal: str) -> None:
+    """Remove the rows of *table* whose columns equal *equal*, in one commit."""
+    _tried(location(root, table), lambda: _open(root, table).delete(all_equal(equal)))
+
+
+def compact(root: str, table: Table) -> int:
+    """Join the small files that many small commits leave; how many."""
+    place = location(root, table)
+
+    def join() -> int:
+        opened = DeltaTable(place)
+        joined = int(opened.optimize.compact()["numFilesRemoved"])
+        opened.create_checkpoint()
+        return joined
+
+    return _tried(place, join)
+
+
+def vacuum(root: str, table: Table, retention_h: int) -> int:
+    """Remove the files that *table* has not held for *retention_h* hours; how many."""
+    place = location(root, table)
+    return len(
+        _tried(
+            place,
+            lambda: DeltaTable(place).vacuum(retention_h, dry_run=False, enforce_retention_duration=False),
+        )
+    )
 
 
 def _first_line(error: Exception) -> str:

@@ -1,0 +1,38 @@
+"""Keeping a root small and quick: ``forget`` removes snapshots, ``maintain`` joins small files and removes those of no table any more."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from slotscope.requests.upkeep import ForgetRequest, MaintainRequest
+
+if TYPE_CHECKING:
+    from slotscope.runtime.answer import Answer
+
+
+def forget_command(request: ForgetRequest = ForgetRequest()) -> None:
+    """Remove snapshots from every table, by name or by age; a dry run unless --apply is given.
+
+    A snapshot stops being shown first, and goes from the other tables then: killed in between, say it again. ``maintain`` gives the
+    space back.
+    """
+    from slotscope.pipelines.upkeep import forget
+
+    _show(forget(request), as_json=request.json)
+
+
+def maintain_command(request: MaintainRequest = MaintainRequest()) -> None:
+    """Join the small files of every table, remove files that no table holds any more, and name snapshots that were never finished."""
+    from slotscope.pipelines.upkeep import maintain
+
+    _show(maintain(request), as_json=request.json)
+
+
+def _show(answer: Answer, *, as_json: bool) -> None:
+    from slotscope.reports.answer import answer_lines, deliver_answer
+
+    if as_json:
+        sys.stdout.writelines(answer_lines(answer))
+    else:
+        deliver_answer(answer, stream=sys.stdout)
