@@ -23,6 +23,8 @@ USED_ELSEWHERE = {
     "compress_type": "zipfile reads it of an entry",
     "external_attr": "zipfile reads it of an entry",
     "story_command": "jobs.main names it as text",
+    "forget_command": "jobs.main names it as text",
+    "maintain_command": "jobs.main names it as text",
     "announce_hostnames": "sentinel.config_file names it as text",
     "script_runtime_ms": "sentinel.settings names it as text",
     "script_retry_ms": "sentinel.settings names it as text",
