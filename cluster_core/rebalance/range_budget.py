@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
+from cluster_core.rebalance.bound.range_bound import least_ranges
 from cluster_core.rebalance.goal.limits import above_capacity, excess, must_drain, overload
 from cluster_core.rebalance.goal.problem import Scaled, exact
 from cluster_core.rebalance.goal.targets import Targets
@@ -39,6 +40,7 @@ class RangeBudget:
         self._least = self._search.cost_of(owner)
         self._wanted = exact(scaled.problem.bytes_budget, "bytes_budget")
         self.base = bound if self._least <= bound * (1 + self._wanted) else self._least
+        self._fewest = least_ranges(scaled, targets)
         self._worst = excess(scaled, targets, owner), overload(scaled, targets, owner)
 
     def amount(self, budget: Fraction) -> int:
@@ -70,7 +72,10 @@ class RangeBudget:
         return self._find(self.owner, UNBOUNDED, THOROUGH)
 
     def _find(self, at: Sequence[int], limit: float, walks: Sequence[Walk], effort: float = 1.0) -> tuple[int, ...]:
-        """Return what the search finds from *at*, or *at* where in whole numbers that breaks a limit or the budget."""
+        """Return what the search finds from *at*, or *at* where in whole numbers that breaks a limit or the budget, or none can be better."""
+        fewest = count_ranges(at) <= self._fewest and not self._search.slot_cost
+        if fewest and self._search.cost_of(at) <= limit:
+            return tuple(at)
         found = tuple(self._search.find(at, limit, walks, effort))
         kept = (
             self._search.cost_of(found) <= limit
