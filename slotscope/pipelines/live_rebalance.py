@@ -20,6 +20,7 @@ from slotscope.plans.stored_moves import read_unchanged_plan
 from slotscope.runtime.delta_files import exists, read_rows
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import OK
+from slotscope.runtime.priority import low_priority
 from slotscope.runtime.progress import progress
 from slotscope.servers.cluster import parse_address
 from slotscope.servers.node_link import Access, Address, LinkError
@@ -59,17 +60,18 @@ def choose_plan(cluster: str, request: Request) -> Chosen:
     if begun is not None:
         tell(f"plan {begun.plan_id} was begun and not ended: going on with it; --new makes another")
         return Chosen(begun, is_new=False)
-    with progress("measuring what slots hold"):
-        weights = weigh_slots(
-            first,
-            access,
-            seconds=request.seconds,
-            rate=request.rate,
-            window_s=request.window,
-            memory=_is_memory_wanted(request),
-        )
-    inputs = Inputs(weights.topology, weights.loads, snapshot_id=LIVE, warnings=_memory_caveats(weights))
-    made = store_plan(root, state_problem(request, inputs), join_ranges=request.defragment).made
+    with low_priority():
+        with progress("measuring what slots hold"):
+            weights = weigh_slots(
+                first,
+                access,
+                seconds=request.seconds,
+                rate=request.rate,
+                window_s=request.window,
+                memory=_is_memory_wanted(request),
+            )
+        inputs = Inputs(weights.topology, weights.loads, snapshot_id=LIVE, warnings=_memory_caveats(weights))
+        made = store_plan(root, state_problem(request, inputs), join_ranges=request.defragment).made
     return Chosen(made.stored, is_new=True)
 
 

@@ -80,7 +80,7 @@ def execute(
         tell(line)
     if how.bytes_per_s_max is not None and not sizes_of(stored):
         raise InputError(f"--bytes-per-s-max: plan {stored.plan_id} knows no bytes of slots")
-    window = None if how.maintenance_window is None else read_window(how.maintenance_window, how.time_zone)
+    window = window_of(how)
     nodes = open_nodes(access, [node.id for node in stored.nodes], cluster)
     settings = Settings(
         how.rollback, how.revive, how.pause_after, how.pause_between, patience_s=how.patience, job_timeout_s=how.job_timeout,
@@ -92,6 +92,11 @@ def execute(
         return Executed(carry_out(root, stored, nodes, settings, path, window), seen.told) if how.apply else seen
     finally:
         nodes.close()
+
+
+def window_of(how: MoveOptions) -> MaintenanceWindow | None:
+    """The hours in which slots may move; None for any."""
+    return None if how.maintenance_window is None else read_window(how.maintenance_window, how.time_zone)
 
 
 def carry_out(
@@ -185,6 +190,7 @@ def _preview(
     root: str, stored: StoredPlan, nodes: LiveNodes, settings: Settings, path: Path | None, how: MoveOptions, as_json: bool
 ) -> Executed:  # fmt: skip
     """Print and write what would be done; return the exit code of a dry run."""
+    window = window_of(how)
     if not (not how.apply or how.commands or how.commands_json or as_json):
         return Executed(OK)
     journal = read_journal(PlanJournal(root, stored.plan_id).read())
@@ -200,7 +206,10 @@ def _preview(
         with open(how.commands_json, "w", encoding="utf-8") as file:
             write_json(told(stored, prospect), file)
     known = told(stored, prospect) if as_json else None
-    return Executed(OK if how.apply else _show(stored, prospect, settings, as_json), known)
+    code = OK if how.apply else _show(stored, prospect, settings, as_json)
+    if not how.apply and window is not None and sum(prospect.seconds) > window.length_s:
+        tell(f"that takes about {math.ceil(sum(prospect.seconds) / window.length_s)} maintenance windows")
+    return Executed(code, known)
 
 
 def _show(stored: StoredPlan, prospect: Prospect, settings: Settings, as_json: bool) -> int:
@@ -228,7 +237,8 @@ def _show(stored: StoredPlan, prospect: Prospect, settings: Settings, as_json: b
 
 
 def check_numbers(request: MoveOptions) -> None:
-    """Raise InputError for numbers that no run could keep."""
+    """Raise InputError for numbers and hours that no run could keep."""
+    window_of(request)
     if request.pause_after < 0:
         raise InputError(f"--pause-after {request.pause_after}: batches count from 1")
     for name in ("pause_between", "patience", "job_timeout"):

@@ -9,6 +9,7 @@ from datetime import datetime, time, timedelta, tzinfo
 from slotscope.runtime.errors import InputError
 from slotscope.sources.server_logs import zone_of
 
+MINUTES_A_DAY = 24 * 60
 _WINDOW = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-3]):([0-5]\d)")
 
 
@@ -19,6 +20,12 @@ class MaintenanceWindow:
     opens: time
     closes: time
     zone: tzinfo
+
+    @property
+    def length_s(self) -> float:
+        """Seconds that it is open, on a day on which no clock is changed."""
+        minutes = [at.hour * 60 + at.minute for at in (self.opens, self.closes)]
+        return (minutes[1] - minutes[0]) % MINUTES_A_DAY * 60.0
 
     def left_s(self, now: datetime) -> float:
         """Seconds until it closes; 0 where it is closed at *now*."""

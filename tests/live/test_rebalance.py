@@ -305,6 +305,8 @@ def test_a_node_that_joins_or_dies_between_plan_and_apply_is_named(tmp_path, cap
         (["127.0.0.1:1", "--seconds", "nan"], "--seconds must be above 0"),
         (["127.0.0.1:1", "--window", "-1"], "--window must be"),
         (["127.0.0.1:1", "--patience", "nan"], "--patience nan"),
+        (["127.0.0.1:1", "--maintenance-window", "night"], "write it as 01:00-05:00"),
+        (["127.0.0.1:1", "--bytes-per-s-max", "0"], "--bytes-per-s-max 0.0: must be more than 0"),
         (["127.0.0.1:1", "--plan", "abcd"], "no plan there"),
     ],
 )

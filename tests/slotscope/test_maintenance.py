@@ -40,6 +40,10 @@ def test_it_says_when_it_opens_next():
     assert window.next_opening(at("2026-07-01 22:30")).isoformat() == "2026-07-02T01:00:00+02:00"
 
 
+def test_its_length_is_known_over_midnight_too():
+    assert [read_window(words, "UTC").length_s / 3600 for words in ("01:00-05:30", "23:00-02:00")] == [4.5, 3]
+
+
 @pytest.mark.parametrize("words", ["", "1-5", "25:00-05:00", "01:00-01:00", "01:60-05:00", "night"])
 def test_what_is_no_window_is_refused(words):
     with pytest.raises(InputError, match="write it as 01:00-05:00"):
