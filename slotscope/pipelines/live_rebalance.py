@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from cluster_core.errors import DecodeError
@@ -71,7 +72,8 @@ def choose_plan(cluster: str, request: Request) -> Chosen:
                 memory=_is_memory_wanted(request),
             )
         inputs = Inputs(weights.topology, weights.loads, snapshot_id=LIVE, warnings=_memory_caveats(weights))
-        made = store_plan(root, state_problem(request, inputs), join_ranges=request.defragment).made
+        goal = request if weights.moves_by_jobs or request.path != "auto" else replace(request, path="setslot")
+        made = store_plan(root, state_problem(goal, inputs), join_ranges=request.defragment).made
     return Chosen(made.stored, is_new=True)
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from cluster_core.load.slot_memory import SlotMemory, estimate_slot_memory, fit_shares
+from cluster_core.rebalance.execution.cluster_now import read_server
+from cluster_core.rebalance.execution.refusals import VERSIONS
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
 from cluster_core.topology.node import Topology
@@ -37,6 +39,8 @@ class SlotWeights:
     loads: Mapping[str, Sequence[int]]
     memory: Sequence[SlotMemory]
     fitted: bool
+    moves_by_jobs: bool
+    """Whether all servers move slots by jobs of their own; else they go key by key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,15 @@ def weigh_slots(
     for estimate in fitted or estimates:
         for slot, size in estimate.bytes_by_slot.items():
             loads["memory_bytes"][slot] = size
-    return SlotWeights(topology, loads, estimates, fitted is not None)
+    return SlotWeights(topology, loads, estimates, fitted is not None, _moves_by_jobs(visits))
+
+
+def _moves_by_jobs(visits: Sequence[Visit]) -> bool:
+    servers = {read_server(visit.checkup.info) for visit in visits if visit.checkup.info}
+    return any(
+        all(product == wanted and version >= least for product, version in servers)
+        for wanted, least in VERSIONS.values()
+    )
 
 
 def _agreed(visits: Sequence[Visit], first: Address) -> tuple[Topology, list[Visit]]:

@@ -162,8 +162,7 @@ def read_node(node_id: str, nodes: bytes, cluster_info: bytes, info: bytes) -> N
         raise DecodeError(f"the answer of {topology.my_id}, not of {node_id}", offset=0, source=node_id)
     me = topology.by_id[node_id]
     state, facts = _facts(cluster_info), _facts(info)
-    is_valkey = facts.get("server_name") == "valkey" or "valkey_version" in facts
-    version = facts.get("valkey_version") if is_valkey else facts.get("redis_version")
+    product, version = read_server(facts)
     doubt = NodeFlags.FAIL | NodeFlags.PFAIL
     keyspace = {name[2:]: text for name, text in facts.items() if name[:2] == "db" and name[2:].isdigit()}
     keys = {int(name): _number(text.partition("keys=")[2].partition(",")[0]) for name, text in keyspace.items()}
@@ -172,8 +171,8 @@ def read_node(node_id: str, nodes: bytes, cluster_info: bytes, info: bytes) -> N
         address=me.address,
         is_master=me.is_master,
         config_epoch=me.config_epoch,
-        product="valkey" if is_valkey else "redis",
-        version=tuple(_number(part) for part in (version or "0").split(".")[:3]),
+        product=product,
+        version=version,
         cluster_ok=state.get("cluster_state") == "ok",
         slots_ok=_number(state.get("cluster_slots_ok", "0")),
         owners={node.id: node.slots for node in topology.nodes if node.slots},
@@ -193,6 +192,13 @@ def read_node(node_id: str, nodes: bytes, cluster_info: bytes, info: bytes) -> N
         keys=sum(keys.values()),
         databases=tuple(sorted(number for number, held in keys.items() if held)),
     )
+
+
+def read_server(facts: Mapping[str, str]) -> tuple[str, tuple[int, ...]]:
+    """Return product and version of a server from its INFO."""
+    is_valkey = facts.get("server_name") == "valkey" or "valkey_version" in facts
+    version = facts.get("valkey_version") if is_valkey else facts.get("redis_version")
+    return "valkey" if is_valkey else "redis", tuple(_number(part) for part in (version or "0").split(".")[:3])
 
 
 def _topology(text: bytes, source: str) -> Topology:

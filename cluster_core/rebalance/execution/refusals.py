@@ -104,9 +104,12 @@ def _stale(now: Situation) -> list[str]:
     for slot in now.journal.intents:
         if slot in moves and owners[slot] in moves[slot]:
             owners[slot] = moves[slot][0]
+    holders = set(now.stored.problem.owners)
     for planned in now.stored.nodes:
         epoch = epochs.get(planned.id)
-        bumped = epoch is not None and epoch > planned.config_epoch and planned.id in now.journal.receivers
+        # masters that join have one epoch, until all but one take new ones: who holds no slot claims nothing by that
+        may_rise = planned.id in now.journal.receivers or planned.id not in holders
+        bumped = epoch is not None and epoch > planned.config_epoch and may_rise
         emptied = epoch is None and planned.id in now.journal.givers and not now.sight.nodes[planned.id].own
         joined = epoch is not None and not planned.address  # it was not there when the plan was made
         if bumped or emptied or joined:

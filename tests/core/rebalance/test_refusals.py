@@ -13,7 +13,7 @@ from cluster_core.rebalance.execution.machine import foresee
 from cluster_core.rebalance.execution.refusals import choose_path
 from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.slots.slot_set import SlotSet
-from tests.builders.cluster_sights import SeenCluster, slots_by_owner, stored_plan
+from tests.builders.cluster_sights import SeenCluster, slots_by_owner, stored_plan, thirds
 
 NOTHING = read_journal([])
 
@@ -162,3 +162,14 @@ def test_a_cluster_with_a_master_that_the_plan_does_not_know_is_refused():
     (said,) = foresee(plan, ClusterSight(nodes), NOTHING, None).refusals
 
     assert "is a master of the cluster that the plan does not know" in said
+
+
+def test_an_empty_master_that_takes_a_new_epoch_leaves_the_plan_as_it_is():
+    """Masters that join together have one epoch and get others one after another; what holds slots must have kept its own."""
+    cluster = SeenCluster(thirds("ab"), names="abc")
+    plan = stored_plan(cluster, [(1, "a", "c")])
+
+    cluster.changed["c"] = {"config_epoch": 12}
+    assert reasons(cluster, plan=plan) == []
+    cluster.changed["a"] = {"config_epoch": 12}
+    assert "config epoch of a is 12, in the plan 1" in reasons(cluster, plan=plan)[0]
