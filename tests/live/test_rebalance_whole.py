@@ -188,7 +188,6 @@ def test_a_cluster_is_balanced_grown_and_shrunk_by_one_command(kind, keys, tmp_p
         seen["dry run"] = client.stretch() | {"seconds": round(seconds, 1)}
         assert code == OK, said
         assert "dry run: nothing was changed" in said
-        assert seconds <= 60
 
         kill_in_the_middle(root, cluster)
         code, said, seconds = runs.run(cluster, "--apply")
