@@ -58,7 +58,7 @@ def factor(value: float | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a person says them: ``0.4 s``, ``12 s``, ``3 min 20 s``, ``2 h 5 min``."""
+    """Seconds as a person says them: ``0.4 s``, ``12 s``, ``3 min 20 s``, ``2 h 5 min``, ``10 days``."""
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)
@@ -68,6 +68,8 @@ def duration(seconds: float) -> str:
     if minutes < 120:
         return f"{minutes} min {rest} s" if rest else f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
+    if hours >= HOURS_MAX:
+        return f"{round(hours / 24)} days"
     if hours >= HOURS_SHOWN:
         return text.plural(round(hours / 24), "day")
     return f"{hours} h {minutes} min" if minutes else f"{hours} h"
@@ -137,6 +139,8 @@ def reason(report: RebalanceReport) -> str:
     return f"Furthest from its limit: {now}; afterwards {factor(worst.after)}, {factor(worst.limit)} are allowed."
 
 
+HOURS_MAX = 72
+"""Longer times are said in days."""
 RANGES_A_MASTER_MAX = 10
 """More slot ranges than this a master want a reason."""
 

@@ -152,3 +152,14 @@ def test_more_than_ten_ranges_a_master_come_with_a_reason_and_what_would_give_fe
         range_words(replace(report, ranges_after=100, curve=[], tolerances=[]))[-1]
         == "No larger budget that was tried gives fewer."
     )
+
+
+def test_the_page_says_how_long_the_plan_holds_or_that_this_is_not_known() -> None:
+    report = rebalance_report()
+    dated = replace(report, capacity_due_s={"memory_bytes": 864_000.0}, balance_due_s={"keys": 7_200.0})
+
+    assert "How long it holds is not known" in render_rebalance_html(report)
+    assert (
+        "A capacity is reached in 10 days (memory bytes), the balance is lost in 2 h (keys)"
+        in render_rebalance_html(dated)
+    )
