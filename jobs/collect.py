@@ -23,7 +23,8 @@ def command(request: Request) -> None:
     Sends CLUSTER NODES, CLUSTER INFO and, when asked, CLUSTER SLOT-STATS, INFO and CONFIG GET, never a command that writes.  Ctrl-C ends it; what was answered until then is
     in the file.
     """
-    from slotscope.servers.cluster import Collection, LineFile, collect, parse_address
+    from slotscope.servers.cluster import Schedule, parse_address
+    from slotscope.servers.collection import Collection, LineFile, collect
 
     if not INTERVAL_S_MIN <= request.interval < math.inf or (
         request.duration is not None and not 0 < request.duration < math.inf
@@ -32,9 +33,7 @@ def command(request: Request) -> None:
     first = parse_address(request.address)
     collection = Collection(
         request.access.with_password(request.access.password()),
-        request.interval,
-        request.slot_stats,
-        request.persistence,
+        Schedule(request.interval, 0.0 if request.slot_stats else None, 0.0 if request.persistence else None),
     )
     file = LineFile(request.out)
     try:

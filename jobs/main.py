@@ -59,6 +59,11 @@ COMMANDS = {
         WHAT_IF, "jobs.simulate:command", "How long do failures last?  Simulated, as many as it takes."
     ),
     "collect": Command(LIVE, "jobs.collect:command", "What does every node believe, second by second?"),
+    "record": Command(
+        LIVE,
+        "jobs.record:command",
+        "Record bus, polls and logs of this host's nodes, always: finished files, bounded, resumed.",
+    ),
     "node": Command(
         LIVE, "jobs.node:command", "Be a node of a cluster, to see the bus or to try it: join, vote, leave."
     ),

@@ -29,7 +29,7 @@ GROUPS = {
         "replication", "kernels", "rebalance", "replay", "incidents", "sentinel", "sentinel_history", "sim",
     ),
     "slotscope": (
-        "runtime", "sql", "servers", "requests", "live", "sources", "registration", "plans", "reports", "transforms", "pipelines",
+        "runtime", "sql", "servers", "requests", "live", "sources", "recording", "registration", "plans", "reports", "transforms", "pipelines",
     ),
 }  # fmt: skip
 """The groups of a package: each may import those to its left."""

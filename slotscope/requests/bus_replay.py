@@ -18,7 +18,7 @@ class Request(LogOptions):
     Rotated files are one stream, captures of one time made in several places are merged.
     """
     polls: Annotated[Paths, Parameter(alias="--nodes")] = ()
-    """Answers to CLUSTER NODES as JSON lines, as collect writes them."""
+    """Answers to CLUSTER NODES as JSON lines, as collect and record write them."""
     log: Paths = ()
     """Server logs."""
     snapshot: str = "current"

@@ -6,22 +6,16 @@ Nothing but the commands in `ASKED`, `SLOT_STATS` and `PERSISTENCE` (and AUTH, w
 from __future__ import annotations
 
 import json
-import os
-import queue
-import random
-import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from cluster_core.errors import DecodeError
+from cluster_core.node.settings import BUS_PORT_STEP
 from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.topology.node import Topology
 from cluster_core.topology.nodes_text import read_nodes
 from cluster_core.wire.resp import RespError
 from slotscope.runtime.errors import InputError
-from slotscope.servers.node_link import TIMEOUT_S, Access, Address, LinkError, NodeLink
+from slotscope.servers.node_link import Access, Address, LinkError, NodeLink
 
 ASKED: Final = (("CLUSTER", "NODES"), ("CLUSTER", "INFO"))
 """Everything that is asked, in one pipeline."""
@@ -33,8 +27,6 @@ BACKOFF_S_MAX: Final = 30.0
 JITTER: Final = 0.1
 """Share by which each wait is shortened or lengthened, so that nodes are not asked in step."""
 NODES_MAX: Final = 2000
-UNFORESEEN: Final = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
-"""What a server might make of us that nobody has thought of."""
 _UNREACHABLE = NodeFlags.NOADDR | NodeFlags.HANDSHAKE
 
 
@@ -49,6 +41,8 @@ class Answer(NamedTuple):
     slot_stats: list[Any] | None = None
     persistence: str | None = None
     save: str | None = None
+    refused: str = ""
+    """The question that it does not answer, and why; it is not asked again."""
 
     def line(self) -> str:
         """One line of JSON (`cluster_core.formats.poll_lines`), with CLUSTER INFO and what else was asked as further members."""
@@ -91,49 +85,66 @@ def neighbours(answer: Answer) -> list[Address]:
 
 def listed(topology: Topology, asked: Address) -> list[Address]:
     """The nodes of what *asked* answered that have an address; its own line may lack one."""
-    return [
-        Address(node.ip or asked.host, node.port, node.hostname)
+    return list(bus_ports(topology, asked))
+
+
+def bus_ports(topology: Topology, asked: Address) -> dict[Address, int]:
+    """The bus port of each of these nodes."""
+    return {
+        Address(node.ip or asked.host, node.port, node.hostname): node.cport or node.port + BUS_PORT_STEP
         for node in topology.nodes
         if node.port and not node.flags & _UNREACHABLE
-    ]
+    }
+
+
+class Schedule(NamedTuple):
+    """Seconds between two questions to a node; of what is asked beside, None for never, 0 for each time."""
+
+    interval_s: float
+    slot_stats_s: float | None = None
+    persistence_s: float | None = None
 
 
 class NodePoll:
     """One node: keeps its connection, asks, and says when to ask again."""
 
-    def __init__(
-        self,
-        address: Address,
-        access: Access,
-        interval_s: float,
-        *,
-        slot_stats: bool = False,
-        persistence: bool = False,
-    ) -> None:
+    def __init__(self, address: Address, access: Access, schedule: Schedule) -> None:
         self.address = address
-        self._asked = (*ASKED, *((SLOT_STATS,) if slot_stats else ()), *(PERSISTENCE if persistence else ()))
         self.failures = 0
         self._access = access
-        self._interval_s = interval_s
+        self._interval_s = schedule.interval_s
+        self._also: dict[tuple[tuple[str, ...], ...], float] = {}
+        for commands, every_s in (((SLOT_STATS,), schedule.slot_stats_s), (PERSISTENCE, schedule.persistence_s)):
+            if every_s is not None:
+                self._also[commands] = every_s
+        self._due_s = dict.fromkeys(self._also, 0.0)
         self._link: NodeLink | None = None
 
     def ask(self) -> Answer | Refused:
         """Ask once; a failure closes the connection."""
+        now_s = time.monotonic()
+        due = [commands for commands in self._also if self._due_s[commands] <= now_s]
+        asked = [*ASKED, *(command for commands in due for command in commands)]
+        refused = ""
         try:
             if self._link is None:
                 self._link = self._access.connect(self.address)
             asked_ns = time.time_ns()
-            replies = dict(zip(self._asked, self._link.ask(self._asked), strict=True))
+            replies = dict(zip(asked, self._link.ask(asked), strict=True))
             ts_ns = time.time_ns()
             nodes, info = (_text(replies[command]) for command in ASKED)
-            stats = slot_metrics(replies[SLOT_STATS]) if SLOT_STATS in replies else None
+            if isinstance(stats := replies.pop(SLOT_STATS, None), RespError):
+                refused, stats = f"{' '.join(SLOT_STATS[:2])}: {self._access.safe(stats.text)}", None
+                del self._also[(SLOT_STATS,)]
+            stats = None if stats is None else slot_metrics(stats)
             saved, points = (_unless_refused(replies.get(command)) for command in PERSISTENCE)
             saved = None if saved is None else _text(saved)
             save = _text(points[1]) if isinstance(points, list) and len(points) == 2 else None
         except (LinkError, ValueError) as error:
             return self.failed(self._access.safe(error))
+        self._due_s |= {commands: now_s + self._also.get(commands, 0.0) * (1 - JITTER) for commands in due}
         self.failures = 0
-        return Answer(self.address, asked_ns, ts_ns, nodes, info, stats, saved, save)
+        return Answer(self.address, asked_ns, ts_ns, nodes, info, stats, saved, save, refused)
 
     def failed(self, reason: str) -> Refused:
         """Close the connection and return the failure; the next question waits longer."""
@@ -180,138 +191,3 @@ def slot_metrics(reply: Any) -> list[Any]:
             case _:
                 raise ValueError("CLUSTER SLOT-STATS: not slots with their metrics")
     return found
-
-
-@dataclass(slots=True)
-class Collection:
-    """Asks every node of a cluster until told to stop: one thread a node, answers in one queue."""
-
-    access: Access
-    interval_s: float
-    slot_stats: bool = False
-    persistence: bool = False
-    stop: threading.Event = field(default_factory=threading.Event)
-    told: queue.Queue[Answer | Refused] = field(default_factory=queue.Queue)
-    nodes: dict[Address, threading.Thread] = field(default_factory=dict)
-
-    def start(self, first: Address) -> None:
-        """Ask *first* once and begin to ask every node that it lists; raises InputError if it cannot be asked."""
-        poll = self._node_poll(first)
-        answer = poll.ask()
-        poll.close()
-        if isinstance(answer, Refused):
-            raise InputError(f"{first}: {answer.reason}")
-        try:
-            self.follow(answer)
-        except DecodeError as error:
-            raise InputError(f"{first}: CLUSTER NODES: {error.reason}") from error
-
-    def follow(self, answer: Answer) -> list[Address]:
-        """Begin to ask the nodes of *answer* that are new; return them."""
-        added = [address for address in dict.fromkeys(neighbours(answer)) if address not in self.nodes]
-        added = added[: NODES_MAX - len(self.nodes)]
-        for address in added:
-            thread = threading.Thread(target=self._poll, args=(address,), name=f"poll {address}", daemon=True)
-            self.nodes[address] = thread
-            thread.start()
-        return added
-
-    def finish(self) -> None:
-        """Tell all threads to end and wait for them, not longer than a connection may hang."""
-        self.stop.set()
-        end = time.monotonic() + TIMEOUT_S
-        for thread in self.nodes.values():
-            thread.join(max(0.0, end - time.monotonic()))
-
-    def _node_poll(self, address: Address) -> NodePoll:
-        return NodePoll(address, self.access, self.interval_s, slot_stats=self.slot_stats, persistence=self.persistence)
-
-    def _poll(self, address: Address) -> None:
-        poll = self._node_poll(address)
-        try:
-            while not self.stop.is_set():
-                try:
-                    told = poll.ask()
-                except UNFORESEEN as error:  # a node must not leave the collection unsaid
-                    told = poll.failed(f"{type(error).__name__}: {error}")
-                self.told.put(told)
-                self.stop.wait(poll.wait_s(random.random()))
-        finally:
-            poll.close()
-
-
-class LineFile:
-    """A file that lines are added to: every line is on the disk when `sync` returns, none is joined to a torn one."""
-
-    def __init__(self, path: str) -> None:
-        self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
-        if self._file.tell() and not _ends_with_line_feed(path):
-            self._file.write(b"\n")
-
-    def write(self, line: str) -> None:
-        """Add one line in one write."""
-        self._file.write(line.encode("ascii"))
-
-    def sync(self) -> None:
-        """Wait until the disk has it."""
-        os.fsync(self._file.fileno())
-
-    def close(self) -> None:
-        """End."""
-        self.sync()
-        self._file.close()
-
-
-def _ends_with_line_feed(path: str) -> bool:
-    with open(path, "rb") as file:
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) == b"\n"
-
-
-Tell = Callable[[str], None]
-
-
-def collect(collection: Collection, file: LineFile, *, until_s: float, tell: Tell) -> tuple[int, int]:
-    """Write answers until the monotonic clock shows *until_s* or the collection is stopped; return answers and failures.
-
-    *tell* gets one line for each node that is new, lost or back.
-    """
-    answers = failures = 0
-    lost: set[Address] = set()
-    while not collection.stop.is_set() and (left_s := until_s - time.monotonic()) > 0:
-        batch = _next_batch(collection.told, min(left_s, 0.5))
-        for told in batch:
-            if isinstance(told, Refused):
-                failures += 1
-                if told.address not in lost:
-                    tell(f"{told.address}: {told.reason}; will be asked again")
-                lost.add(told.address)
-                continue
-            answers += 1
-            file.write(told.line())
-            if told.address in lost:
-                lost.discard(told.address)
-                tell(f"{told.address}: answers again")
-            _follow(collection, told, tell)
-        if batch:
-            file.sync()
-    return answers, failures
-
-
-def _follow(collection: Collection, answer: Answer, tell: Tell) -> None:
-    try:
-        for address in collection.follow(answer):
-            tell(f"{address}: new node, listed by {answer.address}")
-    except DecodeError as error:
-        tell(f"{answer.address}: CLUSTER NODES: {error.reason}")
-
-
-def _next_batch(told: queue.Queue[Answer | Refused], wait_s: float) -> list[Answer | Refused]:
-    """What is there, waiting *wait_s* at most for the first."""
-    batch: list[Answer | Refused] = []
-    try:
-        batch.append(told.get(timeout=wait_s))
-        while True:
-            batch.append(told.get_nowait())
-    except queue.Empty:
-        return batch

@@ -1,8 +1,8 @@
 """Server logs: files by path or glob, and which node wrote each line.
 
 Whose log a file is, is taken in this order: what the user says (FILE=NODE, NODE an id or ip:port), what its lines say
-(``I'm <id>``, ``Running mode=cluster, port=7000``, ``IP address for this node updated to``), a port in its name
-(``7000.log``, ``redis-7000.log.gz``).  An id may change in a log (CLUSTER RESET HARD): each line bears the one of its
+(``I'm <id>``, ``Running mode=cluster, port=7000``, ``IP address for this node updated to``), an address in the name of a recorded
+file (`cluster_core.formats.landing`), a port in its name (``7000.log``, ``redis-7000.log.gz``).  An id may change in a log (CLUSTER RESET HARD): each line bears the one of its
 time.
 """
 
@@ -16,6 +16,7 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cluster_core.errors import DecodeError
+from cluster_core.formats.landing import address_of
 from cluster_core.formats.server_log import BadLine, LogReader, LogRow
 from cluster_core.topology.nodes_text import NODE_ID
 from slotscope.runtime.errors import InputError
@@ -94,6 +95,9 @@ def owner_of(path: str, rows: Sequence[LogRow], given: Sequence[str] = ()) -> Lo
     listening = (_PORT_LINE.search(row.detail) for row in rows if row.kind == "listening")
     port = next((int(match[1]) for match in listening if match), 0)
     ip = next((row.detail for row in rows if row.kind == "own-address"), "")
+    recorded = address_of(path.rpartition("/")[2])
+    if recorded is not None:
+        return LogOwner(node_id, *recorded, "lines" if node_id else "name")
     if node_id or port:
         return LogOwner(node_id, ip, port or port_in_name(path), "lines")
     named = port_in_name(path)

@@ -23,12 +23,13 @@ from slotscope.servers.cluster import (
     Access,
     Address,
     Answer,
-    LineFile,
     NodePoll,
     Refused,
+    Schedule,
     neighbours,
     parse_address,
 )
+from slotscope.servers.collection import LineFile
 from slotscope.sources.node_polls import PollFile
 from tests.benches.clusters import Cluster, running_cluster
 from tests.benches.program import without_progress
@@ -219,7 +220,7 @@ def test_nodes_without_an_address_are_not_asked():
 
 def test_a_node_that_does_not_answer_is_asked_less_often():
     """Twice the time with each failure, a bound, and jitter of a tenth."""
-    poll = NodePoll(Address("127.0.0.1", free_port()), Access(), 1.0)
+    poll = NodePoll(Address("127.0.0.1", free_port()), Access(), Schedule(1.0))
     waits = []
     for _ in range(12):
         assert isinstance(poll.ask(), Refused)

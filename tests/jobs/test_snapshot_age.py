@@ -14,7 +14,7 @@ from schemas.interim import UnitFacts
 from slotscope.requests.key_slots import Request
 from slotscope.runtime.failure import BAD_INPUT
 from slotscope.runtime.settings import read_settings
-from slotscope.servers.cluster import Access, Address, NodePoll
+from slotscope.servers.cluster import Access, Address, NodePoll, Schedule
 from slotscope.sources.persistence_polls import read_persistence_polls
 from slotscope.transforms.age_findings import NODES_TOLD, find_age, find_since, find_unsaved
 from tests.benches.program import slotscope
@@ -158,7 +158,7 @@ def test_strict_mode_refuses_bad_polls_before_spark_starts(tmp_path, capsys):
 
 def test_collect_asks_for_persistence_when_told_to(valkey_cluster_node, tmp_path):
     """What a live node answers is what --info reads."""
-    poll = NodePoll(Address("127.0.0.1", valkey_cluster_node.port), Access(), 1.0, persistence=True)
+    poll = NodePoll(Address("127.0.0.1", valkey_cluster_node.port), Access(), Schedule(1.0, persistence_s=0))
     answer = poll.ask()
     poll.close()
     (tmp_path / "polls.jsonl").write_text(answer.line())

@@ -16,7 +16,8 @@ import pytest
 
 from cluster_core.wire.resp import RespError
 from slotscope.servers import node_link
-from slotscope.servers.cluster import Collection, NodePoll, Refused
+from slotscope.servers.cluster import NodePoll, Refused, Schedule
+from slotscope.servers.collection import Collection
 from slotscope.servers.node_link import Access, Address, LinkError
 from tests.benches.fake_servers import scripted
 
@@ -38,7 +39,7 @@ def test_what_is_no_reply_is_an_error_with_its_reason(raw, said):
         with pytest.raises(LinkError) as error:
             link.ask([("CLUSTER", "NODES")])
         link.close()
-        told = NodePoll(Address("127.0.0.1", port), Access(timeout_s=0.5), 1.0).ask()
+        told = NodePoll(Address("127.0.0.1", port), Access(timeout_s=0.5), Schedule(1.0)).ask()
 
     assert str(error.value) == said
     assert told == Refused(Address("127.0.0.1", port), said)
@@ -80,7 +81,7 @@ def test_slot_statistics_of_another_shape_are_no_answer(stats):
         return stats if words[1] == b"SLOT-STATS" else b"$1\r\nx\r\n"
 
     with scripted(answer) as (port, _):
-        told = NodePoll(Address("127.0.0.1", port), Access(), 1.0, slot_stats=True).ask()
+        told = NodePoll(Address("127.0.0.1", port), Access(), Schedule(1.0, slot_stats_s=0)).ask()
 
     assert told == Refused(Address("127.0.0.1", port), "CLUSTER SLOT-STATS: not slots with their metrics")
 
@@ -94,7 +95,7 @@ def test_a_poll_that_fails_in_an_unknown_way_is_told_and_goes_on(monkeypatch):
         raise RuntimeError("whatever")
 
     monkeypatch.setattr(NodePoll, "ask", ask)
-    collection = Collection(Access(), 0.01)
+    collection = Collection(Access(), Schedule(0.01))
     address = Address("127.0.0.1", 1)
     thread = threading.Thread(target=collection._poll, args=(address,), daemon=True)
     thread.start()

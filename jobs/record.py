@@ -1,0 +1,115 @@
+"""What do bus, nodes and logs of this host say, always?  Records into finished files, which `bus-replay` reads."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import sys
+import threading
+import time
+from pathlib import Path
+
+from cluster_core.formats.landing import Kind
+from slotscope.recording.bus import CaptureOptions
+from slotscope.recording.point import Point, checked_name
+from slotscope.recording.recorder import Recorder, Status, Wanted
+from slotscope.recording.retention import Bounds
+from slotscope.recording.series import Rotation
+from slotscope.requests.record import Request
+from slotscope.runtime import cli
+from slotscope.runtime.errors import InputError
+from slotscope.runtime.failure import printable
+from slotscope.runtime.signals import caught_signals
+from slotscope.servers.cluster import Schedule, parse_address
+
+INTERVAL_S_MIN = 0.05
+FILE_BYTES_MIN = 4096
+SNAPLEN_MIN = 96
+
+
+def command(request: Request) -> None:
+    """Record bus traffic, polls and logs of the nodes on this host into LANDING/CLUSTER/POINT, until Ctrl-C or SIGTERM.
+
+    Files are compressed, named by their times in UTC, and complete when they have their name; gaps.jsonl says what could not be recorded.
+    A recorder that was ended or killed is started again with the same words and goes on.  Sends CLUSTER NODES, CLUSTER INFO, CLUSTER SLOT-STATS, INFO and
+    CONFIG GET, never a command that writes.  tcpdump needs CAP_NET_RAW, nothing else does.
+    """
+    _check(request)
+    if Kind.BUS in request.kinds and shutil.which(request.tcpdump) is None:
+        raise InputError(
+            f"{request.tcpdump} is not installed: install it, name it with --tcpdump, or record without the bus: --kinds polls slot-stats logs"
+        )
+    cluster = checked_name(request.cluster, "--cluster")
+    name = checked_name(request.point_name(), "--point")
+    age_ns = None if request.keep_hours is None else int(request.keep_hours * 3600e9)
+    point = Point(
+        Path(request.landing) / cluster / name,
+        Rotation(_ns(request.every.total_seconds()), request.file_bytes),
+        Bounds(request.keep_bytes, age_ns),
+        _tell if not request.quiet else _be_quiet,
+    )
+
+    def report(status: Status) -> None:
+        if request.json:
+            sys.stdout.write(json.dumps({"cluster": cluster, "point": name, **status._asdict()}) + "\n")
+            sys.stdout.flush()
+        else:
+            point.tell(f"{cluster}/{name}: {status.words()}")
+
+    stop = threading.Event()
+    wanted = _wanted(request)
+    point.open(time.time_ns())
+    try:
+        with caught_signals(lambda _: stop.set()):
+            point.tell(f"recording to {point.folder}; Ctrl-C ends")
+            until_s = math.inf if request.duration is None else time.monotonic() + request.duration
+            status = Recorder(point, wanted, stop, report).run(until_s)
+    finally:
+        point.close(time.time_ns())
+    report(status)
+
+
+def _wanted(request: Request) -> Wanted:
+    kinds = frozenset(request.kinds)
+    slot_stats_s = request.slot_stats_every.total_seconds() if Kind.SLOT_STATS in kinds else None
+    return Wanted(
+        kinds,
+        [parse_address(words) for words in request.node],
+        request.access.with_password(request.access.password()),
+        Schedule(request.interval, slot_stats_s, request.info_every.total_seconds()),
+        CaptureOptions(request.tcpdump, request.interface, request.snaplen),
+        request.log,
+    )
+
+
+def _check(request: Request) -> None:
+    """Raise InputError for numbers that make no sense."""
+    if not INTERVAL_S_MIN <= request.interval < math.inf or (
+        request.duration is not None and not 0 < request.duration < math.inf
+    ):
+        raise InputError(f"--interval must be {INTERVAL_S_MIN} or more, --duration more than 0")
+    if request.every.total_seconds() < 1 or request.file_bytes < FILE_BYTES_MIN:
+        raise InputError(f"--every must be 1s or more, --file-bytes {FILE_BYTES_MIN} or more")
+    if request.keep_bytes < request.file_bytes or not (request.keep_hours is None or 0 < request.keep_hours < 1e6):
+        raise InputError("--keep-bytes must be at least --file-bytes, --keep-hours more than 0")
+    if not SNAPLEN_MIN <= request.snaplen <= 262_144:
+        raise InputError(f"--snaplen must be from {SNAPLEN_MIN} to 262144")
+    if min(request.info_every, request.slot_stats_every).total_seconds() < 0:
+        raise InputError("--info-every and --slot-stats-every must not be negative")
+
+
+def _ns(seconds: float) -> int:
+    return int(seconds * 1e9)
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"slotscope: {printable(line)}\n")
+
+
+def _be_quiet(line: str) -> None:
+    """Say nothing."""
+
+
+if __name__ == "__main__":
+    cli.main(command)

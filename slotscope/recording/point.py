@@ -1,0 +1,145 @@
+"""One capture point: its folder in a landing, which one recorder at a time writes to."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from cluster_core.formats.landing import GAPS_FILE, Gap, Kind, Reason, read_name
+from slotscope.recording.gap_book import GapBook
+from slotscope.recording.retention import Bounds, Stored, files_to_delete
+from slotscope.recording.series import Recovered, Rotation, Series, recover
+from slotscope.runtime.errors import InputError
+
+NAME: Final = re.compile(r"[A-Za-z0-9_][\w.-]{0,99}", re.ASCII)
+LOCK_FILE: Final = ".lock"
+STATE_FILE: Final = ".logs.json"
+STATE_BYTES_MAX: Final = 16 << 20
+FOLDER_MODE: Final = 0o750
+
+
+@dataclass(slots=True)
+class Point:
+    """The folder of a point.
+
+    `open` takes it, finishes what a killed recorder has left and says so; raises InputError if another one holds it.
+    """
+
+    folder: Path
+    rotation: Rotation
+    bounds: Bounds
+    tell: Callable[[str], None]
+    gaps: GapBook = field(init=False)
+    recovered: dict[Kind, list[Recovered]] = field(default_factory=dict)
+    files: int = 0
+    """Finished since it was opened."""
+    alive_ns: int | None = None
+    """When the recorder before was last alive; None if there was none."""
+    _lock: int = -1
+
+    def __post_init__(self) -> None:
+        self.gaps = GapBook(self.folder / GAPS_FILE, self.tell)
+
+    def open(self, now_ns: int) -> None:
+        """Take the point at *now_ns*."""
+        path = self.folder / LOCK_FILE
+        self.folder.mkdir(parents=True, exist_ok=True, mode=FOLDER_MODE)
+        was_there = path.exists()
+        self._lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.pread(self._lock, 200, 0).decode("utf-8", "replace").strip()
+            os.close(self._lock)
+            raise InputError(
+                f"{self.folder}: another recorder writes to this point ({holder or 'unknown'}): give this one another --point"
+            ) from error
+        self.alive_ns = os.fstat(self._lock).st_mtime_ns if was_there else None
+        with suppress(OSError):  # a full disk: the lock holds all the same
+            os.ftruncate(self._lock, 0)
+            os.pwrite(self._lock, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+        if self.alive_ns is not None:
+            self.gaps.end_former(self.alive_ns)
+        for kind in Kind:
+            self.recovered[kind] = [one for partial in self._partials(kind) if (one := recover(partial)) is not None]
+            for one in self.recovered[kind]:
+                if one.torn:
+                    begun = read_name(one.name)
+                    from_ns = begun.from_ns if one.path is None and begun is not None else one.written_ns
+                    self.gaps.add(Gap(kind, from_ns, max(one.written_ns, from_ns), Reason.TORN, one.name))
+
+    def _partials(self, kind: Kind) -> list[Path]:
+        folder = self.folder / kind
+        return sorted(folder.glob(".*.partial")) if folder.is_dir() else []
+
+    def series(self, kind: Kind, source: str = "") -> Series:
+        """The files of a kind and source."""
+        return Series(self.folder / kind, kind, self.rotation, source, self._count)
+
+    def _count(self, _path: Path) -> None:
+        self.files += 1
+
+    def live(self, now_ns: int) -> None:
+        """Leave word that the recorder is alive."""
+        with suppress(OSError):
+            os.utime(self._lock, ns=(now_ns, now_ns))
+
+    def stored(self) -> list[Stored]:
+        """The files that recorders have written, by their names; others are none of our business."""
+        found = []
+        for kind in Kind:
+            with suppress(FileNotFoundError, NotADirectoryError), os.scandir(self.folder / kind) as entries:
+                for entry in entries:
+                    recorded = read_name(entry.name)
+                    if recorded is not None and entry.is_file(follow_symlinks=False):
+                        with suppress(FileNotFoundError):
+                            size = entry.stat(follow_symlinks=False).st_size
+                            found.append(Stored(entry.path, size, recorded.to_ns))
+        return found
+
+    def keep_within_bounds(self, now_ns: int) -> int:
+        """Delete the oldest finished files as the bounds want it; return how many bytes are left."""
+        files = self.stored()
+        gone = files_to_delete(files, self.bounds, now_ns)
+        for file in gone:
+            with suppress(FileNotFoundError):
+                os.unlink(file.path)
+        return sum(file.size for file in files) - sum(file.size for file in gone)
+
+    def read_state(self) -> dict[str, Any]:
+        """How far the logs were read, as `write_state` left it; empty if that is not known."""
+        path = self.folder / STATE_FILE
+        try:
+            told = json.loads(path.read_bytes()) if path.stat().st_size <= STATE_BYTES_MAX else None
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return told if isinstance(told, dict) else {}
+
+    def write_state(self, told: dict[str, Any]) -> None:
+        """Keep *told* for the next recorder, whole or not at all; raises OSError for a full disk."""
+        partial = self.folder / f"{STATE_FILE}.partial"
+        partial.write_text(json.dumps(told), "utf-8")
+        os.replace(partial, self.folder / STATE_FILE)
+
+    def close(self, now_ns: int) -> None:
+        """Leave the point to others."""
+        self.gaps.end_all(now_ns)
+        self.live(now_ns)
+        os.close(self._lock)
+
+
+def checked_name(words: str, option: str) -> str:
+    """A name that can be a folder; raises InputError for another."""
+    if not NAME.fullmatch(words):
+        raise InputError(
+            f"{option} {words!r}: letters, digits, dots, dashes and underlines, no dot or dash first, at most 100"
+        )
+    return words

@@ -1,0 +1,136 @@
+"""What the nodes of this host say: answers of `servers.collection` as files, and which nodes those are."""
+
+from __future__ import annotations
+
+import math
+import socket
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from cluster_core.formats.landing import Gap, Kind, Reason
+from cluster_core.node.settings import BUS_PORT_STEP
+from slotscope.recording.gap_book import GapBook
+from slotscope.recording.series import Series
+from slotscope.runtime.errors import InputError
+from slotscope.servers.cluster import BACKOFF_S_MAX, Answer, Refused
+from slotscope.servers.collection import Collection, collect
+from slotscope.servers.node_link import Address
+
+NOT_HERE = "no node of this cluster has an address of this host: name those whose bus passes here with --node"
+
+
+@lru_cache(maxsize=4096)
+def is_of_this_host(ip: str) -> bool:
+    """Whether *ip* is an address of this host: it can be listened on."""
+    try:
+        family, kind, _, _, place = socket.getaddrinfo(ip, 0, type=socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST)[0]
+        with socket.socket(family, kind) as trial:
+            trial.bind(place)
+    except OSError:
+        return False
+    return True
+
+
+@dataclass(slots=True)
+class PollRecorder:
+    """Asks the nodes of this host (those *given*, and all that they list with an address of it) until the collection is told to stop.
+
+    Without *polls* nothing is written: nodes are asked all the same, to know which they are.
+    """
+
+    collection: Collection
+    given: Sequence[Address]
+    polls: Series | None
+    slot_stats: Series | None
+    gaps: GapBook
+    tell: Callable[[str], None]
+    since_ns: int | None = None
+    answers: int = 0
+    answered_ns: dict[Address, int] = field(default_factory=dict)
+    _begun_ns: int = field(default_factory=time.time_ns)
+
+    def ports(self) -> frozenset[int]:
+        """The bus ports of the nodes of this host; as long as no node has answered, those that the given ones have by default."""
+        known = self.collection.bus_ports.copy()
+        return frozenset(known.values()) or frozenset(
+            address.port + BUS_PORT_STEP for address in self.given if address.port + BUS_PORT_STEP < 65536
+        )
+
+    def run(self) -> None:
+        """Record; returns when all is on the disk."""
+        self._hold_not_running(self.since_ns is not None)
+        try:
+            wait_s = self.collection.schedule.interval_s
+            while not self.collection.stop.is_set() and not self._start():
+                self._turn()
+                self.collection.stop.wait(wait_s)
+                wait_s = min(wait_s * 2, BACKOFF_S_MAX)
+            collect(self.collection, self, until_s=math.inf, tell=self.tell)
+        finally:
+            self.collection.finish()
+            for series in (self.polls, self.slot_stats):
+                if series is not None:
+                    series.end(time.time_ns())
+            self._note_room()
+
+    def _start(self) -> bool:
+        """Begin with the first of the given nodes that answers; raises InputError if it is of a cluster of other hosts."""
+        for address in self.given:
+            try:
+                self.collection.start(address)
+            except InputError as error:
+                detail = str(error).removeprefix(f"{address}: ")
+                self._hold_unreachable(address, True, time.time_ns(), detail)
+                continue
+            self._hold_unreachable(address, False, time.time_ns())
+            if not self.collection.nodes:
+                raise InputError(f"{address}: {NOT_HERE}")
+            return True
+        return False
+
+    def take(self, batch: Sequence[Answer | Refused]) -> None:
+        """Write answers, and which nodes do not answer."""
+        now_ns = time.time_ns()
+        for told in batch:
+            if isinstance(told, Refused):
+                since_ns = self.answered_ns.get(told.address, self._begun_ns)
+                self._hold_unreachable(told.address, True, since_ns, told.reason)
+                continue
+            self._write(told, now_ns)
+        self._turn()
+
+    def _write(self, answer: Answer, now_ns: int) -> None:
+        self._hold_not_running(False)
+        self._hold_unreachable(answer.address, False, answer.ts_ns)
+        self.answered_ns[answer.address] = answer.ts_ns
+        self.answers += 1
+        if answer.refused:
+            gap = Gap(Kind.SLOT_STATS, answer.ts_ns, None, Reason.REFUSED, str(answer.address), answer.refused)
+            self.gaps.hold(gap, True, now_ns)
+        if self.polls is not None:
+            self.polls.add(answer._replace(slot_stats=None).line().encode("ascii"), now_ns, answer.ts_ns)
+        if self.slot_stats is not None and answer.slot_stats is not None:
+            line = answer._replace(persistence=None, save=None).line()
+            self.slot_stats.add(line.encode("ascii"), now_ns, answer.ts_ns)
+
+    def _turn(self) -> None:
+        for series in (self.polls, self.slot_stats):
+            if series is not None:
+                series.turn(time.time_ns())
+        self._note_room()
+
+    def _note_room(self) -> None:
+        for kind, series in ((Kind.POLLS, self.polls), (Kind.SLOT_STATS, self.slot_stats)):
+            if series is not None:
+                gap = Gap(kind, max(series.covered_ns, self._begun_ns), None, Reason.DISK_FULL)
+                self.gaps.hold(gap, series.is_full, time.time_ns())
+
+    def _hold_unreachable(self, address: Address, holds: bool, at_ns: int, detail: str = "") -> None:
+        """*at_ns* is since when, or until when."""
+        self.gaps.hold(Gap(Kind.POLLS, at_ns, None, Reason.UNREACHABLE, str(address), detail), holds, at_ns)
+
+    def _hold_not_running(self, holds: bool) -> None:
+        since_ns = self._begun_ns if self.since_ns is None else self.since_ns
+        self.gaps.hold(Gap(Kind.POLLS, since_ns, None, Reason.NOT_RUNNING), holds, time.time_ns())

@@ -1,0 +1,170 @@
+"""The recorder of one host: a thread each for the bus, the polls and the logs; this one looks after the disk and says how it goes."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from cluster_core.formats.capture.packet import Packet
+from cluster_core.formats.capture.pcap import PcapReader
+from cluster_core.formats.landing import Kind, read_name
+from slotscope.recording.bus import BusRecorder, CaptureOptions
+from slotscope.recording.log_recorder import LogRecorder
+from slotscope.recording.point import Point
+from slotscope.recording.polls import PollRecorder, is_of_this_host
+from slotscope.recording.series import Recovered
+from slotscope.runtime.text import plural, size
+from slotscope.servers.cluster import Schedule
+from slotscope.servers.collection import Collection
+from slotscope.servers.node_link import Access, Address
+
+TURN_S: Final = 0.5
+BOUNDS_S: Final = 2.0
+"""What is kept is counted so often."""
+_PIECE_BYTES: Final = 1 << 20
+
+
+class Wanted(NamedTuple):
+    """What is recorded: kinds, nodes of this host, how they are asked, how the bus is captured, which logs (none: as the nodes say)."""
+
+    kinds: frozenset[Kind]
+    nodes: Sequence[Address]
+    access: Access
+    schedule: Schedule
+    capture: CaptureOptions
+    logs: Sequence[str] = ()
+
+
+class Status(NamedTuple):
+    """How far it is: counts since the start, and bytes on the disk."""
+
+    packets: int
+    answers: int
+    log_lines: int
+    files: int
+    bytes_kept: int
+    gaps: int
+
+    def words(self) -> str:
+        """One line."""
+        return (
+            f"{plural(self.packets, 'packet')}, {plural(self.answers, 'answer')}, {plural(self.log_lines, 'log line')};"
+            f" {plural(self.files, 'file')} finished, {size(self.bytes_kept)} kept, {plural(self.gaps, 'gap')}"
+        )
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Records *wanted* at *point*, which is open, until *stop*; *report* gets the status whenever a rotation is due."""
+
+    point: Point
+    wanted: Wanted
+    stop: threading.Event
+    report: Callable[[Status], None]
+    _bytes_kept: int = 0
+    _bus: BusRecorder | None = None
+    _polls: PollRecorder | None = None
+    _logs: LogRecorder | None = None
+    _workers: list[Future[None]] = field(default_factory=list)
+
+    def run(self, until_s: float) -> Status:
+        """Record until *stop*, or until the monotonic clock shows *until_s*; what goes wrong in a thread is raised here."""
+        runs = self._parts()
+        every_ns = self.point.rotation.every_ns
+        with ThreadPoolExecutor(len(runs), thread_name_prefix="record") as pool:
+            self._workers = [pool.submit(run) for run in runs]
+            try:
+                bounds_s, report_ns = 0.0, self.point.rotation.due_ns(time.time_ns())
+                while (
+                    not self.stop.is_set() and time.monotonic() < until_s and not any(w.done() for w in self._workers)
+                ):
+                    now_ns = time.time_ns()
+                    self.point.live(now_ns)
+                    if time.monotonic() >= bounds_s:
+                        self._bytes_kept = self.point.keep_within_bounds(now_ns)
+                        bounds_s = time.monotonic() + BOUNDS_S
+                    if now_ns >= report_ns:
+                        self.report(self.status())
+                        report_ns = max(report_ns + every_ns, now_ns)
+                    self.stop.wait(min(TURN_S, max(0.0, until_s - time.monotonic())))
+            finally:
+                self.stop.set()
+        for worker in self._workers:
+            worker.result()
+        self._bytes_kept = self.point.keep_within_bounds(time.time_ns())
+        return self.status()
+
+    def status(self) -> Status:
+        """How far it is."""
+        return Status(
+            self._bus.packets if self._bus else 0,
+            self._polls.answers if self._polls else 0,
+            self._logs.lines if self._logs else 0,
+            self.point.files,
+            self._bytes_kept,
+            self.point.gaps.count,
+        )
+
+    def _parts(self) -> list[Callable[[], None]]:
+        """What each thread runs."""
+        point, wanted = self.point, self.wanted
+        given = set(wanted.nodes)
+        collection = Collection(
+            wanted.access,
+            wanted.schedule,
+            lambda address: address in given or is_of_this_host(address.host),
+            stop=self.stop,
+        )
+        series = {kind: point.series(kind) for kind in wanted.kinds}
+        self._polls = PollRecorder(
+            collection, wanted.nodes, series.get(Kind.POLLS), series.get(Kind.SLOT_STATS), point.gaps, point.tell,
+            self._since_ns(Kind.POLLS) if Kind.POLLS in series else None,
+        )  # fmt: skip
+        runs = [self._polls.run]
+        if Kind.BUS in wanted.kinds:
+            self._bus = BusRecorder(
+                wanted.capture, series[Kind.BUS], point.gaps, self._polls.ports, self.stop, self._since_ns(Kind.BUS)
+            )
+            runs.append(self._bus.run)
+        if Kind.LOGS in wanted.kinds:
+            polls = self._polls
+            self._logs = LogRecorder(
+                point, wanted.logs, lambda: list(polls.collection.bus_ports.copy()), wanted.access, self.stop
+            )
+            runs.append(self._logs.run)
+        return runs
+
+    def _since_ns(self, kind: Kind) -> int | None:
+        """Since when nothing of a kind was recorded; None if there was no recorder before."""
+        if self.point.alive_ns is None:
+            return None
+        recovered = self.point.recovered.get(kind, [])
+        if recovered:
+            return max(last_ns(kind, one) for one in recovered)
+        ends = [recorded.to_ns for file in self.point.stored() if (recorded := _of_kind(file.path, kind)) is not None]
+        return max((end for end in ends if end is not None), default=self.point.alive_ns)
+
+
+def _of_kind(path: str, kind: Kind) -> Any:
+    return read_name(Path(path).name) if Path(path).parent.name == kind else None
+
+
+def last_ns(kind: Kind, recovered: Recovered) -> int:
+    """Until when a half-written file holds all: a capture to its last packet, or else to its beginning; polls to the last flush."""
+    begun = read_name(recovered.name)
+    begun_ns = begun.from_ns if begun is not None else recovered.written_ns
+    if recovered.path is None:
+        return begun_ns
+    if kind is not Kind.BUS:
+        return recovered.written_ns
+    reader, found = PcapReader(), begun_ns
+    with gzip.open(recovered.path, "rb") as file:
+        while piece := file.read(_PIECE_BYTES):
+            found = max((item.ts_ns for item in reader.feed(piece) if isinstance(item, Packet)), default=found)
+    return found

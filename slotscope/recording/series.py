@@ -1,0 +1,245 @@
+"""Files of one kind, one after another: complete gzip members under a temporary name, renamed when finished.
+
+Each flush writes a gzip member that holds whole packets or lines, so that a recorder that is killed leaves a file which is good up to its last
+flush (`recover`).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from cluster_core.formats.landing import SUFFIXES, Kind, RecordedFile, read_name
+
+FLUSH_NS: Final = 1_000_000_000
+FLUSH_BYTES: Final = 1 << 20
+RETRY_NS: Final = 1_000_000_000
+"""A full disk is tried again so often."""
+LEVEL: Final = 3
+"""Of gzip: a host's databases need its processors more than its disk."""
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+_GZIP_WINDOW: Final = 31
+_READ_BYTES: Final = 1 << 14
+"""Read at once of a half-written file: a thousand times as much when inflated, at most."""
+
+
+class Rotation(NamedTuple):
+    """When a file is finished and the next one begun: every so often, counted from the epoch, or at so many compressed bytes."""
+
+    every_ns: int
+    bytes_max: int
+
+    def due_ns(self, from_ns: int) -> int:
+        """When a file that was begun at *from_ns* ends."""
+        return (from_ns // self.every_ns + 1) * self.every_ns
+
+
+class Written(NamedTuple):
+    """Counts of all files of a series."""
+
+    files: int = 0
+    bytes: int = 0
+
+
+class Series:
+    """The files of one kind and source in *folder*; used by one thread.
+
+    *head* (a capture's header) begins every file, and with it a file is there even if nothing comes.  *ended* is called with each finished file.
+    While the disk is full (`is_full`) what comes is dropped; *stored* and *covered_ns* say what is on the disk.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        kind: Kind,
+        rotation: Rotation,
+        source: str = "",
+        ended: Callable[[Path], object] | None = None,
+    ) -> None:
+        self.written = Written()
+        self.is_full = False
+        self.covered_ns = 0
+        self.stored = 0
+        self.head = b""
+        self._folder, self._kind, self._rotation, self._source = folder, kind, rotation, source
+        self._ended = ended
+        self._file: int | None = None
+        self._begun: RecordedFile | None = None
+        self._buffer = bytearray()
+        self._buffered_ns = self._upto_ns = self._retry_ns = self._last_ns = 0
+        self._size = 0
+
+    @property
+    def source(self) -> str:
+        """Whose files these are, as their names say."""
+        return self._source
+
+    @property
+    def partial(self) -> str:
+        """Name of the file that is being written, empty for none."""
+        return self._begun.name if self._begun is not None else ""
+
+    def begin(self, now_ns: int) -> None:
+        """Begin a file, if none is being written; raises no OSError for a full disk."""
+        if self._begun is not None or (self.is_full and now_ns < self._retry_ns):
+            return
+        from_ns = max(now_ns // 1000 * 1000, self._last_ns + 1000)
+        begun = RecordedFile(self._source, from_ns, None, SUFFIXES[self._kind])
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(self._folder / begun.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o640)
+        except OSError as error:
+            self._no_room(error, now_ns)
+            return
+        self._begun, self._last_ns, self._size, self.stored = begun, from_ns, 0, 0
+        if self.head:
+            self._add(self.head, now_ns, self.covered_ns)
+            self.flush(now_ns)
+
+    def add(self, data: bytes, now_ns: int, upto_ns: int) -> None:
+        """Add whole packets or lines, the last of which is of *upto_ns*; it is on the disk after a `flush`."""
+        self.begin(now_ns)
+        if self._begun is not None:
+            self._add(data, now_ns, upto_ns)
+            if len(self._buffer) >= FLUSH_BYTES:
+                self.flush(now_ns)
+
+    def _add(self, data: bytes, now_ns: int, upto_ns: int) -> None:
+        if not self._buffer:
+            self._buffered_ns = now_ns
+        self._buffer += data
+        self._upto_ns = max(self._upto_ns, upto_ns)
+
+    def turn(self, now_ns: int) -> bool:
+        """Flush and finish what is due; True if a file was finished."""
+        if self._buffer and now_ns - self._buffered_ns >= FLUSH_NS:
+            self.flush(now_ns)
+        if self.head:
+            self.begin(now_ns)
+        if self._begun is None:
+            return False
+        if now_ns < self._rotation.due_ns(self._begun.from_ns) and self._size < self._rotation.bytes_max:
+            return False
+        self.end(now_ns)
+        if self.head:
+            self.begin(now_ns)
+        return True
+
+    def flush(self, now_ns: int) -> None:
+        """Write what is there as one gzip member; if there is no room it is dropped, and the file finished."""
+        if self._file is None or not self._buffer:
+            return
+        packer = zlib.compressobj(LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
+        member = memoryview(packer.compress(bytes(self._buffer)) + packer.flush())
+        count = len(self._buffer)
+        self._buffer.clear()
+        try:
+            while member:
+                member = member[os.write(self._file, member) :]
+        except OSError as error:
+            os.ftruncate(self._file, self._size)
+            self._no_room(error, now_ns)
+            self._finish(now_ns)
+            return
+        self._size = os.lseek(self._file, 0, os.SEEK_CUR)
+        self.stored += count
+        self.covered_ns = max(self.covered_ns, self._upto_ns)
+        self.is_full = False
+
+    def end(self, now_ns: int) -> None:
+        """Finish the file that is being written, if there is one."""
+        self.flush(now_ns)
+        self._finish(now_ns)
+
+    def _finish(self, now_ns: int) -> None:
+        if self._file is None or self._begun is None:
+            return
+        file, begun, size = self._file, self._begun, self._size
+        self._file = self._begun = None
+        path = self._folder / begun.name
+        if not size:
+            os.close(file)
+            path.unlink(missing_ok=True)
+            return
+        try:
+            finished = finish(path, begun, max(now_ns, begun.from_ns + 1000), file)
+        except OSError as error:  # it stays as it is, and is finished by the next recorder
+            self._no_room(error, now_ns)
+            return
+        self._last_ns = max(self._last_ns, now_ns // 1000 * 1000 - 1000)
+        self.written = Written(self.written.files + 1, self.written.bytes + size)
+        if self._ended is not None:
+            self._ended(finished)
+
+    def _no_room(self, error: OSError, now_ns: int) -> None:
+        if error.errno not in _FULL:
+            raise error
+        self.is_full, self._retry_ns = True, now_ns + RETRY_NS
+        self._upto_ns = self.covered_ns
+
+
+def finish(path: Path, begun: RecordedFile, to_ns: int, file: int) -> Path:
+    """Close *file*, whose content is complete, when the disk has it, and give it the name of a finished one."""
+    try:
+        os.fsync(file)
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+    finally:
+        os.close(file)
+    target = path.with_name(begun._replace(to_ns=to_ns).name)
+    os.rename(path, target)
+    return target
+
+
+class Recovered(NamedTuple):
+    """A half-written file that was finished (*path* is None if nothing in it could be read): its plain bytes, and whether its end was lost."""
+
+    path: Path | None
+    name: str
+    plain_bytes: int
+    torn: bool
+    written_ns: int
+
+
+def recover(partial: Path) -> Recovered | None:
+    """Finish a file that a killed recorder has left, up to its last whole gzip member; None for what no recorder has written."""
+    begun = read_name(partial.name)
+    if begun is None or begun.to_ns is not None or partial.is_symlink() or not partial.is_file():
+        return None
+    written_ns = partial.stat().st_mtime_ns
+    kept, plain = whole_members(partial)
+    size = partial.stat().st_size
+    if not kept:
+        with open(partial, "rb") as file:
+            if not b"\x1f\x8b".startswith(file.read(2)):
+                return None
+        partial.unlink()
+        return Recovered(None, partial.name, 0, size > 0, written_ns)
+    opened = os.open(partial, os.O_WRONLY | os.O_NOFOLLOW)
+    os.ftruncate(opened, kept)
+    path = finish(partial, begun, max(written_ns, begun.from_ns + 1000), opened)
+    return Recovered(path, partial.name, plain, kept < size, written_ns)
+
+
+def whole_members(path: Path) -> tuple[int, int]:
+    """Where the last whole gzip member of a file ends, and how many plain bytes stand before it."""
+    kept = plain = read = counted = 0
+    packer = zlib.decompressobj(_GZIP_WINDOW)
+    with open(path, "rb") as file:
+        while data := file.read(_READ_BYTES):
+            while data:
+                try:
+                    counted += len(packer.decompress(data))
+                except zlib.error:
+                    return kept, plain
+                read += len(data) - len(packer.unused_data)
+                data = packer.unused_data
+                if packer.eof:
+                    kept, plain = read, counted
+                    packer = zlib.decompressobj(_GZIP_WINDOW)
+    return kept, plain

@@ -1,0 +1,104 @@
+"""Names of recorded files and lines of gaps: what is written is read again, nothing else is taken for it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster_core.errors import DecodeError
+from cluster_core.formats.landing import (
+    SUFFIXES,
+    Gap,
+    Kind,
+    Reason,
+    RecordedFile,
+    address_of,
+    latest,
+    read_gap,
+    read_name,
+    source_of,
+)
+
+MICROSECONDS = st.integers(0, 4_000_000_000_000_000).map(lambda us: us * 1000)
+SOURCES = st.one_of(st.just(""), st.text(max_size=200).map(source_of))
+
+
+@given(SOURCES, MICROSECONDS, st.none() | MICROSECONDS, st.sampled_from(sorted(set(SUFFIXES.values()))))
+def test_a_name_says_whose_it_is_and_when(source, from_ns, to_ns, suffix):
+    recorded = RecordedFile(source, from_ns, to_ns, suffix)
+
+    assert read_name(recorded.name) == recorded
+    assert recorded.name.startswith(".") == (to_ns is None)
+    assert not set(recorded.name) & set("/:\\ \n\0*?[]")
+
+
+@given(st.lists(st.tuples(MICROSECONDS, MICROSECONDS), min_size=2, max_size=5))
+def test_names_are_in_the_order_of_their_times(times):
+    files = sorted(RecordedFile("", begin, end, "pcap") for begin, end in times)
+
+    assert [file.name for file in files] == sorted(file.name for file in files)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bus.pcap.gz",
+        "20261122T233600.000000Z_20261122T233700.000000Z.pcap",
+        "20261322T233600.000000Z_20261122T233700.000000Z.pcap.gz",
+        "20261122T233600.000000Z_20261122T233700.000000Z.exe.gz",
+        "20261122T233600.000000Z.pcap.gz",
+        "../20261122T233600.000000Z_20261122T233700.000000Z.pcap.gz",
+        ".20261122T233600.000000Z.pcap.gz",
+        "20261122T233600.000000Z_20261122T233700.000000Z.pcap.gz\n",
+        "",
+    ],
+)
+def test_other_names_are_nobodys(name):
+    assert read_name(name) is None
+
+
+@pytest.mark.parametrize("address", [("10.0.0.1", 7000), ("fd00::1", 7000), ("2001:db8::7000", 65535)])
+def test_the_name_of_a_log_says_whose_it_is(address):
+    """Also where groups of an IPv6 address look like ports."""
+    ip, port = address
+    written = f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+
+    assert address_of(RecordedFile(source_of(written), 0, 1000, "log").name) == address
+    assert address_of(RecordedFile(source_of(f"{ip}:{port}"), 0, 1000, "log").name) == address
+
+
+def test_a_log_that_is_nobodys_has_no_address():
+    assert address_of(RecordedFile(source_of("redis-server.log"), 0, 1000, "log").name) is None
+    assert address_of("7000.log") is None
+
+
+@given(
+    st.builds(
+        Gap, st.sampled_from(Kind), MICROSECONDS, st.none() | MICROSECONDS, st.sampled_from(Reason),
+        st.text(max_size=100), st.text(max_size=100), st.none() | st.integers(0, 2**60),
+    )
+)  # fmt: skip
+def test_a_gap_is_one_line_that_is_read_again(gap):
+    line = gap.line().encode("ascii")
+
+    assert read_gap(line, line=1) == gap
+    assert line.count(b"\n") == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"", b"{", b"[]", b"{}", b'{"kind":"x"}', b'{"kind":"bus","from":"x","to":null,"reason":"torn"}', b"[" * 100_000],
+)
+def test_what_is_no_gap_says_its_line(line):
+    with pytest.raises(DecodeError) as refused:
+        read_gap(line, line=7)
+
+    assert refused.value.offset == 7
+
+
+def test_a_gap_that_ended_is_told_once():
+    begun = Gap(Kind.BUS, 1_000, None, Reason.DISK_FULL)
+    other = Gap(Kind.POLLS, 1_000, None, Reason.UNREACHABLE, "10.0.0.1:7000", "refused")
+
+    assert latest([begun, other, begun._replace(to_ns=5_000)]) == [begun._replace(to_ns=5_000), other]

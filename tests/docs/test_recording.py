@@ -1,0 +1,100 @@
+"""The examples of docs/recording.md, read by the tools that would run them; a tool that is not installed skips its test by name."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster_core.formats.landing import Reason
+from slotscope.requests.options import AccessOptions
+from slotscope.requests.record import Request
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "docs" / "examples"
+PAGE = (ROOT / "docs" / "recording.md").read_text(encoding="utf-8")
+UNIT = EXAMPLES / "slotscope-record.service"
+MANIFESTS = ("slotscope-record-sidecar.yaml", "slotscope-record-daemonset.yaml")
+
+
+def command_of_unit() -> list[str]:
+    text = UNIT.read_text(encoding="utf-8").replace("\\\n", " ")
+    return shlex.split(re.search(r"^ExecStart=(.*)$", text, re.MULTILINE)[1])  # type: ignore[index]
+
+
+def recorder_of(name: str) -> dict[str, Any]:
+    """The container in a manifest."""
+    yaml = pytest.importorskip("yaml", reason="pyyaml is not installed")
+    (manifest,) = yaml.safe_load_all((EXAMPLES / name).read_text(encoding="utf-8"))
+    (found,) = (one for one in manifest["spec"]["template"]["spec"]["containers"] if one["name"] == "recorder")
+    return dict(found)
+
+
+def test_every_option_of_the_examples_and_the_page_exists():
+    """And each command records."""
+    known = {field.name.replace("_", "-") for kind in (Request, AccessOptions) for field in fields(kind)}
+    commands = [command_of_unit()[1:], *(recorder_of(name)["args"] for name in MANIFESTS)]
+    on_page = set(re.findall(r"`--([a-z][a-z-]+)", PAGE)) - {"exclude"}
+
+    assert [words[0] for words in commands] == ["record"] * 3
+    assert {word[2:].partition("=")[0] for words in commands for word in words if word.startswith("--")} <= known
+    assert on_page <= known | {"slot-stats"}
+
+
+def test_the_page_names_every_reason_and_every_example():
+    assert set(re.findall(r"`([a-z-]+)`", PAGE)) >= {str(reason) for reason in Reason}
+    assert {path.name for path in EXAMPLES.glob("slotscope-record*")} == set(re.findall(r"examples/([\w.-]+\w)", PAGE))
+
+
+def test_systemd_takes_the_unit(tmp_path):
+    """systemd-analyze verify says nothing; a mistake is noticed."""
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        pytest.skip("systemd-analyze is not installed")
+    program = tmp_path / "slotscope"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    text = UNIT.read_text(encoding="utf-8").replace("/opt/slotscope/.venv/bin/slotscope", str(program))
+    said = []
+    for number, words in enumerate((text, text.replace("Type=exec", "Type=exe"))):
+        unit = tmp_path / str(number) / UNIT.name
+        unit.parent.mkdir()
+        unit.write_text(words)
+        ended = subprocess.run([analyze, "verify", "--man=no", str(unit)], capture_output=True, text=True, check=False)
+        said.append(ended.stdout + ended.stderr)
+    if "Failed to" in said[0] and "manager" in said[0]:
+        pytest.skip(f"systemd-analyze does not run here: {said[0].strip()[:100]}")
+
+    assert said[0] == ""
+    assert "service type" in said[1]
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_kubernetes_takes_the_manifests(name):
+    """kubernetes-validate, strict; an unknown field is refused."""
+    yaml = pytest.importorskip("yaml", reason="pyyaml is not installed")
+    validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
+    manifest = yaml.safe_load((EXAMPLES / name).read_text(encoding="utf-8"))
+
+    validate.validate(manifest, validate.latest_version(), strict=True)
+    manifest["spec"]["template"]["spec"]["hostNetwrok"] = True
+    with pytest.raises(validate.ValidationError):
+        validate.validate(manifest, validate.latest_version(), strict=True)
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_a_recorder_has_one_capability(name):
+    assert recorder_of(name)["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["NET_RAW"]}
+
+
+def test_the_unit_can_gain_one_capability():
+    text = UNIT.read_text(encoding="utf-8")
+
+    assert "CapabilityBoundingSet=CAP_NET_RAW\n" in text
+    assert "\nNoNewPrivileges" not in text

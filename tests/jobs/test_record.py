@@ -1,0 +1,275 @@
+"""`slotscope record` beside a real cluster: killed, started again, and its landing replayed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster_core.formats.landing import Gap, Kind, Reason, latest, read_gap
+from cluster_core.kernels.bus.decoder import BusDecoder
+from jobs.main import run as run_command
+from slotscope.recording.point import Point
+from slotscope.recording.retention import Bounds
+from slotscope.recording.series import Rotation
+from slotscope.sources.bus.capture_points import PointClocks
+from slotscope.sources.bus.clues import BadRows
+from slotscope.sources.bus.evidence import CaptureOptions
+from slotscope.sources.bus.files import find_captures, survey
+from slotscope.sources.bus.polls_and_logs import PollsAndLogs
+from slotscope.sources.bus.recording import replay
+from slotscope.sources.bus.series import Release, series_batches
+from slotscope.sources.node_polls import PollFile
+from tests.benches.clusters import Cluster, running_cluster
+from tests.benches.program import without_progress
+from tests.benches.servers import free_port, valkey_binary, wait_for
+
+pytestmark = pytest.mark.servers
+
+NEAR_NS = 20_000_000
+"""By so much the times differ that two captures give a packet; messages of one kind between two nodes are further apart."""
+
+
+def needs_capture() -> None:
+    """Skip where tcpdump is not installed, or may not capture."""
+    program = shutil.which("tcpdump")
+    if program is None:
+        pytest.skip("tcpdump is not installed")
+    tried = subprocess.run(
+        [program, "-i", "lo", "-c", "1", "--immediate-mode", "-w", "-", "udp port 9"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=1, check=False,
+    ) if os.geteuid() else None  # fmt: skip
+    if tried is not None and tried.returncode:
+        pytest.skip("tcpdump may not capture here")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """Three masters that log to files."""
+    needs_capture()
+    binary = valkey_binary()
+    if binary is None:
+        pytest.skip("valkey-server is not installed")
+    with running_cluster(binary, masters=3, logfile="node.log", enable_debug_command="yes") as running_one:
+        yield running_one
+
+
+class Recording:
+    """A recorder in a process of its own."""
+
+    def __init__(self, landing: Path, *words: str) -> None:
+        self.folder = landing / "cache" / "one"
+        self.words = [
+            "record", str(landing), "--cluster", "cache", "--point", "one", "--interface", "lo", "--every", "2s", "--interval", "0.2", *words
+        ]  # fmt: skip
+        self.process = self._start()
+
+    def _start(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "jobs.main", *self.words], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def start_again(self) -> None:
+        """With the same words."""
+        self.process = self._start()
+
+    def files(self, kind: Kind) -> list[Path]:
+        """Finished ones."""
+        return sorted(path for path in (self.folder / kind).glob("*") if not path.name.startswith("."))
+
+    def gaps(self) -> list[Gap]:
+        """Each once."""
+        path = self.folder / "gaps.jsonl"
+        lines = path.read_bytes().splitlines() if path.exists() else []
+        return latest(read_gap(raw, line=number) for number, raw in enumerate(lines, 1))
+
+    def kill(self) -> None:
+        """As a crash does."""
+        self.process.kill()
+        self.process.communicate(timeout=20)
+
+    def end(self, number: int = signal.SIGTERM) -> str:
+        """As a service manager does; what it said."""
+        self.process.send_signal(number)
+        _, told = self.process.communicate(timeout=30)
+        return told
+
+
+def messages_of(captures: list[str]) -> list[tuple[int, int, int, int]]:
+    """Time, ports and length of every bus message in captures, by the reader of a replay."""
+    decoder = BusDecoder()
+    batches = [
+        batch
+        for _, batch in series_batches(
+            survey(find_captures(captures)), decoder, Release(), BadRows(strict=True), PointClocks()
+        )
+    ]
+    batches.append(decoder.finish())
+    return [
+        (int(row["ts_ns"]), int(row["source_port"]), int(row["target_port"]), int(row["totlen"]))
+        for batch in batches
+        for row in batch.messages
+    ]
+
+
+def unmatched(those: list[tuple[int, ...]], others: list[tuple[int, ...]]) -> list[int]:
+    """Times of messages that are not among the *others*, each of which is one of them; a capture has its own time of a packet."""
+    times: dict[tuple[int, ...], list[int]] = {}
+    for at_ns, *what in sorted(others):
+        times.setdefault(tuple(what), []).append(at_ns)
+    found = []
+    for at_ns, *what in sorted(those):
+        near = [other for other in times.get(tuple(what), []) if abs(other - at_ns) <= NEAR_NS]
+        if near:
+            times[tuple(what)].remove(near[0])
+        else:
+            found.append(at_ns)
+    return found
+
+
+def test_a_recorder_that_was_killed_goes_on_and_every_message_is_there_once(cluster, tmp_path):
+    """Beside it an independent capture runs all the time: what that has and the landing has not lies in a gap that was said."""
+    truth = tmp_path / "truth.pcap"
+    ports = " or ".join(f"port {node.port + 10_000}" for node in cluster.nodes)
+    witness = subprocess.Popen(
+        ["tcpdump", "-i", "lo", "-U", "--immediate-mode", "--time-stamp-precision=nano", "-w", str(truth), f"tcp and ({ports})"],
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        wait_for(truth.exists, "the witness to listen")
+        recording = Recording(tmp_path / "landing", "--node", f"127.0.0.1:{cluster.nodes[0].port}")
+        wait_for(lambda: len(recording.files(Kind.BUS)) >= 2, "two files", 60)
+        recording.kill()
+        time.sleep(1)
+        cluster.nodes[1].call("DEBUG", "LOG", "while nobody records")
+        recording.start_again()
+        before = len(recording.files(Kind.BUS))
+        wait_for(lambda: len(recording.files(Kind.BUS)) >= before + 3, "files after the restart", 60)
+        told = recording.end()
+    finally:
+        witness.terminate()
+        witness.wait()
+
+    recorded = messages_of([str(recording.folder / "bus" / "*")])
+    first, last = min(recorded)[0], max(recorded)[0]
+    gaps = [gap for gap in recording.gaps() if gap.kind is Kind.BUS]
+    expected = [one for one in messages_of([str(truth)]) if first <= one[0] <= last]
+    missing, extra = unmatched(expected, recorded), unmatched(recorded, expected)
+
+    assert [gap.reason for gap in gaps] == [Reason.NOT_RUNNING]
+    assert len(recorded) > 20
+    assert [at_ns for at_ns in missing if not any(gap.from_ns - NEAR_NS <= at_ns <= (gap.to_ns or 0) + NEAR_NS for gap in gaps)] == []  # fmt: skip
+    assert [at_ns for at_ns in extra if first + NEAR_NS < at_ns < last - NEAR_NS] == []
+    assert len(missing) > 0
+    assert not list(recording.folder.glob("*/.*.partial"))
+    assert "not-running" in told
+    _is_replayed(recording, cluster)
+
+
+def _is_replayed(recording: Recording, cluster: Cluster) -> None:
+    """All of it, together, by what `bus-replay` runs."""
+    bus, polls, logs = ([str(path) for path in recording.files(kind)] for kind in (Kind.BUS, Kind.POLLS, Kind.LOGS))
+    found = replay(CaptureOptions(tuple(survey(find_captures(bus))), PollsAndLogs(tuple(polls), tuple(logs))))
+    asked = {poll.address for path in polls for poll in PollFile(path)}
+
+    assert asked == {f"127.0.0.1:{node.port}" for node in cluster.nodes}
+    assert {process.port for process in found.counted} == {node.port + 10_000 for node in cluster.nodes}
+    for node in cluster.nodes:
+        mine = [path for path in recording.files(Kind.LOGS) if path.name.startswith(f"127.0.0.1_{node.port}-")]
+        whole = b"".join(gzip.decompress(path.read_bytes()) for path in mine)
+        assert (node.directory / "node.log").read_bytes() == whole
+
+
+def record(landing: Path, *words: str) -> int:
+    """In this process; its exit code."""
+    return run_command(["record", str(landing), "--cluster", "cache", "--point", "one", *words])
+
+
+def gaps_of(landing: Path) -> list[Gap]:
+    lines = (landing / "cache" / "one" / "gaps.jsonl").read_bytes().splitlines()
+    return latest(read_gap(raw, line=number) for number, raw in enumerate(lines, 1))
+
+
+def test_two_points_with_one_name_are_one_line(tmp_path, capsys):
+    """The first goes on; the second says who holds it."""
+    first = Point(tmp_path / "cache" / "one", Rotation(60 * 10**9, 1 << 20), Bounds(1 << 30), lambda line: None)
+    first.open(time.time_ns())
+    code = record(tmp_path, "--kinds", "polls", "--duration", "1")
+    told = without_progress(capsys.readouterr().err)
+    first.close(time.time_ns())
+
+    assert code == 2
+    assert len(told) == 1
+    assert f"process {os.getpid()}" in told[0]
+    assert "--point" in told[0]
+
+
+def test_a_node_that_does_not_answer_is_a_gap_and_nonsense_is_left_alone(tmp_path, capsys):
+    port = free_port()
+    strange = tmp_path / "cache" / "one" / "polls" / "strange.jsonl.gz"
+    strange.parent.mkdir(parents=True)
+    strange.write_bytes(b"nonsense")
+    before_ns = time.time_ns()
+
+    code = record(tmp_path, "--kinds", "polls", "--node", f"127.0.0.1:{port}", "--duration", "0.7", "--json")
+    (gap,) = gaps_of(tmp_path)
+    status = json.loads(capsys.readouterr().out.splitlines()[-1])
+
+    assert code == 0
+    assert (gap.kind, gap.reason, gap.subject) == (Kind.POLLS, Reason.UNREACHABLE, f"127.0.0.1:{port}")
+    assert before_ns // 1000 * 1000 <= gap.from_ns < (gap.to_ns or 0) <= time.time_ns()
+    assert (status["cluster"], status["point"], status["answers"], status["gaps"]) == ("cache", "one", 0, 1)
+    assert strange.read_bytes() == b"nonsense"
+
+
+def test_a_capture_that_is_not_permitted_is_a_gap_and_the_rest_goes_on(tmp_path, capsys):
+    program = tmp_path / "tcpdump"
+    program.write_text(
+        '#!/bin/sh\necho "tcpdump: lo: You don\'t have permission to capture on that device" >&2\nexit 1\n'
+    )
+    program.chmod(0o755)
+
+    code = record(
+        tmp_path, "--kinds", "bus", "--node", f"127.0.0.1:{free_port()}", "--tcpdump", str(program), "--duration", "1"
+    )
+    found = {(gap.kind, gap.reason): gap for gap in gaps_of(tmp_path)}
+
+    assert code == 0
+    assert "permission to capture" in found[Kind.BUS, Reason.PROGRAM].detail
+    assert found[Kind.BUS, Reason.PROGRAM].to_ns is not None
+    assert "permission to capture" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--every", "0s"),
+        ("--every", "soon"),
+        ("--keep-bytes", "1"),
+        ("--interval", "nan"),
+        ("--snaplen", "1"),
+        ("--kinds", "everything"),
+        ("--node", "nowhere:x"),
+        ("--tcpdump", "/no/such/program"),
+        ("--cluster", "../other"),
+        ("--point", ".hidden"),
+    ],
+)
+def test_words_that_make_no_sense_are_one_line(tmp_path, capsys, words):
+    given = ["record", str(tmp_path), "--cluster", "cache", "--point", "one", "--duration", "1"]
+    if words[0] in given:
+        at = given.index(words[0])
+        del given[at : at + 2]
+
+    assert run_command([*given, *words]) == 2
+    assert len(without_progress(capsys.readouterr().err)) == 1
+    assert list(tmp_path.iterdir()) == []

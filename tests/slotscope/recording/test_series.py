@@ -1,0 +1,148 @@
+"""Files that are written: good up to the last flush wherever a recorder is killed, finished at the right time, whole on a full disk."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cluster_core.formats.landing import Kind, read_name
+from slotscope.recording.series import FLUSH_NS, RETRY_NS, Rotation, Series, recover
+
+S = 1_000_000_000
+NOW = 1_795_390_560 * S
+
+
+def plain(path: Path) -> bytes:
+    return gzip.decompress(path.read_bytes())
+
+
+def finished(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("*") if not path.name.startswith("."))
+
+
+@settings(max_examples=40)
+@given(st.lists(st.binary(min_size=1, max_size=3000), min_size=1, max_size=6), st.floats(0, 1))
+def test_a_file_cut_anywhere_holds_all_flushes_before_the_cut(tmp_path_factory, lines, where):
+    folder = tmp_path_factory.mktemp("cut")
+    series, sizes = Series(folder, Kind.POLLS, Rotation(60 * S, 1 << 20)), [0]
+    for line in lines:
+        series.add(line, NOW, NOW)
+        series.flush(NOW)
+        sizes.append((folder / series.partial).stat().st_size)
+    partial = folder / series.partial
+    cut = int(where * sizes[-1])
+    os.truncate(partial, cut)
+    whole = sum(size <= cut for size in sizes) - 1
+
+    found = recover(partial)
+
+    assert found is not None
+    assert found.plain_bytes == sum(map(len, lines[:whole]))
+    assert found.torn == (cut not in sizes)
+    assert [plain(path) for path in finished(folder)] == ([b"".join(lines[:whole])] if whole else [])
+    assert not partial.exists()
+
+
+def test_files_end_at_multiples_of_the_time_and_follow_one_another(tmp_path):
+    """So that those of all points end together."""
+    series = Series(tmp_path, Kind.BUS, Rotation(60 * S, 1 << 20))
+    series.head = b"head"
+    series.begin(NOW + 13 * S)
+    turned = [second for second in range(13, 200) if series.turn(NOW + second * S)]
+    series.end(NOW + 200 * S)
+    names = [read_name(path.name) for path in finished(tmp_path)]
+
+    assert turned == [60, 120, 180]
+    assert [(name.from_ns - NOW, (name.to_ns or 0) - NOW) for name in names if name] == [
+        (13 * S, 60 * S), (60 * S, 120 * S), (120 * S, 180 * S), (180 * S, 200 * S)
+    ]  # fmt: skip
+    assert {plain(path) for path in finished(tmp_path)} == {b"head"}
+
+
+def test_a_file_ends_at_its_size(tmp_path):
+    series = Series(tmp_path, Kind.POLLS, Rotation(3600 * S, 5000))
+    for second in range(20):
+        series.add(os.urandom(1000), NOW + second * S, NOW)
+        series.turn(NOW + second * S + FLUSH_NS)
+    series.end(NOW + 30 * S)
+
+    assert len(finished(tmp_path)) == 4
+    assert all(path.stat().st_size < 6500 for path in finished(tmp_path))
+
+
+def test_without_content_there_is_no_file(tmp_path):
+    series = Series(tmp_path, Kind.LOGS, Rotation(S, 5000), "a")
+    for second in range(5):
+        series.turn(NOW + second * S)
+    series.begin(NOW)
+    series.end(NOW + S)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", [".x.partial", ".20261122T233600.000000Z.pcap.gz.partial", "a.pcap.gz"])
+def test_what_no_recorder_has_written_is_left_alone(tmp_path, name):
+    stranger = tmp_path / name
+    stranger.write_bytes(b"nonsense")
+
+    assert recover(stranger) is None
+    assert stranger.read_bytes() == b"nonsense"
+
+
+def test_a_link_is_not_followed(tmp_path):
+    """Somebody else's file is not cut."""
+    other = tmp_path / "other"
+    other.write_bytes(gzip.compress(b"x") + b"torn")
+    link = tmp_path / ".20261122T233600.000000Z.pcap.gz.partial"
+    link.symlink_to(other)
+
+    assert recover(link) is None
+    assert other.read_bytes().endswith(b"torn")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 256 kB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    if (
+        os.geteuid()
+        or subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)], capture_output=True, check=False
+        ).returncode
+    ):
+        pytest.skip("only root can mount a small file system")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_on_a_full_disk_what_was_flushed_is_finished_and_it_goes_on_when_there_is_room(small_disk):
+    series = Series(small_disk, Kind.POLLS, Rotation(3600 * S, 1 << 20))
+    kept = os.urandom(100_000)
+    series.add(kept, NOW, NOW)
+    series.flush(NOW)
+    series.add(os.urandom(300_000), NOW + S, NOW + S)
+    series.flush(NOW + S)
+    full, covered_ns = series.is_full, series.covered_ns
+    series.add(b"dropped at once", NOW + S + 1, NOW + S)
+    ballast = small_disk / "ballast"
+    with pytest.raises(OSError, match="No space"):
+        ballast.write_bytes(b"x" * 300_000)
+    series.add(b"dropped later", NOW + S + RETRY_NS, NOW + S)
+    series.flush(NOW + S + RETRY_NS)
+    still_full = series.is_full
+    ballast.unlink()
+    series.add(b"goes on", NOW + S + 2 * RETRY_NS, NOW + 3 * S)
+    series.end(NOW + 4 * S)
+
+    assert (full, still_full, series.is_full) == (True, True, False)
+    assert covered_ns == NOW
+    assert [plain(path) for path in finished(small_disk)] == [kept, b"goes on"]
+    assert list(small_disk.glob(".*")) == []
