@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC
 from typing import Any, Final
@@ -68,7 +69,8 @@ class LogRecorder:
         finally:
             for follower in self.followers.values():
                 follower.close(time.time_ns())
-            self._save()
+            with suppress(OSError):  # a full disk: what was saved last still holds
+                self._save()
 
     def _save(self) -> None:
         told = {path: saved for path, follower in self.followers.items() if (saved := follower.saved()) is not None}

@@ -107,7 +107,8 @@ class PollRecorder:
         self.answered_ns[answer.address] = answer.ts_ns
         self.answers += 1
         if answer.refused:
-            gap = Gap(Kind.SLOT_STATS, answer.ts_ns, None, Reason.REFUSED, str(answer.address), answer.refused)
+            kind = Kind.SLOT_STATS if answer.refused.startswith("CLUSTER SLOT-STATS") else Kind.POLLS
+            gap = Gap(kind, answer.ts_ns, None, Reason.REFUSED, str(answer.address), answer.refused)
             self.gaps.hold(gap, True, now_ns)
         if self.polls is not None:
             self.polls.add(answer._replace(slot_stats=None).line().encode("ascii"), now_ns, answer.ts_ns)

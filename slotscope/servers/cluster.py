@@ -27,6 +27,8 @@ BACKOFF_S_MAX: Final = 30.0
 JITTER: Final = 0.1
 """Share by which each wait is shortened or lengthened, so that nodes are not asked in step."""
 NODES_MAX: Final = 2000
+_NEVER: Final = ("NOPERM", "ERR")
+"""How errors begin that stay: not permitted, not known; others (LOADING, BUSY) pass."""
 _UNREACHABLE = NodeFlags.NOADDR | NodeFlags.HANDSHAKE
 
 
@@ -42,7 +44,7 @@ class Answer(NamedTuple):
     persistence: str | None = None
     save: str | None = None
     refused: str = ""
-    """The question that it does not answer, and why; it is not asked again."""
+    """Questions that it does not answer, and why; they are not asked again."""
 
     def line(self) -> str:
         """One line of JSON (`cluster_core.formats.poll_lines`), with CLUSTER INFO and what else was asked as further members."""
@@ -118,14 +120,15 @@ class NodePoll:
             if every_s is not None:
                 self._also[commands] = every_s
         self._due_s = dict.fromkeys(self._also, 0.0)
+        self._refused: set[tuple[str, ...]] = set()
         self._link: NodeLink | None = None
 
     def ask(self) -> Answer | Refused:
         """Ask once; a failure closes the connection."""
         now_s = time.monotonic()
         due = [commands for commands in self._also if self._due_s[commands] <= now_s]
-        asked = [*ASKED, *(command for commands in due for command in commands)]
-        refused = ""
+        also = [command for commands in due for command in commands if command not in self._refused]
+        asked = [*ASKED, *also]
         try:
             if self._link is None:
                 self._link = self._access.connect(self.address)
@@ -133,9 +136,13 @@ class NodePoll:
             replies = dict(zip(asked, self._link.ask(asked), strict=True))
             ts_ns = time.time_ns()
             nodes, info = (_text(replies[command]) for command in ASKED)
-            if isinstance(stats := replies.pop(SLOT_STATS, None), RespError):
-                refused, stats = f"{' '.join(SLOT_STATS[:2])}: {self._access.safe(stats.text)}", None
-                del self._also[(SLOT_STATS,)]
+            refused = {
+                command: reply.text
+                for command in also
+                if isinstance(reply := replies[command], RespError) and reply.text.startswith(_NEVER)
+            }
+            self._refused |= refused.keys()
+            stats = _unless_refused(replies.get(SLOT_STATS))
             stats = None if stats is None else slot_metrics(stats)
             saved, points = (_unless_refused(replies.get(command)) for command in PERSISTENCE)
             saved = None if saved is None else _text(saved)
@@ -144,7 +151,8 @@ class NodePoll:
             return self.failed(self._access.safe(error))
         self._due_s |= {commands: now_s + self._also.get(commands, 0.0) * (1 - JITTER) for commands in due}
         self.failures = 0
-        return Answer(self.address, asked_ns, ts_ns, nodes, info, stats, saved, save, refused)
+        words = "; ".join(f"{' '.join(command[:2])}: {self._access.safe(text)}" for command, text in refused.items())
+        return Answer(self.address, asked_ns, ts_ns, nodes, info, stats, saved, save, words)
 
     def failed(self, reason: str) -> Refused:
         """Close the connection and return the failure; the next question waits longer."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -105,22 +103,6 @@ def test_a_link_is_not_followed(tmp_path):
 
     assert recover(link) is None
     assert other.read_bytes().endswith(b"torn")
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 256 kB."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    if (
-        os.geteuid()
-        or subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)], capture_output=True, check=False
-        ).returncode
-    ):
-        pytest.skip("only root can mount a small file system")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
 
 
 def test_on_a_full_disk_what_was_flushed_is_finished_and_it_goes_on_when_there_is_room(small_disk):

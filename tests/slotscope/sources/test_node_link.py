@@ -16,7 +16,7 @@ import pytest
 
 from cluster_core.wire.resp import RespError
 from slotscope.servers import node_link
-from slotscope.servers.cluster import NodePoll, Refused, Schedule
+from slotscope.servers.cluster import Answer, NodePoll, Refused, Schedule
 from slotscope.servers.collection import Collection
 from slotscope.servers.node_link import Access, Address, LinkError
 from tests.benches.fake_servers import scripted
@@ -84,6 +84,43 @@ def test_slot_statistics_of_another_shape_are_no_answer(stats):
         told = NodePoll(Address("127.0.0.1", port), Access(), Schedule(1.0, slot_stats_s=0)).ask()
 
     assert told == Refused(Address("127.0.0.1", port), "CLUSTER SLOT-STATS: not slots with their metrics")
+
+
+def test_a_question_that_is_refused_for_good_is_told_once_and_not_asked_again():
+    """What the server is too old for, or forbids; one that is loading is asked again."""
+    replies = {b"CLUSTER SLOT-STATS": b"-ERR unknown subcommand\r\n", b"INFO": b"-LOADING wait\r\n"}
+    asked: list[bytes] = []
+
+    def answer(words: list[bytes]) -> bytes:
+        name = b" ".join(words[:2])
+        asked.append(name)
+        return replies.get(name, b"$1\r\nx\r\n")
+
+    with scripted(answer) as (port, _):
+        poll = NodePoll(Address("127.0.0.1", port), Access(), Schedule(1.0, slot_stats_s=0, persistence_s=0))
+        told = [poll.ask() for _ in range(3)]
+
+    assert [one.refused for one in told if isinstance(one, Answer)] == [
+        "CLUSTER SLOT-STATS: ERR unknown subcommand",
+        "",
+        "",
+    ]
+    assert (asked.count(b"CLUSTER SLOT-STATS"), asked.count(b"INFO"), asked.count(b"CLUSTER NODES")) == (1, 3, 3)
+
+
+def test_what_is_asked_beside_is_asked_at_its_own_intervals():
+    asked: list[bytes] = []
+
+    def answer(words: list[bytes]) -> bytes:
+        asked.append(b" ".join(words[:2]))
+        return b"$1\r\nx\r\n"
+
+    with scripted(answer) as (port, _):
+        poll = NodePoll(Address("127.0.0.1", port), Access(), Schedule(1.0, persistence_s=3600))
+        for _ in range(3):
+            poll.ask()
+
+    assert (asked.count(b"INFO"), asked.count(b"CLUSTER NODES"), asked.count(b"CLUSTER SLOT-STATS")) == (1, 3, 0)
 
 
 def test_a_poll_that_fails_in_an_unknown_way_is_told_and_goes_on(monkeypatch):

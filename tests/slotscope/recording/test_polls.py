@@ -1,0 +1,84 @@
+"""Answers of nodes as files, and which nodes are of this host."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from cluster_core.formats.landing import Kind, Reason, latest
+from slotscope.recording.gap_book import GapBook
+from slotscope.recording.polls import PollRecorder, is_of_this_host
+from slotscope.recording.series import RETRY_NS, Rotation, Series
+from slotscope.servers.cluster import Answer, Refused, Schedule
+from slotscope.servers.collection import Collection
+from slotscope.servers.node_link import Access, Address
+
+NODE = Address("127.0.0.1", 7000)
+
+
+def recorder(folder: Path) -> PollRecorder:
+    series = Series(folder / "polls", Kind.POLLS, Rotation(3600 * 10**9, 1 << 20))
+    gaps = GapBook(folder / "gaps.jsonl", lambda line: None)
+    return PollRecorder(Collection(Access(), Schedule(1.0)), [NODE], series, None, gaps, lambda line: None)
+
+
+def answer(ts_ns: int, size: int) -> Answer:
+    return Answer(NODE, ts_ns - 1000, ts_ns, os.urandom(size // 2).hex(), "")
+
+
+def test_a_full_disk_is_a_gap_from_what_was_stored_to_where_there_is_room(small_disk):
+    """The line that says so is there, too, when there is room for it."""
+    polls = recorder(small_disk)
+    assert polls.polls is not None
+    first_ns = time.time_ns()
+    polls.take([answer(first_ns, 1000)])
+    polls.polls.flush(first_ns)
+    ballast = small_disk / "ballast"
+    with pytest.raises(OSError, match="No space"):
+        ballast.write_bytes(b"x" * 300_000)
+    polls.take([answer(time.time_ns(), 100_000)])
+    polls.polls.flush(time.time_ns())
+    polls.take([])
+    was_full = polls.polls.is_full
+    ballast.unlink()
+    time.sleep(RETRY_NS / 1e9 + 0.05)
+    last_ns = time.time_ns()
+    polls.take([answer(last_ns, 1000)])
+    polls.polls.end(last_ns)
+    polls.take([])
+    (gap,) = latest(polls.gaps.read())
+    files = sorted((small_disk / "polls").iterdir())
+
+    assert was_full
+    assert (gap.kind, gap.reason, gap.from_ns // 1000) == (Kind.POLLS, Reason.DISK_FULL, first_ns // 1000)
+    assert gap.to_ns is not None
+    assert gap.to_ns > last_ns
+    assert [gzip.decompress(path.read_bytes()).count(b"\n") for path in files] == [1, 1]
+
+
+def test_a_node_that_does_not_answer_is_a_gap_from_its_last_answer_to_its_next(tmp_path):
+    polls = recorder(tmp_path)
+    polls.take([answer(5_000_000, 10), Refused(NODE, "refused"), Refused(NODE, "refused"), answer(9_000_000, 10)])
+
+    assert [(gap.reason, gap.subject, gap.from_ns, gap.to_ns) for gap in latest(polls.gaps.read())] == [
+        (Reason.UNREACHABLE, "127.0.0.1:7000", 5_000_000, 9_000_000)
+    ]
+
+
+def test_as_long_as_no_node_has_answered_the_usual_bus_ports_are_captured(tmp_path):
+    polls = recorder(tmp_path)
+    before = polls.ports()
+    polls.collection.bus_ports[NODE] = 27_000
+
+    assert (before, polls.ports()) == ({17_000}, {27_000})
+
+
+@pytest.mark.parametrize(
+    ("ip", "here"), [("127.0.0.1", True), ("203.0.113.7", False), ("nonsense", False), ("", False)]
+)
+def test_an_address_of_this_host_can_be_listened_on(ip, here):
+    assert is_of_this_host(ip) is here
