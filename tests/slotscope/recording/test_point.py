@@ -1,0 +1,52 @@
+"""The folder of a point: its bounds, and what lies in it that nobody recorded."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from cluster_core.formats.landing import Gap, Kind, Reason, RecordedFile, latest
+from slotscope.recording.point import Point
+from slotscope.recording.retention import Bounds
+from slotscope.recording.series import Rotation
+
+S = 1_000_000_000
+
+
+def point_in(folder: Path, bytes_max: int = 1000) -> Point:
+    return Point(folder / "cache" / "one", Rotation(60 * S, 100), Bounds(bytes_max), lambda line: None)
+
+
+def test_the_oldest_files_of_all_kinds_go_and_strange_ones_stay(tmp_path):
+    point = point_in(tmp_path)
+    point.open(0)
+    for number, kind in enumerate((Kind.BUS, Kind.POLLS, Kind.BUS, Kind.LOGS)):
+        path = point.folder / kind / RecordedFile("", number * S, (number + 1) * S, "pcap").name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"x" * 400)
+    strange = point.folder / "bus" / "strange.pcap.gz"
+    strange.write_bytes(b"x" * 5000)
+    (point.folder / "bus" / RecordedFile("", 9 * S, None, "pcap").name).write_bytes(b"x" * 100)
+
+    left = point.keep_within_bounds(100 * S)
+    point.close(100 * S)
+
+    assert left == 900
+    assert sorted(file.to_ns or 0 for file in point.stored()) == [0, 3 * S, 4 * S]
+    assert strange.exists()
+
+
+def test_what_a_killed_recorder_left_open_ends_when_it_was_last_alive(tmp_path):
+    killed = point_in(tmp_path)
+    killed.open(1 * S)
+    killed.gaps.hold(Gap(Kind.POLLS, 2 * S, None, Reason.UNREACHABLE, "10.0.0.1:7000"), True, 2 * S)
+    killed.live(5 * S)
+    os.close(killed._lock)  # as the kernel does
+    (killed.folder / "gaps.jsonl").open("ab").write(b'{"kind": "bu')
+
+    again = point_in(tmp_path)
+    again.open(9 * S)
+    (gap,) = latest(again.gaps.read())
+
+    assert again.alive_ns == 5 * S
+    assert (gap.from_ns, gap.to_ns, gap.subject) == (2 * S, 5 * S, "10.0.0.1:7000")
