@@ -36,6 +36,10 @@ def slots_reply(stored: StoredPlan, owners: Sequence[str]) -> bytes:
     return write_reply(Topology(tuple(nodes), "nodes"), "slots", "resp2")
 
 
+LOPSIDED_SHARE = 0.25
+"""Of a fair share: a slot from here on decides what else its master can hold."""
+
+
 class SlotCountMoves(NamedTuple):
     """What a tool that balances by number of slots makes of owners: how many *slots* it would move; what masters own: *fewest*, *most*."""
 
@@ -108,6 +112,33 @@ def _arriving(batch: Batch, r: int) -> dict[str, float]:
     for job in batch.jobs:
         arrives[job.target] = arrives.get(job.target, 0.0) + job.loads[r]
     return arrives
+
+
+class Lopsided(NamedTuple):
+    """A slot that takes *share* of a fair share of *resource*, and only *beside* of one of *other*: what stands beside it on its master must be
+    the other way round, slot by slot."""
+
+    slot: int
+    resource: str
+    share: float
+    other: str
+    beside: float
+
+
+def lopsided_slots(stored: StoredPlan) -> list[Lopsided]:
+    """Return the slots with at least `LOPSIDED_SHARE` of a fair share in one resource and less than half of that in another, worst first."""
+    scaled = validate(stored.problem)
+    fair = find_targets(scaled).fair
+    stay = [n for n, master in enumerate(scaled.masters) if not master.drained and not master.excluded]
+    means = [sum(fair[n][r] for n in stay) / len(stay) for r in range(len(scaled.resources))]
+    found = []
+    for slot in range(len(scaled.owner)):
+        shares = [float(load[slot] / mean) if mean else 0.0 for load, mean in zip(scaled.loads, means, strict=True)]
+        most, least = max(shares), min(shares)
+        if most >= LOPSIDED_SHARE and least < most / 2:
+            names = scaled.resources
+            found.append(Lopsided(slot, names[shares.index(most)], most, names[shares.index(least)], least))
+    return sorted(found, key=lambda one: (one.beside - one.share, one.slot))
 
 
 class OtherCount(NamedTuple):

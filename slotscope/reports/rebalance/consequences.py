@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from cluster_core.rebalance.consequences import (
+    Lopsided,
     OtherCount,
     Peak,
     SlotCountMoves,
     batch_peaks,
+    lopsided_slots,
     moves_by_slot_count,
     other_counts,
     slots_reply,
@@ -80,6 +82,7 @@ class Consequences:
     speed: MeasuredSpeed | None
     others: Sequence[OtherCount]
     parts: Sequence[MovingPart]
+    lopsided: Sequence[Lopsided] = ()
 
 
 def load_consequences(root: str, stored: StoredPlan) -> Consequences:
@@ -97,6 +100,7 @@ def load_consequences(root: str, stored: StoredPlan) -> Consequences:
         measured_speed(root, stored.plan_id),
         other_counts(stored),
         moving_parts(root, stored),
+        lopsided_slots(stored),
     )
 
 

@@ -6,7 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from cluster_core.rebalance.consequences import batch_peaks, moves_by_slot_count, other_counts, slots_reply
+from cluster_core.rebalance.consequences import (
+    batch_peaks,
+    lopsided_slots,
+    moves_by_slot_count,
+    other_counts,
+    slots_reply,
+)
 from cluster_core.rebalance.goal.problem import Master
 from cluster_core.rebalance.ordering import Batch, Job
 from cluster_core.slots.key_slot import SLOT_COUNT
@@ -116,3 +122,16 @@ def test_the_reply_that_is_counted_is_one_that_clients_read():
     topology = read_topology(slots_reply(stored, stored.problem.owners))
 
     assert topology.slot_map().owners() == list(stored.problem.owners)
+
+
+def test_a_slot_is_lopsided_that_weighs_much_in_one_resource_and_little_in_another():
+    stored = planned()
+    sizes, keys = [10] * SLOT_COUNT, [1] * SLOT_COUNT
+    sizes[5], sizes[6], keys[6] = 40_000, 40_000, 4_000
+    loads = {"serialized_bytes": sizes, "keys": keys}
+
+    found = lopsided_slots(replace(stored, problem=replace(stored.problem, loads=loads)))
+
+    assert [(one.slot, one.resource, one.other) for one in found] == [(5, "serialized_bytes", "keys")]
+    assert found[0].share == pytest.approx(40_000 / (sum(sizes) / 3))
+    assert found[0].beside == pytest.approx(1 / (sum(keys) / 3))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster_core.rebalance.consequences import OtherCount, Peak, SlotCountMoves
+from cluster_core.rebalance.consequences import Lopsided, OtherCount, Peak, SlotCountMoves
 from schemas.rebalance import PLAN_STEPS, REBALANCE_MOVES
 from slotscope.pipelines.rebalance_plan import MadePlan
 from slotscope.pipelines.rebalance_rows import write_plan
@@ -162,4 +162,16 @@ def test_the_page_says_how_long_the_plan_holds_or_that_this_is_not_known() -> No
     assert (
         "A capacity is reached in 10 days (memory bytes), the balance is lost in 2 h (keys)"
         in render_rebalance_html(dated)
+    )
+
+
+def test_a_slot_that_fills_a_master_in_one_resource_alone_is_named_as_the_reason() -> None:
+    meant = replace(
+        MEANT, lopsided=[Lopsided(715, "serialized_bytes", 0.757, "keys", 0.0004), Lopsided(9, "keys", 0.6, "ops", 0.1)]
+    )
+
+    words = " ".join(range_words(replace(rebalance_report(), ranges_after=100, meant=meant)))
+
+    assert (
+        "Slot 715 alone takes 0.76 of a fair share of serialized bytes and 0.00 of keys (1 slot more like it)" in words
     )
