@@ -48,15 +48,17 @@ class PollRecorder:
     tell: Callable[[str], None]
     since_ns: int | None = None
     answers: int = 0
+    has_failed: bool = False
+    """Whether no given node answered at the first try."""
     answered_ns: dict[Address, int] = field(default_factory=dict)
     _begun_ns: int = field(default_factory=time.time_ns)
 
     def ports(self) -> frozenset[int]:
-        """The bus ports of the nodes of this host; as long as no node has answered, those that the given ones have by default."""
+        """The bus ports of the nodes of this host; where no node answers, those that the given ones have by default; none until one was asked."""
         known = self.collection.bus_ports.copy()
-        return frozenset(known.values()) or frozenset(
-            address.port + BUS_PORT_STEP for address in self.given if address.port + BUS_PORT_STEP < 65536
-        )
+        if known or not self.has_failed:
+            return frozenset(known.values())
+        return frozenset(address.port + BUS_PORT_STEP for address in self.given if address.port + BUS_PORT_STEP < 65536)
 
     def run(self) -> None:
         """Record; returns when all is on the disk."""
@@ -88,6 +90,7 @@ class PollRecorder:
             if not self.collection.nodes:
                 raise InputError(f"{address}: {NOT_HERE}")
             return True
+        self.has_failed = True
         return False
 
     def take(self, batch: Sequence[Answer | Refused]) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gzip
+import os
 import threading
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from cluster_core.formats.capture.packet import Packet
 from cluster_core.formats.capture.pcap import PcapReader
@@ -18,7 +21,6 @@ from slotscope.recording.bus import BusRecorder, CaptureOptions
 from slotscope.recording.log_recorder import LogRecorder
 from slotscope.recording.point import Point
 from slotscope.recording.polls import PollRecorder, is_of_this_host
-from slotscope.recording.series import Recovered
 from slotscope.runtime.text import plural, size
 from slotscope.servers.cluster import Schedule
 from slotscope.servers.collection import Collection
@@ -144,27 +146,24 @@ class Recorder:
         """Since when nothing of a kind was recorded; None if there was no recorder before."""
         if self.point.alive_ns is None:
             return None
+        if kind is Kind.BUS:
+            packets = (
+                last_packet_ns(path) for path in sorted((self.point.folder / kind).glob("[!.]*.gz"), reverse=True)
+            )
+            return next((found for found in packets if found), self.point.alive_ns)
         recovered = self.point.recovered.get(kind, [])
         if recovered:
-            return max(last_ns(kind, one) for one in recovered)
-        ends = [recorded.to_ns for file in self.point.stored() if (recorded := _of_kind(file.path, kind)) is not None]
+            return max(one.written_ns for one in recovered)
+        folder = str(self.point.folder / kind)
+        ends = [file.to_ns for file in self.point.stored() if os.path.dirname(file.path) == folder]
         return max((end for end in ends if end is not None), default=self.point.alive_ns)
 
 
-def _of_kind(path: str, kind: Kind) -> Any:
-    return read_name(Path(path).name) if Path(path).parent.name == kind else None
-
-
-def last_ns(kind: Kind, recovered: Recovered) -> int:
-    """Until when a half-written file holds all: a capture to its last packet, or else to its beginning; polls to the last flush."""
-    begun = read_name(recovered.name)
-    begun_ns = begun.from_ns if begun is not None else recovered.written_ns
-    if recovered.path is None:
-        return begun_ns
-    if kind is not Kind.BUS:
-        return recovered.written_ns
-    reader, found = PcapReader(), begun_ns
-    with gzip.open(recovered.path, "rb") as file:
-        while piece := file.read(_PIECE_BYTES):
-            found = max((item.ts_ns for item in reader.feed(piece) if isinstance(item, Packet)), default=found)
+def last_packet_ns(path: Path) -> int:
+    """When the last packet of a recorded capture came, up to where the file is whole; 0 for none."""
+    reader, found = PcapReader(), 0
+    if read_name(path.name) is not None:
+        with gzip.open(path, "rb") as file, suppress(OSError, EOFError, zlib.error):
+            while piece := file.read(_PIECE_BYTES):
+                found = max((item.ts_ns for item in reader.feed(piece) if isinstance(item, Packet)), default=found)
     return found

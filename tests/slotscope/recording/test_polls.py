@@ -69,12 +69,15 @@ def test_a_node_that_does_not_answer_is_a_gap_from_its_last_answer_to_its_next(t
     ]
 
 
-def test_as_long_as_no_node_has_answered_the_usual_bus_ports_are_captured(tmp_path):
+def test_the_bus_ports_are_those_of_the_nodes_or_the_usual_ones_where_no_node_answers(tmp_path):
+    """Until one was asked there are none: a capture of some of them would look whole."""
     polls = recorder(tmp_path)
     before = polls.ports()
+    polls.has_failed = True
+    failed = polls.ports()
     polls.collection.bus_ports[NODE] = 27_000
 
-    assert (before, polls.ports()) == ({17_000}, {27_000})
+    assert (before, failed, polls.ports()) == (frozenset(), {17_000}, {27_000})
 
 
 @pytest.mark.parametrize(
