@@ -73,7 +73,7 @@ def redis7() -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.mark.parametrize("kind", ["valkey", "redis7"])
+@pytest.mark.parametrize("kind", ["valkey", pytest.param("redis7", marks=pytest.mark.slow)])
 def test_one_command_balances_a_live_cluster_and_leaves_tables_and_page(kind, tmp_path, capsys, request):
     """Dry run: what moves, in which batches, how long, and nothing changed.  Apply: max/mean measured key by key, nothing lost, audited."""
     cluster = request.getfixturevalue(kind)
@@ -106,6 +106,7 @@ def test_one_command_balances_a_live_cluster_and_leaves_tables_and_page(kind, tm
     assert "nothing to do" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_dry_run_as_json_is_one_object(valkey, tmp_path, capsys):
     """Report, what would be sent, and no audit."""
     assert rebalance(tmp_path, valkey, "--json", "--tolerance", "0") == OK
@@ -127,7 +128,7 @@ def hot_moves(cluster: Cluster, count: int) -> list[tuple[int, int, int]]:
     return [(slot, 0, 1 + n % 2) for n, slot in enumerate(held[:count])]
 
 
-@pytest.mark.parametrize("kind", ["valkey", "redis7"])
+@pytest.mark.parametrize("kind", ["valkey", pytest.param("redis7", marks=pytest.mark.slow)])
 def test_a_limit_of_bytes_is_kept_while_slots_move(kind, tmp_path, request):
     """The bytes of 60 slots at half of them a second take two seconds, and the journal shows that they came in pieces."""
     cluster = request.getfixturevalue(kind)
@@ -236,6 +237,7 @@ def test_commands_that_a_user_may_not_send_are_done_without_or_named(valkey, tmp
     assert owners_of(valkey.masters[0]) == before
 
 
+@pytest.mark.slow
 def test_loads_that_change_while_it_runs_are_a_broken_promise_with_what_to_do(redis7, tmp_path, capsys):
     """Keys that came after the plan was made: slots are in place, the audit says what is above its promise."""
     before = owners_of(redis7.masters[0])

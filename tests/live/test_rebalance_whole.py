@@ -158,7 +158,7 @@ def grow_and_shrink(runs: Runs, cluster: Cluster, newcomers: list[Server], place
 @pytest.mark.parametrize(
     ("kind", "keys"),
     [
-        ("valkey", SMALL),
+        pytest.param("valkey", SMALL, marks=pytest.mark.slow),
         ("redis", SMALL),
         pytest.param("valkey", LARGE, marks=pytest.mark.slow),
         pytest.param("redis", LARGE, marks=pytest.mark.slow),

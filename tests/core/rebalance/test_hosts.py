@@ -12,7 +12,8 @@ from cluster_core.rebalance.bound.check import check_plan
 from cluster_core.rebalance.bound.hosts import prove_hosts
 from cluster_core.rebalance.goal.problem import validate
 from cluster_core.rebalance.goal.targets import find_targets
-from cluster_core.rebalance.planner import _certify, plan
+from cluster_core.rebalance.outcome import certify_masters
+from cluster_core.rebalance.planner import plan
 from cluster_core.rebalance.search.covers import certify_hosts
 from tests.builders.rebalance_problems import problem
 from tests.examples import examples
@@ -67,7 +68,7 @@ def test_no_placement_with_any_host_moves_less_than_is_proven(loads, size, keys,
     )
     scaled = validate(cluster)
     targets = find_targets(scaled)
-    certificates = _certify(scaled, targets)[0]
+    certificates = certify_masters(scaled, targets)[0]
     proof = certify_hosts(scaled, targets, certificates)
 
     assert (proof is not None) == (len({h.slot for h in targets.heavy}) == 1)

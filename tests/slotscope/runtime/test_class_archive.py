@@ -68,6 +68,7 @@ def test_only_what_a_jvm_wrote_to_its_end_is_kept_and_the_oldest_make_room(tmp_p
     assert (tmp_path / "0.jsa").exists() is not there
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.processes
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="what a process has mapped is read from /proc")
