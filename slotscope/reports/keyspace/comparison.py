@@ -305,11 +305,12 @@ def _print_table(table: GrowthTable, ink: Ink) -> None:
     if not table.rows:
         return
     ink.heading(table.title, "the largest changes" if len(table.rows) > ROWS_IN_TERMINAL else "")
+    in_memory = table.in_memory
     rows: list[list[Cell]] = []
     for row in table.rows[:ROWS_IN_TERMINAL]:
-        delta, ratio = (row.memory_delta, row.memory_ratio) if table.in_memory else (row.bytes_delta, row.bytes_ratio)
+        delta, ratio = (row.memory_delta, row.memory_ratio) if in_memory else (row.bytes_delta, row.bytes_ratio)
         after = row.after or Load(0, None)
-        size = after.memory_bytes if table.in_memory else after.serialized_bytes
+        size = after.memory_bytes if in_memory else after.serialized_bytes
         cells: list[Cell] = [
             bind(_row_name, table.kind, row, ink),
             text.count(row.after.keys) if row.after else text.NOTHING,
@@ -320,7 +321,7 @@ def _print_table(table: GrowthTable, ink: Ink) -> None:
             ink.words(status_words(row, table), _STATUS_STYLES[row.status]),
         ]
         rows.append(cells)
-    ink.table(("", ">keys", ">change", ">in memory" if table.in_memory else ">bytes", ">change", ">ratio", ""), rows)
+    ink.table(("", ">keys", ">change", ">in memory" if in_memory else ">bytes", ">change", ">ratio", ""), rows)
     ink.rest(len(table.rows), ROWS_IN_TERMINAL)
 
 
