@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import chdir
+from fcntl import LOCK_EX, flock
 from pathlib import Path
 from shutil import copytree
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -38,8 +39,8 @@ NEEDS = {
 """Marks by the fixtures that a test asks for; a test that starts a JVM, a server or a browser by itself carries the mark in its file."""
 
 
-GROUPS = ("spark", "servers", "browser")
-"""Tests that stay together in one process, whatever else runs beside them: one JVM serves the first, the second mostly wait, one browser the third."""
+GROUPS = {"tutorial": {"tutorial", "asked_root"}, "servers": set[str](), "browser": set[str]()}
+"""Tests that stay together in one process, by a fixture that takes long or by their mark: the tutorial is walked once, servers mostly wait, one browser serves all."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -51,7 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test by what it needs; the groups come first, since each is as long as all the rest."""
+    """Mark every test by what it needs; the groups come first, then what asks for Spark, which takes longest of the rest."""
     no_browser = what_is_missing()
     for item in items:
         asked = {*getattr(item, "fixturenames", ()), *_named_by_parameters(item)}
@@ -62,10 +63,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("servers")
         if no_browser and item.get_closest_marker("browser"):
             item.add_marker(pytest.mark.skip(reason=no_browser))  # here, so that the summary names the files
-        group = next((name for name in GROUPS if item.get_closest_marker(name)), None)
+        group = next((name for name, long in GROUPS.items() if asked & long or item.get_closest_marker(name)), None)
         if group and not item.get_closest_marker("processes"):
             item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+    files = {item.path for item in items if item.get_closest_marker("spark")}
+    items.sort(key=lambda item: (item.get_closest_marker("xdist_group") is None, item.path not in files))
 
 
 def _named_by_parameters(item: pytest.Item) -> set[str]:
@@ -108,18 +110,23 @@ def data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
-    """One session on two threads for all tests; it ends with Python."""
+def spark() -> SparkSession:
+    """One session on two threads for all tests of a process; it ends with Python."""
     from slotscope.runtime.session import spark_session
 
-    if os.environ.get("PYTEST_XDIST_WORKER"):
-        try:
-            (tmp_path_factory.getbasetemp().parent / "spark").touch(exist_ok=False)
-        except FileExistsError:
-            pytest.fail(
-                "a second process asks for a Spark session: this pytest does not keep the groups of pytest-xdist together"
-            )
     return spark_session("tests", master="local[2]")
+
+
+def _made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
+    """The folder *name* that *make* fills: in the test process that comes first, for all of them."""
+    shared = factory.getbasetemp().parent if os.environ.get("PYTEST_XDIST_WORKER") else factory.mktemp("shared")
+    folder, done = shared / name, shared / f"{name}.done"
+    with open(shared / f"{name}.lock", "w") as lock:
+        flock(lock, LOCK_EX)
+        if not done.exists():
+            make(folder)
+            done.touch()
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -136,14 +143,17 @@ def recorded_root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory)
     from slotscope.requests.key_slots import Request
     from slotscope.runtime.settings import read_settings
 
-    root, recorded = tmp_path_factory.mktemp("recorded"), DATA / "valkey-9.1"
-    for name in ("before", "after"):
-        request = Request(
-            root=str(root), snapshot=name, rdb=[str(recorded / name / "*.rdb")], keep_keys=name == "before",
-            topology=str(recorded / "topology" / "nodes.txt"),
-        )  # fmt: skip
-        key_slots.run(spark, request, read_settings(top=5))
-    return root
+    recorded = DATA / "valkey-9.1"
+
+    def make(root: Path) -> None:
+        for name in ("before", "after"):
+            request = Request(
+                root=str(root), snapshot=name, rdb=[str(recorded / name / "*.rdb")], keep_keys=name == "before",
+                topology=str(recorded / "topology" / "nodes.txt"),
+            )  # fmt: skip
+            key_slots.run(spark, request, read_settings(top=5))
+
+    return _made_once(tmp_path_factory, "recorded", make)
 
 
 class Walk(NamedTuple):
@@ -185,10 +195,11 @@ def told_root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     from tests.builders.history_builder import broken_tale
     from tests.builders.history_tables import write_tale
 
-    root = str(tmp_path_factory.mktemp("told"))
-    write_tale(spark, root, "one", broken_tale())
-    write_gold(spark, root, "one")
-    return root
+    def make(root: Path) -> None:
+        write_tale(spark, str(root), "one", broken_tale())
+        write_gold(spark, str(root), "one")
+
+    return str(_made_once(tmp_path_factory, "told", make))
 
 
 @pytest.fixture(scope="session")
@@ -197,10 +208,12 @@ def replayed_root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory)
     from jobs import bus_replay
     from slotscope.requests.bus_replay import Request
 
-    root = tmp_path_factory.mktemp("replayed")
     capture = DATA / "bus-redis-7.0" / "bus.pcap.gz"
-    bus_replay.run(spark, Request(root=str(root), pcap=[str(capture)], node_timeout_ms=1000))
-    return root
+
+    def make(root: Path) -> None:
+        bus_replay.run(spark, Request(root=str(root), pcap=[str(capture)], node_timeout_ms=1000))
+
+    return _made_once(tmp_path_factory, "replayed", make)
 
 
 @pytest.fixture(scope="session")

@@ -151,6 +151,7 @@ def test_the_map_has_the_figures_of_every_slot() -> None:
 @pytest.mark.parametrize(
     "key",
     [b"<" * 5_000, *(pytest.param(one * 5_000, marks=pytest.mark.slow) for one in (b"\x00", "日".encode(), b"\\"))],
+    ids=["markup", "nul", "wide", "backslash"],
 )
 def test_a_page_stays_small_whatever_the_keys_are_called(key: bytes) -> None:
     """Names of the largest keys give way."""
