@@ -46,6 +46,7 @@ class Code(StrEnum):
     NOT_BALANCED = "not-balanced"
     FOREIGN_LOAD = "foreign-keys"
     MEMORY_MODEL = "memory-model"
+    OPS_ESTIMATED = "ops-estimated"
     MEMORY_SAMPLED = "memory-sampled"
     CAPACITY_NOT_KEPT = "capacity-not-kept"
     GONE = "gone"

@@ -112,3 +112,41 @@ TTL_BUCKETS = snapshot_table(
     ],
     key=("node_id", "bucket"),
 )
+
+KEY_USE = snapshot_table(
+    "gold/key_use",
+    "Hot, cold and doomed: how often keys are used, memory that nobody touched, memory that expires; of the cluster, each node, slot and prefix.",
+    [
+        required("scope", TEXT, "cluster, node, slot or prefix"),
+        required("scope_value", BYTES, "node id, slot number or prefix; empty for the cluster"),
+        optional("scope_text", TEXT, "scope_value as text, escaped as in the reports"),
+        required("keys", LONG, "keys counted"),
+        optional(
+            "weight_bytes",
+            LONG,
+            "their bytes in memory, or of the dump where memory is not known; so are all bytes of this table",
+        ),
+        optional(
+            "expires", LONG, "keys with a time to live among them; null, as what follows, where no input knows it"
+        ),
+        optional(
+            "untouched_1d_bytes",
+            LONG,
+            "of keys that nobody touched for a day; null: not recorded (maxmemory-policy is not LRU)",
+        ),
+        optional("untouched_7d_bytes", LONG, "for 7 days"),
+        optional("untouched_30d_bytes", LONG, "for 30 days"),
+        optional("expiring_1h_bytes", LONG, "of keys that expire within an hour of the dump"),
+        optional("expiring_1d_bytes", LONG, "within a day"),
+        optional("expiring_7d_bytes", LONG, "within 7 days"),
+        optional("expiring_bytes", LONG, "of all keys with a time to live"),
+        optional(
+            "ops_per_s",
+            DOUBLE,
+            "accesses a second, estimated from LFU counters; null: not recorded (maxmemory-policy is not LFU)",
+        ),
+        optional("ops_per_s_error", DOUBLE, "they are at most this much more by counters that say only so"),
+        PARTIAL,
+    ],
+    key=("scope", "scope_value"),
+)

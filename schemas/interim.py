@@ -96,6 +96,9 @@ class UnitFacts:
     knows_memory_bytes: bool = False
     knows_expires: bool = False
     knows_ops: bool = False
+    knows_idle: bool = False
+    """Whether the file says of keys how long nobody touched them, and their LFU counters."""
+    knows_counters: bool = False
     missed_tag_keys: int | None = _counted()
     """Most that a group which is not listed can have."""
     missed_tag_bytes: int | None = _counted()
@@ -190,6 +193,7 @@ PARTIAL = pa.schema(
         pa.field("flaw", TEXT),
         pa.field("memory_bytes", LONG),
         pa.field("estimate", TEXT),
+        pa.field("amounts", several(LONG)),
     ]
 )
-"""*number* is a prefix's depth, a time-to-live bucket, or the keys that a slot's own record in the dump declares (-1: none)."""
+"""*amounts* are those of `cluster_core.kernels.key_use.USES`; *number* is a prefix's depth, a time-to-live bucket, or the keys that a slot's own record in the dump declares (-1: none)."""

@@ -39,11 +39,13 @@ class GroupRow(NamedTuple):
 
 
 class _Table(NamedTuple):
-    """The groups: hash buckets of their numbers, their hashes, a row of the columns below each, their names; and the cells of *state* below."""
+    """The groups: hash buckets of their numbers, their hashes, a row of the columns below each, the sums of their keys' amounts, their names;
+    and the cells of *state* below."""
 
     buckets: NDArray[np.int32]
     hashes: NDArray[np.uint64]
     groups: NDArray[np.int64]
+    amounts: NDArray[np.int64]
     arena: NDArray[np.uint8]
     state: NDArray[np.int64]
 
@@ -78,7 +80,7 @@ def _find(table: Any, data: Any, begin: int, length: int, digest: Any) -> Any:
 
 
 @njit(inline="always")
-def _count(table: Any, data: Any, begin: int, length: int, digest: Any, depth: int, counts: Any) -> None:
+def _count(table: Any, data: Any, begin: int, length: int, digest: Any, depth: int, counts: Any) -> Any:
     groups = table.groups
     entry = _find(table, data, begin, length, digest)
     if entry < 0:
@@ -92,6 +94,7 @@ def _count(table: Any, data: Any, begin: int, length: int, digest: Any, depth: i
         for i in range(length):
             table.arena[start + i] = data[begin + i]
         groups[entry] = 0
+        table.amounts[entry] = 0
         groups[entry, _KEYS_ERROR] = table.state[_MISSED_KEYS]
         groups[entry, _BYTES_ERROR] = table.state[_MISSED_BYTES]
         groups[entry, _MEMORY_ERROR] = table.state[_MISSED_MEMORY]
@@ -103,6 +106,7 @@ def _count(table: Any, data: Any, begin: int, length: int, digest: Any, depth: i
     groups[entry, _BYTES] += size
     groups[entry, _MEMORY] += memory
     groups[entry, _EXPIRES] += expires
+    return entry
 
 
 @njit(inline="always")
@@ -146,8 +150,12 @@ def _add_tags(first: int, names: Any, tags: Any, weights: Any, columns: Any) -> 
 
 
 @njit()
-def _add_prefixes(first: int, names: Any, separator: Any, depth_max: int, weights: Any, columns: Any) -> int:
-    """Count keys from *first* on under their prefixes; return the first key for which there is no room; see `_add_tags`."""
+def _add_prefixes(first: int, names: Any, separators: Any, weights: Any, amounts: Any, columns: Any) -> int:
+    """Count keys from *first* on under their prefixes; return the first key for which there is no room; see `_add_tags`.
+
+    *separators* are a flag a byte and how many prefixes a key has at most, *amounts* a row a key, or none.
+    """
+    separator, depth_max = separators
     table = _Table(*columns)
     offsets, data = names
     count = len(weights[0])
@@ -167,7 +175,10 @@ def _add_prefixes(first: int, names: Any, separator: Any, depth_max: int, weight
                 if length > NAME_BYTES_MAX:
                     table.state[_UNTRACKED] += 1
                 else:
-                    _count(table, data, begin, length, digest, depth, counts)
+                    entry = _count(table, data, begin, length, digest, depth, counts)
+                    if len(amounts) > 0:
+                        for column in range(amounts.shape[1]):
+                            table.amounts[entry, column] += amounts[i, column]
                 if depth == depth_max:
                     break
     return count
@@ -197,6 +208,7 @@ def _prune(keep: int, columns: Any) -> None:
         for j in range(length):
             table.arena[arena_used + j] = table.arena[start + j]
         groups[entry] = groups[old]
+        table.amounts[entry] = table.amounts[old]
         groups[entry, _START] = arena_used
         digest = table.hashes[entry] = table.hashes[old]
         bucket = np.int64((digest ^ (digest >> _HASH_SHIFT)) & np.uint64(mask))
@@ -210,16 +222,16 @@ def _prune(keep: int, columns: Any) -> None:
 
 
 class GroupTally:
-    """A bounded table of groups as flat arrays, filled from columns of keys."""
+    """A bounded table of groups as flat arrays, filled from columns of keys; each adds up *amounts* of its keys, besides."""
 
-    def __init__(self, capacity: int = 65536) -> None:
+    def __init__(self, capacity: int = 65536, amounts: int = 0) -> None:
         if capacity < 16:
             raise ValueError("a group tally needs room for at least 16 groups")
         self.capacity = capacity
         bucket_count = 1 << (2 * capacity - 1).bit_length()
         self._table = _Table(
             np.full(bucket_count, -1, np.int32), np.zeros(capacity, np.uint64), np.zeros((capacity, _LENGTH + 1), np.int64),
-            np.zeros(_ARENA_BYTES_START, np.uint8), np.zeros(_UNTRACKED + 1, np.int64),
+            np.zeros((capacity, amounts), np.int64), np.zeros(_ARENA_BYTES_START, np.uint8), np.zeros(_UNTRACKED + 1, np.int64),
         )  # fmt: skip
 
     @property
@@ -251,14 +263,17 @@ class GroupTally:
             if first < len(batch):
                 self._make_room(1)
 
-    def add_prefixes(self, batch: KeyBatch, separators: bytes, depth_max: int) -> None:
-        """Count every key of *batch* under its first *depth_max* prefixes that end in a byte of *separators*."""
+    def add_prefixes(
+        self, batch: KeyBatch, separators: bytes, depth_max: int, amounts: NDArray[np.int64] | None = None
+    ) -> None:
+        """Count every key of *batch* under its first *depth_max* prefixes that end in a byte of *separators*; *amounts* has a row a key."""
         separator = np.zeros(256, np.bool_)
         separator[np.frombuffer(separators, np.uint8)] = True
         names, weights = _columns(batch)
+        amounts = np.empty((0, 0), np.int64) if amounts is None else amounts
         first = 0
         while first < len(batch):
-            first = _add_prefixes(first, names, separator, depth_max, weights, tuple(self._table))
+            first = _add_prefixes(first, names, (separator, depth_max), weights, amounts, tuple(self._table))
             if first < len(batch):
                 self._make_room(depth_max)
 
@@ -270,6 +285,10 @@ class GroupTally:
     def counts(self) -> NDArray[np.int64]:
         """Return int64[groups, 8]: keys, bytes, memory, expiring keys, error of keys, bytes and memory, depth; in the order of `names`."""
         return self._table.groups[: self._table.state[_USED], : _DEPTH + 1].copy()
+
+    def amounts(self) -> NDArray[np.int64]:
+        """Return the sums of the amounts of each group, in the order of `names`; of keys that were counted while it was in the table."""
+        return self._table.amounts[: self._table.state[_USED]].copy()
 
     def rows(self) -> list[GroupRow]:
         """Return all groups held, in the order of their names."""

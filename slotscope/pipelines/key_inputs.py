@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cluster_core.load.access_rate import LfuSettings
 from cluster_core.load.attribution import resolve_node
 from cluster_core.memory.allocators import ALLOCATORS
 from cluster_core.memory.layouts import LAYOUT_NAMES
@@ -17,6 +18,8 @@ from slotscope.sources.persistence_polls import read_persistence_polls
 
 APPENDFSYNC = ("always", "everysec", "no")
 """What a server's ``appendfsync`` may be."""
+LFU_SETTING_MAX = 65_535
+"""A larger ``lfu-decay-time`` is longer than the 16 bits of minutes that a server keeps."""
 
 
 def check_request(request: Request) -> None:
@@ -30,6 +33,9 @@ def check_request(request: Request) -> None:
         raise InputError(f"--server {request.server}: {', '.join(LAYOUT_NAMES)}")
     if request.list_compress_depth < 0:
         raise InputError(f"--list-compress-depth {request.list_compress_depth}: 0 or more")
+    for name in ("lfu_log_factor", "lfu_decay_time"):
+        if not 0 <= getattr(request, name) <= LFU_SETTING_MAX:
+            raise InputError(f"--{name.replace('_', '-')} {getattr(request, name)}: 0 to {LFU_SETTING_MAX}")
     read_persistence_polls(list(request.info), bad=[] if request.permissive else None)
     topology = load_topology(request.topology)
     if not request.snapshot:
@@ -62,6 +68,7 @@ def tally_options(request: Request, settings: Settings, topology: Topology | Non
         deep=request.deep,
         lists=KeyListOptions(request.key_column, request.size_column, request.ops_column, request.quoted),
         memory=_memory_settings(request, topology),
+        lfu=LfuSettings(request.lfu_log_factor, request.lfu_decay_time),
     )
 
 

@@ -30,7 +30,7 @@ from cluster_core.topology.nodes_text import write_nodes
 from schemas.aof import COMMAND_LOAD, LOG_SAVINGS, UNCERTAIN_KEYS, WRITE_KEYS, WRITE_LOAD
 from schemas.bronze import BAD_RECORDS, KEY_ROWS, KEYS, VALUE_FLAWS
 from schemas.caveats import Caveat
-from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, KEY_TYPES, NODE_LOAD, TTL_BUCKETS
+from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, KEY_TYPES, KEY_USE, NODE_LOAD, TTL_BUCKETS
 from schemas.interim import BAD, PARTIAL, SLOT, UNIT, UnitFacts, joined
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from schemas.table import Table
@@ -165,9 +165,16 @@ class KeySnapshot:
         """The loads that some input knows."""
         return frozenset(name for name in LOADS_KNOWN if any(getattr(unit, f"knows_{name}") for unit in self.units))
 
+    def _known_uses(self) -> frozenset[str]:
+        """What some input says of how keys are used."""
+        return frozenset(
+            name for name in ("idle", "counters") if any(getattr(unit, f"knows_{name}") for unit in self.units)
+        )
+
     def _changes(self, spark: SparkSession, slots: DataFrame, sources: DataFrame | None) -> list[Change]:
         settings, partial = self.settings, self.partial
         groups: dict[str, Any] = {"count": settings.groups_listed, "known": self._known()}
+        uses = groups | {"known": self._known() | self._known_uses()}
         tops = {"top": settings.top, "top_per_slot": settings.top_per_slot}
         nodes = _nodes_frame(spark, self.topology)
         unread = share_by_node(self.unread, {source: found.node_id for source, found in self.attributions.items()})
@@ -180,6 +187,7 @@ class KeySnapshot:
             self._change(lambda: key_distribution.key_prefixes(partial, missed=prefixes, **groups), KEY_PREFIXES),
             self._change(lambda: key_distribution.key_types(partial, sources), KEY_TYPES),
             self._change(lambda: key_distribution.ttl_buckets(partial, sources), TTL_BUCKETS),
+            self._change(lambda: key_distribution.key_use(partial, sources, missed=prefixes, **uses), KEY_USE),
             self._change(lambda: self._bad_records(spark), BAD_RECORDS, f"job = '{JOB}'"),
             Change(self._source_rows(), SOURCES),
             *self._flaw_changes(spark),

@@ -31,7 +31,7 @@ from slotscope.sources.files import expand, open_raw
 from slotscope.sources.inputs import load_topology
 from slotscope.sources.node_polls import newest_topology
 from slotscope.sources.slot_files import ActivityOptions, plan_units
-from slotscope.sources.slot_weights import Weights, read_weights
+from slotscope.sources.slot_weights import OPS_ESTIMATED, Weights, read_weights
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -108,6 +108,8 @@ def find_inputs(request: Request, spark: SparkSession | None) -> Found:
     loads = dict(weights.loads)
     if activity is not None:
         loads |= {metric: activity.loads(metric) for metric in activity.metrics()}
+    if "ops" in loads:
+        loads.pop(OPS_ESTIMATED, None)
     if weights.unread and not request.allow_partial:
         raise InputError(_refusal(weights.unread))
     return state_problem(
@@ -143,7 +145,7 @@ def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
         TimeModel() if goal.bytes_per_s is None else TimeModel(bytes_per_s=_positive(goal.bytes_per_s, "--bytes-per-s"))
     )
     warnings = [
-        *_memory_caveats(inputs.memory, resources), *inputs.warnings,
+        *_memory_caveats(inputs.memory, resources), *_estimate_caveats(resources), *inputs.warnings,
         *_silent(inputs.activity, masters_without(inputs.topology, nodes)), *_unchecked(capped, resources, loads),
     ]  # fmt: skip
     return Found(
@@ -171,6 +173,11 @@ def _foreign(weights: Weights) -> list[Caveat]:
     keys = weights.foreign_keys
     words = f"{keys} keys lie on nodes that do not own their slots: they are not counted"
     return [Caveat(Severity.WARNING, Code.FOREIGN_LOAD, words)] if keys else []
+
+
+def _estimate_caveats(resources: Sequence[str]) -> list[Caveat]:
+    words = f"{OPS_ESTIMATED}: accesses in 1,000 s, estimated from the LFU counters of the dumps; SLOT-STATS polls or MONITOR logs count them"
+    return [Caveat(Severity.WARNING, Code.OPS_ESTIMATED, words)] if OPS_ESTIMATED in resources else []
 
 
 def _memory_caveats(memory: Sequence[MemoryBasis], resources: Sequence[str]) -> list[Caveat]:

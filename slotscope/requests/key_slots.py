@@ -62,6 +62,10 @@ class Request(Common):
     """Whose layout in memory keys are measured by: redis-8.0, valkey-9.1, … Default: that of the server that the dump names, or of
     the nearest version that is known.
     """
+    lfu_log_factor: int = 10
+    """The servers' lfu-log-factor, by which counters of dumps become accesses a second (maxmemory-policy allkeys-lfu or volatile-lfu)."""
+    lfu_decay_time: int = 1
+    """The servers' lfu-decay-time in minutes; with 0 counters never fall, and tell no rate."""
     top: int | None = None
     """Keys listed for the cluster and for each node and type."""
     top_per_slot: int | None = None

@@ -18,8 +18,8 @@ class GoalOptions:
     """What a plan is to reach, and how it may go about it."""
 
     resources: Paths = ()
-    """What is balanced, all at once: serialized_bytes, memory_bytes, keys, ops, cpu_usec, network_bytes_in, network_bytes_out.
-    Default: memory (else bytes), keys and operations, as far as they are known, and what has a capacity.
+    """What is balanced, all at once: serialized_bytes, memory_bytes, keys, ops, cpu_usec, network_bytes_in, network_bytes_out;
+    ops_estimated, from the LFU counters of dumps where nobody counted operations. Default: memory (else bytes), keys and operations, as far as they are known, and what has a capacity.
     """
     cost: str | None = None
     """Resource of which as little as possible moves. Default: bytes or memory, as is balanced, else keys."""

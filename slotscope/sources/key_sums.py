@@ -14,11 +14,13 @@ from cluster_core.kernels.columns import encoding_names, known, memory_columns, 
 from cluster_core.kernels.group_tally import GroupTally
 from cluster_core.kernels.key_batch import NONE, KeyBatch
 from cluster_core.kernels.key_slots import key_slots
+from cluster_core.kernels.key_use import USES, KeyUses, add_by_slot
 from cluster_core.kernels.slot_tally import SlotTally, TtlTally, TypeTally
 from cluster_core.kernels.top_keys import TopKeys
+from cluster_core.load.access_rate import accesses_per_s
 from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.interim import PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL, TYPE, UnitFacts
-from slotscope.sources.partial_rows import PartialRows, TallyOptions
+from slotscope.sources.partial_rows import PartialRows, TallyOptions, amount_lists
 
 _UNKNOWN_TYPE = len(KEY_TYPES)
 
@@ -42,6 +44,7 @@ class KeySums:
         self.ops: NDArray[np.int64] | None = None
         self.declared = np.full(SLOT_COUNT, NONE, np.int64)
         self.ttl: TtlTally | None = None
+        self.uses: KeyUses | None = None
         self._rows = rows
         self._options = options
         if options.details:
@@ -50,7 +53,8 @@ class KeySums:
             self._top_owner = TopKeys(int(rows.owner_of.max()) + 1, options.top if options.owners else 0)
             self._types = TypeTally()
             self._tags = GroupTally(options.groups_max)
-            self._prefixes = GroupTally(options.groups_max)
+            self._prefixes = GroupTally(options.groups_max, len(USES))
+            self._slot_uses = np.zeros((SLOT_COUNT, len(USES)), np.int64)
 
     def add(self, batch: KeyBatch) -> None:
         """Count the keys of *batch*."""
@@ -68,7 +72,15 @@ class KeySums:
             if options.owners:
                 self._top_owner.add(batch, self._rows.owner_of[batch.slot])
         self._tags.add_tags(batch)
-        self._prefixes.add_prefixes(batch, options.separators, options.prefix_depth)
+        amounts = None if self.uses is None else self.uses.amounts(batch)
+        if amounts is not None:
+            add_by_slot(batch.slot, amounts, self._slot_uses)
+        self._prefixes.add_prefixes(batch, options.separators, options.prefix_depth, amounts)
+
+    def set_time(self, taken_at_ms: int) -> None:
+        """Say when the keys were as they are, from when on it is counted how long they stay."""
+        self.ttl = TtlTally(taken_at_ms)
+        self.uses = KeyUses(taken_at_ms, accesses_per_s(self._options.lfu))
 
     def add_slots(self, slots: NDArray[np.uint16], sizes: NDArray[np.int64] | None) -> None:
         """Count keys of which only the slots are wanted."""
@@ -88,6 +100,8 @@ class KeySums:
         facts.knows_expires = self.knows.expiry
         facts.knows_memory_bytes = self.knows.memory
         facts.knows_ops = self.ops is not None
+        if self.uses is not None:
+            facts.knows_idle, facts.knows_counters = self.uses.knows_idle, self.uses.knows_counters
         if self._options.details:
             tags, prefixes = self._tags, self._prefixes
             facts.missed_tag_keys, facts.missed_tag_bytes = tags.missed_keys, tags.missed_bytes
@@ -107,6 +121,7 @@ class KeySums:
             **({"ops": pa.array(self.ops[present])} if self.ops is not None else {}),
             **({"memory_bytes": pa.array(self.slots.memory[present])} if self.knows.memory else {}),
             number=pa.array(self.declared[present]),
+            **({"amounts": amount_lists(self._slot_uses[present])} if self._options.details else {}),
         )  # fmt: skip
 
     def detail_rows(self) -> Iterator[pa.RecordBatch]:
@@ -117,7 +132,7 @@ class KeySums:
             yield self._top_rows(kind, top)
         yield self._type_rows()
         yield self._rows.groups(TAG, self._tags, "keys", slot=pa.array(key_slots(self._tags.names())))
-        yield self._rows.groups(PREFIX, self._prefixes, "keys")
+        yield self._rows.groups(PREFIX, self._prefixes, "keys", amounts=amount_lists(self._prefixes.amounts()))
         if self.ttl is not None:
             keys, sizes = self.ttl.buckets.T
             yield self._rows.of(

@@ -9,13 +9,16 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.group_tally import GroupTally
 from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.load.access_rate import LfuSettings
 from cluster_core.memory.model import MemorySettings
 from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.interim import BAD, FACTS, PARTIAL, UNIT, UnitFacts
+from schemas.table import LONG, several
 from slotscope.sources.key_lists import KeyListOptions
 from slotscope.sources.key_text import key_texts
 from slotscope.sources.unread_facts import note_unread
@@ -42,6 +45,12 @@ class TallyOptions:
     owner_ids: tuple[str, ...] = ()
     lists: KeyListOptions = field(default_factory=KeyListOptions)
     memory: MemorySettings | None = None
+    lfu: LfuSettings = field(default_factory=LfuSettings)
+
+
+def amount_lists(amounts: NDArray[np.int64]) -> pa.Array:
+    """Return a list a row of *amounts*."""
+    return pa.FixedSizeListArray.from_arrays(pa.array(amounts.ravel()), amounts.shape[1]).cast(several(LONG))
 
 
 class PartialRows:

@@ -11,12 +11,15 @@ from cluster_core.memory.basis import Exactness, MemoryBasis
 from cluster_core.rebalance.goal.loads import combine_windows
 from cluster_core.rebalance.goal.outlook import Growth
 from cluster_core.slots.key_slot import SLOT_COUNT
+from schemas.gold import KEY_USE
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
-from slotscope.runtime.delta_files import read_rows
+from slotscope.runtime.delta_files import exists, read_rows
 from slotscope.runtime.errors import InputError
 
 RESOURCES = ("serialized_bytes", "memory_bytes", "keys", "ops")
 """Resources that silver/slot_load has."""
+OPS_ESTIMATED = "ops_estimated"
+"""Accesses a second by slot, estimated from the LFU counters of a dump (gold/key_use): where nobody counted operations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,8 @@ def read_weights(root: str, snapshots: Sequence[str], *, how: str, smoothing: fl
         for resource in RESOURCES
         if all(resource in window for window in windows)
     }
+    if "ops" not in loads and (estimated := _estimated_ops(root, snapshots[-1])):
+        loads[OPS_ESTIMATED] = estimated
     if len(snapshots) == 1:
         loads = {name: [int(value) for value in load] for name, load in loads.items()}
     return Weights(
@@ -56,6 +61,16 @@ def read_weights(root: str, snapshots: Sequence[str], *, how: str, smoothing: fl
         tuple(filter(None, map(_memory_basis, heads))),
         _growth(heads, windows),
     )
+
+
+def _estimated_ops(root: str, snapshot_id: str) -> list[float]:
+    """Accesses in 1,000 s by slot; empty where no dump of the snapshot holds counters."""
+    found = [0.0] * SLOT_COUNT
+    if not exists(root, KEY_USE):
+        return []
+    for row in read_rows(root, KEY_USE, where="ops_per_s is not null", snapshot_id=snapshot_id, scope="slot"):
+        found[int(row["scope_value"])] = round(row["ops_per_s"] * 1000)
+    return found if any(found) else []
 
 
 def _growth(heads: Sequence[Mapping[str, Any]], windows: Sequence[dict[str, list[float]]]) -> Growth | None:

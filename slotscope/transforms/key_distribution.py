@@ -8,11 +8,13 @@ where nobody does).
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
+from functools import reduce
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
+from cluster_core.kernels.key_use import PER_S, UNTOUCHED_S, USES
 from cluster_core.load.ttl import TTL_LABELS
 from schemas.interim import BAD, FLAW, LOG_SLOT, PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL, TYPE, UNIT
 
@@ -177,8 +179,63 @@ def _groups(partial: DataFrame, kind: int, missed: Missed, known: Container[str]
             F.first("owner_id").alias("owner_id"),
             F.first("number").alias("depth"),
             F.first("name_text").alias("name_text"),
+            *_sums_of_amounts(),
         )
     )
+
+
+def _sums_of_amounts() -> list[Column]:
+    """The sum of each amount (`USES`) of the rows of a group."""
+    return [F.sum(F.coalesce(F.col("amounts")[at], F.lit(0))).alias(name) for at, name in enumerate(USES)]
+
+
+def key_use(
+    partial: DataFrame, sources: DataFrame | None, *, missed: Missed, count: int, known: Container[str]
+) -> DataFrame:
+    """How keys are used and how long they stay: of the cluster, each node, each slot and the *count* heaviest prefixes of each depth.
+
+    *known* are ``idle``, ``counters`` and the loads that are; what is not known is null.
+    """
+    slots = with_node(partial.where(F.col("kind") == SLOT), sources)
+    sums = [
+        *(F.sum(name).alias(name) for name in ("keys", "serialized_bytes", "memory_bytes", "expires")),
+        *_sums_of_amounts(),
+    ]
+    by_slot = slots.groupBy("slot").agg(*sums)
+    by_node = slots.where(F.col("node_id").isNotNull()).groupBy("node_id").agg(*sums)
+    prefixes = _heaviest_prefixes(_groups(partial, PREFIX, missed, known), count)
+    scopes = [
+        ("cluster", F.lit(b""), F.lit(""), slots.agg(*sums).where(F.col("keys") > 0)),
+        ("node", F.col("node_id").cast("binary"), F.col("node_id"), by_node),
+        ("prefix", F.col("name"), F.col("name_text"), prefixes),
+    ]
+    if "idle" in known or "counters" in known:
+        scopes.append(("slot", F.col("slot").cast("string").cast("binary"), F.col("slot").cast("string"), by_slot))
+    found = [
+        rows.select(F.lit(scope).alias("scope"), value.alias("scope_value"), text.alias("scope_text"), *_uses(known))
+        for scope, value, text, rows in scopes
+    ]
+    return reduce(DataFrame.unionByName, found)
+
+
+def _uses(known: Container[str]) -> list[Column]:
+    """The columns of ``gold/key_use`` behind the scope."""
+    weight = F.coalesce("memory_bytes", "serialized_bytes") if "memory_bytes" in known else F.col("serialized_bytes")
+    said = {
+        **dict.fromkeys(USES[: len(UNTOUCHED_S)], "idle"),
+        **dict.fromkeys(USES[len(UNTOUCHED_S) : -2], "expires"),
+        **dict.fromkeys(USES[-2:], "counters"),
+    }
+    amounts = {name: F.when(F.lit(said[name] in known), F.col(name)) for name in USES}
+    per_s = [amounts.pop(name) / PER_S for name in USES[-2:]]
+    return [
+        F.col("keys"),
+        weight.alias("weight_bytes"),
+        F.when(F.lit("expires" in known), F.coalesce("expires", F.lit(0))).alias("expires"),
+        *(amount.alias(name) for name, amount in amounts.items()),
+        per_s[0].alias("ops_per_s"),
+        per_s[1].alias("ops_per_s_error"),
+    ]
 
 
 _NOUNS = {TAG: "tag", PREFIX: "prefix"}
@@ -186,20 +243,21 @@ _NOUNS = {TAG: "tag", PREFIX: "prefix"}
 
 def hash_tags(partial: DataFrame, *, missed: Missed, count: int, known: Container[str]) -> DataFrame:
     """The *count* heaviest tags by keys and the *count* heaviest by memory, or bytes."""
-    groups = _groups(partial, TAG, missed, known)
+    groups = _groups(partial, TAG, missed, known).drop(*USES)
     heavy = _heaviest(groups, count)
     return heavy.withColumnsRenamed({"name": "hash_tag", "name_text": "hash_tag_text", "owner_id": "node_id"})
 
 
 def key_prefixes(partial: DataFrame, *, missed: Missed, count: int, known: Container[str]) -> DataFrame:
     """The *count* heaviest prefixes of each depth; a prefix of one key only is no roll-up and is left out."""
-    groups = _groups(partial, PREFIX, missed, known).where((F.col("keys") > 1) | (F.col("depth") == 1))
+    heaviest = _heaviest_prefixes(_groups(partial, PREFIX, missed, known), count)
+    return heaviest.drop(*USES).withColumnsRenamed({"name": "prefix", "name_text": "prefix_text"})
+
+
+def _heaviest_prefixes(groups: DataFrame, count: int) -> DataFrame:
     order = Window.partitionBy("depth").orderBy(*_by_bytes())
-    return (
-        groups.withColumn("rank_bytes", F.row_number().over(order))
-        .where(F.col("rank_bytes") <= count)
-        .withColumnsRenamed({"name": "prefix", "name_text": "prefix_text"})
-    )
+    several = groups.where((F.col("keys") > 1) | (F.col("depth") == 1))
+    return several.withColumn("rank_bytes", F.row_number().over(order)).where(F.col("rank_bytes") <= count)
 
 
 def _by_bytes() -> list[Column]:

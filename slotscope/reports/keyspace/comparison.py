@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial as bind
 
@@ -11,8 +11,10 @@ from rich.text import Text
 
 from slotscope.reports.ink import Cell, Ink
 from slotscope.reports.keyspace.figures import node_names, telling_prefixes, totals
+from slotscope.reports.keyspace.key_use import HeatChange, heat_changes
 from slotscope.reports.keyspace.report import KeyGroup, KeyspaceReport, NodeLoad, SlotLoad
 from slotscope.reports.keyspace.trend import Trend
+from slotscope.reports.keyspace.use_terminal import print_heat_changes
 from slotscope.runtime import text
 
 ROWS_IN_TERMINAL = 8
@@ -149,6 +151,7 @@ class ComparisonReport:
     partial_words: list[str] = field(default_factory=list)
     slot_changes: SlotChanges | None = None
     trend: Trend | None = None
+    heat: Sequence[HeatChange] | None = None
 
     @property
     def verdict(self) -> str:
@@ -214,6 +217,7 @@ def compare_reports(before: KeyspaceReport, after: KeyspaceReport, trend: Trend 
         total=Growth(b"", _total(before), _total(after)),
         slot_changes=_slot_changes(before, after),
         trend=trend,
+        heat=heat_changes(before.use, after.use),
         partial_words=[
             f"snapshot {side.snapshot_id}: {words}" for side in (before, after) for words in side.partial_words
         ],
@@ -298,6 +302,7 @@ def render_comparison_terminal(report: ComparisonReport, console: Console, *, ht
     ink.line(ink.words(" · ".join(parts)))
     for table in report.tables:
         _print_table(table, ink)
+    print_heat_changes(report.heat, ink)
     ink.page("All of it", html_path)
 
 

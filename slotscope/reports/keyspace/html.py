@@ -13,6 +13,7 @@ from slotscope.reports.keyspace.figures import (
     totals,
     weighed_by,
 )
+from slotscope.reports.keyspace.key_use import NOT_RECORDED, rate, use_figures
 from slotscope.reports.keyspace.report import SLOT_COUNT, KeyspaceReport, NodeLoad
 from slotscope.reports.keyspace.verdict import verdict
 from slotscope.reports.page import embedded_json, render_page
@@ -51,6 +52,10 @@ def render_html(report: KeyspaceReport) -> str:
             "prefixes": max(map(weight.of, report.prefixes), default=0),
         },
         "rows_shown": ROWS_SHOWN,
+        "use_is_known": report.use is not None and (report.use.is_recorded or report.use.whole.expires is not None),
+        "use_figures": use_figures,
+        "use_rate": rate,
+        "not_recorded": NOT_RECORDED,
         "unread": text.unread,
         "known": {
             "expires": any(slot.expires for slot in report.slots),

@@ -9,6 +9,7 @@ from schemas.caveats import Caveat, Code
 
 if TYPE_CHECKING:
     from cluster_core.memory.basis import MemoryBasis
+    from slotscope.reports.keyspace.key_use import UseReport
     from slotscope.reports.keyspace.log_load import LogLoad
 
 SLOT_COUNT = 16384
@@ -120,6 +121,7 @@ class KeyspaceReport:
     is_partial: bool = False
     log: LogLoad | None = None
     memory: MemoryBasis | None = None
+    use: UseReport | None = None
 
     @property
     def keys(self) -> int:

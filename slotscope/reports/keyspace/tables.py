@@ -9,6 +9,7 @@ from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.caveats import Caveat
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, NODE_LOAD, TTL_BUCKETS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
+from slotscope.reports.keyspace.key_use import load_key_use
 from slotscope.reports.keyspace.log_load import load_log_load
 from slotscope.reports.keyspace.report import BigKey, KeyGroup, KeyspaceReport, NodeLoad, SlotLoad, Source, TtlBucket
 from slotscope.reports.records import record
@@ -45,6 +46,7 @@ def load_report(root: str, snapshot_id: str) -> KeyspaceReport:
         is_partial=is_partial(head),
         log=load_log_load(root, snapshot_id),
         memory=_memory_basis(head),
+        use=load_key_use(root, snapshot_id),
     )
 
 

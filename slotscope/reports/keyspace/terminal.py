@@ -25,6 +25,7 @@ from slotscope.reports.keyspace.figures import (
 )
 from slotscope.reports.keyspace.log_terminal import print_log_load
 from slotscope.reports.keyspace.report import SLOT_COUNT, KeyGroup, KeyspaceReport, NodeLoad, SlotLoad
+from slotscope.reports.keyspace.use_terminal import print_key_use
 from slotscope.reports.severities import print_caveats, print_counts
 from slotscope.runtime import text
 
@@ -44,6 +45,7 @@ def render_terminal(report: KeyspaceReport, console: Console, *, html_path: str 
     _print_big_keys(report, ink)
     _print_prefixes(report, ink)
     _print_ttls(report, ink)
+    print_key_use(report.use, ink)
     print_log_load(report, ink)
     ink.page("All of it, with a map of the slots", html_path)
 

@@ -10,7 +10,6 @@ import pyarrow as pa
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.key_slots import key_slots
-from cluster_core.kernels.slot_tally import TtlTally
 from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.interim import LOG_DOUBT
 from slotscope.sources.aof.state import AofStateReader, AofStateUnit
@@ -52,7 +51,8 @@ class AofStateTally(UnitTally[AofStateUnit]):
                 raise
             facts.replayed_to = f"{error.source}: offset {error.offset}"
             note_unread(facts, [error], reader.rest_after(error))
-        sums.ttl = None if reader.taken_at_ms is None else TtlTally(reader.taken_at_ms)
+        if reader.taken_at_ms is not None:
+            sums.set_time(reader.taken_at_ms)
         sums.ops = np.zeros(SLOT_COUNT, np.int64)
         for batch in reader:
             sums.add(batch)

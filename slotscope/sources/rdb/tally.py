@@ -13,7 +13,6 @@ from cluster_core.formats.rdb.facts import SplitError
 from cluster_core.kernels.columns import encoding_names, known, type_names
 from cluster_core.kernels.key_batch import NONE, KeyBatch
 from cluster_core.kernels.rdb.key_twins import key_hashes
-from cluster_core.kernels.slot_tally import TtlTally
 from cluster_core.memory.model import ESTIMATES, MemoryModel, model_name, model_of
 from schemas.interim import FLAW
 from slotscope.runtime.text import shown
@@ -80,7 +79,7 @@ class RdbTally(UnitTally[RdbUnit]):
         sums, reader = self._sums, self._reader
         for batch in reader:
             if sums.ttl is None:
-                sums.ttl = TtlTally(reader.taken_at_ms or 0)
+                sums.set_time(reader.taken_at_ms or 0)
             sums.add(self._without_hollow(batch))
             if self._check is not None:
                 self._check.add(batch, reader.skimmer.head)

@@ -1,0 +1,60 @@
+"""How often a key is used, from the counter that a server with an LFU policy keeps for it (``evict.c``).
+
+Of hits on a key with counter c one in (c - 5) * ``lfu-log-factor`` + 1 counts (`LFULogIncr`), and a hit first takes one off for each whole
+``lfu-decay-time`` of minutes since the hit before (`LFUDecrAndReturn`).  A counter stays where it is at the rate at which both are even,
+hits being independent of each other.  A counter up to 5, at which new keys begin, rises with every hit: it only says that the rate is
+not above that of 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from math import exp, expm1
+from typing import NamedTuple
+
+NEW_KEY_COUNTER = 5
+"""``LFU_INIT_VAL``."""
+COUNTERS = 256
+SECONDS_A_MINUTE = 60
+_RATE_MAX = 700.0  # hits a minute at which exp is still a number
+_BISECTIONS = 60
+
+
+class LfuSettings(NamedTuple):
+    """``lfu-log-factor`` and ``lfu-decay-time`` (minutes; 0: counters never fall) of the servers."""
+
+    log_factor: int = 10
+    decay_minutes: int = 1
+
+
+@cache
+def accesses_per_s(settings: LfuSettings) -> Sequence[float] | None:
+    """Return the rate at which each counter, 0 to 255, stays where it is; None if counters never fall, which tells no rate.
+
+    Counters up to `NEW_KEY_COUNTER` all have the rate that they are not above; 255 has the rate that it is not below.
+    """
+    if settings.decay_minutes == 0:
+        return None
+    rates = []
+    for counter in range(COUNTERS):
+        chance = 1 / (max(counter - NEW_KEY_COUNTER, 0) * settings.log_factor + 1)
+        rates.append(_even_rate(chance, settings.decay_minutes) / SECONDS_A_MINUTE)
+    return rates
+
+
+def _even_rate(chance: float, decay_minutes: int) -> float:
+    """Return the hits a minute at which a hit is as likely to count as it takes off.
+
+    A server reads the time in whole minutes: of hits *rate* a minute one takes (e**rate - 1) / rate / (e**(rate * decay) - 1) off in the mean.
+    """
+    if decay_minutes == 1:
+        return 1 / chance
+    low, high = 0.0, _RATE_MAX / decay_minutes
+    for _ in range(_BISECTIONS):
+        rate = (low + high) / 2
+        if expm1(rate) / rate * exp(-rate * decay_minutes) / -expm1(-rate * decay_minutes) > chance:
+            low = rate
+        else:
+            high = rate
+    return low

@@ -1,0 +1,161 @@
+"""Hot, cold and doomed: what ``gold/key_use`` says of a snapshot, and what reports say of that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from schemas.gold import KEY_USE
+from slotscope.reports.keyspace.figures import telling_prefixes
+from slotscope.reports.records import record
+from slotscope.runtime import text
+from slotscope.runtime.delta_files import exists, read_rows
+
+ROWS_READ: Final = 500
+NOT_RECORDED: Final = "how often keys are used, or not, is not recorded; set maxmemory-policy to allkeys-lru or allkeys-lfu (or volatile-lru, volatile-lfu)"
+MOSTLY_EXPIRING: Final = 0.5
+"""From this share of keys that expire on, those of the same prefix that never do are worth a word."""
+COLUMNS = tuple(name for name in KEY_USE.columns if name not in ("snapshot_id", "partial", "scope", "scope_text"))
+
+
+@dataclass(frozen=True, slots=True)
+class KeyUse:
+    """A row of ``gold/key_use``; *name* is its node, slot or prefix."""
+
+    name: bytes
+    keys: int
+    weight_bytes: int | None
+    expires: int | None
+    untouched_1d_bytes: int | None
+    untouched_7d_bytes: int | None
+    untouched_30d_bytes: int | None
+    expiring_1h_bytes: int | None
+    expiring_1d_bytes: int | None
+    expiring_7d_bytes: int | None
+    expiring_bytes: int | None
+    ops_per_s: float | None
+    ops_per_s_error: float | None
+
+    @property
+    def never_expiring(self) -> int:
+        """Keys without a time to live."""
+        return self.keys - (self.expires or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class UseReport:
+    """How the keys of a snapshot are used: all of them, by node, by prefix (heaviest first) and the slots that are used most."""
+
+    whole: KeyUse
+    nodes: Sequence[KeyUse]
+    prefixes: Sequence[KeyUse]
+    hot_slots: Sequence[KeyUse]
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether some dump holds idle times or counters."""
+        return self.whole.untouched_1d_bytes is not None or self.whole.ops_per_s is not None
+
+    @property
+    def hot(self) -> list[KeyUse]:
+        """Prefixes by accesses a second, the hottest first."""
+        found = [one for one in self.prefixes if one.ops_per_s]
+        return sorted(found, key=lambda one: (-(one.ops_per_s or 0), one.name))
+
+    @property
+    def cold(self) -> list[KeyUse]:
+        """Prefixes by memory that nobody touched for a week, the coldest first."""
+        found = [one for one in self.prefixes if one.untouched_7d_bytes]
+        return sorted(found, key=lambda one: (-(one.untouched_7d_bytes or 0), one.name))
+
+    @property
+    def doomed(self) -> list[KeyUse]:
+        """Prefixes by memory that expires within a day, most first."""
+        found = [one for one in self.prefixes if one.expiring_1d_bytes]
+        return sorted(found, key=lambda one: (-(one.expiring_1d_bytes or 0), one.name))
+
+    @property
+    def left_behind(self) -> list[KeyUse]:
+        """Prefixes most of whose keys expire, and some never do; the most of these first."""
+        found = [one for one in self.prefixes if 0 < one.never_expiring <= (1 - MOSTLY_EXPIRING) * one.keys]
+        return sorted(found, key=lambda one: (-one.never_expiring, one.name))
+
+
+def load_key_use(root: str, snapshot_id: str) -> UseReport | None:
+    """Read it; None for a snapshot of a version without it, and for one without keys."""
+    if not exists(root, KEY_USE):
+        return None
+
+    whole = _uses(root, snapshot_id, "cluster")
+    if not whole:
+        return None
+    prefixes = _uses(root, snapshot_id, "prefix", order_by="weight_bytes DESC NULLS LAST, scope_value")
+    telling = set(telling_prefixes({one.name: (one.keys, one.weight_bytes, one.ops_per_s) for one in prefixes}))
+    return UseReport(
+        whole[0],
+        _uses(root, snapshot_id, "node"),
+        [one for one in prefixes if one.name in telling],
+        _uses(root, snapshot_id, "slot", order_by="ops_per_s DESC NULLS LAST, scope_value"),
+    )
+
+
+def _uses(root: str, snapshot_id: str, scope: str, order_by: str = "scope_value") -> list[KeyUse]:
+    rows = read_rows(
+        root, KEY_USE, columns=COLUMNS, order_by=order_by, limit=ROWS_READ, snapshot_id=snapshot_id, scope=scope
+    )
+    return [record(KeyUse, row, name=row["scope_value"]) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class HeatChange:
+    """A prefix that was used more, or less, in the later of two snapshots: accesses a second in both."""
+
+    name: bytes
+    before: float
+    after: float
+
+
+def heat_changes(before: UseReport | None, after: UseReport | None) -> list[HeatChange] | None:
+    """Return prefixes by how much more they are used, those that heat up first; None where a snapshot does not say."""
+    if before is None or after is None or before.whole.ops_per_s is None or after.whole.ops_per_s is None:
+        return None
+    old, new = ({one.name: one.ops_per_s or 0.0 for one in side.prefixes} for side in (before, after))
+    found = [HeatChange(name, old[name], new[name]) for name in old.keys() & new.keys() if old[name] != new[name]]
+    return sorted(found, key=lambda one: (one.before - one.after, one.name))
+
+
+def use_figures(use: KeyUse) -> list[tuple[str, str]]:
+    """What a snapshot's totals say, as (name, figure); what is not known is left out."""
+    found = []
+    if use.ops_per_s is not None:
+        found.append(("accesses a second, estimated", rate(use)))
+    weight = use.weight_bytes
+    for days in ("1", "7", "30"):
+        size = getattr(use, f"untouched_{days}d_bytes")
+        if size is not None:
+            found.append((f"untouched for {days} d", f"{text.size(size)}, {text.percent(size, weight)}"))
+    if use.expires is not None:
+        limits = {
+            "within 1 h": use.expiring_1h_bytes,
+            "within 1 d": use.expiring_1d_bytes,
+            "within 7 d": use.expiring_7d_bytes,
+            "at all": use.expiring_bytes,
+        }
+        found += [
+            (f"expires {words}", f"{text.size(size)}, {text.percent(size, weight)}") for words, size in limits.items()
+        ]
+    return found
+
+
+def rate(use: KeyUse) -> str:
+    """Accesses a second, ``12.3 +≤ 4.0``: what counters at their start may hide stands behind."""
+    if use.ops_per_s is None:
+        return text.NOTHING
+    more = f" +≤ {number(use.ops_per_s_error)}" if use.ops_per_s_error else ""
+    return f"{number(use.ops_per_s)}{more}"
+
+
+def number(value: float | None) -> str:
+    """Accesses a second in three digits."""
+    return text.NOTHING if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

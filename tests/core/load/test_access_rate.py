@@ -1,0 +1,52 @@
+"""Accesses a second from LFU counters, beside a server's own arithmetic."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from cluster_core.load.access_rate import NEW_KEY_COUNTER, LfuSettings, accesses_per_s
+
+
+def mean_counter(rate_per_min: float, settings: LfuSettings, begun: int) -> float:
+    """The mean counter of a key that is hit at random moments, by `updateLFU` of a server."""
+    chance = random.Random(5)
+    counter, touched, at, total = begun, 0, 0.0, 0
+    for hit in range(2 * HITS):
+        at += chance.expovariate(rate_per_min)
+        counter = max(counter - (int(at) - touched) // settings.decay_minutes, 0)
+        touched = int(at)
+        above = max(counter - NEW_KEY_COUNTER, 0)
+        if counter < 255 and chance.random() < 1 / (above * settings.log_factor + 1):
+            counter += 1
+        total += counter if hit >= HITS else 0
+    return total / HITS
+
+
+HITS = 150_000
+
+
+@pytest.mark.parametrize("settings", [LfuSettings(), LfuSettings(log_factor=3), LfuSettings(decay_minutes=3)])
+def test_a_counter_stays_where_its_rate_holds_it(settings):
+    rates = accesses_per_s(settings)
+    assert rates is not None
+    for counter in (20, 40):
+        found = mean_counter(rates[counter] * 60, settings, begun=30)
+
+        assert found == pytest.approx(counter, rel=0.15)
+
+
+def test_counters_up_to_that_of_a_new_key_tell_one_rate_and_higher_ones_more():
+    rates = accesses_per_s(LfuSettings())
+
+    assert rates is not None
+    assert rates[0] == rates[NEW_KEY_COUNTER] == pytest.approx(1 / 60)
+    assert all(
+        lower < higher for lower, higher in zip(rates[NEW_KEY_COUNTER:], rates[NEW_KEY_COUNTER + 1 :], strict=False)
+    )
+    assert rates[255] == pytest.approx(2501 / 60)
+
+
+def test_counters_that_never_fall_tell_no_rate():
+    assert accesses_per_s(LfuSettings(decay_minutes=0)) is None

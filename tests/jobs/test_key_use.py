@@ -1,0 +1,111 @@
+"""Hot, cold and doomed: from dumps with idle times and counters to tables, reports, comparisons and plans."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from jobs import key_slots
+from schemas.gold import KEY_USE
+from slotscope.reports.keyspace.comparison import compare_reports, render_comparison_terminal
+from slotscope.reports.keyspace.html import render_html
+from slotscope.reports.keyspace.key_use import NOT_RECORDED
+from slotscope.reports.keyspace.tables import load_report
+from slotscope.reports.keyspace.terminal import render_terminal
+from slotscope.requests.key_slots import Request
+from slotscope.runtime.delta_files import read_rows
+from slotscope.runtime.settings import read_settings
+from slotscope.sources.slot_weights import read_weights
+from tests.builders import rdb_builder as build
+
+CTIME = 1_700_000_000
+DAY_S = 86_400
+
+
+def dump(path, keys):
+    """A dump of strings: (name, what stands before the key)."""
+    records = [build.key(name, 0, build.string(b"v" * 100), **more) for name, more in keys]
+    path.write_bytes(build.rdb(build.aux("redis-ver", "7.0.15"), build.aux("ctime", CTIME), build.select(0), *records))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def use_root(spark, tmp_path_factory):
+    """Snapshots ``old`` and ``new`` with counters, ``idle`` with idle times, ``none`` without either."""
+    folder = tmp_path_factory.mktemp("use")
+    hour = {"expire_ms": (CTIME + 600) * 1000}
+    dumps = {
+        "old": [
+            *((b"cart:%d" % i, {"freq": 10}) for i in range(50)),
+            *((b"page:%d" % i, {"freq": 5}) for i in range(50)),
+        ],
+        "new": [
+            *((b"cart:%d" % i, {"freq": 100}) for i in range(50)),
+            *((b"page:%d" % i, {"freq": 5}) for i in range(50)),
+        ],
+        "idle": [
+            *((b"old:%d" % i, {"idle": 31 * DAY_S}) for i in range(30)),
+            *((b"fresh:%d" % i, {"idle": 60, **hour}) for i in range(60)),
+            *((b"fresh:left%d" % i, {"idle": 60}) for i in range(10)),
+        ],
+        "none": [(b"a:%d" % i, {}) for i in range(10)],
+    }
+    for name, keys in dumps.items():
+        request = Request(root=str(folder / "root"), snapshot=name, rdb=(dump(folder / f"{name}.rdb", keys),))
+        key_slots.run(spark, request, read_settings())
+    return str(folder / "root")
+
+
+def shown(report):
+    stream = io.StringIO()
+    render_terminal(report, Console(file=stream, width=120))
+    return stream.getvalue()
+
+
+def test_untouched_and_expiring_memory_adds_up_by_prefix_and_in_all(use_root):
+    rows = {(row["scope"], row["scope_value"]): row for row in read_rows(use_root, KEY_USE, snapshot_id="idle")}
+
+    old, fresh, whole = rows["prefix", b"old:"], rows["prefix", b"fresh:"], rows["cluster", b""]
+    assert old["untouched_1d_bytes"] == old["untouched_30d_bytes"] == old["weight_bytes"] == whole["untouched_7d_bytes"]
+    assert fresh["untouched_1d_bytes"] == 0
+    assert fresh["expiring_1h_bytes"] == fresh["expiring_bytes"] == whole["expiring_7d_bytes"] > 0
+    assert (fresh["keys"], fresh["expires"]) == (70, 60)
+    assert whole["ops_per_s"] is None
+    assert sum(row["untouched_30d_bytes"] for (scope, _), row in rows.items() if scope == "slot") == old["weight_bytes"]
+
+
+def test_the_terminal_and_the_page_name_what_is_cold_and_who_never_expires(use_root):
+    report = load_report(use_root, "idle")
+
+    words, page = shown(report), render_html(report)
+    assert report.use is not None
+    assert [(one.name, one.never_expiring) for one in report.use.left_behind] == [(b"fresh:", 10)]
+    assert "untouched for 30 d" in words
+    assert "most keys expire, some never" in words
+    assert "Hot, cold and doomed" in page
+
+
+def test_a_dump_without_idle_times_and_counters_says_what_to_set(use_root):
+    report = load_report(use_root, "none")
+
+    assert NOT_RECORDED.split(";")[0] in " ".join(shown(report).split())
+    assert NOT_RECORDED[1:] in render_html(report)
+
+
+def test_a_comparison_says_which_prefixes_heat_up(use_root):
+    comparison = compare_reports(load_report(use_root, "old"), load_report(use_root, "new"))
+    stream = io.StringIO()
+    render_comparison_terminal(comparison, Console(file=stream, width=100))
+
+    assert comparison.heat is not None
+    assert [(one.name, one.after > one.before) for one in comparison.heat] == [(b"cart:", True)]
+    assert "heats up" in stream.getvalue()
+
+
+def test_counters_give_operations_by_slot_that_are_called_estimated(use_root):
+    loads = read_weights(use_root, ["new"], how="last", smoothing=0.5).loads
+
+    assert "ops" not in loads
+    assert sum(loads["ops_estimated"]) == pytest.approx(50 * 951 / 60 * 1000, rel=0.01)
