@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from schemas.gold import KEY_USE
-from slotscope.reports.keyspace.figures import telling_prefixes
 from slotscope.reports.records import record
 from slotscope.runtime import text
 from slotscope.runtime.delta_files import exists, read_rows
@@ -91,11 +90,10 @@ def load_key_use(root: str, snapshot_id: str) -> UseReport | None:
     if not whole:
         return None
     prefixes = _uses(root, snapshot_id, "prefix", order_by="weight_bytes DESC NULLS LAST, scope_value")
-    telling = set(telling_prefixes({one.name: (one.keys, one.weight_bytes, one.ops_per_s) for one in prefixes}))
     return UseReport(
         whole[0],
         _uses(root, snapshot_id, "node"),
-        [one for one in prefixes if one.name in telling],
+        prefixes,
         _uses(root, snapshot_id, "slot", order_by="ops_per_s DESC NULLS LAST, scope_value"),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from cluster_core.memory.basis import Exactness, MemoryBasis
@@ -9,7 +10,8 @@ from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.caveats import Caveat
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, NODE_LOAD, TTL_BUCKETS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
-from slotscope.reports.keyspace.key_use import load_key_use
+from slotscope.reports.keyspace.figures import telling_prefixes
+from slotscope.reports.keyspace.key_use import UseReport, load_key_use
 from slotscope.reports.keyspace.log_load import load_log_load
 from slotscope.reports.keyspace.report import BigKey, KeyGroup, KeyspaceReport, NodeLoad, SlotLoad, Source, TtlBucket
 from slotscope.reports.records import record
@@ -46,8 +48,17 @@ def load_report(root: str, snapshot_id: str) -> KeyspaceReport:
         is_partial=is_partial(head),
         log=load_log_load(root, snapshot_id),
         memory=_memory_basis(head),
-        use=load_key_use(root, snapshot_id),
+        use=_key_use(root, snapshot_id),
     )
+
+
+def _key_use(root: str, snapshot_id: str) -> UseReport | None:
+    """How keys are used, by prefixes that say something of their own."""
+    use = load_key_use(root, snapshot_id)
+    if use is None:
+        return None
+    telling = set(telling_prefixes({one.name: (one.keys, one.weight_bytes, one.ops_per_s) for one in use.prefixes}))
+    return replace(use, prefixes=[one for one in use.prefixes if one.name in telling])
 
 
 def _memory_basis(row: dict[str, Any]) -> MemoryBasis | None:
