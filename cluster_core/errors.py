@@ -43,6 +43,21 @@ class EncodeError(ClusterCoreError):
     """A value that the chosen format, or the chosen version of it, cannot hold."""
 
 
+class ConditionError(ClusterCoreError):
+    """A condition on keys that cannot be read: *reason*, and *at* which place of its text (counted from 0)."""
+
+    def __init__(self, reason: str, at: int, text: str = "", option: str = "") -> None:
+        line = text.count("\n", 0, at) + 1
+        column = at - (text.rfind("\n", 0, at) + 1) + 1
+        super().__init__(f"{option}line {line}, column {column}: {reason}")
+        self.reason = reason
+        self.at = at
+
+    def within(self, option: str, text: str) -> ConditionError:
+        """Return the same, told of *text*, the value of *option*."""
+        return ConditionError(self.reason, self.at, text, f"{option} {text!r}: ")
+
+
 class ProtocolError(ClusterCoreError):
     """A peer, or a caller, that did what the protocol forbids in this state."""
 

@@ -26,6 +26,9 @@ COMMANDS = {
     ),
     "setup": Command(START, "jobs.setup:command", "Is everything here that commands need?"),
     "key-slots": Command(LOAD, "jobs.key_slots:command", "How are keys and bytes spread over the 16384 slots?"),
+    "export": Command(
+        LOAD, "jobs.export:command", "What do the keys hold?  Values of a dump as JSON, CSV or commands."
+    ),
     "compare": Command(LOAD, "jobs.compare:command", "What grew between two snapshots?"),
     "rebalance": Command(
         PLAN,

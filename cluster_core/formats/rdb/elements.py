@@ -50,7 +50,7 @@ from cluster_core.formats.rdb.stream_elements import stream_value, string_end
 from cluster_core.formats.rdb.strings import Fault, length_at, string_at, string_prefix
 
 NO_EXPIRY = -1
-_DAMAGE = (LookupError, ValueError, OverflowError, struct.error, Fault)
+DAMAGE = (LookupError, ValueError, OverflowError, struct.error, Fault)
 """What decoders raise for bytes that end early or stand for nothing."""
 _PLAIN = -1  # the form of a node that is one element
 _NAN, _INFINITY, _MINUS_INFINITY = 253, 254, 255
@@ -101,7 +101,7 @@ def decode_record(data: bytes, dialect: str, *, source: str = "<record>", offset
         key = string_at(data, at + 1)
         start, body, _, _ = string_prefix(data, at + 1)
         value = _value(row, data, start + body)
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise DecodeError("the record cannot be decoded", offset=offset, source=source) from error
     return Record(key, KEY_TYPES[row.key_type], value, expire, idle, freq)
 
@@ -141,7 +141,7 @@ def decode_value(data: bytes, dialect: str, *, source: str = "<value>") -> tuple
     try:
         row = grammar_of(dialect).types[data[0]]
         return KEY_TYPES[row.key_type], _value(row, data, 1)
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise DecodeError("the value cannot be decoded", offset=0, source=source) from error
 
 

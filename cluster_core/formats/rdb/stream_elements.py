@@ -77,12 +77,17 @@ def stream_value(generation: int, data: bytes, at: int) -> StreamValue:
         raw, at = string_at(data, at), string_end(data, at)
         node, at = string_at(data, at), string_end(data, at)
         entries += _entries(raw, packed_elements(node, F_LISTPACK))
+    return StreamValue(entries, *stream_tail(generation, data, at))
+
+
+def stream_tail(generation: int, data: bytes, at: int) -> tuple[StreamId, int, StreamId, list[StreamGroup]]:
+    """Decode what stands behind the entries of a stream, from *at* on: last id, entries ever added, largest id deleted, groups."""
     meta = []
     for _ in range(3 if generation == 1 else 8):
         number, at = length_at(data, at)
         meta.append(number)
     added, deleted = (meta[7], (meta[5], meta[6])) if len(meta) == 8 else (meta[0], (0, 0))
-    return StreamValue(entries, (meta[1], meta[2]), added, deleted, _groups(generation, data, at))
+    return (meta[1], meta[2]), added, deleted, _groups(generation, data, at)
 
 
 def string_end(data: bytes, at: int) -> int:

@@ -41,7 +41,7 @@ and frequencies are taken for the sign of a server that has loaded its keys.
 
 
 @borrowing()
-def _put_decimal(out: Any, at: int, value: int) -> int:
+def put_decimal(out: Any, at: int, value: int) -> int:
     """Write *value* in decimal to *out* from *at*; return the bytes written."""
     left = -value if value < 0 else value
     count = 1
@@ -150,7 +150,7 @@ def read_key(data: Any, st: Any, keys: Any, begin: int, at: int) -> tuple[int, i
         for i in range(body):
             keys[put + i] = data[at + i]
     elif kind == INT_STRING:
-        key_bytes = np.int64(_put_decimal(keys, put, signed_integer(data, at, body)))
+        key_bytes = np.int64(put_decimal(keys, put, signed_integer(data, at, body)))
     elif not expand(data, at, pos, keys, put, raw):
         return note_fault(st, faults.LZF, at - size, body, raw), at
     first, last = tag_bounds(keys, put, put + key_bytes)

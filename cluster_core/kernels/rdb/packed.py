@@ -21,7 +21,7 @@ _PLAIN = compiled(
     packed, "stated_count", "listpack_entry_bytes", "ziplist_entry_bytes", "zipmap_entry_bytes", "entry_bytes",
     known={"little_endian": little_endian, "big_endian": big_endian}, boundscheck=False, _nrt=False,
 )  # fmt: skip
-_stated_count, _entry_bytes = _PLAIN["stated_count"], _PLAIN["entry_bytes"]
+_stated_count, entry_bytes = _PLAIN["stated_count"], _PLAIN["entry_bytes"]
 
 
 @borrowing()
@@ -41,7 +41,7 @@ def _walk_entries(
             if left != 1 or side != 0:
                 return at, left, count, side, np.int64(-1)
             return at + 1, np.int64(0), count, side, np.int64(1)
-        size = _entry_bytes(data, at, end, form, side)
+        size = entry_bytes(data, at, end, form, side)
         if size < 0 or size >= left or (size == 0 and end - at >= left):
             return at, left, count, side, np.int64(-1)
         if size == 0:

@@ -1,0 +1,62 @@
+"""Names of the numbers that the writing of values keeps between two buffers, of what its kernel answers, and of the formats."""
+
+from __future__ import annotations
+
+JSON, RESP, CSV, WORDS = range(4)
+"""What is written: a line of JSON a key; commands that make the key; a line of CSV an element; bare words with their ends."""
+
+# Answers.
+GO, DONE, FULL, SCRATCH, RARE, FAULT, REFUSED, PLAIN, TAIL = range(9)
+
+# Phases of a key.
+P_BEGIN, P_STRING, P_ELEMENTS, P_PACKED, P_NODES, P_STREAM, P_ENTRIES, P_END = range(8)
+
+# Places in the state array.
+(
+    FORMAT,
+    BASE,  # offset in the file of the first byte of the data
+    ROW,  # place in the chosen rows
+    PHASE,
+    OUT,  # bytes written
+    WANT,  # room that the next piece needs
+    BEGUN,  # where in the output the key at hand begins; -1 if that was taken away
+    DB,  # that the commands so far have selected, -1: none
+    KIND,  # value type of the key at hand
+    TYPE,  # what it is: its index in `KEY_TYPES`
+    KEY_AT,  # where its name begins in the batch
+    KEY_BYTES,
+    KEY_DB,
+    EXPIRE,
+    POS,  # where its next string or node begins
+    END,
+    LEFT,  # elements still to come
+    DONE_ELEMENTS,
+    NODES,  # of a list, still to come
+    EARLIEST,  # expiry that those of fields are counted from
+    IN_SCRATCH,  # whether the packed value at hand was expanded
+    PACKED_AT,
+    PACKED_END,
+    WIDTH,  # of an intset's integers
+    NODE_MS,  # id that those of a stream's node are counted from
+    NODE_SEQ,
+    FIELDS_AT,  # names of fields that the node's entries share
+    FIELDS,
+    FIRST_INSIDE,  # the words of the element at hand: whether the first is in the scratch, where, its bytes
+    FIRST_AT,
+    FIRST_BYTES,
+    SECOND_INSIDE,
+    SECOND_AT,
+    SECOND_BYTES,
+    WORDS_OF_ONE,
+    ONE_EXPIRE,
+    AFTER,  # where the next element begins
+    CHUNK,  # elements still to come of the command at hand
+    IS_ROOMY,  # whether a command may hold several elements
+    FIELDS_STAY,  # whether the server that is written for has no fields that expire
+    WORD_COUNT,
+    NOT_TEXT,  # strings that were written as Base64
+) = range(42)
+STATE_LENGTH = 42
+
+DIGITS_BYTES = 96
+"""The first bytes of the scratch hold numbers in decimal: three thirds, one a word."""

@@ -1,0 +1,232 @@
+"""Strings of a server as text: JSON strings and cells of CSV, and as what they are in RESP.
+
+Bytes that are not UTF-8, and those that begin like that, are written as ``base64:`` and their Base64: every string comes back as it was.
+"""
+
+# numba's int64 is what `int` stands for below.
+# mypy: disable-error-code="no-any-return,return-value,arg-type,assignment"
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cluster_core.kernels.compiled import borrowing
+from cluster_core.kernels.values import state
+from cluster_core.kernels.values.decimals import put_integer
+
+BASE64_MARK: Final = b"base64:"
+JSON_BYTES_MAX = 6
+"""Bytes that one byte of a string takes at most in JSON."""
+
+_HEX = np.frombuffer(b"0123456789abcdef", np.uint8).copy()
+_LETTERS = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8).copy()
+_MARK = np.frombuffer(BASE64_MARK, np.uint8).copy()
+_PLAIN, _UNICODE, _BEYOND_ASCII = 0, 1, 2
+
+
+def _json_escapes() -> NDArray[np.uint8]:
+    """How a byte stands in a JSON string: as it is, as ``\\u00xx``, as part of UTF-8, or behind a backslash as the letter given."""
+    table = np.zeros(256, np.uint8)
+    table[:32] = _UNICODE
+    table[127] = _UNICODE
+    table[128:] = _BEYOND_ASCII
+    for byte, letter in zip(b'"\\\b\f\n\r\t', b'"\\bfnrt', strict=True):
+        table[byte] = letter
+    return table
+
+
+def _csv_kinds() -> NDArray[np.uint8]:
+    """What a byte does in a cell: nothing, is no text (`_UNICODE`), is part of UTF-8, or makes quotes due."""
+    table = np.zeros(256, np.uint8)
+    table[:32] = _UNICODE
+    table[127] = _UNICODE
+    table[128:] = _BEYOND_ASCII
+    for byte in b'",\r\n':
+        table[byte] = byte
+    table[9] = _PLAIN
+    return table
+
+
+_ESCAPES, _CELLS = _json_escapes(), _csv_kinds()
+
+
+@borrowing(forceinline=True)
+def put(out: Any, at: int, data: Any, begin: int, size: int) -> int:
+    """Copy *size* bytes of *data* from *begin* on to *out*; return the place after them."""
+    for i in range(size):
+        out[at + i] = data[begin + i]
+    return at + size
+
+
+@borrowing()
+def utf8_bytes(data: Any, at: int, end: int) -> int:
+    """Return the bytes of the character beyond ASCII at *at*, 0 where there is none (RFC 3629)."""
+    first = np.int64(data[at])
+    if first < 0xC2 or first > 0xF4 or at + 1 >= end:
+        return np.int64(0)
+    second = np.int64(data[at + 1])
+    if second & 0xC0 != 0x80:
+        return np.int64(0)
+    if first < 0xE0:
+        return np.int64(2)
+    if at + 2 >= end or np.int64(data[at + 2]) & 0xC0 != 0x80:
+        return np.int64(0)
+    if first < 0xF0:
+        is_undefined = (first == 0xE0 and second < 0xA0) or (first == 0xED and second >= 0xA0)
+        return np.int64(0 if is_undefined else 3)
+    if at + 3 >= end or np.int64(data[at + 3]) & 0xC0 != 0x80:
+        return np.int64(0)
+    return np.int64(0 if (first == 0xF0 and second < 0x90) or (first == 0xF4 and second >= 0x90) else 4)
+
+
+@borrowing()
+def _looks_marked(data: Any, begin: int, size: int) -> bool:
+    if size < _MARK.size:
+        return False
+    for i in range(_MARK.size):  # noqa: SIM110 - compiled as it stands
+        if data[begin + i] != _MARK[i]:
+            return False
+    return True
+
+
+@borrowing()
+def _put_base64(st: Any, out: Any, at: int, data: Any, begin: int, size: int) -> int:
+    """Write the mark and the Base64 of *size* bytes."""
+    st[state.NOT_TEXT] += 1
+    at = put(out, at, _MARK, np.int64(0), _MARK.size)
+    left = size
+    while left > 0:
+        first = np.int64(data[begin])
+        second = np.int64(data[begin + 1]) if left > 1 else np.int64(0)
+        third = np.int64(data[begin + 2]) if left > 2 else np.int64(0)
+        out[at] = _LETTERS[first >> 2]
+        out[at + 1] = _LETTERS[(first & 3) << 4 | second >> 4]
+        out[at + 2] = _LETTERS[(second & 15) << 2 | third >> 6] if left > 1 else 61
+        out[at + 3] = _LETTERS[third & 63] if left > 2 else 61
+        at += 4
+        begin += 3
+        left -= 3
+    return at
+
+
+@borrowing()
+def put_json(st: Any, out: Any, at: int, data: Any, begin: int, size: int) -> int:
+    """Write *size* bytes of *data* as a JSON string; return the place after it."""
+    out[at] = 34
+    to = at + 1
+    end = begin + size
+    from_ = begin
+    is_text = not (size > 0 and data[begin] == 98 and _looks_marked(data, begin, size))
+    while is_text and from_ < end:
+        byte = data[from_]
+        kind = _ESCAPES[byte]
+        if kind == _PLAIN:
+            out[to] = byte
+            to += 1
+            from_ += 1
+        elif kind == _BEYOND_ASCII:
+            count = utf8_bytes(data, from_, end)
+            is_text = count > 0
+            to = put(out, to, data, from_, count)
+            from_ += count
+        else:
+            out[to] = 92
+            if kind == _UNICODE:
+                out[to + 1], out[to + 2], out[to + 3] = 117, 48, 48
+                out[to + 4] = _HEX[byte >> 4]
+                out[to + 5] = _HEX[byte & 15]
+                to += 6
+            else:
+                out[to + 1] = kind
+                to += 2
+            from_ += 1
+    if not is_text:
+        to = _put_base64(st, out, at + 1, data, begin, size)
+    out[to] = 34
+    return to + 1
+
+
+@borrowing()
+def put_cell(st: Any, out: Any, at: int, data: Any, begin: int, size: int) -> int:
+    """Write *size* bytes of *data* as a cell of CSV (RFC 4180), quoted where that is due; return the place after it."""
+    end = begin + size
+    is_quoted = False
+    is_text = not (size > 0 and data[begin] == 98 and _looks_marked(data, begin, size))
+    from_ = begin
+    while is_text and from_ < end:
+        kind = _CELLS[data[from_]]
+        if kind == _BEYOND_ASCII:
+            count = utf8_bytes(data, from_, end)
+            is_text = count > 0
+            from_ += count
+        else:
+            is_text = kind != _UNICODE
+            is_quoted |= kind > _BEYOND_ASCII
+            from_ += 1
+    if not is_text:
+        return _put_base64(st, out, at, data, begin, size)
+    if not is_quoted:
+        return put(out, at, data, begin, size)
+    out[at] = 34
+    at += 1
+    for i in range(begin, end):
+        if data[i] == 34:
+            out[at] = 34
+            at += 1
+        out[at] = data[i]
+        at += 1
+    out[at] = 34
+    return at + 1
+
+
+@borrowing(forceinline=True)
+def put_line_end(out: Any, at: int) -> int:
+    """Write CR and LF."""
+    out[at] = 13
+    out[at + 1] = 10
+    return at + 2
+
+
+@borrowing(forceinline=True)
+def put_bulk(out: Any, at: int, data: Any, begin: int, size: int) -> int:
+    """Write *size* bytes of *data* as a bulk string of RESP; return the place after it."""
+    out[at] = 36
+    at = put_line_end(out, put_integer(out, at + 1, size))
+    return put_line_end(out, put(out, at, data, begin, size))
+
+
+@borrowing()
+def is_json_number(data: Any, begin: int, size: int) -> bool:
+    """Whether *size* bytes of *data* are a number as JSON has it."""
+    at = begin
+    end = begin + size
+    if at < end and data[at] == 45:
+        at += 1
+    if at >= end or data[at] < 48 or data[at] > 57:
+        return False
+    if data[at] == 48 and at + 1 < end and 48 <= data[at + 1] <= 57:
+        return False
+    at = _digits_end(data, at, end)
+    if at < end and data[at] == 46:
+        after = _digits_end(data, at + 1, end)
+        if after == at + 1:
+            return False
+        at = after
+    if at < end and (data[at] == 101 or data[at] == 69):
+        at += 1
+        if at < end and (data[at] == 43 or data[at] == 45):
+            at += 1
+        after = _digits_end(data, at, end)
+        if after == at:
+            return False
+        at = after
+    return at == end
+
+
+@borrowing()
+def _digits_end(data: Any, at: int, end: int) -> int:
+    while at < end and 48 <= data[at] <= 57:
+        at += 1
+    return at

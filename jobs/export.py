@@ -1,0 +1,33 @@
+"""What do the keys of a dump hold?
+
+Writes keys with their values as JSON, CSV or commands; conditions choose which.
+"""
+
+from __future__ import annotations
+
+from slotscope.requests.export import Request
+from slotscope.runtime import cli
+
+
+def command(request: Request) -> int | None:
+    """Write keys of dumps with their values: JSON lines, CSV, or the commands that make them.
+
+    Keys that no condition asks for cost no more than a glance.  Strings that are no text are written as base64: and their Base64, in
+    JSON and CSV alike.  What is written is under its name when it is whole; after an interruption, the same command goes on with
+    the parts that are missing.
+
+    slotscope export --rdb dump.rdb --to resp --out - --match 'user:*' | redis-cli --pipe
+    """
+    from slotscope.pipelines.dump_export import export_dumps, say_to
+    from slotscope.reports.export_text import export_lines
+    from slotscope.reports.records import print_records
+    from slotscope.runtime.progress import progress
+
+    with progress("exporting"):
+        manifest = export_dumps(request)
+    print_records(manifest, lambda: export_lines(manifest), as_json=request.json, stream=say_to(manifest))
+    return cli.PARTIAL if manifest["damaged"] or manifest["left_out"] else None
+
+
+if __name__ == "__main__":
+    cli.main(command)

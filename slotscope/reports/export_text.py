@@ -1,0 +1,34 @@
+"""An export as a person reads it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slotscope.runtime.text import count, plural, printable, size
+
+
+def export_lines(manifest: dict[str, Any]) -> list[str]:
+    """Return what was written, and what the format or the target could not take."""
+    where = "" if manifest["out"] == "-" else f" in {manifest['out']}"
+    lines = [
+        f"{plural(manifest['keys'], 'key')} of {count(manifest['seen'])}, "
+        f"{size(manifest['bytes'])} of {manifest['to']}{where}"
+    ]
+    lines += [
+        f"damaged: {bad['source']}: offset {bad['offset']}: {bad['reason']}; the keys before it were written"
+        for bad in manifest["damaged"]
+    ]
+    lines += [f"left out: {plural(number, 'key')}: {why}" for why, number in manifest["left_out"].items()]
+    if manifest["not_text"]:
+        lines.append(f"{plural(manifest['not_text'], 'string')} are no text: written as base64: and their Base64")
+    if manifest["hollow"]:
+        lines.append(
+            f"left out: {plural(manifest['hollow'], 'key')} without elements, which a server drops when it loads"
+        )
+    if manifest["functions"]:
+        lines.append(
+            f"not written: {plural(manifest['functions'], 'function library', 'function libraries')}, which are no keys"
+        )
+    if manifest["to"] == "resp" and any(manifest["recorded"].values()):
+        lines.append("not written: idle times and frequencies, which commands do not carry")
+    return [printable(line) for line in lines]

@@ -1,0 +1,1 @@
+"""Values of dumps: their bytes at hand, written out in parts."""

@@ -1,0 +1,133 @@
+"""Which keys are wanted: the patterns of KEYS, ranges with units, and where a condition cannot be read."""
+
+from __future__ import annotations
+
+import fnmatch
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cluster_core.errors import ConditionError
+from cluster_core.kernels.key_filter import BYTES, SECONDS, Between, between, key_filter
+from cluster_core.slots.key_slot import key_slot
+from tests.builders.key_batches import key_batch
+from tests.examples import examples
+
+NAMES = [b"user:1", b"user:22", b"cart:{user:1}", b"a*b", b"a[b", b"", b"\xff\x00"]
+
+
+def named(names):
+    """Strings of these names."""
+    return key_batch([(name, 10, -1) for name in names])
+
+
+BATCH = named(NAMES)
+
+
+def chosen(**conditions) -> list[bytes]:
+    """The names that conditions choose."""
+    return [BATCH.key(row) for row in key_filter(**conditions).rows(BATCH, None)]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("user:*", NAMES[:2]),
+        ("user:?", NAMES[:1]),
+        ("*:[0-1]*", [b"user:1", b"cart:{user:1}"]),
+        ("*[^0-9]", [b"cart:{user:1}", b"a*b", b"a[b", b"\xff\x00"]),
+        (r"a\*b", [b"a*b"]),
+        (r"a\[b", [b"a[b"]),
+        ("a*b", [b"a*b", b"a[b"]),
+        ("*", NAMES),
+        ("", [b""]),
+        ("**user**1**", [b"user:1", b"cart:{user:1}"]),
+    ],
+)
+def test_patterns_are_those_of_keys(pattern, names):
+    """Stars, classes, ranges, escapes."""
+    assert chosen(match=[pattern]) == names
+
+
+@given(
+    st.text("ab*?", max_size=8),
+    st.lists(st.binary(max_size=6).map(lambda raw: bytes(97 + byte % 3 for byte in raw)), min_size=1),
+)
+@settings(max_examples=examples(300))
+def test_patterns_agree_with_those_of_file_names(pattern, names):
+    """Where both mean the same."""
+    batch = named(names)
+    found = [batch.key(row) for row in key_filter(match=[pattern]).rows(batch, None)]
+
+    assert found == [name for name in names if fnmatch.fnmatchcase(name.decode(), pattern)]
+
+
+def test_conditions_of_one_option_are_joined_by_or_those_of_several_by_and():
+    """A prefix, a pattern, an expression, a slot."""
+    assert chosen(match=["a*"], prefix=["cart"]) == [b"cart:{user:1}", b"a*b", b"a[b"]
+    assert chosen(match=["a*"], prefix=["cart"], regex="b$") == [b"a*b", b"a[b"]
+    assert chosen(regex=r"^\xff") == [b"\xff\x00"]
+    assert chosen(slot=str(key_slot(b"user:1"))) == [b"user:1", b"cart:{user:1}"]
+    assert chosen(type=["hash"]) == []
+    assert chosen(prefix=["user:*"]) == []
+
+
+def test_a_sample_is_the_same_keys_each_time_and_about_the_share():
+    """A larger sample holds the smaller one."""
+    batch = named([b"key:%d" % number for number in range(20_000)])
+    few, more = (set(key_filter(sample=share).rows(batch, None).tolist()) for share in ("1%", "0.1"))
+
+    assert few < more
+    assert 120 < len(few) < 280
+    assert 1800 < len(more) < 2200
+
+
+@pytest.mark.parametrize(
+    ("text", "units", "expected"),
+    [
+        (">1kb", BYTES, Between(1025)),
+        (">=1KB, <2kb", BYTES, Between(1024, 2047)),
+        ("10-20", BYTES, Between(10, 20)),
+        ("<=1h", SECONDS, Between(0, 3600)),
+        ("5", BYTES, Between(5, 5)),
+        ("none", SECONDS, Between(is_absent=True)),
+        ("any", SECONDS, Between()),
+    ],
+)
+def test_ranges_have_units(text, units, expected):
+    """Both ends are within; a sign moves an end by one."""
+    assert between(text, units) == expected
+
+
+def test_what_is_absent_is_in_no_range():
+    """A key that never expires has no time to live."""
+    values = np.array([-1, 0, 7])
+
+    assert Between().mark(values).tolist() == [False, True, True]
+    assert Between(is_absent=True).mark(values).tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "message"),
+    [
+        ({"match": ["a[b"]}, "--match 'a[b': line 1, column 2: no ] closes this ["),
+        ({"match": ["ab\\"]}, "--match 'ab\\\\': line 1, column 3: nothing follows the \\"),
+        ({"regex": "a(b"}, "--regex 'a(b': line 1, column 2: missing ), unterminated subpattern"),
+        ({"regex": "a\n(b"}, "--regex 'a\\n(b': line 2, column 1: missing ), unterminated subpattern"),
+        ({"size": ">1kb;"}, "--size '>1kb;': line 1, column 5: ';' is not expected here"),
+        ({"size": ">1xb"}, "--size '>1xb': line 1, column 3: unit 'xb' is not known: b, kb, mb, gb"),
+        ({"size": ">5,<3"}, "--size '>5,<3': line 1, column 4: no number is like that"),
+        ({"ttl": "soon"}, "--ttl 'soon': line 1, column 1: a number is due here: >1kb, <=30d, 10-20"),
+        ({"slot": "1,16384"}, "--slot '1,16384': line 1, column 3: '16384' is no slot and no range of slots, 0 to 16383"),
+        ({"type": ["set,sets"]}, "--type 'set,sets': line 1, column 5: 'sets' is no type: string, list, set, zset, hash, stream, module, array"),
+        ({"sample": "2"}, "--sample '2': line 1, column 1: a share is between 0 and 1, or 0% and 100%"),
+    ],
+)  # fmt: skip
+def test_a_condition_that_cannot_be_read_is_named_with_its_place(conditions, message):
+    """Option, line, column, and what is wrong there."""
+    with pytest.raises(ConditionError) as caught:
+        key_filter(**conditions)
+
+    assert str(caught.value) == message

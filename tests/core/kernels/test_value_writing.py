@@ -1,0 +1,238 @@
+"""Values written by the kernel: what the plain decoder says, whatever the encoding, and however small the buffer."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+import math
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cluster_core.errors import DecodeError, EncodeError
+from cluster_core.formats.rdb.elements import Field, ModuleValue, Record, decode_record
+from cluster_core.formats.rdb.stream_elements import StreamValue
+from cluster_core.kernels.rdb.skim import RdbSkimmer
+from cluster_core.kernels.values import state
+from cluster_core.kernels.values.decimals import put_double
+from cluster_core.kernels.values.release import NEWEST, release_of
+from cluster_core.kernels.values.texts import put_json
+from cluster_core.kernels.values.writer import ValueWriter
+from tests.builders import rdb_builder as build
+from tests.conftest import DATA
+from tests.examples import examples
+
+ZOO = DATA / "redis-7.0" / "dump.rdb"
+FIELD_EXPIRY_MS = 4_102_444_800_000
+OTHERS = build.rdb(
+    build.select(0),
+    build.key(b"old zset", 3, build.length(3) + build.string(b"a") + b"\xfe" + build.string(b"b") + b"\x031.5" + build.string(b"c") + b"\xff"),
+    build.key(b"zipmap", 9, build.string(build.zipmap([(b"f", b"v"), (b"g", b"w" * 300)]))),
+    build.key(b"ziplist", 10, build.string(build.ziplist([b"x", 5, -1, 1 << 40, b"y" * 70, b"z" * 20000]))),
+    build.key(b"compressed", 16, build.compressed(build.listpack([b"f", b"value" * 50, b"g", -5000]))),
+    build.key(b"expiring", 22, build.length(2) + build.string(b"f") + build.string(b"v") + struct.pack("<q", FIELD_EXPIRY_MS)
+              + build.string(b"g") + build.string(b"w") + struct.pack("<q", -1)),
+    build.key(b"base64:x", 0, build.string(b"base64:aGk=")),
+    build.key(b"\xff\xfe", 0, build.string(b"\xed\xa0\x80\x00\"\\\n\t\x7f caf\xc3\xa9")),
+    magic="VALKEY080",
+)  # fmt: skip
+"""Encodings that the recorded dumps do not hold, and names and values that are no text."""
+
+
+def written(dump: bytes, style: int, **options) -> bytes:
+    """All keys of *dump* in *style*."""
+    data, skimmer = np.frombuffer(bytearray(dump), np.uint8), RdbSkimmer("d.rdb")
+    fed, out, writer = 0, [], None
+    while not skimmer.done:
+        room = skimmer.room()
+        piece = dump[fed : fed + len(room)]
+        room[: len(piece)] = piece
+        fed += len(piece)
+        skimmer.filled(len(piece))
+        for batch in skimmer.batches():
+            writer = writer or ValueWriter(skimmer.head, style, source="d.rdb", **options)
+            out += [bytes(one) for one in writer.pieces(data, batch, np.arange(len(batch)))]
+    return b"".join(out)
+
+
+def decoded(dump: bytes) -> list[tuple[int, Record]]:
+    """All keys of *dump* by the plain decoder."""
+    skimmer, found = RdbSkimmer("d.rdb"), []
+    fed = 0
+    while not skimmer.done:
+        room = skimmer.room()
+        piece = dump[fed : fed + len(room)]
+        room[: len(piece)] = piece
+        fed += len(piece)
+        skimmer.filled(len(piece))
+        for batch in skimmer.batches():
+            for db, at, size in zip(
+                batch.db.tolist(), batch.offset.tolist(), batch.serialized_bytes.tolist(), strict=True
+            ):
+                found.append((db, decode_record(dump[at : at + size], skimmer.head.dialect)))
+    return found
+
+
+def unmarked(text: str) -> bytes:
+    """The string that a text stands for."""
+    return base64.b64decode(text[7:]) if text.startswith("base64:") else text.encode()
+
+
+def from_json(line: dict) -> object:
+    """The value of a line as the plain decoder has it."""
+    value, kind = line["value"], line["type"]
+    if kind == "string":
+        return unmarked(value)
+    if kind in ("list", "set"):
+        return [unmarked(one) for one in value]
+    if kind == "zset":
+        return [(unmarked(member), float(score)) for member, score in value.items()]
+    if kind == "hash":
+        return [
+            Field(unmarked(name), unmarked(one), -1)
+            if isinstance(one, str)
+            else Field(unmarked(name), unmarked(one["value"]), one["expire_at_ms"])
+            for name, one in value.items()
+        ]
+    if kind == "module":
+        return ModuleValue(base64.b64decode(value["payload"]))
+    return [(one["id"], tuple(unmarked(word) for pair in one["fields"] for word in pair)) for one in value["entries"]]
+
+
+def comparable(value: object) -> object:
+    """A decoded value without what `from_json` leaves out."""
+    if isinstance(value, StreamValue):
+        return [("{}-{}".format(*entry.id), entry.words) for entry in value.entries]
+    return value
+
+
+@pytest.mark.parametrize(
+    "dump",
+    [ZOO, *sorted((DATA / "valkey-9.1" / "before").glob("*.rdb")), OTHERS],
+    ids=lambda one: getattr(one, "name", "built"),
+)
+@pytest.mark.parametrize("buffer_bytes", [1 << 20, 700])
+def test_json_lines_hold_what_the_plain_decoder_reads(dump, buffer_bytes):
+    """Every type and encoding of recorded dumps; a buffer that is always too small changes nothing."""
+    raw = dump if isinstance(dump, bytes) else dump.read_bytes()
+    lines = [json.loads(line, parse_int=lambda text: -0.0 if text == "-0" else int(text))
+             for line in written(raw, state.JSON, buffer_bytes=buffer_bytes).splitlines()]  # fmt: skip
+    rows = decoded(raw)
+
+    assert [(line["db"], unmarked(line["key"]), line["type"], line.get("expire_at_ms", -1)) for line in lines] == [
+        (db, row.key, row.type, row.expire_at_ms) for db, row in rows
+    ]
+    assert [repr(from_json(line)) for line in lines] == [repr(comparable(row.value)) for _, row in rows]
+
+
+def test_groups_of_streams_are_told_whole():
+    """Pending entries and consumers as the decoder has them."""
+    lines = [json.loads(line) for line in written(ZOO.read_bytes(), state.JSON).splitlines()]
+    told = {unmarked(line["key"]): line["value"]["groups"] for line in lines if line["type"] == "stream"}
+    rows = {row.key: row.value.groups for _, row in decoded(ZOO.read_bytes()) if row.type == "stream"}
+
+    assert any(rows.values())
+    assert {key: [[group["name"], len(group["pending"]), [one["name"] for one in group["consumers"]]] for group in groups]
+            for key, groups in told.items()} == {
+        key: [[group.name.decode(), len(group.pending), [one.name.decode() for one in group.consumers]] for group in groups]
+        for key, groups in rows.items()
+    }  # fmt: skip
+
+
+def test_csv_is_a_line_an_element_that_reads_back():
+    """Quotes, line ends and commas survive; what is no text is Base64."""
+    rows = list(csv.reader(io.StringIO(written(OTHERS, state.CSV).decode(), newline="")))
+    by_key = {}
+    for row in rows:
+        by_key.setdefault(unmarked(row[1]), []).append(row[2:])
+
+    assert by_key[b"old zset"] == [
+        ["zset", "", "a", "inf", ""],
+        ["zset", "", "b", "1.5", ""],
+        ["zset", "", "c", "-inf", ""],
+    ]
+    assert by_key[b"expiring"] == [["hash", "", "f", "v", str(FIELD_EXPIRY_MS)], ["hash", "", "g", "w", ""]]
+    assert [row[2] for row in by_key[b"ziplist"]] == ["0", "1", "2", "3", "4", "5"]
+    assert unmarked(by_key[b"\xff\xfe"][0][3]) == b'\xed\xa0\x80\x00"\\\n\t\x7f caf\xc3\xa9'
+    assert unmarked(by_key[b"base64:x"][0][3]) == b"base64:aGk="
+
+
+def test_commands_hold_no_more_than_a_few_elements_and_say_when_fields_expire():
+    """A hash with fields that expire: HSET and HPEXPIREAT by turns."""
+    commands = written(OTHERS, state.RESP)
+
+    assert (
+        b"*4\r\n$4\r\nHSET\r\n$8\r\nexpiring\r\n$1\r\nf\r\n$1\r\nv\r\n*6\r\n$10\r\nHPEXPIREAT\r\n$8\r\nexpiring\r\n"
+        in commands
+    )
+    assert commands.startswith(b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*8\r\n$4\r\nZADD\r\n")
+
+
+def test_what_a_release_cannot_hold_is_refused_or_left_out_by_name():
+    """Redis 7.2 has no fields that expire; the keys beside that hash are written."""
+    old = release_of("redis-7.2")
+    with pytest.raises(EncodeError, match=r"redis-7.2 has no fields that expire"):
+        written(OTHERS, state.RESP, release=old)
+    commands = written(OTHERS, state.RESP, release=old, permissive=True)
+
+    assert b"expiring" not in commands
+    assert b"$10\r\ncompressed\r\n" in commands
+    assert release_of("valkey-9.0").has_field_expiry
+    assert NEWEST.has_field_expiry
+
+
+@pytest.mark.parametrize("style", [state.JSON, state.RESP, state.CSV])
+@pytest.mark.parametrize("packed", [
+    build.listpack([b"a", b"b"], count=3), build.listpack([b"a", b"b", b"c"], count=2),
+    build.listpack([b"a", b"b"])[:-4] + b"\xf0\xff\xff\xff", build.listpack([b"a", b"b"])[:-1] + b"\x00",
+])  # fmt: skip
+def test_a_value_that_is_not_what_its_header_says_is_an_error_with_its_place(style, packed):
+    """Never a crash; with *permissive* the other keys are written."""
+    good = build.key(b"good", 0, build.string(b"v"))
+    dump = build.rdb(
+        build.select(0), good, build.key(b"bad", 20, build.string(packed)), build.key(b"more", 0, build.string(b"v"))
+    )
+    with pytest.raises(DecodeError) as caught:
+        written(dump, style)
+    rest = written(dump, style, permissive=True)
+
+    assert caught.value.offset == dump.index(good) + len(good)
+    assert b"good" in rest
+    assert b"more" in rest
+    assert b"bad" not in rest
+
+
+@given(
+    st.floats(allow_nan=False)
+    | st.integers(0, (1 << 64) - 1).map(lambda bits: struct.unpack("<d", struct.pack("<Q", bits))[0])
+)
+@settings(max_examples=examples(2000))
+def test_doubles_have_the_fewest_digits_that_read_back(value):
+    """As Python's own repr has them."""
+    out = np.zeros(40, np.uint8)
+    text = out[: put_double(out, 0, struct.unpack("<q", struct.pack("<d", value))[0])].tobytes().decode()
+    if math.isnan(value):
+        assert text == "nan"
+        return
+    digits = [one.lstrip("-").partition("e")[0].replace(".", "").strip("0") for one in (text, repr(value))]
+
+    assert float(text) == value
+    assert math.copysign(1, float(text)) == math.copysign(1, value)
+    assert math.isinf(value) or digits[0] == digits[1]
+
+
+@given(st.binary(max_size=40) | st.text(max_size=20).map(lambda text: text.encode("utf-8", "surrogatepass")))
+@settings(max_examples=examples(1000))
+def test_any_bytes_come_back_from_their_json_string(data):
+    """Text as itself, all else as Base64 with its mark."""
+    out, counts = np.zeros(400, np.uint8), np.zeros(state.STATE_LENGTH, np.int64)
+    end = put_json(counts, out, 0, np.frombuffer(bytearray(data), np.uint8), 0, len(data))
+    text = json.loads(out[:end].tobytes())
+
+    assert unmarked(text) == data
+    assert bool(counts[state.NOT_TEXT]) == text.startswith("base64:")

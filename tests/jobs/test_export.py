@@ -1,0 +1,208 @@
+"""The job export: files that are whole or not there, and commands that make the same data in real servers."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+
+import pytest
+
+from slotscope.pipelines import dump_export
+from slotscope.pipelines.dump_export import MANIFEST
+from slotscope.runtime.failure import BAD_INPUT, OK, PARTIAL
+from tests.benches.program import slotscope, without_progress
+from tests.benches.servers import redis_binary, running, valkey_binary
+from tests.builders import rdb_builder as build
+from tests.conftest import DATA
+
+ZOO = DATA / "redis-7.0" / "dump.rdb"
+LFU = DATA / "redis-7.0" / "dump-lfu.rdb"
+LRU = DATA / "redis-7.0" / "dump-lru.rdb"
+VALKEYS = sorted((DATA / "valkey-9.1" / "before").glob("*.rdb"))
+
+
+def exported(*words: object) -> list[dict]:
+    """The lines of a file of JSON lines that a command writes."""
+    *rest, out = words
+    assert slotscope("export", "--to", "json", "--out", out, *rest) == OK
+    return [json.loads(line) for line in out.read_text().splitlines()]
+
+
+def loaded_digests(binary: str, dump: bytes, commands: bytes) -> tuple[bytes, bytes]:
+    """DEBUG DIGEST of a server that loads *dump*, and of one that is sent *commands*, all of which it takes."""
+    with running(binary, files={"dump.rdb": dump}, enable_debug_command="yes") as server:
+        loaded = server.call("DEBUG", "DIGEST")
+    with (
+        running(binary, enable_debug_command="yes") as server,
+        socket.create_connection(("127.0.0.1", server.port)) as link,
+    ):
+        link.sendall(commands + b"*2\r\n$4\r\nECHO\r\n$7\r\nthe end\r\n")
+        answers = b""
+        while not answers.endswith(b"the end\r\n"):
+            answers += link.recv(1 << 20)
+        made = server.call("DEBUG", "DIGEST")
+    assert b"-ERR" not in answers
+    return loaded, made
+
+
+@pytest.mark.servers
+@pytest.mark.parametrize(("binary", "dump"), [
+    (redis_binary(), ZOO), (redis_binary(), LFU), (valkey_binary(), VALKEYS[0]), (valkey_binary(), VALKEYS[1]),
+])  # fmt: skip
+def test_commands_make_the_data_of_the_dump_in_a_real_server(tmp_path, binary, dump):
+    """DEBUG DIGEST of the server that loads the dump is that of the server that is sent the commands."""
+    if binary is None:
+        pytest.skip("the server is not installed")
+    out = tmp_path / "keys.resp"
+    assert slotscope("export", "--rdb", dump, "--to", "resp", "--out", out) == OK
+    loaded, made = loaded_digests(binary, dump.read_bytes(), out.read_bytes())
+
+    assert loaded == made
+    assert set(loaded) != {b"0"[0]}
+
+
+def test_conditions_choose_keys_and_a_sample_is_part_of_all(tmp_path):
+    """What the filter's own tests say, from the command line."""
+    everything = exported("--rdb", ZOO, tmp_path / "all.json")
+    hashes = exported("--rdb", ZOO, "--type", "hash,list", tmp_path / "hashes.json")
+    carts = exported("--rdb", ZOO, "--match", "{user:?}:cart:*", "--size", "<200", tmp_path / "carts.jsonl")
+    expiring = exported("--rdb", ZOO, "--ttl", "any", tmp_path / "expiring.json")
+    first = exported("--rdb", ZOO, "--limit", 7, tmp_path / "first.json")
+
+    assert hashes == [line for line in everything if line["type"] in ("hash", "list")]
+    assert carts
+    assert all(line["key"].startswith("{user:") for line in carts)
+    assert expiring == [line for line in everything if "expire_at_ms" in line]
+    assert first == everything[:7]
+
+
+def test_idle_times_and_frequencies_are_told_where_they_are_recorded(tmp_path, capsys):
+    """A dump without them refuses the question, with the setting that records them."""
+    often = exported("--rdb", LFU, "--freq", ">=5", tmp_path / "often.json")
+    idle = exported("--rdb", LRU, "--idle", ">=0s", tmp_path / "idle.json")
+    code = slotscope("export", "--rdb", ZOO, "--to", "json", "--out", tmp_path / "no.json", "--idle", ">30d")
+
+    assert {line["freq"] >= 5 for line in often} == {True}
+    assert {line["idle_s"] >= 0 for line in idle} == {True}
+    assert code == BAD_INPUT
+    assert without_progress(capsys.readouterr().err) == [
+        "slotscope: --idle: not recorded in these dumps; servers record it with maxmemory-policy allkeys-lru or volatile-lru"
+    ]
+    assert not (tmp_path / "no.json").exists()
+    assert not (tmp_path / "no.json.partial").exists()
+
+
+def test_a_folder_has_a_part_a_dump_and_its_manifest(tmp_path, capsys):
+    """Also of compressed dumps; a second run takes the place of the first."""
+    packed = tmp_path / "packed.rdb.gz"
+    packed.write_bytes(gzip.compress(VALKEYS[2].read_bytes()))
+    out = tmp_path / "out"
+    code = slotscope("export", "--rdb", *VALKEYS[:2], packed, "--to", "csv", "--out", out, "--json")
+    told = json.loads(capsys.readouterr().out)
+    again = slotscope("export", "--rdb", *VALKEYS[:2], "--to", "csv", "--out", out, "--quiet")
+
+    assert (code, again) == (OK, OK)
+    assert told["keys"] == told["seen"] == 6002
+    assert sorted(part["keys"] for part in told["parts"]) == [1346, 1607, 3049]
+    assert sorted(path.name for path in out.iterdir()) == [MANIFEST, "part-00000.csv", "part-00001.csv"]
+    assert (out / "part-00000.csv").read_text().startswith("db,key,type,expire_at_ms,name,value,field_expire_at_ms\n")
+
+
+def test_one_file_of_several_dumps_has_one_head(tmp_path):
+    """The lines of all parts in their order."""
+    out = tmp_path / "keys.csv"
+    assert slotscope("export", "--rdb", *VALKEYS, "--to", "csv", "--out", out) == OK
+    lines = out.read_text().splitlines()
+
+    assert [number for number, line in enumerate(lines) if line.startswith("db,key,")] == [0]
+    assert not out.with_name("keys.csv.partial").exists()
+
+
+def test_an_interrupted_export_goes_on_with_the_parts_that_are_missing(tmp_path, monkeypatch):
+    """Finished parts are not made again; another request begins anew."""
+    out, made = tmp_path / "out", []
+    whole = dump_export.write_part
+
+    def failing(unit, wanted, stream, *, folder=None):
+        made.append(unit.path)
+        if len(made) == 3:
+            raise KeyboardInterrupt
+        return whole(unit, wanted, stream, folder=folder)
+
+    monkeypatch.setattr(dump_export, "write_part", failing)
+    words = ["export", "--rdb", *VALKEYS, "--to", "json", "--parallelism", 1, "--out", out]
+    slotscope(*words)
+    before = not out.exists() and sorted(path.name for path in (tmp_path / "out.partial").glob("*.facts"))
+    code = slotscope(*words)
+
+    assert before == ["part-00000.json.facts", "part-00001.json.facts"]
+    assert code == OK
+    assert made == [*map(str, VALKEYS), str(VALKEYS[2])]
+    assert json.loads((out / MANIFEST).read_text())["keys"] == 6002
+
+
+def test_damage_leaves_nothing_or_what_stands_before_it(tmp_path, capsys):
+    """Strict: exit code 2 and no file; permissive: the keys before the damage, and its place."""
+    bad = tmp_path / "bad.rdb"
+    bad.write_bytes(ZOO.read_bytes()[:40_000])
+    out = tmp_path / "keys.json"
+    strict = slotscope("export", "--rdb", bad, "--to", "json", "--out", out)
+    refused = without_progress(capsys.readouterr().err)
+    left = out.exists() or out.with_name("keys.json.partial").exists()
+    permissive = slotscope("export", "--rdb", bad, "--to", "json", "--out", out, "--mode", "permissive")
+
+    assert (strict, permissive) == (BAD_INPUT, PARTIAL)
+    assert refused == [f"slotscope: {bad}: offset 40000: the file ends before its end mark"]
+    assert not left
+    assert "the keys before it were written" in capsys.readouterr().out
+    assert len(out.read_text().splitlines()) > 10
+
+
+def test_what_a_target_cannot_hold_is_refused_by_name(tmp_path, capsys):
+    """Fields that expire, for a server that has none; left out and counted with permissive."""
+    dump, out = tmp_path / "d.rdb", tmp_path / "keys.resp"
+    expiring = build.length(1) + build.string(b"f") + build.string(b"v") + (4_102_444_800_000).to_bytes(8, "little")
+    dump.write_bytes(
+        build.rdb(
+            build.select(0), build.key(b"h", 22, expiring), build.key(b"k", 0, build.string(b"v")), magic="VALKEY080"
+        )
+    )
+    words = ["export", "--rdb", dump, "--to", "resp", "--out", out, "--target", "valkey-8.0"]
+    strict = slotscope(*words)
+    refused = without_progress(capsys.readouterr().err)
+    permissive = slotscope(*words, "--mode", "permissive")
+
+    assert (strict, permissive) == (BAD_INPUT, PARTIAL)
+    assert refused == [f"slotscope: {dump}: offset 11: valkey-8.0 has no fields that expire"]
+    assert out.read_bytes() == b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n"
+    assert "left out: 1 key: hash: valkey-8.0 has no fields that expire" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["--match", "a[b"], "--match 'a[b': line 1, column 2: no ] closes this ["),
+        (["--target", "redis-4.0"], "--target: redis-4.0: commands are written for redis 5.0 and later"),
+        (["--limit", "0"], "--limit is a number of keys: 1 or more"),
+    ],
+)
+def test_wrong_options_are_one_line(tmp_path, capsys, words, line):
+    """Before any file is opened."""
+    code = slotscope("export", "--rdb", tmp_path / "none.rdb", "--to", "resp", "--out", tmp_path / "x", *words)
+
+    assert code == BAD_INPUT
+    assert without_progress(capsys.readouterr().err) == [f"slotscope: {line}"]
+
+
+def test_nothing_that_is_no_export_is_written_over(tmp_path, capsys):
+    """A folder of something else, and the dump itself."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.txt").write_text("keep")
+    dump = tmp_path / "dump.json"
+    dump.write_bytes(ZOO.read_bytes())
+    codes = [slotscope("export", "--rdb", dump, "--to", "json", "--out", out) for out in (tmp_path / "out", dump)]
+
+    assert codes == [BAD_INPUT, BAD_INPUT]
+    assert "something is there that is no export" in capsys.readouterr().err
+    assert dump.read_bytes() == ZOO.read_bytes()
