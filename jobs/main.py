@@ -47,6 +47,7 @@ COMMANDS = {
     ),
     "audit-plan": Command(PLAN, "jobs.audit_plan:command", "Did a plan keep its promise?"),
     "bus-replay": Command(HISTORY, "jobs.bus_replay:command", "What did every node believe, when, and why?"),
+    "follow": Command(HISTORY, "jobs.follow:command", "What is happening now?  bus-replay of recordings as they come."),
     "incidents": Command(HISTORY, "jobs.incidents:command", "What happened to the cluster?"),
     "incident": Command(HISTORY, "jobs.incidents:story_command", "How did one incident go, step by step?"),
     "nodes": Command(HISTORY, "jobs.nodes:command", "What would a node have answered to CLUSTER NODES then?"),

@@ -69,6 +69,7 @@ class Code(StrEnum):
     OTHER_TRAFFIC = "other-traffic"
     UNKNOWN_SENTINEL = "unknown-sentinel"
     BAD_EVIDENCE = "bad-records"
+    LATE = "late"
 
 
 class Caveat(NamedTuple):

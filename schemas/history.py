@@ -164,6 +164,23 @@ NODE_POLLS = snapshot_table(
     key=("source", "line"),
 )
 
+LATE_FILES = snapshot_table(
+    "bronze/late_files",
+    "Recorded files of which something was left out: they came when their time was settled, or were gone before they were read.",
+    [
+        required("source", TEXT, "the file"),
+        required(
+            "reason",
+            TEXT,
+            "late: older than what was settled; gone: removed before it was read; clock: nobody knows what time its clock meant",
+        ),
+        required("left_out", LONG, "packets or lines that were not replayed"),
+        required("taken", LONG, "packets or lines that were"),
+        *instant("settled", "what was settled when the file came", always=False),
+    ],
+    key=("source",),
+)
+
 # -- silver ----------------------------------------------------------------------------------------------------------
 
 NODE_VIEWS = snapshot_table(

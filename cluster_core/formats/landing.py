@@ -67,6 +67,30 @@ class RecordedFile(NamedTuple):
         return f"{begun}_{_time_text(self.to_ns)}.{self.suffix}.gz"
 
 
+class RecordedPlace(NamedTuple):
+    """Where in a landing a finished file lies: ``…/<cluster>/<point>/<kind>/<name>``."""
+
+    cluster: str
+    point: str
+    kind: Kind
+    file: RecordedFile
+
+
+def read_path(path: str) -> RecordedPlace | None:
+    """What the path of a finished file of a landing says; None for any other path.
+
+    >>> read_path("/landing/c17/host-3/bus/20261122T233600.000000Z_20261122T233700.004711Z.pcap.gz").point
+    'host-3'
+    """
+    *_, cluster, point, kind, name = ["", "", "", *path.split("/")]
+    recorded = read_name(name)
+    if not (cluster and point) or recorded is None or recorded.to_ns is None or kind not in SUFFIXES:
+        return None
+    if recorded.suffix != SUFFIXES[Kind(kind)]:
+        return None
+    return RecordedPlace(cluster, point, Kind(kind), recorded)
+
+
 def read_name(name: str) -> RecordedFile | None:
     """What the name of a file in a landing says; None for one that no recorder gives."""
     match = _FINISHED.fullmatch(name) or _UNFINISHED.fullmatch(name)

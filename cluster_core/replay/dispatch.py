@@ -146,7 +146,7 @@ class Dispatcher:
         """Add statements; False, and nothing is added, when one is older than what has had its turn."""
         if statements and self.number and min(statement.ts_ns for statement in statements) <= self._told_ns:
             return False
-        self._statements = deque(sorted([*self._statements, *statements], key=lambda statement: statement.ts_ns))
+        self._statements = deque(sorted([*self._statements, *statements], key=_turn_of))
         self._hints = {**hints, **self._hints}
         return True
 
@@ -288,6 +288,11 @@ class Dispatcher:
             self._closed.append((ts_ns, clue.connection))
         while self._closed and self._closed[0][0] < ts_ns - CLOSED_NS:
             self._connections.pop(self._closed.popleft()[1], None)
+
+
+def _turn_of(statement: Statement) -> tuple[int, str, str]:
+    """What decides when a statement has its turn: of one process, the order in which it was told."""
+    return statement.ts_ns, statement.node_id, f"{statement.address}"
 
 
 def deliveries(passage: Passage) -> Iterator[Delivery]:

@@ -9,8 +9,8 @@ are not settled are replaced, settled ones stay.  ``silver/replays`` is written 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial as bind
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,7 +22,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cluster_core.errors import DecodeError
-from cluster_core.gossip.profile import PROFILES
 from cluster_core.kinds import Severity
 from cluster_core.replay.saving import STATE_SOURCE, STATE_VERSION
 from schemas import history
@@ -30,6 +29,7 @@ from schemas.bronze import BAD_RECORDS
 from schemas.caveats import Caveat, Code
 from schemas.table import Table
 from slotscope.pipelines.bus_findings import write_gold
+from slotscope.pipelines.bus_inputs import Inputs
 from slotscope.pipelines.bus_notes import Basis
 from slotscope.runtime import tables
 from slotscope.runtime.errors import InputError
@@ -39,11 +39,10 @@ from slotscope.runtime.tables import Change
 from slotscope.sources.bus import evidence as captured
 from slotscope.sources.bus import observers as replayed
 from slotscope.sources.bus.evidence import CAPTURED, CaptureOptions, capture_task
-from slotscope.sources.bus.files import OVERLAP_NS, CaptureFile, find_captures, survey
+from slotscope.sources.bus.files import OVERLAP_NS, CaptureFile, survey
 from slotscope.sources.bus.observers import REPLAYED, STATE_PHASE, ReplayOptions, replay_task
+from slotscope.sources.bus.point_series import LATENESS_NS
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs
-from slotscope.sources.files import InputFile, expand
-from slotscope.sources.server_logs import find_logs, zone_of
 from slotscope.transforms.history_frames import Rows, clock_warnings, logged_events, of_kind, unpacked, with_times
 from slotscope.transforms.ownership import DERIVED, MEMBER, OWNED, VIEW_COLUMNS, derive_task
 
@@ -81,16 +80,11 @@ class Outcome:
         return [*lines, *(f"{warning.severity}: {warning.text}" for warning in self.warnings)]
 
 
-class Inputs(NamedTuple):
-    """The files of a replay."""
+class Batch(NamedTuple):
+    """A batch of a stream: it names new files only, and never the same twice, unless it is carried out again."""
 
-    captures: list[InputFile]
-    polls: list[InputFile]
-    logs: list[InputFile]
-
-    def sizes(self) -> dict[str, int]:
-        """All files and their bytes."""
-        return {file.path: file.size for file in (*self.captures, *self.polls, *self.logs)}
+    stream: str
+    number: int
 
 
 class State(NamedTuple):
@@ -102,39 +96,32 @@ class State(NamedTuple):
     messages: int
 
 
-def find_inputs(request: Request) -> Inputs:
-    """Expand what the user named; raises DecodeError for what is not there."""
-    return Inputs(
-        find_captures(request.pcap) if request.pcap else [],
-        expand(list(request.polls)) if request.polls else [],
-        find_logs(request.log, request.log_node) if request.log else [],
-    )
-
-
-def check_request(request: Request) -> Inputs:
-    """Find what *request* names; raises InputError and DecodeError for what cannot work, before Spark starts."""
-    if not (request.pcap or request.polls or request.log):
-        raise InputError("nothing to read: name captures with --pcap, polls with --polls, or logs with --log")
-    if not request.snapshot:
-        raise InputError("the snapshot needs a name")
-    if request.profile is not None and request.profile not in PROFILES:
-        raise InputError(f"no profile {request.profile!r}; there are {', '.join(PROFILES)}")
-    if request.node_timeout_ms is not None and not 10 <= request.node_timeout_ms <= 86_400_000:
-        raise InputError(f"--node-timeout-ms is {request.node_timeout_ms}; it must be from 10 to 86400000")
-    zone_of(request.log_zone)
-    return find_inputs(request)
-
-
 class HistoryReplay:
     """One run of the job."""
 
-    def __init__(self, spark: SparkSession, request: Request, inputs: Inputs) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        request: Request,
+        inputs: Inputs,
+        *,
+        batch: Batch | None = None,
+        lateness_ns: int = LATENESS_NS,
+    ) -> None:
+        self._batch = batch
+        self._lateness_ns = lateness_ns
         self._spark = spark
         self._request = request
         self._inputs = inputs
         self._warnings: list[Caveat] = []
         self._found = 0
         self._surveys: dict[tuple[bool, int], list[CaptureFile]] = {}
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the rows of this batch are there: it was carried out, and its stream was killed before it took note of that."""
+        state = self._last_state()
+        return state is not None and self._batch is not None and self._batch <= Batch(*state.options["batch"])
 
     def run(self) -> Outcome:
         """Read, replay, write; raises DecodeError for bad input in strict mode."""
@@ -156,7 +143,7 @@ class HistoryReplay:
         """Read and replay from *state* on, or from the start where packets came late: what was read, found and is known, and the state."""
         with progress("reading captures"):
             read, facts = self._read(state)
-            if facts.get("late"):
+            if facts.get("late") or (state is not None and self._batch is None and facts["left_out"]):
                 read.unpersist()
                 state = None
                 read, facts = self._read(None)
@@ -182,7 +169,25 @@ class HistoryReplay:
         if row is None:
             return None
         state = State(json.loads(row["options"]), bytes(row["state"]), row["settled_by"], row["messages"])
+        if self._batch is not None:
+            self._check_stream(state)
+            return state
         return state if self._continues(state) else None
+
+    def _check_stream(self, state: State) -> None:
+        """Raise InputError where a stream cannot go on from *state*."""
+        request = self._request
+        if {name: state.options.get(name) for name in self._options()} != self._options():
+            raise InputError(
+                f"{request.root}: {request.snapshot} was followed with other options; use the same ones, or another --root"
+            )
+        if state.options["batch"][0] != self._batch_id()[0]:
+            raise InputError(
+                f"{request.root}: {request.snapshot} was followed from another landing, or its checkpoint is gone; use another --root"
+            )
+
+    def _batch_id(self) -> tuple[str, int]:
+        return self._batch or ("", 0)
 
     def _continues(self, state: State) -> bool:
         """Whether all old files are here unchanged, and the new captures are younger."""
@@ -191,6 +196,8 @@ class HistoryReplay:
         sizes = self._inputs.sizes()
         if any(sizes.get(path) != size for path, size in state.options["files"].items()):
             return False
+        if self._inputs.recorded:
+            return True
         new = self._new_captures(state)
         return all(file.first_ns > state.options["last_ns"] - OVERLAP_NS for file in new)
 
@@ -212,6 +219,7 @@ class HistoryReplay:
             "zone": request.log_zone,
             "log_node": list(request.log_node),
             "permissive": request.permissive,
+            "lateness_ns": self._lateness_ns if self._inputs.recorded else 0,
         }
 
     def _read(self, state: State | None) -> tuple[DataFrame, dict[str, Any]]:
@@ -223,13 +231,18 @@ class HistoryReplay:
             request.log_zone,
             tuple(request.log_node),
         )
+        recorded = tuple(file for file in self._inputs.recorded if file.path not in known)
+        if recorded:
+            statements = replace(statements, polls=(), logs=())
         options = CaptureOptions(
-            tuple(self._new_captures(state)),
+            () if self._inputs.recorded else tuple(self._new_captures(state)),
             statements,
             request.node_timeout_ms,
             request.gossip,
             request.permissive,
             state.capture if state is not None else None,
+            recorded,
+            self._lateness_ns,
         )
         task = self._spark.range(0, 1, 1, 1).mapInArrow(bind(capture_task, options=options), spark_schema(CAPTURED))
         read = task.persist(StorageLevel.MEMORY_AND_DISK)
@@ -260,6 +273,8 @@ class HistoryReplay:
         root, snapshot = self._request.root, self._request.snapshot
         seen, beliefs = self._answers(read, found, facts)
         changes = [*self._seen(seen, state), *self._believed(read, beliefs, state), *self._told(seen, state)]
+        if facts["left_out"] or state is None:
+            changes.append(self._left_out(facts, state))
         if state is not None:  # the older beliefs stand in the table, which must be complete first
             tables.apply_changes(changes, root, snapshot)
             changes = []
@@ -336,13 +351,35 @@ class HistoryReplay:
     def _told(self, read: Rows, state: State | None) -> Iterator[Change]:
         """Polls and log events: those of new files are added, those of files that are gone go."""
         known = set(state.options["files"]) if state is not None else set()
+        recorded = [file.path for file in self._inputs.recorded if file.path not in known]
+        if recorded and state is not None:
+            for kind, table in ((captured.POLLS, history.NODE_POLLS), (captured.LOGS, history.LOG_EVENTS)):
+                yield Change(self._unpacked(read, kind, table), table, _one_of(recorded))
+            return
         for files, kind, table in (
             (self._inputs.polls, captured.POLLS, history.NODE_POLLS),
             (self._inputs.logs, captured.LOGS, history.LOG_EVENTS),
         ):
-            old = ", ".join(tables.sql_string(file.path) for file in files if file.path in known)
+            old = [file.path for file in files if file.path in known]
             if files or tables.exists(self._spark, table, self._request.root):
-                yield Change(self._unpacked(read, kind, table), table, f"source NOT IN ({old})" if old else None)
+                yield Change(self._unpacked(read, kind, table), table, f"NOT {_one_of(old)}" if old else None)
+
+    def _left_out(self, facts: dict[str, Any], state: State | None) -> Change:
+        """What is said of files of which something was left out."""
+        rows = [
+            {
+                "snapshot_id": self._request.snapshot,
+                "source": path,
+                "reason": reason,
+                "left_out": left_out,
+                "taken": taken,
+                "settled_ns": watermark_ns or None,
+                "settled": watermark_ns // 1000 or None,
+            }
+            for path, reason, left_out, taken, watermark_ns in facts["left_out"]
+        ]
+        where = None if state is None else _one_of([row["source"] for row in rows])
+        return Change(tables.rows_of(history.LATE_FILES, rows), history.LATE_FILES, where)
 
     def _derived(self, found: Rows, state: State | None) -> Rows:
         request = self._request
@@ -362,7 +399,8 @@ class HistoryReplay:
 
     def _states(self, read: DataFrame, found: DataFrame, facts: dict[str, Any]) -> DataFrame:
         """The states of this fold; none is kept of the processes while the node timeout is not certain."""
-        options = self._options() | {"files": self._inputs.sizes(), "last_ns": facts["last_ns"]}
+        files = self._inputs.sizes() if self._batch is None else {}
+        options = self._options() | {"files": files, "last_ns": facts["last_ns"], "batch": self._batch_id()}
         common = [
             F.lit(self._request.snapshot).alias("snapshot_id"),
             F.lit(STATE_VERSION).alias("version"),
@@ -377,6 +415,9 @@ class HistoryReplay:
 
     def _outcome(self, facts: dict[str, Any], state: State | None, clocks: list[Caveat]) -> Outcome:
         warnings = [*self._warnings, *(Caveat.of(*note) for note in facts["notes"]), *clocks]
+        if facts["left_out"]:
+            words = f"of {len(facts['left_out'])} files something was left out: see bronze/late_files"
+            warnings.append(Caveat(Severity.WARNING, Code.LATE, words))
         if facts["node_timeout_from"] == "default" and self._inputs.captures:
             words = "the traffic does not tell the node timeout; the servers' default of 15000 ms is assumed (--node-timeout-ms)"
             warnings.append(Caveat(Severity.WARNING, Code.NODE_TIMEOUT, words))
@@ -425,3 +466,8 @@ class HistoryReplay:
         for end in ("first", "last"):
             row[end] = None if row[f"{end}_ns"] is None else row[f"{end}_ns"] // 1000
         return tables.rows_of(history.REPLAYS, [row])
+
+
+def _one_of(sources: Sequence[str]) -> str:
+    """The SQL condition that a row is of one of these files."""
+    return f"source IN ({', '.join(map(tables.sql_string, sources))})"

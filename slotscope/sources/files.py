@@ -66,6 +66,14 @@ def expand(patterns: list[str]) -> list[InputFile]:
     return [found[path] for path in sorted(found)]
 
 
+def exists(path: str) -> bool:
+    """Whether there is such a file now."""
+    try:
+        return bool(expand([path]))
+    except MissingInputError:
+        return False
+
+
 def _expand_local(pattern: str) -> list[InputFile]:
     if os.path.lexists(pattern) or not glob.has_magic(pattern):
         paths = [pattern]

@@ -17,7 +17,7 @@ from cluster_core.wire.bus import encode_message
 from jobs import bus_replay
 from schemas import history
 from schemas.bronze import BAD_RECORDS
-from slotscope.pipelines.bus_history import check_request
+from slotscope.pipelines.bus_inputs import check_request
 from slotscope.requests.bus_replay import Request
 from slotscope.runtime.delta_files import read_rows
 from slotscope.runtime.errors import InputError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from slotscope.sources.bus.blobs import unpacked_table
 from slotscope.sources.bus.evidence import PRELUDE_NS, CaptureOptions, CaptureTask
 from slotscope.sources.bus.files import find_captures, survey
 from slotscope.sources.bus.observers import STATE_PHASE, Gathered, Piece, ReplayOptions, replay_process
+from slotscope.sources.bus.point_series import recorded_inputs
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs
 
 FILE_HEADER_BYTES = 24
@@ -65,11 +66,19 @@ class States(Gathered):
 def fold(files: Sequence[Path], before: Fold | None = None, *, permissive: bool = False, **options: Any) -> Fold:
     """Fold *files* into what *before* holds."""
     found = survey(find_captures([str(path) for path in files]), alone=before is None)
+    return _folded(CaptureOptions(tuple(found), PollsAndLogs(), permissive=permissive, **options), before)
+
+
+def fold_recorded(files: Sequence[Path], before: Fold | None = None, **options: Any) -> Fold:
+    """Fold files of a landing into what *before* holds."""
+    found = recorded_inputs((str(path), 0) for path in files)
+    return _folded(CaptureOptions((), PollsAndLogs(), permissive=True, recorded=tuple(found), **options), before)
+
+
+def _folded(options: CaptureOptions, before: Fold | None) -> Fold:
     state = before.capture if before is not None else None
     after, blobs = Fold(), {}
-    for batch in CaptureTask(
-        CaptureOptions(tuple(found), PollsAndLogs(), permissive=permissive, state=state, **options)
-    ).run():
+    for batch in CaptureTask(replace(options, state=state)).run():
         for row in batch.to_pylist():
             _take(after, blobs, row)
     before = before or Fold()
@@ -101,7 +110,7 @@ def _take(after: Fold, blobs: dict[str, list[Piece]], row: dict[str, Any]) -> No
         after.facts = json.loads(blob)
     elif kind == captured.STATE:
         after.capture = blob
-    else:
+    elif kind not in (captured.POLLS, captured.LOGS):
         rows = unpacked_table(blob).to_pylist()
         lists = {captured.BITMAPS: after.bitmaps, captured.BAD: after.bad, captured.LINK_ROWS: after.links}
         (lists | {captured.GAP_ROWS: after.gaps})[kind].extend(rows)

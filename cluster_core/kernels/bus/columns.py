@@ -129,14 +129,15 @@ def message_columns(
     *,
     first_id: int,
     bitmap_ids: NDArray[np.int64],
-    file: str,
+    file: str | pa.Array,
     nodes: list[str],
     texts: list[str],
     addresses: list[str],
 ) -> dict[str, pa.Array]:
     """Columns of ``schemas.history.MESSAGE_FIELDS`` by name.
 
-    *bitmap_ids* are the numbers of the batch's bitmaps in the snapshot; *nodes*, *texts* and *addresses* its tables.
+    *bitmap_ids* are the numbers of the batch's bitmaps in the snapshot; *nodes*, *texts* and *addresses* its tables; *file* is that of
+    all messages, or of each.
     """
     at = batch.messages.view(np.ndarray)
     count = len(batch)
@@ -190,7 +191,7 @@ def message_columns(
         "payload_bytes": integers(at["payload_bytes"], _LARGE, marks(_is_one_of(kinds, _PAYLOAD_TYPES))),
         "unknown_bytes": integers(at["unknown_bytes"], _LARGE),
         "understood": booleans(at["understood"]),
-        "file": one_text(file, count),
+        "file": one_text(file, count) if isinstance(file, str) else file,
     }
 
 

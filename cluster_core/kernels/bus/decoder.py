@@ -93,6 +93,13 @@ class BusDecoder:
         """Follow packets that somebody else has read (captures of several places, in one order of time)."""
         yield from self._take_packets(packets)
 
+    def take_records(self, data: NDArray[np.uint8], records: NDArray[np.void]) -> Iterator[BusBatch]:
+        """Follow packets whose *records* (`RECORD`) say where in *data* they are."""
+        for start in range(0, len(records), PACKETS_PER_CHUNK):
+            part = records[start : start + PACKETS_PER_CHUNK]
+            self._records.view(np.ndarray)[: len(part)] = part
+            yield from self._follow(data, len(part))
+
     def feed(self, piece: bytes | memoryview | NDArray[np.uint8]) -> Iterator[BusBatch]:
         """Add a piece of the current file and yield what it completes."""
         data = np.frombuffer(piece, dtype=np.uint8)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -43,6 +43,14 @@ OTHER_TRAFFIC: Final = ("not an IP packet", "not a TCP packet")
 """Packets that have no business on the bus, and are no damage."""
 
 EXTENSION_TYPES: Final = 16
+
+Place = Callable[[int], tuple[str, int]]
+"""The file, and the offset in it, of what a batch has as offset."""
+
+
+def in_file(path: str) -> Place:
+    """All is in one file."""
+    return lambda offset: (path, offset)
 
 
 def clues_of(
@@ -194,39 +202,39 @@ class BadRows:
         if len(self._listed) < BAD_ROWS_MAX:
             self._listed.append((source, offset, reason, skipped_bytes))
 
-    def take(self, path: str, batch: BusBatch, first_id: int) -> None:
-        """Note everything in a batch that was not understood."""
+    def take(self, place: Place, batch: BusBatch, first_id: int) -> None:
+        """Note everything in a batch that was not understood; *place* tells the file and the offset in it of what a batch has as offset."""
         messages = batch.messages
         if len(messages):
             self._spoken.update(dict.fromkeys(_distinct(np.asarray(messages.stream))))
             while len(self._spoken) > STREAMS_MAX:
                 del self._spoken[next(iter(self._spoken))]
             for number in np.flatnonzero(~np.asarray(messages.understood)).tolist():
-                self._take_message(path, batch, number, first_id)
+                self._take_message(place, batch, number, first_id)
         for row in batch.rows:
-            self._take_row(path, row)
+            self._take_row(place, row)
 
-    def _take_message(self, path: str, batch: BusBatch, row: int, first_id: int) -> None:
+    def _take_message(self, place: Place, batch: BusBatch, row: int, first_id: int) -> None:
         at = batch.messages[row]
         if at.captured < at.totlen:
             self._cut += 1
             reason = f"message {first_id + row}: {at.captured} of {at.totlen} bytes were captured"
-            self.add(path, int(at.offset), reason, int(at.totlen - at.captured), fatal=False)
+            self.add(*place(int(at.offset)), reason, int(at.totlen - at.captured), fatal=False)
             return
         known = at.type < len(MessageType)
         what = "of a message type that is not known" if not known else "not understood"
         reason = f"message {first_id + row}, type {at.type}: {at.unknown_bytes} of {at.totlen} bytes {what}"
-        self.add(path, int(at.offset), reason, int(at.unknown_bytes), fatal=bool(known))
+        self.add(*place(int(at.offset)), reason, int(at.unknown_bytes), fatal=bool(known))
 
-    def _take_row(self, path: str, row: Row) -> None:
+    def _take_row(self, place: Place, row: Row) -> None:
         if isinstance(row, CaptureProblem):
-            self.add(path, row.offset, row.reason, row.skipped_bytes)
+            self.add(*place(row.offset), row.reason, row.skipped_bytes)
         elif isinstance(row, SkippedPackets):
             if row.reason in OTHER_TRAFFIC:
                 self._other[row.reason] = self._other.get(row.reason, 0) + row.packets
                 return
             reason = f"{row.packets} packets: {row.reason}"
-            self.add(path, row.first_offset, reason, row.captured_bytes, fatal=row.reason == "link type is not known")
+            self.add(*place(row.first_offset), reason, row.captured_bytes, fatal=row.reason == "link type is not known")
         elif isinstance(row, CapturedGap):
             if row.reason != CUT_BY_SNAP_LENGTH:  # of which the messages tell
                 self._gaps[0] += 1
@@ -235,12 +243,12 @@ class BadRows:
             reason = (
                 f"{what} bytes missing, sequence numbers {row.start} to {row.end}: {row.reason} ({_way(row.origin)})"
             )
-            self.add(path, row.origin.offset, reason, row.count, fatal=False)
+            self.add(*place(row.origin.offset), reason, row.count, fatal=False)
         elif isinstance(row, CapturedUnknown):
             alone = row.origin.stream not in self._spoken
             foreign = alone and (row.looks_like in FOREIGN or row.count > FOREIGN_BYTES)
             reason = f"{row.count} bytes that are no bus message, {row.looks_like} ({_way(row.origin)})"
-            self.add(path, row.origin.offset, reason, row.count, fatal=foreign or row.count > MESSAGE_BYTES_MAX)
+            self.add(*place(row.origin.offset), reason, row.count, fatal=foreign or row.count > MESSAGE_BYTES_MAX)
 
     def rows(self) -> list[dict[str, Any]]:
         """Rows of bronze/bad_records; the last one counts those that are not listed."""

@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
+from cluster_core.formats.landing import Kind
 from cluster_core.gossip.profile_signs import ProfileSigns, shown
 from cluster_core.gossip.view import NODES_MAX
 from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.columns import gossip_columns, message_columns
 from cluster_core.kernels.bus.decoder import BusDecoder
+from cluster_core.kernels.bus.packet_order import OFFSET_BITS
 from cluster_core.replay.dispatch import PROCESSES_MAX, Clue, Delivery, Dispatcher, Passage, deliveries
 from cluster_core.replay.evidence import Endpoint
 from cluster_core.replay.link_meter import LinkMeter
@@ -33,10 +36,13 @@ from schemas.table import BYTES, INTEGER, LONG, TEXT, Table
 from slotscope.runtime.row_tables import table_arrow
 from slotscope.sources.bus.blobs import evidence_of, pack_deliveries, packed_table
 from slotscope.sources.bus.capture_points import PointClocks
-from slotscope.sources.bus.clues import BAD_ROWS_MAX, BadRows, clues_of, note_signs
+from slotscope.sources.bus.clues import BAD_ROWS_MAX, BadRows, Place, clues_of, in_file, note_signs
 from slotscope.sources.bus.files import CaptureFile
-from slotscope.sources.bus.polls_and_logs import PollsAndLogs, read_polls_and_logs, times
+from slotscope.sources.bus.point_series import CLOCK, GONE, LATE, LATENESS_NS, Late, PointSeries, RecordedInput, Turns
+from slotscope.sources.bus.polls_and_logs import PollsAndLogs, Told, read_polls_and_logs, times
 from slotscope.sources.bus.series import BatchTexts, BitmapNumbers, Release, series_batches
+from slotscope.sources.bus.series_clocks import measure_clocks, unknown_clock
+from slotscope.sources.files import exists
 from slotscope.sources.key_text import key_texts
 
 JOB = "bus-replay"
@@ -46,6 +52,8 @@ MESSAGE, EVIDENCE, BITMAPS, BAD, LINK_ROWS, POLLS, LOGS, GOSSIP, META, STATE, GA
 SETTLED, PROVISIONAL = 0, 1
 FLUSH_BYTES: Final = 32 << 20
 """Evidence is handed out when so much of it is there."""
+CLOCK_NS_MAX: Final = 600_000_000_000
+"""A point whose clock could not be measured and says another time than the others by more is left out."""
 PRELUDE_NS: Final = 60_000_000_000
 """What a node's first header says is taken to have held for this long before the first evidence."""
 
@@ -64,7 +72,11 @@ CAPTURED = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class CaptureOptions:
-    """What to read and how; *state* is that of the last fold, None to begin."""
+    """What to read and how; *state* is that of the last fold, None to begin.
+
+    *recorded* are files of a landing, of which the times may overlap with what was read before by *lateness_ns*; else these are
+    *files* and *statements*.
+    """
 
     files: tuple[CaptureFile, ...]
     statements: PollsAndLogs
@@ -72,6 +84,8 @@ class CaptureOptions:
     gossip: bool = False
     permissive: bool = False
     state: bytes | None = None
+    recorded: tuple[RecordedInput, ...] = ()
+    lateness_ns: int = LATENESS_NS
 
 
 def capture_task(batches: Iterator[pa.RecordBatch], options: CaptureOptions) -> Iterator[pa.RecordBatch]:
@@ -104,7 +118,13 @@ class CaptureTask:
         self._times = self._statements = (0, 0)
         self._signs: dict[str, ProfileSigns] = {}
         self._is_late = False
+        self._turns, self._ahead_ns = Turns(), dict[str, int]()
+        self._polled_versions: dict[str, str] = {}
+        self._point_notes: list[Caveat] = []
+        self._unknown_clocks: list[Caveat] = []
+        self._late: list[Late] = []
         self._restore()
+        self._series: PointSeries | None = None
         self._texts = BatchTexts()
         self._pending: dict[Endpoint, list[Delivery]] = {}
         self._pending_bytes = self._blobs = 0
@@ -115,7 +135,7 @@ class CaptureTask:
 
     _KEPT = (
         "_decoder", "_dispatcher", "_estimate", "_links", "_withheld", "_processes", "_messages", "_timeout_ms",
-        "_times", "_statements", "_signs", "_gaps",
+        "_times", "_statements", "_signs", "_gaps", "_ahead_ns", "_polled_versions",
     )  # fmt: skip
 
     def _restore(self) -> None:
@@ -128,11 +148,14 @@ class CaptureTask:
         known, notes, spread_ns = kept["clocks"]
         self._clocks = PointClocks(known, [Caveat.of(*note) for note in notes], spread_ns)
         self._bitmaps, self._release = BitmapNumbers(kept["bitmaps"]), Release(kept["release"])
+        self._turns = Turns(*kept["turns"])
+        self._point_notes = [Caveat.of(*note) for note in kept["point_notes"]]
 
     def _state(self) -> bytes:
         kept = {name: getattr(self, name) for name in self._KEPT}
         notes = [note.columns() for note in self._clocks.notes]
         kept["clocks"] = (self._clocks.known, notes, self._clocks.spread_ns)
+        kept |= {"turns": self._turns.kept(), "point_notes": [note.columns() for note in self._point_notes]}
         kept |= {"bad": self._bad.kept(), "bitmaps": self._bitmaps.numbers, "release": self._release.count}
         return save(kept)
 
@@ -140,16 +163,18 @@ class CaptureTask:
 
     def run(self) -> Iterator[pa.RecordBatch]:
         """Read, and yield what is found: settled rows, the state, provisional rows, what is known of all."""
+        if self._options.recorded or self._turns.count:
+            self._series = self._begin_series()
         yield from self._tell()
         if self._is_late:
             yield self._blob(META, SETTLED, json.dumps({"late": True}).encode())
             return
         bitmap_rows: list[dict[str, Any]] = []
-        for path, batch in series_batches(self._options.files, self._decoder, self._release, self._bad, self._clocks):
-            yield from self._take(path, batch, bitmap_rows)
+        for place, batch in self._batches():
+            yield from self._take(place, batch, bitmap_rows)
             if self._pending_bytes > FLUSH_BYTES:
                 yield from self._flush(SETTLED)
-        if not self._options.files and not self._messages:
+        if not self._options.files and not self._messages and self._series is None:
             self._pass_on(self._dispatcher.advance())
         yield from self._flush(SETTLED)
         facts = self._facts()
@@ -160,8 +185,63 @@ class CaptureTask:
         yield self._table(BAD, BAD_RECORDS, [{"job": JOB, **row} for row in self._bad.rows()])
         yield self._blob(META, SETTLED, json.dumps(facts | self._final_facts()).encode())
 
+    def _begin_series(self) -> PointSeries:
+        """Measure clocks that are new, and find out up to when all has its turn."""
+        options, ahead_ns = self._options, self._ahead_ns
+        unknown = measure_clocks(options.recorded, ahead_ns, self._point_notes)
+        self._unknown_clocks = [unknown_clock(series) for series in sorted(unknown)]
+        ends = {file: file.place.file.to_ns or 0 for file in options.recorded}
+        certain = [end - ahead_ns[file.series] for file, end in ends.items() if file.series in ahead_ns]
+        newest_ns = max(certain or ends.values(), default=0)
+        newest_ns = max([newest_ns, *(end for end in ends.values() if abs(end - newest_ns) <= CLOCK_NS_MAX)])
+        files = []
+        for file, end in ends.items():
+            if file.series in unknown and certain and abs(end - newest_ns) > CLOCK_NS_MAX:
+                self._late.append(Late(file.path, CLOCK, 0, 0, self._turns.watermark_ns))
+            elif file.place.kind is Kind.BUS:
+                files.append(file)
+        return PointSeries(files, self._turns, ahead_ns, options.lateness_ns, newest_ns)
+
+    def _batches(self) -> Iterator[tuple[Place, BusBatch]]:
+        """What is settled of the captures."""
+        if self._series is not None:
+            for batch in self._series.settled(self._decoder, self._bad):
+                yield self._series.place, batch
+            return
+        files, clocks = self._options.files, self._clocks
+        for path, batch in series_batches(files, self._decoder, self._release, self._bad, clocks):
+            yield in_file(path), batch
+
+    def _told(self) -> Told:
+        """Polls and logs; of recorded ones that are late only the rows."""
+        options = self._options
+        if self._series is None:
+            return read_polls_and_logs(options.statements, permissive=options.permissive)
+        told = Told(polled_versions=self._polled_versions)
+        before_ns = self._series.before_ns
+        for file in sorted(options.recorded, key=lambda one: (one.place.kind, one.place.file.from_ns, one.path)):
+            kind = file.place.kind
+            if kind not in (Kind.POLLS, Kind.LOGS):
+                continue
+            told.ahead_ns = self._ahead_ns.get(file.series, 0)
+            count, bad = len(told.statements), len(told.bad)
+            paths = ((file.path,), ()) if kind is Kind.POLLS else ((), (file.path,))
+            what = replace(options.statements, polls=paths[0], logs=paths[1])
+            read_polls_and_logs(what, permissive=True, told=told)
+            fresh = told.statements[count:]
+            told.statements[count:] = [one for one in fresh if one.ts_ns > before_ns]
+            late = count + len(fresh) - len(told.statements)
+            if late:
+                self._late.append(Late(file.path, LATE, late, len(fresh) - late, before_ns))
+            if len(told.bad) > bad and not exists(file.path):
+                del told.bad[bad:]
+                self._late.append(Late(file.path, GONE, 0, 0, before_ns))
+        if told.bad and not options.permissive:
+            raise told.bad[0]
+        return told
+
     def _tell(self) -> Iterator[pa.RecordBatch]:
-        told = read_polls_and_logs(self._options.statements, permissive=self._options.permissive)
+        told = self._told()
         for error in told.bad:
             self._bad.add(error.source, error.offset, error.reason, None)
         self._statements = (self._statements[0] + len(told.polls), self._statements[1] + len(told.logs))
@@ -176,23 +256,29 @@ class CaptureTask:
         if told.logs:
             yield self._table(LOGS, LOG_EVENTS, told.logs)
 
-    def _take(self, path: str, batch: BusBatch, bitmap_rows: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
+    def _take(self, place: Place, batch: BusBatch, bitmap_rows: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
         """Number the messages of a batch, yield their rows and pass their clues on."""
-        self._bad.take(path, batch, self._messages)
+        self._bad.take(place, batch, self._messages)
         if not len(batch) and not len(batch.events):
             return
         nodes, texts, addresses = self._texts.of(batch)
         note_signs(batch, nodes, self._signs)
         ids, new = self._bitmaps.of(batch)
-        for number, place in new:
+        for number, row in new:
             slots = SlotSet.from_wire(self._bitmaps.contents[number])
             told = {"bitmap_id": number, "slots": str(slots), "slot_count": len(slots)}
-            bitmap_rows.append(told | {"message_id": self._messages + place})
+            bitmap_rows.append(told | {"message_id": self._messages + row})
         first_id = self._messages
         self._messages += len(batch)
         if len(batch):
             columns = message_columns(
-                batch, first_id=first_id, bitmap_ids=ids, file=path, nodes=nodes, texts=texts, addresses=addresses
+                batch,
+                first_id=first_id,
+                bitmap_ids=ids,
+                file=_files_of(batch, place),
+                nodes=nodes,
+                texts=texts,
+                addresses=addresses,
             )
             yield _record(len(batch), MESSAGE, SETTLED, columns)
         if self._options.gossip and len(batch.gossip):
@@ -254,8 +340,13 @@ class CaptureTask:
 
     def _finish(self, bitmap_rows: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
         """What the captures may still revise."""
-        path = self._options.files[-1].path if self._options.files else ""
-        yield from self._take(path, self._decoder.finish(), bitmap_rows)
+        place = in_file(self._options.files[-1].path if self._options.files else "")
+        if self._series is not None:
+            place = self._series.place
+            for batch in self._series.provisional(self._decoder):
+                yield from self._take(place, batch, bitmap_rows)
+            yield from self._take(place, self._decoder.end_packets(), bitmap_rows)
+        yield from self._take(place, self._decoder.finish(), bitmap_rows)
         self._pass_on(self._dispatcher.finish())
         links = self._links
         if links is None:
@@ -310,7 +401,9 @@ class CaptureTask:
             "repeated_bytes": self._decoder.repeated_bytes,
             "clock_steps": len(self._dispatcher.clock_steps),
             "bad_records": self._bad.count,
-            "notes": [*self._clocks.notes, *self._bad.notes()],
+            "notes": [*self._clocks.notes, *self._point_notes, *self._unknown_clocks, *self._bad.notes()],
+            "watermark_ns": self._turns.watermark_ns,
+            "left_out": [*self._late, *(self._series.late if self._series is not None else ())],
             "clock_spread_ns": self._clocks.spread_ns,
             "profiles": sorted({signs.profile.name for signs in self._signs.values()}),
             "fitting": sorted({shown(signs.fitting) for signs in self._signs.values() if len(signs.fitting) > 1}),
@@ -326,6 +419,15 @@ class CaptureTask:
 
     def _table(self, kind: int, table: Table, rows: list[dict[str, Any]]) -> pa.RecordBatch:
         return self._blob(kind, SETTLED, packed_table(pa.Table.from_pylist(rows, schema=table_arrow(table))))
+
+
+def _files_of(batch: BusBatch, place: Place) -> str | pa.Array:
+    """The file of each message of a batch, or of all; offsets become those in the files."""
+    offsets = batch.messages.view(np.ndarray)["offset"]
+    numbers, which = np.unique(offsets >> OFFSET_BITS, return_inverse=True)
+    files = [place(int(number) << OFFSET_BITS)[0] for number in numbers]
+    offsets &= (1 << OFFSET_BITS) - 1
+    return files[0] if len(files) == 1 else pa.array(files, pa.string()).take(pa.array(which.ravel()))
 
 
 def _record(count: int, kind: int, phase: int, columns: dict[str, pa.Array]) -> pa.RecordBatch:

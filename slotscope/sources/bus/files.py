@@ -124,12 +124,17 @@ def _segments(pieces: Iterator[memoryview]) -> Segments:
     return reader.segments()
 
 
+def segments_of(path: str) -> Segments:
+    """The TCP segments of a capture file, up to where it is damaged or cannot be opened."""
+    return _segments(_pieces(path))
+
+
 def clocks_of(bundle: Sequence[CaptureFile], clocks: PointClocks) -> dict[str, Offset]:
     """How far the clock of each file of a bundle is ahead."""
     if len(bundle) == 1:
         return {bundle[0].path: clocks.of_alone(bundle[0].path)}
     return clocks.align(
-        [Point(file.path, file.place, _segments(_pieces(file.path)), partial(_decoded, file.path)) for file in bundle]
+        [Point(file.path, file.place, segments_of(file.path), partial(_decoded, file.path)) for file in bundle]
     )
 
 

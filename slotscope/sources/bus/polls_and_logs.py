@@ -47,11 +47,13 @@ class Told:
     versions: list[tuple[str, str]] = field(default_factory=list)
     polled_versions: dict[str, str] = field(default_factory=dict)
     bad: list[DecodeError] = field(default_factory=list)
+    ahead_ns: int = 0
+    """How far the clock is ahead by which the file under way tells time."""
 
 
-def read_polls_and_logs(what: PollsAndLogs, *, permissive: bool) -> Told:
-    """Read all files; raises DecodeError at the first bad line unless *permissive*."""
-    told = Told()
+def read_polls_and_logs(what: PollsAndLogs, *, permissive: bool, told: Told | None = None) -> Told:
+    """Read all files, and add what they say to *told*; raises DecodeError at the first bad line unless *permissive*."""
+    told = Told() if told is None else told
     for path in what.polls:
         polls = PollFile(path, permissive=permissive)
         for poll in _guarded(polls, told, permissive=permissive):
@@ -76,6 +78,7 @@ def _guarded(rows: Any, told: Told, *, permissive: bool) -> Iterator[Any]:
 
 
 def _add_poll(told: Told, path: str, poll: Poll) -> None:
+    ts_ns = poll.ts_ns - told.ahead_ns
     own = next((node for node in poll.topology.nodes if node.id == poll.observer), None)
     for node in poll.topology.nodes:
         if node.ip and node.port:
@@ -87,14 +90,14 @@ def _add_poll(told: Told, path: str, poll: Poll) -> None:
         told.polled_versions[poll.observer] = poll.version
         told.versions.append((poll.observer, poll.version))
         said = f"{STARTED} {poll.version}".encode("utf-8", "replace")
-        told.statements.append(Statement(poll.ts_ns, "log", poll.observer, address, said))
+        told.statements.append(Statement(ts_ns, "log", poll.observer, address, said))
     text = _without_times(poll.text)
-    told.statements.append(Statement(poll.ts_ns, "poll", poll.observer, address, text.encode("utf-8", "surrogatepass")))
+    told.statements.append(Statement(ts_ns, "poll", poll.observer, address, text.encode("utf-8", "surrogatepass")))
     told.polls.append(
         {
             "source": path,
             "line": poll.line,
-            **times("ts", poll.ts_ns),
+            **times("ts", ts_ns),
             "asked_ns": poll.asked_ns,
             "observer": poll.observer or None,
             "address": poll.address or None,
@@ -117,10 +120,11 @@ def _without_times(text: str) -> str:
 
 def _add_line(told: Told, path: str, owner: LogOwner, line: LogLine) -> None:
     row = line.row
+    seen_ns = row.ts_ns - told.ahead_ns
     subject = row.subject if row.kind in HEALTH_KINDS else row.detail if row.kind == STARTED else ""
     if subject:
         address = Endpoint(owner.ip, owner.port + BUS_PORT_OFFSET) if owner.port else None
-        ts_ns = row.ts_ns + LOG_RESOLUTION_NS
+        ts_ns = seen_ns + LOG_RESOLUTION_NS
         told.statements.append(Statement(ts_ns, "log", line.observer, address, f"{row.kind} {subject}".encode()))
     if row.kind == STARTED and line.observer:
         told.versions.append((line.observer, row.detail))
@@ -128,7 +132,7 @@ def _add_line(told: Told, path: str, owner: LogOwner, line: LogLine) -> None:
         {
             "source": path,
             "line": row.line,
-            **times("ts", row.ts_ns),
+            **times("ts", seen_ns),
             "observer": line.observer or None,
             "address": owner.address,
             "kind": row.kind,

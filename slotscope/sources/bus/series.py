@@ -14,7 +14,7 @@ from cluster_core.kernels.bus.columns import TextTable, address_of, gossip_colum
 from cluster_core.kernels.bus.decoder import BusDecoder
 from cluster_core.kernels.bus.rows import batch_of_rows
 from slotscope.sources.bus.capture_points import PointClocks
-from slotscope.sources.bus.clues import BadRows
+from slotscope.sources.bus.clues import BadRows, in_file
 from slotscope.sources.bus.files import CaptureFile, bundles, read_bundle, read_lines
 
 ROWS_PER_BATCH = 5_000
@@ -101,7 +101,7 @@ def read_series(files: Sequence[CaptureFile], rows: str, *, permissive: bool) ->
     path = ""
 
     def columns_of(batch: BusBatch) -> dict[str, pa.Array] | None:
-        bad.take(path, batch, first_id)
+        bad.take(in_file(path), batch, first_id)
         if rows == "bad" or not len(batch):
             return None
         nodes, texts, addresses = tables.of(batch)

@@ -1,0 +1,160 @@
+"""Packets of many capture files in one order of time, and the copies among them.
+
+A file keeps its own order: a packet has its turn at the latest time that its file has shown until then, so packets that
+several processors wrote microseconds out of order stay where they are.  Turns of equal times go by the rank of the files.
+So the order depends on the files alone, not on which of them were read together.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cluster_core.errors import DecodeError
+from cluster_core.formats.capture.bus_capture import Row
+from cluster_core.kernels.bus.batch import BusBatch
+from cluster_core.kernels.bus.decoder import BusDecoder
+from cluster_core.kernels.bus.packets import RECORD, Rows
+from cluster_core.kernels.compiled import njit
+from cluster_core.kernels.rdb.memory import copy_bytes
+
+OFFSET_BITS: Final = 40
+"""The number of a file stands above the offset in it, so that both reach every message and gap."""
+_OFFSETS: Final = (1 << OFFSET_BITS) - 1
+_NO_BYTES: Final = np.zeros(0, dtype=np.uint8)
+
+
+def placed(offset: int) -> tuple[int, int]:
+    """The number of the file and the offset in it."""
+    return offset >> OFFSET_BITS, offset & _OFFSETS
+
+
+@dataclass(frozen=True, slots=True)
+class Packets:
+    """Packets: *turns_ns* is when each has its turn, *ranks* that of its file, *records* are `RECORD` with places in *data*."""
+
+    turns_ns: NDArray[np.int64]
+    ranks: NDArray[np.int64]
+    records: NDArray[np.void]
+    data: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.turns_ns)
+
+    def part(self, start: int, stop: int) -> Packets:
+        """Some of them; the bytes stay."""
+        return Packets(self.turns_ns[start:stop], self.ranks[start:stop], self.records[start:stop], self.data)
+
+    def stretch(self, start: int, stop: int) -> Packets:
+        """Some of them with their bytes, which must lie in their order."""
+        found = self.part(start, stop)
+        if not len(found):
+            return NO_PACKETS
+        records, last = found.records.copy(), found.records[-1]
+        begin = int(records["at"][0])
+        records["at"] -= begin
+        return replace(found, records=records, data=self.data[begin : int(last["at"]) + int(last["captured"])])
+
+    def compact(self) -> Packets:
+        """The same with their own bytes only, in their order."""
+        records = self.records.copy()
+        data = np.empty(int(records["captured"].sum(dtype=np.int64)), dtype=np.uint8)
+        _gather(self.data, records, data)
+        return Packets(self.turns_ns.copy(), self.ranks.copy(), records, data)
+
+    def packed(self) -> bytes:
+        """All of it as compressed bytes."""
+        own = self.compact()
+        raw = b"".join(
+            np.ascontiguousarray(column).tobytes() for column in (own.turns_ns, own.ranks, own.records, own.data)
+        )
+        head = np.array([len(own), len(own.data)], dtype="<i8").tobytes()
+        return head + bytes(pa.Codec("zstd", compression_level=1).compress(raw, asbytes=True))
+
+
+NO_PACKETS: Final = Packets(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, RECORD), _NO_BYTES)
+
+
+def unpacked(blob: bytes) -> Packets:
+    """The opposite of `Packets.packed`; raises DecodeError for bytes that are no such thing."""
+    try:
+        count, size = np.frombuffer(blob, "<i8", 2).tolist()
+        whole = count * (16 + RECORD.itemsize) + size
+        if min(count, size) < 0 or whole > 1 << 31:
+            raise ValueError(f"{count} packets of {size} bytes")
+        raw = np.frombuffer(pa.Codec("zstd").decompress(blob[16:], whole, asbytes=True), np.uint8)
+        edges = np.cumsum([0, 8 * count, 8 * count, RECORD.itemsize * count, size]).tolist()
+        turns, ranks, records, data = (raw[start:stop] for start, stop in itertools.pairwise(edges))
+        return Packets(turns.view(np.int64), ranks.view(np.int64), records.view(RECORD), data)
+    except (ValueError, OSError, pa.ArrowException) as error:
+        raise DecodeError(f"packets that were put aside cannot be read: {error}", offset=0) from error
+
+
+def merged(parts: Sequence[Packets]) -> Packets:
+    """Packets of several files, each part in its order, in one order."""
+    parts = [part for part in parts if len(part)]
+    if not parts:
+        return NO_PACKETS
+    if len(parts) == 1:
+        return parts[0]
+    turns = np.concatenate([part.turns_ns for part in parts])
+    ranks = np.concatenate([part.ranks for part in parts])
+    records = np.concatenate([part.records for part in parts])
+    starts = np.cumsum([0] + [len(part.data) for part in parts[:-1]])
+    records["at"] += np.repeat(starts, [len(part) for part in parts])
+    order = np.lexsort((ranks, turns))
+    return Packets(turns[order], ranks[order], records[order], np.concatenate([part.data for part in parts]))
+
+
+@njit()
+def _gather(source: NDArray[np.uint8], records: Rows, target: NDArray[np.uint8]) -> None:
+    """Copy the bytes of *records*, one behind the other, and let the records say where they are now."""
+    top = np.int64(0)
+    for index in range(records.shape[0]):
+        size = np.int64(records[index]["captured"])
+        copy_bytes(target, top, source, records[index]["at"], size)
+        records[index]["at"] = top
+        top += size
+
+
+class PacketReader(BusDecoder):
+    """Reads one capture as `BusDecoder` does, but keeps the packets: feed it the file and `take_packets_read` now and then.
+
+    *ahead_ns* is how far the clock is ahead, *number* and *rank* are those of the file; no packet has its turn before *from_ns*.
+    """
+
+    def __init__(self, number: int, rank: int, *, ahead_ns: int = 0, from_ns: int = 0) -> None:
+        super().__init__()
+        self._number, self._rank, self._ahead_ns = number, rank, ahead_ns
+        self._turn_ns = from_ns
+        self._parts: list[Packets] = []
+        self.rows: list[Row] = []
+
+    @property
+    def turn_ns(self) -> int:
+        """No packet that is still to be read has its turn before this."""
+        return self._turn_ns
+
+    def packets_read(self) -> Packets:
+        """The packets since the last time."""
+        parts, self._parts = self._parts, []
+        return merged(parts)
+
+    def _follow(self, data: NDArray[np.uint8], count: int) -> Iterator[BusBatch]:
+        if not count:
+            return
+        records = np.array(self._records[:count].view(np.ndarray).view(RECORD))
+        start, stop = int(records["at"][0]), int(records["at"][-1]) + int(records["captured"][-1])
+        records["at"] -= start
+        records["ts_ns"] -= self._ahead_ns
+        records["offset"] |= self._number << OFFSET_BITS
+        turns = np.maximum.accumulate(records["ts_ns"]).clip(self._turn_ns)
+        self._turn_ns = int(turns[-1])
+        self._parts.append(Packets(turns, np.full(count, self._rank, dtype=np.int64), records, data[start:stop].copy()))
+        yield from ()

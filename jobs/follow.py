@@ -1,0 +1,39 @@
+"""What is happening to the clusters that are recorded?  Follows a landing; writes the tables of bus-replay, a snapshot a cluster."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+
+from slotscope.requests.follow import Request
+from slotscope.runtime import cli
+from slotscope.runtime.errors import InputError
+from slotscope.runtime.signals import caught_signals
+from slotscope.runtime.text import printable
+
+
+def command(request: Request) -> None:
+    """Follow the recordings of record: new files become the tables of bus-replay as they come, a snapshot a cluster, named as it is.
+
+    Killed at any moment and started again with the same words, it goes on where it was: nothing is lost and nothing comes twice.
+    """
+    from slotscope.pipelines.following import Followed, Follower
+
+    if "://" not in request.landing and not os.path.isdir(request.landing):
+        raise InputError(f"{request.landing}: no such folder; name the landing that record writes to with --landing")
+    if request.every.total_seconds() <= 0 or request.lateness.total_seconds() < 0:
+        raise InputError("--every must be more than 0, --lateness not negative")
+
+    def tell(followed: Followed) -> None:
+        sys.stdout.write(f"{printable(followed.line())}\n")
+        sys.stdout.flush()
+
+    stop = threading.Event()
+    follower = Follower(request.session("follow"), request, tell)
+    with caught_signals(lambda _: stop.set()):
+        follower.run(stop)
+
+
+if __name__ == "__main__":
+    cli.main(command)

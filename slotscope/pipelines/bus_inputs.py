@@ -1,0 +1,65 @@
+"""The files of a replay: found, refused before Spark starts, or known from a landing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from cluster_core.formats.landing import Kind
+from cluster_core.gossip.profile import PROFILES
+from slotscope.runtime.errors import InputError
+from slotscope.sources.bus.files import find_captures
+from slotscope.sources.bus.point_series import RecordedInput, recorded_inputs
+from slotscope.sources.files import InputFile, expand
+from slotscope.sources.server_logs import find_logs, zone_of
+
+if TYPE_CHECKING:
+    from slotscope.requests.bus_replay import Request
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The files of a replay."""
+
+    captures: list[InputFile]
+    polls: list[InputFile]
+    logs: list[InputFile]
+    recorded: tuple[RecordedInput, ...] = ()
+    """The same files where all of them are finished files of one cluster in a landing."""
+
+    @classmethod
+    def of_landing(cls, recorded: Sequence[RecordedInput]) -> Inputs:
+        """The files of one cluster in a landing."""
+        named = {kind: [InputFile(one.path, one.size) for one in recorded if one.place.kind is kind] for kind in Kind}
+        return cls(named[Kind.BUS], named[Kind.POLLS], named[Kind.LOGS], tuple(recorded))
+
+    def sizes(self) -> dict[str, int]:
+        """All files and their bytes."""
+        return {file.path: file.size for file in (*self.captures, *self.polls, *self.logs)}
+
+
+def find_inputs(request: Request) -> Inputs:
+    """Expand what the user named; raises DecodeError for what is not there."""
+    inputs = Inputs(
+        find_captures(request.pcap) if request.pcap else [],
+        expand(list(request.polls)) if request.polls else [],
+        find_logs(request.log, request.log_node) if request.log else [],
+    )
+    recorded = recorded_inputs(inputs.sizes().items())
+    is_landing = len(recorded) == len(inputs.sizes()) and len({one.place.cluster for one in recorded}) == 1
+    return replace(inputs, recorded=tuple(recorded)) if is_landing and inputs.captures else inputs
+
+
+def check_request(request: Request) -> Inputs:
+    """Find what *request* names; raises InputError and DecodeError for what cannot work, before Spark starts."""
+    if not (request.pcap or request.polls or request.log):
+        raise InputError("nothing to read: name captures with --pcap, polls with --polls, or logs with --log")
+    if not request.snapshot:
+        raise InputError("the snapshot needs a name")
+    if request.profile is not None and request.profile not in PROFILES:
+        raise InputError(f"no profile {request.profile!r}; there are {', '.join(PROFILES)}")
+    if request.node_timeout_ms is not None and not 10 <= request.node_timeout_ms <= 86_400_000:
+        raise InputError(f"--node-timeout-ms is {request.node_timeout_ms}; it must be from 10 to 86400000")
+    zone_of(request.log_zone)
+    return find_inputs(request)

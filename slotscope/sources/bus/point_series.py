@@ -1,0 +1,249 @@
+"""Recorded files of many capture points, in one order of time, as far as it is certain.
+
+Files of a landing come when they come: each point ends its own ones at its own moments.  What is older than the newest recorded
+moment less the *lateness* has its turn and is final; packets after that are put aside, in memory and in the state compressed,
+and told for the time being.  A packet that comes with a later run although its turn has passed is late: it is counted and left out.  The order
+is a function of the files (`cluster_core.kernels.bus.packet_order`), so it does not matter in how many runs they are read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from cluster_core.errors import DecodeError
+from cluster_core.formats.capture.packet import CaptureProblem
+from cluster_core.formats.landing import RecordedPlace, read_path
+from cluster_core.kernels.bus.batch import BusBatch
+from cluster_core.kernels.bus.decoder import BusDecoder
+from cluster_core.kernels.bus.packet_order import NO_PACKETS, PacketReader, Packets, merged, placed, unpacked
+from slotscope.sources.bus.clues import BadRows
+from slotscope.sources.files import ByteStream, exists, open_stream
+
+LATENESS_NS: Final = 90_000_000_000
+"""How much later than the newest recorded moment a file may come that tells of an earlier one: more than a file takes to be finished and carried."""
+BUFFERED_BYTES: Final = 64 << 20
+WINDOW_BYTES_MIN, WINDOW_BYTES_MAX = 1 << 18, 8 << 20
+"""What is read at a time, of all files together and of one."""
+SOURCES_KEPT: Final = 10_000
+"""Names of files that a message that ends later may still belong to."""
+_LAST: Final = (1 << 63) - 1
+LATE: Final = "late"
+GONE: Final = "gone"
+CLOCK: Final = "clock"
+"""Why something of a file is left out: it came when its time was settled; it was removed before it was read; nobody
+knows what time its clock meant."""
+
+
+class Late(NamedTuple):
+    """A file of which something is left out: *left_out* packets or lines, *taken* are the others; *watermark_ns* was settled when it came."""
+
+    path: str
+    reason: str
+    left_out: int
+    taken: int
+    watermark_ns: int
+
+
+class RecordedInput(NamedTuple):
+    """A finished file of a landing."""
+
+    path: str
+    size: int
+    place: RecordedPlace
+
+    @property
+    def series(self) -> str:
+        """What tells its point from the others."""
+        return f"{self.place.cluster}/{self.place.point}"
+
+
+def recorded_inputs(files: Iterable[tuple[str, int]]) -> list[RecordedInput]:
+    """Those of *files* (path and bytes) that a recorder has finished, in order of their points and times."""
+    found = [RecordedInput(path, size, place) for path, size in files if (place := read_path(path)) is not None]
+    return sorted(found, key=lambda one: (one.series, one.place.file.from_ns, one.path))
+
+
+@dataclass(slots=True)
+class Turns:
+    """What is kept from run to run: up to when all had its turn, the newest recorded moment, packets that wait, files by number."""
+
+    watermark_ns: int = 0
+    newest_ns: int = 0
+    waiting: list[bytes] = field(default_factory=list)
+    sources: dict[int, str] = field(default_factory=dict)
+    count: int = 0
+
+    def kept(self) -> tuple[Any, ...]:
+        """As plain values."""
+        return self.watermark_ns, self.newest_ns, self.waiting, self.sources, self.count
+
+
+class _Stream:
+    """One file that is being read."""
+
+    def __init__(self, file: RecordedInput, reader: PacketReader, watermark_ns: int) -> None:
+        self.file = file
+        self.problems: list[CaptureProblem] = []
+        self.late = self.taken = 0
+        self.is_gone = self.is_over = False
+        self._reader = reader
+        self._watermark_ns = watermark_ns
+        self._stream: ByteStream | None = None
+        self._buffered: list[Packets] = []
+
+    @property
+    def known_until_ns(self) -> int:
+        """All packets whose turn is before this were read."""
+        if self.is_over:
+            return _LAST
+        return self._reader.turn_ns + (self._bytes() > BUFFERED_BYTES)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing more comes of it."""
+        return self.is_over and not self._buffered
+
+    def fill(self, window_bytes: int) -> None:
+        """Read a window more, unless one is there."""
+        is_ready = self._bytes() >= window_bytes and self._buffered[0].turns_ns[0] < self.known_until_ns
+        if self.is_over or is_ready:
+            return
+        count = self._read(window_bytes)
+        if not count:
+            self._end()
+        read = self._reader.packets_read()
+        late = int(np.searchsorted(read.turns_ns, self._watermark_ns, "right"))
+        self.late, self.taken = self.late + late, self.taken + len(read) - late
+        if len(read) > late:
+            self._buffered.append(read.stretch(late, len(read)))
+
+    def take(self, before_ns: int) -> list[Packets]:
+        """The packets that have their turn before that time."""
+        found, rest = [], []
+        for part in self._buffered:
+            at = int(np.searchsorted(part.turns_ns, before_ns, "left"))
+            found.append(part.stretch(0, at))
+            if at < len(part):
+                rest.append(part.stretch(at, len(part)))
+        self._buffered = rest
+        return found
+
+    def _bytes(self) -> int:
+        return sum(int(part.records["captured"].sum()) for part in self._buffered)
+
+    def _read(self, window_bytes: int) -> int:
+        try:
+            if self._stream is None:
+                self._stream = open_stream(self.file.path)
+            room = memoryview(bytearray(window_bytes))
+            count = self._stream.readinto(room)
+            for batch in self._reader.feed(room[:count]):
+                self.problems += [row for row in batch.rows if isinstance(row, CaptureProblem)]
+        except DecodeError as error:
+            if self._stream is None and not exists(self.file.path):
+                self.is_gone = True
+                return 0
+            self.problems.append(CaptureProblem(error.offset, error.reason, None))
+            return 0
+        return count
+
+    def _end(self) -> None:
+        self.is_over = True
+        if not self.is_gone:
+            self.problems += [row for row in self._reader.end_source().rows if isinstance(row, CaptureProblem)]
+        if self._stream is not None:
+            self._stream.close()
+
+
+class PointSeries:
+    """The captures of one run; *ahead_ns* says how far the clock of a series is ahead, *newest_ns* the newest moment that any file tells of."""
+
+    def __init__(
+        self, files: Sequence[RecordedInput], turns: Turns, ahead_ns: dict[str, int], lateness_ns: int, newest_ns: int
+    ) -> None:
+        self.turns = turns
+        self.late: list[Late] = []
+        self.before_ns = turns.watermark_ns
+        self._ahead_ns = ahead_ns
+        self._files = sorted(files, key=lambda one: (self._from_ns(one), one.series, one.path))
+        turns.newest_ns = max(turns.newest_ns, newest_ns)
+        turns.watermark_ns = max(turns.watermark_ns, turns.newest_ns - lateness_ns)
+
+    def place(self, offset: int) -> tuple[str, int]:
+        """The file and the offset in it."""
+        number, at = placed(offset)
+        return self.turns.sources.get(number, ""), at
+
+    def settled(self, decoder: BusDecoder, bad: BadRows) -> Iterator[BusBatch]:
+        """What has its turn now; the rest waits."""
+        turns = self.turns
+        waiting: list[bytes] = []
+        for packets in self._in_turn(bad):
+            at = int(np.searchsorted(packets.turns_ns, turns.watermark_ns, "right"))
+            yield from decoder.take_records(packets.data, packets.records[:at])
+            if at < len(packets):
+                waiting.append(packets.part(at, len(packets)).packed())
+        turns.waiting = waiting
+        for number in list(turns.sources)[:-SOURCES_KEPT]:
+            del turns.sources[number]
+
+    def provisional(self, decoder: BusDecoder) -> Iterator[BusBatch]:
+        """What waits, for the time being."""
+        for blob in self.turns.waiting:
+            packets = unpacked(blob)
+            yield from decoder.take_records(packets.data, packets.records)
+
+    def _in_turn(self, bad: BadRows) -> Iterator[Packets]:
+        """All packets in the order of their turns; those of equal turns come together."""
+        unopened = deque(self._files)
+        blobs = deque(self.turns.waiting)
+        held = NO_PACKETS
+        streams: list[_Stream] = []
+        while unopened or streams or blobs or len(held):
+            if not len(held) and blobs:
+                held = unpacked(blobs.popleft())
+            window = max(WINDOW_BYTES_MIN, min(WINDOW_BYTES_MAX, BUFFERED_BYTES // max(len(streams), 1)))
+            for stream in streams:
+                stream.fill(window)
+            limit_ns = min((stream.known_until_ns for stream in streams), default=_LAST)
+            if len(held):
+                limit_ns = min(limit_ns, int(held.turns_ns[-1]) + 1)
+            fresh = len(streams)
+            while unopened and self._from_ns(unopened[0]) <= limit_ns:
+                streams.append(self._opened(unopened.popleft()))
+            if len(streams) > fresh:
+                continue
+            at = int(np.searchsorted(held.turns_ns, limit_ns, "left"))
+            parts = [held.stretch(0, at), *(part for stream in streams for part in stream.take(limit_ns))]
+            held = held.stretch(at, len(held))
+            yield merged(parts)
+            for stream in [stream for stream in streams if stream.is_empty]:
+                streams.remove(stream)
+                self._tell(stream, bad)
+
+    def _opened(self, file: RecordedInput) -> _Stream:
+        turns = self.turns
+        number, turns.count = turns.count, turns.count + 1
+        turns.sources[number] = file.path
+        name = f"{file.series}/{file.place.file.name}"
+        rank = int.from_bytes(hashlib.blake2b(name.encode("utf-8", "surrogateescape"), digest_size=7).digest())
+        reader = PacketReader(number, rank, ahead_ns=self._ahead_ns.get(file.series, 0), from_ns=self._from_ns(file))
+        return _Stream(file, reader, self.before_ns)
+
+    def _tell(self, stream: _Stream, bad: BadRows) -> None:
+        """Say what is wrong with a file that was read."""
+        for problem in stream.problems:
+            bad.add(stream.file.path, problem.offset, problem.reason, problem.skipped_bytes)
+        if stream.is_gone:
+            self.late.append(Late(stream.file.path, GONE, 0, 0, self.before_ns))
+        elif stream.late:
+            self.late.append(Late(stream.file.path, LATE, stream.late, stream.taken, self.before_ns))
+
+    def _from_ns(self, file: RecordedInput) -> int:
+        return file.place.file.from_ns - self._ahead_ns.get(file.series, 0)

@@ -1,0 +1,170 @@
+"""A landing that is followed gives the tables of a replay of all its files, however they come and whatever happens to the follower."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from jobs import bus_replay
+from schemas import history, incidents
+from schemas.table import Table
+from slotscope.pipelines.following import Followed, Follower
+from slotscope.requests.bus_replay import Request as Replay
+from slotscope.requests.follow import Request
+from slotscope.runtime.delta_files import exists, read_rows
+from slotscope.runtime.errors import InputError
+from tests.builders.landings import CLUSTER, Landed, landing_files
+
+LATENESS = timedelta(seconds=12)
+"""More than the files of these landings are long."""
+TABLES = (
+    history.BUS_MESSAGES, history.SLOT_BITMAPS, history.LOG_EVENTS, history.NODE_VIEWS, history.DISAGREEMENTS,
+    history.FAILURE_REPORTS, history.VOTES, history.EPOCHS, history.EVENTS, history.SLOT_OWNERS, history.LINKS,
+    history.GAPS, history.MEMBERSHIPS, history.IGNORED_INPUTS, incidents.INCIDENTS, incidents.INCIDENT_STEPS,
+    incidents.FINDINGS,
+)  # fmt: skip
+OF_RUNS = ("run_id", "settled_by")
+"""Columns that tell which run wrote a row, and when it became final."""
+
+
+class Replayed(NamedTuple):
+    """A root, and the landing whose files were replayed into it."""
+
+    root: Path
+    landing: Path
+
+
+def rows_of(root: Path, table: Table, landing: Path = Path("/landing")) -> list[str]:
+    """The rows of the cluster that a reader sees, in an order of their own, wherever the landing was."""
+    if not exists(str(root), table):
+        return []
+    rows = read_rows(str(root), table, snapshot_id=CLUSTER)
+    told = [repr({name: value for name, value in row.items() if name not in OF_RUNS}) for row in rows]
+    return sorted(words.replace(str(landing), "/landing") for words in told)
+
+
+def differences(root: Path, landing: Path, replayed: Replayed) -> dict[str, Any]:
+    """Tables that do not hold the rows of the replay, each with a row that only one of them has."""
+    found = {}
+    for table in TABLES:
+        here, there = rows_of(root, table, landing), rows_of(replayed.root, table, replayed.landing)
+        if here != there:
+            found[table.name] = (len(here), len(there), next(iter(set(here) ^ set(there)), ""))
+    return found
+
+
+def follow(spark: Any, root: Path, landing: Path, **options: Any) -> list[Followed]:
+    """Take what is in the landing now."""
+    told: list[Followed] = []
+    options = {"lateness": LATENESS, "node_timeout_ms": 1000, **options}
+    Follower(spark, Request(root=str(root), landing=str(landing), once=True, **options), told.append).run(
+        threading.Event()
+    )
+    return told
+
+
+def put(files: Iterable[Landed]) -> None:
+    """Recorders finish files."""
+    for file in files:
+        file.put()
+
+
+@pytest.fixture(scope="module")
+def replayed(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Replayed:
+    """The replay of all files at once."""
+    root, landing = tmp_path_factory.mktemp("replayed"), tmp_path_factory.mktemp("landing")
+    put(landing_files(landing, logs=True))
+    request = Replay(
+        root=str(root),
+        snapshot=CLUSTER,
+        pcap=(f"{landing}/*/*/bus/*",),
+        log=(f"{landing}/*/*/logs/*",),
+        node_timeout_ms=1000,
+    )
+    bus_replay.run(spark, request)
+    return Replayed(root, landing)
+
+
+def test_files_that_come_one_after_the_other_and_go_give_the_tables_of_all(spark, replayed, tmp_path) -> None:
+    """Each recorder ends its files at its own moments; a ring removes what was read."""
+    root, landing = tmp_path / "root", tmp_path / "landing"
+    files, followed = landing_files(landing, logs=True), []
+    for start in range(0, len(files), 12):
+        put(files[start : start + 12])
+        followed += follow(spark, root, landing)
+        for file in files[start : start + 12]:
+            file.path.unlink()
+
+    assert [one.files for one in followed] == [12, 12, len(files) - 24]
+    assert differences(root, landing, replayed) == {}
+    assert rows_of(root, incidents.INCIDENTS)
+    assert rows_of(root, history.LATE_FILES) == []
+    assert follow(spark, root, landing) == []
+
+
+def test_a_stream_goes_on_only_with_the_options_that_it_began_with(spark, tmp_path) -> None:
+    files = landing_files(tmp_path / "landing", packets_max=600)
+    put(files[:3])
+    follow(spark, tmp_path / "root", tmp_path / "landing")
+    put(files[3:])
+
+    with pytest.raises(InputError, match="followed with other options"):
+        follow(spark, tmp_path / "root", tmp_path / "landing", node_timeout_ms=2000)
+
+
+class Process:
+    """A follower as a process."""
+
+    def __init__(self, root: Path, landing: Path, *words: str) -> None:
+        given = ["--root", str(root), "--landing", str(landing), "--lateness", "12s", "--node-timeout-ms", "1000"]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "jobs.main", "follow", *given, "--every", "1s", "--master", "local[2]", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def kill(self) -> None:
+        """As a crash does."""
+        self._process.kill()
+        self._process.communicate(timeout=60)
+
+    def end(self) -> str:
+        """As a service manager does; what it said."""
+        self._process.send_signal(signal.SIGTERM)
+        told, _ = self._process.communicate(timeout=120)
+        return told
+
+
+@pytest.mark.long
+@pytest.mark.processes
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=[pytest.mark.slow] * (seed > 1)) for seed in range(20)])
+def test_a_follower_that_is_killed_at_any_moment_loses_nothing_and_counts_nothing_twice(
+    spark, replayed, tmp_path, seed
+) -> None:
+    chance = random.Random(seed)
+    root, landing = tmp_path / "root", tmp_path / "landing"
+    files = landing_files(landing, logs=True)
+    at = sorted(chance.sample(range(1, len(files)), 2))
+    put(files[: at[0]])
+    for start, stop in pairwise([*at, len(files)]):
+        follower = Process(root, landing)
+        time.sleep(chance.uniform(3, 15))
+        put(files[start:stop])
+        time.sleep(chance.uniform(0, 10))
+        follower.kill()
+
+    follow(spark, root, landing)
+
+    assert differences(root, landing, replayed) == {}

@@ -1,0 +1,159 @@
+"""Files of many capture points, read in any number of runs, give the rows that one capture of everything gives."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from cluster_core.kernels.bus.packet_order import PacketReader, merged, unpacked
+from slotscope.sources.bus.point_series import GONE, LATE
+from tests.builders.landings import RECORDED, SECOND, Landed, landing_files, packets_of, pcap
+from tests.reference.bus_folding import Fold, fold, fold_recorded
+
+OPTIONS = {"node_timeout_ms": 1000, "lateness_ns": 12 * SECOND}
+PACKETS = 2000
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Fold:
+    """The replay of the capture that all points were cut from."""
+    path = tmp_path_factory.mktemp("alone") / "bus.pcap"
+    path.write_bytes(pcap(packets_of(RECORDED / "bus.pcap.gz")[:PACKETS]))
+    return fold([path], node_timeout_ms=1000)
+
+
+def in_runs(files: list[Landed], sizes: list[int]) -> Fold:
+    """Fold the files, so many in a run; each run's files are gone when it has ended."""
+    folded: Fold | None = None
+    at = 0
+    for size in sizes:
+        part = files[at : at + size]
+        for file in part:
+            file.put()
+        folded = fold_recorded([file.path for file in part], folded, **OPTIONS)
+        for file in part:
+            file.path.unlink()
+        at += size
+    assert folded is not None
+    return folded
+
+
+def cut_at_random(count: int, first: int, seed: int) -> list[int]:
+    """Sizes of runs: the first, then some files each."""
+    chance, sizes = random.Random(seed), [first]
+    while sum(sizes) < count:
+        sizes.append(min(chance.randint(1, 5), count - sum(sizes)))
+    return sizes
+
+
+def rows(folded: Fold) -> list[str]:
+    """What was found out, whenever it became final."""
+    return sorted(repr(row) for row, _ in folded.rows)
+
+
+def test_points_that_end_their_files_at_own_moments_give_what_one_capture_gives(tmp_path, alone) -> None:
+    files = landing_files(tmp_path, packets_max=PACKETS)
+
+    folded = in_runs(files, [len(files)])
+
+    assert rows(folded) == rows(alone)
+    assert [message["ts_ns"] for message in folded.messages] == [message["ts_ns"] for message in alone.messages]
+    assert folded.links == alone.links
+    assert folded.facts["left_out"] == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(3))
+def test_in_how_many_runs_files_are_read_changes_no_row(tmp_path, seed) -> None:
+    files = landing_files(tmp_path, packets_max=PACKETS, logs=True)
+    whole = in_runs(files, [len(files)])
+
+    folded = in_runs(files, cut_at_random(len(files), 1 + seed, seed))
+
+    assert folded.comparable()["rows"] == whole.comparable()["rows"]
+    assert folded.messages == whole.messages
+    assert folded.facts["left_out"] == []
+
+
+def test_clocks_that_are_hours_apart_are_brought_together_by_what_two_points_saw(tmp_path, alone) -> None:
+    files = landing_files(tmp_path, packets_max=PACKETS, ahead_s={1: 3600.25, 3: -7200.5})
+
+    folded = in_runs(files, cut_at_random(len(files), 9, 0))
+
+    assert rows(folded) == rows(alone)
+    told = [note[2] for note in folded.facts["notes"] if note[1] == "clocks"]
+    assert [words.partition("that of")[0] for words in told] == [
+        "the clock of shop/host-1 is 3600.250 s ahead of ",
+        "the clock of shop/host-3 is 7200.500 s behind ",
+    ]
+
+
+def test_a_file_that_comes_when_its_time_is_settled_is_left_out_and_said(tmp_path) -> None:
+    files = landing_files(tmp_path, seconds=2)
+    late = files[3]
+    others = [file for file in files if file is not late]
+    without = in_runs(others, [len(others)])
+
+    folded = in_runs([*others, late], [len(others), 1])
+
+    assert folded.facts["left_out"] == [
+        [str(late.path), LATE, folded.facts["left_out"][0][2], 0, without.facts["watermark_ns"]]
+    ]
+    assert folded.facts["left_out"][0][2] > 0
+    assert rows(folded) == rows(without)
+
+
+def test_files_that_are_gone_or_nonsense_are_said_and_the_others_are_read(tmp_path, alone) -> None:
+    files = landing_files(tmp_path, packets_max=PACKETS)
+    for file in files:
+        file.put()
+    of_host = next(file.path.parent for file in files if "host-0" in str(file.path))
+    half = of_host / "20261121T160603.196778Z_20261121T160610.000001Z.pcap.gz"
+    nonsense = of_host / "20261121T160603.196778Z_20261121T160610.000002Z.pcap.gz"
+    gone = of_host / "20261121T160603.196778Z_20261121T160610.000003Z.pcap.gz"
+    half.write_bytes(files[-1].raw[: len(files[-1].raw) // 2])
+    nonsense.write_bytes(random.Random(1).randbytes(5000))
+    (of_host / "notes.txt").write_text("not of a recorder")
+
+    folded = fold_recorded([*(file.path for file in files), half, nonsense, gone], **OPTIONS)
+
+    assert rows(folded) == rows(alone)
+    assert {row["source"] for row in folded.bad} == {str(half), str(nonsense)}
+    assert [late[:2] for late in folded.facts["left_out"]] == [[str(gone), GONE]]
+
+
+def test_two_recorders_under_one_name_lose_nothing_and_count_nothing_twice(tmp_path, alone) -> None:
+    """Files of one folder that overlap in time are merged as those of several are."""
+    files = landing_files(tmp_path, packets_max=PACKETS)
+    twice = [
+        Landed(
+            file.path.parents[2] / "host-0" / "bus" / file.path.name.replace("Z.pcap", "Z.pcap"),
+            file.ended_ns,
+            file.raw,
+        )
+        for file in files
+        if "host-0" in str(file.path) or "host-1" in str(file.path)
+    ]
+    others = [file for file in files if not ("host-0" in str(file.path) or "host-1" in str(file.path))]
+
+    folded = in_runs([*twice, *others], [len(files)])
+
+    assert rows(folded) == rows(alone)
+
+
+def test_packets_that_were_put_aside_come_back_as_they_were() -> None:
+    packets = packets_of(RECORDED / "bus.pcap.gz")[:300]
+    reader = PacketReader(3, 7)
+    for _ in reader.feed(pcap(packets)):
+        pass
+    read = reader.packets_read()
+
+    back = unpacked(merged([read.stretch(100, 300), read.stretch(0, 100)]).packed())
+
+    data = [
+        back.data[at : at + size].tobytes()
+        for at, size in zip(back.records["at"], back.records["captured"], strict=True)
+    ]
+    assert data == [packet.data for packet in packets]
+    assert back.turns_ns.tolist() == [packet.ts_ns for packet in packets]
