@@ -15,7 +15,7 @@ from schemas.caveats import Caveat, Code
 from schemas.rebalance import PLAN_STEPS
 from slotscope.pipelines.plan_audit import audit_cluster
 from slotscope.pipelines.plan_execution import Executed, access_with_password, check_numbers, execute, tell
-from slotscope.pipelines.rebalance_inputs import Inputs, state_problem
+from slotscope.pipelines.rebalance_inputs import Inputs, named_resources, state_problem
 from slotscope.pipelines.rebalance_rows import store_plan
 from slotscope.plans.stored_moves import read_unchanged_plan
 from slotscope.runtime.delta_files import exists, read_rows
@@ -69,17 +69,12 @@ def choose_plan(cluster: str, request: Request) -> Chosen:
                 seconds=request.seconds,
                 rate=request.rate,
                 window_s=request.window,
-                memory=_is_memory_wanted(request),
+                memory=not request.resources or "memory_bytes" in named_resources(request),
             )
         inputs = Inputs(weights.topology, weights.loads, snapshot_id=LIVE, warnings=_memory_caveats(weights))
         goal = request if weights.moves_by_jobs or request.path != "auto" else replace(request, path="setslot")
         made = store_plan(root, state_problem(goal, inputs), join_ranges=request.defragment).made
     return Chosen(made.stored, is_new=True)
-
-
-def _is_memory_wanted(request: Request) -> bool:
-    words = {word for entry in request.resources for word in entry.split(",")}
-    return not words or not words.isdisjoint(("memory", "memory_bytes"))
 
 
 def carry_out_chosen(cluster: str, request: Request, stored: StoredPlan) -> tuple[Executed, list[Finding]]:
@@ -103,10 +98,10 @@ def _begun_plan(root: str, first: Address, access: Access) -> StoredPlan | None:
     if journal.is_empty or journal.has_ended:
         return None
     stored = read_unchanged_plan(root, last[0]["plan_id"])
-    return stored if {node.id for node in stored.nodes} & _known(first, access) else None
+    return stored if {node.id for node in stored.nodes} & _nodes_listed_by(first, access) else None
 
 
-def _known(first: Address, access: Access) -> set[str]:
+def _nodes_listed_by(first: Address, access: Access) -> set[str]:
     """Ids of the nodes that *first* lists."""
     try:
         told = access.ask(first, "CLUSTER", "NODES")

@@ -257,13 +257,18 @@ def _activity(request: Request, spark: SparkSession | None, topology: Topology) 
         return read_activity(spark, units, options, how=request.combine, smoothing=request.smoothing)
 
 
+def named_resources(goal: GoalOptions) -> list[str]:
+    """Return the resources that ``--resources`` names, in full."""
+    words = [word for entry in goal.resources for word in entry.split(",") if word]
+    return list(dict.fromkeys(SHORT.get(word, word) for word in words))
+
+
 def _resources(
     goal: GoalOptions, loads: Mapping[str, Sequence[float]], memory: Sequence[MemoryBasis], capped: Sequence[str]
 ) -> list[str]:
     """What is balanced: what the user names, or memory (dump sizes where it is not known), keys, operations, and what has a capacity."""
     if goal.resources:
-        words = [word for entry in goal.resources for word in entry.split(",") if word]
-        names = list(dict.fromkeys(SHORT.get(word, word) for word in words))
+        names = named_resources(goal)
         missing = [name for name in names if name not in loads]
         if missing:
             raise InputError(

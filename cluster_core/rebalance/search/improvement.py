@@ -13,6 +13,7 @@ from cluster_core.rebalance.search.arrays import MANY, SLOT_COST, SOME, ProblemA
 from cluster_core.rebalance.search.branching import Branching
 from cluster_core.rebalance.search.completion import complete, sketch
 from cluster_core.rebalance.search.dice import CHUNK
+from cluster_core.rebalance.search.division import MASTERS_MAX, Division
 from cluster_core.rebalance.search.first_placements import cut_runs, pack, pack_runs, with_hosts
 from cluster_core.rebalance.search.local_search import POLISH, REPAIR, Cooling, search_from
 from cluster_core.rebalance.search.ranges import never
@@ -33,6 +34,8 @@ ROWS_MAX = 330
 """Largest linear program, in limits, that is solved for a start."""
 STEPS_MANY, STEPS_SOME, STEPS_GROWING, STEPS_FEW = 5_000_000, 20_000_000, 9_000_000, 28_000_000
 POLISH_STEPS = 1_000_000
+DIVIDED_ABOVE = 1.05
+"""From so many times the bound on, heavy slots are divided anew."""
 
 
 def improve(
@@ -56,7 +59,10 @@ def _fill(
     branching: Branching,
     stop: Callable[[], bool],
 ) -> Sequence[int]:
-    """Return the best of what the linear program makes of the decided slots, of none, and of long runs; mended and polished."""
+    """Return the best of what the linear program makes of the decided slots, of none, and of long runs; mended and polished.
+
+    Where that breaks limits or moves much more than is proven, the heavy slots are divided anew (`Division`).
+    """
     layout = branching.layout
     decided = branching.decided()
     found = [
@@ -67,14 +73,23 @@ def _fill(
         found.append(complete(layout, {}, runs, SLOT_COST, runs=True))
     steps = min(arrays.scaled.problem.iterations or POLISH_STEPS, POLISH_STEPS)
     seed = arrays.scaled.problem.seed
-    tried: list[Sequence[int]] = []
-    for placed in found:
-        at = layout.outside(placed)
+    divided = len(layout.takers) > MASTERS_MAX
+    best: Sequence[int] = []
+    while found:
+        at = layout.outside(found.pop(0))
         at = next(iter(search_from(arrays, at, REPAIR, certificates, 0, seed)), at)
-        tried += [at, *search_from(arrays, at, POLISH, certificates, steps, seed)]
+        polished = search_from(arrays, at, POLISH, certificates, steps, seed)
+        best = min([*([best] if best else []), at, *polished], key=arrays.judge)
+        rank = arrays.judge(best)
         if stop():
             break
-    return min(tried, key=arrays.judge)
+        if not (found or divided) and (rank.over or rank.cost > arrays.enough * DIVIDED_ABOVE):
+            divided = True
+            division = Division(layout, stop)
+            if division.begin(None if rank.over else layout.inside(best)):
+                division.improve()
+                found.append(complete(layout, division.decided(), layout.home, SLOT_COST, runs=False))
+    return best
 
 
 def _wander(

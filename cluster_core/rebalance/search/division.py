@@ -1,0 +1,226 @@
+"""Heavy slots divided exactly, a few masters at a time: what walks and rounding miss where a handful of slots fills every limit.
+
+How this works.  The heaviest slots are whole, the others are bundles of like proportions that may be divided.  `begin` forgets who owns
+what: masters with the same room are the same then, and how the heavy slots fit best is found in a moment; then everyone gets the part of which
+it owns most.  `improve` takes two masters, later three, and divides what both hold between them at the least cost, for all of them in turn.
+Every program is small, and all of them together take a number of simplex steps (`STEPS_MAX`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cluster_core.kernels.linear_program import INFINITE
+from cluster_core.kernels.whole_program import Entries, Found, Limits, solve_whole
+from cluster_core.rebalance.search.dice import step
+from cluster_core.rebalance.search.layout import OVER_COST, Layout, bundle
+
+Floats = NDArray[np.float64]
+
+HEAVIEST = 150
+WHOLE_MAX = 3_000
+"""Slots that are whole: so many, or fewer where these times the masters would be more than that."""
+BUNDLES, BUNDLES_OF_ALL = 16, 128
+"""Bundles of light slots an owner, and of all together where nobody owns anything."""
+MARGIN = 0.0005
+"""Part of a limit that stays free: light slots are whole, too."""
+FULL = 0.999
+"""It suffices that no master is fuller than this part of its limit, where nobody owns anything."""
+MASTERS_MAX = 32
+"""With more masters that take slots, nothing is divided: each then has few heavy slots."""
+CASES_MAX, CASES_OF_ALL = 60, 100
+"""Cases that one program looks at."""
+STEPS_MAX = 12_000
+STEPS_OF_STEP = 400
+"""A search that has few steps gives this part of them to programs."""
+PAIRS, TRIPLES = 2, 24
+"""How often every two masters divide anew what they hold, and how many threes do."""
+GAIN_MIN = 1e-4
+"""A division that costs this part of all that moves less is none."""
+PART_MIN = 1e-9
+
+
+class Division:
+    """One search for where the heaviest slots of *layout* go; *parts* [column, master] says how much of each is where."""
+
+    def __init__(self, layout: Layout, stop: Callable[[], bool]) -> None:
+        self.layout, self._stop = layout, stop
+        wanted = layout.arrays.scaled.problem.iterations // STEPS_OF_STEP
+        self._left = min(wanted, STEPS_MAX) if wanted else STEPS_MAX
+        self.heavy = layout.singles[: min(HEAVIEST, WHOLE_MAX // len(layout.takers))]
+        alone = set(self.heavy)
+        kinds: dict[tuple[int, bool], list[int]] = {}
+        for s, home in enumerate(layout.home):
+            if s not in alone:
+                kinds.setdefault((home, layout.free[s] or home < 0), []).append(s)
+        columns = [[s] for s in self.heavy]
+        self._pinned: dict[int, int] = {}
+        for (home, free), slots in sorted(kinds.items()):
+            if not free:
+                self._pinned[len(columns)] = home
+            columns += bundle(slots, layout.rows, BUNDLES) if free else [slots]
+        self._loads = np.array([layout.rows[column].sum(0) for column in columns])
+        masters = len(layout.takers)
+        homes = np.array([layout.home[column[0]] for column in columns])
+        self._away = (homes[:, None] != np.arange(masters)) * self._loads[:, [layout.arrays.scaled.cost]]
+        self._room = layout.caps * (1 - MARGIN)
+        self.parts = np.zeros((len(columns), masters))
+
+    def begin(self, at: Sequence[int] | None = None) -> bool:
+        """Put the heavy slots where *at* says (numbers of the layout), or where they fit best, and the others around; false if nothing is known."""
+        masters = len(self.layout.takers)
+        places = self._fitting() if at is None else [at[s] for s in self.heavy]
+        if len(places) != len(self.heavy) or min(places, default=-1) < 0:
+            return False
+        self.parts[:] = 0.0
+        self.parts[np.arange(len(places)), places] = 1.0
+        self.parts[len(places) :, 0] = 1.0
+        for k, n in self._pinned.items():
+            self.parts[k] = np.arange(masters) == n
+        return self._divide(list(range(masters)), whole=False)
+
+    def improve(self) -> None:
+        """Divide anew what two masters hold, and three, until that gains nothing more or the steps are done."""
+        masters = range(len(self.layout.takers))
+        for _ in range(PAIRS):
+            for pair in sorted(combinations(masters, 2), key=self._foreign):
+                if self._left <= 0 or self._stop():
+                    return
+                self._divide(pair)
+        x = self.layout.arrays.scaled.problem.seed & 0xFFFFFFFF or 1
+        for _ in range(TRIPLES if len(masters) > 2 else 0):
+            chosen: set[int] = set()
+            while len(chosen) < min(3, len(masters)):
+                x = step(x)
+                chosen.add((x * len(masters)) >> 32)
+            if self._left <= 0 or self._stop():
+                return
+            self._divide(sorted(chosen))
+
+    def decided(self) -> dict[int, int]:
+        """Return the masters of the heavy slots, as the layout numbers both."""
+        return dict(zip(self.heavy, self.parts[: len(self.heavy)].argmax(1).tolist(), strict=True))
+
+    def _foreign(self, masters: Sequence[int]) -> tuple[float, Sequence[int]]:
+        """Return what two *masters* hold that is not theirs, the most first."""
+        return -float((self.parts * self._away)[:, masters].sum()), masters
+
+    @property
+    def value(self) -> float:
+        """What moves and, far dearer, what is above limits, in mean slots."""
+        over = np.maximum(0.0, self.parts.T @ self._loads - self._room).sum()
+        return float((self.parts * self._away).sum() + OVER_COST * over)
+
+    def _divide(self, masters: Sequence[int], *, whole: bool = True) -> bool:
+        """Divide what *masters* hold between them, heavy slots *whole* or all where they are; keep that if it is cheaper."""
+        masters = list(masters)
+        held = self.parts[:, masters].sum(1)
+        fixed = [k for k in self._pinned if held[k] > PART_MIN]
+        some = [k for k in np.flatnonzero(held > PART_MIN).tolist() if k not in self._pinned]
+        heavy = sum(1 for k in some if k < len(self.heavy))
+        if not whole:
+            fixed += some[:heavy]
+            some, heavy = some[heavy:], 0
+        size, many, count = self.layout.size, len(masters), len(some)
+        room = self._room[masters] - self.parts[np.ix_(fixed, masters)].T @ self._loads[fixed]
+        taken = held[some]
+        now = self.parts[np.ix_(some, masters)]
+        over = np.maximum(0.0, now.T @ self._loads[some] - room)
+        limits = Limits(
+            np.concatenate([np.repeat(taken, many), np.full(many * size, INFINITE)]),
+            np.concatenate([taken, np.full(many * size, -INFINITE)]),
+            np.concatenate([taken, room.ravel()]),
+        )
+        cost = np.concatenate([self._away[np.ix_(some, masters)].ravel(), np.full(many * size, OVER_COST)])
+        entries = _entries(self._loads[some], many)
+        start = np.concatenate([now.ravel(), over.ravel()]) if whole else None
+        found = self._solve(cost, limits, entries, heavy * many, start)
+        if not found.known:
+            return False
+        before, old = self.value, self.parts.copy()
+        self.parts[np.ix_(some, masters)] = found.values[: count * many].reshape(count, many)
+        if whole and self.value > before * (1 - GAIN_MIN):
+            self.parts = old
+        return True
+
+    def _solve(self, cost: Floats, limits: Limits, entries: Entries, whole: int, start: Floats | None) -> Found:
+        found = solve_whole(cost, limits, entries, whole, cases_max=CASES_MAX, start=start)
+        self._left -= found.steps
+        return found
+
+    def _fitting(self) -> list[int]:
+        """Return masters of the heavy slots as if nobody owned anything, so that the fullest master is as empty as can be; [] if not found."""
+        layout = self.layout
+        masters, size = len(layout.takers), layout.size
+        if layout.arrays.scaled.fixed or not self.heavy:
+            return []
+        alone = set(self.heavy)
+        light = bundle([s for s in range(len(layout.slots)) if s not in alone], layout.rows, BUNDLES_OF_ALL)
+        columns = [*([s] for s in self.heavy), *light]
+        loads = np.array([layout.rows[column].sum(0) for column in columns])
+        kinds: dict[tuple[float, ...], list[int]] = {}
+        for n, row in enumerate(self._room.tolist()):
+            kinds.setdefault(tuple(row), []).append(n)
+        upper = np.ones((len(columns), masters))
+        for members in kinds.values():
+            for k, n in enumerate(members):
+                upper[:k, n] = 0.0  # the k-th of masters that are the same takes nothing heavier than the k-th slot
+        count = len(columns)
+        limits = Limits(
+            np.append(upper.ravel(), INFINITE),
+            np.concatenate([np.ones(count), np.full(masters * size, -INFINITE)]),
+            np.concatenate([np.ones(count), np.zeros(masters * size)]),
+        )
+        filled = _entries(loads, masters, np.maximum(self._room, PART_MIN))
+        starts = np.append(filled.starts[: count * masters + 1], count * (masters * (size + 1)) + masters * size)
+        entries = Entries(starts, filled.rows, filled.values)
+        found = solve_whole(
+            np.append(np.zeros(count * masters), 1.0), limits, entries, len(self.heavy) * masters,
+            cases_max=CASES_OF_ALL, enough=FULL,
+        )  # fmt: skip
+        if not found.known:
+            return []
+        chosen = found.values[: len(self.heavy) * masters].reshape(-1, masters).argmax(1)
+        return self._named(chosen, list(kinds.values()))
+
+    def _named(self, chosen: NDArray[np.int64], kinds: Sequence[Sequence[int]]) -> list[int]:
+        """Return the masters of heavy slots, those that are the same named so that least moves."""
+        gain = np.zeros((len(self.layout.takers), len(self.layout.takers)))
+        for k, n in enumerate(chosen.tolist()):
+            gain[n] += self._loads[k, self.layout.arrays.scaled.cost] - self._away[k]
+        name = dict(enumerate(range(len(gain))))
+        for members in kinds:
+            count = len(members)
+            rows = np.stack(np.meshgrid(np.arange(count), count + np.arange(count), indexing="ij"), -1).ravel()
+            starts = np.arange(count * count + 1) * 2
+            ones = np.ones(2 * count)
+            found = solve_whole(
+                -gain[np.ix_(members, members)].ravel(), Limits(np.ones(count * count), ones, ones),
+                Entries(starts, rows, np.ones(len(rows))), count * count, cases_max=CASES_MAX,
+            )  # fmt: skip
+            places = found.values.reshape(count, count).argmax(1) if found.known else np.arange(count)
+            name |= {members[k]: members[place] for k, place in enumerate(places.tolist())}
+        return [name[n] for n in chosen.tolist()]
+
+
+def _entries(loads: Floats, masters: int, room: Floats | None = None) -> Entries:
+    """Return the entries of columns [column, master], each in the row of its column and in those of the master's limits, and of what is over them.
+
+    With *room*, loads are parts of it, and one column stands for all that is over.
+    """
+    count, size = loads.shape
+    each = np.arange(masters * size)
+    own = np.repeat(np.arange(count), masters)[:, None]
+    place = np.tile(count + each.reshape(masters, size), (count, 1))
+    parts = np.repeat(loads, masters, 0)
+    if room is not None:
+        parts = parts / np.tile(room, (count, 1))
+    rows = np.concatenate([np.hstack([own, place]).ravel(), count + each])
+    values = np.concatenate([np.hstack([np.ones((count * masters, 1)), parts]).ravel(), -np.ones(masters * size)])
+    first = np.arange(count * masters) * (size + 1)
+    starts = np.concatenate([first, count * masters * (size + 1) + np.arange(masters * size + 1)])
+    return Entries(starts, rows, values)

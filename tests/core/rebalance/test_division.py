@@ -1,0 +1,67 @@
+"""Heavy slots that fill every limit among them are divided exactly."""
+
+from __future__ import annotations
+
+import random
+
+from cluster_core.rebalance.bound.check import check_plan
+from cluster_core.rebalance.goal.problem import Master, Problem, validate
+from cluster_core.rebalance.goal.targets import find_targets
+from cluster_core.rebalance.plan import PlanVerdict
+from cluster_core.rebalance.planner import plan
+from cluster_core.rebalance.search.arrays import ProblemArrays
+from cluster_core.rebalance.search.division import Division
+from cluster_core.rebalance.search.layout import Layout
+from cluster_core.rebalance.search.ranges import never
+
+WHOLE = 10_000
+RESOURCES = ("serialized_bytes", "keys", "ops")
+
+
+def broken_up(seed: int, *, masters: int = 4, heavy: int = 6, light: int = 450) -> Problem:
+    """Masters that could each hold *heavy* slots of `WHOLE` in every resource, all slots shuffled over them; and light ones."""
+    chance = random.Random(seed)
+    rows = [(2, 2, 2)] * (masters * light)
+    for _ in range(masters):
+        cuts = [[0, *sorted(chance.sample(range(1, WHOLE), heavy - 1)), WHOLE] for _ in RESOURCES]
+        rows += [tuple(cut[k + 1] - cut[k] for cut in cuts) for k in range(heavy)]  # type: ignore[misc]
+    chance.shuffle(rows)
+    names = [f"n{k}" for k in range(masters)]
+    loads = {name: [row[r] for row in rows] for r, name in enumerate(RESOURCES)}
+    owners = [names[s * masters // len(rows)] for s in range(len(rows))]
+    return Problem(loads, owners, [Master(n) for n in names], tolerance=0.01, bytes_budget=0, iterations=200_000)
+
+
+def test_limits_that_heavy_slots_fill_almost_wholly_are_kept() -> None:
+    problem = broken_up(2)
+
+    found = plan(problem)
+
+    assert found.verdict == PlanVerdict.MOVE
+    assert check_plan(problem, found) == []
+
+
+def test_two_masters_never_divide_what_they_hold_so_that_more_moves_or_limits_break() -> None:
+    scaled = validate(broken_up(1))
+    layout = Layout(ProblemArrays(scaled, find_targets(scaled)))
+    division = Division(layout, never)
+
+    assert division.begin()
+    before = division.value
+    division.improve()
+
+    assert division.value <= before
+    assert sorted(division.decided()) == sorted(layout.singles)
+
+
+def test_a_division_begins_where_heavy_slots_are_and_moves_none_where_all_limits_are_kept() -> None:
+    problem = broken_up(1)
+    scaled = validate(Problem(problem.loads, problem.owners, problem.masters, tolerance=10))
+    layout = Layout(ProblemArrays(scaled, find_targets(scaled)))
+    division = Division(layout, never)
+
+    assert division.begin(layout.home)
+    division.improve()
+
+    assert division.decided() == {s: layout.home[s] for s in layout.singles[: len(division.heavy)]}
+    assert division.value == 0
