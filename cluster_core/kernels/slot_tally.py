@@ -85,6 +85,13 @@ class SlotTally:
         if sizes is not None:
             np.add.at(self.slots[:, 1], slot, np.maximum(sizes, 0))
 
+    def merge(self, other: SlotTally) -> None:
+        """Count what *other* has counted; slots without keys are not touched, so that their memory is not taken."""
+        present = np.flatnonzero(other.slots[:, 0])
+        self.slots[present] += other.slots[present]
+        self.memory[present] += other.memory[present]
+        self.unmeasured += other.unmeasured
+
 
 class TtlTally:
     """Counts per time-to-live bucket: *buckets* is int64[8, 2] of keys and bytes."""

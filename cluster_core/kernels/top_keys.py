@@ -16,7 +16,7 @@ _FACTS = (
     "db", "slot", "tag_start", "tag_length", "type", "encoding", "elements", "serialized_bytes", "expire_at_ms", "idle_s", "freq",
     "offset", "memory_bytes", "estimate",
 )  # fmt: skip
-"""The columns of `KeyBatch` that a row holds, then its weight, where its key's name lies, and the number of the key in the batch that is offered."""
+"""The columns of `KeyBatch` that a row holds, then its weight, where its key's name lies, and the number from 1 of the key in the batch that is offered."""
 _WEIGHT, _KEY_START, _KEY_LENGTH, _NUMBER, _COLUMNS = range(len(_FACTS), len(_FACTS) + 5)
 _ARENA_BYTES_START = 1 << 20
 
@@ -69,7 +69,7 @@ def _offer(first: int, groups: Any, names: Any, weights: Any, held: Any, floor: 
         rows[group, place, _WEIGHT] = weight
         rows[group, place, _KEY_START] = arena_used[0]
         rows[group, place, _KEY_LENGTH] = length
-        rows[group, place, _NUMBER] = i
+        rows[group, place, _NUMBER] = i + 1
         for j in range(length):
             arena[arena_used[0] + j] = data[begin + j]
         arena_used[0] += length
@@ -87,7 +87,6 @@ class TopKeys:
         self._held = np.zeros(group_count, np.int64)
         self._floor = np.full(group_count, -1, np.int64)
         self._rows = np.zeros((group_count * count, _COLUMNS), np.int64)
-        self._rows[:, _NUMBER] = NONE
         self._arena = np.zeros(_ARENA_BYTES_START, np.uint8)
         self._arena_used = np.zeros(1, np.int64)
 
@@ -102,12 +101,34 @@ class TopKeys:
             first = _offer(first, groups, names, batch.weights(), self._held, self._floor, rows, arena)
             if first < len(batch):
                 self._make_room(len(batch.key(first)))
-        new = np.flatnonzero(self._rows[:, _NUMBER] >= 0)
-        numbers = self._rows[new, _NUMBER]
+        new = self._offered(groups)
+        numbers = self._rows[new, _NUMBER] - 1
         for column, name in enumerate(_FACTS):
             values = getattr(batch, name)
             self._rows[new, column] = (NONE if name == "memory_bytes" else 0) if values is None else values[numbers]
-        self._rows[new, _NUMBER] = NONE
+        self._rows[new, _NUMBER] = 0
+
+    def _offered(self, groups: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the rows that the last batch, with keys of *groups*, has taken; few groups are looked at alone, since rows are many."""
+        if len(groups) * self._count >= len(self._rows):
+            return np.flatnonzero(self._rows[:, _NUMBER])
+        rows: NDArray[np.int64] = (np.unique(groups)[:, None] * self._count + np.arange(self._count)).ravel()
+        taken: NDArray[np.bool_] = self._rows[rows, _NUMBER] > 0
+        return rows[taken]
+
+    def merge(self, other: TopKeys, groups: NDArray[np.int64] | None = None) -> None:
+        """Offer the keys that *other* holds, in the order of their offsets, under their own groups or, one a key of `facts`, under *groups*."""
+        facts = other.facts()
+        if not len(facts):
+            return
+        order = np.argsort(facts[:, 1 + _FACTS.index("offset")], kind="stable")
+        names = other.keys().take(pa.array(order))
+        offsets, data = (
+            np.frombuffer(buffer, kind).copy()  # one that may not be written is another type to compiled code
+            for buffer, kind in zip(names.buffers()[1:], (np.int32, np.uint8), strict=True)
+        )
+        columns: dict[str, Any] = dict(zip(_FACTS, facts[order, 1:].T, strict=True))
+        self.add(KeyBatch(offsets, data, **columns), (facts[:, 0] if groups is None else groups)[order])
 
     def _live(self) -> NDArray[np.int64]:
         """Return the rows in use, by group, largest first."""

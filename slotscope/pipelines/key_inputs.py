@@ -65,6 +65,8 @@ def tally_options(request: Request, settings: Settings, topology: Topology | Non
         prefix_depth=settings.prefix_depth,
         owners=owners,
         owner_ids=owner_ids,
+        topology=topology,
+        dump_nodes=tuple(request.dump_node),
         deep=request.deep,
         lists=KeyListOptions(request.key_column, request.size_column, request.ops_column, request.quoted),
         memory=_memory_settings(request, topology),

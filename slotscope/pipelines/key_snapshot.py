@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from cluster_core.errors import DecodeError
 from cluster_core.kinds import Severity
-from cluster_core.load.attribution import Attribution, attribute
+from cluster_core.load.attribution import Attribution
 from cluster_core.load.persistence import Persistence
 from cluster_core.load.unread import WHOLE, FileUnread, Unread
 from cluster_core.slots.key_slot import SLOT_COUNT
@@ -41,7 +41,7 @@ from slotscope.runtime.progress import progress
 from slotscope.runtime.row_tables import table_arrow
 from slotscope.runtime.spark_schema import spark_schema
 from slotscope.runtime.tables import Change
-from slotscope.sources.inputs import Inputs, find_inputs, given_node, load_topology
+from slotscope.sources.inputs import Inputs, find_inputs, load_topology
 from slotscope.sources.partial_rows import TallyOptions
 from slotscope.sources.persistence_polls import read_persistence_polls
 from slotscope.sources.tally import Unit, read_keys, tally_rows, tally_units
@@ -134,12 +134,7 @@ class KeySnapshot:
         for row in self.keys_by_owner:
             by_source.setdefault(row.source, {})[row.owner_id] = row.keys
         return {
-            unit.source: attribute(
-                unit.source,
-                by_source.get(unit.source, {}),
-                self.topology,
-                given_node(unit.source, self.request.dump_node),
-            )
+            unit.source: self.options.attribute(unit.source, by_source.get(unit.source, {}))
             for unit in self.units
             if unit.kind in ("rdb", "aof")
         }

@@ -13,7 +13,7 @@ from slotscope.sources import key_lists
 from slotscope.sources.aof import files as aof_files
 from slotscope.sources.aof.files import AofLog, find_logs
 from slotscope.sources.aof.state import AofStateUnit
-from slotscope.sources.files import InputFile, expand, is_named, open_raw
+from slotscope.sources.files import InputFile, expand, open_raw
 from slotscope.sources.rdb import files as rdb_files
 from slotscope.sources.tally import Unit
 
@@ -35,7 +35,7 @@ class Inputs:
         """Return the units of work of all files, largest first."""
         units: list[Unit] = [AofStateUnit(log) for log in self.logs] if self.replays else []
         units += aof_files.plan_units(list(self.logs), parallelism=parallelism, split=split)
-        units += rdb_files.plan_units(self.rdb, parallelism=parallelism, split=split)
+        units += rdb_files.plan_tasks(self.rdb, parallelism=parallelism, split=split)
         return [*units, *key_lists.plan_units(self.keys, self.key_format, parallelism)]
 
 
@@ -76,12 +76,3 @@ def _single(path: str) -> list[InputFile]:
     if len(files) != 1:
         raise InputError(f"{path}: {len(files)} files; a topology is one file")
     return files
-
-
-def given_node(source: str, given: Sequence[str]) -> str | None:
-    """Return the node that one of *given* (``FILE=NODE``, FILE a path or its last part) names for *source*."""
-    for words in given:
-        file, _, node = words.rpartition("=")
-        if is_named(file, source):
-            return node
-    return None

@@ -21,7 +21,8 @@ class KeyListTally(UnitTally[KeyListUnit]):
 
     def __init__(self, unit: KeyListUnit, part: int, options: TallyOptions) -> None:
         super().__init__(unit, part, options)
-        self._sums = KeySums(self.rows, options, Knows())
+        self._sums = KeySums(self.rows, options)
+        self._one = self._sums.begin(unit.path, Knows())
 
     @staticmethod
     def source_of(unit: KeyListUnit) -> str:
@@ -29,11 +30,11 @@ class KeyListTally(UnitTally[KeyListUnit]):
         return unit.path
 
     @classmethod
-    def keys_of(cls, unit: KeyListUnit, options: TallyOptions) -> Iterator[KeyBatch]:
+    def keys_of(cls, unit: KeyListUnit, options: TallyOptions) -> Iterator[tuple[str, KeyBatch]]:
         """The keys in their order; *offset* is the row."""
         row = 0
         for rows in KeyListReader(unit, options.lists, permissive=options.permissive):
-            yield batch_of_keys(rows.keys, rows.sizes, row)
+            yield unit.path, batch_of_keys(rows.keys, rows.sizes, row)
             row += len(rows.keys)
 
     def run(self) -> Iterator[pa.RecordBatch]:
@@ -58,23 +59,23 @@ class KeyListTally(UnitTally[KeyListUnit]):
             reader.broke_off = True
         facts = self.facts
         facts.kind, facts.file_bytes = self.unit.kind, self.unit.size
-        note_list(facts, reader, self._sums.keys)
-        self._sums.note(facts)
-        yield self._sums.slot_rows()
-        yield self.rows.unit(facts)
+        note_list(facts, reader, self._one.keys)
+        self._sums.end(self._one, facts)
+        self._sums.note_missed(facts)
+        yield self.rows.units(facts)
         if reader.bad:
             yield self.rows.bad(reader.bad, None)
-        yield from self._sums.detail_rows()
+        yield from self._sums.yield_rows()
 
     def _add(self, rows: KeyRows) -> None:
-        sums = self._sums
-        sums.knows.sizes |= rows.sizes is not None
+        sums, one = self._sums, self._one
+        one.knows.sizes |= rows.sizes is not None
         if self.options.details:
-            batch = batch_of_keys(rows.keys, rows.sizes, sums.keys)
+            batch = batch_of_keys(rows.keys, rows.sizes, one.keys)
             slots = batch.slot
-            sums.add(batch)
+            sums.add(one, batch)
         else:
             slots = key_slots(rows.keys)
-            sums.add_slots(slots, rows.sizes)
+            sums.add_slots(one, slots, rows.sizes)
         if rows.ops is not None:
-            sums.add_ops(slots, rows.ops)
+            sums.add_ops(one, slots, rows.ops)

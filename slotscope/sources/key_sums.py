@@ -1,7 +1,8 @@
-"""The sums of the keys of one unit: per slot, the largest, heavy tags and prefixes, times to live."""
+"""The sums of the keys of a task's inputs: per slot, the largest, heavy tags and prefixes, times to live."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -19,133 +20,298 @@ from cluster_core.kernels.slot_tally import SlotTally, TtlTally, TypeTally
 from cluster_core.kernels.top_keys import TopKeys
 from cluster_core.load.access_rate import accesses_per_s
 from cluster_core.slots.key_slot import SLOT_COUNT
-from schemas.interim import PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL, TYPE, UnitFacts
+from schemas.interim import (
+    DECLARED,
+    DECLARED_DUMPS_MAX,
+    OWNER,
+    PREFIX,
+    SLOT,
+    TAG,
+    TOP_OWNER,
+    TOP_SLOT,
+    TOP_TYPE,
+    TTL,
+    TYPE,
+    UnitFacts,
+)
 from slotscope.sources.partial_rows import PartialRows, TallyOptions, amount_lists
 
 _UNKNOWN_TYPE = len(KEY_TYPES)
+_PLACE_BITS = 44
+"""A key's place among all inputs of a task: the input's number above, its offset, from 1, in so many bits (16 TB)."""
+_DECLARED_PENDING_MAX = 1 << 20
 
 
 @dataclass(slots=True)
 class Knows:
-    """Which loads of its keys a unit knows."""
+    """Which loads of its keys an input knows."""
 
     sizes: bool = False
     expiry: bool = False
     memory: bool = False
 
 
-class KeySums:
-    """Add batches of keys; `yield_rows` makes their partial rows.  *declared* is what slots are said to hold, *ops* what was done with them."""
+class InputSums:
+    """What is summed of one input alone, since whose it is shows at its end.
 
-    def __init__(self, rows: PartialRows, options: TallyOptions, knows: Knows) -> None:
-        self.keys = 0
-        self.slots = SlotTally()
+    *declared* is what slots are said to hold, *ops* what was done with them.
+    """
+
+    def __init__(self, source: str, options: TallyOptions, owners: int, knows: Knows) -> None:
+        self.source = source
+        self._options = options
         self.knows = knows
+        self.keys = 0
+        self.untracked_before = 0
+        self.slots = SlotTally()
         self.ops: NDArray[np.int64] | None = None
-        self.declared = np.full(SLOT_COUNT, NONE, np.int64)
+        self.declared: NDArray[np.int64] | None = None
         self.ttl: TtlTally | None = None
         self.uses: KeyUses | None = None
-        self._rows = rows
-        self._options = options
-        if options.details:
-            self._top_slot = TopKeys(SLOT_COUNT, options.top_per_slot)
-            self._top_type = TopKeys(_UNKNOWN_TYPE + 1, options.top)
-            self._top_owner = TopKeys(int(rows.owner_of.max()) + 1, options.top if options.owners else 0)
-            self._types = TypeTally()
-            self._tags = GroupTally(options.groups_max)
-            self._prefixes = GroupTally(options.groups_max, len(USES))
-            self._slot_uses = np.zeros((SLOT_COUNT, len(USES)), np.int64)
-
-    def add(self, batch: KeyBatch) -> None:
-        """Count the keys of *batch*."""
-        options = self._options
-        self.keys += len(batch)
-        self.slots.add(batch)
-        if not options.details:
-            return
-        if self.ttl is not None:
-            self.ttl.add(batch)
-        self._types.add(batch)
-        if self.knows.sizes:
-            self._top_slot.add(batch, batch.slot.astype(np.int64))
-            self._top_type.add(batch, np.minimum(batch.type, _UNKNOWN_TYPE).astype(np.int64))
-            if options.owners:
-                self._top_owner.add(batch, self._rows.owner_of[batch.slot])
-        self._tags.add_tags(batch)
-        amounts = None if self.uses is None else self.uses.amounts(batch)
-        if amounts is not None:
-            add_by_slot(batch.slot, amounts, self._slot_uses)
-        self._prefixes.add_prefixes(batch, options.separators, options.prefix_depth, amounts)
+        self.slot_uses: NDArray[np.int64] = np.zeros((SLOT_COUNT, len(USES)), np.int64)
+        self.types = TypeTally()
+        self.top_type = TopKeys(_UNKNOWN_TYPE + 1, options.top if options.details else 0)
+        self.top_owner = TopKeys(owners, options.top if options.details and options.owners else 0)
 
     def set_time(self, taken_at_ms: int) -> None:
         """Say when the keys were as they are, from when on it is counted how long they stay."""
         self.ttl = TtlTally(taken_at_ms)
         self.uses = KeyUses(taken_at_ms, accesses_per_s(self._options.lfu))
 
-    def add_slots(self, slots: NDArray[np.uint16], sizes: NDArray[np.int64] | None) -> None:
-        """Count keys of which only the slots are wanted."""
-        self.keys += len(slots)
-        self.slots.add_slots(slots, sizes)
 
-    def add_ops(self, slots: NDArray[np.uint16], ops: NDArray[np.int64]) -> None:
+class NodeSums:
+    """What is summed of all inputs of one node; *source* is the first of them."""
+
+    def __init__(self, source: str, knows: Knows, options: TallyOptions) -> None:
+        self.source = source
+        self.knows = knows
+        self.slots = SlotTally()
+        self.ops: NDArray[np.int64] | None = None
+        self.slot_uses: NDArray[np.int64] = np.zeros((SLOT_COUNT, len(USES)), np.int64)
+        self.types = TypeTally()
+        self.ttl: NDArray[np.int64] | None = None
+        self.top = TopKeys(1, options.top if options.details and options.owners else 0)
+
+    def add(self, one: InputSums) -> None:
+        """Add the sums of one input."""
+        self.knows.sizes |= one.knows.sizes
+        self.slots.merge(one.slots)
+        if one.uses is not None:
+            present = np.flatnonzero(one.slots.slots[:, 0])
+            self.slot_uses[present] += one.slot_uses[present]
+        self.types.counts += one.types.counts
+        if one.ttl is not None:
+            self.ttl = one.ttl.buckets if self.ttl is None else self.ttl + one.ttl.buckets
+        if one.ops is not None:
+            self.ops = one.ops if self.ops is None else self.ops + one.ops
+
+
+class KeySums:
+    """Sum the keys of one input after the other: `begin` it, `add` its batches, `end` it; then take the rows of all.
+
+    Inputs are read in the order of their names, so that of equally large keys the first of all stays.
+    """
+
+    def __init__(self, rows: PartialRows, options: TallyOptions) -> None:
+        self._rows = rows
+        self._options = options
+        self._owners = int(rows.owner_of.max()) + 1
+        self._sources: list[str] = []
+        self._nodes: dict[tuple[str | None, str | None, bool], NodeSums] = {}
+        self._owned: list[tuple[str, NDArray[np.int64]]] = []
+        self._declared = np.zeros((0, 4), np.int64)
+        self._pending: list[NDArray[np.int64]] = []
+        if options.details:
+            self._top_slot = TopKeys(SLOT_COUNT, options.top_per_slot)
+            self._top_type = TopKeys(_UNKNOWN_TYPE + 1, options.top)
+            self._top_owner = TopKeys(self._owners, options.top if options.owners else 0)
+            self._tags = GroupTally(options.groups_max)
+            self._prefixes = GroupTally(options.groups_max, len(USES))
+
+    def begin(self, source: str, knows: Knows) -> InputSums:
+        """Begin an input, of which *knows* is what it knows so far."""
+        self._sources.append(source)
+        one = InputSums(source, self._options, self._owners, knows)
+        one.untracked_before = self._untracked()
+        return one
+
+    def add(self, one: InputSums, batch: KeyBatch) -> None:
+        """Count the keys of *batch*, which are of *one*."""
+        options = self._options
+        one.keys += len(batch)
+        one.slots.add(batch)
+        if not options.details or not len(batch):
+            return
+        if one.ttl is not None:
+            one.ttl.add(batch)
+        one.types.add(batch)
+        if one.knows.sizes:
+            placed = dataclasses.replace(batch, offset=batch.offset + ((len(self._sources) - 1 << _PLACE_BITS) + 1))
+            self._top_slot.add(placed, batch.slot.astype(np.int64))
+            one.top_type.add(placed, np.minimum(batch.type, _UNKNOWN_TYPE).astype(np.int64))
+            if options.owners:
+                one.top_owner.add(placed, self._rows.owner_of[batch.slot])
+        self._tags.add_tags(batch)
+        amounts = None if one.uses is None else one.uses.amounts(batch)
+        if amounts is not None:
+            add_by_slot(batch.slot, amounts, one.slot_uses)
+        self._prefixes.add_prefixes(batch, options.separators, options.prefix_depth, amounts)
+
+    def add_slots(self, one: InputSums, slots: NDArray[np.uint16], sizes: NDArray[np.int64] | None) -> None:
+        """Count keys of *one* of which only the slots are wanted."""
+        one.keys += len(slots)
+        one.slots.add_slots(slots, sizes)
+
+    def add_ops(self, one: InputSums, slots: NDArray[np.uint16], ops: NDArray[np.int64]) -> None:
         """Count operations on keys of *slots*."""
-        if self.ops is None:
-            self.ops = np.zeros(SLOT_COUNT, np.int64)
-        np.add.at(self.ops, slots, np.maximum(ops, 0))
+        if one.ops is None:
+            one.ops = np.zeros(SLOT_COUNT, np.int64)
+        np.add.at(one.ops, slots, np.maximum(ops, 0))
 
-    def note(self, facts: UnitFacts) -> None:
-        """Say what the sums know, and how much of a group that is not listed they may have missed."""
-        facts.keys = self.keys
-        facts.knows_serialized_bytes = self.knows.sizes
-        facts.knows_expires = self.knows.expiry
-        facts.knows_memory_bytes = self.knows.memory
-        facts.knows_ops = self.ops is not None
-        if self.uses is not None:
-            facts.knows_idle, facts.knows_counters = self.uses.knows_idle, self.uses.knows_counters
+    def keys_by_owner(self, one: InputSums) -> dict[str | None, int]:
+        """Count the keys of *one* by the owner of their slots, None for nobody."""
+        counts = self._owner_counts(one)
+        owners = np.flatnonzero(counts)
+        return dict(zip(self._rows.owner_ids_of(owners).to_pylist(), counts[owners].tolist(), strict=True))
+
+    def end(self, one: InputSums, facts: UnitFacts, node_id: str | None = None, *, is_whole: bool = False) -> None:
+        """Take in the sums of *one*, say in *facts* what they know, and how much of a group that is not listed all may have missed.
+
+        Inputs that are *whole* share their sums with the others of their node, or of no known node; another one, whose node shows
+        only when all its pieces are read, has its own.
+        """
+        key = (node_id, None if is_whole else one.source, one.knows.memory)
+        node = self._nodes.get(key)
+        if node is None:
+            node = self._nodes[key] = NodeSums(one.source, one.knows, self._options)
+        node.add(one)
+        if self._options.owners:
+            self._owned.append((one.source, self._owner_counts(one)))
+        self._add_declared(one)
+        self._note(one, facts)
+        if not self._options.details:
+            return
+        self._top_type.merge(one.top_type)
+        if self._options.owners and node_id is None:
+            self._top_owner.merge(one.top_owner)
+        if self._options.owners and not (is_whole and node_id is None):
+            node.top.merge(one.top_type, np.zeros(len(one.top_type.facts()), np.int64))
+
+    def _owner_counts(self, one: InputSums) -> NDArray[np.int64]:
+        counts = np.zeros(self._owners, np.int64)
+        np.add.at(counts, self._rows.owner_of, one.slots.slots[:, 0])
+        return counts
+
+    def _add_declared(self, one: InputSums) -> None:
+        """Remember what *one* declares and holds, as slot, input, keys and declared keys."""
+        if one.declared is None:
+            return
+        keys = one.slots.slots[:, 0]
+        slots = np.flatnonzero((one.declared != NONE) & ((keys > 0) | (one.declared > 0)))
+        number = np.full(len(slots), len(self._sources) - 1)
+        self._pending.append(np.column_stack([slots, number, keys[slots], one.declared[slots]]))
+        if sum(map(len, self._pending)) > _DECLARED_PENDING_MAX:
+            self._keep_declared()
+
+    def _keep_declared(self) -> None:
+        """Keep of each slot the first dumps that have it, and all in which it is not what they declare."""
+        rows = np.concatenate([self._declared, *self._pending])
+        self._pending.clear()
+        rows = rows[np.argsort(rows[:, 0], kind="stable")]
+        rank = np.arange(len(rows)) - np.searchsorted(rows[:, 0], rows[:, 0])
+        self._declared = rows[(rank < DECLARED_DUMPS_MAX) | (rows[:, 2] != rows[:, 3])]
+
+    def _untracked(self) -> int:
+        return int(self._tags.untracked_keys + self._prefixes.untracked_keys) if self._options.details else 0
+
+    def _note(self, one: InputSums, facts: UnitFacts) -> None:
+        facts.source = one.source
+        facts.keys = one.keys
+        facts.knows_serialized_bytes = one.knows.sizes
+        facts.knows_expires = one.knows.expiry
+        facts.knows_memory_bytes = one.knows.memory
+        facts.knows_ops = one.ops is not None
+        if one.uses is not None:
+            facts.knows_idle, facts.knows_counters = one.uses.knows_idle, one.uses.knows_counters
+        if self._options.details:
+            facts.untracked_keys = self._untracked() - one.untracked_before
+
+    def note_missed(self, facts: UnitFacts) -> None:
+        """Say in the *facts* of the first input, once all have ended, how much of a group that is not listed may have been missed."""
         if self._options.details:
             tags, prefixes = self._tags, self._prefixes
             facts.missed_tag_keys, facts.missed_tag_bytes = tags.missed_keys, tags.missed_bytes
             facts.missed_prefix_keys, facts.missed_prefix_bytes = prefixes.missed_keys, prefixes.missed_bytes
             facts.missed_tag_memory, facts.missed_prefix_memory = tags.missed_memory, prefixes.missed_memory
-            facts.untracked_keys = int(tags.untracked_keys + prefixes.untracked_keys)
 
-    def slot_rows(self) -> pa.RecordBatch:
-        """Keys and loads per slot."""
-        present = np.flatnonzero((self.slots.slots[:, 0] > 0) | (self.declared > 0))
-        keys, sizes, expires = (self.slots.slots[present, column] for column in range(3))
+    def yield_rows(self) -> Iterator[pa.RecordBatch]:
+        """Keys and loads per slot and node, the keys of each input by owner, and the details: largest keys, heavy groups, times to live."""
+        for node in self._nodes.values():
+            yield self._slot_rows(node)
+        if self._owned:
+            yield self._owner_rows()
+        self._keep_declared()
+        if len(self._declared):
+            yield self._declared_rows()
+        if self._options.details:
+            yield from self._detail_rows()
+
+    def _slot_rows(self, node: NodeSums) -> pa.RecordBatch:
+        present = np.flatnonzero(node.slots.slots[:, 0])
+        keys, sizes, expires = (node.slots.slots[present, column] for column in range(3))
         return self._rows.of(
             SLOT, len(present),
-            slot=pa.array(present), keys=pa.array(keys),
-            **({"serialized_bytes": pa.array(sizes)} if self.knows.sizes else {}),
-            **({"expires": pa.array(expires)} if self.knows.expiry else {}),
-            **({"ops": pa.array(self.ops[present])} if self.ops is not None else {}),
-            **({"memory_bytes": pa.array(self.slots.memory[present])} if self.knows.memory else {}),
-            number=pa.array(self.declared[present]),
-            **({"amounts": amount_lists(self._slot_uses[present])} if self._options.details else {}),
+            source=_repeated(node.source, len(present)), slot=pa.array(present), keys=pa.array(keys),
+            **({"serialized_bytes": pa.array(sizes)} if node.knows.sizes else {}),
+            **({"expires": pa.array(expires)} if node.knows.expiry else {}),
+            **({"ops": pa.array(node.ops[present])} if node.ops is not None else {}),
+            **({"memory_bytes": pa.array(node.slots.memory[present])} if node.knows.memory else {}),
+            **({"amounts": amount_lists(node.slot_uses[present])} if self._options.details else {}),
         )  # fmt: skip
 
-    def detail_rows(self) -> Iterator[pa.RecordBatch]:
-        """The largest keys, heavy groups and times to live."""
-        if not self._options.details:
-            return
-        for kind, top in ((TOP_SLOT, self._top_slot), (TOP_TYPE, self._top_type), (TOP_OWNER, self._top_owner)):
-            yield self._top_rows(kind, top)
-        yield self._type_rows()
+    def _owner_rows(self) -> pa.RecordBatch:
+        """Keys of each input by the owner of their slots."""
+        places = [np.flatnonzero(counts) for _, counts in self._owned]
+        sources = np.repeat(np.arange(len(places)), [len(found) for found in places])
+        owners = np.concatenate(places)
+        keys = np.concatenate([counts[found] for (_, counts), found in zip(self._owned, places, strict=True)])
+        names = pa.array([source for source, _ in self._owned], pa.string())
+        return self._rows.of(
+            OWNER, len(owners), source=names.take(pa.array(sources)), owner_id=self._rows.owner_ids_of(owners), keys=pa.array(keys)
+        )  # fmt: skip
+
+    def _declared_rows(self) -> pa.RecordBatch:
+        slot, source, keys, declared = self._declared.T
+        names = pa.array(self._sources, pa.string()).take(pa.array(source))
+        return self._rows.of(
+            DECLARED, len(slot), source=names, slot=pa.array(slot), keys=pa.array(keys), number=pa.array(declared)
+        )
+
+    def _detail_rows(self) -> Iterator[pa.RecordBatch]:
+        yield self._top_rows(TOP_SLOT, self._top_slot)
+        yield self._top_rows(TOP_TYPE, self._top_type)
+        for top in (self._top_owner, *(node.top for node in self._nodes.values())):
+            yield self._top_rows(TOP_OWNER, top)
+        for node in self._nodes.values():
+            yield self._type_rows(node)
+            if node.ttl is not None:
+                yield self._ttl_rows(node.source, node.ttl)
         yield self._rows.groups(TAG, self._tags, "keys", slot=pa.array(key_slots(self._tags.names())))
         yield self._rows.groups(PREFIX, self._prefixes, "keys", amounts=amount_lists(self._prefixes.amounts()))
-        if self.ttl is not None:
-            keys, sizes = self.ttl.buckets.T
-            yield self._rows.of(
-                TTL, len(keys),
-                number=pa.array(np.arange(len(keys))), keys=pa.array(keys), serialized_bytes=pa.array(sizes),
-            )  # fmt: skip
 
-    def _type_rows(self) -> pa.RecordBatch:
-        present = np.flatnonzero(self._types.counts[:, 0])
-        keys, sizes, expires, memory = self._types.counts[present].T
-        knows = self.knows
+    def _ttl_rows(self, source: str, buckets: NDArray[np.int64]) -> pa.RecordBatch:
+        keys, sizes = buckets.T
         return self._rows.of(
-            TYPE, len(present), type=type_names(present), keys=pa.array(keys),
+            TTL, len(keys), source=_repeated(source, len(keys)),
+            number=pa.array(np.arange(len(keys))), keys=pa.array(keys), serialized_bytes=pa.array(sizes),
+        )  # fmt: skip
+
+    def _type_rows(self, node: NodeSums) -> pa.RecordBatch:
+        present = np.flatnonzero(node.types.counts[:, 0])
+        keys, sizes, expires, memory = node.types.counts[present].T
+        knows = node.knows
+        return self._rows.of(
+            TYPE, len(present), source=_repeated(node.source, len(present)), type=type_names(present), keys=pa.array(keys),
             **({"serialized_bytes": pa.array(sizes)} if knows.sizes else {}),
             **({"expires": pa.array(expires)} if knows.expiry else {}),
             **({"memory_bytes": pa.array(memory)} if knows.memory else {}),
@@ -154,15 +320,20 @@ class KeySums:
     def _top_rows(self, kind: int, top: TopKeys) -> pa.RecordBatch:
         facts = top.facts()
         names = top.keys()
-        group, db, slot, tag_start, tag_length, type_, encoding, elements, size, expire, idle, freq, offset = facts.T[
+        group, db, slot, tag_start, tag_length, type_, encoding, elements, size, expire, idle, freq, place = facts.T[
             :13
         ]
         memory_bytes, estimate = memory_columns(facts.T[13], facts.T[14], len(facts))
+        offset = (place & ((1 << _PLACE_BITS) - 1)) - 1
         return self._rows.of(
-            kind, len(facts),
+            kind, len(facts), source=pa.array(self._sources, pa.string()).take(pa.array(place >> _PLACE_BITS)),
             name=names, hash_tag=part_of(names, tag_start, tag_length), slot=pa.array(slot), db=pa.array(db), number=pa.array(group),
             type=type_names(type_), encoding=encoding_names(encoding), elements=known(elements, pa.int64()),
             serialized_bytes=known(size, pa.int64()), expire_at_ms=known(expire, pa.int64()),
             idle_s=known(idle, pa.int64()), freq=known(freq, pa.int16()), offset=known(offset, pa.int64()),
             memory_bytes=memory_bytes, estimate=estimate,
         )  # fmt: skip
+
+
+def _repeated(text: str, count: int) -> pa.Array:
+    return pa.array([text], pa.string()).take(pa.array(np.zeros(count, np.int8)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -15,21 +15,28 @@ from cluster_core.errors import DecodeError
 from cluster_core.kernels.group_tally import GroupTally
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.load.access_rate import LfuSettings
+from cluster_core.load.attribution import Attribution, attribute
 from cluster_core.memory.model import MemorySettings
 from cluster_core.slots.key_slot import SLOT_COUNT
+from cluster_core.topology.node import Topology
 from schemas.interim import BAD, FACTS, PARTIAL, UNIT, UnitFacts
 from schemas.table import LONG, several
+from slotscope.sources.files import is_named
 from slotscope.sources.key_lists import KeyListOptions
 from slotscope.sources.key_text import key_texts
 from slotscope.sources.unread_facts import note_unread
 
 BAD_ROWS_MAX = 10_000
 """Bad records of one unit beyond this are counted in its last row, not listed."""
+_FACT_NAMES = frozenset(FACTS.names)
 
 
 @dataclass(frozen=True, slots=True)
 class TallyOptions:
-    """What to tally; *owners* is the number of each slot's owner in *owner_ids*, 0 for nobody (both empty without topology)."""
+    """What to tally; *owners* is the number of each slot's owner in *owner_ids*, 0 for nobody (both empty without *topology*).
+
+    *dump_nodes* (``FILE=NODE``) are dumps whose node the user has named.
+    """
 
     details: bool = True
     check_crc: bool = True
@@ -43,6 +50,8 @@ class TallyOptions:
     prefix_depth: int = 3
     owners: tuple[int, ...] = ()
     owner_ids: tuple[str, ...] = ()
+    topology: Topology | None = None
+    dump_nodes: tuple[str, ...] = ()
     lists: KeyListOptions = field(default_factory=KeyListOptions)
     memory: MemorySettings | None = None
     lfu: LfuSettings = field(default_factory=LfuSettings)
@@ -51,6 +60,12 @@ class TallyOptions:
 def amount_lists(amounts: NDArray[np.int64]) -> pa.Array:
     """Return a list a row of *amounts*."""
     return pa.FixedSizeListArray.from_arrays(pa.array(amounts.ravel()), amounts.shape[1]).cast(several(LONG))
+
+    def attribute(self, source: str, keys_by_owner: Mapping[str | None, int]) -> Attribution:
+        """Say whose data *source* holds, of which *keys_by_owner* counts the keys by the owner of their slots."""
+        given = (words.rpartition("=") for words in self.dump_nodes)
+        node = next((node for file, _, node in given if is_named(file, source)), None)
+        return attribute(source, keys_by_owner, self.topology, node)
 
 
 class PartialRows:
@@ -62,10 +77,19 @@ class PartialRows:
         self.owner_of = np.array(options.owners or [0] * SLOT_COUNT, np.int64)
         self._owner_ids = pa.array([None, *options.owner_ids], pa.string())
 
+    @property
+    def source(self) -> str:
+        """What rows say of their source that are not told another."""
+        return self._source
+
+    def owner_ids_of(self, numbers: NDArray[np.int64]) -> pa.Array:
+        """The node ids of owners by their numbers, null for nobody."""
+        return self._owner_ids.take(pa.array(numbers))
+
     def of(self, kind: int, count: int, **columns: Any) -> pa.RecordBatch:
         """A batch of *count* rows; a column not given is null."""
         if "slot" in columns:
-            columns["owner_id"] = self._owner_ids.take(pa.array(self.owner_of[columns["slot"].to_numpy()]))
+            columns["owner_id"] = self.owner_ids_of(self.owner_of[columns["slot"].to_numpy()])
         texts = {f"{name}_text": key_texts(columns[name]) for name in ("name", "hash_tag") if name in columns}
         given = {
             "kind": pa.array(np.full(count, kind, np.int32)),
@@ -81,14 +105,19 @@ class PartialRows:
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    def unit(self, facts: UnitFacts) -> pa.RecordBatch:
-        """The row that says what the unit is."""
-        said = {name: value for name, value in asdict(facts).items() if FACTS.get_field_index(name) >= 0}
-        said["aux"] = list(facts.aux.items())
+    def units(self, *units: UnitFacts) -> pa.RecordBatch:
+        """A row a unit, which says what it is; one that names no source is of ours."""
+        sources = [facts.source or self._source for facts in units]
+        said = [
+            {name: value for name, value in asdict(facts).items() if name in _FACT_NAMES}
+            | {"aux": list(facts.aux.items())}
+            for facts in units
+        ]
         return self.of(
-            UNIT, 1, name=pa.array([self._source.encode("utf-8", "surrogateescape")], pa.binary()),
-            keys=pa.array([facts.keys]), serialized_bytes=pa.array([facts.file_bytes]), text=pa.array([facts.kind]),
-            facts=pa.array([said], PARTIAL.field("facts").type),
+            UNIT, len(units), source=pa.array(sources, pa.string()),
+            name=pa.array([source.encode("utf-8", "surrogateescape") for source in sources], pa.binary()),
+            keys=pa.array([facts.keys for facts in units], pa.int64()), text=pa.array([facts.kind for facts in units], pa.string()),
+            serialized_bytes=pa.array([facts.file_bytes for facts in units], pa.int64()), facts=pa.array(said, FACTS),
         )  # fmt: skip
 
     def bad(self, bad: list[DecodeError], skipped_bytes: int | None) -> pa.RecordBatch:
@@ -138,8 +167,8 @@ class UnitTally(ABC, Generic[U]):
         """Read, tally and yield the rows; raises DecodeError in strict mode."""
 
     @classmethod
-    def keys_of(cls, unit: U, options: TallyOptions) -> Iterator[KeyBatch]:
-        """The keys of *unit*; none where it only says what was written."""
+    def keys_of(cls, unit: U, options: TallyOptions) -> Iterator[tuple[str, KeyBatch]]:
+        """The keys of *unit*, and the file that they are from; none where it only says what was written."""
         return iter(())
 
     def note_bad(self, error: DecodeError, skipped_bytes: int | None) -> None:

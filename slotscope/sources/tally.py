@@ -25,13 +25,13 @@ from slotscope.sources.key_list_tally import KeyListTally
 from slotscope.sources.key_lists import KeyListUnit
 from slotscope.sources.key_text import key_texts
 from slotscope.sources.partial_rows import TallyOptions, UnitTally
-from slotscope.sources.rdb.files import RdbUnit
+from slotscope.sources.rdb.files import RdbTask
 from slotscope.sources.rdb.tally import RdbTally
 
-Unit = RdbUnit | KeyListUnit | AofUnit | AofStateUnit
+Unit = RdbTask | KeyListUnit | AofUnit | AofStateUnit
 
 TALLIES: dict[type, type[UnitTally[Any]]] = {
-    RdbUnit: RdbTally,
+    RdbTask: RdbTally,
     KeyListUnit: KeyListTally,
     AofUnit: AofTally,
     AofStateUnit: AofStateTally,
@@ -81,8 +81,8 @@ def read_keys(numbers: Iterator[pa.RecordBatch], units: list[Unit], options: Tal
         for number in batch.column(0).to_pylist():
             unit = units[number]
             try:
-                for keys in TALLIES[type(unit)].keys_of(unit, options):
-                    source = pa.array([unit.path], pa.string()).take(pa.array(np.zeros(len(keys), np.int8)))
+                for path, keys in TALLIES[type(unit)].keys_of(unit, options):
+                    source = pa.array([path], pa.string()).take(pa.array(np.zeros(len(keys), np.int8)))
                     yield pa.RecordBatch.from_arrays([*_with_texts(key_columns(keys)), source], schema=KEY_ROWS)
             except DecodeError:
                 if not options.permissive:

@@ -110,7 +110,10 @@ def find_shared(slots: Sequence[SuspiciousSlot]) -> list[Caveat]:
     shared = [(slot, sources) for slot, sources in shared if len(sources) > 1]
     if not shared:
         return []
-    examples = [f"slot {slot} in {' and '.join(map(printable, sources))}" for slot, sources in shared[:LISTED_MAX]]
+    examples = [
+        f"slot {slot} in {' and '.join(map(printable, sources[:LISTED_MAX]))}{' and others' * (len(sources) > LISTED_MAX)}"
+        for slot, sources in shared[:LISTED_MAX]
+    ]
     text = f"{_count(len(shared), 'slot')} with keys in more than one dump, counted more than once: {_list(examples, len(shared))}"
     return [Caveat.error(Code.SLOTS_TWICE, text)]
 

@@ -16,7 +16,22 @@ from pyspark.sql import functions as F
 
 from cluster_core.kernels.key_use import PER_S, UNTOUCHED_S, USES
 from cluster_core.load.ttl import TTL_LABELS
-from schemas.interim import BAD, FLAW, LOG_SLOT, PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL, TYPE, UNIT
+from schemas.interim import (
+    BAD,
+    DECLARED,
+    FLAW,
+    LOG_SLOT,
+    OWNER,
+    PREFIX,
+    SLOT,
+    TAG,
+    TOP_OWNER,
+    TOP_SLOT,
+    TOP_TYPE,
+    TTL,
+    TYPE,
+    UNIT,
+)
 
 _LOADS = ("keys", "serialized_bytes", "memory_bytes", "expires", "ops")
 
@@ -327,11 +342,11 @@ def keys_by_owner(partial: DataFrame, *, logs_read: bool = True) -> DataFrame:
 
     Without *logs_read* there are none, and none are looked for.
     """
-    slots = partial.where(F.col("kind") == SLOT)
-    keys = slots.groupBy("source", "owner_id").agg(F.sum("keys").alias("keys"))
+    held = partial.where(F.col("kind") == OWNER)
+    keys = held.groupBy("source", "owner_id").agg(F.sum("keys").alias("keys"))
     if not logs_read:
         return keys
-    logs = partial.where(F.col("kind") == LOG_SLOT).join(slots.select("source").distinct(), "source", how="left_anti")
+    logs = partial.where(F.col("kind") == LOG_SLOT).join(held.select("source").distinct(), "source", how="left_anti")
     return keys.union(logs.groupBy("source", "owner_id").agg(F.sum("ops").alias("keys")))
 
 
@@ -341,7 +356,7 @@ def suspicious_slots(partial: DataFrame) -> DataFrame:
     ``slot, dumps``: an array of (source, keys, declared), by source.
     """
     dumps = (
-        partial.where((F.col("kind") == SLOT) & (F.col("number") >= 0))
+        partial.where(F.col("kind") == DECLARED)
         .groupBy("source", "slot")
         .agg(F.sum("keys").alias("keys"), F.sum("number").alias("declared"))
         .groupBy("slot")

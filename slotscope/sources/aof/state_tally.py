@@ -23,7 +23,7 @@ class AofStateTally(UnitTally[AofStateUnit]):
 
     def __init__(self, unit: AofStateUnit, part: int, options: TallyOptions) -> None:
         super().__init__(unit, part, options)
-        self._sums = KeySums(self.rows, options, Knows(sizes=True, expiry=True))
+        self._sums = KeySums(self.rows, options)
 
     @staticmethod
     def source_of(unit: AofStateUnit) -> str:
@@ -31,11 +31,12 @@ class AofStateTally(UnitTally[AofStateUnit]):
         return unit.path
 
     @classmethod
-    def keys_of(cls, unit: AofStateUnit, options: TallyOptions) -> Iterator[KeyBatch]:
+    def keys_of(cls, unit: AofStateUnit, options: TallyOptions) -> Iterator[tuple[str, KeyBatch]]:
         """The living keys."""
         state = AofStateReader(unit, load_truncated=options.load_truncated)
         state.replay()
-        yield from state
+        for batch in state:
+            yield unit.path, batch
 
     def run(self) -> Iterator[pa.RecordBatch]:
         """Replay, tally and yield the rows; in permissive mode what stands before an error counts, and the log's load says what is wrong."""
@@ -51,18 +52,19 @@ class AofStateTally(UnitTally[AofStateUnit]):
                 raise
             facts.replayed_to = f"{error.source}: offset {error.offset}"
             note_unread(facts, [error], reader.rest_after(error))
+        one = sums.begin(self.unit.path, Knows(sizes=True, expiry=True))
         if reader.taken_at_ms is not None:
-            sums.set_time(reader.taken_at_ms)
-        sums.ops = np.zeros(SLOT_COUNT, np.int64)
+            one.set_time(reader.taken_at_ms)
+        one.ops = np.zeros(SLOT_COUNT, np.int64)
         for batch in reader:
-            sums.add(batch)
+            sums.add(one, batch)
         facts.kind = "aof"
         reader.note(facts)
-        sums.note(facts)
+        sums.end(one, facts)
+        sums.note_missed(facts)
         yield self._doubt_rows(reader)
-        yield sums.slot_rows()
-        yield self.rows.unit(facts)
-        yield from sums.detail_rows()
+        yield self.rows.units(facts)
+        yield from sums.yield_rows()
 
     def _doubt_rows(self, reader: AofStateReader) -> pa.RecordBatch:
         doubts = reader.uncertain

@@ -138,7 +138,7 @@ class AofTally(UnitTally[AofUnit]):
     # rows
 
     def _yield_rows(self) -> Iterator[pa.RecordBatch]:
-        yield self.rows.unit(self.facts)
+        yield self.rows.units(self.facts)
         if self.bad:
             yield self.rows.bad(self.bad, self.skipped_bytes)
         yield self._slot_rows(self.slots, is_base=False)

@@ -1,4 +1,4 @@
-"""The task of a dump, or of a range of one: its keys as sums, and what is wrong with it."""
+"""The task of some dumps, or of a range of one: their keys as sums, and what is wrong with each."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from cluster_core.kernels.columns import encoding_names, known, type_names
 from cluster_core.kernels.key_batch import NONE, KeyBatch
 from cluster_core.kernels.rdb.key_twins import key_hashes
 from cluster_core.memory.model import ESTIMATES, MemoryModel, model_name, model_of
-from schemas.interim import FLAW
+from schemas.interim import FLAW, UnitFacts
 from slotscope.runtime.text import shown
 from slotscope.sources.key_sums import KeySums, Knows
-from slotscope.sources.partial_rows import TallyOptions, UnitTally
-from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
+from slotscope.sources.partial_rows import PartialRows, TallyOptions, UnitTally
+from slotscope.sources.rdb.files import RdbTask, RdbUnit, RdbUnitReader
 from slotscope.sources.rdb.soundness import FlawedKey, SoundnessCheck
 from slotscope.sources.rdb.twins import find_twins
-from slotscope.sources.unread_facts import rest_of
+from slotscope.sources.unread_facts import note_unread, rest_of
 
 HASHES_MAX = 32 << 20
 """Keys of one unit among which those are sought that are there twice: 8 bytes each, and as much again at its end."""
@@ -29,58 +29,84 @@ HASHES_MAX = 32 << 20
 TWINS_LISTED = FLAWS_SAID = 5
 
 
-class RdbTally(UnitTally[RdbUnit]):
-    """The sums of one unit of a dump."""
+class RdbTally(UnitTally[RdbTask]):
+    """The sums of the dumps of one task, read one after the other."""
 
-    def __init__(self, unit: RdbUnit, part: int, options: TallyOptions) -> None:
-        super().__init__(unit, part, options)
-        self._sums = KeySums(self.rows, options, Knows(sizes=True, expiry=True))
+    @staticmethod
+    def source_of(unit: RdbTask) -> str:
+        """Return the first file."""
+        return unit.units[0].path
+
+    @classmethod
+    def keys_of(cls, unit: RdbTask, options: TallyOptions) -> Iterator[tuple[str, KeyBatch]]:
+        """The keys that a server would load."""
+        for dump in unit.units:
+            for batch in RdbUnitReader(dump, check_crc=options.check_crc, memory=options.memory):
+                hollow = batch.hollow()
+                yield dump.path, batch.where(~hollow) if hollow.any() else batch
+
+    def run(self) -> Iterator[pa.RecordBatch]:
+        """Read, tally and yield the rows; raises DecodeError in strict mode."""
+        sums = KeySums(self.rows, self.options)
+        facts = []
+        for unit in self.unit.units:
+            dump = _Dump(unit, sums, self.options)
+            dump.read()
+            facts.append(dump.facts)
+            if dump.bad:
+                yield self.rows.bad(dump.bad, dump.skipped_bytes)
+            if dump.flaws:
+                yield _flaw_rows(self.rows, unit.path, dump.flaws)
+        sums.note_missed(facts[0])
+        yield self.rows.units(*facts)
+        yield from sums.yield_rows()
+
+
+class _Dump:
+    """One dump, or a range of one, of a task; *facts* say what was found in it."""
+
+    def __init__(self, unit: RdbUnit, sums: KeySums, options: TallyOptions) -> None:
+        self.unit = unit
+        self.options = options
+        self.facts = UnitFacts()
+        self.bad: list[DecodeError] = []
+        self.skipped_bytes: int | None = None
+        self._sums = sums
+        self._one = sums.begin(unit.path, Knows(sizes=True, expiry=True))
         self._reader = RdbUnitReader(unit, check_crc=options.check_crc, memory=options.memory)
         self._hashes: list[NDArray[np.uint64]] = []
         self._check = SoundnessCheck(unit.path) if options.deep else None
 
-    @staticmethod
-    def source_of(unit: RdbUnit) -> str:
-        """Return the file."""
-        return unit.path
+    @property
+    def flaws(self) -> list[FlawedKey]:
+        """Values that no server loads as they are."""
+        return self._check.flaws if self._check is not None else []
 
-    @classmethod
-    def keys_of(cls, unit: RdbUnit, options: TallyOptions) -> Iterator[KeyBatch]:
-        """The keys that a server would load."""
-        for batch in RdbUnitReader(unit, check_crc=options.check_crc, memory=options.memory):
-            hollow = batch.hollow()
-            yield batch.where(~hollow) if hollow.any() else batch
-
-    def run(self) -> Iterator[pa.RecordBatch]:
-        """Read, tally and yield the rows; raises DecodeError in strict mode."""
+    def read(self) -> None:
+        """Read and tally; raises DecodeError in strict mode, and keeps what ended the reading otherwise."""
+        unit = self.unit
         try:
             self._read()
         except SplitError as error:
             self.facts.split_failed = error.reason
         except DecodeError as error:
-            at_end = (
-                self._reader.skimmer.stored_crc is not None
-            )  # all was read: only the checksum is not that of its bytes
-            unit = self.unit
-            self.note_bad(error, 0 if at_end else rest_of(unit.path, unit.end or unit.size, error, self._sums.keys))
+            if not self.options.permissive:
+                raise
+            at_end = self._reader.skimmer.stored_crc is not None  # all was read: only its checksum is another
+            self.bad.append(error)
+            self.skipped_bytes = 0 if at_end else rest_of(unit.path, unit.end or unit.size, error, self._one.keys)
+            note_unread(self.facts, self.bad, self.skipped_bytes)
         finally:
             if self._check is not None:
                 self._check.close()
         self._note()
-        yield self._sums.slot_rows()
-        yield self.rows.unit(self.facts)
-        if self.bad:
-            yield self.rows.bad(self.bad, self.skipped_bytes)
-        if self._check is not None and self._check.flaws:
-            yield self._flaw_rows(self._check.flaws)
-        yield from self._sums.detail_rows()
 
     def _read(self) -> None:
-        sums, reader = self._sums, self._reader
+        sums, one, reader = self._sums, self._one, self._reader
         for batch in reader:
-            if sums.ttl is None:
-                sums.set_time(reader.taken_at_ms or 0)
-            sums.add(self._without_hollow(batch))
+            if one.ttl is None:
+                one.set_time(reader.taken_at_ms or 0)
+            sums.add(one, self._without_hollow(batch))
             if self._check is not None:
                 self._check.add(batch, reader.skimmer.head)
 
@@ -91,7 +117,7 @@ class RdbTally(UnitTally[RdbUnit]):
             self.facts.hollow_key = self.facts.hollow_key or shown(batch.key(int(hollow.argmax())))
             self.facts.hollow_keys = (self.facts.hollow_keys or 0) + int(hollow.sum())
             batch = batch.where(~hollow)
-        if self._sums.keys <= HASHES_MAX:
+        if self._one.keys <= HASHES_MAX:
             self._hashes.append(key_hashes(batch))
         return batch
 
@@ -104,8 +130,8 @@ class RdbTally(UnitTally[RdbUnit]):
         self._note_twins()
         if self._check is not None:
             self._note_flaws(self._check)
-        self._sums.declared = skimmer.declared_slot_keys
         facts.slot_info = bool((skimmer.declared_slot_keys != NONE).any())
+        self._one.declared = skimmer.declared_slot_keys if facts.slot_info else None
         facts.aux = dict(reader.facts)
         facts.ctime = None if reader.taken_at_ms is None else reader.taken_at_ms // 1000
         if reader.head is not None:
@@ -116,11 +142,17 @@ class RdbTally(UnitTally[RdbUnit]):
             facts.stored_crc = f"{skimmer.stored_crc:016x}"
         facts.functions = skimmer.function_count
         facts.trailing_bytes = reader.trailing_bytes
-        self._sums.note(facts)
+        self._sums.end(self._one, facts, self._node_id(), is_whole=self.unit.parts == 1)
+
+    def _node_id(self) -> str | None:
+        """The node whose dump it is; None where no topology tells, and of a range: the others may hold more."""
+        if self.options.topology is None or self.unit.parts > 1:
+            return None
+        return self.options.attribute(self.unit.path, self._sums.keys_by_owner(self._one)).node_id
 
     def _note_twins(self) -> None:
         """Say which keys are in the unit more than once."""
-        if self._sums.keys > HASHES_MAX:
+        if self._one.keys > HASHES_MAX:
             self.facts.twins_sought = sum(map(len, self._hashes))
         found = find_twins([self.unit], self._hashes, listed_max=TWINS_LISTED)
         self._hashes.clear()
@@ -143,21 +175,22 @@ class RdbTally(UnitTally[RdbUnit]):
 
     def _note_memory(self, model: MemoryModel | None) -> None:
         """Say by which model the keys were measured, and what the server would hold in all."""
-        facts, slots = self.facts, self._sums.slots
-        self._sums.knows.memory = model is not None
+        facts, slots = self.facts, self._one.slots
+        self._one.knows.memory = model is not None
         facts.memory_model = model_name(model)
         facts.unmeasured_keys = int(slots.unmeasured)
         if model is not None:
             facts.memory_estimate = ESTIMATES[model.estimate]
-            tables = model.keyspace_bytes(self._sums.keys, int(slots.slots[:, 2].sum()))
+            tables = model.keyspace_bytes(self._one.keys, int(slots.slots[:, 2].sum()))
             facts.memory_total = int(slots.memory.sum()) + tables
 
-    def _flaw_rows(self, flaws: list[FlawedKey]) -> pa.RecordBatch:
-        key, db, slot, type_, encoding, offset, elements, found = zip(*flaws, strict=True)
-        return self.rows.of(
-            FLAW, len(flaws),
-            name=pa.array(key, pa.binary()), db=pa.array(db, pa.int32()), slot=pa.array(slot, pa.int64()), type=type_names(np.array(type_)),
-            encoding=encoding_names(np.array(encoding)), offset=pa.array(offset, pa.int64()), elements=known(np.array(elements), pa.int64()),
-            keys=known(np.array([one.real for one in found]), pa.int64()), text=pa.array([one.detail for one in found]),
-            flaw=pa.array([one.flaw.value for one in found]),
-        )  # fmt: skip
+
+def _flaw_rows(rows: PartialRows, source: str, flaws: list[FlawedKey]) -> pa.RecordBatch:
+    key, db, slot, type_, encoding, offset, elements, found = zip(*flaws, strict=True)
+    return rows.of(
+        FLAW, len(flaws), source=pa.array([source] * len(flaws), pa.string()),
+        name=pa.array(key, pa.binary()), db=pa.array(db, pa.int32()), slot=pa.array(slot, pa.int64()), type=type_names(np.array(type_)),
+        encoding=encoding_names(np.array(encoding)), offset=pa.array(offset, pa.int64()), elements=known(np.array(elements), pa.int64()),
+        keys=known(np.array([one.real for one in found]), pa.int64()), text=pa.array([one.detail for one in found]),
+        flaw=pa.array([one.flaw.value for one in found]),
+    )  # fmt: skip

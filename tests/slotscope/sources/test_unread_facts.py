@@ -14,7 +14,7 @@ from slotscope.reports.unread import unread_lines
 from slotscope.sources.aof.files import find_logs, plan_units
 from slotscope.sources.aof.state import AofStateUnit
 from slotscope.sources.key_lists import KeyListOptions, KeyListUnit
-from slotscope.sources.rdb.files import RdbUnit
+from slotscope.sources.rdb.files import RdbTask, RdbUnit
 from slotscope.sources.tally import TallyOptions, tally_units
 from slotscope.transforms.findings import UnitFacts
 from slotscope.transforms.unread_findings import find_unread
@@ -26,10 +26,11 @@ GOOD = (DATA / "valkey-9.1" / "before" / "node-7002.rdb").read_bytes()
 
 def unread(*units):
     """What could not be read of *units* in permissive mode."""
-    numbers = iter([pa.RecordBatch.from_pydict({"id": list(range(len(units)))})])
+    tasks = [RdbTask((unit,)) if isinstance(unit, RdbUnit) else unit for unit in units]
+    numbers = iter([pa.RecordBatch.from_pydict({"id": list(range(len(tasks)))})])
     rows = [
         row
-        for batch in tally_units(numbers, list(units), TallyOptions(permissive=True, lists=KeyListOptions(quoted=True)))
+        for batch in tally_units(numbers, tasks, TallyOptions(permissive=True, lists=KeyListOptions(quoted=True)))
         for row in batch.to_pylist()
     ]
     told = [row for row in rows if row["kind"] == UNIT]

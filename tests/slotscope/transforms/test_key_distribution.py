@@ -3,7 +3,21 @@
 from __future__ import annotations
 
 from cluster_core.load.ttl import TTL_LABELS
-from schemas.interim import BAD, FLAW, LOG_SLOT, PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL, UNIT
+from schemas.interim import (
+    BAD,
+    DECLARED,
+    FLAW,
+    LOG_SLOT,
+    OWNER,
+    PREFIX,
+    SLOT,
+    TAG,
+    TOP_OWNER,
+    TOP_SLOT,
+    TOP_TYPE,
+    TTL,
+    UNIT,
+)
 from slotscope.transforms import key_distribution
 from slotscope.transforms.key_distribution import Missed
 from tests.builders.partial_rows import assert_rows, frame, partial
@@ -333,10 +347,10 @@ def test_a_flaw_says_what_is_counted_and_what_is_there(spark):
 
 
 def test_writes_stand_for_keys_only_where_a_log_is_not_replayed(spark):
-    """A log with slots of its own was replayed: its writes are no keys."""
+    """A log with keys of its own was replayed: its writes are no keys."""
     rows = partial(
-        spark, {"kind": SLOT, "slot": 1, "owner_id": A, "keys": 2}, {"kind": LOG_SLOT, "slot": 1, "owner_id": A, "ops": 50},
-        {"kind": LOG_SLOT, "slot": 2, "owner_id": B, "ops": 7, "source": "b.aof"}, {"kind": SLOT, "slot": 3, "keys": 1},
+        spark, {"kind": OWNER, "owner_id": A, "keys": 2}, {"kind": LOG_SLOT, "slot": 1, "owner_id": A, "ops": 50},
+        {"kind": LOG_SLOT, "slot": 2, "owner_id": B, "ops": 7, "source": "b.aof"}, {"kind": OWNER, "keys": 1},
     )  # fmt: skip
 
     found = key_distribution.keys_by_owner(rows)
@@ -346,11 +360,11 @@ def test_writes_stand_for_keys_only_where_a_log_is_not_replayed(spark):
 
 
 def test_slots_that_declare_another_number_or_are_in_two_dumps_are_suspicious(spark):
-    """Slot 1 lies, slot 2 is whole in one dump and empty in another, slot 3 is in two, slot 4 declares nothing."""
+    """Slot 1 lies, slot 2 is whole in one dump and empty in another, slot 3 is in two."""
     rows = partial(
-        spark, {"kind": SLOT, "slot": 1, "keys": 2, "number": 3}, {"kind": SLOT, "slot": 2, "keys": 2, "number": 2},
-        {"kind": SLOT, "slot": 2, "keys": 0, "number": 0, "source": "b.rdb"}, {"kind": SLOT, "slot": 3, "keys": 1, "number": 1},
-        {"kind": SLOT, "slot": 3, "keys": 1, "number": 1, "source": "b.rdb"}, {"kind": SLOT, "slot": 4, "keys": 5, "number": -1},
+        spark, {"kind": DECLARED, "slot": 1, "keys": 2, "number": 3}, {"kind": DECLARED, "slot": 2, "keys": 2, "number": 2},
+        {"kind": DECLARED, "slot": 2, "keys": 0, "number": 0, "source": "b.rdb"}, {"kind": DECLARED, "slot": 3, "keys": 1, "number": 1},
+        {"kind": DECLARED, "slot": 3, "keys": 1, "number": 1, "source": "b.rdb"},
     )  # fmt: skip
 
     found = key_distribution.suspicious_slots(rows)
