@@ -56,16 +56,16 @@ class TallyOptions:
     memory: MemorySettings | None = None
     lfu: LfuSettings = field(default_factory=LfuSettings)
 
-
-def amount_lists(amounts: NDArray[np.int64]) -> pa.Array:
-    """Return a list a row of *amounts*."""
-    return pa.FixedSizeListArray.from_arrays(pa.array(amounts.ravel()), amounts.shape[1]).cast(several(LONG))
-
     def attribute(self, source: str, keys_by_owner: Mapping[str | None, int]) -> Attribution:
         """Say whose data *source* holds, of which *keys_by_owner* counts the keys by the owner of their slots."""
         given = (words.rpartition("=") for words in self.dump_nodes)
         node = next((node for file, _, node in given if is_named(file, source)), None)
         return attribute(source, keys_by_owner, self.topology, node)
+
+
+def amount_lists(amounts: NDArray[np.int64]) -> pa.Array:
+    """Return a list a row of *amounts*."""
+    return pa.FixedSizeListArray.from_arrays(pa.array(amounts.ravel()), amounts.shape[1]).cast(several(LONG))
 
 
 class PartialRows:

@@ -1,0 +1,178 @@
+"""Dumps that share a task: fewer rows, the same sums; no Spark."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cluster_core.topology.reader import read_topology
+from schemas.interim import DECLARED, OWNER, PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL, TYPE, UNIT
+from slotscope.sources.files import InputFile, expand
+from slotscope.sources.partial_rows import TallyOptions
+from slotscope.sources.rdb.files import FILE_BYTES, TASK_BYTES, TASKS_PER_CORE_MAX, RdbTask, RdbUnit, plan_tasks
+from slotscope.sources.tally import tally_units
+from tests.conftest import DATA
+
+FOLDER = DATA / "valkey-9.1"
+FILES = expand([str(FOLDER / "before"), str(FOLDER / "after")])
+UNITS = tuple(RdbUnit(file.path, file.size) for file in FILES if file.path.endswith(".rdb"))
+TOPOLOGY = read_topology((FOLDER / "topology" / "nodes.txt").read_bytes(), source="nodes.txt")
+LOADS = ("keys", "serialized_bytes", "expires")
+
+
+def options(topology):
+    ids = tuple(node.id for node in topology.nodes) if topology else ()
+    owners = tuple(ids.index(owner) + 1 if owner else 0 for owner in topology.slot_map().owners()) if topology else ()
+    return TallyOptions(topology=topology, owners=owners, owner_ids=ids, top=20)
+
+
+def rows_of(tasks, told):
+    numbers = iter([pa.RecordBatch.from_pydict({"id": list(range(len(tasks)))})])
+    return [row for batch in tally_units(numbers, tasks, told) for row in batch.to_pylist()]
+
+
+def sums(rows, told, kind, *by):
+    """What tables add up: loads by the columns *by*, and by node, which those of groups do not have."""
+    node_of = {row["source"]: told.attribute(row["source"], {}).node_id for row in rows}
+    for source, owners in owners_of(rows).items():
+        node_of[source] = told.attribute(source, owners).node_id
+    found = Counter()
+    for row in rows:
+        if row["kind"] == kind:
+            node = None if kind in (TAG, PREFIX) else node_of[row["source"]] or row["owner_id"]
+            group = (node, *(row[name] for name in by))
+            for name in LOADS:
+                found[*group, name] += row[name] or 0
+            for at, amount in enumerate(row["amounts"] or ()):
+                found[*group, at] += amount
+    return +found
+
+
+def owners_of(rows):
+    found = {}
+    for row in rows:
+        if row["kind"] == OWNER:
+            found.setdefault(row["source"], Counter())[row["owner_id"]] += row["keys"]
+    return found
+
+
+def largest(rows, kinds, group, count):
+    """The *count* largest keys of each group, of equals the first in file order."""
+    tops = {}
+    for row in rows:
+        if row["kind"] in kinds:
+            weight = row["memory_bytes"] or row["serialized_bytes"]
+            key = (-weight, row["source"], row["offset"], row["name"])
+            tops.setdefault(group(row), set()).add(key)
+    return {name: sorted(keys)[:count] for name, keys in tops.items()}
+
+
+@pytest.mark.parametrize("topology", [None, TOPOLOGY], ids=["no topology", "topology"])
+def test_dumps_of_one_task_have_the_sums_that_each_has_alone(topology):
+    told = options(topology)
+    alone = rows_of([RdbTask((unit,)) for unit in UNITS], told)
+    shared = rows_of([RdbTask(UNITS)], told)
+
+    assert len(UNITS) == 6
+    assert len(shared) < len(alone)
+    for kind, by in (
+        (SLOT, ["slot"]),
+        (TYPE, ["type"]),
+        (TTL, ["number"]),
+        (TAG, ["name"]),
+        (PREFIX, ["name", "number"]),
+    ):
+        assert sums(shared, told, kind, *by) == sums(alone, told, kind, *by)
+    assert owners_of(shared) == owners_of(alone)
+    assert largest(shared, {TOP_SLOT}, lambda row: row["slot"], 3) == largest(
+        alone, {TOP_SLOT}, lambda row: row["slot"], 3
+    )
+    assert largest(shared, {TOP_TYPE}, lambda row: row["type"], 20) == largest(
+        alone, {TOP_TYPE}, lambda row: row["type"], 20
+    )
+    node_of = {source: told.attribute(source, owners).node_id for source, owners in owners_of(alone).items()}
+    by_node = [
+        largest(
+            [row for row in rows if node_of.get(row["source"])],
+            {TOP_OWNER, TOP_TYPE},
+            lambda row: node_of[row["source"]],
+            20,
+        )
+        for rows in (shared, alone)
+    ]
+    assert by_node[0] == by_node[1]
+    assert len(by_node[0]) == (3 if topology else 0)
+
+
+def test_what_each_dump_says_of_itself_stays_its_own():
+    told = options(TOPOLOGY)
+    facts = [
+        {row["source"]: row["facts"] for row in rows_of(tasks, told) if row["kind"] == UNIT}
+        for tasks in ([RdbTask((unit,)) for unit in UNITS], [RdbTask(UNITS)])
+    ]
+
+    assert len(facts[1]) == len(UNITS)
+    assert {path: fact["ctime"] for path, fact in facts[0].items()} == {
+        path: fact["ctime"] for path, fact in facts[1].items()
+    }
+    assert [fact["stored_crc"] for fact in facts[0].values()] == [fact["stored_crc"] for fact in facts[1].values()]
+
+
+def test_each_slot_of_cluster_dumps_is_told_of_each_dump_that_has_it():
+    told = options(None)
+    declared = [
+        sorted(
+            (row["slot"], row["source"], row["keys"], row["number"])
+            for row in rows_of(tasks, told)
+            if row["kind"] == DECLARED
+        )
+        for tasks in ([RdbTask((unit,)) for unit in UNITS], [RdbTask(UNITS)])
+    ]
+
+    assert declared[0] == declared[1]
+    assert len(declared[0]) > 1000
+
+
+def test_a_slot_in_many_dumps_is_told_of_the_first_of_them_only():
+    unit = UNITS[0]
+    rows = rows_of([RdbTask((unit,) * 9)], options(None))
+
+    told = Counter(row["slot"] for row in rows if row["kind"] == DECLARED)
+
+    assert set(told.values()) == {6}
+
+
+def test_more_dumps_of_a_node_bring_no_more_sums():
+    told = options(TOPOLOGY)
+    counts = [
+        Counter(
+            row["kind"]
+            for row in rows_of([RdbTask((UNITS[0],) * dumps)], told)
+            if row["kind"] not in (UNIT, OWNER, DECLARED)
+        )
+        for dumps in (1, 5)
+    ]
+
+    assert counts[0][SLOT] > 100
+    for kind in (SLOT, TYPE, TTL, TAG, PREFIX):
+        assert counts[1][kind] == counts[0][kind]
+
+
+@given(st.lists(st.integers(0, 4 * TASK_BYTES), min_size=1, max_size=60), st.integers(1, 9))
+@settings(max_examples=60)
+def test_every_file_is_in_one_task_and_tasks_are_few_and_alike(sizes, cores):
+    files = [InputFile(f"{number:03d}.rdb", size) for number, size in enumerate(sizes)]
+
+    tasks = plan_tasks(files, parallelism=cores, split=False)
+
+    paths = [[unit.path for unit in task.units] for task in tasks]
+    assert sorted(path for task in paths for path in task) == [file.path for file in files]
+    assert all(task and task == sorted(task) for task in paths)
+    assert len(tasks) <= cores * TASKS_PER_CORE_MAX
+    loads = [sum(unit.size + FILE_BYTES for unit in task.units) for task in tasks]
+    assert max(loads) <= sum(loads) / len(loads) + max(sizes) + FILE_BYTES
+    assert len(tasks) >= min(cores, len(files))
