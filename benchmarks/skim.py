@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.skim FILE … [--crc] [--plain] [--memory] [--threads N]``.
 
-Several files are read at once, a thread each; one file is cut into *threads* ranges if it is a cluster dump.
+Several files are read at once, a thread each; one file is cut into *threads* ranges.
 
 The clock runs over the read loop alone: numba is loaded and the machine code is warm before it starts, as in a worker
 that has done a task before. *above_interpreter_bytes* is the peak memory during the loop less what the warm process
@@ -25,7 +25,7 @@ from pathlib import Path
 
 from cluster_core.formats.rdb.head import RdbHead
 from cluster_core.kernels.rdb.skim import RdbSkimmer
-from cluster_core.kernels.rdb.splits import find_splits
+from cluster_core.kernels.rdb.splits import find_record_splits, find_splits
 from cluster_core.memory.model import MemorySettings
 from tests.reference.rdb.skim import PlainRdbSkimmer
 
@@ -73,7 +73,7 @@ def skim_piece(
 
 
 def cut_pieces(path: str, count: int) -> list[Piece]:
-    """Cut a cluster dump into *count* pieces at slot boundaries; one that names no slots stays whole."""
+    """Cut a dump into *count* pieces: at slot boundaries, or between keys where it names no slots."""
     if count == 1:
         return [Piece(path)]
     with open(path, "rb", buffering=0) as stream:
@@ -82,7 +82,8 @@ def cut_pieces(path: str, count: int) -> list[Piece]:
             stream.seek(offset)
             return stream.read(size) or b""
 
-        cuts = find_splits(read_at, os.path.getsize(path), count)
+        size = os.path.getsize(path)
+        cuts = find_splits(read_at, size, count) or find_record_splits(read_at, size, count)
     head = read_head(path) if cuts else None
     ends: list[int | None] = [*cuts, None]
     return [Piece(path, start, end, head if start else None) for start, end in zip([0, *cuts], ends, strict=True)]

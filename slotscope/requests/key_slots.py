@@ -35,7 +35,7 @@ class Request(Common):
     no_crc: Flag = False
     """Do not check the CRC64 of dumps."""
     no_split: Flag = False
-    """Read each dump in one task."""
+    """Read each dump in one task, as compressed ones are; else large ones are cut for all cores."""
     keep_keys: Flag = False
     """Also write every key to bronze/keys."""
     deep: Flag = False

@@ -127,6 +127,11 @@ class RdbSkimmer:
         return int(self._state[at.BASE] + self._state[at.POS]) - (0 if self.stored_crc is None else 8)
 
     @property
+    def fed(self) -> int:
+        """Offset in the file of the next byte that is wanted."""
+        return self._window.fed
+
+    @property
     def crc_ok(self) -> bool | None:
         """Whether the stored CRC64 is right; None if there is none, or it was not, or not yet, checked."""
         if not self.done or not self._check_crc or self._start or not self.stored_crc:

@@ -1,14 +1,18 @@
-"""Where a cluster node's dump may be cut: at the slot info before each slot's keys (aux ``slot-info``, or opcode 244).
+"""Where a dump may be cut: at the slot info before each slot's keys (aux ``slot-info``, or opcode 244), else between two keys.
 
-A candidate is found by its bytes and then proved: its keys are walked up to the next slot info, all of them
-hash to the slot, they are as many as declared, and the next slot is a greater one.  Bytes that a user stored
-can still imitate that, so a reader of a range must land exactly on the range's end (`SplitError` otherwise:
-read the file whole).
+A slot info is found by its bytes and then proved: its keys are walked up to the next slot info, all of them
+hash to the slot, they are as many as declared, and the next slot is a greater one.  A dump without slot info is cut where
+a walk that began somewhere before has come to after many keys (`find_record_splits`): a guess.  Bytes that a user stored
+can imitate both, so a reader of a range must land exactly on the range's end (`SplitError` otherwise:
+read the file whole).  Since a range that ends there proves where the next one begins, all ranges together hold each key once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import numpy as np
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.rdb.facts import SplitError
@@ -21,13 +25,14 @@ from cluster_core.formats.rdb.grammar import (
     OP_SELECTDB,
     OP_SLOT_INFO,
 )
-from cluster_core.formats.rdb.head import RdbHead
+from cluster_core.formats.rdb.head import MAGIC_BYTES, RdbHead
 from cluster_core.formats.rdb.strings import Fault, length_at
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.rdb.records import NO_SLOT, RecordBounds, RecordSkimmer
+from cluster_core.kernels.rdb.skim import RdbSkimmer
 from cluster_core.slots.key_slot import SLOT_COUNT
 
-__all__ = ["SplitError", "find_splits", "next_slot_boundary"]
+__all__ = ["SplitError", "find_record_splits", "find_splits", "next_slot_boundary"]
 
 ReadAt = Callable[[int, int], bytes]
 """Returns up to so many bytes (second argument) of the file from an offset (first); fewer only at the file's end."""
@@ -39,6 +44,18 @@ PROOF_KEYS_MAX = 200_000
 PROBE_BATCH_KEYS = 1 << 14
 PROOF_BYTES_MAX = 32 << 20
 RANGE_BYTES_MIN = 1 << 16
+
+SYNC_KEYS = 64
+"""A walk from any byte of a dump mostly fails soon, or comes to where records begin: after so many keys it is taken to be there."""
+SYNC_BYTES_MAX = 64 << 20
+"""Bytes that such a walk may pass over, and those that it may read: what seems to be a length mostly is none."""
+SYNC_READ_BYTES_MAX = 4 << 20
+SYNC_PIECE_BYTES = 1 << 12
+SYNC_WINDOW_BYTES = 1 << 14
+SYNC_STEP_BYTES = 1 << 18
+SYNC_TRIALS_MAX = 4096
+SYNC_WINDOW_TRIALS_MAX = 256
+"""Walks for one cut, and for one of its windows, which lie farther and farther apart: one large value does not take them all."""
 
 _SLOT_INFO_AUX = b"\xfa\x09slot-info"
 _SLOT_INFO = bytes([OP_SLOT_INFO])
@@ -108,8 +125,8 @@ def find_splits(read_at: ReadAt, size: int, count: int) -> list[int]:
     """
     if count < 2 or size < count * RANGE_BYTES_MIN:
         return []
-    head = _slotted_head(read_at)
-    if head is None:
+    head, is_slotted = _first_head(read_at)
+    if not is_slotted:
         return []
     reach = min(size // (2 * count), SEARCH_BYTES_MAX)
     cuts: list[int] = []
@@ -127,8 +144,8 @@ def next_slot_boundary(read_at: ReadAt, size: int, after: int) -> int | None:
 
     Raises DecodeError if the file's first bytes are no RDB.
     """
-    head = _slotted_head(read_at)
-    if head is None:
+    head, is_slotted = _first_head(read_at)
+    if not is_slotted:
         return None
     for at in _candidates(read_at, head, after, size):
         if _is_boundary(read_at, at, head):
@@ -136,16 +153,70 @@ def next_slot_boundary(read_at: ReadAt, size: int, after: int) -> int | None:
     return None
 
 
-def _slotted_head(read_at: ReadAt) -> RdbHead | None:
-    """Return the file's head if its first keys follow a slot info, else None."""
+def find_record_splits(read_at: ReadAt, size: int, count: int) -> list[int]:
+    """Return offsets that cut a file of *size* bytes into up to *count* ranges of about the same length, between two keys as it seems.
+
+    They rise.  None is proved: that the range before it ends exactly there, without any fault, is the proof.  Fewer are
+    returned where a guess fails.  Raises DecodeError if the file's first bytes are no RDB.
+    """
+    if count < 2 or size < count * RANGE_BYTES_MIN:
+        return []
+    head, _ = _first_head(read_at)
+    reach = min(size // (2 * count), SEARCH_BYTES_MAX)
+    cuts: list[int] = []
+    for part in range(1, count):
+        ideal = size * part // count
+        at = _record_start(read_at, head, ideal, ideal + reach)
+        if at is not None and at > (cuts[-1] if cuts else 0):
+            cuts.append(at)
+    return cuts
+
+
+def _record_start(read_at: ReadAt, head: RdbHead, start: int, stop: int) -> int | None:
+    """Return where some key's record seems to begin, not before *start*; None if nothing in [*start*, *stop*) leads to one."""
+    begins = np.isin(np.array(head.grammar.begins), list(_BEGINNINGS_OF_KEYS))
+    trials = read = 0
+    window, step = start, SYNC_STEP_BYTES
+    while window < stop:
+        piece = np.frombuffer(read_at(window, SYNC_WINDOW_BYTES), np.uint8)
+        for place in np.flatnonzero(begins[piece])[:SYNC_WINDOW_TRIALS_MAX].tolist():
+            found, taken = _walk_to_record(read_at, head, window + place)
+            if found is not None:
+                return found
+            trials, read = trials + 1, read + taken
+            if trials == SYNC_TRIALS_MAX or read > SYNC_BYTES_MAX:
+                return None
+        window, step = window + step, step * 2
+    return None
+
+
+def _walk_to_record(read_at: ReadAt, head: RdbHead, start: int) -> tuple[int | None, int]:
+    """Return where the last of `SYNC_KEYS` keys from *start* on begins, None where there are not so many; and the bytes read."""
+    skimmer = RdbSkimmer("<probe>", start=start, head=head, check_crc=False, batch_keys=SYNC_KEYS)
+    read = 0
+    with suppress(DecodeError):
+        while not skimmer.done and skimmer.position - start < SYNC_BYTES_MAX and read < SYNC_READ_BYTES_MAX:
+            skimmer.skipped(skimmer.skippable())
+            room = skimmer.room()
+            piece = read_at(skimmer.fed, min(PIECE_BYTES if read else SYNC_PIECE_BYTES, len(room)))
+            room[: len(piece)] = piece
+            skimmer.filled(len(piece))
+            read += len(piece)
+            for batch in skimmer.batches():
+                return (int(batch.offset[-1]) if len(batch) == SYNC_KEYS else None), read
+    return None, read
+
+
+def _first_head(read_at: ReadAt) -> tuple[RdbHead, bool]:
+    """Return the file's head, and whether its first keys follow a slot info; raises DecodeError if its first bytes are no RDB."""
     probe = _Probe(read_at, 0, None)
     try:
         while not (probe.keys or probe.slots or probe.skimmer.done):
             probe.read()
     except DecodeError as error:
-        if error.offset == 0:
+        if error.offset < MAGIC_BYTES:
             raise
-    return probe.skimmer.head if probe.slots else None
+    return probe.skimmer.head, bool(probe.slots)
 
 
 def _candidates(read_at: ReadAt, head: RdbHead, start: int, stop: int) -> Iterator[int]:

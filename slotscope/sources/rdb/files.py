@@ -1,7 +1,7 @@
 """RDB files as units of work, and the loop that pushes their bytes through the skim.
 
-A unit is a file, or a range of a cluster dump between two verified slot boundaries; ranges decode alone, in parallel, and the last
-one checks the CRC64 of all.
+A unit is a file, or a range of one between two slot boundaries, or two keys where it has no slot info; ranges decode alone, in
+parallel, and the last one checks the CRC64 of all.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import numpy as np
 
 from cluster_core.errors import DecodeError, TruncatedError
 from cluster_core.formats.rdb.crc64 import combine_crc64
+from cluster_core.formats.rdb.facts import SplitError
 from cluster_core.formats.rdb.head import RdbHead
 from cluster_core.kernels.crc64 import crc64
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.rdb.skim import RdbSkimmer
-from cluster_core.kernels.rdb.splits import find_splits
+from cluster_core.kernels.rdb.splits import find_record_splits, find_splits
 from cluster_core.memory.model import MemorySettings
 from slotscope.sources.files import ByteStream, InputFile, compression_of, open_raw, open_stream, zeros_at_end
 
@@ -40,7 +41,10 @@ _WINDOW_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class RdbUnit:
-    """Bytes *start* to *end* (None: to the end) of one file, range number *part* of *parts*."""
+    """Bytes *start* to *end* (None: to the end) of one file, range number *part* of *parts*.
+
+    The bounds of a *guessed* range are proved by the ranges before it only: where one of them meets a fault, this one's keys are none.
+    """
 
     path: str
     size: int
@@ -48,6 +52,7 @@ class RdbUnit:
     end: int | None = None
     part: int = 0
     parts: int = 1
+    guessed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +67,7 @@ def plan_tasks(files: list[InputFile], *, parallelism: int, split: bool) -> list
 
     A task gets the largest file that is left while it has the fewest bytes; there are more tasks than cores only where there is much to read.
     """
-    units = plan_units(files, parallelism=parallelism, split=split)
+    units = plan_units(files, parallelism=parallelism, split=split, guess=True)
     alone = [RdbTask((unit,)) for unit in units if unit.parts > 1]
     whole = [unit for unit in units if unit.parts == 1]
     turns = sum(unit.size for unit in whole) // (parallelism * TASK_BYTES)
@@ -76,16 +81,16 @@ def plan_tasks(files: list[InputFile], *, parallelism: int, split: bool) -> list
     return [*alone, *(RdbTask(tuple(sorted(mine, key=lambda unit: unit.path))) for mine in chosen)]
 
 
-def plan_units(files: list[InputFile], *, parallelism: int, split: bool) -> list[RdbUnit]:
-    """Cut *files* into units: cluster dumps at slot boundaries while there are fewer files than *parallelism*."""
+def plan_units(files: list[InputFile], *, parallelism: int, split: bool, guess: bool = False) -> list[RdbUnit]:
+    """Cut *files* into units while there are fewer files than *parallelism*: at slot boundaries, and with *guess* dumps without slot info, too."""
     wanted = max(1, -(-parallelism // max(1, len(files)))) if split else 1
     units: list[RdbUnit] = []
     for file in files:
-        units += _cut(file, min(wanted, file.size // PART_BYTES_MIN))
+        units += _cut(file, min(wanted, file.size // PART_BYTES_MIN), guess=guess)
     return sorted(units, key=lambda unit: (unit.start - (unit.end or unit.size), unit.path, unit.part))
 
 
-def _cut(file: InputFile, parts: int) -> list[RdbUnit]:
+def _cut(file: InputFile, parts: int, *, guess: bool) -> list[RdbUnit]:
     if parts < 2 or compression_of(file.path):
         return [RdbUnit(file.path, file.size)]
     with open_raw(file.path) as raw:
@@ -95,9 +100,20 @@ def _cut(file: InputFile, parts: int) -> list[RdbUnit]:
             return raw.read(count) or b""
 
         cuts = find_splits(read_at, file.size, parts)
+        guessed = guess and not cuts
+        if guessed:
+            cuts = find_record_splits(read_at, file.size, parts)
     bounds: list[int | None] = [0, *cuts, None]
     return [
-        RdbUnit(file.path, file.size, bounds[part] or 0, bounds[part + 1], part, len(bounds) - 1)
+        RdbUnit(
+            file.path,
+            file.size,
+            bounds[part] or 0,
+            bounds[part + 1],
+            part,
+            len(bounds) - 1,
+            guessed and len(bounds) > 2,
+        )
         for part in range(len(bounds) - 1)
     ]
 
@@ -125,7 +141,7 @@ def read_facts(path: str) -> tuple[RdbHead, dict[str, str]]:
 class RdbUnitReader:
     """Iterate over the `KeyBatch`es of a unit; *skimmer* holds the facts that were met so far.
 
-    Zeros at the file's end, which read as keys without name or value, are not read as such.
+    A fault of any kind in a guessed range is a SplitError: read the file whole.  Zeros at the file's end, which read as keys without name or value, are not read as such.
     With *memory* each key's size in the server's memory is estimated.  Raises DecodeError with path, offset and reason at the first
     byte that is wrong, after the keys before it.
     """
@@ -150,6 +166,14 @@ class RdbUnitReader:
         )
 
     def __iter__(self) -> Iterator[KeyBatch]:
+        try:
+            yield from self._batches()
+        except DecodeError as error:
+            if not self.unit.guessed:
+                raise
+            raise SplitError(error.reason, offset=error.offset, source=error.source) from error
+
+    def _batches(self) -> Iterator[KeyBatch]:
         skimmer = self.skimmer
         stream = open_stream(self.unit.path, start=self.unit.start)
         try:

@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 from cluster_core.errors import TruncatedError
-from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
+from cluster_core.formats.rdb.facts import SplitError
+from schemas.interim import UNIT
+from slotscope.sources.partial_rows import TallyOptions
+from slotscope.sources.rdb.files import RdbTask, RdbUnit, RdbUnitReader
+from slotscope.sources.rdb.tally import RdbTally
 from tests.builders import rdb_builder as build
 
 DUMP = build.rdb(*(build.key(f"k{number}", 0, build.string(b"v\0" * 40)) for number in range(50)))
@@ -48,3 +52,41 @@ def test_a_dump_without_checksum_ends_with_zeros_and_is_whole(tmp_path):
 def test_a_file_of_zeros_holds_nothing(tmp_path):
     with pytest.raises(TruncatedError, match="the file is empty; 9000 zero bytes follow"):
         list(read(tmp_path / "d.rdb", ZEROS))
+
+
+def test_a_fault_in_a_guessed_range_asks_for_the_whole_file(tmp_path):
+    """What lies behind a wrong guess is no damage of the file; read as a whole, it says itself what is wrong."""
+    path = tmp_path / "d.rdb"
+    path.write_bytes(DUMP)
+    wrong = len(DUMP) // 2 + 1
+    ranges = [
+        RdbUnit(str(path), len(DUMP), 0, wrong, 0, 2, True),
+        RdbUnit(str(path), len(DUMP), wrong, None, 1, 2, True),
+    ]
+
+    found = [_facts(RdbTask((unit,))) for unit in ranges]
+
+    assert [facts["split_failed"] for facts in found] == ["split point is inside a record", found[1]["split_failed"]]
+    assert found[1]["split_failed"]
+    assert _facts(RdbTask((RdbUnit(str(path), len(DUMP)),)))["split_failed"] is None
+
+
+def test_right_guesses_give_the_keys_and_the_checksum_of_the_whole(tmp_path):
+    path = tmp_path / "d.rdb"
+    path.write_bytes(DUMP)
+    whole = [key for batch in RdbUnitReader(RdbUnit(str(path), len(DUMP))) for key in batch.offset.tolist()]
+    for cut in whole[1::7]:
+        ranges = [
+            RdbUnit(str(path), len(DUMP), 0, cut, 0, 2, True),
+            RdbUnit(str(path), len(DUMP), cut, None, 1, 2, True),
+        ]
+        assert [key for unit in ranges for batch in RdbUnitReader(unit) for key in batch.offset.tolist()] == whole
+
+    path.write_bytes(DUMP[:-1] + bytes([DUMP[-1] ^ 1]))
+    with pytest.raises(SplitError, match="CRC64"):
+        list(RdbUnitReader(RdbUnit(str(path), len(DUMP), whole[9], None, 1, 2, True)))
+
+
+def _facts(task):
+    rows = [row for batch in RdbTally(task, 0, TallyOptions()).run() for row in batch.to_pylist()]
+    return next(row["facts"] for row in rows if row["kind"] == UNIT)

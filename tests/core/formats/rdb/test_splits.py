@@ -1,15 +1,17 @@
-"""Cuts of a cluster node's dump: found, proved, and refused where they only look right."""
+"""Cuts of a dump: found, proved, and refused where they only look right."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.rdb.crc64 import combine_crc64
 from cluster_core.formats.rdb.facts import SplitError
-from cluster_core.kernels.rdb.splits import find_splits, next_slot_boundary
+from cluster_core.kernels.rdb.splits import find_record_splits, find_splits, next_slot_boundary
 from cluster_core.slots.key_slot import key_slot
 from tests.builders import rdb_builder as build
 from tests.reference.rdb.skimming import skim_all
@@ -84,6 +86,94 @@ def test_a_file_without_slot_info_is_not_cut():
     data = build.rdb(build.select(0), *(build.key(f"k{i}", 0, VALUE) for i in range(200)))
 
     assert find_splits(reader(data), len(data), 4) == []
+
+
+def plain(*, keys: int = 2400, dbs: int = 1) -> bytes:
+    """A dump without slot info: strings, compressed ones, hashes, some that expire, in one database or several."""
+    kinds = [
+        lambda i: build.key(f"key-{i}", 0, build.string(b"v%d" % i * (i % 60))),
+        lambda i: build.key(
+            f"{{tag-{i % 7}}}:{i}", 0, build.compressed(b"ab" * (40 + i % 50)), expire_ms=2_000_000_000_000 + i
+        ),
+        lambda i: build.key(
+            f"h:{i}", 16, build.string(build.listpack([b"field", i, b"more", b"\x00\x01\xfc" * (i % 9)]))
+        ),
+        lambda i: build.key(f"n:{i}", 0, build.integer(i)),
+    ]
+    records = [kinds[i % 4](i) for i in range(keys)]
+    step = keys // dbs
+    parts = [[build.select(db), build.resize(step, 0), *records[db * step : (db + 1) * step]] for db in range(dbs)]
+    return build.rdb(*(record for part in parts for record in part), magic="REDIS0010")
+
+
+PLAIN = plain()
+
+
+@TWINS
+def test_ranges_of_a_dump_without_slots_hold_every_key_once(compiled: bool):
+    cuts = find_record_splits(reader(PLAIN), len(PLAIN), 3)
+    whole, skimmer, _ = skim_all(PLAIN)
+    parts = [
+        skim_all(PLAIN, start=start or 0, end=end, head=skimmer.head if start else None, compiled=compiled)
+        for start, end in pairwise([0, *cuts, None])
+    ]
+
+    assert len(cuts) == 2
+    assert [abs(cut * 3 - len(PLAIN) * part) < len(PLAIN) // 4 for part, cut in enumerate(cuts, 1)] == [True] * 2
+    assert [error for _, _, error in parts] == [None] * 3
+    assert [row for rows, _, _ in parts for row in rows] == whole
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.data())
+def test_two_ranges_without_fault_are_the_whole_wherever_it_is_cut_and_whatever_is_damaged(data):
+    """What begins in the midst of a value, or lies behind damage, is never taken for keys: the range before it does not end there."""
+    damaged = bytearray(PLAIN[:-8] + bytes(8))
+    for _ in range(data.draw(st.integers(0, 2))):
+        damaged[data.draw(st.integers(20, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+    del damaged[data.draw(st.one_of(st.just(len(damaged)), st.integers(100, len(damaged)))) :]
+    whole, skimmer, fault = skim_all(bytes(damaged))
+    boundaries = st.sampled_from([row[11] for row in whole] or [100])
+    cut = data.draw(st.one_of(boundaries, st.integers(100, len(damaged))))
+
+    first, _, first_fault = skim_all(bytes(damaged), end=cut)
+    second, _, second_fault = skim_all(bytes(damaged), start=cut, head=skimmer.head)
+
+    if first_fault is None and second_fault is None:
+        assert fault is None
+        assert first + second == whole
+    elif fault is None and cut in {row[11] for row in whole}:
+        raise AssertionError("a right cut was refused")
+
+
+def test_a_dump_stored_in_a_value_is_found_out_by_the_range_before_the_guess():
+    stored = b"".join(build.key(f"inner-{i}", 0, VALUE) for i in range(200))
+    data = build.rdb(build.select(0), build.key("k", 0, build.string(stored)), magic="REDIS0009")
+
+    cuts = find_record_splits(reader(data), len(data), 2)
+    _, _, error = skim_all(data, end=cuts[0])
+
+    assert isinstance(error, SplitError)
+    assert error.reason == "split point is inside a record"
+
+
+def test_a_database_that_begins_before_the_last_range_refuses_the_cut():
+    data = plain(dbs=2)
+    (cut,) = find_record_splits(reader(data), len(data), 2)
+    late = next(row[11] for row in skim_all(data)[0] if row[11] > cut + 1000)
+
+    _, _, error = skim_all(data, end=late)
+
+    assert isinstance(error, SplitError)
+    assert "database 1 begins" in error.reason
+
+
+@pytest.mark.parametrize("value", [b"\x00", b"\xff", b"\x0e\xf0\xff", b"text of no record "])
+def test_where_nothing_looks_like_keys_nothing_is_cut(value):
+    data = build.rdb(build.select(0), build.key("k", 0, build.string(value * (400_000 // len(value)))))
+
+    for cut in find_record_splits(reader(data), len(data), 2):
+        assert isinstance(skim_all(data, end=cut)[2], SplitError)
 
 
 def test_a_small_file_is_not_cut():
