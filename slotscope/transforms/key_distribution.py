@@ -125,36 +125,36 @@ def _shares(column: str, everything: WindowSpec, masters: Column, name: str | No
 
 def big_keys(partial: DataFrame, sources: DataFrame | None, *, top: int, top_per_slot: int) -> DataFrame:
     """The largest keys of the cluster and of each node, slot and type, by memory where it is known, else by bytes; of equals, the first in file order."""
-    tops = with_node(partial.where(F.col("kind").isin(TOP_TYPE, TOP_OWNER, TOP_SLOT)), sources)
-    types, by_owner, slots = (tops.where(F.col("kind") == kind) for kind in (TOP_TYPE, TOP_OWNER, TOP_SLOT))
-    nodes = (
-        types.unionByName(by_owner)
-        .where(F.col("node_id").isNotNull())
-        .dropDuplicates(["source", "offset", "name", "db"])
-    )
-    ranked = [
-        _ranked(types, "cluster", F.lit(""), top),
-        _ranked(nodes, "node", F.col("node_id"), top),
-        _ranked(slots, "slot", F.col("slot").cast("string"), top_per_slot),
-        _ranked(types.where(F.col("type").isNotNull()), "type", F.col("type"), top),
-    ]
-    union = ranked[0]
-    for more in ranked[1:]:
-        union = union.unionByName(more)
-    return union.withColumnsRenamed({"name": "key", "name_text": "key_text"}).withColumn(
-        "db", F.coalesce("db", F.lit(0))
-    )
-
-
-def _ranked(rows: DataFrame, scope: str, value: Column, count: int) -> DataFrame:
     weight = F.coalesce("memory_bytes", "serialized_bytes")
-    order = Window.partitionBy("scope_value").orderBy(weight.desc(), "source", "offset")
-    return (
-        rows.where(weight.isNotNull())
-        .withColumns({"scope": F.lit(scope), "scope_value": value})
-        .withColumn("rank", F.row_number().over(order))
-        .where(F.col("rank") <= count)
+    tops = with_node(partial.where(F.col("kind").isin(TOP_TYPE, TOP_OWNER, TOP_SLOT) & weight.isNotNull()), sources)
+    is_type, is_slot = F.col("kind") == TOP_TYPE, F.col("kind") == TOP_SLOT
+    scopes = [
+        _scope("cluster", F.lit(""), is_type),
+        _scope("node", F.col("node_id"), ~is_slot),
+        _scope("slot", F.col("slot").cast("string"), is_slot),
+        _scope("type", F.col("type"), is_type),
+    ]
+    order = Window.partitionBy("scope", "scope_value").orderBy(weight.desc(), "source", "offset", "name", "db")
+    ranked = (
+        tops.withColumn("in", F.explode(F.array_compact(F.array(*scopes))))
+        .withColumns({"scope": F.col("in.scope"), "scope_value": F.col("in.scope_value")})
+        .withColumn("rank", F.dense_rank().over(order))
+        .withColumn("before", F.lag("rank").over(order))
     )
+    listed = F.when(F.col("scope") == "slot", top_per_slot).otherwise(top)
+    once = F.col("before").isNull() | (
+        F.col("before") != F.col("rank")
+    )  # among a node's keys are those of types and of owners
+    return (
+        ranked.where((F.col("rank") <= listed) & once)
+        .withColumnsRenamed({"name": "key", "name_text": "key_text"})
+        .withColumn("db", F.coalesce("db", F.lit(0)))
+    )
+
+
+def _scope(name: str, value: Column, holds: Column) -> Column:
+    """What a row is ranked among, where *holds* and the value is known; else null."""
+    return F.when(holds & value.isNotNull(), F.struct(F.lit(name).alias("scope"), value.alias("scope_value")))
 
 
 class Missed(NamedTuple):
@@ -357,14 +357,14 @@ def suspicious_slots(partial: DataFrame) -> DataFrame:
     """
     dumps = (
         partial.where(F.col("kind") == DECLARED)
-        .groupBy("source", "slot")
-        .agg(F.sum("keys").alias("keys"), F.sum("number").alias("declared"))
         .groupBy("slot")
-        .agg(F.sort_array(F.collect_list(F.struct("source", "keys", "declared"))).alias("dumps"))
+        .agg(
+            F.collect_list(F.struct("source", "keys", F.col("number").cast("bigint").alias("declared"))).alias("dumps")
+        )
     )
     lies = F.exists("dumps", lambda dump: dump["keys"] != dump["declared"])
     held = F.size(F.filter("dumps", lambda dump: dump["keys"] > 0))
-    return dumps.where(lies | (held > 1)).orderBy("slot")
+    return dumps.where(lies | (held > 1)).orderBy("slot").withColumn("dumps", F.sort_array("dumps"))
 
 
 def slot_counts(partial: DataFrame) -> DataFrame:
