@@ -24,9 +24,13 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from benchmarks.command_mix import commands, encode
+from cluster_core.formats.rdb.grammar import OP_EXPIRE_MS
+from cluster_core.kernels.crc64 import crc64
 
 DATA = Path("build/bench-data")
 KEY_LENGTH = 24
+_VALUE_BYTES = 27
+_EXPIRY_MS, _EXPIRY_SPAN_MS = 1_893_456_000_000, 60 * 86_400_000
 _FLUSH_BYTES = 1 << 20
 _START_SECONDS_MAX = 30.0
 _KEYS_AT_ONCE = 1000
@@ -151,6 +155,33 @@ def _write_keys(path: Path, first: int, last: int, seed: int) -> None:
             )
             writer.write_batch(pa.record_batch([column], schema=schema))
     partial.rename(path)
+
+
+def small_dumps(count: int, keys: int) -> list[Path]:
+    """Return *count* dumps of *keys* strings of 27 bytes each, every third of which expires."""
+    folder = DATA / f"dumps-{count}x{keys}"
+    paths = [folder / f"{number:05d}.rdb" for number in range(count)]
+    if not all(path.exists() for path in paths):
+        folder.mkdir(parents=True, exist_ok=True)
+        raw = np.random.Philox(11)
+        for number, path in enumerate(paths):
+            path.write_bytes(_dump_of(key_names(number * keys, (number + 1) * keys, raw), raw))
+    return paths
+
+
+def _dump_of(names: NDArray[np.uint8], raw: np.random.Philox) -> bytes:
+    count, third = len(names), len(names) // 3
+    records = np.zeros((count, 9 + 2 + KEY_LENGTH + 1 + _VALUE_BYTES), np.uint8)
+    records[:, 0] = OP_EXPIRE_MS
+    expiries = _EXPIRY_MS + (raw.random_raw(count) % np.uint64(_EXPIRY_SPAN_MS)).astype(np.int64)
+    records[:, 1:9] = expiries.view(np.uint8).reshape(count, 8)
+    records[:, 10] = KEY_LENGTH
+    records[:, 11 : 11 + KEY_LENGTH] = names
+    records[:, 11 + KEY_LENGTH] = _VALUE_BYTES
+    records[:, 12 + KEY_LENGTH :] = raw.random_raw(count * 4).view(np.uint8).reshape(count, 32)[:, :_VALUE_BYTES]
+    sizes = b"\xfb\x80" + count.to_bytes(4, "big") + b"\x80" + third.to_bytes(4, "big")
+    body = b"REDIS0010\xfe\x00" + sizes + records[:third].tobytes() + records[third:, 9:].tobytes() + b"\xff"
+    return body + crc64(np.frombuffer(body, np.uint8), 0).to_bytes(8, "little")
 
 
 def key_names(first: int, last: int, raw: np.random.Philox) -> NDArray[np.uint8]:

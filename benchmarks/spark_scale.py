@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType
 
-from benchmarks.data import cluster_dump, key_files, linked, redis_dump
+from benchmarks.data import cluster_dump, key_files, linked, redis_dump, small_dumps
 from benchmarks.measure import run_json, tree_cpu_seconds
 from benchmarks.options import Options
 from benchmarks.result import Bar, Cell, Result, Table
@@ -35,6 +36,7 @@ from slotscope.transforms.key_distribution import slot_load
 NAME = "spark_scale"
 MASTER = "local[2]"
 UDF_KEYS = 1_000_000
+SMALL_DUMPS, SMALL_DUMP_KEYS = 2_000, 5_000
 
 
 @dataclass(slots=True)
@@ -81,6 +83,7 @@ def run(options: Options) -> Result:
     try:
         _measure_keys(result, spark, options)
         _measure_dumps(result, spark, options)
+        _measure_small_dumps(result, spark, options)
     finally:
         spark.stop()
     return result
@@ -203,7 +206,7 @@ def _slot_load(spark: SparkSession, partial: DataFrame) -> DataFrame:
     owners = spark.createDataFrame(
         pa.table({"slot": pa.array(range(SLOT_COUNT), pa.int32()), "owner_id": pa.nulls(SLOT_COUNT, pa.string())})
     )
-    return slot_load(partial, None, owners, "benchmark", known=frozenset()).withColumnRenamed("keys", "n")
+    return slot_load(partial, None, owners, known=frozenset()).withColumnRenamed("keys", "n")
 
 
 def _measure_dumps(result: Result, spark: SparkSession, options: Options) -> None:
@@ -255,3 +258,32 @@ def _measure_dumps(result: Result, spark: SparkSession, options: Options) -> Non
         Bar("two 474 MB dumps as one snapshot against two threads of the kernel", 3.0, bins.wall_s / min(walls), "×")
     )
     result.bars.append(Bar("the same with all details", 3.0, details.wall_s / min(walls), "×"))
+
+
+def _measure_small_dumps(result: Result, spark: SparkSession, options: Options) -> None:
+    """Compare many small dumps with the same keys in one dump a core."""
+    dumps = 40 if options.quick else SMALL_DUMPS
+    small = small_dumps(dumps, SMALL_DUMP_KEYS)
+    large = small_dumps(2, dumps // 2 * SMALL_DUMP_KEYS)
+    keys = dumps * SMALL_DUMP_KEYS
+    many, two = (
+        Way(f"{len(paths):,} dumps", partial(_count_all_details, spark, paths), keys) for paths in (small, large)
+    )
+    for turn in range(4):
+        for way in (two, many):
+            way.take_turn()
+            if turn == 0:
+                way.walls.clear()
+                way.cpus.clear()
+    rows: list[dict[str, Cell]] = [
+        {"way": way.name, "wall s": way.wall_s, "CPU s": way.cpu_s, "× two dumps, CPU": way.cpu_s / two.cpu_s}
+        for way in (two, many)
+    ]
+    size = sum(path.stat().st_size for path in small)
+    note = f"{keys:,} keys, {size / 1e6:,.0f} MB; slots, largest keys, tags, prefixes and TTLs of all."
+    result.tables.append(Table("Many small dumps as one snapshot, running session", rows, note))
+    result.bars.append(Bar(f"{dumps:,} dumps against the same keys in two", 3.0, many.cpu_s / two.cpu_s, "× CPU"))
+
+
+def _count_all_details(spark: SparkSession, paths: list[Path]) -> int:
+    return _counted(_slot_counts(_partial(spark, rdb=paths, details=True)))
