@@ -19,6 +19,7 @@ def command(request: Request) -> None:
     Killed at any moment and started again with the same words, it goes on where it was: nothing is lost and nothing comes twice.
     """
     from slotscope.pipelines.following import Followed, Follower
+    from slotscope.pipelines.incident_news import Hooks
 
     if "://" not in request.landing and not os.path.isdir(request.landing):
         raise InputError(f"{request.landing}: no such folder; name the landing that record writes to with --landing")
@@ -29,6 +30,7 @@ def command(request: Request) -> None:
         sys.stdout.write(f"{printable(followed.line())}\n")
         sys.stdout.flush()
 
+    Hooks(request.on_incident, request.webhook).check()
     stop = threading.Event()
     follower = Follower(request.session("follow"), request, tell)
     with caught_signals(lambda _: stop.set()):

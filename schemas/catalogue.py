@@ -29,7 +29,7 @@ from schemas.history import (
     SLOT_OWNERS,
     VOTES,
 )
-from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
+from schemas.incidents import FINDINGS, INCIDENT_STATES, INCIDENT_STEPS, INCIDENTS
 from schemas.rebalance import (
     PLAN_AUDITS,
     PLAN_STEPS,
@@ -64,6 +64,7 @@ WRITTEN_BY: Final[dict[str, tuple[Table, ...]]] = {
         GAPS, DISAGREEMENTS, IGNORED_INPUTS, BUS_MESSAGES, SLOT_BITMAPS, GOSSIP_ENTRIES, LOG_EVENTS, NODE_POLLS, LATE_FILES, REPLAY_STATE,
         BAD_RECORDS,
     ),
+    "follow": (INCIDENT_STATES, REPLAYS, INCIDENTS),
     "sentinel-replay": (
         SENTINEL_VIEWS, SENTINEL_EVENTS, SENTINEL_VOTES, REPLAYS, INCIDENTS, INCIDENT_STEPS, FINDINGS, NODE_VIEWS, LINKS, BAD_RECORDS,
     ),

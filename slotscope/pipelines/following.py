@@ -21,6 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from cluster_core.errors import ClusterCoreError
 from slotscope.pipelines.bus_history import Batch, HistoryReplay, Outcome
 from slotscope.pipelines.bus_inputs import Inputs
+from slotscope.pipelines.incident_news import Hooks, spread_news
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import describe
 from slotscope.sources.bus.point_series import RecordedInput, recorded_inputs
@@ -59,6 +60,7 @@ class Follower:
         self._spark = spark
         self._request = request
         self._told = told
+        self._hooks = Hooks(request.on_incident, request.webhook)
         self._error: Exception | None = None
         self._stream_id = ""
         self._is_named = threading.Event()
@@ -129,6 +131,9 @@ class Follower:
         if not replay.is_done:
             outcome = replay.run()
             self._told(Followed(cluster, number, len(inputs.recorded), time.monotonic() - started, outcome))
+        for line in spread_news(self._request.root, cluster, self._hooks):
+            sys.stdout.write(f"{line}\n")
+            sys.stdout.flush()
 
 
 def _has_ended(query: StreamingQuery) -> bool:

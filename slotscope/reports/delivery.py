@@ -48,9 +48,12 @@ class Page(StrEnum):
     SIMULATION = "simulation-{}"
     HISTORY = "{}-history"
     REPLICATION = "{}-replication"
+    INCIDENT = "{}-incident-{}"
 
 
-_MISTAKABLE = re.compile(rf"^$|^index$|^plan-|^simulation-|-to-|-(history|replication)$|-[0-9a-f]{{{DIGEST_DIGITS}}}$")
+_MISTAKABLE = re.compile(
+    rf"^$|^index$|^plan-|^simulation-|-to-|-incident-|-(history|replication)$|-[0-9a-f]{{{DIGEST_DIGITS}}}$"
+)
 """Names that would read as another page, or as one with a digest."""
 
 

@@ -23,6 +23,12 @@ class Request(LogOptions):
     """How much older than the newest recorded moment what a file tells may be when it comes; what is older is left out, and said. More than recorders
     take for a file (record's --every) and the way here.
     """
+    on_incident: str = ""
+    """Command that is run when an incident has closed, without a shell: it gets the incident as JSON on its input, and SLOTSCOPE_CLUSTER,
+    SLOTSCOPE_INCIDENT_ID, SLOTSCOPE_KIND and SLOTSCOPE_PAGE. Default: none.
+    """
+    webhook: str = ""
+    """http(s) address to which the same JSON is posted. Default: none."""
     node_timeout_ms: int | None = None
     """cluster-node-timeout of the servers. Default: read off the traffic."""
     profile: str | None = None

@@ -1,0 +1,148 @@
+"""What a follower says of incidents: a page for each, and a command and a webhook that hear of each closing once."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.incidents import INCIDENT_STATES, INCIDENTS
+from slotscope.pipelines.incident_news import CLOSED, OPEN, WITHDRAWN, Hooks, spread_news
+from slotscope.runtime import delta_files
+from slotscope.runtime.delta_files import read_rows
+from slotscope.runtime.errors import InputError
+
+pytestmark = pytest.mark.usefixtures("spark")
+SNAPSHOT = "current"
+
+
+class Receiver(BaseHTTPRequestHandler):
+    """Keeps what is posted; answers with the status that its server has."""
+
+    def do_POST(self) -> None:
+        """Take one."""
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.posted.append(json.loads(body))  # type: ignore[attr-defined]
+        self.send_response(self.server.status)  # type: ignore[attr-defined]
+        self.end_headers()
+
+    def log_message(self, *words: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def receiver() -> Iterator[Any]:
+    """A server that takes posts."""
+    server: Any = HTTPServer(("127.0.0.1", 0), Receiver)
+    server.posted, server.status = [], 200
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def root(replayed_root: Path, tmp_path: Path) -> Path:
+    """Tables of a recorded failover that may be written to."""
+    copy = tmp_path / "root"
+    shutil.copytree(replayed_root, copy)
+    return copy
+
+
+def states(root: Path) -> dict[str, str]:
+    """What was said last, by incident."""
+    return {row["incident_id"]: row["state"] for row in read_rows(str(root), INCIDENT_STATES, snapshot_id=SNAPSHOT)}
+
+
+def closed(root: Path) -> list[str]:
+    """The incidents that have closed."""
+    rows = read_rows(str(root), INCIDENTS, order_by="incident", snapshot_id=SNAPSHOT)
+    return [row["incident_id"] for row in rows if row["ended_ns"] is not None]
+
+
+def change(root: Path, number: int, **values: Any) -> None:
+    """Let one incident be another one, as later files may show it."""
+    rows = read_rows(str(root), INCIDENTS, snapshot_id=SNAPSHOT)
+    rows = [row | values if row["incident"] == number else row for row in rows]
+    delta_files.replace_rows(str(root), INCIDENTS, rows, snapshot_id=SNAPSHOT)
+
+
+def test_each_closing_is_a_page_and_is_told_to_command_and_webhook_once(root, receiver, tmp_path) -> None:
+    heard = tmp_path / "heard"
+    code = (
+        f"import os, sys; open({str(heard)!r}, 'a').write(os.environ['SLOTSCOPE_INCIDENT_ID'] + sys.stdin.read()[:1])"
+    )
+    hooks = Hooks(shlex.join([sys.executable, "-c", code]), f"http://127.0.0.1:{receiver.server_port}/secret")
+
+    lines = spread_news(str(root), SNAPSHOT, hooks)
+
+    assert closed(root)
+    assert [told["incident_id"] for told in receiver.posted] == closed(root)
+    assert heard.read_text() == "".join(f"{name}{{" for name in closed(root))
+    assert set(states(root).values()) <= {OPEN, CLOSED}
+    assert len(lines) == len(states(root))
+    pages = [Path(told["page"]).read_text() for told in receiver.posted]
+    assert all(told["cluster"] == SNAPSHOT and told["summary"] for told in receiver.posted)
+    assert all("<html" in page for page in pages)
+    assert spread_news(str(root), SNAPSHOT, hooks) == []
+    assert len(receiver.posted) == len(closed(root))
+
+
+def test_an_incident_that_opens_again_is_told_again_when_it_closes(root, receiver) -> None:
+    hooks = Hooks(webhook=f"http://127.0.0.1:{receiver.server_port}/")
+    spread_news(str(root), SNAPSHOT, hooks)
+    first = len(receiver.posted)
+    number, ended_ns = next(
+        (row["incident"], row["ended_ns"])
+        for row in read_rows(str(root), INCIDENTS, order_by="incident", snapshot_id=SNAPSHOT)
+        if row["ended_ns"] is not None
+    )
+
+    change(root, number, ended_ns=None)
+    opened = spread_news(str(root), SNAPSHOT, hooks)
+    change(root, number, ended_ns=ended_ns, summary="It grew.")
+    grown = spread_news(str(root), SNAPSHOT, hooks)
+
+    assert len(opened) == len(grown) == 1
+    assert [told["summary"] for told in receiver.posted[first:]] == ["It grew."]
+
+
+def test_a_webhook_that_refuses_is_asked_again_and_its_address_is_not_shown(root, receiver) -> None:
+    receiver.status = 503
+    hooks = Hooks(webhook=f"http://127.0.0.1:{receiver.server_port}/secret")
+    lines = spread_news(str(root), SNAPSHOT, hooks)
+    receiver.status = 200
+    spread_news(str(root), SNAPSHOT, hooks)
+
+    assert [told["incident_id"] for told in receiver.posted] == 2 * closed(root)
+    assert any("127.0.0.1: HTTP 503" in line for line in lines)
+    assert not any("secret" in line for line in lines)
+    assert spread_news(str(root), SNAPSHOT, hooks) == []
+
+
+def test_an_incident_that_later_files_do_not_show_is_withdrawn(root) -> None:
+    spread_news(str(root), SNAPSHOT, Hooks())
+    before = states(root)
+    rows = read_rows(str(root), INCIDENTS, order_by="incident", snapshot_id=SNAPSHOT)
+    delta_files.replace_rows(str(root), INCIDENTS, rows[1:], snapshot_id=SNAPSHOT)
+
+    lines = spread_news(str(root), SNAPSHOT, Hooks())
+
+    assert len(lines) == 1
+    assert states(root) == before | {rows[0]["incident_id"]: WITHDRAWN}
+
+
+@pytest.mark.parametrize("hooks", [Hooks("'unclosed"), Hooks(webhook="file:///etc/passwd"), Hooks(webhook="http://[")])
+def test_what_cannot_be_run_or_reached_is_refused_before_anything_starts(hooks) -> None:
+    with pytest.raises(InputError):
+        hooks.check()
