@@ -29,6 +29,7 @@ COMMANDS = {
     "export": Command(
         LOAD, "jobs.export:command", "What do the keys hold?  Values of a dump as JSON, CSV or commands."
     ),
+    "advise": Command(LOAD, "jobs.advise:command", "What would save memory, how much, and at which price?"),
     "compare": Command(LOAD, "jobs.compare:command", "What grew between two snapshots?"),
     "rebalance": Command(
         PLAN,

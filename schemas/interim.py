@@ -202,3 +202,14 @@ PARTIAL = pa.schema(
     ]
 )
 """*amounts* are those of `cluster_core.kernels.key_use.USES`; *number* is a prefix's depth, a time-to-live bucket, or the keys that a slot's own record in the dump declares."""
+"""*amounts* are those of `cluster_core.kernels.key_use.USES`; *number* is a prefix's depth, a time-to-live bucket, or the keys that a slot's own record in the dump declares (-1: none)."""
+
+ADVICE_PARTIAL = pa.schema(
+    [
+        pa.field("kind", TEXT, nullable=False),
+        pa.field("number", LONG, nullable=False),
+        pa.field("name", BYTES),
+        pa.field("amounts", several(LONG), nullable=False),
+    ]
+)
+"""What a task of `slotscope.sources.advice_tally` returns: sums by kind (slot, type, prefix, curve, value), number and name."""

@@ -25,7 +25,7 @@ ORDER = {
 """Which of our packages each package may import beside itself."""
 GROUPS = {
     "cluster_core": (
-        "door", "columns", "kinds", "errors", "rules", "slots", "wire", "topology", "routing", "load", "gossip", "node", "formats", "memory", "aof",
+        "door", "columns", "kinds", "errors", "rules", "slots", "wire", "topology", "routing", "load", "gossip", "node", "formats", "memory", "advice", "aof",
         "replication", "kernels", "rebalance", "replay", "incidents", "sentinel", "sentinel_history", "sim",
     ),
     "slotscope": (

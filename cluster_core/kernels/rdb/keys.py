@@ -59,7 +59,7 @@ def put_decimal(out: Any, at: int, value: int) -> int:
 
 
 @borrowing()
-def _is_integer(data: Any, at: int, size: int) -> bool:
+def is_integer(data: Any, at: int, size: int) -> bool:
     """Whether ``data[at:at + size]`` is a 64-bit integer written as a server writes it (`string2ll`)."""
     negative = data[at] == 45
     if negative:
@@ -187,7 +187,7 @@ def read_string_value(data: Any, st: Any, begin: int, at: int, expires: bool, is
         if kind == RAW_STRING and 0 < raw <= 20:
             if pos > end:
                 return ask(st, begin, pos - begin), at
-            if (data[start] == 45 or 48 <= data[start] <= 57) and _is_integer(data, start, raw):
+            if (data[start] == 45 or 48 <= data[start] <= 57) and is_integer(data, start, raw):
                 encoding = np.int64(grammar.INT)
         elif encoding == grammar.EMBSTR and is_new:
             if min(pos, start + 5) > end:

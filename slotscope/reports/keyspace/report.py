@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from cluster_core.memory.basis import MemoryBasis
     from slotscope.reports.keyspace.key_use import UseReport
     from slotscope.reports.keyspace.log_load import LogLoad
+    from slotscope.reports.keyspace.savings import SavingsReport
 
 SLOT_COUNT = 16384
 
@@ -122,6 +123,7 @@ class KeyspaceReport:
     log: LogLoad | None = None
     memory: MemoryBasis | None = None
     use: UseReport | None = None
+    savings: SavingsReport | None = None
 
     @property
     def keys(self) -> int:

@@ -14,6 +14,7 @@ from slotscope.reports.keyspace.figures import telling_prefixes
 from slotscope.reports.keyspace.key_use import UseReport, load_key_use
 from slotscope.reports.keyspace.log_load import load_log_load
 from slotscope.reports.keyspace.report import BigKey, KeyGroup, KeyspaceReport, NodeLoad, SlotLoad, Source, TtlBucket
+from slotscope.reports.keyspace.savings import load_savings
 from slotscope.reports.records import record
 from slotscope.runtime.delta_files import read_rows
 from slotscope.runtime.errors import InputError
@@ -49,6 +50,7 @@ def load_report(root: str, snapshot_id: str) -> KeyspaceReport:
         log=load_log_load(root, snapshot_id),
         memory=_memory_basis(head),
         use=_key_use(root, snapshot_id),
+        savings=load_savings(root, snapshot_id),
     )
 
 

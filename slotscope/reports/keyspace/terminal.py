@@ -47,6 +47,8 @@ def render_terminal(report: KeyspaceReport, console: Console, *, html_path: str 
     _print_ttls(report, ink)
     print_key_use(report.use, ink)
     print_log_load(report, ink)
+    if report.savings is not None:
+        ink.note(f"{text.size(report.savings.saved_bytes)} could be saved: slotscope advise, and the page, say how")
     ink.page("All of it, with a map of the slots", html_path)
 
 

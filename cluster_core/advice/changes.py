@@ -1,0 +1,257 @@
+"""Changes that save memory, ranked by what they save; no two of those that are added up claim the same bytes.
+
+Who claims what: limits of packed values claim collections, buckets whole string keys, shorter names the names of keys that no bucket holds,
+compression and sharing the texts of values (the larger of both claims them).  An upgrade claims what is left: of keys that another change lays
+out anew it claims nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cluster_core.advice.curves import LIST_SETTING, SETTINGS, Point
+
+BUCKET_KEYS = 100
+PREFIXES_MAX = 10
+"""Changes of one kind that are told apart by prefix: those that save most."""
+SAVED_SHARE_MIN = 0.001
+"""A change that saves less of the whole is not told."""
+KEYS_MIN = 100
+"""A prefix of fewer keys is not worth a change of programs."""
+
+
+class Kind(StrEnum):
+    """What is changed."""
+
+    UPGRADE = "upgrade"
+    ALLOCATOR = "allocator"
+    RESTART = "restart"
+    SETTING = "setting"
+    BUCKET = "bucket"
+    NAMES = "names"
+    COMPRESS = "compress"
+    SHARE = "share"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change: what it saves, of how many keys, how it is made, what it may cost, how it is undone.
+
+    *subject* is the prefix, version or setting; *counted*: whether its bytes are in the sum, or it is another way to save the same.
+    """
+
+    kind: Kind
+    subject: bytes
+    saved_bytes: int
+    keys: int
+    how: str
+    risk: str
+    undo: str
+    counted: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixSums:
+    """Of a prefix: keys, and what the tasks add up (`slotscope.sources.advice_tally.BEHIND`); *bucket_saved* by condition."""
+
+    name: bytes
+    keys: int
+    now: int
+    memory: Sequence[int]
+    bucket_saved: Sequence[int]
+    name_bytes: int
+    bucket_keys: int
+    bucket_now: int
+    bucket_payload: int
+    bucket_name_bytes: int
+    compressible_keys: int
+    compressed_saving: int
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceSums:
+    """What all dumps come to: *conditions* are (server, allocator), the own one first, with *memory* under each; *setting_saved* is what each
+    condition saves of the keys that the recommended value of a setting packs; *shared_bytes* are copies of values."""
+
+    now: int
+    keys: int
+    conditions: Sequence[tuple[str, str]]
+    memory: Sequence[int]
+    curves: Sequence[Point]
+    setting_saved: Mapping[str, Sequence[int]]
+    prefixes: Sequence[PrefixSums]
+    shared_bytes: int
+    shared_values: int
+    bucket_bytes: int
+
+
+def rank_changes(sums: AdviceSums) -> list[Change]:
+    """Return the changes worth a word, those that are added up first, each by what it saves, the largest first."""
+    least = max(int(sums.now * SAVED_SHARE_MIN), 1)
+    claimed = [0] * len(sums.conditions)
+    settings = _settings(sums, claimed, least)
+    buckets = _buckets(sums, claimed, least)
+    bucketed = {change.subject for change in buckets}
+    texts = [*_texts(sums, least), *_shared(sums, least)]
+    changes = [*settings, *buckets, *_names(sums, bucketed, least), *_larger_first(texts)]
+    changes += _conditions(sums, claimed, least)
+    return sorted(changes, key=lambda one: (not one.counted, -one.saved_bytes, one.kind, one.subject))
+
+
+def _settings(sums: AdviceSums, claimed: list[int], least: int) -> list[Change]:
+    found = []
+    for point in sums.curves:
+        if not point.is_knee or point.saved_bytes < least:
+            continue
+        usual = next((one.usual for one in SETTINGS if one.name == point.setting), -2)
+        found.append(
+            Change(
+                Kind.SETTING, point.setting.encode(), point.saved_bytes, point.keys,
+                f"CONFIG SET {point.setting} {point.value}, then load the keys anew: restart, or resync a replica and fail over",
+                f"commands on these keys walk up to {point.walked_max:,} {'bytes' if point.setting == LIST_SETTING else 'elements'}",
+                f"CONFIG SET {point.setting} {usual}, and load the keys anew",
+            )
+        )  # fmt: skip
+        _claim(claimed, sums.setting_saved.get(point.setting, ()))
+    return found
+
+
+def _claim(claimed: list[int], more: Sequence[int]) -> None:
+    for at, size in enumerate(more):
+        claimed[at] += size
+
+
+def _buckets(sums: AdviceSums, claimed: list[int], least: int) -> list[Change]:
+    """Hashes of `BUCKET_KEYS` small strings in the place of the strings."""
+    found = []
+    for one in sums.prefixes:
+        if one.bucket_keys < KEYS_MIN:
+            continue
+        buckets = -(-one.bucket_keys // BUCKET_KEYS)
+        saved = one.bucket_now - one.bucket_payload - buckets * (sums.bucket_bytes + len(one.name))
+        if saved >= least:
+            found.append((saved, one))
+    found.sort(key=lambda pair: (-pair[0], pair[1].name))
+    for _, one in found[:PREFIXES_MAX]:
+        _claim(claimed, one.bucket_saved)
+    return [
+        Change(
+            Kind.BUCKET, one.name, saved, one.bucket_keys,
+            f"HSET PREFIX:BUCKET FIELD VALUE, {BUCKET_KEYS} keys a bucket, in the place of SET PREFIX:FIELD VALUE",
+            "programs change; no expiry of single keys (before HEXPIRE: Redis 7.4, Valkey 9.0), a hash is in one slot",
+            "write the strings anew from the hashes",
+        )
+        for saved, one in found[:PREFIXES_MAX]
+    ]  # fmt: skip
+
+
+def _names(sums: AdviceSums, bucketed: set[bytes], least: int) -> list[Change]:
+    found = []
+    for one in sums.prefixes:
+        saved = one.name_bytes + (0 if one.name in bucketed else one.bucket_name_bytes)
+        keys = one.keys - (one.bucket_keys if one.name in bucketed else 0)
+        if saved >= least and keys >= KEYS_MIN:
+            found.append(
+                Change(
+                    Kind.NAMES, one.name, saved, keys, f"a prefix of 2 bytes in the place of {len(one.name)}: RENAME",
+                    "programs change; keys move to other slots unless a hash tag holds them", "RENAME back",
+                )
+            )  # fmt: skip
+    return sorted(found, key=lambda change: -change.saved_bytes)[:PREFIXES_MAX]
+
+
+def _texts(sums: AdviceSums, least: int) -> list[Change]:
+    found = [
+        Change(
+            Kind.COMPRESS, one.name, one.compressed_saving, one.compressible_keys,
+            "compress values in the program before SET (LZ4, zstd)",
+            "programs change; processor time; APPEND, GETRANGE and SETRANGE no longer work on them",
+            "write the values anew uncompressed",
+        )
+        for one in sums.prefixes
+        if one.compressed_saving >= least
+    ]  # fmt: skip
+    return sorted(found, key=lambda change: -change.saved_bytes)[:PREFIXES_MAX]
+
+
+def _shared(sums: AdviceSums, least: int) -> list[Change]:
+    if sums.shared_bytes < least:
+        return []
+    return [
+        Change(
+            Kind.SHARE, b"", sums.shared_bytes, sums.shared_values, "store each value once under its hash, and its name in the keys",
+            "programs change; a second round trip; somebody must remove values that nobody names", "write the values back into their keys",
+        )
+    ]  # fmt: skip
+
+
+def _larger_first(texts: Sequence[Change]) -> list[Change]:
+    """Count compression or sharing, whichever saves more; the other would save the same bytes again."""
+    sums = {kind: sum(one.saved_bytes for one in texts if one.kind is kind) for kind in (Kind.COMPRESS, Kind.SHARE)}
+    chosen = max(sums, key=lambda kind: sums[kind])
+    return [one if one.kind is chosen else _uncounted(one) for one in texts]
+
+
+def _uncounted(change: Change) -> Change:
+    return Change(
+        change.kind,
+        change.subject,
+        change.saved_bytes,
+        change.keys,
+        change.how,
+        change.risk,
+        change.undo,
+        counted=False,
+    )
+
+
+def _conditions(sums: AdviceSums, claimed: Sequence[int], least: int) -> list[Change]:
+    """A restart, another allocator, another version: all of them lay the same keys out anew, so one of them counts."""
+    server, found = sums.conditions[0][0], []
+    for at, (name, other) in enumerate(sums.conditions):
+        saved = sums.now - sums.memory[at] - claimed[at]
+        if saved < least:
+            continue
+        kind = Kind.RESTART if at == 0 else Kind.ALLOCATOR if name == server else Kind.UPGRADE
+        found.append(Change(kind, f"{name}, {other}".encode(), saved, sums.keys, *_WORDS[kind]))
+    found = [one for one in found if one.kind is not Kind.UPGRADE or _is_later(server, one.subject)] + [
+        _uncounted(one) for one in found if one.kind is Kind.UPGRADE and not _is_later(server, one.subject)
+    ]
+    upgrades = [one for one in found if one.counted]
+    best = max(upgrades, key=lambda one: one.saved_bytes, default=None)
+    return [one if one is best or not one.counted else _uncounted(one) for one in found]
+
+
+_WORDS = {
+    Kind.RESTART: (
+        "restart, or resync a replica and fail over: tables are made to measure, room to grow is given back",
+        "what grows again takes its room again",
+        "none needed",
+    ),
+    Kind.ALLOCATOR: (
+        "build or install the same version with this allocator (MALLOC=jemalloc or libc), and load the keys anew",
+        "fragmentation is not in this figure: measure it",
+        "go back to the old program",
+    ),
+    Kind.UPGRADE: (
+        "upgrade, replica by replica, and fail over",
+        "another version: read its release notes; a dump of a newer server is not read by an older one",
+        "keep a replica of the old version until the new one has proven itself: it cannot follow the new one",
+    ),
+}
+
+
+def _is_later(own: str, subject: bytes) -> bool:
+    """Whether the server of *subject* can load dumps of *own*: the same family's later version, or Valkey after Redis up to 7.2."""
+    name = subject.decode().partition(",")[0]
+    (family, version), (other, later) = (_parts(words) for words in (own, name))
+    if family == other:
+        return later > version
+    return other == "valkey" and family == "redis" and version <= (7, 2)
+
+
+def _parts(words: str) -> tuple[str, tuple[int, ...]]:
+    family, _, version = words.partition(" ")
+    return family, tuple(int(part) for part in version.split("."))

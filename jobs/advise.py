@@ -1,0 +1,60 @@
+"""What would save memory, how much, and at which price?
+
+Reads the dumps of a snapshot once more (with --rdb it makes the snapshot first); writes gold/savings, gold/saving_curves and
+gold/memory_conditions; prints the changes ranked, and puts them on the snapshot's page.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from slotscope.requests.key_slots import Request
+from slotscope.runtime import cli
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from slotscope.reports.keyspace.report import KeyspaceReport
+    from slotscope.runtime.settings import Settings
+
+
+def run(spark: SparkSession, request: Request, settings: Settings, *, now_ms: int | None = None) -> KeyspaceReport:
+    """Measure the snapshot of *request*, after making it where dumps are named, and return what its tables now say."""
+    from slotscope.pipelines.advice import advise
+    from slotscope.pipelines.key_snapshot import KeySnapshot
+    from slotscope.reports.keyspace.tables import load_report
+
+    if request.rdb or request.keys or request.aof:
+        KeySnapshot.read(spark, request, settings, now_ms=now_ms).write(spark)
+    advise(spark, request, settings)
+    return load_report(request.root, request.snapshot)
+
+
+def command(request: Request = Request()) -> int | None:
+    """Say what would save memory: server versions, settings of packed values, buckets, names, compression, ranked by bytes saved.
+
+    Reads the dumps of --snapshot once more; with --rdb it makes that snapshot first, as key-slots does.
+    """
+    from rich.console import Console
+
+    from slotscope.pipelines.key_inputs import check_request
+    from slotscope.reports.delivery import deliver
+    from slotscope.reports.keyspace.savings_terminal import print_savings
+    from slotscope.reports.records import write_json
+
+    settings = request.settings()
+    if request.rdb or request.keys or request.aof:
+        check_request(request)
+    report = run(request.session("advise"), request, settings, now_ms=time.time_ns() // 1_000_000)
+    page = deliver(report, root=request.root, html=request.html, stream=None)
+    if request.json:
+        write_json({"page": page, "savings": report.savings}, sys.stdout)
+    else:
+        print_savings(report, Console(file=sys.stdout), html_path=page)
+    return cli.PARTIAL if report.bad_records else None
+
+
+if __name__ == "__main__":
+    cli.main(command)

@@ -1,0 +1,292 @@
+"""The tasks of `slotscope advise`: every value of a dump measured under all conditions, as sums that add up over dumps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cluster_core.advice.conditions import conditions_for
+from cluster_core.advice.curves import LIST_SETTING, LIST_SIZES, SETTINGS, Setting
+from cluster_core.errors import DecodeError
+from cluster_core.formats.rdb.grammar import HASHTABLE, KEY_TYPES, LIST, SKIPLIST, STRING
+from cluster_core.kernels.group_tally import GroupTally
+from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.kernels.key_use import add_by_slot
+from cluster_core.kernels.rdb import value_shapes as shapes
+from cluster_core.kernels.value_measure import Measured, ValueMeasure
+from cluster_core.memory.model import MemoryModel, MemorySettings, model_of
+from cluster_core.memory.packed_sizes import listpack_string_bytes
+from cluster_core.memory.strings import sds_bytes
+from cluster_core.slots.key_slot import SLOT_COUNT
+from schemas.interim import ADVICE_PARTIAL
+from slotscope.sources.partial_rows import amount_lists
+from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
+from slotscope.sources.rdb.survey import RangeReader
+
+SPAN_BYTES = 32 << 20
+"""Records are read in pieces of about this many bytes; a larger record than `RECORD_BYTES_MAX` counts as it is now."""
+RECORD_BYTES_MAX = 256 << 20
+BUCKET_VALUE_MAX = BUCKET_FIELD_MAX = 64
+TEXT_MIN = 64
+"""Shorter values are not worth compressing, nor worth being shared."""
+SHORT_PREFIX = 2
+"""What a prefix could be: a letter and its separator."""
+SAMPLED_VALUES_MAX = 20_000
+_NAME_LENGTHS = 1024
+
+BEHIND = (
+    "name_bytes", "bucket_keys", "bucket_now", "bucket_payload", "bucket_name_bytes", "compressible_keys", "compressed_saving",
+)  # fmt: skip
+"""Amounts of a prefix: bytes now, under each condition, keys that count as now, what each condition saves of keys that a bucket would hold,
+and these.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceOptions:
+    """How keys are measured, and what ends a prefix."""
+
+    memory: MemorySettings
+    separators: bytes = b":"
+    groups_max: int = 65536
+    check_crc: bool = True
+    permissive: bool = False
+
+
+@dataclass(slots=True)
+class _Duplicates:
+    """Values by their hashes: copies and bytes of those whose hash is a multiple of ``1 << shift``."""
+
+    shift: int = 0
+    held: dict[int, list[int]] = field(default_factory=dict)
+
+    def add(self, hashes: NDArray[np.int64], sizes: NDArray[np.int64]) -> None:
+        chosen = hashes & ((1 << self.shift) - 1) == 0
+        values, first, counts = np.unique(hashes[chosen], return_index=True, return_counts=True)
+        for value, count, size in zip(values.tolist(), counts.tolist(), sizes[chosen][first].tolist(), strict=True):
+            row = self.held.setdefault(value, [0, size])
+            row[0] += count
+        while len(self.held) > SAMPLED_VALUES_MAX:
+            self.shift += 1
+            self.held = {value: row for value, row in self.held.items() if not value & ((1 << self.shift) - 1)}
+
+
+class AdviceTally:
+    """The sums of one unit."""
+
+    def __init__(self, model: MemoryModel, measure: ValueMeasure, conditions: int, options: AdviceOptions) -> None:
+        self._model, self._measure, self._options = model, measure, options
+        self._conditions = conditions
+        self._slots = np.zeros((SLOT_COUNT, conditions + 2), np.int64)
+        self._types = np.zeros((256, conditions + 2), np.int64)
+        self._prefixes = GroupTally(options.groups_max, 2 + 2 * conditions + len(BEHIND))
+        self._curves = {setting.name: np.zeros((len(setting.tried), 3 + conditions), np.int64) for setting in SETTINGS}
+        self._lists = np.zeros((len(LIST_SIZES), 3), np.int64)
+        self._duplicates = _Duplicates()
+        names = np.array([model.allocated(sds_bytes(length)) for length in range(_NAME_LENGTHS)])
+        self._name_bytes = names
+        self._separator = np.zeros(256, np.bool_)
+        self._separator[np.frombuffer(options.separators, np.uint8)] = True
+
+    def add(self, batch: KeyBatch, data: NDArray[np.uint8], begin: int) -> None:
+        """Measure the keys of *batch*, whose records are in *data*, which begins at *begin* in the file."""
+        assert batch.memory_bytes is not None
+        found = self._measure.measure(batch, data, begin)
+        now = np.maximum(batch.memory_bytes, 0)
+        is_known = (found.shapes[:, shapes.IS_KNOWN] > 0) & (batch.memory_bytes >= 0)
+        memory = np.where(is_known[:, None], found.memory, now[:, None])
+        both = np.column_stack((now, memory, ~is_known))
+        add_by_slot(batch.slot, both, self._slots)
+        add_by_slot(np.minimum(batch.type, 255), both, self._types)
+        saved = now[:, None] - memory
+        self._add_curves(batch, found, is_known, saved)
+        self._add_lists(batch, found, is_known)
+        self._add_prefixes(batch, found, is_known, saved, both)
+
+    def _add_curves(
+        self, batch: KeyBatch, found: Measured, is_known: NDArray[np.bool_], saved: NDArray[np.int64]
+    ) -> None:
+        """Count tables that a wider limit would pack: those that no other limit keeps from it."""
+        tables = is_known & np.isin(batch.encoding, (HASHTABLE, SKIPLIST))
+        rows = np.flatnonzero(tables)
+        if not len(rows):
+            return
+        shape, types = found.shapes[rows], batch.type[rows]
+        gain = shape[:, shapes.TABLE] - shape[:, shapes.PACKED]
+        limits = {(one.type, one.by_entries): one.usual for one in SETTINGS if not one.integers}
+        for setting in SETTINGS:
+            of_type = (types == KEY_TYPES.index(setting.type)) & ((shape[:, shapes.IS_KNOWN] == 2) == setting.integers)
+            counted, other = (
+                (shapes.ELEMENTS, shapes.LONGEST) if setting.by_entries else (shapes.LONGEST, shapes.ELEMENTS)
+            )
+            fits = shape[:, other] <= (limits[setting.type, not setting.by_entries] if not setting.integers else np.inf)
+            steps = np.searchsorted(setting.tried, shape[:, counted])
+            beyond = shape[:, counted] > (setting.usual if not setting.by_entries else 0)
+            chosen = of_type & fits & beyond & (steps < len(setting.tried)) & (gain > 0)
+            for step in np.unique(steps[chosen]).tolist():
+                there = chosen & (steps == step)
+                sums = self._curves[setting.name][step]
+                sums[0] += there.sum()
+                sums[1] += gain[there].sum()
+                sums[2] = max(sums[2], int(shape[there, shapes.ELEMENTS].max()))
+                sums[3:] += saved[rows[there]].sum(axis=0)
+
+    def _add_lists(self, batch: KeyBatch, found: Measured, is_known: NDArray[np.bool_]) -> None:
+        """Estimate lists of several nodes as if each node were as full as a larger limit allows."""
+        rows = np.flatnonzero(is_known & (batch.type == LIST) & (found.shapes[:, shapes.NODES] > 1))
+        node_bytes = self._model.layout.list_node
+        for row in rows.tolist():
+            shape = found.shapes[row]
+            payload, nodes = int(shape[shapes.PAYLOAD]), int(shape[shapes.NODES])
+            if int(shape[shapes.LONGEST]) >= min(LIST_SIZES.values()):
+                continue
+            held = nodes * node_bytes + sum(self._nodes_bytes(payload, nodes))
+            for step, limit in enumerate(LIST_SIZES.values()):
+                fewer = -(-payload // limit)
+                saving = held - fewer * node_bytes - sum(self._nodes_bytes(payload, fewer))
+                if saving > 0:
+                    self._lists[step, :2] += (1, saving)
+                    self._lists[step, 2] = max(self._lists[step, 2], limit)
+
+    def _nodes_bytes(self, payload: int, nodes: int) -> tuple[int, ...]:
+        share = payload // max(nodes, 1) + 7
+        exact = self._model.layout.packed_exact
+        return (nodes * (share if exact else self._model.allocated(share)),)
+
+    def _add_prefixes(
+        self,
+        batch: KeyBatch,
+        found: Measured,
+        is_known: NDArray[np.bool_],
+        saved: NDArray[np.int64],
+        both: NDArray[np.int64],
+    ) -> None:
+        lengths = np.diff(batch.key_offsets).astype(np.int64)
+        prefix = self._first_prefixes(batch, lengths)
+        raw, lzf = found.shapes[:, shapes.RAW_BYTES], found.shapes[:, shapes.LZF_BYTES]
+        is_text = is_known & (batch.type == STRING)
+        fields = lengths - prefix
+        buckets = (
+            is_text & (batch.expire_at_ms < 0) & (prefix > 0) & (raw <= BUCKET_VALUE_MAX) & (fields <= BUCKET_FIELD_MAX)
+        )
+        payload = _LISTPACK[np.minimum(fields, 64)] + _LISTPACK[np.minimum(raw, 64)]
+        name_bytes = np.where(
+            prefix > SHORT_PREFIX, self._names(lengths) - self._names(lengths - prefix + SHORT_PREFIX), 0
+        )
+        texts = is_text & (raw >= TEXT_MIN)
+        saving = np.zeros(len(batch), np.int64)
+        for row in np.flatnonzero(texts & (lzf > 0)).tolist():
+            saving[row] = self._model.allocated(sds_bytes(int(raw[row]))) - self._model.allocated(
+                sds_bytes(int(lzf[row]))
+            )
+        self._duplicates.add(found.shapes[texts, shapes.TEXT_HASH], raw[texts])
+        amounts = np.column_stack(
+            (
+                both, np.where(buckets[:, None], saved, 0), np.where(buckets, 0, name_bytes), buckets, np.where(buckets, both[:, 0], 0),
+                np.where(buckets, payload, 0), np.where(buckets, name_bytes, 0), saving > 0, saving,
+            )
+        ).astype(np.int64)  # fmt: skip
+        self._prefixes.add_prefixes(batch, self._options.separators, 1, amounts)
+
+    def _names(self, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+        inside = self._name_bytes[np.clip(lengths, 0, _NAME_LENGTHS - 1)]
+        return np.where(lengths < _NAME_LENGTHS, inside, lengths)
+
+    def _first_prefixes(self, batch: KeyBatch, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the bytes of each key up to its first separator, 0 where it has none."""
+        data = batch.key_data[: int(batch.key_offsets[-1])]
+        places = np.flatnonzero(self._separator[data])
+        found = np.searchsorted(places, batch.key_offsets[:-1])
+        ends = np.append(places, len(data) + 1)[found] + 1 - batch.key_offsets[:-1]
+        return np.where(ends <= lengths, ends, 0).astype(np.int64)
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """Yield the sums as rows of `ADVICE_PARTIAL`."""
+        used = np.flatnonzero(self._slots.any(axis=1))
+        yield _rows("slot", used, self._slots[used])
+        types = np.flatnonzero(self._types.any(axis=1))
+        yield _rows("type", types, self._types[types])
+        yield _rows("prefix", self._prefixes.counts()[:, 0], self._prefixes.amounts(), self._prefixes.names())
+        for setting in SETTINGS:
+            yield _curve_rows(setting, self._curves[setting.name])
+        yield _rows(
+            "curve", np.array(list(LIST_SIZES)), self._lists, pa.array([LIST_SETTING.encode()] * len(LIST_SIZES))
+        )
+        held = self._duplicates.held
+        counts = np.array([(self._duplicates.shift, *row) for row in held.values()], np.int64).reshape(-1, 3)
+        yield _rows("value", np.array(list(held), np.int64), counts)
+
+
+_LISTPACK = np.array([listpack_string_bytes(length) for length in range(BUCKET_VALUE_MAX + 1)])
+
+
+def _rows(
+    kind: str, numbers: NDArray[np.int64], amounts: NDArray[np.int64], names: pa.Array | None = None
+) -> pa.RecordBatch:
+    count = len(numbers)
+    columns = [
+        pa.array([kind] * count, pa.string()),
+        pa.array(numbers.astype(np.int64)),
+        pa.nulls(count, pa.binary()) if names is None else names.cast(pa.binary()),
+        amount_lists(np.ascontiguousarray(amounts)),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=ADVICE_PARTIAL)
+
+
+def _curve_rows(setting: Setting, sums: NDArray[np.int64]) -> pa.RecordBatch:
+    return _rows("curve", np.array(setting.tried), sums, pa.array([setting.name.encode()] * len(sums)))
+
+
+def advise_units(
+    numbers: Iterator[pa.RecordBatch], units: Sequence[RdbUnit], options: AdviceOptions
+) -> Iterator[pa.RecordBatch]:
+    """Measure the units that the rows of *numbers* index; yield the sums of each.
+
+    Raises DecodeError at the first bad byte; with ``options.permissive`` what stands before it counts.
+    """
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():
+            yield from advise_unit(units[number], options)
+
+
+def advise_unit(unit: RdbUnit, options: AdviceOptions) -> Iterator[pa.RecordBatch]:
+    """Measure one unit and yield its sums; a model knows its server."""
+    reader = RdbUnitReader(unit, check_crc=options.check_crc, memory=options.memory)
+    records = RangeReader(unit.path)
+    tally: AdviceTally | None = None
+    try:
+        for batch in reader:
+            head = reader.skimmer.head
+            model = model_of(head, options.memory)
+            assert model is not None
+            if tally is None:
+                conditions = conditions_for(model)
+                tally = AdviceTally(model, ValueMeasure(head, conditions), len(conditions), options)
+            for part, begin, end in _spans(batch):
+                tally.add(part, np.frombuffer(records.read(begin, end - begin), np.uint8), begin)
+    except DecodeError:
+        if not options.permissive:
+            raise
+    finally:
+        records.close()
+    if tally is not None:
+        yield from tally.rows()
+
+
+def _spans(batch: KeyBatch) -> Iterator[tuple[KeyBatch, int, int]]:
+    """Yield *batch* in pieces of about `SPAN_BYTES`, each with where its records begin and end; collections without elements are left out."""
+    chosen = ~batch.hollow() & (batch.serialized_bytes <= RECORD_BYTES_MAX)
+    batch = batch if chosen.all() else batch.where(chosen)
+    ends = batch.offset + batch.serialized_bytes
+    first = 0
+    while first < len(batch):
+        within = int(np.searchsorted(ends, batch.offset[first] + SPAN_BYTES, side="right"))
+        last = max(within, first + 1)
+        mask = np.zeros(len(batch), np.bool_)
+        mask[first:last] = True
+        yield batch.where(mask), int(batch.offset[first]), int(ends[last - 1])
+        first = last

@@ -1,0 +1,84 @@
+"""Changes that save memory: ranked, and never two for the same bytes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cluster_core.advice.changes import AdviceSums, Kind, PrefixSums, rank_changes
+from cluster_core.advice.curves import Point, Step, curve
+
+PREFIX = PrefixSums(
+    name=b"session:", keys=10_000, now=1_000_000, memory=[1_000_000, 900_000, 800_000], bucket_saved=[0, 60_000, 80_000],
+    name_bytes=20_000, bucket_keys=5_000, bucket_now=500_000, bucket_payload=100_000, bucket_name_bytes=30_000,
+    compressible_keys=900, compressed_saving=90_000,
+)  # fmt: skip
+SUMS = AdviceSums(
+    now=2_000_000, keys=12_000, conditions=[("redis 7.0", "jemalloc"), ("redis 7.2", "jemalloc"), ("valkey 9.1", "jemalloc")],
+    memory=[2_000_000, 1_900_000, 1_600_000],
+    curves=[Point("hash-max-listpack-entries", 1024, 50, 200_000, 1000, is_knee=True)],
+    setting_saved={"hash-max-listpack-entries": [0, 10_000, 120_000]},
+    prefixes=[PREFIX], shared_bytes=70_000, shared_values=300, bucket_bytes=120,
+)  # fmt: skip
+
+
+def by_kind(sums):
+    return {(one.kind, one.counted): one for one in rank_changes(sums)}
+
+
+def test_counted_changes_come_first_by_what_they_save():
+    changes = rank_changes(SUMS)
+    counted = [one for one in changes if one.counted]
+
+    assert changes[: len(counted)] == counted
+    assert [one.saved_bytes for one in counted] == sorted((one.saved_bytes for one in counted), reverse=True)
+    assert {one.kind for one in counted} == {Kind.SETTING, Kind.BUCKET, Kind.NAMES, Kind.COMPRESS, Kind.UPGRADE}
+    assert all(one.how and one.risk and one.undo for one in changes)
+
+
+def test_an_upgrade_claims_nothing_of_keys_that_other_changes_lay_out_anew():
+    upgrade = by_kind(SUMS)[Kind.UPGRADE, True]
+
+    assert upgrade.subject == b"valkey 9.1, jemalloc"
+    assert upgrade.saved_bytes == 400_000 - 120_000 - 80_000
+
+
+def test_all_counted_changes_together_save_less_than_there_is():
+    assert sum(one.saved_bytes for one in rank_changes(SUMS) if one.counted) < SUMS.now
+
+
+def test_names_of_keys_that_a_bucket_holds_are_not_shortened_besides():
+    with_bucket, without = by_kind(SUMS), by_kind(replace(SUMS, prefixes=[replace(PREFIX, bucket_payload=499_000)]))
+
+    assert with_bucket[Kind.NAMES, True].saved_bytes == 20_000
+    assert (Kind.BUCKET, True) not in without
+    assert without[Kind.NAMES, True].saved_bytes == 50_000
+
+
+def test_compressing_and_sharing_the_same_texts_is_counted_once():
+    found = by_kind(SUMS)
+
+    assert found[Kind.COMPRESS, True].saved_bytes == 90_000
+    assert found[Kind.SHARE, False].saved_bytes == 70_000
+    assert by_kind(replace(SUMS, shared_bytes=95_000))[Kind.SHARE, True].saved_bytes == 95_000
+
+
+def test_an_older_server_is_another_way_and_never_the_one_that_counts():
+    sums = replace(SUMS, conditions=[("redis 7.2", "libc"), ("redis 7.0", "libc"), ("redis 7.0", "libc")])
+
+    assert not any(one.kind is Kind.UPGRADE and one.counted for one in rank_changes(sums))
+
+
+def test_changes_below_a_thousandth_are_not_told():
+    assert rank_changes(replace(SUMS, now=10**12, memory=[10**12] * 3)) == []
+
+
+def test_a_curve_adds_up_and_its_knee_is_the_first_that_brings_most():
+    points = curve("x", [Step(128, 1, 10, 100), Step(256, 5, 80, 250), Step(512, 1, 5, 400)])
+
+    assert [(one.keys, one.saved_bytes, one.walked_max, one.is_knee) for one in points] == [
+        (1, 10, 100, False), (6, 90, 250, True), (7, 95, 400, False),
+    ]  # fmt: skip
+
+
+def test_a_curve_that_saves_nothing_has_no_knee():
+    assert not any(one.is_knee for one in curve("x", [Step(128, 0, 0, 0), Step(256, 0, 0, 0)]))

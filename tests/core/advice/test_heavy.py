@@ -1,0 +1,36 @@
+"""Keys that could expire, keys and tags that should be split."""
+
+from __future__ import annotations
+
+from cluster_core.advice.heavy import Held, Splittable, expiries, splits
+
+
+def test_prefixes_of_which_no_key_expires_are_told_once_by_what_is_untouched():
+    held = [
+        Held(b"a:", 100, 0, 5000, 4000), Held(b"a:b:", 50, 0, 2500, 2000), Held(b"c:", 100, 3, 5000, 5000), Held(b"d:", 10, 0, 10, 10),
+    ]  # fmt: skip
+
+    assert [(one.subject, one.saved_bytes) for one in expiries(held, 10_000)] == [(b"a:", 4000)]
+
+
+def test_what_is_untouched_is_not_guessed():
+    (hint,) = expiries([Held(b"a:", 100, 0, 5000, None)], 10_000)
+
+    assert hint.saved_bytes is None
+    assert "not recorded" in hint.how
+
+
+def test_a_key_is_cut_into_pieces_below_a_hundredth_of_a_master_and_its_slot_told():
+    (hint,) = splits([Splittable("split_key", b"big", 7, 50_000, 1000)], {7: 60_000}, 1_000_000)
+
+    assert "5 pieces of about 200 elements" in hint.how
+    assert "slot 7 goes from 60,000 to about 20,000 bytes" in hint.how
+
+
+def test_what_is_small_or_has_one_element_is_left_whole():
+    assert (
+        splits(
+            [Splittable("split_key", b"s", 1, 9_000, 10), Splittable("split_key", b"t", 2, 90_000, 1)], {}, 1_000_000
+        )
+        == []
+    )

@@ -1,0 +1,99 @@
+"""What would save memory, from dumps to tables, terminal and page."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from jobs import advise
+from schemas.advice import MEMORY_CONDITIONS, SAVING_CURVES, SAVINGS
+from schemas.silver import SLOT_LOAD
+from slotscope.reports.keyspace.html import render_html
+from slotscope.reports.keyspace.savings_terminal import print_savings
+from slotscope.requests.key_slots import Request
+from slotscope.runtime.delta_files import read_rows
+from slotscope.runtime.errors import InputError
+from slotscope.runtime.settings import read_settings
+from tests.builders import rdb_builder as build
+from tests.conftest import DATA
+
+HASH = 4
+
+
+@pytest.fixture(scope="module")
+def advised(spark, tmp_path_factory):
+    """A root and the report of a dump with a large hash, small strings under one prefix, equal texts."""
+    folder = tmp_path_factory.mktemp("advise")
+    field = [build.string(b"field-%04d" % i) + build.string(b"value") for i in range(600)]
+    records = [build.key(b"h:%d" % i, HASH, build.length(600) + b"".join(field)) for i in range(5)]
+    records += [build.key(b"a-long-prefix:%d" % i, 0, build.string(b"%d-x" % i)) for i in range(2000)]
+    records += [build.key(b"page:%d" % i, 0, build.string(b"the same text " * 20)) for i in range(300)]
+    path = folder / "dump.rdb"
+    path.write_bytes(
+        build.rdb(build.aux("redis-ver", "7.0.15"), build.aux("ctime", 1_700_000_000), build.select(0), *records)
+    )
+    request = Request(root=str(folder / "root"), snapshot="s", rdb=(str(path),))
+    return request.root, advise.run(spark, request, read_settings())
+
+
+def test_every_scope_adds_up_to_the_memory_of_the_snapshot(advised):
+    root, _ = advised
+    rows = read_rows(root, MEMORY_CONDITIONS, snapshot_id="s")
+    known = sum(row["memory_bytes"] for row in read_rows(root, SLOT_LOAD, snapshot_id="s") if row["memory_bytes"])
+
+    sums: dict[tuple[str, str, str], list[int]] = {}
+    for row in rows:
+        of = sums.setdefault((row["server"], row["allocator"], row["scope"]), [0, 0])
+        of[0] += row["now_bytes"]
+        of[1] += row["memory_bytes"]
+    for (server, allocator, scope), (now, then) in sums.items():
+        assert now == known
+        assert then == sums[server, allocator, "cluster"][1], scope
+    assert {server for server, _, _ in sums} >= {"redis 6.2", "redis 8.0", "valkey 8.0", "valkey 9.1"}
+
+
+def test_large_hashes_small_strings_long_names_and_equal_texts_are_told_with_how_risk_and_undo(advised):
+    root, report = advised
+    rows = read_rows(root, SAVINGS, snapshot_id="s", order_by="rank")
+    found = {(row["kind"], bytes(row["subject"])): row for row in rows}
+
+    assert found["setting", b"hash-max-listpack-entries"]["keys"] == 5
+    assert "CONFIG SET hash-max-listpack-entries 1024" in found["setting", b"hash-max-listpack-entries"]["how"]
+    assert found["bucket", b"a-long-prefix:"]["keys"] == 2000
+    assert found["share", b""]["saved_bytes"] == 299 * 280
+    assert ("expire", b"page:") in found
+    assert all(row["how"] and row["risk"] and row["undo"] for row in rows)
+    assert report.savings.saved_bytes < report.savings.now_bytes
+
+
+def test_a_curve_names_what_must_be_walked(advised):
+    rows = {
+        row["value"]: row
+        for row in read_rows(advised[0], SAVING_CURVES, snapshot_id="s", setting="hash-max-listpack-entries")
+    }
+
+    assert rows[512]["keys"] == 0
+    assert (rows[1024]["keys"], rows[1024]["walked_max"], rows[1024]["is_knee"]) == (5, 600, True)
+    assert rows[4096]["saved_bytes"] == rows[1024]["saved_bytes"] > 0
+
+
+def test_the_terminal_and_the_page_show_the_waterfall(advised):
+    report, stream = advised[1], io.StringIO()
+    print_savings(report, Console(file=stream, width=110))
+
+    assert "could be saved" in stream.getvalue()
+    assert "bucket small strings of a-long-prefix:" in stream.getvalue()
+    assert "What would save memory" in render_html(report)
+
+
+def test_a_snapshot_that_is_not_there_is_one_line(spark, tmp_path):
+    with pytest.raises(InputError, match="name dumps with --rdb"):
+        advise.run(spark, Request(root=str(tmp_path)), read_settings())
+
+
+def test_dumps_of_different_servers_need_a_name_for_one(spark, tmp_path):
+    paths = (str(DATA / "redis-7.0" / "dump.rdb"), str(DATA / "valkey-9.1" / "before" / "node-7001.rdb"))
+    with pytest.raises(InputError, match="--server names one"):
+        advise.run(spark, Request(root=str(tmp_path), rdb=paths), read_settings())
