@@ -28,6 +28,7 @@ NAMES = (
     "gossip_engine",
     "spark_scale",
     "first_use",
+    "root_growth",
 )
 PAGE = Path("docs/performance.md")
 

@@ -15,7 +15,7 @@ from typing import Any
 PARTS = ("start of Spark", "commits", "reads", "report", "the rest")
 _DOORS = {
     "start of Spark": (("slotscope.runtime.session", "spark_session"),),
-    "commits": (("slotscope.runtime.delta_files", "_write"),),
+    "commits": (("slotscope.runtime.delta_files", "_commit"),),
     "reads": (("slotscope.runtime.delta_files", "_answer"),),
     "report": (("slotscope.reports.delivery", "deliver"),),
 }

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from slotscope.requests.key_slots import Request
 from slotscope.runtime import cli
+from slotscope.runtime.program import LATEST
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,13 +25,18 @@ if TYPE_CHECKING:
 def run(spark: SparkSession, request: Request, settings: Settings, *, now_ms: int | None = None) -> KeyspaceReport:
     """Measure the snapshot of *request*, after making it where dumps are named, and return what its tables now say."""
     from slotscope.pipelines.advice import advise
-    from slotscope.pipelines.key_snapshot import KeySnapshot
+    from slotscope.pipelines.key_snapshot import count_keys
     from slotscope.reports.keyspace.tables import load_report
+    from slotscope.runtime.snapshot_names import KEY_JOBS, find_name
+    from slotscope.transforms.age_findings import with_age
 
     if request.rdb or request.keys or request.aof:
-        KeySnapshot.read(spark, request, settings, now_ms=now_ms).write(spark)
-    advise(spark, request, settings)
-    return load_report(request.root, request.snapshot)
+        name = count_keys(spark, request, settings)
+    else:
+        name = find_name(request.root, request.snapshot or LATEST, KEY_JOBS, request.cluster)
+    advise(spark, replace(request, snapshot=name), settings)
+    report = load_report(request.root, name)
+    return report if now_ms is None else with_age(report, now_ms)
 
 
 def command(request: Request = Request()) -> int | None:

@@ -18,14 +18,20 @@ def run(*, root: str, before: str, after: str) -> ComparisonReport:
     from slotscope.reports.keyspace.tables import load_report
     from slotscope.reports.keyspace.trend import load_trend
 
-    return compare_reports(load_report(root, before), load_report(root, after), load_trend(root))
+    return compare_reports(load_report(root, before), load_report(root, after), load_trend(root, after))
 
 
-def command(request: Request) -> int | None:
-    """Show what grew between two snapshots: per node, slot, prefix and hash tag.  Ends with 3 if one of them is partial."""
+def command(request: Request = Request()) -> int | None:
+    """Show what grew between two snapshots, the last two unless they are named: per node, slot, prefix and hash tag.
+
+    Ends with 3 if one of them is partial.
+    """
     from slotscope.reports.delivery import deliver
+    from slotscope.runtime.snapshot_names import KEY_JOBS, find_name, name_before
 
-    report = run(root=request.root, before=request.before, after=request.after)
+    after = find_name(request.root, request.after, KEY_JOBS, request.cluster)
+    before = request.before or name_before(request.root, after, KEY_JOBS)
+    report = run(root=request.root, before=before, after=after)
     deliver(report, root=request.root, html=request.html, stream=sys.stdout, as_json=request.json)
     return cli.PARTIAL if report.partial_words else None
 

@@ -14,7 +14,7 @@ def command(request: Request = Request()) -> None:
     from slotscope.reports.delivery import deliver
     from slotscope.reports.history.tables import load_history
 
-    report = load_history(request.root, request.snapshot)
+    report = load_history(request.root, request.name)
     deliver(report, root=request.root, html=request.html, stream=sys.stdout, as_json=request.json)
 
 
@@ -34,7 +34,7 @@ def story_command(number: int, *, parts: bool = False, request: Recorded = Recor
     from slotscope.reports.history.terminal import print_story
     from slotscope.reports.records import write_json
 
-    incident = load_incidents(request.root, request.snapshot, number)[0]
+    incident = load_incidents(request.root, request.name, number)[0]
     if request.json:
         write_json(incident, sys.stdout)
         return

@@ -26,12 +26,12 @@ def run(spark: SparkSession, request: Request, settings: Settings, *, now_ms: in
 
     With *now_ms* the report says how old the dumps are.
     """
-    from slotscope.pipelines.key_snapshot import KeySnapshot
+    from slotscope.pipelines.key_snapshot import count_keys
     from slotscope.reports.keyspace.tables import load_report
+    from slotscope.transforms.age_findings import with_age
 
-    snapshot = KeySnapshot.read(spark, request, settings, now_ms=now_ms)
-    snapshot.write(spark)
-    return load_report(request.root, request.snapshot)
+    report = load_report(request.root, count_keys(spark, request, settings))
+    return report if now_ms is None else with_age(report, now_ms)
 
 
 def command(request: Request = Request()) -> int | None:

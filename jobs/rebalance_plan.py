@@ -34,7 +34,9 @@ def command(request: Request = Request()) -> int | None:
     """
     from slotscope.reports.delivery import deliver
     from slotscope.reports.rebalance.tables import load_rebalance_report
+    from slotscope.runtime.writable import check_writable
 
+    check_writable(request.root)
     outcome = run(request, request.session("rebalance-plan") if request.needs_spark else None)
     plan = outcome.made.stored
     report = load_rebalance_report(request.root, plan.plan_id)

@@ -21,7 +21,7 @@ def command(request: Request = Request()) -> int | None:
     inputs = check_request(request)
     spark = request.session("replication-replay")
     outcome = replay_replication(spark, request, inputs)
-    report = load_replication(request.root, request.snapshot)
+    report = load_replication(request.root, outcome.snapshot)
     deliver(report, root=request.root, html=request.html, stream=sys.stdout, as_json=request.json)
     if outcome.bad_records and not request.json:
         sys.stdout.write(f"{outcome.bad_records} bad records: see bronze/bad_records\n")

@@ -26,10 +26,11 @@ def command(request: Request = Request()) -> int | None:
     from slotscope.reports.sentinel_text import load_sentinels, sentinel_lines
     from slotscope.runtime.text import printable
 
-    root, snapshot = request.root, request.snapshot
+    root = request.root
     options = read_options(request)
     spark = request.session("sentinel-replay")
-    outcome = replay_sentinels(spark, options, root=root, snapshot=snapshot)
+    outcome = replay_sentinels(spark, options, root=root, snapshot=request.snapshot, cluster=request.cluster)
+    snapshot = outcome.snapshot
     incidents, views = load_sentinels(root, snapshot)
     path = deliver(load_history(root, snapshot), root=root, html=request.html, stream=None)
     told = {"page": path, "replay": outcome, "incidents": incidents, "views": views}

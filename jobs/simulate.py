@@ -31,6 +31,7 @@ def run(
     from slotscope.pipelines.simulation_start import check_hits, starting_places
     from slotscope.reports.simulation.report import read_report
     from slotscope.runtime.progress import progress
+    from slotscope.runtime.runs import running
 
     if not snapshot:
         raise InputError("the simulation needs a name")
@@ -40,8 +41,8 @@ def run(
         check_hits(grid, places)
     except (TrialError, LayoutError) as error:
         raise InputError(str(error)) from error
-    with progress("simulating", lambda: runs_done(spark, grid)):
-        write_runs(run_grid(spark, grid, places), root, snapshot)
+    with progress("simulating", lambda: runs_done(spark, grid)), running(root, "simulate", snapshot) as job:
+        write_runs(run_grid(spark, grid, places), job)
     return read_report(root=root, snapshot=snapshot, start=words)
 
 

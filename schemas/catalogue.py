@@ -43,6 +43,7 @@ from schemas.rebalance import (
     REBALANCE_TOLERANCES,
 )
 from schemas.replication import REPLICATION_LINKS, REPLICATION_OFFSETS, RESYNCS
+from schemas.runs import CLUSTERS, RUNS
 from schemas.sentinel import SENTINEL_EVENTS, SENTINEL_VIEWS, SENTINEL_VOTES
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from schemas.simulation import SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SHARDS
@@ -75,10 +76,16 @@ WRITTEN_BY: Final[dict[str, tuple[Table, ...]]] = {
 }  # fmt: skip
 """What each job writes, the tables that are its own before those that it shares with jobs above it."""
 
-TABLES: Final[tuple[Table, ...]] = tuple(dict.fromkeys(table for tables in WRITTEN_BY.values() for table in tables))
+TABLES: Final[tuple[Table, ...]] = (
+    *dict.fromkeys(table for tables in WRITTEN_BY.values() for table in tables),
+    RUNS,
+    CLUSTERS,
+)
 """Every table once."""
 
 
 def writers(table: Table) -> list[str]:
     """The jobs that write *table*."""
+    if table in (RUNS, CLUSTERS):
+        return list(WRITTEN_BY)
     return [job for job, tables in WRITTEN_BY.items() if table in tables]

@@ -296,7 +296,7 @@ IGNORED_INPUTS = snapshot_table(
 
 REPLAYS = snapshot_table(
     "silver/replays",
-    "One row a finished replay, written last: a snapshot without it is incomplete.",
+    "One row a finished replay.",
     [
         *instant("first", "first evidence", always=False),
         *instant("last", "last evidence", always=False),

@@ -18,10 +18,12 @@ from cluster_core.rebalance.table_rows import (
 )
 from schemas.caveats import caveats
 from schemas.table import (
+    CLUSTER,
     DOUBLE,
     INTEGER,
     LONG,
     PARTIAL,
+    RUN_ID,
     TEXT,
     TIME,
     Table,
@@ -36,7 +38,7 @@ PLAN_ID = required("plan_id", TEXT, "digest of what was planned with and of the 
 
 
 def _plan_table(name: str, about: str, columns: Iterable[pa.Field], key: tuple[str, ...]) -> Table:
-    return Table(name, about, pa.schema([PLAN_ID, *columns, PARTIAL]), ("plan_id", *key), ("plan_id",))
+    return Table(name, about, pa.schema([PLAN_ID, CLUSTER, RUN_ID, *columns, PARTIAL]), ("plan_id", *key))
 
 
 def _told(name: str, about: str) -> pa.Field:
@@ -49,10 +51,12 @@ def _by_resource(name: str, about: str) -> pa.Field:
 
 REBALANCE_PLANS = Table(
     "gold/rebalance_plans",
-    "One row a plan, written last: a plan without it is incomplete.",
+    "One row a plan.",
     pa.schema(
         [
             PLAN_ID,
+            CLUSTER,
+            RUN_ID,
             required("snapshot_id", TEXT, "newest snapshot that it was made from; none if there was none"),
             required("created_at", TIME, "when it was first made, UTC"),
             required("verdict", TEXT, "balanced, gain too small, move, or move with not all limits reached"),
@@ -136,7 +140,7 @@ PLAN_STEPS = Table(
     "Journal of executions: what was about to be done, and what came of it.",
     pa.schema(fields_of(PlanStepRow)),
     key=("plan_id", "run_id", "seq"),
-    partition_by=("plan_id",),
+    of_runs=False,
 )
 
 PLAN_AUDITS = Table(
@@ -144,5 +148,5 @@ PLAN_AUDITS = Table(
     "One row an aspect of an audit, for loads one a resource; an audit of the same plan and source replaces the one before.",
     pa.schema(fields_of(PlanAuditRow)),
     key=("plan_id", "source", "aspect", "resource"),
-    partition_by=("plan_id",),
+    of_runs=False,
 )

@@ -48,7 +48,7 @@ SOURCES = snapshot_table(
 
 SNAPSHOTS = snapshot_table(
     "silver/snapshots",
-    "One row a finished snapshot, written last: a snapshot without it is incomplete.",
+    "One row a finished snapshot.",
     [
         optional("taken_at", TIME, "latest ctime of the dumps, UTC"),
         required("keys", LONG, "keys in all inputs"),

@@ -27,13 +27,26 @@ _BY_TYPE: Final[dict[type, pa.DataType]] = {bool: FLAG, int: LONG, float: DOUBLE
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A Delta table at ``ROOT/<name>``; *name* is ``layer/table``, *key* identifies a row, *about* is its one sentence."""
+    """A Delta table at ``ROOT/<name>``; *name* is ``layer/table``, *key* identifies a row, *about* is its one sentence.
+
+    Rows *of_runs* count once ``silver/runs`` says that the run that wrote them is complete (`slotscope.runtime.runs`); others at once.
+    """
 
     name: str
     about: str
     schema: pa.Schema
     key: tuple[str, ...]
-    partition_by: tuple[str, ...] = ()
+    of_runs: bool = True
+
+    @property
+    def named_by(self) -> str:
+        """The column that says what its rows belong to: a snapshot, or a plan."""
+        return str(self.schema.names[0])
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The columns that the run stamps which writes a row."""
+        return (self.named_by, "cluster", "run_id") if self.of_runs else ()
 
     @property
     def columns(self) -> list[str]:
@@ -63,7 +76,7 @@ def optional(name: str, kind: pa.DataType, about: str) -> pa.Field:
 
 def snapshot_table(name: str, about: str, columns: Iterable[pa.Field], key: tuple[str, ...] = ()) -> Table:
     """A table of which every snapshot has rows of its own, told apart by *key* and replaced together."""
-    return Table(name, about, pa.schema([SNAPSHOT_ID, *columns]), ("snapshot_id", *key), ("snapshot_id",))
+    return Table(name, about, pa.schema([SNAPSHOT_ID, CLUSTER, RUN_ID, *columns]), ("snapshot_id", *key))
 
 
 def instant(name: str, about: str, *, always: bool = True, name_ns: str = "") -> list[pa.Field]:
@@ -105,6 +118,10 @@ def _data_type(kind: Any) -> pa.DataType:
 
 
 SNAPSHOT_ID = required("snapshot_id", TEXT, "name of the snapshot")
+CLUSTER = optional("cluster", TEXT, "cluster that it is of; null where none was named, and no node id was known")
+RUN_ID = required(
+    "run_id", TEXT, "run that wrote it, see silver/runs; with a + where later runs of the snapshot keep it"
+)
 PARTIAL = optional(
     "partial",
     FLAG,

@@ -191,13 +191,11 @@ def asked_root(tutorial: Walk, tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="session")
 def told_root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Tables of a replay that was written by hand, snapshot ``one``: a failover, its incidents and findings; to read."""
-    from slotscope.pipelines.bus_findings import write_gold
     from tests.builders.history_builder import broken_tale
     from tests.builders.history_tables import write_tale
 
     def make(root: Path) -> None:
         write_tale(spark, str(root), "one", broken_tale())
-        write_gold(spark, str(root), "one")
 
     return str(_made_once(tmp_path_factory, "told", make))
 
@@ -211,7 +209,7 @@ def replayed_root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory)
     capture = DATA / "bus-redis-7.0" / "bus.pcap.gz"
 
     def make(root: Path) -> None:
-        bus_replay.run(spark, Request(root=str(root), pcap=[str(capture)], node_timeout_ms=1000))
+        bus_replay.run(spark, Request(root=str(root), snapshot="current", pcap=[str(capture)], node_timeout_ms=1000))
 
     return _made_once(tmp_path_factory, "replayed", make)
 

@@ -26,11 +26,12 @@ from schemas.interim import ADVICE_PARTIAL
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from slotscope.pipelines.key_inputs import memory_settings
 from slotscope.pipelines.key_snapshot import over_units
-from slotscope.runtime import tables
-from slotscope.runtime.delta_files import exists, read_rows
+from slotscope.runtime.delta_files import as_table, exists, read_rows
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import printable
 from slotscope.runtime.progress import progress
+from slotscope.runtime.runs import running
+from slotscope.runtime.snapshot_names import cluster_of
 from slotscope.runtime.spark_schema import spark_schema
 from slotscope.sources.advice_tally import BEHIND, AdviceOptions, advise_units
 from slotscope.sources.files import expand
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from slotscope.runtime.settings import Settings
 
 Rows = list[dict[str, Any]]
+JOB = "advise"
 HEAVY_READ = 200
 
 
@@ -50,7 +52,7 @@ def advise(spark: SparkSession, request: Request, settings: Settings) -> None:
 
     Raises InputError where the snapshot is not there, holds no dump, or its servers differ.
     """
-    root, snapshot_id = request.root, request.snapshot
+    root, snapshot_id = request.root, str(request.snapshot)
     paths, in_cluster = _dumps_of(root, snapshot_id)
     memory = memory_settings(request, in_cluster=in_cluster)
     if memory is None:
@@ -65,16 +67,11 @@ def advise(spark: SparkSession, request: Request, settings: Settings) -> None:
         found = _Sums(partial, conditions, settings.groups_listed)
     changes = rank_changes(found.sums(model))
     with progress("writing tables"):
-        for table, rows in (
-            (SAVINGS, _saving_rows(changes, root, snapshot_id, found)),
-            (SAVING_CURVES, [point._asdict() for point in found.points(model)]),
-        ):
-            tables.replace_snapshot(
-                tables.rows_of(table, [{"snapshot_id": snapshot_id, **row} for row in rows]), table, root, snapshot_id
-            )
         owners = {row["slot"]: row["owner_id"] for row in read_rows(root, SLOT_LOAD, snapshot_id=snapshot_id)}
-        made = _condition_rows(found, conditions, owners, snapshot_id)
-        tables.replace_snapshot(made, MEMORY_CONDITIONS, root, snapshot_id)
+        with running(root, JOB, snapshot_id, cluster=cluster_of(root, snapshot_id)) as run:
+            run.append(SAVINGS, _saving_rows(changes, root, snapshot_id, found))
+            run.append(SAVING_CURVES, [point._asdict() for point in found.points(model)])
+            run.append(MEMORY_CONDITIONS, _condition_rows(found, conditions, owners))
     partial.unpersist()
 
 
@@ -253,9 +250,7 @@ def _saving_rows(changes: Sequence[Change], root: str, snapshot_id: str, found: 
     ]
 
 
-def _condition_rows(
-    found: _Sums, conditions: Sequence[Condition], owners: Mapping[int, str | None], snapshot_id: str
-) -> pa.Table:
+def _condition_rows(found: _Sums, conditions: Sequence[Condition], owners: Mapping[int, str | None]) -> pa.Table:
     """Rows of ``gold/memory_conditions``: each scope under each condition."""
     scopes: list[tuple[str, bytes, Sequence[int]]] = [("cluster", b"", found.slots[:, 1:].sum(axis=0).tolist())]
     scopes += [("type", KEY_TYPES[row[0]].encode(), row[1:]) for row in found.types.tolist()]
@@ -270,11 +265,11 @@ def _condition_rows(
         ("prefix", bytes(row["name"]), [row[f"a{at}"] for at in range(2 + len(conditions))]) for row in found.prefixes
     ]
     texts = key_texts(pa.array([value for _, value, _ in scopes], pa.binary())).to_pylist()
-    return tables.rows_of(
+    return as_table(
         MEMORY_CONDITIONS,
         (
             {
-                "snapshot_id": snapshot_id, "server": one.server, "allocator": one.allocator, "scope": scope, "scope_value": value,
+                "server": one.server, "allocator": one.allocator, "scope": scope, "scope_value": value,
                 "scope_text": text, "now_bytes": sums[0], "memory_bytes": sums[1 + at],
                 "unmeasured_keys": sums[1 + len(conditions)],
             }

@@ -3,7 +3,7 @@
 ``captures, polls, logs → one task: messages, evidence → one task a process: beliefs, events → tables``.  Results of both
 tasks are persisted once; every table is a selection of them.  A fold continues the states in silver/replay_state when
 the files that they hold are the first of those that are named now; else everything is read from the start.  Rows that
-are not settled are replaced, settled ones stay.  ``silver/replays`` is written last.
+are not settled are replaced, settled ones last (`slotscope.runtime.runs`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial as bind
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,8 +33,11 @@ from slotscope.pipelines.bus_findings import write_gold
 from slotscope.pipelines.bus_inputs import Inputs
 from slotscope.pipelines.bus_notes import Basis
 from slotscope.runtime import tables
+from slotscope.runtime.delta_files import as_table, exists, read_rows
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
+from slotscope.runtime.runs import running
+from slotscope.runtime.snapshot_names import finished_names
 from slotscope.runtime.spark_schema import spark_schema
 from slotscope.runtime.tables import Change
 from slotscope.sources.bus import evidence as captured
@@ -50,6 +54,8 @@ if TYPE_CHECKING:
     from slotscope.requests.bus_replay import Request
 
 CAPTURE_PART = "capture"
+ALL = 1 << 62
+"""A bound that no number of lines or packets comes to."""
 UNREADABLE = Caveat(
     Severity.NOTE,
     Code.STATE,
@@ -120,12 +126,27 @@ class HistoryReplay:
     @property
     def is_done(self) -> bool:
         """Whether the rows of this batch are there: it was carried out, and its stream was killed before it took note of that."""
-        state = self._last_state()
+        state = self._last_state(str(self._request.snapshot))
         return state is not None and self._batch is not None and self._batch <= Batch(*state.options["batch"])
 
     def run(self) -> Outcome:
         """Read, replay, write; raises DecodeError for bad input in strict mode."""
-        state = self._last_state()
+        request, sizes, cluster = self._request, self._inputs.sizes(), self._request.cluster or self._inputs.cluster
+        name = request.snapshot or self._continued(cluster)
+        with running(
+            request.root, captured.JOB, name, cluster=cluster, inputs=sizes, replaces=("sentinel-replay",)
+        ) as self._run:
+            return self._go_on()
+
+    def _continued(self, cluster: str | None) -> str | None:
+        """The latest replay, of the cluster if one is named, where its files are the first of those of this one."""
+        names = finished_names(self._request.root, (captured.JOB,), cluster)
+        goes_on = bool(names) and self._last_state(names[-1]) is not None
+        self._warnings.clear()
+        return names[-1] if goes_on else None
+
+    def _go_on(self) -> Outcome:
+        state = self._last_state(self._run.name, self._run.before)
         try:
             read, found, facts, state = self._follow(state)
         except (PySparkException, Py4JError, DecodeError) as error:
@@ -156,17 +177,16 @@ class HistoryReplay:
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    def _last_state(self) -> State | None:
-        """The state of the last fold, if what it holds is the beginning of what is asked for."""
-        request, spark = self._request, self._spark
-        if request.restart or not tables.exists(spark, history.REPLAY_STATE, request.root):
+    def _last_state(self, name: str, runs: Sequence[str] | None = None) -> State | None:
+        """The state that the last fold of *name*, or *runs*, left, if what it holds is the beginning of what is asked for."""
+        root = self._request.root
+        if self._request.restart or not exists(root, history.REPLAY_STATE):
             return None
-        rows = tables.read_snapshot(spark, history.REPLAY_STATE, request.root, request.snapshot)
-        row = next(iter(rows.where(F.col("part") == CAPTURE_PART).collect()), None)
-        if row is not None and row["version"] != STATE_VERSION:
-            self._warnings.append(UNREADABLE)
-            return None
+        row = next(iter(read_rows(root, history.REPLAY_STATE, runs=runs, snapshot_id=name, part=CAPTURE_PART)), None)
         if row is None:
+            return None
+        if row["version"] != STATE_VERSION:
+            self._warnings.append(UNREADABLE)
             return None
         state = State(json.loads(row["options"]), bytes(row["state"]), row["settled_by"], row["messages"])
         if self._batch is not None:
@@ -255,7 +275,7 @@ class HistoryReplay:
         request, spark = self._request, self._spark
         pieces = read.where(F.col("kind") == captured.EVIDENCE).select("part", "phase", "number", "blob")
         if state is not None:
-            saved = tables.read_snapshot(spark, history.REPLAY_STATE, request.root, request.snapshot)
+            saved = tables.read_snapshot(spark, history.REPLAY_STATE, request.root, self._run.name, self._run.before)
             saved = saved.where(F.col("part") != CAPTURE_PART)
             pieces = pieces.union(
                 saved.select("part", F.lit(STATE_PHASE).alias("phase"), F.lit(0).cast("bigint"), F.col("state"))
@@ -270,29 +290,33 @@ class HistoryReplay:
 
     def _write(self, read: DataFrame, found: DataFrame, facts: dict[str, Any], state: State | None) -> Outcome:
         """All tables; the states when these are complete, and last the row that says so."""
-        root, snapshot = self._request.root, self._request.snapshot
+        run = self._run
+        run.belongs_to(node for _, _, node in facts["processes"])
+        run.kept = run.lasting_before if state is not None else ()
         seen, beliefs = self._answers(read, found, facts)
-        changes = [*self._seen(seen, state), *self._believed(read, beliefs, state), *self._told(seen, state)]
+        changes = [*self._seen(seen, facts), *self._believed(read, beliefs, facts), *self._told(seen)]
         if facts["left_out"] or state is None:
-            changes.append(self._left_out(facts, state))
+            changes.append(self._left_out(facts))
         if state is not None:  # the older beliefs stand in the table, which must be complete first
-            tables.apply_changes(changes, root, snapshot)
+            tables.apply_changes(changes, run)
             changes = []
         derived = self._derived(beliefs, state)
         for table, kind in ((history.SLOT_OWNERS, OWNED), (history.MEMBERSHIPS, MEMBER)):
             changes.append(Change(self._as(of_kind(derived, "row_kind", kind), table), table))
-        tables.apply_changes(changes, root, snapshot)
+        tables.apply_changes(changes, run)
         if isinstance(derived, DataFrame):
             derived.unpersist()
-        tables.apply_change(Change(self._states(read, found, facts), history.REPLAY_STATE), root, snapshot)
+        tables.apply_change(Change(self._states(read, found, facts), history.REPLAY_STATE), run)
         clocks: list[Caveat] = []
         if self._inputs.captures and self._inputs.logs:
             logged = self._unpacked(read, captured.LOGS, history.LOG_EVENTS)
             clocks = clock_warnings(logged, found.where(F.col("row_kind") == replayed.EVENT))
         basis = Basis(facts["node_timeout_ms"], facts["first_ns"] or 0, facts["last_ns"] or 0)
-        write_gold(self._spark, root, snapshot, basis)
+        write_gold(self._spark, run, basis)
         outcome = self._outcome(facts, state, clocks)
-        tables.apply_change(Change(self._replay_row(facts, outcome), history.REPLAYS), root, snapshot)
+        tables.apply_change(Change(self._replay_row(facts, outcome), history.REPLAYS), run)
+        run.data_at = datetime.fromtimestamp(facts["last_ns"] / 1e9, UTC) if facts["last_ns"] else None
+        run.partial = bool(outcome.bad_records)
         return outcome
 
     def _answers(self, read: DataFrame, found: DataFrame, facts: dict[str, Any]) -> tuple[Rows, Rows]:
@@ -302,22 +326,22 @@ class HistoryReplay:
             return read, found
         return read.where(F.col("kind") != captured.EVIDENCE).toArrow(), found.toArrow()
 
-    def _seen(self, read: Rows, state: State | None) -> Iterator[Change]:
-        """The tables of the captures."""
-        tail = None if state is None else f"message_id >= {state.messages}"
+    def _seen(self, read: Rows, facts: dict[str, Any]) -> Iterator[Change]:
+        """The tables of the captures; the next fold has messages that are not settled again."""
+        lasting = ("message_id", facts["settled_messages"] - 1)
         messages = of_kind(read, "kind", captured.MESSAGE)
-        yield Change(self._as(messages, history.BUS_MESSAGES), history.BUS_MESSAGES, tail)
-        yield Change(self._unpacked(read, captured.BITMAPS, history.SLOT_BITMAPS), history.SLOT_BITMAPS, tail)
-        yield Change(self._unpacked(read, captured.BAD, BAD_RECORDS), BAD_RECORDS, f"job = '{captured.JOB}'")
+        yield Change(self._as(messages, history.BUS_MESSAGES), history.BUS_MESSAGES, lasting)
+        yield Change(self._unpacked(read, captured.BITMAPS, history.SLOT_BITMAPS), history.SLOT_BITMAPS, lasting)
+        yield Change(self._unpacked(read, captured.BAD, BAD_RECORDS), BAD_RECORDS)
         yield Change(self._unpacked(read, captured.LINK_ROWS, history.LINKS), history.LINKS)
         yield Change(self._unpacked(read, captured.GAP_ROWS, history.GAPS), history.GAPS)
         if self._request.gossip:
             gossip = self._unpacked(read, captured.GOSSIP, history.GOSSIP_ENTRIES)
-            yield Change(gossip, history.GOSSIP_ENTRIES, tail, files=None)
+            yield Change(gossip, history.GOSSIP_ENTRIES, lasting, files=None)
 
-    def _believed(self, read: DataFrame, found: Rows, state: State | None) -> Iterator[Change]:
-        """The tables of the machines."""
-        tail = None if state is None else f"settled_by IS NULL OR settled_by > {state.settled_by}"
+    def _believed(self, read: DataFrame, found: Rows, facts: dict[str, Any]) -> Iterator[Change]:
+        """The tables of the machines; the next fold has what is not settled again."""
+        lasting = ("settled_by", facts["settled_by"])
         kinds = (
             (history.NODE_VIEWS, replayed.VIEW),
             (history.DISAGREEMENTS, replayed.DISAGREEMENT),
@@ -329,9 +353,9 @@ class HistoryReplay:
         )
         for table, kind in kinds:
             if table is history.EVENTS and not self._inputs.captures:
-                yield Change(logged_events(read, self._request.snapshot), table)
+                yield Change(logged_events(read), table)
             else:
-                yield Change(self._beliefs(found, table, kind), table, tail)
+                yield Change(self._beliefs(found, table, kind), table, lasting)
 
     def _beliefs(self, found: Rows, table: Table, kind: int) -> Any:
         rows = of_kind(found, "row_kind", kind)
@@ -343,32 +367,24 @@ class HistoryReplay:
         return self._as(rows, table)
 
     def _as(self, rows: Rows, table: Table) -> Any:
-        return with_times(rows, table, self._request.snapshot)
+        return with_times(rows, table)
 
     def _unpacked(self, read: Rows, kind: int, table: Table) -> Any:
-        return unpacked(read, kind, table, self._request.snapshot)
+        return unpacked(read, kind, table)
 
-    def _told(self, read: Rows, state: State | None) -> Iterator[Change]:
-        """Polls and log events: those of new files are added, those of files that are gone go."""
-        known = set(state.options["files"]) if state is not None else set()
-        recorded = [file.path for file in self._inputs.recorded if file.path not in known]
-        if recorded and state is not None:
-            for kind, table in ((captured.POLLS, history.NODE_POLLS), (captured.LOGS, history.LOG_EVENTS)):
-                yield Change(self._unpacked(read, kind, table), table, _one_of(recorded))
-            return
+    def _told(self, read: Rows) -> Iterator[Change]:
+        """Polls and log events of new files: they last, since a fold goes on only where all older files are named again, or were taken."""
         for files, kind, table in (
             (self._inputs.polls, captured.POLLS, history.NODE_POLLS),
             (self._inputs.logs, captured.LOGS, history.LOG_EVENTS),
         ):
-            old = [file.path for file in files if file.path in known]
-            if files or tables.exists(self._spark, table, self._request.root):
-                yield Change(self._unpacked(read, kind, table), table, f"NOT {_one_of(old)}" if old else None)
+            if files or self._inputs.recorded:
+                yield Change(self._unpacked(read, kind, table), table, ("line", ALL))
 
-    def _left_out(self, facts: dict[str, Any], state: State | None) -> Change:
+    def _left_out(self, facts: dict[str, Any]) -> Change:
         """What is said of files of which something was left out."""
         rows = [
             {
-                "snapshot_id": self._request.snapshot,
                 "source": path,
                 "reason": reason,
                 "left_out": left_out,
@@ -378,8 +394,7 @@ class HistoryReplay:
             }
             for path, reason, left_out, taken, watermark_ns in facts["left_out"]
         ]
-        where = None if state is None else _one_of([row["source"] for row in rows])
-        return Change(tables.rows_of(history.LATE_FILES, rows), history.LATE_FILES, where)
+        return Change(as_table(history.LATE_FILES, rows), history.LATE_FILES, ("left_out", ALL))
 
     def _derived(self, found: Rows, state: State | None) -> Rows:
         request = self._request
@@ -389,7 +404,9 @@ class HistoryReplay:
                 rows = derive_task(iter(views.select(list(VIEW_COLUMNS)).to_batches()))
                 return pa.Table.from_batches(rows, DERIVED)
         else:
-            views = tables.read_snapshot(self._spark, history.NODE_VIEWS, request.root, request.snapshot)
+            views = tables.read_snapshot(
+                self._spark, history.NODE_VIEWS, request.root, self._run.name, self._run.counted
+            )
         return (
             views.select(*VIEW_COLUMNS)
             .coalesce(1)
@@ -402,7 +419,6 @@ class HistoryReplay:
         files = self._inputs.sizes() if self._batch is None else {}
         options = self._options() | {"files": files, "last_ns": facts["last_ns"], "batch": self._batch_id()}
         common = [
-            F.lit(self._request.snapshot).alias("snapshot_id"),
             F.lit(STATE_VERSION).alias("version"),
             F.lit(facts["settled_by"]).cast("bigint").alias("settled_by"),
             F.lit(facts["settled_messages"]).cast("bigint").alias("messages"),
@@ -448,7 +464,6 @@ class HistoryReplay:
 
     def _replay_row(self, facts: dict[str, Any], outcome: Outcome) -> pa.Table:
         row: dict[str, Any] = {
-            "snapshot_id": self._request.snapshot,
             "first_ns": facts["first_ns"] or None,
             "last_ns": facts["last_ns"] or None,
             "messages": outcome.messages,
@@ -465,9 +480,4 @@ class HistoryReplay:
         }
         for end in ("first", "last"):
             row[end] = None if row[f"{end}_ns"] is None else row[f"{end}_ns"] // 1000
-        return tables.rows_of(history.REPLAYS, [row])
-
-
-def _one_of(sources: Sequence[str]) -> str:
-    """The SQL condition that a row is of one of these files."""
-    return f"source IN ({', '.join(map(tables.sql_string, sources))})"
+        return as_table(history.REPLAYS, [row])

@@ -34,6 +34,11 @@ class Inputs:
         named = {kind: [InputFile(one.path, one.size) for one in recorded if one.place.kind is kind] for kind in Kind}
         return cls(named[Kind.BUS], named[Kind.POLLS], named[Kind.LOGS], tuple(recorded))
 
+    @property
+    def cluster(self) -> str | None:
+        """The name of the cluster in its landing; None of files from elsewhere."""
+        return self.recorded[0].place.cluster if self.recorded else None
+
     def sizes(self) -> dict[str, int]:
         """All files and their bytes."""
         return {file.path: file.size for file in (*self.captures, *self.polls, *self.logs)}
@@ -55,7 +60,7 @@ def check_request(request: Request) -> Inputs:
     """Find what *request* names; raises InputError and DecodeError for what cannot work, before Spark starts."""
     if not (request.pcap or request.polls or request.log):
         raise InputError("nothing to read: name captures with --pcap, polls with --polls, or logs with --log")
-    if not request.snapshot:
+    if request.snapshot == "":
         raise InputError("the snapshot needs a name")
     if request.profile is not None and request.profile not in PROFILES:
         raise InputError(f"no profile {request.profile!r}; there are {', '.join(PROFILES)}")

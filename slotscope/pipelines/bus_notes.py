@@ -40,6 +40,7 @@ from schemas.history import (
 from schemas.replication import REPLICATION_OFFSETS, RESYNCS
 from schemas.table import Table
 from slotscope.runtime import delta_files, tables
+from slotscope.runtime.runs import Run
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,20 +95,21 @@ def message_notes(messages: DataFrame, basis: Basis) -> DataFrame:
     return by_node.mapInArrow(bind(_read_nodes, basis=basis), NOTE)
 
 
-def _notes_of_messages(spark: SparkSession, root: str, snapshot_id: str, basis: Basis) -> Iterator[pa.RecordBatch]:
+def _notes_of_messages(spark: SparkSession, run: Run, basis: Basis) -> Iterator[pa.RecordBatch]:
     """The same of a snapshot; few messages are folded here, and Spark is not asked."""
     few = delta_files.few_rows(
-        root,
+        run.root,
         BUS_MESSAGES,
         HEADERS,
         tables.SMALL_ROWS_MAX,
         where=IS_WHOLE,
         order_by="sender, ref",
-        snapshot_id=snapshot_id,
+        runs=run.visible,
+        snapshot_id=run.name,
     )
     if few is not None:
         return _read_nodes(iter(few.to_batches()), basis)
-    messages = tables.read_snapshot(spark, BUS_MESSAGES, root, snapshot_id)
+    messages = tables.read_snapshot(spark, BUS_MESSAGES, run.root, run.name, run.visible)
     return iter(message_notes(messages, basis).toArrow().to_batches())
 
 
@@ -199,13 +201,15 @@ class Notes(NamedTuple):
     offsets: list[OffsetSeen]
 
 
-def collect_notes(spark: SparkSession, root: str, snapshot_id: str, basis: Basis) -> Notes:
+def collect_notes(spark: SparkSession, run: Run, basis: Basis) -> Notes:
     """All rows that the core needs; the silver ones are changes and not messages, and are read without Spark."""
 
     def read(table: Table, *columns: str, where: str | None = None) -> list[dict[str, Any]]:
-        if not delta_files.exists(root, table):
+        if not delta_files.exists(run.root, table):
             return []
-        return delta_files.read_rows(root, table, columns=columns, where=where, snapshot_id=snapshot_id)
+        return delta_files.read_rows(
+            run.root, table, columns=columns, where=where, runs=run.visible, snapshot_id=run.name
+        )
 
     logged = read(
         LOG_EVENTS, "observer", "address", "kind", "subject", "text", "ts_ns", "epoch",
@@ -214,8 +218,8 @@ def collect_notes(spark: SparkSession, root: str, snapshot_id: str, basis: Basis
     rows = [row for table, kind in ROWS for row in _replay_rows(kind, read(table, *_names(kind)))]
     spans: list[Speech] = []
     broken: list[Breach] = []
-    if delta_files.exists(root, BUS_MESSAGES):
-        for batch in _notes_of_messages(spark, root, snapshot_id, basis):
+    if delta_files.exists(run.root, BUS_MESSAGES):
+        for batch in _notes_of_messages(spark, run, basis):
             for what, words, numbers in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 if what == SPEECH:
                     spans.append(_speech(words, numbers))

@@ -22,11 +22,13 @@ from slotscope.reports.delivery import Page, deliver, report_path
 from slotscope.reports.history.html import render_history
 from slotscope.reports.history.report import HistoryReport
 from slotscope.reports.history.tables import load_history
-from slotscope.runtime import delta_files, tables
+from slotscope.runtime import delta_files
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.runs import running
 from slotscope.runtime.text import printable
 from slotscope.sources.files import write_text
 
+JOB = "follow"
 OPEN, CLOSED, WITHDRAWN = "open", "closed", "withdrawn"
 COMMAND_S: Final = 60
 WEBHOOK_S: Final = 10
@@ -112,13 +114,9 @@ def spread_news(root: str, cluster: str, hooks: Hooks) -> list[str]:
         lines += line
     states += [state | {"state": WITHDRAWN, "told_ns": time.time_ns()} for state in gone]
     lines += [f"{cluster}: withdrawn: {state['summary']}" for state in gone]
-    rows = [state | {"snapshot_id": cluster, "told": state["told_ns"] // 1000} for state in states]
-    named = ", ".join(tables.sql_string(state["incident_id"]) for state in states)
-    tables.apply_change(
-        tables.Change(tables.rows_of(INCIDENT_STATES, rows), INCIDENT_STATES, f"incident_id IN ({named})"),
-        root,
-        cluster,
-    )
+    told = before | {state["incident_id"]: state for state in states}
+    with running(root, JOB, cluster, cluster=cluster) as run:
+        run.append(INCIDENT_STATES, (state | {"told": state["told_ns"] // 1000} for state in told.values()))
     return [printable(line) for line in lines]
 
 

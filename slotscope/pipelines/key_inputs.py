@@ -38,7 +38,7 @@ def check_request(request: Request) -> None:
             raise InputError(f"--{name.replace('_', '-')} {getattr(request, name)}: 0 to {LFU_SETTING_MAX}")
     read_persistence_polls(list(request.info), bad=[] if request.permissive else None)
     topology = load_topology(request.topology)
-    if not request.snapshot:
+    if request.snapshot == "":
         raise InputError("the snapshot needs a name")
     for words in request.dump_node:
         if "=" not in words:

@@ -1,7 +1,7 @@
 """One snapshot of a key space, from its inputs to its tables: who calls what, in which order.
 
 ``inputs → units → partial sums (Python workers) → attribution of dumps to nodes → tables → warnings``.  Partial sums are persisted
-once; every table is a small aggregate of them.  ``silver/snapshots`` is written last: it says that the snapshot is complete.
+once; every table is a small aggregate of them.  All are appended; figures that must agree are compared before the run is complete.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from schemas.table import Table
 from slotscope.pipelines.key_inputs import tally_options
 from slotscope.runtime import tables
-from slotscope.runtime.delta_files import read_rows
+from slotscope.runtime.delta_files import as_table, read_rows
 from slotscope.runtime.progress import progress
 from slotscope.runtime.row_tables import table_arrow
+from slotscope.runtime.runs import Run, running
 from slotscope.runtime.spark_schema import spark_schema
 from slotscope.runtime.tables import Change
 from slotscope.sources.inputs import Inputs, find_inputs, load_topology
@@ -81,7 +82,6 @@ class KeySnapshot:
 
     request: Request
     settings: Settings
-    now_ms: int | None
     topology: Topology | None
     inputs: Inputs
     options: TallyOptions
@@ -97,9 +97,7 @@ class KeySnapshot:
     unread: Unread = WHOLE
 
     @classmethod
-    def read(
-        cls, spark: SparkSession, request: Request, settings: Settings, *, now_ms: int | None = None
-    ) -> KeySnapshot:
+    def read(cls, spark: SparkSession, request: Request, settings: Settings) -> KeySnapshot:
         """Read and tally the inputs; raises DecodeError for bad input in strict mode, and for missing files in both."""
         topology = load_topology(request.topology)
         inputs = find_inputs(
@@ -117,7 +115,7 @@ class KeySnapshot:
         bad_polls: list[DecodeError] = []
         polls = read_persistence_polls(list(request.info), bad=bad_polls if request.permissive else None)
         found = cls(
-            request=request, settings=settings, now_ms=now_ms, topology=topology, inputs=inputs, options=options, partial=partial,
+            request=request, settings=settings, topology=topology, inputs=inputs, options=options, partial=partial,
             units=units, bad_count=bad_count + len(bad_polls),
             bad=[*((row[0], row[1], row[2]) for row in listed), *((e.source, e.offset, e.reason) for e in bad_polls)],
             owners=_owners_frame(spark, topology), polls=polls, bad_polls=bad_polls,
@@ -139,22 +137,31 @@ class KeySnapshot:
             if unit.kind in ("rdb", "aof")
         }
 
-    def write(self, spark: SparkSession) -> None:
-        """Replace the snapshot in every table; ``silver/snapshots`` last."""
-        root, snapshot_id = self.request.root, self.request.snapshot
+    def write(self, spark: SparkSession, run: Run) -> None:
+        """Write every table; raises InputError where they contradict each other."""
         attributed = [(source, found.node_id) for source, found in self.attributions.items()]
         sources = _frame(spark, attributed, "source", "node_id") if self.topology else None
         slots = key_distribution.slot_load(self.partial, sources, self.owners, known=self._known()).persist()
         with progress("writing tables"):
             if self.request.keep_keys:
-                self._write_keys(spark)
+                self._write_keys(spark, run)
             with ThreadPoolExecutor(1) as beside:
                 suspicious = beside.submit(self._suspicious_slots)
-                tables.apply_changes(self._changes(spark, slots, sources), root, snapshot_id)
-            last = tables.rows_of(SNAPSHOTS, [self._snapshot_row(self._warnings(suspicious.result()))])
-            tables.replace_snapshot(last, SNAPSHOTS, root, snapshot_id)
+                tables.apply_changes(self._changes(spark, slots, sources), run)
+            keys, size = check_sums(run)
+            row = self._snapshot_row(self._warnings(suspicious.result()), keys, size)
+            run.append(SNAPSHOTS, [row])
+            run.data_at, run.partial = row["taken_at"], row["partial"]
         slots.unpersist()
         self.partial.unpersist()
+
+    def sizes(self) -> dict[str, int]:
+        """The inputs and their bytes, as stored."""
+        return {unit.source: unit.file_bytes for unit in self.units}
+
+    def node_ids(self) -> list[str]:
+        """The nodes of the topology."""
+        return [node.id for node in self.topology.nodes] if self.topology else []
 
     def _known(self) -> frozenset[str]:
         """The loads that some input knows."""
@@ -183,18 +190,15 @@ class KeySnapshot:
             self._change(lambda: key_distribution.key_types(partial, sources), KEY_TYPES),
             self._change(lambda: key_distribution.ttl_buckets(partial, sources), TTL_BUCKETS),
             self._change(lambda: key_distribution.key_use(partial, sources, missed=prefixes, **uses), KEY_USE),
-            self._change(lambda: self._bad_records(spark), BAD_RECORDS, f"job = '{JOB}'"),
+            self._change(lambda: self._bad_records(spark), BAD_RECORDS),
             Change(self._source_rows(), SOURCES),
-            *self._flaw_changes(spark),
-            *self._log_changes(spark, sources),
+            *([self._change(lambda: key_distribution.value_flaws(partial), VALUE_FLAWS)] if self.request.deep else []),
+            *(self._log_changes(sources) if self.inputs.logs else []),
         ]
 
-    def _change(
-        self, rows: Callable[[], DataFrame], table: Table, where: str | None = None, files: int | None = 1
-    ) -> Change:
+    def _change(self, rows: Callable[[], DataFrame], table: Table, files: int | None = 1) -> Change:
         """*rows* with what all rows of the snapshot say of it."""
-        label = {"snapshot_id": F.lit(self.request.snapshot), "partial": F.lit(bool(self.unread))}
-        return Change(lambda: rows().withColumns(label), table, where, files)
+        return Change(lambda: rows().withColumn("partial", F.lit(bool(self.unread))), table, files=files)
 
     def _bad_records(self, spark: SparkSession) -> DataFrame:
         rows = key_distribution.bad_records(self.partial, JOB)
@@ -204,16 +208,8 @@ class KeySnapshot:
         told = pa.Table.from_pylist(polls, schema=table_arrow(BAD_RECORDS))
         return rows.unionByName(spark.createDataFrame(told)) if polls else rows
 
-    def _flaw_changes(self, spark: SparkSession) -> list[Change]:
-        """The table of flawed values; also where nothing was decoded but an earlier run of the snapshot may have left rows."""
-        if not self.request.deep and not tables.exists(spark, VALUE_FLAWS, self.request.root):
-            return []
-        return [self._change(lambda: key_distribution.value_flaws(self.partial), VALUE_FLAWS)]
-
-    def _log_changes(self, spark: SparkSession, sources: DataFrame | None) -> list[Change]:
-        """The tables of logs; also without logs where an earlier run of the snapshot may have left rows."""
-        if not self.inputs.logs and not tables.exists(spark, WRITE_LOAD, self.request.root):
-            return []
+    def _log_changes(self, sources: DataFrame | None) -> list[Change]:
+        """The tables of logs."""
         partial, count = self.partial, self.settings.groups_listed
         return [
             self._change(lambda: log_load.write_load(partial, sources), WRITE_LOAD),
@@ -228,10 +224,10 @@ class KeySnapshot:
             *(sum(getattr(unit, f"missed_{noun}_{what}") or 0 for unit in self.units) for what in Missed._fields)
         )
 
-    def _write_keys(self, spark: SparkSession) -> None:
+    def _write_keys(self, spark: SparkSession, run: Run) -> None:
         units: list[Unit] = self.inputs.units(spark.sparkContext.defaultParallelism, split=False)
         rows = over_units(spark, bind(read_keys, units=units, options=self.options), len(units), spark_schema(KEY_ROWS))
-        tables.apply_change(self._change(lambda: rows, KEYS, files=None), self.request.root, self.request.snapshot)
+        tables.apply_change(self._change(lambda: rows, KEYS, files=None), run)
 
     def _source_rows(self) -> pa.Table:
         merged: dict[str, UnitFacts] = {}
@@ -239,11 +235,10 @@ class KeySnapshot:
             known = merged.get(unit.source)
             merged[unit.source] = unit if known is None else joined(known, unit)
         unread = {file.source: file for file in self.unread.files}
-        return tables.rows_of(
+        return as_table(
             SOURCES,
             (
                 {
-                    "snapshot_id": self.request.snapshot,
                     "source": unit.source,
                     "kind": unit.kind,
                     "node_id": self._node_of(unit.source),
@@ -284,7 +279,7 @@ class KeySnapshot:
             *log_findings.find_uncertain(self.units),
             *log_findings.find_loss(self.units, self.request.appendfsync),
             *log_findings.find_savings(self.units, self._live_bytes()),
-            *age_findings.find_age(self.units, self.polls, self.now_ms),
+            *age_findings.find_age(self.units, self.polls),
             *age_findings.find_since(self.units, self.polls),
             *age_findings.find_unsaved(self.polls),
         ]
@@ -303,18 +298,13 @@ class KeySnapshot:
         alive = self.partial.where((F.col("kind") == SLOT) & F.col("source").isin(states))
         return alive.agg(F.sum("serialized_bytes")).collect()[0][0] or 0
 
-    def _snapshot_row(self, warnings: list[Caveat]) -> dict[str, Any]:
+    def _snapshot_row(self, warnings: list[Caveat], keys: int, size: int | None) -> dict[str, Any]:
         taken = [unit.ctime for unit in self.units if unit.ctime is not None]
         basis = memory_findings.memory_basis(self.units)
-        loads = read_rows(
-            self.request.root, NODE_LOAD, columns=("keys", "serialized_bytes"), snapshot_id=self.request.snapshot
-        )
-        sizes = [row["serialized_bytes"] for row in loads if row["serialized_bytes"] is not None]
         return {
-            "snapshot_id": self.request.snapshot,
             "taken_at": max(taken) * 1_000_000 if taken else None,
-            "keys": sum(row["keys"] for row in loads),
-            "serialized_bytes": sum(sizes) if sizes else None,
+            "keys": keys,
+            "serialized_bytes": size,
             "bad_records": self.bad_count,
             "warnings": [caveat._asdict() for caveat in warnings],
             "topology": write_nodes(self.topology).decode() if self.topology else None,
@@ -327,6 +317,32 @@ class KeySnapshot:
             "unread_share": self.unread.whole.share if self.unread else 0.0,
             "written_at": datetime.now(UTC),
         }
+
+
+def count_keys(spark: SparkSession, request: Request, settings: Settings) -> str:
+    """Read the inputs of *request* into a snapshot; its name.  Raises as `KeySnapshot.read`; the tables are then as they were."""
+    with running(request.root, JOB, request.snapshot, cluster=request.cluster) as run:
+        snapshot = KeySnapshot.read(spark, request, settings)
+        run.inputs = snapshot.sizes()
+        run.belongs_to(snapshot.node_ids())
+        snapshot.write(spark, run)
+    return run.name
+
+
+def check_sums(run: Run) -> tuple[int, int | None]:
+    """Keys of the snapshot, and their bytes, when all tables that *run* wrote agree on them; raises InputError where they do not."""
+    sums: dict[str, dict[str, int | None]] = {"keys": {}, "serialized_bytes": {}}
+    for table in (NODE_LOAD, SLOT_LOAD, KEY_TYPES):
+        columns = list(sums)
+        rows = read_rows(run.root, table, columns=columns, runs=run.counted, snapshot_id=run.name)
+        for name in columns:
+            known = [row[name] for row in rows if row[name] is not None]
+            sums[name][table.name] = sum(known) if known else None
+    rows = read_rows(run.root, SOURCES, columns=["keys"], runs=run.counted, snapshot_id=run.name)
+    sums["keys"][SOURCES.name] = sum(row["keys"] for row in rows)
+    for name, values in sums.items():
+        run.check(name, values)
+    return sums["keys"][NODE_LOAD.name] or 0, sums["serialized_bytes"][NODE_LOAD.name]
 
 
 def _unread_columns(file: FileUnread | None) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def views_at(root: str, snapshot: str, times_ns: Sequence[int]) -> tuple[list[No
 
 def past_views(request: NodesRequest) -> list[PastView | PastDifference]:
     """CLUSTER NODES as it was, or what is different; raises InputError if the observer or the time is not known."""
-    root, snapshot = request.root, request.snapshot
+    root, snapshot = request.root, request.name
     if request.diff is not None and request.versus is not None:
         raise InputError("give either --diff (one observer, two times) or --versus (two observers, one time)")
     at_ns = instant_ns(root, snapshot, request.at)
@@ -101,8 +101,9 @@ def past_answer(words: Sequence[str], request: RouteRequest) -> PastAnswer:
     """What a node would have answered to the command *words*; raises InputError for an unknown observer, time or server."""
     if request.server not in DIALECTS:
         raise InputError(f"--server {request.server}: there are {', '.join(DIALECTS)}")
-    at_ns = instant_ns(request.root, request.snapshot, request.at)
-    rows, book = views_at(request.root, request.snapshot, [at_ns])
+    snapshot = request.name
+    at_ns = instant_ns(request.root, snapshot, request.at)
+    rows, book = views_at(request.root, snapshot, [at_ns])
     topology = view_at(rows, find_observer(request.observer, book), at_ns)
     if topology.my_id is None:
         raise InputError(f"{request.observer}: its own row is not known at {write_instant(at_ns)}")

@@ -28,6 +28,7 @@ from slotscope.plans.stored_moves import read_unchanged_plan
 from slotscope.plans.stored_plans import find_plan
 from slotscope.runtime.delta_files import exists, read_rows, replace_rows
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.snapshot_names import KEY_JOBS, find_name
 from slotscope.servers import audit as live_audit
 from slotscope.servers.cluster import parse_address
 from slotscope.servers.node_link import Access
@@ -47,8 +48,9 @@ def audit_plan(request: Request) -> tuple[StoredPlan, list[Finding]]:
     stored = read_unchanged_plan(request.root, request.plan)
     if request.cluster is None:
         steps = _journal(request.root, stored.plan_id)
-        findings = _audit_snapshot(stored, steps, request.root, str(request.snapshot))
-        return stored, _written(request.root, stored, steps, f"snapshot {request.snapshot}", findings)
+        name = find_name(request.root, str(request.snapshot), KEY_JOBS)
+        findings = _audit_snapshot(stored, steps, request.root, name)
+        return stored, _written(request.root, stored, steps, f"snapshot {name}", findings)
     access = request.access.with_password(request.access.password())
     return stored, audit_cluster(
         request.root, stored, request.cluster, access, sample=request.sample, window=request.window

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.bronze import BAD_RECORDS
 from slotscope.plans.stored_moves import read_unchanged_plan
-from slotscope.plans.stored_plans import LATEST
-from slotscope.runtime.delta_files import exists, replace_rows
+from slotscope.runtime.delta_files import exists
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.program import LATEST
+from slotscope.runtime.runs import running
 from slotscope.sources.files import expand, is_uri, write_text
 from slotscope.sources.inputs import load_topology
 from slotscope.sources.rdb.division import (
@@ -101,9 +102,7 @@ def _manifest(surveys: Sequence[Survey], parts: Sequence[Part], owners: Owners) 
 
 def _write_bad(root: str, sources: Sequence[dict[str, Any]]) -> None:
     """Replace what bronze/bad_records holds of this job."""
-    rows = [
-        {"snapshot_id": JOB, "job": JOB, "source": source["file"], "skipped_bytes": None, **source["bad"]}
-        for source in sources
-    ]
+    rows = [{"job": JOB, "source": source["file"], "skipped_bytes": None, **source["bad"]} for source in sources]
     if rows or exists(root, BAD_RECORDS):
-        replace_rows(root, BAD_RECORDS, rows, snapshot_id=JOB, job=JOB)
+        with running(root, JOB, JOB) as run:
+            run.append(BAD_RECORDS, rows)

@@ -21,12 +21,12 @@ from cluster_core.topology.reader import read_topology
 from schemas.activity import SLOT_ACTIVITY
 from schemas.bronze import BAD_RECORDS
 from schemas.caveats import Caveat, Code
-from schemas.silver import SNAPSHOTS
 from slotscope.pipelines.rebalance_plan import BYTES, TOLERANCES, Schedule
 from slotscope.reports.unread import unread_lines
-from slotscope.runtime.delta_files import exists, read_rows, replace_rows
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
+from slotscope.runtime.runs import running
+from slotscope.runtime.snapshot_names import KEY_JOBS, cluster_of, find_name, finished_names
 from slotscope.sources.files import expand, open_raw
 from slotscope.sources.inputs import load_topology
 from slotscope.sources.node_polls import newest_topology
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from slotscope.pipelines.slot_activity import Activity
     from slotscope.requests.rebalance_plan import GoalOptions, Request
 
+JOB = "rebalance-plan"
 NO_SNAPSHOT = "none"
 """What plans and activity are filed under that no snapshot of the key distribution belongs to."""
 PLACEMENT_BYTES_MAX = 16 << 20
@@ -76,11 +77,10 @@ class Found:
         """Write what the files about slots said, and what in them could not be read."""
         if self.activity is None:
             return
-        label = {"snapshot_id": self.snapshot_id}
-        rows = [{**label, **figure._asdict(), "combined": self.combined} for figure in self.activity.figures]
-        replace_rows(root, SLOT_ACTIVITY, rows, **label)
-        bad = [{**label, "job": "rebalance-plan", **record._asdict()} for record in self.activity.bad]
-        replace_rows(root, BAD_RECORDS, bad, **label, job="rebalance-plan")
+        with running(root, JOB, self.snapshot_id, cluster=cluster_of(root, self.snapshot_id)) as run:
+            rows = ({**figure._asdict(), "combined": self.combined} for figure in self.activity.figures)
+            run.append(SLOT_ACTIVITY, rows)
+            run.append(BAD_RECORDS, ({"job": JOB, **record._asdict()} for record in self.activity.bad))
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,12 +221,10 @@ def _silent(activity: Activity | None, gone: Sequence[str]) -> list[Caveat]:
 
 def _snapshots(request: Request) -> tuple[str, ...]:
     """The snapshots whose weights count, as far as they are there where polls alone are enough."""
-    if not request.can_do_without_snapshot:
-        return request.snapshots
-    known = (
-        {row["snapshot_id"] for row in read_rows(request.root, SNAPSHOTS)} if exists(request.root, SNAPSHOTS) else ()
-    )
-    return tuple(name for name in request.snapshots if name in known)
+    names = request.snapshots
+    if request.can_do_without_snapshot and not finished_names(request.root, KEY_JOBS, request.cluster):
+        return ()
+    return tuple(find_name(request.root, name, KEY_JOBS, request.cluster) for name in names)
 
 
 def _topology(request: Request, weights: Weights, snapshots: Sequence[str]) -> Topology:

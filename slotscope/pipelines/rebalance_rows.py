@@ -27,11 +27,13 @@ from schemas.rebalance import (
     REBALANCE_TOLERANCES,
 )
 from schemas.table import Table
-from slotscope.pipelines.rebalance_inputs import Found
+from slotscope.pipelines.rebalance_inputs import JOB, Found
 from slotscope.pipelines.rebalance_plan import BYTES, MadePlan, make_plan
 from slotscope.plans.stored_plans import plan_rows
 from slotscope.runtime import delta_files
-from slotscope.runtime.delta_files import read_rows, replace_rows
+from slotscope.runtime.delta_files import read_rows
+from slotscope.runtime.runs import running
+from slotscope.runtime.snapshot_names import cluster_of
 from slotscope.sources.key_text import key_text
 from slotscope.transforms.unread_findings import find_partial
 from slotscope.transforms.watched_findings import find_not_balanced
@@ -98,8 +100,8 @@ def write_plan(
     warnings: Sequence[Caveat] = (),
     growth: Growth | None = None,
 ) -> None:
-    """Replace everything that the tables hold of the plan; its row in gold/rebalance_plans comes last."""
-    label = {"plan_id": made.stored.plan_id, "partial": bool(made.stored.unread)}
+    """Replace everything that the tables hold of the plan."""
+    partial = bool(made.stored.unread)
     tables: list[tuple[Table, list[Row]]] = [
         (REBALANCE_SLOTS, [row._asdict() for row in _slot_rows(made)]),
         (REBALANCE_MOVES, [row._asdict() for row in _move_rows(made)]),
@@ -109,8 +111,11 @@ def write_plan(
         (REBALANCE_HEAVY, _heavy_rows(made, parts)),
         (REBALANCE_PLANS, [{**_plan_row(made, bad_records, warnings), **_outlook_columns(made, growth)}]),
     ]
-    for table, rows in tables:
-        replace_rows(root, table, [{**label, **row} for row in rows], plan_id=made.stored.plan_id)
+    cluster = cluster_of(root, made.stored.snapshot_id)
+    with running(root, JOB, made.stored.plan_id, cluster=cluster, partial=partial) as run:
+        run.belongs_to(node.id for node in made.stored.nodes)
+        for table, rows in tables:
+            run.append(table, ({"partial": partial, **row} for row in rows))
 
 
 def _plan_row(made: MadePlan, bad_records: int, warnings: Sequence[Caveat]) -> Row:

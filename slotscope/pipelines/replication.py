@@ -18,6 +18,7 @@ from schemas.replication import REPLICATION_LINKS, REPLICATION_OFFSETS, RESYNCS
 from slotscope.runtime import tables
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
+from slotscope.runtime.runs import Run, running
 from slotscope.runtime.spark_schema import spark_schema
 from slotscope.runtime.tables import Change
 from slotscope.sources.bus.files import CaptureFile, find_captures, survey
@@ -34,6 +35,7 @@ class Outcome:
 
     values: int
     bad_records: int
+    snapshot: str = ""
 
 
 class Inputs(NamedTuple):
@@ -47,7 +49,7 @@ def check_request(request: Request) -> Inputs:
     """Find what *request* names; raises InputError and DecodeError for what cannot work, before Spark starts."""
     if not request.pcap:
         raise InputError("nothing to read: name captures with --pcap")
-    if not request.snapshot:
+    if request.snapshot == "":
         raise InputError("the snapshot needs a name")
     sizes = read_sizes(request.backlog_size)
     return Inputs(tuple(survey(find_captures(request.pcap))), sizes)
@@ -69,7 +71,12 @@ def read_sizes(words: Sequence[str]) -> dict[str, int]:
 
 def replay_replication(spark: SparkSession, request: Request, inputs: Inputs) -> Outcome:
     """Replay *inputs* into the tables of the request's snapshot; raises DecodeError for bad input in strict mode."""
-    root, snapshot = request.root, request.snapshot
+    sizes = {file.path: 0 for file in inputs.captures}
+    with running(request.root, task.JOB, request.snapshot, cluster=request.cluster, inputs=sizes) as run:
+        return _replay(spark, request, inputs, run)
+
+
+def _replay(spark: SparkSession, request: Request, inputs: Inputs, run: Run) -> Outcome:
     options = task.ReplicationOptions(inputs.captures, inputs.backlog_bytes, request.permissive)
     rows = spark.range(0, 1, 1, 1).mapInArrow(bind(task.replication_task, options=options), spark_schema(task.REPLAYED))
     read = rows.persist(StorageLevel.MEMORY_AND_DISK)
@@ -77,12 +84,13 @@ def replay_replication(spark: SparkSession, request: Request, inputs: Inputs) ->
         counts = read.where(F.col("kind") == task.COUNTS).select("blob").collect()[0]["blob"]
     with progress("writing tables"):
         changes = [
-            Change(unpacked(read, task.BAD, BAD_RECORDS, snapshot), BAD_RECORDS, f"job = '{task.JOB}'"),
-            Change(unpacked(read, task.LINKS, REPLICATION_LINKS, snapshot), REPLICATION_LINKS),
-            Change(unpacked(read, task.OFFSETS, REPLICATION_OFFSETS, snapshot), REPLICATION_OFFSETS),
+            Change(unpacked(read, task.BAD, BAD_RECORDS), BAD_RECORDS),
+            Change(unpacked(read, task.LINKS, REPLICATION_LINKS), REPLICATION_LINKS),
+            Change(unpacked(read, task.OFFSETS, REPLICATION_OFFSETS), REPLICATION_OFFSETS),
+            Change(unpacked(read, task.ASKED, RESYNCS), RESYNCS),
         ]
-        tables.apply_changes(changes, root, snapshot)
-        tables.apply_change(Change(unpacked(read, task.ASKED, RESYNCS, snapshot), RESYNCS), root, snapshot)
+        tables.apply_changes(changes, run)
     read.unpersist()
     values, bad_records = (int(number) for number in bytes(counts).split())
-    return Outcome(values, bad_records)
+    run.partial = bool(bad_records)
+    return Outcome(values, bad_records, run.name)

@@ -18,8 +18,10 @@ from schemas.history import LINKS, NODE_VIEWS, REPLAYS
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from schemas.sentinel import SENTINEL_EVENTS, SENTINEL_VIEWS, SENTINEL_VOTES
 from slotscope.runtime import tables
+from slotscope.runtime.delta_files import create
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
+from slotscope.runtime.runs import Run, running
 from slotscope.runtime.spark_schema import spark_schema
 from slotscope.runtime.tables import Change
 from slotscope.sources.bus.files import find_captures, survey
@@ -53,6 +55,7 @@ class Outcome:
     first_ns: int
     last_ns: int
     strangers: tuple[str, ...] = ()
+    snapshot: str = ""
 
 
 def read_options(request: Request) -> task.SentinelOptions:
@@ -60,7 +63,7 @@ def read_options(request: Request) -> task.SentinelOptions:
     captures, logs, polls = request.pcap, request.log, request.polls
     if not (captures or logs or polls):
         raise InputError("nothing to read: name captures with --pcap, logs with --log, or polls with --polls")
-    if not request.snapshot:
+    if request.snapshot == "":
         raise InputError("the snapshot needs a name")
     if request.down_after_ms is not None and not 1 <= request.down_after_ms <= DOWN_AFTER_MS_MAX:
         raise InputError(f"--down-after-ms is {request.down_after_ms}; it must be from 1 to {DOWN_AFTER_MS_MAX}")
@@ -77,11 +80,18 @@ def read_options(request: Request) -> task.SentinelOptions:
     return task.SentinelOptions(files, request.down_after_ms, request.quorum, request.permissive)
 
 
-def replay_sentinels(spark: SparkSession, options: task.SentinelOptions, *, root: str, snapshot: str) -> Outcome:
+def replay_sentinels(
+    spark: SparkSession, options: task.SentinelOptions, *, root: str, snapshot: str | None, cluster: str | None = None
+) -> Outcome:
     """Replay into the tables of *snapshot*; raises DecodeError for bad input in strict mode.
 
     Incidents of a cluster that the snapshot has stay; those of sentinels are numbered behind them.
     """
+    with running(root, task.JOB, snapshot, cluster=cluster, inputs=_files_of(options)) as run:
+        return _replay(spark, options, run)
+
+
+def _replay(spark: SparkSession, options: task.SentinelOptions, run: Run) -> Outcome:
     rows = spark.range(0, 1, 1, 1).mapInArrow(bind(task.sentinel_task, options=options), spark_schema(task.SCHEMA))
     read = rows.persist(StorageLevel.MEMORY_AND_DISK)
     with progress("replaying"):
@@ -89,21 +99,21 @@ def replay_sentinels(spark: SparkSession, options: task.SentinelOptions, *, root
             bytes(read.where(F.col("kind") == task.FACTS).select("blob").collect()[0]["blob"])
         )
     with progress("writing tables"):
-        first = _others(spark, root, snapshot)
-        incidents = _behind(unpacked(read, task.STORIES, INCIDENTS, snapshot), first)
-        steps = _behind(unpacked(read, task.STEPS, INCIDENT_STEPS, snapshot), first)
+        first = _others(spark, run)
         changes = [
-            Change(unpacked(read, task.BAD, BAD_RECORDS, snapshot), BAD_RECORDS, f"job = '{task.JOB}'"),
-            Change(unpacked(read, task.VIEWS, SENTINEL_VIEWS, snapshot), SENTINEL_VIEWS),
-            Change(unpacked(read, task.EVENTS, SENTINEL_EVENTS, snapshot), SENTINEL_EVENTS),
-            Change(unpacked(read, task.VOTES, SENTINEL_VOTES, snapshot), SENTINEL_VOTES),
-            Change(steps, INCIDENT_STEPS, f"incident > {first}"),
+            Change(unpacked(read, task.BAD, BAD_RECORDS), BAD_RECORDS),
+            Change(unpacked(read, task.VIEWS, SENTINEL_VIEWS), SENTINEL_VIEWS),
+            Change(unpacked(read, task.EVENTS, SENTINEL_EVENTS), SENTINEL_EVENTS),
+            Change(unpacked(read, task.VOTES, SENTINEL_VOTES), SENTINEL_VOTES),
+            Change(_behind(unpacked(read, task.STEPS, INCIDENT_STEPS), first), INCIDENT_STEPS),
+            Change(_behind(unpacked(read, task.STORIES, INCIDENTS), first), INCIDENTS),
         ]
-        tables.apply_changes(changes, root, snapshot)
-        tables.apply_change(Change(incidents, INCIDENTS, f"incident > {first}"), root, snapshot)
-        _write_replay(spark, root, snapshot, facts, _files_of(options))
+        tables.apply_changes(changes, run)
+        _write_replay(spark, run, facts)
     read.unpersist()
-    return Outcome(**{**facts, "strangers": tuple(facts["strangers"])})
+    run.data_at = instant(facts["last_ns"]) if facts["last_ns"] else None
+    run.partial = bool(facts["bad_records"])
+    return Outcome(**{**facts, "strangers": tuple(facts["strangers"])}, snapshot=run.name)
 
 
 def _files_of(options: task.SentinelOptions) -> dict[str, int]:
@@ -111,25 +121,23 @@ def _files_of(options: task.SentinelOptions) -> dict[str, int]:
     return {**{file.path: 0 for file in files.captures}, **dict.fromkeys((*files.logs, *files.polls), 0)}
 
 
-def _write_replay(spark: SparkSession, root: str, snapshot: str, facts: dict[str, Any], files: dict[str, int]) -> None:
+def _write_replay(spark: SparkSession, run: Run, facts: dict[str, Any]) -> None:
     """The row of silver/replays without which no report shows the snapshot; that of a cluster's replay stays.
 
     The tables that the report reads beside it are there, if empty.
     """
-    if tables.exists(spark, REPLAYS, root):
-        rows = tables.read_snapshot(spark, REPLAYS, root, snapshot).where(F.col("profile") != PROFILE)
-        if rows.first() is not None:
-            return
-    empty = [Change(tables.rows_of(table, []), table) for table in (NODE_VIEWS, LINKS, FINDINGS)]
-    tables.apply_changes(empty, root, snapshot)
+    for table in (REPLAYS, NODE_VIEWS, LINKS, FINDINGS):
+        create(run.root, table)
+    if tables.read_snapshot(spark, REPLAYS, run.root, run.name, run.visible).first() is not None:
+        return
     row = {
-        "snapshot_id": snapshot, **_times("first", facts["first_ns"]), **_times("last", facts["last_ns"]),
+        **_times("first", facts["first_ns"]), **_times("last", facts["last_ns"]),
         "messages": facts["values"], "observers": facts["sentinels"], "node_timeout_ms": facts["down_after_ms"],
         "node_timeout_from": "estimated" if facts["down_after_ms"] else "default", "profile": PROFILE,
-        "polls": facts["answers"], "log_events": facts["lines"], "bad_records": facts["bad_records"], "repeated_bytes": 0, "files": list(files.items()),
+        "polls": facts["answers"], "log_events": facts["lines"], "bad_records": facts["bad_records"], "repeated_bytes": 0, "files": list(run.inputs.items()),
         "warnings": [warning._asdict() for warning in _warnings(facts)],
     }  # fmt: skip
-    tables.apply_change(Change(tables.rows_of(REPLAYS, [row]), REPLAYS), root, snapshot)
+    run.append(REPLAYS, [row])
 
 
 def _warnings(facts: dict[str, Any]) -> list[Caveat]:
@@ -148,12 +156,11 @@ def _times(name: str, ts_ns: int) -> dict[str, Any]:
     return {name: instant(ts_ns) if ts_ns else None, f"{name}_ns": ts_ns or None}
 
 
-def _others(spark: SparkSession, root: str, snapshot: str) -> int:
+def _others(spark: SparkSession, run: Run) -> int:
     """The number of the last incident of the snapshot that does not come from sentinels."""
-    if not tables.exists(spark, INCIDENTS, root):
+    if not tables.exists(spark, INCIDENTS, run.root):
         return 0
-    rows = tables.read_snapshot(spark, INCIDENTS, root, snapshot)
-    last = rows.where(~F.col("incident_id").startswith(f"{task.PREFIX}-")).agg(F.max("incident")).first()
+    last = tables.read_snapshot(spark, INCIDENTS, run.root, run.name, run.visible).agg(F.max("incident")).first()
     return int(last[0]) if last is not None and last[0] is not None else 0
 
 

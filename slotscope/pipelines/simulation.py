@@ -18,6 +18,8 @@ from cluster_core.sim.experiment.runs import run_trial
 from cluster_core.sim.layouts import Place
 from schemas.simulation import OUTCOMES, PARAMETERS, SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SHARDS
 from schemas.table import several
+from slotscope.runtime.row_tables import table_arrow
+from slotscope.runtime.runs import Run
 from slotscope.runtime.spark_schema import spark_schema
 from slotscope.runtime.tables import Change, apply_changes
 
@@ -27,7 +29,7 @@ SHARD_FIELDS = ("master", "replicas", "detected_ms", "elected_ms", "attempts", "
 _SHARD = pa.struct([field for field in SIMULATED_SHARDS.schema if field.name in SHARD_FIELDS])
 _RUN = pa.schema(
     [
-        *(field for field in SIMULATED_RUNS.schema if field.name != "snapshot_id"),
+        *(field for field in table_arrow(SIMULATED_RUNS)),
         pa.field("case", SIMULATED_QUANTILES.schema.field("case").type, nullable=False),
         pa.field("failed_shards", several(_SHARD), nullable=False),
     ]
@@ -79,21 +81,20 @@ def _shape_of(places: Sequence[Place]) -> dict[str, int]:
     return {"shards": shards, "replicas": round(replicas / shards), "zones": len({place.zone for place in places})}
 
 
-def write_runs(runs: DataFrame, root: str, snapshot: str) -> None:
-    """Put *runs* of `run_grid` into the tables of *snapshot*; the same runs again change nothing."""
+def write_runs(runs: DataFrame, run: Run) -> None:
+    """Put *runs* of `run_grid` into the tables of *run*."""
     partitions = runs.sparkSession.sparkContext.defaultParallelism  # of the rows; the runs themselves were a task each
     gathered = runs.repartition(partitions, "run")
-    kept = gathered.withColumn("snapshot_id", F.lit(snapshot)).persist(StorageLevel.MEMORY_AND_DISK)
+    kept = gathered.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        shards = kept.select("snapshot_id", "run", F.inline("failed_shards"))
+        shards = kept.select("run", F.inline("failed_shards"))
         apply_changes(
             [
                 Change(kept.orderBy("run"), SIMULATED_RUNS),
                 Change(shards.orderBy("run", "master"), SIMULATED_SHARDS),
                 Change(quantiles(kept), SIMULATED_QUANTILES),
             ],
-            root,
-            snapshot,
+            run,
         )
     finally:
         kept.unpersist()
@@ -101,7 +102,7 @@ def write_runs(runs: DataFrame, root: str, snapshot: str) -> None:
 
 def quantiles(runs: DataFrame) -> DataFrame:
     """How each figure is distributed over the runs of a case."""
-    keys = ["snapshot_id", "case", *(field.name for field in PARAMETERS)]
+    keys = ["case", *(field.name for field in PARAMETERS)]
     figures = F.array(
         *(F.struct(F.lit(name).alias("figure"), F.col(name).cast("double").alias("value")) for name in FIGURES)
     )

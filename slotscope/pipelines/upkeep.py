@@ -6,20 +6,29 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from schemas.catalogue import TABLES, WRITTEN_BY
-from schemas.history import REPLAYS
-from schemas.silver import SNAPSHOTS
+from schemas.catalogue import TABLES
+from schemas.runs import RUNS
 from schemas.table import Table
-from slotscope.pipelines.stored_snapshots import list_snapshots
+from slotscope.pipelines.stored_snapshots import list_snapshots, stored_runs
 from slotscope.requests.upkeep import ForgetRequest, MaintainRequest
 from slotscope.runtime.answer import Answer
-from slotscope.runtime.delta_files import compact, count_rows, delete_rows, exists, read_rows, vacuum
+from slotscope.runtime.delta_files import (
+    all_equal,
+    any_of,
+    compact,
+    delete_rows,
+    exists,
+    read_rows,
+    revise_rows,
+    stored_values,
+    vacuum,
+)
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
+from slotscope.runtime.runs import LASTING, State
 
-CLOSING: Final = (SNAPSHOTS, REPLAYS)
-"""Tables whose row says that a snapshot is finished: it goes first."""
 _AGE = re.compile(r"(\d+)\s*([dhm])")
+FORGET: Final = "slotscope forget --snapshot"
 _UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "m": timedelta(minutes=1)}
 
 
@@ -38,82 +47,89 @@ def forget(request: ForgetRequest, *, now: datetime | None = None) -> Answer:
     """
     if not request.snapshot and request.older_than is None:
         raise InputError("say which snapshots: --snapshot NAME, or --older-than 90d; slotscope snapshots lists them")
-    found = list_snapshots(request.root)
-    names = {row[0] for row in found.rows}
+    times: dict[str, datetime | None] = {}
+    held: dict[str, int] = {}
+    for run in stored_runs(request.root):
+        name, at = run["snapshot_id"], run["data_at"] or (run["ended_at"] if run["state"] == State.COMPLETE else None)
+        known = times.get(name)
+        times[name] = max(at, known) if at is not None and known is not None else at or known
+        held[name] = held.get(name, 0) + sum((run["rows"] or {}).values())
+    if not times:
+        list_snapshots(request.root)
     for name in request.snapshot:
-        if name not in names:
+        if name not in times:
             raise InputError(f"{request.root}: no snapshot {name!r}; slotscope snapshots lists them")
     chosen = dict.fromkeys(request.snapshot, "named")
     if request.older_than is not None:
         before = (now or datetime.now(UTC)) - age_of(request.older_than)
-        for name, at in _newest_times(request.root, found).items():
+        for name, at in times.items():
             if at is not None and at < before:
                 chosen.setdefault(name, f"older than {request.older_than}")
     rows = []
     for name, why in chosen.items():
-        with progress(f"removing {name}"):
-            held = sum(_rows_in(request, table, name) for table in _tables_of_snapshots())
-        rows.append((name, why, held, "removed" if request.apply else "would be removed; --apply does it"))
+        if request.apply:
+            with progress(f"removing {name}"):
+                _remove(request.root, name)
+        rows.append((name, why, held[name], "removed" if request.apply else "would be removed; --apply does it"))
     return Answer(("snapshot", "because", "rows", "what"), rows)
 
 
-def _tables_of_snapshots() -> list[Table]:
-    """Every table with rows by snapshot, those first that say that it is finished."""
-    return [*CLOSING, *(t for t in TABLES if "snapshot_id" in t.partition_by and t not in CLOSING)]
+def _remove(root: str, name: str) -> None:
+    """Remove snapshot *name* from every table: first what says that it is finished."""
+    for table in (RUNS, *_tables_of_runs(root)):
+        if table.schema.names[0] == "snapshot_id":
+            delete_rows(root, table, all_equal({"snapshot_id": name}))
 
 
-def _rows_in(request: ForgetRequest, table: Table, name: str) -> int:
-    """Count the rows of snapshot *name* in *table*; with --apply remove them."""
-    if not exists(request.root, table):
-        return 0
-    count = count_rows(request.root, table, snapshot_id=name)
-    if count and request.apply:
-        delete_rows(request.root, table, snapshot_id=name)
-    return count
+def _tables_of_runs(root: str) -> list[Table]:
+    return [table for table in TABLES if table.of_runs and exists(root, table)]
 
 
-def _newest_times(root: str, found: Answer) -> dict[str, datetime | None]:
-    """When each snapshot is of, by its newest part: what its inputs tell, else when it was written; None where neither is known."""
-    written = {}
-    if exists(root, SNAPSHOTS):
-        written = {
-            row["snapshot_id"]: row["written_at"]
-            for row in read_rows(root, SNAPSHOTS, columns=("snapshot_id", "written_at"))
-        }
-    times: dict[str, datetime | None] = {}
-    for name, _, at, *_ in found.rows:
-        at = at or written.get(name)
-        known = times.get(name)
-        times[name] = at if known is None else known if at is None else max(known, at)
-    return times
+def maintain(request: MaintainRequest, *, now: datetime | None = None) -> Answer:
+    """Remove rows that no run stands for, join small files and remove old ones, table by table.
 
-
-def maintain(request: MaintainRequest) -> Answer:
-    """Join small files and remove old ones, table by table; then name the snapshots that were never finished."""
-    if request.retention_hours < 1:
-        raise InputError(f"--retention-hours {request.retention_hours}: at least 1, else who reads now fails")
-    rows: list[tuple[str, int | None, int | None, str]] = []
+    Then name the snapshots that were never finished.
+    """
+    if request.retention_hours < 1 or request.abandoned_hours < 1:
+        raise InputError("--retention-hours and --abandoned-hours: at least 1, else who reads or writes now fails")
+    if exists(request.root, RUNS):
+        _bury(request.root, (now or datetime.now(UTC)) - timedelta(hours=request.abandoned_hours))
+    rows: list[tuple[str, int | None, int | None, int | None, str]] = []
     for table in TABLES:
         if exists(request.root, table):
             with progress(f"tidying {table.name}"):
+                dropped = _drop_dead(request.root, table) if table.of_runs else 0
                 joined = compact(request.root, table)
                 gone = vacuum(request.root, table, request.retention_hours)
-            rows.append((table.name, joined, gone, ""))
+            rows.append((table.name, dropped, joined, gone, ""))
     if not rows:
         raise InputError(f"{request.root}: no tables; is --root right, and did a job write there?")
-    unfinished = [row[0] for row in _listed(request.root) if row[-1] == "not finished"]
+    listed = list_snapshots(request.root).rows if stored_runs(request.root) else []
     rows += [
-        (
-            f"snapshot {name}",
-            None,
-            None,
-            f"not finished: if no job is at work on it, slotscope forget --snapshot {name} --apply",
-        )
-        for name in unfinished
+        (f"snapshot {row[0]}", None, None, None, f"{row[-1]}: if no job is at work on it, {FORGET} {row[0]} --apply")
+        for row in listed
+        if row[-1] in (State.RUNNING, State.FAILED)
     ]
-    return Answer(("table", "files_joined", "files_removed", "note"), rows)
+    return Answer(("table", "rows_removed", "files_joined", "files_removed", "note"), rows)
 
 
-def _listed(root: str) -> list[tuple[object, ...]]:
-    own = {table for job in ("key-slots", "bus-replay", "sentinel-replay") for table in WRITTEN_BY[job]}
-    return list_snapshots(root).rows if any(exists(root, t) for t in own if "snapshot_id" in t.partition_by) else []
+def _bury(root: str, before: datetime) -> None:
+    """Take runs that began *before* and never ended for dead."""
+    where = f"state = '{State.RUNNING}' AND started_at < TIMESTAMP '{before:%Y-%m-%d %H:%M:%S}Z'"
+    names = [row["run_id"] for row in read_rows(root, RUNS, columns=("run_id",), where=where)]
+    if names:
+        ended = {"state": str(State.FAILED), "reason": "it was never heard of again"}
+        revise_rows(root, RUNS, any_of("run_id", names), lambda rows: [{**row, **ended} for row in rows])
+
+
+def _drop_dead(root: str, table: Table) -> int:
+    """Remove rows of *table* that do not count and that nobody is writing; how many.
+
+    A run stands in silver/runs before it writes a row: what is looked up there after its rows were seen is known.
+    """
+    seen = stored_values(root, table, "run_id")
+    known: set[str] = set()
+    for run in read_rows(root, RUNS, columns=("run_id", "state", "counted")) if exists(root, RUNS) else []:
+        known |= {run["run_id"], f"{run['run_id']}{LASTING}"} if run["state"] == State.RUNNING else set(run["counted"])
+    dead = [run_id for run_id in seen if run_id not in known]
+    return delete_rows(root, table, any_of("run_id", dead)) if dead else 0

@@ -9,10 +9,10 @@ from typing import Any
 from cluster_core.rebalance.document import SlotRow, read_document
 from cluster_core.rebalance.stored_plan import StoredPlan
 from schemas.rebalance import REBALANCE_PLANS, REBALANCE_SLOTS
-from slotscope.runtime.delta_files import exists, read_rows
+from slotscope.runtime.delta_files import exists, read_rows, settled
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.program import LATEST
 
-LATEST = "latest"
 _ID = re.compile(r"[0-9a-f]{4,12}")
 
 
@@ -37,6 +37,7 @@ def find_plan(root: str, plan_id: str) -> dict[str, Any]:
     return found[0]
 
 
+@settled
 def read_stored_plan(root: str, plan_id: str) -> StoredPlan:
     """Return a plan with all that it was made from; InputError as `find_plan`, PlanError for damaged tables."""
     row = find_plan(root, plan_id)

@@ -21,8 +21,6 @@ class Request(LogOptions):
     """Answers to CLUSTER NODES as JSON lines, as collect and record write them."""
     log: Paths = ()
     """Server logs."""
-    snapshot: str = "current"
-    """Name of the snapshot; what the tables hold of it is continued, or replaced when other files or options are given."""
     node_timeout_ms: int | None = None
     """cluster-node-timeout of the servers. Default: read off the traffic."""
     profile: str | None = None
@@ -31,5 +29,11 @@ class Request(LogOptions):
     """
     gossip: Flag = False
     """Also write every gossip entry to bronze/gossip_entries."""
+    snapshot: str | None = None
+    """Name of the snapshot; what the tables hold of it is continued, or replaced when other files or options are given. Default: the latest
+    one, if the files that it holds are the first of those given now, else the time, 2026-11-23T020000Z, and the cluster's name.
+    """
+    cluster: str | None = None
+    """Name of the cluster. Default: as in its landing, or the one that a node was seen in before, else one made of a node's id."""
     restart: Flag = False
     """Read all files from the start, whatever was folded in before."""

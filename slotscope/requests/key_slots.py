@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from slotscope.requests.options import Common, Flag, Paths, options
+from slotscope.requests.options import Flag, Paths, SnapshotOptions, options
 from slotscope.runtime.settings import Settings, read_settings
 
 
 @options
-class Request(Common):
+class Request(SnapshotOptions):
     """What to read and how."""
 
     rdb: Paths = ()
@@ -18,8 +18,6 @@ class Request(Common):
     """Key lists: text (one key a line), CSV, JSON lines, Parquet files or a Delta table, with optional size and ops columns."""
     topology: str | None = None
     """CLUSTER NODES, nodes.conf, CLUSTER SHARDS or CLUSTER SLOTS output; without it slots have no owners."""
-    snapshot: str = "current"
-    """Name of the snapshot; what the tables hold of it is replaced."""
     dump_node: Paths = ()
     """FILE=NODE: whose dump FILE (a path or its last part) is; NODE is an id or host:port. Default: seen from its keys."""
     key_format: str | None = None

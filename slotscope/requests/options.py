@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar, dataclass_transfo
 
 from cyclopts import Group, Parameter
 
+from slotscope.runtime.program import LATEST
 from slotscope.servers.node_link import Access
 
 if TYPE_CHECKING:
@@ -110,18 +111,40 @@ class Common:
         return self.mode == "permissive"
 
     def session(self, app: str) -> "SparkSession":
-        """Start the Spark session that the options ask for."""
+        """Start the Spark session that the options ask for; raises InputError where the root cannot be written."""
         from slotscope.runtime.session import spark_session
+        from slotscope.runtime.writable import check_writable
+
+        check_writable(self.root)
 
         return spark_session(app, master=self.master, verbose=self.debug)
+
+
+@options
+class SnapshotOptions(Common):
+    """Options of every command that writes a snapshot."""
+
+    snapshot: str | None = None
+    """Name of the snapshot; what the tables hold of one that has it is replaced. Default: the time, 2026-11-23T020000Z, and the cluster's name."""
+    cluster: str | None = None
+    """Name of the cluster. Default: the one that a node was seen in before, else one made of a node's id."""
 
 
 @options
 class Recorded(TableOptions):
     """Options of every command about what bus-replay wrote."""
 
-    snapshot: str = "current"
-    """Name of the snapshot that bus-replay wrote."""
+    snapshot: str = LATEST
+    """Name of the snapshot that bus-replay wrote, or latest."""
+    cluster: str | None = None
+    """Cluster whose latest snapshot is meant, where there are several."""
+
+    @property
+    def name(self) -> str:
+        """The name of the snapshot that is meant; raises InputError where there is none, or are several clusters."""
+        from slotscope.runtime.snapshot_names import REPLAY_JOBS, find_name
+
+        return find_name(self.root, self.snapshot, REPLAY_JOBS, self.cluster)
 
 
 @options

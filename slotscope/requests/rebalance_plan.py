@@ -6,9 +6,8 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from slotscope.requests.options import Common, Flag, Paths, options
+from slotscope.runtime.program import LATEST
 
-CURRENT = "current"
-"""The snapshot that key-slots writes where none is named."""
 GAIN_MIN_IF_NEEDED = 0.005
 """A scheduled report leaves alone what would bring less than this of a fair share."""
 
@@ -67,7 +66,9 @@ class Request(Common, GoalOptions):
     """What to plan with and for."""
 
     snapshot: Paths = ()
-    """Snapshots of key-slots whose weights count, oldest first. Default: current, unless --counts is given, or --slot-stats where there is none."""
+    """Snapshots of key-slots whose weights count, oldest first; a name, or latest. Default: latest, unless --counts is given, or --slot-stats where there is none."""
+    cluster: str | None = None
+    """Cluster whose latest snapshot is meant, where there are several."""
     topology: str | None = None
     """CLUSTER NODES, nodes.conf, CLUSTER SHARDS or CLUSTER SLOTS output. Default: that of the newest poll, else of the newest snapshot."""
     slot_stats: Paths = ()
@@ -95,7 +96,7 @@ class Request(Common, GoalOptions):
     @property
     def snapshots(self) -> tuple[str, ...]:
         """The snapshots whose weights count; none where only counts are given."""
-        return self.snapshot or (() if self.counts else (CURRENT,))
+        return self.snapshot or (() if self.counts else (LATEST,))
 
     @property
     def can_do_without_snapshot(self) -> bool:

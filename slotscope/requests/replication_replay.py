@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from slotscope.requests.options import Common, Paths, options
+from slotscope.requests.options import Paths, SnapshotOptions, options
 
 
 @options
-class Request(Common):
+class Request(SnapshotOptions):
     """What to read and how."""
 
     pcap: Paths = ()
     """Captures of the client ports: pcap or pcapng files; globs, folders or URIs; gzip and zstd are recognised.
     Rotated files are one stream, captures of one time made in several places are merged.
     """
-    snapshot: str = "current"
-    """Name of the snapshot; what the tables hold of it is replaced."""
     backlog_size: Paths = ()
     """repl-backlog-size of the servers: SIZE for all, or ADDRESS:PORT=SIZE. Default: seen in INFO or CONFIG SET, else
     the version's, unless the answers show another.

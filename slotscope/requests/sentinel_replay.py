@@ -19,8 +19,10 @@ class Request(LogOptions):
     """Logs of sentinels; those of other servers are passed over."""
     polls: Paths = ()
     """Answers to SENTINEL MASTERS, REPLICAS and SENTINELS as JSON lines."""
-    snapshot: str = "current"
-    """Name of the snapshot; what the tables hold of its sentinels is replaced."""
+    snapshot: str | None = None
+    """Name of the snapshot; what the tables hold of its sentinels is replaced. Default: the time, 2026-11-23T020000Z, and the cluster's name."""
+    cluster: str | None = None
+    """Name of the cluster. Default: the one that a node was seen in before, else one made of a node's id."""
     down_after_ms: int | None = None
     """down-after-milliseconds. Default: told by events or polls, else estimated from the first silence that was held for down."""
     quorum: int | None = None

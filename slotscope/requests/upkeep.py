@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from slotscope.requests.options import Flag, Paths, TableOptions, options
 
+ABANDONED_H = 48
 RETENTION_H = 168
 """Hours after which Delta itself lets replaced files go."""
 
@@ -26,3 +27,5 @@ class MaintainRequest(TableOptions):
 
     retention_hours: int = RETENTION_H
     """Hours for which files that no table holds any more stay, for who still reads an older version."""
+    abandoned_hours: int = ABANDONED_H
+    """Hours after which a run that has not ended is taken for dead: what it wrote goes."""

@@ -8,20 +8,39 @@ credentials from the environment, as its own tools do (AWS_…, AZURE_…, GOOGL
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any, Final, ParamSpec, TypeVar
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
+from schemas.runs import RUNS
 from schemas.table import Table
-from slotscope.runtime.errors import InputError
+from slotscope.runtime.errors import InputError, TryAgainError
 
 Done = TypeVar("Done")
+Given = ParamSpec("Given")
 
-ATTEMPTS_MAX = 4
-"""Writers of different snapshots meet only when both create the table; the second try finds it there."""
+ATTEMPTS_MAX: Final = 30
+"""Of a commit that others come before: jobs of a whole fleet may end in the same second."""
+PAUSE_S: Final = 0.02
+"""Between two attempts at first; ten times as much in the end, and never the same for two jobs."""
+LAYOUT: Final = {
+    "delta.dataSkippingNumIndexedCols": "5",
+    "delta.checkpointInterval": "20",
+    "delta.logRetentionDuration": "interval 1 days",
+    "delta.deletedFileRetentionDuration": "interval 1 days",
+}
+"""Of every table: files are skipped by what its rows belong to; a log is read from its last checkpoint, and holds little that is gone."""
+JOINED_BYTES: Final = 64 << 20
+"""Files are joined up to this size."""
+COUNTED: Final = "run_id IN (SELECT UNNEST(counted) FROM runs WHERE state = 'complete')"
+"""The SQL condition that a row counts."""
 OLDER = "{}: written by an older version of the program, in another form: choose another --root, or remove the folder and make it anew"
 
 
@@ -59,64 +78,157 @@ def location(root: str, table: Table) -> str:
 
 def exists(root: str, table: Table) -> bool:
     """Whether *table* was ever written under *root*."""
-    return bool(DeltaTable.is_deltatable(location(root, table)))
+    place = location(root, table)
+    return bool(DeltaTable.is_deltatable(place)) if "://" in place else os.path.isdir(f"{place}/_delta_log")
 
 
-def append_rows(root: str, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+def append_rows(root: str, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
     """Add *rows* in one commit; the table is created at first use."""
-    _write(root, table, _as_table(table, rows), where=None)
+    append_table(root, table, as_table(table, rows))
 
 
-def replace_rows(root: str, table: Table, rows: Sequence[dict[str, Any]], **equal: str) -> None:
+def append_table(root: str, table: Table, rows: pa.Table) -> None:
+    """Add *rows*, which have the columns of *table*, in one commit that no other one hinders; the table is created at first use."""
+    place = location(root, table)
+    tried(place, lambda: _commit(_opened_to_write(place, table), rows.cast(arrow_schema(table)), where=None))
+
+
+def replace_rows(root: str, table: Table, rows: Sequence[Mapping[str, Any]], **equal: str) -> None:
     """Put *rows* in the place of those whose columns equal *equal*, in one commit."""
-    replace_table(root, table, _as_table(table, rows), all_equal(equal))
+    place = location(root, table)
+    tried(place, lambda: _commit(_opened_to_write(place, table), as_table(table, rows), all_equal(equal)))
 
 
-def replace_table(root: str, table: Table, rows: pa.Table, where: str) -> None:
-    """Put *rows*, which have the columns of *table*, in the place of those for which the SQL condition *where* holds, in one commit."""
-    _write(root, table, rows.cast(arrow_schema(table)), where)
+def revise_rows(
+    root: str, table: Table, where: str, revise: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
+) -> int:
+    """Put what *revise* makes of the rows for which *where* holds in their place, in one commit; the version that this made.
+
+    Nobody adds or changes such rows in between: then *revise* is asked again.  It may add rows for which *where* holds.
+    """
+    place = location(root, table)
+
+    def once() -> int:
+        opened = _opened_to_write(place, table)
+        found = _as_rows(_answer(f"SELECT * FROM {_noun(table)} WHERE {where}", {table: opened}, root))
+        same = any_of(table.key[0], (row[table.key[0]] for row in found))
+        return _commit(opened, as_table(table, revise(found)), f"({where}) OR {same}")
+
+    return tried(place, once)
 
 
 def all_equal(values: Mapping[str, str]) -> str:
     """The SQL condition that columns have these *values*."""
-    return " AND ".join(f"{name} = '{value.replace(chr(39), chr(39) * 2)}'" for name, value in values.items())
+    return " AND ".join(f"{name} = {_text(value)}" for name, value in values.items())
 
 
-def _as_table(table: Table, rows: Sequence[dict[str, Any]]) -> pa.Table:
+def any_of(column: str, values: Iterable[str]) -> str:
+    """The SQL condition that *column* has one of *values*."""
+    texts = ", ".join(_text(value) for value in values)
+    return f"{column} IN ({texts})" if texts else "FALSE"
+
+
+def _text(value: str) -> str:
+    return f"'{value.replace(chr(39), chr(39) * 2)}'"
+
+
+def as_table(table: Table, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """*rows*, by the names of their columns, as *table* has them; what a row lacks is null."""
     return pa.Table.from_pylist(list(rows), schema=arrow_schema(table))
 
 
-def _write(root: str, table: Table, rows: pa.Table, where: str | None) -> None:
-    place = location(root, table)
-    _tried(place, lambda: _commit(place, table, rows, where))
+def tried(place: str, commit: Callable[[], Done], *conflicts: type[Exception]) -> Done:
+    """What *commit* returns, tried again while other writers come first, as delta-rs or one of *conflicts* says.
 
-
-def _tried(place: str, commit: Callable[[], Done]) -> Done:
-    """What *commit* returns, tried again while other writers come first; raises InputError where it cannot be written."""
-    for _ in range(ATTEMPTS_MAX - 1):
+    Raises `TryAgainError` where they always do, `InputError` where *place* cannot be written.
+    """
+    known: tuple[type[Exception], ...] = (DeltaError, OSError, *conflicts)
+    for attempt in range(ATTEMPTS_MAX):
         try:
             return commit()
-        except CommitFailedError:
-            continue
-        except (DeltaError, OSError) as error:
-            raise InputError(f"{place}: cannot be written: {_first_line(error)}") from error
-    try:
-        return commit()
-    except (DeltaError, OSError) as error:
-        raise InputError(f"{place}: cannot be written: {_first_line(error)}") from error
+        except known as error:
+            if not isinstance(error, (CommitFailedError, *conflicts)):
+                raise InputError(f"{place}: cannot be written: {_first_line(error)}") from error
+            time.sleep(random.uniform(1, 2) * PAUSE_S * (1 + 9 * attempt / ATTEMPTS_MAX))
+    raise TryAgainError(f"{place}: other jobs write there all the time: run this again")
 
 
-def _commit(place: str, table: Table, rows: pa.Table, where: str | None) -> None:
+def create(root: str, table: Table) -> None:
+    """Make *table* without rows, if it is not there: with its words, and a layout that files are skipped by."""
+    place = location(root, table)
+    tried(place, lambda: _opened_to_write(place, table))
+
+
+def _opened_to_write(place: str, table: Table) -> DeltaTable:
     try:
         opened = DeltaTable(place)
     except TableNotFoundError:
-        write_deltalake(place, rows, partition_by=list(table.partition_by) or None, mode="error")
-        return
+        DeltaTable.create(
+            place, schema=arrow_schema(table), mode="ignore", description=table.about, configuration=dict(LAYOUT)
+        )
+        opened = DeltaTable(place)
     _refuse_older(opened, table, place)
+    return opened
+
+
+def _commit(opened: DeltaTable, rows: pa.Table, where: str | None) -> int:
+    """Add *rows*, or put them in the place of those for which *where* holds; the version that this made."""
     there = pa.schema(opened.schema())
     data = rows.cast(pa.schema([there.field(f.name) if f.name in there.names else f for f in rows.schema]))
     how: dict[str, Any] = {"mode": "append"} if where is None else {"mode": "overwrite", "predicate": where}
-    write_deltalake(opened, data, schema_mode="merge", **how)
+    if not set(rows.schema.names) <= set(there.names):
+        how["schema_mode"] = "merge"
+    write_deltalake(opened, data, **how)
+    return int(opened.version())
+
+
+# -- which rows count --------------------------------------------------------------------------------------------------
+
+_PINNED: ContextVar[dict[tuple[str, str], tuple[str, ...]] | None] = ContextVar("pinned", default=None)
+
+
+def counted_runs(root: str, name: str) -> tuple[str, ...]:
+    """The run ids of the rows that make snapshot, or plan, *name*: of all jobs that wrote one of that name and were finished."""
+    pinned = _PINNED.get()
+    if pinned is not None and (root, name) in pinned:
+        return pinned[root, name]
+    found: tuple[str, ...] = ()
+    if exists(root, RUNS):
+        rows = read_rows(root, RUNS, columns=("counted",), snapshot_id=name, state="complete")
+        found = tuple(run_id for row in rows for run_id in row["counted"])
+    if pinned is not None:
+        pinned[root, name] = found
+    return found
+
+
+def all_counted_runs(root: str) -> list[str]:
+    """The run ids of all rows that count."""
+    rows = read_rows(root, RUNS, columns=("counted",), state="complete") if exists(root, RUNS) else []
+    return [run_id for row in rows for run_id in row["counted"]]
+
+
+def settled(read: Callable[Given, Done]) -> Callable[Given, Done]:
+    """*read*, made again where a job replaced one of its snapshots in between: what it returns is no mix of two runs."""
+
+    @wraps(read)
+    def read_settled(*args: Given.args, **kwargs: Given.kwargs) -> Done:
+        if _PINNED.get() is not None:
+            return read(*args, **kwargs)
+        for _ in range(ATTEMPTS_MAX):
+            pinned: dict[tuple[str, str], tuple[str, ...]] = {}
+            token = _PINNED.set(pinned)
+            try:
+                found = read(*args, **kwargs)
+            finally:
+                _PINNED.reset(token)
+            if all(counted_runs(root, name) == runs for (root, name), runs in pinned.items()):
+                return found
+        raise TryAgainError("the tables change all the time: run this again")
+
+    return read_settled
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
 
 
 def read_rows(
@@ -127,27 +239,45 @@ def read_rows(
     where: str | None = None,
     order_by: str = "",
     limit: int | None = None,
+    runs: Sequence[str] | None = None,
     **equal: str,
 ) -> list[dict[str, Any]]:
     """Rows of *table* whose columns equal *equal* and for which the SQL condition *where* holds: the first *limit* by *order_by*.
 
-    A row is a dict of the columns asked for, or of all; null where it was written before a column was added.  Raises `InputError` where the
-    table is not there, or is of a form that is not read.
+    A row is a dict of the columns asked for, or of all; null where it was written before a column was added.  Rows of runs count as
+    `counted_runs` says, or are those of *runs*.  Raises `InputError` where the table is not there, or is of a form that is not read.
     """
     opened = _open(root, table)
     there = {field.name for field in opened.schema().fields}
     chosen = [f'"{name}"' if name in there else f'NULL AS "{name}"' for name in columns or table.columns]
     sql = _selection(table, chosen, where, equal) + (f" ORDER BY {order_by}" if order_by else "")
-    return _as_rows(_answer(sql + (f" LIMIT {limit}" if limit is not None else ""), {table: opened}, root))
+    sql += f" LIMIT {limit}" if limit is not None else ""
+    return _as_rows(_answer(sql, {table: opened}, root, _runs_of(root, table, equal, runs)))
 
 
 def few_rows(
-    root: str, table: Table, selected: Sequence[str], count_max: int, *, where: str, order_by: str, **equal: str
+    root: str,
+    table: Table,
+    selected: Sequence[str],
+    count_max: int,
+    *,
+    where: str,
+    order_by: str,
+    runs: Sequence[str] | None = None,
+    **equal: str,
 ) -> pa.Table | None:
     """The SQL expressions *selected* of rows of *table* as `read_rows` chooses them; None where these are more than *count_max*."""
     sql = f"{_selection(table, selected, where, equal)} LIMIT {count_max + 1}"
-    found = _answer(f"SELECT * FROM ({sql}) ORDER BY {order_by}", {table: _open(root, table)}, root)
+    opened = {table: _open(root, table)}
+    found = _answer(f"SELECT * FROM ({sql}) ORDER BY {order_by}", opened, root, _runs_of(root, table, equal, runs))
     return None if found.num_rows > count_max else found
+
+
+def _runs_of(root: str, table: Table, equal: Mapping[str, str], runs: Sequence[str] | None) -> Sequence[str] | None:
+    """The ids of the rows that count, where one snapshot or plan is read; None: of all."""
+    if runs is None and table.of_runs and table.named_by in equal:
+        return counted_runs(root, equal[table.named_by])
+    return runs
 
 
 def _selection(table: Table, selected: Sequence[str], where: str | None, equal: Mapping[str, str]) -> str:
@@ -162,12 +292,21 @@ def query_rows(root: str, sql: str, *tables: Table) -> list[dict[str, Any]]:
     return _as_rows(_answer(sql, {table: _open(root, table) for table in tables}, root))
 
 
-def _answer(sql: str, tables: Mapping[Table, DeltaTable], root: str) -> pa.Table:
+def _answer(sql: str, tables: Mapping[Table, DeltaTable], root: str, runs: Sequence[str] | None = None) -> pa.Table:
+    """What *sql* says of the rows of *tables* that count: those of *runs*, or of every run that is complete."""
     engine = QueryBuilder()
+    counted = COUNTED if runs is None else any_of("run_id", runs)
+    parts = []
     try:
         for table, opened in tables.items():
-            engine.register(_noun(table), opened)
-        return pa.RecordBatchReader.from_stream(engine.execute(sql)).read_all()
+            engine.register(f"stored_{_noun(table)}" if table.of_runs else _noun(table), opened)
+            if table.of_runs:
+                parts.append(f"{_noun(table)} AS (SELECT * FROM stored_{_noun(table)} WHERE {counted})")
+        if parts and runs is None and RUNS not in tables:
+            engine.register(_noun(RUNS), _open(root, RUNS))
+        own = sql.removeprefix("WITH ")
+        listed = f"WITH {', '.join(parts)}{' ' if own is sql else ', '}" if parts else ""
+        return pa.RecordBatchReader.from_stream(engine.execute(listed + (own if parts else sql))).read_all()
     except (DeltaError, OSError) as error:
         places = ", ".join(location(root, table) for table in tables)
         raise InputError(f"{places}: cannot be read: {_first_line(error)}") from error
@@ -195,8 +334,10 @@ def _open(root: str, table: Table) -> DeltaTable:
 
 
 def _refuse_older(opened: DeltaTable, table: Table, where: str) -> None:
-    """Lists whose elements were once of another kind are not read; a column may not be there at all."""
+    """Rows that no run stamped, and lists whose elements were once of another kind, are not read; another column may not be there at all."""
     known = {field.name: field.type for field in opened.schema().fields}
+    if not set(table.labels) <= set(known):
+        raise InputError(OLDER.format(where))
     for field in table.schema:
         if pa.types.is_list(field.type) and (found := known.get(field.name)) is not None:
             element = getattr(found, "element_type", None)
@@ -204,14 +345,16 @@ def _refuse_older(opened: DeltaTable, table: Table, where: str) -> None:
                 raise InputError(OLDER.format(where))
 
 
-def count_rows(root: str, table: Table, **equal: str) -> int:
-    """How many rows of *table* have columns that equal *equal*."""
-    return int(query_rows(root, f"{_selection(table, ['COUNT(*) AS count'], None, equal)}", table)[0]["count"])
+def stored_values(root: str, table: Table, column: str) -> list[str]:
+    """The values that *column* has in any row of *table*, also in those that do not count."""
+    engine = QueryBuilder().register("stored", _open(root, table))
+    found = pa.RecordBatchReader.from_stream(engine.execute(f"SELECT DISTINCT {column} FROM stored")).read_all()
+    return [str(value) for value in found.column(0).to_pylist()]
 
 
-def delete_rows(root: str, table: Table, **equal: str) -> None:
-    """Remove the rows of *table* whose columns equal *equal*, in one commit."""
-    _tried(location(root, table), lambda: _open(root, table).delete(all_equal(equal)))
+def delete_rows(root: str, table: Table, where: str) -> int:
+    """Remove the rows of *table* for which *where* holds, in one commit; how many."""
+    return int(tried(location(root, table), lambda: _open(root, table).delete(where))["num_deleted_rows"])
 
 
 def compact(root: str, table: Table) -> int:
@@ -220,18 +363,18 @@ def compact(root: str, table: Table) -> int:
 
     def join() -> int:
         opened = DeltaTable(place)
-        joined = int(opened.optimize.compact()["numFilesRemoved"])
+        joined = int(opened.optimize.compact(target_size=JOINED_BYTES)["numFilesRemoved"])
         opened.create_checkpoint()
         return joined
 
-    return _tried(place, join)
+    return tried(place, join)
 
 
 def vacuum(root: str, table: Table, retention_h: int) -> int:
     """Remove the files that *table* has not held for *retention_h* hours; how many."""
     place = location(root, table)
     return len(
-        _tried(
+        tried(
             place,
             lambda: DeltaTable(place).vacuum(retention_h, dry_run=False, enforce_retention_duration=False),
         )

@@ -1,5 +1,5 @@
 """What a user did wrong, as opposed to what a file holds (`cluster_core.errors.DecodeError`) and to what we
-did wrong.
+did wrong, or what another job did first.
 """
 
 from __future__ import annotations
@@ -11,4 +11,11 @@ class InputError(Exception):
 
     The message is the one line that the user reads, and says what to do.  It may be raised on an executor:
     only the text travels, see `slotscope.runtime.failure`.
+    """
+
+
+class TryAgainError(Exception):
+    """Another job wrote the same at the same time and was first: the same command, run again, finds its place.
+
+    The message is the one line that the user reads.
     """

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from cyclopts import CycloptsError, UnknownCommandError
 
 from cluster_core.errors import ClusterCoreError
-from slotscope.runtime.errors import InputError
+from slotscope.runtime.errors import InputError, TryAgainError
 
 OK = 0
 UNEXPECTED = 1
@@ -24,9 +24,10 @@ NEW_PLAN = 10
 PROMISE_BROKEN = 11
 PAUSED = 12
 IMPOSSIBLE = 13
+TRY_AGAIN = 75
 INTERRUPTED = 130
 READER_GONE = 141
-"""Exit codes; the last two are 128 and the signal, as a shell reports them."""
+"""Exit codes; 75 is EX_TEMPFAIL of sysexits, the last two are 128 and the signal, as a shell reports them."""
 
 LINE_CHARS_MAX = 1000
 """A message longer than this is cut: a hostile file name must not fill the screen."""
@@ -47,6 +48,10 @@ _REFUSED = re.compile(
 )
 
 
+_NO_ROOM = re.compile(r"No space left on device|Disk quota exceeded|Read-only file system")
+"""What the system says where nothing can be written any more, whoever tried it."""
+
+
 class Failure(NamedTuple):
     """How a job ends: *code* for the shell, *line* for the person."""
 
@@ -64,9 +69,14 @@ def describe(error: BaseException) -> Failure:
         return Failure(BAD_INPUT, printable(str(error)))
     if isinstance(error, _REFUSED_KINDS) and error.filename is not None:
         return Failure(BAD_INPUT, printable(f"{error.filename}: {error.strerror}"))
+    if isinstance(error, TryAgainError):
+        return Failure(TRY_AGAIN, printable(str(error)))
     travelled = _travelled(str(error)) if _is_sparks(error) else None
     if travelled is not None:
         return Failure(BAD_INPUT, printable(travelled))
+    refused = _NO_ROOM.search(str(error)) if isinstance(error, OSError) or _is_sparks(error) else None
+    if refused is not None:
+        return Failure(UNEXPECTED, f"{refused[0]}: tables are as they were before; make room and run this again")
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in OF_SPARK:
         return Failure(BAD_INPUT, NEEDS_SPARK)
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")

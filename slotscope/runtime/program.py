@@ -8,6 +8,8 @@ import shutil
 import sys
 
 NAME = "slotscope"
+LATEST = "latest"
+"""What a person says in the place of a name for the newest snapshot, or plan."""
 
 
 def program_name() -> str:

@@ -15,12 +15,12 @@ SMALL_MAX: Final = 2**31 - 1
 
 
 def table_arrow(table: Table) -> pa.Schema:
-    """The Arrow schema of *table* without its snapshot."""
-    return pa.schema([field for field in table.schema if field.name != "snapshot_id"])
+    """The Arrow schema of *table* without what the run stamps."""
+    return pa.schema([field for field in table.schema if field.name not in table.labels])
 
 
 def rows_table(rows: Sequence[tuple[Any, ...]], row: type, table: Table) -> pa.Table:
-    """*rows* of the NamedTuple *row* as *table* has them, but for the snapshot; numbers that are too great are the greatest that fit."""
+    """*rows* of the NamedTuple *row* as *table* has them, but for what the run stamps; numbers that are too great are the greatest that fit."""
     columns = columns_of(row)
     schema = table_arrow(table)
     values: dict[str, list[Any]] = {}
@@ -29,11 +29,6 @@ def rows_table(rows: Sequence[tuple[Any, ...]], row: type, table: Table) -> pa.T
         if column.timestamp:
             values[column.timestamp] = [None if ts_ns is None else ts_ns // 1000 for ts_ns in told]
     return pa.Table.from_arrays([pa.array(values[field.name], field.type) for field in schema], schema=schema)
-
-
-def with_snapshot(rows: pa.Table, table: Table, snapshot_id: str) -> pa.Table:
-    """*rows* as *table* has them, with their snapshot."""
-    return rows.append_column("snapshot_id", pa.array([snapshot_id] * len(rows), pa.string())).select(table.columns)
 
 
 def _fitting(value: Any, column: Column) -> Any:

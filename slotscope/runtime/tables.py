@@ -1,36 +1,47 @@
 """Delta tables under ``ROOT/{bronze,silver,gold}``: no job spells a path, a format or a write mode.
 
-A snapshot is replaced as a whole and in one commit, so a job that is run twice, or killed and run again,
-leaves the same rows.
+Rows are appended, stamped with the run that writes them, and count when it is complete (`slotscope.runtime.runs`): a job that is run
+twice, or killed and run again, leaves the same rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
-from delta.exceptions import DeltaConcurrentModificationException
+from delta import exceptions
 from delta.tables import DeltaTable
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType
 
+from schemas.runs import RUNS
 from schemas.table import Table
 from slotscope.runtime import delta_files
-from slotscope.runtime.delta_files import ATTEMPTS_MAX, OLDER, location, missing
+from slotscope.runtime.delta_files import OLDER, counted_runs, location, missing, tried
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.runs import LASTING, Lasting, Run, State
 from slotscope.runtime.session import is_one_process, running_session
 from slotscope.runtime.spark_schema import spark_schema
 
-SNAPSHOT_COLUMN = "snapshot_id"
 WRITE_THREADS = 3
 """Tables that are written at a time: half of a small Delta write is waiting for the log."""
 SMALL_ROWS_MAX = 50_000
 """Rows that the driver commits itself, in some 10 ms where Spark's own writer takes a second; three such tables are held at a time."""
+CONFLICTS = (
+    exceptions.DeltaConcurrentModificationException,
+    exceptions.ConcurrentWriteException,
+    exceptions.MetadataChangedException,
+    exceptions.ProtocolChangedException,
+    exceptions.ConcurrentAppendException,
+    exceptions.ConcurrentDeleteReadException,
+    exceptions.ConcurrentDeleteDeleteException,
+    exceptions.ConcurrentTransactionException,
+)
+"""What Delta says where another writer was first: the classes have no common base that is only theirs."""
 
 
 def exists(spark: SparkSession, table: Table, root: str) -> bool:
@@ -46,15 +57,37 @@ def _is_at_hand(spark: SparkSession, root: str) -> bool:
 
 
 def read(spark: SparkSession, table: Table, root: str) -> DataFrame:
-    """Rows of *table*, columns in the order of its schema, null where it was written before they were added.  Raises `InputError` if it
-    is not there.
+    """Rows of *table* that count, columns in the order of its schema, null where it was written before they were added.
+
+    Raises `InputError` if it is not there.
     """
+    rows = _stored(spark, table, root)
+    if not table.of_runs:
+        return rows
+    complete = _stored(spark, RUNS, root).where(F.col("state") == F.lit(str(State.COMPLETE)))
+    return rows.join(complete.select(F.explode("counted").alias("run_id")), "run_id", "left_semi").select(
+        *table.columns
+    )
+
+
+def read_snapshot(
+    spark: SparkSession, table: Table, root: str, snapshot_id: str, runs: Sequence[str] | None = None
+) -> DataFrame:
+    """Rows of one snapshot of *table*: those that count, or those of *runs*."""
+    ids = counted_runs(root, snapshot_id) if runs is None else runs
+    mine = (F.col(table.named_by) == F.lit(snapshot_id)) & F.col("run_id").isin(list(ids))
+    return _stored(spark, table, root).where(mine)
+
+
+def _stored(spark: SparkSession, table: Table, root: str) -> DataFrame:
     if not exists(spark, table, root):
         raise InputError(missing(root, table))
     rows = spark.read.format("delta").load(location(root, table))
     known = {field.name: field.dataType for field in rows.schema.fields}
     declared = spark_schema(table.schema).fields
     for field in declared:
+        if field.name in table.labels and field.name not in known:
+            raise InputError(OLDER.format(location(root, table)))
         if isinstance(field.dataType, ArrayType) and not _is_array_of(field.dataType, known.get(field.name)):
             raise InputError(OLDER.format(location(root, table)))
     return rows.select(
@@ -62,14 +95,9 @@ def read(spark: SparkSession, table: Table, root: str) -> DataFrame:
     )
 
 
-def read_snapshot(spark: SparkSession, table: Table, root: str, snapshot_id: str) -> DataFrame:
-    """Rows of one snapshot of *table*."""
-    return read(spark, table, root).where(F.col(SNAPSHOT_COLUMN) == F.lit(snapshot_id))
-
-
 @dataclass(frozen=True, slots=True)
 class Change:
-    """*rows* take the place of what *table* holds of a snapshot: of those rows for which the SQL condition *where* holds, or of all.
+    """*rows* are what a run adds to *table*; of those some may be *lasting* (`Lasting`).
 
     Rows that the driver has made are an Arrow table, and no query; a function makes a query when its turn comes, beside those of other
     tables: that takes as long as to run it.  *files* is how many files the rows may take; None leaves their
@@ -78,97 +106,66 @@ class Change:
 
     rows: DataFrame | pa.Table | Callable[[], DataFrame]
     table: Table
-    where: str | None = None
+    lasting: Lasting = None
     files: int | None = 1
 
 
-def rows_of(table: Table, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """*rows*, by the names of their columns, as *table* has them; what a row lacks is null."""
-    return pa.Table.from_pylist(list(rows), schema=delta_files.arrow_schema(table))
-
-
-def replace_snapshot(
-    df: DataFrame | pa.Table, table: Table, root: str, snapshot_id: str, *, files: int | None = 1
-) -> None:
-    """Put *df* in the place of what *table* holds of *snapshot_id*; rows of another snapshot in *df* are an
-    error of Delta's.
-    """
-    apply_change(Change(df, table, files=files), root, snapshot_id)
-
-
-def apply_change(change: Change, root: str, snapshot_id: str) -> None:
+def apply_change(change: Change, run: Run) -> None:
     """Make *change* in one commit; the table is created at first use."""
     spark = running_session()
-    made = change.rows() if callable(change.rows) else change.rows
-    rows = made if isinstance(made, pa.Table) else _as_declared(made, change.table)
-    if _commit_small(spark, rows, change, root, snapshot_id):
+    rows = change.rows() if callable(change.rows) else change.rows
+    if change.files is not None and isinstance(rows, DataFrame) and _is_at_hand(spark, run.root):
+        few = rows.coalesce(change.files).limit(SMALL_ROWS_MAX + 1).toArrow()
+        rows = few if few.num_rows <= SMALL_ROWS_MAX else rows
+    if isinstance(rows, pa.Table) and _is_at_hand(spark, run.root):
+        run.append(change.table, rows, change.lasting)
         return
     if isinstance(rows, pa.Table):
-        rows = _as_declared(spark.createDataFrame(rows), change.table)
-    own = f"{SNAPSHOT_COLUMN} = {sql_string(snapshot_id)}"
-    writer = (
-        (rows if change.files is None else rows.coalesce(change.files))
-        .write.format("delta")
-        .mode("overwrite")
-        .option("replaceWhere", own if change.where is None else f"{own} AND ({change.where})")
-        .option("mergeSchema", "true")
-        .partitionBy(*change.table.partition_by)
-    )
-    for attempt in range(1, ATTEMPTS_MAX + 1):
-        try:
-            writer.save(location(root, change.table))
-            return
-        except DeltaConcurrentModificationException:
-            if attempt == ATTEMPTS_MAX:
-                raise
-        except AnalysisException as error:
-            if error.getCondition() == "DELTA_FAILED_TO_MERGE_FIELDS":
-                raise InputError(OLDER.format(location(root, change.table))) from error
-            raise
+        rows = spark.createDataFrame(run.stamp(rows, change.table, change.lasting))
+    else:
+        rows = _stamped(rows, change, run)
+    _append(_as_declared(rows, change.table), change, run)
 
 
-def _commit_small(spark: SparkSession, rows: DataFrame | pa.Table, change: Change, root: str, snapshot_id: str) -> bool:
-    """Commit *rows* without Spark's writer where they are few; False where they are not, or who commits must be Spark.
+def _append(rows: DataFrame, change: Change, run: Run) -> None:
+    """Add *rows* by Spark's own writer."""
+    place = location(run.root, change.table)
+    delta_files.create(run.root, change.table)
 
-    The condition of a change is Spark's SQL; one with an escape sign in it means something else elsewhere.
-    """
-    if change.files is None or "\\" in (change.where or "") or not _is_at_hand(spark, root):
-        return False
-    found = rows if isinstance(rows, pa.Table) else rows.coalesce(change.files).limit(SMALL_ROWS_MAX + 1).toArrow()
-    if found.num_rows > SMALL_ROWS_MAX:
-        return False
-    own = delta_files.all_equal({SNAPSHOT_COLUMN: snapshot_id})
-    delta_files.replace_table(root, change.table, found, own if change.where is None else f"{own} AND ({change.where})")
-    return True
+    def once() -> int:
+        counted = Observation()
+        seen = rows.observe(counted, F.count(F.lit(1)).alias("rows"))
+        writer = (seen if change.files is None else seen.coalesce(change.files)).write.format("delta").mode("append")
+        writer.option("mergeSchema", "true").save(place)
+        return int(counted.get["rows"])
+
+    try:
+        run.wrote(change.table, tried(place, once, *CONFLICTS))
+    except AnalysisException as error:
+        if error.getCondition() == "DELTA_FAILED_TO_MERGE_FIELDS":
+            raise InputError(OLDER.format(place)) from error
+        raise
 
 
-def apply_changes(changes: Iterable[Change], root: str, snapshot_id: str) -> None:
+def _stamped(rows: DataFrame, change: Change, run: Run) -> DataFrame:
+    """*rows* with the columns that say whose they are, as `Run.stamp` does it."""
+    run_id = F.lit(run.run_id)
+    if change.lasting is not None:
+        run.lasts = True
+        column, bound = change.lasting
+        run_id = F.when(F.col(column) <= F.lit(bound), F.lit(f"{run.run_id}{LASTING}")).otherwise(run_id)
+    labels = {change.table.named_by: F.lit(run.name), "cluster": F.lit(run.cluster), "run_id": run_id}
+    return rows.withColumns(labels)
+
+
+def apply_changes(changes: Iterable[Change], run: Run) -> None:
     """`apply_change` for several small tables, a few at a time; the first error is raised when all have
     ended.
     """
     with ThreadPoolExecutor(WRITE_THREADS, "tables") as pool:
-        pending = [pool.submit(apply_change, change, root, snapshot_id) for change in changes]
+        pending = [pool.submit(apply_change, change, run) for change in changes]
     for done in pending:
         done.result()
-
-
-def merge(df: DataFrame, table: Table, root: str) -> None:
-    """Update the rows of *table* that have the key of a row in *df*, insert the others.  Null equals null in
-    a key.
-    """
-    spark = df.sparkSession
-    rows = _as_declared(df, table)
-    if not exists(spark, table, root):
-        rows.limit(0).write.format("delta").mode("ignore").partitionBy(*table.partition_by).save(location(root, table))
-    same = " AND ".join(f"old.`{name}` <=> new.`{name}`" for name in table.key)
-    (
-        DeltaTable.forPath(spark, location(root, table))
-        .alias("old")
-        .merge(rows.alias("new"), same)
-        .whenMatchedUpdateAll()
-        .whenNotMatchedInsertAll()
-        .execute()
-    )
 
 
 def _is_array_of(declared: ArrayType, found: DataType | None) -> bool:
@@ -176,11 +173,6 @@ def _is_array_of(declared: ArrayType, found: DataType | None) -> bool:
     if found is None:
         return True
     return isinstance(found, ArrayType) and type(found.elementType) is type(declared.elementType)
-
-
-def sql_string(text: str) -> str:
-    """*text* as a literal of Spark SQL."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _as_declared(df: DataFrame, table: Table) -> DataFrame:

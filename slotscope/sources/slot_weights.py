@@ -13,7 +13,7 @@ from cluster_core.rebalance.goal.outlook import Growth
 from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.gold import KEY_USE
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
-from slotscope.runtime.delta_files import exists, read_rows
+from slotscope.runtime.delta_files import exists, read_rows, settled
 from slotscope.runtime.errors import InputError
 
 RESOURCES = ("serialized_bytes", "memory_bytes", "keys", "ops")
@@ -38,6 +38,7 @@ class Weights:
     growth: Growth | None = None
 
 
+@settled
 def read_weights(root: str, snapshots: Sequence[str], *, how: str, smoothing: float) -> Weights:
     """Return the weights that *snapshots*, oldest first, have together; InputError for one that is not there or not complete."""
     if not snapshots:

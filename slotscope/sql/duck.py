@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from schemas.catalogue import TABLES
 from schemas.table import Table
 from slotscope.runtime.answer import Answer
-from slotscope.runtime.delta_files import exists, location
+from slotscope.runtime.delta_files import all_counted_runs, exists, location
 from slotscope.runtime.errors import InputError
 from slotscope.sql.view import View
 from slotscope.sql.views import VIEWS, sql_name, tables_named
@@ -34,8 +34,9 @@ def connect(root: str) -> DuckDBPyConnection:
         raise InputError(f"{root}: no tables there; is it the root that a job wrote to?")
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
+    counted = pa.array(all_counted_runs(root), pa.string())
     for table in TABLES:
-        connection.register(sql_name(table), _rows_of(root, table))
+        connection.register(sql_name(table), _rows_of(root, table, counted))
     for view in VIEWS:
         connection.execute(_created(view))
     return connection
@@ -57,14 +58,15 @@ def find_unwritten(root: str, query: str) -> list[Table]:
     return [table for table in tables_named(query) if not exists(root, table)]
 
 
-def _rows_of(root: str, table: Table) -> ds.Dataset | pa.Table:
-    """The rows of *table*, read when a query asks for them; columns that were added later are null in older rows."""
+def _rows_of(root: str, table: Table, counted: pa.Array) -> ds.Dataset | pa.Table:
+    """The rows of *table* that count, read when a query asks for them; columns that were added later are null in older rows."""
     if not exists(root, table):
         return table.schema.empty_table()
     written = DeltaTable(location(root, table)).to_pyarrow_dataset()
     known = written.schema
     fields = [known.field(field.name) if field.name in known.names else field for field in table.schema]
-    return written.replace_schema(pa.schema(fields))
+    rows = written.replace_schema(pa.schema(fields))
+    return rows.filter(ds.field("run_id").isin(counted)) if table.of_runs else rows
 
 
 def _created(view: View) -> str:

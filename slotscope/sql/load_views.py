@@ -6,26 +6,30 @@ from typing import Final
 
 from slotscope.sql.view import View
 
-_NEW_SNAPSHOT = {"snapshot_id": "the newest snapshot"}
+_NEW_SNAPSHOT = {"snapshot_id": "the newest snapshot of a cluster"}
 _GROWN = "; null where it is not among the listed of one of them"
 
 LOAD_VIEWS: Final = (
     View(
         "snapshot_order",
-        "Finished snapshots of the key space, oldest first.",
+        "Finished snapshots of the key space, oldest first, each cluster by itself.",
         ("snapshots",),
         {
-            "place": "1 is the oldest: by time of the dumps, then by when the snapshot was written",
-            "is_newest": "whether it is the last of them",
-            **dict.fromkeys(("snapshot_id", "taken_at", "written_at", "keys", "serialized_bytes", "partial"), ""),
+            "place": "1 is the oldest of its cluster: by time of the dumps, then by when the snapshot was written",
+            "is_newest": "whether it is the last of its cluster",
+            **dict.fromkeys(
+                ("snapshot_id", "cluster", "taken_at", "written_at", "keys", "serialized_bytes", "partial"), ""
+            ),
         },
         """
 SELECT
-  place, place = max(place) OVER () AS is_newest, snapshot_id, taken_at, written_at, keys, serialized_bytes, partial
+  place, place = max(place) OVER (PARTITION BY cluster) AS is_newest, snapshot_id, cluster, taken_at, written_at, keys, serialized_bytes, partial
 FROM (
   SELECT
-    CAST(row_number() OVER (ORDER BY taken_at NULLS FIRST, written_at NULLS FIRST, snapshot_id) AS INT) AS place,
-    snapshot_id, taken_at, written_at, keys, serialized_bytes, partial
+    CAST(row_number() OVER (
+      PARTITION BY cluster ORDER BY taken_at NULLS FIRST, written_at NULLS FIRST, snapshot_id
+    ) AS INT) AS place,
+    snapshot_id, cluster, taken_at, written_at, keys, serialized_bytes, partial
   FROM snapshots
 ) AS placed
 """,
@@ -47,7 +51,8 @@ FROM (
 SELECT
   loads.snapshot_id, newest.taken_at, node_id, address, slots, loads.keys, loads.serialized_bytes, memory_bytes, expires, ops,
   keys_share, bytes_share, keys_over_mean, bytes_over_mean,
-  CAST(memory_bytes AS DOUBLE) * count(node_id) OVER () / nullif(sum(memory_bytes) OVER (), 0) AS memory_over_mean,
+  CAST(memory_bytes AS DOUBLE) * count(node_id) OVER (PARTITION BY loads.snapshot_id)
+    / nullif(sum(memory_bytes) OVER (PARTITION BY loads.snapshot_id), 0) AS memory_over_mean,
   loads.partial
 FROM node_load AS loads
 JOIN snapshot_order AS newest ON newest.snapshot_id = loads.snapshot_id AND newest.is_newest
@@ -108,7 +113,7 @@ GROUP BY snapshot_id, regexp_extract(key_text, '^([^:]*:)', 1), type
 SELECT
   snapshot_id,
   CAST(row_number() OVER (
-    ORDER BY coalesce(memory_bytes, serialized_bytes) DESC NULLS LAST, serialized_bytes DESC NULLS LAST, key, db, node_id
+    PARTITION BY snapshot_id ORDER BY coalesce(memory_bytes, serialized_bytes) DESC NULLS LAST, serialized_bytes DESC NULLS LAST, key, db, node_id
   ) AS INT) AS rank,
   db, key_text, key, type, encoding, elements, memory_bytes, serialized_bytes, slot, node_id, partial
 FROM (
@@ -172,7 +177,8 @@ JOIN snapshot_order AS newest ON newest.snapshot_id = tags.snapshot_id AND newes
 WITH pairs AS (
   SELECT
     earlier.snapshot_id AS snapshot_before, later.snapshot_id AS snapshot_after, later.place - earlier.place AS snapshots_apart
-  FROM snapshot_order AS earlier JOIN snapshot_order AS later ON earlier.place < later.place
+  FROM snapshot_order AS earlier
+  JOIN snapshot_order AS later ON earlier.place < later.place AND earlier.cluster IS NOT DISTINCT FROM later.cluster
 ), listed AS (
   SELECT snapshot_before, snapshot_after, snapshots_apart, prefix_text, prefix, depth, keys_error, bytes_error,
     keys AS keys_before, CAST(NULL AS BIGINT) AS keys_after,

@@ -74,8 +74,6 @@ def _view_section(view: View) -> str:
 def _table_section(table: Table) -> str:
     others = writers(table)[1:]
     facts = [f"One row: {', '.join(f'`{name}`' for name in table.key)}."]
-    if table.partition_by:
-        facts.append(f"Partitioned by {', '.join(f'`{name}`' for name in table.partition_by)}.")
     if others:
         facts.append(f"Also written by {', '.join(others)}.")
     rows = _lines(("column", "type", "unit", "what"), map(_column, table.schema))

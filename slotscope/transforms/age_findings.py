@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from cluster_core.kinds import Severity
 from cluster_core.load.persistence import Persistence, age, describe_persistence
 from schemas.caveats import Caveat, Code
 from schemas.interim import UnitFacts
+from slotscope.reports.keyspace.report import KeyspaceReport
 from slotscope.runtime.failure import printable
 from slotscope.runtime.text import moment
 
@@ -21,19 +23,34 @@ AGE_MS_MIN = 60_000
 """An age below this is none: the dumps of one cluster are begun some seconds apart."""
 
 
-def find_age(units: Sequence[UnitFacts], polls: Sequence[Persistence], now_ms: int | None) -> list[Caveat]:
-    """When the oldest dump was begun, counted back from the newest time that is known: *now_ms*, a poll, a dump, or a log's end.
+def find_age(units: Sequence[UnitFacts], polls: Sequence[Persistence]) -> list[Caveat]:
+    """When the oldest dump was begun, counted back from the newest time that the inputs tell: a poll, a dump, or a log's end.
 
     Nothing is said of dumps that do not tell their time, or where no later time is known.
     """
     begun = {unit.source: unit.ctime * 1000 for unit in units if unit.ctime is not None}
     ended = [unit.last_s * 1000 for unit in units if unit.last_s is not None]
-    known = [*([now_ms] if now_ms is not None else []), *(poll.at_ms for poll in polls), *begun.values(), *ended]
-    if not begun or max(known) - min(begun.values()) < AGE_MS_MIN:
+    newest_ms = max([*(poll.at_ms for poll in polls), *begun.values(), *ended], default=0)
+    return _told_age(begun, newest_ms, f"the newest time known, {moment(newest_ms)}")
+
+
+def with_age(report: KeyspaceReport, now_ms: int) -> KeyspaceReport:
+    """*report*, read at *now_ms*, with how old its dumps are then: tables hold times, and no ages."""
+    begun = {
+        source.path: int(told) * 1000 for source in report.sources if _is_number(told := source.facts.get("ctime", ""))
+    }
+    found = _told_age(begun, now_ms, "this report")
+    if not found:
+        return report
+    others = [warning for warning in report.warnings if warning.code != Code.SNAPSHOT_AGE]
+    ordered = sorted([*others, *found], key=lambda warning: list(Severity).index(warning.severity))
+    return replace(report, warnings=ordered)
+
+
+def _told_age(begun: Mapping[str, int], newest_ms: int, after: str) -> list[Caveat]:
+    if not begun or newest_ms - min(begun.values()) < AGE_MS_MIN:
         return []
     oldest = min(begun, key=lambda source: (begun[source], source))
-    newest_ms = max(known)
-    after = "this report" if newest_ms == now_ms else f"the newest time known, {moment(newest_ms)}"
     text = f"{printable(oldest)} was begun {moment(begun[oldest])}, {age(newest_ms - begun[oldest])} before {after}"
     if len(begun) > 1:
         text += f"; {len(begun)} dumps were begun within {age(max(begun.values()) - min(begun.values()))}"

@@ -35,17 +35,16 @@ def of_kind(rows: Rows, column: str, kind: int) -> Any:
     return rows.filter(pc.field(column) == kind) if isinstance(rows, pa.Table) else rows.where(F.col(column) == kind)
 
 
-def with_times(rows: Rows, table: Table, snapshot: str) -> Any:
-    """The columns of *table*: the snapshot, and every time as a timestamp, too."""
+def with_times(rows: Rows, table: Table) -> Any:
+    """The columns of *table* without what the run stamps: every time as a timestamp, too."""
+    names = [name for name in table.columns if name not in table.labels]
     if isinstance(rows, pa.Table):
-        return pa.table({name: _array(name, rows, snapshot) for name in table.columns})
+        return pa.table({name: _array(name, rows) for name in names})
     have = rows.columns
-    return rows.select(*(_column(name, have, snapshot).alias(name) for name in table.columns))
+    return rows.select(*(_column(name, have).alias(name) for name in names))
 
 
-def _array(name: str, rows: pa.Table, snapshot: str) -> Any:
-    if name == "snapshot_id":
-        return pa.array([snapshot] * len(rows), pa.string())
+def _array(name: str, rows: pa.Table) -> Any:
     if name in rows.column_names or f"{name}_ns" not in rows.column_names:
         return rows.column(name)
     instants = rows.column(f"{name}_ns")
@@ -54,9 +53,7 @@ def _array(name: str, rows: pa.Table, snapshot: str) -> Any:
     return pc.subtract(cut, is_later.cast(pa.int64())).cast(pa.timestamp("us", "UTC"))
 
 
-def _column(name: str, have: list[str], snapshot: str) -> Column:
-    if name == "snapshot_id":
-        return F.lit(snapshot)
+def _column(name: str, have: list[str]) -> Column:
     if name not in have and f"{name}_ns" in have:
         return F.expr(
             f"timestamp_micros(({name}_ns - pmod({name}_ns, 1000)) div 1000)"
@@ -64,14 +61,14 @@ def _column(name: str, have: list[str], snapshot: str) -> Column:
     return F.col(name)
 
 
-def unpacked(read: Rows, kind: int, table: Table, snapshot: str) -> Any:
+def unpacked(read: Rows, kind: int, table: Table) -> Any:
     """The rows of the blobs of one kind."""
     if isinstance(read, pa.Table):
         batches = _unpack(iter(of_kind(read, "kind", kind).select(["blob"]).to_batches()), table)
-        return with_times(pa.Table.from_batches(batches, table_arrow(table)), table, snapshot)
+        return with_times(pa.Table.from_batches(batches, table_arrow(table)), table)
     columns = spark_schema(table_arrow(table))
     blobs = read.where(F.col("kind") == kind).select("blob")
-    return with_times(blobs.mapInArrow(bind(_unpack, table=table), columns), table, snapshot)
+    return with_times(blobs.mapInArrow(bind(_unpack, table=table), columns), table)
 
 
 def _unpack(batches: Iterator[pa.RecordBatch], table: Table) -> Iterator[pa.RecordBatch]:
@@ -81,12 +78,11 @@ def _unpack(batches: Iterator[pa.RecordBatch], table: Table) -> Iterator[pa.Reco
             yield from unpacked_table(blob.as_py()).cast(schema).to_batches()
 
 
-def logged_events(read: DataFrame, snapshot: str) -> DataFrame:
+def logged_events(read: DataFrame) -> DataFrame:
     """Without captures events are what the logs tell."""
-    rows: DataFrame = unpacked(read, captured.LOGS, history.LOG_EVENTS, snapshot).where(F.col("observer").isNotNull())
+    rows: DataFrame = unpacked(read, captured.LOGS, history.LOG_EVENTS).where(F.col("observer").isNotNull())
     events = rows.where(F.col("kind").isin(*EVENT_KINDS) | F.col("kind").startswith("manual-failover"))
     return events.select(
-        "snapshot_id",
         "observer",
         "ts",
         "ts_ns",

@@ -92,7 +92,7 @@ def log_savings(partial: DataFrame, *, count: int) -> DataFrame:
         slot_logs.select(*_slot_name(), F.col("serialized_bytes").alias("log_bytes")),
         alive.select(*_slot_name(), F.col("serialized_bytes").alias("live_bytes")),
     )
-    columns = [name for name in LOG_SAVINGS.columns if name not in ("snapshot_id", "partial")]
+    columns = [name for name in LOG_SAVINGS.columns if name not in (*LOG_SAVINGS.labels, "partial")]
     return reduce(
         DataFrame.unionByName,
         (

@@ -36,8 +36,11 @@ from schemas.history import (
 )
 from schemas.replication import REPLICATION_OFFSETS
 from schemas.table import Table
-from slotscope.pipelines.bus_notes import LOGGED
+from slotscope.pipelines.bus_findings import write_gold
+from slotscope.pipelines.bus_notes import LOGGED, Basis
 from slotscope.runtime import tables
+from slotscope.runtime.row_tables import table_arrow
+from slotscope.runtime.runs import running
 from slotscope.runtime.spark_schema import spark_schema
 from tests.builders.history_builder import NODES, T0, TIMEOUT_MS, Tale, bits, ns
 
@@ -55,7 +58,7 @@ SILENCE_MS = 700
 
 
 def write_tale(spark: SparkSession, root: str, snapshot_id: str, tale: Tale) -> None:
-    """Write the rows and headers of *tale*."""
+    """Write the rows and headers of *tale*, and the incidents and findings that they tell of."""
     writes = [
         (NODE_VIEWS, [_view(row) for row in tale.rows if isinstance(row, NodeViewRow)]),
         (EVENTS, [_event(row) for row in tale.rows if isinstance(row, EventRow) and row.kind not in LOGGED]),
@@ -74,14 +77,16 @@ def write_tale(spark: SparkSession, root: str, snapshot_id: str, tale: Tale) -> 
         (LINKS, _links()),
         (REPLAYS, [_replay(tale)]),
     ]
-    changes = [tables.Change(_frame(spark, table, rows, snapshot_id), table) for table, rows in writes]
-    tables.apply_changes(changes, root, snapshot_id)
+    changes = [tables.Change(_frame(spark, table, rows), table) for table, rows in writes]
+    with running(root, "bus-replay", snapshot_id) as run:
+        tables.apply_changes(changes, run)
+        write_gold(spark, run, Basis(TIMEOUT_MS, T0, ns(tale.end_s)))
 
 
-def _frame(spark: SparkSession, table: Table, rows: list[dict[str, Any]], snapshot_id: str) -> DataFrame:
+def _frame(spark: SparkSession, table: Table, rows: list[dict[str, Any]]) -> DataFrame:
     """Rows with what they lack: times from their ns, and nothing of the right type."""
-    declared = spark_schema(table.schema)
-    filled = [tuple(_value(field, {**row, "snapshot_id": snapshot_id}) for field in declared) for row in rows]
+    declared = spark_schema(table_arrow(table))
+    filled = [tuple(_value(field, row) for field in declared) for row in rows]
     return spark.createDataFrame(filled, declared)
 
 

@@ -11,7 +11,7 @@ from cluster_core.load.unread import FileUnread
 from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.gold import BIG_KEYS, HASH_TAGS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
-from slotscope.runtime.delta_files import replace_rows
+from tests.builders.stored_rows import store
 
 FILE_COLUMNS = ("source", "kind", "file_bytes", "unread_bytes", "records", "unread_records", "bad_records")
 
@@ -47,14 +47,12 @@ def write_snapshot(
 
     *tags* (slot, keys, bytes) go to gold/hash_tags, *keys* (slot, bytes) to gold/big_keys.
     """
-    label = {"snapshot_id": name}
     rows = []
     for slot in range(SLOT_COUNT):
         size, owner = bytes_by_slot.get(slot, 1000), node_id(owners[slot])
         row = {"slot": slot, "node_id": owner, "owner_id": owner, "keys": max(1, size // 100), "serialized_bytes": size}
         memory = None if memory_by_slot is None else memory_by_slot.get(slot, 2000)
-        rows.append({**label, **row, "expires": 0, "memory_bytes": memory, "ops": None, "partial": unread is not None})
-    replace_rows(str(root), SLOT_LOAD, rows, **label)
+        rows.append({**row, "expires": 0, "memory_bytes": memory, "ops": None, "partial": unread is not None})
     head = {
         "keys": sum(row["keys"] for row in rows),
         "serialized_bytes": None,
@@ -64,11 +62,11 @@ def write_snapshot(
         "partial": unread is not None,
         "file_bytes": 10_000_000,
     }
+    sources = []
     if unread is not None:
         facts = {"ends_early": "true"} if unread.is_cut else {}
         told = {name: getattr(unread, name) for name in FILE_COLUMNS}
         file = {
-            **label,
             **told,
             "keys": 1,
             "node_id": None,
@@ -76,17 +74,17 @@ def write_snapshot(
             "partial": True,
             "unread_share": unread.share,
         }
-        replace_rows(str(root), SOURCES, [file], **label)
-    replace_rows(str(root), SNAPSHOTS, [{**label, **head, "topology": topology(owners, masters, **more)}], **label)
+        sources.append(file)
     listed = [
-        {**label, "hash_tag": tag, "slot": slot, "node_id": None, "keys": count, "serialized_bytes": size, "expires": 0,
+        {"hash_tag": tag, "slot": slot, "node_id": None, "keys": count, "serialized_bytes": size, "expires": 0,
          "keys_error": 0, "bytes_error": 0, "rank_keys": 1, "rank_bytes": 1}
         for tag, (slot, count, size) in (tags or {}).items()
     ]  # fmt: skip
-    replace_rows(str(root), HASH_TAGS, listed, **label)
     largest = [
-        {**label, "scope": "slot", "scope_value": str(slot), "rank": 1, "node_id": None, "db": 0, "key": key, "slot": slot,
+        {"scope": "slot", "scope_value": str(slot), "rank": 1, "node_id": None, "db": 0, "key": key, "slot": slot,
          "hash_tag": None, "serialized_bytes": size, "source": "f"}
         for key, (slot, size) in (keys or {}).items()
     ]  # fmt: skip
-    replace_rows(str(root), BIG_KEYS, largest, **label)
+    snapshot = [{**head, "topology": topology(owners, masters, **more)}]
+    written = {SLOT_LOAD: rows, SNAPSHOTS: snapshot, SOURCES: sources, HASH_TAGS: listed, BIG_KEYS: largest}
+    store(str(root), name, written, job="key-slots")

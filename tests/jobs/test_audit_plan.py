@@ -28,6 +28,7 @@ from slotscope.servers.audit import ASKED
 from tests.benches.clusters import Cluster, running_cluster, topology_of
 from tests.benches.program import without_progress
 from tests.benches.servers import SLOT_COUNT, free_port, running_cluster_node, valkey_binary, wait_for
+from tests.builders.stored_rows import store
 
 pytestmark = pytest.mark.servers
 
@@ -309,23 +310,22 @@ def write_snapshot(
     loads = stored.problem.loads
     rows = [
         {
-            "snapshot_id": "after", "slot": slot, "node_id": owners[slot], "owner_id": owners[slot],
+            "slot": slot, "node_id": owners[slot], "owner_id": owners[slot],
             "keys": loads["keys"][slot], "serialized_bytes": loads["serialized_bytes"][slot], "ops": loads["ops"][slot],
             "memory_bytes": None, "expires": 0,
         }
         for slot in range(SLOT_COUNT)
         if loads["keys"][slot]
     ]  # fmt: skip
-    append_rows(root, SLOT_LOAD, rows)
     lines = [
         f"{name} {ADDRESSES[name]}@17001 master - 0 0 {at} connected {ranges_of(owners, name)}"
         for at, name in enumerate((A, B), 1)
     ]
     head = {
-        "snapshot_id": "after", "taken_at": taken_at, "keys": 120, "serialized_bytes": 7200, "bad_records": 0, "warnings": [],
+        "taken_at": taken_at, "keys": 120, "serialized_bytes": 7200, "bad_records": 0, "warnings": [],
         "topology": "\n".join(lines) + "\n" if topology else None,
     }  # fmt: skip
-    append_rows(root, SNAPSHOTS, [head])
+    store(root, "after", {SLOT_LOAD: rows, SNAPSHOTS: [head]}, job="key-slots")
 
 
 def ranges_of(owners: tuple[str, ...], name: str) -> str:

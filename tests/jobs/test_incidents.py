@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from shutil import copytree
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,14 +12,15 @@ from cluster_core.incidents.history import OffsetSeen
 from cluster_core.incidents.traffic import Cost
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from schemas.table import Table
-from slotscope.pipelines.bus_findings import write_gold
 from slotscope.pipelines.bus_notes import Basis, collect_notes, history_of
 from slotscope.pipelines.past_views import past_views
 from slotscope.reports.history.html import render_history
 from slotscope.reports.history.tables import load_history, load_incidents
 from slotscope.requests.nodes import Request
 from slotscope.runtime import tables
+from slotscope.runtime.delta_files import counted_runs
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.runs import Run
 from tests.builders.history_builder import NODES, T0, TIMEOUT_MS, A, B, R, broken_tale, ns
 
 if TYPE_CHECKING:
@@ -79,22 +79,13 @@ def test_a_failover_is_one_row_with_its_figures(spark: SparkSession, root: str) 
 def test_offsets_that_no_header_shows_are_read_with_the_ids_of_their_addresses(spark: SparkSession, root: str) -> None:
     """From logs, polls with INFO and captured client ports."""
     basis = Basis(TIMEOUT_MS, T0, ns(30))
-    history = history_of(collect_notes(spark, root, "one", basis), basis)
+    history = history_of(
+        collect_notes(spark, Run(root, "bus-replay", "one", kept=counted_runs(root, "one")), basis), basis
+    )
 
     assert history.offsets == {
         A: [OffsetSeen(A, ns(9.55), 121), OffsetSeen(A, ns(9.6), 125), OffsetSeen(A, ns(20.6), 139, is_last=True)]
     }
-
-
-@pytest.mark.slow
-def test_writing_again_leaves_the_same_rows(spark: SparkSession, told_root: str, tmp_path: Path) -> None:
-    """The snapshot is replaced, not added to."""
-    root = str(copytree(told_root, tmp_path / "root"))
-    before = [rows(spark, root, table) for table in (INCIDENTS, INCIDENT_STEPS, FINDINGS)]
-
-    write_gold(spark, root, "one")
-
-    assert [rows(spark, root, table) for table in (INCIDENTS, INCIDENT_STEPS, FINDINGS)] == before
 
 
 def nodes(root: str, **options: str) -> list[str]:

@@ -20,10 +20,11 @@ from schemas.rebalance import (
 )
 from slotscope.plans.stored_plans import read_stored_plan
 from slotscope.requests.rebalance_plan import Request
-from slotscope.runtime.delta_files import exists, read_rows, replace_rows
+from slotscope.runtime.delta_files import exists, read_rows
 from slotscope.runtime.failure import BAD_INPUT, IMPOSSIBLE, NEW_PLAN, OK, UNEXPECTED
 from tests.benches.program import slotscope
 from tests.builders.rebalance_tables import node_id, topology, write_snapshot
+from tests.builders.stored_rows import store, without_run
 
 THIRDS = [slot * 3 // 16384 for slot in range(16384)]
 HOT = dict.fromkeys(range(60), 60000)
@@ -92,12 +93,14 @@ def test_the_same_input_gives_the_same_plan_and_the_same_rows(planned):
     """Run twice, or killed and run again: nothing doubles, and the time of the first run stays."""
     root, outcome = planned
     tables = (REBALANCE_PLANS, REBALANCE_MOVES, REBALANCE_LOAD, REBALANCE_SLOTS)
-    before = [read_rows(str(root), table) for table in tables]
+    before = [without_run(read_rows(str(root), table)) for table in tables]
 
     again = run(request(root=str(root), snapshot=("current",)), now_ms=1_795_999_000_000)
 
     assert again.made.stored == outcome.made.stored
-    assert [sorted(read_rows(str(root), t), key=str) for t in tables] == [sorted(rows, key=str) for rows in before]
+    assert [sorted(without_run(read_rows(str(root), t)), key=str) for t in tables] == [
+        sorted(rows, key=str) for rows in before
+    ]
 
 
 @pytest.mark.long
@@ -178,8 +181,10 @@ def test_a_changed_table_does_not_pass_the_check(planned, tmp_path, capsys):
     slots = read_rows(str(root), REBALANCE_SLOTS, plan_id=plan_id)
 
     def changed(**tables):
-        for table, rows in ((REBALANCE_PLANS, heads), (REBALANCE_MOVES, moves), (REBALANCE_SLOTS, slots)):
-            replace_rows(str(tmp_path), table, tables.get(table.name.rpartition("_")[2], rows), plan_id=plan_id)
+        stored = ((REBALANCE_PLANS, heads), (REBALANCE_MOVES, moves), (REBALANCE_SLOTS, slots))
+        store(
+            str(tmp_path), plan_id, {table: tables.get(table.name.rpartition("_")[2], rows) for table, rows in stored}
+        )
         code = slotscope("check-plan", "--root", tmp_path, "--plan", plan_id)
         return code, capsys.readouterr().out
 

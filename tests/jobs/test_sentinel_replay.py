@@ -18,6 +18,7 @@ from slotscope.reports.sentinel_text import load_sentinels, sentinel_lines
 from slotscope.requests.sentinel_replay import Request
 from slotscope.runtime import cli, tables
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.runs import running
 from tests.benches.sentinel_recordings import RECORDINGS, history_of
 
 if TYPE_CHECKING:
@@ -84,10 +85,9 @@ def test_a_clusters_incidents_of_the_snapshot_stay(spark: SparkSession, root: st
     first = tables.read_snapshot(spark, INCIDENTS, root, "one").limit(1)
     from pyspark.sql import functions as F
 
-    other = first.withColumns(
-        {"snapshot_id": F.lit("both"), "incident_id": F.lit("failover-x-1"), "incident": F.lit(7)}
-    )
-    tables.replace_snapshot(other, INCIDENTS, root, "both")
+    other = first.withColumns({"incident_id": F.lit("failover-x-1"), "incident": F.lit(7)})
+    with running(root, "bus-replay", "both") as replay:
+        tables.apply_change(tables.Change(other, INCIDENTS), replay)
     run(spark, root=root, log=(LOGS,), snapshot="both")
 
     numbers = [row["incident"] for row in tables.read_snapshot(spark, INCIDENTS, root, "both").collect()]
@@ -103,16 +103,18 @@ def test_damage_is_noted_and_counted(spark: SparkSession, tmp_path, capsys: pyte
     log.write_bytes(gzip.decompress((FOLDER / "logs" / "24010.log.gz").read_bytes()) + b"no line of a log\n")
     polls.write_bytes(b'{"masters": []}\n')
 
-    code = cli.run(command, ["--logs", str(log), "--polls", str(polls), "--root", root, "--mode", "permissive"])
+    code = cli.run(
+        command, ["--logs", str(log), "--polls", str(polls), "--root", root, "--snapshot", "x", "--mode", "permissive"]
+    )
 
-    bad = tables.read_snapshot(spark, BAD_RECORDS, root, "current").collect()
+    bad = tables.read_snapshot(spark, BAD_RECORDS, root, "x").collect()
     assert code == cli.PARTIAL
     assert sorted((row["job"], row["source"].rpartition("/")[2]) for row in bad) == [
         ("sentinel-replay", "24010.log"),
         ("sentinel-replay", "polls.jsonl"),
     ]
     assert "2 bad records" in capsys.readouterr().out
-    assert load_history(root, "current").bad_records == 2
+    assert load_history(root, "x").bad_records == 2
 
 
 @pytest.mark.parametrize(

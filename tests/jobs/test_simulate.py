@@ -20,6 +20,7 @@ from slotscope.pipelines.simulation_start import Start, read_zones
 from slotscope.reports.delivery import deliver
 from slotscope.runtime import cli, tables
 from slotscope.runtime.errors import InputError
+from tests.builders.stored_rows import without_run
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios"
 GRID = Grid(
@@ -32,7 +33,7 @@ GRID = Grid(
 
 def rows_of(spark, table, root, snapshot):
     rows = tables.read_snapshot(spark, table, root, snapshot).orderBy(*table.key).collect()
-    return [row.asDict() for row in rows]
+    return without_run(row.asDict() for row in rows)
 
 
 def test_runs_are_the_same_wherever_they_run(spark):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -11,13 +12,15 @@ from cluster_core.load.persistence import Persistence
 from jobs.key_slots import run
 from schemas.bronze import BAD_RECORDS
 from schemas.interim import UnitFacts
+from slotscope.reports.keyspace.report import Source
 from slotscope.requests.key_slots import Request
 from slotscope.runtime.failure import BAD_INPUT
 from slotscope.runtime.settings import read_settings
 from slotscope.servers.cluster import Access, Address, NodePoll, Schedule
 from slotscope.sources.persistence_polls import read_persistence_polls
-from slotscope.transforms.age_findings import NODES_TOLD, find_age, find_since, find_unsaved
+from slotscope.transforms.age_findings import NODES_TOLD, find_age, find_since, find_unsaved, with_age
 from tests.benches.program import slotscope
+from tests.builders.reports_builder import empty_report
 from tests.conftest import DATA
 
 INFO = "# Persistence\r\nrdb_changes_since_last_save:{changes}\r\nrdb_last_save_time:1795263531\r\naof_enabled:0\r\nrdb_last_bgsave_status:ok\r\n"
@@ -77,13 +80,16 @@ def test_an_age_is_counted_from_the_newest_time_that_is_known():
     first, second = dump("a.rdb", 1000), dump("b.rdb", 1060)
     poll = Persistence("n", 5_000_000, 1, 1, None, None, None, None)
 
-    assert find_age([first], [], None) == find_age([dump("c.rdb", None)], [poll], 10**13) == []
+    assert find_age([first], []) == find_age([dump("c.rdb", None)], [poll]) == []
     assert (
         "a.rdb was begun 1970-01-01 00:16:40 UTC, 1 min before the newest time known"
-        in find_age([first, second], [], None)[0].text
+        in find_age([first, second], [])[0].text
     )
-    assert "1 h 6 min before the newest time known" in find_age([first], [poll], None)[0].text
-    (warning,) = find_age([first, second], [poll], 87_400_000)
+    assert "1 h 6 min before the newest time known" in find_age([first], [poll])[0].text
+    sources = [Source(unit.source, "rdb", None, 1, 1, unit.words()) for unit in (first, second)]
+    (warning,) = with_age(
+        replace(empty_report(), sources=sources, warnings=find_age([first], [poll])), 87_400_000
+    ).warnings
     assert (warning.severity, warning.code) == ("note", "snapshot_age")
     assert (
         "1 d before this report; 2 dumps were begun within 1 min: what was written since is not in it" in warning.text

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 import pytest
 
 from jobs.main import main
-from schemas.gold import NODE_LOAD
-from schemas.history import REPLAYS, VOTES
-from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
-from slotscope.runtime.delta_files import append_rows
+from schemas.history import VOTES
+from schemas.silver import SLOT_LOAD
+from slotscope.runtime.runs import Run
+from tests.builders.stored_rows import store
 
 
 def taken(day: int) -> datetime:
@@ -20,26 +20,18 @@ def taken(day: int) -> datetime:
 
 @pytest.fixture
 def root(tmp_path):
-    """A finished and a partial snapshot, one whose job was killed before its last row, and a finished replay."""
+    """A finished and a partial snapshot, one whose job failed, one at work, and a finished replay."""
     folder = str(tmp_path)
-    slots = [("old", 1), ("old", 2), ("new", 1), ("killed", 1)]
-    append_rows(folder, SLOT_LOAD, [{"snapshot_id": name, "slot": slot, "keys": 1} for name, slot in slots])
-    append_rows(folder, NODE_LOAD, [{"snapshot_id": "old", "node_id": "n", "slots": 2, "keys": 2}])
-    heads = [("new", 2, 1), ("old", 1, 0)]
-    append_rows(
-        folder, SNAPSHOTS,
-        [{"snapshot_id": name, "taken_at": taken(day), "keys": 2, "bad_records": bad, "warnings": []} for name, day, bad in heads],
-    )  # fmt: skip
-    files = [("old", "a.rdb"), ("old", "b.rdb"), ("new", "a.rdb")]
-    append_rows(
-        folder, SOURCES,
-        [{"snapshot_id": name, "source": path, "kind": "rdb", "keys": 1, "file_bytes": 10, "facts": []} for name, path in files],
-    )  # fmt: skip
-    append_rows(folder, VOTES, [{"snapshot_id": "old", "voter": "n"}])
-    append_rows(
-        folder, REPLAYS,
-        [{"snapshot_id": "old", "last": taken(3), "bad_records": 0, "files": [("bus.pcap", 7)], "warnings": []}],
-    )  # fmt: skip
+    inputs = {"a.rdb": 10, "b.rdb": 10}
+    store(folder, "new", {SLOT_LOAD: [{"slot": 1, "keys": 1}]}, inputs={"a.rdb": 10}, data_at=taken(2), partial=True)
+    slots = [{"slot": slot, "keys": 1} for slot in (1, 2)]
+    store(folder, "old", {SLOT_LOAD: slots}, cluster="prod", inputs=inputs, data_at=taken(1), partial=False)
+    store(folder, "old", {VOTES: [{"voter": "n"}]}, inputs={"bus.pcap": 7}, data_at=taken(3))
+    failed = Run(folder, "key-slots", "failed")
+    failed.begin()
+    failed.append(SLOT_LOAD, slots)
+    failed.abandon(ValueError("no more"))
+    Run(folder, "key-slots", "killed").begin()
     return folder
 
 
@@ -54,13 +46,16 @@ def test_snapshots_are_listed_with_their_job_inputs_and_state(root, capsys):
     """The youngest last; one that was never finished has no time and goes first."""
     rows = listed(root, capsys)
 
-    assert [tuple(row[name] for name in ("snapshot", "job", "rows", "inputs", "input_bytes", "state")) for row in rows] == [
-        ("killed", "key-slots", 1, None, None, "not finished"),
-        ("old", "key-slots", 6, 2, 20, "finished"),
-        ("new", "key-slots", 3, 1, 10, "partial"),
-        ("old", "bus-replay", 1, 1, 7, "finished"),
-    ]  # fmt: skip
+    names = ("snapshot", "cluster", "job", "rows", "inputs", "input_bytes", "state")
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        ("failed", None, "key-slots", 2, None, None, "failed"),
+        ("killed", None, "key-slots", 0, None, None, "running"),
+        ("old", "prod", "key-slots", 2, 2, 20, "finished"),
+        ("new", None, "key-slots", 1, 1, 10, "partial"),
+        ("old", None, "bus-replay", 1, 1, 7, "finished"),
+    ]
     assert [row["at"] for row in rows] == [
+        None,
         None,
         *(f"2030-01-0{day}T00:00:00+00:00" for day in (1, 2, 3)),
     ]

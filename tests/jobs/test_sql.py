@@ -11,7 +11,7 @@ from schemas.silver import SNAPSHOTS
 from slotscope.reports.answer import answer_markdown, cell_words
 from slotscope.runtime import cli
 from slotscope.runtime.answer import Answer
-from slotscope.runtime.delta_files import append_rows
+from tests.builders.stored_rows import store_rows
 
 
 def ask(capsys, *words: str) -> tuple[int, str, str]:
@@ -24,7 +24,7 @@ def ask(capsys, *words: str) -> tuple[int, str, str]:
 def snapshot(root) -> str:
     """A root with one finished snapshot, of an evil name."""
     row = {"snapshot_id": "night\x1b[31m", "keys": 12, "bad_records": 0, "warnings": []}
-    append_rows(str(root), SNAPSHOTS, [row])
+    store_rows(str(root), SNAPSHOTS, [row])
     return str(root)
 
 

@@ -10,47 +10,44 @@ import pytest
 
 from jobs.main import main
 from schemas.gold import NODE_LOAD
-from schemas.history import REPLAYS, VOTES
-from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
-from slotscope.pipelines.upkeep import age_of, forget
-from slotscope.requests.upkeep import ForgetRequest
-from slotscope.runtime.delta_files import append_rows, read_rows
+from schemas.history import VOTES
+from schemas.runs import RUNS
+from schemas.silver import SLOT_LOAD, SOURCES
+from slotscope.pipelines.upkeep import age_of, forget, maintain
+from slotscope.requests.upkeep import ForgetRequest, MaintainRequest
+from slotscope.runtime.delta_files import read_rows, stored_values
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.runs import Run
+from tests.builders.stored_rows import store
 
 NOW = datetime(2030, 6, 1, tzinfo=UTC)
 
 
 @pytest.fixture
 def root(tmp_path):
-    """Snapshots of 10 and of 100 days ago, a replay of the older name of 5 days ago, and one that was never finished."""
+    """Snapshots of 10 and of 100 days ago, a replay of an older name of 5 days ago, and one whose job was killed."""
     folder = str(tmp_path)
-    names = ("young", "old", "killed")
-    for name in names:
-        append_rows(folder, SLOT_LOAD, [{"snapshot_id": name, "slot": slot, "keys": 1} for slot in (1, 2)])
-    append_rows(folder, NODE_LOAD, [{"snapshot_id": "old", "node_id": "n", "slots": 2, "keys": 2}])
-    heads = [("young", 10), ("old", 100), ("renewed", 200)]
-    append_rows(
-        folder, SNAPSHOTS,
-        [{"snapshot_id": name, "taken_at": NOW - timedelta(days=days), "keys": 2, "bad_records": 0, "warnings": []} for name, days in heads],
-    )  # fmt: skip
-    append_rows(
-        folder, SOURCES, [{"snapshot_id": "old", "source": "a.rdb", "kind": "rdb", "keys": 1, "file_bytes": 10}]
-    )
-    append_rows(folder, VOTES, [{"snapshot_id": "renewed", "voter": "n"}])
-    last = {"last": NOW - timedelta(days=5), "bad_records": 0, "files": [], "warnings": []}
-    append_rows(folder, REPLAYS, [{"snapshot_id": "renewed", **last}])
+    slots = {SLOT_LOAD: [{"slot": slot, "keys": 1} for slot in (1, 2)]}
+    store(folder, "young", slots, data_at=NOW - timedelta(days=10))
+    more = {NODE_LOAD: [{"node_id": "n", "slots": 2, "keys": 2}], SOURCES: [{"source": "a.rdb", "kind": "rdb"}]}
+    store(folder, "old", {**slots, **more}, data_at=NOW - timedelta(days=100))
+    store(folder, "renewed", slots, data_at=NOW - timedelta(days=200))
+    store(folder, "renewed", {VOTES: [{"voter": "n"}]}, data_at=NOW - timedelta(days=5))
+    killed = Run(folder, "key-slots", "killed", started_at=NOW - timedelta(hours=1))
+    killed.begin()
+    killed.append(SLOT_LOAD, slots[SLOT_LOAD])
     return folder
 
 
 def names_in(root, table):
-    return sorted({row["snapshot_id"] for row in read_rows(root, table, columns=("snapshot_id",))})
+    return sorted(stored_values(root, table, "snapshot_id"))
 
 
 def test_a_dry_run_says_what_would_go_and_removes_nothing(root):
     answer = forget(ForgetRequest(root=root, older_than="90d"), now=NOW)
 
-    assert [row[:3] for row in answer.rows] == [("old", "older than 90d", 5)]
-    assert names_in(root, SLOT_LOAD) == ["killed", "old", "young"]
+    assert [row[:3] for row in answer.rows] == [("old", "older than 90d", 4)]
+    assert names_in(root, SLOT_LOAD) == ["killed", "old", "renewed", "young"]
 
 
 def test_what_is_older_goes_from_every_table_and_what_any_newer_job_wrote_to_stays(root):
@@ -58,9 +55,9 @@ def test_what_is_older_goes_from_every_table_and_what_any_newer_job_wrote_to_sta
     answer = forget(ForgetRequest(root=root, older_than="90d", apply=True), now=NOW)
 
     assert [row[-1] for row in answer.rows] == ["removed"]
-    assert names_in(root, SLOT_LOAD) == ["killed", "young"]
+    assert names_in(root, SLOT_LOAD) == ["killed", "renewed", "young"]
     assert names_in(root, NODE_LOAD) == []
-    assert names_in(root, SNAPSHOTS) == ["renewed", "young"]
+    assert names_in(root, RUNS) == ["killed", "renewed", "young"]
     assert names_in(root, VOTES) == ["renewed"]
 
 
@@ -92,16 +89,28 @@ def test_ages_are_days_hours_and_minutes():
 
 
 def test_maintain_joins_small_files_frees_space_and_names_what_was_never_finished(root, capsys):
-    for slot in range(3, 9):
-        append_rows(root, SLOT_LOAD, [{"snapshot_id": "young", "slot": slot, "keys": 1}])
+    """Rows count as before."""
     before = len(list(Path(root).rglob("part-*.parquet")))
+    rows_before = read_rows(root, SLOT_LOAD, order_by="snapshot_id, slot")
 
     with pytest.raises(SystemExit) as ended:
         main(["maintain", "--root", root, "--json"])
 
     assert ended.value.code == 0
     rows = {row["table"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
-    assert rows["silver/slot_load"]["files_joined"] == 7
+    assert rows["silver/slot_load"]["files_joined"] == 4
     assert "slotscope forget --snapshot killed --apply" in rows["snapshot killed"]["note"]
-    assert len(list(Path(root).rglob("part-*.parquet"))) == before + 1
-    assert len(read_rows(root, SLOT_LOAD)) == 12
+    assert len(list(Path(root).rglob("part-*.parquet"))) <= before + 2
+    assert read_rows(root, SLOT_LOAD, order_by="snapshot_id, slot") == rows_before
+    assert len(rows_before) == 6
+
+
+def test_maintain_removes_what_a_killed_job_left_once_it_is_taken_for_dead(root):
+    """Not before: the job may be at work."""
+    early = maintain(MaintainRequest(root=root, abandoned_hours=2), now=NOW)
+    late = maintain(MaintainRequest(root=root, abandoned_hours=2), now=NOW + timedelta(hours=2))
+
+    assert [row[1] for answer in (early, late) for row in answer.rows if row[0] == SLOT_LOAD.name] == [0, 2]
+    assert names_in(root, SLOT_LOAD) == ["old", "renewed", "young"]
+    (dead,) = read_rows(root, RUNS, snapshot_id="killed")
+    assert (dead["state"], dead["reason"]) == ("failed", "it was never heard of again")

@@ -23,7 +23,7 @@ from slotscope.reports.history.report import (
     role_spans,
 )
 from slotscope.reports.records import record
-from slotscope.runtime.delta_files import all_equal, query_rows, read_rows
+from slotscope.runtime.delta_files import all_equal, query_rows, read_rows, settled
 from slotscope.runtime.errors import InputError
 
 STEPS_SHOWN = 20_000
@@ -33,6 +33,7 @@ BELIEFS_SHOWN = 200_000
 SILENCES_SHOWN = 40_000
 
 
+@settled
 def load_incidents(root: str, snapshot_id: str, number: int | None = None) -> list[IncidentLine]:
     """All incidents without their steps, or the one with *number* and all of them; raises InputError if it is not
     there.
@@ -47,6 +48,7 @@ def load_incidents(root: str, snapshot_id: str, number: int | None = None) -> li
     return [_incident(found[0], _steps(root, snapshot_id, f"incident = {number}").get(number, ()))]
 
 
+@settled
 def load_history(root: str, snapshot_id: str) -> HistoryReport:
     """Read what the tables under *root* say of a replay; raises InputError if it is not there, or was not finished."""
     replay = finished_replay(root, snapshot_id)

@@ -16,7 +16,7 @@ from slotscope.reports.keyspace.log_load import load_log_load
 from slotscope.reports.keyspace.report import BigKey, KeyGroup, KeyspaceReport, NodeLoad, SlotLoad, Source, TtlBucket
 from slotscope.reports.keyspace.savings import load_savings
 from slotscope.reports.records import record
-from slotscope.runtime.delta_files import read_rows
+from slotscope.runtime.delta_files import read_rows, settled
 from slotscope.runtime.errors import InputError
 from slotscope.sources.slot_weights import is_partial
 
@@ -27,6 +27,7 @@ SOURCES_SHOWN = 2000
 Rows = list[dict[str, Any]]
 
 
+@settled
 def load_report(root: str, snapshot_id: str) -> KeyspaceReport:
     """Read what the tables under *root* say of a snapshot; raises InputError if it is not there, or was not finished."""
     finished = read_rows(root, SNAPSHOTS, snapshot_id=snapshot_id)

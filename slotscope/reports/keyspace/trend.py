@@ -9,7 +9,7 @@ from datetime import datetime
 from schemas.gold import NODE_LOAD
 from schemas.silver import SNAPSHOTS
 from slotscope.reports.keyspace.figures import SHORT_ID_LENGTH
-from slotscope.runtime.delta_files import read_rows
+from slotscope.runtime.delta_files import any_of, read_rows, settled
 
 SNAPSHOTS_MAX = 60
 """The newest of them; more are no line that anybody reads."""
@@ -32,20 +32,26 @@ class TrendPoint:
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """All finished snapshots in order of time, by *resource*: ``memory``, ``serialized bytes`` or ``keys``."""
+    """All finished snapshots of one cluster in order of time, by *resource*: ``memory``, ``serialized bytes`` or ``keys``."""
 
     resource: str
     points: Sequence[TrendPoint]
 
 
-def load_trend(root: str) -> Trend:
-    """Read what the tables under *root* say of every finished snapshot, by memory where it is known of all, else by bytes or keys."""
-    finished = read_rows(root, SNAPSHOTS, columns=("snapshot_id", "taken_at", "written_at"))
+@settled
+def load_trend(root: str, snapshot_id: str) -> Trend:
+    """Read what the tables under *root* say of every finished snapshot of the cluster of *snapshot_id*.
+
+    By memory where it is known of all, else by bytes or keys.
+    """
+    known = read_rows(root, SNAPSHOTS, columns=("snapshot_id", "cluster", "taken_at", "written_at"))
+    clusters = {row["cluster"] for row in known if row["snapshot_id"] == snapshot_id}
+    finished = [row for row in known if row["cluster"] in clusters]
     finished.sort(key=lambda row: (*(_seconds(row[name]) for name in ("taken_at", "written_at")), row["snapshot_id"]))
     finished = finished[-SNAPSHOTS_MAX:]
     columns = ("snapshot_id", "node_id", "address", "keys", "serialized_bytes", "memory_bytes")
     named = {row["snapshot_id"] for row in finished}
-    rows = [row for row in read_rows(root, NODE_LOAD, columns=columns) if row["snapshot_id"] in named]
+    rows = read_rows(root, NODE_LOAD, columns=columns, where=any_of("snapshot_id", sorted(named)))
     kinds = {"memory_bytes": "memory", "serialized_bytes": "serialized bytes", "keys": "keys"}
     figure = next((name for name in kinds if all(row[name] is not None for row in rows)), "keys")
     masters: dict[str, dict[str, int | None]] = {}

@@ -42,11 +42,12 @@ from slotscope.reports.rebalance.report import (
 )
 from slotscope.reports.records import grouped, record
 from slotscope.runtime import text
-from slotscope.runtime.delta_files import exists, read_rows
+from slotscope.runtime.delta_files import exists, read_rows, settled
 
 Row = Mapping[str, Any]
 
 
+@settled
 def load_rebalance_report(root: str, plan_id: str = "latest") -> RebalanceReport:
     """Return what the tables under *root* say of a plan.
 

@@ -10,7 +10,7 @@ from schemas.bronze import BAD_RECORDS
 from slotscope.sources.bus.files import CaptureFile, find_captures, survey
 from slotscope.sources.data_source import UnitReader
 
-BAD = pa.schema([field for field in BAD_RECORDS.schema if field.name not in ("snapshot_id", "job")])
+BAD = pa.schema([field for field in BAD_RECORDS.schema if field.name not in (*BAD_RECORDS.labels, "job")])
 """Schema of ``rows=bad``."""
 
 

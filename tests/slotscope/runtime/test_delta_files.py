@@ -1,4 +1,4 @@
-"""Delta tables without Spark: what is asked for is read, what is written takes the place of what was there."""
+"""Delta tables without Spark: what is asked for is read, and rows count when the run that wrote them is complete."""
 
 from __future__ import annotations
 
@@ -7,23 +7,21 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from schemas.table import LONG, TEXT, Table, optional, required, several
+from schemas.table import LONG, TEXT, Table, optional, required, several, snapshot_table
 from slotscope.runtime.delta_files import append_rows, query_rows, read_rows, replace_rows
 from slotscope.runtime.errors import InputError
+from tests.builders.stored_rows import store_rows
 
-LOAD = Table(
+LOAD = snapshot_table(
     "silver/test_load",
     "A table for tests.",
-    pa.schema(
-        [
-            required("snapshot_id", TEXT, "snapshot"),
-            required("slot", LONG, "slot"),
-            optional("words", several(TEXT), "words"),
-        ]
-    ),
-    key=("snapshot_id", "slot"),
-    partition_by=("snapshot_id",),
+    [required("slot", LONG, "slot"), optional("words", several(TEXT), "words")],
+    key=("slot",),
 )
+PLAIN = Table(
+    "silver/plain", "A table without runs.", pa.schema([required("name", TEXT, "name"), optional("slot", LONG, "slot")]),
+    key=("name",), of_runs=False,
+)  # fmt: skip
 HOSTILE = 'it\'s \\ "a" %2F/é; --'
 
 
@@ -34,8 +32,7 @@ def loads(snapshot, slots):
 @pytest.fixture
 def root(tmp_path):
     """Two snapshots, one with a name that would end a literal of SQL."""
-    append_rows(str(tmp_path), LOAD, loads("a", [3, 1, 2]))
-    append_rows(str(tmp_path), LOAD, loads(HOSTILE, [7]))
+    store_rows(str(tmp_path), LOAD, [*loads("a", [3, 1, 2]), *loads(HOSTILE, [7])])
     return str(tmp_path)
 
 
@@ -47,15 +44,25 @@ def test_the_first_rows_of_an_order_are_read(root):
 
 def test_a_name_is_a_value_whatever_it_holds(root):
     """A condition that it could end would read, or replace, the rows of others."""
-    assert read_rows(root, LOAD, snapshot_id=HOSTILE) == loads(HOSTILE, [7])
+    columns = ("snapshot_id", "slot", "words")
+    assert read_rows(root, LOAD, columns=columns, snapshot_id=HOSTILE) == loads(HOSTILE, [7])
 
-    replace_rows(root, LOAD, loads(HOSTILE, [8, 9]), snapshot_id=HOSTILE)
+    store_rows(root, LOAD, loads(HOSTILE, [8, 9]))
 
     assert sorted(row["slot"] for row in read_rows(root, LOAD)) == [1, 2, 3, 8, 9]
 
 
+def test_rows_without_runs_are_replaced_in_one_commit(tmp_path):
+    append_rows(str(tmp_path), PLAIN, [{"name": HOSTILE, "slot": 1}, {"name": "b", "slot": 2}])
+    replace_rows(str(tmp_path), PLAIN, [{"name": HOSTILE, "slot": 3}], name=HOSTILE)
+
+    assert sorted(row["slot"] for row in read_rows(str(tmp_path), PLAIN)) == [2, 3]
+
+
 def test_a_question_in_sql_names_tables_without_their_layer(root):
+    """Also one with parts of its own."""
     assert query_rows(root, "SELECT MAX(slot) AS most FROM test_load", LOAD) == [{"most": 7}]
+    assert query_rows(root, "WITH x AS (SELECT slot FROM test_load) SELECT MIN(slot) AS s FROM x", LOAD) == [{"s": 1}]
 
 
 def test_a_column_that_was_added_later_is_null_in_older_rows(root):
@@ -64,7 +71,7 @@ def test_a_column_that_was_added_later_is_null_in_older_rows(root):
 
     assert [row["later"] for row in read_rows(root, newer, snapshot_id="a")] == [None] * 3
 
-    append_rows(root, newer, [{**row, "later": 5} for row in loads("b", [4])])
+    store_rows(root, newer, [{**row, "later": 5} for row in loads("b", [4])])
 
     assert [row["later"] for row in read_rows(root, newer, order_by="slot")] == [None, None, None, 5, None]
 
@@ -76,12 +83,15 @@ def test_a_table_that_is_not_there_is_named(tmp_path):
 
 
 def test_a_table_of_an_older_form_is_refused_with_what_to_do(root):
-    """Where a list held other elements: neither read nor written over."""
+    """Where a list held other elements, or no run stamped the rows: neither read nor written over."""
     pair = pa.struct([required("word", TEXT, "a word")])
-    fields = [*list(LOAD.schema)[:2], optional("words", several(pair), "words")]
-    newer = replace(LOAD, schema=pa.schema(fields))
+    words = optional("words", several(pair), "words")
+    newer = replace(LOAD, schema=pa.schema([words if field.name == "words" else field for field in LOAD.schema]))
 
     with pytest.raises(InputError, match=r"older version of the program.*another --root"):
         read_rows(root, newer)
     with pytest.raises(InputError, match=r"older version of the program.*another --root"):
-        replace_rows(root, newer, [{"snapshot_id": "a", "slot": 2, "words": [{"word": "b"}]}], snapshot_id="a")
+        store_rows(root, newer, [{"snapshot_id": "a", "slot": 2, "words": [{"word": "b"}]}])
+    append_rows(root, replace(PLAIN, name="silver/old"), [])
+    with pytest.raises(InputError, match=r"older version of the program.*another --root"):
+        read_rows(root, replace(LOAD, name="silver/old"))

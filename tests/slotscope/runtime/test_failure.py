@@ -76,3 +76,13 @@ def test_control_characters_are_shown_and_not_obeyed():
 def test_a_line_has_an_end():
     """A hostile name must not fill the screen."""
     assert len(printable("x" * 10_000)) == LINE_CHARS_MAX + 1
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left on device"), Py4JError("java.io.IOException: No space left on device\n\tat x")]
+)
+def test_a_full_disk_is_one_line_whoever_met_it(error):
+    """And no reason to look at a trace."""
+    line = "No space left on device: tables are as they were before; make room and run this again"
+
+    assert describe(error) == (UNEXPECTED, line)

@@ -2,71 +2,75 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType
 
-from schemas.table import Table, optional, required, several
+from schemas.table import optional, required, several, snapshot_table
 from slotscope.runtime import tables
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.spark_schema import spark_schema
+from slotscope.runtime.runs import running
 from slotscope.runtime.tables import Change
 
-LOAD = Table(
+LOAD = snapshot_table(
     "silver/test_load",
     "A table for tests.",
-    pa.schema(
-        [
-            required("snapshot_id", pa.string(), "snapshot"),
-            required("slot", pa.int64(), "slot"),
-            optional("words", several(pa.string()), "words"),
-        ]
-    ),
-    key=("snapshot_id", "slot"),
-    partition_by=("snapshot_id",),
+    [required("slot", pa.int64(), "slot"), optional("words", several(pa.string()), "words")],
+    key=("slot",),
 )
 HOSTILE = 'it\'s \\ "a" %2F/é'
 
 
-def rows(spark, snapshot_id, slots):
+def rows(spark, slots):
     """A frame of slots, with the columns in another order and type than declared."""
-    found = [(slot, snapshot_id, ["a"]) for slot in slots]
-    return spark.createDataFrame(found, "slot int, snapshot_id string, words array<string>")
+    return spark.createDataFrame([(["a"], slot) for slot in slots], "words array<string>, slot int")
+
+
+def write(root, name, frame, **more):
+    with running(root, "test", name) as run:
+        tables.apply_changes([Change(frame, LOAD, **more)], run)
 
 
 def content(spark, root):
     return sorted((row.snapshot_id, row.slot) for row in tables.read(spark, LOAD, root).collect())
 
 
-def test_a_snapshot_is_replaced_and_its_neighbours_stay(spark, tmp_path):
-    """A job that runs twice leaves the same rows; so does one that finds fewer."""
+@pytest.mark.parametrize("small_rows_max", [tables.SMALL_ROWS_MAX, -1])
+def test_a_snapshot_is_replaced_and_its_neighbours_stay(spark, tmp_path, monkeypatch, small_rows_max):
+    """A job that runs twice leaves the same rows; so does one that finds fewer; by Spark's writer, too."""
+    monkeypatch.setattr(tables, "SMALL_ROWS_MAX", small_rows_max)
     root = str(tmp_path)
-    tables.replace_snapshot(rows(spark, "a", [1, 2]), LOAD, root, "a")
-    tables.apply_changes([Change(rows(spark, HOSTILE, [3]), LOAD)], root, HOSTILE)
-    tables.replace_snapshot(rows(spark, "a", [2]), LOAD, root, "a")
-    tables.replace_snapshot(rows(spark, HOSTILE, [3]), LOAD, root, HOSTILE)
+    write(root, "a", rows(spark, [1, 2]))
+    write(root, HOSTILE, rows(spark, [3]))
+    write(root, "a", rows(spark, [2]))
+    write(root, HOSTILE, rows(spark, [3]))
 
     assert content(spark, root) == sorted([("a", 2), (HOSTILE, 3)])
     assert [row.slot for row in tables.read_snapshot(spark, LOAD, root, HOSTILE).collect()] == [3]
 
 
-def test_a_part_of_a_snapshot_is_replaced_and_the_rest_stays(spark, tmp_path):
-    """Rows for which the condition holds go, those of other snapshots stay even if it holds for them."""
+@pytest.mark.parametrize("small_rows_max", [tables.SMALL_ROWS_MAX, -1])
+def test_lasting_rows_stay_where_the_next_run_keeps_them(spark, tmp_path, monkeypatch, small_rows_max):
+    """Rows up to the bound last, the others are replaced; a run that keeps nothing replaces all."""
+    monkeypatch.setattr(tables, "SMALL_ROWS_MAX", small_rows_max)
     root = str(tmp_path)
-    tables.replace_snapshot(rows(spark, "a", [1, 5, 6]), LOAD, root, "a")
-    tables.replace_snapshot(rows(spark, "b", [7]), LOAD, root, "b")
+    write(root, "a", rows(spark, [1, 5, 6]), lasting=("slot", 4))
+    with running(root, "test", "a") as run:
+        run.kept = run.lasting_before
+        tables.apply_change(Change(rows(spark, [7, 8]), LOAD, lasting=("slot", 7)), run)
+        assert tables.read_snapshot(spark, LOAD, root, "a", run.visible).count() == 3
 
-    tables.apply_change(Change(rows(spark, "a", [8, 9]), LOAD, "slot >= 5"), root, "a")
+    assert content(spark, root) == [("a", 1), ("a", 7), ("a", 8)]
+    assert spark.read.format("delta").load(f"{root}/{LOAD.name}").count() == 3
 
-    assert content(spark, root) == [("a", 1), ("a", 8), ("a", 9), ("b", 7)]
+    write(root, "a", rows(spark, [9]))
+    assert content(spark, root) == [("a", 9)]
 
 
 def test_a_table_is_read_as_it_is_declared(spark, tmp_path):
     """Columns in their order, with their types and comments, whatever the frame had; one small file."""
     root = str(tmp_path)
-    tables.replace_snapshot(rows(spark, "a", range(100)).repartition(5), LOAD, root, "a")
+    write(root, "a", rows(spark, range(100)).repartition(5))
 
     found = tables.read(spark, LOAD, root)
 
@@ -74,25 +78,16 @@ def test_a_table_is_read_as_it_is_declared(spark, tmp_path):
     assert found.schema["slot"].dataType == LongType()
     assert found.schema["slot"].metadata == {"comment": "slot"}
     assert len(list((tmp_path / "silver/test_load").rglob("*.parquet"))) == 1
+    assert spark.sql(f"DESCRIBE DETAIL delta.`{root}/{LOAD.name}`").first().description == LOAD.about
 
 
 def test_an_empty_frame_empties_its_snapshot(spark, tmp_path):
     """Nothing found is a result as well."""
     root = str(tmp_path)
-    tables.replace_snapshot(rows(spark, "a", [1]), LOAD, root, "a")
-    tables.replace_snapshot(rows(spark, "a", []), LOAD, root, "a")
+    write(root, "a", rows(spark, [1]))
+    write(root, "a", rows(spark, []))
 
     assert content(spark, root) == []
-
-
-def test_merge_updates_by_key_and_inserts_the_rest(spark, tmp_path):
-    """Twice the same: the same rows."""
-    root = str(tmp_path)
-    for _ in range(2):
-        tables.merge(rows(spark, "a", [1, 2]), LOAD, root)
-    tables.merge(rows(spark, "a", [2, 3]), LOAD, root)
-
-    assert content(spark, root) == [("a", 1), ("a", 2), ("a", 3)]
 
 
 def test_a_table_that_is_not_there_is_named(spark, tmp_path):
@@ -102,21 +97,15 @@ def test_a_table_that_is_not_there_is_named(spark, tmp_path):
         tables.read(spark, LOAD, str(tmp_path))
 
 
-def test_a_literal_survives_quotes_and_backslashes(spark):
-    """Snapshot names are the user's."""
-    assert spark.sql(f"SELECT {tables.sql_string(HOSTILE)} AS text").collect()[0].text == HOSTILE
-
-
 def test_a_table_of_an_older_form_is_refused_with_what_to_do(spark, tmp_path):
-    """Where an array held other elements: neither read nor written over."""
+    """Where an array held other elements."""
+    from dataclasses import replace
+
     root = str(tmp_path)
-    tables.replace_snapshot(rows(spark, "a", [1]), LOAD, root, "a")
+    write(root, "a", rows(spark, [1]))
     pair = pa.struct([required("word", pa.string(), "a word")])
-    fields = [*list(LOAD.schema)[:2], optional("words", several(pair), "words")]
-    newer = replace(LOAD, schema=pa.schema(fields))
-    found = spark.createDataFrame([("a", 2, [("b",)])], spark_schema(newer.schema))
+    words = optional("words", several(pair), "words")
+    newer = replace(LOAD, schema=pa.schema([words if field.name == "words" else field for field in LOAD.schema]))
 
     with pytest.raises(InputError, match=r"older version of the program.*another --root"):
         tables.read(spark, newer, root)
-    with pytest.raises(InputError, match=r"older version of the program.*another --root"):
-        tables.replace_snapshot(found, newer, root, "a")

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import slotscope
 from schemas.catalogue import TABLES, WRITTEN_BY
-from schemas.gold import NODE_LOAD
+from schemas.gold import KEY_PREFIXES, NODE_LOAD
 from schemas.rebalance import PLAN_AUDITS
 from schemas.silver import SNAPSHOTS
 from slotscope.runtime.delta_files import append_rows, exists, read_rows
@@ -20,6 +20,7 @@ from slotscope.runtime.errors import InputError
 from slotscope.sql.duck import ask
 from slotscope.sql.view import View
 from slotscope.sql.views import READ, VIEWS, column_comments, sql_name, tables_named
+from tests.builders.stored_rows import store, store_rows
 
 MOMENT = "TIMESTAMP '2026-11-21 16:06:31'"
 EMPTY = {"why_no_failover"}
@@ -114,10 +115,10 @@ def test_a_query_that_is_wrong_is_one_line(tmp_path) -> None:
 def test_a_column_that_was_added_later_is_null_in_older_tables(tmp_path) -> None:
     from deltalake import write_deltalake
 
-    append_rows(str(tmp_path), SNAPSHOTS, [{"snapshot_id": "old", "keys": 1, "bad_records": 0, "warnings": []}])
+    store_rows(str(tmp_path), SNAPSHOTS, [{"snapshot_id": "old", "keys": 1, "bad_records": 0, "warnings": []}])
     path = f"{tmp_path}/{SNAPSHOTS.name}"
     rows = DeltaTable(path).to_pyarrow_table().drop_columns(["written_at"])
-    write_deltalake(path, rows, mode="overwrite", schema_mode="overwrite", partition_by=["snapshot_id"])
+    write_deltalake(path, rows, mode="overwrite", schema_mode="overwrite")
 
     assert "written_at" not in [field.name for field in DeltaTable(path).schema().fields]
     query = "SELECT snapshot_id, written_at, is_newest FROM snapshot_order"
@@ -131,12 +132,9 @@ def test_the_newest_snapshot_is_the_one_with_the_latest_dumps_and_of_these_the_l
         return {"snapshot_id": name, "keys": 1, "bad_records": 0, "warnings": [], **said}
 
     several = [("c", 2, 3), ("a", 2, 4), ("z", None, 9), ("y", 1, None), ("b", 1, 8)]
-    append_rows(str(tmp_path), SNAPSHOTS, [snapshot(*one) for one in several])
-    loads = [
-        {"snapshot_id": name, "node_id": "m", "slots": 1, "keys": 1, "keys_share": 1.0, "keys_over_mean": 1.0}
-        for name in "abcyz"
-    ]
-    append_rows(str(tmp_path), NODE_LOAD, loads)
+    for one in several:
+        load = {"node_id": "m", "slots": 1, "keys": 1, "keys_share": 1.0, "keys_over_mean": 1.0}
+        store(str(tmp_path), one[0], {SNAPSHOTS: [snapshot(*one)], NODE_LOAD: [load]})
 
     connection = slotscope.connect(str(tmp_path))
     ordered = ask(connection, "SELECT snapshot_id FROM snapshot_order ORDER BY place").rows
@@ -174,3 +172,18 @@ def test_replicas_are_no_voters_and_a_vote_has_no_refusal(asked_root: str) -> No
 
     assert ask(connection, "SELECT count(*) FROM votes").rows == [(4,)]
     assert ask(connection, "SELECT granted, refusal FROM election_votes").rows == [(True, None), (True, None)]
+
+
+def test_each_cluster_has_a_newest_snapshot_of_its_own(tmp_path) -> None:
+    """Of two clusters in one root: loads of both, growth of neither against the other."""
+    for name, cluster, day in (("e1", "east", 1), ("w1", "west", 2), ("e2", "east", 3)):
+        head = {"keys": 1, "bad_records": 0, "warnings": [], "taken_at": datetime(2026, 11, day)}
+        load = {"node_id": cluster, "slots": 1, "keys": 1, "memory_bytes": 7, "keys_share": 1.0, "keys_over_mean": 1.0}
+        prefix = {"prefix": b"a:", "prefix_text": "a:", "depth": 1, "keys": day}
+        store(str(tmp_path), name, {SNAPSHOTS: [head], NODE_LOAD: [load], KEY_PREFIXES: [prefix]}, cluster=cluster)
+
+    connection = slotscope.connect(str(tmp_path))
+    newest = ask(connection, "SELECT snapshot_id, memory_over_mean FROM node_load_now ORDER BY snapshot_id").rows
+    assert newest == [("e2", 1.0), ("w1", 1.0)]
+    growth = ask(connection, "SELECT snapshot_before, snapshot_after, keys_grown FROM prefix_growth").rows
+    assert growth == [("e1", "e2", 2)]

@@ -21,25 +21,25 @@ T0_NS = 1_700_000_000_123_456_789
 TOLD = "observer string, ts_ns bigint, kind string, subject string, epoch bigint"
 
 
-def test_times_come_from_nanoseconds_and_every_row_says_its_snapshot(spark):
+def test_times_come_from_nanoseconds(spark):
     """Rounded down to microseconds; a time that is not known stays null."""
     table = history.VOTES
-    names = table.columns
+    names = table_arrow(table).names
     rows = frame(
         spark,
-        table.schema,
+        table_arrow(table),
         {"voter": "a", "epoch": Decimal(7), "asked_ns": T0_NS},
         {"voter": "b", "epoch": Decimal(7), "answered_ns": -1},
     )
-    bare = rows.drop("snapshot_id", *(name for name in names if f"{name}_ns" in names))
+    bare = rows.drop(*(name for name in names if f"{name}_ns" in names))
 
-    found = with_times(bare, table, "one")
+    found = with_times(bare, table)
 
     assert found.columns == names
     assert_rows(
-        found, "snapshot_id string, voter string, asked timestamp, answered timestamp",
-        ("one", "a", datetime.fromtimestamp(T0_NS // 1000 / 1e6), None),
-        ("one", "b", None, datetime.fromtimestamp(-1e-6)),
+        found, "voter string, asked timestamp, answered timestamp",
+        ("a", datetime.fromtimestamp(T0_NS // 1000 / 1e6), None),
+        ("b", None, datetime.fromtimestamp(-1e-6)),
     )  # fmt: skip
 
 
@@ -47,24 +47,24 @@ def test_few_rows_without_spark_have_the_times_that_spark_gives_them(spark):
     """To the microsecond, rounded down: a double of so many ns would round some of them up."""
     table = history.VOTES
     told = [1_795_277_182_283_936_943, T0_NS, -1, 0]
-    rows = frame(spark, table.schema, *({"voter": str(ns), "epoch": Decimal(7), "asked_ns": ns} for ns in told))
-    bare = rows.drop("snapshot_id", *(name for name in table.columns if f"{name}_ns" in table.columns))
+    rows = frame(spark, table_arrow(table), *({"voter": str(ns), "epoch": Decimal(7), "asked_ns": ns} for ns in told))
+    bare = rows.drop(*(name for name in table.columns if f"{name}_ns" in table.columns))
 
-    found = with_times(bare, table, "one").toArrow()
+    found = with_times(bare, table).toArrow()
 
     assert found.column("asked").cast(pa.int64()).to_pylist() == [ns // 1000 for ns in told]
-    assert with_times(bare.toArrow(), table, "one").to_pylist() == found.to_pylist()
+    assert with_times(bare.toArrow(), table).to_pylist() == found.to_pylist()
 
 
 def test_no_rows_have_the_columns_of_their_table_all_the_same(spark):
     table = history.VOTES
-    bare = frame(spark, table.schema).drop("snapshot_id", "asked", "answered")
+    bare = frame(spark, table_arrow(table)).drop("asked", "answered")
 
-    assert_rows(with_times(bare, table, "one"), table.schema)
+    assert_rows(with_times(bare, table), table_arrow(table))
 
 
 BLOBS = "kind int, blob binary"
-LOGGED = "snapshot_id string, source string, line bigint, observer string, kind string, subject string, epoch decimal(20,0), text string"
+LOGGED = "source string, line bigint, observer string, kind string, subject string, epoch decimal(20,0), text string"
 OTHER_KIND = captured.BITMAPS
 
 
@@ -96,21 +96,21 @@ def test_blobs_of_one_kind_become_the_rows_of_their_table(spark):
         (captured.LOGS, logs(hostile)),
     )
 
-    found = unpacked(read, captured.LOGS, history.LOG_EVENTS, "one")
+    found = unpacked(read, captured.LOGS, history.LOG_EVENTS)
 
-    assert found.columns == list(history.LOG_EVENTS.columns)
+    assert found.columns == table_arrow(history.LOG_EVENTS).names
     assert_rows(
         found, LOGGED,
-        ("one", "a.log", 1, "a", "vote", "b", Decimal(2**64 - 1), ""),
-        ("one", "a.log", 2, None, "pfail", None, None, ""),
-        ("one", "a.log", 3, None, "other", None, None, "\x1b[2J<script>\x00\ufffd"),
+        ("a.log", 1, "a", "vote", "b", Decimal(2**64 - 1), ""),
+        ("a.log", 2, None, "pfail", None, None, ""),
+        ("a.log", 3, None, "other", None, None, "\x1b[2J<script>\x00\ufffd"),
     )  # fmt: skip
 
 
 def test_blobs_without_rows_and_no_blobs_have_the_columns_of_their_table(spark):
     for blobs in ([], [(captured.LOGS, logs())], [(OTHER_KIND, bytearray(b"?"))]):
         assert_rows(
-            unpacked(frame(spark, BLOBS, *blobs), captured.LOGS, history.LOG_EVENTS, "one"), history.LOG_EVENTS.schema
+            unpacked(frame(spark, BLOBS, *blobs), captured.LOGS, history.LOG_EVENTS), table_arrow(history.LOG_EVENTS)
         )
 
 
@@ -131,18 +131,18 @@ def test_lines_of_logs_are_events_where_packets_would_have_told_the_same(spark):
         ),
     )  # fmt: skip
 
-    found = logged_events(read, "one")
+    found = logged_events(read)
 
-    assert set(found.columns) == set(history.EVENTS.columns)
+    assert set(found.columns) == set(table_arrow(history.EVENTS).names)
     assert_rows(
         found,
-        "snapshot_id string, observer string, ts_ns bigint, kind string, subject string, epoch decimal(20,0), detail string,"
+        "observer string, ts_ns bigint, kind string, subject string, epoch decimal(20,0), detail string,"
         " source string, message_id bigint, settled_by bigint",
-        ("one", "a", T0_NS, "election-won", "b", Decimal(7), "won", "log", None, None),
-        ("one", "a", T0_NS, "state-fail", "", Decimal(0), "", "log", None, None),
-        ("one", "b", T0_NS, "manual-failover-timeout", "", Decimal(0), "<b>", "log", None, None),
+        ("a", T0_NS, "election-won", "b", Decimal(7), "won", "log", None, None),
+        ("a", T0_NS, "state-fail", "", Decimal(0), "", "log", None, None),
+        ("b", T0_NS, "manual-failover-timeout", "", Decimal(0), "<b>", "log", None, None),
     )
-    assert_rows(logged_events(read.limit(0), "one"), history.EVENTS.schema)
+    assert_rows(logged_events(read.limit(0)), table_arrow(history.EVENTS))
 
 
 def told(observer, at_s, kind="election-won", epoch=1):
@@ -169,9 +169,9 @@ def test_figures_of_a_case_are_known_in_the_runs_that_have_them(spark):
     figure = FIGURES[0]
     parameters = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in spark_schema(PARAMETERS))
     runs = frame(
-        spark, f"snapshot_id string, case int, {parameters}, {', '.join(f'{name} double' for name in FIGURES)}",
-        {"snapshot_id": "s", "case": 0, figure: 10.0}, {"snapshot_id": "s", "case": 0, figure: 30.0}, {"snapshot_id": "s", "case": 0},
-        {"snapshot_id": "s", "case": 1},
+        spark, f"case int, {parameters}, {', '.join(f'{name} double' for name in FIGURES)}",
+        {"case": 0, figure: 10.0}, {"case": 0, figure: 30.0}, {"case": 0},
+        {"case": 1},
     )  # fmt: skip
 
     found = quantiles(runs).where(f"figure = '{figure}'")

@@ -1,0 +1,31 @@
+"""Rows in tables as jobs leave them: of a run that is complete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from typing import Any
+
+from schemas.catalogue import writers
+from schemas.table import Table
+from slotscope.runtime.runs import running
+
+
+def store_rows(root: str, table: Table, rows: Iterable[Mapping[str, Any]], **more: Any) -> None:
+    """Put *rows* into *table*, those of each snapshot, or plan, by a run of its own that replaces nothing; *more* is told of the run."""
+    by_name = lambda row: str(row[table.named_by])  # noqa: E731
+    for name, own in groupby(sorted(rows, key=by_name), by_name):
+        store(root, name, {table: list(own)}, **more)
+
+
+def store(root: str, name: str, rows: Mapping[Table, Iterable[Mapping[str, Any]]], **more: Any) -> None:
+    """Put *rows* into their tables by one run that makes snapshot, or plan, *name*; *more* is told of the run."""
+    job = more.pop("job", None) or (writers(next(iter(rows))) or ["test"])[0]
+    with running(root, job, name, **more) as run:
+        for table, own in rows.items():
+            run.append(table, own)
+
+
+def without_run(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """*rows* without what differs from run to run."""
+    return [{name: value for name, value in row.items() if name != "run_id"} for row in rows]

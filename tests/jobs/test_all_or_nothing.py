@@ -1,0 +1,148 @@
+"""A job that fails at any of its commits: every reader shows what was there before, or the new, and never a mix."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import functions as F
+
+import slotscope
+from jobs.bus_replay import run as replay
+from schemas.catalogue import WRITTEN_BY
+from schemas.history import BUS_MESSAGES
+from schemas.runs import RUNS
+from slotscope.pipelines.key_snapshot import KeySnapshot
+from slotscope.reports.history.tables import load_history
+from slotscope.reports.keyspace.tables import load_report
+from slotscope.requests.bus_replay import Request as ReplayRequest
+from slotscope.requests.key_slots import Request
+from slotscope.runtime import delta_files, tables
+from slotscope.runtime.errors import InputError
+from slotscope.runtime.runs import running
+from slotscope.runtime.settings import read_settings
+from tests.reference.bus_folding import cut, packet_ends
+
+DATA = Path(__file__).parents[1] / "data"
+VALKEY = DATA / "valkey-9.1"
+CAPTURE = DATA / "bus-redis-7.0" / "bus.pcap.gz"
+
+
+@contextmanager
+def failing(monkeypatch: pytest.MonkeyPatch, commit: int) -> Iterator[list[int]]:
+    """A disk that is full from the commit of that number on; the list grows by one with every commit that is tried."""
+    real, tried, lock = delta_files.write_deltalake, [], threading.Lock()
+
+    def write(*arguments: Any, **more: Any) -> None:
+        with lock:
+            tried.append(1)
+            is_full = len(tried) >= commit
+        if is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(*arguments, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(delta_files, "write_deltalake", write)
+        yield tried
+
+
+def shown(spark: Any, root: str, job: str, snapshot: str) -> dict[str, list[str]]:
+    """What SQL of DuckDB, Spark and delta-rs say of the rows of each table."""
+    found = {}
+    connection = slotscope.connect(root)
+    for table in WRITTEN_BY[job]:
+        if not delta_files.exists(root, table):
+            continue
+        columns = [name for name in table.columns if name not in ("written_at",)]
+        rows = delta_files.read_rows(root, table, columns=columns, snapshot_id=snapshot)
+        found[table.name] = sorted(map(repr, rows))
+        noun = table.name.rpartition("/")[2]
+        (counted,) = connection.execute(f"SELECT count(*) FROM {noun} WHERE snapshot_id = '{snapshot}'").fetchone()
+        assert counted == len(rows), table.name
+    table = WRITTEN_BY[job][0]
+    by_spark = tables.read(spark, table, root).where(F.col("snapshot_id") == snapshot).count()
+    assert by_spark == len(found[table.name])
+    return found
+
+
+def assert_old_or_new(
+    write: Callable[[], None], read: Callable[[], Any], monkeypatch: pytest.MonkeyPatch, commits: range
+) -> Any:
+    """Let *write* fail at each of *commits* in turn; what *read* says stays until one of them ends well; that is returned."""
+    before = read()
+    for commit in commits:
+        with failing(monkeypatch, commit) as tried:
+            told = error_of(write)
+            assert ("No space left on device" in told) is (len(tried) >= commit)
+            if not told:
+                return read()
+        assert read() == before, f"commit {commit}"
+    return before
+
+
+def error_of(write: Callable[[], None]) -> str:
+    """What *write* says where it fails."""
+    try:
+        write()
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+def key_snapshot(spark: Any, root: Path, dumps: str) -> Callable[[], None]:
+    """What writes the tables of those dumps; they are read once."""
+    nodes = str(VALKEY / "topology" / "nodes.txt")
+    request = Request(root=str(root), snapshot="f", rdb=(str(VALKEY / dumps / "*.rdb"),), topology=nodes)
+    made = KeySnapshot.read(spark, request, read_settings())
+
+    def write() -> None:
+        with running(str(root), "key-slots", "f") as run:
+            made.write(spark, run)
+
+    return write
+
+
+@pytest.mark.slow
+def test_a_snapshot_of_keys_is_the_old_or_the_new_whichever_commit_fails(spark, tmp_path, monkeypatch) -> None:
+    root = str(tmp_path)
+    key_snapshot(spark, tmp_path, "before")()
+    before = load_report(root, "f").keys
+
+    found = assert_old_or_new(
+        key_snapshot(spark, tmp_path, "after"),
+        lambda: (shown(spark, root, "key-slots", "f"), load_report(root, "f")),
+        monkeypatch,
+        range(1, 40, 4),
+    )
+
+    assert (before, found[1].keys) == (6002, 6693)
+    assert {row["state"] for row in delta_files.read_rows(root, RUNS)} == {"complete", "replaced", "failed"}
+
+
+@pytest.mark.slow
+def test_a_replay_that_goes_on_is_the_old_or_the_new_whichever_commit_fails(spark, tmp_path, monkeypatch) -> None:
+    """A fold adds to tables that keep their settled rows; one that failed leaves no trace in what the next one reads."""
+    root = str(tmp_path / "root")
+    raw = gzip.decompress(CAPTURE.read_bytes())
+    ends = packet_ends(raw)
+    first, *_ = cut(raw, [ends[len(ends) // 3]], tmp_path)
+    replay(spark, ReplayRequest(root=root, snapshot="f", pcap=(str(first),), node_timeout_ms=1000))
+    more = ReplayRequest(root=root, snapshot="f", pcap=(f"{tmp_path}/part-*.pcap",), node_timeout_ms=1000)
+
+    found = assert_old_or_new(
+        lambda: replay(spark, more) and None,
+        lambda: (shown(spark, root, "bus-replay", "f"), load_history(root, "f")),
+        monkeypatch,
+        range(2, 50, 9),
+    )
+
+    whole = str(tmp_path / "whole")
+    replay(spark, ReplayRequest(root=whole, snapshot="f", pcap=(f"{tmp_path}/part-*.pcap",), node_timeout_ms=1000))
+    messages = [len(delta_files.read_rows(one, BUS_MESSAGES, snapshot_id="f")) for one in (root, whole)]
+    assert messages[0] == messages[1] == len(found[0][BUS_MESSAGES.name]) > 0

@@ -1,0 +1,189 @@
+"""Runs: what a reader sees is one run or the other, whatever fails and whoever else writes."""
+
+from __future__ import annotations
+
+import errno
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+from schemas.gold import NODE_LOAD
+from schemas.runs import RUNS
+from schemas.silver import SLOT_LOAD, SNAPSHOTS
+from slotscope.runtime import delta_files
+from slotscope.runtime.delta_files import compact, counted_runs, read_rows, settled, stored_values
+from slotscope.runtime.errors import InputError, TryAgainError
+from slotscope.runtime.failure import TRY_AGAIN, describe
+from slotscope.runtime.runs import Run, running
+from tests.builders.stored_rows import store
+
+WRITTEN = (SLOT_LOAD, NODE_LOAD, SNAPSHOTS)
+
+
+def write(root, name, keys, **more):
+    """One run that writes three tables, each of which holds *keys*."""
+    head = {"keys": keys, "bad_records": 0, "warnings": []}
+    rows = {
+        SLOT_LOAD: [{"slot": 1, "keys": keys}],
+        NODE_LOAD: [{"node_id": "n", "slots": 1, "keys": keys}],
+        SNAPSHOTS: [head],
+    }
+    store(str(root), name, rows, job="key-slots", **more)  # fmt: skip
+
+
+def seen(root, name):
+    """The figure that each table shows of a snapshot."""
+    return [[row["keys"] for row in read_rows(str(root), table, snapshot_id=name)] for table in WRITTEN]
+
+
+def test_rows_count_when_their_run_is_complete_and_not_before(tmp_path):
+    with running(str(tmp_path), "key-slots", "a") as run:
+        run.append(SLOT_LOAD, [{"slot": 1, "keys": 7}])
+        during = read_rows(str(tmp_path), SLOT_LOAD)
+        own = read_rows(str(tmp_path), SLOT_LOAD, runs=run.visible, snapshot_id="a")
+
+    assert during == []
+    assert [row["keys"] for row in own] == [7]
+    assert [row["keys"] for row in read_rows(str(tmp_path), SLOT_LOAD)] == [7]
+
+
+@pytest.mark.parametrize("commit", range(1, 10))
+def test_a_run_that_fails_at_any_commit_leaves_the_old_or_the_new(tmp_path, monkeypatch, commit):
+    """A disk that is full from that commit on: no reader sees a mix; the next run is whole, and alone in the tables."""
+    write(tmp_path, "a", 1)
+    real, done = delta_files.write_deltalake, []
+
+    def fail(*arguments, **more):
+        done.append(1)
+        if len(done) >= commit:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(*arguments, **more)
+
+    monkeypatch.setattr(delta_files, "write_deltalake", fail)
+    if commit <= 5:  # the run's own row, three tables, and the row that closes it
+        with pytest.raises(InputError, match=r"cannot be written: .*No space left on device"):
+            write(tmp_path, "a", 2)
+    else:
+        write(tmp_path, "a", 2)
+    monkeypatch.undo()
+
+    assert seen(tmp_path, "a") == ([[1]] * 3 if commit <= 5 else [[2]] * 3)
+
+    write(tmp_path, "a", 3)
+    assert seen(tmp_path, "a") == [[3]] * 3
+    assert [len(stored_values(str(tmp_path), table, "run_id")) for table in WRITTEN] == [1, 1, 1]
+
+
+def test_a_killed_run_leaves_what_was_there_and_the_next_one_removes_its_rows(tmp_path):
+    write(tmp_path, "a", 1)
+    killed = Run(str(tmp_path), "key-slots", "a")
+    killed.begin()
+    killed.append(SLOT_LOAD, [{"slot": 1, "keys": 99}])
+
+    assert seen(tmp_path, "a") == [[1]] * 3
+
+    write(tmp_path, "a", 2)
+    assert seen(tmp_path, "a") == [[2]] * 3
+    assert len(stored_values(str(tmp_path), SLOT_LOAD, "run_id")) == 1
+
+
+def test_figures_that_do_not_agree_fail_the_run_and_are_kept(tmp_path):
+    write(tmp_path, "a", 1)
+    broken = Run(str(tmp_path), "key-slots", "a")
+    broken.begin()
+    broken.check("keys", {"silver/slot_load": 3, "silver/sources": 3, "gold/node_load": None})
+    with pytest.raises(InputError, match="contradict each other, nothing was replaced: bytes are 3 by x, 4 by y"):
+        broken.check("bytes", {"x": 3, "y": 4})
+    broken.abandon(ValueError("no"))
+
+    (failed,) = read_rows(str(tmp_path), RUNS, state="failed")
+    assert [(check["of"], check["value"]) for check in failed["checks"]][-2:] == [("x", 3), ("y", 4)]
+    assert seen(tmp_path, "a") == [[1]] * 3
+
+
+def test_jobs_of_different_snapshots_all_end_right_in_an_empty_root(tmp_path):
+    """Side by side from the first commit on, each table made by whoever comes first."""
+    start = Barrier(8)
+
+    def job(number):
+        start.wait()
+        write(tmp_path, f"s{number}", number, cluster=f"c{number % 3}")
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(job, range(8)))
+
+    assert [seen(tmp_path, f"s{number}") for number in range(8)] == [[[number]] * 3 for number in range(8)]
+    assert {row["state"] for row in read_rows(str(tmp_path), RUNS)} == {"complete"}
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_of_two_runs_of_one_snapshot_one_wins_and_the_other_is_told_to_try_again(tmp_path, before):
+    """Whether there was a snapshot of that name or not: one line, an exit code of its own, and no row of the loser."""
+    if before:
+        write(tmp_path, "a", 9)
+    start, ready = Barrier(2), Barrier(2)
+
+    def job(number):
+        start.wait()
+        try:
+            with running(str(tmp_path), "key-slots", "a") as run:
+                for table, row in zip(WRITTEN, ({"slot": 1}, {"node_id": "n"}, {"warnings": []}), strict=True):
+                    run.append(table, [{**row, "keys": number}])
+                ready.wait()
+        except TryAgainError as error:
+            return describe(error)
+        return number
+
+    with ThreadPoolExecutor(2) as pool:
+        ends = list(pool.map(job, (1, 2)))
+
+    (winner,) = [end for end in ends if isinstance(end, int)]
+    (loser,) = [end for end in ends if not isinstance(end, int)]
+    assert loser.code == TRY_AGAIN == 75
+    assert "another key-slots replaced a while this one was at work: run this again" in loser.line
+    assert seen(tmp_path, "a") == [[winner]] * 3
+    assert len(stored_values(str(tmp_path), SLOT_LOAD, "run_id")) == 1
+
+
+def test_a_snapshot_of_one_cluster_is_not_replaced_by_another(tmp_path):
+    write(tmp_path, "a", 1, cluster="east")
+
+    with pytest.raises(InputError, match="one of cluster east, not of west: choose another name"):
+        write(tmp_path, "a", 2, cluster="west")
+
+    assert {row["cluster"] for row in read_rows(str(tmp_path), SLOT_LOAD)} == {"east"}
+
+
+def test_a_reader_of_several_tables_sees_one_run(tmp_path):
+    """A job that ends between two of its reads makes it read again."""
+    write(tmp_path, "a", 1)
+    rewritten = []
+
+    @settled
+    def read():
+        found = seen(tmp_path, "a")[:1]
+        if not rewritten:
+            rewritten.append(1)
+            write(tmp_path, "a", 2)
+        return found + seen(tmp_path, "a")[1:]
+
+    assert read() == [[2]] * 3
+
+
+def test_joined_files_hold_the_same_rows(tmp_path):
+    for number in range(5):
+        write(tmp_path, f"s{number}", number)
+    before = [seen(tmp_path, f"s{number}") for number in range(5)]
+
+    assert compact(str(tmp_path), SLOT_LOAD) == 5
+    assert [seen(tmp_path, f"s{number}") for number in range(5)] == before
+    assert len(counted_runs(str(tmp_path), "s1")) == 1
+
+
+def test_a_root_that_cannot_be_written_is_said_before_anything_is_read(tmp_path):
+    """In one line; a file stands where the folder should be."""
+    (tmp_path / "root").write_text("")
+
+    with pytest.raises(InputError, match=r"root/silver/runs: cannot be written"):
+        write(tmp_path / "root", "a", 1)
