@@ -25,6 +25,7 @@ from slotscope.reports.history.tables import load_history
 from slotscope.runtime import delta_files
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.runs import running
+from slotscope.runtime.snapshot_names import cluster_of
 from slotscope.runtime.text import printable
 from slotscope.sources.files import write_text
 
@@ -115,7 +116,7 @@ def spread_news(root: str, cluster: str, hooks: Hooks) -> list[str]:
     states += [state | {"state": WITHDRAWN, "told_ns": time.time_ns()} for state in gone]
     lines += [f"{cluster}: withdrawn: {state['summary']}" for state in gone]
     told = before | {state["incident_id"]: state for state in states}
-    with running(root, JOB, cluster, cluster=cluster) as run:
+    with running(root, JOB, cluster, cluster=cluster_of(root, cluster)) as run:
         run.append(INCIDENT_STATES, (state | {"told": state["told_ns"] // 1000} for state in told.values()))
     return [printable(line) for line in lines]
 

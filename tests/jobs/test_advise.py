@@ -90,7 +90,7 @@ def test_the_terminal_and_the_page_show_the_waterfall(advised):
 
 def test_a_snapshot_that_is_not_there_is_one_line(spark, tmp_path):
     with pytest.raises(InputError, match="name dumps with --rdb"):
-        advise.run(spark, Request(root=str(tmp_path)), read_settings())
+        advise.run(spark, Request(root=str(tmp_path), snapshot="x"), read_settings())
 
 
 def test_dumps_of_different_servers_need_a_name_for_one(spark, tmp_path):
