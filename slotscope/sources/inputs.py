@@ -36,7 +36,7 @@ class Inputs:
         units: list[Unit] = [AofStateUnit(log) for log in self.logs] if self.replays else []
         units += aof_files.plan_units(list(self.logs), parallelism=parallelism, split=split)
         units += rdb_files.plan_tasks(self.rdb, parallelism=parallelism, split=split)
-        return [*units, *key_lists.plan_units(self.keys, self.key_format, parallelism)]
+        return [*units, *key_lists.plan_tasks(self.keys, self.key_format, parallelism)]
 
 
 def find_inputs(

@@ -1,4 +1,4 @@
-"""The task of a key list, or of a piece of one: its keys as sums."""
+"""The task of some key lists, or of pieces of them: their keys as sums."""
 
 from __future__ import annotations
 
@@ -10,65 +10,76 @@ from cluster_core.errors import DecodeError
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.key_list import batch_of_keys
 from cluster_core.kernels.key_slots import key_slots
-from slotscope.sources.key_lists import KeyListReader, KeyListUnit, KeyRows
-from slotscope.sources.key_sums import KeySums, Knows
+from schemas.interim import UnitFacts
+from slotscope.sources.key_lists import KeyListReader, KeyListTask, KeyListUnit, KeyRows
+from slotscope.sources.key_sums import InputSums, KeySums, Knows
 from slotscope.sources.partial_rows import TallyOptions, UnitTally
 from slotscope.sources.unread_facts import note_list
 
 
-class KeyListTally(UnitTally[KeyListUnit]):
-    """The sums of one unit of a list."""
+class KeyListTally(UnitTally[KeyListTask]):
+    """The sums of the lists of one task, read one after the other."""
 
-    def __init__(self, unit: KeyListUnit, part: int, options: TallyOptions) -> None:
+    def __init__(self, unit: KeyListTask, part: int, options: TallyOptions) -> None:
         super().__init__(unit, part, options)
         self._sums = KeySums(self.rows, options)
-        self._one = self._sums.begin(unit.path, Knows())
 
     @staticmethod
-    def source_of(unit: KeyListUnit) -> str:
-        """Return the file."""
-        return unit.path
+    def source_of(unit: KeyListTask) -> str:
+        """Return the first file."""
+        return unit.units[0].path
 
     @classmethod
-    def keys_of(cls, unit: KeyListUnit, options: TallyOptions) -> Iterator[tuple[str, KeyBatch]]:
+    def keys_of(cls, unit: KeyListTask, options: TallyOptions) -> Iterator[tuple[str, KeyBatch]]:
         """The keys in their order; *offset* is the row."""
-        row = 0
-        for rows in KeyListReader(unit, options.lists, permissive=options.permissive):
-            yield unit.path, batch_of_keys(rows.keys, rows.sizes, row)
-            row += len(rows.keys)
+        for piece in unit.units:
+            row = 0
+            for rows in KeyListReader(piece, options.lists, permissive=options.permissive):
+                yield piece.path, batch_of_keys(rows.keys, rows.sizes, row)
+                row += len(rows.keys)
 
     def run(self) -> Iterator[pa.RecordBatch]:
         """Read, tally and yield the rows; raises DecodeError in strict mode."""
-        reader = KeyListReader(self.unit, self.options.lists, permissive=self.options.permissive)
-        yield from self._tally(reader, iter(reader))
+        readers = [
+            KeyListReader(piece, self.options.lists, permissive=self.options.permissive) for piece in self.unit.units
+        ]
+        yield from self._yield_rows([(reader, self._read(reader, iter(reader))) for reader in readers])
 
     def run_batches(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The same for rows that Spark has read."""
-        unit = KeyListUnit(self.unit.path, "parquet", 0)
-        reader = KeyListReader(unit, self.options.lists, permissive=self.options.permissive)
-        yield from self._tally(reader, reader.rows_of(batches))
+        piece = KeyListUnit(self.unit.units[0].path, "parquet", 0)
+        reader = KeyListReader(piece, self.options.lists, permissive=self.options.permissive)
+        facts = self._read(reader, reader.rows_of(batches))
+        facts.kind = self.unit.units[0].kind
+        yield from self._yield_rows([(reader, facts)])
 
-    def _tally(self, reader: KeyListReader, found: Iterator[KeyRows]) -> Iterator[pa.RecordBatch]:
+    def _read(self, reader: KeyListReader, found: Iterator[KeyRows]) -> UnitFacts:
+        """Take in one list, and say what was found in it."""
+        one, facts = self._sums.begin(reader.unit.path, Knows()), UnitFacts()
         try:
             for rows in found:
-                self._add(rows)
+                self._add(one, rows)
         except DecodeError as error:
             if not self.options.permissive:
                 raise
             reader.bad.append(error)
             reader.broke_off = True
-        facts = self.facts
-        facts.kind, facts.file_bytes = self.unit.kind, self.unit.size
-        note_list(facts, reader, self._one.keys)
-        self._sums.end(self._one, facts)
-        self._sums.note_missed(facts)
-        yield self.rows.units(facts)
-        if reader.bad:
-            yield self.rows.bad(reader.bad, None)
+        facts.kind, facts.file_bytes = reader.unit.kind, reader.unit.size
+        note_list(facts, reader, one.keys)
+        self._sums.end(one, facts, is_whole=True)
+        return facts
+
+    def _yield_rows(self, read: list[tuple[KeyListReader, UnitFacts]]) -> Iterator[pa.RecordBatch]:
+        facts = [told for _, told in read]
+        self._sums.note_missed(facts[0])
+        yield self.rows.units(*facts)
+        for reader, _ in read:
+            if reader.bad:
+                yield self.rows.bad(reader.bad, None)
         yield from self._sums.yield_rows()
 
-    def _add(self, rows: KeyRows) -> None:
-        sums, one = self._sums, self._one
+    def _add(self, one: InputSums, rows: KeyRows) -> None:
+        sums = self._sums
         one.knows.sizes |= rows.sizes is not None
         if self.options.details:
             batch = batch_of_keys(rows.keys, rows.sizes, one.keys)

@@ -19,6 +19,7 @@ from cluster_core.errors import DecodeError
 from cluster_core.formats.key_list import LINE_BYTES_MAX
 from cluster_core.kernels.key_batch import NONE
 from cluster_core.kernels.key_list import keys_of_lines
+from slotscope.sources.file_shares import shared
 from slotscope.sources.files import ByteStream, InputFile, as_arrow, compression_of, open_raw, open_stream
 
 KINDS = ("text", "csv", "jsonl", "parquet", "delta")
@@ -63,6 +64,18 @@ def kind_of(path: str) -> str:
     """Return the format that a file name announces; text if it announces none."""
     name = path.lower().removesuffix(".gz").removesuffix(".zst")
     return next((kind for ending, kind in _ENDINGS.items() if name.endswith(ending)), "text")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyListTask:
+    """Units that one task reads one after the other, in the order of their paths."""
+
+    units: tuple[KeyListUnit, ...]
+
+
+def plan_tasks(files: list[InputFile], kind: str | None, parallelism: int) -> list[KeyListTask]:
+    """Cut *files* into units, and let them share tasks where they are many."""
+    return [KeyListTask(units) for units in shared(plan_units(files, kind, parallelism), parallelism)]
 
 
 def plan_units(files: list[InputFile], kind: str | None, parallelism: int) -> list[KeyListUnit]:

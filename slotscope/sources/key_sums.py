@@ -94,7 +94,6 @@ class NodeSums:
 
     def add(self, one: InputSums) -> None:
         """Add the sums of one input."""
-        self.knows.sizes |= one.knows.sizes
         self.slots.merge(one.slots)
         if one.uses is not None:
             present = np.flatnonzero(one.slots.slots[:, 0])
@@ -117,7 +116,7 @@ class KeySums:
         self._options = options
         self._owners = int(rows.owner_of.max()) + 1
         self._sources: list[str] = []
-        self._nodes: dict[tuple[str | None, str | None, bool], NodeSums] = {}
+        self._nodes: dict[tuple[str | bool | None, ...], NodeSums] = {}
         self._owned: list[tuple[str, NDArray[np.int64]]] = []
         self._declared = np.zeros((0, 4), np.int64)
         self._pending: list[NDArray[np.int64]] = []
@@ -180,7 +179,8 @@ class KeySums:
         Inputs that are *whole* share their sums with the others of their node, or of no known node; another one, whose node shows
         only when all its pieces are read, has its own.
         """
-        key = (node_id, None if is_whole else one.source, one.knows.memory)
+        knows = one.knows.sizes, one.knows.memory, one.ops is not None  # what one does not know is no sum of the others
+        key = (node_id, None if is_whole else one.source, *knows)
         node = self._nodes.get(key)
         if node is None:
             node = self._nodes[key] = NodeSums(one.source, one.knows, self._options)

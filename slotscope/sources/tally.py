@@ -22,17 +22,17 @@ from slotscope.sources.aof.state import AofStateUnit
 from slotscope.sources.aof.state_tally import AofStateTally
 from slotscope.sources.aof.tally import AofTally
 from slotscope.sources.key_list_tally import KeyListTally
-from slotscope.sources.key_lists import KeyListUnit
+from slotscope.sources.key_lists import KeyListTask, KeyListUnit
 from slotscope.sources.key_text import key_texts
 from slotscope.sources.partial_rows import TallyOptions, UnitTally
 from slotscope.sources.rdb.files import RdbTask
 from slotscope.sources.rdb.tally import RdbTally
 
-Unit = RdbTask | KeyListUnit | AofUnit | AofStateUnit
+Unit = RdbTask | KeyListTask | AofUnit | AofStateUnit
 
 TALLIES: dict[type, type[UnitTally[Any]]] = {
     RdbTask: RdbTally,
-    KeyListUnit: KeyListTally,
+    KeyListTask: KeyListTally,
     AofUnit: AofTally,
     AofStateUnit: AofStateTally,
 }
@@ -69,7 +69,7 @@ def tally_rows(batches: Iterator[pa.RecordBatch], source: str, options: TallyOpt
 
     context = TaskContext.get()
     part = context.partitionId() if context is not None else 0
-    yield from KeyListTally(KeyListUnit(source, "delta", 0), part, options).run_batches(batches)
+    yield from KeyListTally(KeyListTask((KeyListUnit(source, "delta", 0),)), part, options).run_batches(batches)
 
 
 def read_keys(numbers: Iterator[pa.RecordBatch], units: list[Unit], options: TallyOptions) -> Iterator[pa.RecordBatch]:

@@ -6,7 +6,6 @@ parallel, and the last one checks the CRC64 of all.
 
 from __future__ import annotations
 
-import heapq
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,15 +21,11 @@ from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.rdb.skim import RdbSkimmer
 from cluster_core.kernels.rdb.splits import find_record_splits, find_splits
 from cluster_core.memory.model import MemorySettings
+from slotscope.sources.file_shares import shared
 from slotscope.sources.files import ByteStream, InputFile, compression_of, open_raw, open_stream, zeros_at_end
 
 PART_BYTES_MIN = 64 << 20
 """Smaller ranges than this are not worth a task of their own."""
-
-TASK_BYTES = 256 << 20
-TASKS_PER_CORE_MAX = 4
-FILE_BYTES = 1 << 16
-"""To open a file costs as much as to read so many bytes of it."""
 
 HEAD_BYTES = 1 << 16
 ZEROS_MAX = 16
@@ -63,22 +58,11 @@ class RdbTask:
 
 
 def plan_tasks(files: list[InputFile], *, parallelism: int, split: bool) -> list[RdbTask]:
-    """Cut *files* into units, and let whole ones share tasks where they are many: what a task returns is as much for one file as for all.
-
-    A task gets the largest file that is left while it has the fewest bytes; there are more tasks than cores only where there is much to read.
-    """
+    """Cut *files* into units, also those without slot info, and let whole ones share tasks."""
     units = plan_units(files, parallelism=parallelism, split=split, guess=True)
     alone = [RdbTask((unit,)) for unit in units if unit.parts > 1]
     whole = [unit for unit in units if unit.parts == 1]
-    turns = sum(unit.size for unit in whole) // (parallelism * TASK_BYTES)
-    count = min(len(whole), parallelism * min(max(turns, 1), TASKS_PER_CORE_MAX))
-    loads = [(0, number) for number in range(count)]
-    chosen: list[list[RdbUnit]] = [[] for _ in loads]
-    for unit in whole:
-        held, number = heapq.heappop(loads)
-        chosen[number].append(unit)
-        heapq.heappush(loads, (held + unit.size + FILE_BYTES, number))
-    return [*alone, *(RdbTask(tuple(sorted(mine, key=lambda unit: unit.path))) for mine in chosen)]
+    return [*alone, *map(RdbTask, shared(whole, parallelism))]
 
 
 def plan_units(files: list[InputFile], *, parallelism: int, split: bool, guess: bool = False) -> list[RdbUnit]:

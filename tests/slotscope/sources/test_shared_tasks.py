@@ -1,4 +1,4 @@
-"""Dumps that share a task: fewer rows, the same sums; no Spark."""
+"""Dumps and lists that share a task: fewer rows, the same sums; no Spark."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from cluster_core.topology.reader import read_topology
 from schemas.interim import DECLARED, OWNER, PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL, TYPE, UNIT
+from slotscope.sources.file_shares import FILE_BYTES, TASK_BYTES, TASKS_PER_CORE_MAX
 from slotscope.sources.files import InputFile, expand
+from slotscope.sources.key_lists import KeyListTask, KeyListUnit
 from slotscope.sources.partial_rows import TallyOptions
-from slotscope.sources.rdb.files import FILE_BYTES, TASK_BYTES, TASKS_PER_CORE_MAX, RdbTask, RdbUnit, plan_tasks
+from slotscope.sources.rdb.files import RdbTask, RdbUnit, plan_tasks
 from slotscope.sources.tally import tally_units
 from tests.conftest import DATA
 
@@ -160,6 +162,49 @@ def test_more_dumps_of_a_node_bring_no_more_sums():
     assert counts[0][SLOT] > 100
     for kind in (SLOT, TYPE, TTL, TAG, PREFIX):
         assert counts[1][kind] == counts[0][kind]
+
+
+def test_lists_of_one_task_have_the_sums_that_each_has_alone_and_know_no_more(tmp_path):
+    """One knows sizes, one operations, two only names: what nobody knows of a slot stays unknown."""
+    texts = {
+        "a.csv": "key,serialized_bytes\n" + "".join(f"a{i},{i}\n" for i in range(50)),
+        "b.csv": "key,ops\n" + "".join(f"b{i},{i}\n" for i in range(50)),
+        "c.txt": "".join(f"{{c}}{i}\n" for i in range(50)),
+        "d.txt": "".join(f"d:{i}\n" for i in range(50)),
+    }
+    units = []
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+        units.append(KeyListUnit(str(tmp_path / name), "csv" if name.endswith("csv") else "text", len(text)))
+    told = options(TOPOLOGY)
+
+    alone = rows_of([KeyListTask((unit,)) for unit in units], told)
+    shared = rows_of([KeyListTask(tuple(units))], told)
+
+    known = []
+    for rows in (alone, shared):
+        slots = [row for row in rows if row["kind"] == SLOT]
+        loads = ("keys", "serialized_bytes", "ops")
+        known.append({name: sum_of_known(slots, name) for name in loads})
+    assert known[0] == known[1]
+    assert len(known[0]["keys"]) > 100 > len(known[0]["serialized_bytes"])
+    for kind in (TAG, PREFIX):
+        assert sums(shared, told, kind, "name") == sums(alone, told, kind, "name")
+    assert owners_of(shared) == owners_of(alone)
+    facts = [
+        {row["source"]: (row["keys"], row["facts"]["knows_ops"]) for row in rows if row["kind"] == UNIT}
+        for rows in (alone, shared)
+    ]
+    assert facts[0] == facts[1]
+    assert [keys for keys, _ in facts[1].values()] == [50] * 4
+
+
+def sum_of_known(rows, name):
+    found = {}
+    for row in rows:
+        if row[name] is not None:
+            found[row["slot"]] = found.get(row["slot"], 0) + row[name]
+    return found
 
 
 @given(st.lists(st.integers(0, 4 * TASK_BYTES), min_size=1, max_size=60), st.integers(1, 9))

@@ -13,7 +13,7 @@ from schemas.interim import UNIT
 from slotscope.reports.unread import unread_lines
 from slotscope.sources.aof.files import find_logs, plan_units
 from slotscope.sources.aof.state import AofStateUnit
-from slotscope.sources.key_lists import KeyListOptions, KeyListUnit
+from slotscope.sources.key_lists import KeyListOptions, KeyListTask, KeyListUnit
 from slotscope.sources.rdb.files import RdbTask, RdbUnit
 from slotscope.sources.tally import TallyOptions, tally_units
 from slotscope.transforms.findings import UnitFacts
@@ -26,7 +26,8 @@ GOOD = (DATA / "valkey-9.1" / "before" / "node-7002.rdb").read_bytes()
 
 def unread(*units):
     """What could not be read of *units* in permissive mode."""
-    tasks = [RdbTask((unit,)) if isinstance(unit, RdbUnit) else unit for unit in units]
+    kinds = {RdbUnit: RdbTask, KeyListUnit: KeyListTask}
+    tasks = [kinds[type(unit)]((unit,)) if type(unit) in kinds else unit for unit in units]
     numbers = iter([pa.RecordBatch.from_pydict({"id": list(range(len(tasks)))})])
     rows = [
         row
