@@ -178,9 +178,10 @@ def _record_start(read_at: ReadAt, head: RdbHead, start: int, stop: int) -> int 
     trials = read = 0
     window, step = start, SYNC_STEP_BYTES
     while window < stop:
-        piece = np.frombuffer(read_at(window, SYNC_WINDOW_BYTES), np.uint8)
+        near = _Near(read_at, window)
+        piece = np.frombuffer(near(window, SYNC_WINDOW_BYTES), np.uint8)
         for place in np.flatnonzero(begins[piece])[:SYNC_WINDOW_TRIALS_MAX].tolist():
-            found, taken = _walk_to_record(read_at, head, window + place)
+            found, taken = _walk_to_record(near, head, window + place)
             if found is not None:
                 return found
             trials, read = trials + 1, read + taken
@@ -188,6 +189,22 @@ def _record_start(read_at: ReadAt, head: RdbHead, start: int, stop: int) -> int 
                 return None
         window, step = window + step, step * 2
     return None
+
+
+class _Near:
+    """Reads a file; what lies in the first `SYNC_STEP_BYTES` from *start* is read once, since the file may be far away."""
+
+    def __init__(self, read_at: ReadAt, start: int) -> None:
+        self._read_at = read_at
+        self._start = start
+        self._bytes = read_at(start, SYNC_STEP_BYTES)
+
+    def __call__(self, offset: int, count: int) -> bytes:
+        """Return up to *count* bytes from *offset* on, fewer only at the file's end."""
+        at = offset - self._start
+        if at >= 0 and at + count <= len(self._bytes):
+            return self._bytes[at : at + count]
+        return self._read_at(offset, count)
 
 
 def _walk_to_record(read_at: ReadAt, head: RdbHead, start: int) -> tuple[int | None, int]:
