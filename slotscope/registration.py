@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from slotscope.runtime.session import ship_code
 from slotscope.sources.aof.data_source import AofDataSource
 from slotscope.sources.bus.data_source import ClusterBusDataSource
-from slotscope.sources.rdb.data_source import RdbDataSource
+from slotscope.sources.rdb.data_source import PushingRdbDataSource
 from slotscope.sources.resp.data_source import RespStreamDataSource
 
 
@@ -17,5 +17,6 @@ def register(spark: SparkSession) -> None:
     Executors need the packages that this project stands on (numpy, numba, pyarrow), as they do for any Python that Spark runs.
     """
     ship_code(spark)
-    for source in (RdbDataSource, AofDataSource, ClusterBusDataSource, RespStreamDataSource):
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    for source in (PushingRdbDataSource, AofDataSource, ClusterBusDataSource, RespStreamDataSource):
         spark.dataSource.register(source)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from cluster_core.aof.store import HASH, Hash, Refused, Store, Unsettled, lowered, number, sized
+from cluster_core.aof.store import HASH, Hash, Refused, Store, Unsettled, lowered, number
 from cluster_core.aof.strings import expiry
 
 Words = Sequence[bytes]
@@ -17,7 +17,7 @@ def _hset(store: Store, words: Words) -> None:
         raise Refused
     value = store.made(words[1], HASH)
     for name, word in zip(words[2::2], words[3::2], strict=True):
-        value.fields[name] = sized(word)
+        value.fields[name] = store.sized(word)
         value.expiry.pop(name, None)
 
 
@@ -25,7 +25,7 @@ def _hsetnx(store: Store, words: Words) -> None:
     value = store.made(words[1], HASH)
     if words[2] in value.fields:
         raise Refused
-    value.fields[words[2]] = sized(words[3])
+    value.fields[words[2]] = store.sized(words[3])
 
 
 def _hdel(store: Store, words: Words) -> None:
@@ -92,7 +92,7 @@ def _hsetex(store: Store, words: Words) -> None:
     expire = _expiry_of(options)
     value = store.made(words[1], HASH)
     for name, word in pairs:
-        value.fields[name] = sized(word)
+        value.fields[name] = store.sized(word)
         if expire is not None:
             value.expiry[name] = expire
         elif b"keepttl" not in options:

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from cluster_core.aof.live_bytes import entry_bytes
 from cluster_core.aof.store import (
     LIST,
     NEVER,
@@ -20,13 +21,12 @@ from cluster_core.aof.store import (
     Refused,
     Store,
     Stream,
+    StreamId,
     Unsettled,
     lowered,
     number,
     real,
-    sized,
 )
-from cluster_core.aof.streams import entry_bytes
 from cluster_core.errors import DecodeError
 from cluster_core.formats.rdb.elements import ModuleValue, decode_value
 from cluster_core.formats.rdb.grammar import DIALECT_REDIS, DIALECT_VALKEY, VERSIONS
@@ -37,10 +37,10 @@ Words = Sequence[bytes]
 _DUMP_TAIL_BYTES = 10
 
 
-def entry_of(kind: str, value: Any, expire_at_ms: int) -> Entry:
-    """The entry for a decoded value of a dump (`cluster_core.formats.rdb.elements`)."""
+def entry_of(store: Store, kind: str, value: Any, expire_at_ms: int) -> Entry:
+    """The entry in *store* for a decoded value of a dump (`cluster_core.formats.rdb.elements`)."""
     if isinstance(value, bytes):
-        kept: Any = value if value[:4] == b"HYLL" else sized(value)
+        kept: Any = value if value[:4] == b"HYLL" else store.sized(value)
     elif kind == LIST:
         kept = deque(value)
     elif kind == SET:
@@ -48,14 +48,16 @@ def entry_of(kind: str, value: Any, expire_at_ms: int) -> Entry:
     elif kind == ZSET:
         kept = dict(value)
     elif isinstance(value, StreamValue):
-        entries = {entry.id: entry_bytes(entry.words) for entry in value.entries}
+        entries: dict[StreamId, int | tuple[bytes, ...]] = {
+            entry.id: tuple(entry.words) if store.keeps_values else entry_bytes(entry.words) for entry in value.entries
+        }
         groups = {group.name: _group_of(group) for group in value.groups}
         kept = Stream(entries, value.last_id, value.added, value.deleted_id, groups)
     elif isinstance(value, ModuleValue):
-        kept = None
+        kept = value if store.keeps_values else None
     else:
         expiry = {field.name: field.expire_at_ms for field in value if field.expire_at_ms >= 0}
-        kept = Hash({field.name: sized(field.value) for field in value}, expiry)
+        kept = Hash({field.name: store.sized(field.value) for field in value}, expiry)
     return Entry(kind, kept, expire_at_ms)
 
 
@@ -154,7 +156,7 @@ def _restore(store: Store, words: Words) -> None:
         kind, value = decode_value(payload[:-_DUMP_TAIL_BYTES], dialect)
     except DecodeError:
         raise Unsettled from None
-    store.keys[key] = entry_of(kind, value, ttl or NEVER)
+    store.keys[key] = entry_of(store, kind, value, ttl or NEVER)
 
 
 def _flushdb(store: Store, words: Words) -> None:

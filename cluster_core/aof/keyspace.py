@@ -70,11 +70,11 @@ class Keyspace:
     """The keys of all databases after the commands so far.
 
     *unknown* counts, by name, commands whose effect is not modelled; *refused* those that a server would have refused;
-    *commands* all that were run.
+    *commands* all that were run.  With *keeps_values* what keys hold is kept, for `records`.
     """
 
-    def __init__(self) -> None:
-        self.store = Store()
+    def __init__(self, *, keeps_values: bool = False) -> None:
+        self.store = Store(keeps_values=keeps_values)
         self.unknown: Counter[str] = Counter()
         self.refused = 0
         self.commands = 0
@@ -87,7 +87,7 @@ class Keyspace:
 
     def add_record(self, db: int, record: Record) -> None:
         """Add a key of the base."""
-        entry = keys.entry_of(record.type, record.value, record.expire_at_ms)
+        entry = keys.entry_of(self.store, record.type, record.value, record.expire_at_ms)
         self.store.databases.setdefault(db, {})[record.key] = entry
 
     def begin_file(self) -> None:

@@ -7,7 +7,7 @@ Exact but for scores of sorted sets, which Valkey writes in a longer form.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from cluster_core.aof.store import (
     HASH,
@@ -38,6 +38,11 @@ def word_bytes(length: int) -> int:
 def head_bytes(words: int) -> int:
     """Bytes of the header of a command of so many words."""
     return len(str(words)) + 3
+
+
+def entry_bytes(words: Sequence[bytes]) -> int:
+    """Bytes of fields and values in the XADD that makes an entry, with the head of that command."""
+    return head_bytes(3 + len(words)) + sum(word_bytes(len(word)) for word in words)
 
 
 def live_bytes(key: bytes, entry: Entry) -> int:
@@ -99,7 +104,8 @@ def _hash_bytes(name: int, value: Hash) -> int:
 
 def _stream_bytes(name: int, stream: Stream) -> int:
     total = 0
-    for (ms, seq), size in stream.entries.items():
+    for (ms, seq), held in stream.entries.items():
+        size = held if isinstance(held, int) else entry_bytes(held)
         total += word_bytes(4) + name + word_bytes(len(f"{ms}-{seq}")) + size
     last, deleted = (f"{ms}-{seq}" for ms, seq in (stream.last_id, stream.deleted_id))
     if not stream.entries:

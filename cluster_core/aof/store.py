@@ -19,7 +19,7 @@ NOT_READ: Final = -1
 """What a group has read if the server does not know it (``SCG_INVALID_ENTRIES_READ``)."""
 SEQUENCE_MAX: Final = (1 << 64) - 1
 CONTENT_BYTES_MAX = 64
-"""Longer strings and values of fields are kept as their length: nothing but a number's digits is needed later."""
+"""Longer strings and values of fields are kept as their length, unless values are asked for: nothing but a number's digits is needed later."""
 
 Sized = bytes | int
 """The bytes of a short word, or the length of a long one (or of one whose bytes are not known)."""
@@ -67,9 +67,9 @@ class Group:
 
 @dataclass(slots=True)
 class Stream:
-    """Entries in order, from id to the bytes of its words in a log; what XSETID says; groups by name."""
+    """Entries in order, from id to its words, or to their bytes in a log if values are not kept; what XSETID says; groups by name."""
 
-    entries: dict[StreamId, int] = field(default_factory=dict)
+    entries: dict[StreamId, int | tuple[bytes, ...]] = field(default_factory=dict)
     last_id: StreamId = (0, 0)
     added: int = 0
     deleted_id: StreamId = (0, 0)
@@ -89,11 +89,6 @@ class Entry:
 _EMPTY: dict[str, Any] = {LIST: deque, SET: set, ZSET: dict, HASH: Hash, STREAM: Stream}
 
 
-def sized(word: bytes) -> Sized:
-    """Return *word* as it is kept: itself if short, else its length."""
-    return word if len(word) <= CONTENT_BYTES_MAX else len(word)
-
-
 def length_of(value: Sized) -> int:
     """Bytes of a word that is kept by `sized`."""
     return value if isinstance(value, int) else len(value)
@@ -107,13 +102,17 @@ def count_of(entry: Entry) -> int:
         return len(entry.value.fields)
     if entry.kind == STREAM:
         return len(entry.value.entries)
-    return -1 if entry.value is None else len(entry.value)
+    return -1 if entry.kind in (MODULE, UNCERTAIN) else len(entry.value)
 
 
 class Store:
-    """All databases; *db* is the selected one, *command* the name of the current command."""
+    """All databases; *db* is the selected one, *command* the name of the current command.
 
-    def __init__(self) -> None:
+    With *keeps_values* all words are kept, so that `cluster_core.aof.records` can tell them.
+    """
+
+    def __init__(self, *, keeps_values: bool = False) -> None:
+        self.keeps_values = keeps_values
         self.databases: dict[int, dict[bytes, Entry]] = {}
         self.db = 0
         self.command = ""
@@ -122,6 +121,14 @@ class Store:
     def keys(self) -> dict[bytes, Entry]:
         """The keys of the selected database."""
         return self.databases.setdefault(self.db, {})
+
+    def keeps(self, length: int) -> bool:
+        """Whether a word of *length* bytes is kept."""
+        return self.keeps_values or length <= CONTENT_BYTES_MAX
+
+    def sized(self, word: bytes) -> Sized:
+        """Return *word* as it is kept: itself, or its length."""
+        return word if self.keeps(len(word)) else len(word)
 
     def find(self, key: bytes) -> Entry | None:
         """The key, if it exists; raises Unsettled for an uncertain one."""

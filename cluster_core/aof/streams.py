@@ -6,15 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from cluster_core.aof import stream_groups
-from cluster_core.aof.live_bytes import head_bytes, word_bytes
+from cluster_core.aof.live_bytes import entry_bytes
 from cluster_core.aof.store import STREAM, Refused, Store, Stream, Unsettled, lowered, number, stream_id
 
 Words = Sequence[bytes]
-
-
-def entry_bytes(words: Sequence[bytes]) -> int:
-    """Bytes of fields and values in the XADD that makes an entry, with the head of that command."""
-    return head_bytes(3 + len(words)) + sum(word_bytes(len(word)) for word in words)
 
 
 def _xadd(store: Store, words: Words) -> None:
@@ -41,7 +36,7 @@ def _xadd(store: Store, words: Words) -> None:
         stream = store.made(key, STREAM)
     elif name <= stream.last_id:
         raise Refused
-    stream.entries[name] = entry_bytes(fields)
+    stream.entries[name] = tuple(fields) if store.keeps_values else entry_bytes(fields)
     stream.last_id = name
     stream.added += 1
     if trim is not None:

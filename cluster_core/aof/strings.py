@@ -9,7 +9,6 @@ from typing import Final, NamedTuple
 
 from cluster_core.aof.hyperloglog import EMPTY, HLL_BYTES_MAX, add_to, is_hyperloglog, merge
 from cluster_core.aof.store import (
-    CONTENT_BYTES_MAX,
     STRING,
     Refused,
     Sized,
@@ -18,7 +17,6 @@ from cluster_core.aof.store import (
     length_of,
     lowered,
     number,
-    sized,
 )
 
 Words = Sequence[bytes]
@@ -57,14 +55,14 @@ def _set(store: Store, words: Words) -> None:
         at += 1
     if b"get" in options:
         store.typed(key, STRING)
-    store.put(key, STRING, _content(value), keep_expiry=keep)
+    store.put(key, STRING, _content(store, value), keep_expiry=keep)
     if expire >= 0:
         store.keys[key].expire_at_ms = expire
 
 
-def _content(value: bytes) -> Sized:
+def _content(store: Store, value: bytes) -> Sized:
     """What is kept of a string: a HyperLogLog as a whole, as its length depends on its registers."""
-    return value if value[:4] == b"HYLL" and len(value) <= HLL_BYTES_MAX else sized(value)
+    return value if value[:4] == b"HYLL" and len(value) <= HLL_BYTES_MAX else store.sized(value)
 
 
 def _refuse_other(store: Store, key: bytes, expected: bytes) -> None:
@@ -77,7 +75,7 @@ def _refuse_other(store: Store, key: bytes, expected: bytes) -> None:
 def _setnx(store: Store, words: Words) -> None:
     if store.find(words[1]) is not None:
         raise Refused
-    store.put(words[1], STRING, _content(words[2]))
+    store.put(words[1], STRING, _content(store, words[2]))
 
 
 def _setex(store: Store, words: Words) -> None:
@@ -86,7 +84,7 @@ def _setex(store: Store, words: Words) -> None:
 
 def _getset(store: Store, words: Words) -> None:
     store.typed(words[1], STRING)
-    store.put(words[1], STRING, _content(words[2]))
+    store.put(words[1], STRING, _content(store, words[2]))
 
 
 def _getdel(store: Store, words: Words) -> None:
@@ -110,7 +108,7 @@ def _mset(store: Store, words: Words) -> None:
     if len(words) % 2 == 0:
         raise Refused
     for key, value in zip(words[1::2], words[2::2], strict=True):
-        store.put(key, STRING, _content(value))
+        store.put(key, STRING, _content(store, value))
 
 
 def _msetnx(store: Store, words: Words) -> None:
@@ -132,7 +130,7 @@ def _msetex(store: Store, words: Words) -> None:
         if option in (b"ex", b"px", b"exat", b"pxat"):
             expire = expiry(option, options[at + 1])
     for key, value in zip(keys, values, strict=True):
-        store.put(key, STRING, _content(value), keep_expiry=b"keepttl" in options)
+        store.put(key, STRING, _content(store, value), keep_expiry=b"keepttl" in options)
         if expire >= 0:
             store.keys[key].expire_at_ms = expire
 
@@ -160,7 +158,7 @@ def _overwrite(store: Store, key: bytes, offset: int, part: bytes) -> None:
     old = store.typed(key, STRING)
     old = b"" if old is None else old
     length = max(length_of(old), offset + len(part))
-    if not isinstance(old, bytes) or length > CONTENT_BYTES_MAX:
+    if not isinstance(old, bytes) or not store.keeps(length):
         _change(store, key, length)
         return
     padded = old.ljust(offset, b"\0")
@@ -190,7 +188,7 @@ def _setbit(store: Store, words: Words) -> None:
     old = store.typed(words[1], STRING)
     old = b"" if old is None else old
     length = max(length_of(old), (bit >> 3) + 1)
-    if not isinstance(old, bytes) or length > CONTENT_BYTES_MAX:
+    if not isinstance(old, bytes) or not store.keeps(length):
         _change(store, words[1], length)
         return
     content = bytearray(old.ljust(length, b"\0"))
@@ -238,7 +236,7 @@ def _bitfield(store: Store, words: Words) -> None:
     old = b"" if old is None else old
     highest = max(write.offset + write.width - 1 for write in writes)
     length = max(length_of(old), (highest >> 3) + 1)
-    if not isinstance(old, bytes) or length > CONTENT_BYTES_MAX:
+    if not isinstance(old, bytes) or not store.keeps(length):
         _change(store, words[1], length)
         return
     bits = int.from_bytes(old.ljust(length, b"\0"), "big")
@@ -271,7 +269,7 @@ def _bitop(store: Store, words: Words) -> None:
         return
     contents = [value for value in sources if isinstance(value, bytes)]
     how = words[1].lower()
-    if length > CONTENT_BYTES_MAX or len(contents) + sources.count(None) < len(sources) or how not in _BIT_OPERATIONS:
+    if not store.keeps(length) or len(contents) + sources.count(None) < len(sources) or how not in _BIT_OPERATIONS:
         store.put(words[2], STRING, length)
         return
     numbers = [int.from_bytes((value or b"").ljust(length, b"\0"), "big") for value in sources]

@@ -12,22 +12,44 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
+from deltalake import convert_to_deltalake
+
 from cluster_core.errors import ClusterCoreError
 from cluster_core.kernels.key_filter import KeyFilter, key_filter
 from cluster_core.kernels.values.release import NEWEST, release_of
 from slotscope.runtime.errors import InputError
+from slotscope.sources.aof.files import find_logs
+from slotscope.sources.aof.state import AofStateUnit
 from slotscope.sources.files import InputFile, expand, is_uri, write_text
-from slotscope.sources.rdb.files import RdbUnit, plan_units
-from slotscope.sources.values.part import HEADS, STYLES, PartFacts, Wanted, write_part
+from slotscope.sources.rdb.files import plan_units
+from slotscope.sources.values.part import (
+    COLUMNS,
+    HEADS,
+    PARQUET,
+    PARQUET_OPTIONS,
+    STYLES,
+    PartFacts,
+    Source,
+    Wanted,
+    write_columns,
+    write_part,
+)
 
 if TYPE_CHECKING:
     from slotscope.requests.export import Request
 
-MANIFEST = "export.json"
+MANIFEST = "_export.json"
 """Written last: a folder without it is no export."""
 STDOUT = "-"
 PARTIAL = ".partial"
-SUFFIXES = {"json": (".json", ".jsonl", ".ndjson"), "csv": (".csv",), "resp": (".resp", ".aof")}
+SUFFIXES = {
+    "json": (".json", ".jsonl", ".ndjson"),
+    "csv": (".csv",),
+    "resp": (".resp", ".aof"),
+    "parquet": (".parquet",),
+    "delta": (".parquet",),
+}
 """By what ``--out`` is one file; the first ends the names of parts."""
 _STDOUT_NUMBER = 1
 
@@ -39,15 +61,22 @@ def export_dumps(request: Request) -> dict[str, Any]:
     EncodeError for values that the target cannot hold unless the request is permissive.
     """
     wanted = _wanted(request)
-    files = expand(list(request.rdb))
+    if not request.rdb and not request.aof:
+        raise InputError("nothing to read: give --rdb, --aof or both")
+    files = expand(list(request.rdb)) if request.rdb else []
+    logs = find_logs(list(request.aof)) if request.aof else []
     workers = request.parallelism or os.cpu_count() or 1
     if workers < 1:
         raise InputError("--parallelism is the number of parts written at once: 1 or more")
     is_one = wanted.keys_max is not None or request.out == STDOUT
-    units = sorted(
+    dumps = sorted(
         plan_units(files, parallelism=1 if is_one else workers, split=not (is_one or request.permissive)),
         key=lambda unit: (unit.path, unit.part),
     )
+    units: list[Source] = [*dumps, *(AofStateUnit(log) for log in logs)]
+    files += [file for log in logs for file in log.files]
+    if request.out == STDOUT and wanted.style == PARQUET:
+        raise InputError(f"--out -: {request.to} is not written to the standard output; name a folder")
     if request.out == STDOUT:
         with open(_STDOUT_NUMBER, "wb", closefd=False) as out:
             out.write(HEADS.get(wanted.style, b""))
@@ -74,7 +103,7 @@ def _filter(request: Request) -> KeyFilter:
     )  # fmt: skip
 
 
-def _in_turn(units: Sequence[RdbUnit], wanted: Wanted, write: Any) -> list[PartFacts]:
+def _in_turn(units: Sequence[Source], wanted: Wanted, write: Any) -> list[PartFacts]:
     """Write one unit after the other, until there are as many keys as are wanted."""
     found: list[PartFacts] = []
     for unit in units:
@@ -86,20 +115,20 @@ def _in_turn(units: Sequence[RdbUnit], wanted: Wanted, write: Any) -> list[PartF
 class _Folder:
     """The parts of an export while they are written: in a folder beside the place where it is to be."""
 
-    def __init__(self, request: Request, wanted: Wanted, files: Sequence[InputFile], units: Sequence[RdbUnit]) -> None:
+    def __init__(self, request: Request, wanted: Wanted, files: Sequence[InputFile], units: Sequence[Source]) -> None:
         self._request = request
         self._wanted = wanted
         self._units = units
         self._out = os.path.abspath(request.out)
         self._work = self._out + PARTIAL
         self._suffix = SUFFIXES[request.to][0]
-        self._is_one = request.out.endswith(SUFFIXES[request.to])
+        self._is_one = request.to != "delta" and request.out.endswith(SUFFIXES[request.to])
         _refuse_place(request.out, self._out, self._is_one, files)
         options = {**asdict(request), "out": None, "json": None, "quiet": None, "debug": None, "parallelism": None}
         sources = [
             (file.path, file.size, None if is_uri(file.path) else os.stat(file.path).st_mtime_ns) for file in files
         ]
-        self._asked = json.dumps([options, sources, [(u.path, u.start, u.end) for u in units]], default=str)
+        self._asked = json.dumps([options, sources, units], default=str)
 
     def write(self, workers: int) -> dict[str, Any]:
         """Write all parts that are not there yet, and put them into their place."""
@@ -125,6 +154,8 @@ class _Folder:
             for name in os.listdir(self._work):
                 if name not in (*names, MANIFEST):
                     os.unlink(os.path.join(self._work, name))
+            if self._request.to == "delta":
+                convert_to_deltalake(self._work)
             if os.path.isdir(self._out):
                 shutil.rmtree(self._out)
             os.rename(self._work, self._out)
@@ -154,10 +185,13 @@ class _Folder:
         if os.path.exists(told):
             with open(told, encoding="utf-8") as file:
                 return PartFacts(**json.load(file))
-        with open(path, "wb") as out:
-            if number == 0 or not self._is_one:
-                out.write(HEADS.get(wanted.style, b""))
-            facts = write_part(self._units[number], wanted, out, folder=self._work)
+        if wanted.style == PARQUET:
+            facts = write_columns(self._units[number], wanted, path, folder=self._work)
+        else:
+            with open(path, "wb") as out:
+                if number == 0 or not self._is_one:
+                    out.write(HEADS.get(wanted.style, b""))
+                facts = write_part(self._units[number], wanted, out, folder=self._work)
         write_text(told, json.dumps(asdict(facts)))
         return facts
 
@@ -166,13 +200,25 @@ class _Folder:
         first, *others = (os.path.join(self._work, name) for name in names)
         if others:
             whole = os.path.join(self._work, "whole")
-            with open(whole, "wb") as out:
-                for part in (first, *others):
-                    with open(part, "rb") as piece:
-                        shutil.copyfileobj(piece, out, 1 << 20)
+            (_join_columns if self._wanted.style == PARQUET else _join_bytes)([first, *others], whole)
             first = whole
         os.replace(first, self._out)
         shutil.rmtree(self._work)
+
+
+def _join_bytes(parts: Sequence[str], whole: str) -> None:
+    with open(whole, "wb") as out:
+        for part in parts:
+            with open(part, "rb") as piece:
+                shutil.copyfileobj(piece, out, 1 << 20)
+
+
+def _join_columns(parts: Sequence[str], whole: str) -> None:
+    with pq.ParquetWriter(whole, COLUMNS, **PARQUET_OPTIONS) as out:
+        for part in parts:
+            file = pq.ParquetFile(part)
+            for group in range(file.num_row_groups):
+                out.write_table(file.read_row_group(group))
 
 
 def _refuse_place(shown: str, out: str, is_one: bool, files: Sequence[InputFile]) -> None:
@@ -201,7 +247,7 @@ def _check_recorded(request: Request, facts: Sequence[PartFacts]) -> None:
 
 
 def _manifest(
-    request: Request, units: Sequence[RdbUnit], facts: Sequence[PartFacts], names: Sequence[str]
+    request: Request, units: Sequence[Source], facts: Sequence[PartFacts], names: Sequence[str]
 ) -> dict[str, Any]:
     left_out: Counter[str] = Counter()
     for one in facts:

@@ -13,12 +13,16 @@ from slotscope.requests.options import Flag, Numbers, Paths, TableOptions, optio
 class Request(TableOptions):
     """Which keys of which dumps to write, as what, and where to; conditions are joined by "and", several values of one by "or"."""
 
-    rdb: Paths
+    rdb: Paths = ()
     """RDB dumps: files, globs, folders or URIs; gzip and zstd are recognised."""
-    to: Literal["json", "csv", "resp"]
-    """json: a line a key; csv: a line an element; resp: the commands that make the keys, for redis-cli --pipe."""
+    aof: Paths = ()
+    """Append-only logs (appendonlydir, a manifest, or one file): the keys that they leave, which are held in memory meanwhile."""
+    to: Literal["json", "csv", "resp", "parquet", "delta"]
+    """json: a line a key; csv: a line an element; resp: the commands that make the keys, for redis-cli --pipe; parquet, delta: a row a key,
+    with column value as the Data Source has it.
+    """
     out: Annotated[str, Parameter(allow_leading_hyphen=True)]
-    """Folder of the parts, one a dump or range of a dump; or one file, if it ends with .json, .jsonl, .csv or .resp; - is the standard output."""
+    """Folder of the parts, one a dump or range of a dump; or one file, if it ends with .json, .jsonl, .csv, .resp or .parquet; - is the standard output."""
     match: Paths = ()
     """Patterns of names, as KEYS takes them: user:*, [ab]?."""
     prefix: Paths = ()

@@ -57,6 +57,11 @@ class UnitReader(DataSourceReader):
         assert isinstance(partition, UnitPartition)
         return self.batches(partition.unit)
 
+    @classmethod
+    def schema_of(cls, options: Mapping[str, str]) -> pa.Schema:
+        """The schema of the rows that *options* ask for."""
+        return cls.schemas[choice(options, "rows", tuple(cls.schemas))]
+
     def arrow_schema(self) -> pa.Schema:
         """The schema of the rows asked for."""
         return self.schemas[self.rows]
@@ -94,7 +99,7 @@ class UnitSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the schema of the rows asked for."""
-        return spark_schema(self.reads.schemas[choice(self.options, "rows", tuple(self.reads.schemas))])
+        return spark_schema(self.reads.schema_of(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of all partitions; raises DecodeError for an option that is not known."""

@@ -8,6 +8,11 @@ Options: ``rows`` (``keys`` or ``files``); ``mode`` (``strict``: the first bad b
 returned, and ``rows=files`` tells the rest in ``error``); ``crc`` (``true``: check the file's CRC64); ``split`` (``true``: a large cluster
 dump is read in ranges of slots, one task each); ``parallelism`` (tasks aimed at, default 2).
 
+Values: ``values`` (``false``; ``true`` adds column ``value``, a struct with a field for each kind of value, docs/export.md); ``columns``
+(``key,value.hash``: these alone are made). Which keys: ``match``, ``prefix``, ``regex``, ``type``, ``db``, ``slot``, ``size``, ``ttl``, ``idle``, ``freq`` and
+``sample``, as ``slotscope export`` takes them; after `slotscope.register` conditions of SQL on ``key``, ``type`` and numbers are handed to the
+skim as well. No value of another key is looked at.
+
 What the server's memory holds (columns ``memory_bytes`` and ``estimate``, docs/memory.md): ``memory`` (``true``), ``allocator`` (``auto``,
 ``jemalloc``, ``jemalloc-16``, ``libc``), ``cluster`` (``false``: whether the server ran in cluster mode), ``loaded`` (``false``: whether its keys are as it loaded them from a
 file), ``list-compress-depth`` (default 0), ``server`` (``redis-8.0``: whose layout, whatever the dump says).
@@ -16,12 +21,17 @@ file), ``list-compress-depth`` (default 0), ``server`` (``redis-8.0``: whose lay
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import ClassVar
 
+import numpy as np
 import pyarrow as pa
+from pyspark.sql.datasource import Filter
 
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.columns import key_columns
+from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.kernels.values.columns import ValueColumns
 from cluster_core.memory.allocators import ALLOCATORS
 from cluster_core.memory.layouts import LAYOUT_NAMES
 from cluster_core.memory.model import MemorySettings
@@ -29,6 +39,8 @@ from schemas.bronze import RDB_SOURCE
 from slotscope.sources.data_source import ERROR_COLUMNS, UnitReader, UnitSource, choice
 from slotscope.sources.files import expand
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader, plan_units
+from slotscope.sources.values.conditions import CONDITIONS, PushedCondition, asked_columns, filter_of, pushed_condition
+from slotscope.sources.values.plain_bytes import local_file, mapped_bytes
 
 FILES = pa.schema(
     [
@@ -50,13 +62,39 @@ class RdbReader(UnitReader):
 
     schemas: ClassVar = {"keys": RDB_SOURCE, "files": FILES}
     known = frozenset(
-        ["crc", "split", "parallelism", "memory", "allocator", "cluster", "loaded", "list-compress-depth", "server"]
+        [
+            *(
+                "crc",
+                "split",
+                "parallelism",
+                "memory",
+                "allocator",
+                "cluster",
+                "loaded",
+                "list-compress-depth",
+                "server",
+            ),
+            *("values", "columns", *CONDITIONS),
+        ]
     )
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(options)
+        self.schema = self.schema_of(options)
+        self.filter = filter_of(options)
+        self.pushed: list[PushedCondition] = []
         self.check_crc = choice(options, "crc", ("true", "false")) == "true"
         self.memory = _memory_settings(options)
+
+    @classmethod
+    def schema_of(cls, options: Mapping[str, str]) -> pa.Schema:
+        """The columns that *options* ask for, with the value if that is one of them; raises DecodeError for one that is not known."""
+        schema = super().schema_of(options)
+        return schema if schema is FILES else asked_columns(schema, options)
+
+    def arrow_schema(self) -> pa.Schema:
+        """The schema of the rows asked for."""
+        return self.schema
 
     def units(self) -> Iterable[RdbUnit]:
         """The files of the path, large ones in ranges."""
@@ -65,14 +103,42 @@ class RdbReader(UnitReader):
 
     def batches(self, unit: RdbUnit) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one unit; raises DecodeError in strict mode."""
-        reader, schema = RdbUnitReader(unit, check_crc=self.check_crc, memory=self.memory), self.arrow_schema()
+        reader = RdbUnitReader(unit, check_crc=self.check_crc, memory=self.memory)
         if self.rows == "files":
             row = self._file_row(reader)
-            yield pa.RecordBatch.from_pylist([row], schema=schema)
-            return
+            yield pa.RecordBatch.from_pylist([row], schema=self.schema)
+        elif "value" in self.schema.names:
+            with local_file(unit.path) as path:
+                reader = RdbUnitReader(replace(unit, path=path), check_crc=self.check_crc, memory=self.memory)
+                yield from self._with_values(unit, reader, path)
+        else:
+            for batch in self.until_damage(reader):
+                yield self._rows(unit, self._wanted(reader, batch))
+
+    def _wanted(self, reader: RdbUnitReader, batch: KeyBatch) -> KeyBatch:
+        """The keys of *batch* that all conditions choose."""
+        if self.filter is None and not self.pushed:
+            return batch
+        chosen = np.ones(len(batch), np.bool_)
+        for condition in self.pushed:
+            chosen &= condition.mark(batch)
+        if self.filter is not None:
+            rows = self.filter.rows(batch, reader.taken_at_ms)
+            chosen &= np.isin(np.arange(len(batch)), rows)
+        return batch.where(chosen)
+
+    def _rows(self, unit: RdbUnit, batch: KeyBatch, value: pa.Array | None = None) -> pa.RecordBatch:
+        source = pa.array([unit.path], pa.string()).take(pa.array([0] * len(batch), pa.int8()))
+        columns = dict(zip(RDB_SOURCE.names, [*key_columns(batch), source], strict=True)) | {"value": value}
+        return pa.RecordBatch.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
+
+    def _with_values(self, unit: RdbUnit, reader: RdbUnitReader, path: str) -> Iterator[pa.RecordBatch]:
+        data, fields = mapped_bytes(path), [field.name for field in self.schema.field("value").type]
         for batch in self.until_damage(reader):
-            source = pa.array([unit.path], pa.string()).take(pa.array([0] * len(batch), pa.int8()))
-            yield pa.RecordBatch.from_arrays([*key_columns(batch), source], schema=schema)
+            wanted = self._wanted(reader, batch)
+            maker = ValueColumns(reader.skimmer.head, source=path, permissive=self.permissive)
+            for piece in maker.pieces(wanted):
+                yield self._rows(unit, piece, maker.array(data, piece, fields))
 
     def _file_row(self, reader: RdbUnitReader) -> dict[str, object]:
         damage = self.damage_of(reader)
@@ -89,11 +155,30 @@ class RdbReader(UnitReader):
         }
 
 
+class PushingRdbReader(RdbReader):
+    """The same where Spark hands conditions over (``spark.sql.python.filterPushdown.enabled``)."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Keep what the skim can tell, return the rest."""
+        for one in filters:
+            condition = None if self.rows == "files" else pushed_condition(one)
+            if condition is None:
+                yield one
+            else:
+                self.pushed.append(condition)
+
+
 class RdbDataSource(UnitSource):
     """The source named ``redis-rdb``; see the module for its options."""
 
     format = "redis-rdb"
     reads = RdbReader
+
+
+class PushingRdbDataSource(RdbDataSource):
+    """The source named ``redis-rdb`` in a session that hands conditions over."""
+
+    reads = PushingRdbReader
 
 
 def _memory_settings(options: Mapping[str, str]) -> MemorySettings | None:

@@ -2,27 +2,54 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import IO, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
+from cluster_core.kernels.columns import key_columns
 from cluster_core.kernels.key_batch import NONE, KeyBatch
 from cluster_core.kernels.key_filter import KeyFilter
+from cluster_core.kernels.values.columns import ValueColumns, value_type
 from cluster_core.kernels.values.release import Release
 from cluster_core.kernels.values.state import CSV, JSON, RESP
 from cluster_core.kernels.values.writer import ValueWriter
+from schemas.bronze import RDB_SOURCE
 from slotscope.runtime.errors import InputError
+from slotscope.sources.aof.state import AofStateUnit
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
 from slotscope.sources.values.plain_bytes import local_file, mapped_bytes
+from slotscope.sources.values.replayed import replayed_dump
 
-STYLES = {"json": JSON, "csv": CSV, "resp": RESP}
-"""Formats that are written byte by byte."""
+PARQUET = -1
+"""The style of Parquet, which is made of columns."""
 HEADS = {CSV: b"db,key,type,expire_at_ms,name,value,field_expire_at_ms\r\n"}
 """What a file begins with."""
+STYLES = {"json": JSON, "csv": CSV, "resp": RESP, "parquet": PARQUET, "delta": PARQUET}
+COLUMNS = pa.schema(
+    [
+        *(field for field in RDB_SOURCE if field.name not in ("memory_bytes", "estimate")),
+        pa.field(
+            "value",
+            value_type(),
+            metadata={"comment": "what the key holds: a field for each kind of value, the others null"},
+        ),
+    ]
+)
+"""Columns of Parquet and Delta."""
+PARQUET_OPTIONS: dict[str, Any] = {
+    "compression": "zstd",
+    "write_statistics": [
+        field.name for field in COLUMNS if pa.types.is_integer(field.type)
+    ],  # others tell readers nothing
+}
 
 
 @dataclass(slots=True)
@@ -55,19 +82,17 @@ class Wanted:
 
 
 class PartReader:
-    """Iterate over (bytes of the file, batch, chosen rows) of a unit; *facts* grow meanwhile.
+    """Iterate over (bytes of the file, batch, chosen rows) of a *dump*, which stands for *source*; *facts* grow meanwhile.
 
     Raises DecodeError with path, offset and reason at the first byte that is wrong unless the request is permissive; InputError if times to
     live are asked of a dump that does not say when it was taken.
     """
 
-    def __init__(self, unit: RdbUnit, wanted: Wanted, path: str) -> None:
-        self.facts = PartFacts(unit.path)
-        self.reader = RdbUnitReader(
-            RdbUnit(path, unit.size, unit.start, unit.end, unit.part, unit.parts), check_crc=wanted.check_crc
-        )
+    def __init__(self, source: str, dump: RdbUnit, wanted: Wanted) -> None:
+        self.facts = PartFacts(source)
+        self.reader = RdbUnitReader(dump, check_crc=wanted.check_crc)
         self._wanted = wanted
-        self._data = mapped_bytes(path)
+        self._data = mapped_bytes(dump.path)
 
     def __iter__(self) -> Iterator[tuple[NDArray[np.uint8], KeyBatch, NDArray[np.int64]]]:
         facts, wanted = self.facts, self._wanted
@@ -101,13 +126,28 @@ class PartReader:
         return self.reader.taken_at_ms
 
 
-def write_part(unit: RdbUnit, wanted: Wanted, out: IO[bytes], *, folder: str | None = None) -> PartFacts:
+Source = RdbUnit | AofStateUnit
+"""A dump, or a range of one; a log, of which the state is written that it leaves."""
+
+
+@contextmanager
+def _local_dump(unit: Source, folder: str | None) -> Iterator[tuple[RdbUnit, dict[str, int]]]:
+    """Give *unit* as a local dump, and count the keys that are not in it by reason; copies are in *folder*, and gone afterwards."""
+    if isinstance(unit, AofStateUnit):
+        with replayed_dump(unit, folder) as (path, left_out):
+            yield RdbUnit(path, os.path.getsize(path)), dict(left_out)
+    else:
+        with local_file(unit.path, folder) as path:
+            yield replace(unit, path=path), {}
+
+
+def write_part(unit: Source, wanted: Wanted, out: IO[bytes], *, folder: str | None = None) -> PartFacts:
     """Write the wanted keys of *unit* to *out* as text or commands; *folder* is for copies of what is not a local file.
 
     Raises DecodeError, EncodeError and InputError.
     """
-    with local_file(unit.path, folder) as path:
-        parts = PartReader(unit, wanted, path)
+    with _local_dump(unit, folder) as (dump, left_out):
+        parts = PartReader(unit.path, dump, wanted)
         writer: ValueWriter | None = None
         for data, batch, rows in parts:
             if writer is None:
@@ -124,5 +164,29 @@ def write_part(unit: RdbUnit, wanted: Wanted, out: IO[bytes], *, folder: str | N
     facts = parts.facts
     if writer is not None:
         facts.keys, facts.not_text = writer.keys, writer.not_text
-        facts.left_out = dict(writer.left_out)
+        left_out |= writer.left_out
+    facts.left_out = left_out
+    return facts
+
+
+def write_columns(unit: Source, wanted: Wanted, out: str, *, folder: str | None = None) -> PartFacts:
+    """Write the wanted keys of *unit* to the Parquet file *out*, otherwise like `write_part`; a value that cannot be read is null if that is permissive."""
+    with _local_dump(unit, folder) as (dump, left_out), pq.ParquetWriter(out, COLUMNS, **PARQUET_OPTIONS) as file:
+        parts, unread = PartReader(unit.path, dump, wanted), 0
+        facts = parts.facts
+        for data, batch, rows in parts:
+            chosen = np.zeros(len(batch), np.bool_)
+            chosen[rows] = True
+            maker = ValueColumns(parts.reader.skimmer.head, source=dump.path, permissive=wanted.permissive)
+            for piece in maker.pieces(batch.where(chosen)):
+                source = pa.repeat(pa.scalar(unit.path), len(piece))
+                columns = dict(zip(RDB_SOURCE.names, [*key_columns(piece), source], strict=True))
+                columns["value"] = maker.array(data, piece)
+                file.write_batch(pa.RecordBatch.from_arrays([columns[name] for name in COLUMNS.names], schema=COLUMNS))
+                facts.keys += len(piece)
+            unread += maker.unread
+    facts.bytes = os.path.getsize(out)
+    facts.left_out = left_out
+    if unread:
+        facts.left_out["value that is not what its header says: null"] = unread
     return facts

@@ -1,0 +1,114 @@
+"""What a reader of ``redis-rdb`` is asked: which keys, by options and by the conditions that Spark hands over, and which columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+)
+
+from cluster_core.errors import DecodeError
+from cluster_core.kernels.columns import key_array, type_names
+from cluster_core.kernels.key_batch import NONE, KeyBatch
+from cluster_core.kernels.key_filter import KeyFilter, key_filter
+from cluster_core.kernels.values.columns import VALUE_FIELDS, value_type
+
+CONDITIONS = ("match", "prefix", "regex", "type", "db", "slot", "size", "ttl", "idle", "freq", "sample")
+"""Options that choose keys, as those of ``slotscope export``."""
+DATABASE_DIGITS_MAX = 9
+_NUMBERS = ("db", "slot", "elements", "serialized_bytes", "expire_at_ms", "idle_s", "freq", "offset")
+_OPERATORS: dict[type[Filter], Callable[[Any, Any], Any]] = {
+    EqualTo: np.equal,
+    GreaterThan: np.greater,
+    GreaterThanOrEqual: np.greater_equal,
+    LessThan: np.less,
+    LessThanOrEqual: np.less_equal,
+}
+
+
+class PushedCondition(NamedTuple):
+    """A condition of a query on one *column*: *how* it compares with *value*, several for `In`, none for `IsNotNull`."""
+
+    column: str
+    how: type[Filter]
+    value: Any
+
+    def mark(self, batch: KeyBatch) -> NDArray[np.bool_]:
+        """Say of each key of *batch* whether it is so; what is absent is not."""
+        if self.column in _NUMBERS:
+            numbers = getattr(batch, self.column).astype(np.int64)
+            if self.how is IsNotNull:
+                return np.asarray(numbers != NONE)
+            if self.how is In:
+                return np.asarray(np.isin(numbers, self.value) & (numbers != NONE))
+            return np.asarray(_OPERATORS[self.how](numbers, self.value) & (numbers != NONE))
+        words = key_array(batch) if self.column == "key" else type_names(batch.type)
+        if self.how is IsNotNull:
+            return np.asarray(words.is_valid().to_numpy(zero_copy_only=False))
+        wanted = pa.array(self.value if self.how is In else [self.value], words.type)
+        return np.asarray(pc.is_in(words, value_set=wanted).to_numpy(zero_copy_only=False))
+
+
+def pushed_condition(condition: Filter) -> PushedCondition | None:
+    """Return *condition* as the skim can tell it, None if it cannot."""
+    path: tuple[str, ...] = getattr(condition, "attribute", ())
+    kind = type(condition)
+    if len(path) != 1 or kind not in (*_OPERATORS, In, IsNotNull):
+        return None
+    value: Any = getattr(condition, "value", None)
+    values: tuple[Any, ...] = value if kind is In else () if kind is IsNotNull else (value,)
+    if path[0] in _NUMBERS:
+        return PushedCondition(path[0], kind, value) if all(type(one) is int for one in values) else None
+    if path[0] not in ("key", "type") or kind not in (EqualTo, In, IsNotNull):
+        return None
+    wanted = (bytes, bytearray) if path[0] == "key" else (str,)
+    return PushedCondition(path[0], kind, value) if all(isinstance(one, wanted) for one in values) else None
+
+
+def filter_of(options: Mapping[str, str]) -> KeyFilter | None:
+    """Return the filter that *options* ask for, None for none; raises ConditionError for one that cannot be read, DecodeError for a database that is no number."""
+    if not any(name in options for name in CONDITIONS):
+        return None
+    asked = {name: options.get(name, "") for name in CONDITIONS}
+    databases = [one.strip() for one in asked["db"].split(",") if one.strip()]
+    if not all(one.isdecimal() and len(one) <= DATABASE_DIGITS_MAX for one in databases):
+        raise DecodeError("option db is not a number", offset=0, source=options.get("path", ""))
+    return key_filter(
+        match=[asked["match"]] if "match" in options else [], prefix=[asked["prefix"]] if "prefix" in options else [],
+        regex=asked["regex"], type=[asked["type"]] if asked["type"] else [], db=[int(one) for one in databases], slot=asked["slot"],
+        size=asked["size"], ttl=asked["ttl"], idle=asked["idle"], freq=asked["freq"], sample=asked["sample"],
+    )  # fmt: skip
+
+
+def asked_columns(schema: pa.Schema, options: Mapping[str, str]) -> pa.Schema:
+    """Return *schema* with the value, or the columns of both that option ``columns`` names; raises DecodeError for one that is not known."""
+    has_values = options.get("values", "false").lower()
+    if has_values not in ("true", "false"):
+        raise DecodeError(
+            f"option values is {has_values!r}, not true or false", offset=0, source=options.get("path", "")
+        )
+    names = [one.strip() for one in options.get("columns", "").split(",") if one.strip()]
+    if not names:
+        names = [*schema.names, *(["value"] if has_values == "true" else [])]
+    known = {*schema.names, "value", *(f"value.{field}" for field in VALUE_FIELDS)}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise DecodeError(f"there is no column {unknown[0]!r}", offset=0, source=options.get("path", ""))
+    fields = [name.partition(".")[2] for name in names if name.startswith("value.")]
+    kept = [schema.field(name) for name in schema.names if name in names]
+    if fields or "value" in names:
+        kept.append(pa.field("value", value_type(VALUE_FIELDS if "value" in names else fields)))
+    return pa.schema(kept)
