@@ -22,6 +22,7 @@ NAMES = (
     "memory",
     "aof",
     "split_rdb",
+    "export",
     "bus",
     "rebalance",
     "simulation",

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.kernels.compiled import borrowing
+from cluster_core.kernels.rdb.memory import copy_bytes, word64
 from cluster_core.kernels.values import state
 from cluster_core.kernels.values.decimals import put_integer
 
@@ -23,6 +24,8 @@ JSON_BYTES_MAX = 6
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8).copy()
 _LETTERS = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8).copy()
 _MARK = np.frombuffer(BASE64_MARK, np.uint8).copy()
+_WORD_BYTES = 8
+_ONES, _TOPS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
 _PLAIN, _UNICODE, _BEYOND_ASCII = 0, 1, 2
 
 
@@ -55,9 +58,30 @@ _ESCAPES, _CELLS = _json_escapes(), _csv_kinds()
 @borrowing(forceinline=True)
 def put(out: Any, at: int, data: Any, begin: int, size: int) -> int:
     """Copy *size* bytes of *data* from *begin* on to *out*; return the place after them."""
-    for i in range(size):
-        out[at + i] = data[begin + i]
+    if size >= 2 * _WORD_BYTES:
+        copy_bytes(out, at, data, begin, size)
+    else:
+        for i in range(size):
+            out[at + i] = data[begin + i]
     return at + size
+
+
+@borrowing(forceinline=True)
+def _plain_bytes(word: int) -> int:
+    """Return how many of eight bytes, from the first on, stand in a JSON string as they are: not below 32 or above 126, no quote, no backslash."""
+    quotes = word ^ (_ONES * np.uint64(34))
+    slashes = word ^ (_ONES * np.uint64(92))
+    deletes = word ^ (_ONES * np.uint64(127))
+    odd = (word - _ONES * np.uint64(32)) | word
+    odd |= (quotes - _ONES) | (slashes - _ONES) | (deletes - _ONES)
+    odd &= _TOPS
+    if odd == 0:
+        return np.int64(_WORD_BYTES)
+    count = np.int64(0)
+    while odd & np.uint64(0x80) == 0:  # subtraction may mark bytes behind the first odd one, never before it
+        odd >>= np.uint64(_WORD_BYTES)
+        count += 1
+    return count
 
 
 @borrowing()
@@ -120,6 +144,14 @@ def put_json(st: Any, out: Any, at: int, data: Any, begin: int, size: int) -> in
     from_ = begin
     is_text = not (size > 0 and data[begin] == 98 and _looks_marked(data, begin, size))
     while is_text and from_ < end:
+        count = np.int64(_WORD_BYTES)
+        while from_ + _WORD_BYTES <= end and count == _WORD_BYTES:
+            copy_bytes(out, to, data, from_, _WORD_BYTES)
+            count = _plain_bytes(word64(data, from_))
+            from_ += count
+            to += count
+        if from_ >= end:
+            break
         byte = data[from_]
         kind = _ESCAPES[byte]
         if kind == _PLAIN:

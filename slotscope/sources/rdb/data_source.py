@@ -78,9 +78,9 @@ class RdbReader(UnitReader):
         ]
     )
 
-    def __init__(self, options: Mapping[str, str]) -> None:
+    def __init__(self, options: Mapping[str, str], schema: pa.Schema | None = None) -> None:
         super().__init__(options)
-        self.schema = self.schema_of(options)
+        self.schema = self.schema_of(options) if schema is None else asked_columns(schema, options)
         self.filter = filter_of(options)
         self.pushed: list[PushedCondition] = []
         self.check_crc = choice(options, "crc", ("true", "false")) == "true"
@@ -109,11 +109,10 @@ class RdbReader(UnitReader):
             yield pa.RecordBatch.from_pylist([row], schema=self.schema)
         elif "value" in self.schema.names:
             with local_file(unit.path) as path:
-                reader = RdbUnitReader(replace(unit, path=path), check_crc=self.check_crc, memory=self.memory)
-                yield from self._with_values(unit, reader, path)
+                yield from self.keys_of(unit.path, replace(unit, path=path))
         else:
             for batch in self.until_damage(reader):
-                yield self._rows(unit, self._wanted(reader, batch))
+                yield self._rows(unit.path, self._wanted(reader, batch))
 
     def _wanted(self, reader: RdbUnitReader, batch: KeyBatch) -> KeyBatch:
         """The keys of *batch* that all conditions choose."""
@@ -127,18 +126,22 @@ class RdbReader(UnitReader):
             chosen &= np.isin(np.arange(len(batch)), rows)
         return batch.where(chosen)
 
-    def _rows(self, unit: RdbUnit, batch: KeyBatch, value: pa.Array | None = None) -> pa.RecordBatch:
-        source = pa.array([unit.path], pa.string()).take(pa.array([0] * len(batch), pa.int8()))
+    def _rows(self, path: str, batch: KeyBatch, value: pa.Array | None = None) -> pa.RecordBatch:
+        source = pa.array([path], pa.string()).take(pa.array([0] * len(batch), pa.int8()))
         columns = dict(zip(RDB_SOURCE.names, [*key_columns(batch), source], strict=True)) | {"value": value}
         return pa.RecordBatch.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
 
-    def _with_values(self, unit: RdbUnit, reader: RdbUnitReader, path: str) -> Iterator[pa.RecordBatch]:
-        data, fields = mapped_bytes(path), [field.name for field in self.schema.field("value").type]
+    def keys_of(self, source: str, dump: RdbUnit) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a local *dump* that stands for *source*, with values if they are asked for."""
+        reader = RdbUnitReader(dump, check_crc=self.check_crc, memory=self.memory)
+        has_values = "value" in self.schema.names
+        data = mapped_bytes(dump.path)
+        fields = [field.name for field in self.schema.field("value").type] if has_values else []
         for batch in self.until_damage(reader):
             wanted = self._wanted(reader, batch)
-            maker = ValueColumns(reader.skimmer.head, source=path, permissive=self.permissive)
+            maker = ValueColumns(reader.skimmer.head, source=dump.path, permissive=self.permissive)
             for piece in maker.pieces(wanted):
-                yield self._rows(unit, piece, maker.array(data, piece, fields))
+                yield self._rows(source, piece, maker.array(data, piece, fields) if has_values else None)
 
     def _file_row(self, reader: RdbUnitReader) -> dict[str, object]:
         damage = self.damage_of(reader)
