@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from cluster_core.kernels.compiled import borrowing
 
-DOUBLE_BYTES_MAX = 26
 _POWER_MIN, _POWER_MAX = -292, 324
 _MANTISSA_BITS = 52
 _BIAS = 1075
@@ -119,7 +118,7 @@ def _shortest(fraction: int, exponent: int) -> tuple[int, int]:
 
 @borrowing()
 def put_double(out: Any, at: int, bits: int) -> int:
-    """Write the double of these 64 *bits* to *out* from *at*, at most `DOUBLE_BYTES_MAX` bytes; return the place after it.
+    """Write the double of these 64 *bits* to *out* from *at*, at most 26 bytes; return the place after it.
 
     ``inf``, ``-inf`` and ``nan`` as servers write them; a whole number has no fraction.
     """
