@@ -202,7 +202,6 @@ PARTIAL = pa.schema(
     ]
 )
 """*amounts* are those of `cluster_core.kernels.key_use.USES`; *number* is a prefix's depth, a time-to-live bucket, or the keys that a slot's own record in the dump declares."""
-"""*amounts* are those of `cluster_core.kernels.key_use.USES`; *number* is a prefix's depth, a time-to-live bucket, or the keys that a slot's own record in the dump declares (-1: none)."""
 
 ADVICE_PARTIAL = pa.schema(
     [

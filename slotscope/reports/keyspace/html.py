@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from slotscope.reports.keyspace.figures import (
+    Weight,
     folded_prefixes,
     heavy_slots,
     max_over_mean,
@@ -14,6 +15,7 @@ from slotscope.reports.keyspace.figures import (
     weighed_by,
 )
 from slotscope.reports.keyspace.key_use import NOT_RECORDED, rate, use_figures
+from slotscope.reports.keyspace.prefix_tree import tree_data
 from slotscope.reports.keyspace.report import SLOT_COUNT, KeyspaceReport, NodeLoad
 from slotscope.reports.keyspace.verdict import verdict
 from slotscope.reports.page import embedded_json, render_page
@@ -22,8 +24,9 @@ from slotscope.runtime import text
 
 HEAVY_SLOTS_SHOWN = 100
 ROWS_SHOWN = 200
+USES_SHOWN = 60
 WARNINGS_SHOWN = 200
-TOP_KEYS_BYTES_MAX = 400_000
+TOP_KEYS_BYTES_MAX = 300_000
 """What the names of the largest keys of all slots may take of the file; longer names lose their middle."""
 
 _TOP_KEY_LIMITS = (60, 40, 28, 20, 12, 8)
@@ -33,6 +36,7 @@ def render_html(report: KeyspaceReport) -> str:
     """Return *report* as one page, to be written as UTF-8; the same report gives the same text."""
     whole = totals(report)
     names = node_names(report.nodes)
+    tree = tree_data(report)
     weight = weighed_by(report)
     context = {
         "report": report,
@@ -52,8 +56,11 @@ def render_html(report: KeyspaceReport) -> str:
             "prefixes": max(map(weight.of, report.prefixes), default=0),
         },
         "rows_shown": ROWS_SHOWN,
+        "uses_shown": USES_SHOWN,
         "use_is_known": report.use is not None and (report.use.is_recorded or report.use.whole.expires is not None),
         "use_figures": use_figures,
+        "prefix_tree": tree,
+        "tree_colours": _tree_colours(report, weight),
         "use_rate": rate,
         "not_recorded": NOT_RECORDED,
         "unread": text.unread,
@@ -64,8 +71,23 @@ def render_html(report: KeyspaceReport) -> str:
             "ops": any(node.ops is not None for node in report.nodes),
         },
     }
-    scripts = ["slot_map.js", "keyspace.js"]
-    return render_page("keyspace.html", context, data=slot_data(report), scripts=scripts)
+    scripts = ["slot_map.js", "keyspace.js", "icicle.js"]
+    return render_page("keyspace.html", context, data=slot_data(report) | {"prefixes": tree}, scripts=scripts)
+
+
+def _tree_colours(report: KeyspaceReport, weight: Weight) -> list[tuple[str, str]]:
+    """What the prefixes' colour may show, what they are weighed by first."""
+    use = report.use.whole if report.use else None
+    known = {
+        "memory": weight is Weight.MEMORY,
+        "bytes": any(group.serialized_bytes is not None for group in report.prefixes),
+        "keys": True,
+        "heat": use is not None and use.ops_per_s is not None,
+        "cold": use is not None and use.untouched_7d_bytes is not None,
+        "expiry": use is not None and use.expires is not None,
+    }
+    labels = {"cold": "Untouched", "expiry": "Expiry", "heat": "Heat"}
+    return [(name, labels.get(name, name.capitalize())) for name, is_known in known.items() if is_known]
 
 
 def _shares(nodes: Sequence[NodeLoad]) -> dict[str, dict[str, object]]:

@@ -71,7 +71,8 @@ def _print_how(found: SavingsReport, ink: Ink) -> None:
     for one in found.counted[:ROWS_SHOWN]:
         if one.kind == "setting" or one.kind not in seen:
             seen.add(one.kind)
-            for label, words in ((one.name, one.how), ("  risk", one.risk), ("  undo", one.undo)):
+            title = text.shown(one.subject, 40) if one.kind == "setting" else one.name
+            for label, words in ((title, one.how), ("  risk", one.risk), ("  undo", one.undo)):
                 ink.labelled([(ink.words(label, "dim"), ink.words(text.printable(words, HOW_LENGTH_MAX)))])
 
 

@@ -203,10 +203,11 @@ def _print_prefixes(report: KeyspaceReport, ink: Ink) -> None:
             text.count(group.keys),
             text.size(_size(group, by)),
             text.percent(by.of(group), by.of(whole)),
+            ink.bar(by.of(group) / by.of(whole) if by.of(whole) else 0, _BAR_WIDTH_MAX // 2),
         ]
         for group in folded_prefixes(report.prefixes)[:GROUPS_SHOWN]
     ]
-    ink.table(("prefix", ">keys", _size_heading(by), ">share"), rows)
+    ink.table(("prefix", ">keys", _size_heading(by), ">share", f"of {by.words}"), rows)
 
 
 def _print_ttls(report: KeyspaceReport, ink: Ink) -> None:

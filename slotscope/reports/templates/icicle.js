@@ -1,0 +1,108 @@
+"use strict";
+// Prefixes as an icicle: a bar for each, as wide as it weighs, below the prefix that it continues.  A click or Enter zooms in, Escape out.
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent).prefixes;
+  const figure = document.getElementById("icicle");
+  if (!data || !figure) return;
+  const ROW = 34, NS = "http://www.w3.org/2000/svg", LETTER = 7.2, NARROW = 28;
+  const trail = [data.root];
+  const readout = document.getElementById("icicle-readout");
+  const number = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+  const size = (bytes) => {
+    if (bytes === null || bytes === undefined) return "unknown";
+    const units = ["B", "kB", "MB", "GB", "TB"];
+    let at = 0;
+    while (bytes >= 1000 && at < units.length - 1) { bytes /= 1000; at += 1; }
+    return `${number.format(bytes)} ${units[at]}`;
+  };
+  const percent = (share) => `${number.format(100 * share)} %`;
+  const figures = {
+    keys: (node) => node.keys,
+    bytes: (node) => node.bytes,
+    memory: (node) => node.memory,
+    heat: (node) => node.heat,
+    expiry: (node) => node.expiry,
+    cold: (node) => node.cold,
+  };
+  const isShare = (metric) => metric === "expiry" || metric === "cold";
+  const chosen = () => document.querySelector("input[name=icicle-colour]:checked").value;
+  const depth = (node) => 1 + Math.max(0, ...(node.children || []).map(depth));
+  const all = (node, found = []) => { found.push(node); (node.children || []).forEach((child) => all(child, found)); return found; };
+
+  const level = (node, metric, peak) => {
+    const value = figures[metric](node);
+    if (value === null || value === undefined) return null;
+    if (isShare(metric)) return value;
+    return Math.sqrt(Math.min(value / peak, 1));
+  };
+  const words = (node) => {
+    const parts = [`${node.name || "all keys"}: ${number.format(node.keys)} keys`];
+    parts.push(data.isSize ? `${size(node.weight)} of ${data.by}` : `${number.format(node.weight)} ${data.by}`);
+    parts.push(`${percent(node.weight / (data.root.weight || 1))} of all`);
+    if (node.heat !== null && node.heat !== undefined) parts.push(`${number.format(node.heat)} accesses a second`);
+    if (node.expiry !== null && node.expiry !== undefined) parts.push(`${percent(node.expiry)} of keys expire`);
+    if (node.cold !== null && node.cold !== undefined) parts.push(`${percent(node.cold)} untouched for 7 days`);
+    return parts.join(" · ");
+  };
+  const draw = (focus = null) => {
+    const top = trail[trail.length - 1], metric = chosen(), width = figure.clientWidth || 600;
+    const peak = Math.max(1e-9, ...all(data.root).slice(1).map((node) => figures[metric](node) || 0));
+    const svg = document.createElementNS(NS, "svg");
+    svg.setAttribute("width", width);
+    svg.setAttribute("height", depth(top) * ROW);
+    svg.setAttribute("role", "group");
+    svg.setAttribute("aria-label", "Prefixes by weight");
+    let first = null;
+    const place = (node, x, room, row) => {
+      if (room < 1) return;
+      const group = document.createElementNS(NS, "g");
+      const rect = document.createElementNS(NS, "rect");
+      const shade = level(node, metric, peak);
+      rect.setAttribute("x", x);
+      rect.setAttribute("y", row * ROW);
+      rect.setAttribute("width", Math.max(room - 1, 0.5));
+      rect.setAttribute("height", ROW - 2);
+      rect.setAttribute("class", shade === null ? "icicle-unknown" : `icicle-bar icicle-${Math.min(Math.floor(Math.max(shade, 0) * 6), 5)}`);
+      group.append(rect);
+      if (room > NARROW) {
+        const label = document.createElementNS(NS, "text");
+        const name = node.name || "all keys", letters = Math.floor((room - 10) / LETTER);
+        label.setAttribute("x", x + 5);
+        label.setAttribute("y", row * ROW + ROW / 2 + 4);
+        label.setAttribute("class", shade !== null && shade >= 0.5 ? "icicle-label on-dark" : "icicle-label");
+        label.textContent = name.length > letters ? `${name.slice(0, Math.max(letters - 1, 1))}…` : name;
+        group.append(label);
+      }
+      group.setAttribute("tabindex", row === 0 || room > NARROW ? "0" : "-1");
+      group.setAttribute("role", "button");
+      group.setAttribute("aria-label", words(node));
+      const show = () => { readout.textContent = words(node); };
+      group.addEventListener("mouseenter", show);
+      group.addEventListener("focus", show);
+      const zoom = () => {
+        if (node === top) { if (trail.length > 1) trail.pop(); } else trail.push(node);
+        draw(true);
+      };
+      group.addEventListener("click", zoom);
+      group.addEventListener("keydown", (event) => {
+        if (event.key === "Enter" || event.key === " ") { event.preventDefault(); zoom(); }
+        if (event.key === "Escape" && trail.length > 1) { trail.pop(); draw(true); }
+      });
+      svg.append(group);
+      first = first || group;
+      let at = x;
+      for (const child of node.children || []) {
+        const part = room * child.weight / (node.weight || 1);
+        place(child, at, part, row + 1);
+        at += part;
+      }
+    };
+    place(top, 0, width, 0);
+    figure.replaceChildren(svg);
+    readout.textContent = words(top) + (trail.length > 1 ? " · the first bar zooms out" : "");
+    if (focus && first) first.focus();
+  };
+  document.querySelectorAll("input[name=icicle-colour]").forEach((input) => input.addEventListener("change", () => draw()));
+  new ResizeObserver(() => draw()).observe(figure);
+  draw();
+})();

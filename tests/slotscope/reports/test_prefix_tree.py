@@ -1,0 +1,86 @@
+"""Prefixes as a tree by weight, on the page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slotscope.reports.keyspace.html import render_html
+from slotscope.reports.keyspace.key_use import KeyUse, UseReport
+from slotscope.reports.keyspace.prefix_tree import prefix_tree, tree_data
+from slotscope.reports.keyspace.savings import ConditionBytes, CurvePoint, Saving, SavingsReport
+from tests.benches.browser import open_page
+from tests.builders.reports_builder import HOSTILE_KEYS, empty_report, keyspace_report
+
+SIZE_MAX = 1_000_000
+REPORT = keyspace_report()
+HOSTILE = keyspace_report(hostile=True)
+
+
+def use_of(name: bytes, size: int, rate: float) -> KeyUse:
+    return KeyUse(name, 100, size, 40, size // 2, size // 4, 0, 10, 20, 30, size // 2, rate, 0.5)
+
+
+def full_report():
+    """A hostile report with as much use and as many savings as a page shows."""
+    names = [*HOSTILE_KEYS, *(b"prefix-%d:" % number for number in range(500))]
+    use = UseReport(
+        use_of(b"", 9_000_000, 5.0), [use_of(b"1" * 40, 9, 1.0)], [use_of(name, 90_000, 2.0) for name in names], []
+    )
+    changes = [
+        Saving(rank, kind, name, 1000, 10, "how " * 20, "risk " * 20, "undo " * 10, kind != "expire")
+        for rank, (name, kind) in enumerate(zip(names[:60], ["bucket", "names", "expire"] * 20, strict=True))
+    ]
+    curves = [CurvePoint(f"setting-{at}", 128 << step, 5, 100, 400, step == 2) for at in range(8) for step in range(6)]
+    savings = SavingsReport(changes, [ConditionBytes("redis 7.0", "libc", 10**7, 9 * 10**6, 3)] * 10, curves)
+    return replace(HOSTILE, use=use, savings=savings)
+
+
+def test_a_prefix_lies_below_the_longest_one_that_it_continues():
+    root = prefix_tree(REPORT)
+
+    assert root is not None
+    assert [child.group.name for child in root.children] == [b"cache:", b"session:"]
+    assert [child.group.name for child in root.children[0].children] == [b"cache:page:"]
+    assert root.weight >= sum(child.weight for child in root.children)
+
+
+def test_a_report_without_prefixes_has_no_picture():
+    assert tree_data(empty_report()) is None
+    assert 'id="icicle"' not in render_html(empty_report())
+
+
+def test_a_page_with_everything_on_it_stays_below_a_megabyte():
+    assert len(render_html(full_report()).encode()) < SIZE_MAX
+
+
+def test_hostile_names_are_no_markup_in_use_and_savings():
+    page = render_html(full_report())
+
+    assert "<script>alert(1)" not in page
+    assert "<img src=x" not in page
+
+
+@pytest.mark.browser
+def test_a_click_zooms_into_a_prefix_and_the_first_bar_out(chromium: Any, tmp_path: Path):
+    path = tmp_path / "report.html"
+    path.write_text(render_html(replace(REPORT, use=full_report().use)), encoding="utf-8")
+    page = open_page(chromium, path)
+    click = (
+        "document.querySelectorAll('#icicle g')[arguments[0]].dispatchEvent(new MouseEvent('click', {bubbles: true}))"
+    )
+    labels = page.texts("#icicle text")
+
+    page.run(click, 1)
+    zoomed = page.texts("#icicle text")
+    page.choose("icicle-colour", "heat")
+    page.run(click, 0)
+
+    assert labels[:2] == ["all keys", "cache:"]
+    assert zoomed[0] == "cache:"
+    assert "session:" not in zoomed
+    assert page.texts("#icicle text") == labels
+    assert page.console() == []
