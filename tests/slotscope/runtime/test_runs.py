@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import errno
+import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Barrier
 
 import pytest
@@ -18,6 +22,7 @@ from slotscope.runtime.failure import TRY_AGAIN, describe
 from slotscope.runtime.runs import Run, running
 from tests.builders.stored_rows import store
 
+CHECKOUT = Path(__file__).parents[3]
 WRITTEN = (SLOT_LOAD, NODE_LOAD, SNAPSHOTS)
 
 
@@ -187,3 +192,20 @@ def test_a_root_that_cannot_be_written_is_said_before_anything_is_read(tmp_path)
 
     with pytest.raises(InputError, match=r"root/silver/runs: cannot be written"):
         write(tmp_path / "root", "a", 1)
+
+
+JOB = """
+import sys
+from tests.slotscope.runtime.test_runs import write
+write(sys.argv[1], sys.argv[2], int(sys.argv[3]), cluster=sys.argv[2])
+"""
+
+
+@pytest.mark.processes
+def test_processes_that_begin_together_in_an_empty_root_all_end_right(tmp_path):
+    """As the jobs of several clusters that one clock starts."""
+    words = [[sys.executable, "-c", JOB, str(tmp_path), f"c{number}", str(number)] for number in range(4)]
+    jobs = [subprocess.Popen(one, cwd=CHECKOUT, env={**os.environ, "PYTHONPATH": str(CHECKOUT)}) for one in words]
+
+    assert [job.wait(120) for job in jobs] == [0] * 4
+    assert [seen(tmp_path, f"c{number}") for number in range(4)] == [[[number]] * 3 for number in range(4)]
