@@ -82,6 +82,8 @@ class Run:
     checks: list[dict[str, Any]] = field(default_factory=list)
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     run_id: str = ""
+    is_closed: bool = False
+    """Whether its rows are the snapshot: from then on nothing that goes wrong takes them away."""
     lasts: bool = False
     """Whether some of its rows are lasting."""
     _before: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -210,6 +212,7 @@ class Run:
         version_made = revise_rows(
             self.root, RUNS, f"{all_equal({'run_id': self.run_id})} OR ({same} AND {live})", self._closed
         )
+        self.is_closed = True
         if self._others:
             self._sweep()
         if version_made % JOINED_EVERY < VERSIONS_OF_RUN:
@@ -217,6 +220,8 @@ class Run:
 
     def _closed(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The rows of silver/runs that stand for the snapshot, as they are once this run is complete."""
+        if any(row["run_id"] == self.run_id and row["state"] == State.COMPLETE for row in rows):
+            return rows  # an attempt that seemed to fail
         before = {row["job"]: tuple(row["counted"]) for row in rows if row["state"] == State.COMPLETE}
         if self.run_id not in {row["run_id"] for row in rows}:
             raise TryAgainError(f"{self.root}: {self.name} was forgotten while {self.job} was at work: run this again")
@@ -242,7 +247,7 @@ class Run:
         """Remove the rows of the snapshot that earlier runs left, and that do not count any more."""
         stale = " OR ".join(f"starts_with(run_id, '{job}-')" for job in self._jobs)
         for table in self._tables():
-            with suppress(TryAgainError):  # they do not count; maintain removes them
+            with suppress(InputError, TryAgainError):  # they do not count; maintain removes them
                 self._delete(table, f"({stale}) AND NOT {any_of('run_id', self.counted)}")
 
     def _delete(self, table: Table, where: str) -> None:
@@ -251,7 +256,7 @@ class Run:
 
     def _join(self) -> None:
         for table in (*self._tables(), RUNS):
-            with suppress(TryAgainError):
+            with suppress(InputError, TryAgainError):
                 if exists(self.root, table):
                     compact(self.root, table)
 
@@ -283,14 +288,12 @@ def running(root: str, job: str, name: str | None, **more: Any) -> Iterator[Run]
     """
     run = Run(root, job, name or "", **more)
     run.begin()
-    is_closed = False
     try:
         yield run
         run.close()
-        is_closed = True
     finally:
         error = sys.exc_info()[1]
-        if not is_closed and error is not None:
+        if not run.is_closed and error is not None:
             run.abandon(error)
 
 

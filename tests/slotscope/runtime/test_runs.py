@@ -15,7 +15,7 @@ import pytest
 from schemas.gold import NODE_LOAD
 from schemas.runs import RUNS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS
-from slotscope.runtime import delta_files
+from slotscope.runtime import delta_files, runs
 from slotscope.runtime.delta_files import compact, counted_runs, read_rows, settled, stored_values
 from slotscope.runtime.errors import InputError, TryAgainError
 from slotscope.runtime.failure import TRY_AGAIN, describe
@@ -78,6 +78,43 @@ def test_a_run_that_fails_at_any_commit_leaves_the_old_or_the_new(tmp_path, monk
     write(tmp_path, "a", 3)
     assert seen(tmp_path, "a") == [[3]] * 3
     assert [len(stored_values(str(tmp_path), table, "run_id")) for table in WRITTEN] == [1, 1, 1]
+
+
+def test_a_run_that_is_complete_stays_so_whatever_happens_to_the_rows_that_it_replaced(tmp_path, monkeypatch):
+    """The disk is full when they are to be removed: they do not count, and go another time."""
+    write(tmp_path, "a", 1)
+
+    def fail(*_):
+        raise InputError("No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(runs, "delete_rows", fail)
+        write(tmp_path, "a", 2)
+
+    assert seen(tmp_path, "a") == [[2]] * 3
+    assert len(stored_values(str(tmp_path), SLOT_LOAD, "run_id")) == 2
+    write(tmp_path, "a", 3)
+    assert len(stored_values(str(tmp_path), SLOT_LOAD, "run_id")) == 1
+
+
+def test_a_commit_that_seemed_to_fail_is_not_taken_for_another_run(tmp_path, monkeypatch):
+    """The answer got lost, and the commit is made again."""
+    from deltalake.exceptions import CommitFailedError
+
+    write(tmp_path, "a", 1)
+    real, done = delta_files.write_deltalake, []
+
+    def lose_the_fifth(*arguments, **more):
+        real(*arguments, **more)
+        done.append(1)
+        if len(done) == 5:
+            raise CommitFailedError("who knows")
+
+    monkeypatch.setattr(delta_files, "write_deltalake", lose_the_fifth)
+    write(tmp_path, "a", 2)
+
+    assert seen(tmp_path, "a") == [[2]] * 3
+    assert sorted(row["state"] for row in read_rows(str(tmp_path), RUNS)) == ["complete", "replaced"]
 
 
 def test_a_killed_run_leaves_what_was_there_and_the_next_one_removes_its_rows(tmp_path):
