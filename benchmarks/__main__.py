@@ -24,6 +24,7 @@ NAMES = (
     "split_rdb",
     "export",
     "bus",
+    "follow",
     "rebalance",
     "simulation",
     "gossip_engine",

@@ -49,17 +49,18 @@ def bus_capture(messages: int) -> Path:
     partial = path.with_suffix(".partial")
     with partial.open("wb") as file:
         file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1))
-        for number, packet in enumerate(_packets(messages)):
+        for number, packet in enumerate(bus_packets(messages)):
             seconds, rest = divmod(START_NS + number * STEP_NS // 2, 1_000_000_000)
             file.write(struct.pack("<IIII", seconds, rest // 1000, len(packet), len(packet)) + packet)
     partial.rename(path)
     return path
 
 
-def _packets(messages: int) -> Iterator[bytes]:
+def bus_packets(messages: int, nodes: int = NODES) -> Iterator[bytes]:
+    """The packets of so many messages of *nodes* nodes, as Ethernet frames."""
     chance = random.Random(17)
-    ids = [chance.randbytes(20).hex() for _ in range(NODES)]
-    links = [(one, other) for one in range(NODES) for other in range(NODES) if one != other]
+    ids = [chance.randbytes(20).hex() for _ in range(nodes)]
+    links = [(one, other) for one in range(nodes) for other in range(nodes) if one != other]
     sides: dict[tuple[int, int], tuple[_Side, _Side]] = {}
     for number in range(0, messages, 2):
         at = (number // 2) % len(links)
@@ -79,7 +80,7 @@ def _packets(messages: int) -> Iterator[bytes]:
 
 
 def _sides(link: tuple[int, int], chance: random.Random) -> tuple[_Side, _Side]:
-    opener = (_ip(link[0]), 20_000 + NODES * link[0] + link[1])
+    opener = (_ip(link[0]), 20_000 + 200 * link[0] + link[1])
     acceptor = (_ip(link[1]), BUS_PORT)
     return (
         _Side(opener, acceptor, chance.getrandbits(32), _frame_bytes(link[0])),
@@ -97,16 +98,16 @@ def _ip(node: int) -> bytes:
 
 def _message(kind: int, speaker: int, hearer: int, ids: list[str], second: int, chance: random.Random) -> bytes:
     told = chance.sample(
-        [node for node in range(NODES) if node not in (speaker, hearer)], chance.randint(1, ENTRIES_MAX)
+        [node for node in range(len(ids)) if node not in (speaker, hearer)], chance.randint(1, ENTRIES_MAX)
     )
     entries = tuple(
         GossipEntry(ids[node], 0, second - 1, f"10.0.0.{node + 1}", 6379, BUS_PORT, _role(node)) for node in told
     )
     master = speaker - speaker % 2
-    first, last = master * SLOTS // NODES, (master + 2) * SLOTS // NODES
+    first, last = master * SLOTS // len(ids), (master + 2) * SLOTS // len(ids)
     owned = ((1 << last) - (1 << first)).to_bytes(SLOTS // 8, "little")
     header = Header(
-        type=kind, sender=ids[speaker], port=6379, cport=BUS_PORT, flags=_role(speaker), current_epoch=NODES,
+        type=kind, sender=ids[speaker], port=6379, cport=BUS_PORT, flags=_role(speaker), current_epoch=len(ids),
         config_epoch=master + 1, offset=second, myslots=owned, replicaof=ids[master] if speaker % 2 else "",
         mflags=b"\4\0\0",
     )  # fmt: skip

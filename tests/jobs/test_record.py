@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -29,6 +28,7 @@ from slotscope.sources.bus.polls_and_logs import PollsAndLogs
 from slotscope.sources.bus.recording import replay
 from slotscope.sources.bus.series import Release, series_batches
 from slotscope.sources.node_polls import PollFile
+from tests.benches.capturing import needs_capture
 from tests.benches.clusters import Cluster, running_cluster
 from tests.benches.program import without_progress
 from tests.benches.servers import free_port, valkey_binary, wait_for
@@ -37,19 +37,6 @@ pytestmark = pytest.mark.servers
 
 NEAR_NS = 20_000_000
 """By so much the times differ that two captures give a packet; messages of one kind between two nodes are further apart."""
-
-
-def needs_capture() -> None:
-    """Skip where tcpdump is not installed, or may not capture."""
-    program = shutil.which("tcpdump")
-    if program is None:
-        pytest.skip("tcpdump is not installed")
-    tried = subprocess.run(
-        [program, "-i", "lo", "-c", "1", "--immediate-mode", "-w", "-", "udp port 9"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=1, check=False,
-    ) if os.geteuid() else None  # fmt: skip
-    if tried is not None and tried.returncode:
-        pytest.skip("tcpdump may not capture here")
 
 
 @pytest.fixture(scope="module")

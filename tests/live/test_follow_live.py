@@ -1,0 +1,113 @@
+"""A real cluster, recorded and followed: a master dies, and its incident is told within a minute, true by the servers' logs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster_core.formats.server_log import LogReader
+from schemas.history import REPLAYS
+from schemas.incidents import INCIDENT_STATES, INCIDENTS
+from slotscope.runtime.delta_files import exists, read_rows
+from tests.benches.capturing import needs_capture
+from tests.benches.clusters import Cluster, running_cluster
+from tests.benches.servers import valkey_binary, wait_for
+
+pytestmark = [pytest.mark.servers, pytest.mark.processes, pytest.mark.long]
+
+STORY_S = 60
+"""From the death of a master, which its recorder still has to finish a file of, to the story."""
+START_S = 120
+NEAR_NS = 2_000_000_000
+
+
+@contextmanager
+def program(*words: str) -> Iterator[subprocess.Popen[str]]:
+    """A command as a process, killed at the end."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "jobs.main", *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(timeout=60)
+
+
+def failovers(root: Path) -> list[dict[str, Any]]:
+    """What the tables say of them."""
+    if not exists(str(root), INCIDENTS) or not exists(str(root), INCIDENT_STATES):
+        return []
+    told = {row["incident_id"]: row for row in read_rows(str(root), INCIDENT_STATES, snapshot_id="cache")}
+    rows = read_rows(str(root), INCIDENTS, where="kind = 'failover'", snapshot_id="cache")
+    return [row | {"page": told[row["incident_id"]]["page"]} for row in rows if row["incident_id"] in told]
+
+
+def told_until_ns(root: Path) -> int:
+    """The last moment of which the tables tell."""
+    if not exists(str(root), REPLAYS):
+        return 0
+    return max((row["last_ns"] or 0 for row in read_rows(str(root), REPLAYS, snapshot_id="cache")), default=0)
+
+
+def election_won_ns(cluster: Cluster) -> list[int]:
+    """When replicas write that they won an election."""
+    found = []
+    for node in cluster.replicas:
+        reader = LogReader()
+        rows = [*reader.feed((node.directory / "node.log").read_bytes()), *reader.finish()]
+        found += [row.ts_ns for row in rows if getattr(row, "kind", "") == "election-won"]
+    return sorted(found)
+
+
+def test_the_death_of_a_master_is_told_within_a_minute_though_recorder_and_follower_were_killed(tmp_path) -> None:
+    needs_capture()
+    binary = valkey_binary()
+    if binary is None:
+        pytest.skip("valkey-server is not installed")
+    landing, root = tmp_path / "landing", tmp_path / "root"
+    landing.mkdir()
+    follow = [
+        "follow",
+        "--root",
+        str(root),
+        "--landing",
+        str(landing),
+        "--every",
+        "2s",
+        "--lateness",
+        "10s",
+        "--master",
+        "local[2]",
+    ]
+    with running_cluster(binary, masters=3, replicas=3, logfile="node.log", cluster_node_timeout=2000) as cluster:
+        record = [
+            "record", str(landing), "--cluster", "cache", "--point", "one", "--interface", "lo", "--every", "2s",
+            "--node", f"127.0.0.1:{cluster.masters[0].port}",
+        ]  # fmt: skip
+        with program(*record) as recorder, program(*follow) as follower:
+            wait_for(lambda: told_until_ns(root), "the first batch", START_S)
+            recorder.kill()
+            follower.kill()
+        with program(*record), program(*follow):
+            again_ns = time.time_ns()
+            wait_for(lambda: told_until_ns(root) > again_ns, "the follower to catch up", START_S)
+            cluster.masters[2].kill()
+            killed = time.monotonic()
+            wait_for(lambda: failovers(root), "the story of the failover", STORY_S)
+            waited_s = time.monotonic() - killed
+            (won_ns,) = election_won_ns(cluster)
+
+    (found,) = failovers(root)
+    assert waited_s <= STORY_S
+    assert found["subject_address"] == f"127.0.0.1:{cluster.masters[2].port}"
+    assert found["winner_address"] in {f"127.0.0.1:{node.port}" for node in cluster.replicas}
+    assert found["started_ns"] <= won_ns <= (found["ended_ns"] or won_ns) + NEAR_NS
+    assert "failover" in Path(found["page"]).read_text().lower()
