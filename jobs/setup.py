@@ -21,13 +21,17 @@ def command(request: Request = Request()) -> int:
     from jobs.demo import steps
     from jobs.main import run
     from slotscope.runtime import class_archive
-    from slotscope.runtime.jars import provide_jars
+    from slotscope.runtime.executors.compiled_code import pack_beside_programs
+    from slotscope.runtime.jars import provide_jars, provide_store_jars
     from slotscope.runtime.java import find_java_home
     from slotscope.runtime.progress import progress
 
     jars = provide_jars(request.jars, request.ivy_settings)
     sys.stdout.write(f"Java      {find_java_home()}\n")
     sys.stdout.write(f"jars      {Path(jars[0]).parent}: {', '.join(Path(path).name for path in jars)}\n")
+    if request.store:
+        store_jars = provide_store_jars(request.ivy_settings)
+        sys.stdout.write(f"{request.store}        {Path(store_jars[0]).parent}: {len(store_jars)} jars\n")
     start = time.monotonic()
     os.environ[class_archive.WANTED] = "1"
     with (
@@ -39,6 +43,7 @@ def command(request: Request = Request()) -> int:
         codes = [run(words) for _, words in steps(root)]  # what the commands compile is kept in the user's cache folder
     if any(codes):
         return max(codes)
+    pack_beside_programs()
     sys.stdout.write(f"compiled  all that slotscope demo runs, {time.monotonic() - start:.0f} s\n")
     return cli.OK
 

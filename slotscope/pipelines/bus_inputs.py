@@ -12,6 +12,7 @@ from slotscope.runtime.errors import InputError
 from slotscope.sources.bus.files import find_captures
 from slotscope.sources.bus.point_series import RecordedInput, recorded_inputs
 from slotscope.sources.files import InputFile, expand
+from slotscope.sources.folder_kinds import POLLS
 from slotscope.sources.server_logs import find_logs, zone_of
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def find_inputs(request: Request) -> Inputs:
     """Expand what the user named; raises DecodeError for what is not there."""
     inputs = Inputs(
         find_captures(request.pcap) if request.pcap else [],
-        expand(list(request.polls)) if request.polls else [],
+        expand(list(request.polls), POLLS) if request.polls else [],
         find_logs(request.log, request.log_node) if request.log else [],
     )
     recorded = recorded_inputs(inputs.sizes().items())

@@ -22,6 +22,7 @@ from slotscope.runtime.errors import InputError
 from slotscope.sources.aof.files import find_logs
 from slotscope.sources.aof.state import AofStateUnit
 from slotscope.sources.files import InputFile, expand, is_uri, write_text
+from slotscope.sources.folder_kinds import DUMPS
 from slotscope.sources.rdb.files import plan_units
 from slotscope.sources.values.part import (
     COLUMNS,
@@ -63,7 +64,7 @@ def export_dumps(request: Request) -> dict[str, Any]:
     wanted = _wanted(request)
     if not request.rdb and not request.aof:
         raise InputError("nothing to read: give --rdb, --aof or both")
-    files = expand(list(request.rdb)) if request.rdb else []
+    files = expand(list(request.rdb), DUMPS) if request.rdb else []
     logs = find_logs(list(request.aof)) if request.aof else []
     workers = request.parallelism or os.cpu_count() or 1
     if workers < 1:

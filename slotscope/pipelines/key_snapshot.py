@@ -35,7 +35,7 @@ from schemas.interim import BAD, PARTIAL, SLOT, UNIT, UnitFacts, joined
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from schemas.table import Table
 from slotscope.pipelines.key_inputs import tally_options
-from slotscope.runtime import tables
+from slotscope.runtime import stores, tables
 from slotscope.runtime.delta_files import as_table, read_rows
 from slotscope.runtime.progress import progress
 from slotscope.runtime.row_tables import table_arrow
@@ -71,7 +71,7 @@ def tally(spark: SparkSession, inputs: Inputs, options: TallyOptions, *, split: 
     units: list[Unit] = inputs.units(spark.sparkContext.defaultParallelism, split=split)
     partial = over_units(spark, bind(tally_units, units=units, options=options), len(units), spark_schema(PARTIAL))
     for path in inputs.delta:
-        rows = spark.read.format("delta").load(path)
+        rows = spark.read.format("delta").load(stores.spark_uri(path))
         partial = partial.union(rows.mapInArrow(bind(tally_rows, source=path, options=options), spark_schema(PARTIAL)))
     return partial
 

@@ -14,6 +14,7 @@ from slotscope.runtime.errors import InputError
 from slotscope.runtime.program import LATEST
 from slotscope.runtime.runs import running
 from slotscope.sources.files import expand, is_uri, write_text
+from slotscope.sources.folder_kinds import DUMPS
 from slotscope.sources.inputs import load_topology
 from slotscope.sources.rdb.division import (
     Owners,
@@ -41,7 +42,7 @@ def split_dumps(request: Request) -> dict[str, Any]:
     Raises InputError for what cannot be cut, DecodeError for damaged dumps unless the request is permissive.
     """
     owners = _owners(request)
-    units = [RdbUnit(file.path, file.size) for file in expand(list(request.rdb))]
+    units = [RdbUnit(file.path, file.size) for file in expand(list(request.rdb), DUMPS)]
     surveys = [survey(unit, check_crc=not request.no_crc, permissive=request.permissive) for unit in units]
     head, unowned = check_surveys(surveys, owners, permissive=request.permissive)
     refuse_twins(surveys, units)

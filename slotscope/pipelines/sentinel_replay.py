@@ -27,6 +27,7 @@ from slotscope.runtime.tables import Change
 from slotscope.sources.bus.files import find_captures, survey
 from slotscope.sources.bus.polls_and_logs import instant
 from slotscope.sources.files import expand
+from slotscope.sources.folder_kinds import POLLS
 from slotscope.sources.sentinel import task
 from slotscope.sources.sentinel.evidence import SentinelFiles
 from slotscope.sources.server_logs import find_logs, zone_of
@@ -73,7 +74,7 @@ def read_options(request: Request) -> task.SentinelOptions:
     files = SentinelFiles(
         tuple(survey(find_captures(captures))) if captures else (),
         tuple(file.path for file in find_logs(logs, request.log_node)) if logs or request.log_node else (),
-        tuple(file.path for file in expand(list(polls))) if polls else (),
+        tuple(file.path for file in expand(list(polls), POLLS)) if polls else (),
         request.log_zone,
         request.log_node,
     )

@@ -33,6 +33,7 @@ from slotscope.reports.replication.terminal import render_replication_terminal
 from slotscope.reports.simulation.html import render_simulation
 from slotscope.reports.simulation.report import SimulationReport
 from slotscope.reports.simulation.terminal import render_simulation_terminal
+from slotscope.runtime import stores
 from slotscope.sources.files import is_uri, write_text
 
 FILE_NAME_MAX = 120
@@ -197,5 +198,5 @@ def report_path(root: str, *names: str, page: Page = Page.KEY_SPACE) -> str:
     if safe != whole or safe != safe.lower() or any(_MISTAKABLE.search(name) for name in names):
         digest = hashlib.sha256(ascii([page.name, *names]).encode()).hexdigest()
         safe = f"{safe or 'report'}-{digest[:DIGEST_DIGITS]}"
-    path = f"{root.rstrip('/')}/reports/{safe}.html"
+    path = f"{stores.plain(root).rstrip('/')}/reports/{safe}.html"
     return path if is_uri(path) else os.path.abspath(path)

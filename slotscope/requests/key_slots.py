@@ -75,6 +75,11 @@ class Request(SnapshotOptions):
     html: str | None = None
     """Where the HTML report goes. Default: ROOT/reports/SNAPSHOT.html."""
 
+    @property
+    def spark_paths(self) -> tuple[str, ...]:
+        """Tables, and key lists that may be tables."""
+        return (self.root, *self.keys)
+
     def settings(self) -> Settings:
         """The settings, with what the user gave here."""
         return read_settings(

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar, dataclass_transfo
 
 from cyclopts import Group, Parameter
 
+from slotscope.runtime.errors import InputError
 from slotscope.runtime.program import LATEST
+from slotscope.runtime.stores import is_s3, take_conf
 from slotscope.servers.node_link import Access
 
 if TYPE_CHECKING:
@@ -98,6 +100,8 @@ class Common:
     """Where Spark runs: local[2], spark://HOST:PORT, yarn …; default: what spark-submit says, else this
     machine.
     """
+    conf: Annotated[Paths, SHARED] = ()
+    """KEY=VALUE: a setting of Spark, over those that come with the program (docs/clusters.md)."""
     conf_file: Annotated[str | None, SHARED] = None
     """File of settings that replace those of conf/slotscope.toml."""
     quiet: Annotated[Flag, SHARED] = False
@@ -105,10 +109,26 @@ class Common:
     debug: Annotated[Flag, SHARED] = False
     """Show the trace of an error, and Spark's own messages."""
 
+    def __post_init__(self) -> None:
+        """What is said of S3 is for those who read inputs and reports, too."""
+        self.spark_conf()
+
+    def spark_conf(self) -> dict[str, str]:
+        """The settings of Spark that were given here, without those of S3, which go to the environment; raises InputError for words that are none."""
+        for words in self.conf:
+            if not words.startswith("spark.") or "=" not in words:
+                raise InputError(f"--conf {words.partition('=')[0]}: write KEY=VALUE, the key of a setting of Spark")
+        return take_conf({key: value for key, _, value in (words.partition("=") for words in self.conf)})
+
     @property
     def permissive(self) -> bool:
         """Whether to go on after bad input."""
         return self.mode == "permissive"
+
+    @property
+    def spark_paths(self) -> tuple[str, ...]:
+        """What Spark itself may read and write."""
+        return (self.root,)
 
     def session(self, app: str) -> "SparkSession":
         """Start the Spark session that the options ask for; raises InputError where the root cannot be written."""
@@ -117,7 +137,9 @@ class Common:
 
         check_writable(self.root)
 
-        return spark_session(app, master=self.master, verbose=self.debug)
+        return spark_session(
+            app, master=self.master, verbose=self.debug, conf=self.spark_conf(), on_s3=any(map(is_s3, self.spark_paths))
+        )
 
 
 @options

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from slotscope.requests.options import Plain, options
 
 
@@ -13,3 +15,5 @@ class Request(Plain):
     """Folder that has them already, for a machine without network. Default: the public Maven repository, or what SLOTSCOPE_IVY_SETTINGS says."""
     ivy_settings: str | None = None
     """Ivy settings file of a mirror."""
+    store: Literal["s3"] | None = None
+    """Also bring what Spark needs for tables in an object store; without it the first command that has its root there does."""

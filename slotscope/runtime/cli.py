@@ -29,7 +29,8 @@ from cyclopts import App, Group, Parameter, UnknownCommandError
 from cyclopts.help import DefaultFormatter, HelpPanel
 from rich.console import Console, ConsoleOptions
 
-from slotscope.runtime import progress
+from slotscope.runtime import progress, stores
+from slotscope.runtime.executors.compiled_code import take_packed
 from slotscope.runtime.failure import IMPOSSIBLE, INTERRUPTED, NEW_PLAN, OK, PARTIAL, READER_GONE, UNEXPECTED, describe
 
 __all__ = [
@@ -112,12 +113,15 @@ def run(program: App | Callable[..., int | None], argv: Sequence[str] | None = N
     arguments = list(sys.argv[1:] if argv is None else argv)
     flags = {word for word in takewhile(lambda word: word != "--", arguments) if word in ("--debug", "--quiet")}
     debug = "--debug" in flags
+    take_packed()
     try:
         with ExitStack() as muted:
             if "--quiet" in flags:
                 muted.enter_context(redirect_stdout(muted.enter_context(open(os.devnull, "w", encoding="utf-8"))))
                 muted.enter_context(progress.silence())
-            outcome = _app(program)(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+            outcome = _app(program)(
+                stores.plain_words(arguments), exit_on_error=False, print_error=False, result_action="return_value"
+            )
             sys.stdout.flush()
     except KeyboardInterrupt:
         sys.stderr.write("slotscope: interrupted\n")
@@ -131,7 +135,7 @@ def run(program: App | Callable[..., int | None], argv: Sequence[str] | None = N
         if debug:
             traceback.print_exc()
         failure = describe(error)
-        sys.stderr.write(f"slotscope: {failure.line}\n")
+        sys.stderr.write(f"slotscope: {stores.hide(failure.line)}\n")
         return failure.code
     return outcome if isinstance(outcome, int) else OK
 

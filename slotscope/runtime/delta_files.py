@@ -21,6 +21,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 
 from schemas.runs import RUNS
 from schemas.table import Table
+from slotscope.runtime import stores
 from slotscope.runtime.errors import InputError, TryAgainError
 
 Done = TypeVar("Done")
@@ -73,13 +74,18 @@ def missing(root: str, table: Table) -> str:
 
 def location(root: str, table: Table) -> str:
     """Where *table* lies; *root* is any URI that who reads or writes it knows, or a path: from here, wherever a JVM was started."""
-    return f"{root.rstrip('/') if '://' in root else os.path.abspath(root)}/{table.name}"
+    return f"{stores.plain(root).rstrip('/') if '://' in root else os.path.abspath(root)}/{table.name}"
 
 
 def exists(root: str, table: Table) -> bool:
     """Whether *table* was ever written under *root*."""
     place = location(root, table)
-    return bool(DeltaTable.is_deltatable(place)) if "://" in place else os.path.isdir(f"{place}/_delta_log")
+    if "://" not in place:
+        return os.path.isdir(f"{place}/_delta_log")
+    try:
+        return bool(DeltaTable.is_deltatable(place, stores.storage_options(place)))
+    except OSError as error:
+        raise InputError(f"{place}: cannot be read: {stores.reason(error)}") from error
 
 
 def append_rows(root: str, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -148,7 +154,7 @@ def tried(place: str, commit: Callable[[], Done], *conflicts: type[Exception]) -
             return commit()
         except known as error:
             if not isinstance(error, (CommitFailedError, *conflicts)):
-                raise InputError(f"{place}: cannot be written: {_first_line(error)}") from error
+                raise InputError(f"{place}: cannot be written: {stores.reason(error)}") from error
             time.sleep(random.uniform(1, 2) * PAUSE_S * (1 + 9 * attempt / ATTEMPTS_MAX))
     raise TryAgainError(f"{place}: other jobs write there all the time: run this again")
 
@@ -161,12 +167,17 @@ def create(root: str, table: Table) -> None:
 
 def _opened_to_write(place: str, table: Table) -> DeltaTable:
     try:
-        opened = DeltaTable(place)
+        opened = opened_table(place)
     except TableNotFoundError:
         DeltaTable.create(
-            place, schema=arrow_schema(table), mode="ignore", description=table.about, configuration=dict(LAYOUT)
+            place,
+            schema=arrow_schema(table),
+            mode="ignore",
+            description=table.about,
+            configuration=dict(LAYOUT),
+            storage_options=stores.storage_options(place),
         )
-        opened = DeltaTable(place)
+        opened = opened_table(place)
     _refuse_older(opened, table, place)
     return opened
 
@@ -309,7 +320,7 @@ def _answer(sql: str, tables: Mapping[Table, DeltaTable], root: str, runs: Seque
         return pa.RecordBatchReader.from_stream(engine.execute(listed + (own if parts else sql))).read_all()
     except (DeltaError, OSError) as error:
         places = ", ".join(location(root, table) for table in tables)
-        raise InputError(f"{places}: cannot be read: {_first_line(error)}") from error
+        raise InputError(f"{places}: cannot be read: {stores.reason(error)}") from error
 
 
 def _as_rows(answer: pa.Table) -> list[dict[str, Any]]:
@@ -324,13 +335,18 @@ def _noun(table: Table) -> str:
 def _open(root: str, table: Table) -> DeltaTable:
     place = location(root, table)
     try:
-        opened = DeltaTable(place)
+        opened = opened_table(place)
     except TableNotFoundError as error:
         raise InputError(missing(root, table)) from error
     except (DeltaError, OSError) as error:
-        raise InputError(f"{place}: cannot be read: {_first_line(error)}") from error
+        raise InputError(f"{place}: cannot be read: {stores.reason(error)}") from error
     _refuse_older(opened, table, place)
     return opened
+
+
+def opened_table(place: str) -> DeltaTable:
+    """The table at *place* (`location`); raises as delta-rs does."""
+    return DeltaTable(place, storage_options=stores.storage_options(place))
 
 
 def _refuse_older(opened: DeltaTable, table: Table, where: str) -> None:
@@ -362,7 +378,7 @@ def compact(root: str, table: Table) -> int:
     place = location(root, table)
 
     def join() -> int:
-        opened = DeltaTable(place)
+        opened = opened_table(place)
         joined = int(opened.optimize.compact(target_size=JOINED_BYTES)["numFilesRemoved"])
         opened.create_checkpoint()
         return joined
@@ -376,10 +392,6 @@ def vacuum(root: str, table: Table, retention_h: int) -> int:
     return len(
         tried(
             place,
-            lambda: DeltaTable(place).vacuum(retention_h, dry_run=False, enforce_retention_duration=False),
+            lambda: opened_table(place).vacuum(retention_h, dry_run=False, enforce_retention_duration=False),
         )
     )
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 
 from rich.console import Console
@@ -22,6 +22,7 @@ LOG_SECONDS = 30.0
 
 
 _silent = ContextVar("silent", default=False)
+_named: list[Callable[[str], AbstractContextManager[None]]] = []
 
 
 @contextmanager
@@ -37,17 +38,21 @@ def silence() -> Iterator[None]:
 @contextmanager
 def progress(what: str, how_far: Callable[[], str] = str) -> Iterator[None]:
     """Tell that *what* ("reading") goes on while the ``with`` block runs, and *how_far* it has come ("3 of 8 runs"), if it knows."""
-    if _silent.get() or sys.stderr is None or sys.stderr.closed:
+    with ExitStack() as going_on:
+        for named in _named:
+            going_on.enter_context(named(what))
+        if not (_silent.get() or sys.stderr is None or sys.stderr.closed):
+            done = threading.Event()
+            teller = threading.Thread(target=_tell, args=(what, how_far, done), name="progress", daemon=True)
+            teller.start()
+            going_on.callback(teller.join)
+            going_on.callback(done.set)
         yield
-        return
-    done = threading.Event()
-    teller = threading.Thread(target=_tell, args=(what, how_far, done), name="progress", daemon=True)
-    teller.start()
-    try:
-        yield
-    finally:
-        done.set()
-        teller.join()
+
+
+def name_steps(named: Callable[[str], AbstractContextManager[None]]) -> None:
+    """Let *named* hear of each step that `progress` tells of: a Spark session calls its jobs so."""
+    _named[:] = [named]
 
 
 def _tell(what: str, how_far: Callable[[], str], done: threading.Event) -> None:

@@ -13,8 +13,9 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,34 +25,66 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from slotscope.runtime import class_archive, code_zip
+from slotscope.runtime import class_archive, code_zip, stores
 from slotscope.runtime.conf import read_conf, read_properties
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.jars import find_jars, provide_jars
+from slotscope.runtime.executors.compiled_code import pack_for_executors
+from slotscope.runtime.executors.readiness import check_executors
+from slotscope.runtime.jars import find_jars, provide_jars, provide_store_jars
 from slotscope.runtime.java import find_java_home
+from slotscope.runtime.progress import name_steps
 
 MASTER_DEFAULT = "local[*]"
 LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of the JVM that does nothing but write the command line of Spark's."""
 DELTA_CLASS = "io.delta.sql.DeltaSparkSessionExtension"
+JOB_NAME = "spark.job.description"
+EXECUTOR_CACHE = ".cache"
+"""Folder in the working directory of an executor; what is compiled there stays with the application."""
+S3A_CLASS = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 
 
-def spark_session(app: str, *, master: str | None = None, verbose: bool = False) -> SparkSession:
+def spark_session(
+    app: str,
+    *,
+    master: str | None = None,
+    verbose: bool = False,
+    conf: Mapping[str, str] | None = None,
+    on_s3: bool = False,
+) -> SparkSession:
     """Return the running session, or start one named *app* on *master* (default: what spark-submit says, else
     this machine).
 
-    *verbose* lets the JVM write to the error stream.  Raises `InputError` where no Java, no Delta or no such
+    *verbose* lets the JVM write to the error stream, *conf* are settings over those of ``conf/``; *on_s3*: tables are there.  Raises `InputError` where no Java, no Delta or no such
     master is found.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
+        running.sparkContext.environment.update(stores.environment())
         return running
+    if (master or "").startswith("sc://"):
+        raise InputError("--master sc://…: Spark Connect has no SparkContext, which jobs need (docs/clusters.md)")
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        session = _join_submitted(app, master)
+        session = _join_submitted(app, master, conf or {}, on_s3=on_s3)
     else:
-        session = _start(app, master or MASTER_DEFAULT, verbose)
+        session = _start(app, master or MASTER_DEFAULT, verbose, conf or {}, on_s3=on_s3)
+    session.sparkContext.environment.update(stores.environment())
     session.sparkContext.setLogLevel("WARN" if verbose else "ERROR")
+    name_steps(partial(named_jobs, session))
+    if not is_one_process(str(session.conf.get("spark.master"))):
+        check_executors(session)
     return session
+
+
+@contextmanager
+def named_jobs(spark: SparkSession, words: str) -> Iterator[None]:
+    """Let Spark's pages and logs call the jobs of this thread *words* ("reading") while the ``with`` block runs."""
+    before = spark.sparkContext.getLocalProperty(JOB_NAME)
+    spark.sparkContext.setLocalProperty(JOB_NAME, words)
+    try:
+        yield
+    finally:
+        spark.sparkContext.setLocalProperty(JOB_NAME, before or "")
 
 
 def running_session() -> SparkSession:
@@ -75,26 +108,32 @@ def _settings(app: str, master: str, jars: list[str]) -> dict[str, str]:
         settings["spark.jars"] = ",".join(jars)
     if is_one_process(master):
         settings["spark.python.daemon.module"] = "slotscope.runtime.worker_daemon"
-    else:  # compiled kernels go where the executor may write and what is cleaned with it
-        settings["spark.executorEnv.XDG_CACHE_HOME"] = ".cache"
+    else:  # compiled kernels come along, and go where the executor may write and what is cleaned with it
+        settings["spark.executorEnv.XDG_CACHE_HOME"] = EXECUTOR_CACHE
+        archive = _scratch() / "compiled.zip"
+        if pack_for_executors(archive):
+            settings["spark.archives"] = f"{archive}#{EXECUTOR_CACHE}"
     return settings
 
 
-def _start(app: str, master: str, verbose: bool) -> SparkSession:
+def _start(app: str, master: str, verbose: bool, given: Mapping[str, str], *, on_s3: bool) -> SparkSession:
     """Launch a JVM, then the session; both end with Python."""
     os.environ["JAVA_HOME"] = find_java_home()
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", LAUNCHER_OPTIONS)
     scratch = _scratch()
     jars = provide_jars()
-    settings = _settings(app, master, jars)
+    store_jars = provide_store_jars() if on_s3 else []
+    shipped = store_jars if is_one_process(master) else [*jars, *store_jars]
+    settings = _settings(app, master, [])
     kept, fresh, sharing = class_archive.archive_of(os.environ["JAVA_HOME"], jars), scratch / "classes.jsa", ""
     if is_one_process(master):
-        del settings["spark.jars"]
         settings["spark.driver.extraClassPath"] = os.pathsep.join(
             map(os.path.realpath, jars)
         )  # what is loaded from elsewhere is in no archive
         sharing = class_archive.options(kept, fresh)
+    settings |= {**(stores.spark_settings() if on_s3 else {}), **given}
+    settings["spark.jars"] = ",".join(filter(None, [*shipped, given.get("spark.jars")]))
     if master.startswith("local"):
         os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Spark looks up the host name, and warns
@@ -121,7 +160,7 @@ def _start(app: str, master: str, verbose: bool) -> SparkSession:
     return session
 
 
-def _join_submitted(app: str, master: str | None) -> SparkSession:
+def _join_submitted(app: str, master: str | None, given: Mapping[str, str], *, on_s3: bool) -> SparkSession:
     """Session in the JVM that spark-submit started: what is missing there is added, what is set stays."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     SparkContext._ensure_initialized()
@@ -129,9 +168,13 @@ def _join_submitted(app: str, master: str | None) -> SparkSession:
     chosen = master or conf.get("spark.master", None) or MASTER_DEFAULT
     if master:
         conf.set("spark.master", master)
-    for name, value in _settings(app, chosen, find_jars()).items():
+    settings = _settings(app, chosen, find_jars()) | (stores.spark_settings() if on_s3 else {})
+    for name, value in settings.items():
         conf.setIfMissing(name, value)
-    _load_delta(conf)
+    conf.setAll(list(given.items()))
+    _load(conf, DELTA_CLASS, provide_jars)
+    if on_s3:
+        _load(conf, S3A_CLASS, provide_store_jars)
     conf.setIfMissing("spark.sql.warehouse.dir", str(_scratch() / "warehouse"))
     session = _build(conf, launch_kwargs={})
     atexit.register(session.stop)  # else a local-cluster starts executors anew while the JVM ends
@@ -150,21 +193,21 @@ def _build(conf: SparkConf, launch_kwargs: dict[str, Any]) -> SparkSession:
     return SparkSession.builder.getOrCreate()
 
 
-def _load_delta(conf: SparkConf) -> None:
-    """Bring the jars to driver and executors of spark-submit where its ``--jars`` or ``--packages`` did not.
+def _load(conf: SparkConf, name: str, provide: Callable[[], list[str]]) -> None:
+    """Bring jars with the class *name* to driver and executors of spark-submit where its ``--jars`` or ``--packages`` did not.
 
     ``spark.jars`` set this late reaches executors only, so the driver's class loader is told as well.
     """
     jvm: Any = SparkContext._jvm
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     try:
-        jvm.java.lang.Class.forName(DELTA_CLASS, False, loader)
+        jvm.java.lang.Class.forName(name, False, loader)
         return
     except Py4JJavaError:
         pass  # not on the class path yet
     if not loader.getClass().getName().endswith("URLClassLoader"):
-        raise InputError("the Delta jars are not on the class path: give spark-submit --packages io.delta:…")
-    found = provide_jars()
+        raise InputError(f"no jar with {name} is on the class path: give spark-submit --packages (docs/clusters.md)")
+    found = provide()
     for path in found:
         loader.addURL(jvm.java.io.File(path).toURI().toURL())
     known = [path for path in conf.get("spark.jars", "").split(",") if path]

@@ -20,11 +20,11 @@ from pyspark.sql.types import ArrayType, DataType
 
 from schemas.runs import RUNS
 from schemas.table import Table
-from slotscope.runtime import delta_files
+from slotscope.runtime import delta_files, stores
 from slotscope.runtime.delta_files import OLDER, counted_runs, location, missing, tried
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.runs import LASTING, Lasting, Run, State
-from slotscope.runtime.session import is_one_process, running_session
+from slotscope.runtime.session import running_session
 from slotscope.runtime.spark_schema import spark_schema
 
 WRITE_THREADS = 3
@@ -46,14 +46,19 @@ CONFLICTS = (
 
 def exists(spark: SparkSession, table: Table, root: str) -> bool:
     """Whether *table* was ever written under *root*."""
-    if _is_at_hand(spark, root):
+    if _is_at_hand(root):
         return delta_files.exists(root, table)
-    return bool(DeltaTable.isDeltaTable(spark, location(root, table)))
+    return bool(DeltaTable.isDeltaTable(spark, _place(root, table)))
 
 
-def _is_at_hand(spark: SparkSession, root: str) -> bool:
-    """Whether *root* is a folder of this machine to Spark, too: then a look at a table, or a commit of few rows, needs no Spark."""
-    return "://" not in root and is_one_process(str(spark.conf.get("spark.master")))
+def _is_at_hand(root: str) -> bool:
+    """Whether a look at a table, or a commit of few rows, needs no Spark: *root* is a store, or a folder, which a driver commits to anyway."""
+    return stores.is_store(root) or "://" not in root
+
+
+def _place(root: str, table: Table) -> str:
+    """Where *table* lies, as Spark names it."""
+    return stores.spark_uri(location(root, table))
 
 
 def read(spark: SparkSession, table: Table, root: str) -> DataFrame:
@@ -82,7 +87,7 @@ def read_snapshot(
 def _stored(spark: SparkSession, table: Table, root: str) -> DataFrame:
     if not exists(spark, table, root):
         raise InputError(missing(root, table))
-    rows = spark.read.format("delta").load(location(root, table))
+    rows = spark.read.format("delta").load(_place(root, table))
     known = {field.name: field.dataType for field in rows.schema.fields}
     declared = spark_schema(table.schema).fields
     for field in declared:
@@ -113,11 +118,12 @@ class Change:
 def apply_change(change: Change, run: Run) -> None:
     """Make *change* in one commit; the table is created at first use."""
     spark = running_session()
+    spark.sparkContext.setJobDescription(change.table.name)
     rows = change.rows() if callable(change.rows) else change.rows
-    if change.files is not None and isinstance(rows, DataFrame) and _is_at_hand(spark, run.root):
+    if change.files is not None and isinstance(rows, DataFrame) and _is_at_hand(run.root):
         few = rows.coalesce(change.files).limit(SMALL_ROWS_MAX + 1).toArrow()
         rows = few if few.num_rows <= SMALL_ROWS_MAX else rows
-    if isinstance(rows, pa.Table) and _is_at_hand(spark, run.root):
+    if isinstance(rows, pa.Table) and _is_at_hand(run.root):
         run.append(change.table, rows, change.lasting)
         return
     if isinstance(rows, pa.Table):
@@ -129,7 +135,7 @@ def apply_change(change: Change, run: Run) -> None:
 
 def _append(rows: DataFrame, change: Change, run: Run) -> None:
     """Add *rows* by Spark's own writer."""
-    place = location(run.root, change.table)
+    place = _place(run.root, change.table)
     delta_files.create(run.root, change.table)
 
     def once() -> int:

@@ -6,6 +6,7 @@ import os
 import tempfile
 from typing import Final
 
+from slotscope.runtime import stores
 from slotscope.runtime.errors import InputError
 
 PROBE_BYTES: Final = 1 << 20
@@ -13,8 +14,10 @@ PROBE_BYTES: Final = 1 << 20
 
 
 def check_writable(root: str) -> None:
-    """Make the folder *root* and write a file that goes again; raises InputError where that fails, in an object store the first commit says it."""
+    """Make the folder *root* and write a file that goes again, in an object store a small object; raises InputError where that fails."""
     if "://" in root:
+        if stores.is_store(root):
+            stores.try_writing(root)
         return
     try:
         os.makedirs(root, exist_ok=True)

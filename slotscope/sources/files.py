@@ -1,7 +1,8 @@
 """Files by path, glob or URI: expanded on the driver, opened in the Python worker.
 
-Local paths are opened directly, URIs (``s3://…``, ``hdfs://…``, ``file:///…``) through pyarrow's file systems.  gzip and zstd are
-recognised by their first bytes, not by their name, and decompressed while reading.
+Local paths are opened directly, URIs (``s3://…``, ``hdfs://…``, ``file:///…``) through pyarrow's file systems, as `runtime.stores` sets them
+up.  ``*``, ``?``, ``[…]`` and ``**`` may stand in any part below a bucket.  gzip and zstd are recognised by their first bytes, not by their
+name, and decompressed while reading.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import fnmatch
 import glob
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import IO, Any, Protocol
 
@@ -17,10 +19,13 @@ import pyarrow as pa
 from pyarrow import fs
 
 from cluster_core.errors import DecodeError, MissingInputError
+from slotscope.runtime import stores
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _CHUNK_BYTES = 1 << 20
+LOOKERS = 16
+"""Files of a folder that are looked at at a time: most of it is waiting for a store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,14 @@ class InputFile:
 
     path: str
     size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What is asked for: *noun* ("RDB dumps") in words, and whether the file at a path *fits*, if it only lies in a folder that was named."""
+
+    noun: str
+    fits: Callable[[str], bool]
 
 
 class ByteStream(Protocol):
@@ -51,17 +64,19 @@ def is_uri(path: str) -> bool:
 
 def is_named(words: str, path: str) -> bool:
     """Say whether a user's *words*, a path or the last part of one, mean *path*."""
+    words = stores.plain(words)
     return path == words or path.rpartition("/")[2] == words or path.endswith("/" + words.lstrip("./"))
 
 
-def expand(patterns: list[str]) -> list[InputFile]:
+def expand(patterns: list[str], kind: Kind | None = None) -> list[InputFile]:
     """Return the files that *patterns* (paths, globs, directories, URIs) name, each once, ordered by path.
 
-    Raises DecodeError, with the pattern as source, for a missing file, a glob without match and a directory that cannot be read.
+    Of a directory those that are of *kind*.  Raises DecodeError, with the pattern as source, for a missing file, a glob without match and a
+    directory that cannot be read or holds none.
     """
     found: dict[str, InputFile] = {}
-    for pattern in patterns:
-        for file in _expand_uri(pattern) if is_uri(pattern) else _expand_local(pattern):
+    for pattern in list(map(stores.plain, patterns)):
+        for file in _expand_uri(pattern, kind) if is_uri(pattern) else _expand_local(pattern, kind):
             found[file.path] = file
     return [found[path] for path in sorted(found)]
 
@@ -74,7 +89,7 @@ def exists(path: str) -> bool:
         return False
 
 
-def _expand_local(pattern: str) -> list[InputFile]:
+def _expand_local(pattern: str, kind: Kind | None) -> list[InputFile]:
     if os.path.lexists(pattern) or not glob.has_magic(pattern):
         paths = [pattern]
     else:
@@ -83,64 +98,115 @@ def _expand_local(pattern: str) -> list[InputFile]:
             raise MissingInputError("no file matches this pattern", source=pattern)
     files: list[InputFile] = []
     for path in paths:
-        files += _list_local(path)
+        files += _list_local(path, kind)
     return files
 
 
-def _list_local(path: str) -> list[InputFile]:
+def _list_local(path: str, kind: Kind | None) -> list[InputFile]:
     try:
         if not os.path.isdir(path):
             return [InputFile(os.path.abspath(path), os.stat(path).st_size)]
-        names = sorted(name for name in os.listdir(path) if not name.startswith((".", "_")))
+        names = sorted(name for name in os.listdir(path) if not _is_hidden(name))
     except OSError as error:
-        raise MissingInputError(_os_reason(error), source=path) from error
+        raise MissingInputError(stores.reason(error), source=path) from error
     inside = [os.path.join(path, name) for name in names]
     files = [InputFile(os.path.abspath(file), os.stat(file).st_size) for file in inside if os.path.isfile(file)]
+    return _of_kind(files, kind, path)
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith((".", "_"))
+
+
+def _of_kind(files: list[InputFile], kind: Kind | None, folder: str) -> list[InputFile]:
+    """Those of *files*, all of one *folder*, that are of *kind*."""
     if not files:
-        raise MissingInputError("the directory holds no files", source=path)
-    return files
+        raise MissingInputError("the directory holds no files", source=folder)
+    if kind is None:
+        return files
+    with ThreadPoolExecutor(LOOKERS) as lookers:
+        fits = list(lookers.map(kind.fits, [file.path for file in files]))
+    chosen = [file for file, is_one in zip(files, fits, strict=True) if is_one]
+    if not chosen:
+        raise MissingInputError(f"the directory holds no {kind.noun}", source=folder)
+    return chosen
 
 
-def _expand_uri(uri: str) -> list[InputFile]:
+def _expand_uri(uri: str, kind: Kind | None) -> list[InputFile]:
+    """The files that a URI in its plain spelling names."""
     try:
-        stem, _, pattern = uri.rpartition("/")
-        if glob.has_magic(pattern):
-            system, base = fs.FileSystem.from_uri(stem)
-            infos = system.get_file_info(fs.FileSelector(base))
-            infos = [info for info in infos if fnmatch.fnmatch(info.base_name, pattern)]
+        system, path = stores.file_system(uri)
+        prefix = uri.removesuffix(path)
+        info = system.get_file_info(path)
+        if info.type == fs.FileType.NotFound and glob.has_magic(path):
+            at = next(place for place, part in enumerate(path.split("/")) if glob.has_magic(part))
+            parts = path.split("/")
+            infos = _matches(system, "/".join(parts[:at]), parts[at:])
             if not infos:
+                _say_missing_bucket(system, path, uri)
                 raise MissingInputError("no file matches this pattern", source=uri)
-            scheme = uri.split("://", 1)[0]
-            return [InputFile(f"{scheme}://{info.path}", info.size) for info in infos if info.type == fs.FileType.File]
-        system, base = fs.FileSystem.from_uri(uri)
-        info = system.get_file_info(base)
+        elif info.type == fs.FileType.NotFound:
+            _say_missing_bucket(system, path, uri)
+            raise MissingInputError("no such file", source=uri)
+        else:
+            infos = [info]
+        files: list[InputFile] = []
+        for info in infos:
+            named = f"{prefix}{info.path}"
+            if info.type == fs.FileType.Directory:
+                inside = [one for one in _listed(system, info.path) if one.type == fs.FileType.File]
+                files += _of_kind([InputFile(f"{prefix}{one.path}", one.size) for one in inside], kind, named)
+            else:
+                files.append(InputFile(named, info.size))
+        return files
     except (OSError, ValueError) as error:
-        raise MissingInputError(_os_reason(error), source=uri) from error
-    if info.type == fs.FileType.Directory:
-        return _expand_uri(uri.rstrip("/") + "/*")
-    if info.type != fs.FileType.File:
-        raise MissingInputError("no such file", source=uri)
-    return [InputFile(uri, info.size)]
+        raise MissingInputError(stores.reason(error), source=uri) from error
 
 
-def _os_reason(error: Exception) -> str:
-    if isinstance(error, FileNotFoundError):
-        return "no such file"
-    if isinstance(error, PermissionError):
-        return "permission denied"
-    return getattr(error, "strerror", None) or str(error).splitlines()[0]
+def _say_missing_bucket(system: fs.FileSystem, path: str, uri: str) -> None:
+    bucket = path.partition("/")[0]
+    if stores.is_store(uri) and system.get_file_info(bucket).type == fs.FileType.NotFound:
+        raise MissingInputError("no such bucket", source=uri)
+
+
+def _listed(system: fs.FileSystem, folder: str, *, recursive: bool = False) -> list[Any]:
+    """What lies in *folder* and is not hidden."""
+    selector = fs.FileSelector(folder, allow_not_found=True, recursive=recursive)
+    start = len(folder) + 1 if folder else 0
+    return [info for info in system.get_file_info(selector) if not any(map(_is_hidden, info.path[start:].split("/")))]
+
+
+def _matches(system: fs.FileSystem, folder: str, parts: list[str]) -> list[Any]:
+    """What *parts* of a pattern name below *folder*; ``**`` is any number of folders."""
+    part, *rest = parts
+    if part == "**":
+        homes = [one.path for one in _listed(system, folder, recursive=True) if one.type == fs.FileType.Directory]
+        if not rest:
+            return [one for one in _listed(system, folder, recursive=True) if one.type == fs.FileType.File]
+        return [info for home in (folder, *homes) for info in _matches(system, home, rest)]
+    if not glob.has_magic(part):
+        whole = f"{folder}/{part}"
+        if rest:
+            return _matches(system, whole, rest)
+        info = system.get_file_info(whole)
+        return [] if info.type == fs.FileType.NotFound else [info]
+    found = [info for info in _listed(system, folder) if fnmatch.fnmatchcase(info.base_name, part)]
+    if not rest:
+        return found
+    homes = [info.path for info in found if info.type == fs.FileType.Directory]
+    return [info for home in homes for info in _matches(system, home, rest)]
 
 
 def open_raw(path: str) -> IO[bytes]:
     """Open a file for reading bytes; raises DecodeError if that is refused."""
     try:
         if is_uri(path):
-            system, base = fs.FileSystem.from_uri(path)
+            system, base = stores.file_system(path)
             opened: IO[bytes] = system.open_input_file(base)
             return opened
         return open(path, "rb", buffering=0)
     except (OSError, ValueError) as error:
-        raise DecodeError(_os_reason(error), offset=0, source=path) from error
+        raise DecodeError(stores.reason(error), offset=0, source=path) from error
 
 
 def as_arrow(raw: Any) -> pa.NativeFile:
@@ -153,7 +219,7 @@ def write_text(path: str, text: str) -> None:
     data = text.encode("utf-8", "surrogateescape")
     try:
         if is_uri(path):
-            system, base = fs.FileSystem.from_uri(path)
+            system, base = stores.file_system(path)
             system.create_dir(base.rpartition("/")[0], recursive=True)
             with system.open_output_stream(base) as remote:
                 remote.write(data)
@@ -164,7 +230,7 @@ def write_text(path: str, text: str) -> None:
             local.write(data)
         os.replace(partial, path)
     except (OSError, ValueError) as error:
-        raise DecodeError(_os_reason(error), offset=0, source=path) from error
+        raise DecodeError(stores.reason(error), offset=0, source=path) from error
 
 
 def compression_of(path: str) -> str | None:
@@ -248,7 +314,7 @@ class PlainStream:
         try:
             return int(self._raw.readinto(buffer) or 0)
         except OSError as error:
-            raise DecodeError(_os_reason(error), offset=self._raw.tell(), source=self._path) from error
+            raise DecodeError(stores.reason(error), offset=self._raw.tell(), source=self._path) from error
 
     def skip(self, count: int) -> int:
         """Seek forward, not beyond the end: what a file says that follows need not be there."""
@@ -277,7 +343,7 @@ class InflatedStream:
         try:
             count = int(self._stream.readinto(buffer))
         except OSError as error:
-            reason = f"{self._compression} data is damaged or cut short ({_os_reason(error)})"
+            reason = f"{self._compression} data is damaged or cut short ({stores.reason(error)})"
             raise DecodeError(reason, offset=self._offset, source=self._path) from error
         self._offset += count
         return count

@@ -14,6 +14,7 @@ from slotscope.sources.aof import files as aof_files
 from slotscope.sources.aof.files import AofLog, find_logs
 from slotscope.sources.aof.state import AofStateUnit
 from slotscope.sources.files import InputFile, expand, open_raw
+from slotscope.sources.folder_kinds import DUMPS, KEY_LISTS
 from slotscope.sources.rdb import files as rdb_files
 from slotscope.sources.tally import Unit
 
@@ -48,8 +49,8 @@ def find_inputs(
     if key_format is not None and key_format not in key_lists.KINDS:
         raise InputError(f"unknown key list format {key_format!r}: use {', '.join(key_lists.KINDS)}")
     delta = [path for path in keys if key_format == "delta" or (key_format is None and _is_delta(path))]
-    lists = expand([path for path in keys if path not in delta])
-    return Inputs(expand(list(rdb)), lists, delta, key_format, tuple(find_logs(list(aof))), replay)
+    lists = expand([path for path in keys if path not in delta], KEY_LISTS)
+    return Inputs(expand(list(rdb), DUMPS), lists, delta, key_format, tuple(find_logs(list(aof))), replay)
 
 
 def _is_delta(path: str) -> bool:

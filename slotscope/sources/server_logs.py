@@ -21,6 +21,7 @@ from cluster_core.formats.server_log import BadLine, LogReader, LogRow
 from cluster_core.topology.nodes_text import NODE_ID
 from slotscope.runtime.errors import InputError
 from slotscope.sources.files import InputFile, expand, is_named, read_pieces
+from slotscope.sources.folder_kinds import LOGS
 
 _WINDOW_BYTES = 1 << 20
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?")
@@ -75,7 +76,7 @@ def zone_of(words: str) -> tzinfo:
 
 def find_logs(patterns: Sequence[str], given: Sequence[str] = ()) -> list[InputFile]:
     """The files that *patterns* name; raises DecodeError for missing ones, InputError for FILE=NODE that names none."""
-    files = expand(list(patterns))
+    files = expand(list(patterns), LOGS)
     for words in given:
         file, sign, node = words.rpartition("=")
         if not sign or not (NODE_ID.fullmatch(node) or _ADDRESS.fullmatch(node) or node.isdigit()):

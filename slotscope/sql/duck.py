@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-from deltalake import DeltaTable
 
 from schemas.catalogue import TABLES
 from schemas.table import Table
 from slotscope.runtime.answer import Answer
-from slotscope.runtime.delta_files import all_counted_runs, exists, location
+from slotscope.runtime.delta_files import all_counted_runs, exists, location, opened_table
 from slotscope.runtime.errors import InputError
 from slotscope.sql.view import View
 from slotscope.sql.views import VIEWS, sql_name, tables_named
@@ -62,7 +61,7 @@ def _rows_of(root: str, table: Table, counted: pa.Array) -> ds.Dataset | pa.Tabl
     """The rows of *table* that count, read when a query asks for them; columns that were added later are null in older rows."""
     if not exists(root, table):
         return table.schema.empty_table()
-    written = DeltaTable(location(root, table)).to_pyarrow_dataset()
+    written = opened_table(location(root, table)).to_pyarrow_dataset()
     known = written.schema
     fields = [known.field(field.name) if field.name in known.names else field for field in table.schema]
     rows = written.replace_schema(pa.schema(fields))

@@ -19,7 +19,8 @@ from cluster_core.formats.rdb.facts import SplitError
 from cluster_core.kernels.aof.command_batch import CommandBatch
 from cluster_core.kernels.aof.walker import AofWalker
 from cluster_core.kernels.key_batch import KeyBatch
-from slotscope.sources.files import InputFile, compression_of, expand, is_uri, open_raw, open_stream
+from slotscope.runtime import stores
+from slotscope.sources.files import InputFile, compression_of, exists, expand, is_uri, open_raw, open_stream
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
 
 PART_BYTES_MIN = 64 << 20
@@ -64,9 +65,9 @@ def find_logs(paths: list[str]) -> list[AofLog]:
 
 
 def _find_log(path: str) -> AofLog:
-    home = path.rstrip("/") or path
-    if not is_uri(home) and os.path.isdir(os.path.join(home, "appendonlydir")):
-        home = os.path.join(home, "appendonlydir")
+    home = stores.plain(path).rstrip("/") or path
+    if exists(f"{home}/appendonlydir"):
+        home = f"{home}/appendonlydir"
     files = expand([home])
     named = home if is_uri(home) else os.path.abspath(home)
     if len(files) == 1 and files[0].path == named and not named.endswith(".manifest"):

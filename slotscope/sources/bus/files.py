@@ -27,6 +27,7 @@ from cluster_core.kernels.bus.decoder import BusDecoder
 from cluster_core.kernels.bus.packets import PACKETS_PER_CHUNK
 from slotscope.sources.bus.capture_points import Point, PointClocks
 from slotscope.sources.files import ByteStream, InputFile, expand, open_stream
+from slotscope.sources.folder_kinds import CAPTURES
 
 WINDOW_BYTES: Final = 8 << 20
 KIND_BYTES: Final = 64
@@ -57,7 +58,7 @@ class CaptureFile:
 
 def find_captures(patterns: Sequence[str]) -> list[InputFile]:
     """The files that *patterns* name, in the order of the patterns; raises DecodeError for missing ones."""
-    return list({file.path: file for pattern in patterns for file in expand([pattern])}.values())
+    return list({file.path: file for pattern in patterns for file in expand([pattern], CAPTURES)}.values())
 
 
 def survey(files: Sequence[InputFile], *, alone: bool = True) -> list[CaptureFile]:

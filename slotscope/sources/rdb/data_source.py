@@ -38,6 +38,7 @@ from cluster_core.memory.model import MemorySettings
 from schemas.bronze import RDB_SOURCE
 from slotscope.sources.data_source import ERROR_COLUMNS, UnitReader, UnitSource, choice
 from slotscope.sources.files import expand
+from slotscope.sources.folder_kinds import DUMPS
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader, plan_units
 from slotscope.sources.values.conditions import CONDITIONS, PushedCondition, asked_columns, filter_of, pushed_condition
 from slotscope.sources.values.plain_bytes import local_file, mapped_bytes
@@ -99,7 +100,7 @@ class RdbReader(UnitReader):
     def units(self) -> Iterable[RdbUnit]:
         """The files of the path, large ones in ranges."""
         split = self.split and not self.permissive
-        return plan_units(expand([self.path]), parallelism=self.parallelism, split=split)
+        return plan_units(expand([self.path], DUMPS), parallelism=self.parallelism, split=split)
 
     def batches(self, unit: RdbUnit) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one unit; raises DecodeError in strict mode."""

@@ -6,12 +6,14 @@ import os
 import subprocess
 import sys
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from slotscope.runtime import code_zip
-from slotscope.runtime.session import is_one_process, spark_session
+from slotscope.runtime.progress import name_steps, progress
+from slotscope.runtime.session import JOB_NAME, is_one_process, named_jobs, spark_session
 
 ROOT = Path(__file__).parents[3]
 
@@ -141,3 +143,14 @@ def test_spark_submit_runs_a_job_from_the_zip(program, tmp_path):
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert sum("slotscope.zip/cluster_core/errors.py 15495" in line for line in done.stdout.splitlines()) == 2
+
+
+def test_jobs_go_by_the_step_that_they_belong_to(spark):
+    """What Spark's pages show of them."""
+    name_steps(partial(named_jobs, spark))
+
+    with progress("reading"):
+        inside = spark.sparkContext.getLocalProperty(JOB_NAME)
+
+    assert inside == "reading"
+    assert spark.sparkContext.getLocalProperty(JOB_NAME) != "reading"

@@ -88,10 +88,9 @@ def test_every_setting_says_why():
 
 
 def test_the_cluster_profile_has_none_of_the_tuning_of_the_local_one():
-    """Sizes and parallelism are the cluster's business."""
+    """Memory and cores are the cluster's business."""
     local, cluster = read_properties("spark-local.conf"), read_properties("spark-cluster.conf")
 
     assert local["spark.databricks.delta.snapshotPartitions"] == "1"
-    assert "spark.sql.shuffle.partitions" not in cluster
     assert cluster["spark.sql.extensions"] == local["spark.sql.extensions"]
     assert "spark.driver.extraJavaOptions" not in cluster

@@ -1,0 +1,290 @@
+"""Object stores: how inputs, tables and reports get to ``s3://``, ``gs://`` and ``abfss://``, decided here for pyarrow, delta-rs and Spark alike.
+
+``s3a://`` and ``s3n://`` mean ``s3://``.  Endpoint, region and credentials come from the environment (``AWS_ENDPOINT_URL``,
+``AWS_REGION``, ``AWS_ACCESS_KEY_ID`` …, ``AWS_PROFILE``).  What a URI says of them in pyarrow's way (``s3://KEY:SECRET@bucket/path?endpoint_override=HOST:PORT&
+scheme=http&region=…``), and what ``--conf spark.hadoop.fs.s3a.…`` says, is moved there: later processes find it, and no message, table or
+page holds it.  Commits are conditional puts of delta-rs, so that writers of one table do not overwrite each other's.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qsl, unquote
+
+from slotscope.runtime.errors import InputError
+
+if TYPE_CHECKING:
+    from pyarrow import fs
+
+S3_SCHEMES: Final = frozenset(("s3", "s3a", "s3n"))
+OTHER_STORES: Final = frozenset(("gs", "gcs", "abfs", "abfss"))
+CONNECT_SECONDS: Final = 3
+REQUEST_SECONDS: Final = 60
+ATTEMPTS_MAX: Final = 4
+PROBE: Final = ".slotscope-may-write"
+"""Object that is put and removed to see whether a root takes tables."""
+REASON_CHARS_MAX: Final = 200
+DEFAULT_REGION: Final = "us-east-1"
+"""Of a store with an endpoint of its own, which seldom has regions."""
+
+ENDPOINT, REGION, KEY, SECRET, TOKEN = (
+    "AWS_ENDPOINT_URL",
+    "AWS_REGION",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+)
+_SENT: Final = (ENDPOINT, "AWS_ENDPOINT_URL_S3", REGION, "AWS_DEFAULT_REGION", KEY, SECRET, TOKEN, "AWS_PROFILE")
+_CONF: Final = {
+    "spark.hadoop.fs.s3a.endpoint": ENDPOINT,
+    "spark.hadoop.fs.s3a.endpoint.region": REGION,
+    "spark.hadoop.fs.s3a.access.key": KEY,
+    "spark.hadoop.fs.s3a.secret.key": SECRET,
+    "spark.hadoop.fs.s3a.session.token": TOKEN,
+}
+"""Spark's names of the same."""
+_SSL: Final = "spark.hadoop.fs.s3a.connection.ssl.enabled"
+_QUERY: Final = re.compile(r"\?(?=[a-z_]+=)")
+"""Where a query begins; a question mark before anything else is one of a glob."""
+_QUERY_NAMES: Final = frozenset(("endpoint_override", "scheme", "region", "access_key", "secret_key", "session_token"))
+_NOT_ANSWERING: Final = "the store at {} does not answer: is AWS_ENDPOINT_URL right?"
+_REASONS: Final = (
+    (re.compile(r"NO_SUCH_BUCKET|NoSuchBucket|bucket does not exist", re.I), "no such bucket"),
+    (
+        re.compile(
+            r"ACCESS_DENIED|AccessDenied|InvalidAccessKeyId|INVALID_ACCESS_KEY_ID|SIGNATURE_DOES_NOT_MATCH|SignatureDoesNotMatch|"
+            r"InvalidClientTokenId|EXPIRED_TOKEN|ExpiredToken|HTTP status 40[13]|40[13] (?:Forbidden|Unauthorized)|credential",
+            re.I,
+        ),
+        "access denied: check the credentials (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE) and what they allow",
+    ),
+    (
+        re.compile(r"NETWORK_CONNECTION|curlCode|error sending req|\bconnect|timed? ?out|resolve host|dns error", re.I),
+        _NOT_ANSWERING,
+    ),
+    (re.compile(r"PRECONDITION_FAILED|PreconditionFailed", re.I), "another writer came first"),
+)
+_OF_A_STORE: Final = re.compile(r"\bAWS\b|\bS3\b|\bGCS\b|azure|google", re.I)
+_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
+_told: dict[str, str] = {}
+"""What URIs and ``--conf`` have said, by the name in the environment."""
+
+
+def is_store(path: str) -> bool:
+    """Whether *path* is a URI of an object store."""
+    return _scheme(path) in S3_SCHEMES | OTHER_STORES
+
+
+def is_s3(path: str) -> bool:
+    """Whether *path* is a URI of S3, or of a store that speaks as S3."""
+    return _scheme(path) in S3_SCHEMES
+
+
+def _scheme(path: str) -> str:
+    scheme, colon, _ = path.partition("://")
+    return scheme.lower() if colon else ""
+
+
+def plain(path: str) -> str:
+    """*path* in one spelling, without what it says of endpoint and credentials, which goes to the environment.
+
+    Anything but a URI of S3 stays as it is.  Raises InputError, which repeats no secret, for an option that is not known and where one
+    command is told of two endpoints or two users.
+    """
+    if not is_s3(path):
+        return path
+    rest = path.partition("://")[2]
+    mark = _QUERY.search(rest)
+    rest, query = (rest[: mark.start()], rest[mark.end() :]) if mark else (rest, "")
+    host, slash, inside = rest.partition("/")
+    user, at, bucket = host.rpartition("@")
+    shown = f"s3://{bucket}{slash}{inside}"
+    options = dict(parse_qsl(query))
+    unknown = sorted(set(options) - _QUERY_NAMES)
+    if unknown:
+        raise InputError(f"{shown}: unknown option {unknown[0]!r}; there are {', '.join(sorted(_QUERY_NAMES))}")
+    if at:
+        key, _, secret = user.partition(":")
+        options |= {"access_key": unquote(key), "secret_key": unquote(secret)}
+    if "endpoint_override" in options:
+        _tell(ENDPOINT, _with_scheme(options["endpoint_override"], options.get("scheme", "https")), shown)
+    for name, variable in (("region", REGION), ("access_key", KEY), ("secret_key", SECRET), ("session_token", TOKEN)):
+        if options.get(name):
+            _tell(variable, options[name], shown)
+    return shown
+
+
+def plain_words(words: Sequence[str]) -> list[str]:
+    """The words of a command line with their URIs `plain`."""
+    return [
+        f"{name}={plain(value)}" if name.startswith("--") and "://" in value else plain(word)
+        for word in words
+        for name, _, value in (word.partition("="),)
+    ]
+
+
+def take_conf(conf: Mapping[str, str]) -> dict[str, str]:
+    """Move what Spark's settings *conf* say of S3 to the environment; the others."""
+    plain_scheme = "http" if conf.get(_SSL, "true").lower() == "false" else "https"
+    for name, variable in _CONF.items():
+        if name in conf:
+            _tell(variable, _with_scheme(conf[name], plain_scheme) if variable == ENDPOINT else conf[name], name)
+    return {name: value for name, value in conf.items() if name not in _CONF}
+
+
+def _with_scheme(endpoint: str, scheme: str) -> str:
+    return endpoint if "://" in endpoint else f"{scheme}://{endpoint}"
+
+
+def _tell(variable: str, value: str, by: str) -> None:
+    if _told.setdefault(variable, value) != value:
+        raise InputError(f"{by}: another {variable} than was named before: one command has one")
+    os.environ[variable] = value
+
+
+def hide(text: str) -> str:
+    """*text* without secrets that this process knows."""
+    for name in (SECRET, TOKEN):
+        secret = os.environ.get(name, "")
+        if secret:
+            text = text.replace(secret, "***")
+    return text
+
+
+def _endpoint() -> str | None:
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get(ENDPOINT) or None
+
+
+def _region() -> str | None:
+    told = os.environ.get(REGION) or os.environ.get("AWS_DEFAULT_REGION")
+    return told or (DEFAULT_REGION if _endpoint() else None)
+
+
+def file_system(uri: str) -> tuple[fs.FileSystem, str]:
+    """The file system of *uri* and the path in it; raises OSError or ValueError as pyarrow does."""
+    if is_s3(uri):
+        path = plain(uri).partition("://")[2]
+        return _s3(path.partition("/")[0], _endpoint(), _region(), *map(os.environ.get, (KEY, SECRET, TOKEN))), path
+    if _scheme(uri) in ("abfs", "abfss") and os.environ.get("AZURE_STORAGE_ACCOUNT_KEY"):
+        container, _, rest = uri.partition("://")[2].partition("@")
+        host, _, inside = rest.partition("/")
+        account = os.environ.get("AZURE_STORAGE_ACCOUNT_NAME") or host.partition(".")[0]
+        return _azure(account, os.environ["AZURE_STORAGE_ACCOUNT_KEY"]), f"{container}/{inside}"
+    from pyarrow import fs
+
+    found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(uri)
+    return found
+
+
+@cache
+def _s3(
+    bucket: str, endpoint: str | None, region: str | None, key: str | None, secret: str | None, token: str | None
+) -> fs.FileSystem:
+    from pyarrow import fs
+
+    if region is None:
+        region = _region_of(bucket)
+    scheme, _, host = (endpoint or "https://").partition("://")
+    return fs.S3FileSystem(
+        access_key=key,
+        secret_key=secret,
+        session_token=token if key else None,
+        region=region,
+        scheme=scheme,
+        endpoint_override=host or None,
+        connect_timeout=CONNECT_SECONDS,
+        request_timeout=REQUEST_SECONDS,
+        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS_MAX),
+    )
+
+
+def _region_of(bucket: str) -> str | None:
+    from pyarrow import fs
+
+    try:
+        found: str = fs.resolve_s3_region(bucket)
+        return found
+    except (OSError, ValueError):
+        return None
+
+
+@cache
+def _azure(account: str, key: str) -> fs.FileSystem:
+    from pyarrow import fs
+
+    return fs.AzureFileSystem(account, account_key=key)
+
+
+def storage_options(uri: str) -> dict[str, str] | None:
+    """How delta-rs gets to the table at *uri*; None where it needs no word."""
+    if not is_s3(uri):
+        return None
+    options = {
+        "aws_conditional_put": "etag",
+        "connect_timeout": f"{CONNECT_SECONDS}s",
+        "timeout": f"{REQUEST_SECONDS}s",
+        "max_retries": str(ATTEMPTS_MAX),
+    }
+    endpoint, region = _endpoint(), _region()
+    if endpoint:
+        options |= {"aws_endpoint_url": endpoint, "aws_allow_http": str(endpoint.startswith("http://")).lower()}
+    if region:
+        options["aws_region"] = region
+    return options
+
+
+def spark_uri(uri: str) -> str:
+    """*uri* as Hadoop's file systems, and so Spark, name it."""
+    return f"s3a{plain(uri)[2:]}" if is_s3(uri) else uri
+
+
+def spark_settings() -> dict[str, str]:
+    """What Spark is told of S3; credentials are in its environment, since its command line can be read by all users of a machine."""
+    settings = {
+        "spark.hadoop.fs.s3a.connection.establish.timeout": f"{CONNECT_SECONDS}s",
+        "spark.hadoop.fs.s3a.attempts.maximum": str(ATTEMPTS_MAX),
+        "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+    }
+    endpoint, region = _endpoint(), _region()
+    if endpoint:
+        settings |= {"spark.hadoop.fs.s3a.endpoint": endpoint, "spark.hadoop.fs.s3a.path.style.access": "true"}
+    if region:
+        settings["spark.hadoop.fs.s3a.endpoint.region"] = region
+    return settings
+
+
+def environment() -> dict[str, str]:
+    """What executors are given of this process's environment, so that they open what the driver found."""
+    return {name: os.environ[name] for name in _SENT if os.environ.get(name)}
+
+
+def reason(error: Exception) -> str:
+    """Why a file system refused, in words that say what to do; one line without secrets."""
+    if isinstance(error, FileNotFoundError):
+        return "no such file"
+    if isinstance(error, PermissionError):
+        return "permission denied"
+    text = _COLOURS.sub("", str(error))
+    for sign, words in _REASONS if _OF_A_STORE.search(text) else ():
+        if sign.search(text):
+            return words.format(_endpoint() or "AWS") if words is _NOT_ANSWERING else words
+    first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+    return hide(getattr(error, "strerror", None) or first)[:REASON_CHARS_MAX]
+
+
+def try_writing(root: str) -> None:
+    """Refuse a *root* that takes no objects: a bucket that is not there, a store that does not answer, no right to write; raises InputError."""
+    uri = f"{plain(root).rstrip('/')}/{PROBE}"
+    try:
+        system, path = file_system(uri)
+        with system.open_output_stream(path) as probe:
+            probe.write(b"slotscope may write here\n")
+    except (OSError, ValueError) as error:
+        raise InputError(f"{plain(root)}: cannot be written: {reason(error)}") from error
+    with suppress(OSError):  # who may write need not be allowed to delete
+        system.delete_file(path)

@@ -1,0 +1,54 @@
+"""Which files of a folder are meant: by their names, or, where a name says nothing, by how they begin.
+
+A folder of dumps often holds the topology, checksums and a README beside them.  A file that was named itself, or by a glob, is taken as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from slotscope.sources.files import Kind
+from slotscope.sources.recognition import FileKind, recognise
+
+_COMPRESSED: Final = r"(?:\.gz|\.zst)?$"
+
+
+def _kind(noun: str, names: str, *kinds: FileKind, or_binary: bool = False) -> Kind:
+    """Files whose names match *names*, or that are of *kinds*; with *or_binary* also what nobody knows and is no text: a damaged one."""
+    return Kind(noun, _test(re.compile(names + _COMPRESSED, re.IGNORECASE), frozenset(kinds), or_binary))
+
+
+def _test(names: re.Pattern[str], kinds: frozenset[FileKind], or_binary: bool) -> Callable[[str], bool]:
+    def fits(path: str) -> bool:
+        if names.search(path.rpartition("/")[2]):
+            return True
+        found = recognise(path)
+        damaged = found.kind is FileKind.UNKNOWN and not found.about.startswith(("text", "JSON", "empty"))
+        return found.kind in kinds or (or_binary and damaged)
+
+    return fits
+
+
+DUMPS: Final = _kind("RDB dumps", r"\.rdb", FileKind.RDB, or_binary=True)
+CAPTURES: Final = _kind(
+    "captures",
+    r"\.(?:pcap|pcapng|cap)\d*",
+    FileKind.BUS_CAPTURE,
+    FileKind.SENTINEL_CAPTURE,
+    FileKind.CLIENT_CAPTURE,
+    FileKind.OTHER_CAPTURE,
+    FileKind.BUS_LINES,
+    or_binary=True,
+)
+LOGS: Final = _kind("logs of servers", r"\.log(?:[.-]\d+)*", FileKind.SERVER_LOG, FileKind.SENTINEL_LOG)
+POLLS: Final = _kind("polls", r"\.jsonl", FileKind.NODE_POLLS, FileKind.SENTINEL_POLLS, FileKind.INFO)
+KEY_LISTS: Final = _kind(
+    "key lists",
+    r"\.(?:csv|tsv|jsonl|parquet|keys)",
+    FileKind.KEYS_PARQUET,
+    FileKind.KEYS_JSONL,
+    FileKind.KEYS_CSV,
+    FileKind.KEYS_TEXT,
+)

@@ -1,0 +1,88 @@
+"""A standalone Spark cluster on this machine whose Python has what executors need, and nothing of this project."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import venv
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pyspark
+
+from slotscope.runtime.java import find_java_home
+
+WORKERS = 2
+START_SECONDS_MAX = 60
+PACKAGES = ("llvmlite", "numba", "numpy", "pandas", "pyarrow", "python-dateutil", "pytz", "six", "tzdata")
+
+
+def make_python(folder: Path) -> Path:
+    """A Python with `PACKAGES` alone, linked from where this one has them; its path."""
+    venv.create(folder, with_pip=False)
+    (site,) = folder.glob("lib/python*/site-packages")
+    for name in PACKAGES:
+        try:
+            found = distribution(name)
+        except ImportError:
+            continue  # pandas 3 goes without pytz
+        tops = {file.parts[0] for file in found.files or () if file.parts[0] not in ("..", "__pycache__")}
+        for top in tops:
+            (site / top).symlink_to(Path(str(found.locate_file(top))))
+    return folder / "bin" / "python"
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with closing(socket.socket()) as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+@contextmanager
+def standalone_cluster(scratch: Path) -> Iterator[str]:
+    """A master and `WORKERS` workers of one core each; yields the address for ``--master``."""
+    port = free_port()
+    master = f"spark://127.0.0.1:{port}"
+    where = ["--host", "127.0.0.1", "--webui-port", "0"]
+    with ExitStack() as running:
+        running.enter_context(_started("master.Master", [*where, "--port", str(port)], scratch / "master"))
+        _await(port)
+        for number in range(WORKERS):
+            folder = scratch / f"worker{number}"
+            words = [*where, "--cores", "1", "--memory", "1g", "--work-dir", str(folder), master]
+            running.enter_context(_started("worker.Worker", words, folder))
+        yield master
+
+
+@contextmanager
+def _started(name: str, words: list[str], folder: Path) -> Iterator[None]:
+    folder.mkdir(parents=True)
+    home = Path(pyspark.__file__).parent
+    outside = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "PYSPARK", "AWS_"))}
+    environment = {**outside, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
+    command = [f"{find_java_home()}/bin/java", "-Xmx256m", "-cp", f"{home}/jars/*", f"org.apache.spark.deploy.{name}"]
+    with (
+        open(folder / "log", "wb") as log,
+        subprocess.Popen([*command, *words], cwd=folder, env=environment, stdout=log, stderr=log) as process,
+    ):
+        try:
+            yield
+        finally:
+            process.terminate()
+
+
+def _await(port: int) -> None:
+    end = time.monotonic() + START_SECONDS_MAX
+    while time.monotonic() < end:
+        with closing(socket.socket()) as one:
+            if one.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    sys.exit(f"no Spark master on port {port}")

@@ -1,0 +1,201 @@
+"""Dumps and captures from an object store, tables and pages into one: ``s3://`` through the commands that a user gives."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("moto", reason="moto is not installed")
+pytest.importorskip("flask_cors", reason="flask-cors is not installed")
+
+from cluster_core.errors import DecodeError
+from jobs.main import run
+from schemas.bronze import KEYS
+from schemas.gold import NODE_LOAD
+from schemas.history import NODE_VIEWS
+from schemas.rebalance import PLAN_STEPS
+from slotscope.runtime import stores
+from slotscope.runtime.delta_files import append_rows, count_rows, read_rows
+from slotscope.runtime.errors import InputError
+from slotscope.sources.aof.files import find_logs
+from slotscope.sources.files import expand
+from slotscope.sources.folder_kinds import DUMPS
+from tests.benches.object_store import KEY, SECRET, ObjectStore, object_store
+
+pytestmark = pytest.mark.xdist_group("object store")
+PROJECT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def server(data):
+    with object_store("dumps", "lake") as store:
+        for dump in sorted((data / "valkey-9.1" / "before").glob("*.rdb")):
+            store.put(f"dumps/nightly/c1/{dump.name}", dump)
+        store.put("dumps/nightly/c1/nodes.txt", data / "valkey-9.1" / "topology" / "nodes.txt")
+        store.put("dumps/nightly/c1/README", Path(__file__))
+        for name in ("bus.pcap.gz", "polls.jsonl.gz"):
+            store.put(f"dumps/bus/{name}", data / "bus-redis-7.0" / name)
+        yield store
+
+
+@pytest.fixture
+def store(server, monkeypatch):
+    """The server as the environment names it; nothing that a test says of it stays."""
+    monkeypatch.setattr(stores, "_told", {})
+    for name, value in server.environment().items():
+        monkeypatch.setenv(name, value)
+    return server
+
+
+def names_of(*patterns: str) -> list[str]:
+    return [file.path.removeprefix("s3://dumps/nightly/") for file in expand(list(patterns), DUMPS)]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "s3://dumps/nightly/c1/*.rdb",
+        "s3a://dumps/nightly/c1/*.rdb",
+        "s3n://dumps/nightly/c1/node-700[1-3].rdb",
+        "s3://dumps/*/c1/*.rdb",
+        "s3://dumps/nightly/*/node-*.rdb",
+        "s3://dumps/**/*.rdb",
+        "s3://dumps/nightly/c?/",
+        "s3://dumps/nightly/c1",
+    ],
+)
+def test_globs_in_any_part_and_folders_name_the_dumps_alone(store, pattern):
+    assert names_of(pattern) == ["c1/node-7001.rdb", "c1/node-7002.rdb", "c1/node-7003.rdb"]
+
+
+def test_a_uri_may_say_endpoint_and_credentials_which_nobody_sees_again(store, monkeypatch):
+    for name in store.environment():
+        monkeypatch.delenv(name)
+    told = f"endpoint_override={store.endpoint.removeprefix('http://')}&scheme=http&region=us-east-1"
+
+    names = names_of(f"s3://{KEY}:{SECRET}@dumps/nightly/*/*.rdb?{told}")
+
+    assert names == ["c1/node-7001.rdb", "c1/node-7002.rdb", "c1/node-7003.rdb"]
+    assert stores.environment() == store.environment()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("s3://no-such/x.rdb", "no such bucket"),
+        ("s3://no-such/*.rdb", "no such bucket"),
+        ("s3://dumps/none.rdb", "no such file"),
+        ("s3://dumps/*/none*.rdb", "no file matches this pattern"),
+        ("s3://dumps/bus", "the directory holds no RDB dumps"),
+    ],
+)
+def test_what_is_not_in_the_store_is_named(store, pattern, why):
+    with pytest.raises(DecodeError, match=why):
+        expand([pattern], DUMPS)
+
+
+def test_a_log_is_found_by_the_folder_of_its_server(store):
+    for name, content in (
+        ("appendonly.aof.manifest", b"file appendonly.aof.1.incr.aof seq 1 type i\n"),
+        ("appendonly.aof.1.incr.aof", b"*1\r\n$4\r\nPING\r\n"),
+    ):
+        store.client().put_object(Bucket="dumps", Key=f"server/appendonlydir/{name}", Body=content)
+
+    (log,) = find_logs(["s3a://dumps/server"])
+
+    assert log.path == "s3://dumps/server/appendonlydir"
+    assert [file.path.rpartition("/")[2] for file in log.files] == ["appendonly.aof.1.incr.aof"]
+
+
+def test_one_command_has_one_endpoint(store):
+    with pytest.raises(InputError, match="one command has one"):
+        expand(["s3://a/x?endpoint_override=one:1", "s3://a/x?endpoint_override=two:1"])
+
+
+def test_a_store_that_does_not_answer_is_one_line_before_spark_starts(store, monkeypatch, capfd, data):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+
+    code = run(["key-slots", "--root", "s3://lake/r", "--rdb", str(data / "valkey-9.1" / "before" / "*.rdb")])
+
+    assert code == 2
+    assert capfd.readouterr().err == (
+        "slotscope: s3://lake/r: cannot be written: the store at http://127.0.0.1:9 does not answer: is AWS_ENDPOINT_URL right?\n"
+    )
+
+
+def test_a_bucket_that_is_not_there_is_one_line_before_spark_starts(store, capfd, data):
+    code = run(["key-slots", "--root", "s3a://nowhere/r", "--rdb", str(data / "valkey-9.1" / "before")])
+
+    assert code == 2
+    assert capfd.readouterr().err == "slotscope: s3://nowhere/r: cannot be written: no such bucket\n"
+
+
+def test_who_may_only_read_or_is_not_known_is_told_so_before_anything_is_read(store, monkeypatch, capfd):
+    key, secret = store.add_reader()
+    try:
+        told = []
+        for name, word in ((key, secret), ("AKIDOFNOBODY", "guessed-secret")):
+            monkeypatch.setenv("AWS_ACCESS_KEY_ID", name)
+            monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", word)
+            told.append((run(["key-slots", "--root", "s3://lake/r", "--rdb", __file__]), capfd.readouterr().err))
+            assert word not in told[-1][1]
+    finally:
+        store.ask_everyone(after=1 << 30)
+
+    assert [code for code, _ in told] == [2, 2]
+    assert all("s3://lake/r: cannot be written: access denied: check the credentials" in line for _, line in told)
+
+
+@pytest.mark.spark
+def test_dumps_of_a_store_become_tables_and_a_page_in_a_store_without_its_secrets(store, spark, recorded_root):
+    there = ["--rdb", "s3a://dumps/nightly/*/*.rdb", "--topology", "s3://dumps/nightly/c1/nodes.txt"]
+    secret_root = f"s3a://{KEY}:{SECRET}@lake/root"
+
+    code = run(["key-slots", "--root", secret_root, "--snapshot", "before", "--quiet", *there])
+
+    assert code == 0
+    same = ("node_id", "keys", "serialized_bytes")
+    assert _rows("s3://lake/root", same) == _rows(str(recorded_root), same)
+    names = store.names("lake")
+    assert "root/reports/before.html" in names
+    assert [name for name in names if SECRET.encode() in store.read("lake", name)] == []
+
+
+def _rows(root: str, columns: tuple[str, ...]) -> list[tuple[object, ...]]:
+    rows = read_rows(root, NODE_LOAD, columns=columns, order_by="node_id", snapshot_id="before")
+    return [tuple(row.values()) for row in rows]
+
+
+def test_writers_of_one_table_at_a_time_lose_nothing(store):
+    root, each = "s3://lake/shared", 6
+
+    def write(writer: int) -> None:
+        for number in range(each):
+            append_rows(root, PLAN_STEPS, [{"plan_id": f"{writer}", "seq": number}])
+
+    with ThreadPoolExecutor(2) as writers:
+        list(writers.map(write, range(2)))
+
+    assert count_rows(root, PLAN_STEPS) == 2 * each
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+def test_spark_itself_writes_a_row_a_key_and_reads_captures_of_a_store(store: ObjectStore):
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT), "SLOTSCOPE_ROOT": "s3://lake/large"}
+    for words in (
+        ["key-slots", "--rdb", "s3://dumps/nightly/c1", "--keep-keys", "--snapshot", "keys"],
+        ["bus-replay", "--pcap", "s3://dumps/bus", "--polls", "s3://dumps/bus/polls*", "--snapshot", "bus"],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "jobs.main", *words], env=environment, capture_output=True, text=True, timeout=600
+        )
+        assert done.returncode == 0, done.stderr
+
+    assert count_rows("s3://lake/large", KEYS, snapshot_id="keys") == 6002
+    assert count_rows("s3://lake/large", NODE_VIEWS, snapshot_id="bus") > 0

@@ -1,0 +1,49 @@
+"""What was compiled once is found by other users, and by executors."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from cluster_core.kernels.key_slots import key_slots
+from slotscope.runtime.executors import compiled_code
+
+
+@pytest.fixture(scope="module")
+def compiled() -> None:
+    """Code of a kernel is in this user's cache."""
+    assert key_slots(pa.array([b"foo"])).tolist() == [12182]
+
+
+def test_a_user_with_an_empty_cache_takes_what_set_up_has_packed(compiled, tmp_path, monkeypatch):
+    packed, home = tmp_path / "packed", tmp_path / "home"
+    count = compiled_code.pack_beside_programs(packed)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(home))
+
+    taken = compiled_code.take_packed(packed)
+
+    assert taken == count > 0
+    assert files_of(home / "slotscope") == files_of(packed)
+    assert compiled_code.take_packed(packed) == 0
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def test_executors_get_the_same_as_a_cache_folder(compiled, tmp_path):
+    packed = tmp_path / "packed"
+    compiled_code.pack_beside_programs(packed)
+
+    compiled_code.pack_for_executors(tmp_path / "compiled.zip")
+
+    with zipfile.ZipFile(tmp_path / "compiled.zip") as archive:
+        sent = {name: archive.read(name) for name in archive.namelist()}
+    assert {name.removeprefix("slotscope/"): data for name, data in sent.items()} == files_of(packed)
+
+
+def test_a_folder_that_is_not_there_gives_nothing(tmp_path):
+    assert compiled_code.take_packed(tmp_path / "none") == 0
