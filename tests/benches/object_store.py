@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
+
+from tests.benches.ports import await_port, free_port
 
 REGION = "us-east-1"
 KEY, SECRET = "AKIDOFTHETESTS", "a-secret-of-the-tests"
@@ -76,21 +80,15 @@ class ObjectStore:
 
 @contextmanager
 def object_store(*buckets: str) -> Iterator[ObjectStore]:
-    """A server with *buckets* that ends with the block."""
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    store = ObjectStore(f"http://{host}:{port}")
-    try:
-        for bucket in buckets:
-            store.client().create_bucket(Bucket=bucket)
-        yield store
-    finally:
-        store.ask_everyone(after=1 << 30)
-        for bucket in store.client().list_buckets()["Buckets"]:
-            for name in store.names(bucket["Name"]):
-                store.client().delete_object(Bucket=bucket["Name"], Key=name)
-            store.client().delete_bucket(Bucket=bucket["Name"])
-        server.stop()
+    """A server with *buckets*, in a process of its own: delta-rs keeps Python's lock while it waits for an answer."""
+    port = free_port()
+    command = [sys.executable, "-c", "from moto.server import main; main()", "-H", "127.0.0.1", "-p", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            await_port(port)
+            store = ObjectStore(f"http://127.0.0.1:{port}")
+            for bucket in buckets:
+                store.client().create_bucket(Bucket=bucket)
+            yield store
+        finally:
+            process.terminate()

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
-import sys
-import time
 import venv
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.metadata import distribution
 from pathlib import Path
 
 import pyspark
 
 from slotscope.runtime.java import find_java_home
+from tests.benches.ports import await_port, free_port
 
 WORKERS = 2
-START_SECONDS_MAX = 60
 PACKAGES = ("llvmlite", "numba", "numpy", "pandas", "pyarrow", "python-dateutil", "pytz", "six", "tzdata")
 
 
@@ -37,14 +34,6 @@ def make_python(folder: Path) -> Path:
     return folder / "bin" / "python"
 
 
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with closing(socket.socket()) as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
-
-
 @contextmanager
 def standalone_cluster(scratch: Path) -> Iterator[str]:
     """A master and `WORKERS` workers of one core each; yields the address for ``--master``."""
@@ -53,7 +42,7 @@ def standalone_cluster(scratch: Path) -> Iterator[str]:
     where = ["--host", "127.0.0.1", "--webui-port", "0"]
     with ExitStack() as running:
         running.enter_context(_started("master.Master", [*where, "--port", str(port)], scratch / "master"))
-        _await(port)
+        await_port(port)
         for number in range(WORKERS):
             folder = scratch / f"worker{number}"
             words = [*where, "--cores", "1", "--memory", "1g", "--work-dir", str(folder), master]
@@ -66,7 +55,7 @@ def _started(name: str, words: list[str], folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True)
     home = Path(pyspark.__file__).parent
     outside = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "PYSPARK", "AWS_"))}
-    environment = {**outside, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment = {**outside, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_SCALA_VERSION": "2.13"}
     command = [f"{find_java_home()}/bin/java", "-Xmx256m", "-cp", f"{home}/jars/*", f"org.apache.spark.deploy.{name}"]
     with (
         open(folder / "log", "wb") as log,
@@ -76,13 +65,3 @@ def _started(name: str, words: list[str], folder: Path) -> Iterator[None]:
             yield
         finally:
             process.terminate()
-
-
-def _await(port: int) -> None:
-    end = time.monotonic() + START_SECONDS_MAX
-    while time.monotonic() < end:
-        with closing(socket.socket()) as one:
-            if one.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.1)
-    sys.exit(f"no Spark master on port {port}")

@@ -27,7 +27,7 @@ from slotscope.sources.files import expand
 from slotscope.sources.folder_kinds import DUMPS
 from tests.benches.object_store import KEY, SECRET, ObjectStore, object_store
 
-pytestmark = pytest.mark.xdist_group("object store")
+pytestmark = [pytest.mark.processes, pytest.mark.xdist_group("object store")]
 PROJECT = Path(__file__).parents[2]
 
 
@@ -185,7 +185,6 @@ def test_writers_of_one_table_at_a_time_lose_nothing(store):
 
 
 @pytest.mark.slow
-@pytest.mark.processes
 def test_spark_itself_writes_a_row_a_key_and_reads_captures_of_a_store(store: ObjectStore):
     environment = {**os.environ, "PYTHONPATH": str(PROJECT), "SLOTSCOPE_ROOT": "s3://lake/large"}
     for words in (
