@@ -1,0 +1,62 @@
+"""What a URI and ``--conf`` say of an object store, and roots that take no tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from slotscope.requests.key_slots import Request
+from slotscope.runtime import stores
+from slotscope.runtime.errors import InputError
+
+
+@pytest.fixture(autouse=True)
+def nothing_told(monkeypatch):
+    """Each test says it for the first time, and takes it back."""
+    monkeypatch.setattr(stores, "_told", {})
+    for name in stores.environment():
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(stores.os, "environ", dict(stores.os.environ))
+
+
+@pytest.mark.parametrize(
+    ("uri", "same"),
+    [
+        ("s3a://b/x/*.rdb", "s3://b/x/*.rdb"),
+        ("s3n://b/x", "s3://b/x"),
+        ("S3://b/x", "s3://b/x"),
+        ("s3://b/node-?.rdb", "s3://b/node-?.rdb"),
+        ("s3://key:se%2Fcret@b/x?region=eu-west-1", "s3://b/x"),
+        ("abfss://container@account.dfs.core.windows.net/x", "abfss://container@account.dfs.core.windows.net/x"),
+        ("dumps/x.rdb", "dumps/x.rdb"),
+    ],
+)
+def test_a_uri_has_one_spelling_without_secrets(uri, same):
+    assert stores.plain(uri) == same
+
+
+def test_what_a_uri_says_goes_to_the_environment():
+    stores.plain("s3://key:se%2Fcret@b/x?endpoint_override=h:9&scheme=http&region=r")
+
+    assert stores.environment() == {
+        "AWS_ENDPOINT_URL": "http://h:9",
+        "AWS_REGION": "r",
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "se/cret",
+    }
+    assert stores.hide("of se/cret things") == "of *** things"
+    assert "se/cret" not in str(stores.spark_settings())
+
+
+def test_settings_of_spark_say_the_same_and_the_others_are_sparks():
+    request = Request(
+        conf=("spark.hadoop.fs.s3a.endpoint=https://h", "spark.hadoop.fs.s3a.secret.key=a=b", "spark.x=1=2")
+    )
+
+    assert request.spark_conf() == {"spark.x": "1=2"}
+    assert stores.environment() == {"AWS_ENDPOINT_URL": "https://h", "AWS_SECRET_ACCESS_KEY": "a=b"}
+
+
+@pytest.mark.parametrize("words", ["spark.x", "x=1"])
+def test_what_is_no_setting_of_spark_is_refused(words):
+    with pytest.raises(InputError, match="write KEY=VALUE"):
+        Request(conf=(words,))
