@@ -13,7 +13,6 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
-from deltalake import convert_to_deltalake
 
 from cluster_core.errors import ClusterCoreError
 from cluster_core.kernels.key_filter import KeyFilter, key_filter
@@ -156,6 +155,8 @@ class _Folder:
                 if name not in (*names, MANIFEST):
                     os.unlink(os.path.join(self._work, name))
             if self._request.to == "delta":
+                from deltalake import convert_to_deltalake  # a third of a second that other formats do not pay
+
                 convert_to_deltalake(self._work)
             if os.path.isdir(self._out):
                 shutil.rmtree(self._out)
