@@ -17,7 +17,6 @@ USED_ELSEWHERE = {
     "typing_context": "numba hands it to what builds an intrinsic",
     "load_overload": "numba asks its cache by this name",
     "save_overload": "numba asks its cache by this name",
-    "_cache": "numba reads it of what it compiled",
     "receive": "simulated actors of every kind have it, and the network asks by that name",
     "get_cache_path": "numba asks where code is kept by this name",
     "compress_type": "zipfile reads it of an entry",
