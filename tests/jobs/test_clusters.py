@@ -16,7 +16,7 @@ from tests.benches.spark_cluster import make_python, standalone_cluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.processes]
 PROJECT = Path(__file__).parents[2]
-TASKS_MAX = 150
+TASKS_MAX = 100
 """Of a key-slots of three small dumps."""
 
 
