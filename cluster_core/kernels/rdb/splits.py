@@ -32,7 +32,7 @@ from cluster_core.kernels.rdb.records import NO_SLOT, RecordBounds, RecordSkimme
 from cluster_core.kernels.rdb.skim import RdbSkimmer
 from cluster_core.slots.key_slot import SLOT_COUNT
 
-__all__ = ["SplitError", "find_record_splits", "find_splits", "next_slot_boundary"]
+__all__ = ["SplitError", "find_record_splits", "find_splits"]
 
 ReadAt = Callable[[int, int], bytes]
 """Returns up to so many bytes (second argument) of the file from an offset (first); fewer only at the file's end."""
@@ -137,20 +137,6 @@ def find_splits(read_at: ReadAt, size: int, count: int) -> list[int]:
                 cuts.append(at)
                 break
     return cuts
-
-
-def next_slot_boundary(read_at: ReadAt, size: int, after: int) -> int | None:
-    """Return the first proved slot boundary at or after *after*, or None: where to go on behind damage.
-
-    Raises DecodeError if the file's first bytes are no RDB.
-    """
-    head, is_slotted = _first_head(read_at)
-    if not is_slotted:
-        return None
-    for at in _candidates(read_at, head, after, size):
-        if _is_boundary(read_at, at, head):
-            return at
-    return None
 
 
 def find_record_splits(read_at: ReadAt, size: int, count: int) -> list[int]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cluster_core.errors import DecodeError
 from cluster_core.formats.rdb.crc64 import combine_crc64
 from cluster_core.formats.rdb.facts import SplitError
-from cluster_core.kernels.rdb.splits import find_record_splits, find_splits, next_slot_boundary
+from cluster_core.kernels.rdb.splits import find_record_splits, find_splits
 from cluster_core.slots.key_slot import key_slot
 from tests.builders import rdb_builder as build
 from tests.reference.rdb.skimming import skim_all
@@ -127,10 +127,13 @@ def test_ranges_of_a_dump_without_slots_hold_every_key_once(compiled: bool):
 @settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_two_ranges_without_fault_are_the_whole_wherever_it_is_cut_and_whatever_is_damaged(data):
-    """What begins in the midst of a value, or lies behind damage, is never taken for keys: the range before it does not end there."""
+    """What begins in the midst of a value, or lies behind damage, is never taken for keys: the range before it does not end there.
+
+    The checksum, 0 here and so not checked, is of all ranges together: who joins them checks it.
+    """
     damaged = bytearray(PLAIN[:-8] + bytes(8))
     for _ in range(data.draw(st.integers(0, 2))):
-        damaged[data.draw(st.integers(20, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+        damaged[data.draw(st.integers(20, len(damaged) - 9))] = data.draw(st.integers(0, 255))
     del damaged[data.draw(st.one_of(st.just(len(damaged)), st.integers(100, len(damaged)))) :]
     whole, skimmer, fault = skim_all(bytes(damaged))
     boundaries = st.sampled_from([row[11] for row in whole] or [100])
@@ -139,11 +142,10 @@ def test_two_ranges_without_fault_are_the_whole_wherever_it_is_cut_and_whatever_
     first, _, first_fault = skim_all(bytes(damaged), end=cut)
     second, _, second_fault = skim_all(bytes(damaged), start=cut, head=skimmer.head)
 
-    if first_fault is None and second_fault is None:
-        assert fault is None
-        assert first + second == whole
-    elif fault is None and cut in {row[11] for row in whole}:
-        raise AssertionError("a right cut was refused")
+    is_taken = first_fault is None and second_fault is None
+    is_right = fault is None and cut in {row[11] for row in whole}
+    assert not is_taken or (fault is None and first + second == whole)
+    assert is_taken or not is_right
 
 
 def test_a_dump_stored_in_a_value_is_found_out_by_the_range_before_the_guess():
@@ -172,8 +174,9 @@ def test_a_database_that_begins_before_the_last_range_refuses_the_cut():
 def test_where_nothing_looks_like_keys_nothing_is_cut(value):
     data = build.rdb(build.select(0), build.key("k", 0, build.string(value * (400_000 // len(value)))))
 
-    for cut in find_record_splits(reader(data), len(data), 2):
-        assert isinstance(skim_all(data, end=cut)[2], SplitError)
+    faults = [skim_all(data, end=cut)[2] for cut in find_record_splits(reader(data), len(data), 2)]
+
+    assert [fault for fault in faults if not isinstance(fault, SplitError)] == []
 
 
 def test_a_small_file_is_not_cut():
@@ -192,19 +195,6 @@ def test_a_value_that_looks_like_slot_info_is_no_boundary():
     data = build.rdb(build.select(0), *records, magic="VALKEY080")
 
     assert find_splits(reader(data), len(data), 2) == []
-
-
-def test_the_next_boundary_after_damage_is_found():
-    records = slotted(build.slot_info_aux)
-    data = build.rdb(build.select(0), *records, magic="VALKEY080")
-    whole, _, _ = skim_all(data)
-    boundary = next_slot_boundary(reader(data), len(data), len(data) // 2)
-
-    assert boundary is not None
-    rows, _, error = skim_all(data, start=boundary, head=skim_all(data)[1].head)
-    assert error is None
-    assert rows == [row for row in whole if row[11] > boundary]
-    assert next_slot_boundary(reader(data), len(data), len(data) - 100) is None
 
 
 def test_what_is_no_rdb_raises():
