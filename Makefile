@@ -62,8 +62,8 @@ lint: $(SET_UP) ## ruff: rules and format
 types: $(SET_UP) ## mypy
 	@$(BIN)/mypy
 
-# The tests of the Spark session stay together in one process, those of servers, which mostly wait, in another, and the
-# rest runs beside them.
+# Three processes: those of servers mostly wait.  What tests share they make once, and each process that needs one starts
+# its own JVM.
 PYTEST_RUN := $(BIN)/python -m pytest --dist loadgroup --durations 15 --durations-min 2
 
 check: lint types ## lint, types and the quick tests: no JVM, no servers, no browser, fewer examples

@@ -12,7 +12,7 @@ MEMORY_CONDITIONS = snapshot_table(
         required("allocator", TEXT, "jemalloc, jemalloc-16 or libc"),
         required("scope", TEXT, "cluster, type, node, slot or prefix"),
         required("scope_value", BYTES, "type, node id, slot number or prefix; empty for the cluster"),
-        optional("scope_text", TEXT, "scope_value as text, escaped as in the reports"),
+        optional("scope_value_text", TEXT, "scope_value as text, escaped as in the reports"),
         required("now_bytes", LONG, "estimated bytes in memory now"),
         required("memory_bytes", LONG, "estimated bytes in memory then"),
         required(

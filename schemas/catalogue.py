@@ -76,16 +76,15 @@ WRITTEN_BY: Final[dict[str, tuple[Table, ...]]] = {
 }  # fmt: skip
 """What each job writes, the tables that are its own before those that it shares with jobs above it."""
 
-TABLES: Final[tuple[Table, ...]] = (
-    *dict.fromkeys(table for tables in WRITTEN_BY.values() for table in tables),
-    RUNS,
-    CLUSTERS,
-)
+OF_ALL: Final = (RUNS, CLUSTERS)
+"""What every job writes."""
+
+TABLES: Final[tuple[Table, ...]] = (*dict.fromkeys(table for tables in WRITTEN_BY.values() for table in tables), *OF_ALL)
 """Every table once."""
 
 
 def writers(table: Table) -> list[str]:
     """The jobs that write *table*."""
-    if table in (RUNS, CLUSTERS):
+    if table in OF_ALL:
         return list(WRITTEN_BY)
     return [job for job, tables in WRITTEN_BY.items() if table in tables]

@@ -119,7 +119,7 @@ KEY_USE = snapshot_table(
     [
         required("scope", TEXT, "cluster, node, slot or prefix"),
         required("scope_value", BYTES, "node id, slot number or prefix; empty for the cluster"),
-        optional("scope_text", TEXT, "scope_value as text, escaped as in the reports"),
+        optional("scope_value_text", TEXT, "scope_value as text, escaped as in the reports"),
         required("keys", LONG, "keys counted"),
         optional(
             "weight_bytes",

@@ -270,7 +270,7 @@ def _condition_rows(found: _Sums, conditions: Sequence[Condition], owners: Mappi
         (
             {
                 "server": one.server, "allocator": one.allocator, "scope": scope, "scope_value": value,
-                "scope_text": text, "now_bytes": sums[0], "memory_bytes": sums[1 + at],
+                "scope_value_text": text, "now_bytes": sums[0], "memory_bytes": sums[1 + at],
                 "unmeasured_keys": sums[1 + len(conditions)],
             }
             for (scope, value, sums), text in zip(scopes, texts, strict=True)

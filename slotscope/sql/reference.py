@@ -8,7 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from schemas.catalogue import TABLES, WRITTEN_BY, writers
+from schemas.catalogue import OF_ALL, TABLES, WRITTEN_BY, writers
 from schemas.table import Table
 from slotscope.runtime.answer import Answer
 from slotscope.runtime.delta_files import exists
@@ -48,6 +48,7 @@ def as_markdown() -> str:
         own = [table for table in tables if writers(table)[0] == job]
         if own:
             parts += [f"## Written by {job}\n", *map(_table_section, own)]
+    parts += ["## Written by every job\n", *map(_table_section, OF_ALL)]
     return "\n".join(parts)
 
 

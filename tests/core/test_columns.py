@@ -67,7 +67,7 @@ def test_columns_of_several_rows_stand_side_by_side_once() -> None:
 
 def test_rows_become_a_table_with_times_in_both_forms() -> None:
     """A number that does not fit is the greatest that does; -1 is no message; an enum is its value."""
-    table = Table("silver/x", "", pa.schema(fields_of(Row)), key=())
+    table = Table("silver/x", "", pa.schema(fields_of(Row)), key=(), of_runs=False)
     rows = [Row(Colour.RED, 2**40, 2**64 - 1, 1_000_001_999, None, -1), Row(Colour.RED, None, -3, 0, 5_000, 7)]
 
     assert rows_table(rows, Row, table).to_pylist() == [

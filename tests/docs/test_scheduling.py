@@ -308,9 +308,11 @@ def test_airflow_parses_the_dag(monkeypatch, tmp_path):
 
 
 def test_the_page_names_every_example_and_only_those_that_exist() -> None:
-    """A renamed file would be noticed; those for recording have a page of their own."""
+    """A renamed file would be noticed; those for recording and following have pages of their own."""
     named = set(re.findall(r"examples/([\w.-]+\w)", PAGE))
 
     assert named == {
-        path.name for path in EXAMPLES.iterdir() if path.is_file() and not path.name.startswith("slotscope-record")
+        path.name
+        for path in EXAMPLES.iterdir()
+        if path.is_file() and not path.name.startswith(("slotscope-record", "slotscope-follow"))
     }

@@ -9,6 +9,9 @@ import pytest
 
 from schemas.bronze import BAD_RECORDS
 from schemas.gold import BIG_KEYS
+from schemas.runs import RUNS
+from schemas.silver import SLOT_LOAD
+from slotscope.runtime.delta_files import exists, read_rows
 from slotscope.runtime.failure import BAD_INPUT, PARTIAL
 from tests.benches.program import slotscope, without_progress
 from tests.builders import rdb_builder as build
@@ -55,7 +58,8 @@ def test_strict_mode_stops_with_one_line_that_names_file_offset_and_reason(spark
     assert (code, len(lines)) == (BAD_INPUT, 1), lines
     assert lines[0].startswith(f"slotscope: {folder / name}: offset ")
     assert BAD_DUMPS[name][1] in lines[0]
-    assert not (tmp_path / "root").exists()
+    assert [run["state"] for run in read_rows(str(tmp_path / "root"), RUNS)] == ["failed"]
+    assert not exists(str(tmp_path / "root"), SLOT_LOAD)
 
 
 def test_permissive_mode_quarantines_each_warns_everywhere_and_counts_the_rest(spark, folder, tmp_path, capsys):

@@ -59,7 +59,10 @@ def test_an_empty_answer_says_that_a_table_is_not_there(tmp_path, capsys) -> Non
     code, out, err = ask(capsys, "SELECT incident FROM outages", "--root", snapshot(tmp_path))
 
     assert (code, out.split()) == (0, ["incident"])
-    assert err == "note: gold/incidents is not there and counts as empty: bus-replay or sentinel-replay writes it\n"
+    assert (
+        err
+        == "note: gold/incidents is not there and counts as empty: bus-replay or follow or sentinel-replay writes it\n"
+    )
 
 
 def test_a_wrong_query_is_one_line_and_bad_input(tmp_path, capsys) -> None:

@@ -26,7 +26,7 @@ HEAVY_SLOTS_SHOWN = 100
 ROWS_SHOWN = 200
 USES_SHOWN = 60
 WARNINGS_SHOWN = 200
-TOP_KEYS_BYTES_MAX = 300_000
+TOP_KEYS_BYTES_MAX = 400_000
 """What the names of the largest keys of all slots may take of the file; longer names lose their middle."""
 
 _TOP_KEY_LIMITS = (60, 40, 28, 20, 12, 8)

@@ -15,7 +15,7 @@ ROWS_READ: Final = 500
 NOT_RECORDED: Final = "how often keys are used, or not, is not recorded; set maxmemory-policy to allkeys-lru or allkeys-lfu (or volatile-lru, volatile-lfu)"
 MOSTLY_EXPIRING: Final = 0.5
 """From this share of keys that expire on, those of the same prefix that never do are worth a word."""
-COLUMNS = tuple(name for name in KEY_USE.columns if name not in ("snapshot_id", "partial", "scope", "scope_text"))
+COLUMNS = tuple(name for name in KEY_USE.columns if name not in ("snapshot_id", "partial", "scope", "scope_value_text"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 "use strict";
-// Prefixes as an icicle: a bar for each, as wide as it weighs, below the prefix that it continues.  A click or Enter zooms in, Escape out.
+// Prefixes as an icicle: a bar for each, as wide as it weighs, below the prefix that it continues.  A click or Enter zooms in, Escape out;
+// Tab stops at one bar, the arrows lead from it to the others.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent).prefixes;
   const figure = document.getElementById("icicle");
@@ -53,8 +54,8 @@
     svg.setAttribute("role", "group");
     svg.setAttribute("aria-label", "Prefixes by weight");
     let first = null;
-    const place = (node, x, room, row) => {
-      if (room < 1) return;
+    const place = (node, x, room, row, above) => {
+      if (room < 1) return null;
       const group = document.createElementNS(NS, "g");
       const rect = document.createElementNS(NS, "rect");
       const shade = level(node, metric, peak);
@@ -73,7 +74,14 @@
         label.textContent = name.length > letters ? `${name.slice(0, Math.max(letters - 1, 1))}…` : name;
         group.append(label);
       }
-      group.setAttribute("tabindex", row === 0 || room > NARROW ? "0" : "-1");
+      group.setAttribute("tabindex", first === null ? "0" : "-1");
+      const near = { ArrowUp: above };
+      const go = (key) => {
+        if (!near[key]) return;
+        group.setAttribute("tabindex", "-1");
+        near[key].setAttribute("tabindex", "0");
+        near[key].focus();
+      };
       group.setAttribute("role", "button");
       group.setAttribute("aria-label", words(node));
       const show = () => { readout.textContent = words(node); };
@@ -87,17 +95,24 @@
       group.addEventListener("keydown", (event) => {
         if (event.key === "Enter" || event.key === " ") { event.preventDefault(); zoom(); }
         if (event.key === "Escape" && trail.length > 1) { trail.pop(); draw(true); }
+        if (event.key.startsWith("Arrow")) { event.preventDefault(); go(event.key); }
       });
       svg.append(group);
       first = first || group;
-      let at = x;
+      let at = x, before = null;
       for (const child of node.children || []) {
         const part = room * child.weight / (node.weight || 1);
-        place(child, at, part, row + 1);
+        const placed = place(child, at, part, row + 1, group);
+        if (placed) {
+          placed.near.ArrowLeft = before && before.group;
+          if (before) before.near.ArrowRight = placed.group; else near.ArrowDown = placed.group;
+          before = placed;
+        }
         at += part;
       }
+      return { group, near };
     };
-    place(top, 0, width, 0);
+    place(top, 0, width, 0, null);
     figure.replaceChildren(svg);
     readout.textContent = words(top) + (trail.length > 1 ? " · the first bar zooms out" : "");
     if (focus && first) first.focus();

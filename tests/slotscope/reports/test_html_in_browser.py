@@ -382,7 +382,7 @@ def test_the_focus_can_be_seen_wherever_tab_leads(page: Page) -> None:
 
     page.run("document.body.focus()")
     seen = []
-    for _ in range(30):
+    for _ in range(40):
         press(page, Keys.TAB)
         seen.append(
             page.run(

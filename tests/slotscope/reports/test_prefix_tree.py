@@ -73,6 +73,15 @@ def test_a_click_zooms_into_a_prefix_and_the_first_bar_out(chromium: Any, tmp_pa
         "document.querySelectorAll('#icicle g')[arguments[0]].dispatchEvent(new MouseEvent('click', {bubbles: true}))"
     )
     labels = page.texts("#icicle text")
+    page.run("document.querySelector('#icicle g').focus()")
+    walked = []
+    for key in ("ArrowDown", "ArrowRight", "ArrowLeft", "ArrowUp"):
+        page.run(
+            "document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key: arguments[0], bubbles: true}))",
+            key,
+        )
+        walked.append(page.run("return document.activeElement.querySelector('text').textContent"))
+    stops = page.run("return document.querySelectorAll('#icicle [tabindex=\"0\"]').length")
 
     page.run(click, 1)
     zoomed = page.texts("#icicle text")
@@ -80,6 +89,8 @@ def test_a_click_zooms_into_a_prefix_and_the_first_bar_out(chromium: Any, tmp_pa
     page.run(click, 0)
 
     assert labels[:2] == ["all keys", "cache:"]
+    assert (walked[0], walked[2:], stops) == ("cache:", ["cache:", "all keys"], 1)
+    assert walked[1] not in ("cache:", "all keys")
     assert zoomed[0] == "cache:"
     assert "session:" not in zoomed
     assert page.texts("#icicle text") == labels
