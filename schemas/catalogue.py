@@ -79,7 +79,10 @@ WRITTEN_BY: Final[dict[str, tuple[Table, ...]]] = {
 OF_ALL: Final = (RUNS, CLUSTERS)
 """What every job writes."""
 
-TABLES: Final[tuple[Table, ...]] = (*dict.fromkeys(table for tables in WRITTEN_BY.values() for table in tables), *OF_ALL)
+TABLES: Final[tuple[Table, ...]] = (
+    *dict.fromkeys(table for tables in WRITTEN_BY.values() for table in tables),
+    *OF_ALL,
+)
 """Every table once."""
 
 

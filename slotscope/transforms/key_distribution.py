@@ -227,7 +227,9 @@ def key_use(
     if "idle" in known or "counters" in known:
         scopes.append(("slot", F.col("slot").cast("string").cast("binary"), F.col("slot").cast("string"), by_slot))
     found = [
-        rows.select(F.lit(scope).alias("scope"), value.alias("scope_value"), text.alias("scope_value_text"), *_uses(known))
+        rows.select(
+            F.lit(scope).alias("scope"), value.alias("scope_value"), text.alias("scope_value_text"), *_uses(known)
+        )
         for scope, value, text, rows in scopes
     ]
     return reduce(DataFrame.unionByName, found)
