@@ -20,7 +20,7 @@ def export_lines(manifest: dict[str, Any]) -> list[str]:
     ]
     lines += [f"left out: {plural(number, 'key')}: {why}" for why, number in manifest["left_out"].items()]
     if manifest["not_text"]:
-        lines.append(f"{plural(manifest['not_text'], 'string')} are no text: written as base64: and their Base64")
+        lines.append(f"{plural(manifest['not_text'], 'string')} of no text: written as base64: and the Base64")
     if manifest["hollow"]:
         lines.append(
             f"left out: {plural(manifest['hollow'], 'key')} without elements, which a server drops when it loads"

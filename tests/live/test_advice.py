@@ -19,6 +19,7 @@ from cluster_core.memory.allocators import JEMALLOC, JEMALLOC_16, LIBC
 from cluster_core.memory.layouts import layout_named
 from cluster_core.memory.model import MemoryModel, MemorySettings, model_of
 from tests.benches.servers import Server, redis_62_binary, redis_binary, running, valkey_binary
+from tests.reference.rdb.skimming import batches_of
 
 ERROR_MAX = 0.02
 Command = tuple[Any, ...]
@@ -103,14 +104,7 @@ def filled(binary: str, data: str, keys: int) -> bytes:
 
 def skimmed(dump: bytes) -> tuple[RdbHead, list[KeyBatch]]:
     skimmer = RdbSkimmer("dump", memory=MemorySettings(loaded=True))
-    batches, fed = [], 0
-    while not skimmer.done:
-        room = skimmer.room()
-        part = dump[fed : fed + len(room)]
-        room[: len(part)] = part
-        skimmer.filled(len(part))
-        fed += len(part)
-        batches += list(skimmer.batches())
+    batches = list(batches_of(skimmer, dump))
     return skimmer.head, batches
 
 

@@ -71,7 +71,7 @@ def _print_how(found: SavingsReport, ink: Ink) -> None:
     for one in found.counted[:ROWS_SHOWN]:
         if one.kind == "setting" or one.kind not in seen:
             seen.add(one.kind)
-            title = text.shown(one.subject, 40) if one.kind == "setting" else one.name
+            title = text.shown(one.subject, 40) if one.kind == "setting" else f"{one.name} …"
             for label, words in ((title, one.how), ("  risk", one.risk), ("  undo", one.undo)):
                 ink.labelled([(ink.words(label, "dim"), ink.words(text.printable(words, HOW_LENGTH_MAX)))])
 
@@ -86,7 +86,7 @@ def _print_list(title: str, changes: list[Saving], ink: Ink) -> None:
     ink.table(("change", ">keys", ">saves"), rows)
     for one in changes[:3]:
         if one.kind in ("expire", "split_key", "split_tag"):
-            ink.note(text.printable(one.how, HOW_LENGTH_MAX))
+            ink.note(f"{text.shown(one.subject, 40)} — {text.printable(one.how, HOW_LENGTH_MAX)}")
     ink.rest(len(changes), ROWS_SHOWN)
 
 

@@ -13,25 +13,20 @@ from cluster_core.kernels.values.columns import VALUE_FIELDS, ValueColumns, valu
 from tests.builders import rdb_builder as build
 from tests.conftest import DATA
 from tests.core.kernels.test_value_writing import OTHERS
+from tests.reference.rdb.skimming import batches_of
 
 ZOO = (DATA / "redis-7.0" / "dump.rdb").read_bytes()
 
 
 def values_of(dump: bytes, fields=VALUE_FIELDS, **options):
     """The values of all keys of *dump*, and the records."""
-    data, skimmer, fed, found, records = np.frombuffer(bytearray(dump), np.uint8), RdbSkimmer("d.rdb"), 0, [], []
-    while not skimmer.done:
-        room = skimmer.room()
-        piece = dump[fed : fed + len(room)]
-        room[: len(piece)] = piece
-        fed += len(piece)
-        skimmer.filled(len(piece))
-        for batch in skimmer.batches():
-            maker = ValueColumns(skimmer.head, source="d.rdb", **options)
-            for part in maker.pieces(batch):
-                found += maker.array(data, part, fields).to_pylist()
-            bounds = zip(batch.offset.tolist(), batch.serialized_bytes.tolist(), strict=True)
-            records += [dump[at : at + size] for at, size in bounds]
+    data, skimmer, found, records = np.frombuffer(bytearray(dump), np.uint8), RdbSkimmer("d.rdb"), [], []
+    for batch in batches_of(skimmer, dump):
+        maker = ValueColumns(skimmer.head, source="d.rdb", **options)
+        for part in maker.pieces(batch):
+            found += maker.array(data, part, fields).to_pylist()
+        bounds = zip(batch.offset.tolist(), batch.serialized_bytes.tolist(), strict=True)
+        records += [dump[at : at + size] for at, size in bounds]
     return found, [decode_record(record, skimmer.head.dialect) for record in records]
 
 

@@ -15,27 +15,22 @@ from cluster_core.kernels.rdb.skim import RdbSkimmer
 from cluster_core.kernels.value_measure import ValueMeasure
 from cluster_core.memory.model import MemorySettings, model_of
 from tests.conftest import DATA
+from tests.reference.rdb.skimming import batches_of
 
 LOADED = MemorySettings(loaded=True)
 
 
 def measured(dump: bytes):
     """Yield each batch of a dump that can be read with what its values take; damage ends it."""
-    skimmer, fed, measure = RdbSkimmer("dump", memory=LOADED, check_crc=False), 0, None
+    skimmer, measure = RdbSkimmer("dump", memory=LOADED, check_crc=False), None
     data = np.frombuffer(dump, np.uint8)
     try:
-        while not skimmer.done:
-            room = skimmer.room()
-            part = dump[fed : fed + len(room)]
-            room[: len(part)] = part
-            skimmer.filled(len(part))
-            fed += len(part)
-            for batch in skimmer.batches():
-                model = model_of(skimmer.head, LOADED)
-                if model is None:
-                    return
-                measure = measure or ValueMeasure(skimmer.head, conditions_for(model))
-                yield batch, measure.measure(batch, data, 0)
+        for batch in batches_of(skimmer, dump):
+            model = model_of(skimmer.head, LOADED)
+            if model is None:
+                return
+            measure = measure or ValueMeasure(skimmer.head, conditions_for(model))
+            yield batch, measure.measure(batch, data, 0)
     except DecodeError:
         return
 

@@ -26,6 +26,7 @@ from cluster_core.kernels.values.writer import ValueWriter
 from tests.builders import rdb_builder as build
 from tests.conftest import DATA
 from tests.examples import examples
+from tests.reference.rdb.skimming import batches_of
 
 ZOO = DATA / "redis-7.0" / "dump.rdb"
 FIELD_EXPIRY_MS = 4_102_444_800_000
@@ -47,34 +48,19 @@ OTHERS = build.rdb(
 def written(dump: bytes, style: int, **options) -> bytes:
     """All keys of *dump* in *style*."""
     data, skimmer = np.frombuffer(bytearray(dump), np.uint8), RdbSkimmer("d.rdb")
-    fed, out, writer = 0, [], None
-    while not skimmer.done:
-        room = skimmer.room()
-        piece = dump[fed : fed + len(room)]
-        room[: len(piece)] = piece
-        fed += len(piece)
-        skimmer.filled(len(piece))
-        for batch in skimmer.batches():
-            writer = writer or ValueWriter(skimmer.head, style, source="d.rdb", **options)
-            out += [bytes(one) for one in writer.pieces(data, batch, np.arange(len(batch)))]
+    out, writer = [], None
+    for batch in batches_of(skimmer, dump):
+        writer = writer or ValueWriter(skimmer.head, style, source="d.rdb", **options)
+        out += [bytes(one) for one in writer.pieces(data, batch, np.arange(len(batch)))]
     return b"".join(out)
 
 
 def decoded(dump: bytes) -> list[tuple[int, Record]]:
     """All keys of *dump* by the plain decoder."""
     skimmer, found = RdbSkimmer("d.rdb"), []
-    fed = 0
-    while not skimmer.done:
-        room = skimmer.room()
-        piece = dump[fed : fed + len(room)]
-        room[: len(piece)] = piece
-        fed += len(piece)
-        skimmer.filled(len(piece))
-        for batch in skimmer.batches():
-            for db, at, size in zip(
-                batch.db.tolist(), batch.offset.tolist(), batch.serialized_bytes.tolist(), strict=True
-            ):
-                found.append((db, decode_record(dump[at : at + size], skimmer.head.dialect)))
+    for batch in batches_of(skimmer, dump):
+        places = zip(batch.db.tolist(), batch.offset.tolist(), batch.serialized_bytes.tolist(), strict=True)
+        found += [(db, decode_record(dump[at : at + size], skimmer.head.dialect)) for db, at, size in places]
     return found
 
 

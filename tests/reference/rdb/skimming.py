@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.rdb.grammar import ENCODINGS, KEY_TYPES
+from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.rdb.skim import RdbSkimmer
 from tests.reference.rdb.skim import PlainRdbSkimmer
 
@@ -53,6 +55,18 @@ def skim_all(
             error.with_traceback(None),
         )  # whose frames would keep the buffers until all garbage is collected
     return rows, skimmer, None
+
+
+def batches_of(skimmer: RdbSkimmer, dump: bytes) -> Iterator[KeyBatch]:
+    """The batches of *dump*, which *skimmer* is fed as it has room."""
+    fed = 0
+    while not skimmer.done:
+        room = skimmer.room()
+        piece = dump[fed : fed + len(room)]
+        room[: len(piece)] = piece
+        fed += len(piece)
+        skimmer.filled(len(piece))
+        yield from skimmer.batches()
 
 
 def rows_of(batch: Any) -> list[Row]:
