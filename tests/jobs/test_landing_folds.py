@@ -89,6 +89,7 @@ def test_clocks_that_are_hours_apart_are_brought_together_by_what_two_points_saw
     ]
 
 
+@pytest.mark.long
 def test_a_file_that_comes_when_its_time_is_settled_is_left_out_and_said(tmp_path) -> None:
     files = landing_files(tmp_path, seconds=2)
     late = files[3]

@@ -149,6 +149,7 @@ def test_a_tree_that_leaves_out_a_case_or_names_what_is_not_there_proves_nothing
     assert least(cover, [(1, 1)], (-1,)) is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_a_plan_carries_its_proof_by_fees_and_is_checked_with_it(seed):
     """Many masters of some slots each, a few of them too heavy for any room."""

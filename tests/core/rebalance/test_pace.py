@@ -36,6 +36,7 @@ def moving(path: Path, **limits):
     return cluster, cluster.now_s - begun_s
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", PROFILES)
 def test_no_more_bytes_move_in_a_second_than_are_allowed(path):
     """240 bytes at 12 a second take 20 s, and little more than that; the journal shows that they came in pieces."""

@@ -122,6 +122,7 @@ def test_no_placement_moves_less_than_the_bound(loads, data):
         assert found.bound <= min(within)
 
 
+@pytest.mark.long
 def test_the_same_request_gives_the_same_bytes():
     """No clock, no hash order, a seed in the request."""
     cluster = random_problem(5, 12, 512, skew=0.6, iterations=200_000)
@@ -210,6 +211,7 @@ def test_a_shredded_cluster_is_joined_again():
     assert check_plan(cluster, found) == []
 
 
+@pytest.mark.long
 def test_a_looser_balance_moves_less():
     """The table of tolerances is what a user chooses from."""
     table = tolerance_table(random_problem(1, 6, 600, skew=0.5, iterations=SHORT), [0.02, 0.2, 0.5])

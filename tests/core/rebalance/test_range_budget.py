@@ -36,6 +36,7 @@ def starts_of_ranges(found: Plan) -> list[int]:
     return [s for s in range(1, len(after)) if after[s] != after[s - 1]]
 
 
+@pytest.mark.long
 @settings(max_examples=examples(15), deadline=None)
 @given(
     st.integers(0, 10**6), st.integers(2, 9), st.sampled_from([0.0, 0.4, 0.9]), st.sampled_from([0, 0.02, 0.05, 0.3])
@@ -52,6 +53,7 @@ def test_limits_and_budget_are_kept(seed, masters, skew, budget):
     assert found.moved <= max(found.bound, fewest) * (1 + Fraction(str(budget)))
 
 
+@pytest.mark.long
 def test_a_scale_out_of_ordinary_loads_takes_one_cut_a_donor():
     """Three masters become six: six ranges, and no master needs a seventh."""
     chance = random.Random(1)
@@ -95,6 +97,7 @@ def test_a_larger_budget_never_gives_more_ranges():
     assert (Fraction(1, 20), found.moved, found.ranges_after, len(found.moves)) in found.curve
 
 
+@pytest.mark.long
 def test_a_plan_that_joined_ranges_is_the_same_again_and_comes_to_rest():
     """No clock and no chance; carried out, nothing is over its limit, so nothing moves."""
     cluster = sparse(5, 4, 500)
@@ -104,6 +107,7 @@ def test_a_plan_that_joined_ranges_is_the_same_again_and_comes_to_rest():
     assert plan(applied(cluster, found.owners_after)).moves == ()
 
 
+@pytest.mark.long
 def test_a_search_that_is_stopped_ends_with_a_plan_that_holds():
     """However early."""
     cluster = replace(random_problem(2, 8, 800, empty=2, skew=0.4, tolerance=0.05), iterations=0)
@@ -125,6 +129,7 @@ def test_headroom_is_left_below_the_limit_and_a_master_within_the_limit_is_left_
     assert plan(within).moves == ()
 
 
+@pytest.mark.long
 def test_slots_that_are_dear_to_move_are_left():
     """Key by key every slot costs; as jobs of the servers they do not."""
     cluster = sparse(7, 4, 800)
@@ -146,6 +151,7 @@ def test_a_shredded_cluster_gets_few_ranges_at_no_worse_balance():
     assert check_plan(cluster, found) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "spoil",
     [

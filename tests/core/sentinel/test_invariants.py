@@ -110,6 +110,7 @@ def check(bench: Bench) -> None:
     assert set(state.connections) == alive
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("run", range(RUNS))
 def test_nothing_breaks_whatever_happens(run):
     """A sentinel with two masters, six servers, three other sentinels, and events by chance."""

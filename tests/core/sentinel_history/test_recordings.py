@@ -18,6 +18,7 @@ from tests.benches.sentinel_recordings import NAMES, RECORDINGS, evidence_of, hi
 LEAST_PERCENT = 99.0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("logs", [False, True])
 def test_beliefs_are_what_the_sentinels_answered(name: str, logs: bool) -> None:

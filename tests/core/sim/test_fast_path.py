@@ -169,6 +169,7 @@ def assert_equal_runs(
     assert quiet.end() == plain.end()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("profile", list(PROFILES))
 @pytest.mark.parametrize(
     "script",

@@ -45,6 +45,7 @@ def made() -> MadePlan:
     return made_plan()
 
 
+@pytest.mark.long
 def test_the_tables_say_what_a_plan_means(tmp_path: Path, made: MadePlan) -> None:
     write_plan(str(tmp_path), made, bad_records=0, parts={})
 

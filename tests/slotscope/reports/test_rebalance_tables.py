@@ -54,6 +54,7 @@ def root(tmp_path: Path, made: MadePlan) -> str:
     return str(tmp_path)
 
 
+@pytest.mark.long
 def test_every_figure_of_the_plan_is_in_the_report(root: str, made: MadePlan) -> None:
     """Against the plan itself."""
     report = load_rebalance_report(root)

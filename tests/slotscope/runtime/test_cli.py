@@ -125,6 +125,7 @@ def test_help_groups_commands_by_the_question_that_they_answer(capsys):
     assert printed.index(PLAN) < printed.index("rebalance-plan") < printed.index(HISTORY)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_knows_commands_and_their_options(capsys, shell):
     """Printed for `source <(slotscope --completion bash)`."""

@@ -144,6 +144,7 @@ def test_figures_that_do_not_agree_fail_the_run_and_are_kept(tmp_path):
     assert seen(tmp_path, "a") == [[1]] * 3
 
 
+@pytest.mark.long
 def test_jobs_of_different_snapshots_all_end_right_in_an_empty_root(tmp_path):
     """Side by side from the first commit on, each table made by whoever comes first."""
     start = Barrier(8)
@@ -213,6 +214,7 @@ def test_a_reader_of_several_tables_sees_one_run(tmp_path):
     assert read() == [[2]] * 3
 
 
+@pytest.mark.long
 def test_joined_files_hold_the_same_rows(tmp_path):
     for number in range(5):
         write(tmp_path, f"s{number}", number)

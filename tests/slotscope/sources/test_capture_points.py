@@ -63,6 +63,7 @@ def clock_notes(told: Told) -> list[str]:
     return [note.text for note in told.notes if note.code is Code.CLOCKS]
 
 
+@pytest.mark.long
 def test_points_that_overlap_are_put_on_one_clock_by_the_segments_that_both_saw(
     packets: list[Packet], whole: Told, tmp_path: Path
 ) -> None:

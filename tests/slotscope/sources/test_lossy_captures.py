@@ -24,6 +24,7 @@ def whole(packets: list[Packet], tmp_path_factory: pytest.TempPathFactory) -> To
     return tell(write(tmp_path_factory.mktemp("whole") / "bus.pcap", packets))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("share", "seed"), [(0.01, 1), (0.05, 2), (0.05, 3), (0.15, 4)])
 def test_packets_lost_at_random_leave_the_story_as_it_is(
     packets: list[Packet], whole: Told, tmp_path: Path, share: float, seed: int

@@ -73,6 +73,7 @@ def largest(rows, kinds, group, count):
     return {name: sorted(keys)[:count] for name, keys in tops.items()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("topology", [None, TOPOLOGY], ids=["no topology", "topology"])
 def test_dumps_of_one_task_have_the_sums_that_each_has_alone(topology):
     told = options(topology)

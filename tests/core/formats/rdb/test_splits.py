@@ -124,6 +124,7 @@ def test_ranges_of_a_dump_without_slots_hold_every_key_once(compiled: bool):
     assert [row for rows, _, _ in parts for row in rows] == whole
 
 
+@pytest.mark.long
 @settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_two_ranges_without_fault_are_the_whole_wherever_it_is_cut_and_whatever_is_damaged(data):
