@@ -28,13 +28,12 @@ from cluster_core.aof.store import (
     real,
 )
 from cluster_core.errors import DecodeError
+from cluster_core.formats.rdb.dumped_value import TAIL_BYTES, target_of_dump, without_tail
 from cluster_core.formats.rdb.elements import ModuleValue, decode_value
-from cluster_core.formats.rdb.grammar import DIALECT_REDIS, DIALECT_VALKEY, VERSIONS
 from cluster_core.formats.rdb.stream_elements import StreamGroup, StreamValue
 from cluster_core.slots.key_slot import key_slot
 
 Words = Sequence[bytes]
-_DUMP_TAIL_BYTES = 10
 
 
 def entry_of(store: Store, kind: str, value: Any, expire_at_ms: int) -> Entry:
@@ -148,12 +147,10 @@ def _restore(store: Store, words: Words) -> None:
     ttl = number(words[2])
     if ttl and b"absttl" not in options:
         raise Unsettled
-    if len(payload) <= _DUMP_TAIL_BYTES:
+    if len(payload) <= TAIL_BYTES:
         raise Refused
-    version = int.from_bytes(payload[-10:-8], "little")
-    dialect = DIALECT_VALKEY if version >= VERSIONS[DIALECT_VALKEY][0] else DIALECT_REDIS
     try:
-        kind, value = decode_value(payload[:-_DUMP_TAIL_BYTES], dialect)
+        kind, value = decode_value(without_tail(payload), target_of_dump(payload).dialect)
     except DecodeError:
         raise Unsettled from None
     store.keys[key] = entry_of(store, kind, value, ttl or NEVER)

@@ -29,19 +29,30 @@ G = TypeVar("G", bound=Hashable)
 
 
 class Draw(NamedTuple):
-    """A key that was drawn: its bytes in memory, its LFU counter where the server keeps one, its type where that was asked."""
+    """A key that was drawn: its bytes in memory, its LFU counter or its idle time where the master keeps one, type and elements where asked."""
 
     key: bytes
     memory_bytes: int
     frequency: int | None = None
     type: str = ""
+    idle_s: int | None = None
+    elements: int | None = None
+
+
+class Value(NamedTuple):
+    """A key's value as DUMP answers it: type byte, value, version, checksum; *expire_at_ms* is -1 for a key that stays."""
+
+    key: bytes
+    payload: bytes
+    expire_at_ms: int = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """One part of the key space; *whole* if *draws* are all of its keys, each once, and nothing is estimated.
 
-    *master* is the address of the master that owns the keys, *sampled* of the node that was asked for them.
+    *master* is the address of the master that owns the keys, *sampled* of the node that was asked for them.  *values* are those of some draws,
+    chosen by chance; *unread* is what the draws, also chosen by chance, hold that were too large to be read.
     """
 
     master: str
@@ -49,6 +60,8 @@ class Part:
     keys: int
     draws: Sequence[Draw]
     whole: bool = False
+    values: Sequence[Value] = ()
+    unread: Sequence[Draw] = ()
 
 
 class Estimate(NamedTuple):
@@ -121,6 +134,11 @@ def biggest(parts: Iterable[Part], count: int) -> list[tuple[Part, Draw]]:
 def most_used(parts: Iterable[Part], count: int) -> list[tuple[Part, Draw]]:
     """The *count* keys of the highest LFU counters that were drawn, each once; none where no server keeps them."""
     return _first(parts, count, lambda draw: draw.frequency or 0)
+
+
+def longest_idle(parts: Iterable[Part], count: int) -> list[tuple[Part, Draw]]:
+    """The *count* keys that were drawn and that nobody has touched for longest, each once; none where no server says."""
+    return _first(parts, count, lambda draw: draw.idle_s or 0)
 
 
 def _first(parts: Iterable[Part], count: int, weight: Callable[[Draw], int]) -> list[tuple[Part, Draw]]:

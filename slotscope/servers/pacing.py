@@ -53,4 +53,4 @@ class PacedLink:
 def name_of(command: Sequence[Word]) -> str:
     """The name of a command as INFO commandstats has it: ``memory|usage`` for a subcommand."""
     words = [str(word).lower() for word in command[:2]]
-    return "|".join(words) if words[0] in ("cluster", "memory", "object") else words[0]
+    return "|".join(words) if words[0] in ("client", "cluster", "memory", "object") else words[0]

@@ -139,7 +139,7 @@ def _weigh(master: Visit, visits: Sequence[Visit], wanted: int, times_s: tuple[f
     sampled = sampled_of(master, visits)
     if sampled is None:
         raise InputError(f"{master.address}: it is loading its data: try again when it has")
-    parts, why = draw_parts(master, sampled, wanted, time.monotonic() + seconds, rate)
+    parts, why, _ = draw_parts(master, sampled, wanted, time.monotonic() + seconds, rate)
     if why:
         raise InputError(
             f"{sampled.address}: keys cannot be measured: {why}; --resources keys balances by their number alone"

@@ -1,7 +1,7 @@
 """Where the load of a live cluster is and whether it is healthy, from one address, without writing and without haste.
 
 Every node is asked what it believes and how it is, twice: what grew between is the rate.  Of each master's keys some are drawn, from one of
-its replicas where one has its data, and measured.  Only what `visits.ASKED`, `draws.SENT` and `slot_counts.SENT` list is ever sent, and AUTH.
+its replicas where one has its data, and measured.  Only what `visits.ASKED`, `draws.SENT`, `draws.ELEMENTS`, `values.SENT` and `slot_counts.SENT` list is ever sent, and AUTH.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Activity(NamedTuple):
 class Master:
     """One master: its own slots as it sees them (none outside a cluster), what it counts in them, its keys as far as they were drawn.
 
-    *unsampled* is why keys were not drawn; *cpu_usec* is the processor time of commands by slot
+    *unsampled* is why keys were not drawn, *valueless* why no values were read; *cpu_usec* is the processor time of commands by slot
     before keys were drawn.
     """
 
@@ -54,6 +54,7 @@ class Master:
     cpu_usec: Mapping[int, int]
     parts: Sequence[Part]
     unsampled: str
+    valueless: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +129,10 @@ def _look_at(master: Visit, visits: Sequence[Visit], wanted: int, ends_s: tuple[
         cpu_usec = {
             slot: (now[slot].cpu_usec or 0) - (counts[slot].cpu_usec or 0) for slot in now.keys() & counts.keys()
         }
-    parts, unsampled = (
-        draw_parts(master, sampled, wanted, until_s, rate) if sampled is not None else ([], "it is loading")
+    parts, unsampled, valueless = (
+        draw_parts(master, sampled, wanted, until_s, rate, in_depth=True)
+        if sampled is not None
+        else ([], "it is loading", "it is loading")
     )
     return Master(
         master.checkup,
@@ -139,6 +142,7 @@ def _look_at(master: Visit, visits: Sequence[Visit], wanted: int, ends_s: tuple[
         {slot: spent for slot, spent in cpu_usec.items() if spent > 0},
         parts,
         unsampled,
+        valueless,
     )
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from jobs.main import ABOUT, COMMANDS, main
 from slotscope.runtime.cli import application
-from slotscope.servers import draws, slot_counts, visits
+from slotscope.servers import draws, slot_counts, values, visits
 from tests.benches.clusters import Cluster, running_cluster
 from tests.benches.servers import Server, redis_binary, running, valkey_binary, wait_for
 
@@ -101,7 +101,10 @@ def test_a_cluster_is_measured_from_one_address_with_commands_that_only_read(clu
         for line in node.call("INFO", "commandstats").decode().split()
         if line.startswith("cmdstat_")
     }
-    asked = (*visits.ASKED, *(words.split() for words in (*draws.SENT, *slot_counts.SENT)))
+    asked = (
+        *visits.ASKED,
+        *(words.split() for words in (*draws.SENT, *draws.ELEMENTS.values(), *values.SENT, *slot_counts.SENT)),
+    )
     masters = {one["address"]: one for one in found["masters"]}
     truth = sum(map(memory_of, cluster.masters))
     users = next(one for one in found["prefixes"] if one["name"] == "user:")

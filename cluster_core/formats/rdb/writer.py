@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from cluster_core.errors import EncodeError, ProtocolError
 from cluster_core.formats.rdb.crc64 import crc64
+from cluster_core.formats.rdb.dumped_value import without_tail
 from cluster_core.formats.rdb.elements import Record
 from cluster_core.formats.rdb.encoding import length_bytes, raw_string_bytes, string_bytes
 from cluster_core.formats.rdb.grammar import (
@@ -112,6 +113,11 @@ class RdbWriter:
             raise EncodeError(f"a key of {len(record.key)} bytes is longer than this writer takes ({KEY_BYTES_MAX})")
         kind, value = value_bytes(record.type, record.value, self.target, self._packing)
         return self.raw(_attributes(record) + bytes((kind,)) + string_bytes(record.key) + value)
+
+    def dumped(self, key: bytes, payload: bytes, expire_at_ms: int) -> bytes:
+        """Return a key whose value is as DUMP of a server of the target's version answered it."""
+        value = without_tail(payload)
+        return self.raw(_attributes(Record(key, "", None, expire_at_ms)) + value[:1] + string_bytes(key) + value[1:])
 
     def raw(self, data: _P) -> _P:
         """Return *data* as it is: whole records of a file of the same dialect, of the target's version or an older one."""

@@ -18,11 +18,13 @@ from cluster_core.load.sampling import (
     chance_of_a_key,
     estimate_all,
     estimate_groups,
+    longest_idle,
     most_used,
     prefixes,
     without_only_children,
 )
 from cluster_core.slots.key_slot import hash_tag, key_slot
+from slotscope.reports.survey.depth import SavingsFigures, UntouchedFigures, savings, untouched
 from slotscope.runtime import text
 from slotscope.servers.survey import Master, Survey
 
@@ -69,7 +71,9 @@ class KeyFigures(NamedTuple):
     slot: int
     type: str
     memory_bytes: int
+    elements: int | None
     frequency: int | None
+    idle_s: int | None
 
 
 class GroupFigures(NamedTuple):
@@ -96,6 +100,9 @@ class Overview:
     prefixes: Sequence[GroupFigures]
     hash_tags: Sequence[GroupFigures]
     most_used_keys: Sequence[KeyFigures]
+    idlest_keys: Sequence[KeyFigures]
+    untouched: Sequence[UntouchedFigures]
+    savings: SavingsFigures | None
     commands_per_s: Mapping[str, float]
     notes: Sequence[str]
     seconds: float
@@ -110,6 +117,7 @@ def overview(survey: Survey, *, separators: str, prefix_depth: int) -> Overview:
     slots = estimate_groups(parts, lambda draw: (key_slot(draw.key),)) if any(m.slots for m in survey.masters) else {}
     begun = estimate_groups(parts, lambda draw: prefixes(draw.key, marks, prefix_depth))
     tags = estimate_groups(parts, lambda draw: () if (tag := hash_tag(draw.key)) is None else (tag,))
+    saved, how_near = savings(survey, marks)
     return Overview(
         _verdict(survey, masters),
         survey.symptoms,
@@ -122,8 +130,11 @@ def overview(survey: Survey, *, separators: str, prefix_depth: int) -> Overview:
         _heaviest(without_only_children(begun), survey),
         _heaviest(tags, survey),
         [_key(draw, part.master) for part, draw in most_used(parts, LISTED)],
+        [_key(draw, part.master) for part, draw in longest_idle(parts, LISTED)],
+        untouched(parts),
+        saved,
         _busiest(activity.by_name for activity in survey.activity.values()),
-        list(_notes(survey, masters)),
+        [*_notes(survey, masters), *how_near],
         survey.seconds,
         survey.rate,
     )
@@ -232,7 +243,16 @@ def _over(values: Mapping[int, int], slot: int) -> float:
 
 
 def _key(draw: Draw, master: str) -> KeyFigures:
-    return KeyFigures(draw.key, master, key_slot(draw.key), draw.type, draw.memory_bytes, draw.frequency)
+    return KeyFigures(
+        draw.key,
+        master,
+        key_slot(draw.key),
+        draw.type,
+        draw.memory_bytes,
+        draw.elements,
+        draw.frequency,
+        draw.idle_s,
+    )
 
 
 def _heaviest(groups: Mapping[bytes, GroupEstimate], survey: Survey) -> list[GroupFigures]:
@@ -262,7 +282,10 @@ def _notes(survey: Survey, masters: Sequence[MasterFigures]) -> Iterable[str]:
         yield f"a given key was drawn with a chance of {chance} or more: there may be bigger keys than those found"
     replicas = {address for one in masters for address in one.drawn_from if address != one.address}
     if replicas:
-        yield f"keys were drawn from {text.plural(len(replicas), 'replica')}, so that masters did not serve it"
+        yield (
+            f"keys were drawn from {text.plural(len(replicas), 'replica')}, so that masters did not serve it; how they are used only"
+            " their masters know (OBJECT)"
+        )
     yield from (f"{one.address}: memory not estimated: {one.not_drawn}" for one in masters if one.not_drawn)
     for master in survey.masters:
         if master.slots and len(master.counts) < len(master.slots):
@@ -276,6 +299,8 @@ def _notes(survey: Survey, masters: Sequence[MasterFigures]) -> Iterable[str]:
         yield "load by slot is not known: no node counts it (cluster-slot-stats-enabled), or there was none"
     if survey.masters and not any(draw.frequency is not None for part in parts for draw in part.draws):
         yield "hot keys are not known: no server counts them (maxmemory-policy is not LFU)"
+    if survey.masters and not any(draw.idle_s is not None for part in parts for draw in part.draws):
+        yield "cold keys are not known: no server says how long they are idle (under an LFU policy none does)"
     if any(master.cpu_usec for master in survey.masters):
         yield "processor time by slot is that of some seconds before keys were drawn"
     yield f"commands a second are over {survey.window_s:.1f} s, without ours"

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from functools import partial as bind
 
 from rich.console import Console
+from rich.text import Text
 
 from cluster_core.load.sampling import Estimate
 from slotscope.reports.ink import Cell, Ink
 from slotscope.reports.severities import print_counts, print_graded
+from slotscope.reports.survey.depth import SavingFigures, SavingsFigures, UntouchedFigures
 from slotscope.reports.survey.figures import GroupFigures, KeyFigures, MasterFigures, Overview, SlotFigures
 from slotscope.runtime import text
 
@@ -17,6 +19,8 @@ SYMPTOMS_SHOWN = 8
 SYMPTOM_LENGTH_MAX = 300
 MASTERS_SHOWN = 12
 ROWS_SHOWN = 6
+CHANGES_SHOWN = 8
+HOWS_SHOWN = 3
 
 
 def print_survey(found: Overview, console: Console, address: str) -> None:
@@ -37,6 +41,10 @@ def print_survey(found: Overview, console: Console, address: str) -> None:
     _print_groups("Heaviest prefixes", "prefix", found.prefixes, ink)
     _print_groups("Heaviest hash tags", "tag", found.hash_tags, ink)
     _print_keys("Most used keys found", "by OBJECT FREQ, a logarithmic counter up to 255", found.most_used_keys, ink)
+    _print_keys("Longest untouched keys found", "by OBJECT IDLETIME", found.idlest_keys, ink)
+    if any(one.keys is None or one.keys.value for one in found.untouched):
+        ink.flow([_untouched(one) for one in found.untouched])
+    _print_savings(found.savings, ink)
     if found.commands_per_s:
         ink.heading("Commands a second", "all nodes")
         ink.flow([f"{name} {_rate(rate)}" for name, rate in found.commands_per_s.items()])
@@ -91,17 +99,67 @@ def _print_keys(heading: str, about: str, keys: Sequence[KeyFigures], ink: Ink) 
         return
     ink.heading(heading, about)
     counted = any(one.frequency is not None for one in keys)
+    aged = any(one.idle_s is not None for one in keys)
     rows: list[list[Cell]] = [
         [
             bind(ink.key, one.key),
             text.printable(one.type, 12) or text.NOTHING,
             text.size(one.memory_bytes),
+            text.count(one.elements),
             *([text.count(one.frequency)] if counted else []),
+            *([_age(one.idle_s)] if aged else []),
             str(one.slot),
         ]
         for one in keys[:ROWS_SHOWN]
     ]
-    ink.table(("key", "type", ">in memory", *([">freq"] if counted else []), ">slot"), rows)
+    use = (*([">freq"] if counted else []), *([">idle"] if aged else []))
+    ink.table(("key", "type", ">in memory", ">elements", *use, ">slot"), rows)
+
+
+def _age(idle_s: int | None) -> str:
+    """``3 d``, ``5 h`` or ``12 s``."""
+    if idle_s is None:
+        return text.NOTHING
+    unit, name = next(
+        ((size, name) for size, name in ((86_400, "d"), (3600, "h"), (60, "min")) if idle_s >= size), (1, "s")
+    )
+    return f"{idle_s // unit:,} {name}"
+
+
+def _untouched(one: UntouchedFigures) -> str:
+    size = "too few drawn to say" if one.memory_bytes is None else _estimate(one.memory_bytes)
+    return f"untouched for {text.plural(one.days, 'day')}: {size}"
+
+
+def _print_savings(found: SavingsFigures | None, ink: Ink) -> None:
+    if found is None:
+        return
+    ink.heading(
+        "What would save memory",
+        f"estimated from {text.plural(found.values, 'value')} of {_estimate(found.memory_bytes)}",
+    )
+    if not found.changes:
+        ink.note("nothing that is larger than its error and a thousandth of all")
+        return
+    rows: list[list[Cell]] = [
+        [
+            bind(_change, one, ink),
+            text.count(one.keys),
+            _estimate(one.saved_bytes),
+            text.percent(round(one.saved_bytes.value), round(found.memory_bytes.value)),
+            "" if one.counted else "instead",
+        ]
+        for one in found.changes[:CHANGES_SHOWN]
+    ]
+    ink.table(("change", ">keys", ">saves", ">share", ""), rows)
+    ink.rest(len(found.changes), CHANGES_SHOWN)
+    for one in [one for one in found.changes if one.counted][:HOWS_SHOWN]:
+        ink.labelled([(ink.words(f"{one.change} …", "dim"), ink.words(text.printable(f"{one.how}. Risk: {one.risk}")))])
+
+
+def _change(one: SavingFigures, ink: Ink, room: int) -> Text:
+    words = ink.words(f"{one.change} ")
+    return words.append_text(ink.key(one.subject, max(room - len(one.change) - 1, 8))) if one.subject else words
 
 
 def _print_groups(heading: str, name: str, groups: Sequence[GroupFigures], ink: Ink) -> None:

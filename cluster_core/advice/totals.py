@@ -1,0 +1,85 @@
+"""What was measured of all values, added up, and made into what changes are ranked by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from cluster_core.advice.changes import AdviceSums, PrefixSums
+from cluster_core.advice.conditions import Condition
+from cluster_core.advice.curves import LIST_SETTING, SETTINGS, Point, Step, curve, marked
+from cluster_core.memory.model import MemoryModel
+from cluster_core.memory.packed_sizes import listpack_string_bytes
+from cluster_core.memory.strings import sds_bytes
+
+BUCKET_NAME_BYTES = 16
+
+
+@dataclass(slots=True)
+class Totals:
+    """Sums under *conditions*, the own one first.
+
+    *memory*: bytes now, under each condition, keys that count as now.  *prefixes*: keys, then the amounts of `PrefixSums` in their order,
+    with keys that count as now after the conditions.  *curves*, by setting and value: keys, bytes saved, most elements walked, then what
+    each condition saves of these keys.  *shared*: copies of values and their bytes.
+    """
+
+    conditions: Sequence[Condition]
+    memory: Sequence[int]
+    prefixes: dict[bytes, tuple[int, Sequence[int]]]
+    curves: dict[tuple[str, int], Sequence[int]]
+    shared: tuple[int, int] = field(default=(0, 0))
+
+    def points(self, model: MemoryModel) -> list[Point]:
+        """The curves of the settings that the server of *model* has."""
+        found: list[Point] = []
+        for name in [setting.name for setting in SETTINGS if _has_setting(model, setting.name)]:
+            steps = [
+                Step(value, sums[0], sums[1], sums[2])
+                for (of, value), sums in sorted(self.curves.items())
+                if of == name
+            ]
+            found += curve(name, steps)
+        lists = [(value, sums) for (of, value), sums in sorted(self.curves.items(), reverse=True) if of == LIST_SETTING]
+        return found + marked(
+            [Point(LIST_SETTING, value, sums[0], sums[1], sums[2], is_knee=False) for value, sums in lists]
+        )
+
+    def sums(self, model: MemoryModel) -> AdviceSums:
+        """What changes are ranked by."""
+        points = self.points(model)
+        knees = {point.setting: point.value for point in points if point.is_knee}
+        claimed = {
+            name: [
+                sum(values)
+                for values in zip(
+                    *(sums[3:] for (of, value), sums in self.curves.items() if of == name and value <= knee),
+                    strict=True,
+                )
+            ]
+            for name, knee in knees.items()
+            if name != LIST_SETTING
+        }
+        count = len(self.conditions)
+        prefixes = [
+            PrefixSums(
+                name, keys, amounts[0], amounts[1 : count + 1], amounts[count + 2 : 2 * count + 2],
+                *amounts[2 * count + 2 :],
+            )
+            for name, (keys, amounts) in self.prefixes.items()
+        ]  # fmt: skip
+        values, size = self.shared
+        return AdviceSums(
+            self.memory[0], sum(one.keys for one in prefixes), [(one.server, one.allocator) for one in self.conditions],
+            list(self.memory[1 : 1 + count]), points, claimed, prefixes, size, values, _bucket_bytes(model),
+        )  # fmt: skip
+
+
+def _has_setting(model: MemoryModel, name: str) -> bool:
+    return "SET_LISTPACK" in model.layout.types or not name.startswith("set-max-listpack")
+
+
+def _bucket_bytes(model: MemoryModel) -> int:
+    """What a bucket takes besides its entries: name, object, entry, the head of a listpack and what its allocation is rounded up by."""
+    name = model.allocated(sds_bytes(BUCKET_NAME_BYTES))
+    return 24 + 16 + name + 7 + listpack_string_bytes(64)

@@ -1,0 +1,116 @@
+"""Of a survey, what is below totals: how long keys lie untouched, and what would save memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from cluster_core.load.sampling import HITS_MIN, Estimate, Part, estimate_all, estimate_groups
+from slotscope.reports.keyspace.savings import NAMES
+from slotscope.runtime import text
+from slotscope.servers.survey import Survey
+
+UNTOUCHED_DAYS: Final = (1, 7, 30)
+DAY_S: Final = 86_400
+MODEL_SHARE_MAX: Final = 0.1
+"""A model that is so far from what MEMORY USAGE tells is worth a word."""
+
+
+class UntouchedFigures(NamedTuple):
+    """Memory of keys that nobody has touched for *days*; None if too few of them were drawn for a figure."""
+
+    days: int
+    keys: Estimate | None
+    memory_bytes: Estimate | None
+
+
+class SavingFigures(NamedTuple):
+    """A change that would save memory: those *counted* add up, none of their bytes twice."""
+
+    change: str
+    subject: bytes
+    saved_bytes: Estimate
+    keys: int
+    how: str
+    risk: str
+    undo: str
+    counted: bool
+
+
+class SavingsFigures(NamedTuple):
+    """What changes would save, from *values* that were read."""
+
+    changes: Sequence[SavingFigures]
+    memory_bytes: Estimate
+    values: int
+
+
+def untouched(parts: Sequence[Part]) -> list[UntouchedFigures]:
+    """Estimate what nobody touched for each of `UNTOUCHED_DAYS`; nothing where no master says."""
+    if not any(draw.idle_s is not None for part in parts for draw in part.draws):
+        return []
+    found = estimate_groups(parts, lambda draw: [days for days in UNTOUCHED_DAYS if (draw.idle_s or 0) >= days * DAY_S])
+    certain = not estimate_all(parts).memory_bytes.error
+    figures = []
+    for days in UNTOUCHED_DAYS:
+        group = found.get(days)
+        if group is None:
+            nothing = Estimate(0.0, 0.0) if certain else None
+            figures.append(UntouchedFigures(days, nothing, nothing))
+        elif certain or group.hits >= HITS_MIN:
+            figures.append(UntouchedFigures(days, group.keys, group.memory_bytes))
+        else:
+            figures.append(UntouchedFigures(days, None, None))
+    return figures
+
+
+def savings(survey: Survey, separators: bytes) -> tuple[SavingsFigures | None, list[str]]:
+    """What would save memory, and notes on how near that is, or why it is not known."""
+    whys = [f"{one.checkup.address}: {one.valueless}" for one in survey.masters if one.valueless and one.keys]
+    if whys:
+        return None, [f"what would save memory is not known: {whys[0]}; slotscope advise reads dumps"]
+    if not any(part.values for part in survey.parts):
+        return None, []
+    from slotscope.sources.value_sample import NoSavingsError, Sampled, estimate_savings
+
+    try:
+        found = estimate_savings(
+            [
+                Sampled(
+                    part, _server(master.checkup.info), master.checkup.info.get("mem_allocator", ""), bool(master.slots)
+                )
+                for master in survey.masters
+                for part in master.parts
+            ],
+            separators,
+        )
+    except NoSavingsError as error:
+        return None, [f"what would save memory is not known: {error}; slotscope advise reads dumps"]
+    changes = [
+        SavingFigures(
+            NAMES.get(one.change.kind, one.change.kind), one.change.subject, one.saved_bytes, one.change.keys, one.change.how,
+            one.change.risk, one.change.undo, one.change.counted,
+        )
+        for one in found.changes
+    ]  # fmt: skip
+    figures = SavingsFigures(changes, found.now_bytes, found.values)
+    return figures, list(_notes(found.values, found.unread, found.unclear, found.model_share, survey))
+
+
+def _notes(values: int, unread: int, unclear: int, model_share: float, survey: Survey) -> Iterable[str]:
+    keys = sum(master.keys for master in survey.masters)
+    more = f"; {text.plural(unread, 'larger key')} count as now" if unread else ""
+    yield (
+        f"what would save memory is from {text.plural(values, 'value')} read by DUMP ({text.percent(values, keys)} of the keys){more};"
+        " equal values are not sought: slotscope advise reads all of a dump"
+    )
+    if unclear:
+        yield f"{text.plural(unclear, 'further change')} may save something, but less than the error"
+    if abs(model_share - 1) > MODEL_SHARE_MAX:
+        yield f"of these keys the memory model says {text.ratio(model_share)} what MEMORY USAGE tells: take savings with care"
+
+
+def _server(info: Mapping[str, str]) -> str:
+    """Family and version, as a dump names its writer."""
+    valkey = info.get("valkey_version")
+    return f"valkey {valkey}" if valkey else f"redis {info.get('redis_version', '')}"

@@ -1,0 +1,178 @@
+"""`slotscope look`: how keys are used, and what would save memory, from a sample; both against what the same servers hold in all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cluster_core.advice.changes import rank_changes
+from cluster_core.advice.conditions import conditions_for
+from cluster_core.advice.totals import Totals
+from cluster_core.kernels.rdb.skim import RdbSkimmer
+from cluster_core.kernels.value_measure import ValueMeasure
+from cluster_core.memory.model import MemorySettings, model_of
+from slotscope.sources.advice_tally import AdviceOptions, AdviceTally
+from slotscope.sources.value_sample import totals_of
+from tests.benches.clusters import running_cluster
+from tests.benches.servers import Server, redis_binary, running, valkey_binary, wait_for
+from tests.jobs.test_look import address, told
+from tests.reference.rdb.skimming import batches_of
+
+DAY_S = 86_400
+COLD = 3000
+WARM = 9000
+
+
+def fill(server: Server, *, count: int = WARM) -> None:
+    """Small strings, of which some are untouched for ten days; hashes just too large to be packed."""
+    server.ask([("SET", f"session:{at}", f"value-{at:06}") for at in range(count)])
+    server.ask(
+        [("HSET", f"hash:{at}", *(word for n in range(600) for word in (f"f{n}", n))) for at in range(count // 90)]
+    )
+    payload = server.call("DUMP", "session:1")
+    server.ask([("RESTORE", f"old:{at}", 0, payload, "IDLETIME", 10 * DAY_S) for at in range(count // 3)])
+
+
+@pytest.fixture(scope="module")
+def valkey() -> Iterator[Server]:
+    """A server of 12,100 keys that tells how long they are idle."""
+    binary = valkey_binary()
+    if binary is None:
+        pytest.skip("valkey-server is not installed")
+    with running(binary) as server:
+        fill(server)
+        yield server
+
+
+def advised(server: Server) -> dict[tuple[str, str], int]:
+    """What every change saves of all keys, by the dump that the server itself writes."""
+    server.call("SAVE")
+    data = (Path(server.directory) / "dump.rdb").read_bytes()
+    settings = MemorySettings("libc" if b"libc" in server.call("INFO", "memory") else "jemalloc")
+    skimmer = RdbSkimmer("dump", memory=settings)
+    batches = list(batches_of(skimmer, data))
+    model = model_of(skimmer.head, settings)
+    assert model is not None
+    conditions = conditions_for(model)
+    tally = AdviceTally(model, ValueMeasure(skimmer.head, conditions), len(conditions), AdviceOptions(settings))
+    for batch in batches:
+        tally.add(batch, np.frombuffer(data, np.uint8), 0)
+    found: Totals = totals_of(tally, conditions)
+    return {(one.kind.value, one.subject.decode()): one.saved_bytes for one in rank_changes(found.sums(model))}
+
+
+def saved(found: dict[str, Any], change: str) -> dict[str, Any]:
+    return next(one for one in found["savings"]["changes"] if one["change"] == change)
+
+
+@pytest.mark.servers
+def test_savings_of_a_sample_are_near_those_of_the_whole_dump(valkey, capsys):
+    """Within twice the error that is said, for a change of programs and for a setting; the share that was read is said."""
+    truth = advised(valkey)
+
+    found = told(capsys, address(valkey), "--seconds", "5", "--rate", "2000")
+    bucket = next(
+        one for one in found["savings"]["changes"] if one["subject"] == "session:" and "bucket" in one["change"]
+    )
+    packed = saved(found, "raise")
+
+    assert 0 < found["savings"]["values"] < WARM
+    assert bucket["saved_bytes"]["error"] > 0
+    assert abs(bucket["saved_bytes"]["value"] - truth["bucket", "session:"]) <= 2 * bucket["saved_bytes"]["error"]
+    assert packed["subject"] == "hash-max-listpack-entries"
+    assert (
+        abs(packed["saved_bytes"]["value"] - truth["setting", "hash-max-listpack-entries"])
+        <= 2 * packed["saved_bytes"]["error"]
+    )
+    assert any("values read by DUMP (" in note for note in found["notes"])
+
+
+@pytest.mark.servers
+def test_savings_are_exact_where_every_value_was_read(capsys):
+    """Few keys, all read: the figures are those of the dump, without an error."""
+    binary = valkey_binary()
+    if binary is None:
+        pytest.skip("valkey-server is not installed")
+    with running(binary) as server:
+        fill(server, count=300)
+        truth = advised(server)
+
+        found = told(capsys, address(server), "--seconds", "4", "--rate", "5000")
+
+    figures = {one["subject"]: one["saved_bytes"] for one in found["savings"]["changes"]}
+    assert found["savings"]["values"] == 300 + 3 + 100
+    assert figures["session:"] == {"value": truth["bucket", "session:"], "error": 0.0}
+    assert figures["hash-max-listpack-entries"]["value"] == truth["setting", "hash-max-listpack-entries"]
+
+
+@pytest.mark.servers
+def test_memory_that_nobody_touched_is_estimated_and_looking_does_not_touch(valkey, capsys):
+    """The second look finds what the first found: reading values is no use of keys."""
+    told(capsys, address(valkey), "--seconds", "3", "--rate", "3000")
+    found = told(capsys, address(valkey), "--seconds", "3", "--rate", "3000")
+    by_days = {one["days"]: one for one in found["untouched"]}
+
+    assert abs(by_days[7]["keys"]["value"] - COLD) <= 2 * by_days[7]["keys"]["error"]
+    assert by_days[30]["keys"] is None
+    assert found["idlest_keys"][0]["key"].startswith("old:")
+    assert found["idlest_keys"][0]["idle_s"] >= 10 * DAY_S
+    assert found["biggest_keys"][0]["elements"] == 600
+    assert valkey.call("OBJECT", "IDLETIME", "old:7") >= 10 * DAY_S
+
+
+@pytest.mark.servers
+def test_a_master_that_would_count_reading_as_use_is_asked_for_no_value(capsys):
+    """Redis 7.0 does not know CLIENT NO-TOUCH: no savings, and why."""
+    binary = redis_binary()
+    if binary is None:
+        pytest.skip("redis-server is not installed")
+    with running(binary) as server:
+        fill(server, count=300)
+        if server.client().info("server")["redis_version"] >= "7.2":
+            pytest.skip("this server knows CLIENT NO-TOUCH")
+
+        found = told(capsys, address(server), "--seconds", "2")
+        commands = server.call("INFO", "commandstats")
+
+    assert found["savings"] is None
+    assert any("does not know CLIENT NO-TOUCH" in note for note in found["notes"])
+    assert b"cmdstat_dump:calls=1," in commands  # the test's own
+    assert b"cmdstat_hlen" not in commands
+    assert found["untouched"][1]["keys"]["value"] == 100
+
+
+@pytest.mark.servers
+def test_a_replica_is_read_and_its_master_tells_how_keys_are_used(capsys):
+    """What clients read of the master the replica does not know; no value is read from the master."""
+    binary = redis_binary()
+    if binary is None:
+        pytest.skip("redis-server is not installed")
+    lfu = {"maxmemory": "500mb", "maxmemory-policy": "allkeys-lfu"}
+    with running_cluster(binary, masters=1, replicas=1, **lfu) as made:
+        (master,), (replica,) = made.masters, made.replicas
+        master.ask([("SET", f"k:{at}", "v" * 20) for at in range(400)])
+        master.ask([("GET", "k:7")] * 2000)
+        wait_for(lambda: replica.call("DBSIZE") == 400, "the replica to have all keys")
+
+        found = told(capsys, address(master), "--seconds", "4", "--rate", "4000")
+        asked = {node.port: node.call("INFO", "commandstats") for node in made.nodes}
+
+    assert found["most_used_keys"][0]["key"] == "k:7"
+    assert found["savings"]["values"] == 400
+    assert b"cmdstat_dump" in asked[replica.port]
+    assert b"cmdstat_dump" not in asked[master.port]
+    assert any("only their masters know" in note for note in found["notes"])
+    assert any("cold keys are not known" in note for note in found["notes"])
+
+
+@pytest.mark.servers
+def test_too_few_values_say_nothing(valkey, capsys):
+    """At ten commands a second: said, not guessed."""
+    found = told(capsys, address(valkey), "--seconds", "2", "--rate", "10")
+
+    assert found["savings"] is None
+    assert any("values were read, 100 are needed" in note for note in found["notes"])
