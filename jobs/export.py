@@ -26,7 +26,7 @@ def command(request: Request) -> int | None:
     with progress("exporting"):
         manifest = export_dumps(request)
     print_records(manifest, lambda: export_lines(manifest), as_json=request.json, stream=say_to(manifest))
-    return cli.PARTIAL if manifest["damaged"] or manifest["left_out"] else None
+    return cli.PARTIAL if manifest["damaged"] or manifest["left_out"] or manifest["twins"] else None
 
 
 if __name__ == "__main__":

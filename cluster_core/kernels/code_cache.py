@@ -22,6 +22,7 @@ from typing import Any
 
 import numba
 from numba.core import caching, compiler
+from numba.core.runtime import nrt
 from numba.misc.appdirs import AppDirs
 
 OURS = "cluster_core"
@@ -54,8 +55,8 @@ class CodeCache:
         return f"{_cache_folder()}/{self._py_func.__module__.rpartition('.')[2]}-{self.digest[:32]}"
 
     def load_overload(self, signature: Any, target: Any) -> Any:
-        """Return the code that was kept for *signature*, or None."""
-        target.refresh()
+        """Return the code that was kept for *signature*, or None; what only compiling needs is left to the compiler."""
+        nrt.rtsys.initialize(target)
         if not self.digest:
             return None
         key, file = self._file(signature, target.codegen())

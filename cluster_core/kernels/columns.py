@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,6 @@ from cluster_core.formats.rdb.grammar import ENCODINGS, KEY_TYPES
 from cluster_core.kernels.compiled import njit
 from cluster_core.kernels.key_batch import NONE, KeyBatch
 from cluster_core.memory.model import ESTIMATES
-
-_TYPE_NAMES = pa.array(KEY_TYPES)
-_ENCODING_NAMES = pa.array(ENCODINGS)
-_ESTIMATE_NAMES = pa.array(ESTIMATES)
 
 
 @njit()
@@ -58,10 +55,16 @@ def known(values: NDArray[np.generic], kind: pa.DataType) -> pa.Array:
     return pa.array(values, kind, mask=np.asarray(values == NONE))
 
 
-def named(codes: NDArray[np.generic], names: pa.Array) -> pa.Array:
-    """Return the names that *codes* index; a code out of range, as key lists have where they do not know, is null."""
+@cache
+def _names(names: tuple[str, ...]) -> pa.Array:
+    """*names* as Arrow: not before they are asked for, since a first array loads pandas, a third of a second."""
+    return pa.array(names)
+
+
+def named(codes: NDArray[np.generic], names: tuple[str, ...]) -> pa.Array:
+    """Return the *names* that *codes* index; a code out of range, as key lists have where they do not know, is null."""
     indices = pa.array(codes.astype(np.int32), mask=np.asarray(codes.astype(np.int32) >= len(names)))
-    return names.take(indices)
+    return _names(names).take(indices)
 
 
 def key_array(batch: KeyBatch) -> pa.Array:
@@ -73,12 +76,12 @@ def key_array(batch: KeyBatch) -> pa.Array:
 
 def type_names(codes: NDArray[np.generic]) -> pa.Array:
     """Return `KEY_TYPES` words for type codes."""
-    return named(codes, _TYPE_NAMES)
+    return named(codes, KEY_TYPES)
 
 
 def encoding_names(codes: NDArray[np.generic]) -> pa.Array:
     """Return `ENCODINGS` words for encoding codes."""
-    return named(codes, _ENCODING_NAMES)
+    return named(codes, ENCODINGS)
 
 
 def memory_columns(
@@ -88,7 +91,7 @@ def memory_columns(
     if memory_bytes is None or estimate is None:
         return pa.nulls(count, pa.int64()), pa.nulls(count, pa.string())
     codes = np.where(memory_bytes == NONE, len(ESTIMATES), estimate)
-    return known(memory_bytes, pa.int64()), named(codes, _ESTIMATE_NAMES)
+    return known(memory_bytes, pa.int64()), named(codes, ESTIMATES)
 
 
 def key_columns(batch: KeyBatch) -> list[pa.Array]:

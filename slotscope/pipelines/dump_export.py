@@ -7,37 +7,26 @@ import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
-
 from cluster_core.errors import ClusterCoreError
-from cluster_core.kernels.key_filter import KeyFilter, key_filter
+from cluster_core.formats.rdb.facts import SplitError
+from cluster_core.kernels.key_filter import key_filter
 from cluster_core.kernels.values.release import NEWEST, release_of
+from cluster_core.kernels.values.state import RESP
 from slotscope.runtime.errors import InputError
-from slotscope.sources.aof.files import find_logs
-from slotscope.sources.aof.state import AofStateUnit
 from slotscope.sources.files import InputFile, expand, is_uri, write_text
 from slotscope.sources.folder_kinds import DUMPS
-from slotscope.sources.rdb.files import plan_units
-from slotscope.sources.values.part import (
-    COLUMNS,
-    HEADS,
-    PARQUET,
-    PARQUET_OPTIONS,
-    STYLES,
-    PartFacts,
-    Source,
-    Wanted,
-    write_columns,
-    write_part,
-)
+from slotscope.sources.rdb.files import RdbUnit, plan_units
+from slotscope.sources.values.part import HEADS, PARQUET, STYLES, PartFacts, Source, Wanted, write_part
 
 if TYPE_CHECKING:
     from slotscope.requests.export import Request
+    from slotscope.sources.aof.state import AofStateUnit
 
 MANIFEST = "_export.json"
 """Written last: a folder without it is no export."""
@@ -51,6 +40,8 @@ SUFFIXES = {
     "delta": (".parquet",),
 }
 """By what ``--out`` is one file; the first ends the names of parts."""
+CONDITIONS = ("match", "prefix", "regex", "type", "db", "slot", "size", "ttl", "idle", "freq", "sample")
+"""Options that choose keys."""
 _STDOUT_NUMBER = 1
 
 
@@ -64,26 +55,33 @@ def export_dumps(request: Request) -> dict[str, Any]:
     if not request.rdb and not request.aof:
         raise InputError("nothing to read: give --rdb, --aof or both")
     files = expand(list(request.rdb), DUMPS) if request.rdb else []
-    logs = find_logs(list(request.aof)) if request.aof else []
+    logs = _logs(request) if request.aof else []
     workers = request.parallelism or os.cpu_count() or 1
     if workers < 1:
         raise InputError("--parallelism is the number of parts written at once: 1 or more")
     is_one = wanted.keys_max is not None or request.out == STDOUT
     dumps = sorted(
-        plan_units(files, parallelism=1 if is_one else workers, split=not (is_one or request.permissive)),
+        plan_units(files, parallelism=1 if is_one else workers, split=not (is_one or request.permissive), guess=True),
         key=lambda unit: (unit.path, unit.part),
     )
-    units: list[Source] = [*dumps, *(AofStateUnit(log) for log in logs)]
-    files += [file for log in logs for file in log.files]
+    units: list[Source] = [*dumps, *logs]
+    files += [file for unit in logs for file in unit.log.files]
     if request.out == STDOUT and wanted.style == PARQUET:
         raise InputError(f"--out -: {request.to} is not written to the standard output; name a folder")
     if request.out == STDOUT:
         with open(_STDOUT_NUMBER, "wb", closefd=False) as out:
             out.write(HEADS.get(wanted.style, b""))
-            facts = _in_turn(units, wanted, lambda unit, asked: write_part(unit, asked, out))
+            facts = _in_turn(units, wanted, lambda number, asked: write_part(units[number], asked, out))
         _check_recorded(request, facts)
         return _manifest(request, units, facts, [])
     return _Folder(request, wanted, files, units).write(workers)
+
+
+def _logs(request: Request) -> list[AofStateUnit]:
+    from slotscope.sources.aof.files import find_logs  # a tenth of a second that dumps do not pay
+    from slotscope.sources.aof.state import AofStateUnit
+
+    return [AofStateUnit(log) for log in find_logs(list(request.aof))]
 
 
 def _wanted(request: Request) -> Wanted:
@@ -93,22 +91,25 @@ def _wanted(request: Request) -> Wanted:
         raise InputError(f"--target: {error}") from None
     if request.limit is not None and request.limit < 1:
         raise InputError("--limit is a number of keys: 1 or more")
-    return Wanted(_filter(request), STYLES[request.to], release, request.permissive, not request.no_crc, request.limit)
+    conditions = {name: getattr(request, name) for name in CONDITIONS}
+    style = STYLES[request.to]
+    return Wanted(
+        key_filter(**conditions),
+        style,
+        release,
+        request.permissive,
+        not request.no_crc,
+        request.limit,
+        libraries=style == RESP and release.has_functions and request.limit is None and not any(conditions.values()),
+    )
 
 
-def _filter(request: Request) -> KeyFilter:
-    return key_filter(
-        match=request.match, prefix=request.prefix, regex=request.regex, type=request.type, db=request.db, slot=request.slot,
-        size=request.size, ttl=request.ttl, idle=request.idle, freq=request.freq, sample=request.sample,
-    )  # fmt: skip
-
-
-def _in_turn(units: Sequence[Source], wanted: Wanted, write: Any) -> list[PartFacts]:
-    """Write one unit after the other, until there are as many keys as are wanted."""
+def _in_turn(units: Sequence[Source], wanted: Wanted, write: Callable[[int, Wanted], PartFacts]) -> list[PartFacts]:
+    """Write one of *units* after the other, by its number, until there are as many keys as are wanted."""
     found: list[PartFacts] = []
-    for unit in units:
+    for number, unit in enumerate(units):
         left = None if wanted.keys_max is None else wanted.keys_max - sum(facts.keys for facts in found)
-        found.append(PartFacts(unit.path) if left == 0 else write(unit, replace(wanted, keys_max=left)))
+        found.append(PartFacts(unit.path) if left == 0 else write(number, replace(wanted, keys_max=left)))
     return found
 
 
@@ -118,7 +119,7 @@ class _Folder:
     def __init__(self, request: Request, wanted: Wanted, files: Sequence[InputFile], units: Sequence[Source]) -> None:
         self._request = request
         self._wanted = wanted
-        self._units = units
+        self._units = dict(enumerate(units))
         self._out = os.path.abspath(request.out)
         self._work = self._out + PARTIAL
         self._suffix = SUFFIXES[request.to][0]
@@ -135,18 +136,15 @@ class _Folder:
         self._begin()
         try:
             if self._wanted.keys_max is not None:
-                facts = _in_turn(
-                    self._units, self._wanted, lambda unit, asked: self._part(self._units.index(unit), asked)
-                )
+                facts = _in_turn(list(self._units.values()), self._wanted, self._part)
             else:
-                with ThreadPoolExecutor(min(workers, len(self._units))) as pool:
-                    facts = list(pool.map(lambda number: self._part(number, self._wanted), range(len(self._units))))
+                facts = self._at_once(workers)
             _check_recorded(self._request, facts)
         except (ClusterCoreError, InputError):
             shutil.rmtree(self._work)
             raise
-        names = [self._name(number) for number in range(len(self._units))]
-        manifest = _manifest(self._request, self._units, facts, names)
+        names = [self._name(number) for number in self._units]
+        manifest = _manifest(self._request, list(self._units.values()), facts, names)
         if self._is_one:
             self._join(names)
         else:
@@ -162,6 +160,40 @@ class _Folder:
                 shutil.rmtree(self._out)
             os.rename(self._work, self._out)
         return manifest
+
+    def _at_once(self, workers: int) -> list[PartFacts]:
+        """Write the parts, *workers* of them at a time; a dump that cannot be read in ranges becomes one part."""
+        while True:
+            with ThreadPoolExecutor(min(workers, len(self._units))) as pool:
+                futures = {number: pool.submit(self._part, number, self._wanted) for number in self._units}
+                wait(futures.values(), return_when=FIRST_EXCEPTION)
+                pool.shutdown(cancel_futures=any(map(self._fatal, self._units, futures.values())))
+            for error in map(self._fatal, self._units, futures.values()):
+                if error is not None:
+                    raise error
+            failed = {self._units[number].path for number, one in futures.items() if one.exception()}
+            if not failed:
+                return [one.result() for one in futures.values()]
+            for number, unit in list(self._units.items()):
+                if isinstance(unit, RdbUnit) and unit.path in failed:
+                    self._drop(number)
+                    if unit.part:
+                        del self._units[number]
+                    else:
+                        self._units[number] = RdbUnit(unit.path, unit.size)
+
+    def _fatal(self, number: int, ended: Future[PartFacts]) -> BaseException | None:
+        """What ended the writing of a part for good; of a range whose bounds were guessed, any fault may be that of the guess."""
+        error = ended.exception() if ended.done() and not ended.cancelled() else None
+        unit = self._units[number]
+        is_guess = isinstance(unit, RdbUnit) and unit.guessed and isinstance(error, ClusterCoreError)
+        return None if is_guess or isinstance(error, SplitError) else error
+
+    def _drop(self, number: int) -> None:
+        """Remove what was written of a part."""
+        for name in (self._name(number), f"{self._name(number)}.facts"):
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(self._work, name))
 
     def _begin(self) -> None:
         """Make the folder; one of the same request is gone on with, any other begins anew."""
@@ -188,6 +220,8 @@ class _Folder:
             with open(told, encoding="utf-8") as file:
                 return PartFacts(**json.load(file))
         if wanted.style == PARQUET:
+            from slotscope.sources.values.column_part import write_columns  # a third of a second that texts do not pay
+
             facts = write_columns(self._units[number], wanted, path, folder=self._work)
         else:
             with open(path, "wb") as out:
@@ -202,7 +236,12 @@ class _Folder:
         first, *others = (os.path.join(self._work, name) for name in names)
         if others:
             whole = os.path.join(self._work, "whole")
-            (_join_columns if self._wanted.style == PARQUET else _join_bytes)([first, *others], whole)
+            if self._wanted.style == PARQUET:
+                from slotscope.sources.values.column_part import join_columns
+
+                join_columns([first, *others], whole)
+            else:
+                _join_bytes([first, *others], whole)
             first = whole
         os.replace(first, self._out)
         shutil.rmtree(self._work)
@@ -213,14 +252,6 @@ def _join_bytes(parts: Sequence[str], whole: str) -> None:
         for part in parts:
             with open(part, "rb") as piece:
                 shutil.copyfileobj(piece, out, 1 << 20)
-
-
-def _join_columns(parts: Sequence[str], whole: str) -> None:
-    with pq.ParquetWriter(whole, COLUMNS, **PARQUET_OPTIONS) as out:
-        for part in parts:
-            file = pq.ParquetFile(part)
-            for group in range(file.num_row_groups):
-                out.write_table(file.read_row_group(group))
 
 
 def _refuse_place(shown: str, out: str, is_one: bool, files: Sequence[InputFile]) -> None:
@@ -262,7 +293,10 @@ def _manifest(
         "bytes": sum(one.bytes for one in facts),
         "not_text": sum(one.not_text for one in facts),
         "hollow": sum(one.hollow for one in facts),
-        "functions": sum(one.functions for one in facts if one.functions),
+        "functions": sum(one.functions for one in facts),
+        "libraries": sum(one.libraries for one in facts),
+        "twin_keys": sum(one.twin_keys for one in facts),
+        "twins": [f"{unit.path}: {twin}" for unit, one in zip(units, facts, strict=True) for twin in one.twins],
         "recorded": {"idle": any(one.idle_known for one in facts), "freq": any(one.freq_known for one in facts)},
         "left_out": dict(sorted(left_out.items())),
         "damaged": [{"source": unit.path, **one.bad} for unit, one in zip(units, facts, strict=True) if one.bad],

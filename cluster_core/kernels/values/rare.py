@@ -50,7 +50,7 @@ def rare_bytes(key: Record, db: int, style: int, release: Release, *, selects: b
     elif style == CSV:
         out = b"".join(_lines(key, db, texts))
     else:
-        select = [_command(b"SELECT", b"%d" % db)] if selects else []
+        select = [command_of(b"SELECT", b"%d" % db)] if selects else []
         out = b"".join([*select, *_commands(key, release)])
     return out, texts.marked
 
@@ -69,7 +69,7 @@ def stream_tail_bytes(
         return b"]," + rest[1:].encode() + b"}\n", texts.marked
     commands = list(_stream_commands(key, value, release, is_empty=is_empty))
     if expire_at_ms >= 0:
-        commands.append(_command(b"PEXPIREAT", key, b"%d" % expire_at_ms))
+        commands.append(command_of(b"PEXPIREAT", key, b"%d" % expire_at_ms))
     return b"".join(commands), texts.marked
 
 
@@ -164,7 +164,8 @@ def _cell(text: str) -> str:
     return '"' + text.replace('"', '""') + '"' if any(letter in text for letter in '",\r\n') else text
 
 
-def _command(*words: bytes) -> bytes:
+def command_of(*words: bytes) -> bytes:
+    """Return a command as clients send it."""
     return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
 
 
@@ -172,18 +173,18 @@ def _commands(key: Record, release: Release) -> Iterator[bytes]:
     """The commands that make *key*."""
     if isinstance(key.value, StreamValue):
         for entry in key.value.entries:
-            yield _command(b"XADD", key.key, _id(entry.id).encode(), *entry.words)
+            yield command_of(b"XADD", key.key, _id(entry.id).encode(), *entry.words)
         yield from _stream_commands(key.key, key.value, release, is_empty=not key.value.entries)
     elif isinstance(key.value, ModuleValue):
         kind, _ = Target(DIALECT_REDIS, _PAYLOAD_VERSION).type_of(MODULE, L_MODULE)
         payload = bytes((kind,)) + key.value.data + _PAYLOAD_VERSION.to_bytes(2, "little")
-        yield _command(b"RESTORE", key.key, b"0", payload + crc64(payload).to_bytes(8, "little"))
+        yield command_of(b"RESTORE", key.key, b"0", payload + crc64(payload).to_bytes(8, "little"))
     elif key.type in _MAKES:
         yield from _plain_commands(key, release)
     else:
         raise EncodeError(f"no command is known here that makes an {key.type}")
     if key.expire_at_ms >= 0:
-        yield _command(b"PEXPIREAT", key.key, b"%d" % key.expire_at_ms)
+        yield command_of(b"PEXPIREAT", key.key, b"%d" % key.expire_at_ms)
 
 
 _MAKES = {"string": b"SET", "list": b"RPUSH", "set": b"SADD", "zset": b"ZADD", "hash": b"HSET"}
@@ -194,35 +195,35 @@ def _plain_commands(key: Record, release: Release) -> Iterator[bytes]:
     elements: Any = [key.value] if isinstance(key.value, bytes) else key.value
     for one in elements:
         if isinstance(one, Field):
-            yield _command(_MAKES[key.type], key.key, one.name, one.value)
+            yield command_of(_MAKES[key.type], key.key, one.name, one.value)
             if one.expire_at_ms >= 0:
                 if not release.has_field_expiry:
                     raise EncodeError(f"{release.name} has no fields that expire")
-                yield _command(b"HPEXPIREAT", key.key, b"%d" % one.expire_at_ms, b"FIELDS", b"1", one.name)
+                yield command_of(b"HPEXPIREAT", key.key, b"%d" % one.expire_at_ms, b"FIELDS", b"1", one.name)
         elif isinstance(one, tuple):
-            yield _command(_MAKES[key.type], key.key, repr(one[1]).encode(), one[0])
+            yield command_of(_MAKES[key.type], key.key, repr(one[1]).encode(), one[0])
         else:
-            yield _command(_MAKES[key.type], key.key, one)
+            yield command_of(_MAKES[key.type], key.key, one)
 
 
 def _stream_commands(key: bytes, value: StreamValue, release: Release, *, is_empty: bool) -> Iterator[bytes]:
     """The commands that complete a stream whose entries were added (`rewriteStreamObject`)."""
     if is_empty:  # a stream that holds nothing is made, then emptied
-        yield _command(b"XADD", key, b"MAXLEN", b"0", _id(max(value.last_id, (0, 1))).encode(), b"x", b"y")
+        yield command_of(b"XADD", key, b"MAXLEN", b"0", _id(max(value.last_id, (0, 1))).encode(), b"x", b"y")
     counts = [b"ENTRIESADDED", b"%d" % value.added, b"MAXDELETEDID", _id(value.deleted_id).encode()]
-    yield _command(b"XSETID", key, _id(value.last_id).encode(), *(counts if release.has_stream_counts else []))
+    yield command_of(b"XSETID", key, _id(value.last_id).encode(), *(counts if release.has_stream_counts else []))
     for group in value.groups:
         read = [b"ENTRIESREAD", b"%d" % group.read] if release.has_stream_counts else []
-        yield _command(b"XGROUP", b"CREATE", key, group.name, _id(group.last_id).encode(), *read)
+        yield command_of(b"XGROUP", b"CREATE", key, group.name, _id(group.last_id).encode(), *read)
         pending = {one.id: one for one in group.pending}
         for consumer in group.consumers:
             if release.has_empty_consumers:
-                yield _command(b"XGROUP", b"CREATECONSUMER", key, group.name, consumer.name)
+                yield command_of(b"XGROUP", b"CREATECONSUMER", key, group.name, consumer.name)
             for id_ in consumer.pending:
                 one = pending.get(id_)
                 if one is None:
                     raise EncodeError("an entry waits for a consumer, but not in its group")
-                yield _command(
+                yield command_of(
                     b"XCLAIM", key, group.name, consumer.name, b"0", _id(id_).encode(), b"TIME", b"%d" % one.delivered_at_ms,
                     b"RETRYCOUNT", b"%d" % one.deliveries, b"JUSTID", b"FORCE",
                 )  # fmt: skip

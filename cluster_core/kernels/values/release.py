@@ -35,6 +35,11 @@ class Release(NamedTuple):
         """Whether a stream's added entries and largest deleted id, and a group's read entries, can be set."""
         return self.number >= (7, 0)
 
+    @property
+    def has_functions(self) -> bool:
+        """Whether it has function libraries (FUNCTION LOAD)."""
+        return self.number >= (7, 0)
+
 
 NEWEST = Release("redis", (255, 255))
 """A server that holds whatever commands can make."""

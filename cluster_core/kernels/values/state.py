@@ -19,7 +19,7 @@ P_BEGIN, P_STRING, P_ELEMENTS, P_PACKED, P_NODES, P_STREAM, P_ENTRIES, P_END = r
     PHASE,
     OUT,  # bytes written
     WANT,  # room that the next piece needs
-    BEGUN,  # where in the output the key at hand begins; -1 if that was taken away
+    BEGUN,  # where in the output the key at hand begins; -1 if that is written already
     DB,  # that the commands so far have selected, -1: none
     KIND,  # value type of the key at hand
     TYPE,  # what it is: its index in `KEY_TYPES`
@@ -55,8 +55,9 @@ P_BEGIN, P_STRING, P_ELEMENTS, P_PACKED, P_NODES, P_STREAM, P_ENTRIES, P_END = r
     FIELDS_STAY,  # whether the server that is written for has no fields that expire
     WORD_COUNT,
     NOT_TEXT,  # strings that were written as Base64
-) = range(42)
-STATE_LENGTH = 42
+    BEGUN_NOT_TEXT,  # of those, the ones before the key at hand
+) = range(43)
+STATE_LENGTH = 43
 
 DIGITS_BYTES = 96
 """The first bytes of the scratch hold numbers in decimal: three thirds, one a word."""

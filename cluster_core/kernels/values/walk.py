@@ -97,6 +97,8 @@ def _value_at(data: Any, st: Any, g: Any, begin: int, end: int) -> int:
 @borrowing()
 def _begin(data: Any, st: Any, g: Any, out: Any, keys: Keys, row: int) -> int:
     """Begin a key: find its value, write what stands before it."""
+    st[state.BEGUN] = st[state.OUT]
+    st[state.BEGUN_NOT_TEXT] = st[state.NOT_TEXT]
     st[state.KEY_AT] = keys.key_offsets[row]
     st[state.KEY_BYTES] = keys.key_offsets[row + 1] - keys.key_offsets[row]
     st[state.KEY_DB] = keys.db[row]
@@ -114,7 +116,6 @@ def _begin(data: Any, st: Any, g: Any, out: Any, keys: Keys, row: int) -> int:
         return rc
     kind = st[state.KIND]
     st[state.TYPE] = g[kind, columns.KEY_TYPE]
-    st[state.BEGUN] = st[state.OUT]
     st[state.DONE_ELEMENTS] = 0
     st[state.CHUNK] = 0
     st[state.ONE_EXPIRE] = -1
@@ -129,12 +130,25 @@ def _begin(data: Any, st: Any, g: Any, out: Any, keys: Keys, row: int) -> int:
 
 
 @borrowing(forceinline=True)
+def _put_place(st: Any, first: int, inside: int, begin: int, size: int) -> None:
+    """Say where a word of the element at hand is; *first* is `FIRST_INSIDE` or `SECOND_INSIDE`."""
+    st[first] = inside
+    st[first + 1] = begin
+    st[first + 2] = size
+
+
+@borrowing(forceinline=True)
+def _find_word(data: Any, st: Any, scratch: Any, at: int, free: int, first: int) -> tuple[int, int, int]:
+    """Find the string at *at* as a word (`_put_place`): the answer, the position after it, the first free place of *scratch*."""
+    rc, inside, begin, size, after, free = find_string(data, at, st[state.END], st, scratch, free)
+    _put_place(st, first, inside, begin, size)
+    return rc, after, free
+
+
+@borrowing(forceinline=True)
 def _find_one(data: Any, st: Any, scratch: Any, at: int) -> int:
     """Find the string at *at*, which is an element: a value, or a node of a list."""
-    rc, inside, begin, size, after, _ = find_string(data, at, st[state.END], st, scratch, np.int64(state.DIGITS_BYTES))
-    st[state.FIRST_INSIDE] = inside
-    st[state.FIRST_AT] = begin
-    st[state.FIRST_BYTES] = size
+    rc, after, _ = _find_word(data, st, scratch, at, np.int64(state.DIGITS_BYTES), state.FIRST_INSIDE)
     st[state.AFTER] = after
     return rc
 
@@ -150,15 +164,11 @@ def _find_score(data: Any, at: int, end: int, st: Any, scratch: Any) -> int:
         count = 4 if size == _MINUS_INFINITY else 3
         for i in range(count):
             scratch[i] = _SPECIAL[special + i]
-        st[state.SECOND_INSIDE] = 1
-        st[state.SECOND_AT] = 0
-        st[state.SECOND_BYTES] = count
+        _put_place(st, state.SECOND_INSIDE, 1, 0, count)
         return at + 1
     if size == 0 or at + 1 + size > end:
         return np.int64(-1)
-    st[state.SECOND_INSIDE] = 0
-    st[state.SECOND_AT] = at + 1
-    st[state.SECOND_BYTES] = size
+    _put_place(st, state.SECOND_INSIDE, 0, at + 1, size)
     return at + 1 + size
 
 
@@ -176,12 +186,9 @@ def _find_element(data: Any, st: Any, g: Any, scratch: Any) -> int:
             return np.int64(state.FAULT)
         at += size
         st[state.ONE_EXPIRE] = delta + st[state.EARLIEST] if delta != 0 else np.int64(-1)
-    rc, inside, begin, size, at, free = find_string(data, at, end, st, scratch, np.int64(state.DIGITS_BYTES))
+    rc, at, free = _find_word(data, st, scratch, at, np.int64(state.DIGITS_BYTES), state.FIRST_INSIDE)
     if rc != state.GO:
         return rc
-    st[state.FIRST_INSIDE] = inside
-    st[state.FIRST_AT] = begin
-    st[state.FIRST_BYTES] = size
     if mode == grammar.E_SCORE:
         if at + 8 > end:
             return np.int64(state.FAULT)
@@ -193,12 +200,9 @@ def _find_element(data: Any, st: Any, g: Any, scratch: Any) -> int:
         if at < 0:
             return np.int64(state.FAULT)
     elif mode != grammar.E_ONE:
-        rc, inside, begin, size, at, free = find_string(data, at, end, st, scratch, free)
+        rc, at, free = _find_word(data, st, scratch, at, free, state.SECOND_INSIDE)
         if rc != state.GO:
             return rc
-        st[state.SECOND_INSIDE] = inside
-        st[state.SECOND_AT] = begin
-        st[state.SECOND_BYTES] = size
         if mode == grammar.E_EXPIRY_AFTER:
             if at + 8 > end:
                 return np.int64(state.FAULT)
@@ -251,16 +255,12 @@ def _find_packed(source: Any, st: Any, g: Any, scratch: Any) -> int:
         rc, inside, begin, size, at, _ = find_entry(source, at, stop, form, no, scratch, no)
     if rc != state.GO:
         return rc
-    st[state.FIRST_INSIDE] = inside | is_inside
-    st[state.FIRST_AT] = begin
-    st[state.FIRST_BYTES] = size
+    _put_place(st, state.FIRST_INSIDE, inside | is_inside, begin, size)
     if st[state.WORDS_OF_ONE] > 1:
         rc, inside, begin, size, at, _ = find_entry(source, at, stop, form, np.int64(1), scratch, third)
         if rc != state.GO:
             return rc
-        st[state.SECOND_INSIDE] = inside | is_inside
-        st[state.SECOND_AT] = begin
-        st[state.SECOND_BYTES] = size
+        _put_place(st, state.SECOND_INSIDE, inside | is_inside, begin, size)
         if g[kind, columns.ENTRIES] > 2:  # field, value, expiry
             rc, inside, begin, size, at, _ = find_entry(source, at, stop, form, no, scratch, 2 * third)
             if rc != state.GO:

@@ -34,7 +34,8 @@ class ValueWriter:
     """Writes keys of the file that *head* begins in *style* (`state.JSON`, ``RESP``, ``CSV``), commands for a server of *release*.
 
     *source* names the file in errors.  With *permissive* a value that cannot be read, or that the server cannot hold, is left out:
-    `left_out` counts why.  Pieces have up to *buffer_bytes*, more only for one element that takes more.
+    `left_out` counts why; one that is larger than a piece is therefore walked once before any of it is given away.  Pieces have up to
+    *buffer_bytes*, more only for one element that takes more.
     """
 
     def __init__(
@@ -83,7 +84,11 @@ class ValueWriter:
             if answer == at.SCRATCH:
                 self._scratch = np.empty(int(st[at.WANT]), np.uint8)
             elif answer in (at.DONE, at.FULL):
-                yield from self._flush()
+                is_begun = st[at.PHASE] != at.P_BEGIN and st[at.BEGUN] >= 0
+                if answer == at.FULL and self._permissive and is_begun:
+                    yield from self._set_apart(data, batch, int(rows[st[at.ROW]]))
+                else:
+                    yield from self._flush()
                 if answer == at.DONE:
                     break
                 if st[at.WANT] > len(self._out):
@@ -99,6 +104,31 @@ class ValueWriter:
             else:
                 self._leave_out(batch, int(rows[st[at.ROW]]), answer)
         self.keys += len(rows)
+
+    def _set_apart(self, data: NDArray[np.uint8], batch: KeyBatch, row: int) -> Iterator[memoryview]:
+        """Let the key at hand begin a piece; one that fills a piece is walked to its end before any of it is given away."""
+        begun = int(self._state[at.BEGUN])
+        if begun:
+            yield self._out.data[:begun]
+            self._forget(kept=0)
+            return
+        trial = ValueWriter(self._head, self._style, source=self._source, release=self._release)
+        try:
+            for _ in trial.pieces(data, batch, np.array([row])):
+                pass
+        except (DecodeError, EncodeError) as error:
+            self._refuse(batch, row, error.__cause__ if isinstance(error.__cause__, EncodeError) else None)
+            self._forget(kept=0)
+            self._state[at.ROW] += 1
+        else:
+            yield from self._flush()
+
+    def _forget(self, kept: int) -> None:
+        """Go back to the first *kept* bytes of the piece, before the key at hand."""
+        st = self._state
+        st[at.OUT], st[at.BEGUN], st[at.PHASE] = kept, -1, at.P_BEGIN
+        st[at.NOT_TEXT] = st[at.BEGUN_NOT_TEXT]
+        st[at.DB] = -1  # its SELECT may be among what is taken back
 
     def _flush(self) -> Iterator[memoryview]:
         st = self._state
@@ -158,14 +188,12 @@ class ValueWriter:
         """Take back what was written of a key, and go on with the next, or raise the error that it is."""
         no_expiry = EncodeError(f"{self._release.name} has no fields that expire")
         self._take_back(batch, row, no_expiry if answer == at.REFUSED else None)
-        self._state[at.PHASE] = at.P_BEGIN
         self._state[at.ROW] += 1
 
     def _take_back(self, batch: KeyBatch, row: int, refusal: EncodeError | None) -> None:
-        st = self._state
-        self._refuse(batch, row, refusal, is_gone=st[at.BEGUN] < 0)
-        st[at.OUT] = st[at.BEGUN]
-        st[at.DB] = -1  # its SELECT may be among what is taken back
+        begun = int(self._state[at.BEGUN])
+        self._refuse(batch, row, refusal, is_gone=begun < 0)
+        self._forget(kept=begun)
 
     def _refuse(self, batch: KeyBatch, row: int, refusal: EncodeError | None, *, is_gone: bool = False) -> None:
         """Count the key, or raise: *refusal*, or that its value cannot be read; also where the beginning of the key *is_gone* out already."""

@@ -20,13 +20,10 @@ from slotscope.sources.key_sums import KeySums, Knows
 from slotscope.sources.partial_rows import PartialRows, TallyOptions, UnitTally
 from slotscope.sources.rdb.files import RdbTask, RdbUnit, RdbUnitReader
 from slotscope.sources.rdb.soundness import FlawedKey, SoundnessCheck
-from slotscope.sources.rdb.twins import find_twins
+from slotscope.sources.rdb.twins import HASHES_MAX, TWINS_LISTED, find_twins, told
 from slotscope.sources.unread_facts import note_unread, rest_of
 
-HASHES_MAX = 32 << 20
-"""Keys of one unit among which those are sought that are there twice: 8 bytes each, and as much again at its end."""
-
-TWINS_LISTED = FLAWS_SAID = 5
+FLAWS_SAID = 5
 
 
 class RdbTally(UnitTally[RdbTask]):
@@ -158,10 +155,7 @@ class _Dump:
         self._hashes.clear()
         if found is not None:
             self.facts.twin_keys = found.count
-            self.facts.twins = [
-                f"key {shown(twin.key)} of database {twin.db} at offsets {twin.first[1]} and {twin.second[1]}"
-                for twin in found.twins
-            ]
+            self.facts.twins = told(found)
 
     def _note_flaws(self, check: SoundnessCheck) -> None:
         """Say what decoding every value found."""

@@ -10,7 +10,12 @@ from numpy.typing import NDArray
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.rdb.key_twins import TwinSearch, repeated_hashes
+from slotscope.runtime.text import shown
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
+
+HASHES_MAX = 32 << 20
+"""Keys of one unit among which those are sought that are there twice: 8 bytes each, and as much again at its end."""
+TWINS_LISTED = 5
 
 
 def find_twins(units: Sequence[RdbUnit], hashes: Iterable[NDArray[np.uint64]], *, listed_max: int) -> TwinSearch | None:
@@ -26,6 +31,14 @@ def find_twins(units: Sequence[RdbUnit], hashes: Iterable[NDArray[np.uint64]], *
         for batch in _readable(unit):
             search.add(batch.where(~batch.hollow()), unit.path)
     return search if search.count else None
+
+
+def told(found: TwinSearch) -> list[str]:
+    """Return the keys of *found* in words, with the places of their records."""
+    return [
+        f"key {shown(twin.key)} of database {twin.db} at offsets {twin.first[1]} and {twin.second[1]}"
+        for twin in found.twins
+    ]
 
 
 def _readable(unit: RdbUnit) -> Iterator[KeyBatch]:

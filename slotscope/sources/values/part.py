@@ -6,55 +6,42 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, Union
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
-from cluster_core.kernels.columns import key_columns
+from cluster_core.formats.rdb.facts import SplitError
 from cluster_core.kernels.key_batch import NONE, KeyBatch
 from cluster_core.kernels.key_filter import KeyFilter
-from cluster_core.kernels.values.columns import ValueColumns, value_type
+from cluster_core.kernels.rdb.key_twins import key_hashes
+from cluster_core.kernels.values.rare import command_of
 from cluster_core.kernels.values.release import Release
 from cluster_core.kernels.values.state import CSV, JSON, RESP
 from cluster_core.kernels.values.writer import ValueWriter
-from schemas.bronze import RDB_SOURCE
 from slotscope.runtime.errors import InputError
-from slotscope.sources.aof.state import AofStateUnit
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
+from slotscope.sources.rdb.twins import HASHES_MAX, TWINS_LISTED, find_twins, told
+from slotscope.sources.values.libraries import libraries_before_keys
 from slotscope.sources.values.plain_bytes import local_file, mapped_bytes
-from slotscope.sources.values.replayed import replayed_dump
+
+if TYPE_CHECKING:
+    from slotscope.sources.aof.state import AofStateUnit
 
 PARQUET = -1
 """The style of Parquet, which is made of columns."""
 HEADS = {CSV: b"db,key,type,expire_at_ms,name,value,field_expire_at_ms\r\n"}
 """What a file begins with."""
 STYLES = {"json": JSON, "csv": CSV, "resp": RESP, "parquet": PARQUET, "delta": PARQUET}
-COLUMNS = pa.schema(
-    [
-        *(field for field in RDB_SOURCE if field.name not in ("memory_bytes", "estimate")),
-        pa.field(
-            "value",
-            value_type(),
-            metadata={"comment": "what the key holds: a field for each kind of value, the others null"},
-        ),
-    ]
-)
-"""Columns of Parquet and Delta."""
-PARQUET_OPTIONS: dict[str, Any] = {
-    "compression": "zstd",
-    "write_statistics": [
-        field.name for field in COLUMNS if pa.types.is_integer(field.type)
-    ],  # others tell readers nothing
-}
 
 
 @dataclass(slots=True)
 class PartFacts:
-    """What one part holds, and what it leaves out: *left_out* counts values by type and reason, *hollow* keys without elements."""
+    """What one part holds, and what it leaves out: *left_out* counts values by type and reason, *hollow* keys without elements.
+
+    *functions* are libraries that were met, *libraries* those that were written; *twins* are some of the *twin_keys* that were written before.
+    """
 
     source: str
     keys: int = 0
@@ -62,6 +49,9 @@ class PartFacts:
     not_text: int = 0
     hollow: int = 0
     functions: int = 0
+    libraries: int = 0
+    twin_keys: int = 0
+    twins: list[str] = field(default_factory=list)
     idle_known: int = 0
     freq_known: int = 0
     bytes: int = 0
@@ -71,7 +61,7 @@ class PartFacts:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be written, and how: *keys_max* of the keys that *filter* chooses, for a server of *release* if as commands."""
+    """What is to be written, and how: *keys_max* of the keys that *filter* chooses, for a server of *release* if as commands, with function *libraries* or not."""
 
     filter: KeyFilter
     style: int
@@ -79,20 +69,31 @@ class Wanted:
     permissive: bool = False
     check_crc: bool = True
     keys_max: int | None = None
+    libraries: bool = False
 
 
 class PartReader:
     """Iterate over (bytes of the file, batch, chosen rows) of a *dump*, which stands for *source*; *facts* grow meanwhile.
 
-    Raises DecodeError with path, offset and reason at the first byte that is wrong unless the request is permissive; InputError if times to
-    live are asked of a dump that does not say when it was taken.
+    Raises DecodeError with path, offset and reason at the first byte that is wrong, and for a key that is there twice, unless the request
+    is permissive; InputError if times to live are asked of a dump that does not say when it was taken.
     """
 
     def __init__(self, source: str, dump: RdbUnit, wanted: Wanted) -> None:
         self.facts = PartFacts(source)
         self.reader = RdbUnitReader(dump, check_crc=wanted.check_crc)
+        self._dump = dump
         self._wanted = wanted
         self._data = mapped_bytes(dump.path)
+        self._hashes: list[NDArray[np.uint64]] = []
+        self._hashed = 0
+
+    def libraries(self) -> list[bytes]:
+        """The function libraries that belong to this part, where any are wanted."""
+        wanted = self._wanted.libraries and not self._dump.start
+        found = libraries_before_keys(self._data, source=self.facts.source) if wanted else []
+        self.facts.libraries = len(found)
+        return found
 
     def __iter__(self) -> Iterator[tuple[NDArray[np.uint8], KeyBatch, NDArray[np.int64]]]:
         facts, wanted = self.facts, self._wanted
@@ -107,14 +108,32 @@ class PartReader:
                 facts.hollow += int(hollow.sum())
                 rows = rows[~hollow][:left]
                 left = None if left is None else left - len(rows)
+                self._note_hashes(batch, rows)
                 yield self._data, batch, rows
                 if left == 0:
                     break
         except DecodeError as error:
-            if not wanted.permissive:
+            if not wanted.permissive or isinstance(error, SplitError):
                 raise
             facts.bad = {"offset": error.offset, "reason": error.reason}
         facts.functions = self.reader.skimmer.function_count
+        self._find_twins()
+
+    def _note_hashes(self, batch: KeyBatch, rows: NDArray[np.int64]) -> None:
+        if self._hashed < HASHES_MAX:
+            self._hashes.append(key_hashes(batch)[rows])
+            self._hashed += len(rows)
+
+    def _find_twins(self) -> None:
+        """Look for keys that were written twice, which commands would add up to one."""
+        found = find_twins([self._dump], self._hashes, listed_max=TWINS_LISTED)
+        if found is None:
+            return
+        if not self._wanted.permissive:
+            reason = f"{told(found)[0]}: no server loads a dump that holds a key twice"
+            raise DecodeError(reason, offset=found.twins[0].second[1], source=self.facts.source)
+        self.facts.twin_keys = found.count
+        self.facts.twins = told(found)
 
     def _taken_at_ms(self) -> int | None:
         if self._wanted.filter.ttl is None:
@@ -126,14 +145,16 @@ class PartReader:
         return self.reader.taken_at_ms
 
 
-Source = RdbUnit | AofStateUnit
+Source: TypeAlias = Union[RdbUnit, "AofStateUnit"]
 """A dump, or a range of one; a log, of which the state is written that it leaves."""
 
 
 @contextmanager
-def _local_dump(unit: Source, folder: str | None) -> Iterator[tuple[RdbUnit, dict[str, int]]]:
+def local_dump(unit: Source, folder: str | None) -> Iterator[tuple[RdbUnit, dict[str, int]]]:
     """Give *unit* as a local dump, and count the keys that are not in it by reason; copies are in *folder*, and gone afterwards."""
-    if isinstance(unit, AofStateUnit):
+    if not isinstance(unit, RdbUnit):
+        from slotscope.sources.values.replayed import replayed_dump  # what replays logs, only where there are any
+
         with replayed_dump(unit, folder) as (path, left_out):
             yield RdbUnit(path, os.path.getsize(path)), dict(left_out)
     else:
@@ -146,8 +167,10 @@ def write_part(unit: Source, wanted: Wanted, out: IO[bytes], *, folder: str | No
 
     Raises DecodeError, EncodeError and InputError.
     """
-    with _local_dump(unit, folder) as (dump, left_out):
+    with local_dump(unit, folder) as (dump, left_out):
         parts = PartReader(unit.path, dump, wanted)
+        for code in parts.libraries():
+            parts.facts.bytes += out.write(command_of(b"FUNCTION", b"LOAD", b"REPLACE", code))
         writer: ValueWriter | None = None
         for data, batch, rows in parts:
             if writer is None:
@@ -166,27 +189,4 @@ def write_part(unit: Source, wanted: Wanted, out: IO[bytes], *, folder: str | No
         facts.keys, facts.not_text = writer.keys, writer.not_text
         left_out |= writer.left_out
     facts.left_out = left_out
-    return facts
-
-
-def write_columns(unit: Source, wanted: Wanted, out: str, *, folder: str | None = None) -> PartFacts:
-    """Write the wanted keys of *unit* to the Parquet file *out*, otherwise like `write_part`; a value that cannot be read is null if that is permissive."""
-    with _local_dump(unit, folder) as (dump, left_out), pq.ParquetWriter(out, COLUMNS, **PARQUET_OPTIONS) as file:
-        parts, unread = PartReader(unit.path, dump, wanted), 0
-        facts = parts.facts
-        for data, batch, rows in parts:
-            chosen = np.zeros(len(batch), np.bool_)
-            chosen[rows] = True
-            maker = ValueColumns(parts.reader.skimmer.head, source=dump.path, permissive=wanted.permissive)
-            for piece in maker.pieces(batch.where(chosen)):
-                source = pa.repeat(pa.scalar(unit.path), len(piece))
-                columns = dict(zip(RDB_SOURCE.names, [*key_columns(piece), source], strict=True))
-                columns["value"] = maker.array(data, piece)
-                file.write_batch(pa.RecordBatch.from_arrays([columns[name] for name in COLUMNS.names], schema=COLUMNS))
-                facts.keys += len(piece)
-            unread += maker.unread
-    facts.bytes = os.path.getsize(out)
-    facts.left_out = left_out
-    if unread:
-        facts.left_out["value that is not what its header says: null"] = unread
     return facts

@@ -45,14 +45,23 @@ OTHERS = build.rdb(
 """Encodings that the recorded dumps do not hold, and names and values that are no text."""
 
 
+SELECT = b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n"
+
+
 def written(dump: bytes, style: int, **options) -> bytes:
     """All keys of *dump* in *style*."""
+    return written_by(dump, style, **options)[0]
+
+
+def written_by(dump: bytes, style: int, **options) -> tuple[bytes, ValueWriter]:
+    """All keys of *dump* in *style*, and who wrote them."""
     data, skimmer = np.frombuffer(bytearray(dump), np.uint8), RdbSkimmer("d.rdb")
     out, writer = [], None
     for batch in batches_of(skimmer, dump):
         writer = writer or ValueWriter(skimmer.head, style, source="d.rdb", **options)
         out += [bytes(one) for one in writer.pieces(data, batch, np.arange(len(batch)))]
-    return b"".join(out)
+    assert writer is not None
+    return b"".join(out), writer
 
 
 def decoded(dump: bytes) -> list[tuple[int, Record]]:
@@ -191,6 +200,51 @@ def test_a_value_that_is_not_what_its_header_says_is_an_error_with_its_place(sty
     assert b"good" in rest
     assert b"more" in rest
     assert b"bad" not in rest
+
+
+ELEMENTS = [b"%07d" % number + b"\xff" * 30 for number in range(40_000)]
+TOO_MANY = build.length(2) + b"".join(
+    build.length(2) + build.string(build.listpack(words, count=count))
+    for words, count in ((ELEMENTS, None), (ELEMENTS[:9], 8))
+)
+"""Nodes of a list, of which the second counts fewer elements than it holds."""
+
+
+@pytest.mark.parametrize("style", [state.JSON, state.RESP, state.CSV])
+def test_a_damaged_key_that_is_larger_than_a_piece_is_left_out_whole(style):
+    """Its sound elements come first, megabytes of them; what is written is what a dump without that key gives."""
+    before, after = (
+        build.key(b"before", 0, build.string(b"\xff")),
+        build.key(b"after", 1, build.length(1) + build.string(b"v")),
+    )
+    sound = build.key(b"large", 18, build.length(1) + build.length(2) + build.string(build.listpack(ELEMENTS)))
+    damaged = build.key(b"bad", 18, TOO_MANY)
+    writers, texts = [], []
+    for keys in ([before, damaged, sound, after], [before, sound, after]):
+        out, writer = written_by(build.rdb(build.select(0), *keys), style, permissive=True, buffer_bytes=1 << 16)
+        writers.append(writer)
+        texts.append(out.replace(SELECT, b""))
+    with pytest.raises(DecodeError):
+        written(build.rdb(build.select(0), before, damaged, after), style, buffer_bytes=1 << 16)
+
+    assert texts[0] == texts[1]
+    assert texts[0].count(b"large") > 0
+    assert [(writer.keys, sum(writer.left_out.values())) for writer in writers] == [(3, 1), (3, 0)]
+    assert writers[0].not_text == writers[1].not_text
+
+
+def test_fields_that_a_server_cannot_hold_are_found_before_a_large_hash_is_begun():
+    """The last of its fields expires."""
+    stays, goes = struct.pack("<q", -1), struct.pack("<q", FIELD_EXPIRY_MS)
+    fields = [build.string(word) + build.string(b"v" * 40) + stays for word in ELEMENTS]
+    hash_ = build.length(len(fields) + 1) + b"".join(fields) + build.string(b"f") + build.string(b"v") + goes
+    dump = build.rdb(
+        build.select(0), build.key(b"h", 22, hash_), build.key(b"k", 0, build.string(b"v")), magic="VALKEY080"
+    )
+    out, writer = written_by(dump, state.RESP, release=release_of("valkey-8.0"), permissive=True)
+
+    assert out == SELECT + b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n"
+    assert dict(writer.left_out) == {"hash: valkey-8.0 has no fields that expire": 1}
 
 
 @given(
