@@ -12,7 +12,8 @@ import time
 from typing import TYPE_CHECKING
 
 from slotscope.requests.key_slots import Request
-from slotscope.runtime import cli
+from slotscope.runtime import cli, stores
+from slotscope.runtime.text import printable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,11 +40,33 @@ def command(request: Request = Request()) -> int | None:
     from slotscope.pipelines.key_inputs import check_request
     from slotscope.reports.delivery import deliver
 
+    if request.manifest is not None:
+        return count_fleet(request)
     settings = request.settings()
     check_request(request)
     report = run(request.session("key-slots"), request, settings, now_ms=time.time_ns() // 1_000_000)
     deliver(report, root=request.root, html=request.html, stream=sys.stdout, as_json=request.json)
     return cli.PARTIAL if report.bad_records else None
+
+
+def count_fleet(request: Request) -> int:
+    """Take a snapshot of each cluster of a manifest, with a page each, and say what became of them, one line a cluster."""
+    from slotscope.pipelines.fleet_snapshots import COLUMNS, Counted, count_clusters, exit_code, requests_of
+    from slotscope.reports.answer import answer_lines, deliver_answer
+    from slotscope.runtime.answer import Answer
+
+    asked = requests_of(request, lambda words: cli.read_options(Request, words))
+    clusters: list[Counted] = []
+    for one in count_clusters(request.session("key-slots"), asked):
+        clusters.append(one)
+        if one.failure is not None:
+            sys.stderr.write(f"slotscope: {printable(one.cluster)}: {stores.hide(one.failure.line)}\n")
+    answer = Answer(COLUMNS, sorted(one.row for one in clusters))
+    if request.json:
+        sys.stdout.writelines(answer_lines(answer))
+    else:
+        deliver_answer(answer, stream=sys.stdout)
+    return exit_code(clusters)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial as bind
@@ -142,7 +143,9 @@ class KeySnapshot:
         attributed = [(source, found.node_id) for source, found in self.attributions.items()]
         sources = _frame(spark, attributed, "source", "node_id") if self.topology else None
         slots = key_distribution.slot_load(self.partial, sources, self.owners, known=self._known()).persist()
-        with progress("writing tables"):
+        with ExitStack() as ended:
+            ended.callback(slots.unpersist)
+            ended.enter_context(progress("writing tables"))
             if self.request.keep_keys:
                 self._write_keys(spark, run)
             with ThreadPoolExecutor(1) as beside:
@@ -152,8 +155,6 @@ class KeySnapshot:
             row = self._snapshot_row(self._warnings(suspicious.result()), keys, size)
             run.append(SNAPSHOTS, [row])
             run.data_at, run.partial = row["taken_at"], row["partial"]
-        slots.unpersist()
-        self.partial.unpersist()
 
     def sizes(self) -> dict[str, int]:
         """The inputs and their bytes, as stored."""
@@ -321,8 +322,9 @@ class KeySnapshot:
 
 def count_keys(spark: SparkSession, request: Request, settings: Settings) -> str:
     """Read the inputs of *request* into a snapshot; its name.  Raises as `KeySnapshot.read`; the tables are then as they were."""
-    with running(request.root, JOB, request.snapshot, cluster=request.cluster) as run:
+    with ExitStack() as ended, running(request.root, JOB, request.snapshot, cluster=request.cluster) as run:
         snapshot = KeySnapshot.read(spark, request, settings)
+        ended.callback(snapshot.partial.unpersist)
         run.inputs = snapshot.sizes()
         run.belongs_to(snapshot.node_ids())
         snapshot.write(spark, run)
@@ -365,7 +367,12 @@ def _read_units(
 ) -> tuple[DataFrame, list[UnitFacts]]:
     """Tally *inputs* and keep the result; the second value is what each unit says of itself."""
     partial = tally(spark, inputs, options, split=split).persist(StorageLevel.MEMORY_AND_DISK)
-    rows = partial.where(F.col("kind") == UNIT).select("source", "text", "keys", "serialized_bytes", "facts").collect()
+    try:
+        told = partial.where(F.col("kind") == UNIT)
+        rows = told.select("source", "text", "keys", "serialized_bytes", "facts").collect()
+    except Exception:
+        partial.unpersist()
+        raise
     units = [
         UnitFacts(source=source, kind=kind, keys=keys, file_bytes=file_bytes, **facts.asDict())
         for source, kind, keys, file_bytes, facts in rows

@@ -17,7 +17,9 @@ class Request(SnapshotOptions):
     keys: Paths = ()
     """Key lists: text (one key a line), CSV, JSON lines, Parquet files or a Delta table, with optional size and ops columns."""
     topology: str | None = None
-    """CLUSTER NODES, nodes.conf, CLUSTER SHARDS or CLUSTER SLOTS output; without it slots have no owners."""
+    """CLUSTER NODES, nodes.conf, CLUSTER SHARDS or CLUSTER SLOTS output, or polls of record and collect; without it slots have no owners."""
+    manifest: str | None = None
+    """Many clusters in one run: a TOML file with a table of these options a cluster, or a landing with LANDING/CLUSTER/POINT/rdb (docs/fleet.md)."""
     dump_node: Paths = ()
     """FILE=NODE: whose dump FILE (a path or its last part) is; NODE is an id or host:port. Default: seen from its keys."""
     key_format: str | None = None

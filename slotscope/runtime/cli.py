@@ -23,15 +23,26 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, redirect_stdout
 from itertools import takewhile
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
-from cyclopts import App, Group, Parameter, UnknownCommandError
+from cyclopts import App, CycloptsError, Group, Parameter, UnknownCommandError
 from cyclopts.help import DefaultFormatter, HelpPanel
 from rich.console import Console, ConsoleOptions
 
 from slotscope.runtime import progress, stores
+from slotscope.runtime.errors import InputError
 from slotscope.runtime.executors.compiled_code import take_packed
-from slotscope.runtime.failure import IMPOSSIBLE, INTERRUPTED, NEW_PLAN, OK, PARTIAL, READER_GONE, UNEXPECTED, describe
+from slotscope.runtime.failure import (
+    IMPOSSIBLE,
+    INTERRUPTED,
+    NEW_PLAN,
+    OK,
+    PARTIAL,
+    READER_GONE,
+    SEE_HELP,
+    UNEXPECTED,
+    describe,
+)  # fmt: skip
 
 __all__ = [
     "IMPOSSIBLE",
@@ -44,6 +55,7 @@ __all__ = [
     "run",
 ]
 
+Asked = TypeVar("Asked")
 NAME = "slotscope"
 FORMER_NAMES = frozenset({"--captures", "--logs", "--nodes"})
 """Names that options had once: they are still taken, and no help shows them."""
@@ -138,6 +150,21 @@ def run(program: App | Callable[..., int | None], argv: Sequence[str] | None = N
         sys.stderr.write(f"slotscope: {stores.hide(failure.line)}\n")
         return failure.code
     return outcome if isinstance(outcome, int) else OK
+
+
+def read_options(kind: Callable[[], Asked], words: Sequence[str]) -> Asked:
+    """What the options *words* say, as a command line of the dataclass *kind* would; raises InputError."""
+    nothing = kind()
+
+    def command(request: Any = nothing) -> None:
+        """Only asked."""
+
+    command.__annotations__["request"] = kind
+    try:
+        _, bound, _ = _app(command).parse_args(stores.plain_words(words), exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        raise InputError(describe(error).line.removesuffix(SEE_HELP)) from error
+    return cast("Asked", bound.arguments.get("request", nothing))
 
 
 def main(program: App | Callable[..., int | None], argv: Sequence[str] | None = None) -> None:

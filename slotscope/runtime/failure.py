@@ -32,6 +32,7 @@ READER_GONE = 141
 LINE_CHARS_MAX = 1000
 """A message longer than this is cut: a hostile file name must not fill the screen."""
 
+SEE_HELP = " (see --help)"
 OF_SPARK = frozenset(["pyspark", "py4j", "delta", "pandas"])
 NEEDS_SPARK = 'this needs Spark: pip install "slotscope[spark]"'
 """Everything else runs without these packages: what imports one of them does so when its command runs, and this is its error."""
@@ -99,13 +100,13 @@ def _usage(error: CycloptsError) -> str:
     if isinstance(error, UnknownCommandError):  # its own text would import every job to list them
         return no_such_command((error.unused_tokens or ["?"])[0], list(error.app or ()))
     what = " ".join(str(error).split()).rstrip(".")
-    return f"{what} (see --help)"
+    return what + SEE_HELP
 
 
 def no_such_command(word: str, commands: Iterable[str]) -> str:
     """That no command is named *word*, and which it may have been meant for."""
     near = get_close_matches(word.lower().replace("_", "-"), commands, n=1)
-    return f"no such command: {word}{f'; did you mean {near[0]}?' if near else ''} (see --help)"
+    return f"no such command: {word}{f'; did you mean {near[0]}?' if near else ''}{SEE_HELP}"
 
 
 def _is_sparks(error: BaseException) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from cluster_core.errors import DecodeError
@@ -13,12 +14,14 @@ from slotscope.sources import key_lists
 from slotscope.sources.aof import files as aof_files
 from slotscope.sources.aof.files import AofLog, find_logs
 from slotscope.sources.aof.state import AofStateUnit
-from slotscope.sources.files import InputFile, expand, open_raw
+from slotscope.sources.files import GZIP_MAGIC, ZSTD_MAGIC, InputFile, expand, open_raw
 from slotscope.sources.folder_kinds import DUMPS, KEY_LISTS
+from slotscope.sources.node_polls import newest_topology
 from slotscope.sources.rdb import files as rdb_files
 from slotscope.sources.tally import Unit
 
 TOPOLOGY_BYTES_MAX = 64 << 20
+POLLS_BEGIN = (b"{", GZIP_MAGIC, ZSTD_MAGIC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ def _is_delta(path: str) -> bool:
 
 
 def load_topology(path: str | None) -> Topology | None:
-    """Read a CLUSTER NODES, nodes.conf, SHARDS or SLOTS file; raises DecodeError, also for overlapping slots."""
+    """Read a CLUSTER NODES, nodes.conf, SHARDS or SLOTS file, or the newest of polls; raises DecodeError, also for overlapping slots."""
     if path is None:
         return None
     (file,) = _single(path)
@@ -69,7 +72,13 @@ def load_topology(path: str | None) -> Topology | None:
         raise DecodeError(f"{file.size} bytes are too many for a topology", offset=0, source=path)
     with open_raw(path) as raw:
         data = raw.read(TOPOLOGY_BYTES_MAX)
-    return read_topology(data, source=path)
+    try:
+        return read_topology(data, source=path)
+    except DecodeError:
+        with suppress(DecodeError):
+            if data.startswith(POLLS_BEGIN) and (polled := newest_topology([path])) is not None:
+                return polled
+        raise
 
 
 def _single(path: str) -> list[InputFile]:

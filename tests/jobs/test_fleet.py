@@ -1,0 +1,119 @@
+"""Many clusters in one application: each has its snapshot, and the trouble of one is its own."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from shutil import copy
+
+import pytest
+
+from schemas.runs import RUNS
+from schemas.silver import SNAPSHOTS
+from slotscope.pipelines.fleet_snapshots import Counted, exit_code, requests_of
+from slotscope.requests.key_slots import Request
+from slotscope.runtime import cli
+from slotscope.runtime.delta_files import read_rows
+from slotscope.runtime.errors import InputError
+from slotscope.runtime.failure import BAD_INPUT, OK, PARTIAL, TRY_AGAIN, UNEXPECTED, Failure
+from tests.benches.program import slotscope, without_progress
+from tests.conftest import DATA
+
+VALKEY = DATA / "valkey-9.1"
+NODES = VALKEY / "topology" / "nodes.txt"
+
+
+def manifest(folder: Path, text: str) -> str:
+    path = folder / "clusters.toml"
+    path.write_text(text)
+    return str(path)
+
+
+def asked(request: Request) -> list[Request]:
+    return requests_of(request, lambda words: cli.read_options(Request, words))
+
+
+def test_options_of_a_cluster_come_over_those_of_the_command_line(tmp_path):
+    told = "[a]\nrdb = 'x.rdb'\nno-crc = true\nquoted = false\n[b]\nkeys = ['y.csv']\nseparators = ';'\ntop = 7\nmode = 'permissive'\nsnapshot = 'mine'\n"
+    one, other = asked(Request(root="r", manifest=manifest(tmp_path, told), snapshot="night", separators=":", top=3))
+
+    assert (one.cluster, one.snapshot, one.rdb, one.separators, one.top) == (
+        "a", "night-a", (f"{tmp_path}/x.rdb",), ":", 3,
+    )  # fmt: skip
+    assert (one.no_crc, one.quoted, one.mode, one.manifest) == (True, False, "strict", None)
+    assert (other.snapshot, other.separators, other.top, other.mode, other.root) == ("mine", ";", 7, "permissive", "r")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[a]\nrbd = 'x'", "a: rbd: there is no such option"),
+        ("[a]\nroot = 'x'", "a: root: one cluster cannot have that"),
+        ("[a]\ntop = 'many'", 'a: Invalid value for --top: unable to convert "many"'),
+        ("[a]\nmode = 'mild'", 'a: Invalid value "mild" for --mode'),
+        ("[a]\nrdb = { x = 1 }", "a: rdb: write a text, a number"),
+        ("[a]\nsnapshot = 'x'\n[b]\nsnapshot = 'x'", "two clusters write one snapshot"),
+    ],
+)
+def test_an_option_that_cannot_be_is_said_with_its_cluster_before_anything_is_read(tmp_path, text, told):
+    with pytest.raises(InputError, match=rf"clusters\.toml: {re.escape(told)}"):
+        asked(Request(manifest=manifest(tmp_path, text)))
+
+
+def test_what_is_said_of_one_cluster_is_not_said_of_all(tmp_path):
+    with pytest.raises(InputError, match="--rdb: with --manifest that is said of each cluster"):
+        asked(Request(manifest=manifest(tmp_path, "[a]\nrdb = 'x'"), rdb=("y",)))
+
+
+@pytest.mark.parametrize(
+    ("ends", "code"),
+    [
+        (["finished", "finished"], OK),
+        (["finished", "partial"], PARTIAL),
+        (["finished", BAD_INPUT], PARTIAL),
+        ([TRY_AGAIN, TRY_AGAIN], TRY_AGAIN),
+        ([TRY_AGAIN, BAD_INPUT], UNEXPECTED),
+    ],
+)
+def test_the_exit_code_says_whether_something_is_missing(ends, code):
+    clusters = [
+        Counted("c", state=end) if isinstance(end, str) else Counted("c", failure=Failure(end, "no")) for end in ends
+    ]
+
+    assert exit_code(clusters) == code
+
+
+def test_a_cluster_that_fails_is_one_line_and_a_failed_run_and_the_others_end_well(spark, tmp_path, capsys):
+    """A landing of three clusters, one with half a dump, one whose topology is none: read in one session."""
+    landing, root = tmp_path / "landing", str(tmp_path / "root")
+    for cluster in ("fine", "torn", "lost"):
+        home = landing / cluster / "host-1" / "rdb"
+        home.mkdir(parents=True)
+        copy(NODES, landing / cluster / "nodes.txt")
+        copy(VALKEY / "before" / "node-7001.rdb", home)
+    torn = landing / "torn" / "host-1" / "rdb" / "node-7001.rdb"
+    torn.write_bytes(torn.read_bytes()[:100_000])
+    (landing / "lost" / "nodes.txt").write_text("nothing of that kind\n")
+
+    code = slotscope("key-slots", "--manifest", landing, "--root", root, "--snapshot", "n", "--json")
+    told = capsys.readouterr()
+
+    assert code == PARTIAL
+    lines = {row["cluster"]: row for row in map(json.loads, told.out.splitlines())}
+    assert {name: (row["snapshot"], row["state"]) for name, row in lines.items()} == {
+        "fine": ("n-fine", "finished"), "lost": (None, "failed"), "torn": (None, "failed"),
+    }  # fmt: skip
+    assert Path(lines["fine"]["page"]).exists()
+    failed = sorted(without_progress(told.err))
+    assert [re.sub(r"/\S+/", "", line) for line in failed] == [
+        "slotscope: lost: nodes.txt: offset 0: neither CLUSTER NODES, nodes.conf, nor a reply of CLUSTER SHARDS or SLOTS",
+        "slotscope: torn: node-7001.rdb: offset 100000: the file ends before its end mark",
+    ]
+    runs = read_rows(root, RUNS)
+    assert {(run["cluster"], run["snapshot_id"], run["state"]) for run in runs} == {
+        ("fine", "n-fine", "complete"), ("torn", "n-torn", "failed"), ("lost", "n-lost", "failed"),
+    }  # fmt: skip
+    assert all(run["reason"] for run in runs if run["state"] == "failed")
+    assert [row["cluster"] for row in read_rows(root, SNAPSHOTS)] == ["fine"]
+    assert not spark.sparkContext._jsc.getPersistentRDDs()
