@@ -104,10 +104,9 @@ def count_clusters(spark: SparkSession, requests: Sequence[Request]) -> Iterator
             for ended in as_completed(pending):
                 done += 1
                 yield _told(pending[ended], ended)
-        except BaseException:
-            spark.sparkContext.cancelAllJobs()
-            raise
         finally:
+            if done < len(requests):  # interrupted
+                spark.sparkContext.cancelAllJobs()
             pool.shutdown(cancel_futures=True)
 
 
