@@ -367,12 +367,11 @@ def _read_units(
 ) -> tuple[DataFrame, list[UnitFacts]]:
     """Tally *inputs* and keep the result; the second value is what each unit says of itself."""
     partial = tally(spark, inputs, options, split=split).persist(StorageLevel.MEMORY_AND_DISK)
-    try:
+    with ExitStack() as failed:
+        failed.callback(partial.unpersist)
         told = partial.where(F.col("kind") == UNIT)
         rows = told.select("source", "text", "keys", "serialized_bytes", "facts").collect()
-    except Exception:
-        partial.unpersist()
-        raise
+        failed.pop_all()
     units = [
         UnitFacts(source=source, kind=kind, keys=keys, file_bytes=file_bytes, **facts.asDict())
         for source, kind, keys, file_bytes, facts in rows
