@@ -53,6 +53,8 @@ def count_fleet(request: Request) -> int:
     """Take a snapshot of each cluster of a manifest, with a page each, and say what became of them, one line a cluster."""
     from slotscope.pipelines.fleet_snapshots import COLUMNS, Counted, count_clusters, exit_code, requests_of
     from slotscope.reports.answer import answer_lines, deliver_answer
+    from slotscope.reports.delivery import deliver
+    from slotscope.reports.fleet.tables import load_fleet
     from slotscope.runtime.answer import Answer
 
     asked = requests_of(request, lambda words: cli.read_options(Request, words))
@@ -66,6 +68,9 @@ def count_fleet(request: Request) -> int:
         sys.stdout.writelines(answer_lines(answer))
     else:
         deliver_answer(answer, stream=sys.stdout)
+    page = deliver(load_fleet(request.root, time.time_ns() // 1_000_000), root=request.root, html=None, stream=None)
+    if not request.json:
+        sys.stdout.write(f"All clusters side by side: {page}\n")
     return exit_code(clusters)
 
 

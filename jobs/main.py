@@ -24,6 +24,7 @@ COMMANDS = {
     "look": Command(
         START, "jobs.look:command", "What is this? A live cluster's load and health; or files, whatever they are."
     ),
+    "fleet": Command(START, "jobs.fleet:command", "Which cluster needs somebody first?  All of them, the worst first."),
     "setup": Command(START, "jobs.setup:command", "Is everything here that commands need?"),
     "key-slots": Command(LOAD, "jobs.key_slots:command", "How are keys and bytes spread over the 16384 slots?"),
     "export": Command(

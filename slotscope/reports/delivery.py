@@ -12,10 +12,13 @@ from typing import Any, NamedTuple, TextIO
 
 from rich.console import Console
 
+from slotscope.reports.fleet.html import render_fleet
+from slotscope.reports.fleet.report import FleetReport
+from slotscope.reports.fleet.terminal import render_fleet_terminal
 from slotscope.reports.history.html import render_history
 from slotscope.reports.history.report import HistoryReport
 from slotscope.reports.history.terminal import print_incidents
-from slotscope.reports.index import SNAPSHOT, Card, shelve
+from slotscope.reports.index import FLEET, SNAPSHOT, Card, shelve
 from slotscope.reports.keyspace.comparison import ComparisonReport, render_comparison_terminal
 from slotscope.reports.keyspace.comparison_html import render_comparison_html
 from slotscope.reports.keyspace.html import render_html
@@ -50,10 +53,11 @@ class Page(StrEnum):
     HISTORY = "{}-history"
     REPLICATION = "{}-replication"
     INCIDENT = "{}-incident-{}"
+    FLEET = "fleet"
 
 
 _MISTAKABLE = re.compile(
-    rf"^$|^index$|^plan-|^simulation-|-to-|-incident-|-(history|replication)$|-[0-9a-f]{{{DIGEST_DIGITS}}}$"
+    rf"^$|^(index|fleet)$|^plan-|^simulation-|-to-|-incident-|-(history|replication)$|-[0-9a-f]{{{DIGEST_DIGITS}}}$"
 )
 """Names that would read as another page, or as one with a digest."""
 
@@ -150,6 +154,17 @@ DRAWINGS: dict[type, Drawing] = {
         lambda report: report.verdict,
         _snapshot,
         lambda report: report.last_ns // 1_000_000 or None,
+    ),
+    FleetReport: Drawing(
+        Page.FLEET,
+        lambda report: (),
+        render_fleet,
+        render_fleet_terminal,
+        FLEET,
+        lambda report: "Fleet",
+        lambda report: report.verdict,
+        lambda report: (),
+        lambda report: report.now_ms,
     ),
 }
 

@@ -20,6 +20,8 @@ from slotscope.sources.files import expand, open_raw, write_text
 INDEX = "index.html"
 SNAPSHOT = "snapshot"
 """The kind of the pages that others are below."""
+FLEET = "fleet"
+"""The kind of the page that all snapshots and histories are below."""
 CARD_BYTES_MAX = 65_536
 CARDS_MAX = 5_000
 READERS = 16
@@ -133,5 +135,6 @@ def render_index(cards: Sequence[Card]) -> str:
     kinds: dict[str, int] = {}
     for one in newest:
         kinds[one.kind] = kinds.get(one.kind, 0) + 1
-    context: dict[str, Any] = {"cards": newest, "kinds": kinds, "verdict_max": VERDICT_MAX}
+    fleet = next((one for one in newest if one.kind == FLEET), None)
+    context: dict[str, Any] = {"cards": newest, "fleet": fleet, "kinds": kinds, "verdict_max": VERDICT_MAX}
     return render_page("index.html", context)

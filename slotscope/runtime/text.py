@@ -30,6 +30,7 @@ _INVISIBLE = frozenset(
     | set(range(0xFE00, 0xFE10))
     | set(range(0xE0100, 0xE01F0))
 )
+_SPANS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 
 
@@ -189,6 +190,14 @@ def moment(time_ms: int | None) -> str:
         return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (OverflowError, ValueError, OSError):
         return f"{time_ms} ms"
+
+
+def span(seconds: int | None) -> str:
+    """Return a time in its greatest unit: ``3 d``, ``5 h``, ``7 min`` or ``12 s``."""
+    if seconds is None:
+        return NOTHING
+    unit, name = next(((size, name) for size, name in _SPANS if seconds >= size), (1, "s"))
+    return f"{seconds // unit:,} {name}"
 
 
 def plural(number: int, singular: str, many: str | None = None) -> str:

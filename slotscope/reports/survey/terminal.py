@@ -107,23 +107,13 @@ def _print_keys(heading: str, about: str, keys: Sequence[KeyFigures], ink: Ink) 
             text.size(one.memory_bytes),
             text.count(one.elements),
             *([text.count(one.frequency)] if counted else []),
-            *([_age(one.idle_s)] if aged else []),
+            *([text.span(one.idle_s)] if aged else []),
             str(one.slot),
         ]
         for one in keys[:ROWS_SHOWN]
     ]
     use = (*([">freq"] if counted else []), *([">idle"] if aged else []))
     ink.table(("key", "type", ">in memory", ">elements", *use, ">slot"), rows)
-
-
-def _age(idle_s: int | None) -> str:
-    """``3 d``, ``5 h`` or ``12 s``."""
-    if idle_s is None:
-        return text.NOTHING
-    unit, name = next(
-        ((size, name) for size, name in ((86_400, "d"), (3600, "h"), (60, "min")) if idle_s >= size), (1, "s")
-    )
-    return f"{idle_s // unit:,} {name}"
 
 
 def _untouched(one: UntouchedFigures) -> str:

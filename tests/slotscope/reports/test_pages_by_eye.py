@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from slotscope.reports.delivery import deliver
+from slotscope.reports.fleet.report import ClusterState, Failed, FleetReport
 from slotscope.reports.index import INDEX
 from slotscope.reports.keyspace.comparison import compare_reports
 from slotscope.reports.keyspace.trend import Trend, TrendPoint
@@ -81,6 +82,30 @@ def simulation() -> SimulationReport:
     )
 
 
+def fleet() -> FleetReport:
+    """A cluster with every trouble, some with one, many with none."""
+    now_ms = TAKEN_AT_MS + 7_200_000
+    known = {"taken_at_ms": TAKEN_AT_MS, "masters": 40, "keys": 81_234_567, "memory_bytes": 93_000_000_000}
+    failed = Failed(
+        "key-slots",
+        TAKEN_AT_MS,
+        "/landing/orders/host-3/rdb/dump.rdb: offset 200000: the file ends before its end mark",
+    )
+    return FleetReport(
+        now_ms,
+        [
+            ClusterState(
+                cluster="orders", snapshot=keyspace_report().snapshot_id, is_partial=True, doubts=3, skew=2.34, skew_by="of memory",
+                history="orders", recorded_until_ms=now_ms - 40_000, incidents=12, open_incidents=2,
+                open_summary="10.0.0.3:6379 was held for failed by 38 of 40 masters; no replica was elected", failed=(failed,), **known,
+            ),
+            ClusterState(cluster="a-cluster-whose-name-somebody-made-rather-long", failed=(failed,)),
+            *(ClusterState(cluster=f"shop-{at}", snapshot=f"s{at}", skew=1.2 - at / 50, skew_by="of keys", **known) for at in range(8)),
+        ],
+        {f"snapshot {keyspace_report().snapshot_id}": "2026-09-21.html"},
+    )  # fmt: skip
+
+
 REPORTS: dict[str, Callable[[], Any]] = {
     "key-slots": keyspace_report,
     "key-slots-hostile": lambda: replace(keyspace_report(hostile=True), snapshot_id="hostile<b>"),
@@ -89,6 +114,7 @@ REPORTS: dict[str, Callable[[], Any]] = {
     "history": history_report,
     "simulate": simulation,
     "replication": replication_report,
+    "fleet": fleet,
 }
 
 

@@ -1,0 +1,22 @@
+"""Which cluster needs somebody first?  Reads silver/runs, silver/snapshots, gold/node_load and gold/incidents; writes an HTML report."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from slotscope.requests.fleet import Request
+from slotscope.runtime import cli
+
+
+def command(request: Request = Request()) -> None:
+    """List the clusters of the tables, the worst first: open incidents, failed runs, partial dumps, skew, age; and write the page of the fleet."""
+    from slotscope.reports.delivery import deliver
+    from slotscope.reports.fleet.tables import load_fleet
+
+    report = load_fleet(request.root, time.time_ns() // 1_000_000)
+    deliver(report, root=request.root, html=request.html, stream=sys.stdout, as_json=request.json)
+
+
+if __name__ == "__main__":
+    cli.main(command)

@@ -1,0 +1,1 @@
+"""All clusters of a root side by side, the worst first."""

@@ -1,0 +1,177 @@
+"""A fleet: which cluster comes first, by what, and where its pages are."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from cluster_core.kinds import Severity
+from schemas.caveats import Caveat, Code
+from schemas.gold import NODE_LOAD
+from schemas.incidents import INCIDENTS
+from schemas.silver import SNAPSHOTS
+from slotscope.reports.delivery import deliver
+from slotscope.reports.fleet.report import FleetReport, troubles
+from slotscope.reports.fleet.tables import load_fleet
+from slotscope.reports.fleet.terminal import render_fleet_terminal
+from slotscope.runtime.errors import InputError
+from slotscope.runtime.runs import Run
+from tests.benches.program import slotscope
+from tests.builders.history_report import history_report
+from tests.builders.reports_builder import keyspace_report
+from tests.builders.stored_rows import store
+
+NOW = datetime(2030, 1, 10, tzinfo=UTC)
+NOW_MS = round(NOW.timestamp() * 1000)
+DAY = timedelta(days=1)
+
+
+def snapshot(root: str, cluster: str | None, memory: list[int | None], *, name: str = "", **more: Any) -> None:
+    """A finished snapshot of a master for each of *memory*."""
+    nodes = [
+        {"node_id": f"n{at}", "slots": 1, "keys": 10 * (at + 1), "serialized_bytes": 5, "memory_bytes": one}
+        for at, one in enumerate(memory)
+    ]
+    doubts = [Caveat(Severity.WARNING, Code.CLOCK, "x"), Caveat(Severity.NOTE, Code.CLOCK, "y")]
+    head = {"keys": 1, "bad_records": 0, "warnings": [one._asdict() for one in doubts]}
+    more = {"data_at": NOW - DAY, **more}
+    store(root, name or f"s-{cluster}", {NODE_LOAD: nodes, SNAPSHOTS: [head]}, job="key-slots", cluster=cluster, **more)
+
+
+def history(root: str, cluster: str, *ended: bool) -> None:
+    """A history with an incident for each of *ended*: whether it is over."""
+    rows = [
+        {
+            "incident": at, "started_ns": at, "ended_ns": 9 if over else None, "summary": f"story {at}", "kind": "failure", "nodes": [],
+            "message_ids": [], "steps": 0, "incident_id": str(at), "variant": "",
+        }
+        for at, over in enumerate(ended, 1)
+    ]  # fmt: skip
+    store(
+        root, f"{cluster}-h", {INCIDENTS: rows}, job="bus-replay", cluster=cluster, data_at=NOW - timedelta(minutes=2)
+    )
+
+
+def fail(root: str, cluster: str) -> None:
+    run = Run(root, "key-slots", f"failed-{cluster}", cluster)
+    run.begin()
+    run.abandon(ValueError("no such dump"))
+
+
+@pytest.fixture
+def root(tmp_path) -> str:
+    folder = str(tmp_path)
+    fail(folder, "mended")
+    snapshot(folder, "mended", [100, 100], data_at=NOW - 3 * DAY)
+    snapshot(folder, "even", [100, 100, 100])
+    snapshot(folder, "uneven", [300, 100, 50, None], name="old", data_at=NOW - 9 * DAY)
+    snapshot(folder, "uneven", [200, 100, 0, 100], name="new")
+    snapshot(folder, "partial", [100, 100], partial=True)
+    snapshot(folder, "failing", [100, 100])
+    fail(folder, "failing")
+    fail(folder, "lost")
+    history(folder, "burning", True, False, False)
+    history(folder, "even", True)
+    return folder
+
+
+def test_the_worst_cluster_comes_first(root):
+    """Open incidents, then a failed last run, what was read in part, skew, age; a failure that a later run mended is none."""
+    report = load_fleet(root, NOW_MS)
+
+    assert [one.cluster for one in report.clusters] == [
+        "burning",
+        "failing",
+        "lost",
+        "partial",
+        "uneven",
+        "mended",
+        "even",
+    ]
+    told = {
+        one.cluster: [re.sub(r"failed \S+ \S+ ago", "failed 0 s ago", words) for words in troubles(one, NOW_MS)]
+        for one in report.clusters
+    }
+    assert told == {
+        "burning": ["2 open: story 3"],
+        "lost": ["key-slots failed 0 s ago: no such dump"],
+        "failing": ["key-slots failed 0 s ago: no such dump", "1 warning of its snapshot"],
+        "partial": ["read in part", "1 warning of its snapshot"],
+        "uneven": ["fullest master 2.00× the mean of memory", "1 warning of its snapshot"],
+        "mended": ["dumps are 3 d old", "1 warning of its snapshot"],
+        "even": ["1 warning of its snapshot"],
+    }  # fmt: skip
+
+
+def test_figures_are_those_of_the_newest_finished_snapshot(root):
+    uneven = next(one for one in load_fleet(root, NOW_MS).clusters if one.cluster == "uneven")
+    even = next(one for one in load_fleet(root, NOW_MS).clusters if one.cluster == "even")
+
+    assert (uneven.snapshot, uneven.masters, uneven.keys, uneven.memory_bytes, uneven.skew) == ("new", 4, 100, 400, 2.0)
+    assert (even.history, even.incidents, even.open_incidents, even.recorded_until_ms) == (
+        "even-h",
+        1,
+        0,
+        NOW_MS - 120_000,
+    )
+
+
+def test_masters_are_compared_by_bytes_or_keys_where_memory_is_not_known(tmp_path):
+    snapshot(str(tmp_path), None, [None, None])
+    (one,) = load_fleet(str(tmp_path), NOW_MS).clusters
+
+    assert (one.cluster, one.skew, one.skew_by, one.size_bytes) == ("(no cluster named)", 1.0, "of bytes", 10)
+
+
+def test_the_page_leads_to_those_of_its_clusters_and_the_list_of_pages_to_it(root):
+    """Names are shown and do nothing."""
+    hostile = "<script>alert(1)</script>\x1b[31m"
+    snapshot(root, hostile, [1, 2])
+    deliver(replace(keyspace_report(), snapshot_id="new"), root=root, html=None, stream=None)
+    deliver(replace(history_report(), snapshot_id="burning-h"), root=root, html=None, stream=None)
+    path = deliver(load_fleet(root, NOW_MS), root=root, html=None, stream=None)
+    page, index = (Path(path).with_name(name).read_text("utf-8") for name in ("fleet.html", "index.html"))
+
+    assert path.endswith("/reports/fleet.html")
+    assert 'href="index.html"' in page
+    assert 'href="new.html"' in page
+    assert 'href="burning-h-history.html"' in page
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;\\x1b[31m" in page
+    assert index.count('href="fleet.html"') >= 2
+
+
+def test_a_terminal_of_80_columns_shows_every_figure(root):
+    stream = io.StringIO()
+    render_fleet_terminal(load_fleet(root, NOW_MS), Console(file=stream, width=80), html_path="p.html")
+    lines = stream.getvalue().splitlines()
+
+    assert max(map(len, lines)) <= 80
+    assert next(line for line in lines if line.startswith("  uneven")).split() == [
+        "uneven", "2.00×", "4", "100", "400", "B", "1", "d", "—", "—",
+    ]  # fmt: skip
+    assert next(line for line in lines if line.startswith("  burning")).endswith("2 min  2 open of 3")
+
+
+def test_a_fleet_is_asked_without_spark_and_as_json(root, capsys):
+    assert slotscope("fleet", "--root", root, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+
+    assert told["report"]["clusters"][0]["cluster"] == "burning"
+    assert told["verdict"].startswith(
+        "7 clusters: 1 with open incidents, 2 whose last run failed, 1 read in part, 1 with a master above"
+    )
+
+
+def test_a_root_that_no_job_wrote_to_is_said(tmp_path):
+    assert FleetReport(0, [], {}).verdict == "No cluster has a finished or a failed run."
+    with pytest.raises(InputError, match="no such table; is --root right"):
+        load_fleet(str(tmp_path), 0)
