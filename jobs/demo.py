@@ -38,10 +38,7 @@ def command(request: Request = Request()) -> int:
 
 def steps(root: str) -> Iterator[Step]:
     """What is shown, in this order: a title, and a command line without its first word."""
-    recorded = Path(str(files("slotscope").joinpath("demo_data")))
-    if not recorded.is_dir():
-        raise InputError("the recorded clusters are not in this zip: run slotscope demo where the package is installed")
-    load, bus = recorded / "valkey-9.1", recorded / "bus-redis-7.0"
+    load, bus = recorded_clusters() / "valkey-9.1", recorded_clusters() / "bus-redis-7.0"
     here = ["--root", root]
     for name in ("before", "after"):
         dumps = ["--rdb", str(load / name / "*.rdb"), "--topology", str(load / "topology" / "nodes.txt")]
@@ -66,6 +63,14 @@ def steps(root: str) -> Iterator[Step]:
     )
     yield "What happened to it?", ["incidents", *here, "--snapshot", "failover"]
     yield "How did the failover go?", ["incident", str(_failover(root)), *here, "--snapshot", "failover"]
+
+
+def recorded_clusters() -> Path:
+    """The folder of the recorded clusters; InputError where the package is a zip."""
+    recorded = Path(str(files("slotscope").joinpath("demo_data")))
+    if not recorded.is_dir():
+        raise InputError("the recorded clusters are not in this zip: run slotscope demo where the package is installed")
+    return recorded
 
 
 def _failover(root: str) -> int:

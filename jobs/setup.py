@@ -18,7 +18,7 @@ def command(request: Request = Request()) -> int:
 
     Without it the first command does the same by and by.
     """
-    from jobs.demo import steps
+    from jobs.demo import recorded_clusters, steps
     from jobs.main import run
     from slotscope.runtime import class_archive
     from slotscope.runtime.executors.compiled_code import pack_beside_programs
@@ -41,10 +41,14 @@ def command(request: Request = Request()) -> int:
         contextlib.redirect_stdout(nowhere),
     ):
         codes = [run(words) for _, words in steps(root)]  # what the commands compile is kept in the user's cache folder
+        codes.append(run(["advise", "--root", root, "--snapshot", "before"]))
+        dumps = str(recorded_clusters() / "valkey-9.1" / "before" / "*.rdb")
+        for style in ("json", "csv", "resp", "parquet"):
+            codes.append(run(["export", "--rdb", dumps, "--to", style, "--out", os.path.join(root, style)]))
     if any(codes):
         return max(codes)
     pack_beside_programs()
-    sys.stdout.write(f"compiled  all that slotscope demo runs, {time.monotonic() - start:.0f} s\n")
+    sys.stdout.write(f"compiled  all that slotscope demo, advise and export run, {time.monotonic() - start:.0f} s\n")
     return cli.OK
 
 

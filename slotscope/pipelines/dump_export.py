@@ -234,24 +234,20 @@ class _Folder:
     def _join(self, names: Sequence[str]) -> None:
         """Put the parts behind each other into one file, and that into its place."""
         first, *others = (os.path.join(self._work, name) for name in names)
-        if others:
-            whole = os.path.join(self._work, "whole")
-            if self._wanted.style == PARQUET:
-                from slotscope.sources.values.column_part import join_columns
+        if self._wanted.style == PARQUET and others:
+            from slotscope.sources.values.column_part import join_columns
 
-                join_columns([first, *others], whole)
-            else:
-                _join_bytes([first, *others], whole)
+            whole = os.path.join(self._work, "whole")
+            join_columns([first, *others], whole)
             first = whole
+        elif others:
+            os.unlink(f"{first}.facts")  # from here on it is no part
+            with open(first, "ab") as out:
+                for other in others:
+                    with open(other, "rb") as piece:
+                        shutil.copyfileobj(piece, out, 1 << 20)
         os.replace(first, self._out)
         shutil.rmtree(self._work)
-
-
-def _join_bytes(parts: Sequence[str], whole: str) -> None:
-    with open(whole, "wb") as out:
-        for part in parts:
-            with open(part, "rb") as piece:
-                shutil.copyfileobj(piece, out, 1 << 20)
 
 
 def _refuse_place(shown: str, out: str, is_one: bool, files: Sequence[InputFile]) -> None:
