@@ -25,7 +25,6 @@ from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_USE, NODE_LOAD
 from schemas.interim import ADVICE_PARTIAL
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from slotscope.pipelines.key_inputs import memory_settings
-from slotscope.pipelines.key_snapshot import over_units
 from slotscope.runtime.delta_files import as_table, exists, read_rows
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import printable
@@ -37,6 +36,7 @@ from slotscope.sources.advice_tally import BEHIND, AdviceOptions, advise_units
 from slotscope.sources.files import expand
 from slotscope.sources.key_text import key_texts
 from slotscope.sources.rdb.files import plan_units, read_facts
+from slotscope.transforms.partial_sums import over_units
 
 if TYPE_CHECKING:
     from slotscope.requests.key_slots import Request

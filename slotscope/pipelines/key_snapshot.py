@@ -6,7 +6,7 @@ once; every table is a small aggregate of them.  All are appended; figures that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -15,10 +15,8 @@ from functools import partial as bind
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from cluster_core.errors import DecodeError
 from cluster_core.kinds import Severity
@@ -32,11 +30,11 @@ from schemas.aof import COMMAND_LOAD, LOG_SAVINGS, UNCERTAIN_KEYS, WRITE_KEYS, W
 from schemas.bronze import BAD_RECORDS, KEY_ROWS, KEYS, VALUE_FLAWS
 from schemas.caveats import Caveat
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, KEY_TYPES, KEY_USE, NODE_LOAD, TTL_BUCKETS
-from schemas.interim import BAD, PARTIAL, SLOT, UNIT, UnitFacts, joined
+from schemas.interim import BAD, SLOT, UnitFacts, joined
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from schemas.table import Table
 from slotscope.pipelines.key_inputs import tally_options
-from slotscope.runtime import stores, tables
+from slotscope.runtime import tables
 from slotscope.runtime.delta_files import as_table, read_rows
 from slotscope.runtime.progress import progress
 from slotscope.runtime.row_tables import table_arrow
@@ -46,35 +44,20 @@ from slotscope.runtime.tables import Change
 from slotscope.sources.inputs import Inputs, find_inputs, load_topology
 from slotscope.sources.partial_rows import TallyOptions
 from slotscope.sources.persistence_polls import read_persistence_polls
-from slotscope.sources.tally import Unit, read_keys, tally_rows, tally_units
+from slotscope.sources.tally import Unit, read_keys
 from slotscope.transforms import age_findings, findings, key_distribution, log_findings, log_load, memory_findings
 from slotscope.transforms.findings import Foreign, SlotInDump, SuspiciousSlot
 from slotscope.transforms.key_distribution import Missed
+from slotscope.transforms.partial_sums import over_units, read_units
 from slotscope.transforms.unread_findings import find_partial, find_unread, share_by_node
 
 if TYPE_CHECKING:
     from slotscope.requests.key_slots import Request
     from slotscope.runtime.settings import Settings
 
-Batches = Iterator[pa.RecordBatch]
 JOB = "key-slots"
 LOADS_KNOWN = ("serialized_bytes", "memory_bytes", "expires", "ops")
 """Loads that a unit says it knows by its fact ``knows_NAME``."""
-
-
-def over_units(spark: SparkSession, task: Callable[[Batches], Batches], count: int, schema: StructType) -> DataFrame:
-    """Run *task* once for each of the unit numbers 0 to *count* - 1, one Spark task a unit."""
-    return spark.range(0, count, 1, max(count, 1)).mapInArrow(task, schema)
-
-
-def tally(spark: SparkSession, inputs: Inputs, options: TallyOptions, *, split: bool = True) -> DataFrame:
-    """Return the partial sums (`schemas.interim.PARTIAL`) of all *inputs*; nothing is read before an action asks for it."""
-    units: list[Unit] = inputs.units(spark.sparkContext.defaultParallelism, split=split)
-    partial = over_units(spark, bind(tally_units, units=units, options=options), len(units), spark_schema(PARTIAL))
-    for path in inputs.delta:
-        rows = spark.read.format("delta").load(stores.spark_uri(path))
-        partial = partial.union(rows.mapInArrow(bind(tally_rows, source=path, options=options), spark_schema(PARTIAL)))
-    return partial
 
 
 @dataclass(slots=True)
@@ -106,10 +89,7 @@ class KeySnapshot:
         )
         options = tally_options(request, settings, topology)
         with progress("reading"):
-            partial, units = _read_units(spark, inputs, options, split=not request.no_split)
-            if any(unit.split_failed is not None for unit in units):
-                partial.unpersist()
-                partial, units = _read_units(spark, inputs, options, split=False)
+            partial, units = read_units(spark, inputs, options, split=not request.no_split)
         bad_rows = partial.where(F.col("kind") == BAD)
         bad_count = bad_rows.count() if request.permissive else 0
         listed = bad_rows.select("source", "offset", "text").limit(findings.LISTED_MAX).collect() if bad_count else []
@@ -360,23 +340,6 @@ def _frame(spark: SparkSession, rows: Sequence[tuple[str | None, ...]], *names: 
     """A few *rows* of texts; they go to Spark as Arrow, since for a list it starts Python workers."""
     columns = zip(*rows, strict=True) if rows else [()] * len(names)
     return spark.createDataFrame(pa.table([pa.array(column, pa.string()) for column in columns], names=list(names)))
-
-
-def _read_units(
-    spark: SparkSession, inputs: Inputs, options: TallyOptions, *, split: bool
-) -> tuple[DataFrame, list[UnitFacts]]:
-    """Tally *inputs* and keep the result; the second value is what each unit says of itself."""
-    partial = tally(spark, inputs, options, split=split).persist(StorageLevel.MEMORY_AND_DISK)
-    with ExitStack() as failed:
-        failed.callback(partial.unpersist)
-        told = partial.where(F.col("kind") == UNIT)
-        rows = told.select("source", "text", "keys", "serialized_bytes", "facts").collect()
-        failed.pop_all()
-    units = [
-        UnitFacts(source=source, kind=kind, keys=keys, file_bytes=file_bytes, **facts.asDict())
-        for source, kind, keys, file_bytes, facts in rows
-    ]
-    return partial, sorted(units, key=lambda unit: (unit.source, unit.kind, unit.keys, unit.file_bytes))
 
 
 def _owners_frame(spark: SparkSession, topology: Topology | None) -> DataFrame:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cluster_core.errors import DecodeError
 from cluster_core.topology.node import Topology
@@ -41,6 +41,11 @@ class Inputs:
         units += aof_files.plan_units(list(self.logs), parallelism=parallelism, split=split)
         units += rdb_files.plan_tasks(self.rdb, parallelism=parallelism, split=split)
         return [*units, *key_lists.plan_tasks(self.keys, self.key_format, parallelism)]
+
+    def only(self, sources: Collection[str]) -> Inputs:
+        """The dumps and logs that *sources* name."""
+        dumps = [file for file in self.rdb if file.path in sources]
+        return replace(self, rdb=dumps, keys=[], delta=[], logs=tuple(log for log in self.logs if log.path in sources))
 
 
 def find_inputs(

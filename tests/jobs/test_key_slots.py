@@ -20,7 +20,7 @@ from jobs import compare, key_slots
 from schemas.bronze import BAD_RECORDS, KEYS, VALUE_FLAWS
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, KEY_TYPES, NODE_LOAD, TTL_BUCKETS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
-from slotscope.pipelines.key_snapshot import KeySnapshot, tally
+from slotscope.pipelines.key_snapshot import KeySnapshot
 from slotscope.reports.keyspace.tables import load_report
 from slotscope.requests.key_slots import Request
 from slotscope.runtime.delta_files import read_rows
@@ -29,8 +29,10 @@ from slotscope.runtime.failure import BAD_INPUT, PARTIAL
 from slotscope.runtime.settings import read_settings
 from slotscope.sources.inputs import find_inputs
 from slotscope.sources.key_text import key_text
+from slotscope.sources.rdb import files as rdb_files
 from slotscope.sources.tally import TallyOptions
 from slotscope.transforms.key_distribution import slot_counts
+from slotscope.transforms.partial_sums import read_units, tally
 from tests.benches.program import slotscope
 from tests.builders import rdb_builder as build
 from tests.conftest import DATA
@@ -473,3 +475,23 @@ def test_overlapping_slots_in_the_topology_are_refused(spark, tmp_path):
 def test_a_glob_that_matches_nothing_is_refused_in_both_modes(spark, tmp_path, mode):
     with pytest.raises(DecodeError, match="no file matches"):
         run(spark, tmp_path, rdb=[str(tmp_path / "*.rdb")], mode=mode)
+
+
+def test_only_the_dump_that_was_cut_at_the_wrong_place_is_read_again(spark, tmp_path, monkeypatch):
+    """A cut without slot info is a guess; the ranges of another dump, which were read well, stay as they are."""
+    plain, key = tmp_path / "plain.rdb", build.key(b"user:1", 0, build.string(b"v" * 20))
+    plain.write_bytes(build.rdb(build.select(0), *(key.replace(b"1", b"%d" % digit) for digit in range(10))))
+    plan = rdb_files.plan_tasks
+    monkeypatch.setattr(
+        rdb_files, "plan_tasks", lambda files, parallelism, split: plan(files, parallelism=4, split=split)
+    )
+    monkeypatch.setattr(rdb_files, "PART_BYTES_MIN", 100)
+    monkeypatch.setattr(rdb_files, "find_record_splits", lambda *_: [100])
+    node = str(VALKEY / BEFORE[0])
+    inputs = find_inputs([str(plain), node], [], None)
+
+    partial, units = read_units(spark, inputs, TallyOptions(details=False), split=True)
+    slots = {row["slot"]: row["keys"] for row in slot_counts(partial).collect()}
+
+    assert Counter(unit.source for unit in units) == {str(plain): 1, node: 2}
+    assert sum(slots.values()) == 10 + len(truth(BEFORE[0]))
