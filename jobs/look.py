@@ -16,12 +16,14 @@ from slotscope.runtime.text import printable
 
 SECONDS_MAX = 3600.0
 RATE_MAX = 100_000.0
+COMMAND_CHARS_MAX = 1 << 20
 
 
 def command(*targets: str, request: Request = Request()) -> int | None:
     """Look at a live cluster (HOST:PORT), or at files.
 
-    Live: sends nothing that writes, not more commands a second than --rate allows, and draws keys from replicas where there are any.
+    Live: sends nothing that writes, not more commands a second than --rate allows, and draws keys from replicas where there are any; with
+    --psync it reads all of them from a dump that a replica makes.
     Files: says what each is, runs the commands that read them, and says where their pages are.
 
     Parameters
@@ -33,7 +35,9 @@ def command(*targets: str, request: Request = Request()) -> int | None:
 
     first = targets[0] if len(targets) == 1 else ""
     if first and not is_uri(first) and not _is_path(first):
-        return _look_at_cluster(first, request)
+        return _look_at_dumps(first, request) if request.psync else _look_at_cluster(first, request)
+    if request.psync:
+        raise InputError("--psync reads a live server: name it as HOST:PORT")
     return _look_at_files(targets, request)
 
 
@@ -67,6 +71,41 @@ def _look_at_cluster(address: str, request: Request) -> int:
     return cli.OK
 
 
+def _look_at_dumps(address: str, request: Request) -> int:
+    """Read what all masters hold, by `key-slots`; the topology is kept beside its tables."""
+    from cluster_core.topology.nodes_text import write_nodes
+    from slotscope.runtime.stores import LIVE
+    from slotscope.servers.cluster import parse_address
+    from slotscope.servers.survey import dump_sources
+    from slotscope.sources.files import write_text
+
+    access = request.access.with_password(request.access.password())
+    servers, topology = dump_sources(parse_address(address), access, request.rate)
+    words = ["--rdb", *(f"{LIVE}[{one.host}]:{one.port}" if ":" in one.host else f"{LIVE}{one}" for one in servers)]
+    if topology is not None:
+        nodes = f"{request.root.rstrip('/')}/topology/{request.snapshot}.txt"
+        if not request.dry_run:
+            write_text(nodes, write_nodes(topology).decode())
+        words += ["--topology", nodes]
+    words += [
+        "--root",
+        request.root,
+        "--snapshot",
+        request.snapshot,
+        "--bytes-per-second",
+        f"{request.bytes_per_second:g}",
+    ]
+    for name in ("separators", "prefix_depth"):
+        if (value := getattr(request, name)) is not None:
+            words.append(f"--{name.replace('_', '-')}={value}")
+    words += [f"--{name.replace('_', '-')}" for name in ("from_master", "json", "quiet") if getattr(request, name)]
+    words += request.access.words()
+    if not request.json:
+        sys.stdout.write(f"$ {printable(shlex.join(['slotscope', 'key-slots', *words]), COMMAND_CHARS_MAX)}\n")
+        sys.stdout.flush()
+    return cli.OK if request.dry_run else run(["key-slots", *words], debug=request.debug)
+
+
 def _look_at_files(targets: Sequence[str], request: Request) -> int:
     from slotscope.sources.fitting_jobs import fitting_jobs
     from slotscope.sources.recognition import FileKind, find_files, recognise
@@ -84,7 +123,7 @@ def _look_at_files(targets: Sequence[str], request: Request) -> int:
         raise InputError("none of these files can be read by itself: `slotscope --help` names what commands read")
     worst = cli.OK
     for job in jobs:
-        sys.stdout.write(f"\n$ {printable(shlex.join(['slotscope', job.job, *job.words]), 1 << 20)}\n")
+        sys.stdout.write(f"\n$ {printable(shlex.join(['slotscope', job.job, *job.words]), COMMAND_CHARS_MAX)}\n")
         sys.stdout.flush()
         if not request.dry_run:
             worst = max(worst, run([job.job, *job.words], debug=request.debug))

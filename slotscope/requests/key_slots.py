@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from slotscope.requests.options import Flag, Paths, SnapshotOptions, options
+from slotscope.requests.options import (
+    BYTES_PER_SECOND,
+    NO_OPTIONS,
+    AccessOptions,
+    Flag,
+    Paths,
+    SnapshotOptions,
+    options,
+)
 from slotscope.runtime.settings import Settings, read_settings
 
 
@@ -11,7 +19,7 @@ class Request(SnapshotOptions):
     """What to read and how."""
 
     rdb: Paths = ()
-    """RDB dumps: files, globs, folders or URIs; gzip and zstd are recognised."""
+    """RDB dumps: files, globs, folders or URIs; gzip and zstd are recognised. redis://HOST:PORT: a dump that this server makes now, as for a replica."""
     aof: Paths = ()
     """Append-only logs: folders with a manifest (appendonlydir, or what holds it), manifests, or single files."""
     keys: Paths = ()
@@ -74,6 +82,11 @@ class Request(SnapshotOptions):
     """Characters that end a prefix."""
     prefix_depth: int | None = None
     """Number of separators that the longest prefix has."""
+    bytes_per_second: float = BYTES_PER_SECOND
+    """Dumps of live servers: bytes a second that are read of each, at most."""
+    from_master: Flag = False
+    """Dumps of live servers: also of a master, which forks for it."""
+    access: AccessOptions = NO_OPTIONS
     html: str | None = None
     """Where the HTML report goes. Default: ROOT/reports/SNAPSHOT.html."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slotscope.requests.options import NO_OPTIONS, AccessOptions, Flag, TableOptions, options
+from slotscope.requests.options import BYTES_PER_SECOND, NO_OPTIONS, AccessOptions, Flag, TableOptions, options
 
 
 @options
@@ -19,8 +19,14 @@ class Request(TableOptions):
     """Live: characters that end a prefix."""
     prefix_depth: int | None = None
     """Live: number of separators that the longest prefix has."""
+    psync: Flag = False
+    """Live: read the whole dump of a replica of each master, as `redis-cli --rdb` does, in place of drawing keys; nothing is kept but figures."""
+    bytes_per_second: float = BYTES_PER_SECOND
+    """With --psync: bytes a second that are read of each server, at most."""
+    from_master: Flag = False
+    """With --psync: also of a master that has no replica; it forks for it."""
     access: AccessOptions = NO_OPTIONS
     dry_run: Flag = False
     """Files: print the commands that read them and run none."""
     snapshot: str = "look"
-    """Files: name of the snapshot that they become; what the tables hold of it is replaced."""
+    """Files, --psync: name of the snapshot that they become; what the tables hold of it is replaced."""

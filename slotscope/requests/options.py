@@ -6,7 +6,7 @@ them stand in other modules.
 """
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar, dataclass_transform
 
 from cyclopts import Group, Parameter
@@ -202,10 +202,17 @@ class AccessOptions:
         """The password in the environment, None for none."""
         return os.environ.get(self.password_env)
 
+    def words(self) -> list[str]:
+        """The words of a command line that say the same."""
+        given = [(one.name, value) for one in fields(self) if (value := getattr(self, one.name)) != one.default]
+        return [f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}") for name, value in given]
+
     def with_password(self, password: str | None) -> Access:
         """How to connect, with *password*."""
         return Access(self.user, password, self.tls, self.tls_ca, self.tls_cert, self.tls_key, self.tls_insecure)
 
 
+BYTES_PER_SECOND = 50e6
+"""Of a dump that a live server makes."""
 NO_OPTIONS = AccessOptions()
 """What holds where the user says nothing."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 S3_SCHEMES: Final = frozenset(("s3", "s3a", "s3n"))
 OTHER_STORES: Final = frozenset(("gs", "gcs", "abfs", "abfss"))
+LIVE: Final = "redis://"
 CONNECT_SECONDS: Final = 3
 REQUEST_SECONDS: Final = 60
 ATTEMPTS_MAX: Final = 4
@@ -88,6 +89,11 @@ def is_s3(path: str) -> bool:
 def _scheme(path: str) -> str:
     scheme, colon, _ = path.partition("://")
     return scheme.lower() if colon else ""
+
+
+def is_live(path: str) -> bool:
+    """Whether *path* names a live server, ``redis://HOST:PORT``, whose dump is meant."""
+    return path.startswith(LIVE)
 
 
 def plain(path: str) -> str:

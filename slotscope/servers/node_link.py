@@ -163,6 +163,19 @@ class NodeLink:
                 raise LinkError(f"no reply: {error.reason}") from error
         return self._read.popleft()
 
+    def read_raw(self, count: int, within_s: float) -> bytes:
+        """Return the next bytes as they are, up to *count*: what follows a command whose answer is no reply."""
+        self._socket.settimeout(within_s)
+        try:
+            data = self._socket.recv(count)
+        except TimeoutError as error:
+            raise LinkError(f"nothing came for {within_s:g} s") from error
+        except OSError as error:
+            raise LinkError(str(error)) from error
+        if not data:
+            raise LinkError("the connection was closed")
+        return data
+
     def close(self) -> None:
         """Hang up."""
         with suppress(OSError):

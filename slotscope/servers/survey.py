@@ -15,6 +15,8 @@ from typing import Final, NamedTuple
 from cluster_core.incidents.symptoms import Checkup, Symptom, find_symptoms
 from cluster_core.load.sampling import Part
 from cluster_core.slots.slot_set import SlotSet
+from cluster_core.topology.node import Topology
+from slotscope.runtime.errors import InputError
 from slotscope.servers.draws import draw_parts
 from slotscope.servers.node_link import Access, Address, LinkError
 from slotscope.servers.slot_counts import SlotCount, count_slots, slot_stats
@@ -160,6 +162,29 @@ def sampled_of(master: Visit, visits: Sequence[Visit]) -> Visit | None:
         ):
             return visit
     return None if master.checkup.is_loading else master
+
+
+def dump_sources(first: Address, access: Access, rate: float) -> tuple[list[Address], Topology | None]:
+    """Whose dumps hold all keys of the cluster of *first*: a replica of each master, or the master that has none; or *first*, in no cluster.
+
+    Raises InputError where a node cannot be asked.
+    """
+    visits = visit_all(first, access, rate)
+    try:
+        topology = visits[0].checkup.topology
+        if topology is None:
+            return [first], None
+        for master in topology.masters():
+            if master.slots and not any(visit.me is not None and visit.me.id == master.id for visit in visits):
+                raise InputError(f"{master.address}: this master does not answer, so that its keys would be missing")
+        chosen = [(visit, sampled_of(visit, visits)) for visit in visits if _holds_keys(visit)]
+        loading = [str(master.address) for master, source in chosen if source is None]
+        if loading:
+            raise InputError(f"{loading[0]}: it is loading its data: try again when it has")
+        return [source.address for _, source in chosen if source is not None], topology
+    finally:
+        for visit in visits:
+            visit.close()
 
 
 def _activity(visit: Visit) -> Activity | None:

@@ -13,17 +13,17 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 import pyarrow as pa
 from pyarrow import fs
 
 from cluster_core.errors import DecodeError, MissingInputError
 from slotscope.runtime import stores
+from slotscope.sources.byte_streams import CHUNK_BYTES, ByteStream, InflatedStream, PlainStream
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-_CHUNK_BYTES = 1 << 20
 LOOKERS = 16
 """Files of a folder that are looked at at a time: most of it is waiting for a store."""
 
@@ -42,19 +42,6 @@ class Kind:
 
     noun: str
     fits: Callable[[str], bool]
-
-
-class ByteStream(Protocol):
-    """What the readers need of an open file."""
-
-    def readinto(self, buffer: memoryview, /) -> int:
-        """Fill *buffer* from the current position; 0 at the end."""
-
-    def skip(self, count: int) -> int:
-        """Move forward, not beyond the end; return by how many bytes."""
-
-    def close(self) -> None:
-        """Release the file."""
 
 
 def is_uri(path: str) -> bool:
@@ -76,9 +63,16 @@ def expand(patterns: list[str], kind: Kind | None = None) -> list[InputFile]:
     """
     found: dict[str, InputFile] = {}
     for pattern in list(map(stores.plain, patterns)):
-        for file in _expand_uri(pattern, kind) if is_uri(pattern) else _expand_local(pattern, kind):
+        for file in _expand(pattern, kind):
             found[file.path] = file
     return [found[path] for path in sorted(found)]
+
+
+def _expand(pattern: str, kind: Kind | None) -> list[InputFile]:
+    """A live server is one dump, whose size is known when it has come."""
+    if stores.is_live(pattern):
+        return [InputFile(pattern, 0)]
+    return _expand_uri(pattern, kind) if is_uri(pattern) else _expand_local(pattern, kind)
 
 
 def exists(path: str) -> bool:
@@ -199,6 +193,10 @@ def _matches(system: fs.FileSystem, folder: str, parts: list[str]) -> list[Any]:
 
 def open_raw(path: str) -> IO[bytes]:
     """Open a file for reading bytes; raises DecodeError if that is refused."""
+    if stores.is_live(path):
+        raise MissingInputError(
+            "the dump of a live server is read once, by key-slots alone: save it to a file first", source=path
+        )
     try:
         if is_uri(path):
             system, base = stores.file_system(path)
@@ -257,18 +255,18 @@ def zeros_at_end(path: str) -> int:
             count += len(block) - len(block.rstrip(b"\0"))
             if len(block) < size or block.rstrip(b"\0"):
                 break
-            step = _CHUNK_BYTES
+            step = CHUNK_BYTES
     return count
 
 
 def open_stream(path: str, *, start: int = 0) -> ByteStream:
     """Open a file for forward reading of its plain bytes from *start*, decompressing as needed."""
     compression = compression_of(path)
+    raw = open_raw(path)
     if compression is None:
-        raw = open_raw(path)
         raw.seek(start)
         return PlainStream(raw, path)
-    stream = InflatedStream(path, compression)
+    stream = InflatedStream(as_arrow(raw), path, compression)
     stream.skip(start)
     return stream
 
@@ -290,7 +288,7 @@ def read_lines(path: str, longest: int) -> Iterator[tuple[int, bytes]]:
     Raises DecodeError where the file is damaged, and with the line's number as offset for one of more than *longest* bytes.
     """
     number, rest = 0, b""
-    for piece in read_pieces(path, _CHUNK_BYTES):
+    for piece in read_pieces(path, CHUNK_BYTES):
         *whole, rest = (rest + piece).split(b"\n")
         for raw in whole:
             number += 1
@@ -300,62 +298,3 @@ def read_lines(path: str, longest: int) -> Iterator[tuple[int, bytes]]:
             raise DecodeError(f"a line longer than {longest} bytes", offset=number + 1, source=path)
     if rest.strip():
         yield number + 1, rest
-
-
-class PlainStream:
-    """An uncompressed file."""
-
-    def __init__(self, raw: IO[bytes], path: str) -> None:
-        self._raw: Any = raw
-        self._path = path
-
-    def readinto(self, buffer: memoryview) -> int:
-        """Fill *buffer*; raises DecodeError where the medium fails."""
-        try:
-            return int(self._raw.readinto(buffer) or 0)
-        except OSError as error:
-            raise DecodeError(stores.reason(error), offset=self._raw.tell(), source=self._path) from error
-
-    def skip(self, count: int) -> int:
-        """Seek forward, not beyond the end: what a file says that follows need not be there."""
-        at = self._raw.tell()
-        passed: int = max(0, min(count, self._raw.seek(0, os.SEEK_END) - at))
-        self._raw.seek(at + passed)
-        return passed
-
-    def close(self) -> None:
-        """Release the file."""
-        self._raw.close()
-
-
-class InflatedStream:
-    """A gzip or zstd file (also several members in a row), decompressed with bounded memory."""
-
-    def __init__(self, path: str, compression: str) -> None:
-        self._path = path
-        self._compression = compression
-        self._offset = 0
-        raw: Any = open_raw(path)
-        self._stream = pa.CompressedInputStream(as_arrow(raw), compression)
-
-    def readinto(self, buffer: memoryview) -> int:
-        """Fill *buffer*; raises DecodeError with the offset in the plain bytes if the data is damaged or cut short."""
-        try:
-            count = int(self._stream.readinto(buffer))
-        except OSError as error:
-            reason = f"{self._compression} data is damaged or cut short ({stores.reason(error)})"
-            raise DecodeError(reason, offset=self._offset, source=self._path) from error
-        self._offset += count
-        return count
-
-    def skip(self, count: int) -> int:
-        """Read and drop, to the end at most."""
-        room = memoryview(bytearray(min(count, _CHUNK_BYTES)))
-        left = count
-        while left and (read := self.readinto(room[: min(left, len(room))])):
-            left -= read
-        return count - left
-
-    def close(self) -> None:
-        """Release the file."""
-        self._stream.close()

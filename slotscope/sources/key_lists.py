@@ -19,8 +19,9 @@ from cluster_core.errors import DecodeError
 from cluster_core.formats.key_list import LINE_BYTES_MAX
 from cluster_core.kernels.key_batch import NONE
 from cluster_core.kernels.key_list import keys_of_lines
+from slotscope.sources.byte_streams import ByteStream
 from slotscope.sources.file_shares import shared
-from slotscope.sources.files import ByteStream, InputFile, as_arrow, compression_of, open_raw, open_stream
+from slotscope.sources.files import InputFile, as_arrow, compression_of, open_raw, open_stream
 
 KINDS = ("text", "csv", "jsonl", "parquet", "delta")
 SIZE_COLUMNS = ("serialized_bytes", "size", "bytes", "size_in_bytes", "memory_bytes", "memory")

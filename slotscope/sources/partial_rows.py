@@ -21,6 +21,7 @@ from cluster_core.slots.key_slot import SLOT_COUNT
 from cluster_core.topology.node import Topology
 from schemas.interim import BAD, FACTS, PARTIAL, UNIT, UnitFacts
 from schemas.table import LONG, several
+from slotscope.servers.dump_link import DumpOptions
 from slotscope.sources.files import is_named
 from slotscope.sources.key_lists import KeyListOptions
 from slotscope.sources.key_text import key_texts
@@ -55,6 +56,7 @@ class TallyOptions:
     lists: KeyListOptions = field(default_factory=KeyListOptions)
     memory: MemorySettings | None = None
     lfu: LfuSettings = field(default_factory=LfuSettings)
+    live: DumpOptions = field(default_factory=DumpOptions, repr=False)
 
     def attribute(self, source: str, keys_by_owner: Mapping[str | None, int]) -> Attribution:
         """Say whose data *source* holds, of which *keys_by_owner* counts the keys by the owner of their slots."""

@@ -14,7 +14,8 @@ from cluster_core.kernels.aof.live_keys import batch_of_live
 from cluster_core.kernels.key_batch import KeyBatch
 from schemas.interim import UnitFacts
 from slotscope.sources.aof.files import AofLog, is_rdb
-from slotscope.sources.files import ByteStream, open_stream, read_pieces
+from slotscope.sources.byte_streams import ByteStream
+from slotscope.sources.files import open_stream, read_pieces
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
 from slotscope.sources.unread_facts import rest_of
 

@@ -26,7 +26,8 @@ from cluster_core.kernels.bus.capture_segments import SegmentReader, Segments, s
 from cluster_core.kernels.bus.decoder import BusDecoder
 from cluster_core.kernels.bus.packets import PACKETS_PER_CHUNK
 from slotscope.sources.bus.capture_points import Point, PointClocks
-from slotscope.sources.files import ByteStream, InputFile, expand, open_stream
+from slotscope.sources.byte_streams import ByteStream
+from slotscope.sources.files import InputFile, expand, open_stream
 from slotscope.sources.folder_kinds import CAPTURES
 
 WINDOW_BYTES: Final = 8 << 20

@@ -23,7 +23,8 @@ from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.decoder import BusDecoder
 from cluster_core.kernels.bus.packet_order import NO_PACKETS, PacketReader, Packets, merged, placed, unpacked
 from slotscope.sources.bus.clues import BadRows
-from slotscope.sources.files import ByteStream, exists, open_stream
+from slotscope.sources.byte_streams import ByteStream
+from slotscope.sources.files import exists, open_stream
 
 LATENESS_NS: Final = 90_000_000_000
 """How much later than the newest recorded moment a file may come that tells of an earlier one: more than a file takes to be finished and carried."""

@@ -21,8 +21,11 @@ from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.rdb.skim import RdbSkimmer
 from cluster_core.kernels.rdb.splits import find_record_splits, find_splits
 from cluster_core.memory.model import MemorySettings
+from slotscope.runtime.stores import is_live
+from slotscope.servers.dump_link import DumpOptions, LiveDump
+from slotscope.sources.byte_streams import ByteStream
 from slotscope.sources.file_shares import shared
-from slotscope.sources.files import ByteStream, InputFile, compression_of, open_raw, open_stream, zeros_at_end
+from slotscope.sources.files import InputFile, compression_of, open_raw, open_stream, zeros_at_end
 
 PART_BYTES_MIN = 64 << 20
 """Smaller ranges than this are not worth a task of their own."""
@@ -127,11 +130,19 @@ class RdbUnitReader:
 
     A fault of any kind in a guessed range is a SplitError: read the file whole.  Zeros at the file's end, which read as keys without name or value, are not read as such.
     With *memory* each key's size in the server's memory is estimated.  Raises DecodeError with path, offset and reason at the first
-    byte that is wrong, after the keys before it.
+    byte that is wrong, after the keys before it.  A live server sends its dump as *live* says.
     """
 
-    def __init__(self, unit: RdbUnit, *, check_crc: bool = True, memory: MemorySettings | None = None) -> None:
+    def __init__(
+        self,
+        unit: RdbUnit,
+        *,
+        check_crc: bool = True,
+        memory: MemorySettings | None = None,
+        live: DumpOptions | None = None,
+    ) -> None:
         self.unit = unit
+        self._live = live or DumpOptions()
         self.facts: dict[str, str] = {}
         self.trailing_bytes = 0
         self._fed = 0
@@ -159,7 +170,11 @@ class RdbUnitReader:
 
     def _batches(self) -> Iterator[KeyBatch]:
         skimmer = self.skimmer
-        stream = open_stream(self.unit.path, start=self.unit.start)
+        stream: ByteStream = (
+            LiveDump(self.unit.path, self._live)
+            if is_live(self.unit.path)
+            else open_stream(self.unit.path, start=self.unit.start)
+        )
         try:
             while not skimmer.done:
                 ahead = skimmer.skippable()
@@ -221,7 +236,7 @@ class RdbUnitReader:
 
 def _written(unit: RdbUnit) -> tuple[int | None, int]:
     """Bytes of *unit* before the zeros that its file ends with, and how many zeros that are; (None, 0) if it may end so."""
-    if unit.end is not None or (zeros := zeros_at_end(unit.path)) <= ZEROS_MAX:
+    if unit.end is not None or is_live(unit.path) or (zeros := zeros_at_end(unit.path)) <= ZEROS_MAX:
         return None, 0
     with open_raw(unit.path) as raw:
         end = raw.seek(0, os.SEEK_END) - zeros

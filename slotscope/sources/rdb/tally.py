@@ -15,6 +15,7 @@ from cluster_core.kernels.key_batch import NONE, KeyBatch
 from cluster_core.kernels.rdb.key_twins import key_hashes
 from cluster_core.memory.model import ESTIMATES, MemoryModel, model_name, model_of
 from schemas.interim import FLAW, UnitFacts
+from slotscope.runtime.stores import is_live
 from slotscope.runtime.text import shown
 from slotscope.sources.key_sums import KeySums, Knows
 from slotscope.sources.partial_rows import PartialRows, TallyOptions, UnitTally
@@ -70,7 +71,7 @@ class _Dump:
         self.skipped_bytes: int | None = None
         self._sums = sums
         self._one = sums.begin(unit.path, Knows(sizes=True, expiry=True))
-        self._reader = RdbUnitReader(unit, check_crc=options.check_crc, memory=options.memory)
+        self._reader = RdbUnitReader(unit, check_crc=options.check_crc, memory=options.memory, live=options.live)
         self._hashes: list[NDArray[np.uint64]] = []
         self._check = SoundnessCheck(unit.path) if options.deep else None
 
@@ -87,7 +88,7 @@ class _Dump:
         except SplitError as error:
             self.facts.split_failed = error.reason
         except DecodeError as error:
-            if not self.options.permissive:
+            if not self.options.permissive or is_live(unit.path):  # how much is missing nobody knows
                 raise
             at_end = self._reader.skimmer.stored_crc is not None  # all was read: only its checksum is another
             self.bad.append(error)
@@ -121,7 +122,7 @@ class _Dump:
     def _note(self) -> None:
         """Say what was found, once all is read."""
         facts, reader, skimmer = self.facts, self._reader, self._reader.skimmer
-        facts.kind, facts.file_bytes = "rdb", self.unit.size
+        facts.kind, facts.file_bytes = "rdb", skimmer.fed if is_live(self.unit.path) else self.unit.size
         if skimmer.databases:
             facts.records = sum(counts.keys for counts in skimmer.databases.values())
         self._note_twins()
@@ -149,6 +150,8 @@ class _Dump:
 
     def _note_twins(self) -> None:
         """Say which keys are in the unit more than once."""
+        if is_live(self.unit.path):  # a server has no key twice, and its dump cannot be read again
+            return
         if self._one.keys > HASHES_MAX:
             self.facts.twins_sought = sum(map(len, self._hashes))
         found = find_twins([self.unit], self._hashes, listed_max=TWINS_LISTED)

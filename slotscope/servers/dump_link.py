@@ -1,0 +1,148 @@
+"""The dump that a live server makes for a replica, read from a connection of its own: never faster than was allowed, and never kept.
+
+What is sent: INFO, REPLCONF, SYNC, and AUTH.  The server is not written to; it forks once and forgets us when the connection closes, which
+it is as soon as the dump is there.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Final
+
+from cluster_core.errors import ClusterCoreError, DecodeError, MissingInputError, TruncatedError
+from cluster_core.wire.dump_receiver import DumpReceiver
+from cluster_core.wire.info_reply import read_info
+from slotscope.runtime.errors import InputError
+from slotscope.runtime.stores import LIVE
+from slotscope.servers.cluster import parse_address
+from slotscope.servers.node_link import Access, LinkError, NodeLink
+
+CAPABILITIES: Final = (("REPLCONF", "capa", "eof"), ("REPLCONF", "rdb-only", "1"))
+"""That a dump may end with a mark, and that nothing is wanted after it; a server that does not know one says so, and goes on.
+
+Valkey 9 is told its own version, too: to a replica that names none it sends what Redis 7.2 reads.
+"""
+SILENCE_S_MAX: Final = 60.0
+"""A server that makes a dump sends a newline each second (``repl-timeout`` of replicas)."""
+_CHUNK_BYTES: Final = 256 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class DumpOptions:
+    """How dumps of live servers are read; *from_master* allows those of masters."""
+
+    access: Access = field(default_factory=Access)
+    bytes_per_second: float = 50e6
+    from_master: bool = False
+
+
+def check_live(path: str, options: DumpOptions) -> None:
+    """Refuse before anything is read: a server that cannot be asked, a master, a replica that has lost its master.  Raises InputError."""
+    try:
+        link = _connect(path, options)
+        try:
+            _check_role(path, link, options)
+        finally:
+            link.close()
+    except (LinkError, DecodeError) as error:
+        raise InputError(f"{path}: {options.access.safe(error)}") from error
+
+
+def _connect(path: str, options: DumpOptions) -> NodeLink:
+    return options.access.connect(parse_address(path.removeprefix(LIVE).rstrip("/")))
+
+
+def _check_role(path: str, link: NodeLink, options: DumpOptions) -> None:
+    info = _info(link, "replication")
+    if info.get("role") == "master" and not options.from_master:
+        known = [f"{one['ip']}:{one['port']}" for one in map(_fields, map(info.get, _replicas(info))) if "port" in one]
+        named = f"name its replica {known[0]}" if known else "it has no replica"
+        raise InputError(
+            f"{path}: this is a master; to make a dump it forks, and copies every page that clients write meanwhile:"
+            f" {named}, or allow it with --from-master"
+        )
+    if info.get("role") != "master" and info.get("master_link_status") != "up":
+        raise InputError(f"{path}: this replica has no link to its master, so that its data is old: name another one")
+
+
+def _info(link: NodeLink, section: str) -> dict[str, str]:
+    (reply,) = link.ask([("INFO", section)])
+    if not isinstance(reply, bytes):
+        raise LinkError(f"it does not answer INFO: {getattr(reply, 'text', reply)}")
+    return read_info(reply)
+
+
+def _replicas(info: dict[str, str]) -> list[str]:
+    return [name for name in info if name.startswith("slave") and name[5:].isdigit()]
+
+
+def _fields(words: str | None) -> dict[str, str]:
+    return dict(part.partition("=")[::2] for part in (words or "").split(",") if "=" in part)
+
+
+class LiveDump:
+    """The dump of the server that *path* names, as a stream of bytes; it is asked for when the first of them is wanted.
+
+    Raises DecodeError where the server refuses or the connection breaks, TruncatedError where it ends before the dump does.
+    """
+
+    def __init__(self, path: str, options: DumpOptions) -> None:
+        self._path = path
+        self._options = options
+        self._receiver = DumpReceiver()
+        self._link: NodeLink | None = None
+        self._waiting = memoryview(b"")
+        self._begun_s = 0.0
+        self.received = 0
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Fill *buffer* with what has come; 0 at the end of the dump."""
+        try:
+            while not self._waiting and not self._receiver.is_ended:
+                self._receive()
+        except (LinkError, OSError, ClusterCoreError) as error:
+            self.close()
+            if isinstance(error, DecodeError):
+                raise
+            where = "the dump broke off" if self._receiver.is_begun else "no dump"
+            kind = TruncatedError if self._receiver.is_begun else MissingInputError
+            raise kind(
+                f"{where}: {self._options.access.safe(error)}", offset=self.received, source=self._path
+            ) from error
+        count = min(len(buffer), len(self._waiting))
+        buffer[:count] = self._waiting[:count]
+        self._waiting = self._waiting[count:]
+        self.received += count
+        return count
+
+    def skip(self, count: int) -> int:
+        """Read and drop: a connection cannot be passed over."""
+        left = count
+        room = memoryview(bytearray(min(count, _CHUNK_BYTES)))
+        while left and (read := self.readinto(room[: min(left, len(room))])):
+            left -= read
+        return count - left
+
+    def close(self) -> None:
+        """Hang up, which ends what the server does for us."""
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+
+    def _receive(self) -> None:
+        if self._link is None:
+            self._link = _connect(self._path, self._options)
+            _check_role(self._path, self._link, self._options)
+            version = _info(self._link, "server").get("valkey_version")
+            self._link.ask([*CAPABILITIES, *([("REPLCONF", "version", version)] if version else [])])
+            self._link.send([("SYNC",)])
+            self._begun_s = time.monotonic()
+        data = self._link.read_raw(_CHUNK_BYTES, SILENCE_S_MAX)
+        if not self._receiver.is_begun:
+            self._begun_s = time.monotonic()
+        self._waiting = memoryview(self._receiver.feed(data))
+        if self._receiver.is_ended:
+            self.close()
+        due_s = self._begun_s + (self.received + len(self._waiting)) / self._options.bytes_per_second
+        time.sleep(max(0.0, due_s - time.monotonic()))

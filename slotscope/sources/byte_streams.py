@@ -1,0 +1,84 @@
+"""Open files as forward streams of their plain bytes, compressed or not."""
+
+from __future__ import annotations
+
+import os
+from typing import IO, Any, Final, Protocol
+
+import pyarrow as pa
+
+from cluster_core.errors import DecodeError
+from slotscope.runtime import stores
+
+CHUNK_BYTES: Final = 1 << 20
+
+
+class ByteStream(Protocol):
+    """What the readers need of an open file."""
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        """Fill *buffer* from the current position; 0 at the end."""
+
+    def skip(self, count: int) -> int:
+        """Move forward, not beyond the end; return by how many bytes."""
+
+    def close(self) -> None:
+        """Release the file."""
+
+
+class PlainStream:
+    """An uncompressed file."""
+
+    def __init__(self, raw: IO[bytes], path: str) -> None:
+        self._raw: Any = raw
+        self._path = path
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Fill *buffer*; raises DecodeError where the medium fails."""
+        try:
+            return int(self._raw.readinto(buffer) or 0)
+        except OSError as error:
+            raise DecodeError(stores.reason(error), offset=self._raw.tell(), source=self._path) from error
+
+    def skip(self, count: int) -> int:
+        """Seek forward, not beyond the end: what a file says that follows need not be there."""
+        at = self._raw.tell()
+        passed: int = max(0, min(count, self._raw.seek(0, os.SEEK_END) - at))
+        self._raw.seek(at + passed)
+        return passed
+
+    def close(self) -> None:
+        """Release the file."""
+        self._raw.close()
+
+
+class InflatedStream:
+    """A gzip or zstd file (also several members in a row), decompressed with bounded memory."""
+
+    def __init__(self, raw: pa.NativeFile, path: str, compression: str) -> None:
+        self._path = path
+        self._compression = compression
+        self._offset = 0
+        self._stream = pa.CompressedInputStream(raw, compression)
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Fill *buffer*; raises DecodeError with the offset in the plain bytes if the data is damaged or cut short."""
+        try:
+            count = int(self._stream.readinto(buffer))
+        except OSError as error:
+            reason = f"{self._compression} data is damaged or cut short ({stores.reason(error)})"
+            raise DecodeError(reason, offset=self._offset, source=self._path) from error
+        self._offset += count
+        return count
+
+    def skip(self, count: int) -> int:
+        """Read and drop, to the end at most."""
+        room = memoryview(bytearray(min(count, CHUNK_BYTES)))
+        left = count
+        while left and (read := self.readinto(room[: min(left, len(room))])):
+            left -= read
+        return count - left
+
+    def close(self) -> None:
+        """Release the file."""
+        self._stream.close()

@@ -1,0 +1,174 @@
+"""Dumps that live servers make for us, against those that the same servers write to their disk."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cluster_core.errors import MissingInputError, TruncatedError
+from cluster_core.memory.model import MemorySettings
+from slotscope.runtime.errors import InputError
+from slotscope.servers.dump_link import DumpOptions, LiveDump, check_live
+from slotscope.servers.node_link import Access
+from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
+from tests.benches.servers import Server, redis_62_binary, redis_binary, running, valkey_binary, wait_for
+
+pytestmark = pytest.mark.servers
+
+KEYS = 3000
+BINARIES = {"redis-6.2": redis_62_binary, "redis-7.0": redis_binary, "valkey": valkey_binary}
+DISKLESS = {"from-disk": "no", "diskless": "yes"}
+
+
+@contextlib.contextmanager
+def replicated(name: str, diskless: str = "yes") -> Iterator[tuple[Server, Server]]:
+    """A master and its replica, in sync, with keys of all types."""
+    binary = BINARIES[name]()
+    if binary is None:
+        pytest.skip(f"{name} is not installed")
+    settings = {"repl-diskless-sync": diskless, "repl-diskless-sync-delay": 0, "repl-ping-replica-period": 1}
+    with running(binary, **settings) as master, running(binary, **settings) as replica:
+        fill(master)
+        replica.call("REPLICAOF", "127.0.0.1", master.port)
+        wait_for(lambda: b"master_link_status:up" in replica.call("INFO", "replication"), "the replica to be in sync")
+        yield master, replica
+
+
+def fill(server: Server) -> None:
+    commands: list[tuple[Any, ...]] = [("SET", f"user:{at}", "u" * (at % 300)) for at in range(KEYS)]
+    commands += [("HSET", f"hash:{at}", *(word for n in range(at + 1) for word in (f"f{n}", n))) for at in range(200)]
+    commands += [
+        ("RPUSH", "list", *range(5000)),
+        ("ZADD", "zset", *(word for n in range(900) for word in (n, f"m{n}"))),
+    ]
+    commands += [("XADD", "stream", "*", "field", at) for at in range(50)] + [("SADD", "set", *range(700))]
+    commands += [("EXPIRE", f"user:{at}", 10_000) for at in range(0, KEYS, 3)]
+    server.ask(commands)
+
+
+def live(server: Server) -> str:
+    return f"redis://127.0.0.1:{server.port}"
+
+
+def figures(reader: RdbUnitReader) -> dict[str, Any]:
+    """Keys, bytes, expiries and memory by slot, and the names of all keys."""
+    slots = np.zeros((16384, 4), np.int64)
+    names: set[bytes] = set()
+    for batch in reader:
+        assert batch.memory_bytes is not None
+        columns = np.ones(len(batch)), batch.serialized_bytes, batch.expire_at_ms >= 0, batch.memory_bytes
+        np.add.at(slots, batch.slot, np.column_stack(columns).astype(np.int64))
+        names |= {batch.key(row) for row in range(len(batch))}
+    return {"slots": slots.tolist(), "keys": names}
+
+
+@pytest.mark.parametrize("framing", sorted(DISKLESS))
+@pytest.mark.parametrize("name", sorted(BINARIES))
+def test_a_dump_from_a_replica_is_the_one_that_it_writes_to_its_disk(name, framing):
+    """Same figures, all checksums right; the server is rid of us as soon as all is there."""
+    with replicated(name, DISKLESS[framing]) as (_, replica):
+        found = figures(RdbUnitReader(RdbUnit(live(replica), 0), memory=MemorySettings()))
+        wait_for(lambda: b"connected_slaves:0" in replica.call("INFO", "replication"), "the server to forget us", 5)
+        wait_for(lambda: b"rdb_bgsave_in_progress:0" in replica.call("INFO", "persistence"), "its child to end")
+        replica.call("SAVE")
+        path = str(Path(replica.directory) / "dump.rdb")
+        expected = figures(RdbUnitReader(RdbUnit(path, 1), memory=MemorySettings()))
+
+    assert len(found["keys"]) == KEYS + 204
+    assert found == expected
+
+
+def test_a_master_is_refused_unless_it_is_allowed():
+    """The words name its replica; a replica that has lost its master is refused, too."""
+    with replicated("valkey") as (master, replica):
+        with pytest.raises(InputError, match=f"this is a master; .* name its replica 127.0.0.1:{replica.port}"):
+            check_live(live(master), DumpOptions())
+        check_live(live(master), DumpOptions(from_master=True))
+        allowed = figures(
+            RdbUnitReader(RdbUnit(live(master), 0), memory=MemorySettings(), live=DumpOptions(from_master=True))
+        )
+        replica.call("REPLICAOF", "127.0.0.1", 1)
+        with pytest.raises(InputError, match="no link to its master"):
+            check_live(live(replica), DumpOptions())
+
+    assert len(allowed["keys"]) == KEYS + 204
+
+
+def test_no_more_bytes_a_second_are_read_than_were_allowed():
+    """By the clock: about 240 kB at 150 kB a second."""
+    with replicated("valkey") as (_, replica):
+        started_s = time.monotonic()
+        dump = LiveDump(live(replica), DumpOptions(bytes_per_second=150e3))
+        size = len(everything(dump))
+        took_s = time.monotonic() - started_s
+
+    assert size > 200e3
+    assert took_s >= 0.8 * size / 150e3
+
+
+def everything(dump: LiveDump) -> bytes:
+    room, found = memoryview(bytearray(4096)), bytearray()
+    while count := dump.readinto(room):
+        found += room[:count]
+    return bytes(found)
+
+
+def test_a_connection_that_breaks_is_one_line_with_the_place():
+    """Half of the dump is there; before its first byte the words are others."""
+    with replicated("valkey") as (_, replica):
+        with breaking(replica, 100_000) as path, pytest.raises(TruncatedError) as broken:
+            list(RdbUnitReader(RdbUnit(path, 0), memory=None))
+        with breaking(replica, 0) as path, pytest.raises(MissingInputError, match="no dump"):
+            list(RdbUnitReader(RdbUnit(path, 0)))
+
+    assert "the dump broke off: the connection was closed" in broken.value.reason
+    assert 0 < broken.value.offset <= 100_000
+
+
+@contextlib.contextmanager
+def breaking(server: Server, count: int) -> Iterator[str]:
+    """A way to *server* that is cut after *count* bytes of an answer to SYNC."""
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        thread = threading.Thread(target=_pass_on, args=(door, server.port, count), daemon=True)
+        thread.start()
+        yield f"redis://127.0.0.1:{door.getsockname()[1]}"
+        thread.join(10)
+
+
+def _pass_on(door: socket.socket, port: int, count: int) -> None:
+    client, _ = door.accept()
+    with client, socket.create_connection(("127.0.0.1", port)) as server:
+        while b"SYNC" not in (asked := client.recv(65536)):
+            server.sendall(asked)
+            client.sendall(server.recv(65536))
+        server.sendall(asked)
+        while count > 0 and (data := server.recv(min(count, 65536))):
+            client.sendall(data)
+            count -= len(data)
+
+
+def test_a_server_that_keeps_us_waiting_is_waited_for():
+    """Newlines come each second while it gathers replicas."""
+    with replicated("valkey") as (_, replica):
+        replica.call("CONFIG", "SET", "repl-diskless-sync-delay", 2)
+        found = everything(LiveDump(live(replica), DumpOptions()))
+
+    assert found.startswith(b"VALKEY")
+
+
+def test_a_password_that_is_wrong_is_said_without_it():
+    """AUTH comes first; what the server answers is told."""
+    with replicated("redis-7.0") as (_, replica):
+        replica.call("CONFIG", "SET", "requirepass", "right")
+        with pytest.raises(InputError, match="WRONGPASS") as refused:
+            check_live(live(replica), DumpOptions(Access(password="secret-word")))
+
+    assert "secret-word" not in str(refused.value)
