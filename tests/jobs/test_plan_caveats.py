@@ -84,7 +84,7 @@ def test_a_whole_snapshot_needs_no_leave_and_its_plan_has_no_such_word(tmp_path,
     """All tables of the plan say that nothing is missing."""
     write_snapshot(tmp_path, THIRDS, HOT)
 
-    assert slotscope("rebalance-plan", "--root", tmp_path, "--iterations", 200_000) == OK
+    assert slotscope("rebalance-plan", "--root", tmp_path, "--iterations", 200_000, "--compare-tolerances", 0.05) == OK
 
     assert "artial" not in capsys.readouterr().out
     for table in (REBALANCE_PLANS, REBALANCE_LOAD, REBALANCE_MOVES, REBALANCE_TOLERANCES):

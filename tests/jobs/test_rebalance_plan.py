@@ -32,8 +32,8 @@ HOT = dict.fromkeys(range(60), 60000)
 
 
 def request(**words):
-    """A request with a short search."""
-    return Request(**{"iterations": 300_000, **words})
+    """A request with a short search, which compares with one other tolerance."""
+    return Request(**{"iterations": 300_000, "compare_tolerances": ("0.05",), **words})
 
 
 @pytest.fixture(scope="module")

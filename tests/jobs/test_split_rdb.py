@@ -76,7 +76,10 @@ def planned(tmp_path_factory):
     """A root with a plan that moves slots of the first of three masters, and the planned owner of each slot."""
     root = tmp_path_factory.mktemp("planned")
     write_snapshot(root, THIRDS, dict.fromkeys(range(60), 60000))
-    made = make_plan(PlanRequest(root=str(root), snapshot=("current",), iterations=2_000), now_ms=1_795_000_000_000)
+    made = make_plan(
+        PlanRequest(root=str(root), snapshot=("current",), iterations=2_000, compare_tolerances=()),
+        now_ms=1_795_000_000_000,
+    )
     rows = read_rows(str(root), REBALANCE_SLOTS, plan_id=made.made.stored.plan_id)
     return root, made.made.stored.plan_id, {row["slot"]: row["planned_owner"] for row in rows}
 
@@ -409,10 +412,10 @@ def test_prefixes_and_mutations_never_crash_a_split_or_leave_a_part_that_cannot_
 
 
 @pytest.mark.slow
-def test_every_prefix_and_ten_thousand_mutations(nodes, tmp_path):
+def test_every_prefix_and_two_thousand_mutations(nodes, tmp_path):
     data, random = small_dump(), Random(6)
     cut = [_survives(data[:size], nodes, tmp_path) for size in range(len(data))]
-    changed = [_survives(cut_or_change(data, random), nodes, tmp_path) for _ in range(10_000)]
+    changed = [_survives(cut_or_change(data, random), nodes, tmp_path) for _ in range(2_000)]
 
     assert any(cut)
     assert any(changed)

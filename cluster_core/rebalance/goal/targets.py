@@ -111,7 +111,7 @@ class Shares:
 
     def __init__(self, shares: Sequence[Fraction]) -> None:
         self.most = max(shares, default=Fraction(0))
-        self.count, self._equal = len(shares), len(set(shares)) == 1
+        self.count, self.are_equal = len(shares), len(set(shares)) == 1
         self._common = math.lcm(*(share.numerator for share in set(shares)))
         self._factors = [
             (share.denominator * (self._common // share.numerator), n) for share, n in Counter(shares).items()
@@ -120,12 +120,12 @@ class Shares:
     @property
     def levels(self) -> int:
         """How many more slots than one a master are looked at."""
-        return 16384 if self._equal else max(1, min(LEVELS_MAX, 8 * LEVELS_MAX // len(self._factors)))
+        return 16384 if self.are_equal else max(1, min(LEVELS_MAX, 8 * LEVELS_MAX // len(self._factors)))
 
     def least_ratio(self, sums: Sequence[int], count: int) -> Fraction:
         """Return the least ratio at which the *count* heaviest slots (running *sums*) can fit these masters at all."""
         held = (count - 1) // self.count + 1
-        if self._equal:
+        if self.are_equal:
             return (sums[count] - sums[count - held]) / self.most
         ratios = []
         for factor, masters in self._factors:
@@ -147,7 +147,12 @@ def find_floor(name: str, order: Sequence[int], shares: Sequence[Fraction], *, l
         return best
     known = Shares(shares)
     sums = list(accumulate(order, initial=0))
-    for k in range(least, min((len(order) - 1) // len(shares), known.levels) + 1 if order else 0):
+    levels = range(least, min((len(order) - 1) // len(shares), known.levels) + 1 if order else 0)
+    if known.are_equal and levels:
+        lightest = [sums[k * len(shares) + 1] - sums[k * (len(shares) - 1)] for k in levels]
+        k = levels[lightest.index(max(lightest))]
+        levels = range(k, k + 1)  # the shares are one number, so the largest sum has the largest ratio
+    for k in levels:
         count = k * len(shares) + 1
         ratio = known.least_ratio(sums, count)
         if ratio > best.ratio:
