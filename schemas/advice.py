@@ -31,7 +31,11 @@ SAVING_CURVES = snapshot_table(
         required("setting", TEXT, "name in the server's configuration"),
         required("value", LONG, "its value"),
         required("keys", LONG, "keys that are tables now and packed then"),
-        required("saved_bytes", LONG, "estimated bytes in memory that they save"),
+        required(
+            "saved_bytes",
+            LONG,
+            "estimated bytes in memory that they save; of lists also less than none, where nodes are then rounded up by more",
+        ),
         required("walked_max", LONG, "most elements (of a list: bytes) that a command on one of them walks then"),
         required(
             "is_knee", FLAG, "whether this is the value to take: the first that brings 80 % of what the largest brings"

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from cluster_core.advice.compression import TextSums, estimate
 from cluster_core.advice.curves import LIST_SETTING, SETTINGS, Point
 
 BUCKET_KEYS = 100
@@ -66,8 +67,8 @@ class PrefixSums:
     bucket_now: int
     bucket_payload: int
     bucket_name_bytes: int
-    compressible_keys: int
-    compressed_saving: int
+    lzf_saving: int
+    texts: TextSums
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +110,19 @@ def _settings(sums: AdviceSums, claimed: list[int], least: int) -> list[Change]:
         found.append(
             Change(
                 Kind.SETTING, point.setting.encode(), point.saved_bytes, point.keys,
-                f"CONFIG SET {point.setting} {point.value}, then load the keys anew: restart, or resync a replica and fail over",
+                f"CONFIG SET {point.setting} {point.value}, then {_ANEW[point.setting == LIST_SETTING]}",
                 f"commands on these keys walk up to {point.walked_max:,} {'bytes' if point.setting == LIST_SETTING else 'elements'}",
-                f"CONFIG SET {point.setting} {usual}, and load the keys anew",
+                f"CONFIG SET {point.setting} {usual}, and the same again",
             )
         )  # fmt: skip
         _claim(claimed, sums.setting_saved.get(point.setting, ()))
     return found
+
+
+_ANEW = (
+    "load the keys anew: restart, or resync a replica and fail over",
+    "write the lists anew, since a server that loads them keeps their nodes: slotscope export --type list --to resp",
+)
 
 
 def _claim(claimed: list[int], more: Sequence[int]) -> None:
@@ -163,16 +170,27 @@ def _names(sums: AdviceSums, bucketed: set[bytes], least: int) -> list[Change]:
 
 
 def _texts(sums: AdviceSums, least: int) -> list[Change]:
-    found = [
-        Change(
-            Kind.COMPRESS, one.name, one.compressed_saving, one.compressible_keys,
-            "compress values in the program before SET (LZ4, zstd)",
-            "programs change; processor time; APPEND, GETRANGE and SETRANGE no longer work on them",
-            "write the values anew uncompressed",
+    found = []
+    for one in sums.prefixes:
+        told = estimate(one.texts)
+        if told is None or told.saved_bytes < least:
+            continue
+        held, texts = one.texts.text_bytes, one.texts
+        share, error = (100 * size / held for size in told)
+        known = (
+            "all were compressed"
+            if texts.sampled == texts.texts
+            else f"± {error:.2g}, {texts.sampled:,} were compressed"
         )
-        for one in sums.prefixes
-        if one.compressed_saving >= least
-    ]  # fmt: skip
+        lzf = f"; LZF, as the dump has it: {100 * one.lzf_saving / held:.0f} %" if one.lzf_saving else ""
+        found.append(
+            Change(
+                Kind.COMPRESS, one.name, told.saved_bytes, texts.texts,
+                f"compress values in the program before SET: zstd saves {share:.0f} % of {held:,} bytes ({known}){lzf}",
+                "programs change; processor time; APPEND, GETRANGE and SETRANGE no longer work on them",
+                "write the values anew uncompressed",
+            )
+        )  # fmt: skip
     return sorted(found, key=lambda change: -change.saved_bytes)[:PREFIXES_MAX]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cluster_core.advice.changes import AdviceSums, PrefixSums
+from cluster_core.advice.compression import TextSums
 from cluster_core.advice.conditions import Condition
 from cluster_core.advice.curves import LIST_SETTING, SETTINGS, Point, Step, curve, marked
 from cluster_core.memory.model import MemoryModel
@@ -13,6 +14,8 @@ from cluster_core.memory.packed_sizes import listpack_string_bytes
 from cluster_core.memory.strings import sds_bytes
 
 BUCKET_NAME_BYTES = 16
+WALKED = 2
+"""The place of the most elements walked among the sums of a curve."""
 
 
 @dataclass(slots=True)
@@ -61,18 +64,21 @@ class Totals:
             if name != LIST_SETTING
         }
         count = len(self.conditions)
-        prefixes = [
-            PrefixSums(
-                name, keys, amounts[0], amounts[1 : count + 1], amounts[count + 2 : 2 * count + 2],
-                *amounts[2 * count + 2 :],
-            )
-            for name, (keys, amounts) in self.prefixes.items()
-        ]  # fmt: skip
+        prefixes = [_prefix_sums(name, keys, amounts, count) for name, (keys, amounts) in self.prefixes.items()]
         values, size = self.shared
         return AdviceSums(
             self.memory[0], sum(one.keys for one in prefixes), [(one.server, one.allocator) for one in self.conditions],
             list(self.memory[1 : 1 + count]), points, claimed, prefixes, size, values, _bucket_bytes(model),
         )  # fmt: skip
+
+
+def _prefix_sums(name: bytes, keys: int, amounts: Sequence[int], conditions: int) -> PrefixSums:
+    now, behind = amounts[0], 2 * conditions + 2
+    memory, bucket_saved = amounts[1 : conditions + 1], amounts[conditions + 2 : behind]
+    names, bucket_keys, bucket_now, payload, bucket_names, lzf_saving, *texts = amounts[behind:]
+    return PrefixSums(
+        name, keys, now, memory, bucket_saved, names, bucket_keys, bucket_now, payload, bucket_names, lzf_saving, TextSums(*texts)
+    )  # fmt: skip
 
 
 def _has_setting(model: MemoryModel, name: str) -> bool:

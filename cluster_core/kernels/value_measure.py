@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from cluster_core.formats.rdb.head import RdbHead
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.rdb import value_shapes as shapes
 from cluster_core.kernels.rdb.memory_sizes import model_array
+from cluster_core.kernels.rdb.strings import expand
 from cluster_core.kernels.rdb.tables import grammar_array
 from cluster_core.kernels.rdb.value_strings import ACCUMULATED, PARTS
 
@@ -56,3 +57,18 @@ class ValueMeasure:
             elif need > len(self._scratch):
                 self._scratch = np.empty(2 * int(need), np.uint8)
         return found
+
+
+def texts_of(
+    found: Measured, batch: KeyBatch, data: NDArray[np.uint8], begin: int, chosen: NDArray[np.bool_]
+) -> Iterator[memoryview]:
+    """Yield the strings of the *chosen* keys of *batch*, whose records lie in *data* as `ValueMeasure.measure` has them: each ends a record."""
+    ends = (batch.offset + batch.serialized_bytes)[chosen] - begin
+    raw, lzf = (found.shapes[chosen, at] for at in (shapes.RAW_BYTES, shapes.LZF_BYTES))
+    for end, size, packed in zip(ends.tolist(), raw.tolist(), lzf.tolist(), strict=True):
+        if not packed:
+            yield data[end - size : end].data
+            continue
+        out = np.empty(size, np.uint8)
+        expand(data, end - packed, end, out, 0, size)
+        yield out.data

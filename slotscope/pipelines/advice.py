@@ -12,14 +12,12 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from cluster_core.advice.changes import AdviceSums, Change, PrefixSums, rank_changes
+from cluster_core.advice.changes import Change, rank_changes
 from cluster_core.advice.conditions import Condition, conditions_for
-from cluster_core.advice.curves import LIST_SETTING, SETTINGS, Point, Step, curve, marked
 from cluster_core.advice.heavy import Held, Splittable, expiries, splits
+from cluster_core.advice.totals import WALKED, Totals
 from cluster_core.formats.rdb.grammar import KEY_TYPES
 from cluster_core.memory.model import MemoryModel, MemorySettings, model_of
-from cluster_core.memory.packed_sizes import listpack_string_bytes
-from cluster_core.memory.strings import sds_bytes
 from schemas.advice import MEMORY_CONDITIONS, SAVING_CURVES, SAVINGS
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_USE, NODE_LOAD
 from schemas.interim import ADVICE_PARTIAL
@@ -65,12 +63,12 @@ def advise(spark: SparkSession, request: Request, settings: Settings) -> None:
     with progress("measuring"):
         partial = _measure(spark, paths, options).persist()
         found = _Sums(partial, conditions, settings.groups_listed)
-    changes = rank_changes(found.sums(model))
+    changes = rank_changes(found.totals.sums(model))
     with progress("writing tables"):
         owners = {row["slot"]: row["owner_id"] for row in read_rows(root, SLOT_LOAD, snapshot_id=snapshot_id)}
         with running(root, JOB, snapshot_id, cluster=cluster_of(root, snapshot_id)) as run:
             run.append(SAVINGS, _saving_rows(changes, root, snapshot_id, found))
-            run.append(SAVING_CURVES, [point._asdict() for point in found.points(model)])
+            run.append(SAVING_CURVES, [point._asdict() for point in found.totals.points(model)])
             run.append(MEMORY_CONDITIONS, _condition_rows(found, conditions, owners))
     partial.unpersist()
 
@@ -114,74 +112,37 @@ class _Sums:
     """The partial sums of all tasks, added up: by Spark what may be many, here the rest."""
 
     def __init__(self, partial: DataFrame, conditions: Sequence[Condition], groups_listed: int) -> None:
-        self.conditions = conditions
         self.slots = _added(partial, "slot", 2 + len(conditions))
         self.types = _added(partial, "type", 2 + len(conditions))
         prefixes = partial.where(F.col("kind") == "prefix")
         width = 2 + 2 * len(conditions) + len(BEHIND)
         summed = prefixes.groupBy("name").agg(F.sum("number").alias("number"), *_sums_of(width))
-        self.prefixes = [row.asDict() for row in summed.orderBy(F.desc("a0"), "name").limit(groups_listed).collect()]
-        self._width = width
-        curves = partial.where(F.col("kind") == "curve").collect()
-        self._curves: dict[tuple[str, int], list[int]] = {}
-        for row in curves:
-            sums = self._curves.setdefault((row["name"].decode(), row["number"]), [0] * len(row["amounts"]))
-            walked = max(sums[2], row["amounts"][2])
-            sums[:] = [old + new for old, new in zip(sums, row["amounts"], strict=True)]
-            sums[2] = walked
-        self._values = _added_values(partial)
+        heaviest = summed.orderBy(F.desc("a0"), "name").limit(groups_listed).collect()
+        self.totals = Totals(
+            conditions,
+            self.slots[:, 1:].sum(axis=0).tolist(),
+            {bytes(row["name"]): (row["number"], list(row[2:])) for row in heaviest},
+            _added_curves(partial),
+            _added_values(partial),
+        )
 
     @property
     def now(self) -> int:
         """Bytes in memory now."""
-        return int(self.slots[:, 1].sum())
+        return int(self.totals.memory[0])
 
-    def points(self, model: MemoryModel) -> list[Point]:
-        """The curves of the settings that the server of *model* has."""
-        found: list[Point] = []
-        for name in [setting.name for setting in SETTINGS if _has_setting(model, setting.name)]:
-            steps = [
-                Step(value, sums[0], sums[1], sums[2])
-                for (of, value), sums in sorted(self._curves.items())
-                if of == name
-            ]
-            found += curve(name, steps)
-        lists = [
-            (value, sums) for (of, value), sums in sorted(self._curves.items(), reverse=True) if of == LIST_SETTING
+
+def _added_curves(partial: DataFrame) -> dict[tuple[str, int], Sequence[int]]:
+    """Sums by setting and value; of the most elements that are walked the largest."""
+    found: dict[tuple[str, int], Sequence[int]] = {}
+    for row in partial.where(F.col("kind") == "curve").collect():
+        at = row["name"].decode(), row["number"]
+        sums = found.get(at, [0] * len(row["amounts"]))
+        found[at] = [
+            max(old, new) if place == WALKED else old + new
+            for place, (old, new) in enumerate(zip(sums, row["amounts"], strict=True))
         ]
-        return found + marked(
-            [Point(LIST_SETTING, value, sums[0], sums[1], sums[2], is_knee=False) for value, sums in lists]
-        )
-
-    def sums(self, model: MemoryModel) -> AdviceSums:
-        """What changes are ranked by."""
-        points = self.points(model)
-        knees = {point.setting: point.value for point in points if point.is_knee}
-        claimed = {
-            name: [
-                sum(values)
-                for values in zip(
-                    *(sums[3:] for (of, value), sums in self._curves.items() if of == name and value <= knee),
-                    strict=True,
-                )
-            ]
-            for name, knee in knees.items()
-            if name != LIST_SETTING
-        }
-        count = len(self.conditions)
-        memory = self.slots[:, 2 : 2 + count].sum(axis=0).tolist()
-        shift, copies, size = self._values
-        return AdviceSums(
-            self.now, int(sum(row["number"] for row in self.prefixes)), [(one.server, one.allocator) for one in self.conditions], memory,
-            points, claimed, [self._prefix(row, count) for row in self.prefixes], size << shift, copies << shift, _bucket_bytes(model),
-        )  # fmt: skip
-
-    def _prefix(self, row: Mapping[str, Any], count: int) -> PrefixSums:
-        amounts = [row[f"a{at}"] for at in range(self._width)]
-        return PrefixSums(
-            bytes(row["name"]), row["number"], amounts[0], amounts[1 : count + 1], amounts[count + 2 : 2 * count + 2],
-            *amounts[2 * count + 2 :],
-        )  # fmt: skip
+    return found
 
 
 def _sums_of(width: int) -> list[Any]:
@@ -194,8 +155,8 @@ def _added(partial: DataFrame, kind: str, width: int) -> NDArray[np.int64]:
     return np.column_stack([column.to_numpy() for column in rows.columns]).astype(np.int64).reshape(-1, 1 + width)
 
 
-def _added_values(partial: DataFrame) -> tuple[int, int, int]:
-    """Of values that were sampled by their hash: the shift of the sample, copies beyond the first, bytes of those."""
+def _added_values(partial: DataFrame) -> tuple[int, int]:
+    """Copies of values beyond the first, and their bytes, by those that were sampled by their hash."""
     rows = (
         partial.where(F.col("kind") == "value")
         .groupBy("number")
@@ -204,17 +165,8 @@ def _added_values(partial: DataFrame) -> tuple[int, int, int]:
     )
     shift = max((row[1] for row in rows), default=0)
     chosen = [row for row in rows if not row[0] & ((1 << shift) - 1) and row[2] > 1]
-    return shift, sum(row[2] - 1 for row in chosen), sum((row[2] - 1) * row[3] for row in chosen)
-
-
-def _has_setting(model: MemoryModel, name: str) -> bool:
-    return "SET_LISTPACK" in model.layout.types or not name.startswith("set-max-listpack")
-
-
-def _bucket_bytes(model: MemoryModel) -> int:
-    """What a bucket takes besides its entries: name, object, entry, the head of a listpack and what its allocation is rounded up by."""
-    name = model.allocated(sds_bytes(16))
-    return 24 + 16 + name + 7 + listpack_string_bytes(64)
+    copies, size = sum(row[2] - 1 for row in chosen), sum((row[2] - 1) * row[3] for row in chosen)
+    return copies << shift, size << shift
 
 
 def _saving_rows(changes: Sequence[Change], root: str, snapshot_id: str, found: _Sums) -> Rows:
@@ -252,7 +204,7 @@ def _saving_rows(changes: Sequence[Change], root: str, snapshot_id: str, found: 
 
 def _condition_rows(found: _Sums, conditions: Sequence[Condition], owners: Mapping[int, str | None]) -> pa.Table:
     """Rows of ``gold/memory_conditions``: each scope under each condition."""
-    scopes: list[tuple[str, bytes, Sequence[int]]] = [("cluster", b"", found.slots[:, 1:].sum(axis=0).tolist())]
+    scopes: list[tuple[str, bytes, Sequence[int]]] = [("cluster", b"", found.totals.memory)]
     scopes += [("type", KEY_TYPES[row[0]].encode(), row[1:]) for row in found.types.tolist()]
     by_node: dict[str, NDArray[np.int64]] = {}
     for row in found.slots:
@@ -261,9 +213,7 @@ def _condition_rows(found: _Sums, conditions: Sequence[Condition], owners: Mappi
             by_node[owner] = by_node.get(owner, np.zeros(len(row) - 1, np.int64)) + row[1:]
         scopes.append(("slot", str(row[0]).encode(), row[1:].tolist()))
     scopes += [("node", node.encode(), sums.tolist()) for node, sums in sorted(by_node.items())]
-    scopes += [
-        ("prefix", bytes(row["name"]), [row[f"a{at}"] for at in range(2 + len(conditions))]) for row in found.prefixes
-    ]
+    scopes += [("prefix", name, sums[: 2 + len(conditions)]) for name, (_, sums) in found.totals.prefixes.items()]
     texts = key_texts(pa.array([value for _, value, _ in scopes], pa.binary())).to_pylist()
     return as_table(
         MEMORY_CONDITIONS,

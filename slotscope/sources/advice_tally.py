@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial as bind
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cluster_core.advice.compression import VALUE_BYTES_MAX, TextSums, sample_shift
 from cluster_core.advice.conditions import conditions_for
 from cluster_core.advice.curves import LIST_SETTING, LIST_SIZES, SETTINGS, Setting
 from cluster_core.errors import DecodeError
@@ -17,7 +19,9 @@ from cluster_core.kernels.group_tally import GroupTally
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.key_use import add_by_slot
 from cluster_core.kernels.rdb import value_shapes as shapes
-from cluster_core.kernels.value_measure import Measured, ValueMeasure
+from cluster_core.kernels.rdb.key_twins import key_hashes
+from cluster_core.kernels.value_compression import compressed_sizes, sampled_columns
+from cluster_core.kernels.value_measure import Measured, ValueMeasure, texts_of
 from cluster_core.memory.model import MemoryModel, MemorySettings, model_of
 from cluster_core.memory.packed_sizes import listpack_string_bytes
 from cluster_core.memory.strings import sds_bytes
@@ -37,9 +41,12 @@ SHORT_PREFIX = 2
 """What a prefix could be: a letter and its separator."""
 SAMPLED_VALUES_MAX = 20_000
 _NAME_LENGTHS = 1024
+_ENTRY_OVERHEAD = 8
+"""What a server adds to an element when it asks whether a list's node has room for it (``SIZE_ESTIMATE_OVERHEAD``)."""
+_LISTPACK_HEAD_BYTES = 7
 
 BEHIND = (
-    "name_bytes", "bucket_keys", "bucket_now", "bucket_payload", "bucket_name_bytes", "compressible_keys", "compressed_saving",
+    "name_bytes", "bucket_keys", "bucket_now", "bucket_payload", "bucket_name_bytes", "lzf_saving", *TextSums._fields,
 )  # fmt: skip
 """Amounts of a prefix: bytes now, under each condition, keys that count as now, what each condition saves of keys that a bucket would hold,
 and these.
@@ -76,9 +83,12 @@ class _Duplicates:
 
 
 class AdviceTally:
-    """The sums of one unit."""
+    """The sums of one unit of *size* bytes."""
 
-    def __init__(self, model: MemoryModel, measure: ValueMeasure, conditions: int, options: AdviceOptions) -> None:
+    def __init__(
+        self, model: MemoryModel, measure: ValueMeasure, conditions: int, options: AdviceOptions, *, size: int = 0
+    ) -> None:
+        self._shift = sample_shift(size)
         self._model, self._measure, self._options = model, measure, options
         self._conditions = conditions
         self._slots = np.zeros((SLOT_COUNT, conditions + 2), np.int64)
@@ -105,7 +115,7 @@ class AdviceTally:
         saved = now[:, None] - memory
         self._add_curves(batch, found, is_known, saved)
         self._add_lists(batch, found, is_known)
-        self._add_prefixes(batch, found, is_known, saved, both)
+        self._add_prefixes(batch, found, is_known, saved, both, bind(texts_of, found, batch, data, begin))
 
     def _add_curves(
         self, batch: KeyBatch, found: Measured, is_known: NDArray[np.bool_], saved: NDArray[np.int64]
@@ -137,25 +147,34 @@ class AdviceTally:
 
     def _add_lists(self, batch: KeyBatch, found: Measured, is_known: NDArray[np.bool_]) -> None:
         """Estimate lists of several nodes as if each node were as full as a larger limit allows."""
-        rows = np.flatnonzero(is_known & (batch.type == LIST) & (found.shapes[:, shapes.NODES] > 1))
-        node_bytes = self._model.layout.list_node
-        for row in rows.tolist():
-            shape = found.shapes[row]
-            payload, nodes = int(shape[shapes.PAYLOAD]), int(shape[shapes.NODES])
-            if int(shape[shapes.LONGEST]) >= min(LIST_SIZES.values()):
-                continue
-            held = nodes * node_bytes + sum(self._nodes_bytes(payload, nodes))
-            for step, limit in enumerate(LIST_SIZES.values()):
-                fewer = -(-payload // limit)
-                saving = held - fewer * node_bytes - sum(self._nodes_bytes(payload, fewer))
-                if saving > 0:
-                    self._lists[step, :2] += (1, saving)
-                    self._lists[step, 2] = max(self._lists[step, 2], limit)
+        shape = found.shapes
+        chosen = is_known & (batch.type == LIST) & (shape[:, shapes.NODES] > 1)
+        chosen &= shape[:, shapes.LONGEST] < min(LIST_SIZES.values())
+        payload, count, held = (shape[chosen, at] for at in (shapes.PAYLOAD, shapes.ELEMENTS, shapes.PACKED))
+        for step, limit in enumerate(LIST_SIZES.values() if len(held) else ()):
+            filled = (
+                limit - _ENTRY_OVERHEAD - payload / np.maximum(count, 1) / 2
+            )  # half an element, at an average, finds no room
+            full = (payload // filled).astype(np.int64)
+            rest = np.maximum(payload - (full * filled).astype(np.int64), 0)
+            nodes = full * self._node_bytes(filled.astype(np.int64)) + np.where(rest > 0, self._node_bytes(rest), 0)
+            self._lists[step] = self._lists[step, 0] + len(held), self._lists[step, 1] + (held - nodes).sum(), limit
 
-    def _nodes_bytes(self, payload: int, nodes: int) -> tuple[int, ...]:
-        share = payload // max(nodes, 1) + 7
-        exact = self._model.layout.packed_exact
-        return (nodes * (share if exact else self._model.allocated(share)),)
+    def _node_bytes(self, payload: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Bytes of a list's nodes whose elements take *payload*."""
+        whole = payload + _LISTPACK_HEAD_BYTES
+        layout = self._model.layout
+        return layout.list_node + (whole if layout.packed_exact else self._each(self._model.allocated, whole))
+
+    @staticmethod
+    def _each(measure: Callable[[int], int], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """What *measure* says of each of *sizes*, asked once for each that is different."""
+        different, places = np.unique(sizes, return_inverse=True)
+        return np.array([measure(size) for size in different.tolist()], np.int64)[places]
+
+    def _text_bytes(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Bytes of strings of *sizes* in memory."""
+        return self._each(lambda size: self._model.allocated(sds_bytes(size)), sizes)
 
     def _add_prefixes(
         self,
@@ -164,6 +183,7 @@ class AdviceTally:
         is_known: NDArray[np.bool_],
         saved: NDArray[np.int64],
         both: NDArray[np.int64],
+        texts_of_rows: Callable[[NDArray[np.bool_]], Iterator[memoryview]],
     ) -> None:
         lengths = np.diff(batch.key_offsets).astype(np.int64)
         prefix = self._first_prefixes(batch, lengths)
@@ -178,16 +198,21 @@ class AdviceTally:
             prefix > SHORT_PREFIX, self._names(lengths) - self._names(lengths - prefix + SHORT_PREFIX), 0
         )
         texts = is_text & (raw >= TEXT_MIN)
-        saving = np.zeros(len(batch), np.int64)
-        for row in np.flatnonzero(texts & (lzf > 0)).tolist():
-            saving[row] = self._model.allocated(sds_bytes(int(raw[row]))) - self._model.allocated(
-                sds_bytes(int(lzf[row]))
-            )
+        held, lzf_saving = np.zeros((2, len(batch)), np.int64)
+        held[texts] = self._text_bytes(raw[texts])
+        packed = texts & (lzf > 0)
+        lzf_saving[packed] = held[packed] - self._text_bytes(lzf[packed])
+        sampled = texts & ((key_hashes(batch) & np.uint64((1 << self._shift) - 1) == 0) | (held >= VALUE_BYTES_MAX))
+        sizes = np.array(compressed_sizes(texts_of_rows(sampled)), np.int64)
+        saved_by_zstd = np.maximum(held[sampled] - self._text_bytes(sizes), 0)
+        compressed = np.zeros((len(batch), len(TextSums._fields)), np.int64)
+        compressed[:, 0], compressed[:, 1] = texts, held
+        compressed[sampled, 2:] = sampled_columns(held[sampled], saved_by_zstd, self._shift)
         self._duplicates.add(found.shapes[texts, shapes.TEXT_HASH], raw[texts])
         amounts = np.column_stack(
             (
                 both, np.where(buckets[:, None], saved, 0), np.where(buckets, 0, name_bytes), buckets, np.where(buckets, both[:, 0], 0),
-                np.where(buckets, payload, 0), np.where(buckets, name_bytes, 0), saving > 0, saving,
+                np.where(buckets, payload, 0), np.where(buckets, name_bytes, 0), lzf_saving, compressed,
             )
         ).astype(np.int64)  # fmt: skip
         self._prefixes.add_prefixes(batch, self._options.separators, 1, amounts)
@@ -265,7 +290,13 @@ def advise_unit(unit: RdbUnit, options: AdviceOptions) -> Iterator[pa.RecordBatc
             assert model is not None
             if tally is None:
                 conditions = conditions_for(model)
-                tally = AdviceTally(model, ValueMeasure(head, conditions), len(conditions), options)
+                tally = AdviceTally(
+                    model,
+                    ValueMeasure(head, conditions),
+                    len(conditions),
+                    options,
+                    size=(unit.end or unit.size) - unit.start,
+                )
             for part, begin, end in _spans(batch):
                 tally.add(part, np.frombuffer(records.read(begin, end - begin), np.uint8), begin)
     except DecodeError:

@@ -15,7 +15,7 @@ import numpy as np
 
 from cluster_core.advice.changes import Change, rank_changes
 from cluster_core.advice.conditions import Condition, conditions_for
-from cluster_core.advice.totals import Totals
+from cluster_core.advice.totals import WALKED, Totals
 from cluster_core.errors import DecodeError
 from cluster_core.formats.rdb.dumped_value import target_of_dump
 from cluster_core.formats.rdb.writer import RdbWriter
@@ -30,7 +30,6 @@ GROUPS: Final = 10
 VALUES_MIN: Final = 100
 """Fewer say nothing of what is left, unless they are all there are."""
 PREFIXES_MAX: Final = 4096
-_WALKED: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,10 +230,7 @@ def _scaled(totals: Totals, scale: float) -> Totals:
         totals.conditions,
         times(totals.memory),
         {name: (round(keys * scale), times(sums)) for name, (keys, sums) in totals.prefixes.items()},
-        {
-            at: [*times(sums[:_WALKED]), sums[_WALKED], *times(sums[_WALKED + 1 :])]
-            for at, sums in totals.curves.items()
-        },
+        {at: [*times(sums[:WALKED]), sums[WALKED], *times(sums[WALKED + 1 :])] for at, sums in totals.curves.items()},
     )
 
 
@@ -248,9 +244,9 @@ def _added(several: Sequence[Totals]) -> Totals:
         for at, sums in one.curves.items():
             old = found.curves.get(at, [0] * len(sums))
             found.curves[at] = [
-                *_sum(old[:_WALKED], sums[:_WALKED]),
-                max(old[_WALKED], sums[_WALKED]),
-                *_sum(old[_WALKED + 1 :], sums[_WALKED + 1 :]),
+                *_sum(old[:WALKED], sums[:WALKED]),
+                max(old[WALKED], sums[WALKED]),
+                *_sum(old[WALKED + 1 :], sums[WALKED + 1 :]),
             ]
     return found
 

@@ -63,6 +63,8 @@ def test_large_hashes_small_strings_long_names_and_equal_texts_are_told_with_how
     assert "CONFIG SET hash-max-listpack-entries 1024" in found["setting", b"hash-max-listpack-entries"]["how"]
     assert found["bucket", b"a-long-prefix:"]["keys"] == 2000
     assert found["share", b""]["saved_bytes"] == 299 * 280
+    assert "zstd saves 8" in found["compress", b"page:"]["how"]
+    assert "(all were compressed)" in found["compress", b"page:"]["how"]
     assert ("expire", b"page:") in found
     assert all(row["how"] and row["risk"] and row["undo"] for row in rows)
     assert report.savings.saved_bytes < report.savings.now_bytes

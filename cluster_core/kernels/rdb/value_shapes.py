@@ -60,7 +60,7 @@ from cluster_core.memory.model import LONG_ELEMENT_BYTES
 """Limits up to which a server packs values, bytes of a list that is one listpack (0: never), whether packed values are ziplists, when strings are embedded."""
 
 (IS_KNOWN, ELEMENTS, LONGEST, PAYLOAD, NODES, PACKED, TABLE, RAW_BYTES, LZF_BYTES, TEXT_HASH, SHAPES) = range(11)
-"""Of a value: whether all models know it (2: a set of integers); elements, the longest one, their bytes in a listpack, nodes of a list; what the key takes packed and as a table
+"""Of a value: whether all models know it (2: a set of integers); elements, the longest one, their bytes in a listpack, nodes of a list; what the key takes packed (of a list: its nodes) and as a table
 by the first model; bytes of a string, of its compressed form (0: it is not), a hash of it."""
 
 _HASH_PRIME = np.uint64(0x100000001B3)
@@ -235,6 +235,7 @@ def _list(key_length: int, expires: bool, sums: Any, conditions: Any, memory: An
     shape[ELEMENTS] = acc[COUNT]
     shape[NODES] = acc[NODES_MET]
     shape[TABLE] = memory[0]
+    shape[PACKED] = parts[0, PART_NODES]
 
 
 @borrowing()

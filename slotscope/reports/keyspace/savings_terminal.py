@@ -105,14 +105,13 @@ def _print_conditions(found: SavingsReport, ink: Ink) -> None:
 
 
 def _print_curves(found: SavingsReport, ink: Ink) -> None:
-    saving = {point.setting for point in found.curves if point.saved_bytes}
     rows: list[list[Cell]] = [
         [
             point.setting, f"{point.value}{' *' if point.is_knee else ''}", text.count(point.keys), text.size(point.saved_bytes),
             text.count(point.walked_max),
         ]
         for point in found.curves
-        if point.setting in saving
+        if point.saved_bytes > 0
     ]  # fmt: skip
     if rows:
         ink.heading("Limits of packed values", "* is the one to take; walked: elements (of lists: bytes) at most")
