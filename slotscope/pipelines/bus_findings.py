@@ -7,7 +7,8 @@ not messages, to `cluster_core.incidents` on the driver.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
@@ -23,9 +24,11 @@ from cluster_core.incidents.rows import (
     step_rows,
 )
 from cluster_core.incidents.story import name_all, step_text, summary_of
+from schemas.history import BUS_MESSAGES, LOG_EVENTS, NODE_POLLS
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from slotscope.pipelines.bus_notes import Basis, collect_notes, history_of
 from slotscope.runtime import tables
+from slotscope.runtime.delta_files import figures
 from slotscope.runtime.row_tables import rows_table
 from slotscope.runtime.runs import Run
 
@@ -49,6 +52,24 @@ def write_gold(spark: SparkSession, run: Run, basis: Basis) -> GoldCounts:
     for finding in findings:
         severities[finding.severity] = severities.get(finding.severity, 0) + 1
     return GoldCounts(len(incidents), sum(len(one.steps) for one in incidents), severities)
+
+
+def check_figures(run: Run, facts: Mapping[str, Any], known_messages: int, gold: GoldCounts) -> None:
+    """Compare what *run* read and found with what the tables now hold of it; raises InputError where they contradict each other.
+
+    *facts* are those of the capture task, of which *known_messages* were settled by earlier runs.
+    """
+    selected = {"rows": "count(*)", "types": "count(type)", "files": "count(file)"}
+    numbers = "max(message_id) - min(message_id) + 1"
+    stored = figures(run.root, BUS_MESSAGES, run.own, numbers=numbers, **selected)
+    by = {f"{BUS_MESSAGES.name}, {name}": count for name, count in stored.items()}
+    run.check("messages", {"read": facts["messages"] - known_messages, **by})
+    for table in (NODE_POLLS, LOG_EVENTS, INCIDENTS, INCIDENT_STEPS, FINDINGS):
+        if table in run.rows:
+            there = figures(run.root, table, run.own, rows="count(*)")
+            run.check(table.name.rpartition("/")[2], {"written": run.rows[table], table.name: there["rows"]})
+    steps = figures(run.root, INCIDENTS, run.own, steps="coalesce(sum(steps), 0)")["steps"]
+    run.check("steps", {"found": gold.steps, INCIDENTS.name: steps, INCIDENT_STEPS.name: run.rows[INCIDENT_STEPS]})
 
 
 def _write(run: Run, history: History, incidents: list[Incident], findings: list[Finding]) -> None:

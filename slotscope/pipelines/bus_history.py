@@ -29,7 +29,7 @@ from schemas import history
 from schemas.bronze import BAD_RECORDS
 from schemas.caveats import Caveat, Code
 from schemas.table import Table
-from slotscope.pipelines.bus_findings import write_gold
+from slotscope.pipelines.bus_findings import check_figures, write_gold
 from slotscope.pipelines.bus_inputs import Inputs
 from slotscope.pipelines.bus_notes import Basis
 from slotscope.runtime import tables
@@ -312,7 +312,8 @@ class HistoryReplay:
             logged = self._unpacked(read, captured.LOGS, history.LOG_EVENTS)
             clocks = clock_warnings(logged, found.where(F.col("row_kind") == replayed.EVENT))
         basis = Basis(facts["node_timeout_ms"], facts["first_ns"] or 0, facts["last_ns"] or 0)
-        write_gold(self._spark, run, basis)
+        gold = write_gold(self._spark, run, basis)
+        check_figures(run, facts, state.messages if state is not None else 0, gold)
         outcome = self._outcome(facts, state, clocks)
         tables.apply_change(Change(self._replay_row(facts, outcome), history.REPLAYS), run)
         run.data_at = datetime.fromtimestamp(facts["last_ns"] / 1e9, UTC) if facts["last_ns"] else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
@@ -16,7 +17,7 @@ from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar
 
 import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder, write_deltalake
+from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from schemas.runs import RUNS
@@ -36,6 +37,7 @@ LAYOUT: Final = {
     "delta.checkpointInterval": "20",
     "delta.logRetentionDuration": "interval 1 days",
     "delta.deletedFileRetentionDuration": "interval 1 days",
+    "delta.setTransactionRetentionDuration": "interval 1 days",
 }
 """Of every table: files are skipped by what its rows belong to; a log is read from its last checkpoint, and holds little that is gone."""
 JOINED_BYTES: Final = 64 << 20
@@ -94,9 +96,32 @@ def append_rows(root: str, table: Table, rows: Iterable[Mapping[str, Any]]) -> N
 
 
 def append_table(root: str, table: Table, rows: pa.Table) -> None:
-    """Add *rows*, which have the columns of *table*, in one commit that no other one hinders; the table is created at first use."""
-    place = location(root, table)
-    tried(place, lambda: _commit(_opened_to_write(place, table), rows.cast(arrow_schema(table)), where=None))
+    """Add *rows*, which have the columns of *table*, in one commit that no other one hinders; the table is created at first use.
+
+    They are added once, also where the store took the commit and its answer was lost.
+    """
+    place, mark = location(root, table), commit_mark()
+
+    def once() -> None:
+        opened = _opened_to_write(place, table)
+        marked = CommitProperties(app_transactions=[Transaction(mark, 1, time.time_ns() // 1_000_000)])
+        try:
+            _commit(opened, rows.cast(arrow_schema(table)), where=None, properties=marked)
+        except (DeltaError, OSError):
+            if not holds(place, mark):
+                raise
+
+    tried(place, once)
+
+
+def commit_mark() -> str:
+    """What tells one commit from all others, as the application id of a Delta transaction."""
+    return secrets.token_hex(8)
+
+
+def holds(place: str, mark: str) -> bool:
+    """Whether the table at *place* took the commit of *mark*."""
+    return opened_table(place).transaction_version(mark) is not None
 
 
 def replace_rows(root: str, table: Table, rows: Sequence[Mapping[str, Any]], **equal: str) -> None:
@@ -182,14 +207,14 @@ def _opened_to_write(place: str, table: Table) -> DeltaTable:
     return opened
 
 
-def _commit(opened: DeltaTable, rows: pa.Table, where: str | None) -> int:
+def _commit(opened: DeltaTable, rows: pa.Table, where: str | None, properties: CommitProperties | None = None) -> int:
     """Add *rows*, or put them in the place of those for which *where* holds; the version that this made."""
     there = pa.schema(opened.schema())
     data = rows.cast(pa.schema([there.field(f.name) if f.name in there.names else f for f in rows.schema]))
     how: dict[str, Any] = {"mode": "append"} if where is None else {"mode": "overwrite", "predicate": where}
     if not set(rows.schema.names) <= set(there.names):
         how["schema_mode"] = "merge"
-    write_deltalake(opened, data, **how)
+    write_deltalake(opened, data, commit_properties=properties, **how)
     return int(opened.version())
 
 
@@ -366,6 +391,13 @@ def stored_values(root: str, table: Table, column: str) -> list[str]:
     engine = QueryBuilder().register("stored", _open(root, table))
     found = pa.RecordBatchReader.from_stream(engine.execute(f"SELECT DISTINCT {column} FROM stored")).read_all()
     return [str(value) for value in found.column(0).to_pylist()]
+
+
+def figures(root: str, table: Table, runs: Sequence[str], **selected: str) -> dict[str, int | None]:
+    """What the SQL aggregates *selected* say of the rows of *table* that *runs* wrote, whether they count or not."""
+    sql = f"SELECT {', '.join(f'{what} AS {name}' for name, what in selected.items())} FROM {_noun(table)}"
+    (row,) = _as_rows(_answer(sql, {table: _open(root, table)}, root, runs))
+    return row
 
 
 def delete_rows(root: str, table: Table, where: str) -> int:

@@ -94,6 +94,11 @@ class Run:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
+    def own(self) -> tuple[str, str]:
+        """The run ids of the rows that this run itself writes."""
+        return (self.run_id, f"{self.run_id}{LASTING}")
+
+    @property
     def counted(self) -> tuple[str, ...]:
         """The run ids that make the snapshot once this run is complete, as far as its jobs write it."""
         return (*self.kept, *([f"{self.run_id}{LASTING}"] if self.lasts else []), self.run_id)
@@ -241,7 +246,7 @@ class Run:
             revise_rows(self.root, RUNS, mine, lambda rows: [failed])
         for table in self._tables():
             with suppress(InputError, TryAgainError):
-                self._delete(table, any_of("run_id", (self.run_id, f"{self.run_id}{LASTING}")))
+                self._delete(table, any_of("run_id", self.own))
 
     def _sweep(self) -> None:
         """Remove the rows of the snapshot that earlier runs left, and that do not count any more."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from delta import exceptions
 from delta.tables import DeltaTable
+from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
@@ -21,7 +22,7 @@ from pyspark.sql.types import ArrayType, DataType
 from schemas.runs import RUNS
 from schemas.table import Table
 from slotscope.runtime import delta_files, stores
-from slotscope.runtime.delta_files import OLDER, counted_runs, location, missing, tried
+from slotscope.runtime.delta_files import OLDER, commit_mark, counted_runs, holds, location, missing, tried
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.runs import LASTING, Lasting, Run, State
 from slotscope.runtime.session import running_session
@@ -134,15 +135,21 @@ def apply_change(change: Change, run: Run) -> None:
 
 
 def _append(rows: DataFrame, change: Change, run: Run) -> None:
-    """Add *rows* by Spark's own writer."""
-    place = _place(run.root, change.table)
+    """Add *rows* by Spark's own writer: once, also where its commit was taken and the answer was lost."""
+    place, mark = _place(run.root, change.table), commit_mark()
     delta_files.create(run.root, change.table)
 
     def once() -> int:
         counted = Observation()
         seen = rows.observe(counted, F.count(F.lit(1)).alias("rows"))
         writer = (seen if change.files is None else seen.coalesce(change.files)).write.format("delta").mode("append")
-        writer.option("mergeSchema", "true").save(place)
+        writer = writer.option("mergeSchema", "true").option("txnAppId", mark).option("txnVersion", 1)
+        try:
+            writer.save(place)
+        except (*CONFLICTS, Py4JError):
+            if not holds(location(run.root, change.table), mark):
+                raise
+            return delta_files.figures(run.root, change.table, run.own, rows="count(*)")["rows"] or 0
         return int(counted.get["rows"])
 
     try:

@@ -17,10 +17,15 @@ from cluster_core.wire.bus import encode_message
 from jobs import bus_replay
 from schemas import history
 from schemas.bronze import BAD_RECORDS
+from schemas.history import BUS_MESSAGES
+from schemas.incidents import INCIDENT_STEPS, INCIDENTS
+from schemas.runs import RUNS
+from slotscope.pipelines.bus_findings import GoldCounts, check_figures
 from slotscope.pipelines.bus_inputs import check_request
 from slotscope.requests.bus_replay import Request
 from slotscope.runtime.delta_files import read_rows
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.runs import running
 from slotscope.runtime.spark_schema import spark_schema
 from tests.builders.bus_builder import conversation, pcap, ping
 from tests.conftest import DATA
@@ -267,3 +272,42 @@ def test_what_cannot_work_is_refused_before_spark_starts(options, reason) -> Non
 def test_a_capture_that_is_not_there_is_refused_before_spark_starts() -> None:
     with pytest.raises(DecodeError, match="no such file"):
         check_request(Request(root="/nowhere", pcap=["/nowhere/bus.pcap"]))
+
+
+def test_figures_that_were_found_equal_are_kept_with_the_run(replayed_root) -> None:
+    """Messages that were read, are there, have a type, a file and a number; incidents, and their steps, one by one."""
+    (run,) = read_rows(str(replayed_root), RUNS, state="complete")
+    checks: dict[str, dict[str, int]] = {}
+    for check in run["checks"]:
+        checks.setdefault(check["name"], {})[check["of"]] = check["value"]
+
+    assert [name for name, values in checks.items() if len(set(values.values())) != 1] == []
+    assert checks["messages"]["read"] == run["rows"]["bronze/bus_messages"] > 0
+    assert len(checks["messages"]) == 5
+    assert checks["steps"]["gold/incidents"] == run["rows"]["gold/incident_steps"] > 0
+    assert {"incidents", "incident_steps", "findings"} <= set(checks)
+
+
+@pytest.mark.parametrize(
+    ("read", "known", "steps", "told"),
+    [(3, 0, 2, None), (5, 2, 2, None), (4, 0, 2, "messages are 4 by read, 3 by bronze/bus_messages"), (3, 0, 1, "steps are 1 by found, 2 by gold/incidents")],
+)  # fmt: skip
+def test_a_replay_whose_tables_hold_another_figure_than_was_read_is_not_complete(
+    tmp_path, read, known, steps, told
+) -> None:
+    """Nothing of it counts."""
+    messages = [{"message_id": 2 + at, "type": "ping", "file": "f"} for at in range(3)]
+    incident = {"incident": 1, "steps": 2, "nodes": [], "message_ids": []}
+    error = ""
+    try:
+        with running(str(tmp_path), "bus-replay", "a") as run:
+            run.append(BUS_MESSAGES, messages)
+            run.append(INCIDENTS, [incident])
+            run.append(INCIDENT_STEPS, [{"incident": 1, "step": step, "parts": []} for step in (1, 2)])
+            check_figures(run, {"messages": read}, known, GoldCounts(1, steps, {}))
+    except InputError as found:
+        error = str(found)
+
+    assert (told or "") in error
+    assert bool(error) is bool(told)
+    assert len(read_rows(str(tmp_path), BUS_MESSAGES)) == (0 if told else 3)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -19,12 +20,15 @@ from schemas.bronze import KEYS
 from schemas.gold import NODE_LOAD
 from schemas.history import NODE_VIEWS
 from schemas.rebalance import PLAN_STEPS
+from schemas.runs import RUNS
 from slotscope.runtime import stores
 from slotscope.runtime.delta_files import append_rows, read_rows
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.runs import running
 from slotscope.sources.aof.files import find_logs
 from slotscope.sources.files import expand
 from slotscope.sources.folder_kinds import DUMPS
+from tests.benches.losing_store import LOST, losing_store
 from tests.benches.object_store import KEY, SECRET, ObjectStore, object_store
 
 pytestmark = [pytest.mark.processes, pytest.mark.xdist_group("object store")]
@@ -198,3 +202,22 @@ def test_spark_itself_writes_a_row_a_key_and_reads_captures_of_a_store(store: Ob
 
     assert len(read_rows("s3://lake/large", KEYS, columns=("slot",), snapshot_id="keys")) == 6002
     assert len(read_rows("s3://lake/large", NODE_VIEWS, columns=("observer",), snapshot_id="bus")) > 0
+
+
+@pytest.mark.parametrize("commit", [0, 1, 2])
+def test_rows_are_there_once_when_the_store_takes_a_commit_and_loses_its_answer(server, monkeypatch, commit):
+    """The commit that makes the table, and those that add to it."""
+    root = f"s3://lake/lost-{commit}"
+    with losing_store(server, f"node_load/_delta_log/{commit:020}.json") as store:
+        monkeypatch.setattr(stores, "_told", {})
+        for name, value in store.environment().items():
+            monkeypatch.setenv(name, value)
+        with running(root, "key-slots", "a") as run:
+            for node in "mn":
+                run.append(NODE_LOAD, [{"node_id": node, "slots": 1, "keys": 1}])
+        with urlopen(f"{store.endpoint}{LOST}") as answer:
+            lost = answer.read()
+
+        assert lost == b"1"
+        assert sorted(row["node_id"] for row in read_rows(root, NODE_LOAD)) == ["m", "n"]
+        assert [run["state"] for run in read_rows(root, RUNS)] == ["complete"]

@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
+from deltalake.exceptions import CommitFailedError
 
 from schemas.gold import NODE_LOAD
 from schemas.runs import RUNS
@@ -20,6 +21,7 @@ from slotscope.runtime.delta_files import compact, counted_runs, read_rows, sett
 from slotscope.runtime.errors import InputError, TryAgainError
 from slotscope.runtime.failure import TRY_AGAIN, describe
 from slotscope.runtime.runs import Run, running
+from tests.benches.program import without_progress
 from tests.builders.stored_rows import store
 
 CHECKOUT = Path(__file__).parents[3]
@@ -99,8 +101,6 @@ def test_a_run_that_is_complete_stays_so_whatever_happens_to_the_rows_that_it_re
 
 def test_a_commit_that_seemed_to_fail_is_not_taken_for_another_run(tmp_path, monkeypatch):
     """The answer got lost, and the commit is made again."""
-    from deltalake.exceptions import CommitFailedError
-
     write(tmp_path, "a", 1)
     real, done = delta_files.write_deltalake, []
 
@@ -115,6 +115,29 @@ def test_a_commit_that_seemed_to_fail_is_not_taken_for_another_run(tmp_path, mon
 
     assert seen(tmp_path, "a") == [[2]] * 3
     assert sorted(row["state"] for row in read_rows(str(tmp_path), RUNS)) == ["complete", "replaced"]
+
+
+@pytest.mark.parametrize("commit", range(1, 6))
+@pytest.mark.parametrize("error", [CommitFailedError("who knows"), OSError(errno.ETIMEDOUT, "timed out")])
+def test_rows_whose_commit_was_taken_and_whose_answer_was_lost_are_there_once(tmp_path, monkeypatch, commit, error):
+    real, done = delta_files.write_deltalake, []
+
+    def lose(*arguments, **more):
+        real(*arguments, **more)
+        done.append(1)
+        if len(done) == commit:
+            raise error
+
+    monkeypatch.setattr(delta_files, "write_deltalake", lose)
+    if commit == 5 and isinstance(
+        error, OSError
+    ):  # the row that closes the run: nobody knows, and it is to be run again
+        with pytest.raises(InputError, match="timed out"):
+            write(tmp_path, "a", 1)
+        monkeypatch.undo()
+    write(tmp_path, "a", 1)
+
+    assert seen(tmp_path, "a") == [[1]] * 3
 
 
 def test_a_killed_run_leaves_what_was_there_and_the_next_one_removes_its_rows(tmp_path):
@@ -248,3 +271,39 @@ def test_processes_that_begin_together_in_an_empty_root_all_end_right(tmp_path):
 
     assert [job.wait(120) for job in jobs] == [0] * 4
     assert [seen(tmp_path, f"c{number}") for number in range(4)] == [[[number]] * 3 for number in range(4)]
+
+
+@pytest.mark.processes
+@pytest.mark.spark
+def test_of_two_command_lines_that_write_one_snapshot_one_wins_and_the_other_ends_with_75(tmp_path):
+    """Both begin before one ends: the loser says so in one line, and the tables hold the winner's rows alone."""
+    dump = CHECKOUT / "tests" / "data" / "valkey-9.1"
+    command = [
+        sys.executable,
+        "-m",
+        "jobs.main",
+        "key-slots",
+        "--root",
+        str(tmp_path),
+        "--snapshot",
+        "a",
+        "--cluster",
+        "c",
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    jobs = [
+        subprocess.Popen(
+            [*command, "--rdb", str(dump / folder / "*.rdb")], cwd=CHECKOUT, env=environment, text=True, stderr=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        for folder in ("before", "after")
+    ]  # fmt: skip
+    told = [job.communicate(timeout=500)[1] for job in jobs]
+
+    codes = [job.returncode for job in jobs]
+    assert sorted(codes) == [0, TRY_AGAIN]
+    (line,) = without_progress(told[codes.index(TRY_AGAIN)])
+    assert line == f"slotscope: {tmp_path}: another key-slots replaced a while this one was at work: run this again"
+    keys = (6002, 6693)[codes.index(0)]
+    assert [row["keys"] for row in read_rows(str(tmp_path), SNAPSHOTS)] == [keys]
+    assert sum(row["keys"] for row in read_rows(str(tmp_path), SLOT_LOAD)) == keys
+    assert len(stored_values(str(tmp_path), SLOT_LOAD, "run_id")) == 1

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pyarrow as pa
 import pytest
+from delta import exceptions
+from py4j.protocol import Py4JNetworkError
+from pyspark.sql import DataFrameWriter
+from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
+from schemas.runs import RUNS
 from schemas.table import optional, required, several, snapshot_table
-from slotscope.runtime import tables
+from slotscope.runtime import delta_files, tables
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.runs import running
 from slotscope.runtime.tables import Change
@@ -109,3 +116,44 @@ def test_a_table_of_an_older_form_is_refused_with_what_to_do(spark, tmp_path):
 
     with pytest.raises(InputError, match=r"older version of the program.*another --root"):
         tables.read(spark, newer, root)
+
+
+def test_writers_of_many_rows_beside_each_other_all_end_right(spark, tmp_path, monkeypatch):
+    """More rows than the driver commits itself: Spark's own writer against itself, in two sessions, in an empty root and in one that is not."""
+    many = tables.SMALL_ROWS_MAX + 1
+    root = str(tmp_path)
+
+    def job(number):
+        session = spark.newSession()
+        frame = session.range(many).selectExpr("cast(id as int) as slot", "array('a') as words")
+        write(root, f"s{number}", frame)
+
+    for round_ in (0, 2):
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(job, (round_, round_ + 1)))
+
+    found = (
+        tables.read(spark, LOAD, root).groupBy("snapshot_id").agg(F.count("slot"), F.countDistinct("slot")).collect()
+    )
+    assert sorted(map(tuple, found)) == [(f"s{number}", many, many) for number in range(4)]
+    written = {row["snapshot_id"]: row["rows"] for row in delta_files.read_rows(root, RUNS, state="complete")}
+    assert written == {f"s{number}": {LOAD.name: many} for number in range(4)}
+
+
+@pytest.mark.parametrize("error", [exceptions.ConcurrentAppendException("who knows"), Py4JNetworkError("gone")])
+def test_rows_whose_commit_was_taken_and_whose_answer_was_lost_are_there_once(spark, tmp_path, monkeypatch, error):
+    """By Spark's writer, too."""
+    monkeypatch.setattr(tables, "SMALL_ROWS_MAX", -1)
+    root, real, saved = str(tmp_path), DataFrameWriter.save, []
+
+    def lose(writer, *arguments, **more):
+        real(writer, *arguments, **more)
+        saved.append(1)
+        if len(saved) == 1:
+            raise error
+
+    monkeypatch.setattr(DataFrameWriter, "save", lose)
+    write(root, "a", rows(spark, [1, 2, 3]))
+
+    assert content(spark, root) == [("a", 1), ("a", 2), ("a", 3)]
+    assert [run["rows"] for run in delta_files.read_rows(root, RUNS)] == [{LOAD.name: 3}]
