@@ -12,7 +12,8 @@ from benchmarks.options import Options
 from benchmarks.result import Bar, Cell, Result, Table
 from schemas.gold import NODE_LOAD
 from schemas.runs import RUNS
-from slotscope.runtime.delta_files import append_rows, compact, read_rows
+from slotscope.runtime.delta_files import append_rows, read_rows
+from slotscope.runtime.delta_upkeep import compact
 from slotscope.runtime.runs import running
 
 NAME = "root_growth"

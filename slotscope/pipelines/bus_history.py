@@ -292,7 +292,7 @@ class HistoryReplay:
         """All tables; the states when these are complete, and last the row that says so."""
         run = self._run
         run.belongs_to(node for _, _, node in facts["processes"])
-        run.kept = run.lasting_before if state is not None else ()
+        run.keep(run.lasting_before if state is not None else ())
         seen, beliefs = self._answers(read, found, facts)
         changes = [*self._seen(seen, facts), *self._believed(read, beliefs, facts), *self._told(seen)]
         if facts["left_out"] or state is None:

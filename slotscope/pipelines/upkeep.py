@@ -12,17 +12,8 @@ from schemas.table import Table
 from slotscope.pipelines.stored_snapshots import list_snapshots, stored_runs
 from slotscope.requests.upkeep import ForgetRequest, MaintainRequest
 from slotscope.runtime.answer import Answer
-from slotscope.runtime.delta_files import (
-    all_equal,
-    any_of,
-    compact,
-    delete_rows,
-    exists,
-    read_rows,
-    revise_rows,
-    stored_values,
-    vacuum,
-)
+from slotscope.runtime.delta_files import all_equal, any_of, exists, read_rows, revise_rows
+from slotscope.runtime.delta_upkeep import compact, delete_rows, stored_values, vacuum
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
 from slotscope.runtime.runs import LASTING, State
@@ -130,6 +121,6 @@ def _drop_dead(root: str, table: Table) -> int:
     seen = stored_values(root, table, "run_id")
     known: set[str] = set()
     for run in read_rows(root, RUNS, columns=("run_id", "state", "counted")) if exists(root, RUNS) else []:
-        known |= {run["run_id"], f"{run['run_id']}{LASTING}"} if run["state"] == State.RUNNING else set(run["counted"])
-    dead = [run_id for run_id in seen if run_id not in known]
+        known |= {run["run_id"]} if run["state"] == State.RUNNING else set(run["counted"])
+    dead = [run_id for run_id in seen if known.isdisjoint((run_id, run_id.rstrip(LASTING)))]
     return delete_rows(root, table, any_of("run_id", dead)) if dead else 0

@@ -40,8 +40,6 @@ LAYOUT: Final = {
     "delta.setTransactionRetentionDuration": "interval 1 days",
 }
 """Of every table: files are skipped by what its rows belong to; a log is read from its last checkpoint, and holds little that is gone."""
-JOINED_BYTES: Final = 64 << 20
-"""Files are joined up to this size."""
 COUNTED: Final = "run_id IN (SELECT UNNEST(counted) FROM runs WHERE state = 'complete')"
 """The SQL condition that a row counts."""
 OLDER = "{}: written by an older version of the program, in another form: choose another --root, or remove the folder and make it anew"
@@ -100,13 +98,19 @@ def append_table(root: str, table: Table, rows: pa.Table) -> None:
 
     They are added once, also where the store took the commit and its answer was lost.
     """
-    place, mark = location(root, table), commit_mark()
+    place = location(root, table)
+    add_once(
+        place, lambda marked: _commit(_opened_to_write(place, table), rows.cast(arrow_schema(table)), None, marked)
+    )
+
+
+def add_once(place: str, add: Callable[[CommitProperties], object]) -> None:
+    """Let *add* commit to the table at *place*, with what its commit is known by where its answer is lost."""
+    mark = commit_mark()
 
     def once() -> None:
-        opened = _opened_to_write(place, table)
-        marked = CommitProperties(app_transactions=[Transaction(mark, 1, time.time_ns() // 1_000_000)])
         try:
-            _commit(opened, rows.cast(arrow_schema(table)), where=None, properties=marked)
+            add(CommitProperties(app_transactions=[Transaction(mark, 1, time.time_ns() // 1_000_000)]))
         except (DeltaError, OSError):
             if not holds(place, mark):
                 raise
@@ -283,7 +287,7 @@ def read_rows(
     A row is a dict of the columns asked for, or of all; null where it was written before a column was added.  Rows of runs count as
     `counted_runs` says, or are those of *runs*.  Raises `InputError` where the table is not there, or is of a form that is not read.
     """
-    opened = _open(root, table)
+    opened = existing_table(root, table)
     there = {field.name for field in opened.schema().fields}
     chosen = [f'"{name}"' if name in there else f'NULL AS "{name}"' for name in columns or table.columns]
     sql = _selection(table, chosen, where, equal) + (f" ORDER BY {order_by}" if order_by else "")
@@ -304,7 +308,7 @@ def few_rows(
 ) -> pa.Table | None:
     """The SQL expressions *selected* of rows of *table* as `read_rows` chooses them; None where these are more than *count_max*."""
     sql = f"{_selection(table, selected, where, equal)} LIMIT {count_max + 1}"
-    opened = {table: _open(root, table)}
+    opened = {table: existing_table(root, table)}
     found = _answer(f"SELECT * FROM ({sql}) ORDER BY {order_by}", opened, root, _runs_of(root, table, equal, runs))
     return None if found.num_rows > count_max else found
 
@@ -325,7 +329,7 @@ def _selection(table: Table, selected: Sequence[str], where: str | None, equal: 
 
 def query_rows(root: str, sql: str, *tables: Table) -> list[dict[str, Any]]:
     """What *sql* says of *tables*, which go by their names without the layer; raises `InputError` as `read_rows` does."""
-    return _as_rows(_answer(sql, {table: _open(root, table) for table in tables}, root))
+    return _as_rows(_answer(sql, {table: existing_table(root, table) for table in tables}, root))
 
 
 def _answer(sql: str, tables: Mapping[Table, DeltaTable], root: str, runs: Sequence[str] | None = None) -> pa.Table:
@@ -339,7 +343,7 @@ def _answer(sql: str, tables: Mapping[Table, DeltaTable], root: str, runs: Seque
             if table.of_runs:
                 parts.append(f"{_noun(table)} AS (SELECT * FROM stored_{_noun(table)} WHERE {counted})")
         if parts and runs is None and RUNS not in tables:
-            engine.register(_noun(RUNS), _open(root, RUNS))
+            engine.register(_noun(RUNS), existing_table(root, RUNS))
         own = sql.removeprefix("WITH ")
         listed = f"WITH {', '.join(parts)}{' ' if own is sql else ', '}" if parts else ""
         return pa.RecordBatchReader.from_stream(engine.execute(listed + (own if parts else sql))).read_all()
@@ -357,7 +361,8 @@ def _noun(table: Table) -> str:
     return table.name.rpartition("/")[2]
 
 
-def _open(root: str, table: Table) -> DeltaTable:
+def existing_table(root: str, table: Table) -> DeltaTable:
+    """The table; raises InputError where it is not there, or cannot be read."""
     place = location(root, table)
     try:
         opened = opened_table(place)
@@ -386,44 +391,8 @@ def _refuse_older(opened: DeltaTable, table: Table, where: str) -> None:
                 raise InputError(OLDER.format(where))
 
 
-def stored_values(root: str, table: Table, column: str) -> list[str]:
-    """The values that *column* has in any row of *table*, also in those that do not count."""
-    engine = QueryBuilder().register("stored", _open(root, table))
-    found = pa.RecordBatchReader.from_stream(engine.execute(f"SELECT DISTINCT {column} FROM stored")).read_all()
-    return [str(value) for value in found.column(0).to_pylist()]
-
-
 def figures(root: str, table: Table, runs: Sequence[str], **selected: str) -> dict[str, int | None]:
     """What the SQL aggregates *selected* say of the rows of *table* that *runs* wrote, whether they count or not."""
     sql = f"SELECT {', '.join(f'{what} AS {name}' for name, what in selected.items())} FROM {_noun(table)}"
-    (row,) = _as_rows(_answer(sql, {table: _open(root, table)}, root, runs))
+    (row,) = _as_rows(_answer(sql, {table: existing_table(root, table)}, root, runs))
     return row
-
-
-def delete_rows(root: str, table: Table, where: str) -> int:
-    """Remove the rows of *table* for which *where* holds, in one commit; how many."""
-    return int(tried(location(root, table), lambda: _open(root, table).delete(where))["num_deleted_rows"])
-
-
-def compact(root: str, table: Table) -> int:
-    """Join the small files that many small commits leave; how many."""
-    place = location(root, table)
-
-    def join() -> int:
-        opened = opened_table(place)
-        joined = int(opened.optimize.compact(target_size=JOINED_BYTES)["numFilesRemoved"])
-        opened.create_checkpoint()
-        return joined
-
-    return tried(place, join)
-
-
-def vacuum(root: str, table: Table, retention_h: int) -> int:
-    """Remove the files that *table* has not held for *retention_h* hours; how many."""
-    place = location(root, table)
-    return len(
-        tried(
-            place,
-            lambda: opened_table(place).vacuum(retention_h, dry_run=False, enforce_retention_duration=False),
-        )
-    )

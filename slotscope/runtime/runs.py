@@ -13,7 +13,7 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -33,12 +33,11 @@ from slotscope.runtime.delta_files import (
     append_table,
     arrow_schema,
     as_table,
-    compact,
-    delete_rows,
     exists,
     read_rows,
     revise_rows,
 )
+from slotscope.runtime.delta_upkeep import compact, copy_rows, delete_rows
 from slotscope.runtime.errors import InputError, TryAgainError
 from slotscope.runtime.program import LATEST
 from slotscope.runtime.snapshot_names import fresh_name, recognise
@@ -49,7 +48,9 @@ VERSIONS_OF_RUN: Final = 2
 """One says that it is at work, one what it came to."""
 REASON_CHARS_MAX: Final = 200
 LASTING: Final = "+"
-"""Behind the id of a run: rows that later runs of the snapshot keep."""
+"""Behind the id of a run: rows that later runs of the snapshot keep; once more for each time that those of many runs were made those of one."""
+LASTING_MAX: Final = 32
+"""Ids of as many runs become one: a snapshot of any number of runs counts few, and a row changes hands once in a while."""
 
 
 class State(StrEnum):
@@ -65,7 +66,7 @@ class State(StrEnum):
 class Run:
     """One run of *job* that writes the snapshot, or plan, *name*; *replaces* are other jobs whose rows of that name go with their own.
 
-    *kept* are run ids of earlier runs whose lasting rows stay a part of the snapshot.
+    *kept* are run ids of earlier runs whose lasting rows stay a part of the snapshot (`keep`).
     """
 
     root: str
@@ -89,6 +90,8 @@ class Run:
     _before: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Run ids that made the snapshot when this run began, by job."""
     _cluster_before: str | None = None
+    _joined: tuple[str, ...] = ()
+    """Under which ids this run took over lasting rows of earlier ones."""
     _others: bool = False
     """Whether there were runs of that name before."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -101,7 +104,7 @@ class Run:
     @property
     def counted(self) -> tuple[str, ...]:
         """The run ids that make the snapshot once this run is complete, as far as its jobs write it."""
-        return (*self.kept, *([f"{self.run_id}{LASTING}"] if self.lasts else []), self.run_id)
+        return (*self.kept, *self._joined, *([f"{self.run_id}{LASTING}"] if self.lasts else []), self.run_id)
 
     @property
     def visible(self) -> tuple[str, ...]:
@@ -118,6 +121,26 @@ class Run:
     def lasting_before(self) -> tuple[str, ...]:
         """The lasting rows of the snapshot as it was when this run began."""
         return tuple(run_id for run_id in self.before if run_id.endswith(LASTING))
+
+    def keep(self, run_ids: tuple[str, ...]) -> None:
+        """Let the lasting rows of the earlier runs *run_ids* stay a part of the snapshot; those of many runs become rows of this one."""
+        self.kept = run_ids
+        depth = 1
+        while True:
+            alike = [one for one in self.kept if len(one) - len(one.rstrip(LASTING)) == depth]
+            if len(alike) >= LASTING_MAX:
+                self._take_over(alike, f"{self.run_id}{LASTING * (depth + 1)}")
+            elif not any(len(one) - len(one.rstrip(LASTING)) > depth for one in self.kept):
+                return
+            depth += 1
+
+    def _take_over(self, run_ids: Sequence[str], own: str) -> None:
+        self._joined = (*self._joined, own)
+        for table in self._tables():
+            if exists(self.root, table):
+                where = f"{all_equal({table.named_by: self.name})} AND {any_of('run_id', run_ids)}"
+                copy_rows(self.root, table, where, own)
+        self.kept = tuple(one for one in self.kept if one not in run_ids)
 
     @property
     def _jobs(self) -> tuple[str, ...]:
@@ -246,7 +269,7 @@ class Run:
             revise_rows(self.root, RUNS, mine, lambda rows: [failed])
         for table in self._tables():
             with suppress(InputError, TryAgainError):
-                self._delete(table, any_of("run_id", self.own))
+                self._delete(table, any_of("run_id", (*self.own, *self._joined)))
 
     def _sweep(self) -> None:
         """Remove the rows of the snapshot that earlier runs left, and that do not count any more."""

@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from cluster_core.rebalance.execution.journal import Step, StepKind
 from cluster_core.rebalance.table_rows import PlanStepRow
 from schemas.rebalance import PLAN_STEPS
-from slotscope.runtime.delta_files import append_rows, compact, exists, read_rows
+from slotscope.runtime.delta_files import append_rows, exists, read_rows
+from slotscope.runtime.delta_upkeep import compact
 from slotscope.runtime.errors import InputError
 
 LOCK = ".execute-plan.lock"

@@ -14,10 +14,14 @@ import pytest
 from deltalake.exceptions import CommitFailedError
 
 from schemas.gold import NODE_LOAD
+from schemas.history import VOTES
 from schemas.runs import RUNS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS
+from slotscope.pipelines.upkeep import maintain
+from slotscope.requests.upkeep import MaintainRequest
 from slotscope.runtime import delta_files, runs
-from slotscope.runtime.delta_files import compact, counted_runs, read_rows, settled, stored_values
+from slotscope.runtime.delta_files import counted_runs, read_rows, settled
+from slotscope.runtime.delta_upkeep import compact, stored_values
 from slotscope.runtime.errors import InputError, TryAgainError
 from slotscope.runtime.failure import TRY_AGAIN, describe
 from slotscope.runtime.runs import Run, running
@@ -151,6 +155,37 @@ def test_a_killed_run_leaves_what_was_there_and_the_next_one_removes_its_rows(tm
     write(tmp_path, "a", 2)
     assert seen(tmp_path, "a") == [[2]] * 3
     assert len(stored_values(str(tmp_path), SLOT_LOAD, "run_id")) == 1
+
+
+def fold(root, number, *, fails=False):
+    """A run that goes on from the last one: a row that lasts, and one that the next run replaces; *fails* at its end."""
+    with running(str(root), "bus-replay", "a") as run:
+        run.keep(run.lasting_before)
+        run.append(
+            VOTES,
+            [{"voter": "lasts", "epoch": number}, {"voter": "does not", "epoch": 1000 + number}],
+            ("epoch", number),
+        )
+        if fails:
+            raise OSError("killed")
+
+
+def test_however_many_runs_a_snapshot_goes_on_for_it_counts_few(tmp_path, monkeypatch):
+    """Lasting rows of many become those of one, and of many of these again; each row is there once, whatever fails in between."""
+    monkeypatch.setattr(runs, "LASTING_MAX", 3)
+    ids = []
+    for number in range(14):
+        if number in (3, 9):
+            with pytest.raises(OSError, match="killed"):
+                fold(tmp_path, number, fails=True)
+        fold(tmp_path, number)
+        epochs = sorted(row["epoch"] for row in read_rows(str(tmp_path), VOTES, snapshot_id="a"))
+        assert epochs == [*range(number + 1), 1000 + number]
+        ids.append(len(counted_runs(str(tmp_path), "a")))
+
+    assert max(ids) <= 7 < 14
+    assert len(stored_values(str(tmp_path), VOTES, "run_id")) == ids[-1]
+    assert maintain(MaintainRequest(root=str(tmp_path))).rows[0][1] == 0
 
 
 def test_figures_that_do_not_agree_fail_the_run_and_are_kept(tmp_path):

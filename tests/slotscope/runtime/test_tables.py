@@ -63,7 +63,7 @@ def test_lasting_rows_stay_where_the_next_run_keeps_them(spark, tmp_path, monkey
     root = str(tmp_path)
     write(root, "a", rows(spark, [1, 5, 6]), lasting=("slot", 4))
     with running(root, "test", "a") as run:
-        run.kept = run.lasting_before
+        run.keep(run.lasting_before)
         tables.apply_change(Change(rows(spark, [7, 8]), LOAD, lasting=("slot", 7)), run)
         assert tables.read_snapshot(spark, LOAD, root, "a", run.visible).count() == 3
 
