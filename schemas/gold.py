@@ -99,6 +99,25 @@ KEY_TYPES = snapshot_table(
     key=("node_id", "type"),
 )
 
+KEY_SIZES = snapshot_table(
+    "gold/key_sizes",
+    "Keys of each type and master by size and by elements, in ranges each of which is twice as wide as the one before.",
+    [
+        optional("node_id", TEXT, "master that holds the keys"),
+        optional("type", TEXT, "as TYPE replies; null for keys of lists that do not say"),
+        required(
+            "measure",
+            TEXT,
+            "memory_bytes, serialized_bytes where no model knows the memory, or elements, which strings have none of",
+        ),
+        required("at_least", LONG, "0, 1, 2, 4, 8 …: the least of the range"),
+        required("keys", LONG, "keys from there to below the double of it"),
+        required("total", LONG, "what they have of the measure together"),
+        PARTIAL,
+    ],
+    key=("node_id", "type", "measure", "at_least"),
+)
+
 TTL_BUCKETS = snapshot_table(
     "gold/ttl_buckets",
     "Keys by remaining time to live, counted from the clock of the dump they are in.",

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_core.formats.rdb.grammar import KEY_TYPES
+from cluster_core.formats.rdb.grammar import KEY_TYPES, STRING
 from cluster_core.kernels.compiled import njit
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.load.ttl import TTL_LABELS, TTL_LIMITS_MS
 from cluster_core.slots.key_slot import SLOT_COUNT
+
+_BITS = np.array([value.bit_length() for value in range(256)], np.uint8)
 
 
 @njit()
@@ -62,6 +64,31 @@ def _tally_types(types, sizes, expire_at_ms, memory_bytes, counts):  # type: ign
             counts[row, 3] += max(np.int64(memory_bytes[i]), 0)
 
 
+@njit()
+def _bits(value):  # type: ignore[no-untyped-def]
+    """The digits of *value* in base 2."""
+    bits = 0
+    while value >= 256:
+        value >>= 8
+        bits += 8
+    return bits + _BITS[value]
+
+
+@njit()
+def _tally_ranges(types, sizes, elements, ranges):  # type: ignore[no-untyped-def]
+    last = ranges.shape[1] - 1
+    for i in range(len(types)):
+        row = min(np.int64(types[i]), last)
+        if sizes[i] >= 0:
+            bits = _bits(np.int64(sizes[i]))
+            ranges[0, row, bits, 0] += 1
+            ranges[0, row, bits, 1] += sizes[i]
+        if row != STRING and elements[i] >= 0:
+            bits = _bits(np.int64(elements[i]))
+            ranges[1, row, bits, 0] += 1
+            ranges[1, row, bits, 1] += elements[i]
+
+
 class SlotTally:
     """Counts per slot: *slots* is int64[16384, 3] of keys, serialized bytes and expiring keys (R112).
 
@@ -107,12 +134,24 @@ class TtlTally:
 
 
 class TypeTally:
-    """Counts per type: *counts* is int64[types, 4] of keys, serialized bytes, expiring keys and bytes in memory; unknown types are its last row."""
+    """Counts per type: *counts* is int64[types, 4] of keys, serialized bytes, expiring keys and bytes in memory; unknown types are its last row.
+
+    *ranges* is int64[2, types, 64, 2]: by size in memory, or in the dump where no model knows it, and by elements of what is no string; by the
+    digits of that number in base 2; keys, and the sum of it.
+    """
 
     def __init__(self) -> None:
         self.counts: NDArray[np.int64] = np.zeros((len(KEY_TYPES) + 1, 4), np.int64)
+        self.ranges: NDArray[np.int64] = np.zeros((2, len(KEY_TYPES) + 1, 64, 2), np.int64)
+
+    def merge(self, other: TypeTally) -> None:
+        """Count what *other* has counted."""
+        self.counts += other.counts
+        self.ranges += other.ranges
 
     def add(self, batch: KeyBatch) -> None:
         """Count every key of *batch*."""
         memory = np.empty(0, np.int64) if batch.memory_bytes is None else batch.memory_bytes
         _tally_types(batch.type, batch.serialized_bytes, batch.expire_at_ms, memory, self.counts)
+        sizes = memory if len(memory) and memory.max() >= 0 else batch.serialized_bytes
+        _tally_ranges(batch.type, sizes, batch.elements, self.ranges)

@@ -29,7 +29,7 @@ from cluster_core.topology.nodes_text import write_nodes
 from schemas.aof import COMMAND_LOAD, LOG_SAVINGS, UNCERTAIN_KEYS, WRITE_KEYS, WRITE_LOAD
 from schemas.bronze import BAD_RECORDS, KEY_ROWS, KEYS, VALUE_FLAWS
 from schemas.caveats import Caveat
-from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, KEY_TYPES, KEY_USE, NODE_LOAD, TTL_BUCKETS
+from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, KEY_SIZES, KEY_TYPES, KEY_USE, NODE_LOAD, TTL_BUCKETS
 from schemas.interim import BAD, SLOT, UnitFacts, joined
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from schemas.table import Table
@@ -45,7 +45,15 @@ from slotscope.sources.inputs import Inputs, find_inputs, load_topology
 from slotscope.sources.partial_rows import TallyOptions
 from slotscope.sources.persistence_polls import read_persistence_polls
 from slotscope.sources.tally import Unit, read_keys
-from slotscope.transforms import age_findings, findings, key_distribution, log_findings, log_load, memory_findings
+from slotscope.transforms import (
+    age_findings,
+    findings,
+    key_distribution,
+    key_kinds,
+    log_findings,
+    log_load,
+    memory_findings,
+)
 from slotscope.transforms.findings import Foreign, SlotInDump, SuspiciousSlot
 from slotscope.transforms.key_distribution import Missed
 from slotscope.transforms.partial_sums import over_units, read_units
@@ -168,8 +176,9 @@ class KeySnapshot:
             self._change(lambda: key_distribution.big_keys(partial, sources, **tops), BIG_KEYS),
             self._change(lambda: key_distribution.hash_tags(partial, missed=tags, **groups), HASH_TAGS),
             self._change(lambda: key_distribution.key_prefixes(partial, missed=prefixes, **groups), KEY_PREFIXES),
-            self._change(lambda: key_distribution.key_types(partial, sources), KEY_TYPES),
-            self._change(lambda: key_distribution.ttl_buckets(partial, sources), TTL_BUCKETS),
+            self._change(lambda: key_kinds.key_types(partial, sources), KEY_TYPES),
+            self._change(lambda: key_kinds.key_sizes(partial, sources), KEY_SIZES),
+            self._change(lambda: key_kinds.ttl_buckets(partial, sources), TTL_BUCKETS),
             self._change(lambda: key_distribution.key_use(partial, sources, missed=prefixes, **uses), KEY_USE),
             self._change(lambda: self._bad_records(spark), BAD_RECORDS),
             Change(self._source_rows(), SOURCES),

@@ -25,6 +25,7 @@ from schemas.interim import (
     DECLARED_DUMPS_MAX,
     OWNER,
     PREFIX,
+    RANGE,
     SLOT,
     TAG,
     TOP_OWNER,
@@ -98,7 +99,7 @@ class NodeSums:
         if one.uses is not None:
             present = np.flatnonzero(one.slots.slots[:, 0])
             self.slot_uses[present] += one.slot_uses[present]
-        self.types.counts += one.types.counts
+        self.types.merge(one.types)
         if one.ttl is not None:
             self.ttl = one.ttl.buckets if self.ttl is None else self.ttl + one.ttl.buckets
         if one.ops is not None:
@@ -294,6 +295,7 @@ class KeySums:
             yield self._top_rows(TOP_OWNER, top)
         for node in self._nodes.values():
             yield self._type_rows(node)
+            yield self._range_rows(node)
             if node.ttl is not None:
                 yield self._ttl_rows(node.source, node.ttl)
         yield self._rows.groups(TAG, self._tags, "keys", slot=pa.array(key_slots(self._tags.names())))
@@ -315,6 +317,16 @@ class KeySums:
             **({"serialized_bytes": pa.array(sizes)} if knows.sizes else {}),
             **({"expires": pa.array(expires)} if knows.expiry else {}),
             **({"memory_bytes": pa.array(memory)} if knows.memory else {}),
+        )  # fmt: skip
+
+    def _range_rows(self, node: NodeSums) -> pa.RecordBatch:
+        """Keys by size and by elements, each range twice as wide as the one before."""
+        measure, types, bits = np.nonzero(node.types.ranges[:, :, :, 0])
+        keys, sums = node.types.ranges[measure, types, bits].T
+        names = pa.array(["memory_bytes" if node.knows.memory else "serialized_bytes", "elements"])
+        return self._rows.of(
+            RANGE, len(keys), source=_repeated(node.source, len(keys)), type=type_names(types), number=pa.array(bits),
+            text=names.take(pa.array(measure)), keys=pa.array(keys), offset=pa.array(sums),
         )  # fmt: skip
 
     def _top_rows(self, kind: int, top: TopKeys) -> pa.RecordBatch:

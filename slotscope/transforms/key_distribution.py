@@ -15,7 +15,6 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from cluster_core.kernels.key_use import PER_S, UNTOUCHED_S, USES
-from cluster_core.load.ttl import TTL_LABELS
 from schemas.interim import (
     BAD,
     DECLARED,
@@ -28,8 +27,6 @@ from schemas.interim import (
     TOP_OWNER,
     TOP_SLOT,
     TOP_TYPE,
-    TTL,
-    TYPE,
     UNIT,
 )
 
@@ -296,26 +293,6 @@ def _heaviest(groups: DataFrame, count: int) -> DataFrame:
             "rank_keys": F.row_number().over(everything.orderBy(*by_keys)),
             "rank_bytes": F.row_number().over(everything.orderBy(*_by_bytes())),
         }
-    )
-
-
-def key_types(partial: DataFrame, sources: DataFrame | None) -> DataFrame:
-    """Keys and loads per node and type."""
-    return (
-        with_node(partial.where(F.col("kind") == TYPE), sources)
-        .groupBy("node_id", "type")
-        .agg(*(F.sum(name).alias(name) for name in ("keys", "serialized_bytes", "memory_bytes", "expires")))
-    )
-
-
-def ttl_buckets(partial: DataFrame, sources: DataFrame | None) -> DataFrame:
-    """Keys and bytes per node and remaining time to live."""
-    labels = F.array(*(F.lit(label) for label in TTL_LABELS))
-    return (
-        with_node(partial.where(F.col("kind") == TTL), sources)
-        .groupBy("node_id", F.col("number").alias("bucket"))
-        .agg(F.sum("keys").alias("keys"), F.sum("serialized_bytes").alias("serialized_bytes"))
-        .select("node_id", "bucket", labels[F.col("bucket")].alias("label"), "keys", "serialized_bytes")
     )
 
 

@@ -14,6 +14,7 @@ from slotscope.reports.keyspace.report import (
     KeyGroup,
     KeyspaceReport,
     NodeLoad,
+    SizeRange,
     SlotLoad,
     Source,
     TtlBucket,
@@ -82,6 +83,8 @@ def keyspace_report(*, seed: int = 7, hostile: bool = False, sizes: bool = True,
         ],
         ttl_buckets=_ttl_buckets(slots),
         bad_records=2 if hostile else 0,
+        sizes=[SizeRange(64 << bits, 90_000 >> bits, (90_000 >> bits) * (80 << bits)) for bits in range(14)],
+        elements=[SizeRange(1 << bits, 500 >> bits, 700) for bits in range(8)],
     )
     return report if sizes else without_sizes(report)
 
@@ -96,6 +99,7 @@ def without_sizes(report: KeyspaceReport) -> KeyspaceReport:
         hash_tags=[replace(tag, serialized_bytes=None) for tag in report.hash_tags],
         prefixes=[replace(prefix, serialized_bytes=None) for prefix in report.prefixes],
         ttl_buckets=[replace(bucket, serialized_bytes=None) for bucket in report.ttl_buckets],
+        sizes=[],
     )
 
 

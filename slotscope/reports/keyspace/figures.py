@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from slotscope.reports.keyspace.report import KeyGroup, KeyspaceReport, NodeLoad, SlotLoad
+from slotscope.reports.keyspace.report import KeyGroup, KeyspaceReport, NodeLoad, SizeRange, SlotLoad
 
 SHORT_ID_LENGTH = 8
 SINGLE_CAUSE_SHARE = 0.5
@@ -99,6 +99,16 @@ def weighed_by(report: KeyspaceReport) -> Weight:
         if held and all(getattr(slot, weight) is not None for slot in held):
             return weight
     return Weight.KEYS
+
+
+def quantile(ranges: Sequence[SizeRange], share: float, count: Callable[[SizeRange], int]) -> SizeRange:
+    """Return the first of *ranges* up to whose end *share* of what *count* counts is; the last where nothing is counted."""
+    wanted, passed = share * sum(map(count, ranges)), 0
+    for one in ranges:
+        passed += count(one)
+        if passed >= wanted > 0:
+            return one
+    return ranges[-1]
 
 
 def short_names(ids: Iterable[str]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 from slotscope.reports.keyspace.figures import (
     Weight,
@@ -22,12 +23,12 @@ from slotscope.reports.page import embedded_json, render_page
 from slotscope.reports.severities import count_by_severity, gravest_first
 from slotscope.runtime import text
 
-HEAVY_SLOTS_SHOWN = 100
-ROWS_SHOWN = 200
+HEAVY_SLOTS_SHOWN = 60
+ROWS_SHOWN = 100
 USES_SHOWN = 60
 WARNINGS_SHOWN = 200
-TOP_KEYS_BYTES_MAX = 400_000
-"""What the names of the largest keys of all slots may take of the file; longer names lose their middle."""
+DATA_BYTES_MAX = 600_000
+"""What the columns of the map may take of a page of a megabyte; the names of the largest keys lose their middles for it."""
 
 _TOP_KEY_LIMITS = (60, 40, 28, 20, 12, 8)
 
@@ -72,7 +73,14 @@ def render_html(report: KeyspaceReport) -> str:
         },
     }
     scripts = ["slot_map.js", "keyspace.js", "icicle.js"]
-    return render_page("keyspace.html", context, data=slot_data(report) | {"prefixes": tree}, scripts=scripts)
+    data = slot_data(report) | {"owner": _owner_runs(report), "prefixes": tree}
+    return render_page("keyspace.html", context, data=data, scripts=scripts)
+
+
+def _owner_runs(report: KeyspaceReport) -> list[tuple[int, int]]:
+    """Owners of the slots as (owner, number of slots in a row): most have whole ranges."""
+    owners = (-1 if slot.owner is None else slot.owner for slot in report.slots)
+    return [(owner, sum(1 for _ in run)) for owner, run in groupby(owners)]
 
 
 def _tree_colours(report: KeyspaceReport, weight: Weight) -> list[tuple[str, str]]:
@@ -109,7 +117,7 @@ def slot_data(report: KeyspaceReport) -> dict[str, object]:
     """Return what the map of the slots needs, as columns of 16384 entries; -1 stands for no owner."""
     slots = report.slots
     names = node_names(report.nodes)
-    return {
+    columns: dict[str, object] = {
         "snapshot": text.printable(report.snapshot_id, 80),
         "nodes": [
             {
@@ -119,14 +127,14 @@ def slot_data(report: KeyspaceReport) -> dict[str, object]:
             }
             for node, name in zip(report.nodes, names, strict=True)
         ],
-        "owner": [-1 if slot.owner is None else slot.owner for slot in slots],
         "keys": [slot.keys for slot in slots],
         "bytes": _sizes(slot.serialized_bytes for slot in slots),
         "memory": _sizes(slot.memory_bytes for slot in slots),
         "expires": [slot.expires for slot in slots],
-        "topKey": _top_keys(report),
         "topKeyBytes": [slot.top_key_bytes if slot.top_key_memory is None else slot.top_key_memory for slot in slots],
     }
+    columns["topKey"] = _top_keys(report, DATA_BYTES_MAX - len(embedded_json(columns)))
+    return columns | {"owner": [-1 if slot.owner is None else slot.owner for slot in slots]}
 
 
 def _sizes(values: Iterable[int | None]) -> list[int] | None:
@@ -135,11 +143,11 @@ def _sizes(values: Iterable[int | None]) -> list[int] | None:
     return [value or 0 for value in found] if any(value is not None for value in found) else None
 
 
-def _top_keys(report: KeyspaceReport) -> list[str | None]:
-    """Return the largest key of every slot, as long as the size of the page allows."""
+def _top_keys(report: KeyspaceReport, room: int) -> list[str | None]:
+    """Return the largest key of every slot, with as much of each name as *room* bytes allow, but some of it."""
     shown: list[str | None] = []
     for limit in _TOP_KEY_LIMITS:
         shown = [None if slot.top_key is None else text.shown(slot.top_key, limit) for slot in report.slots]
-        if len(embedded_json(shown).encode()) <= TOP_KEYS_BYTES_MAX:
+        if len(embedded_json(shown).encode()) <= room:
             break
     return shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +46,19 @@ def prefix_tree(report: KeyspaceReport) -> PrefixNode | None:
     for node in known.values():
         node.children.sort(key=lambda child: (-child.weight, child.group.name))
     return root if root.children else None
+
+
+def heaviest_nodes(root: PrefixNode, count: int) -> list[tuple[PrefixNode, int]]:
+    """The *count* heaviest prefixes below *root* with their depths, from 0, each behind the one that it continues: none is heavier than that."""
+    every = list(_below(root, 0))
+    chosen = {id(node) for node, _ in sorted(every, key=lambda pair: (-pair[0].weight, pair[1]))[:count]}
+    return [(node, depth) for node, depth in every if id(node) in chosen]
+
+
+def _below(node: PrefixNode, depth: int) -> Iterator[tuple[PrefixNode, int]]:
+    for child in node.children:
+        yield child, depth
+        yield from _below(child, depth + 1)
 
 
 def tree_data(report: KeyspaceReport) -> dict[str, Any] | None:

@@ -104,6 +104,15 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class SizeRange:
+    """Keys from *at_least* to below the double of it, and what they have together."""
+
+    at_least: int
+    keys: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class KeyspaceReport:
     """One snapshot.  *slots* has 16384 entries; every list is ordered as it is to be shown; *log* is None without append-only logs,
     *memory* where nothing was measured."""
@@ -124,6 +133,9 @@ class KeyspaceReport:
     memory: MemoryBasis | None = None
     use: UseReport | None = None
     savings: SavingsReport | None = None
+    sizes: list[SizeRange] = field(default_factory=list)
+    """By what keys are weighed by: their memory, or their bytes in the dumps."""
+    elements: list[SizeRange] = field(default_factory=list)
 
     @property
     def keys(self) -> int:

@@ -8,15 +8,24 @@ from typing import Any
 from cluster_core.memory.basis import Exactness, MemoryBasis
 from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.caveats import Caveat
-from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, NODE_LOAD, TTL_BUCKETS
+from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, KEY_SIZES, NODE_LOAD, TTL_BUCKETS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from slotscope.reports.keyspace.figures import telling_prefixes
 from slotscope.reports.keyspace.key_use import UseReport, load_key_use
 from slotscope.reports.keyspace.log_load import load_log_load
-from slotscope.reports.keyspace.report import BigKey, KeyGroup, KeyspaceReport, NodeLoad, SlotLoad, Source, TtlBucket
+from slotscope.reports.keyspace.report import (
+    BigKey,
+    KeyGroup,
+    KeyspaceReport,
+    NodeLoad,
+    SizeRange,
+    SlotLoad,
+    Source,
+    TtlBucket,
+)
 from slotscope.reports.keyspace.savings import load_savings
 from slotscope.reports.records import record
-from slotscope.runtime.delta_files import read_rows, settled
+from slotscope.runtime.delta_files import exists, read_rows, settled
 from slotscope.runtime.errors import InputError
 from slotscope.sources.slot_weights import is_partial
 
@@ -52,6 +61,8 @@ def load_report(root: str, snapshot_id: str) -> KeyspaceReport:
         memory=_memory_basis(head),
         use=_key_use(root, snapshot_id),
         savings=load_savings(root, snapshot_id),
+        sizes=_ranges(root, snapshot_id, "memory_bytes", "serialized_bytes"),
+        elements=_ranges(root, snapshot_id, "elements"),
     )
 
 
@@ -134,6 +145,23 @@ def _groups(rows: Rows, name: str) -> list[KeyGroup]:
 
 def _heaviest_first(group: KeyGroup) -> tuple[int, int, int, bytes]:
     return -(group.memory_bytes or 0), -(group.serialized_bytes or 0), -group.keys, group.name
+
+
+def _ranges(root: str, snapshot_id: str, *measures: str) -> list[SizeRange]:
+    """The ranges of the first of *measures* that is known, from the least to the largest, those without keys, too."""
+    if not exists(root, KEY_SIZES):
+        return []
+    for measure in measures:
+        summed: dict[int, list[int]] = {}
+        for row in read_rows(root, KEY_SIZES, snapshot_id=snapshot_id, measure=measure):
+            one = summed.setdefault(row["at_least"], [0, 0])
+            one[0] += row["keys"]
+            one[1] += row["total"]
+        if summed:
+            places = [1 << bits for bits in range(max(summed).bit_length())]
+            between = ([0] if 0 in summed else []) + [at for at in places if at >= min(summed)]
+            return [SizeRange(at, *summed.get(at, (0, 0))) for at in between]
+    return []
 
 
 def _ttl_buckets(rows: Rows) -> list[TtlBucket]:

@@ -15,15 +15,16 @@ from slotscope.reports.ink import Cell, Ink
 from slotscope.reports.keyspace.figures import (
     Cause,
     Weight,
-    folded_prefixes,
     heavy_slots,
     max_over_mean,
     names_by_id,
     node_names,
+    quantile,
     totals,
     weighed_by,
 )
 from slotscope.reports.keyspace.log_terminal import print_log_load
+from slotscope.reports.keyspace.prefix_tree import PrefixNode, heaviest_nodes, prefix_tree
 from slotscope.reports.keyspace.report import SLOT_COUNT, KeyGroup, KeyspaceReport, NodeLoad, SlotLoad
 from slotscope.reports.keyspace.use_terminal import print_key_use
 from slotscope.reports.severities import print_caveats, print_counts
@@ -32,6 +33,7 @@ from slotscope.runtime import text
 NODES_SHOWN = 12
 SLOTS_SHOWN = 6
 GROUPS_SHOWN = 6
+PREFIXES_SHOWN = 12
 _BAR_WIDTH_MAX = 30
 
 
@@ -195,19 +197,45 @@ def _print_big_keys(report: KeyspaceReport, ink: Ink) -> None:
 def _print_prefixes(report: KeyspaceReport, ink: Ink) -> None:
     if not report.prefixes:
         return
-    ink.heading("Heaviest prefixes")
-    whole, by = totals(report), weighed_by(report)
+    root = prefix_tree(report)
+    if root is None:
+        return
+    ink.heading("Heaviest prefixes", "each below the one that it continues")
+    by, shown = weighed_by(report), heaviest_nodes(root, PREFIXES_SHOWN)
     rows: list[list[Cell]] = [
         [
-            bind(ink.key, group.name),
-            text.count(group.keys),
-            text.size(_size(group, by)),
-            text.percent(by.of(group), by.of(whole)),
-            ink.bar(by.of(group) / by.of(whole) if by.of(whole) else 0, _BAR_WIDTH_MAX // 2),
+            bind(_branch, node, depth, ink),
+            text.count(node.group.keys),
+            text.size(_size(node.group, by)),
+            text.percent(node.weight, root.weight),
+            ink.bar(node.weight / root.weight, _BAR_WIDTH_MAX // 2),
         ]
-        for group in folded_prefixes(report.prefixes)[:GROUPS_SHOWN]
+        for node, depth in shown
     ]
     ink.table(("prefix", ">keys", _size_heading(by), ">share", f"of {by.words}"), rows)
+    _print_sizes(report, by, ink)
+
+
+def _branch(node: PrefixNode, depth: int, ink: Ink, room: int) -> Text:
+    return ink.words("  " * depth).append_text(ink.key(node.group.name, max(room - 2 * depth, 8)))
+
+
+def _print_sizes(report: KeyspaceReport, by: Weight, ink: Ink) -> None:
+    """Up to where half of the keys are, nearly all of them, and half of all that they take."""
+    sizes = report.sizes
+    if not sizes:
+        return
+    half = text.size(2 * quantile(sizes, 0.5, lambda one: one.keys).at_least)
+    most = text.size(2 * quantile(sizes, 0.99, lambda one: one.keys).at_least)
+    large = text.size(quantile(sizes, 0.5, lambda one: one.total).at_least)
+    what = "memory" if by is Weight.MEMORY else "bytes"
+    ink.flow(
+        [
+            f"half of the keys are below {half}",
+            f"99 % below {most}",
+            f"half of the {what} is in keys of {large} or more",
+        ]
+    )
 
 
 def _print_ttls(report: KeyspaceReport, ink: Ink) -> None:

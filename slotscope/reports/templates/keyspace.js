@@ -1,6 +1,7 @@
 // The page of one snapshot: bars of the masters, the map with its controls, the search and the download.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
+  data.owner = data.owner.flatMap(([owner, count]) => Array(count).fill(owner)); // runs of slots
   const find = (selector) => document.querySelector(selector);
   const chosen = (name) => find(`input[name=${name}]:checked`)?.value;
   const ownerName = (slot) => {

@@ -73,3 +73,36 @@ def test_bucket_bounds_are_exclusive_above():
     buckets = [ttl_bucket(at, 0) for at in (-1, 0, 1, 59_999, 60_000, day_ms - 1, day_ms, 30 * day_ms - 1, 30 * day_ms)]
 
     assert buckets == [0, 1, 2, 2, 3, 4, 5, 6, 7]
+
+
+@given(KEYS)
+def test_sizes_fall_into_ranges_of_powers_of_two(keys):
+    """Every key with a size is in the range that its size begins with; sums are those of the range."""
+    tally = TypeTally()
+
+    tally.add(replace(key_batch(keys), memory_bytes=None))
+
+    sizes = [size for _, size, _ in keys if size >= 0]
+    expected = Counter(size.bit_length() for size in sizes)
+    found = tally.ranges[0].sum(axis=0)
+    assert {bits: int(count) for bits, count in enumerate(found[:, 0]) if count} == dict(expected)
+    assert found[:, 1].sum() == sum(sizes)
+
+
+def test_elements_are_counted_of_what_is_no_string():
+    """A string has none; memory goes before bytes of the dump."""
+    batch = key_batch([(b"s", 10, -1), (b"l", 20, -1)])
+    batch = replace(
+        batch,
+        type=np.array([0, 1], batch.type.dtype),
+        elements=np.array([1, 5], np.int64),
+        memory_bytes=np.array([64, 4096], np.int64),
+    )
+    tally = TypeTally()
+
+    tally.add(batch)
+
+    assert tally.ranges[0, 0, 7].tolist() == [1, 64]
+    assert tally.ranges[0, 1, 13].tolist() == [1, 4096]
+    assert tally.ranges[1, :, :, 0].sum() == 1
+    assert tally.ranges[1, 1, 3].tolist() == [1, 5]

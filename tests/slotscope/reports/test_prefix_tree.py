@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from slotscope.reports.keyspace.html import render_html
 from slotscope.reports.keyspace.key_use import KeyUse, UseReport
-from slotscope.reports.keyspace.prefix_tree import prefix_tree, tree_data
+from slotscope.reports.keyspace.prefix_tree import heaviest_nodes, prefix_tree, tree_data
 from slotscope.reports.keyspace.savings import ConditionBytes, CurvePoint, Saving, SavingsReport
+from slotscope.reports.keyspace.terminal import render_terminal
 from tests.benches.browser import open_page
 from tests.builders.reports_builder import HOSTILE_KEYS, empty_report, keyspace_report
 
@@ -95,3 +99,42 @@ def test_a_click_zooms_into_a_prefix_and_the_first_bar_out(chromium: Any, tmp_pa
     assert "session:" not in zoomed
     assert page.texts("#icicle text") == labels
     assert page.console() == []
+
+
+def test_the_heaviest_prefixes_stand_below_those_that_they_continue():
+    """As many as asked for; a child is never there without its parent."""
+    root = prefix_tree(REPORT)
+    assert root is not None
+
+    assert [(node.group.name, depth) for node, depth in heaviest_nodes(root, 2)] == [
+        (b"cache:", 0),
+        (b"cache:page:", 1),
+    ]
+    assert [depth for _, depth in heaviest_nodes(root, 9)] == [0, 1, 0]
+
+
+def test_the_terminal_indents_prefixes_and_says_how_keys_are_spread():
+    """Ten seconds: what fills it, and whether many small keys do or few large ones."""
+    out = io.StringIO()
+    render_terminal(REPORT, Console(file=out, width=100))
+    lines = out.getvalue().splitlines()
+    at = next(at for at, line in enumerate(lines) if "Heaviest prefixes" in line)
+
+    assert lines[at + 2].startswith("  cache: ")
+    assert lines[at + 3].startswith("    cache:page: ")
+    assert any("half of the keys are below 128 B" in line for line in lines)
+
+
+def test_the_page_shows_sizes_and_elements_by_powers_of_two():
+    """A row each range, also one that holds nothing; without sizes only elements, without either no section."""
+    page = render_html(REPORT)
+
+    assert 'id="size-table"' in page
+    assert 'id="element-table"' in page
+    assert [int(size) for size in re.findall(r'<th scope="row" class="number"><data value="([0-9]+)"', page)][:3] == [
+        64,
+        128,
+        256,
+    ]
+    assert 'id="size-table"' not in render_html(keyspace_report(sizes=False))
+    assert 'id="sizes"' not in render_html(empty_report())

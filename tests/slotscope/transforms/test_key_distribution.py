@@ -10,6 +10,7 @@ from schemas.interim import (
     LOG_SLOT,
     OWNER,
     PREFIX,
+    RANGE,
     SLOT,
     TAG,
     TOP_OWNER,
@@ -18,7 +19,7 @@ from schemas.interim import (
     TTL,
     UNIT,
 )
-from slotscope.transforms import key_distribution
+from slotscope.transforms import key_distribution, key_kinds
 from slotscope.transforms.key_distribution import Missed
 from tests.builders.partial_rows import assert_rows, frame, partial
 
@@ -318,11 +319,11 @@ def test_times_to_live_add_up_by_node_and_bucket(spark):
     )  # fmt: skip
     sources = frame(spark, SOURCES, ("a.rdb", None))
 
-    found = key_distribution.ttl_buckets(rows, sources)
+    found = key_kinds.ttl_buckets(rows, sources)
 
     columns = "node_id string, bucket int, label string, keys bigint, serialized_bytes bigint"
     assert_rows(found, columns, (A, 0, TTL_LABELS[0], 5, 4), (B, 1, TTL_LABELS[1], 1, None))
-    assert_rows(key_distribution.ttl_buckets(partial(spark), sources), columns)
+    assert_rows(key_kinds.ttl_buckets(partial(spark), sources), columns)
 
 
 def test_what_could_not_be_read_keeps_its_place_and_reason(spark):
@@ -373,3 +374,22 @@ def test_slots_that_declare_another_number_or_are_in_two_dumps_are_suspicious(sp
         found, "slot int, dumps array<struct<source string, keys bigint, declared bigint>>", (1, [("a.rdb", 2, 3)]),
         (3, [("a.rdb", 1, 1), ("b.rdb", 1, 1)]),
     )  # fmt: skip
+
+
+def test_ranges_of_sizes_add_up_by_node_type_and_measure(spark):
+    one = {"kind": RANGE, "type": "list", "text": "elements", "owner_id": A}
+    rows = partial(
+        spark, one | {"number": 0, "keys": 2, "offset": 0}, one | {"number": 4, "keys": 3, "offset": 30},
+        one | {"number": 4, "keys": 1, "offset": 8, "part": 1}, one | {"number": 4, "keys": 7, "offset": 70, "text": "memory_bytes"},
+    )  # fmt: skip
+
+    found = key_kinds.key_sizes(rows, frame(spark, SOURCES, ("a.rdb", None)))
+
+    columns = "node_id string, type string, measure string, at_least bigint, keys bigint, total bigint"
+    assert_rows(
+        found,
+        columns,
+        (A, "list", "elements", 0, 2, 0),
+        (A, "list", "elements", 8, 4, 38),
+        (A, "list", "memory_bytes", 8, 7, 70),
+    )
