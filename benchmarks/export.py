@@ -14,8 +14,8 @@ from benchmarks.measure import RunError
 from benchmarks.old_dump import cut_version_9
 from benchmarks.options import Options
 from benchmarks.peers import find_peers, rdbtools
-from benchmarks.rdb import Contestant, figures_of, take_turns
-from benchmarks.result import Bar, Cell, Result, Table
+from benchmarks.rdb import Contestant, figures_of, programs_side_by_side, take_turns
+from benchmarks.result import Bar, Result, Table
 
 NAME = "export"
 HDT = "SLOTSCOPE_HDT"
@@ -45,8 +45,9 @@ def run(options: Options) -> Result:
         cluster = options.cluster_dump or cluster_dump(scale)
         if cluster is None:
             found.skipped.append("the cluster dump: no valkey-server is installed")
-        else:
-            _two_threads(found, cluster, folder, rounds)
+        for title, one in (("cluster dump, cut by slots", cluster), ("dump without slot info, cut by a guess", dump)):
+            if one is not None:
+                _two_threads(found, title, one, folder, rounds)
     return found
 
 
@@ -93,7 +94,9 @@ def _beside_hdt(found: Result, dump: Path, folder: Path, rounds: int) -> None:
         found.skipped.append(str(error))
     contestants = [*ours.values(), *others.values()]
     take_turns(contestants, rounds)
-    found.tables.append(Table("One core, dump of redis-server", _rows(contestants, dump.stat().st_size)))
+    found.tables.append(
+        Table("One core, dump of redis-server", programs_side_by_side(contestants, dump.stat().st_size))
+    )
     for style, one in ours.items():
         other = others.get(style)
         known = other is not None and other.best and one.best
@@ -119,7 +122,9 @@ def _beside_rdbtools(found: Result, dump: Path, folder: Path) -> None:
         )
         ours, our_start = _export(old, "json", folder), _export(empty, "json", folder)
         take_turns([theirs, ours, their_start, our_start], 2)
-        found.tables.append(Table(f"One core, {OLD_KEYS:,} keys as RDB 9", _rows([theirs, ours], old.stat().st_size)))
+        found.tables.append(
+            Table(f"One core, {OLD_KEYS:,} keys as RDB 9", programs_side_by_side([theirs, ours], old.stat().st_size))
+        )
         if theirs.best and ours.best and their_start.best and our_start.best:
             their_s = theirs.best["cpu_s"] - their_start.best["cpu_s"]
             times = their_s / max(ours.best["cpu_s"] - our_start.best["cpu_s"], 1e-3)
@@ -130,25 +135,17 @@ def _beside_rdbtools(found: Result, dump: Path, folder: Path) -> None:
     )
 
 
-def _two_threads(found: Result, dump: Path, folder: Path, rounds: int) -> None:
+def _two_threads(found: Result, title: str, dump: Path, folder: Path, rounds: int) -> None:
     contestants = [_export(dump, "json", folder, threads) for threads in (1, 2)]
     take_turns(contestants, rounds)
-    found.tables.append(Table("Cluster dump of Valkey, cut by slots", _rows(contestants, dump.stat().st_size)))
+    found.tables.append(Table(title[0].upper() + title[1:], programs_side_by_side(contestants, dump.stat().st_size)))
     one, two = (contestant.best.get("wall_s") for contestant in contestants)
     found.bars.append(
-        Bar("two at once: times one, wall", TIMES_TWO_THREADS, one / two if one and two else None, "×", at_most=False)
+        Bar(
+            f"{title}: two at once, times one, wall",
+            TIMES_TWO_THREADS,
+            one / two if one and two else None,
+            "×",
+            at_most=False,
+        )
     )
-
-
-def _rows(contestants: list[Contestant], size: int) -> list[dict[str, Cell]]:
-    return [
-        {
-            "program": one.name,
-            "CPU s": one.best["cpu_s"],
-            "wall s": one.best["wall_s"],
-            "MB/s of dump": size / max(one.best["cpu_s"], 1e-3) / 1e6,
-            "memory MB": one.best["peak_bytes"] / 1e6,
-        }
-        for one in contestants
-        if one.best
-    ]

@@ -218,6 +218,22 @@ def _measure_rdbtools(result: Result, dump: Path, keys: int) -> Contestant:
     return contestant
 
 
+def programs_side_by_side(contestants: list[Contestant], size: int) -> list[dict[str, Cell]]:
+    """What whole programs take that read a dump of *size* bytes."""
+    return [
+        {
+            "program": one.name,
+            "makes": one.does,
+            "CPU s": one.best["cpu_s"],
+            "wall s": one.best["wall_s"],
+            "MB/s of dump": size / max(one.best["cpu_s"], 1e-3) / 1e6,
+            "memory MB": one.best["peak_bytes"] / 1e6,
+        }
+        for one in contestants
+        if one.best
+    ]
+
+
 def _rows(contestants: list[Contestant], ours: Contestant, dump: Path, keys: int) -> list[dict[str, Cell]]:
     size = dump.stat().st_size
     rows: list[dict[str, Cell]] = []

@@ -12,8 +12,8 @@ from typing import Any
 
 from benchmarks.data import cluster_dump, redis_dump
 from benchmarks.options import Options
-from benchmarks.rdb import Contestant, figures_of, take_turns
-from benchmarks.result import Bar, Cell, Result, Table
+from benchmarks.rdb import Contestant, figures_of, programs_side_by_side, take_turns
+from benchmarks.result import Bar, Result, Table
 
 NAME = "split_rdb"
 MASTERS = (3, 30)
@@ -42,7 +42,7 @@ def run(options: Options) -> Result:
             contestants = [_split(dump, masters, Path(folder)) for masters in MASTERS]
             contestants.append(Contestant("cp", "a copy", partial(figures_of, ["cp", dump, Path(folder) / "copy"], "")))
             take_turns(contestants, rounds)
-            found.tables.append(Table(title, _rows(contestants, dump.stat().st_size)))
+            found.tables.append(Table(title, programs_side_by_side(contestants, dump.stat().st_size)))
             best = contestants[0].best.get("cpu_s")
             rate = dump.stat().st_size / best / 1e6 if best else None
             found.bars.append(Bar(f"{title}: cut for {MASTERS[0]} masters, one core", 50, rate, "MB/s", at_most=False))
@@ -67,18 +67,3 @@ def _split(dump: Path, masters: int, folder: Path) -> Contestant:
         return figures_of([sys.executable, "-m", "jobs.split_rdb", *words], "")
 
     return Contestant(f"split-rdb, {masters} masters", "a dump a master, sizes, slot info, functions", once)
-
-
-def _rows(contestants: list[Contestant], size: int) -> list[dict[str, Cell]]:
-    return [
-        {
-            "program": one.name,
-            "makes": one.does,
-            "CPU s": one.best["cpu_s"],
-            "wall s": one.best["wall_s"],
-            "MB/s": size / max(one.best["cpu_s"], 1e-3) / 1e6,
-            "memory MB": one.best["peak_bytes"] / 1e6,
-        }
-        for one in contestants
-        if one.best
-    ]

@@ -9,7 +9,6 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cluster_core.errors import ConditionError
@@ -145,6 +144,8 @@ class KeyFilter:
 
 
 def _found(regex: str, batch: KeyBatch, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    import pyarrow.compute as pc  # a thirtieth of a second, where no regex is asked for
+
     starts = batch.key_offsets[rows].astype(np.int64)
     names = gather_binary(batch.key_data, starts, batch.key_offsets[rows + 1] - starts)
     return np.asarray(pc.match_substring_regex(names, regex).to_numpy(zero_copy_only=False))
@@ -198,6 +199,8 @@ def _checked_regex(text: str) -> str:
         re.compile(text)
     except re.error as error:
         raise ConditionError(error.msg, error.pos or 0) from None
+    import pyarrow.compute as pc
+
     try:
         pc.match_substring_regex(pa.array([b""]), text)
     except (pa.ArrowInvalid, UnicodeEncodeError) as error:

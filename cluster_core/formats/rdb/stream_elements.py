@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ NOT_READ = -1
 DELETED, SAME_FIELDS = 1, 2
 """Flags of an entry in a node."""
 
+_RAW_ID = struct.Struct(">QQ")
 _U64 = 1 << 64
 
 
@@ -141,7 +143,7 @@ def _consumers(generation: int, data: bytes, at: int) -> tuple[tuple[StreamConsu
         size, at = length_at(data, at)
         if at + 16 * size > len(data):
             raise IndexError
-        found.append(StreamConsumer(name, seen, active, tuple(_raw_id(data, at + 16 * index) for index in range(size))))
+        found.append(StreamConsumer(name, seen, active, tuple(_RAW_ID.iter_unpack(data[at : at + 16 * size]))))
         at += 16 * size
     return tuple(found), at
 
@@ -149,7 +151,8 @@ def _consumers(generation: int, data: bytes, at: int) -> tuple[tuple[StreamConsu
 def _raw_id(data: bytes, at: int) -> StreamId:
     if at + 16 > len(data):
         raise IndexError
-    return int.from_bytes(data[at : at + 8], "big"), int.from_bytes(data[at + 8 : at + 16], "big")
+    ms, seq = _RAW_ID.unpack_from(data, at)
+    return ms, seq
 
 
 def _time(data: bytes, at: int) -> int:

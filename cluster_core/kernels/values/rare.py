@@ -20,6 +20,8 @@ from cluster_core.kernels.values.texts import BASE64_MARK
 _PAYLOAD_VERSION = 9
 """RDB version that the payload of RESTORE names: the oldest with all of its types."""
 
+_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
 
 class _Texts:
     """Strings as text; *marked* of them had to be Base64."""
@@ -46,7 +48,7 @@ def rare_bytes(key: Record, db: int, style: int, release: Release, *, selects: b
     """
     texts = _Texts()
     if style == JSON:
-        out = json.dumps(_document(key, db, texts), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        out = _json(_document(key, db, texts)).encode() + b"\n"
     elif style == CSV:
         out = b"".join(_lines(key, db, texts))
     else:
@@ -65,7 +67,7 @@ def stream_tail_bytes(
     texts = _Texts()
     value = StreamValue([], *stream_tail(generation, data, 0))
     if style == JSON:
-        rest = json.dumps(_stream_rest(value, texts), ensure_ascii=False, separators=(",", ":"))
+        rest = _json(_stream_rest(value, texts))
         return b"]," + rest[1:].encode() + b"}\n", texts.marked
     commands = list(_stream_commands(key, value, release, is_empty=is_empty))
     if expire_at_ms >= 0:
@@ -166,7 +168,7 @@ def _cell(text: str) -> str:
 
 def command_of(*words: bytes) -> bytes:
     """Return a command as clients send it."""
-    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
+    return b"*%d\r\n" % len(words) + b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in words])
 
 
 def _commands(key: Record, release: Release) -> Iterator[bytes]:
