@@ -90,8 +90,8 @@ def write_runs(runs: DataFrame, run: Run) -> None:
         shards = kept.select("run", F.inline("failed_shards"))
         apply_changes(
             [
-                Change(kept.orderBy("run"), SIMULATED_RUNS),
-                Change(shards.orderBy("run", "master"), SIMULATED_SHARDS),
+                Change(in_order(kept, "run"), SIMULATED_RUNS),
+                Change(in_order(shards, "run", "master"), SIMULATED_SHARDS),
                 Change(quantiles(kept), SIMULATED_QUANTILES),
             ],
             run,
@@ -107,7 +107,7 @@ def quantiles(runs: DataFrame) -> DataFrame:
         *(F.struct(F.lit(name).alias("figure"), F.col(name).cast("double").alias("value")) for name in FIGURES)
     )
     value = F.col("value")
-    return (
+    found = (
         runs.select(*keys, F.inline(figures))
         .groupBy(*keys, "figure")
         .agg(
@@ -120,5 +120,10 @@ def quantiles(runs: DataFrame) -> DataFrame:
             ),
             F.max(value).alias("worst"),
         )
-        .orderBy("case", "figure")
     )
+    return in_order(found, "case", "figure")
+
+
+def in_order(rows: DataFrame, *columns: str) -> DataFrame:
+    """*rows* by *columns* in one partition, as they go into one file; a sort over several looks at all rows first to divide them."""
+    return rows.coalesce(1).sortWithinPartitions(*columns)

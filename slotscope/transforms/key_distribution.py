@@ -343,7 +343,12 @@ def suspicious_slots(partial: DataFrame) -> DataFrame:
     )
     lies = F.exists("dumps", lambda dump: dump["keys"] != dump["declared"])
     held = F.size(F.filter("dumps", lambda dump: dump["keys"] > 0))
-    return dumps.where(lies | (held > 1)).orderBy("slot").withColumn("dumps", F.sort_array("dumps"))
+    return (
+        dumps.where(lies | (held > 1))
+        .coalesce(1)
+        .sortWithinPartitions("slot")
+        .withColumn("dumps", F.sort_array("dumps"))
+    )
 
 
 def slot_counts(partial: DataFrame) -> DataFrame:
