@@ -11,6 +11,7 @@ import pytest
 
 from cluster_core.advice.conditions import Condition, PackedLimits, conditions_for
 from cluster_core.advice.curves import LIST_SETTING
+from cluster_core.formats.rdb.grammar import ENCODINGS
 from cluster_core.formats.rdb.head import RdbHead
 from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.rdb import value_shapes as shapes
@@ -243,3 +244,30 @@ def test_larger_limits_save_what_was_said(server: str):
     assert now == pytest.approx(before, rel=ERROR_MAX)
     assert then == pytest.approx(after, rel=ERROR_MAX)
     assert after < before * 0.9
+
+
+@pytest.mark.parametrize("server", ["redis", "valkey"])
+def test_a_text_that_is_an_integer_is_held_as_one_once_it_was_loaded(server: str):
+    """So nothing is to be advised of it, and the skim of the dump says the same; a zero before it keeps it a text."""
+    binary = redis_binary() if server == "redis" else valkey_binary()
+    if binary is None:
+        pytest.skip(f"{server}-server is not installed")
+    texts = {
+        "short": ("12", "34"),
+        "long": ("123456789", "012345"),
+        "zero": ("00", "12"),
+        "large": ("9", "223372036854775808"),
+    }
+    with running(binary) as live:
+        for key, (first, second) in texts.items():
+            live.ask([("SET", key, first), ("APPEND", key, second)])
+        before = {live.call("OBJECT", "ENCODING", key) for key in texts}
+        live.call("SAVE")
+        dump = (live.directory / "dump.rdb").read_bytes()
+    with running(binary, files={"dump.rdb": dump}) as live:
+        loaded = {key: live.call("OBJECT", "ENCODING", key).decode() for key in texts}
+    _, (batch,) = skimmed(dump)
+
+    assert before == {b"raw"}
+    assert loaded == {"short": "int", "long": "int", "zero": "embstr", "large": "embstr"}
+    assert {batch.key(row).decode(): ENCODINGS[code] for row, code in enumerate(batch.encoding.tolist())} == loaded
