@@ -177,11 +177,8 @@ def _texts(sums: AdviceSums, least: int) -> list[Change]:
             continue
         held, texts = one.texts.text_bytes, one.texts
         share, error = (100 * size / held for size in told)
-        known = (
-            "all were compressed"
-            if texts.sampled == texts.texts
-            else f"± {error:.2g}, {texts.sampled:,} were compressed"
-        )
+        near = f"± {error:.2g}, " if told.error_bytes else ""
+        known = f"{near}{'all' if texts.sampled == texts.texts else f'{texts.sampled:,}'} were compressed"
         lzf = f"; LZF, as the dump has it: {100 * one.lzf_saving / held:.0f} %" if one.lzf_saving else ""
         found.append(
             Change(

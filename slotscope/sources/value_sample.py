@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from cluster_core.advice.changes import Change, rank_changes
+from cluster_core.advice.compression import TextSums
 from cluster_core.advice.conditions import Condition, conditions_for
 from cluster_core.advice.totals import WALKED, Totals
 from cluster_core.errors import DecodeError
@@ -30,6 +31,7 @@ GROUPS: Final = 10
 VALUES_MIN: Final = 100
 """Fewer say nothing of what is left, unless they are all there are."""
 PREFIXES_MAX: Final = 4096
+_COMPRESSED: Final = TextSums._fields.index("sampled") - len(TextSums._fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +223,7 @@ def _as_now(sizes: Sequence[int], scale: float, conditions: Sequence[Condition])
 
 
 def _scaled(totals: Totals, scale: float) -> Totals:
-    """*totals* as if there were *scale* times as many keys; the most elements that a command walks stay as they are."""
+    """*totals* as if there were *scale* times as many keys; the most elements that a command walks, and how many values were compressed, stay as they are."""
 
     def times(sums: Sequence[int]) -> list[int]:
         return [round(one * scale) for one in sums]
@@ -229,7 +231,13 @@ def _scaled(totals: Totals, scale: float) -> Totals:
     return Totals(
         totals.conditions,
         times(totals.memory),
-        {name: (round(keys * scale), times(sums)) for name, (keys, sums) in totals.prefixes.items()},
+        {
+            name: (
+                round(keys * scale),
+                [*times(sums[:_COMPRESSED]), sums[_COMPRESSED], *times(sums[_COMPRESSED + 1 :])],
+            )
+            for name, (keys, sums) in totals.prefixes.items()
+        },
         {at: [*times(sums[:WALKED]), sums[WALKED], *times(sums[WALKED + 1 :])] for at, sums in totals.curves.items()},
     )
 

@@ -75,6 +75,8 @@ def test_compression_says_what_was_measured_and_how_near_it_is():
     assert "zstd saves 50 % of 180,000 bytes (all were compressed); LZF, as the dump has it: 33 %" in whole.how
     assert "zstd saves 50 % of 180,000,000 bytes (± 0.9, 1,000 were compressed)" in part.how
     assert part.saved_bytes == 90_000_000
+    live = replace(PREFIX, lzf_saving=0, texts=TextSums(9000, 180_000, 40, 180_000, 90_000))
+    assert "bytes (40 were compressed)" in by_kind(replace(SUMS, prefixes=[live]))[Kind.COMPRESS, True].how
 
 
 def test_lists_are_to_be_written_anew_since_a_load_keeps_their_nodes():
