@@ -8,7 +8,6 @@ where nobody does).
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from functools import reduce
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
@@ -213,23 +212,29 @@ def key_use(
         *(F.sum(name).alias(name) for name in ("keys", "serialized_bytes", "memory_bytes", "expires")),
         *_sums_of_amounts(),
     ]
-    by_slot = slots.groupBy("slot").agg(*sums)
-    by_node = slots.where(F.col("node_id").isNotNull()).groupBy("node_id").agg(*sums)
-    prefixes = _heaviest_prefixes(_groups(partial, PREFIX, missed, known), count)
-    scopes = [
-        ("cluster", F.lit(b""), F.lit(""), slots.agg(*sums).where(F.col("keys") > 0)),
-        ("node", F.col("node_id").cast("binary"), F.col("node_id"), by_node),
-        ("prefix", F.col("name"), F.col("name_text"), prefixes),
-    ]
+    everywhere = F.lit(True)
+    scopes = [_scope("cluster", F.lit(""), everywhere), _scope("node", F.col("node_id"), everywhere)]
     if "idle" in known or "counters" in known:
-        scopes.append(("slot", F.col("slot").cast("string").cast("binary"), F.col("slot").cast("string"), by_slot))
-    found = [
-        rows.select(
-            F.lit(scope).alias("scope"), value.alias("scope_value"), text.alias("scope_value_text"), *_uses(known)
+        scopes.append(_scope("slot", F.col("slot").cast("string"), everywhere))
+    by_scope = (
+        slots.withColumn("in", F.explode(F.array_compact(F.array(*scopes))))
+        .groupBy("in")
+        .agg(*sums)
+        .where((F.col("in.scope") != "cluster") | (F.col("keys") > 0))
+        .select(
+            F.col("in.scope").alias("scope"),
+            F.col("in.scope_value").cast("binary").alias("scope_value"),
+            F.col("in.scope_value").alias("scope_value_text"),
+            *_uses(known),
         )
-        for scope, value, text, rows in scopes
-    ]
-    return reduce(DataFrame.unionByName, found)
+    )
+    prefixes = _heaviest_prefixes(_groups(partial, PREFIX, missed, known), count)
+    named = (
+        F.lit("prefix").alias("scope"),
+        F.col("name").alias("scope_value"),
+        F.col("name_text").alias("scope_value_text"),
+    )
+    return by_scope.unionByName(prefixes.select(*named, *_uses(known)))
 
 
 def _uses(known: Container[str]) -> list[Column]:
