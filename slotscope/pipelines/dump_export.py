@@ -22,7 +22,7 @@ from slotscope.runtime.errors import InputError
 from slotscope.sources.files import InputFile, expand, is_uri, write_text
 from slotscope.sources.folder_kinds import DUMPS
 from slotscope.sources.rdb.files import RdbUnit, plan_units
-from slotscope.sources.values.part import HEADS, PARQUET, STYLES, PartFacts, Source, Wanted, write_part
+from slotscope.sources.values.part import HEADS, PARQUET, STYLES, PartFacts, Source, Wanted, check_twins, write_part
 
 if TYPE_CHECKING:
     from slotscope.requests.export import Request
@@ -173,6 +173,8 @@ class _Folder:
                     raise error
             failed = {self._units[number].path for number, one in futures.items() if one.exception()}
             if not failed:
+                for path, size in {(unit.path, unit.size) for unit in self._units.values() if _is_guessed(unit)}:
+                    check_twins(path, size, self._wanted, folder=self._work)
                 return [one.result() for one in futures.values()]
             for number, unit in list(self._units.items()):
                 if isinstance(unit, RdbUnit) and unit.path in failed:
@@ -185,8 +187,7 @@ class _Folder:
     def _fatal(self, number: int, ended: Future[PartFacts]) -> BaseException | None:
         """What ended the writing of a part for good; of a range whose bounds were guessed, any fault may be that of the guess."""
         error = ended.exception() if ended.done() and not ended.cancelled() else None
-        unit = self._units[number]
-        is_guess = isinstance(unit, RdbUnit) and unit.guessed and isinstance(error, ClusterCoreError)
+        is_guess = _is_guessed(self._units[number]) and isinstance(error, ClusterCoreError)
         return None if is_guess or isinstance(error, SplitError) else error
 
     def _drop(self, number: int) -> None:
@@ -248,6 +249,11 @@ class _Folder:
                         shutil.copyfileobj(piece, out, 1 << 20)
         os.replace(first, self._out)
         shutil.rmtree(self._work)
+
+
+def _is_guessed(unit: Source) -> bool:
+    """Whether it is a range whose bounds are a guess."""
+    return isinstance(unit, RdbUnit) and unit.guessed
 
 
 def _refuse_place(shown: str, out: str, is_one: bool, files: Sequence[InputFile]) -> None:

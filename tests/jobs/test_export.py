@@ -173,6 +173,19 @@ def test_a_key_that_a_dump_holds_twice_ends_the_export_or_is_named(tmp_path, cap
     )
 
 
+def test_a_key_that_two_ranges_of_a_dump_hold_is_found_too(tmp_path, monkeypatch, capsys):
+    """A dump without slot info has no order that would keep them together."""
+    dump, out = tmp_path / "twice.rdb", tmp_path / "keys.json"
+    keys = [build.key(b"key:%06d" % number, 0, build.string(b"v" * 20)) for number in range(20_000)]
+    dump.write_bytes(build.rdb(build.select(0), *keys, keys[0]))
+    monkeypatch.setattr(rdb_files, "PART_BYTES_MIN", 1 << 18)
+    code = slotscope("export", "--rdb", dump, "--to", "json", "--parallelism", 2, "--out", out)
+
+    assert code == BAD_INPUT
+    assert "key key:000000 of database 0 at offsets 11 and" in capsys.readouterr().err
+    assert not out.exists()
+
+
 @pytest.mark.parametrize("place", ["folder", "keys.json"])
 def test_a_dump_that_was_cut_at_the_wrong_place_is_written_whole_and_only_that_one(tmp_path, monkeypatch, place):
     """Cuts of dumps without slot info are guesses; the parts of other dumps stay."""

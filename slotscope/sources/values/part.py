@@ -120,12 +120,12 @@ class PartReader:
         self._find_twins()
 
     def _note_hashes(self, batch: KeyBatch, rows: NDArray[np.int64]) -> None:
-        if self._hashed < HASHES_MAX:
+        if self._hashed < HASHES_MAX and not self._dump.guessed:
             self._hashes.append(key_hashes(batch)[rows])
             self._hashed += len(rows)
 
     def _find_twins(self) -> None:
-        """Look for keys that were written twice, which commands would add up to one."""
+        """Look for keys that were written twice, which commands would add up to one; of ranges without slots `check_twins` looks in all at once."""
         found = find_twins([self._dump], self._hashes, listed_max=TWINS_LISTED)
         if found is None:
             return
@@ -160,6 +160,13 @@ def local_dump(unit: Source, folder: str | None) -> Iterator[tuple[RdbUnit, dict
     else:
         with local_file(unit.path, folder) as path:
             yield replace(unit, path=path), {}
+
+
+def check_twins(path: str, size: int, wanted: Wanted, *, folder: str | None = None) -> None:
+    """Raise DecodeError where two ranges of a dump hold the same key: ranges that begin at a slot cannot."""
+    with local_dump(RdbUnit(path, size), folder) as (dump, _):
+        for _ in PartReader(path, dump, replace(wanted, check_crc=False)):
+            pass
 
 
 def write_part(unit: Source, wanted: Wanted, out: IO[bytes], *, folder: str | None = None) -> PartFacts:
