@@ -36,11 +36,13 @@ def command(request: Request = Request()) -> int | None:
     """
     from slotscope.pipelines.bus_inputs import check_request
     from slotscope.reports.records import print_records
+    from slotscope.reports.run_summary import with_runs
     from slotscope.runtime.text import printable
 
     inputs = check_request(request)
     outcome = run(request.session("bus-replay"), request, inputs)
-    print_records(outcome, lambda: map(printable, outcome.lines()), as_json=request.json, stream=sys.stdout)
+    told = with_runs(outcome, request.root, outcome.snapshot) if request.json else outcome
+    print_records(told, lambda: map(printable, outcome.lines()), as_json=request.json, stream=sys.stdout)
     return cli.PARTIAL if outcome.bad_records and request.permissive else None
 
 

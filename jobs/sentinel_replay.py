@@ -23,6 +23,7 @@ def command(request: Request = Request()) -> int | None:
     from slotscope.reports.delivery import deliver
     from slotscope.reports.history.tables import load_history
     from slotscope.reports.records import print_records
+    from slotscope.reports.run_summary import summaries
     from slotscope.reports.sentinel_text import load_sentinels, sentinel_lines
     from slotscope.runtime.text import printable
 
@@ -33,7 +34,8 @@ def command(request: Request = Request()) -> int | None:
     snapshot = outcome.snapshot
     incidents, views = load_sentinels(root, snapshot)
     path = deliver(load_history(root, snapshot), root=root, html=request.html, stream=None)
-    told = {"page": path, "replay": outcome, "incidents": incidents, "views": views}
+    runs = summaries(root, [snapshot]) if request.json else []
+    told = {"page": path, "runs": runs, "replay": outcome, "incidents": incidents, "views": views}
     lines = [
         *sentinel_lines(incidents, views, outcome.first_ns, _summary(outcome)),
         *(

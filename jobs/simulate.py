@@ -27,11 +27,12 @@ def run(
     from cluster_core.sim.experiment.grid import check_grid
     from cluster_core.sim.experiment.runs import TrialError
     from cluster_core.sim.layouts import LayoutError
-    from slotscope.pipelines.simulation import run_grid, runs_done, write_runs
+    from slotscope.pipelines.simulation import run_grid, write_runs
     from slotscope.pipelines.simulation_start import check_hits, starting_places
     from slotscope.reports.simulation.report import read_report
     from slotscope.runtime.progress import progress
     from slotscope.runtime.runs import running
+    from slotscope.runtime.session import how_far
 
     if not snapshot:
         raise InputError("the simulation needs a name")
@@ -41,7 +42,7 @@ def run(
         check_hits(grid, places)
     except (TrialError, LayoutError) as error:
         raise InputError(str(error)) from error
-    with progress("simulating", lambda: runs_done(spark, grid)), running(root, "simulate", snapshot) as job:
+    with progress("simulating", how_far(spark, "runs")), running(root, "simulate", snapshot) as job:
         write_runs(run_grid(spark, grid, places), job)
     return read_report(root=root, snapshot=snapshot, start=words)
 

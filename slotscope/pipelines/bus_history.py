@@ -74,6 +74,7 @@ class Outcome:
     warnings: list[Caveat]
     new_files: int
     known_files: int
+    snapshot: str
 
     def lines(self) -> list[str]:
         """What is said at the end."""
@@ -461,6 +462,7 @@ class HistoryReplay:
             warnings,
             len(files) - known,
             known,
+            self._run.name,
         )
 
     def _replay_row(self, facts: dict[str, Any], outcome: Outcome) -> pa.Table:

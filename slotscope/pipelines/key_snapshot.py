@@ -39,6 +39,7 @@ from slotscope.runtime.delta_files import as_table, read_rows
 from slotscope.runtime.progress import progress
 from slotscope.runtime.row_tables import table_arrow
 from slotscope.runtime.runs import Run, running
+from slotscope.runtime.session import how_far
 from slotscope.runtime.spark_schema import spark_schema
 from slotscope.runtime.tables import Change
 from slotscope.sources.inputs import Inputs, find_inputs, load_topology
@@ -96,7 +97,7 @@ class KeySnapshot:
             list(request.rdb), list(request.keys), request.key_format, request.aof, replay=not request.no_replay
         )
         options = tally_options(request, settings, topology)
-        with progress("reading"):
+        with progress("reading", how_far(spark, "tasks", inputs.told)):
             partial, units = read_units(spark, inputs, options, split=not request.no_split)
         bad_rows = partial.where(F.col("kind") == BAD)
         bad_count = bad_rows.count() if request.permissive else 0

@@ -43,14 +43,6 @@ def run_grid(spark: SparkSession, grid: Grid, places: Sequence[Place] = ()) -> D
     return spark.range(0, grid.runs, 1, grid.runs).mapInArrow(task, spark_schema(_RUN))
 
 
-def runs_done(spark: SparkSession, grid: Grid) -> str:
-    """How many runs of *grid* have ended while it runs, in words; empty while none is known."""
-    tracker = spark.sparkContext.statusTracker()
-    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-    done = [stage.numCompletedTasks for stage in stages if stage is not None and stage.numTasks == grid.runs]
-    return f"{max(done)} of {grid.runs} runs" if done else ""
-
-
 def run_trials(batches: Iterator[pa.RecordBatch], grid: Grid, places: tuple[Place, ...]) -> Iterator[pa.RecordBatch]:
     """Run the trials whose numbers come in."""
     if not gc.get_freeze_count():

@@ -33,6 +33,7 @@ from slotscope.reports.records import write_json
 from slotscope.reports.replication.html import render_replication
 from slotscope.reports.replication.report import ReplicationReport
 from slotscope.reports.replication.terminal import render_replication_terminal
+from slotscope.reports.run_summary import summaries
 from slotscope.reports.simulation.html import render_simulation
 from slotscope.reports.simulation.report import SimulationReport
 from slotscope.reports.simulation.terminal import render_simulation_terminal
@@ -184,7 +185,8 @@ def deliver(report: object, *, root: str, html: str | None, stream: TextIO | Non
         path = html
         write_text(path, page)
     if stream is not None and as_json:
-        write_json({"page": path, "verdict": drawing.verdict(report), "report": report}, stream)
+        runs = summaries(root, drawing.names(report))
+        write_json({"page": path, "verdict": drawing.verdict(report), "runs": runs, "report": report}, stream)
     elif stream is not None:
         drawing.terminal(report, Console(file=stream), html_path=path)
     return path

@@ -13,6 +13,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial
@@ -25,7 +26,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from slotscope.runtime import class_archive, code_zip, stores
+from slotscope.runtime import class_archive, code_zip, stores, text
 from slotscope.runtime.conf import read_conf, read_properties
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.executors.compiled_code import pack_for_executors
@@ -85,6 +86,23 @@ def named_jobs(spark: SparkSession, words: str) -> Iterator[None]:
         yield
     finally:
         spark.sparkContext.setLocalProperty(JOB_NAME, before or "")
+
+
+def how_far(spark: SparkSession, noun: str, about: str = "") -> Callable[[], str]:
+    """What `progress` says of the jobs of *spark*: *about* (files and bytes), tasks that are done, by *noun*, their share, the time left at that pace."""
+    begun = time.monotonic()
+
+    def words() -> str:
+        tracker = spark.sparkContext.statusTracker()
+        found = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        stage = max((one for one in found if one is not None), key=lambda one: one.numTasks, default=None)
+        done, count = (stage.numCompletedTasks, stage.numTasks) if stage is not None else (0, 0)
+        parts = [about, f"{done} of {count} {noun}, {100 * done // count} %" if count > 1 else ""]
+        if done:
+            parts.append(f"about {text.span(round((time.monotonic() - begun) * (count - done) / done))} left")
+        return ", ".join(filter(None, parts))
+
+    return words
 
 
 def running_session() -> SparkSession:

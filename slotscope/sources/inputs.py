@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from cluster_core.errors import DecodeError
 from cluster_core.topology.node import Topology
 from cluster_core.topology.reader import read_topology
+from slotscope.runtime import text
 from slotscope.runtime.errors import InputError
 from slotscope.sources import key_lists
 from slotscope.sources.aof import files as aof_files
@@ -34,6 +35,12 @@ class Inputs:
     key_format: str | None = None
     logs: tuple[AofLog, ...] = ()
     replays: bool = True
+
+    @property
+    def told(self) -> str:
+        """How many files there are, and their bytes."""
+        files = [*self.rdb, *self.keys, *(file for log in self.logs for file in log.files)]
+        return f"{text.plural(len(files), 'file')}, {text.size(sum(file.size for file in files))}"
 
     def units(self, parallelism: int, *, split: bool) -> list[Unit]:
         """Return the units of work of all files, largest first."""

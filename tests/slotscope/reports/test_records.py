@@ -8,9 +8,12 @@ from base64 import b64decode
 
 import pytest
 
+from schemas.gold import NODE_LOAD
 from slotscope.reports.delivery import deliver
 from slotscope.reports.keyspace.comparison import compare_reports
 from slotscope.reports.records import json_text, print_records
+from slotscope.reports.run_summary import summaries, with_runs
+from slotscope.runtime.runs import running
 from tests.builders.history_report import history_report
 from tests.builders.rebalance_report import rebalance_report
 from tests.builders.reports_builder import keyspace_report
@@ -49,6 +52,25 @@ def test_a_report_as_json_is_one_line_with_its_page_and_its_verdict(tmp_path, ki
     assert told["page"] == path
     assert told["verdict"]
     assert told["report"]
+
+
+def test_what_a_job_says_as_json_has_the_runs_that_made_it(tmp_path):
+    """Inputs by number and bytes, rows by table, the figures that were compared, the seconds it took."""
+    with running(str(tmp_path), "key-slots", "a", cluster="c", inputs={"x.rdb": 7, "y.rdb": 3}) as run:
+        run.append(NODE_LOAD, [{"node_id": "n", "slots": 1, "keys": 1}])
+        run.check("keys", {"read": 1, NODE_LOAD.name: 1})
+    with pytest.raises(OSError, match="no"), running(str(tmp_path), "key-slots", "b"):
+        raise OSError("no")
+
+    told = json.loads(json_text(with_runs({"messages": 5}, str(tmp_path), "a")))
+
+    (one,) = told.pop("runs")
+    assert told == {"messages": 5}
+    assert (one["job"], one["snapshot_id"], one["cluster"], one["run_id"]) == ("key-slots", "a", "c", run.run_id)
+    assert (one["input_files"], one["input_bytes"], one["rows"]) == (2, 10, {NODE_LOAD.name: 1})
+    assert [check["value"] for check in one["checks"]] == [1, 1]
+    assert one["seconds"] >= 0
+    assert summaries(str(tmp_path), ["b"]) == summaries(str(tmp_path / "none"), ["a"]) == []
 
 
 def test_words_or_records_are_printed_never_both():

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +16,7 @@ import pytest
 
 from slotscope.runtime import code_zip
 from slotscope.runtime.progress import name_steps, progress
-from slotscope.runtime.session import JOB_NAME, is_one_process, named_jobs, spark_session
+from slotscope.runtime.session import JOB_NAME, how_far, is_one_process, named_jobs, spark_session
 
 ROOT = Path(__file__).parents[3]
 
@@ -154,3 +157,26 @@ def test_jobs_go_by_the_step_that_they_belong_to(spark):
 
     assert inside == "reading"
     assert spark.sparkContext.getLocalProperty(JOB_NAME) != "reading"
+
+
+def test_progress_of_jobs_has_files_bytes_tasks_share_and_time_left(spark):
+    """While the jobs run; before and after only what is known of them."""
+
+    def slowly(batches):
+        for batch in batches:
+            time.sleep(0.4)
+            yield batch
+
+    words = how_far(spark, "tasks", "3 files, 5.60 GB")
+    told = {words()}
+    with ThreadPoolExecutor(1) as pool:
+        job = pool.submit(spark.range(0, 6, 1, 6).mapInArrow(slowly, "id long").collect)
+        while not job.done():
+            told.add(words())
+            time.sleep(0.05)
+
+    assert "3 files, 5.60 GB" in told
+    assert any(
+        re.fullmatch(r"3 files, 5\.60 GB, [1-5] of 6 tasks, (16|33|50|66|83) %, about \d+ (s|min) left", one)
+        for one in told
+    )
