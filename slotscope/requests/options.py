@@ -102,6 +102,8 @@ class Common:
     """
     conf: Annotated[Paths, SHARED] = ()
     """KEY=VALUE: a setting of Spark, over those that come with the program (docs/clusters.md)."""
+    catalog: Annotated[str | None, SHARED] = None
+    """SCHEMA or CATALOG.SCHEMA of Spark's catalog, Hive's or Unity: what is written is registered there, where it lies (docs/clusters.md)."""
     conf_file: Annotated[str | None, SHARED] = None
     """File of settings that replace those of conf/slotscope.toml."""
     quiet: Annotated[Flag, SHARED] = False
@@ -132,14 +134,18 @@ class Common:
 
     def session(self, app: str) -> "SparkSession":
         """Start the Spark session that the options ask for; raises InputError where the root cannot be written."""
+        from slotscope.runtime.runs import tell_of_runs
         from slotscope.runtime.session import spark_session
         from slotscope.runtime.writable import check_writable
+        from slotscope.sql.catalog import check_catalog, register_tables
 
+        schema = None if self.catalog is None else check_catalog(self.catalog)
         check_writable(self.root)
-
-        return spark_session(
+        spark = spark_session(
             app, master=self.master, verbose=self.debug, conf=self.spark_conf(), on_s3=any(map(is_s3, self.spark_paths))
         )
+        tell_of_runs(*([] if schema is None else [lambda run: register_tables(spark, run.root, schema, run.rows)]))
+        return spark
 
 
 @options

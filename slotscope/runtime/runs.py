@@ -13,7 +13,7 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -308,6 +308,14 @@ Lasting = tuple[str, int] | None
 """Which rows later runs of the snapshot keep: those whose column, a number, is not above a bound; None: none of them."""
 
 
+_told: list[Callable[[Run], None]] = []
+
+
+def tell_of_runs(*told: Callable[[Run], None]) -> None:
+    """Let *told*, and nobody else, hear of each run that is complete: a catalog gets its tables so."""
+    _told[:] = told
+
+
 @contextmanager
 def running(root: str, job: str, name: str | None, **more: Any) -> Iterator[Run]:
     """A `Run` that is complete when its block ends; one that ends with an error leaves everything as it was.
@@ -319,6 +327,8 @@ def running(root: str, job: str, name: str | None, **more: Any) -> Iterator[Run]
     try:
         yield run
         run.close()
+        for told in _told:
+            told(run)
     finally:
         error = sys.exc_info()[1]
         if not run.is_closed and error is not None:

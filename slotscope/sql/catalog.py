@@ -1,0 +1,65 @@
+"""The tables of a root by name in a catalog of Spark (its own, Hive's, Unity): registered where they lie, with a view of the rows that count.
+
+Table ``stored_NAME`` has all rows, also those of runs that failed or are at work; view ``NAME`` those that count, as all readers of this
+program show them.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterable
+from typing import Final
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from schemas.runs import RUNS
+from schemas.table import Table
+from slotscope.runtime import stores
+from slotscope.runtime.delta_files import existing_table, location
+from slotscope.runtime.errors import InputError
+from slotscope.sql.views import sql_name
+
+STORED: Final = "stored_"
+_SCHEMA: Final = re.compile(r"\w+(\.\w+)?", re.ASCII)
+_COUNTED: Final = "SELECT id FROM {} LATERAL VIEW explode(counted) AS id WHERE state = 'complete'"
+_one_at_a_time = threading.Lock()
+
+
+def check_catalog(name: str) -> str:
+    """*name*, a schema or a catalog and a schema; raises InputError for other words."""
+    if not _SCHEMA.fullmatch(name):
+        raise InputError(f"--catalog {name}: write SCHEMA, or CATALOG.SCHEMA: letters, digits and _")
+    return name
+
+
+def register_tables(spark: SparkSession, root: str, schema: str, written: Iterable[Table]) -> None:
+    """Let *schema* name the tables *written* below *root*; raises InputError where it cannot, or has them of another root."""
+    try:
+        with _one_at_a_time:
+            spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+            for table in dict.fromkeys((RUNS, *written)):
+                _register(spark, root, schema, table)
+    except (PySparkException, Py4JError) as error:
+        raise InputError(
+            f"--catalog {schema}: what was written to {root} is complete, but not registered: {stores.reason(error)}"
+        ) from error
+
+
+def _register(spark: SparkSession, root: str, schema: str, table: Table) -> None:
+    name = sql_name(table)
+    stored = f"{schema}.{STORED if table.of_runs else ''}{name}"
+    place = stores.spark_uri(location(root, table))
+    if spark.catalog.tableExists(stored):
+        (found,) = spark.sql(f"DESCRIBE DETAIL {stored}").select("location").first() or ("",)
+        if found.removeprefix("file:").rstrip("/") != place:
+            raise InputError(f"--catalog {schema}: {stored} is that of another root: {found}: choose another schema")
+        return
+    spark.sql(f"CREATE TABLE {stored} USING DELTA LOCATION '{place.replace(chr(39), chr(92) + chr(39))}'")
+    if table.of_runs:
+        there = {field.name for field in existing_table(root, table).schema().fields}
+        columns = ", ".join(f"`{column}`" for column in table.columns if column in there)
+        counted = _COUNTED.format(f"{schema}.{sql_name(RUNS)}")
+        spark.sql(f"CREATE VIEW {schema}.{name} AS SELECT {columns} FROM {stored} WHERE run_id IN ({counted})")

@@ -1,0 +1,72 @@
+"""A catalog of Spark names the tables where they lie: all rows, and those that count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from schemas.runs import RUNS
+from schemas.silver import SLOT_LOAD
+from slotscope.runtime.delta_files import read_rows
+from slotscope.runtime.errors import InputError
+from slotscope.runtime.runs import Run, tell_of_runs
+from slotscope.sql.catalog import check_catalog, register_tables
+from tests.benches.program import slotscope
+from tests.builders.stored_rows import store
+from tests.conftest import DATA
+
+DUMP = DATA / "valkey-9.1" / "before" / "node-7003.rdb"
+
+
+@pytest.fixture
+def schema(spark) -> Iterator[str]:
+    """A schema of Spark's own catalog, for one test."""
+    yield "of_a_test"
+    tell_of_runs()
+    spark.sql("DROP SCHEMA IF EXISTS of_a_test CASCADE")
+
+
+def test_what_a_job_wrote_is_there_by_name(spark, tmp_path, schema, capsys):
+    """And stays so: a second run needs no word more, and the tables lie where they lay."""
+    words = ["key-slots", "--rdb", DUMP, "--root", tmp_path, "--catalog", schema]
+    assert slotscope(*words, "--snapshot", "a") == 0
+    assert slotscope(*words, "--snapshot", "b") == 0
+    assert slotscope("key-slots", "--rdb", DUMP, "--root", tmp_path / "other", "--catalog", schema) == 2
+
+    assert f"{schema}.runs is that of another root" in capsys.readouterr().err
+    found = spark.sql(f"SELECT snapshot_id, sum(keys) AS keys FROM {schema}.slot_load GROUP BY 1 ORDER BY 1").collect()
+    assert [tuple(row) for row in found] == [("a", 1346), ("b", 1346)]
+    assert read_rows(str(tmp_path), SLOT_LOAD, snapshot_id="a")
+
+
+def test_a_view_has_the_rows_that_count_and_the_table_below_it_all(spark, tmp_path, schema):
+    root = str(tmp_path)
+    store(root, "a", {SLOT_LOAD: [{"slot": 1, "keys": 1}]}, job="key-slots")
+    killed = Run(root, "key-slots", "b")
+    killed.begin()
+    killed.append(SLOT_LOAD, [{"slot": 2, "keys": 2}])
+
+    register_tables(spark, root, schema, [SLOT_LOAD])
+    register_tables(spark, root, schema, [SLOT_LOAD, RUNS])
+
+    assert [row.slot for row in spark.table(f"{schema}.slot_load").collect()] == [1]
+    assert spark.table(f"{schema}.stored_slot_load").count() == 2
+    assert spark.table(f"{schema}.runs").count() == 2
+
+
+def test_a_schema_that_has_the_tables_of_another_root_is_refused(spark, tmp_path, schema):
+    for name in ("one", "two"):
+        store(str(tmp_path / name), "a", {SLOT_LOAD: [{"slot": 1, "keys": 1}]}, job="key-slots")
+    register_tables(spark, str(tmp_path / "one"), schema, [SLOT_LOAD])
+
+    with pytest.raises(
+        InputError, match=r"of_a_test\.runs is that of another root: .*/one/silver/runs: choose another"
+    ):
+        register_tables(spark, str(tmp_path / "two"), schema, [SLOT_LOAD])
+
+
+@pytest.mark.parametrize("name", ["", "a.b.c", "a b", "a;DROP TABLE x", "`a`"])
+def test_words_that_name_no_schema_are_refused_before_spark_starts(name):
+    with pytest.raises(InputError, match=r"write SCHEMA, or CATALOG\.SCHEMA"):
+        check_catalog(name)
