@@ -16,8 +16,9 @@ from slotscope.recording.point import Point, checked_name
 from slotscope.recording.recorder import Recorder, Status, Wanted
 from slotscope.recording.retention import Bounds
 from slotscope.recording.series import Rotation
+from slotscope.recording.upload import Uploader
 from slotscope.requests.record import Request
-from slotscope.runtime import cli
+from slotscope.runtime import cli, stores
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import printable
 from slotscope.runtime.signals import caught_signals
@@ -36,19 +37,25 @@ def command(request: Request) -> None:
     CONFIG GET, never a command that writes.  tcpdump needs CAP_NET_RAW, nothing else does.
     """
     _check(request)
-    if Kind.BUS in request.kinds and shutil.which(request.tcpdump) is None:
+    if Kind.BUS in request.kinds and shutil.which(request.capture_with) is None:
         raise InputError(
-            f"{request.tcpdump} is not installed: install it, name it with --tcpdump, or record without the bus: --kinds polls slot-stats logs"
+            f"{request.capture_with} is not installed: install it, name tcpdump or dumpcap with --capture-with, or record without the bus: --kinds polls slot-stats logs"
         )
     cluster = checked_name(request.cluster, "--cluster")
     name = checked_name(request.point_name(), "--point")
     age_ns = None if request.keep_hours is None else int(request.keep_hours * 3600e9)
+    landing = stores.plain(request.landing)
+    is_remote = "://" in landing
+    if is_remote:
+        stores.try_writing(landing)
     point = Point(
-        Path(request.landing) / cluster / name,
+        Path(request.spool if is_remote else landing) / cluster / name,
         Rotation(_ns(request.every.total_seconds()), request.file_bytes),
         Bounds(request.keep_bytes, age_ns),
         _tell if not request.quiet else _be_quiet,
+        is_spool=is_remote,
     )
+    uploader = Uploader(point, f"{landing}/{cluster}/{name}") if is_remote else None
 
     def report(status: Status) -> None:
         if request.json:
@@ -62,10 +69,18 @@ def command(request: Request) -> None:
     point.open(time.time_ns())
     try:
         with caught_signals(lambda _: stop.set()):
-            point.tell(f"recording to {point.folder}; Ctrl-C ends")
+            by_way = f" by way of {point.folder}" if uploader else ""
+            point.tell(
+                f"recording to {f'{landing}/{cluster}/{name}' if uploader else point.folder}{by_way}; Ctrl-C ends"
+            )
+            if uploader is not None:
+                uploader.start()
             until_s = math.inf if request.duration is None else time.monotonic() + request.duration
             status = Recorder(point, wanted, stop, report).run(until_s)
     finally:
+        point.gaps.end_all(time.time_ns())
+        if uploader is not None:
+            uploader.close()
         point.close(time.time_ns())
     report(status)
 
@@ -78,7 +93,7 @@ def _wanted(request: Request) -> Wanted:
         [parse_address(words) for words in request.node],
         request.access.with_password(request.access.password()),
         Schedule(request.interval, slot_stats_s, request.info_every.total_seconds()),
-        CaptureOptions(request.tcpdump, request.interface, request.snaplen),
+        CaptureOptions(request.capture_with, request.interface, request.snaplen),
         request.log,
     )
 

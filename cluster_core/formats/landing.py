@@ -154,6 +154,8 @@ class Reason(StrEnum):
     LOG_LOST = "log-lost"
     """A log was rotated and removed before it was read."""
     DISK_FULL = "disk-full"
+    NOT_UPLOADED = "not-uploaded"
+    """A finished file had to go for want of room before the store took it; *subject* is its name."""
     TORN = "torn"
     """The end of a half-written file of a killed recorder could not be read."""
 

@@ -127,6 +127,9 @@ class BusRecorder:
     def _drain(self, run: Tcpdump) -> None:
         """End a run and take what it still has."""
         self._ended_ns = time.time_ns()
+        settled_s = time.monotonic() + run.settle_s
+        while not run.has_ended and time.monotonic() < settled_s:
+            self._take(run, TURN_S)
         run.end()
         end_s = time.monotonic() + STOP_S
         while not run.has_ended and time.monotonic() < end_s:

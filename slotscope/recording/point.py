@@ -39,6 +39,10 @@ class Point:
     tell: Callable[[str], None]
     gaps: GapBook = field(init=False)
     recovered: dict[Kind, list[Recovered]] = field(default_factory=dict)
+    is_spool: bool = False
+    """Whether finished files wait here for a store."""
+    bringing: str = ""
+    """The file that is on its way there."""
     files: int = 0
     """Finished since it was opened."""
     alive_ns: int | None = None
@@ -106,13 +110,21 @@ class Point:
         return found
 
     def keep_within_bounds(self, now_ns: int) -> int:
-        """Delete the oldest finished files as the bounds want it; return how many bytes are left."""
+        """Delete the oldest finished files as the bounds want it; return how many bytes are left.  What a store has not got is a gap then."""
         files = self.stored()
-        gone = files_to_delete(files, self.bounds, now_ns)
+        gone = [file for file in files_to_delete(files, self.bounds, now_ns) if file.path != self.bringing]
         for file in gone:
             with suppress(FileNotFoundError):
                 os.unlink(file.path)
+                if self.is_spool:
+                    self._note_lost(Path(file.path))
         return sum(file.size for file in files) - sum(file.size for file in gone)
+
+    def _note_lost(self, path: Path) -> None:
+        recorded = read_name(path.name)
+        if recorded is not None and recorded.to_ns is not None:
+            kind = Kind(path.parent.name)
+            self.gaps.add(Gap(kind, recorded.from_ns, recorded.to_ns, Reason.NOT_UPLOADED, path.name))
 
     def read_state(self) -> dict[str, Any]:
         """How far the logs were read, as `write_state` left it; empty if that is not known."""

@@ -1,4 +1,4 @@
-"""One run of tcpdump: whole packets out of its pipe, and what it says of itself.
+"""One run of tcpdump, or of dumpcap: whole packets out of its pipe, and what it says of itself.
 
 It is a process of its own, started without a shell; it needs CAP_NET_RAW, the recorder does not.
 """
@@ -26,14 +26,41 @@ READ_BYTES: Final = 1 << 20
 SAID_CHARS_MAX: Final = 300
 SAID_BYTES_MAX: Final = 1 << 16
 STOP_S: Final = 5.0
-_DROPPED: Final = re.compile(r"(\d{1,18}) packets? dropped by (?:kernel|interface)")
+_DROPPED: Final = re.compile(
+    r"(\d{1,18}) packets? dropped by (?:kernel|interface)|received/dropped on interface .*: \d{1,18}/(\d{1,18})"
+)
+_LISTENING: Final = re.compile(r"listening on |File: -")
+_COUNT: Final = re.compile(r"\d+ packets? |Packets (?:captured|received)|Capturing on ", re.IGNORECASE)
+DUMPCAP: Final = "dumpcap"
+DUMPCAP_SETTLE_S: Final = 1.0
+"""The kernel hands packets to dumpcap a quarter of a second late; those that it has not yet got are lost when it ends."""
 
 
 def command_of(program: str, interface: str, snaplen: int, ports: Iterable[int]) -> list[str]:
     """The argument list: the bus *ports* only, every packet at once, nanoseconds, to the standard output."""
-    wanted = " or ".join(f"port {port}" for port in sorted(set(ports)))
+    wanted = "tcp and (" + " or ".join(f"port {port}" for port in sorted(set(ports))) + ")"
+    if _is_dumpcap(program):  # its capture files have microseconds
+        return [
+            program,
+            "-i",
+            interface,
+            "-P",
+            "-p",
+            "-B",
+            str(BUFFER_KIB >> 10),
+            "-s",
+            str(snaplen),
+            "-w",
+            "-",
+            "-f",
+            wanted,
+        ]
     options = ["-n", "-p", "-U", "--immediate-mode", "--time-stamp-precision=nano", "-B", str(BUFFER_KIB)]
-    return [program, "-i", interface, *options, "-s", str(snaplen), "-w", "-", f"tcp and ({wanted})"]
+    return [program, "-i", interface, *options, "-s", str(snaplen), "-w", "-", wanted]
+
+
+def _is_dumpcap(program: str) -> bool:
+    return os.path.basename(program).startswith(DUMPCAP)
 
 
 class Packets(NamedTuple):
@@ -48,7 +75,7 @@ NO_PACKETS: Final = Packets()
 
 
 class Tcpdump:
-    """Started by the constructor, which raises OSError; ended by `stop`."""
+    """A run of *command* (`command_of`): started by the constructor, which raises OSError; ended by `stop`."""
 
     def __init__(self, command: list[str]) -> None:
         self.head = b""
@@ -59,6 +86,9 @@ class Tcpdump:
         """Packets that the kernel dropped, as far as tcpdump has said."""
         self.said = ""
         """Its last word that is no count."""
+        self._tells_counts = not _is_dumpcap(command[0])
+        self.settle_s = 0.0 if self._tells_counts else DUMPCAP_SETTLE_S
+        """How long it is heard before it may be ended."""
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0,
             env={**os.environ, "LC_ALL": "C"},
@@ -134,16 +164,18 @@ class Tcpdump:
         self._words = bytearray(rest)
         for line in lines:
             words = line.decode("utf-8", "replace").strip().removeprefix("tcpdump: ")
-            if "listening on " in words:
+            if _LISTENING.search(words):
                 self.is_listening = True
-            counts = [int(count) for count in _DROPPED.findall(words)]
+            counts = [int(count) for found in _DROPPED.findall(words) for count in found if count]
             if counts:
                 self.dropped = sum(counts)
-            elif words and not re.match(r"\d+ packets? ", words):
+            elif words and not _COUNT.match(words):
                 self.said = words[:SAID_CHARS_MAX]
 
     def ask_counts(self) -> None:
-        """Let it say how many packets were dropped; the answer is taken by a later `read`."""
+        """Let it say how many packets were dropped; the answer is taken by a later `read`.  dumpcap only says that at its end."""
+        if not self._tells_counts:
+            return
         with suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGUSR1)
 

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from cluster_core.formats.landing import Kind
 from slotscope.requests.options import NO_OPTIONS, SHARED, AccessOptions, Flag, Paths, options
 
+SPOOL = "/var/spool/slotscope"
 Kinds = Annotated[tuple[Kind, ...], Parameter(consume_multiple=1)]
 
 
@@ -20,7 +21,7 @@ class Request:
     """What is recorded, where to, and how much of it is kept."""
 
     landing: str = field(kw_only=False)
-    """Folder of recordings: files go to LANDING/CLUSTER/POINT."""
+    """Folder of recordings, or s3://BUCKET/FOLDER: files go to LANDING/CLUSTER/POINT."""
     cluster: str
     """Name of the cluster."""
     point: str | None = None
@@ -29,6 +30,8 @@ class Request:
     """HOST:PORT of nodes on this host (default 127.0.0.1:6379); those that they list with an address of this host are found."""
     kinds: Kinds = tuple(Kind)
     """What is recorded."""
+    spool: str = SPOOL
+    """Landing in a store: folder where files wait until the store has them; --keep-bytes is its bound."""
     every: timedelta = timedelta(seconds=60)
     """Time after which a file is finished: 60s, 5m."""
     file_bytes: int = 64 << 20
@@ -41,8 +44,8 @@ class Request:
     """Network interface."""
     snaplen: int = 262_144
     """Bytes of each packet; less makes headers that cannot be replayed in full."""
-    tcpdump: str = "tcpdump"
-    """The program, or its path."""
+    capture_with: Annotated[str, Parameter(alias="--tcpdump")] = "tcpdump"
+    """tcpdump or dumpcap, or the path of one."""
     log: Paths = ()
     """Logs of the nodes; globs. Default: where the nodes say (CONFIG GET logfile)."""
     interval: float = 1.0
