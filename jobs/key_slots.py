@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from slotscope.requests.key_slots import Request
 from slotscope.runtime import cli, stores
-from slotscope.runtime.text import printable
+from slotscope.runtime.text import plural, printable, size
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,7 +70,8 @@ def count_fleet(request: Request) -> int:
         deliver_answer(answer, stream=sys.stdout)
     page = deliver(load_fleet(request.root, time.time_ns() // 1_000_000), root=request.root, html=None, stream=None)
     if not request.json:
-        sys.stdout.write(f"All clusters side by side: {page}\n")
+        read = size(sum(one.input_bytes or 0 for one in clusters))
+        sys.stdout.write(f"{plural(len(clusters), 'cluster')}, {read} read; side by side: {page}\n")
     return exit_code(clusters)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial as bind
 
 import pyarrow as pa
@@ -48,14 +49,21 @@ def read_units(
     if failed:
         ranges, good = partial, partial.where(~F.col("source").isin(sorted(failed)))
         whole = tally(spark, inputs.only(failed), options, split=False)
-        partial, units = _read(good.unionByName(whole))
-        ranges.unpersist()
+        try:
+            partial, units = _read(good.unionByName(whole))
+        finally:
+            ranges.unpersist()
     return partial, sorted(units, key=lambda unit: (unit.source, unit.kind, unit.keys, unit.file_bytes))
 
 
 def _read(sums: DataFrame) -> tuple[DataFrame, list[UnitFacts]]:
+    """Keep *sums*, unless they cannot be read: other snapshots may follow in the same session."""
     partial = sums.persist(StorageLevel.MEMORY_AND_DISK)
-    rows = partial.where(F.col("kind") == UNIT).select("source", "text", "keys", "serialized_bytes", "facts").collect()
+    told = partial.where(F.col("kind") == UNIT).select("source", "text", "keys", "serialized_bytes", "facts")
+    with ExitStack() as failed:
+        failed.callback(partial.unpersist)
+        rows = told.collect()
+        failed.pop_all()
     return partial, [
         UnitFacts(source=source, kind=kind, keys=keys, file_bytes=file_bytes, **facts.asDict())
         for source, kind, keys, file_bytes, facts in rows
