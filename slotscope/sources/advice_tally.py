@@ -66,20 +66,23 @@ class AdviceOptions:
 
 @dataclass(slots=True)
 class _Duplicates:
-    """Values by their hashes: copies and bytes of those whose hash is a multiple of ``1 << shift``."""
+    """Values by their hashes: copies and bytes of those whose hash is a multiple of ``1 << shift``; *held*: a row of hash, copies, bytes each."""
 
     shift: int = 0
-    held: dict[int, list[int]] = field(default_factory=dict)
+    held: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 3), np.int64))
 
     def add(self, hashes: NDArray[np.int64], sizes: NDArray[np.int64]) -> None:
-        chosen = hashes & ((1 << self.shift) - 1) == 0
-        values, first, counts = np.unique(hashes[chosen], return_index=True, return_counts=True)
-        for value, count, size in zip(values.tolist(), counts.tolist(), sizes[chosen][first].tolist(), strict=True):
-            row = self.held.setdefault(value, [0, size])
-            row[0] += count
-        while len(self.held) > SAMPLED_VALUES_MAX:
+        new = np.column_stack((hashes, np.ones_like(hashes), sizes))
+        rows = np.concatenate((self.held, new[hashes & ((1 << self.shift) - 1) == 0]))
+        _, first, places, counts = np.unique(rows[:, 0], return_index=True, return_inverse=True, return_counts=True)
+        held = rows[first]
+        held[:, 1] = counts
+        before = places[: len(self.held)]  # each of these rows stood for more than one copy
+        held[before, 1] += self.held[:, 1] - 1
+        while len(held) > SAMPLED_VALUES_MAX:
             self.shift += 1
-            self.held = {value: row for value, row in self.held.items() if not value & ((1 << self.shift) - 1)}
+            held = held[held[:, 0] & ((1 << self.shift) - 1) == 0]
+        self.held = held
 
 
 class AdviceTally:
@@ -108,7 +111,8 @@ class AdviceTally:
         found = self._measure.measure(batch, data, begin)
         now = np.maximum(batch.memory_bytes, 0)
         is_known = (found.shapes[:, shapes.IS_KNOWN] > 0) & (batch.memory_bytes >= 0)
-        memory = np.where(is_known[:, None], found.memory, now[:, None])
+        memory = found.memory
+        memory[~is_known] = now[~is_known, None]
         both = np.column_stack((now, memory, ~is_known))
         add_by_slot(batch.slot, both, self._slots)
         add_by_slot(np.minimum(batch.type, 255), both, self._types)
@@ -205,16 +209,16 @@ class AdviceTally:
         sampled = texts & ((key_hashes(batch) & np.uint64((1 << self._shift) - 1) == 0) | (held >= VALUE_BYTES_MAX))
         sizes = np.array(compressed_sizes(texts_of_rows(sampled)), np.int64)
         saved_by_zstd = np.maximum(held[sampled] - self._text_bytes(sizes), 0)
-        compressed = np.zeros((len(batch), len(TextSums._fields)), np.int64)
-        compressed[:, 0], compressed[:, 1] = texts, held
-        compressed[sampled, 2:] = sampled_columns(held[sampled], saved_by_zstd, self._shift)
         self._duplicates.add(found.shapes[texts, shapes.TEXT_HASH], raw[texts])
-        amounts = np.column_stack(
-            (
-                both, np.where(buckets[:, None], saved, 0), np.where(buckets, 0, name_bytes), buckets, np.where(buckets, both[:, 0], 0),
-                np.where(buckets, payload, 0), np.where(buckets, name_bytes, 0), lzf_saving, compressed,
-            )
-        ).astype(np.int64)  # fmt: skip
+        behind = both.shape[1] + saved.shape[1]
+        amounts = np.zeros((len(batch), behind + len(BEHIND)), np.int64)
+        amounts[:, : both.shape[1]] = both
+        amounts[buckets, both.shape[1] : behind] = saved[buckets]
+        in_bucket = np.column_stack((buckets, both[:, 0], payload, name_bytes))[buckets]
+        amounts[~buckets, behind] = name_bytes[~buckets]
+        amounts[buckets, behind + 1 : behind + 5] = in_bucket
+        amounts[:, behind + 5], amounts[:, behind + 6], amounts[:, behind + 7] = lzf_saving, texts, held
+        amounts[sampled, behind + 8 :] = sampled_columns(held[sampled], saved_by_zstd, self._shift)
         self._prefixes.add_prefixes(batch, self._options.separators, 1, amounts)
 
     def _names(self, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -242,8 +246,8 @@ class AdviceTally:
             "curve", np.array(list(LIST_SIZES)), self._lists, pa.array([LIST_SETTING.encode()] * len(LIST_SIZES))
         )
         held = self._duplicates.held
-        counts = np.array([(self._duplicates.shift, *row) for row in held.values()], np.int64).reshape(-1, 3)
-        yield _rows("value", np.array(list(held), np.int64), counts)
+        shifts = np.full(len(held), self._duplicates.shift)
+        yield _rows("value", held[:, 0], np.column_stack((shifts, held[:, 1:])))
 
 
 _LISTPACK = np.array([listpack_string_bytes(length) for length in range(BUCKET_VALUE_MAX + 1)])
