@@ -12,12 +12,18 @@ from cluster_core.rebalance.goal.problem import Scaled, exact
 from cluster_core.rebalance.goal.targets import Targets
 from cluster_core.rebalance.plan import CurvePoint, count_ranges
 from cluster_core.rebalance.search.arrays import ProblemArrays
-from cluster_core.rebalance.search.ranges import HOT, QUICK, SETTLE, THOROUGH, RangeSearch, Walk, never
+from cluster_core.rebalance.search.ranges import HOT, QUICK, SETTLE, THOROUGH, WARM, RangeSearch, Walk, never
 
 BUDGETS = (Fraction(0), Fraction(1, 100), Fraction(1, 50), Fraction(1, 20), Fraction(1, 10), Fraction(1, 5))
 """Budgets of the curve, above the bound; the problem's own and none at all are tried, too."""
 CURVE_EFFORT = 0.15
 """Part of a walk that each other budget gets."""
+SHREDDED, LEFT_MIN = 20, 0.25
+"""With more ranges a master than this, and this part of the budget left, limits are in the way, ..."""
+HELD = (60, 100)
+"""... and so many of the heaviest slots are left where they are, ..."""
+HELD_WALKS = (HOT._replace(price=0.4), WARM, SETTLE)
+"""... by walks for which limits are dearer."""
 UNBOUNDED = float("inf")
 
 
@@ -35,8 +41,9 @@ class RangeBudget:
         self, scaled: Scaled, targets: Targets, owner: Sequence[int], bound: int, stop: Callable[[], bool] = never
     ) -> None:  # fmt: skip
         self.scaled, self.targets, self.owner, self.bound = scaled, targets, tuple(owner), bound
-        closed = above_capacity(targets, scaled.totals(owner))
-        self._search = RangeSearch(ProblemArrays(scaled, targets), owner, closed=closed, stop=stop)
+        self._closed, self._stop = above_capacity(targets, scaled.totals(owner)), stop
+        self._arrays = ProblemArrays(scaled, targets)
+        self._search = RangeSearch(self._arrays, owner, closed=self._closed, stop=stop)
         self._least = self._search.cost_of(owner)
         self._wanted = exact(scaled.problem.bytes_budget, "bytes_budget")
         self.base = bound if self._least <= bound * (1 + self._wanted) else self._least
@@ -60,23 +67,36 @@ class RangeBudget:
             limit, walks = (self.amount(budget), QUICK) if budget else (self._least, (SETTLE,))
             at = chosen[budget] = self._find(at, limit, walks, CURVE_EFFORT)
         at = self._find(at, self.amount(wanted) if wanted else self._least, THOROUGH)
-        chosen[wanted] = mine = at
+        chosen[wanted] = mine = at = self._hold_heaviest(at, self.amount(wanted))
         for more in [*sorted(b for b in BUDGETS if b > wanted), None]:
             at = chosen[more] = self._find(
                 at, UNBOUNDED if more is None else self.amount(more), (HOT, SETTLE), CURVE_EFFORT
             )
         return Spent(mine, tuple(self._point(budget, found) for budget, found in chosen.items()))
 
+    def _hold_heaviest(self, at: tuple[int, ...], limit: int) -> tuple[int, ...]:
+        """Return what walks that leave heavy slots alone find, where limits rather than *limit* stopped those that may move all."""
+        for held in HELD:
+            shredded = count_ranges(at) > SHREDDED * len(self._arrays.takers)
+            if not shredded or self._search.cost_of(at) > limit - LEFT_MIN * (limit - self._least) or self._stop():
+                break
+            search = RangeSearch(self._arrays, self.owner, closed=self._closed, held=held, stop=self._stop)
+            found = self._find(self.owner, limit, HELD_WALKS, search=search)
+            at = min(at, found, key=count_ranges)
+        return at
+
     def unbound(self) -> tuple[int, ...]:
         """Return the placement of fewest ranges, whatever moves."""
         return self._find(self.owner, UNBOUNDED, THOROUGH)
 
-    def _find(self, at: Sequence[int], limit: float, walks: Sequence[Walk], effort: float = 1.0) -> tuple[int, ...]:
+    def _find(
+        self, at: Sequence[int], limit: float, walks: Sequence[Walk], effort: float = 1.0, *, search: RangeSearch | None = None
+    ) -> tuple[int, ...]:  # fmt: skip
         """Return what the search finds from *at*, or *at* where in whole numbers that breaks a limit or the budget, or none can be better."""
         fewest = count_ranges(at) <= self._fewest and not self._search.slot_cost
         if fewest and self._search.cost_of(at) <= limit:
             return tuple(at)
-        found = tuple(self._search.find(at, limit, walks, effort))
+        found = tuple((search or self._search).find(at, limit, walks, effort))
         kept = (
             self._search.cost_of(found) <= limit
             and not (must_drain(self.scaled, found) and not must_drain(self.scaled, at))

@@ -1,8 +1,10 @@
 """Heavy slots divided exactly, a few masters at a time: what walks and rounding miss where a handful of slots fills every limit.
 
-How this works.  The heaviest slots are whole, the others are bundles of like proportions that may be divided.  `begin` forgets who owns
-what: masters with the same room are the same then, and how the heavy slots fit best is found in a moment; then everyone gets the part of which
-it owns most.  `improve` takes two masters, later three, and divides what both hold between them at the least cost, for all of them in turn.
+How this works.  The heaviest slots are whole, the others are bundles of like proportions that may be divided.  A division begins with a placement;
+where that breaks limits, it begins *anew*: with many masters by a walk (`packing`), with few by a program that forgets who owns what: masters
+with the same room are the same then, how heavy slots fit best is found in a moment, and everyone gets the part of which it owns most.  Where
+limits are broken, what the fullest master and one with room hold is divided between them until all are kept.  Then two masters, later three,
+divide what they hold between them at the least cost, where most moves first.
 Every program is small, and all of them together take a number of simplex steps (`STEPS_MAX`).
 """
 
@@ -18,88 +20,122 @@ from cluster_core.kernels.linear_program import INFINITE
 from cluster_core.kernels.whole_program import Entries, Found, Limits, solve_whole
 from cluster_core.rebalance.search.dice import step
 from cluster_core.rebalance.search.layout import OVER_COST, Layout, bundle
+from cluster_core.rebalance.search.packing import Sand, pack_heavy
 
 Floats = NDArray[np.float64]
 
 HEAVIEST = 150
 WHOLE_MAX = 3_000
 """Slots that are whole: so many, or fewer where these times the masters would be more than that."""
-BUNDLES, BUNDLES_OF_ALL = 16, 128
-"""Bundles of light slots an owner, and of all together where nobody owns anything."""
+BUNDLES, BUNDLES_AWAY, BUNDLES_OF_ALL = 16, 2, 128
+"""Bundles of light slots an owner; of those that are elsewhere, by owner and place; and of all together where nobody owns anything."""
 MARGIN = 0.0005
 """Part of a limit that stays free: light slots are whole, too."""
 FULL = 0.999
 """It suffices that no master is fuller than this part of its limit, where nobody owns anything."""
 MASTERS_MAX = 32
 """With more masters that take slots, nothing is divided: each then has few heavy slots."""
-CASES_MAX, CASES_OF_ALL = 60, 100
+CASES_MAX, CASES_OF_ALL = 60, 20
 """Cases that one program looks at."""
 STEPS_MAX = 12_000
+WHOLE_STEPS = 8
+"""Steps of a program without whole numbers that take as long as one of the others."""
 STEPS_OF_STEP = 400
 """A search that has few steps gives this part of them to programs."""
-PAIRS, TRIPLES = 2, 24
+PAIRS, TRIPLES = 2, 400
 """How often every two masters divide anew what they hold, and how many threes do."""
-GAIN_MIN = 1e-4
-"""A division that costs this part of all that moves less is none."""
+PATIENCE = 2
+"""So many divisions a master in a row that gain nothing end a turn."""
+PARTNERS = 8
+"""With how many masters of most room the fullest one is tried, one at a time, and with as many pairs of others."""
+FIT_MAX = 1_600
+"""Heavy slots times masters up to which a program says how they fit best; with more, a walk does."""
+GAIN_MIN, RELIEF_MIN = 1e-4, 1e-3
+"""A division that costs this part of all that moves less is none, nor does one mend that takes this part less off what is above limits."""
 PART_MIN = 1e-9
 
 
 class Division:
     """One search for where the heaviest slots of *layout* go; *parts* [column, master] says how much of each is where."""
 
-    def __init__(self, layout: Layout, stop: Callable[[], bool]) -> None:
+    def __init__(self, layout: Layout, at: Sequence[int], stop: Callable[[], bool], *, over: bool) -> None:
+        """Begin where *at* has the slots (numbers of the layout); where that is *over* limits or masters are many, with the heavy ones only, anew."""
         self.layout, self._stop = layout, stop
         wanted = layout.arrays.scaled.problem.iterations // STEPS_OF_STEP
         self._left = min(wanted, STEPS_MAX) if wanted else STEPS_MAX
-        self.heavy = layout.singles[: min(HEAVIEST, WHOLE_MAX // len(layout.takers))]
+        self._die = layout.arrays.scaled.problem.seed & 0xFFFFFFFF or 1
+        masters = len(layout.takers)
+        self.heavy = layout.singles[: min(HEAVIEST, WHOLE_MAX // masters)]
+        few = len(self.heavy) * masters <= FIT_MAX
+        anew = over or not few
         alone = set(self.heavy)
-        kinds: dict[tuple[int, bool], list[int]] = {}
+        kinds: dict[tuple[int, int, bool], list[int]] = {}
         for s, home in enumerate(layout.home):
             if s not in alone:
-                kinds.setdefault((home, layout.free[s] or home < 0), []).append(s)
+                kinds.setdefault((home, home if anew else at[s], layout.free[s] or home < 0), []).append(s)
         columns = [[s] for s in self.heavy]
         self._pinned: dict[int, int] = {}
-        for (home, free), slots in sorted(kinds.items()):
+        for (home, place, free), slots in sorted(kinds.items()):
             if not free:
                 self._pinned[len(columns)] = home
-            columns += bundle(slots, layout.rows, BUNDLES) if free else [slots]
+            columns += bundle(slots, layout.rows, BUNDLES if place == home else BUNDLES_AWAY) if free else [slots]
         self._loads = np.array([layout.rows[column].sum(0) for column in columns])
-        masters = len(layout.takers)
         homes = np.array([layout.home[column[0]] for column in columns])
         self._away = (homes[:, None] != np.arange(masters)) * self._loads[:, [layout.arrays.scaled.cost]]
         self._room = layout.caps * (1 - MARGIN)
+        places = [at[column[0]] for column in columns]
+        heavy = places[: len(self.heavy)]
+        found = [] if not anew else self._fitting() if few else self._packed(heavy)
+        self._fitted = few and bool(found)
+        places[: len(heavy)] = found or heavy
         self.parts = np.zeros((len(columns), masters))
+        self.parts[np.arange(len(columns)), places] = 1.0
+        if anew:
+            self._divide(list(range(masters)), whole=False)
 
-    def begin(self, at: Sequence[int] | None = None) -> bool:
-        """Put the heavy slots where *at* says (numbers of the layout), or where they fit best, and the others around; false if nothing is known."""
-        masters = len(self.layout.takers)
-        places = self._fitting() if at is None else [at[s] for s in self.heavy]
-        if len(places) != len(self.heavy) or min(places, default=-1) < 0:
-            return False
-        self.parts[:] = 0.0
-        self.parts[np.arange(len(places)), places] = 1.0
-        self.parts[len(places) :, 0] = 1.0
-        for k, n in self._pinned.items():
-            self.parts[k] = np.arange(masters) == n
-        return self._divide(list(range(masters)), whole=False)
+    def _mend(self) -> None:
+        """Divide what the fullest master and others hold until no limit is broken, or nothing helps or half of the steps are done."""
+        masters, least = range(len(self.layout.takers)), self._left // 2
+        over = self._over()
+        while over.max() > PART_MIN:
+            worst = int(over.argmax())
+            free = (1 - self.parts.T @ self._loads / np.maximum(self._room, PART_MIN)).min(1)
+            others = sorted((n for n in masters if n != worst), key=lambda n: (-free[n], n))
+            before = float(over.sum())
+            for some in [*([n] for n in others[:PARTNERS]), *(self._draw(others, 2) for _ in range(PARTNERS))]:
+                if self._left <= least or self._stop():
+                    return
+                self._divide(sorted({worst, *some}))
+                over = self._over()
+                if over.sum() < before * (1 - RELIEF_MIN):
+                    break
+            else:
+                return
 
     def improve(self) -> None:
         """Divide anew what two masters hold, and three, until that gains nothing more or the steps are done."""
         masters = range(len(self.layout.takers))
-        for _ in range(PAIRS):
-            for pair in sorted(combinations(masters, 2), key=self._foreign):
-                if self._left <= 0 or self._stop():
-                    return
-                self._divide(pair)
-        x = self.layout.arrays.scaled.problem.seed & 0xFFFFFFFF or 1
-        for _ in range(TRIPLES if len(masters) > 2 else 0):
-            chosen: set[int] = set()
-            while len(chosen) < min(3, len(masters)):
-                x = step(x)
-                chosen.add((x * len(masters)) >> 32)
-            if self._left <= 0 or self._stop():
-                return
-            self._divide(sorted(chosen))
+        if not self._fitted:
+            self._mend()
+        for turn in range(PAIRS + 1):
+            some: list[Sequence[int]] = sorted(combinations(masters, 2), key=self._foreign)
+            if turn == PAIRS:
+                some = [self._draw(masters, 3) for _ in range(TRIPLES if len(masters) > 2 else 0)]
+            in_vain = 0
+            for each in some:
+                if self._left <= 0 or self._stop() or in_vain > PATIENCE * len(masters):
+                    break
+                before = self.value
+                self._divide(each)
+                in_vain = 0 if self.value < before else in_vain + 1
+
+    def _draw(self, masters: Sequence[int], count: int) -> list[int]:
+        """Return *count* of *masters* by lot, all if there are no more."""
+        drawn: set[int] = set()
+        while len(drawn) < min(count, len(masters)):
+            self._die = step(self._die)
+            drawn.add(masters[(self._die * len(masters)) >> 32])
+        return sorted(drawn)
 
     def decided(self) -> dict[int, int]:
         """Return the masters of the heavy slots, as the layout numbers both."""
@@ -109,11 +145,15 @@ class Division:
         """Return what two *masters* hold that is not theirs, the most first."""
         return -float((self.parts * self._away)[:, masters].sum()), masters
 
+    def _over(self) -> Floats:
+        """Return by how many mean slots every master is above its limits."""
+        over: Floats = np.maximum(0.0, self.parts.T @ self._loads - self._room).sum(1)
+        return over
+
     @property
     def value(self) -> float:
         """What moves and, far dearer, what is above limits, in mean slots."""
-        over = np.maximum(0.0, self.parts.T @ self._loads - self._room).sum()
-        return float((self.parts * self._away).sum() + OVER_COST * over)
+        return float((self.parts * self._away).sum() + OVER_COST * self._over().sum())
 
     def _divide(self, masters: Sequence[int], *, whole: bool = True) -> bool:
         """Divide what *masters* hold between them, heavy slots *whole* or all where they are; keep that if it is cheaper."""
@@ -149,8 +189,21 @@ class Division:
 
     def _solve(self, cost: Floats, limits: Limits, entries: Entries, whole: int, start: Floats | None) -> Found:
         found = solve_whole(cost, limits, entries, whole, cases_max=CASES_MAX, start=start)
-        self._left -= found.steps
+        self._left -= found.steps if whole else found.steps // WHOLE_STEPS
         return found
+
+    def _packed(self, at: Sequence[int]) -> list[int]:
+        """Return masters of the heavy slots, from *at* on, so that the others find room and little moves."""
+        layout, count, cost = self.layout, len(self.heavy), self.layout.arrays.scaled.cost
+        light = layout.rows.copy()
+        light[self.heavy] = 0.0
+        homes = np.array(layout.home)
+        home = np.bincount(homes[homes >= 0], light[homes >= 0, cost], len(layout.takers))
+        whole = max(float(light[:, cost].sum()), PART_MIN)
+        placed = np.array(at, np.int64)
+        sand = Sand(light.sum(0), home / whole, whole)
+        pack_heavy(placed, self._away[:count], self._loads[:count], self._room, sand, self._die)
+        return [int(n) for n in placed]
 
     def _fitting(self) -> list[int]:
         """Return masters of the heavy slots as if nobody owned anything, so that the fullest master is as empty as can be; [] if not found."""

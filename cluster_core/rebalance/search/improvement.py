@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from cluster_core.rebalance.bound.certificates import Certificate
-from cluster_core.rebalance.search.arrays import MANY, SLOT_COST, SOME, ProblemArrays
+from cluster_core.rebalance.search.arrays import MANY, SLOT_COST, SOME, ProblemArrays, Rank
 from cluster_core.rebalance.search.branching import Branching
 from cluster_core.rebalance.search.completion import complete, sketch
 from cluster_core.rebalance.search.dice import CHUNK
@@ -36,6 +36,8 @@ STEPS_MANY, STEPS_SOME, STEPS_GROWING, STEPS_FEW = 5_000_000, 20_000_000, 9_000_
 POLISH_STEPS = 1_000_000
 DIVIDED_ABOVE = 1.05
 """From so many times the bound on, heavy slots are divided anew."""
+HOPELESS = 0.02
+"""The same where load of so many times a master's slots is above limits; then no other start is tried before."""
 
 
 def improve(
@@ -65,31 +67,36 @@ def _fill(
     """
     layout = branching.layout
     decided = branching.decided()
-    found = [
-        complete(layout, part, layout.home, SLOT_COST, runs=False) for part in ([decided, {}] if decided else [{}])
+    starts: list[tuple[Mapping[int, int], Sequence[int]]] = [
+        (part, layout.home) for part in ([decided] if decided else [])
     ]
+    starts.append(({}, layout.home))
     if arrays.growing:
-        runs = layout.inside(cut_runs(arrays, owner))
-        found.append(complete(layout, {}, runs, SLOT_COST, runs=True))
+        starts.append(({}, layout.inside(cut_runs(arrays, owner))))
     steps = min(arrays.scaled.problem.iterations or POLISH_STEPS, POLISH_STEPS)
     seed = arrays.scaled.problem.seed
     divided = len(layout.takers) > MASTERS_MAX
     best: Sequence[int] = []
-    while found:
-        at = layout.outside(found.pop(0))
+    while starts:
+        part, base = starts.pop(0)
+        at = layout.outside(complete(layout, part, base, SLOT_COST, runs=base is not layout.home))
         at = next(iter(search_from(arrays, at, REPAIR, certificates, 0, seed)), at)
         polished = search_from(arrays, at, POLISH, certificates, steps, seed)
         best = min([*([best] if best else []), at, *polished], key=arrays.judge)
         rank = arrays.judge(best)
         if stop():
             break
-        if not (found or divided) and (rank.over or rank.cost > arrays.enough * DIVIDED_ABOVE):
-            divided = True
-            division = Division(layout, stop)
-            if division.begin(None if rank.over else layout.inside(best)):
-                division.improve()
-                found.append(complete(layout, division.decided(), layout.home, SLOT_COST, runs=False))
+        if not divided and (rank.over > HOPELESS * arrays.per_master or (not starts and _far(arrays, rank))):
+            divided, starts = True, []
+            division = Division(layout, layout.inside(best), stop, over=rank.over > 0)
+            division.improve()
+            starts.append((division.decided(), layout.home))
     return best
+
+
+def _far(arrays: ProblemArrays, rank: Rank) -> bool:
+    """Return whether a placement breaks limits, or moves much more than is proven."""
+    return rank.over > 0 or rank.cost > arrays.enough * DIVIDED_ABOVE
 
 
 def _wander(

@@ -84,34 +84,50 @@ LOOKS_MAX = 100_000
 class RangeSearch:
     """Placements of few ranges, from one that keeps the limits of *arrays* as far as any is known to; *stop* says when time is up.
 
-    Masters in *closed* keep what they have in *start* and get nothing.  Limits that *start* breaks are broken no further.
+    Masters in *closed* keep what they have in *start* and get nothing.  Limits that *start* breaks are broken no further.  The *held*
+    heaviest slots stay where they are in *start*, and no window stops at them.
     """
 
     def __init__(
-        self, arrays: ProblemArrays, start: Sequence[int], *, closed: Sequence[int] = (), stop: Callable[[], bool] = never
+        self, arrays: ProblemArrays, start: Sequence[int], *, closed: Sequence[int] = (), held: int = 0,
+        stop: Callable[[], bool] = never,
     ) -> None:  # fmt: skip
         self.arrays, self.stop = arrays, stop
         scaled = arrays.scaled
         self._shut = set(closed)
+        self._held = self._heaviest(start, held)
         self.slots = self._loaded(start)
-        self.rows = np.array([*arrays.shares, arrays.shares[scaled.cost]])[:, self.slots]
-        mean = self.rows.sum(1) / max(len(scaled.owner), 1)
+        loads = np.array([*arrays.shares, arrays.shares[scaled.cost]])
+        self.rows, mean = loads[:, self.slots], loads.sum(1) / max(len(scaled.owner), 1)
         self.mean_cost = float(mean[-1]) or 1.0
         self.scale = np.divide(1.0, mean[:-1], out=np.zeros(len(mean) - 1), where=mean[:-1] > 0)
-        self.caps = np.maximum(np.array(arrays.caps), np.array(arrays.loads_of(start)))
+        self._limits = np.maximum(np.array(arrays.caps), np.array(arrays.loads_of(start)))
+        self.caps = self._limits.copy()
+        for s, n in self._held.items():
+            for r, share in enumerate(arrays.shares):
+                self.caps[n * arrays.size + r] -= share[s]
         longest = max(LENGTH_MIN, len(self.slots) / len(arrays.takers))
         self.lengths = np.array([max(1, int(longest ** ((k + 0.5) / DRAWS))) for k in range(DRAWS)])
+        self._spent = sum(scaled.loads[scaled.cost][s] for s, n in self._held.items() if n != scaled.owner[s])
         self.slot_cost = float(scaled.problem.slot_cost)
         self.turns = 0
+
+    def _heaviest(self, start: Sequence[int], count: int) -> dict[int, int]:
+        """Return the *count* slots that are the largest part of a limit, with their masters."""
+        arrays = self.arrays
+        most = np.array(arrays.caps).reshape(-1, arrays.size).max(0)
+        part = (np.array(arrays.shares).T / np.maximum(most, 1.0)).max(1)
+        return {s: start[s] for s in np.argsort(-part, kind="stable")[:count].tolist()}
 
     def _loaded(self, start: Sequence[int]) -> list[int]:
         """Return the slots that a range may begin at: those with load, that must not move, or that are all a master has."""
         scaled = self.arrays.scaled
         weighs = [any(load) for load in zip(*scaled.loads, strict=True)]
         slots = [s for s in range(len(weighs)) if weighs[s] or s in scaled.fixed or start[s] in self._shut]
+        slots = [s for s in slots if s not in self._held]
         held = {start[s] for s in slots}
         for s, n in enumerate(start):
-            if n not in held and self.arrays.keeps[n] == KEEPS_ONE:
+            if n not in held and s not in self._held and self.arrays.keeps[n] == KEEPS_ONE:
                 held.add(n)
                 slots.append(s)
         return sorted(slots)
@@ -154,7 +170,7 @@ class RangeSearch:
         self.turns += 1
         row = self._row(at, warm, course.price * masters)
         cool, rise, learn = (factor ** (1 / chunks) for factor in (COLD / warm, course.rise, course.learn))
-        goal = Goal(budget, self.slot_cost, self.mean_cost, cool, rise, learn, learn**-FORGET)
+        goal = Goal(budget - self._spent, self.slot_cost, self.mean_cost, cool, rise, learn, learn**-FORGET)
         best = np.array(at)
         begin(row)
         for done in range(0, chunks, SLICE):
@@ -168,9 +184,10 @@ class RangeSearch:
     def _mended(self, at: Sequence[int]) -> list[list[int]]:
         """Return the placement *at* with its limits kept again, if single slots and exchanges do that."""
         whole = list(self.arrays.scaled.owner)
-        for s, n in zip(self.slots, at, strict=True):
+        for s, n in [*zip(self.slots, at, strict=True), *self._held.items()]:
             whole[s] = n
-        board = self.arrays.board(whole, [], self.caps)
+        board = self.arrays.board(whole, [], self._limits)
+        board.slots[anneal.MOVABLE, list(self._held)] = 0
         mend(board, GRAIN * self.arrays.mean_cost, LOOKS_MAX)
         return [] if board.tally[anneal.BROKEN] else [board.slots[anneal.AT, self.slots].tolist()]
 
@@ -204,11 +221,13 @@ class RangeSearch:
         takes = set(self.arrays.takers) - self._shut
         for s, n in zip(self.slots, found, strict=True):
             at[s] = n
+        for s, n in self._held.items():
+            at[s] = n
         ends = [-1, *self.slots, len(at)]
         for k, (before, behind) in enumerate(pairwise(ends)):
             sides = [found[k - 1] if k else -1, found[k] if k < len(found) else -1]
             a, b = (n if n in takes else -1 for n in sides)
-            gap = range(before + 1, behind)
+            gap = [s for s in range(before + 1, behind) if s not in self._held]
             if not gap or (a < 0 and b < 0):
                 continue
             cut = before + 1

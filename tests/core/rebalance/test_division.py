@@ -44,9 +44,8 @@ def test_limits_that_heavy_slots_fill_almost_wholly_are_kept() -> None:
 def test_two_masters_never_divide_what_they_hold_so_that_more_moves_or_limits_break() -> None:
     scaled = validate(broken_up(1))
     layout = Layout(ProblemArrays(scaled, find_targets(scaled)))
-    division = Division(layout, never)
+    division = Division(layout, layout.home, never, over=True)
 
-    assert division.begin()
     before = division.value
     division.improve()
 
@@ -54,14 +53,34 @@ def test_two_masters_never_divide_what_they_hold_so_that_more_moves_or_limits_br
     assert sorted(division.decided()) == sorted(layout.singles)
 
 
-def test_a_division_begins_where_heavy_slots_are_and_moves_none_where_all_limits_are_kept() -> None:
+def test_a_division_begins_where_slots_are_and_moves_none_where_all_limits_are_kept() -> None:
     problem = broken_up(1)
     scaled = validate(Problem(problem.loads, problem.owners, problem.masters, tolerance=10))
     layout = Layout(ProblemArrays(scaled, find_targets(scaled)))
-    division = Division(layout, never)
+    division = Division(layout, layout.home, never, over=False)
 
-    assert division.begin(layout.home)
     division.improve()
 
     assert division.decided() == {s: layout.home[s] for s in layout.singles[: len(division.heavy)]}
     assert division.value == 0
+
+
+def test_heavy_slots_that_only_fit_in_pairs_are_packed_among_many_masters() -> None:
+    """Each of 20 masters holds two slots of the same size; only a light one with a heavy one keeps the limits."""
+    masters, light = 20, 60
+    hot = [600] * (masters // 2) + [400] * (masters // 2)
+    rows = [(40, hot[k]) for k in range(masters) for _ in range(2)]
+    owners = [k for k in range(masters) for _ in range(2)] + [k for k in range(masters) for _ in range(light)]
+    loads = {"serialized_bytes": [row[0] for row in rows] + [50] * (masters * light)}
+    loads["ops"] = [row[1] for row in rows] + [10] * (masters * light)
+    nodes = [Master(f"n{k:02}") for k in range(masters)]
+    scaled = validate(Problem(loads, [nodes[n].id for n in owners], nodes, tolerance=0.02))
+    layout = Layout(ProblemArrays(scaled, find_targets(scaled)))
+
+    division = Division(layout, layout.home, never, over=True)
+
+    held = [0] * masters
+    for s, n in division.decided().items():
+        held[n] += loads["ops"][layout.slots[s]] if layout.slots[s] < len(rows) else 0
+    assert max(held) <= 1_000
+    assert sum(1 for s, n in division.decided().items() if layout.home[s] != n) <= masters + 4
