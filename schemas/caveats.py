@@ -54,6 +54,7 @@ class Code(StrEnum):
     LIMITS_AT_ODDS = "limits-at-odds"
     LIMITS_NOT_REACHED = "limits-not-reached"
     NO_ROOM = "no-room"
+    ZONE_MAJORITY = "zone-majority"
     ABOVE_CAPACITY = "above-capacity"
     HEAVY_SLOTS = "heavy-slots"
     # of replays

@@ -36,7 +36,7 @@ from slotscope.runtime.runs import running
 from slotscope.runtime.snapshot_names import cluster_of
 from slotscope.sources.key_text import key_text
 from slotscope.transforms.unread_findings import find_partial
-from slotscope.transforms.watched_findings import find_not_balanced
+from slotscope.transforms.watched_findings import find_not_balanced, find_zone_majority
 
 PARTS_LISTED = 5
 """Keys and hash tags listed of a heavy slot."""
@@ -72,6 +72,7 @@ def store_plan(root: str, found: Found, *, join_ranges: bool, now_ms: int | None
         *find_partial(found.unread),
         *found.warnings,
         *find_not_balanced(made.watched, list(found.problem.loads)),
+        *find_zone_majority(found.problem, made.stored.plan),
     ]
     write_plan(
         root, made, parts=parts, bad_records=found.unread.whole.bad_records, warnings=warnings, growth=found.growth
