@@ -56,8 +56,8 @@ def bus_capture(messages: int) -> Path:
     return path
 
 
-def bus_packets(messages: int, nodes: int = NODES) -> Iterator[bytes]:
-    """The packets of so many messages of *nodes* nodes, as Ethernet frames."""
+def bus_packets(messages: int, nodes: int = NODES, step_ns: int = STEP_NS) -> Iterator[bytes]:
+    """The packets of so many messages of *nodes* nodes, one each *step_ns*, as Ethernet frames."""
     chance = random.Random(17)
     ids = [chance.randbytes(20).hex() for _ in range(nodes)]
     links = [(one, other) for one in range(nodes) for other in range(nodes) if one != other]
@@ -67,7 +67,7 @@ def bus_packets(messages: int, nodes: int = NODES) -> Iterator[bytes]:
         if not at:
             chance.shuffle(links)
         link = links[at]
-        second = (START_NS + number * STEP_NS) // 1_000_000_000
+        second = (START_NS + number * step_ns) // 1_000_000_000
         if link not in sides:
             sides[link] = _sides(link, chance)
             yield from _handshake(*sides[link])

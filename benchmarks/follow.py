@@ -1,6 +1,6 @@
-"""A landing that is followed, minute by minute, and replayed at once: how much faster than the cluster lives, and does it grow?
+"""A landing that is followed: how much faster than the cluster lives, how long until a minute's story, and does it grow with the hours?
 
-Every node of a quiet cluster has a capture point of its own, which ends a file each half minute; so each packet is in two files.
+Every node of a quiet cluster has a capture point of its own, which ends a file each minute; so each packet is in two files.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import struct
 import tempfile
 import threading
 import time
-from collections import deque
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
@@ -22,106 +23,147 @@ from benchmarks.options import Options
 from benchmarks.result import Bar, Cell, Result, Table
 from cluster_core.formats.landing import RecordedFile
 from jobs import bus_replay
-from slotscope.pipelines.following import Followed, Follower
+from slotscope.pipelines.following import Follower
 from slotscope.requests.bus_replay import Request as Replay
 from slotscope.requests.follow import Request
 from slotscope.runtime.session import spark_session
 
-NODES, MINUTES = 100, 3
+NODES, MINUTES = 100, 10
 MESSAGES_PER_NODE_S = 27
-"""T = 15 s: a node pings every other one each 7.5 s, is pinged by it, and answers."""
-FILE_S = 30
+"""T = 15 s: a node of a hundred pings every other one each 7.5 s, is pinged by it, and answers."""
+FEW_NODES, HOURS, FEW_MESSAGES_PER_NODE_S = 10, 4, 3
+"""Growth is measured with fewer nodes, whose traffic per node is less (T = 15 s as well), in batches of a quarter of an hour."""
+QUARTER_MINUTES = 15
 CLUSTER = "bench"
 _SECOND = 1_000_000_000
+_MINUTE = 60 * _SECOND
+
+
+class Measured(NamedTuple):
+    """What one run took."""
+
+    wall_s: float
+    cpu_s: float
 
 
 def run(options: Options) -> Result:
-    """Measure each minute and the whole."""
-    nodes, minutes = (10, 2) if options.quick else (NODES, MINUTES)
+    """Measure many minutes at once, one more, and each quarter of some hours."""
+    nodes, minutes, hours = (10, 2, 1) if options.quick else (NODES, MINUTES, HOURS)
     folder = Path(tempfile.mkdtemp(prefix="follow-"))
     try:
-        return _measured(folder, nodes, minutes)
+        return _measured(folder, nodes, minutes, hours)
     finally:
         shutil.rmtree(folder)
 
 
-def _measured(folder: Path, nodes: int, minutes: int) -> Result:
-    landing, root = folder / "landing", folder / "root"
-    landing.mkdir()
+def _measured(folder: Path, nodes: int, minutes: int, hours: int) -> Result:
     spark = spark_session("benchmark", master="local[2]")
-    waiting = deque(_files(landing, nodes, minutes))
-    rows: list[dict[str, Cell]] = []
-    before = 0
-    for minute in range(1, minutes + 1):
-        count = 0
-        while waiting and waiting[0][0] <= START_NS + minute * 60 * _SECOND:
-            _, path, raw = waiting.popleft()
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(raw)
-            count += 1
-        followed, wall_s, cpu_s = _followed(spark, root, landing)
-        messages = followed.outcome.messages
-        rows.append(
-            {
-                "minute": minute,
-                "files": count,
-                "new messages": messages - before,
-                "s": wall_s,
-                "CPU s": cpu_s,
-                "× real time": 60 / wall_s,
-            }
-        )
-        before = messages
-    wall, cpu = time.perf_counter(), tree_cpu_seconds()
-    bus_replay.run(spark, Replay(root=str(folder / "at-once"), snapshot=CLUSTER, pcap=(f"{landing}/*/*/bus/*",)))
-    at_once_s, cpu_s = time.perf_counter() - wall, tree_cpu_seconds() - cpu
-    last = float(rows[-1]["s"] or 0)
+    landing, root = folder / "landing", folder / "root"
+    per_s = nodes * MESSAGES_PER_NODE_S
+    files = _files(landing, nodes, minutes + 1, per_s)
+    rest = _put(files, minutes)
+    pcap = (f"{landing}/*/*/bus/*",)
+    at_once = _timed(lambda: bus_replay.run(spark, Replay(root=f"{folder}/once", snapshot=CLUSTER, pcap=pcap)))
+    followed = _followed(spark, root, landing)
+    _put(iter(rest), minutes + 1)
+    _put(files, minutes + 1)
+    minute = _followed(spark, root, landing)
+    growth = list(_growth(spark, folder / "hours", hours))
+    first, last = (sum(taken.cpu_s for taken in part) for part in (growth[:4], growth[-4:]))
+    messages = per_s * 60
+    rows: list[dict[str, Cell]] = [
+        _row(f"{minutes} minutes there, followed in one batch", minutes, messages * minutes, followed),
+        _row("the same files, bus-replay", minutes, messages * minutes, at_once),
+        _row("one more minute, followed", 1, messages, minute),
+    ]
     return Result(
         "follow",
         "A landing that is followed",
-        f"{nodes} nodes, a capture point each, {minutes} minutes of quiet traffic, on two cores.",
+        f"{nodes} nodes, a capture point each, quiet traffic with a node timeout of 15 s, on two cores.",
         [
-            Table("Minute by minute, each a batch of its own", rows),
+            Table("Files to tables", rows),
             Table(
-                "All files at once (bus-replay)",
-                [{"minutes": minutes, "s": at_once_s, "CPU s": cpu_s, "× real time": 60 * minutes / at_once_s}],
+                f"Growth: {FEW_NODES} nodes, a batch for each quarter of an hour",
+                [
+                    {"hour": hour + 1, "CPU s": sum(taken.cpu_s for taken in growth[4 * hour : 4 * hour + 4])}
+                    for hour in range(hours)
+                ],
             ),
         ],
         [
-            Bar("all files at once, faster than the cluster lives", 20, 60 * minutes / at_once_s, "×", at_most=False),
-            Bar("a minute of files to its story", 60, last, "s"),
+            Bar("followed, faster than the cluster lives", 20, 60 * minutes / followed.wall_s, "×", at_most=False),
+            Bar("a minute of files to its story", 60, minute.wall_s, "s"),
+            Bar("the last hour, of the first", 1.2, last / first, "×"),
         ],
     )
 
 
-def _followed(spark: SparkSession, root: Path, landing: Path) -> tuple[Followed, float, float]:
-    told: list[Followed] = []
+def _row(what: str, minutes: int, messages: int, taken: Measured) -> dict[str, Cell]:
+    return {
+        "what": what,
+        "s": taken.wall_s,
+        "CPU s": taken.cpu_s,
+        "CPU µs a message": 1e6 * taken.cpu_s / messages,
+        "× real time": 60 * minutes / taken.wall_s,
+    }
+
+
+def _growth(spark: SparkSession, folder: Path, hours: int) -> Iterator[Measured]:
+    landing, root = folder / "landing", folder / "root"
+    files = _files(landing, FEW_NODES, 60 * hours, FEW_NODES * FEW_MESSAGES_PER_NODE_S)
+    rest: list[tuple[int, Path, bytes]] = []
+    for quarter in range(1, 4 * hours + 1):
+        _put(iter(rest), quarter * QUARTER_MINUTES)
+        rest = _put(files, quarter * QUARTER_MINUTES)
+        yield _followed(spark, root, landing)
+
+
+def _followed(spark: SparkSession, root: Path, landing: Path) -> Measured:
+    request = Request(root=str(root), landing=str(landing), once=True)
+    return _timed(lambda: Follower(spark, request, lambda batch: None).run(threading.Event()))
+
+
+def _timed(what: Callable[[], object]) -> Measured:
     wall, cpu = time.perf_counter(), tree_cpu_seconds()
-    Follower(spark, Request(root=str(root), landing=str(landing), once=True), told.append).run(threading.Event())
-    return told[-1], time.perf_counter() - wall, tree_cpu_seconds() - cpu
+    what()
+    return Measured(time.perf_counter() - wall, tree_cpu_seconds() - cpu)
 
 
-def _files(landing: Path, nodes: int, minutes: int) -> list[tuple[int, Path, bytes]]:
-    """When each file ended, its path and bytes, in order of that; each point ends its files at its own moments."""
-    messages = nodes * MESSAGES_PER_NODE_S * 60 * minutes
+def _put(files: Iterator[tuple[int, Path, bytes]], minutes: int) -> list[tuple[int, Path, bytes]]:
+    """Write the files that ended within so many minutes; return the first one that did not."""
+    for end_ns, path, raw in files:
+        if end_ns > START_NS + minutes * _MINUTE:
+            return [(end_ns, path, raw)]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(raw)
+    return []
+
+
+def _files(landing: Path, nodes: int, minutes: int, messages_per_s: int) -> Iterator[tuple[int, Path, bytes]]:
+    """When each file ended, its path and bytes, minute by minute."""
+    messages = messages_per_s * 60 * minutes
     packets = nodes * (nodes - 1) * 3 + 2 * messages  # most messages lie in one segment
     step_ns = 60 * minutes * _SECOND // packets
     head = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, 1)
-    parts: list[dict[int, list[bytes]]] = [{} for _ in range(nodes)]
-    for number, packet in enumerate(bus_packets(messages, nodes)):
+    records: list[list[bytes]] = [[] for _ in range(nodes)]
+    minute = 0
+    for number, packet in enumerate(bus_packets(messages, nodes, 60 * minutes * _SECOND // messages)):
         at_ns = number * step_ns
+        while at_ns >= (minute + 1) * _MINUTE:
+            yield from _minute_files(landing, head, records, minute)
+            minute += 1
         record = struct.pack("<IIII", *divmod(START_NS + at_ns, _SECOND), len(packet), len(packet)) + packet
         for node in (packet[29] - 1, packet[33] - 1):
-            parts[node].setdefault((at_ns + _shift_ns(node, nodes)) // (FILE_S * _SECOND), []).append(record)
-    found = []
-    for node, files in enumerate(parts):
-        for number, records in files.items():
-            end_ns = START_NS + (number + 1) * FILE_S * _SECOND - _shift_ns(node, nodes)
-            name = RecordedFile("", max(START_NS, end_ns - FILE_S * _SECOND), end_ns, "pcap").name
-            raw = gzip.compress(head + b"".join(records), 1)
-            found.append((end_ns, landing / CLUSTER / f"host-{node:03d}" / "bus" / name, raw))
-    return sorted(found, key=lambda one: (one[0], one[1]))
+            records[node].append(record)
+    yield from _minute_files(landing, head, records, minute)
 
 
-def _shift_ns(node: int, nodes: int) -> int:
-    return node * FILE_S * _SECOND // nodes
+def _minute_files(
+    landing: Path, head: bytes, records: list[list[bytes]], minute: int
+) -> Iterator[tuple[int, Path, bytes]]:
+    start_ns = START_NS + minute * _MINUTE
+    name = RecordedFile("", start_ns, start_ns + _MINUTE, "pcap").name
+    for node, found in enumerate(records):
+        raw = gzip.compress(head + b"".join(found), 1)
+        found.clear()
+        yield start_ns + _MINUTE, landing / CLUSTER / f"host-{node:03d}" / "bus" / name, raw

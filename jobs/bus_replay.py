@@ -17,8 +17,8 @@ from slotscope.runtime import cli
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from slotscope.pipelines.bus_history import Outcome
     from slotscope.pipelines.bus_inputs import Inputs
+    from slotscope.pipelines.bus_outcome import Outcome
 
 
 def run(spark: SparkSession, request: Request, inputs: Inputs | None = None) -> Outcome:

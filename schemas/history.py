@@ -181,6 +181,26 @@ LATE_FILES = snapshot_table(
     key=("source",),
 )
 
+UNRECORDED = snapshot_table(
+    "bronze/unrecorded",
+    "What the recorders of a landing could not record, as they say: of which point, when, and why.",
+    [
+        required("point", TEXT, "the capture point, as the landing names it"),
+        required("gap", LONG, "its number at that point, from 1"),
+        required("kind", TEXT, "bus, polls, slot-stats or logs"),
+        required(
+            "reason",
+            TEXT,
+            "not-running, dropped-by-kernel, capture-failed, unreachable, refused, log-missing, log-lost, disk-full or torn",
+        ),
+        required("subject", TEXT, "a node or a file; empty for all of the kind"),
+        required("detail", TEXT, "in the words of the program or the node that refused"),
+        optional("missed", LONG, "packets, where they were counted"),
+        *_interval("it"),
+    ],
+    key=("point", "gap"),
+)
+
 # -- silver ----------------------------------------------------------------------------------------------------------
 
 NODE_VIEWS = snapshot_table(

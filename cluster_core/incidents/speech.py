@@ -92,16 +92,12 @@ class SpeechFolder:
             mark = span.mark_ns, span.mark_offset
             if not stale and said.ts_ns - self._mark[0] >= RATE_NS:
                 mark, self._mark = self._mark, (said.ts_ns, said.offset)
-            self._open = span._replace(
-                to_ns=max(span.to_ns, said.ts_ns),
-                last_ref=said.ref,
-                messages=span.messages + 1,
-                current_epoch=max(span.current_epoch, said.current_epoch),
-                last_offset=span.last_offset if stale else max(span.last_offset, said.offset),
-                mark_ns=mark[0],
-                mark_offset=mark[1],
-                shard=said.shard or span.shard,
-            )
+            self._open = Speech(
+                span.node, span.from_ns, max(span.to_ns, said.ts_ns), span.first_ref, said.ref, span.messages + 1,
+                span.flags, span.replicaof, max(span.current_epoch, said.current_epoch), span.config_epoch, span.slots,
+                span.state, span.first_offset, span.last_offset if stale else max(span.last_offset, said.offset), *mark,
+                said.shard or span.shard,
+            )  # fmt: skip
             return None
         self._open = self._begin(said)
         return span._replace(silent_after=silent)

@@ -111,9 +111,10 @@ class Passage(NamedTuple):
 
 @dataclass(slots=True)
 class Connection:
-    """What is known of a connection."""
+    """What is known of a connection; *ends* are the addresses on the wire, of who opened and who accepted it, once *opener* is certain."""
 
     opener_id: str = ""
+    ends: tuple[Endpoint, Endpoint] | None = None
     opener: Endpoint | None = None
     is_open: bool = False
     fins: int = 0
@@ -162,6 +163,34 @@ class Dispatcher:
         if self._learn(clue):
             self._waiting.append((self.clock_ns, clue))
         return self._release()
+
+    def pass_known(
+        self, ts_ns: int, connection_id: int, sender: str, *, from_opener: bool
+    ) -> tuple[int, int, Endpoint, tuple[Endpoint, Endpoint]] | None:
+        """`feed` for a message on a connection of which all is known, when nobody waits: number, time, who opened, and the ends.
+
+        None, and nothing is changed, where that is not so.
+        """
+        connection = self._connections.get(connection_id)
+        if connection is None or connection.opener is None or connection.ends is None or self._waiting:
+            return None
+        if ts_ns < self.clock_ns:
+            if ts_ns < self.clock_ns - CLOCK_BACK_NS:
+                return None
+            ts_ns = self.clock_ns
+        if self._statements and self._statements[0].ts_ns <= ts_ns:
+            return None
+        if sender and not from_opener:
+            acceptor = connection.ends[1]
+            if self._homes.get(sender) != acceptor:
+                return None
+            self._ids[acceptor] = sender
+        self.clock_ns = ts_ns
+        self.number += 1
+        self._told_ns = max(self._told_ns, ts_ns)
+        connection.spoke_ns[from_opener] = ts_ns
+        connection.is_open = True
+        return self.number, ts_ns, connection.opener, connection.ends
 
     def advance(self) -> list[Passage]:
         """There are no captures, only statements: the last of them is the time."""
@@ -268,7 +297,7 @@ class Dispatcher:
         if opener is None or opener == clue.acceptor:
             return None
         if home is not None:
-            connection.opener = home
+            connection.opener, connection.ends = home, (clue.opener, clue.acceptor)
         elif node_id:
             self._note_process(opener)
             self._ids.setdefault(opener, node_id)

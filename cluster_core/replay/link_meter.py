@@ -62,7 +62,8 @@ class LinkMeter:
             if len(self._pairs) >= PAIRS_MAX:
                 return
             pair = self._pairs[source, target] = Pair(ts_ns, ts_ns)
-        self._note_silence(pair, ts_ns)
+        if ts_ns - pair.last_ns > min(pair.longest_ns, self._silence_ns):
+            self._note_silence(pair, ts_ns)
         pair.last_ns = ts_ns
         pair.messages += 1
         pair.bytes += total_bytes

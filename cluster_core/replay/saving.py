@@ -26,7 +26,7 @@ from cluster_core.kernels.saved_arrays import SavedArray, restored_array, saved_
 from cluster_core.replay.evidence import readable_part
 from cluster_core.wire.bus import Message, decode_message, decode_partial, encode_message
 
-STATE_VERSION: Final = 5
+STATE_VERSION: Final = 6
 """Of the form; a state of another version is not read, and the replay begins anew."""
 STATE_SOURCE: Final = "silver/replay_state"
 """Where states are kept, and what an error names that comes from one."""
@@ -45,7 +45,10 @@ _INT64: Final = struct.Struct("<q")
 _DOUBLE: Final = struct.Struct("<d")
 _PACKAGES: Final = (
     "cluster_core.kinds",
-    *(f"cluster_core.{name}." for name in ("formats", "gossip", "kernels", "replay", "slots", "topology", "wire")),
+    *(
+        f"cluster_core.{name}."
+        for name in ("formats", "gossip", "incidents", "kernels", "replay", "slots", "topology", "wire")
+    ),
 )
 """Whose value classes a state may hold."""
 _SEQUENCES: Final[dict[type, bytes]] = {tuple: b"t", frozenset: b"Z", list: b"l", set: b"S", deque: b"q"}

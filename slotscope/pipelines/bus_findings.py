@@ -1,7 +1,6 @@
 """From the tables of a replay to gold/incidents, gold/incident_steps and gold/findings.
 
-Messages are read once, one node after the other in Spark tasks, which keep one span of speech and one row for each
-connection of the node; what they return is small.  It goes with the silver rows of the snapshot, which are changes and
+What headers came to is small (`slotscope.pipelines.bus_headers`).  It goes with the silver rows of the snapshot, which are changes and
 not messages, to `cluster_core.incidents` on the driver.
 """
 
@@ -26,35 +25,32 @@ from cluster_core.incidents.rows import (
 from cluster_core.incidents.story import name_all, step_text, summary_of
 from schemas.history import BUS_MESSAGES, LOG_EVENTS, NODE_POLLS
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
-from slotscope.pipelines.bus_notes import Basis, collect_notes, history_of
+from slotscope.pipelines.bus_headers import NO_STATES, Basis, HeaderStates
+from slotscope.pipelines.bus_notes import collect_notes, history_of
 from slotscope.runtime import tables
 from slotscope.runtime.delta_files import figures
 from slotscope.runtime.row_tables import rows_table
 from slotscope.runtime.runs import Run
 
 
-class GoldCounts(NamedTuple):
-    """How many rows were written, findings by severity."""
+class Gold(NamedTuple):
+    """How many steps were written, and what headers came to by node, for the next fold to go on with."""
 
-    incidents: int
     steps: int
-    findings: dict[str, int]
+    states: dict[str, bytes]
 
 
-def write_gold(spark: SparkSession, run: Run, basis: Basis) -> GoldCounts:
+def write_gold(spark: SparkSession, run: Run, basis: Basis, states: HeaderStates = NO_STATES) -> Gold:
     """Write gold/incidents, gold/incident_steps and gold/findings from what *run* has written and kept of its snapshot."""
-    notes = collect_notes(spark, run, basis)
+    notes = collect_notes(spark, run, basis, states)
     history = history_of(notes, basis)
     incidents = find_incidents(history)
     findings = find_findings(history, notes.breaches, notes.costs)
     _write(run, history, incidents, findings)
-    severities: dict[str, int] = {}
-    for finding in findings:
-        severities[finding.severity] = severities.get(finding.severity, 0) + 1
-    return GoldCounts(len(incidents), sum(len(one.steps) for one in incidents), severities)
+    return Gold(sum(len(one.steps) for one in incidents), notes.states)
 
 
-def check_figures(run: Run, facts: Mapping[str, Any], known_messages: int, gold: GoldCounts) -> None:
+def check_figures(run: Run, facts: Mapping[str, Any], known_messages: int, gold: Gold) -> None:
     """Compare what *run* read and found with what the tables now hold of it; raises InputError where they contradict each other.
 
     *facts* are those of the capture task, of which *known_messages* were settled by earlier runs.

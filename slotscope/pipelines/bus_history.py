@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial as bind
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -30,19 +30,21 @@ from schemas.bronze import BAD_RECORDS
 from schemas.caveats import Caveat, Code
 from schemas.table import Table
 from slotscope.pipelines.bus_findings import check_figures, write_gold
+from slotscope.pipelines.bus_headers import Basis, HeaderStates
 from slotscope.pipelines.bus_inputs import Inputs
-from slotscope.pipelines.bus_notes import Basis
+from slotscope.pipelines.bus_outcome import Outcome, late_rows, outcome_of, replay_row
 from slotscope.runtime import tables
-from slotscope.runtime.delta_files import as_table, exists, read_rows
+from slotscope.runtime.delta_files import as_table, exists, few_rows, read_rows
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
 from slotscope.runtime.runs import running
 from slotscope.runtime.snapshot_names import finished_names
 from slotscope.runtime.spark_schema import spark_schema
 from slotscope.runtime.tables import Change
-from slotscope.sources.bus import evidence as captured
+from slotscope.sources.bus import captured
 from slotscope.sources.bus import observers as replayed
-from slotscope.sources.bus.evidence import CAPTURED, CaptureOptions, capture_task
+from slotscope.sources.bus.captured import CAPTURED
+from slotscope.sources.bus.evidence import JOB, PRELUDE_NS, CaptureOptions, capture_task
 from slotscope.sources.bus.files import OVERLAP_NS, CaptureFile, survey
 from slotscope.sources.bus.observers import REPLAYED, STATE_PHASE, ReplayOptions, replay_task
 from slotscope.sources.bus.point_series import LATENESS_NS
@@ -54,6 +56,8 @@ if TYPE_CHECKING:
     from slotscope.requests.bus_replay import Request
 
 CAPTURE_PART = "capture"
+HEADERS_PART = "headers of "
+"""Before the id of a node: what its headers came to."""
 ALL = 1 << 62
 """A bound that no number of lines or packets comes to."""
 UNREADABLE = Caveat(
@@ -61,30 +65,6 @@ UNREADABLE = Caveat(
     Code.STATE,
     f"what the last run left in {STATE_SOURCE} cannot be read by this version of the program: all captures were replayed from the start",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a replay came to."""
-
-    messages: int
-    observers: int
-    bad_records: int
-    node_timeout_ms: int
-    warnings: list[Caveat]
-    new_files: int
-    known_files: int
-    snapshot: str
-
-    def lines(self) -> list[str]:
-        """What is said at the end."""
-        files = f"{self.new_files} new files" + (f", {self.known_files} known" if self.known_files else "")
-        lines = [
-            f"{self.messages} messages, {self.observers} processes, node timeout {self.node_timeout_ms} ms ({files})"
-        ]
-        if self.bad_records:
-            lines.append(f"{self.bad_records} bad records: see bronze/bad_records")
-        return [*lines, *(f"{warning.severity}: {warning.text}" for warning in self.warnings)]
 
 
 class Batch(NamedTuple):
@@ -135,13 +115,13 @@ class HistoryReplay:
         request, sizes, cluster = self._request, self._inputs.sizes(), self._request.cluster or self._inputs.cluster
         name = request.snapshot or self._continued(cluster)
         with running(
-            request.root, captured.JOB, name, cluster=cluster, inputs=sizes, replaces=("sentinel-replay",)
+            request.root, JOB, name, cluster=cluster, inputs=sizes, replaces=("sentinel-replay",)
         ) as self._run:
             return self._go_on()
 
     def _continued(self, cluster: str | None) -> str | None:
         """The latest replay, of the cluster if one is named, where its files are the first of those of this one."""
-        names = finished_names(self._request.root, (captured.JOB,), cluster)
+        names = finished_names(self._request.root, (JOB,), cluster)
         goes_on = bool(names) and self._last_state(names[-1]) is not None
         self._warnings.clear()
         return names[-1] if goes_on else None
@@ -277,11 +257,11 @@ class HistoryReplay:
         pieces = read.where(F.col("kind") == captured.EVIDENCE).select("part", "phase", "number", "blob")
         if state is not None:
             saved = tables.read_snapshot(spark, history.REPLAY_STATE, request.root, self._run.name, self._run.before)
-            saved = saved.where(F.col("part") != CAPTURE_PART)
+            saved = saved.where((F.col("part") != CAPTURE_PART) & ~F.col("part").startswith(HEADERS_PART))
             pieces = pieces.union(
                 saved.select("part", F.lit(STATE_PHASE).alias("phase"), F.lit(0).cast("bigint"), F.col("state"))
             )
-        start_ns = facts["first_ns"] - captured.PRELUDE_NS if facts["first_ns"] else 0
+        start_ns = facts["first_ns"] - PRELUDE_NS if facts["first_ns"] else 0
         options = ReplayOptions(facts["node_timeout_ms"], start_ns, request.profile, facts["settled_by"] > 0)
         partitions = 2 * spark.sparkContext.defaultParallelism
         by_process = pieces.repartition(partitions, "part").sortWithinPartitions("part", "phase", "number")
@@ -291,13 +271,14 @@ class HistoryReplay:
 
     def _write(self, read: DataFrame, found: DataFrame, facts: dict[str, Any], state: State | None) -> Outcome:
         """All tables; the states when these are complete, and last the row that says so."""
-        run = self._run
+        run, request = self._run, self._request
         run.belongs_to(node for _, _, node in facts["processes"])
         run.keep(run.lasting_before if state is not None else ())
         seen, beliefs = self._answers(read, found, facts)
-        changes = [*self._seen(seen, facts), *self._believed(read, beliefs, facts), *self._told(seen)]
+        messages = of_kind(read if _is_many(facts) else seen, "kind", captured.MESSAGE)
+        changes = [*self._seen(messages, seen, facts), *self._believed(read, beliefs, facts), *self._told(seen)]
         if facts["left_out"] or state is None:
-            changes.append(self._left_out(facts))
+            changes.append(Change(late_rows(facts), history.LATE_FILES, ("left_out", ALL)))
         if state is not None:  # the older beliefs stand in the table, which must be complete first
             tables.apply_changes(changes, run)
             changes = []
@@ -307,36 +288,38 @@ class HistoryReplay:
         tables.apply_changes(changes, run)
         if isinstance(derived, DataFrame):
             derived.unpersist()
-        tables.apply_change(Change(self._states(read, found, facts), history.REPLAY_STATE), run)
         clocks: list[Caveat] = []
         if self._inputs.captures and self._inputs.logs:
             logged = self._unpacked(read, captured.LOGS, history.LOG_EVENTS)
             clocks = clock_warnings(logged, found.where(F.col("row_kind") == replayed.EVENT))
         basis = Basis(facts["node_timeout_ms"], facts["first_ns"] or 0, facts["last_ns"] or 0)
-        gold = write_gold(self._spark, run, basis)
+        gold = write_gold(self._spark, run, basis, self._header_states(facts, state))
         check_figures(run, facts, state.messages if state is not None else 0, gold)
-        outcome = self._outcome(facts, state, clocks)
-        tables.apply_change(Change(self._replay_row(facts, outcome), history.REPLAYS), run)
+        tables.apply_change(Change(self._states(seen, beliefs, gold.states, facts), history.REPLAY_STATE), run)
+        known = len(state.options["files"]) if state is not None else 0
+        outcome = outcome_of(request, self._inputs, facts, known, [*self._warnings, *clocks], run.name)
+        tables.apply_change(Change(replay_row(request, self._inputs, facts, outcome), history.REPLAYS), run)
         run.data_at = datetime.fromtimestamp(facts["last_ns"] / 1e9, UTC) if facts["last_ns"] else None
         run.partial = bool(outcome.bad_records)
         return outcome
 
     def _answers(self, read: DataFrame, found: DataFrame, facts: dict[str, Any]) -> tuple[Rows, Rows]:
-        """What was read, without the evidence, and found: two answers in place of twenty queries, where they are small."""
-        rows = facts["messages"] + facts["polls"] + facts["log_events"]
-        if self._request.gossip or max(rows, self._found) > tables.SMALL_ROWS_MAX:
-            return read, found
-        return read.where(F.col("kind") != captured.EVIDENCE).toArrow(), found.toArrow()
+        """What was read, without the evidence and without messages that are many, and found: two answers in place of twenty queries."""
+        bulk = (captured.EVIDENCE, *((captured.MESSAGE,) if _is_many(facts) else ()))
+        seen = read if self._request.gossip else read.where(~F.col("kind").isin(*bulk)).toArrow()
+        return seen, found if self._found > tables.SMALL_ROWS_MAX else found.toArrow()
 
-    def _seen(self, read: Rows, facts: dict[str, Any]) -> Iterator[Change]:
+    def _seen(self, messages: Rows, read: Rows, facts: dict[str, Any]) -> Iterator[Change]:
         """The tables of the captures; the next fold has messages that are not settled again."""
         lasting = ("message_id", facts["settled_messages"] - 1)
-        messages = of_kind(read, "kind", captured.MESSAGE)
-        yield Change(self._as(messages, history.BUS_MESSAGES), history.BUS_MESSAGES, lasting)
+        files = None if _is_many(facts) else 1  # they come of one task
+        yield Change(self._as(messages, history.BUS_MESSAGES), history.BUS_MESSAGES, lasting, files)
         yield Change(self._unpacked(read, captured.BITMAPS, history.SLOT_BITMAPS), history.SLOT_BITMAPS, lasting)
         yield Change(self._unpacked(read, captured.BAD, BAD_RECORDS), BAD_RECORDS)
         yield Change(self._unpacked(read, captured.LINK_ROWS, history.LINKS), history.LINKS)
         yield Change(self._unpacked(read, captured.GAP_ROWS, history.GAPS), history.GAPS)
+        if self._inputs.recorded:
+            yield Change(self._unpacked(read, captured.UNRECORDED_ROWS, history.UNRECORDED), history.UNRECORDED)
         if self._request.gossip:
             gossip = self._unpacked(read, captured.GOSSIP, history.GOSSIP_ENTRIES)
             yield Change(gossip, history.GOSSIP_ENTRIES, lasting, files=None)
@@ -383,104 +366,63 @@ class HistoryReplay:
             if files or self._inputs.recorded:
                 yield Change(self._unpacked(read, kind, table), table, ("line", ALL))
 
-    def _left_out(self, facts: dict[str, Any]) -> Change:
-        """What is said of files of which something was left out."""
-        rows = [
-            {
-                "source": path,
-                "reason": reason,
-                "left_out": left_out,
-                "taken": taken,
-                "settled_ns": watermark_ns or None,
-                "settled": watermark_ns // 1000 or None,
-            }
-            for path, reason, left_out, taken, watermark_ns in facts["left_out"]
-        ]
-        return Change(as_table(history.LATE_FILES, rows), history.LATE_FILES, ("left_out", ALL))
-
     def _derived(self, found: Rows, state: State | None) -> Rows:
-        request = self._request
-        if state is None:
-            views = of_kind(found, "row_kind", replayed.VIEW)
-            if isinstance(views, pa.Table):
-                rows = derive_task(iter(views.select(list(VIEW_COLUMNS)).to_batches()))
-                return pa.Table.from_batches(rows, DERIVED)
-        else:
-            views = tables.read_snapshot(
-                self._spark, history.NODE_VIEWS, request.root, self._run.name, self._run.counted
+        run, views = self._run, of_kind(found, "row_kind", replayed.VIEW)
+        if state is not None:  # older views stand in the table
+            few = few_rows(
+                run.root,
+                history.NODE_VIEWS,
+                VIEW_COLUMNS,
+                tables.SMALL_ROWS_MAX,
+                where="TRUE",
+                order_by="valid_from_ns",
+                runs=run.counted,
+                snapshot_id=run.name,
             )
-        return (
-            views.select(*VIEW_COLUMNS)
-            .coalesce(1)
-            .mapInArrow(derive_task, spark_schema(DERIVED))
-            .persist(StorageLevel.MEMORY_AND_DISK)
-        )
+            views = (
+                few
+                if few is not None
+                else tables.read_snapshot(self._spark, history.NODE_VIEWS, run.root, run.name, run.counted)
+            )
+        if isinstance(views, pa.Table):
+            return pa.Table.from_batches(derive_task(iter(views.select(list(VIEW_COLUMNS)).to_batches())), DERIVED)
+        rows = views.select(*VIEW_COLUMNS).coalesce(1).mapInArrow(derive_task, spark_schema(DERIVED))
+        return rows.persist(StorageLevel.MEMORY_AND_DISK)
 
-    def _states(self, read: DataFrame, found: DataFrame, facts: dict[str, Any]) -> DataFrame:
+    def _header_states(self, facts: dict[str, Any], state: State | None) -> HeaderStates:
+        """What headers came to before this fold; nothing is kept of them while the node timeout is not certain."""
+        settled = facts["settled_messages"] if facts["settled_by"] else -1
+        if state is None or not state.settled_by:
+            return HeaderStates(0, settled)
+        run, is_headers = self._run, f"part LIKE '{HEADERS_PART}%'"
+        rows = read_rows(run.root, history.REPLAY_STATE, where=is_headers, runs=run.before, snapshot_id=run.name)
+        kept = {row["part"].removeprefix(HEADERS_PART): bytes(row["state"]) for row in rows}
+        return HeaderStates(state.messages, settled, kept)
+
+    def _states(self, read: Rows, found: Rows, headers: dict[str, bytes], facts: dict[str, Any]) -> pa.Table:
         """The states of this fold; none is kept of the processes while the node timeout is not certain."""
         files = self._inputs.sizes() if self._batch is None else {}
         options = self._options() | {"files": files, "last_ns": facts["last_ns"], "batch": self._batch_id()}
-        common = [
-            F.lit(STATE_VERSION).alias("version"),
-            F.lit(facts["settled_by"]).cast("bigint").alias("settled_by"),
-            F.lit(facts["settled_messages"]).cast("bigint").alias("messages"),
-            F.lit(json.dumps(options)).alias("options"),
-            F.col("blob").alias("state"),
-        ]
-        capture = read.where(F.col("kind") == captured.STATE).select(F.lit(CAPTURE_PART).alias("part"), *common)
-        observers = found.where(F.col("row_kind") == replayed.SAVED).select("part", *common)
-        return capture.union(observers)
-
-    def _outcome(self, facts: dict[str, Any], state: State | None, clocks: list[Caveat]) -> Outcome:
-        warnings = [*self._warnings, *(Caveat.of(*note) for note in facts["notes"]), *clocks]
-        if facts["left_out"]:
-            words = f"of {len(facts['left_out'])} files something was left out: see bronze/late_files"
-            warnings.append(Caveat(Severity.WARNING, Code.LATE, words))
-        if facts["node_timeout_from"] == "default" and self._inputs.captures:
-            words = "the traffic does not tell the node timeout; the servers' default of 15000 ms is assumed (--node-timeout-ms)"
-            warnings.append(Caveat(Severity.WARNING, Code.NODE_TIMEOUT, words))
-        if facts["fitting"] and self._request.profile is None:
-            several = "; ".join(facts["fitting"])
-            taken = ", ".join(facts["profiles"])
-            words = (
-                f"the traffic fits servers of more than one version ({several}); the rules of {taken} are used"
-                " (--profile, or --log of a server's start, says which)"
-            )
-            warnings.append(Caveat(Severity.NOTE, Code.PROFILE, words))
-        if self._inputs.captures and not facts["messages"]:
-            warnings.append(Caveat(Severity.WARNING, Code.NO_MESSAGES, "the captures hold no cluster-bus message"))
-        if facts["clock_steps"]:
-            words = f"the clock of the captures was set back {facts['clock_steps']} times"
-            warnings.append(Caveat(Severity.WARNING, Code.CLOCK, words))
-        known = len(state.options["files"]) if state is not None else 0
-        files = self._inputs.sizes()
-        return Outcome(
-            facts["messages"],
-            len(facts["processes"]),
-            facts["bad_records"],
-            facts["node_timeout_ms"],
-            warnings,
-            len(files) - known,
-            known,
-            self._run.name,
-        )
-
-    def _replay_row(self, facts: dict[str, Any], outcome: Outcome) -> pa.Table:
-        row: dict[str, Any] = {
-            "first_ns": facts["first_ns"] or None,
-            "last_ns": facts["last_ns"] or None,
-            "messages": outcome.messages,
-            "observers": outcome.observers,
-            "node_timeout_ms": outcome.node_timeout_ms,
-            "node_timeout_from": facts["node_timeout_from"],
-            "profile": self._request.profile or ",".join(facts["profiles"]),
-            "polls": facts["polls"],
-            "log_events": facts["log_events"],
-            "bad_records": outcome.bad_records,
-            "repeated_bytes": facts["repeated_bytes"],
-            "files": list(self._inputs.sizes().items()),
-            "warnings": [warning._asdict() for warning in outcome.warnings],
+        common = {
+            "version": STATE_VERSION,
+            "settled_by": facts["settled_by"],
+            "messages": facts["settled_messages"],
+            "options": json.dumps(options),
         }
-        for end in ("first", "last"):
-            row[end] = None if row[f"{end}_ns"] is None else row[f"{end}_ns"] // 1000
-        return as_table(history.REPLAYS, [row])
+        capture = [(CAPTURE_PART, blob) for _, blob in _blobs(of_kind(read, "kind", captured.STATE))]
+        processes = _blobs(of_kind(found, "row_kind", replayed.SAVED))
+        nodes = [(f"{HEADERS_PART}{node}", blob) for node, blob in headers.items()]
+        rows = [{"part": part, "state": blob, **common} for part, blob in (*capture, *processes, *nodes)]
+        return as_table(history.REPLAY_STATE, rows)
+
+
+def _is_many(facts: dict[str, Any]) -> bool:
+    """Whether the messages of a fold are more than the driver should hold."""
+    return bool(facts["fresh_messages"] > tables.SMALL_ROWS_MAX)
+
+
+def _blobs(rows: Rows) -> list[tuple[str, bytes]]:
+    """The parts and blobs of *rows*."""
+    found = rows.select(["part", "blob"])
+    table = found if isinstance(found, pa.Table) else found.toArrow()
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import partial as bind
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
+from pyspark.sql import SparkSession
 
 from cluster_core.columns import Column, Kind, columns_of
 from cluster_core.incidents import logged_rows
-from cluster_core.incidents.checks.connections import Breach, ConnectionChecks
+from cluster_core.incidents.checks.connections import Breach
 from cluster_core.incidents.finders.failovers import ATTEMPTS
 from cluster_core.incidents.gaps import GapSeen
 from cluster_core.incidents.history import History, OffsetSeen
 from cluster_core.incidents.logged_rows import LoggedLine, with_logs
-from cluster_core.incidents.speech import Said, Speech, SpeechFolder
-from cluster_core.incidents.thresholds import Thresholds
+from cluster_core.incidents.speech import Speech
 from cluster_core.incidents.traffic import Cost
-from cluster_core.kinds import EventKind, FindingCode
+from cluster_core.kinds import EventKind
 from cluster_core.replay.rows import EpochRow, EventRow, FailureReportRow, NodeViewRow, ReplayRow, VoteRow
 from cluster_core.slots.slot_set import SlotSet
-from cluster_core.topology.nodes_text import NODE_ID
 from schemas.history import (
-    BUS_MESSAGES,
     EPOCHS,
     EVENTS,
     FAILURE_REPORTS,
@@ -39,138 +34,9 @@ from schemas.history import (
 )
 from schemas.replication import REPLICATION_OFFSETS, RESYNCS
 from schemas.table import Table
-from slotscope.runtime import delta_files, tables
+from slotscope.pipelines.bus_headers import LARGEST, Basis, HeaderStates, read_headers
+from slotscope.runtime import delta_files
 from slotscope.runtime.runs import Run
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-LARGEST = 2**63 - 1
-"""Epochs and offsets have 64 bits without sign on the wire; a greater one counts as this."""
-NOTE = StructType(
-    [
-        StructField("what", StringType()),
-        StructField("words", ArrayType(StringType())),
-        StructField("numbers", ArrayType(LongType())),
-    ]
-)
-"""What messages come to, on its way to the core: a span of speech or a broken invariant, its texts and its numbers."""
-SPEECH, BREACH = "speech", "breach"
-
-
-class Basis(NamedTuple):
-    """What a replay used: the node timeout, and the times of its first and last evidence."""
-
-    node_timeout_ms: int
-    first_ns: int
-    last_ns: int
-
-
-_SIGNED = f"CAST(least(coalesce({{0}}, 0), {LARGEST}) AS BIGINT) AS {{0}}"
-HEADERS = (
-    "sender",
-    "connection * 2 + CAST(coalesce(from_opener, false) AS BIGINT) AS way",
-    "ts_ns",
-    "message_id AS ref",
-    "CAST(node_flags AS BIGINT) AS flags",
-    "coalesce(replicaof, '') AS replicaof",
-    _SIGNED.format("current_epoch"),
-    _SIGNED.format("config_epoch"),
-    "bitmap_id AS slots",
-    "CAST(state AS BIGINT) AS state",
-    _SIGNED.format("repl_offset"),
-    "coalesce(shard_id, '') AS shard",
-)
-"""What is read of a message, in SQL of Spark and of delta-rs: sender, way, and then as in `Said`."""
-IS_WHOLE = (
-    "NOT light AND node_flags IS NOT NULL AND state IS NOT NULL AND bitmap_id IS NOT NULL "
-    f"AND regexp_like(sender, '^(?:{NODE_ID.pattern})$')"
-)
-"""Which messages have a header that says all that."""
-
-
-def message_notes(messages: DataFrame, basis: Basis) -> DataFrame:
-    """Spans of speech and broken invariants of every node, from rows of bronze/bus_messages; columns of `NOTE`."""
-    by_node = messages.where(IS_WHOLE).selectExpr(*HEADERS).repartition("sender").sortWithinPartitions("sender", "ref")
-    return by_node.mapInArrow(bind(_read_nodes, basis=basis), NOTE)
-
-
-def _notes_of_messages(spark: SparkSession, run: Run, basis: Basis) -> Iterator[pa.RecordBatch]:
-    """The same of a snapshot; few messages are folded here, and Spark is not asked."""
-    few = delta_files.few_rows(
-        run.root,
-        BUS_MESSAGES,
-        HEADERS,
-        tables.SMALL_ROWS_MAX,
-        where=IS_WHOLE,
-        order_by="sender, ref",
-        runs=run.visible,
-        snapshot_id=run.name,
-    )
-    if few is not None:
-        return _read_nodes(iter(few.to_batches()), basis)
-    messages = tables.read_snapshot(spark, BUS_MESSAGES, run.root, run.name, run.visible)
-    return iter(message_notes(messages, basis).toArrow().to_batches())
-
-
-def _read_nodes(batches: Iterator[pa.RecordBatch], basis: Basis) -> Iterator[pa.RecordBatch]:
-    """Fold the headers of one node after the other."""
-    thresholds = Thresholds(basis.node_timeout_ms * 1_000_000)
-    node: str | None = None
-    folder, checks = SpeechFolder("", thresholds), ConnectionChecks("")
-    for batch in batches:
-        columns = [column.to_pylist() for column in batch.columns]
-        spans: list[Speech] = []
-        broken: list[Breach] = []
-        for sender, way, *values in zip(*columns, strict=True):
-            if sender != node:
-                spans += _closed(folder, basis)
-                broken += checks.finish()
-                node, folder, checks = sender, SpeechFolder(sender, thresholds), ConnectionChecks(sender)
-            said = Said(*values)
-            ended = folder.feed(said)
-            if ended is not None:
-                spans.append(ended)
-            checks.feed(way, said)
-        yield _notes_batch(spans, broken)
-    yield _notes_batch(_closed(folder, basis), checks.finish())
-
-
-def _closed(folder: SpeechFolder, basis: Basis) -> list[Speech]:
-    span = folder.finish(basis.last_ns)
-    return [] if span is None else [span]
-
-
-def _notes_batch(spans: list[Speech], broken: list[Breach]) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    notes: list[tuple[str, list[str], list[int]]] = []
-    for span in spans:
-        texts = [span.node, span.replicaof, span.shard]
-        numbers = [int(value) for value in span if not isinstance(value, str)]
-        notes.append((SPEECH, texts, numbers))
-    for breach in broken:
-        notes.append((BREACH, [breach.code, breach.node], [value for value in breach if isinstance(value, int)]))
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array([note[0] for note in notes], pa.string()),
-            pa.array([note[1] for note in notes], pa.list_(pa.string())),
-            pa.array([note[2] for note in notes], pa.list_(pa.int64())),
-        ],
-        names=["what", "words", "numbers"],
-    )
-
-
-def _speech(words: list[str], numbers: list[int]) -> Speech:
-    """The opposite of `_notes_batch` for one span."""
-    node, replicaof, shard = words
-    from_ns, to_ns, first_ref, last_ref, messages, flags, *claims, silent_after = numbers
-    current, config, slots, state, first_offset, last_offset, mark_ns, mark_offset = claims
-    return Speech(
-        node, from_ns, to_ns, first_ref, last_ref, messages, flags, replicaof, current, config, slots, state,
-        first_offset, last_offset, mark_ns, mark_offset, shard, bool(silent_after),
-    )  # fmt: skip
-
 
 # -- rows of the replay ------------------------------------------------------------------------------------------------
 
@@ -199,9 +65,10 @@ class Notes(NamedTuple):
     slots_of: dict[int, int]
     gaps: list[GapSeen]
     offsets: list[OffsetSeen]
+    states: dict[str, bytes]
 
 
-def collect_notes(spark: SparkSession, run: Run, basis: Basis) -> Notes:
+def collect_notes(spark: SparkSession, run: Run, basis: Basis, states: HeaderStates) -> Notes:
     """All rows that the core needs; the silver ones are changes and not messages, and are read without Spark."""
 
     def read(table: Table, *columns: str, where: str | None = None) -> list[dict[str, Any]]:
@@ -216,21 +83,13 @@ def collect_notes(spark: SparkSession, run: Run, basis: Basis) -> Notes:
         where=f"observer IS NOT NULL AND kind IN ({', '.join(repr(str(kind)) for kind in _LOG_KINDS)})",
     )  # fmt: skip
     rows = [row for table, kind in ROWS for row in _replay_rows(kind, read(table, *_names(kind)))]
-    spans: list[Speech] = []
-    broken: list[Breach] = []
-    if delta_files.exists(run.root, BUS_MESSAGES):
-        for batch in _notes_of_messages(spark, run, basis):
-            for what, words, numbers in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                if what == SPEECH:
-                    spans.append(_speech(words, numbers))
-                else:
-                    broken.append(Breach(FindingCode(words[0]), words[1], *numbers))
+    headers = read_headers(spark, run, basis, states)
     gaps = read(GAPS, "source_id", "target_id", "valid_from_ns", "valid_to_ns")
     return Notes(
         rows=[*rows, *(_event(line) for line in logged if line["kind"] in LOGGED)],
         lines=[_logged_line(line) for line in logged if line["kind"] in logged_rows.KINDS],
-        speech=spans,
-        breaches=sorted(broken),
+        speech=headers.spans,
+        breaches=sorted(headers.breaches),
         costs=_costs(read(LINKS, "source_id", "messages_by_type", "bytes_by_type")),
         slots_of={row["bitmap_id"]: _slot_bits(row["slots"]) for row in read(SLOT_BITMAPS, "bitmap_id", "slots")},
         gaps=[GapSeen(*row.values()) for row in gaps],
@@ -246,6 +105,7 @@ def collect_notes(spark: SparkSession, run: Run, basis: Basis) -> Notes:
                 RESYNCS, "replica", "ts_ns", "asked_offset", where="asked_offset > 0"
             )),
         ],
+        states=headers.states,
     )  # fmt: skip
 
 

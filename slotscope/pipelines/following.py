@@ -19,10 +19,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cluster_core.errors import ClusterCoreError
-from slotscope.pipelines.bus_history import Batch, HistoryReplay, Outcome
+from slotscope.pipelines.bus_history import Batch, HistoryReplay
 from slotscope.pipelines.bus_inputs import Inputs
+from slotscope.pipelines.bus_outcome import Outcome
 from slotscope.pipelines.incident_news import Hooks, spread_news
-from slotscope.runtime.errors import InputError
+from slotscope.runtime.errors import InputError, PlaceError
 from slotscope.runtime.failure import describe
 from slotscope.sources.bus.point_series import RecordedInput, recorded_inputs
 
@@ -77,7 +78,8 @@ class Follower:
             error, self._error = self._error or query.exception(), None
             if error is None:
                 return
-            if self._request.once or isinstance(error, InputError | ClusterCoreError):
+            is_lasting = isinstance(error, InputError | ClusterCoreError) and not isinstance(error, PlaceError)
+            if self._request.once or is_lasting:
                 raise error
             failures = 1 if time.monotonic() - started > PATIENCE_S else failures + 1
             wait_s = min(PATIENCE_S, 2.0**failures)

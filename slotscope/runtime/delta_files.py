@@ -23,7 +23,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from schemas.runs import RUNS
 from schemas.table import Table
 from slotscope.runtime import stores
-from slotscope.runtime.errors import InputError, TryAgainError
+from slotscope.runtime.errors import InputError, PlaceError, TryAgainError
 
 Done = TypeVar("Done")
 Given = ParamSpec("Given")
@@ -85,7 +85,7 @@ def exists(root: str, table: Table) -> bool:
     try:
         return bool(DeltaTable.is_deltatable(place, stores.storage_options(place)))
     except OSError as error:
-        raise InputError(f"{place}: cannot be read: {stores.reason(error)}") from error
+        raise PlaceError(f"{place}: cannot be read: {stores.reason(error)}") from error
 
 
 def append_rows(root: str, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -175,7 +175,7 @@ def as_table(table: Table, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
 def tried(place: str, commit: Callable[[], Done], *conflicts: type[Exception]) -> Done:
     """What *commit* returns, tried again while other writers come first, as delta-rs or one of *conflicts* says.
 
-    Raises `TryAgainError` where they always do, `InputError` where *place* cannot be written.
+    Raises `TryAgainError` where they always do, `PlaceError` where *place* cannot be written.
     """
     known: tuple[type[Exception], ...] = (DeltaError, OSError, *conflicts)
     for attempt in range(ATTEMPTS_MAX):
@@ -183,7 +183,7 @@ def tried(place: str, commit: Callable[[], Done], *conflicts: type[Exception]) -
             return commit()
         except known as error:
             if not isinstance(error, (CommitFailedError, *conflicts)):
-                raise InputError(f"{place}: cannot be written: {stores.reason(error)}") from error
+                raise PlaceError(f"{place}: cannot be written: {stores.reason(error)}") from error
             time.sleep(random.uniform(1, 2) * PAUSE_S * (1 + 9 * attempt / ATTEMPTS_MAX))
     raise TryAgainError(f"{place}: other jobs write there all the time: run this again")
 
@@ -349,7 +349,7 @@ def _answer(sql: str, tables: Mapping[Table, DeltaTable], root: str, runs: Seque
         return pa.RecordBatchReader.from_stream(engine.execute(listed + (own if parts else sql))).read_all()
     except (DeltaError, OSError) as error:
         places = ", ".join(location(root, table) for table in tables)
-        raise InputError(f"{places}: cannot be read: {stores.reason(error)}") from error
+        raise PlaceError(f"{places}: cannot be read: {stores.reason(error)}") from error
 
 
 def _as_rows(answer: pa.Table) -> list[dict[str, Any]]:
@@ -369,7 +369,7 @@ def existing_table(root: str, table: Table) -> DeltaTable:
     except TableNotFoundError as error:
         raise InputError(missing(root, table)) from error
     except (DeltaError, OSError) as error:
-        raise InputError(f"{place}: cannot be read: {stores.reason(error)}") from error
+        raise PlaceError(f"{place}: cannot be read: {stores.reason(error)}") from error
     _refuse_older(opened, table, place)
     return opened
 

@@ -14,6 +14,10 @@ class InputError(Exception):
     """
 
 
+class PlaceError(InputError):
+    """A place cannot be read or written now: its disk is full, or its store does not answer, refuses or fails."""
+
+
 class TryAgainError(Exception):
     """Another job wrote the same at the same time and was first: the same command, run again, finds its place.
 

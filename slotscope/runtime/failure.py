@@ -38,7 +38,7 @@ NEEDS_SPARK = 'this needs Spark: pip install "slotscope[spark]"'
 """Everything else runs without these packages: what imports one of them does so when its command runs, and this is its error."""
 
 _OURS = re.compile(
-    r"^\s*(?:\S*: )?(?:cluster_core\.errors\.\w+|slotscope\.runtime\.errors\.InputError): (?P<message>.*)$",
+    r"^\s*(?:\S*: )?(?:cluster_core\.errors\.\w+|slotscope\.runtime\.errors\.(?:InputError|PlaceError)): (?P<message>.*)$",
     re.MULTILINE,
 )
 _REFUSED_KINDS = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)

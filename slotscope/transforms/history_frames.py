@@ -17,7 +17,7 @@ from schemas.caveats import Caveat, Code
 from schemas.table import Table
 from slotscope.runtime.row_tables import table_arrow
 from slotscope.runtime.spark_schema import spark_schema, spark_type
-from slotscope.sources.bus import evidence as captured
+from slotscope.sources.bus import captured
 from slotscope.sources.bus.blobs import unpacked_table
 
 COMPARED_MAX = 100_000

@@ -37,7 +37,8 @@ from schemas.history import (
 from schemas.replication import REPLICATION_OFFSETS
 from schemas.table import Table
 from slotscope.pipelines.bus_findings import write_gold
-from slotscope.pipelines.bus_notes import LOGGED, Basis
+from slotscope.pipelines.bus_headers import Basis
+from slotscope.pipelines.bus_notes import LOGGED
 from slotscope.runtime import tables
 from slotscope.runtime.row_tables import table_arrow
 from slotscope.runtime.runs import running

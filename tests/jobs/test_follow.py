@@ -45,7 +45,7 @@ class Replayed(NamedTuple):
     landing: Path
 
 
-def rows_of(root: Path, table: Table, landing: Path = Path("/landing")) -> list[str]:
+def rows_of(root: Path | str, table: Table, landing: Path | str = "/landing") -> list[str]:
     """The rows of the cluster that a reader sees, in an order of their own, wherever the landing was."""
     if not exists(str(root), table):
         return []
@@ -54,7 +54,7 @@ def rows_of(root: Path, table: Table, landing: Path = Path("/landing")) -> list[
     return sorted(words.replace(str(landing), "/landing") for words in told)
 
 
-def differences(root: Path, landing: Path, replayed: Replayed) -> dict[str, Any]:
+def differences(root: Path | str, landing: Path | str, replayed: Replayed) -> dict[str, Any]:
     """Tables that do not hold the rows of the replay, each with a row that only one of them has."""
     found = {}
     for table in TABLES:

@@ -12,7 +12,8 @@ from cluster_core.incidents.history import OffsetSeen
 from cluster_core.incidents.traffic import Cost
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from schemas.table import Table
-from slotscope.pipelines.bus_notes import Basis, collect_notes, history_of
+from slotscope.pipelines.bus_headers import NO_STATES, Basis
+from slotscope.pipelines.bus_notes import collect_notes, history_of
 from slotscope.pipelines.past_views import past_views
 from slotscope.reports.history.html import render_history
 from slotscope.reports.history.tables import load_history, load_incidents
@@ -80,7 +81,7 @@ def test_offsets_that_no_header_shows_are_read_with_the_ids_of_their_addresses(s
     """From logs, polls with INFO and captured client ports."""
     basis = Basis(TIMEOUT_MS, T0, ns(30))
     history = history_of(
-        collect_notes(spark, Run(root, "bus-replay", "one", kept=counted_runs(root, "one")), basis), basis
+        collect_notes(spark, Run(root, "bus-replay", "one", kept=counted_runs(root, "one")), basis, NO_STATES), basis
     )
 
     assert history.offsets == {

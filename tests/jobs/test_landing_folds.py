@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from cluster_core.formats.landing import GAPS_FILE, Gap, Kind, Reason
 from cluster_core.kernels.bus.packet_order import PacketReader, merged, unpacked
 from slotscope.sources.bus.point_series import GONE, LATE
 from tests.builders.landings import RECORDED, SECOND, Landed, landing_files, packets_of, pcap
@@ -158,3 +159,27 @@ def test_packets_that_were_put_aside_come_back_as_they_were() -> None:
     ]
     assert data == [packet.data for packet in packets]
     assert back.turns_ns.tolist() == [packet.ts_ns for packet in packets]
+
+
+def test_what_a_recorder_could_not_record_is_a_row_and_a_warning_also_when_it_said_so_long_ago(tmp_path) -> None:
+    files = landing_files(tmp_path, packets_max=PACKETS)
+    begun_ns = files[0].ended_ns // 1000 * 1000
+    last = Gap(Kind.BUS, begun_ns, begun_ns + 2 * SECOND, Reason.PROGRAM, "", "tcpdump: eth0: no such device")
+    point = files[0].path.parent.parent
+    point.mkdir(parents=True)
+    lines = last._replace(to_ns=None).line() + "{}\n" + last.line() + '{"kind": "bu'
+    (point / GAPS_FILE).write_text(lines)
+    first = [file for file in files if file.path.parent.parent == point][:1]
+    rest = [file for file in files if file not in first]
+
+    folded = in_runs([*first, *rest], [1, len(rest)])
+
+    told = {
+        (row["point"], row["kind"], row["reason"], row["valid_from_ns"], row["valid_to_ns"])
+        for row in folded.unrecorded
+    }
+    assert told == {(point.name, "bus", "capture-failed", begun_ns, begun_ns + 2 * SECOND)}
+    words = [note[2] for note in folded.facts["notes"] if note[1] == "gaps"]
+    assert f"shop/{point.name} could not record bus once, 2.0 s in all" in words[-1]
+    assert "may be partial" in words[-1]
+    assert "1 lines of gaps.jsonl" in words[0]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster_core.replay.rows import ReplayRow
-from slotscope.sources.bus import evidence as captured
+from slotscope.sources.bus import captured
 from slotscope.sources.bus.blobs import unpacked_table
 from slotscope.sources.bus.evidence import PRELUDE_NS, CaptureOptions, CaptureTask
 from slotscope.sources.bus.files import find_captures, survey
@@ -36,6 +36,7 @@ class Fold:
     bad: list[dict[str, Any]] = field(default_factory=list)
     links: list[dict[str, Any]] = field(default_factory=list)
     gaps: list[dict[str, Any]] = field(default_factory=list)
+    unrecorded: list[dict[str, Any]] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
 
     def comparable(self) -> dict[str, Any]:
@@ -47,7 +48,7 @@ class Fold:
             "bad": [(row["reason"], row["skipped_bytes"]) for row in self.bad],
             "links": self.links,
             "gaps": self.gaps,
-            "facts": self.facts,
+            "facts": {name: value for name, value in self.facts.items() if name != "fresh_messages"},
         }
 
 
@@ -113,7 +114,8 @@ def _take(after: Fold, blobs: dict[str, list[Piece]], row: dict[str, Any]) -> No
     elif kind not in (captured.POLLS, captured.LOGS):
         rows = unpacked_table(blob).to_pylist()
         lists = {captured.BITMAPS: after.bitmaps, captured.BAD: after.bad, captured.LINK_ROWS: after.links}
-        (lists | {captured.GAP_ROWS: after.gaps})[kind].extend(rows)
+        lists |= {captured.GAP_ROWS: after.gaps, captured.UNRECORDED_ROWS: after.unrecorded}
+        lists[kind].extend(rows)
 
 
 def packet_ends(raw: bytes) -> list[int]:

@@ -17,7 +17,12 @@ from cluster_core.slots.node_flags import NodeFlags
 CONNECTIONS_MAX: Final = 100_000
 """Connections of one node that are remembered; the oldest is forgotten first."""
 NEVER_SELF: Final = int(NodeFlags.PFAIL | NodeFlags.FAIL | NodeFlags.HANDSHAKE | NodeFlags.NOADDR)
-ROLES: Final = int(NodeFlags.MASTER | NodeFlags.REPLICA)
+MASTER: Final = int(NodeFlags.MASTER)
+REPLICA: Final = int(NodeFlags.REPLICA)
+MYSELF: Final = int(NodeFlags.MYSELF)
+MY_PRIMARY_FAIL: Final = int(NodeFlags.MY_PRIMARY_FAIL)
+"""Plain numbers: each header is checked, and enum arithmetic takes most of that."""
+ROLES: Final = MASTER | REPLICA
 
 
 class Breach(NamedTuple):
@@ -56,7 +61,7 @@ class ConnectionChecks:
         for code in header_breaches(said):
             self._note(code, connection, said)
         last = self._last.get(connection)
-        is_master = bool(said.flags & NodeFlags.MASTER)
+        is_master = bool(said.flags & MASTER)
         offset = said.offset if is_master else -1
         if last is not None:
             if said.current_epoch < last.current_epoch:
@@ -95,13 +100,13 @@ def header_breaches(said: Said) -> list[FindingCode]:
     """
     found = []
     flags = said.flags
-    if flags & ROLES not in (NodeFlags.MASTER, NodeFlags.REPLICA):
+    if flags & ROLES not in (MASTER, REPLICA):
         found.append(FindingCode.ROLE_FLAGS)
-    elif bool(flags & NodeFlags.REPLICA) != bool(said.replicaof):
+    elif bool(flags & REPLICA) != bool(said.replicaof):
         found.append(FindingCode.ROLE_WITHOUT_MASTER)
-    if not flags & NodeFlags.MYSELF or flags & NEVER_SELF:
+    if not flags & MYSELF or flags & NEVER_SELF:
         found.append(FindingCode.FLAGS_OF_SELF)
-    if flags & NodeFlags.MASTER and flags & NodeFlags.MY_PRIMARY_FAIL:
+    if flags & MASTER and flags & MY_PRIMARY_FAIL:
         found.append(FindingCode.MY_PRIMARY_FAIL)
     if said.config_epoch > said.current_epoch:
         found.append(FindingCode.CONFIG_EPOCH_AHEAD)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -13,10 +14,23 @@ from numpy.typing import NDArray
 from cluster_core.kernels.bus.packets import Rows
 from cluster_core.kernels.compiled import njit
 from cluster_core.kernels.rdb.memory import big16, copy_bytes
-from cluster_core.wire.bus import HEADER_BYTES, LIGHT_BIT, SLOT_BITMAP_BYTES
+from cluster_core.wire.bus import (
+    GOSSIP_TYPES,
+    HEADER_BYTES,
+    LIGHT_BIT,
+    SLOT_BITMAP_BYTES,
+    Header,
+    Message,
+    decode_gossip,
+    decode_header,
+    decode_message,
+)
 
 BITMAP_AT: Final = 80
 BITMAP_END: Final = BITMAP_AT + SLOT_BITMAP_BYTES
+PACKED_HEADER_BYTES: Final = HEADER_BYTES - SLOT_BITMAP_BYTES
+HEADERS_CACHED: Final = 1 << 12
+"""A node sends one header to many, until a second or an offset has passed."""
 _AT, _END, _BITMAP, _HEADER, _LIGHT = BITMAP_AT, BITMAP_END, SLOT_BITMAP_BYTES, HEADER_BYTES, LIGHT_BIT
 
 
@@ -35,6 +49,22 @@ def pack(raw: bytes) -> tuple[bytes, bytes]:
 def unpack(packed: bytes, bitmap: bytes) -> bytes:
     """The message of a packed one and its bitmap (empty if it has none)."""
     return b"".join((packed[:BITMAP_AT], bitmap, packed[BITMAP_AT:])) if bitmap else packed
+
+
+def decode_packed(packed: bytes, bitmap: bytes) -> Message:
+    """`decode_message` of what `unpack` gives, with its errors."""
+    if bitmap and len(packed) + SLOT_BITMAP_BYTES == int.from_bytes(packed[4:8], "big"):
+        header = _packed_header(packed[:PACKED_HEADER_BYTES], bitmap)
+        if header.type in GOSSIP_TYPES:
+            body, end, reason = decode_gossip(header, packed, len(packed), PACKED_HEADER_BYTES)
+            if end == len(packed) and not reason:
+                return Message(header, body)
+    return decode_message(unpack(packed, bitmap))
+
+
+@lru_cache(maxsize=HEADERS_CACHED)
+def _packed_header(raw: bytes, bitmap: bytes) -> Header:
+    return decode_header(unpack(raw, bitmap))
 
 
 @njit()

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import pyarrow as pa
 
 from cluster_core.errors import DecodeError
-from cluster_core.kernels.bus.packing import unpack
+from cluster_core.kernels.bus.packing import decode_packed, unpack
 from cluster_core.kinds import EventKind
 from cluster_core.replay.dispatch import Delivery, DeliveryKind
 from cluster_core.replay.evidence import Endpoint, Evidence, LinkSeen, LogSeen, MessageSeen, poll_of, readable_part
 from cluster_core.topology.nodes_text import read_nodes
-from cluster_core.wire.bus import Message, decode_message, decode_partial
+from cluster_core.wire.bus import Message, decode_partial
 
 KINDS: Final[tuple[DeliveryKind | Literal["bitmap"], ...]] = (
     "message", "opened", "closed", "refused", "poll", "log", "bitmap", "gap",
 )  # fmt: skip
 """Kinds of rows; the code is the index.  Bitmaps come first, *number* is theirs."""
-_OUTBOUND, _SENT = 1, 2
+_CODES: Final = {kind: code for code, kind in enumerate(KINDS)}
+_BITMAP_AT: Final = 8
+MESSAGE: Final = _CODES["message"]
+OUTBOUND, SENT = 1, 2
 
 
 @cache
@@ -56,18 +59,22 @@ def unpacked_table(blob: bytes) -> pa.Table:
         return reader.read_all()
 
 
-def pack_deliveries(found: Sequence[Delivery], bitmaps: Sequence[bytes]) -> bytes:
-    """Deliveries of one process as a blob; *bitmaps* holds the content of every bitmap number."""
-    used = sorted({delivery.bitmap for delivery in found if delivery.bitmap >= 0})
-    rows: list[tuple[Any, ...]] = [(6, number, 0, -1, -1, 0, "", 0, number, bitmaps[number]) for number in used]
-    codes = {kind: code for code, kind in enumerate(KINDS)}
-    rows += [
-        (
-            codes[d.kind], d.number, d.ts_ns, d.ref, d.connection, d.outbound * _OUTBOUND + d.sent * _SENT, d.peer.ip,
-            d.peer.port, d.bitmap, d.packed,
-        )
-        for d in found
-    ]  # fmt: skip
+Row = tuple[int, int, int, int, int, int, str, int, int, bytes]
+"""A piece of evidence as `_schema` has it."""
+
+
+def row_of(d: Delivery) -> Row:
+    """A delivery as a row."""
+    flags = d.outbound * OUTBOUND + d.sent * SENT
+    return _CODES[d.kind], d.number, d.ts_ns, d.ref, d.connection, flags, d.peer.ip, d.peer.port, d.bitmap, d.packed
+
+
+def pack_rows(found: Sequence[Row], bitmaps: Sequence[bytes]) -> bytes:
+    """Evidence of one process as a blob; *bitmaps* holds the content of every bitmap number."""
+    used = sorted({row[_BITMAP_AT] for row in found} - {-1})
+    bitmap = _CODES["bitmap"]
+    rows: list[Row] = [(bitmap, number, 0, -1, -1, 0, "", 0, number, bitmaps[number]) for number in used]
+    rows += found
     schema = _schema()
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     arrays = [
@@ -90,9 +97,9 @@ def unpack_evidence(blobs: Iterable[bytes]) -> Iterator[tuple[int, Evidence]]:
             if word == "bitmap":
                 bitmaps[number] = packed
                 continue
-            seen = (connection, bool(flags & _OUTBOUND))
+            seen = (connection, bool(flags & OUTBOUND))
             told = _evidence(
-                word, ts_ns, ref, seen, bool(flags & _SENT), Endpoint(ip, port), bitmaps.get(bitmap, b""), packed
+                word, ts_ns, ref, seen, bool(flags & SENT), Endpoint(ip, port), bitmaps.get(bitmap, b""), packed
             )
             if told is not None:
                 yield number, told
@@ -124,10 +131,9 @@ def _evidence(
 
 def message_of(packed: bytes, bitmap: bytes) -> Message:
     """The message of a packed one; of one that was cut, what was captured."""
-    raw = unpack(packed, bitmap)
-    if int.from_bytes(raw[4:8], "big") > len(raw):
-        return readable_part(decode_partial(raw))
-    return decode_message(raw)
+    if int.from_bytes(packed[4:8], "big") > len(packed) + len(bitmap):
+        return readable_part(decode_partial(unpack(packed, bitmap)))
+    return decode_packed(packed, bitmap)
 
 
 def evidence_of(delivery: Delivery, bitmap: bytes) -> Evidence | None:

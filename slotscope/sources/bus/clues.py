@@ -53,11 +53,44 @@ def in_file(path: str) -> Place:
     return lambda offset: (path, offset)
 
 
+class MessageColumns:
+    """What is asked of the messages of a batch, column by column; *senders* are empty and *bitmaps* -1 where the header does not say."""
+
+    def __init__(self, batch: BusBatch, bitmap_ids: NDArray[np.int64], nodes: list[str]) -> None:
+        at = batch.messages
+        light, captured = np.asarray(at.light), np.asarray(at.captured)
+        self.full = ~light & (captured >= HEADER_BYTES)
+        names = [*nodes, ""]
+        self.senders = [names[node] for node in np.where(~light & (captured >= SENDER_END), at.sender, -1).tolist()]
+        slots = np.asarray(at.slots)
+        self.bitmaps = np.where(self.full, bitmap_ids[slots] if len(bitmap_ids) else -1, -1).tolist()
+        self.ts_ns = np.asarray(at.ts_ns).tolist()
+        self.connections = np.asarray(at.connection).tolist()
+        self.ways = np.asarray(at.direction).tolist()
+        self.kinds = np.asarray(at.type).tolist()
+        self.sizes = np.asarray(at.totlen).tolist()
+        self._packed = batch.packed.tobytes()
+        self._ends = [0, *batch.packed_ends.tolist()]
+
+    def packed(self, row: int) -> bytes:
+        """A message without its bitmap."""
+        return self._packed[self._ends[row] : self._ends[row + 1]]
+
+
+Taken = Callable[[MessageColumns, int], bool]
+"""Whether a message, one row, has been taken already, and needs no clue."""
+
+
 def clues_of(
-    batch: BusBatch, first_id: int, bitmap_ids: NDArray[np.int64], nodes: list[str], addresses: list[str]
+    batch: BusBatch,
+    first_id: int,
+    bitmap_ids: NDArray[np.int64],
+    nodes: list[str],
+    addresses: list[str],
+    is_taken: Taken = lambda columns, row: False,
 ) -> Iterator[Clue]:
     """The clues of a batch in the order in which they count: a packet that ends a connection may complete a message,
-    which then comes first.  Directions that the capture does not show are left out.
+    which then comes first.  Directions that the capture does not show are left out, and messages of which *is_taken* says so in their turn.
     """
     messages, events = batch.messages, batch.events
     tcp_flags = np.asarray(events.tcp_flags).astype(np.int64)
@@ -67,11 +100,14 @@ def clues_of(
     keys = np.concatenate((gaps, 2 * np.asarray(batch.released), turns))
     order = (np.argsort(keys, kind="stable") - len(gaps)).tolist()
     count = len(messages)
-    read_message = _message_reader(batch, first_id, bitmap_ids, nodes, addresses)
+    columns = MessageColumns(batch, bitmap_ids, nodes)
+    read_message = _message_reader(batch, first_id, columns, addresses)
     read_event = _event_reader(batch, tcp_flags, addresses)
     for index in order:
         if index < 0:
             clue = _gap_clue(batch.gaps[index][1])
+        elif index < count and columns.ways[index] != UNSEEN and is_taken(columns, index):
+            continue
         else:
             clue = read_message(index) if index < count else read_event(index - count)
         if clue is not None:
@@ -108,43 +144,37 @@ def note_signs(batch: BusBatch, nodes: list[str], signs: dict[str, ProfileSigns]
         signs.setdefault(node, ProfileSigns()).note_sign(sign)
 
 
-def _message_reader(
-    batch: BusBatch, first_id: int, bitmap_ids: NDArray[np.int64], nodes: list[str], addresses: list[str]
-) -> Any:
+def _message_reader(batch: BusBatch, first_id: int, columns: MessageColumns, addresses: list[str]) -> Any:
     at = batch.messages
-    names = ("ts_ns", "connection", "direction", "source", "source_port", "target", "target_port", "captured", "totlen")
-    columns = [np.asarray(at[name]).tolist() for name in (*names, "type", "light", "sender", "slots", "cport")]
-    held = (np.asarray(batch.released) > np.asarray(at.packet)).tolist()
-    ts_ns, connection, direction, source, source_port, target, target_port, captured, totlen = columns[:9]
-    kinds, light, senders, slots, cport = columns[9:]
-    ids = bitmap_ids.tolist()
-    packed = batch.packed.tobytes()
-    ends = batch.packed_ends.tolist()
+    full, ways = columns.full, columns.ways
+    ends: list[list[int]] = []  # read when the first message needs a clue
+    names = ("source", "source_port", "target", "target_port", "cport", "packet")
 
     def read(row: int) -> Clue | None:
-        way = direction[row]
+        way = ways[row]
         if way == UNSEEN:
             return None
-        sender = Endpoint(addresses[source[row]], source_port[row])
-        receiver = Endpoint(addresses[target[row]], target_port[row])
+        if not ends:
+            ends.extend(np.asarray(at[name]).tolist() for name in names)
+            ends.append(np.asarray(batch.released).tolist())
+        source, source_port, target, target_port, cport, packet, released = (column[row] for column in ends)
+        sender, receiver = Endpoint(addresses[source], source_port), Endpoint(addresses[target], target_port)
         opener, acceptor = (sender, receiver) if way == INITIATOR else (receiver, sender)
-        full = not light[row] and captured[row] >= HEADER_BYTES
-        named = not light[row] and captured[row] >= SENDER_END
         return Clue(
-            ts_ns[row],
+            columns.ts_ns[row],
             first_id + row,
-            connection[row],
+            columns.connections[row],
             way == INITIATOR,
             opener,
             acceptor,
             "message",
-            nodes[senders[row]] if named else "",
-            cport[row] if full else 0,
-            kinds[row],
-            totlen[row],
-            ids[slots[row]] if full else -1,
-            packed[ends[row - 1] if row else 0 : ends[row]],
-            held[row],
+            columns.senders[row],
+            cport if full[row] else 0,
+            columns.kinds[row],
+            columns.sizes[row],
+            columns.bitmaps[row],
+            columns.packed(row),
+            released > packet,
         )
 
     return read

@@ -11,19 +11,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial as bind
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 
+from cluster_core.formats.capture.bus_capture import INITIATOR
 from cluster_core.formats.landing import Kind
 from cluster_core.gossip.profile_signs import ProfileSigns, shown
 from cluster_core.gossip.view import NODES_MAX
 from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.columns import gossip_columns, message_columns
 from cluster_core.kernels.bus.decoder import BusDecoder
-from cluster_core.kernels.bus.packet_order import OFFSET_BITS
-from cluster_core.replay.dispatch import PROCESSES_MAX, Clue, Delivery, Dispatcher, Passage, deliveries
+from cluster_core.replay.dispatch import Clue, Dispatcher, Passage, deliveries
 from cluster_core.replay.evidence import Endpoint
 from cluster_core.replay.link_meter import LinkMeter
 from cluster_core.replay.node_timeout import DEFAULT_NODE_TIMEOUT_MS, TimeoutEstimate
@@ -31,24 +31,41 @@ from cluster_core.replay.saving import STATE_SOURCE, load, save
 from cluster_core.slots.slot_set import SlotSet
 from schemas.bronze import BAD_RECORDS
 from schemas.caveats import Caveat
-from schemas.history import GAPS, GOSSIP_FIELDS, LINKS, LOG_EVENTS, MESSAGE_ROWS, NODE_POLLS, SLOT_BITMAPS
-from schemas.table import BYTES, INTEGER, LONG, TEXT, Table
+from schemas.history import GAPS, GOSSIP_FIELDS, LINKS, LOG_EVENTS, NODE_POLLS, SLOT_BITMAPS, UNRECORDED
+from schemas.table import Table
 from slotscope.runtime.row_tables import table_arrow
-from slotscope.sources.bus.blobs import evidence_of, pack_deliveries, packed_table
+from slotscope.sources.bus.blobs import MESSAGE as MESSAGE_ROW
+from slotscope.sources.bus.blobs import OUTBOUND, SENT, evidence_of, packed_table, row_of
 from slotscope.sources.bus.capture_points import PointClocks
-from slotscope.sources.bus.clues import BAD_ROWS_MAX, BadRows, Place, clues_of, in_file, note_signs
+from slotscope.sources.bus.captured import (
+    BAD,
+    BITMAPS,
+    EVIDENCE,
+    GAP_ROWS,
+    GOSSIP,
+    LINK_ROWS,
+    LOGS,
+    MESSAGE,
+    META,
+    POLLS,
+    STATE,
+    UNRECORDED_ROWS,
+    files_of,
+    link_rows,
+    rows_of,
+)
+from slotscope.sources.bus.clues import BAD_ROWS_MAX, BadRows, MessageColumns, Place, clues_of, in_file, note_signs
 from slotscope.sources.bus.files import CaptureFile
+from slotscope.sources.bus.outbox import Outbox
 from slotscope.sources.bus.point_series import CLOCK, GONE, LATE, LATENESS_NS, Late, PointSeries, RecordedInput, Turns
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs, Told, read_polls_and_logs, times
 from slotscope.sources.bus.series import BatchTexts, BitmapNumbers, Release, series_batches
 from slotscope.sources.bus.series_clocks import measure_clocks, unknown_clock
+from slotscope.sources.bus.unrecorded import Unrecorded
 from slotscope.sources.files import exists
-from slotscope.sources.key_text import key_texts
 
 JOB = "bus-replay"
 """The job whose rows of bronze/bad_records these are."""
-MESSAGE, EVIDENCE, BITMAPS, BAD, LINK_ROWS, POLLS, LOGS, GOSSIP, META, STATE, GAP_ROWS = range(11)
-"""Kinds of rows of `CAPTURED`."""
 SETTLED, PROVISIONAL = 0, 1
 FLUSH_BYTES: Final = 32 << 20
 """Evidence is handed out when so much of it is there."""
@@ -56,18 +73,6 @@ CLOCK_NS_MAX: Final = 600_000_000_000
 """A point whose clock could not be measured and says another time than the others by more is left out."""
 PRELUDE_NS: Final = 60_000_000_000
 """What a node's first header says is taken to have held for this long before the first evidence."""
-
-CAPTURED = pa.schema(
-    [
-        *(pa.field(field.name, field.type) for field in MESSAGE_ROWS),
-        pa.field("kind", INTEGER, nullable=False),
-        pa.field("phase", INTEGER, nullable=False),
-        pa.field("part", TEXT),
-        pa.field("number", LONG),
-        pa.field("blob", BYTES),
-    ]
-)
-"""What the task returns: rows of messages, and blobs of everything else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +117,7 @@ class CaptureTask:
         self._clocks = PointClocks()
         self._gaps: list[tuple[Endpoint | None, Endpoint | None, int, int, int]] = []
         self._bad = BadRows(strict=not options.permissive)
-        self._messages = 0
+        self._messages = self._known_messages = 0
         self._release = Release()
         self._timeout_ms = options.node_timeout_ms or 0
         self._times = self._statements = (0, 0)
@@ -123,11 +128,11 @@ class CaptureTask:
         self._point_notes: list[Caveat] = []
         self._unknown_clocks: list[Caveat] = []
         self._late: list[Late] = []
+        self._unrecorded = Unrecorded()
         self._restore()
         self._series: PointSeries | None = None
         self._texts = BatchTexts()
-        self._pending: dict[Endpoint, list[Delivery]] = {}
-        self._pending_bytes = self._blobs = 0
+        self._outbox = Outbox(self._processes)
         if self._timeout_ms and self._links is None:
             self._links = LinkMeter(self._timeout_ms * 1_000_000)
 
@@ -144,18 +149,21 @@ class CaptureTask:
         kept = load(self._options.state, source=STATE_SOURCE)
         for name in self._KEPT:
             setattr(self, name, kept[name])
+        self._known_messages = self._messages
         self._bad.restore(kept["bad"])
         known, notes, spread_ns = kept["clocks"]
         self._clocks = PointClocks(known, [Caveat.of(*note) for note in notes], spread_ns)
         self._bitmaps, self._release = BitmapNumbers(kept["bitmaps"]), Release(kept["release"])
         self._turns = Turns(*kept["turns"])
         self._point_notes = [Caveat.of(*note) for note in kept["point_notes"]]
+        self._unrecorded = Unrecorded(kept["unrecorded"])
 
     def _state(self) -> bytes:
         kept = {name: getattr(self, name) for name in self._KEPT}
         notes = [note.columns() for note in self._clocks.notes]
         kept["clocks"] = (self._clocks.known, notes, self._clocks.spread_ns)
         kept |= {"turns": self._turns.kept(), "point_notes": [note.columns() for note in self._point_notes]}
+        kept["unrecorded"] = self._unrecorded.known
         kept |= {"bad": self._bad.kept(), "bitmaps": self._bitmaps.numbers, "release": self._release.count}
         return save(kept)
 
@@ -172,7 +180,7 @@ class CaptureTask:
         bitmap_rows: list[dict[str, Any]] = []
         for place, batch in self._batches():
             yield from self._take(place, batch, bitmap_rows)
-            if self._pending_bytes > FLUSH_BYTES:
+            if self._outbox.size_bytes > FLUSH_BYTES:
                 yield from self._flush(SETTLED)
         if not self._options.files and not self._messages and self._series is None:
             self._pass_on(self._dispatcher.advance())
@@ -188,6 +196,7 @@ class CaptureTask:
     def _begin_series(self) -> PointSeries:
         """Measure clocks that are new, and find out up to when all has its turn."""
         options, ahead_ns = self._options, self._ahead_ns
+        self._unrecorded.read(options.recorded)
         unknown = measure_clocks(options.recorded, ahead_ns, self._point_notes)
         self._unknown_clocks = [unknown_clock(series) for series in sorted(unknown)]
         ends = {file: file.place.file.to_ns or 0 for file in options.recorded}
@@ -275,18 +284,43 @@ class CaptureTask:
                 batch,
                 first_id=first_id,
                 bitmap_ids=ids,
-                file=_files_of(batch, place),
+                file=files_of(batch, place),
                 nodes=nodes,
                 texts=texts,
                 addresses=addresses,
             )
-            yield _record(len(batch), MESSAGE, SETTLED, columns)
+            yield rows_of(len(batch), MESSAGE, SETTLED, columns)
         if self._options.gossip and len(batch.gossip):
             found = gossip_columns(batch, first_id=first_id, nodes=nodes, texts=texts)
             names = [field.name for field in GOSSIP_FIELDS]
             yield self._blob(GOSSIP, SETTLED, packed_table(pa.record_batch([found[name] for name in names], names)))
-        for clue in clues_of(batch, first_id, ids, nodes, addresses):
+        for clue in clues_of(batch, first_id, ids, nodes, addresses, bind(self._is_taken, first_id)):
             self._pass_on(self._dispatcher.feed(clue))
+
+    def _is_taken(self, first_id: int, at: MessageColumns, row: int) -> bool:
+        """Hand out a message of a connection of which all is known: most of a capture, at a fraction of the price."""
+        links = self._links
+        if links is None:
+            return False
+        sender, connection, from_opener = at.senders[row], at.connections[row], at.ways[row] == INITIATOR
+        known = self._dispatcher.pass_known(at.ts_ns[row], connection, sender, from_opener=from_opener)
+        if known is None:
+            return False
+        number, ts_ns, opener, ends = known
+        self._times = (self._times[0] or ts_ns, ts_ns)
+        ids = [self._dispatcher.id_of(opener), self._dispatcher.id_of(ends[1])]
+        source, target = ids if from_opener else ids[::-1]
+        links.note(sender or source, target, connection, at.kinds[row], at.sizes[row], ts_ns)
+        bitmap, packed = at.bitmaps[row], at.packed(row)
+        for process, peer, flags in (
+            (opener, ends[1], OUTBOUND + SENT * from_opener),
+            (ends[1], ends[0], SENT * (not from_opener)),
+        ):
+            ref = first_id + row
+            self._outbox.put(
+                process, (MESSAGE_ROW, number, ts_ns, ref, connection, flags, peer.ip, peer.port, bitmap, packed)
+            )
+        return True
 
     # -- evidence --------------------------------------------------------------------------------------------------
 
@@ -323,20 +357,11 @@ class CaptureTask:
             source, target = ends if clue.from_opener else ends[::-1]
             links.note(clue.sender or source, target, clue.connection, clue.type, clue.total_bytes, passage.ts_ns)
         for delivery in deliveries(passage):
-            process = delivery.process
-            if process not in self._processes:
-                if len(self._processes) >= PROCESSES_MAX:
-                    continue
-                self._processes[process] = None
-            self._pending.setdefault(process, []).append(delivery)
-            self._pending_bytes += len(delivery.packed)
+            self._outbox.put(delivery.process, row_of(delivery))
 
     def _flush(self, phase: int) -> Iterator[pa.RecordBatch]:
-        for process, found in self._pending.items():
-            self._blobs += 1
-            blob = pack_deliveries(found, self._bitmaps.contents)
-            yield self._blob(EVIDENCE, phase, blob, part=f"{process.ip}|{process.port}", number=self._blobs)
-        self._pending, self._pending_bytes = {}, 0
+        for part, number, blob in self._outbox.flush(self._bitmaps.contents):
+            yield self._blob(EVIDENCE, phase, blob, part=part, number=number)
 
     def _finish(self, bitmap_rows: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
         """What the captures may still revise."""
@@ -355,25 +380,10 @@ class CaptureTask:
             for passage in self._withheld:
                 self._deliver(passage, links)
         yield from self._flush(PROVISIONAL)
-        rows = [
-            {
-                "source_id": row.source,
-                "target_id": row.target,
-                "connections": row.connections,
-                "messages": row.messages,
-                "bytes": row.bytes,
-                "gossip_bytes": row.gossip_bytes,
-                "messages_by_type": list(row.messages_by_type.items()),
-                "bytes_by_type": list(row.bytes_by_type.items()),
-                **times("first_seen", row.first_ns),
-                **times("last_seen", row.last_ns),
-                "longest_silence_ms": row.longest_silence_ns // 1_000_000,
-                "silences": [{"from_ns": start, "to_ns": end} for start, end in row.silences],
-            }
-            for row in links.rows(self._times[1])
-        ]
-        yield self._table(LINK_ROWS, LINKS, rows)
+        yield self._table(LINK_ROWS, LINKS, link_rows(links, self._times[1]))
         yield self._table(GAP_ROWS, GAPS, list(self._gap_rows()))
+        if self._series is not None:
+            yield self._table(UNRECORDED_ROWS, UNRECORDED, list(self._unrecorded.rows(self._ahead_ns)))
 
     def _gap_rows(self) -> Iterator[dict[str, Any]]:
         for number, (source, target, from_ns, to_ns, count) in enumerate(self._gaps, 1):
@@ -391,6 +401,7 @@ class CaptureTask:
         estimated = self._estimate.node_timeout_ms() is not None
         return {
             "messages": self._messages,
+            "fresh_messages": self._messages - self._known_messages,
             "first_ns": self._times[0],
             "last_ns": self._times[1],
             "node_timeout_ms": self._timeout_ms,
@@ -401,7 +412,13 @@ class CaptureTask:
             "repeated_bytes": self._decoder.repeated_bytes,
             "clock_steps": len(self._dispatcher.clock_steps),
             "bad_records": self._bad.count,
-            "notes": [*self._clocks.notes, *self._point_notes, *self._unknown_clocks, *self._bad.notes()],
+            "notes": [
+                *self._unrecorded.notes(*self._times, self._ahead_ns),
+                *self._clocks.notes,
+                *self._point_notes,
+                *self._unknown_clocks,
+                *self._bad.notes(),
+            ],
             "watermark_ns": self._turns.watermark_ns,
             "left_out": [*self._late, *(self._series.late if self._series is not None else ())],
             "clock_spread_ns": self._clocks.spread_ns,
@@ -415,28 +432,7 @@ class CaptureTask:
             "number": pa.array([number], pa.int64()),
             "blob": pa.array([blob], pa.binary()),
         }
-        return _record(1, kind, phase, columns)
+        return rows_of(1, kind, phase, columns)
 
     def _table(self, kind: int, table: Table, rows: list[dict[str, Any]]) -> pa.RecordBatch:
         return self._blob(kind, SETTLED, packed_table(pa.Table.from_pylist(rows, schema=table_arrow(table))))
-
-
-def _files_of(batch: BusBatch, place: Place) -> str | pa.Array:
-    """The file of each message of a batch, or of all; offsets become those in the files."""
-    offsets = batch.messages.view(np.ndarray)["offset"]
-    numbers, which = np.unique(offsets >> OFFSET_BITS, return_inverse=True)
-    files = [place(int(number) << OFFSET_BITS)[0] for number in numbers]
-    offsets &= (1 << OFFSET_BITS) - 1
-    return files[0] if len(files) == 1 else pa.array(files, pa.string()).take(pa.array(which.ravel()))
-
-
-def _record(count: int, kind: int, phase: int, columns: dict[str, pa.Array]) -> pa.RecordBatch:
-    """*count* rows of `CAPTURED`; a column that is not given is null."""
-    texts = {"channel_text": key_texts(columns["channel"].cast(pa.binary()))} if "channel" in columns else {}
-    kinds = {"kind": pa.array([kind] * count, pa.int32()), "phase": pa.array([phase] * count, pa.int32())}
-    given = kinds | columns | texts
-    arrays = [
-        given[name].cast(type_) if name in given else pa.nulls(count, type_)
-        for name, type_ in zip(CAPTURED.names, CAPTURED.types, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=CAPTURED)

@@ -20,7 +20,7 @@ from cluster_core.replay.log_clock import PAIRED_KINDS, Told
 from cluster_core.replay.observer import ObserverReplay
 from cluster_core.replay.rows import EventRow, NodeViewRow, ReplayRow
 from cluster_core.wire.bus import type_name
-from slotscope.sources.bus import evidence as captured
+from slotscope.sources.bus import captured
 from slotscope.sources.bus.blobs import unpack_evidence
 from slotscope.sources.bus.evidence import PRELUDE_NS, CaptureOptions, CaptureTask
 from slotscope.sources.bus.files import find_captures, survey

@@ -12,7 +12,7 @@ from schemas.caveats import Code
 from slotscope.pipelines.simulation import FIGURES, PARAMETERS, quantiles
 from slotscope.runtime.row_tables import table_arrow
 from slotscope.runtime.spark_schema import spark_schema
-from slotscope.sources.bus import evidence as captured
+from slotscope.sources.bus import captured
 from slotscope.sources.bus.blobs import packed_table
 from slotscope.transforms.history_frames import clock_warnings, logged_events, unpacked, with_times
 from tests.builders.partial_rows import assert_rows, frame

@@ -7,7 +7,7 @@ from decimal import Decimal
 from cluster_core.incidents.thresholds import Thresholds
 from cluster_core.slots.node_flags import NodeFlags
 from schemas.history import BUS_MESSAGES
-from slotscope.pipelines.bus_notes import LARGEST, NOTE, Basis, message_notes
+from slotscope.pipelines.bus_headers import LARGEST, NOTE, Basis, HeaderStates, message_notes
 from tests.builders.partial_rows import assert_rows, frame
 
 A, B, C = "a" * 40, "b" * 40, "c" * 40
@@ -35,7 +35,7 @@ def speech(node, from_s, to_s, refs, messages, flags=MASTER, replicaof="", epoch
         T0_NS + int(from_s * SECOND), T0_NS + int(to_s * SECOND), *refs, messages, flags, *epochs, said.get("slots", 5),
         0, first, last, mark_ns, mark, int(said.get("silent", False)),
     ]  # fmt: skip
-    return ("speech", [node, replicaof, said.get("shard", "")], numbers)
+    return ("speech", [node, replicaof, said.get("shard", "")], numbers, None)
 
 
 def notes(spark, *headers):
@@ -123,4 +123,18 @@ def test_an_epoch_that_goes_back_is_broken_on_its_own_way_only(spark):
     ).where("what = 'breach'")
 
     at_ns = T0_NS + 4 * SECOND // 10
-    assert_rows(found, NOTE, ("breach", ["epoch-decreased", A], [at_ns, at_ns, 1, 1, 5, 5]))
+    assert_rows(found, NOTE, ("breach", ["epoch-decreased", A], [at_ns, at_ns, 1, 1, 5, 5], None))
+
+
+def test_headers_that_are_read_in_two_parts_come_to_what_all_of_them_come_to(spark):
+    """What is settled is not read again; what is not settled is in no state."""
+    told = [
+        header(A, 1, 0.0), header(A, 2, 0.1, current_epoch=Decimal(2)), header(B, 3, 0.2),
+        header(A, 4, 0.3, node_flags=SELF_REPLICA, replicaof=B), header(B, 5, 0.4), header(A, 6, 0.5),
+    ]  # fmt: skip
+    first = message_notes(frame(spark, BUS_MESSAGES.schema, *told[:4]), BASIS, HeaderStates(0, 4)).collect()
+    states = {row["words"][0]: bytes(row["state"]) for row in first if row["what"] == "state"}
+    rest = message_notes(frame(spark, BUS_MESSAGES.schema, *told[3:]), BASIS, HeaderStates(4, -1, states)).collect()
+
+    assert set(states) == {A, B}
+    assert sorted(rest) == sorted(notes(spark, *told).collect())

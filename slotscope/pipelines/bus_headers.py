@@ -1,0 +1,199 @@
+"""What the headers of all messages come to: spans of speech and broken invariants of every node.
+
+Messages are read one node after the other, in Spark tasks where they are many, which keep one span of speech and one row for each
+connection of the node; what they return is small.  A fold goes on from the states of the nodes and reads new messages only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial as bind
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, StructField, StructType
+
+from cluster_core.incidents.checks.connections import Breach
+from cluster_core.incidents.headers import NodeHeaders
+from cluster_core.incidents.speech import Said, Speech
+from cluster_core.incidents.thresholds import Thresholds
+from cluster_core.kinds import FindingCode
+from cluster_core.replay.saving import STATE_SOURCE, load, save
+from cluster_core.topology.nodes_text import NODE_ID
+from schemas.history import BUS_MESSAGES
+from slotscope.runtime import delta_files, tables
+from slotscope.runtime.runs import Run
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LARGEST = 2**63 - 1
+"""Epochs and offsets have 64 bits without sign on the wire; a greater one counts as this."""
+NOTE = StructType(
+    [
+        StructField("what", StringType()),
+        StructField("words", ArrayType(StringType())),
+        StructField("numbers", ArrayType(LongType())),
+        StructField("state", BinaryType()),
+    ]
+)
+"""What messages come to, on its way to the core: a span of speech or a broken invariant, its texts and its numbers; or the state of a node."""
+SPEECH, BREACH, STATE = "speech", "breach", "state"
+_Note = tuple[str, list[str], list[int], bytes | None]
+
+
+class Basis(NamedTuple):
+    """What a replay used: the node timeout, and the times of its first and last evidence."""
+
+    node_timeout_ms: int
+    first_ns: int
+    last_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderStates:
+    """What messages before *first_id* came to, by node; states are kept of what comes before *settled_id*, none if that is negative."""
+
+    first_id: int
+    settled_id: int
+    of_node: Mapping[str, bytes] = field(default_factory=dict)
+
+
+NO_STATES = HeaderStates(0, -1)
+"""All messages are read, and nobody goes on from there."""
+
+
+class Headers(NamedTuple):
+    """What all headers came to, and the states to go on from."""
+
+    spans: list[Speech]
+    breaches: list[Breach]
+    states: dict[str, bytes]
+
+
+_SIGNED = f"CAST(least(coalesce({{0}}, 0), {LARGEST}) AS BIGINT) AS {{0}}"
+HEADERS = (
+    "sender",
+    "connection * 2 + CAST(coalesce(from_opener, false) AS BIGINT) AS way",
+    "ts_ns",
+    "message_id AS ref",
+    "CAST(node_flags AS BIGINT) AS flags",
+    "coalesce(replicaof, '') AS replicaof",
+    _SIGNED.format("current_epoch"),
+    _SIGNED.format("config_epoch"),
+    "bitmap_id AS slots",
+    "CAST(state AS BIGINT) AS state",
+    _SIGNED.format("repl_offset"),
+    "coalesce(shard_id, '') AS shard",
+)
+"""What is read of a message, in SQL of Spark and of delta-rs: sender, way, and then as in `Said`."""
+IS_WHOLE = (
+    "NOT light AND node_flags IS NOT NULL AND state IS NOT NULL AND bitmap_id IS NOT NULL "
+    f"AND regexp_like(sender, '^(?:{NODE_ID.pattern})$')"
+)
+"""Which messages have a header that says all that."""
+
+
+def read_headers(spark: SparkSession, run: Run, basis: Basis, states: HeaderStates) -> Headers:
+    """What the headers of the snapshot of *run* came to; few messages are folded here, and Spark is not asked."""
+    found = Headers([], [], {})
+    if not delta_files.exists(run.root, BUS_MESSAGES):
+        return found
+    where = f"message_id >= {states.first_id}"
+    few = delta_files.few_rows(
+        run.root,
+        BUS_MESSAGES,
+        HEADERS,
+        tables.SMALL_ROWS_MAX,
+        where=f"{IS_WHOLE} AND {where}",
+        order_by="sender, ref",
+        runs=run.visible,
+        snapshot_id=run.name,
+    )
+    if few is not None:
+        batches = _read_nodes(iter(few.to_batches()), basis, states)
+    else:
+        messages = tables.read_snapshot(spark, BUS_MESSAGES, run.root, run.name, run.visible).where(where)
+        batches = iter(message_notes(messages, basis, states).toArrow().to_batches())
+    for batch in batches:
+        for what, words, numbers, state in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            if what == SPEECH:
+                found.spans.append(_speech(words, numbers))
+            elif what == BREACH:
+                found.breaches.append(Breach(FindingCode(words[0]), words[1], *numbers))
+            else:
+                found.states[words[0]] = state
+    for node, state in states.of_node.items():
+        if node not in found.states:  # it said nothing since
+            spans, breaches = _loaded(node, state).finish(basis.last_ns)
+            found.spans.extend(spans)
+            found.breaches.extend(breaches)
+            found.states[node] = state
+    return found
+
+
+def message_notes(messages: DataFrame, basis: Basis, states: HeaderStates = NO_STATES) -> DataFrame:
+    """Spans of speech and broken invariants of every node, from rows of bronze/bus_messages; columns of `NOTE`."""
+    by_node = messages.where(IS_WHOLE).selectExpr(*HEADERS).repartition("sender").sortWithinPartitions("sender", "ref")
+    return by_node.mapInArrow(bind(_read_nodes, basis=basis, states=states), NOTE)
+
+
+def _read_nodes(batches: Iterator[pa.RecordBatch], basis: Basis, states: HeaderStates) -> Iterator[pa.RecordBatch]:
+    """Fold the headers of one node after the other."""
+    thresholds = Thresholds(basis.node_timeout_ms * 1_000_000)
+    node: NodeHeaders | None = None
+    is_saved = False
+    for batch in batches:
+        notes: list[_Note] = []
+        for sender, way, *values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            if node is None or sender != node.node:
+                if node is not None:
+                    notes += _closing(node, basis, is_saved=is_saved)
+                known = states.of_node.get(sender)
+                node = NodeHeaders(sender, thresholds) if known is None else _loaded(sender, known)
+                is_saved = states.settled_id < 0
+            said = Said(*values)
+            if not is_saved and said.ref >= states.settled_id:
+                notes.append((STATE, [sender], [], save(node)))
+                is_saved = True
+            node.feed(way, said)
+        yield _notes_batch(notes)
+    if node is not None:
+        yield _notes_batch(list(_closing(node, basis, is_saved=is_saved)))
+
+
+def _loaded(node: str, state: bytes) -> NodeHeaders:
+    found = load(state, source=f"{STATE_SOURCE} of the headers of {node}")
+    assert isinstance(found, NodeHeaders)
+    return found
+
+
+def _closing(node: NodeHeaders, basis: Basis, *, is_saved: bool) -> Iterator[_Note]:
+    if not is_saved:
+        yield STATE, [node.node], [], save(node)
+    spans, breaches = node.finish(basis.last_ns)
+    for span in spans:
+        texts = [span.node, span.replicaof, span.shard]
+        yield SPEECH, texts, [int(value) for value in span if not isinstance(value, str)], None
+    for breach in breaches:
+        yield BREACH, [breach.code, breach.node], [value for value in breach if isinstance(value, int)], None
+
+
+def _notes_batch(notes: list[_Note]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    types = (pa.string(), pa.list_(pa.string()), pa.list_(pa.int64()), pa.binary())
+    columns = [pa.array([note[at] for note in notes], kind) for at, kind in enumerate(types)]
+    return pa.RecordBatch.from_arrays(columns, names=NOTE.fieldNames())
+
+
+def _speech(words: list[str], numbers: list[int]) -> Speech:
+    """The opposite of what `_closing` makes of one span."""
+    node, replicaof, shard = words
+    from_ns, to_ns, first_ref, last_ref, messages, flags, *claims, silent_after = numbers
+    current, config, slots, state, first_offset, last_offset, mark_ns, mark_offset = claims
+    return Speech(
+        node, from_ns, to_ns, first_ref, last_ref, messages, flags, replicaof, current, config, slots, state,
+        first_offset, last_offset, mark_ns, mark_offset, shard, bool(silent_after),
+    )  # fmt: skip

@@ -1,0 +1,116 @@
+"""What a replay came to: what is said at the end, and the rows that say it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from cluster_core.kinds import Severity
+from schemas import history
+from schemas.caveats import Caveat, Code
+from slotscope.pipelines.bus_inputs import Inputs
+from slotscope.runtime.delta_files import as_table
+
+if TYPE_CHECKING:
+    from slotscope.requests.bus_replay import Request
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a replay came to."""
+
+    messages: int
+    observers: int
+    bad_records: int
+    node_timeout_ms: int
+    warnings: list[Caveat]
+    new_files: int
+    known_files: int
+    snapshot: str
+
+    def lines(self) -> list[str]:
+        """What is said at the end."""
+        files = f"{self.new_files} new files" + (f", {self.known_files} known" if self.known_files else "")
+        lines = [
+            f"{self.messages} messages, {self.observers} processes, node timeout {self.node_timeout_ms} ms ({files})"
+        ]
+        if self.bad_records:
+            lines.append(f"{self.bad_records} bad records: see bronze/bad_records")
+        return [*lines, *(f"{warning.severity}: {warning.text}" for warning in self.warnings)]
+
+
+def outcome_of(
+    request: Request, inputs: Inputs, facts: dict[str, Any], known_files: int, caveats: Iterable[Caveat], snapshot: str
+) -> Outcome:
+    """What a replay came to, by the *facts* of its first task and *caveats* of others."""
+    warnings = [*caveats, *(Caveat.of(*note) for note in facts["notes"])]
+    if facts["left_out"]:
+        words = f"of {len(facts['left_out'])} files something was left out: see bronze/late_files"
+        warnings.append(Caveat(Severity.WARNING, Code.LATE, words))
+    if facts["node_timeout_from"] == "default" and inputs.captures:
+        words = "the traffic does not tell the node timeout; the servers' default of 15000 ms is assumed (--node-timeout-ms)"
+        warnings.append(Caveat(Severity.WARNING, Code.NODE_TIMEOUT, words))
+    if facts["fitting"] and request.profile is None:
+        several = "; ".join(facts["fitting"])
+        taken = ", ".join(facts["profiles"])
+        words = (
+            f"the traffic fits servers of more than one version ({several}); the rules of {taken} are used"
+            " (--profile, or --log of a server's start, says which)"
+        )
+        warnings.append(Caveat(Severity.NOTE, Code.PROFILE, words))
+    if inputs.captures and not facts["messages"]:
+        warnings.append(Caveat(Severity.WARNING, Code.NO_MESSAGES, "the captures hold no cluster-bus message"))
+    if facts["clock_steps"]:
+        words = f"the clock of the captures was set back {facts['clock_steps']} times"
+        warnings.append(Caveat(Severity.WARNING, Code.CLOCK, words))
+    return Outcome(
+        facts["messages"],
+        len(facts["processes"]),
+        facts["bad_records"],
+        facts["node_timeout_ms"],
+        warnings,
+        len(inputs.sizes()) - known_files,
+        known_files,
+        snapshot,
+    )
+
+
+def replay_row(request: Request, inputs: Inputs, facts: dict[str, Any], outcome: Outcome) -> pa.Table:
+    """The row of silver/replays."""
+    row: dict[str, Any] = {
+        "first_ns": facts["first_ns"] or None,
+        "last_ns": facts["last_ns"] or None,
+        "messages": outcome.messages,
+        "observers": outcome.observers,
+        "node_timeout_ms": outcome.node_timeout_ms,
+        "node_timeout_from": facts["node_timeout_from"],
+        "profile": request.profile or ",".join(facts["profiles"]),
+        "polls": facts["polls"],
+        "log_events": facts["log_events"],
+        "bad_records": outcome.bad_records,
+        "repeated_bytes": facts["repeated_bytes"],
+        "files": list(inputs.sizes().items()),
+        "warnings": [warning._asdict() for warning in outcome.warnings],
+    }
+    for end in ("first", "last"):
+        row[end] = None if row[f"{end}_ns"] is None else row[f"{end}_ns"] // 1000
+    return as_table(history.REPLAYS, [row])
+
+
+def late_rows(facts: dict[str, Any]) -> pa.Table:
+    """Rows of bronze/late_files: files of which something was left out."""
+    rows = [
+        {
+            "source": path,
+            "reason": reason,
+            "left_out": left_out,
+            "taken": taken,
+            "settled_ns": watermark_ns or None,
+            "settled": watermark_ns // 1000 or None,
+        }
+        for path, reason, left_out, taken, watermark_ns in facts["left_out"]
+    ]
+    return as_table(history.LATE_FILES, rows)

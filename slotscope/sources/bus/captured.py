@@ -1,0 +1,73 @@
+"""Rows that the first task of a replay returns: messages as columns, and blobs of everything else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from cluster_core.kernels.bus.batch import BusBatch
+from cluster_core.kernels.bus.packet_order import OFFSET_BITS
+from cluster_core.replay.link_meter import LinkMeter
+from schemas.history import MESSAGE_ROWS
+from schemas.table import BYTES, INTEGER, LONG, TEXT
+from slotscope.sources.bus.clues import Place
+from slotscope.sources.bus.polls_and_logs import times
+from slotscope.sources.key_text import key_texts
+
+MESSAGE, EVIDENCE, BITMAPS, BAD, LINK_ROWS, POLLS, LOGS, GOSSIP, META, STATE, GAP_ROWS, UNRECORDED_ROWS = range(12)
+"""Kinds of rows of `CAPTURED`."""
+CAPTURED = pa.schema(
+    [
+        *(pa.field(field.name, field.type) for field in MESSAGE_ROWS),
+        pa.field("kind", INTEGER, nullable=False),
+        pa.field("phase", INTEGER, nullable=False),
+        pa.field("part", TEXT),
+        pa.field("number", LONG),
+        pa.field("blob", BYTES),
+    ]
+)
+"""What the task returns: rows of messages, and blobs of everything else."""
+
+
+def link_rows(links: LinkMeter, end_ns: int) -> list[dict[str, Any]]:
+    """Rows of silver/links, silence up to *end_ns* included."""
+    return [
+        {
+            "source_id": row.source,
+            "target_id": row.target,
+            "connections": row.connections,
+            "messages": row.messages,
+            "bytes": row.bytes,
+            "gossip_bytes": row.gossip_bytes,
+            "messages_by_type": list(row.messages_by_type.items()),
+            "bytes_by_type": list(row.bytes_by_type.items()),
+            **times("first_seen", row.first_ns),
+            **times("last_seen", row.last_ns),
+            "longest_silence_ms": row.longest_silence_ns // 1_000_000,
+            "silences": [{"from_ns": start, "to_ns": end} for start, end in row.silences],
+        }
+        for row in links.rows(end_ns)
+    ]
+
+
+def files_of(batch: BusBatch, place: Place) -> str | pa.Array:
+    """The file of each message of a batch, or of all; offsets become those in the files."""
+    offsets = batch.messages.view(np.ndarray)["offset"]
+    numbers, which = np.unique(offsets >> OFFSET_BITS, return_inverse=True)
+    files = [place(int(number) << OFFSET_BITS)[0] for number in numbers]
+    offsets &= (1 << OFFSET_BITS) - 1
+    return files[0] if len(files) == 1 else pa.array(files, pa.string()).take(pa.array(which.ravel()))
+
+
+def rows_of(count: int, kind: int, phase: int, columns: dict[str, pa.Array]) -> pa.RecordBatch:
+    """*count* rows of `CAPTURED`; a column that is not given is null."""
+    texts = {"channel_text": key_texts(columns["channel"].cast(pa.binary()))} if "channel" in columns else {}
+    kinds = {"kind": pa.array([kind] * count, pa.int32()), "phase": pa.array([phase] * count, pa.int32())}
+    given = kinds | columns | texts
+    arrays = [
+        given[name].cast(type_) if name in given else pa.nulls(count, type_)
+        for name, type_ in zip(CAPTURED.names, CAPTURED.types, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=CAPTURED)

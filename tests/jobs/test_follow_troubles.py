@@ -1,0 +1,123 @@
+"""A follower whose disk is full, or whose store fails, says so, tries again, and loses nothing."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from jobs import bus_replay
+from slotscope.pipelines.following import Followed, Follower
+from slotscope.requests.bus_replay import Request as Replay
+from slotscope.requests.follow import Request
+from slotscope.runtime import delta_files, stores
+from tests.benches.failing_store import failing_store
+from tests.benches.object_store import object_store
+from tests.builders.landings import CLUSTER, landing_files
+from tests.jobs.test_follow import LATENESS, Replayed, differences, put
+
+WAIT_S = 300.0
+PACKETS = 2_000
+
+
+@pytest.fixture(scope="module")
+def replayed(spark, tmp_path_factory) -> Replayed:
+    """The replay of all files at once."""
+    root, landing = tmp_path_factory.mktemp("replayed"), tmp_path_factory.mktemp("landing")
+    put(landing_files(landing, packets_max=PACKETS))
+    request = Replay(root=str(root), snapshot=CLUSTER, pcap=(f"{landing}/*/*/bus/*",), node_timeout_ms=1000)
+    bus_replay.run(spark, request)
+    return Replayed(root, landing)
+
+
+def wait_for(happened: Callable[[], object], what: str) -> None:
+    """Wait until something happened."""
+    end = time.monotonic() + WAIT_S
+    while not happened():
+        assert time.monotonic() < end, what
+        time.sleep(0.2)
+
+
+@pytest.mark.long
+def test_a_follower_whose_disk_is_full_says_so_waits_for_room_and_goes_on(
+    spark, replayed, tmp_path, monkeypatch, capfd
+) -> None:
+    root, landing = tmp_path / "root", tmp_path / "landing"
+    put(landing_files(landing, packets_max=PACKETS))
+    is_full, stop = threading.Event(), threading.Event()
+    real, said, told = delta_files.write_deltalake, list[str](), list[Followed]()
+
+    def write(*arguments: Any, **more: Any) -> None:
+        if is_full.is_set():
+            raise OSError(errno.ENOSPC, "No space left on device")
+        is_full.set()  # there is room for one commit
+        real(*arguments, **more)
+
+    def is_said() -> bool:
+        said.append(capfd.readouterr().err)
+        return "trying again" in "".join(said)
+
+    monkeypatch.setattr(delta_files, "write_deltalake", write)
+    request = Request(
+        root=str(root), landing=str(landing), lateness=LATENESS, node_timeout_ms=1000, every=timedelta(seconds=1)
+    )
+    follower = threading.Thread(target=Follower(spark, request, told.append).run, args=(stop,))
+    follower.start()
+    try:
+        wait_for(is_said, "nothing was said of the full disk")
+        assert not told
+        monkeypatch.undo()
+        wait_for(lambda: told, "the follower did not go on")
+    finally:
+        stop.set()
+        follower.join()
+
+    (line, *_) = [line for line in "".join(said).splitlines() if "trying again" in line]
+    assert "No space left on device" in line
+    assert differences(root, landing, replayed) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+@pytest.mark.xdist_group("object store")
+def test_a_store_that_fails_one_request_in_ten_costs_time_and_no_row(spark, replayed, tmp_path, monkeypatch) -> None:
+    pytest.importorskip("moto", reason="moto is not installed")
+    landing = tmp_path / "landing"
+    files = landing_files(landing, packets_max=PACKETS)
+    put(files)
+    monkeypatch.setattr(stores, "_told", {})
+    with object_store("lake") as store:
+        for file in files:
+            store.put(f"lake/landing/{file.path.relative_to(landing)}", file.path)
+        with failing_store(store, every=10) as (failing, failed):
+            words = [
+                "--root",
+                "s3://lake/root",
+                "--landing",
+                "s3://lake/landing",
+                "--node-timeout-ms",
+                "1000",
+                "--once",
+            ]
+            environment = {**os.environ, **failing.environment()}
+            for _ in range(3):
+                done = subprocess.run(
+                    [sys.executable, "-m", "jobs.main", "follow", *words, "--lateness", "12s", "--master", "local[2]"],
+                    env=environment, capture_output=True, text=True, timeout=600,
+                )  # fmt: skip
+                if not done.returncode:
+                    break
+        for name, value in store.environment().items():
+            monkeypatch.setenv(name, value)
+
+        assert done.returncode == 0, done.stderr
+        assert len(failed) > 10
+        assert differences("s3://lake/root", "s3://lake/landing", replayed) == {}
