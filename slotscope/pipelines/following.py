@@ -81,6 +81,8 @@ class Follower:
             is_lasting = isinstance(error, InputError | ClusterCoreError) and not isinstance(error, PlaceError)
             if self._request.once or is_lasting:
                 raise error
+            if stop.is_set():
+                return
             failures = 1 if time.monotonic() - started > PATIENCE_S else failures + 1
             wait_s = min(PATIENCE_S, 2.0**failures)
             sys.stderr.write(f"slotscope: {describe(error).line}; trying again in {wait_s:.0f} s\n")
@@ -116,7 +118,7 @@ class Follower:
             found = recorded_inputs((_path_of(row["path"]), row["length"]) for row in files.collect())
             for cluster, mine in groupby(found, key=lambda file: file.place.cluster):
                 self._fold(cluster, list(mine), number)
-        except (InputError, ClusterCoreError) as error:
+        except Exception as error:  # Spark tells of it as text only
             self._error = error
             raise
 

@@ -1,11 +1,8 @@
-"""A follower whose disk is full, or whose store fails, says so, tries again, and loses nothing."""
+"""A follower whose disk is full says so, tries again, and loses nothing."""
 
 from __future__ import annotations
 
 import errno
-import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -18,9 +15,7 @@ from jobs import bus_replay
 from slotscope.pipelines.following import Followed, Follower
 from slotscope.requests.bus_replay import Request as Replay
 from slotscope.requests.follow import Request
-from slotscope.runtime import delta_files, stores
-from tests.benches.failing_store import failing_store
-from tests.benches.object_store import object_store
+from slotscope.runtime import delta_files
 from tests.builders.landings import CLUSTER, landing_files
 from tests.jobs.test_follow import LATENESS, Replayed, differences, put
 
@@ -83,41 +78,3 @@ def test_a_follower_whose_disk_is_full_says_so_waits_for_room_and_goes_on(
     (line, *_) = [line for line in "".join(said).splitlines() if "trying again" in line]
     assert "No space left on device" in line
     assert differences(root, landing, replayed) == {}
-
-
-@pytest.mark.slow
-@pytest.mark.processes
-@pytest.mark.xdist_group("object store")
-def test_a_store_that_fails_one_request_in_ten_costs_time_and_no_row(spark, replayed, tmp_path, monkeypatch) -> None:
-    pytest.importorskip("moto", reason="moto is not installed")
-    landing = tmp_path / "landing"
-    files = landing_files(landing, packets_max=PACKETS)
-    put(files)
-    monkeypatch.setattr(stores, "_told", {})
-    with object_store("lake") as store:
-        for file in files:
-            store.put(f"lake/landing/{file.path.relative_to(landing)}", file.path)
-        with failing_store(store, every=10) as (failing, failed):
-            words = [
-                "--root",
-                "s3://lake/root",
-                "--landing",
-                "s3://lake/landing",
-                "--node-timeout-ms",
-                "1000",
-                "--once",
-            ]
-            environment = {**os.environ, **failing.environment()}
-            for _ in range(3):
-                done = subprocess.run(
-                    [sys.executable, "-m", "jobs.main", "follow", *words, "--lateness", "12s", "--master", "local[2]"],
-                    env=environment, capture_output=True, text=True, timeout=600,
-                )  # fmt: skip
-                if not done.returncode:
-                    break
-        for name, value in store.environment().items():
-            monkeypatch.setenv(name, value)
-
-        assert done.returncode == 0, done.stderr
-        assert len(failed) > 10
-        assert differences("s3://lake/root", "s3://lake/landing", replayed) == {}
