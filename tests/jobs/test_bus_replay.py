@@ -20,7 +20,7 @@ from schemas.bronze import BAD_RECORDS
 from schemas.history import BUS_MESSAGES
 from schemas.incidents import INCIDENT_STEPS, INCIDENTS
 from schemas.runs import RUNS
-from slotscope.pipelines.bus_findings import GoldCounts, check_figures
+from slotscope.pipelines.bus_findings import Gold, check_figures
 from slotscope.pipelines.bus_inputs import check_request
 from slotscope.requests.bus_replay import Request
 from slotscope.runtime.delta_files import read_rows
@@ -304,7 +304,7 @@ def test_a_replay_whose_tables_hold_another_figure_than_was_read_is_not_complete
             run.append(BUS_MESSAGES, messages)
             run.append(INCIDENTS, [incident])
             run.append(INCIDENT_STEPS, [{"incident": 1, "step": step, "parts": []} for step in (1, 2)])
-            check_figures(run, {"messages": read}, known, GoldCounts(1, steps, {}))
+            check_figures(run, {"messages": read}, known, Gold(steps, {}))
     except InputError as found:
         error = str(found)
 
