@@ -37,7 +37,7 @@ POLISH_STEPS = 1_000_000
 DIVIDED_ABOVE = 1.05
 """From so many times the bound on, heavy slots are divided anew."""
 HOPELESS = 0.02
-"""The same where load of so many times a master's slots is above limits; then no other start is tried before."""
+"""The same where load of so many times a master's slots is above limits; then other starts are tried only if that fails."""
 
 
 def improve(
@@ -87,10 +87,12 @@ def _fill(
         if stop():
             break
         if not divided and (rank.over > HOPELESS * arrays.per_master or (not starts and _far(arrays, rank))):
-            divided, starts = True, []
+            divided = True
             division = Division(layout, layout.inside(best), stop, over=rank.over > 0)
             division.improve()
-            starts.append((division.decided(), layout.home))
+            starts.insert(0, (division.decided(), layout.home))
+        elif divided and not rank.over:
+            break
     return best
 
 
