@@ -30,7 +30,7 @@ define CHECK_MACHINE
 		"$(PYTHON) is $$("$(PYTHON)" --version 2>&1 | head -1)" >&2; exit 2; }
 	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { echo "slotscope: $(PYTHON) cannot make virtual environments;" \
 		"install its venv module (Debian: apt-get install python3-venv)" >&2; exit 2; }
-	@"$(PYTHON)" -m slotscope.runtime.java >/dev/null
+	@"$(PYTHON)" -m slotscope.runtime.spark.java >/dev/null
 endef
 
 setup: $(SET_UP) $(VENV)/.compiled ## create .venv with pinned packages, fetch the Delta jars, compile the kernels
@@ -44,7 +44,7 @@ $(VENV)/.packages: pyproject.toml constraints.txt
 	@touch $@
 
 $(JARS)/.fetched: conf/ivysettings.xml $(VENV)/.packages
-	@$(BIN)/python -m slotscope.runtime.jars $(JARS) $(IVY_SETTINGS)
+	@$(BIN)/python -m slotscope.runtime.spark.jars $(JARS) $(IVY_SETTINGS)
 	@touch $@
 
 # Compiled code is kept in the user's cache folder by the content of its sources, and so are the classes of the JVM by its jars
@@ -97,7 +97,7 @@ fidelity: $(SET_UP) ## CAPTURES=DIR: how far replayed views equal what the serve
 zip: build/slotscope.zip ## build/slotscope.zip: what spark-submit --py-files takes
 
 build/slotscope.zip: $(SET_UP) $(shell find cluster_core slotscope jobs schemas conf -type f -not -name '*.pyc' 2>/dev/null)
-	@$(BIN)/python -m slotscope.runtime.code_zip $@ && echo "$@"
+	@$(BIN)/python -m slotscope.runtime.spark.code_zip $@ && echo "$@"
 
 clean: ## remove what was built, with .venv and .jars
 	@rm -rf build $(VENV) $(JARS) .pytest_cache .mypy_cache .ruff_cache .hypothesis slotscope.egg-info

@@ -24,7 +24,7 @@ from cluster_core.formats.aof.framing import CommandReader
 from cluster_core.kernels.aof.walker import AofWalker
 from slotscope.sources.aof.files import WHOLE, AofUnit
 from slotscope.sources.aof.tally import AofTally
-from slotscope.sources.tally import TallyOptions
+from slotscope.sources.keys.tally import TallyOptions
 from tests.reference.aof_walker import PlainAofWalker
 
 SMALL = b"*3\r\n$3\r\nSET\r\n$5\r\n{a}:b\r\n$1\r\nv\r\n*2\r\n$3\r\nDEL\r\n$5\r\n{a}:b\r\n"

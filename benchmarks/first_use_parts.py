@@ -14,9 +14,9 @@ from typing import Any
 
 PARTS = ("start of Spark", "commits", "reads", "report", "the rest")
 _DOORS = {
-    "start of Spark": (("slotscope.runtime.session", "spark_session"),),
-    "commits": (("slotscope.runtime.delta_files", "_commit"),),
-    "reads": (("slotscope.runtime.delta_files", "_answer"),),
+    "start of Spark": (("slotscope.runtime.spark.session", "spark_session"),),
+    "commits": (("slotscope.runtime.storage.delta_files", "_commit"),),
+    "reads": (("slotscope.runtime.storage.delta_files", "_answer"),),
     "report": (("slotscope.reports.delivery", "deliver"),),
 }
 """Functions of which each is called by its module's other functions, or imported when its command runs."""

@@ -23,10 +23,10 @@ from benchmarks.options import Options
 from benchmarks.result import Bar, Cell, Result, Table
 from cluster_core.formats.landing import RecordedFile
 from jobs import bus_replay
-from slotscope.pipelines.following import Follower
+from slotscope.pipelines.bus.following import Follower
 from slotscope.requests.bus_replay import Request as Replay
 from slotscope.requests.follow import Request
-from slotscope.runtime.session import spark_session
+from slotscope.runtime.spark.session import spark_session
 
 NODES, MINUTES = 100, 10
 MESSAGES_PER_NODE_S = 27

@@ -12,9 +12,9 @@ from benchmarks.options import Options
 from benchmarks.result import Bar, Cell, Result, Table
 from schemas.gold import NODE_LOAD
 from schemas.runs import RUNS
-from slotscope.runtime.delta_files import append_rows, read_rows
-from slotscope.runtime.delta_upkeep import compact
-from slotscope.runtime.runs import running
+from slotscope.runtime.storage.delta_files import append_rows, read_rows
+from slotscope.runtime.storage.delta_upkeep import compact
+from slotscope.runtime.storage.runs import running
 
 NAME = "root_growth"
 FEW, MANY = 20, 20_000

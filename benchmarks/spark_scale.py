@@ -27,10 +27,10 @@ from benchmarks.result import Bar, Cell, Result, Table
 from cluster_core.kernels.key_slots import key_slots
 from cluster_core.slots.key_slot import SLOT_COUNT, key_slot
 from schemas.interim import SLOT
-from slotscope.pipelines.key_snapshot import tally
-from slotscope.runtime.java import find_java_home
+from slotscope.pipelines.keys.snapshot import tally
+from slotscope.runtime.spark.java import find_java_home
 from slotscope.sources.inputs import find_inputs
-from slotscope.sources.tally import TallyOptions
+from slotscope.sources.keys.tally import TallyOptions
 from slotscope.transforms.key_distribution import slot_load
 
 NAME = "spark_scale"

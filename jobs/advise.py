@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 def run(spark: SparkSession, request: Request, settings: Settings, *, now_ms: int | None = None) -> KeyspaceReport:
     """Measure the snapshot of *request*, after making it where dumps are named, and return what its tables now say."""
-    from slotscope.pipelines.advice import advise
-    from slotscope.pipelines.key_snapshot import count_keys
+    from slotscope.pipelines.keys.advice import advise
+    from slotscope.pipelines.keys.snapshot import count_keys
     from slotscope.reports.keyspace.tables import load_report
-    from slotscope.runtime.snapshot_names import KEY_JOBS, find_name
+    from slotscope.runtime.storage.snapshot_names import KEY_JOBS, find_name
     from slotscope.transforms.age_findings import with_age
 
     if request.rdb or request.keys or request.aof:
@@ -46,7 +46,7 @@ def command(request: Request = Request()) -> int | None:
     """
     from rich.console import Console
 
-    from slotscope.pipelines.key_inputs import check_request
+    from slotscope.pipelines.keys.inputs import check_request
     from slotscope.reports.delivery import deliver
     from slotscope.reports.keyspace.savings_terminal import print_savings
     from slotscope.reports.records import write_json

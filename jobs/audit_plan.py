@@ -18,7 +18,7 @@ def command(request: Request = Request()) -> int:
     from rich.console import Console
 
     from cluster_core.rebalance.audit import is_kept
-    from slotscope.pipelines.plan_audit import audit_plan
+    from slotscope.pipelines.rebalance.audit import audit_plan
     from slotscope.reports.rebalance.audit_terminal import print_audit
     from slotscope.reports.records import write_json
 

@@ -17,14 +17,14 @@ from slotscope.runtime import cli
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from slotscope.pipelines.bus_inputs import Inputs
+    from slotscope.pipelines.bus.inputs import Inputs
     from slotscope.pipelines.bus_outcome import Outcome
 
 
 def run(spark: SparkSession, request: Request, inputs: Inputs | None = None) -> Outcome:
     """Replay what *request* names into the tables of its snapshot; *inputs* are its files where they have been found already."""
-    from slotscope.pipelines.bus_history import HistoryReplay
-    from slotscope.pipelines.bus_inputs import find_inputs
+    from slotscope.pipelines.bus.history import HistoryReplay
+    from slotscope.pipelines.bus.inputs import find_inputs
 
     return HistoryReplay(spark, request, inputs or find_inputs(request)).run()
 
@@ -34,7 +34,7 @@ def command(request: Request = Request()) -> int | None:
 
     New files of a series are folded in without reading the old ones again: name them all, or by the same glob.
     """
-    from slotscope.pipelines.bus_inputs import check_request
+    from slotscope.pipelines.bus.inputs import check_request
     from slotscope.reports.records import print_records
     from slotscope.reports.run_summary import with_runs
     from slotscope.runtime.text import printable

@@ -27,7 +27,7 @@ def command(request: Request = Request()) -> int | None:
     Ends with 3 if one of them is partial.
     """
     from slotscope.reports.delivery import deliver
-    from slotscope.runtime.snapshot_names import KEY_JOBS, find_name, name_before
+    from slotscope.runtime.storage.snapshot_names import KEY_JOBS, find_name, name_before
 
     after = find_name(request.root, request.after, KEY_JOBS, request.cluster)
     before = request.before or name_before(request.root, after, KEY_JOBS)

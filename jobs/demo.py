@@ -75,7 +75,7 @@ def recorded_clusters() -> Path:
 
 def _failover(root: str) -> int:
     from schemas.incidents import INCIDENTS
-    from slotscope.runtime.delta_files import read_rows
+    from slotscope.runtime.storage.delta_files import read_rows
 
     return int(
         min(row["incident"] for row in read_rows(root, INCIDENTS, snapshot_id="failover") if row["kind"] == "failover")

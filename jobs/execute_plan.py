@@ -13,7 +13,7 @@ def command(request: Request) -> int:
     written into silver/plan_steps before it is done.  Ctrl-C pauses when what runs is done, a second one breaks it off; run again to go
     on.  Exit codes: 0 in place, 2 refused, 12 paused.
     """
-    from slotscope.pipelines.plan_execution import execute_plan
+    from slotscope.pipelines.rebalance.execution import execute_plan
 
     return execute_plan(request)
 

@@ -18,7 +18,7 @@ def command(request: Request) -> int | None:
 
     slotscope export --rdb dump.rdb --to resp --out - --match 'user:*' | redis-cli --pipe
     """
-    from slotscope.pipelines.dump_export import export_dumps, say_to
+    from slotscope.pipelines.keys.export import export_dumps, say_to
     from slotscope.reports.export_text import export_lines
     from slotscope.reports.records import print_records
     from slotscope.runtime.progress import progress

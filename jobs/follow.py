@@ -18,8 +18,8 @@ def command(request: Request) -> None:
 
     Killed at any moment and started again with the same words, it goes on where it was: nothing is lost and nothing comes twice.
     """
-    from slotscope.pipelines.following import Followed, Follower
-    from slotscope.pipelines.incident_news import Hooks
+    from slotscope.pipelines.bus.following import Followed, Follower
+    from slotscope.pipelines.bus.incident_news import Hooks
 
     if "://" not in request.landing and not os.path.isdir(request.landing):
         raise InputError(f"{request.landing}: no such folder; name the landing that record writes to with --landing")

@@ -12,7 +12,8 @@ import time
 from typing import TYPE_CHECKING
 
 from slotscope.requests.key_slots import Request
-from slotscope.runtime import cli, stores
+from slotscope.runtime import cli
+from slotscope.runtime.storage import stores
 from slotscope.runtime.text import plural, printable, size
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def run(spark: SparkSession, request: Request, settings: Settings, *, now_ms: in
 
     With *now_ms* the report says how old the dumps are.
     """
-    from slotscope.pipelines.key_snapshot import count_keys
+    from slotscope.pipelines.keys.snapshot import count_keys
     from slotscope.reports.keyspace.tables import load_report
     from slotscope.transforms.age_findings import with_age
 
@@ -37,7 +38,7 @@ def run(spark: SparkSession, request: Request, settings: Settings, *, now_ms: in
 
 def command(request: Request = Request()) -> int | None:
     """Show where the load of a cluster is: keys and bytes per slot, node, key, hash tag and prefix."""
-    from slotscope.pipelines.key_inputs import check_request
+    from slotscope.pipelines.keys.inputs import check_request
     from slotscope.reports.delivery import deliver
 
     if request.manifest is not None:
@@ -51,7 +52,7 @@ def command(request: Request = Request()) -> int | None:
 
 def count_fleet(request: Request) -> int:
     """Take a snapshot of each cluster of a manifest, with a page each, and say what became of them, one line a cluster."""
-    from slotscope.pipelines.fleet_snapshots import COLUMNS, Counted, count_clusters, exit_code, requests_of
+    from slotscope.pipelines.keys.fleet_snapshots import COLUMNS, Counted, count_clusters, exit_code, requests_of
     from slotscope.reports.answer import answer_lines, deliver_answer
     from slotscope.reports.delivery import deliver
     from slotscope.reports.fleet.tables import load_fleet

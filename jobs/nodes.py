@@ -13,7 +13,7 @@ def command(request: Request = Request()) -> None:
 
     Ping and pong times are 0: the tables do not hold them.
     """
-    from slotscope.pipelines.past_views import past_views
+    from slotscope.pipelines.bus.past_views import past_views
     from slotscope.reports.records import print_records
 
     views = past_views(request)

@@ -25,8 +25,8 @@ def command(cluster: str, /, *, request: Request = Request()) -> int:
     from rich.console import Console
 
     from cluster_core.rebalance.audit import is_kept
-    from slotscope.pipelines.live_rebalance import carry_out_chosen, choose_plan
-    from slotscope.pipelines.plan_execution import tell
+    from slotscope.pipelines.rebalance.execution import tell
+    from slotscope.pipelines.rebalance.live import carry_out_chosen, choose_plan
     from slotscope.reports.delivery import deliver
     from slotscope.reports.rebalance.audit_terminal import print_audit
     from slotscope.reports.rebalance.tables import load_rebalance_report

@@ -15,13 +15,13 @@ from slotscope.runtime import cli
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from slotscope.pipelines.rebalance_rows import Outcome
+    from slotscope.pipelines.rebalance.rows import Outcome
 
 
 def run(request: Request, spark: SparkSession | None = None, *, now_ms: int | None = None) -> Outcome:
     """Make the plan of *request* and write its tables; *spark* is needed where `Request.needs_spark` says so."""
-    from slotscope.pipelines.rebalance_inputs import find_inputs
-    from slotscope.pipelines.rebalance_rows import store_plan
+    from slotscope.pipelines.rebalance.inputs import find_inputs
+    from slotscope.pipelines.rebalance.rows import store_plan
 
     return store_plan(request.root, find_inputs(request, spark), join_ranges=request.defragment, now_ms=now_ms)
 
@@ -34,7 +34,7 @@ def command(request: Request = Request()) -> int | None:
     """
     from slotscope.reports.delivery import deliver
     from slotscope.reports.rebalance.tables import load_rebalance_report
-    from slotscope.runtime.writable import check_writable
+    from slotscope.runtime.storage.writable import check_writable
 
     check_writable(request.root)
     outcome = run(request, request.session("rebalance-plan") if request.needs_spark else None)

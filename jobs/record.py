@@ -18,10 +18,11 @@ from slotscope.recording.retention import Bounds
 from slotscope.recording.series import Rotation
 from slotscope.recording.upload import Uploader
 from slotscope.requests.record import Request
-from slotscope.runtime import cli, stores
+from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import printable
 from slotscope.runtime.signals import caught_signals
+from slotscope.runtime.storage import stores
 from slotscope.servers.cluster import Schedule, parse_address
 
 INTERVAL_S_MIN = 0.05

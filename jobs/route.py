@@ -19,7 +19,7 @@ def command(*words: str, request: Request) -> None:
     words
         The command, after --: slotscope route --observer … --at … -- GET user:1
     """
-    from slotscope.pipelines.past_views import past_answer
+    from slotscope.pipelines.bus.past_views import past_answer
     from slotscope.reports.records import print_records
     from slotscope.runtime.text import printable
 

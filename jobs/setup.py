@@ -20,11 +20,11 @@ def command(request: Request = Request()) -> int:
     """
     from jobs.demo import recorded_clusters, steps
     from jobs.main import run
-    from slotscope.runtime import class_archive
-    from slotscope.runtime.executors.compiled_code import pack_beside_programs
-    from slotscope.runtime.jars import provide_jars, provide_store_jars
-    from slotscope.runtime.java import find_java_home
     from slotscope.runtime.progress import progress
+    from slotscope.runtime.spark import class_archive
+    from slotscope.runtime.spark.executors.compiled_code import pack_beside_programs
+    from slotscope.runtime.spark.jars import provide_jars, provide_store_jars
+    from slotscope.runtime.spark.java import find_java_home
 
     jars = provide_jars(request.jars, request.ivy_settings)
     sys.stdout.write(f"Java      {find_java_home()}\n")

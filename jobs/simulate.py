@@ -31,8 +31,8 @@ def run(
     from slotscope.pipelines.simulation_start import check_hits, starting_places
     from slotscope.reports.simulation.report import read_report
     from slotscope.runtime.progress import progress
-    from slotscope.runtime.runs import running
-    from slotscope.runtime.session import how_far
+    from slotscope.runtime.spark.session import how_far
+    from slotscope.runtime.storage.runs import running
 
     if not snapshot:
         raise InputError("the simulation needs a name")

@@ -18,7 +18,7 @@ def command(request: Request) -> int | None:
     OUT/split.json, which lists them.  A dump that is damaged is not cut at all; with --mode permissive what stands before the
     damage is, and bronze/bad_records names the place.
     """
-    from slotscope.pipelines.rdb_split import split_dumps
+    from slotscope.pipelines.keys.split import split_dumps
     from slotscope.reports.records import print_records
     from slotscope.reports.split_text import split_lines
     from slotscope.runtime.progress import progress

@@ -201,7 +201,7 @@ PARTIAL = pa.schema(
         pa.field("amounts", several(LONG)),
     ]
 )
-"""*amounts* are those of `cluster_core.kernels.key_use.USES`; *number* is a prefix's depth, a time-to-live bucket, or the keys that a slot's own record in the dump declares."""
+"""*amounts* are those of `cluster_core.kernels.keys.use.USES`; *number* is a prefix's depth, a time-to-live bucket, or the keys that a slot's own record in the dump declares."""
 
 ADVICE_PARTIAL = pa.schema(
     [
@@ -211,4 +211,4 @@ ADVICE_PARTIAL = pa.schema(
         pa.field("amounts", several(LONG), nullable=False),
     ]
 )
-"""What a task of `slotscope.sources.advice_tally` returns: sums by kind (slot, type, prefix, curve, value), number and name."""
+"""What a task of `slotscope.sources.keys.advice_tally` returns: sums by kind (slot, type, prefix, curve, value), number and name."""

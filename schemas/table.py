@@ -29,7 +29,7 @@ _BY_TYPE: Final[dict[type, pa.DataType]] = {bool: FLAG, int: LONG, float: DOUBLE
 class Table:
     """A Delta table at ``ROOT/<name>``; *name* is ``layer/table``, *key* identifies a row, *about* is its one sentence.
 
-    Rows *of_runs* count once ``silver/runs`` says that the run that wrote them is complete (`slotscope.runtime.runs`); others at once.
+    Rows *of_runs* count once ``silver/runs`` says that the run that wrote them is complete (`slotscope.runtime.storage.runs`); others at once.
     """
 
     name: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from slotscope.runtime.session import ship_code
+from slotscope.runtime.spark.session import ship_code
 from slotscope.sources.aof.data_source import AofDataSource
 from slotscope.sources.bus.data_source import ClusterBusDataSource
 from slotscope.sources.rdb.data_source import PushingRdbDataSource

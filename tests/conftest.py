@@ -112,7 +112,7 @@ def data() -> Path:
 @pytest.fixture(scope="session")
 def spark() -> SparkSession:
     """One session on two threads for all tests of a process; it ends with Python."""
-    from slotscope.runtime.session import spark_session
+    from slotscope.runtime.spark.session import spark_session
 
     return spark_session("tests", master="local[2]")
 

@@ -301,4 +301,4 @@ def test_only_one_module_starts_a_session():
         if isinstance(node, ast.Attribute) and node.attr == "getOrCreate"
     }
 
-    assert found <= {"slotscope.runtime.session"}
+    assert found <= {"slotscope.runtime.spark.session"}

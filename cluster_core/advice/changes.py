@@ -55,7 +55,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class PrefixSums:
-    """Of a prefix: keys, and what the tasks add up (`slotscope.sources.advice_tally.BEHIND`); *bucket_saved* by condition."""
+    """Of a prefix: keys, and what the tasks add up (`slotscope.sources.keys.advice_tally.BEHIND`); *bucket_saved* by condition."""
 
     name: bytes
     keys: int

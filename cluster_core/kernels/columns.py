@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cluster_core.formats.rdb.grammar import ENCODINGS, KEY_TYPES
 from cluster_core.kernels.compiled import njit
-from cluster_core.kernels.key_batch import NONE, KeyBatch
+from cluster_core.kernels.keys.batch import NONE, KeyBatch
 from cluster_core.memory.model import ESTIMATES
 
 

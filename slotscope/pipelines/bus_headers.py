@@ -22,8 +22,8 @@ from cluster_core.kinds import FindingCode
 from cluster_core.replay.saving import STATE_SOURCE, load, save
 from cluster_core.topology.nodes_text import NODE_ID
 from schemas.history import BUS_MESSAGES
-from slotscope.runtime import delta_files, tables
-from slotscope.runtime.runs import Run
+from slotscope.runtime.storage import delta_files, tables
+from slotscope.runtime.storage.runs import Run
 
 if TYPE_CHECKING:
     import pyarrow as pa

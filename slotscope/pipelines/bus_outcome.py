@@ -11,8 +11,8 @@ import pyarrow as pa
 from cluster_core.kinds import Severity
 from schemas import history
 from schemas.caveats import Caveat, Code
-from slotscope.pipelines.bus_inputs import Inputs
-from slotscope.runtime.delta_files import as_table
+from slotscope.pipelines.bus.inputs import Inputs
+from slotscope.runtime.storage.delta_files import as_table
 
 if TYPE_CHECKING:
     from slotscope.requests.bus_replay import Request

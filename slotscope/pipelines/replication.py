@@ -15,12 +15,12 @@ from cluster_core.replication.forecast import EVERY_SERVER
 from cluster_core.replication.sizes import read_bytes
 from schemas.bronze import BAD_RECORDS
 from schemas.replication import REPLICATION_LINKS, REPLICATION_OFFSETS, RESYNCS
-from slotscope.runtime import tables
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
-from slotscope.runtime.runs import Run, running
-from slotscope.runtime.spark_schema import spark_schema
-from slotscope.runtime.tables import Change
+from slotscope.runtime.spark.spark_schema import spark_schema
+from slotscope.runtime.storage import tables
+from slotscope.runtime.storage.runs import Run, running
+from slotscope.runtime.storage.tables import Change
 from slotscope.sources.bus.files import CaptureFile, find_captures, survey
 from slotscope.sources.resp import replication_task as task
 from slotscope.transforms.history_frames import unpacked

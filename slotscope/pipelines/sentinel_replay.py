@@ -17,13 +17,13 @@ from schemas.caveats import Caveat, Code
 from schemas.history import LINKS, NODE_VIEWS, REPLAYS
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from schemas.sentinel import SENTINEL_EVENTS, SENTINEL_VIEWS, SENTINEL_VOTES
-from slotscope.runtime import tables
-from slotscope.runtime.delta_files import create
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
-from slotscope.runtime.runs import Run, running
-from slotscope.runtime.spark_schema import spark_schema
-from slotscope.runtime.tables import Change
+from slotscope.runtime.spark.spark_schema import spark_schema
+from slotscope.runtime.storage import tables
+from slotscope.runtime.storage.delta_files import create
+from slotscope.runtime.storage.runs import Run, running
+from slotscope.runtime.storage.tables import Change
 from slotscope.sources.bus.files import find_captures, survey
 from slotscope.sources.bus.polls_and_logs import instant
 from slotscope.sources.files import expand

@@ -18,10 +18,10 @@ from cluster_core.sim.experiment.runs import run_trial
 from cluster_core.sim.layouts import Place
 from schemas.simulation import OUTCOMES, PARAMETERS, SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SHARDS
 from schemas.table import several
-from slotscope.runtime.row_tables import table_arrow
-from slotscope.runtime.runs import Run
-from slotscope.runtime.spark_schema import spark_schema
-from slotscope.runtime.tables import Change, apply_changes
+from slotscope.runtime.spark.spark_schema import spark_schema
+from slotscope.runtime.storage.row_tables import table_arrow
+from slotscope.runtime.storage.runs import Run
+from slotscope.runtime.storage.tables import Change, apply_changes
 
 FIGURES = ("detected_ms", "elected_ms", "converged_ms", "lost", "unavailable", "bus_bytes", "elections")
 """Figures of which there are quantiles."""

@@ -12,7 +12,7 @@ from cluster_core.sim.experiment.grid import Grid
 from cluster_core.sim.experiment.runs import Trial, TrialError, layout_of, settings_for
 from cluster_core.sim.layouts import Place, names_of
 from cluster_core.sim.recorded import recorded_places
-from slotscope.pipelines.past_views import instant_ns, views_at
+from slotscope.pipelines.bus.past_views import instant_ns, views_at
 from slotscope.requests.nodes import EVERYBODY
 from slotscope.runtime.errors import InputError
 

@@ -15,7 +15,7 @@ from cluster_core.formats.slot_stats import COUNTERS
 from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.activity import BAD, SAMPLE, SLOT_SAMPLES
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.spark_schema import spark_schema
+from slotscope.runtime.spark.spark_schema import spark_schema
 from slotscope.sources.slot_files import (
     COMBINED_FIELDS,
     OPS,

@@ -8,9 +8,9 @@ from typing import Any, Final
 from schemas.rebalance import REBALANCE_PLANS
 from schemas.runs import RUNS
 from slotscope.runtime.answer import Answer
-from slotscope.runtime.delta_files import exists, read_rows
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.runs import State
+from slotscope.runtime.storage.delta_files import exists, read_rows
+from slotscope.runtime.storage.runs import State
 
 COLUMNS: Final = ("snapshot", "cluster", "job", "at", "rows", "inputs", "input_bytes", "state")
 

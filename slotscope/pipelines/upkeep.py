@@ -12,11 +12,11 @@ from schemas.table import Table
 from slotscope.pipelines.stored_snapshots import list_snapshots, stored_runs
 from slotscope.requests.upkeep import ForgetRequest, MaintainRequest
 from slotscope.runtime.answer import Answer
-from slotscope.runtime.delta_files import all_equal, any_of, exists, read_rows, revise_rows
-from slotscope.runtime.delta_upkeep import compact, delete_rows, stored_values, vacuum
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
-from slotscope.runtime.runs import LASTING, State
+from slotscope.runtime.storage.delta_files import all_equal, any_of, exists, read_rows, revise_rows
+from slotscope.runtime.storage.delta_upkeep import compact, delete_rows, stored_values, vacuum
+from slotscope.runtime.storage.runs import LASTING, State
 
 _AGE = re.compile(r"(\d+)\s*([dhm])")
 FORGET: Final = "slotscope forget --snapshot"

@@ -13,8 +13,8 @@ from cluster_core.slots.node_flags import NodeFlags
 from cluster_core.topology.nodes_text import read_nodes
 from schemas.activity import SLOT_ACTIVITY
 from schemas.silver import SLOT_LOAD, SNAPSHOTS
-from slotscope.runtime.delta_files import exists, read_rows, settled
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.storage.delta_files import exists, read_rows, settled
 from slotscope.servers.audit import owners_of
 from slotscope.sources.slot_weights import is_partial
 

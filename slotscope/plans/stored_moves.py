@@ -12,7 +12,7 @@ from cluster_core.rebalance.execution.staleness import hash_state
 from cluster_core.rebalance.stored_plan import StoredPlan
 from schemas.rebalance import REBALANCE_MOVES
 from slotscope.plans.stored_plans import find_plan, read_stored_plan
-from slotscope.runtime.delta_files import read_rows
+from slotscope.runtime.storage.delta_files import read_rows
 
 
 def read_unchanged_plan(root: str, plan_id: str) -> StoredPlan:

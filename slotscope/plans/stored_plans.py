@@ -9,9 +9,9 @@ from typing import Any
 from cluster_core.rebalance.document import SlotRow, read_document
 from cluster_core.rebalance.stored_plan import StoredPlan
 from schemas.rebalance import REBALANCE_PLANS, REBALANCE_SLOTS
-from slotscope.runtime.delta_files import exists, read_rows, settled
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.program import LATEST
+from slotscope.runtime.storage.delta_files import exists, read_rows, settled
 
 _ID = re.compile(r"[0-9a-f]{4,12}")
 

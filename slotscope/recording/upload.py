@@ -10,7 +10,7 @@ from typing import Final
 
 from cluster_core.formats.landing import GAPS_FILE
 from slotscope.recording.point import Point
-from slotscope.runtime import stores
+from slotscope.runtime.storage import stores
 from slotscope.runtime.text import plural
 
 TURN_S: Final = 1.0

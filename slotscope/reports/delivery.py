@@ -37,7 +37,7 @@ from slotscope.reports.run_summary import summaries
 from slotscope.reports.simulation.html import render_simulation
 from slotscope.reports.simulation.report import SimulationReport
 from slotscope.reports.simulation.terminal import render_simulation_terminal
-from slotscope.runtime import stores
+from slotscope.runtime.storage import stores
 from slotscope.sources.files import is_uri, write_text
 
 FILE_NAME_MAX = 120

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from schemas.runs import RUNS
 from slotscope.reports.records import json_value
-from slotscope.runtime.delta_files import any_of, exists, read_rows
-from slotscope.runtime.runs import State
+from slotscope.runtime.storage.delta_files import any_of, exists, read_rows
+from slotscope.runtime.storage.runs import State
 
 COLUMNS: Final = (
     "job", "snapshot_id", "cluster", "run_id", "version", "started_at", "ended_at", "data_at", "partial", "inputs", "rows", "checks",

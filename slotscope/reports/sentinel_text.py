@@ -7,7 +7,7 @@ from typing import Any
 
 from schemas.incidents import INCIDENTS
 from schemas.sentinel import SENTINEL_VIEWS
-from slotscope.runtime.delta_files import read_rows
+from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.runtime.text import plural, printable
 
 SHOWN_MAX = 200

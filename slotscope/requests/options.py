@@ -13,7 +13,7 @@ from cyclopts import Group, Parameter
 
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.program import LATEST
-from slotscope.runtime.stores import is_s3, take_conf
+from slotscope.runtime.storage.stores import is_s3, take_conf
 from slotscope.servers.node_link import Access
 
 if TYPE_CHECKING:
@@ -134,9 +134,9 @@ class Common:
 
     def session(self, app: str) -> "SparkSession":
         """Start the Spark session that the options ask for; raises InputError where the root cannot be written."""
-        from slotscope.runtime.runs import tell_of_runs
-        from slotscope.runtime.session import spark_session
-        from slotscope.runtime.writable import check_writable
+        from slotscope.runtime.spark.session import spark_session
+        from slotscope.runtime.storage.runs import tell_of_runs
+        from slotscope.runtime.storage.writable import check_writable
         from slotscope.sql.catalog import check_catalog, register_tables
 
         schema = None if self.catalog is None else check_catalog(self.catalog)
@@ -170,7 +170,7 @@ class Recorded(TableOptions):
     @property
     def name(self) -> str:
         """The name of the snapshot that is meant; raises InputError where there is none, or are several clusters."""
-        from slotscope.runtime.snapshot_names import REPLAY_JOBS, find_name
+        from slotscope.runtime.storage.snapshot_names import REPLAY_JOBS, find_name
 
         return find_name(self.root, self.snapshot, REPLAY_JOBS, self.cluster)
 

@@ -29,9 +29,8 @@ from cyclopts import App, CycloptsError, Group, Parameter, UnknownCommandError
 from cyclopts.help import DefaultFormatter, HelpPanel
 from rich.console import Console, ConsoleOptions
 
-from slotscope.runtime import progress, stores
+from slotscope.runtime import progress
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.executors.compiled_code import take_packed
 from slotscope.runtime.failure import (
     IMPOSSIBLE,
     INTERRUPTED,
@@ -43,6 +42,8 @@ from slotscope.runtime.failure import (
     UNEXPECTED,
     describe,
 )  # fmt: skip
+from slotscope.runtime.spark.executors.compiled_code import take_packed
+from slotscope.runtime.storage import stores
 
 __all__ = [
     "IMPOSSIBLE",

@@ -14,7 +14,7 @@ from cluster_core.errors import ClusterCoreError, DecodeError, MissingInputError
 from cluster_core.wire.dump_receiver import DumpReceiver
 from cluster_core.wire.info_reply import read_info
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.stores import LIVE
+from slotscope.runtime.storage.stores import LIVE
 from slotscope.servers.cluster import parse_address
 from slotscope.servers.node_link import Access, LinkError, NodeLink
 

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from cluster_core.rebalance.execution.journal import Step, StepKind
 from cluster_core.rebalance.table_rows import PlanStepRow
 from schemas.rebalance import PLAN_STEPS
-from slotscope.runtime.delta_files import append_rows, exists, read_rows
-from slotscope.runtime.delta_upkeep import compact
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.storage.delta_files import append_rows, exists, read_rows
+from slotscope.runtime.storage.delta_upkeep import compact
 
 LOCK = ".execute-plan.lock"
 ROWS_WORTH_COMPACTING = 20

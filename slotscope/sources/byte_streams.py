@@ -8,7 +8,7 @@ from typing import IO, Any, Final, Protocol
 import pyarrow as pa
 
 from cluster_core.errors import DecodeError
-from slotscope.runtime import stores
+from slotscope.runtime.storage import stores
 
 CHUNK_BYTES: Final = 1 << 20
 

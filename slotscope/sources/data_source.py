@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from cluster_core.errors import DecodeError
-from slotscope.runtime.spark_schema import spark_schema
+from slotscope.runtime.spark.spark_schema import spark_schema
 
 T = TypeVar("T")
 ERROR_COLUMNS = (pa.field("error", pa.string()), pa.field("error_offset", pa.int64()))

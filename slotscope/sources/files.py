@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from cluster_core.errors import DecodeError, MissingInputError
-from slotscope.runtime import stores
+from slotscope.runtime.storage import stores
 from slotscope.sources.byte_streams import CHUNK_BYTES, ByteStream, InflatedStream, PlainStream
 
 GZIP_MAGIC = b"\x1f\x8b"

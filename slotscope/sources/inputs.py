@@ -11,15 +11,15 @@ from cluster_core.topology.node import Topology
 from cluster_core.topology.reader import read_topology
 from slotscope.runtime import text
 from slotscope.runtime.errors import InputError
-from slotscope.sources import key_lists
 from slotscope.sources.aof import files as aof_files
 from slotscope.sources.aof.files import AofLog, find_logs
 from slotscope.sources.aof.state import AofStateUnit
 from slotscope.sources.files import GZIP_MAGIC, ZSTD_MAGIC, InputFile, expand, open_raw
 from slotscope.sources.folder_kinds import DUMPS, KEY_LISTS
+from slotscope.sources.keys import lists as key_lists
+from slotscope.sources.keys.tally import Unit
 from slotscope.sources.node_polls import newest_topology
 from slotscope.sources.rdb import files as rdb_files
-from slotscope.sources.tally import Unit
 
 TOPOLOGY_BYTES_MAX = 64 << 20
 POLLS_BEGIN = (b"{", GZIP_MAGIC, ZSTD_MAGIC)

@@ -13,8 +13,8 @@ from cluster_core.rebalance.goal.outlook import Growth
 from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.gold import KEY_USE
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
-from slotscope.runtime.delta_files import exists, read_rows, settled
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.storage.delta_files import exists, read_rows, settled
 
 RESOURCES = ("serialized_bytes", "memory_bytes", "keys", "ops")
 """Resources that silver/slot_load has."""

@@ -17,9 +17,9 @@ from pyspark.sql import SparkSession
 
 from schemas.runs import RUNS
 from schemas.table import Table
-from slotscope.runtime import stores
-from slotscope.runtime.delta_files import existing_table, location
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.storage import stores
+from slotscope.runtime.storage.delta_files import existing_table, location
 from slotscope.sql.views import sql_name
 
 STORED: Final = "stored_"

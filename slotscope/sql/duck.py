@@ -10,8 +10,8 @@ import pyarrow.dataset as ds
 from schemas.catalogue import TABLES
 from schemas.table import Table
 from slotscope.runtime.answer import Answer
-from slotscope.runtime.delta_files import all_counted_runs, exists, location, opened_table
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.storage.delta_files import all_counted_runs, exists, location, opened_table
 from slotscope.sql.view import View
 from slotscope.sql.views import VIEWS, sql_name, tables_named
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 from schemas.catalogue import OF_ALL, TABLES, WRITTEN_BY, writers
 from schemas.table import Table
 from slotscope.runtime.answer import Answer
-from slotscope.runtime.delta_files import exists
-from slotscope.runtime.spark_schema import spark_type
+from slotscope.runtime.spark.spark_schema import spark_type
+from slotscope.runtime.storage.delta_files import exists
 from slotscope.sql.view import View
 from slotscope.sql.views import VIEWS, column_comments, sql_name
 

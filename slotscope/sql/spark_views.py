@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from schemas.catalogue import TABLES
-from slotscope.runtime import tables
-from slotscope.runtime.spark_schema import spark_schema
+from slotscope.runtime.spark.spark_schema import spark_schema
+from slotscope.runtime.storage import tables
 from slotscope.sql.view import View
 from slotscope.sql.views import VIEWS, sql_name
 

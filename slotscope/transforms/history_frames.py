@@ -15,8 +15,8 @@ from cluster_core.replay.log_clock import PAIRED_KINDS, Told, compare_clocks
 from schemas import history
 from schemas.caveats import Caveat, Code
 from schemas.table import Table
-from slotscope.runtime.row_tables import table_arrow
-from slotscope.runtime.spark_schema import spark_schema, spark_type
+from slotscope.runtime.spark.spark_schema import spark_schema, spark_type
+from slotscope.runtime.storage.row_tables import table_arrow
 from slotscope.sources.bus import captured
 from slotscope.sources.bus.blobs import unpacked_table
 

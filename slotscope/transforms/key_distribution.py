@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from cluster_core.kernels.key_use import PER_S, UNTOUCHED_S, USES
+from cluster_core.kernels.keys.use import PER_S, UNTOUCHED_S, USES
 from schemas.interim import (
     BAD,
     DECLARED,

@@ -13,11 +13,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from schemas.interim import PARTIAL, UNIT, UnitFacts
-from slotscope.runtime import stores
-from slotscope.runtime.spark_schema import spark_schema
+from slotscope.runtime.spark.spark_schema import spark_schema
+from slotscope.runtime.storage import stores
 from slotscope.sources.inputs import Inputs
-from slotscope.sources.partial_rows import TallyOptions
-from slotscope.sources.tally import Unit, tally_rows, tally_units
+from slotscope.sources.keys.partial_rows import TallyOptions
+from slotscope.sources.keys.tally import Unit, tally_rows, tally_units
 
 Batches = Iterator[pa.RecordBatch]
 

@@ -19,8 +19,8 @@ from cluster_core.rebalance.plan import Move
 from cluster_core.rebalance.stored_plan import PlannedNode, StoredPlan
 from cluster_core.slots.key_slot import SLOT_COUNT, key_slot
 from cluster_core.topology.node import Topology
-from slotscope.pipelines.rebalance_plan import Schedule, make_plan
-from slotscope.pipelines.rebalance_rows import write_plan
+from slotscope.pipelines.rebalance.plan import Schedule, make_plan
+from slotscope.pipelines.rebalance.rows import write_plan
 from tests.benches.clusters import Cluster, topology_of
 from tests.benches.servers import Server
 

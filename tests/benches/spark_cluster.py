@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyspark
 
-from slotscope.runtime.java import find_java_home
+from slotscope.runtime.spark.java import find_java_home
 from tests.benches.ports import await_port, free_port
 
 WORKERS = 2

@@ -36,13 +36,13 @@ from schemas.history import (
 )
 from schemas.replication import REPLICATION_OFFSETS
 from schemas.table import Table
-from slotscope.pipelines.bus_findings import write_gold
+from slotscope.pipelines.bus.findings import write_gold
+from slotscope.pipelines.bus.notes import LOGGED
 from slotscope.pipelines.bus_headers import Basis
-from slotscope.pipelines.bus_notes import LOGGED
-from slotscope.runtime import tables
-from slotscope.runtime.row_tables import table_arrow
-from slotscope.runtime.runs import running
-from slotscope.runtime.spark_schema import spark_schema
+from slotscope.runtime.spark.spark_schema import spark_schema
+from slotscope.runtime.storage import tables
+from slotscope.runtime.storage.row_tables import table_arrow
+from slotscope.runtime.storage.runs import running
 from tests.builders.history_builder import NODES, T0, TIMEOUT_MS, Tale, bits, ns
 
 EMPTY = {

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from cluster_core.kernels.key_batch import KeyBatch
-from cluster_core.kernels.key_list import batch_of_keys
+from cluster_core.kernels.keys.batch import KeyBatch
+from cluster_core.kernels.keys.list_lines import batch_of_keys
 
 
 def key_batch(

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from schemas.interim import PARTIAL
-from slotscope.runtime.spark_schema import spark_schema
+from slotscope.runtime.spark.spark_schema import spark_schema
 
 
 def partial(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:

@@ -8,7 +8,7 @@ from typing import Any
 
 from schemas.catalogue import writers
 from schemas.table import Table
-from slotscope.runtime.runs import running
+from slotscope.runtime.storage.runs import running
 
 
 def store_rows(root: str, table: Table, rows: Iterable[Mapping[str, Any]], **more: Any) -> None:

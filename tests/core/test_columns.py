@@ -12,7 +12,7 @@ import pytest
 
 from cluster_core.columns import Instant, InstantAt, Kind, MessageRef, Small, Unsigned, columns_of
 from schemas.table import TIME, UNSIGNED, Table, fields_of, side_by_side
-from slotscope.runtime.row_tables import rows_table
+from slotscope.runtime.storage.row_tables import rows_table
 
 
 class Colour(StrEnum):

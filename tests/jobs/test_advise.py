@@ -13,9 +13,9 @@ from schemas.silver import SLOT_LOAD
 from slotscope.reports.keyspace.html import render_html
 from slotscope.reports.keyspace.savings_terminal import print_savings
 from slotscope.requests.key_slots import Request
-from slotscope.runtime.delta_files import read_rows
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.settings import read_settings
+from slotscope.runtime.storage.delta_files import read_rows
 from tests.builders import rdb_builder as build
 from tests.conftest import DATA
 

@@ -18,15 +18,15 @@ from jobs.bus_replay import run as replay
 from schemas.catalogue import WRITTEN_BY
 from schemas.history import BUS_MESSAGES
 from schemas.runs import RUNS
-from slotscope.pipelines.key_snapshot import KeySnapshot
+from slotscope.pipelines.keys.snapshot import KeySnapshot
 from slotscope.reports.history.tables import load_history
 from slotscope.reports.keyspace.tables import load_report
 from slotscope.requests.bus_replay import Request as ReplayRequest
 from slotscope.requests.key_slots import Request
-from slotscope.runtime import delta_files, tables
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.runs import running
 from slotscope.runtime.settings import read_settings
+from slotscope.runtime.storage import delta_files, tables
+from slotscope.runtime.storage.runs import running
 from tests.reference.bus_folding import cut, packet_ends
 
 DATA = Path(__file__).parents[1] / "data"

@@ -17,13 +17,13 @@ from cluster_core.slots.slot_set import SlotSet
 from jobs.main import main
 from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS
-from slotscope.pipelines.plan_audit import audit_plan
-from slotscope.pipelines.rebalance_plan import MadePlan, Schedule, make_plan
-from slotscope.pipelines.rebalance_rows import write_plan
+from slotscope.pipelines.rebalance.audit import audit_plan
+from slotscope.pipelines.rebalance.plan import MadePlan, Schedule, make_plan
+from slotscope.pipelines.rebalance.rows import write_plan
 from slotscope.requests.audit_plan import Request
-from slotscope.runtime.delta_files import append_rows, read_rows
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import PROMISE_BROKEN
+from slotscope.runtime.storage.delta_files import append_rows, read_rows
 from slotscope.servers.audit import ASKED
 from tests.benches.clusters import Cluster, running_cluster, topology_of
 from tests.benches.program import without_progress

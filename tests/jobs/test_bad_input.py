@@ -11,8 +11,8 @@ from schemas.bronze import BAD_RECORDS
 from schemas.gold import BIG_KEYS
 from schemas.runs import RUNS
 from schemas.silver import SLOT_LOAD
-from slotscope.runtime.delta_files import exists, read_rows
 from slotscope.runtime.failure import BAD_INPUT, PARTIAL
+from slotscope.runtime.storage.delta_files import exists, read_rows
 from tests.benches.program import slotscope, without_progress
 from tests.builders import rdb_builder as build
 from tests.conftest import DATA

@@ -20,13 +20,13 @@ from schemas.bronze import BAD_RECORDS
 from schemas.history import BUS_MESSAGES
 from schemas.incidents import INCIDENT_STEPS, INCIDENTS
 from schemas.runs import RUNS
-from slotscope.pipelines.bus_findings import Gold, check_figures
-from slotscope.pipelines.bus_inputs import check_request
+from slotscope.pipelines.bus.findings import Gold, check_figures
+from slotscope.pipelines.bus.inputs import check_request
 from slotscope.requests.bus_replay import Request
-from slotscope.runtime.delta_files import read_rows
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.runs import running
-from slotscope.runtime.spark_schema import spark_schema
+from slotscope.runtime.spark.spark_schema import spark_schema
+from slotscope.runtime.storage.delta_files import read_rows
+from slotscope.runtime.storage.runs import running
 from tests.builders.bus_builder import conversation, pcap, ping
 from tests.conftest import DATA
 from tests.reference.bus_folding import cut, fold, packet_ends

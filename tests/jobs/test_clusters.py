@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from schemas.gold import NODE_LOAD
-from slotscope.runtime.delta_files import read_rows
+from slotscope.runtime.storage.delta_files import read_rows
 from tests.benches.spark_cluster import make_python, standalone_cluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.processes]

@@ -11,8 +11,9 @@ import pytest
 from jobs.demo import command, steps
 from jobs.main import ABOUT, COMMANDS
 from slotscope.requests.demo import Request
-from slotscope.runtime import cli, code_zip
+from slotscope.runtime import cli
 from slotscope.runtime.failure import OK
+from slotscope.runtime.spark import code_zip
 
 SHOWN = ["key-slots", "key-slots", "compare", "rebalance-plan", "check-plan", "bus-replay", "incidents", "incident"]
 FILES = ("--rdb", "--topology", "--pcap", "--log", "--polls")

@@ -16,13 +16,13 @@ from cluster_core.rebalance.outcome import reach_of
 from cluster_core.rebalance.stored_plan import StoredPlan
 from jobs import main as program
 from schemas.rebalance import REBALANCE_MOVES, REBALANCE_PLANS, REBALANCE_SLOTS
-from slotscope.pipelines.plan_execution import carry_out
-from slotscope.pipelines.rebalance_plan import MadePlan
-from slotscope.pipelines.rebalance_rows import write_plan
+from slotscope.pipelines.rebalance.execution import carry_out
+from slotscope.pipelines.rebalance.plan import MadePlan
+from slotscope.pipelines.rebalance.rows import write_plan
 from slotscope.runtime import cli
-from slotscope.runtime.delta_files import read_rows, replace_rows
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import BAD_INPUT, OK, PAUSED
+from slotscope.runtime.storage.delta_files import read_rows, replace_rows
 from slotscope.servers.cluster import Access
 from slotscope.servers.moves import open_nodes
 from slotscope.servers.plan_journal import LOCK, PlanJournal, alone

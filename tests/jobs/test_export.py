@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from slotscope.pipelines import dump_export
-from slotscope.pipelines.dump_export import MANIFEST
+from slotscope.pipelines.keys import export as dump_export
+from slotscope.pipelines.keys.export import MANIFEST
 from slotscope.runtime.failure import BAD_INPUT, OK, PARTIAL
 from slotscope.sources.rdb import files as rdb_files
 from tests.benches.program import slotscope, without_progress

@@ -11,12 +11,12 @@ import pytest
 
 from schemas.runs import RUNS
 from schemas.silver import SNAPSHOTS
-from slotscope.pipelines.fleet_snapshots import Counted, exit_code, requests_of
+from slotscope.pipelines.keys.fleet_snapshots import Counted, exit_code, requests_of
 from slotscope.requests.key_slots import Request
 from slotscope.runtime import cli
-from slotscope.runtime.delta_files import read_rows
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import BAD_INPUT, OK, PARTIAL, TRY_AGAIN, UNEXPECTED, Failure
+from slotscope.runtime.storage.delta_files import read_rows
 from tests.benches.program import slotscope, without_progress
 from tests.conftest import DATA
 

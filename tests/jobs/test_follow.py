@@ -19,11 +19,11 @@ import pytest
 from jobs import bus_replay
 from schemas import history, incidents
 from schemas.table import Table
-from slotscope.pipelines.following import Followed, Follower
+from slotscope.pipelines.bus.following import Followed, Follower
 from slotscope.requests.bus_replay import Request as Replay
 from slotscope.requests.follow import Request
-from slotscope.runtime.delta_files import exists, read_rows
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.storage.delta_files import exists, read_rows
 from tests.builders.landings import CLUSTER, Landed, landing_files
 
 LATENESS = timedelta(seconds=12)

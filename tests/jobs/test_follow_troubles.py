@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from jobs import bus_replay
-from slotscope.pipelines.following import Followed, Follower
+from slotscope.pipelines.bus.following import Followed, Follower
 from slotscope.requests.bus_replay import Request as Replay
 from slotscope.requests.follow import Request
-from slotscope.runtime import delta_files
+from slotscope.runtime.storage import delta_files
 from tests.builders.landings import CLUSTER, landing_files
 from tests.jobs.test_follow import LATENESS, Replayed, differences, put
 

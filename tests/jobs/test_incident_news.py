@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from schemas.incidents import INCIDENT_STATES, INCIDENTS
-from slotscope.pipelines.incident_news import CLOSED, OPEN, WITHDRAWN, Hooks, spread_news
-from slotscope.runtime import delta_files
-from slotscope.runtime.delta_files import read_rows
+from slotscope.pipelines.bus.incident_news import CLOSED, OPEN, WITHDRAWN, Hooks, spread_news
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.storage import delta_files
+from slotscope.runtime.storage.delta_files import read_rows
 
 pytestmark = pytest.mark.usefixtures("spark")
 SNAPSHOT = "current"

@@ -12,16 +12,16 @@ from cluster_core.incidents.history import OffsetSeen
 from cluster_core.incidents.traffic import Cost
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from schemas.table import Table
+from slotscope.pipelines.bus.notes import collect_notes, history_of
+from slotscope.pipelines.bus.past_views import past_views
 from slotscope.pipelines.bus_headers import NO_STATES, Basis
-from slotscope.pipelines.bus_notes import collect_notes, history_of
-from slotscope.pipelines.past_views import past_views
 from slotscope.reports.history.html import render_history
 from slotscope.reports.history.tables import load_history, load_incidents
 from slotscope.requests.nodes import Request
-from slotscope.runtime import tables
-from slotscope.runtime.delta_files import counted_runs
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.runs import Run
+from slotscope.runtime.storage import tables
+from slotscope.runtime.storage.delta_files import counted_runs
+from slotscope.runtime.storage.runs import Run
 from tests.builders.history_builder import NODES, T0, TIMEOUT_MS, A, B, R, broken_tale, ns
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from slotscope.runtime.failure import BAD_INPUT, NEEDS_SPARK
-from slotscope.runtime.jars import FOLDER_VARIABLE, find_jars
+from slotscope.runtime.spark.jars import FOLDER_VARIABLE, find_jars
 from tests.benches.program import without_progress
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow, pytest.mark.spark]

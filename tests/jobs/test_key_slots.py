@@ -20,17 +20,17 @@ from jobs import compare, key_slots
 from schemas.bronze import BAD_RECORDS, KEYS, VALUE_FLAWS
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, KEY_TYPES, NODE_LOAD, TTL_BUCKETS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
-from slotscope.pipelines.key_snapshot import KeySnapshot
+from slotscope.pipelines.keys.snapshot import KeySnapshot
 from slotscope.reports.keyspace.tables import load_report
 from slotscope.requests.key_slots import Request
-from slotscope.runtime.delta_files import read_rows
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import BAD_INPUT, PARTIAL
 from slotscope.runtime.settings import read_settings
+from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.sources.inputs import find_inputs
-from slotscope.sources.key_text import key_text
+from slotscope.sources.keys.tally import TallyOptions
+from slotscope.sources.keys.text import key_text
 from slotscope.sources.rdb import files as rdb_files
-from slotscope.sources.tally import TallyOptions
 from slotscope.transforms.key_distribution import slot_counts
 from slotscope.transforms.partial_sums import read_units, tally
 from tests.benches.program import slotscope

@@ -15,11 +15,11 @@ from schemas.aof import COMMAND_LOAD, LOG_SAVINGS, UNCERTAIN_KEYS, WRITE_KEYS, W
 from schemas.bronze import BAD_RECORDS
 from schemas.gold import BIG_KEYS
 from schemas.silver import SLOT_LOAD, SOURCES
-from slotscope.pipelines.key_inputs import check_request
+from slotscope.pipelines.keys.inputs import check_request
 from slotscope.requests.key_slots import Request
-from slotscope.runtime import tables
-from slotscope.runtime.delta_files import read_rows
 from slotscope.runtime.settings import read_settings
+from slotscope.runtime.storage import tables
+from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.sources.aof import files as aof_files
 from slotscope.sources.slot_weights import read_weights
 from tests.builders.aof_logs import log_of, recorded_log, recorded_parts, recorded_truth, walk_log

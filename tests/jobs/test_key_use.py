@@ -15,8 +15,8 @@ from slotscope.reports.keyspace.key_use import NOT_RECORDED
 from slotscope.reports.keyspace.tables import load_report
 from slotscope.reports.keyspace.terminal import render_terminal
 from slotscope.requests.key_slots import Request
-from slotscope.runtime.delta_files import read_rows
 from slotscope.runtime.settings import read_settings
+from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.sources.slot_weights import read_weights
 from tests.builders import rdb_builder as build
 

@@ -13,10 +13,10 @@ from cluster_core.advice.changes import rank_changes
 from cluster_core.advice.conditions import conditions_for
 from cluster_core.advice.totals import Totals
 from cluster_core.kernels.rdb.skim import RdbSkimmer
-from cluster_core.kernels.value_measure import ValueMeasure
+from cluster_core.kernels.values.measure import ValueMeasure
 from cluster_core.memory.model import MemorySettings, model_of
-from slotscope.sources.advice_tally import AdviceOptions, AdviceTally
-from slotscope.sources.value_sample import totals_of
+from slotscope.sources.keys.advice_tally import AdviceOptions, AdviceTally
+from slotscope.sources.keys.value_sample import totals_of
 from tests.benches.clusters import running_cluster
 from tests.benches.servers import Server, redis_binary, running, valkey_binary, wait_for
 from tests.jobs.test_look import address, told

@@ -9,7 +9,7 @@ import pytest
 from jobs.main import main
 from schemas.gold import BIG_KEYS, KEY_PREFIXES
 from schemas.silver import SLOT_LOAD, SOURCES
-from slotscope.runtime.delta_files import read_rows
+from slotscope.runtime.storage.delta_files import read_rows
 from tests.benches.clusters import Cluster, running_cluster
 from tests.benches.servers import valkey_binary, wait_for
 from tests.jobs.test_look import address, halves, run, slot_of

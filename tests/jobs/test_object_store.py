@@ -21,10 +21,10 @@ from schemas.gold import NODE_LOAD
 from schemas.history import NODE_VIEWS
 from schemas.rebalance import PLAN_STEPS
 from schemas.runs import RUNS
-from slotscope.runtime import stores
-from slotscope.runtime.delta_files import append_rows, read_rows
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.runs import running
+from slotscope.runtime.storage import stores
+from slotscope.runtime.storage.delta_files import append_rows, read_rows
+from slotscope.runtime.storage.runs import running
 from slotscope.sources.aof.files import find_logs
 from slotscope.sources.files import expand
 from slotscope.sources.folder_kinds import DUMPS

@@ -6,8 +6,8 @@ from shutil import copytree
 
 from schemas.rebalance import REBALANCE_MOVES, REBALANCE_PLANS
 from schemas.silver import SLOT_LOAD
-from slotscope.runtime.delta_files import read_rows
 from slotscope.runtime.failure import OK
+from slotscope.runtime.storage.delta_files import read_rows
 from tests.benches.program import slotscope
 
 

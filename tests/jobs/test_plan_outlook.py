@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from schemas.rebalance import REBALANCE_PLANS
-from slotscope.runtime.delta_files import read_rows
 from slotscope.runtime.failure import OK
+from slotscope.runtime.storage.delta_files import read_rows
 from tests.benches.program import slotscope
 from tests.builders.rebalance_tables import node_id, write_snapshot
 

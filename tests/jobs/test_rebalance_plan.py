@@ -20,8 +20,8 @@ from schemas.rebalance import (
 )
 from slotscope.plans.stored_plans import read_stored_plan
 from slotscope.requests.rebalance_plan import Request
-from slotscope.runtime.delta_files import exists, read_rows
 from slotscope.runtime.failure import BAD_INPUT, IMPOSSIBLE, NEW_PLAN, OK, UNEXPECTED
+from slotscope.runtime.storage.delta_files import exists, read_rows
 from tests.benches.program import slotscope
 from tests.builders.rebalance_tables import node_id, topology, write_snapshot
 from tests.builders.stored_rows import store, without_run

@@ -12,8 +12,9 @@ from slotscope.pipelines.replication import Outcome, check_request, read_sizes, 
 from slotscope.reports.replication.report import ReplicationReport, load_replication
 from slotscope.reports.replication.terminal import replication_lines
 from slotscope.requests.replication_replay import Request
-from slotscope.runtime import cli, tables
+from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.storage import tables
 from tests.builders.replication_records import RECORDINGS, replayed_recording
 from tests.builders.stored_rows import without_run
 

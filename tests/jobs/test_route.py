@@ -8,7 +8,7 @@ import pytest
 
 from cluster_core.slots.key_slot import key_slot
 from jobs.main import main
-from slotscope.pipelines.past_views import past_answer
+from slotscope.pipelines.bus.past_views import past_answer
 from slotscope.requests.route import Request
 from slotscope.runtime.errors import InputError
 from tests.builders.history_builder import A, B, R, ns

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 import schemas
 from schemas.rebalance import PLAN_STEPS, REBALANCE_HEAVY, REBALANCE_MOVES, REBALANCE_PLANS
 from schemas.table import Table, required
-from slotscope.runtime.delta_files import append_rows
+from slotscope.runtime.storage.delta_files import append_rows
 
 TABLES = sorted(
     {

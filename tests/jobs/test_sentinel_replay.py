@@ -16,9 +16,10 @@ from slotscope.reports.history.html import render_history
 from slotscope.reports.history.tables import load_history, load_incidents
 from slotscope.reports.sentinel_text import load_sentinels, sentinel_lines
 from slotscope.requests.sentinel_replay import Request
-from slotscope.runtime import cli, tables
+from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.runs import running
+from slotscope.runtime.storage import tables
+from slotscope.runtime.storage.runs import running
 from tests.benches.sentinel_recordings import RECORDINGS, history_of
 
 if TYPE_CHECKING:

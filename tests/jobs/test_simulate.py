@@ -18,8 +18,9 @@ from schemas.simulation import SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SH
 from slotscope.pipelines.simulation import run_grid
 from slotscope.pipelines.simulation_start import Start, read_zones
 from slotscope.reports.delivery import deliver
-from slotscope.runtime import cli, tables
+from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.storage import tables
 from tests.builders.stored_rows import without_run
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios"

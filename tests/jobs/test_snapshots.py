@@ -10,7 +10,7 @@ import pytest
 from jobs.main import main
 from schemas.history import VOTES
 from schemas.silver import SLOT_LOAD
-from slotscope.runtime.runs import Run
+from slotscope.runtime.storage.runs import Run
 from tests.builders.stored_rows import store
 
 

@@ -13,12 +13,12 @@ from cluster_core.slots.key_slot import key_slot
 from jobs.rebalance_plan import run as make_plan
 from schemas.bronze import BAD_RECORDS
 from schemas.rebalance import REBALANCE_SLOTS
-from slotscope.pipelines.rdb_split import MANIFEST, split_dumps
+from slotscope.pipelines.keys.split import MANIFEST, split_dumps
 from slotscope.requests.rebalance_plan import Request as PlanRequest
 from slotscope.requests.split_rdb import Request
-from slotscope.runtime.delta_files import read_rows
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.failure import BAD_INPUT, OK, PARTIAL
+from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.sources.rdb import parts as rdb_parts
 from tests.benches.program import slotscope
 from tests.benches.servers import redis_binary, running, valkey_binary

@@ -15,10 +15,10 @@ from schemas.runs import RUNS
 from schemas.silver import SLOT_LOAD, SOURCES
 from slotscope.pipelines.upkeep import age_of, forget, maintain
 from slotscope.requests.upkeep import ForgetRequest, MaintainRequest
-from slotscope.runtime.delta_files import read_rows
-from slotscope.runtime.delta_upkeep import stored_values
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.runs import Run
+from slotscope.runtime.storage.delta_files import read_rows
+from slotscope.runtime.storage.delta_upkeep import stored_values
+from slotscope.runtime.storage.runs import Run
 from tests.builders.stored_rows import store
 
 NOW = datetime(2030, 6, 1, tzinfo=UTC)

@@ -13,9 +13,9 @@ import pytest
 
 from schemas.bronze import BAD_RECORDS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
-from slotscope.runtime import code_zip
 from slotscope.runtime.conf import read_properties
-from slotscope.runtime.delta_files import read_rows
+from slotscope.runtime.spark import code_zip
+from slotscope.runtime.storage.delta_files import read_rows
 from tests.conftest import DATA
 
 pytestmark = pytest.mark.processes

@@ -13,15 +13,15 @@ from cluster_core.advice.conditions import Condition, PackedLimits, conditions_f
 from cluster_core.advice.curves import LIST_SETTING
 from cluster_core.formats.rdb.grammar import ENCODINGS
 from cluster_core.formats.rdb.head import RdbHead
-from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.kernels.keys.batch import KeyBatch
 from cluster_core.kernels.rdb import value_shapes as shapes
 from cluster_core.kernels.rdb.skim import RdbSkimmer
-from cluster_core.kernels.value_measure import ValueMeasure
+from cluster_core.kernels.values.measure import ValueMeasure
 from cluster_core.memory.allocators import JEMALLOC, JEMALLOC_16, LIBC
 from cluster_core.memory.layouts import layout_named
 from cluster_core.memory.model import MemoryModel, MemorySettings, model_of
-from slotscope.sources.advice_tally import AdviceOptions, AdviceTally
-from slotscope.sources.value_sample import totals_of
+from slotscope.sources.keys.advice_tally import AdviceOptions, AdviceTally
+from slotscope.sources.keys.value_sample import totals_of
 from tests.benches.servers import Server, redis_62_binary, redis_binary, running, valkey_binary
 from tests.reference.rdb.skimming import batches_of
 

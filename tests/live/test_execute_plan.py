@@ -14,8 +14,8 @@ import pytest
 from jobs import main as program
 from schemas.rebalance import PLAN_STEPS
 from slotscope.runtime import cli
-from slotscope.runtime.delta_files import read_rows
 from slotscope.runtime.failure import BAD_INPUT, OK, PAUSED
+from slotscope.runtime.storage.delta_files import read_rows
 from slotscope.servers.plan_journal import PlanJournal, alone
 from tests.benches.clusters import Cluster, running_cluster, topology_of
 from tests.benches.live_runs import slotscope, start, wait_for_commits

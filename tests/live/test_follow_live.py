@@ -15,7 +15,7 @@ import pytest
 from cluster_core.formats.server_log import LogReader
 from schemas.history import REPLAYS
 from schemas.incidents import INCIDENT_STATES, INCIDENTS
-from slotscope.runtime.delta_files import exists, read_rows
+from slotscope.runtime.storage.delta_files import exists, read_rows
 from tests.benches.capturing import needs_capture
 from tests.benches.clusters import Cluster, running_cluster
 from tests.benches.servers import valkey_binary, wait_for

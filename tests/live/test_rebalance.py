@@ -17,10 +17,10 @@ from cluster_core.rebalance.execution.run_state import Settings
 from cluster_core.slots.key_slot import key_slot
 from jobs import main as program
 from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS, REBALANCE_PLANS
-from slotscope.pipelines.plan_execution import carry_out
+from slotscope.pipelines.rebalance.execution import carry_out
 from slotscope.plans.maintenance import MaintenanceWindow
-from slotscope.runtime.delta_files import exists, read_rows
 from slotscope.runtime.failure import BAD_INPUT, OK, PAUSED, PROMISE_BROKEN
+from slotscope.runtime.storage.delta_files import exists, read_rows
 from slotscope.servers.moves import open_nodes
 from slotscope.servers.node_link import Access
 from tests.benches.clusters import Cluster, knows, running_cluster, topology_of

@@ -1,8 +1,8 @@
-"""Heavy groups of keys, one key at a time: what `cluster_core.kernels.group_tally` is compared with."""
+"""Heavy groups of keys, one key at a time: what `cluster_core.kernels.keys.group_tally` is compared with."""
 
 from __future__ import annotations
 
-from cluster_core.kernels.group_tally import NAME_BYTES_MAX, GroupRow
+from cluster_core.kernels.keys.group_tally import NAME_BYTES_MAX, GroupRow
 
 
 class GroupTally:

@@ -1,8 +1,8 @@
-"""The largest keys of each group, one key at a time: what `cluster_core.kernels.top_keys` is compared with."""
+"""The largest keys of each group, one key at a time: what `cluster_core.kernels.keys.top_keys` is compared with."""
 
 from __future__ import annotations
 
-from cluster_core.kernels.top_keys import TopKey
+from cluster_core.kernels.keys.top_keys import TopKey
 
 
 class TopKeys:

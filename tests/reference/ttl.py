@@ -1,4 +1,4 @@
-"""The time-to-live bucket of one key: what `cluster_core.kernels.slot_tally` is compared with."""
+"""The time-to-live bucket of one key: what `cluster_core.kernels.keys.slot_tally` is compared with."""
 
 from __future__ import annotations
 

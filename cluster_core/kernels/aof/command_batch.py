@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.kernels.keys.batch import KeyBatch
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.kernels.compiled import njit
-from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.kernels.keys.batch import KeyBatch
 
 SUSPECTS_MAX = 1 << 16
 """More hashes than this are not followed up: that there are so many is enough to know."""

@@ -9,7 +9,7 @@ from cluster_core.errors import DecodeError
 from cluster_core.formats.rdb.grammar import OP_AUX, OP_EOF
 from cluster_core.formats.rdb.head import MAGIC_BYTES, RdbHead
 from cluster_core.formats.rdb.strings import string_at
-from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.kernels.keys.batch import KeyBatch
 from cluster_core.kernels.rdb import skim_state as at
 from cluster_core.kernels.rdb.skim import RdbSkimmer
 

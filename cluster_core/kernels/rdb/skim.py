@@ -24,7 +24,7 @@ from cluster_core.formats.rdb.grammar import DIALECT_VALKEY
 from cluster_core.formats.rdb.head import MAGIC_BYTES, RdbHead, read_magic
 from cluster_core.formats.rdb.strings import string_at
 from cluster_core.kernels.crc64 import crc64
-from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.kernels.keys.batch import KeyBatch
 from cluster_core.kernels.rdb import skim_state as at
 from cluster_core.kernels.rdb.memory_sizes import model_array
 from cluster_core.kernels.rdb.tables import ROW_COLUMNS, Batch, Tables, grammar_array, new_batch, nothing_declared

@@ -27,7 +27,7 @@ from cluster_core.formats.rdb.grammar import (
 )
 from cluster_core.formats.rdb.head import MAGIC_BYTES, RdbHead
 from cluster_core.formats.rdb.strings import Fault, length_at
-from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.kernels.keys.batch import KeyBatch
 from cluster_core.kernels.rdb.records import NO_SLOT, RecordBounds, RecordSkimmer
 from cluster_core.kernels.rdb.skim import RdbSkimmer
 from cluster_core.slots.key_slot import SLOT_COUNT

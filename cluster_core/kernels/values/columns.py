@@ -15,7 +15,7 @@ from cluster_core.formats.rdb.elements import Field, ModuleValue, decode_record
 from cluster_core.formats.rdb.grammar import ARRAY, HASH, LIST, MODULE, SET, STREAM, STRING, ZSET
 from cluster_core.formats.rdb.head import RdbHead
 from cluster_core.formats.rdb.stream_elements import NOT_READ, StreamGroup, StreamId, StreamValue
-from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.kernels.keys.batch import KeyBatch
 from cluster_core.kernels.rdb.tables import grammar_array
 from cluster_core.kernels.values import state as at
 from cluster_core.kernels.values.walk import write_values

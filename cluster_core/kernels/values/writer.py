@@ -16,7 +16,7 @@ from cluster_core.errors import DecodeError, EncodeError
 from cluster_core.formats.rdb.elements import DAMAGE, decode_record
 from cluster_core.formats.rdb.grammar import KEY_TYPES
 from cluster_core.formats.rdb.head import RdbHead
-from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.kernels.keys.batch import KeyBatch
 from cluster_core.kernels.rdb.tables import grammar_array
 from cluster_core.kernels.values import state as at
 from cluster_core.kernels.values.rare import rare_bytes, stream_tail_bytes

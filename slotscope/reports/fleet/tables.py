@@ -11,10 +11,10 @@ from schemas.runs import RUNS
 from schemas.silver import SNAPSHOTS
 from slotscope.reports.fleet.report import UNNAMED, ClusterState, Failed, FleetReport, rank
 from slotscope.reports.index import SNAPSHOT, read_cards
-from slotscope.runtime.delta_files import any_of, exists, missing, query_rows
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.runs import State
-from slotscope.runtime.snapshot_names import KEY_JOBS, REPLAY_JOBS
+from slotscope.runtime.storage.delta_files import any_of, exists, missing, query_rows
+from slotscope.runtime.storage.runs import State
+from slotscope.runtime.storage.snapshot_names import KEY_JOBS, REPLAY_JOBS
 
 HISTORY: Final = "history"
 """The kind of the pages of histories."""

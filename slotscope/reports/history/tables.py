@@ -23,8 +23,8 @@ from slotscope.reports.history.report import (
     role_spans,
 )
 from slotscope.reports.records import record
-from slotscope.runtime.delta_files import all_equal, query_rows, read_rows, settled
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.storage.delta_files import all_equal, query_rows, read_rows, settled
 
 STEPS_SHOWN = 20_000
 """Steps of all stories; those of the first incidents go first."""

@@ -9,7 +9,7 @@ from typing import Final
 from schemas.gold import KEY_USE
 from slotscope.reports.records import record
 from slotscope.runtime import text
-from slotscope.runtime.delta_files import exists, read_rows
+from slotscope.runtime.storage.delta_files import exists, read_rows
 
 ROWS_READ: Final = 500
 NOT_RECORDED: Final = "how often keys are used, or not, is not recorded; set maxmemory-policy to allkeys-lru or allkeys-lfu (or volatile-lru, volatile-lfu)"

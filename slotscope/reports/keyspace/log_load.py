@@ -10,7 +10,7 @@ from typing import Any
 
 from schemas.aof import COMMAND_LOAD, LOG_SAVINGS, WRITE_KEYS, WRITE_LOAD
 from slotscope.reports.records import record
-from slotscope.runtime.delta_files import all_equal, exists, query_rows, read_rows
+from slotscope.runtime.storage.delta_files import all_equal, exists, query_rows, read_rows
 
 SAVINGS_SHOWN = 100
 COMMANDS_SHOWN = 100

@@ -8,7 +8,7 @@ from typing import Final
 
 from schemas.advice import MEMORY_CONDITIONS, SAVING_CURVES, SAVINGS
 from slotscope.reports.records import record
-from slotscope.runtime.delta_files import exists, read_rows
+from slotscope.runtime.storage.delta_files import exists, read_rows
 
 NAMES: Final = {
     "upgrade": "load into",

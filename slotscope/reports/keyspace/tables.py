@@ -25,8 +25,8 @@ from slotscope.reports.keyspace.report import (
 )
 from slotscope.reports.keyspace.savings import load_savings
 from slotscope.reports.records import record
-from slotscope.runtime.delta_files import exists, read_rows, settled
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.storage.delta_files import exists, read_rows, settled
 from slotscope.sources.slot_weights import is_partial
 
 GROUPS_SHOWN = 500

@@ -24,7 +24,7 @@ from cluster_core.rebalance.stored_plan import StoredPlan
 from cluster_core.slots.slot_set import SlotSet
 from schemas.gold import BIG_KEYS, HASH_TAGS
 from schemas.rebalance import PLAN_STEPS, REBALANCE_MOVES
-from slotscope.runtime.delta_files import exists, read_rows
+from slotscope.runtime.storage.delta_files import exists, read_rows
 
 PARTS_LISTED = 12
 PATH_WORDS = {

@@ -42,7 +42,7 @@ from slotscope.reports.rebalance.report import (
 )
 from slotscope.reports.records import grouped, record
 from slotscope.runtime import text
-from slotscope.runtime.delta_files import exists, read_rows, settled
+from slotscope.runtime.storage.delta_files import exists, read_rows, settled
 
 Row = Mapping[str, Any]
 

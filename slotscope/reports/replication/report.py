@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from schemas.replication import REPLICATION_LINKS, REPLICATION_OFFSETS, RESYNCS
 from slotscope.reports.records import record
 from slotscope.runtime import text
-from slotscope.runtime.delta_files import read_rows, settled
+from slotscope.runtime.storage.delta_files import read_rows, settled
 
 SHOWN_MAX = 1_000
 """Resyncs and pieces of links that are told; the tables hold all."""

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from schemas.simulation import SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SHARDS
 from slotscope.runtime import text
-from slotscope.runtime.delta_files import all_equal, query_rows, read_rows, settled
+from slotscope.runtime.storage.delta_files import all_equal, query_rows, read_rows, settled
 
 POINTS: Final = 60
 """Points of a curve."""

@@ -71,7 +71,7 @@ def savings(survey: Survey, separators: bytes) -> tuple[SavingsFigures | None, l
         return None, [f"what would save memory is not known: {whys[0]}; slotscope advise reads dumps"]
     if not any(part.values for part in survey.parts):
         return None, []
-    from slotscope.sources.value_sample import NoSavingsError, Sampled, estimate_savings
+    from slotscope.sources.keys.value_sample import NoSavingsError, Sampled, estimate_savings
 
     try:
         found = estimate_savings(

@@ -18,8 +18,8 @@ from cluster_core.formats.aof.tail import Tail
 from cluster_core.formats.rdb.facts import SplitError
 from cluster_core.kernels.aof.command_batch import CommandBatch
 from cluster_core.kernels.aof.walker import AofWalker
-from cluster_core.kernels.key_batch import KeyBatch
-from slotscope.runtime import stores
+from cluster_core.kernels.keys.batch import KeyBatch
+from slotscope.runtime.storage import stores
 from slotscope.sources.files import InputFile, compression_of, exists, expand, is_uri, open_raw, open_stream
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
 

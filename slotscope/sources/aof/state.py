@@ -11,13 +11,13 @@ from cluster_core.formats.aof.framing import CommandReader
 from cluster_core.formats.aof.tail import Tail
 from cluster_core.formats.rdb.elements import decode_record
 from cluster_core.kernels.aof.live_keys import batch_of_live
-from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.kernels.keys.batch import KeyBatch
 from schemas.interim import UnitFacts
 from slotscope.sources.aof.files import AofLog, is_rdb
 from slotscope.sources.byte_streams import ByteStream
 from slotscope.sources.files import open_stream, read_pieces
+from slotscope.sources.keys.unread_facts import rest_of
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
-from slotscope.sources.unread_facts import rest_of
 
 BATCH_KEYS = 65_536
 _PIECE_BYTES = 1 << 20

@@ -15,13 +15,13 @@ from cluster_core.errors import DecodeError
 from cluster_core.formats.aof.framing import NO_TIME
 from cluster_core.formats.rdb.facts import SplitError
 from cluster_core.kernels.aof.command_batch import CommandBatch
-from cluster_core.kernels.group_tally import GroupTally
-from cluster_core.kernels.key_batch import KeyBatch
 from cluster_core.kernels.key_slots import key_slots
+from cluster_core.kernels.keys.batch import KeyBatch
+from cluster_core.kernels.keys.group_tally import GroupTally
 from schemas.interim import LOG_COMMAND, LOG_KEY, LOG_PREFIX, LOG_SLOT
 from slotscope.sources.aof.files import BASE, AofUnit, AofUnitReader
-from slotscope.sources.partial_rows import TallyOptions, UnitTally
-from slotscope.sources.unread_facts import rest_of
+from slotscope.sources.keys.partial_rows import TallyOptions, UnitTally
+from slotscope.sources.keys.unread_facts import rest_of
 
 SLOT_COUNT = 16384
 _MINUTE_S, _HOUR_S = 60, 3600

@@ -14,7 +14,7 @@ from schemas.history import MESSAGE_ROWS
 from schemas.table import BYTES, INTEGER, LONG, TEXT
 from slotscope.sources.bus.clues import Place
 from slotscope.sources.bus.polls_and_logs import times
-from slotscope.sources.key_text import key_texts
+from slotscope.sources.keys.text import key_texts
 
 MESSAGE, EVIDENCE, BITMAPS, BAD, LINK_ROWS, POLLS, LOGS, GOSSIP, META, STATE, GAP_ROWS, UNRECORDED_ROWS = range(12)
 """Kinds of rows of `CAPTURED`."""

@@ -33,7 +33,7 @@ from schemas.bronze import BAD_RECORDS
 from schemas.caveats import Caveat
 from schemas.history import GAPS, GOSSIP_FIELDS, LINKS, LOG_EVENTS, NODE_POLLS, SLOT_BITMAPS, UNRECORDED
 from schemas.table import Table
-from slotscope.runtime.row_tables import table_arrow
+from slotscope.runtime.storage.row_tables import table_arrow
 from slotscope.sources.bus.blobs import MESSAGE as MESSAGE_ROW
 from slotscope.sources.bus.blobs import OUTBOUND, SENT, evidence_of, packed_table, row_of
 from slotscope.sources.bus.capture_points import PointClocks

@@ -30,7 +30,7 @@ from pyspark.sql.datasource import Filter
 
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.columns import key_columns
-from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.kernels.keys.batch import KeyBatch
 from cluster_core.kernels.values.columns import ValueColumns
 from cluster_core.memory.allocators import ALLOCATORS
 from cluster_core.memory.layouts import LAYOUT_NAMES

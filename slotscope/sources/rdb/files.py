@@ -17,15 +17,15 @@ from cluster_core.formats.rdb.crc64 import combine_crc64
 from cluster_core.formats.rdb.facts import SplitError
 from cluster_core.formats.rdb.head import RdbHead
 from cluster_core.kernels.crc64 import crc64
-from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.kernels.keys.batch import KeyBatch
 from cluster_core.kernels.rdb.skim import RdbSkimmer
 from cluster_core.kernels.rdb.splits import find_record_splits, find_splits
 from cluster_core.memory.model import MemorySettings
-from slotscope.runtime.stores import is_live
+from slotscope.runtime.storage.stores import is_live
 from slotscope.servers.dump_link import DumpOptions, LiveDump
 from slotscope.sources.byte_streams import ByteStream
-from slotscope.sources.file_shares import shared
 from slotscope.sources.files import InputFile, compression_of, open_raw, open_stream, zeros_at_end
+from slotscope.sources.keys.file_shares import shared
 
 PART_BYTES_MIN = 64 << 20
 """Smaller ranges than this are not worth a task of their own."""

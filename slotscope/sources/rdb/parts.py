@@ -17,7 +17,7 @@ from cluster_core.errors import DecodeError
 from cluster_core.formats.rdb.target import Target
 from cluster_core.formats.rdb.writer import RdbWriter
 from cluster_core.kernels.crc64 import crc64
-from cluster_core.kernels.key_runs import KeyRuns, key_runs
+from cluster_core.kernels.keys.runs import KeyRuns, key_runs
 from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
 from slotscope.sources.rdb.survey import RangeReader, Survey
 

@@ -9,7 +9,7 @@ import numpy as np
 from cluster_core.formats.rdb.grammar import MODULE, STRING
 from cluster_core.formats.rdb.head import RdbHead
 from cluster_core.formats.rdb.soundness import ValueFlaw, value_flaws
-from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.kernels.keys.batch import KeyBatch
 from slotscope.sources.rdb.survey import RangeReader
 
 VALUE_BYTES_MAX = 256 << 20

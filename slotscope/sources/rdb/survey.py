@@ -21,8 +21,8 @@ from cluster_core.formats.rdb.grammar import (
     OP_SLOT_IMPORT,
 )
 from cluster_core.formats.rdb.head import RdbHead
-from cluster_core.kernels.key_batch import KeyBatch
-from cluster_core.kernels.key_runs import gaps
+from cluster_core.kernels.keys.batch import KeyBatch
+from cluster_core.kernels.keys.runs import gaps
 from cluster_core.kernels.rdb.key_twins import key_hashes
 from cluster_core.kernels.rdb.records import GAP_BYTES_MAX, OtherRecord, records_between
 from cluster_core.slots.key_slot import SLOT_COUNT

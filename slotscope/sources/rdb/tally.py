@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 from cluster_core.errors import DecodeError
 from cluster_core.formats.rdb.facts import SplitError
 from cluster_core.kernels.columns import encoding_names, known, type_names
-from cluster_core.kernels.key_batch import NONE, KeyBatch
+from cluster_core.kernels.keys.batch import NONE, KeyBatch
 from cluster_core.kernels.rdb.key_twins import key_hashes
 from cluster_core.memory.model import ESTIMATES, MemoryModel, model_name, model_of
 from schemas.interim import FLAW, UnitFacts
-from slotscope.runtime.stores import is_live
+from slotscope.runtime.storage.stores import is_live
 from slotscope.runtime.text import shown
-from slotscope.sources.key_sums import KeySums, Knows
-from slotscope.sources.partial_rows import PartialRows, TallyOptions, UnitTally
+from slotscope.sources.keys.partial_rows import PartialRows, TallyOptions, UnitTally
+from slotscope.sources.keys.sums import KeySums, Knows
+from slotscope.sources.keys.unread_facts import note_unread, rest_of
 from slotscope.sources.rdb.files import RdbTask, RdbUnit, RdbUnitReader
 from slotscope.sources.rdb.soundness import FlawedKey, SoundnessCheck
 from slotscope.sources.rdb.twins import HASHES_MAX, TWINS_LISTED, find_twins, told
-from slotscope.sources.unread_facts import note_unread, rest_of
 
 FLAWS_SAID = 5
 

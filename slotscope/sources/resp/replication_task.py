@@ -18,7 +18,7 @@ from cluster_core.replication.table_rows import LinkRow, OffsetRow, ResyncRow
 from cluster_core.routing.command_table import table_of
 from schemas.bronze import BAD_RECORDS
 from schemas.replication import REPLICATION_LINKS, REPLICATION_OFFSETS, RESYNCS
-from slotscope.runtime.row_tables import rows_table, table_arrow
+from slotscope.runtime.storage.row_tables import rows_table, table_arrow
 from slotscope.sources.bus.blobs import packed_table
 from slotscope.sources.bus.files import CaptureFile
 from slotscope.sources.resp.rows import BadRecords, resp_rows

@@ -21,7 +21,7 @@ from cluster_core.sentinel_history.table_rows import SentinelEventRow, SentinelV
 from schemas.bronze import BAD_RECORDS
 from schemas.incidents import INCIDENT_STEPS, INCIDENTS
 from schemas.sentinel import SENTINEL_EVENTS, SENTINEL_VIEWS, SENTINEL_VOTES
-from slotscope.runtime.row_tables import rows_table, table_arrow
+from slotscope.runtime.storage.row_tables import rows_table, table_arrow
 from slotscope.sources.resp.replication_task import REPLAYED, table_blobs, told_blob
 from slotscope.sources.resp.rows import BadRecords
 from slotscope.sources.sentinel.evidence import SentinelEvidence, SentinelFiles, read_evidence

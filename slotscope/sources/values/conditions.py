@@ -22,8 +22,8 @@ from pyspark.sql.datasource import (
 
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.columns import key_array, type_names
-from cluster_core.kernels.key_batch import NONE, KeyBatch
-from cluster_core.kernels.key_filter import KeyFilter, key_filter
+from cluster_core.kernels.keys.batch import NONE, KeyBatch
+from cluster_core.kernels.keys.filter import KeyFilter, key_filter
 from cluster_core.kernels.values.columns import VALUE_FIELDS, value_type
 
 CONDITIONS = ("match", "prefix", "regex", "type", "db", "slot", "size", "ttl", "idle", "freq", "sample")

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from cluster_core.errors import DecodeError
 from cluster_core.formats.rdb.grammar import OP_FUNCTION2
 from cluster_core.formats.rdb.strings import string_at
-from cluster_core.kernels.key_batch import KeyBatch
+from cluster_core.kernels.keys.batch import KeyBatch
 from cluster_core.kernels.rdb.records import RecordSkimmer
 
 _PIECE_BYTES = 1 << 16

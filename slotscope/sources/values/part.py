@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.rdb.facts import SplitError
-from cluster_core.kernels.key_batch import NONE, KeyBatch
-from cluster_core.kernels.key_filter import KeyFilter
+from cluster_core.kernels.keys.batch import NONE, KeyBatch
+from cluster_core.kernels.keys.filter import KeyFilter
 from cluster_core.kernels.rdb.key_twins import key_hashes
 from cluster_core.kernels.values.rare import command_of
 from cluster_core.kernels.values.release import Release

@@ -14,7 +14,7 @@ from cluster_core.advice.compression import (
     estimate,
     sample_shift,
 )
-from cluster_core.kernels.value_compression import compressed_sizes, sampled_columns
+from cluster_core.kernels.values.compression import compressed_sizes, sampled_columns
 
 
 def sums_of(held: np.ndarray, saved: np.ndarray, chosen: np.ndarray, shift: int) -> TextSums:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_core.kernels.group_tally import NAME_BYTES_MAX, GroupTally
+from cluster_core.kernels.keys.group_tally import NAME_BYTES_MAX, GroupTally
 from cluster_core.slots.key_slot import hash_tag
 from tests.builders.key_batches import key_batch
 from tests.reference.group_tally import GroupTally as PlainTally

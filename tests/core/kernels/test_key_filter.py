@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster_core.errors import ConditionError
-from cluster_core.kernels.key_filter import BYTES, SECONDS, Between, between, key_filter
+from cluster_core.kernels.keys.filter import BYTES, SECONDS, Between, between, key_filter
 from cluster_core.slots.key_slot import key_slot
 from tests.builders.key_batches import key_batch
 from tests.examples import examples

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster_core.formats.rdb.grammar import KEY_TYPES
-from cluster_core.kernels.slot_tally import SlotTally, TtlTally, TypeTally
+from cluster_core.kernels.keys.slot_tally import SlotTally, TtlTally, TypeTally
 from cluster_core.load.ttl import TTL_LABELS
 from cluster_core.slots.key_slot import key_slot
 from tests.builders.key_batches import key_batch

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster_core.kernels.top_keys import TopKey, TopKeys
+from cluster_core.kernels.keys.top_keys import TopKey, TopKeys
 from tests.builders.key_batches import key_batch
 from tests.reference.top_keys import TopKeys as PlainTopKeys
 

@@ -12,7 +12,7 @@ from cluster_core.advice.conditions import conditions_for
 from cluster_core.errors import DecodeError
 from cluster_core.kernels.rdb import value_shapes as shapes
 from cluster_core.kernels.rdb.skim import RdbSkimmer
-from cluster_core.kernels.value_measure import ValueMeasure
+from cluster_core.kernels.values.measure import ValueMeasure
 from cluster_core.memory.model import MemorySettings, model_of
 from tests.conftest import DATA
 from tests.reference.rdb.skimming import batches_of

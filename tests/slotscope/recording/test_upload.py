@@ -17,7 +17,7 @@ from slotscope.recording.point import Point
 from slotscope.recording.retention import Bounds
 from slotscope.recording.series import Rotation
 from slotscope.recording.upload import Uploader
-from slotscope.runtime import stores
+from slotscope.runtime.storage import stores
 from tests.benches.object_store import ObjectStore, object_store
 from tests.benches.program import without_progress
 from tests.benches.servers import free_port, wait_for

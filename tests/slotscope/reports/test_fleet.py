@@ -23,7 +23,7 @@ from slotscope.reports.fleet.report import FleetReport, troubles
 from slotscope.reports.fleet.tables import load_fleet
 from slotscope.reports.fleet.terminal import render_fleet_terminal
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.runs import Run
+from slotscope.runtime.storage.runs import Run
 from tests.benches.program import slotscope
 from tests.builders.history_report import history_report
 from tests.builders.reports_builder import keyspace_report

@@ -11,7 +11,7 @@ from jinja2 import UndefinedError
 
 import slotscope.reports
 from slotscope.reports.page import PAGE_SCRIPT, STYLE_SHEET, environment, read_template
-from slotscope.runtime import code_zip
+from slotscope.runtime.spark import code_zip
 
 PROJECT = Path(slotscope.reports.__file__).parents[2]
 IN_ZIP = """

@@ -9,8 +9,8 @@ import pytest
 
 from cluster_core.rebalance.consequences import Lopsided, OtherCount, Peak, SlotCountMoves
 from schemas.rebalance import PLAN_STEPS, REBALANCE_MOVES
-from slotscope.pipelines.rebalance_plan import MadePlan
-from slotscope.pipelines.rebalance_rows import write_plan
+from slotscope.pipelines.rebalance.plan import MadePlan
+from slotscope.pipelines.rebalance.rows import write_plan
 from slotscope.reports.rebalance.consequences import (
     BatchTime,
     Consequences,
@@ -24,7 +24,7 @@ from slotscope.reports.rebalance.report import RangeLine
 from slotscope.reports.rebalance.tables import load_rebalance_report
 from slotscope.reports.rebalance.ticket import counting_words, other_words, ticket
 from slotscope.reports.rebalance.words import range_words
-from slotscope.runtime.delta_files import append_rows, read_rows
+from slotscope.runtime.storage.delta_files import append_rows, read_rows
 from tests.builders.rebalance_report import node_id, rebalance_report
 from tests.builders.rebalance_tables import write_snapshot
 from tests.slotscope.reports.test_rebalance_tables import made_plan, step

@@ -15,13 +15,13 @@ from cluster_core.rebalance.plan import PlanVerdict
 from cluster_core.rebalance.stored_plan import PlannedNode
 from schemas.caveats import Caveat, Code
 from schemas.rebalance import PLAN_AUDITS, PLAN_STEPS, REBALANCE_PLANS
-from slotscope.pipelines.rebalance_plan import MadePlan, Schedule, make_plan
-from slotscope.pipelines.rebalance_rows import write_plan
+from slotscope.pipelines.rebalance.plan import MadePlan, Schedule, make_plan
+from slotscope.pipelines.rebalance.rows import write_plan
 from slotscope.reports.delivery import deliver
 from slotscope.reports.rebalance.html import render_rebalance_html
 from slotscope.reports.rebalance.tables import load_rebalance_report
-from slotscope.runtime.delta_files import append_rows, read_rows
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.storage.delta_files import append_rows, read_rows
 from tests.builders.rebalance_problems import random_problem
 
 MADE_MS = 1_790_000_000_000

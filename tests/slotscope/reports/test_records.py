@@ -13,7 +13,7 @@ from slotscope.reports.delivery import deliver
 from slotscope.reports.keyspace.comparison import compare_reports
 from slotscope.reports.records import json_text, print_records
 from slotscope.reports.run_summary import summaries, with_runs
-from slotscope.runtime.runs import running
+from slotscope.runtime.storage.runs import running
 from tests.builders.history_report import history_report
 from tests.builders.rebalance_report import rebalance_report
 from tests.builders.reports_builder import keyspace_report

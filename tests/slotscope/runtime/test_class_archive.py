@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from slotscope.runtime.class_archive import ARCHIVES_MAX, WANTED, archive_of, keep, options
+from slotscope.runtime.spark.class_archive import ARCHIVES_MAX, WANTED, archive_of, keep, options
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
 from pathlib import Path
 from pyspark import SparkContext
-from slotscope.runtime.session import spark_session
+from slotscope.runtime.spark.session import spark_session
 
 print(spark_session("classes", master="local[1]").range(3).count())
 print(".jsa" in Path(f"/proc/{SparkContext._gateway.proc.pid}/maps").read_text().replace("classes.jsa", "").replace("classes_nocoops.jsa", ""))

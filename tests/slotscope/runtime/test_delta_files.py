@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from schemas.table import LONG, TEXT, Table, optional, required, several, snapshot_table
-from slotscope.runtime.delta_files import append_rows, query_rows, read_rows, replace_rows
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.storage.delta_files import append_rows, query_rows, read_rows, replace_rows
 from tests.builders.stored_rows import store_rows
 
 LOAD = snapshot_table(

@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.java import find_java_home
+from slotscope.runtime.spark.java import find_java_home
 
 
 @pytest.fixture

@@ -19,12 +19,12 @@ from schemas.runs import RUNS
 from schemas.silver import SLOT_LOAD, SNAPSHOTS
 from slotscope.pipelines.upkeep import maintain
 from slotscope.requests.upkeep import MaintainRequest
-from slotscope.runtime import delta_files, runs
-from slotscope.runtime.delta_files import counted_runs, read_rows, settled
-from slotscope.runtime.delta_upkeep import compact, stored_values
 from slotscope.runtime.errors import InputError, TryAgainError
 from slotscope.runtime.failure import TRY_AGAIN, describe
-from slotscope.runtime.runs import Run, running
+from slotscope.runtime.storage import delta_files, runs
+from slotscope.runtime.storage.delta_files import counted_runs, read_rows, settled
+from slotscope.runtime.storage.delta_upkeep import compact, stored_values
+from slotscope.runtime.storage.runs import Run, running
 from tests.benches.program import without_progress
 from tests.builders.stored_rows import store
 

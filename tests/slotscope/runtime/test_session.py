@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from slotscope.runtime import code_zip
 from slotscope.runtime.progress import name_steps, progress
-from slotscope.runtime.session import JOB_NAME, how_far, is_one_process, named_jobs, spark_session
+from slotscope.runtime.spark import code_zip
+from slotscope.runtime.spark.session import JOB_NAME, how_far, is_one_process, named_jobs, spark_session
 
 ROOT = Path(__file__).parents[3]
 

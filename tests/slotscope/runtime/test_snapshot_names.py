@@ -11,10 +11,10 @@ import pytest
 
 from schemas.runs import CLUSTERS, RUNS
 from schemas.silver import SLOT_LOAD
-from slotscope.runtime.delta_files import read_rows
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.runs import running
-from slotscope.runtime.snapshot_names import KEY_JOBS, find_name, finished_names, name_before
+from slotscope.runtime.storage.delta_files import read_rows
+from slotscope.runtime.storage.runs import running
+from slotscope.runtime.storage.snapshot_names import KEY_JOBS, find_name, finished_names, name_before
 from tests.builders.stored_rows import store
 
 START = datetime(2026, 11, 23, 2, 0, tzinfo=UTC)

@@ -14,10 +14,10 @@ from pyspark.sql.types import LongType
 
 from schemas.runs import RUNS
 from schemas.table import optional, required, several, snapshot_table
-from slotscope.runtime import delta_files, tables
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.runs import running
-from slotscope.runtime.tables import Change
+from slotscope.runtime.storage import delta_files, tables
+from slotscope.runtime.storage.runs import running
+from slotscope.runtime.storage.tables import Change
 
 LOAD = snapshot_table(
     "silver/test_load",

@@ -11,7 +11,7 @@ import pytest
 
 from jobs.main import main
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.writable import check_writable
+from slotscope.runtime.storage.writable import check_writable
 
 
 @pytest.fixture

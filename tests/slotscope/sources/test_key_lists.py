@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.key_list import parse_line, unquote
-from slotscope.sources import key_lists
 from slotscope.sources.files import expand
-from slotscope.sources.key_lists import KeyListOptions, KeyListReader, KeyListUnit, plan_units
+from slotscope.sources.keys import lists as key_lists
+from slotscope.sources.keys.lists import KeyListOptions, KeyListReader, KeyListUnit, plan_units
 
 LINES = [b"plain", b"user:1", b'"quoted \\x00\\xff\\n\\" end"', b"caf\xc3\xa9", b"", b'half "quoted', b"last"]
 KEYS = [b"plain", b"user:1", b'quoted \x00\xff\n" end', b"caf\xc3\xa9", b'half "quoted', b"last"]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotscope.runtime.text import shown
-from slotscope.sources.key_text import TEXT_LENGTH_MAX, key_text, key_texts
+from slotscope.sources.keys.text import TEXT_LENGTH_MAX, key_text, key_texts
 from tests.builders.reports_builder import HOSTILE_KEYS
 
 

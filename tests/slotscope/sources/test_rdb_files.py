@@ -9,7 +9,7 @@ import pytest
 from cluster_core.errors import TruncatedError
 from cluster_core.formats.rdb.facts import SplitError
 from schemas.interim import UNIT
-from slotscope.sources.partial_rows import TallyOptions
+from slotscope.sources.keys.partial_rows import TallyOptions
 from slotscope.sources.rdb.files import RdbTask, RdbUnit, RdbUnitReader
 from slotscope.sources.rdb.tally import RdbTally
 from tests.builders import rdb_builder as build

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from cluster_core.topology.reader import read_topology
 from schemas.interim import DECLARED, OWNER, PREFIX, SLOT, TAG, TOP_OWNER, TOP_SLOT, TOP_TYPE, TTL, TYPE, UNIT
-from slotscope.sources.file_shares import FILE_BYTES, TASK_BYTES, TASKS_PER_CORE_MAX
 from slotscope.sources.files import InputFile, expand
-from slotscope.sources.key_lists import KeyListTask, KeyListUnit
-from slotscope.sources.partial_rows import TallyOptions
+from slotscope.sources.keys.file_shares import FILE_BYTES, TASK_BYTES, TASKS_PER_CORE_MAX
+from slotscope.sources.keys.lists import KeyListTask, KeyListUnit
+from slotscope.sources.keys.partial_rows import TallyOptions
+from slotscope.sources.keys.tally import tally_units
 from slotscope.sources.rdb.files import RdbTask, RdbUnit, plan_tasks
-from slotscope.sources.tally import tally_units
 from tests.conftest import DATA
 
 FOLDER = DATA / "valkey-9.1"

@@ -13,9 +13,9 @@ from schemas.interim import UNIT
 from slotscope.reports.unread import unread_lines
 from slotscope.sources.aof.files import find_logs, plan_units
 from slotscope.sources.aof.state import AofStateUnit
-from slotscope.sources.key_lists import KeyListOptions, KeyListTask, KeyListUnit
+from slotscope.sources.keys.lists import KeyListOptions, KeyListTask, KeyListUnit
+from slotscope.sources.keys.tally import TallyOptions, tally_units
 from slotscope.sources.rdb.files import RdbTask, RdbUnit
-from slotscope.sources.tally import TallyOptions, tally_units
 from slotscope.transforms.findings import UnitFacts
 from slotscope.transforms.unread_findings import find_unread
 from tests.builders import rdb_builder as build

@@ -8,9 +8,9 @@ import pytest
 
 from schemas.runs import RUNS
 from schemas.silver import SLOT_LOAD
-from slotscope.runtime.delta_files import read_rows
 from slotscope.runtime.errors import InputError
-from slotscope.runtime.runs import Run, tell_of_runs
+from slotscope.runtime.storage.delta_files import read_rows
+from slotscope.runtime.storage.runs import Run, tell_of_runs
 from slotscope.sql.catalog import check_catalog, register_tables
 from tests.benches.program import slotscope
 from tests.builders.stored_rows import store

@@ -15,8 +15,8 @@ from schemas.catalogue import OF_ALL, TABLES, WRITTEN_BY
 from schemas.gold import KEY_PREFIXES, NODE_LOAD
 from schemas.rebalance import PLAN_AUDITS
 from schemas.silver import SNAPSHOTS
-from slotscope.runtime.delta_files import append_rows, exists, read_rows
 from slotscope.runtime.errors import InputError
+from slotscope.runtime.storage.delta_files import append_rows, exists, read_rows
 from slotscope.sql.duck import ask
 from slotscope.sql.view import View
 from slotscope.sql.views import READ, VIEWS, column_comments, sql_name, tables_named

@@ -10,8 +10,8 @@ import pyarrow as pa
 from schemas import history
 from schemas.caveats import Code
 from slotscope.pipelines.simulation import FIGURES, PARAMETERS, quantiles
-from slotscope.runtime.row_tables import table_arrow
-from slotscope.runtime.spark_schema import spark_schema
+from slotscope.runtime.spark.spark_schema import spark_schema
+from slotscope.runtime.storage.row_tables import table_arrow
 from slotscope.sources.bus import captured
 from slotscope.sources.bus.blobs import packed_table
 from slotscope.transforms.history_frames import clock_warnings, logged_events, unpacked, with_times

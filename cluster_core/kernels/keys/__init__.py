@@ -1,0 +1,1 @@
+"""Keys in bulk: batches, filters, and sums by slot, group and use."""

@@ -1,0 +1,233 @@
+"""Which keys of a batch are wanted: conditions on what a skim knows, so that the others cost no more than a skim."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cluster_core.errors import ConditionError
+from cluster_core.formats.rdb.grammar import KEY_TYPES
+from cluster_core.kernels.columns import gather_binary
+from cluster_core.kernels.keys.batch import NONE, KeyBatch
+from cluster_core.kernels.keys.globs import Glob, glob_of, mark_matches, prefix_glob
+from cluster_core.kernels.rdb.key_twins import key_hashes
+from cluster_core.slots.key_slot import SLOT_COUNT
+
+BYTES = {"": 1, "b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "": 1}
+NUMBERS = {"": 1}
+_BOUND = re.compile(r"\s*(>=|<=|>|<|=|)\s*([0-9]{1,15})([a-z]*)\s*", re.IGNORECASE)
+_TOP = (1 << 63) - 1
+T = TypeVar("T")
+
+
+class Between(NamedTuple):
+    """Whole numbers from *low* to *high*, both ends within; *is_absent*: or where there is none."""
+
+    low: int = 0
+    high: int = _TOP
+    is_absent: bool = False
+
+    def mark(self, values: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Say of each of *values* whether it is one of these; `NONE` stands for no value."""
+        if self.is_absent:
+            return np.asarray(values == NONE)
+        return np.asarray((values >= self.low) & (values <= self.high) & (values != NONE))
+
+
+def between(text: str, units: dict[str, int]) -> Between:
+    """Return what *text* asks for: ``>1kb``, ``<=30d``, ``5``, ``1kb-1mb``, several with commas between, ``none``, ``any``.
+
+    Raises ConditionError with the place of what cannot be read.
+    """
+    if text.strip().lower() in ("none", "any"):
+        return Between(is_absent=text.strip().lower() == "none")
+    low, high, at = 0, _TOP, 0
+    while True:
+        sign, first, after = _bound(text, at, units)
+        if sign == "" and text[after : after + 1] == "-":
+            second_sign, second, after = _bound(text, after + 1, units)
+            if second_sign:
+                raise ConditionError("a range is FIRST-LAST, without a sign", at)
+            bottom, top = first, second
+        else:
+            bottom = first + (sign == ">") if sign in (">", ">=", "=", "") else 0
+            top = first - (sign == "<") if sign in ("<", "<=", "=", "") else _TOP
+        low, high = max(low, bottom), min(high, top)
+        if low > high:
+            raise ConditionError("no number is like that", at)
+        if after == len(text):
+            return Between(low, high)
+        if text[after] != ",":
+            raise ConditionError(f"{text[after]!r} is not expected here", after)
+        at = after + 1
+
+
+def _bound(text: str, at: int, units: dict[str, int]) -> tuple[str, int, int]:
+    found = _BOUND.match(text, at)
+    if found is None:
+        raise ConditionError("a number is due here: >1kb, <=30d, 10-20", at)
+    unit = found[3].lower()
+    if unit not in units:
+        known = ", ".join(name for name in units if name) or "none"
+        raise ConditionError(f"unit {found[3]!r} is not known: {known}", found.start(3))
+    return found[1], int(found[2]) * units[unit], found.end()
+
+
+def slots_of(text: str) -> NDArray[np.bool_]:
+    """Return the slots that *text* names (``0-5460,12000``), as 16384 marks; raises ConditionError with the place of what cannot be read."""
+    marks = np.zeros(SLOT_COUNT, np.bool_)
+    at = 0
+    for part in text.split(","):
+        numbers = re.fullmatch(r"\s*([0-9]{1,5})\s*(?:-\s*([0-9]{1,5})\s*)?", part)
+        first, last = (int(numbers[1]), int(numbers[2] or numbers[1])) if numbers else (1, 0)
+        if first > last or last >= SLOT_COUNT:
+            raise ConditionError(f"{part.strip()!r} is no slot and no range of slots, 0 to 16383", at)
+        marks[first : last + 1] = True
+        at += len(part) + 1
+    return marks
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFilter:
+    """What wanted keys are like; an empty condition asks for nothing.
+
+    *globs* and *prefixes*: one of them matches; *regex* is found in the name (RE2, bytes); *size* are bytes of the record in the file;
+    *ttl* and *idle* are seconds, *freq* the LFU counter; *sample* is the share of keys that is wanted, chosen by a hash of their names.
+    """
+
+    globs: tuple[Glob, ...] = ()
+    regex: str = ""
+    types: frozenset[int] = frozenset()
+    dbs: frozenset[int] = frozenset()
+    slots: NDArray[np.bool_] | None = None
+    size: Between | None = None
+    ttl: Between | None = None
+    idle: Between | None = None
+    freq: Between | None = None
+    sample: float = 1.0
+
+    def rows(self, batch: KeyBatch, taken_at_ms: int | None) -> NDArray[np.int64]:
+        """Return the places of the wanted keys of *batch*; times to live count from *taken_at_ms*."""
+        chosen = np.ones(len(batch), np.bool_)
+        if self.types:
+            chosen &= np.isin(batch.type, list(self.types))
+        if self.dbs:
+            chosen &= np.isin(batch.db, list(self.dbs))
+        if self.slots is not None:
+            chosen &= self.slots[batch.slot]
+        for wanted, values in (
+            (self.size, batch.serialized_bytes),
+            (self.idle, batch.idle_s),
+            (self.freq, batch.freq),
+        ):
+            if wanted is not None:
+                chosen &= wanted.mark(values.astype(np.int64, copy=False))
+        if self.ttl is not None:
+            left = np.maximum(batch.expire_at_ms - (taken_at_ms or 0), 0) // 1000
+            chosen &= self.ttl.mark(np.where(batch.expire_at_ms == NONE, NONE, left))
+        if self.sample < 1.0:
+            chosen &= key_hashes(batch) < np.uint64(int(self.sample * 2.0**63) * 2)
+        if self.globs and chosen.any():
+            found = np.zeros(len(batch), np.bool_)
+            for glob in self.globs:
+                mark_matches(batch.key_data, batch.key_offsets, glob.steps, glob.bytes_taken, chosen, found)
+            chosen &= found
+        rows = np.flatnonzero(chosen)
+        return rows[_found(self.regex, batch, rows)] if self.regex and len(rows) else rows
+
+
+def _found(regex: str, batch: KeyBatch, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    import pyarrow.compute as pc  # a thirtieth of a second, where no regex is asked for
+
+    starts = batch.key_offsets[rows].astype(np.int64)
+    names = gather_binary(batch.key_data, starts, batch.key_offsets[rows + 1] - starts)
+    return np.asarray(pc.match_substring_regex(names, regex).to_numpy(zero_copy_only=False))
+
+
+def key_filter(
+    *,
+    match: Sequence[str] = (),
+    prefix: Sequence[str] = (),
+    regex: str = "",
+    type: Sequence[str] = (),
+    db: Sequence[int] = (),
+    slot: str = "",
+    size: str = "",
+    ttl: str = "",
+    idle: str = "",
+    freq: str = "",
+    sample: str = "",
+) -> KeyFilter:
+    """Return the filter of conditions in words; raises ConditionError with option, line and column of what cannot be read."""
+    return KeyFilter(
+        globs=(
+            *(_read("--match", text, lambda text: glob_of(_bytes(text))) for text in match),
+            *(prefix_glob(_bytes(text)) for text in prefix),
+        ),
+        regex=_read("--regex", regex, _checked_regex) if regex else "",
+        types=frozenset(number for text in type for number in _read("--type", text, _types)),
+        dbs=frozenset(db),
+        slots=_read("--slot", slot, slots_of) if slot else None,
+        size=_optional("--size", size, BYTES),
+        ttl=_optional("--ttl", ttl, SECONDS),
+        idle=_optional("--idle", idle, SECONDS),
+        freq=_optional("--freq", freq, NUMBERS),
+        sample=_read("--sample", sample, _share) if sample else 1.0,
+    )
+
+
+def _optional(option: str, text: str, units: dict[str, int]) -> Between | None:
+    return _read(option, text, lambda text: between(text, units)) if text else None
+
+
+def _read(option: str, text: str, reader: Callable[[str], T]) -> T:
+    try:
+        return reader(text)
+    except ConditionError as error:
+        raise error.within(option, text) from None
+
+
+def _checked_regex(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ConditionError(error.msg, error.pos or 0) from None
+    import pyarrow.compute as pc
+
+    try:
+        pc.match_substring_regex(pa.array([b""]), text)
+    except (pa.ArrowInvalid, UnicodeEncodeError) as error:
+        reason = str(error).partition(": ")[2] or str(error)
+        raise ConditionError(f"{reason} (the expressions are RE2's: no look-around, no references)", 0) from None
+    return text
+
+
+def _bytes(text: str) -> bytes:
+    """A word of the command line as the bytes that it was."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _types(text: str) -> list[int]:
+    at = 0
+    found = []
+    for name in text.split(","):
+        if name.strip() not in KEY_TYPES:
+            raise ConditionError(f"{name.strip()!r} is no type: {', '.join(KEY_TYPES)}", at)
+        found.append(KEY_TYPES.index(name.strip()))
+        at += len(name) + 1
+    return found
+
+
+def _share(text: str) -> float:
+    found = re.fullmatch(r"\s*([0-9]{1,9}(?:\.[0-9]{1,12})?)\s*(%?)\s*", text)
+    value = float(found[1]) / (100 if found[2] else 1) if found else 0.0
+    if not 0 < value <= 1:
+        raise ConditionError("a share is between 0 and 1, or 0% and 100%", 0)
+    return value

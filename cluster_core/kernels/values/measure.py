@@ -1,0 +1,74 @@
+"""Batches of keys with their records, measured under several conditions at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cluster_core.advice.conditions import Condition
+from cluster_core.formats.rdb.head import RdbHead
+from cluster_core.kernels.keys.batch import KeyBatch
+from cluster_core.kernels.rdb import value_shapes as shapes
+from cluster_core.kernels.rdb.memory_sizes import model_array
+from cluster_core.kernels.rdb.strings import expand
+from cluster_core.kernels.rdb.tables import grammar_array
+from cluster_core.kernels.rdb.value_strings import ACCUMULATED, PARTS
+
+SCRATCH_BYTES_MAX = 256 << 20
+"""A packed value that expands to more is not measured."""
+_SCRATCH_BYTES = 1 << 16
+
+
+class Measured(NamedTuple):
+    """Of each key: *memory* int64[keys, conditions], its *shapes* int64[keys, `value_shapes.SHAPES`]."""
+
+    memory: NDArray[np.int64]
+    shapes: NDArray[np.int64]
+
+
+class ValueMeasure:
+    """Measures values of one file, whose head is *head*, under *conditions*, the dump's own first."""
+
+    def __init__(self, head: RdbHead, conditions: Sequence[Condition]) -> None:
+        models = np.array([model_array(one.model) for one in conditions])
+        rules = np.array([one.rules() for one in conditions], np.int64)
+        self._conditions = grammar_array(head.dialect, head.version, conditions[0].model), models, rules
+        self._scratch = np.empty(_SCRATCH_BYTES, np.uint8)
+        self._sums = np.zeros(ACCUMULATED, np.int64), np.zeros((len(conditions), PARTS), np.int64)
+
+    def measure(self, batch: KeyBatch, data: NDArray[np.uint8], begin: int) -> Measured:
+        """Measure the keys of *batch*, whose records lie in *data*; its first byte is that at *begin* in the file."""
+        count = len(batch)
+        found = Measured(
+            np.zeros((count, len(self._conditions[1])), np.int64), np.zeros((count, shapes.SHAPES), np.int64)
+        )
+        starts = batch.offset - begin
+        records = starts, starts + batch.serialized_bytes
+        keys = np.diff(batch.key_offsets).astype(np.int64), batch.expire_at_ms, batch.encoding
+        first = 0
+        while first < count:
+            work = self._scratch, *self._sums
+            first, need = shapes.measure_values(first, data, records, keys, self._conditions, work, tuple(found))
+            if need > SCRATCH_BYTES_MAX:
+                first += 1
+            elif need > len(self._scratch):
+                self._scratch = np.empty(2 * int(need), np.uint8)
+        return found
+
+
+def texts_of(
+    found: Measured, batch: KeyBatch, data: NDArray[np.uint8], begin: int, chosen: NDArray[np.bool_]
+) -> Iterator[memoryview]:
+    """Yield the strings of the *chosen* keys of *batch*, whose records lie in *data* as `ValueMeasure.measure` has them: each ends a record."""
+    ends = (batch.offset + batch.serialized_bytes)[chosen] - begin
+    raw, lzf = (found.shapes[chosen, at] for at in (shapes.RAW_BYTES, shapes.LZF_BYTES))
+    for end, size, packed in zip(ends.tolist(), raw.tolist(), lzf.tolist(), strict=True):
+        if not packed:
+            yield data[end - size : end].data
+            continue
+        out = np.empty(size, np.uint8)
+        expand(data, end - packed, end, out, 0, size)
+        yield out.data

@@ -1,0 +1,80 @@
+"""From the tables of a replay to gold/incidents, gold/incident_steps and gold/findings.
+
+What headers came to is small (`slotscope.pipelines.bus_headers`).  It goes with the silver rows of the snapshot, which are changes and
+not messages, to `cluster_core.incidents` on the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pyspark.sql import SparkSession
+
+from cluster_core.incidents.catalogue import find_findings, find_incidents
+from cluster_core.incidents.history import History
+from cluster_core.incidents.incident import Finding, Incident
+from cluster_core.incidents.rows import (
+    FindingRow,
+    IncidentRow,
+    StepRow,
+    finding_row,
+    incident_row,
+    step_rows,
+)
+from cluster_core.incidents.story import name_all, step_text, summary_of
+from schemas.history import BUS_MESSAGES, LOG_EVENTS, NODE_POLLS
+from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
+from slotscope.pipelines.bus.notes import collect_notes, history_of
+from slotscope.pipelines.bus_headers import NO_STATES, Basis, HeaderStates
+from slotscope.runtime.storage import tables
+from slotscope.runtime.storage.delta_files import figures
+from slotscope.runtime.storage.row_tables import rows_table
+from slotscope.runtime.storage.runs import Run
+
+
+class Gold(NamedTuple):
+    """How many steps were written, and what headers came to by node, for the next fold to go on with."""
+
+    steps: int
+    states: dict[str, bytes]
+
+
+def write_gold(spark: SparkSession, run: Run, basis: Basis, states: HeaderStates = NO_STATES) -> Gold:
+    """Write gold/incidents, gold/incident_steps and gold/findings from what *run* has written and kept of its snapshot."""
+    notes = collect_notes(spark, run, basis, states)
+    history = history_of(notes, basis)
+    incidents = find_incidents(history)
+    findings = find_findings(history, notes.breaches, notes.costs)
+    _write(run, history, incidents, findings)
+    return Gold(sum(len(one.steps) for one in incidents), notes.states)
+
+
+def check_figures(run: Run, facts: Mapping[str, Any], known_messages: int, gold: Gold) -> None:
+    """Compare what *run* read and found with what the tables now hold of it; raises InputError where they contradict each other.
+
+    *facts* are those of the capture task, of which *known_messages* were settled by earlier runs.
+    """
+    selected = {"rows": "count(*)", "types": "count(type)", "files": "count(file)"}
+    numbers = "max(message_id) - min(message_id) + 1"
+    stored = figures(run.root, BUS_MESSAGES, run.own, numbers=numbers, **selected)
+    by = {f"{BUS_MESSAGES.name}, {name}": count for name, count in stored.items()}
+    run.check("messages", {"read": facts["messages"] - known_messages, **by})
+    for table in (NODE_POLLS, LOG_EVENTS, INCIDENTS, INCIDENT_STEPS, FINDINGS):
+        if table in run.rows:
+            there = figures(run.root, table, run.own, rows="count(*)")
+            run.check(table.name.rpartition("/")[2], {"written": run.rows[table], table.name: there["rows"]})
+    steps = figures(run.root, INCIDENTS, run.own, steps="coalesce(sum(steps), 0)")["steps"]
+    run.check("steps", {"found": gold.steps, INCIDENTS.name: steps, INCIDENT_STEPS.name: run.rows[INCIDENT_STEPS]})
+
+
+def _write(run: Run, history: History, incidents: list[Incident], findings: list[Finding]) -> None:
+    names = name_all(history.nodes, history.addresses)
+    numbered = list(enumerate(incidents, 1))
+    found = [incident_row(number, one, summary_of(one, names), history.addresses) for number, one in numbered]
+    steps = [
+        row for number, one in numbered for row in step_rows(number, one, lambda step: step_text(step, names), names)
+    ]
+    told = [finding_row(number, one) for number, one in enumerate(findings, 1)]
+    kinds = ((found, IncidentRow, INCIDENTS), (steps, StepRow, INCIDENT_STEPS), (told, FindingRow, FINDINGS))
+    tables.apply_changes([tables.Change(rows_table(rows, row, table), table) for rows, row, table in kinds], run)

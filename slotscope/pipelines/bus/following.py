@@ -1,0 +1,152 @@
+"""A landing that is followed: a stream whose batches are new files, each batch a fold of `bus_history`.
+
+Spark lists the landing, remembers in its checkpoint what it has seen, and numbers the batches; a batch has the names of files, which
+the tasks of the fold open.  The states of all machines are rows of silver/replay_state, written last and with the number of the batch:
+a batch that is carried out again, because the follower was killed before Spark took note of it, finds its number there and does nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from cluster_core.errors import ClusterCoreError
+from slotscope.pipelines.bus.history import Batch, HistoryReplay
+from slotscope.pipelines.bus.incident_news import Hooks, spread_news
+from slotscope.pipelines.bus.inputs import Inputs
+from slotscope.pipelines.bus_outcome import Outcome
+from slotscope.runtime.errors import InputError, PlaceError
+from slotscope.runtime.failure import describe
+from slotscope.sources.bus.point_series import RecordedInput, recorded_inputs
+
+if TYPE_CHECKING:
+    from slotscope.requests.follow import Request
+
+CHECKPOINT: Final = "checkpoints/follow"
+"""Under the root: what Spark remembers of the landing."""
+FILES: Final = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
+"""What Spark knows of files; their content is not asked for, and so not read."""
+PATIENCE_S: Final = 60.0
+"""The longest time until a batch that failed is tried again."""
+NEWS_S: Final = 1
+"""How often is looked whether the stream has ended."""
+
+
+class Followed(NamedTuple):
+    """One batch of one cluster."""
+
+    cluster: str
+    batch: int
+    files: int
+    seconds: float
+    outcome: Outcome
+
+    def line(self) -> str:
+        """What is said of it."""
+        return f"{self.cluster}: {self.files} files in {self.seconds:.1f} s; {self.outcome.lines()[0]}"
+
+
+class Follower:
+    """Follows one landing; *told* hears of each batch of each cluster."""
+
+    def __init__(self, spark: SparkSession, request: Request, told: Callable[[Followed], None]) -> None:
+        self._spark = spark
+        self._request = request
+        self._told = told
+        self._hooks = Hooks(request.on_incident, request.webhook)
+        self._error: Exception | None = None
+        self._stream_id = ""
+        self._is_named = threading.Event()
+
+    def run(self, stop: threading.Event) -> None:
+        """Take what is there, and what comes until *stop* is set; raises what went wrong where it is of no use to try again."""
+        failures = 0
+        while not stop.is_set():
+            started = time.monotonic()
+            query = self._start()
+            while not stop.is_set() and not _has_ended(query):
+                continue
+            query.stop()
+            error, self._error = self._error or query.exception(), None
+            if error is None:
+                return
+            is_lasting = isinstance(error, InputError | ClusterCoreError) and not isinstance(error, PlaceError)
+            if self._request.once or is_lasting:
+                raise error
+            if stop.is_set():
+                return
+            failures = 1 if time.monotonic() - started > PATIENCE_S else failures + 1
+            wait_s = min(PATIENCE_S, 2.0**failures)
+            sys.stderr.write(f"slotscope: {describe(error).line}; trying again in {wait_s:.0f} s\n")
+            stop.wait(wait_s)
+
+    def _start(self) -> StreamingQuery:
+        request = self._request
+        files = (
+            self._spark.readStream.format("binaryFile")
+            .schema(FILES)
+            .option("recursiveFileLookup", "true")
+            .option("pathGlobFilter", "*.gz")
+            .option("ignoreMissingFiles", "true")
+            .load(request.landing)
+            .select("path", "length")
+        )
+        self._is_named.clear()
+        writer = files.writeStream.queryName("follow").foreachBatch(self._take)
+        writer = writer.option("checkpointLocation", f"{request.root.rstrip('/')}/{CHECKPOINT}")
+        seconds = max(request.every.total_seconds(), 0.1)
+        writer = (
+            writer.trigger(availableNow=True) if request.once else writer.trigger(processingTime=f"{seconds} seconds")
+        )
+        query = writer.start()
+        self._stream_id = query.id
+        self._is_named.set()
+        return query
+
+    def _take(self, files: DataFrame, number: int) -> None:
+        """One batch: every cluster of it in turn."""
+        self._is_named.wait()
+        try:
+            found = recorded_inputs((_path_of(row["path"]), row["length"]) for row in files.collect())
+            for cluster, mine in groupby(found, key=lambda file: file.place.cluster):
+                self._fold(cluster, list(mine), number)
+        except (InputError, ClusterCoreError, OSError, PySparkException) as error:  # Spark tells of it as text only
+            self._error = error
+            raise
+
+    def _fold(self, cluster: str, files: Iterable[RecordedInput], number: int) -> None:
+        started = time.monotonic()
+        inputs = Inputs.of_landing(list(files))
+        replay = HistoryReplay(
+            self._spark,
+            self._request.replay(cluster),
+            inputs,
+            batch=Batch(self._stream_id, number),
+            lateness_ns=int(self._request.lateness.total_seconds() * 1e9),
+        )
+        if not replay.is_done:
+            outcome = replay.run()
+            self._told(Followed(cluster, number, len(inputs.recorded), time.monotonic() - started, outcome))
+        for line in spread_news(self._request.root, cluster, self._hooks):
+            sys.stdout.write(f"{line}\n")
+            sys.stdout.flush()
+
+
+def _has_ended(query: StreamingQuery) -> bool:
+    try:
+        return bool(query.awaitTermination(NEWS_S))
+    except PySparkException:
+        return True
+
+
+def _path_of(uri: str) -> str:
+    """The path of a file of this machine, the URI of another."""
+    return "/" + uri.removeprefix("file:").lstrip("/") if uri.startswith("file:") else uri

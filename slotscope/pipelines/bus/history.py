@@ -1,0 +1,428 @@
+"""A replay from its inputs to its tables: who calls what, in which order.
+
+``captures, polls, logs → one task: messages, evidence → one task a process: beliefs, events → tables``.  Results of both
+tasks are persisted once; every table is a selection of them.  A fold continues the states in silver/replay_state when
+the files that they hold are the first of those that are named now; else everything is read from the start.  Rows that
+are not settled are replaced, settled ones last (`slotscope.runtime.storage.runs`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial as bind
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark import StorageLevel
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cluster_core.errors import DecodeError
+from cluster_core.kinds import Severity
+from cluster_core.replay.saving import STATE_SOURCE, STATE_VERSION
+from schemas import history
+from schemas.bronze import BAD_RECORDS
+from schemas.caveats import Caveat, Code
+from schemas.table import Table
+from slotscope.pipelines.bus.findings import check_figures, write_gold
+from slotscope.pipelines.bus.inputs import Inputs
+from slotscope.pipelines.bus_headers import Basis, HeaderStates
+from slotscope.pipelines.bus_outcome import Outcome, late_rows, outcome_of, replay_row
+from slotscope.runtime.errors import InputError
+from slotscope.runtime.progress import progress
+from slotscope.runtime.spark.spark_schema import spark_schema
+from slotscope.runtime.storage import tables
+from slotscope.runtime.storage.delta_files import as_table, exists, few_rows, read_rows
+from slotscope.runtime.storage.runs import running
+from slotscope.runtime.storage.snapshot_names import finished_names
+from slotscope.runtime.storage.tables import Change
+from slotscope.sources.bus import captured
+from slotscope.sources.bus import observers as replayed
+from slotscope.sources.bus.captured import CAPTURED
+from slotscope.sources.bus.evidence import JOB, PRELUDE_NS, CaptureOptions, capture_task
+from slotscope.sources.bus.files import OVERLAP_NS, CaptureFile, survey
+from slotscope.sources.bus.observers import REPLAYED, STATE_PHASE, ReplayOptions, replay_task
+from slotscope.sources.bus.point_series import LATENESS_NS
+from slotscope.sources.bus.polls_and_logs import PollsAndLogs
+from slotscope.transforms.history_frames import Rows, clock_warnings, logged_events, of_kind, unpacked, with_times
+from slotscope.transforms.ownership import DERIVED, MEMBER, OWNED, VIEW_COLUMNS, derive_task
+
+if TYPE_CHECKING:
+    from slotscope.requests.bus_replay import Request
+
+CAPTURE_PART = "capture"
+HEADERS_PART = "headers of "
+"""Before the id of a node: what its headers came to."""
+ALL = 1 << 62
+"""A bound that no number of lines or packets comes to."""
+UNREADABLE = Caveat(
+    Severity.NOTE,
+    Code.STATE,
+    f"what the last run left in {STATE_SOURCE} cannot be read by this version of the program: all captures were replayed from the start",
+)
+
+
+class Batch(NamedTuple):
+    """A batch of a stream: it names new files only, and never the same twice, unless it is carried out again."""
+
+    stream: str
+    number: int
+
+
+class State(NamedTuple):
+    """Where the last fold stopped."""
+
+    options: dict[str, Any]
+    capture: bytes
+    settled_by: int
+    messages: int
+
+
+class HistoryReplay:
+    """One run of the job."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        request: Request,
+        inputs: Inputs,
+        *,
+        batch: Batch | None = None,
+        lateness_ns: int = LATENESS_NS,
+    ) -> None:
+        self._batch = batch
+        self._lateness_ns = lateness_ns
+        self._spark = spark
+        self._request = request
+        self._inputs = inputs
+        self._warnings: list[Caveat] = []
+        self._found = 0
+        self._surveys: dict[tuple[bool, int], list[CaptureFile]] = {}
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the rows of this batch are there: it was carried out, and its stream was killed before it took note of that."""
+        state = self._last_state(str(self._request.snapshot))
+        return state is not None and self._batch is not None and self._batch <= Batch(*state.options["batch"])
+
+    def run(self) -> Outcome:
+        """Read, replay, write; raises DecodeError for bad input in strict mode."""
+        request, sizes, cluster = self._request, self._inputs.sizes(), self._request.cluster or self._inputs.cluster
+        name = request.snapshot or self._continued(cluster)
+        with running(
+            request.root, JOB, name, cluster=cluster, inputs=sizes, replaces=("sentinel-replay",)
+        ) as self._run:
+            return self._go_on()
+
+    def _continued(self, cluster: str | None) -> str | None:
+        """The latest replay, of the cluster if one is named, where its files are the first of those of this one."""
+        names = finished_names(self._request.root, (JOB,), cluster)
+        goes_on = bool(names) and self._last_state(names[-1]) is not None
+        self._warnings.clear()
+        return names[-1] if goes_on else None
+
+    def _go_on(self) -> Outcome:
+        state = self._last_state(self._run.name, self._run.before)
+        try:
+            read, found, facts, state = self._follow(state)
+        except (PySparkException, Py4JError, DecodeError) as error:
+            if state is None or STATE_SOURCE not in str(error):
+                raise
+            self._warnings.append(UNREADABLE)
+            read, found, facts, state = self._follow(None)
+        with progress("writing tables"):
+            outcome = self._write(read, found, facts, state)
+        found.unpersist()
+        read.unpersist()
+        return outcome
+
+    def _follow(self, state: State | None) -> tuple[DataFrame, DataFrame, dict[str, Any], State | None]:
+        """Read and replay from *state* on, or from the start where packets came late: what was read, found and is known, and the state."""
+        with progress("reading captures"):
+            read, facts = self._read(state)
+            if facts.get("late") or (state is not None and self._batch is None and facts["left_out"]):
+                read.unpersist()
+                state = None
+                read, facts = self._read(None)
+        with progress("replaying"):
+            found = self._replay(read, facts, state).persist(StorageLevel.MEMORY_AND_DISK)
+            self._found = (
+                found.count()
+            )  # all processes at once: a table that is written into one file would run one after the other
+        return read, found, facts, state
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def _last_state(self, name: str, runs: Sequence[str] | None = None) -> State | None:
+        """The state that the last fold of *name*, or *runs*, left, if what it holds is the beginning of what is asked for."""
+        root = self._request.root
+        if self._request.restart or not exists(root, history.REPLAY_STATE):
+            return None
+        row = next(iter(read_rows(root, history.REPLAY_STATE, runs=runs, snapshot_id=name, part=CAPTURE_PART)), None)
+        if row is None:
+            return None
+        if row["version"] != STATE_VERSION:
+            self._warnings.append(UNREADABLE)
+            return None
+        state = State(json.loads(row["options"]), bytes(row["state"]), row["settled_by"], row["messages"])
+        if self._batch is not None:
+            self._check_stream(state)
+            return state
+        return state if self._continues(state) else None
+
+    def _check_stream(self, state: State) -> None:
+        """Raise InputError where a stream cannot go on from *state*."""
+        request = self._request
+        if {name: state.options.get(name) for name in self._options()} != self._options():
+            raise InputError(
+                f"{request.root}: {request.snapshot} was followed with other options; use the same ones, or another --root"
+            )
+        if state.options["batch"][0] != self._batch_id()[0]:
+            raise InputError(
+                f"{request.root}: {request.snapshot} was followed from another landing, or its checkpoint is gone; use another --root"
+            )
+
+    def _batch_id(self) -> tuple[str, int]:
+        return self._batch or ("", 0)
+
+    def _continues(self, state: State) -> bool:
+        """Whether all old files are here unchanged, and the new captures are younger."""
+        if {name: state.options.get(name) for name in self._options()} != self._options():
+            return False
+        sizes = self._inputs.sizes()
+        if any(sizes.get(path) != size for path, size in state.options["files"].items()):
+            return False
+        if self._inputs.recorded:
+            return True
+        new = self._new_captures(state)
+        return all(file.first_ns > state.options["last_ns"] - OVERLAP_NS for file in new)
+
+    def _new_captures(self, state: State | None) -> list[CaptureFile]:
+        known = state.options["files"] if state is not None else {}
+        new = [file for file in self._inputs.captures if file.path not in known]
+        alone = state is None or not new
+        if (alone, len(new)) not in self._surveys:
+            self._surveys[alone, len(new)] = survey(new, alone=alone)
+        return self._surveys[alone, len(new)]
+
+    def _options(self) -> dict[str, Any]:
+        """What a state depends on besides its files."""
+        request = self._request
+        return {
+            "node_timeout_ms": request.node_timeout_ms,
+            "profile": request.profile,
+            "gossip": request.gossip,
+            "zone": request.log_zone,
+            "log_node": list(request.log_node),
+            "permissive": request.permissive,
+            "lateness_ns": self._lateness_ns if self._inputs.recorded else 0,
+        }
+
+    def _read(self, state: State | None) -> tuple[DataFrame, dict[str, Any]]:
+        request = self._request
+        known = state.options["files"] if state is not None else {}
+        statements = PollsAndLogs(
+            tuple(file.path for file in self._inputs.polls if file.path not in known),
+            tuple(file.path for file in self._inputs.logs if file.path not in known),
+            request.log_zone,
+            tuple(request.log_node),
+        )
+        recorded = tuple(file for file in self._inputs.recorded if file.path not in known)
+        if recorded:
+            statements = replace(statements, polls=(), logs=())
+        options = CaptureOptions(
+            () if self._inputs.recorded else tuple(self._new_captures(state)),
+            statements,
+            request.node_timeout_ms,
+            request.gossip,
+            request.permissive,
+            state.capture if state is not None else None,
+            recorded,
+            self._lateness_ns,
+        )
+        task = self._spark.range(0, 1, 1, 1).mapInArrow(bind(capture_task, options=options), spark_schema(CAPTURED))
+        read = task.persist(StorageLevel.MEMORY_AND_DISK)
+        rows = read.where(F.col("kind") == captured.META).select("blob").collect()
+        return read, json.loads(bytes(rows[0]["blob"]))
+
+    # -- replaying ---------------------------------------------------------------------------------------------------
+
+    def _replay(self, read: DataFrame, facts: dict[str, Any], state: State | None) -> DataFrame:
+        request, spark = self._request, self._spark
+        pieces = read.where(F.col("kind") == captured.EVIDENCE).select("part", "phase", "number", "blob")
+        if state is not None:
+            saved = tables.read_snapshot(spark, history.REPLAY_STATE, request.root, self._run.name, self._run.before)
+            saved = saved.where((F.col("part") != CAPTURE_PART) & ~F.col("part").startswith(HEADERS_PART))
+            pieces = pieces.union(
+                saved.select("part", F.lit(STATE_PHASE).alias("phase"), F.lit(0).cast("bigint"), F.col("state"))
+            )
+        start_ns = facts["first_ns"] - PRELUDE_NS if facts["first_ns"] else 0
+        options = ReplayOptions(facts["node_timeout_ms"], start_ns, request.profile, facts["settled_by"] > 0)
+        partitions = 2 * spark.sparkContext.defaultParallelism
+        by_process = pieces.repartition(partitions, "part").sortWithinPartitions("part", "phase", "number")
+        return by_process.mapInArrow(bind(replay_task, options=options), spark_schema(REPLAYED))
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+
+    def _write(self, read: DataFrame, found: DataFrame, facts: dict[str, Any], state: State | None) -> Outcome:
+        """All tables; the states when these are complete, and last the row that says so."""
+        run, request = self._run, self._request
+        run.belongs_to(node for _, _, node in facts["processes"])
+        run.keep(run.lasting_before if state is not None else ())
+        seen, beliefs = self._answers(read, found, facts)
+        messages = of_kind(read if _is_many(facts) else seen, "kind", captured.MESSAGE)
+        changes = [*self._seen(messages, seen, facts), *self._believed(read, beliefs, facts), *self._told(seen)]
+        if facts["left_out"] or state is None:
+            changes.append(Change(late_rows(facts), history.LATE_FILES, ("left_out", ALL)))
+        if state is not None:  # the older beliefs stand in the table, which must be complete first
+            tables.apply_changes(changes, run)
+            changes = []
+        derived = self._derived(beliefs, state)
+        for table, kind in ((history.SLOT_OWNERS, OWNED), (history.MEMBERSHIPS, MEMBER)):
+            changes.append(Change(self._as(of_kind(derived, "row_kind", kind), table), table))
+        tables.apply_changes(changes, run)
+        if isinstance(derived, DataFrame):
+            derived.unpersist()
+        clocks: list[Caveat] = []
+        if self._inputs.captures and self._inputs.logs:
+            logged = self._unpacked(read, captured.LOGS, history.LOG_EVENTS)
+            clocks = clock_warnings(logged, found.where(F.col("row_kind") == replayed.EVENT))
+        basis = Basis(facts["node_timeout_ms"], facts["first_ns"] or 0, facts["last_ns"] or 0)
+        gold = write_gold(self._spark, run, basis, self._header_states(facts, state))
+        check_figures(run, facts, state.messages if state is not None else 0, gold)
+        tables.apply_change(Change(self._states(seen, beliefs, gold.states, facts), history.REPLAY_STATE), run)
+        known = len(state.options["files"]) if state is not None else 0
+        outcome = outcome_of(request, self._inputs, facts, known, [*self._warnings, *clocks], run.name)
+        tables.apply_change(Change(replay_row(request, self._inputs, facts, outcome), history.REPLAYS), run)
+        run.data_at = datetime.fromtimestamp(facts["last_ns"] / 1e9, UTC) if facts["last_ns"] else None
+        run.partial = bool(outcome.bad_records)
+        return outcome
+
+    def _answers(self, read: DataFrame, found: DataFrame, facts: dict[str, Any]) -> tuple[Rows, Rows]:
+        """What was read, without the evidence and without messages that are many, and found: two answers in place of twenty queries."""
+        bulk = (captured.EVIDENCE, *((captured.MESSAGE,) if _is_many(facts) else ()))
+        seen = read if self._request.gossip else read.where(~F.col("kind").isin(*bulk)).toArrow()
+        return seen, found if self._found > tables.SMALL_ROWS_MAX else found.toArrow()
+
+    def _seen(self, messages: Rows, read: Rows, facts: dict[str, Any]) -> Iterator[Change]:
+        """The tables of the captures; the next fold has messages that are not settled again."""
+        lasting = ("message_id", facts["settled_messages"] - 1)
+        files = None if _is_many(facts) else 1  # they come of one task
+        yield Change(self._as(messages, history.BUS_MESSAGES), history.BUS_MESSAGES, lasting, files)
+        yield Change(self._unpacked(read, captured.BITMAPS, history.SLOT_BITMAPS), history.SLOT_BITMAPS, lasting)
+        yield Change(self._unpacked(read, captured.BAD, BAD_RECORDS), BAD_RECORDS)
+        yield Change(self._unpacked(read, captured.LINK_ROWS, history.LINKS), history.LINKS)
+        yield Change(self._unpacked(read, captured.GAP_ROWS, history.GAPS), history.GAPS)
+        if self._inputs.recorded:
+            yield Change(self._unpacked(read, captured.UNRECORDED_ROWS, history.UNRECORDED), history.UNRECORDED)
+        if self._request.gossip:
+            gossip = self._unpacked(read, captured.GOSSIP, history.GOSSIP_ENTRIES)
+            yield Change(gossip, history.GOSSIP_ENTRIES, lasting, files=None)
+
+    def _believed(self, read: DataFrame, found: Rows, facts: dict[str, Any]) -> Iterator[Change]:
+        """The tables of the machines; the next fold has what is not settled again."""
+        lasting = ("settled_by", facts["settled_by"])
+        kinds = (
+            (history.NODE_VIEWS, replayed.VIEW),
+            (history.DISAGREEMENTS, replayed.DISAGREEMENT),
+            (history.FAILURE_REPORTS, replayed.REPORT),
+            (history.VOTES, replayed.VOTE),
+            (history.EPOCHS, replayed.EPOCH_RAISED),
+            (history.EVENTS, replayed.EVENT),
+            (history.IGNORED_INPUTS, replayed.IGNORED),
+        )
+        for table, kind in kinds:
+            if table is history.EVENTS and not self._inputs.captures:
+                yield Change(logged_events(read), table)
+            else:
+                yield Change(self._beliefs(found, table, kind), table, lasting)
+
+    def _beliefs(self, found: Rows, table: Table, kind: int) -> Any:
+        rows = of_kind(found, "row_kind", kind)
+        if table is history.EVENTS and isinstance(rows, pa.Table):
+            bus = pa.array(["bus"] * len(rows), pa.string())
+            rows = rows.set_column(rows.column_names.index("source"), "source", bus)
+        elif table is history.EVENTS:
+            rows = rows.withColumn("source", F.lit("bus"))
+        return self._as(rows, table)
+
+    def _as(self, rows: Rows, table: Table) -> Any:
+        return with_times(rows, table)
+
+    def _unpacked(self, read: Rows, kind: int, table: Table) -> Any:
+        return unpacked(read, kind, table)
+
+    def _told(self, read: Rows) -> Iterator[Change]:
+        """Polls and log events of new files: they last, since a fold goes on only where all older files are named again, or were taken."""
+        for files, kind, table in (
+            (self._inputs.polls, captured.POLLS, history.NODE_POLLS),
+            (self._inputs.logs, captured.LOGS, history.LOG_EVENTS),
+        ):
+            if files or self._inputs.recorded:
+                yield Change(self._unpacked(read, kind, table), table, ("line", ALL))
+
+    def _derived(self, found: Rows, state: State | None) -> Rows:
+        run, views = self._run, of_kind(found, "row_kind", replayed.VIEW)
+        if state is not None:  # older views stand in the table
+            few = few_rows(
+                run.root,
+                history.NODE_VIEWS,
+                VIEW_COLUMNS,
+                tables.SMALL_ROWS_MAX,
+                where="TRUE",
+                order_by="valid_from_ns",
+                runs=run.counted,
+                snapshot_id=run.name,
+            )
+            views = (
+                few
+                if few is not None
+                else tables.read_snapshot(self._spark, history.NODE_VIEWS, run.root, run.name, run.counted)
+            )
+        if isinstance(views, pa.Table):
+            return pa.Table.from_batches(derive_task(iter(views.select(list(VIEW_COLUMNS)).to_batches())), DERIVED)
+        rows = views.select(*VIEW_COLUMNS).coalesce(1).mapInArrow(derive_task, spark_schema(DERIVED))
+        return rows.persist(StorageLevel.MEMORY_AND_DISK)
+
+    def _header_states(self, facts: dict[str, Any], state: State | None) -> HeaderStates:
+        """What headers came to before this fold; nothing is kept of them while the node timeout is not certain."""
+        settled = facts["settled_messages"] if facts["settled_by"] else -1
+        if state is None or not state.settled_by:
+            return HeaderStates(0, settled)
+        run, is_headers = self._run, f"part LIKE '{HEADERS_PART}%'"
+        rows = read_rows(run.root, history.REPLAY_STATE, where=is_headers, runs=run.before, snapshot_id=run.name)
+        kept = {row["part"].removeprefix(HEADERS_PART): bytes(row["state"]) for row in rows}
+        return HeaderStates(state.messages, settled, kept)
+
+    def _states(self, read: Rows, found: Rows, headers: dict[str, bytes], facts: dict[str, Any]) -> pa.Table:
+        """The states of this fold; none is kept of the processes while the node timeout is not certain."""
+        files = self._inputs.sizes() if self._batch is None else {}
+        options = self._options() | {"files": files, "last_ns": facts["last_ns"], "batch": self._batch_id()}
+        common = {
+            "version": STATE_VERSION,
+            "settled_by": facts["settled_by"],
+            "messages": facts["settled_messages"],
+            "options": json.dumps(options),
+        }
+        capture = [(CAPTURE_PART, blob) for _, blob in _blobs(of_kind(read, "kind", captured.STATE))]
+        processes = _blobs(of_kind(found, "row_kind", replayed.SAVED))
+        nodes = [(f"{HEADERS_PART}{node}", blob) for node, blob in headers.items()]
+        rows = [{"part": part, "state": blob, **common} for part, blob in (*capture, *processes, *nodes)]
+        return as_table(history.REPLAY_STATE, rows)
+
+
+def _is_many(facts: dict[str, Any]) -> bool:
+    """Whether the messages of a fold are more than the driver should hold."""
+    return bool(facts["fresh_messages"] > tables.SMALL_ROWS_MAX)
+
+
+def _blobs(rows: Rows) -> list[tuple[str, bytes]]:
+    """The parts and blobs of *rows*."""
+    found = rows.select(["part", "blob"])
+    table = found if isinstance(found, pa.Table) else found.toArrow()
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))

@@ -1,0 +1,167 @@
+"""What a follower says of incidents: they open, grow and close; each closing becomes a page, and a command or a webhook hears of it.
+
+``gold/incident_states`` keeps what was said last of each incident, so that a follower that is started again says nothing twice; one that is
+killed between a command and that row runs the command again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from schemas.incidents import INCIDENT_STATES, INCIDENTS
+from slotscope.reports.delivery import Page, deliver, report_path
+from slotscope.reports.history.html import render_history
+from slotscope.reports.history.report import HistoryReport
+from slotscope.reports.history.tables import load_history
+from slotscope.runtime.errors import InputError
+from slotscope.runtime.storage import delta_files
+from slotscope.runtime.storage.runs import running
+from slotscope.runtime.storage.snapshot_names import cluster_of
+from slotscope.runtime.text import printable
+from slotscope.sources.files import write_text
+
+JOB = "follow"
+OPEN, CLOSED, WITHDRAWN = "open", "closed", "withdrawn"
+COMMAND_S: Final = 60
+WEBHOOK_S: Final = 10
+"""How long a command or a webhook may take."""
+ATTEMPTS_MAX: Final = 5
+"""How often a closing is told that nobody takes."""
+_COLUMNS: Final = (
+    "incident", "incident_id", "kind", "variant", "subject", "subject_address", "winner", "winner_address", "started_ns", "ended_ns",
+    "summary",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """Who hears of a closing: a *command* as a shell would split it, without a shell; an http(s) address."""
+
+    command: str = ""
+    webhook: str = ""
+
+    def check(self) -> None:
+        """Raise InputError for what cannot work."""
+        try:
+            is_command = bool(shlex.split(self.command)) or not self.command
+            is_web = not self.webhook or (
+                urlsplit(self.webhook).scheme in ("http", "https") and bool(urlsplit(self.webhook).hostname)
+            )
+        except ValueError as error:
+            raise InputError(f"--on-incident, --webhook: {error}") from error
+        if not is_command or not is_web:
+            raise InputError("--on-incident takes a command, --webhook an address that begins with http:// or https://")
+
+    def tell(self, told: dict[str, Any]) -> str:
+        """Tell both; what went wrong in a few words, empty if nothing did."""
+        document = json.dumps(told).encode()
+        return "; ".join(filter(None, (self._run(document, told), self._post(document))))
+
+    def _run(self, document: bytes, told: dict[str, Any]) -> str:
+        if not self.command:
+            return ""
+        words = shlex.split(self.command)
+        known = {
+            f"SLOTSCOPE_{name.upper()}": str(told[name] or "") for name in ("cluster", "incident_id", "kind", "page")
+        }
+        try:
+            ended = subprocess.run(
+                words, input=document, env=os.environ | known, timeout=COMMAND_S, stdout=subprocess.DEVNULL, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"{words[0]}: {type(error).__name__}"
+        return f"{words[0]}: exit code {ended.returncode}" if ended.returncode else ""
+
+    def _post(self, document: bytes) -> str:
+        if not self.webhook:
+            return ""
+        host = urlsplit(self.webhook).hostname  # the rest of an address may hold a secret
+        request = urllib.request.Request(self.webhook, document, {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=WEBHOOK_S):
+                return ""
+        except urllib.error.HTTPError as error:
+            return f"{host}: HTTP {error.code}"
+        except (OSError, ValueError) as error:
+            return f"{host}: {type(error).__name__}"
+
+
+def spread_news(root: str, cluster: str, hooks: Hooks) -> list[str]:
+    """Write pages and tell of what changed since the last time; a line for each change."""
+    if not delta_files.exists(root, INCIDENTS):
+        return []
+    before = _states(root, cluster)
+    now = delta_files.read_rows(root, INCIDENTS, columns=_COLUMNS, order_by="incident", snapshot_id=cluster)
+    changed = [row for row in now if _is_news(row, before.get(row["incident_id"]))]
+    ids = {row["incident_id"] for row in now}
+    gone = [state for name, state in before.items() if name not in ids and state["state"] != WITHDRAWN]
+    if not changed and not gone:
+        return []
+    report = load_history(root, cluster)
+    deliver(report, root=root, html=None, stream=None)
+    lines, states = [], []
+    for row in changed:
+        state, line = _tell(root, cluster, row, before.get(row["incident_id"]), report, hooks)
+        states.append(state)
+        lines += line
+    states += [state | {"state": WITHDRAWN, "told_ns": time.time_ns()} for state in gone]
+    lines += [f"{cluster}: withdrawn: {state['summary']}" for state in gone]
+    told = before | {state["incident_id"]: state for state in states}
+    with running(root, JOB, cluster, cluster=cluster_of(root, cluster)) as run:
+        run.append(INCIDENT_STATES, (state | {"told": state["told_ns"] // 1000} for state in told.values()))
+    return [printable(line) for line in lines]
+
+
+def _states(root: str, cluster: str) -> dict[str, dict[str, Any]]:
+    if not delta_files.exists(root, INCIDENT_STATES):
+        return {}
+    return {row["incident_id"]: row for row in delta_files.read_rows(root, INCIDENT_STATES, snapshot_id=cluster)}
+
+
+def _state_of(row: dict[str, Any]) -> str:
+    return OPEN if row["ended_ns"] is None else CLOSED
+
+
+def _is_news(row: dict[str, Any], before: dict[str, Any] | None) -> bool:
+    if before is None or before["state"] != _state_of(row) or before["summary"] != row["summary"]:
+        return True
+    return bool(before["failure"]) and before["attempts"] < ATTEMPTS_MAX
+
+
+def _tell(
+    root: str, cluster: str, row: dict[str, Any], before: dict[str, Any] | None, report: HistoryReport, hooks: Hooks
+) -> tuple[dict[str, Any], list[str]]:
+    """What is known of an incident now, and what is said of it."""
+    state, page = _state_of(row), report_path(root, cluster, row["incident_id"], page=Page.INCIDENT)
+    one = replace(report, incidents=[line for line in report.incidents if line.number == row["incident"]], findings=[])
+    write_text(page, render_history(one))
+    was_closed = before is not None and before["state"] == CLOSED
+    failure, attempts = "", before["attempts"] if before is not None and was_closed else 0
+    if state == CLOSED and (not was_closed or (before is not None and before["failure"])):
+        told = {name: row[name] for name in _COLUMNS if name != "incident"} | {
+            "cluster": cluster,
+            "state": state,
+            "page": page,
+        }
+        failure, attempts = hooks.tell(told), attempts + 1
+    lines = [f"{cluster}: {state}: {row['summary']} ({page})"]
+    if failure:
+        lines.append(f"{cluster}: nobody was told of {row['incident_id']}: {failure}")
+    return {
+        "incident_id": row["incident_id"],
+        "state": state,
+        "summary": row["summary"],
+        "page": page,
+        "told_ns": time.time_ns(),
+        "failure": failure or None,
+        "attempts": attempts,
+    }, lines

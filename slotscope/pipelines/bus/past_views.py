@@ -1,0 +1,115 @@
+"""What a node would have answered at some time in the past: from the tables of a replay to lines."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from cluster_core.gossip.causes import Cause
+from cluster_core.incidents.instants import read_instant, write_instant
+from cluster_core.incidents.past_views import find_observer, view_at
+from cluster_core.replay.rows import NodeViewRow
+from cluster_core.routing.redirect import Client, route
+from cluster_core.routing.view import DIALECTS, is_cluster_ok, view_of
+from schemas.history import NODE_VIEWS
+from slotscope.reports.history.tables import finished_replay
+from slotscope.reports.history.views import (
+    PastDifference,
+    PastView,
+    address_book,
+    agreed_views,
+    past_difference,
+    past_view,
+)
+from slotscope.requests.nodes import EVERYBODY
+from slotscope.runtime.errors import InputError
+from slotscope.runtime.storage.delta_files import read_rows
+
+if TYPE_CHECKING:
+    from slotscope.requests.nodes import Request as NodesRequest
+    from slotscope.requests.route import Request as RouteRequest
+
+
+def rows_at(*, root: str, snapshot: str, times_ns: Sequence[int]) -> list[NodeViewRow]:
+    """The beliefs of all observers that hold at any of *times_ns*."""
+    holds = " OR ".join(
+        f"(valid_from_ns <= {ts_ns} AND (valid_to_ns IS NULL OR valid_to_ns > {ts_ns}))" for ts_ns in times_ns
+    )
+    return [
+        NodeViewRow(
+            row["observer"], row["node_id"], row["ip"], row["port"], row["cport"], row["hostname"], row["flags"],
+            row["master_id"], int(row["config_epoch"]), row["slots"], row["link_known"], row["valid_from_ns"],
+            row["valid_to_ns"], Cause(row["cause"]), -1 if row["message_id"] is None else row["message_id"],
+        )
+        for row in read_rows(root, NODE_VIEWS, where=holds, order_by="observer, node_id, valid_from_ns", snapshot_id=snapshot)
+    ]  # fmt: skip
+
+
+def instant_ns(root: str, snapshot: str, at: str | None) -> int:
+    """The time *at* in ns, without one that of the replay's last evidence; raises InputError where there is none."""
+    if at is not None:
+        try:
+            return int(read_instant(at))
+        except ValueError as error:
+            raise InputError(str(error)) from error
+    return int(finished_replay(root, snapshot)["last_ns"] or 0)
+
+
+def views_at(root: str, snapshot: str, times_ns: Sequence[int]) -> tuple[list[NodeViewRow], dict[str, str]]:
+    """What all observers believed at any of *times_ns*, and the address of each; raises InputError if nobody believed anything."""
+    rows = rows_at(root=root, snapshot=snapshot, times_ns=sorted(set(times_ns)))
+    book = address_book(rows)
+    if not book:
+        raise InputError(f"{root}: snapshot {snapshot!r} holds no view at {write_instant(times_ns[0])}")
+    return rows, book
+
+
+def past_views(request: NodesRequest) -> list[PastView | PastDifference]:
+    """CLUSTER NODES as it was, or what is different; raises InputError if the observer or the time is not known."""
+    root, snapshot = request.root, request.name
+    if request.diff is not None and request.versus is not None:
+        raise InputError("give either --diff (one observer, two times) or --versus (two observers, one time)")
+    at_ns = instant_ns(root, snapshot, request.at)
+    other_ns = at_ns if request.diff is None else instant_ns(root, snapshot, request.diff)
+    rows, book = views_at(root, snapshot, [at_ns, other_ns])
+    everybody = request.observer in (None, EVERYBODY)
+    chosen = sorted(book) if everybody else [find_observer(request.observer or "", book)]
+    if request.versus is not None:
+        if everybody:
+            raise InputError("--versus compares two observers: name the other one with --observer")
+        other = find_observer(request.versus, book)
+        return [past_difference(rows, (chosen[0], at_ns), (other, at_ns), book)]
+    if request.diff is not None:
+        return [past_difference(rows, (one, at_ns), (one, other_ns), book) for one in chosen]
+    views = [past_view(rows, one, at_ns, book) for one in chosen]
+    return agreed_views(views) if request.observer is None else list(views)
+
+
+class PastAnswer(NamedTuple):
+    """What *observer* would have answered to a command: *error* as a server writes it, empty where it serves the command itself."""
+
+    observer: str
+    at: str
+    command: list[str]
+    serves: bool
+    error: str
+    text: str
+
+
+def past_answer(words: Sequence[str], request: RouteRequest) -> PastAnswer:
+    """What a node would have answered to the command *words*; raises InputError for an unknown observer, time or server."""
+    if request.server not in DIALECTS:
+        raise InputError(f"--server {request.server}: there are {', '.join(DIALECTS)}")
+    snapshot = request.name
+    at_ns = instant_ns(request.root, snapshot, request.at)
+    rows, book = views_at(request.root, snapshot, [at_ns])
+    topology = view_at(rows, find_observer(request.observer, book), at_ns)
+    if topology.my_id is None:
+        raise InputError(f"{request.observer}: its own row is not known at {write_instant(at_ns)}")
+    ok = is_cluster_ok(topology, require_full_coverage=not request.partial_coverage)
+    view = view_of(topology, cluster_ok=ok, dialect=DIALECTS[request.server])
+    command = [word.encode("utf-8", "surrogateescape") for word in words]
+    decision = str(route(view, command, client=Client(readonly=request.readonly)))
+    text = f"-{decision}" if decision else f"{view.address(view.myself)} serves {shlex.quote(words[0])} itself"
+    return PastAnswer(topology.my_id, write_instant(at_ns), list(words), not decision, decision, text)

@@ -1,0 +1,229 @@
+"""What would save memory: the dumps of a snapshot read once more, measured under all conditions, and the changes ranked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial as bind
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cluster_core.advice.changes import Change, rank_changes
+from cluster_core.advice.conditions import Condition, conditions_for
+from cluster_core.advice.heavy import Held, Splittable, expiries, splits
+from cluster_core.advice.totals import WALKED, Totals
+from cluster_core.formats.rdb.grammar import KEY_TYPES
+from cluster_core.memory.model import MemoryModel, MemorySettings, model_of
+from schemas.advice import MEMORY_CONDITIONS, SAVING_CURVES, SAVINGS
+from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_USE, NODE_LOAD
+from schemas.interim import ADVICE_PARTIAL
+from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
+from slotscope.pipelines.keys.inputs import memory_settings
+from slotscope.runtime.errors import InputError
+from slotscope.runtime.failure import printable
+from slotscope.runtime.progress import progress
+from slotscope.runtime.spark.spark_schema import spark_schema
+from slotscope.runtime.storage.delta_files import as_table, exists, read_rows
+from slotscope.runtime.storage.runs import running
+from slotscope.runtime.storage.snapshot_names import cluster_of
+from slotscope.sources.files import expand
+from slotscope.sources.keys.advice_tally import BEHIND, AdviceOptions, advise_units
+from slotscope.sources.keys.text import key_texts
+from slotscope.sources.rdb.files import plan_units, read_facts
+from slotscope.transforms.partial_sums import over_units
+
+if TYPE_CHECKING:
+    from slotscope.requests.key_slots import Request
+    from slotscope.runtime.settings import Settings
+
+Rows = list[dict[str, Any]]
+JOB = "advise"
+HEAVY_READ = 200
+
+
+def advise(spark: SparkSession, request: Request, settings: Settings) -> None:
+    """Read the dumps of the snapshot of *request*; write what would save memory.
+
+    Raises InputError where the snapshot is not there, holds no dump, or its servers differ.
+    """
+    root, snapshot_id = request.root, str(request.snapshot)
+    paths, in_cluster = _dumps_of(root, snapshot_id)
+    memory = memory_settings(request, in_cluster=in_cluster)
+    if memory is None:
+        raise InputError("--no-memory: advise measures memory")
+    model = _model_of(paths, memory)
+    conditions = conditions_for(model)
+    options = AdviceOptions(
+        memory, settings.separators.encode(), settings.groups_max, not request.no_crc, request.permissive
+    )
+    with progress("measuring"):
+        partial = _measure(spark, paths, options).persist()
+        found = _Sums(partial, conditions, settings.groups_listed)
+    changes = rank_changes(found.totals.sums(model))
+    with progress("writing tables"):
+        owners = {row["slot"]: row["owner_id"] for row in read_rows(root, SLOT_LOAD, snapshot_id=snapshot_id)}
+        with running(root, JOB, snapshot_id, cluster=cluster_of(root, snapshot_id)) as run:
+            run.append(SAVINGS, _saving_rows(changes, root, snapshot_id, found))
+            run.append(SAVING_CURVES, [point._asdict() for point in found.totals.points(model)])
+            run.append(MEMORY_CONDITIONS, _condition_rows(found, conditions, owners))
+    partial.unpersist()
+
+
+def _dumps_of(root: str, snapshot_id: str) -> tuple[list[str], bool]:
+    """The dumps of a finished snapshot, and whether it has a topology."""
+    heads = read_rows(root, SNAPSHOTS, snapshot_id=snapshot_id) if exists(root, SNAPSHOTS) else []
+    if not heads:
+        raise InputError(
+            f"{root}: no finished snapshot {snapshot_id!r}; name dumps with --rdb, or run key-slots for it"
+        )
+    paths = [row["source"] for row in read_rows(root, SOURCES, snapshot_id=snapshot_id) if row["kind"] == "rdb"]
+    if not paths:
+        raise InputError(f"snapshot {snapshot_id!r} was made of no dump: what would save memory is read from values")
+    return sorted(paths), heads[0]["topology"] is not None
+
+
+def _model_of(paths: Sequence[str], memory: MemorySettings) -> MemoryModel:
+    """The model of all dumps; raises InputError where a dump has none, or they differ."""
+    found: dict[MemoryModel, str] = {}
+    for path in paths:
+        model = model_of(read_facts(path)[0], memory)
+        if model is None:
+            raise InputError(
+                f"{printable(path)}: no model knows the memory of the server that wrote it; --server names one"
+            )
+        found.setdefault(model, path)
+    if len(found) > 1:
+        named = ", ".join(f"{printable(path)}: {model.layout.name}" for model, path in found.items())
+        raise InputError(f"the dumps are of different servers ({named}); --server names one to measure all by")
+    return next(iter(found))
+
+
+def _measure(spark: SparkSession, paths: Sequence[str], options: AdviceOptions) -> DataFrame:
+    units = plan_units(expand(list(paths)), parallelism=spark.sparkContext.defaultParallelism, split=True)
+    task = bind(advise_units, units=units, options=options)
+    return over_units(spark, task, len(units), spark_schema(ADVICE_PARTIAL))
+
+
+class _Sums:
+    """The partial sums of all tasks, added up: by Spark what may be many, here the rest."""
+
+    def __init__(self, partial: DataFrame, conditions: Sequence[Condition], groups_listed: int) -> None:
+        self.slots = _added(partial, "slot", 2 + len(conditions))
+        self.types = _added(partial, "type", 2 + len(conditions))
+        prefixes = partial.where(F.col("kind") == "prefix")
+        width = 2 + 2 * len(conditions) + len(BEHIND)
+        summed = prefixes.groupBy("name").agg(F.sum("number").alias("number"), *_sums_of(width))
+        heaviest = summed.orderBy(F.desc("a0"), "name").limit(groups_listed).collect()
+        self.totals = Totals(
+            conditions,
+            self.slots[:, 1:].sum(axis=0).tolist(),
+            {bytes(row["name"]): (row["number"], list(row[2:])) for row in heaviest},
+            _added_curves(partial),
+            _added_values(partial),
+        )
+
+    @property
+    def now(self) -> int:
+        """Bytes in memory now."""
+        return int(self.totals.memory[0])
+
+
+def _added_curves(partial: DataFrame) -> dict[tuple[str, int], Sequence[int]]:
+    """Sums by setting and value; of the most elements that are walked the largest."""
+    found: dict[tuple[str, int], Sequence[int]] = {}
+    for row in partial.where(F.col("kind") == "curve").collect():
+        at = row["name"].decode(), row["number"]
+        sums = found.get(at, [0] * len(row["amounts"]))
+        found[at] = [
+            max(old, new) if place == WALKED else old + new
+            for place, (old, new) in enumerate(zip(sums, row["amounts"], strict=True))
+        ]
+    return found
+
+
+def _sums_of(width: int) -> list[Any]:
+    return [F.sum(F.col("amounts")[at]).alias(f"a{at}") for at in range(width)]
+
+
+def _added(partial: DataFrame, kind: str, width: int) -> NDArray[np.int64]:
+    """Sums by number: int64[numbers, 1 + width], the number first."""
+    rows = partial.where(F.col("kind") == kind).groupBy("number").agg(*_sums_of(width)).orderBy("number").toArrow()
+    return np.column_stack([column.to_numpy() for column in rows.columns]).astype(np.int64).reshape(-1, 1 + width)
+
+
+def _added_values(partial: DataFrame) -> tuple[int, int]:
+    """Copies of values beyond the first, and their bytes, by those that were sampled by their hash."""
+    rows = (
+        partial.where(F.col("kind") == "value")
+        .groupBy("number")
+        .agg(F.max(F.col("amounts")[0]).alias("shift"), F.sum(F.col("amounts")[1]), F.max(F.col("amounts")[2]))
+        .collect()
+    )
+    shift = max((row[1] for row in rows), default=0)
+    chosen = [row for row in rows if not row[0] & ((1 << shift) - 1) and row[2] > 1]
+    copies, size = sum(row[2] - 1 for row in chosen), sum((row[2] - 1) * row[3] for row in chosen)
+    return copies << shift, size << shift
+
+
+def _saving_rows(changes: Sequence[Change], root: str, snapshot_id: str, found: _Sums) -> Rows:
+    """Rows of ``gold/savings``: the ranked changes, then what frees memory without saving it, then what should be split."""
+    use = read_rows(root, KEY_USE, snapshot_id=snapshot_id, scope="prefix") if exists(root, KEY_USE) else []
+    nodes = [row["memory_bytes"] for row in read_rows(root, NODE_LOAD, snapshot_id=snapshot_id) if row["memory_bytes"]]
+    slots = {int(row[0]): int(row[1]) for row in found.slots}
+    keys = read_rows(root, BIG_KEYS, order_by="rank", limit=HEAVY_READ, snapshot_id=snapshot_id, scope="cluster")
+    tags = read_rows(root, HASH_TAGS, order_by="rank_bytes", limit=HEAVY_READ, snapshot_id=snapshot_id)
+    heavy = [
+        *(
+            Splittable("split_key", row["key"], row["slot"], row["memory_bytes"] or 0, row["elements"] or 0)
+            for row in keys
+        ),
+        *(Splittable("split_tag", row["hash_tag"], row["slot"], row["memory_bytes"] or 0, row["keys"]) for row in tags),
+    ]
+    held = [
+        Held(row["scope_value"], row["keys"], row["expires"], row["weight_bytes"] or 0, row["untouched_30d_bytes"])
+        for row in use
+    ]
+    mean = sum(nodes) // len(nodes) if nodes else found.now
+    rows = [
+        {
+            "kind": one.kind.value, "subject": one.subject, "saved_bytes": one.saved_bytes, "keys": one.keys, "how": one.how,
+            "risk": one.risk, "undo": one.undo, "counted": one.counted,
+        }
+        for one in changes
+    ]  # fmt: skip
+    rows += [one._asdict() | {"counted": False} for one in (*expiries(held, found.now), *splits(heavy, slots, mean))]
+    texts = key_texts(pa.array([row["subject"] for row in rows], pa.binary())).to_pylist()
+    return [
+        {"rank": rank, "subject_text": text, **row} for rank, (row, text) in enumerate(zip(rows, texts, strict=True), 1)
+    ]
+
+
+def _condition_rows(found: _Sums, conditions: Sequence[Condition], owners: Mapping[int, str | None]) -> pa.Table:
+    """Rows of ``gold/memory_conditions``: each scope under each condition."""
+    scopes: list[tuple[str, bytes, Sequence[int]]] = [("cluster", b"", found.totals.memory)]
+    scopes += [("type", KEY_TYPES[row[0]].encode(), row[1:]) for row in found.types.tolist()]
+    by_node: dict[str, NDArray[np.int64]] = {}
+    for row in found.slots:
+        owner = owners.get(int(row[0]))
+        if owner is not None:
+            by_node[owner] = by_node.get(owner, np.zeros(len(row) - 1, np.int64)) + row[1:]
+        scopes.append(("slot", str(row[0]).encode(), row[1:].tolist()))
+    scopes += [("node", node.encode(), sums.tolist()) for node, sums in sorted(by_node.items())]
+    scopes += [("prefix", name, sums[: 2 + len(conditions)]) for name, (_, sums) in found.totals.prefixes.items()]
+    texts = key_texts(pa.array([value for _, value, _ in scopes], pa.binary())).to_pylist()
+    return as_table(
+        MEMORY_CONDITIONS,
+        (
+            {
+                "server": one.server, "allocator": one.allocator, "scope": scope, "scope_value": value,
+                "scope_value_text": text, "now_bytes": sums[0], "memory_bytes": sums[1 + at],
+                "unmeasured_keys": sums[1 + len(conditions)],
+            }
+            for (scope, value, sums), text in zip(scopes, texts, strict=True)
+            for at, one in enumerate(conditions)
+        ),
+    )  # fmt: skip

@@ -1,0 +1,314 @@
+"""Keys of dumps with their values, as files of text or commands: part by part, resumed where it stopped, there only when it is whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from cluster_core.errors import ClusterCoreError
+from cluster_core.formats.rdb.facts import SplitError
+from cluster_core.kernels.keys.filter import key_filter
+from cluster_core.kernels.values.release import NEWEST, release_of
+from cluster_core.kernels.values.state import RESP
+from slotscope.runtime.errors import InputError
+from slotscope.sources.files import InputFile, expand, is_uri, write_text
+from slotscope.sources.folder_kinds import DUMPS
+from slotscope.sources.rdb.files import RdbUnit, plan_units
+from slotscope.sources.values.part import HEADS, PARQUET, STYLES, PartFacts, Source, Wanted, check_twins, write_part
+
+if TYPE_CHECKING:
+    from slotscope.requests.export import Request
+    from slotscope.sources.aof.state import AofStateUnit
+
+MANIFEST = "_export.json"
+"""Written last: a folder without it is no export."""
+STDOUT = "-"
+PARTIAL = ".partial"
+SUFFIXES = {
+    "json": (".json", ".jsonl", ".ndjson"),
+    "csv": (".csv",),
+    "resp": (".resp", ".aof"),
+    "parquet": (".parquet",),
+    "delta": (".parquet",),
+}
+"""By what ``--out`` is one file; the first ends the names of parts."""
+CONDITIONS = ("match", "prefix", "regex", "type", "db", "slot", "size", "ttl", "idle", "freq", "sample")
+"""Options that choose keys."""
+_STDOUT_NUMBER = 1
+
+
+def export_dumps(request: Request) -> dict[str, Any]:
+    """Write the wanted keys and return the manifest.
+
+    Raises ConditionError for a condition that cannot be read, InputError for what cannot be told or written, DecodeError for damaged dumps and
+    EncodeError for values that the target cannot hold unless the request is permissive.
+    """
+    wanted = _wanted(request)
+    if not request.rdb and not request.aof:
+        raise InputError("nothing to read: give --rdb, --aof or both")
+    files = expand(list(request.rdb), DUMPS) if request.rdb else []
+    logs = _logs(request) if request.aof else []
+    workers = request.parallelism or os.cpu_count() or 1
+    if workers < 1:
+        raise InputError("--parallelism is the number of parts written at once: 1 or more")
+    is_one = wanted.keys_max is not None or request.out == STDOUT
+    dumps = sorted(
+        plan_units(files, parallelism=1 if is_one else workers, split=not (is_one or request.permissive), guess=True),
+        key=lambda unit: (unit.path, unit.part),
+    )
+    units: list[Source] = [*dumps, *logs]
+    files += [file for unit in logs for file in unit.log.files]
+    if request.out == STDOUT and wanted.style == PARQUET:
+        raise InputError(f"--out -: {request.to} is not written to the standard output; name a folder")
+    if request.out == STDOUT:
+        with open(_STDOUT_NUMBER, "wb", closefd=False) as out:
+            out.write(HEADS.get(wanted.style, b""))
+            facts = _in_turn(units, wanted, lambda number, asked: write_part(units[number], asked, out))
+        _check_recorded(request, facts)
+        return _manifest(request, units, facts, [])
+    return _Folder(request, wanted, files, units).write(workers)
+
+
+def _logs(request: Request) -> list[AofStateUnit]:
+    from slotscope.sources.aof.files import find_logs  # a tenth of a second that dumps do not pay
+    from slotscope.sources.aof.state import AofStateUnit
+
+    return [AofStateUnit(log) for log in find_logs(list(request.aof))]
+
+
+def _wanted(request: Request) -> Wanted:
+    try:
+        release = release_of(request.target) if request.target else NEWEST
+    except ValueError as error:
+        raise InputError(f"--target: {error}") from None
+    if request.limit is not None and request.limit < 1:
+        raise InputError("--limit is a number of keys: 1 or more")
+    conditions = {name: getattr(request, name) for name in CONDITIONS}
+    style = STYLES[request.to]
+    return Wanted(
+        key_filter(**conditions),
+        style,
+        release,
+        request.permissive,
+        not request.no_crc,
+        request.limit,
+        libraries=style == RESP and release.has_functions and request.limit is None and not any(conditions.values()),
+    )
+
+
+def _in_turn(units: Sequence[Source], wanted: Wanted, write: Callable[[int, Wanted], PartFacts]) -> list[PartFacts]:
+    """Write one of *units* after the other, by its number, until there are as many keys as are wanted."""
+    found: list[PartFacts] = []
+    for number, unit in enumerate(units):
+        left = None if wanted.keys_max is None else wanted.keys_max - sum(facts.keys for facts in found)
+        found.append(PartFacts(unit.path) if left == 0 else write(number, replace(wanted, keys_max=left)))
+    return found
+
+
+class _Folder:
+    """The parts of an export while they are written: in a folder beside the place where it is to be."""
+
+    def __init__(self, request: Request, wanted: Wanted, files: Sequence[InputFile], units: Sequence[Source]) -> None:
+        self._request = request
+        self._wanted = wanted
+        self._units = dict(enumerate(units))
+        self._out = os.path.abspath(request.out)
+        self._work = self._out + PARTIAL
+        self._suffix = SUFFIXES[request.to][0]
+        self._is_one = request.to != "delta" and request.out.endswith(SUFFIXES[request.to])
+        _refuse_place(request.out, self._out, self._is_one, files)
+        options = {**asdict(request), "out": None, "json": None, "quiet": None, "debug": None, "parallelism": None}
+        sources = [
+            (file.path, file.size, None if is_uri(file.path) else os.stat(file.path).st_mtime_ns) for file in files
+        ]
+        self._asked = json.dumps([options, sources, units], default=str)
+
+    def write(self, workers: int) -> dict[str, Any]:
+        """Write all parts that are not there yet, and put them into their place."""
+        self._begin()
+        try:
+            if self._wanted.keys_max is not None:
+                facts = _in_turn(list(self._units.values()), self._wanted, self._part)
+            else:
+                facts = self._at_once(workers)
+            _check_recorded(self._request, facts)
+        except (ClusterCoreError, InputError):
+            shutil.rmtree(self._work)
+            raise
+        names = [self._name(number) for number in self._units]
+        manifest = _manifest(self._request, list(self._units.values()), facts, names)
+        if self._is_one:
+            self._join(names)
+        else:
+            write_text(os.path.join(self._work, MANIFEST), json.dumps(manifest, indent=1) + "\n")
+            for name in os.listdir(self._work):
+                if name not in (*names, MANIFEST):
+                    os.unlink(os.path.join(self._work, name))
+            if self._request.to == "delta":
+                from deltalake import convert_to_deltalake  # a third of a second that other formats do not pay
+
+                convert_to_deltalake(self._work)
+            if os.path.isdir(self._out):
+                shutil.rmtree(self._out)
+            os.rename(self._work, self._out)
+        return manifest
+
+    def _at_once(self, workers: int) -> list[PartFacts]:
+        """Write the parts, *workers* of them at a time; a dump that cannot be read in ranges becomes one part."""
+        while True:
+            with ThreadPoolExecutor(min(workers, len(self._units))) as pool:
+                futures = {number: pool.submit(self._part, number, self._wanted) for number in self._units}
+                wait(futures.values(), return_when=FIRST_EXCEPTION)
+                pool.shutdown(cancel_futures=any(map(self._fatal, self._units, futures.values())))
+            for error in map(self._fatal, self._units, futures.values()):
+                if error is not None:
+                    raise error
+            failed = {self._units[number].path for number, one in futures.items() if one.exception()}
+            if not failed:
+                for path, size in {(unit.path, unit.size) for unit in self._units.values() if _is_guessed(unit)}:
+                    check_twins(path, size, self._wanted, folder=self._work)
+                return [one.result() for one in futures.values()]
+            for number, unit in list(self._units.items()):
+                if isinstance(unit, RdbUnit) and unit.path in failed:
+                    self._drop(number)
+                    if unit.part:
+                        del self._units[number]
+                    else:
+                        self._units[number] = RdbUnit(unit.path, unit.size)
+
+    def _fatal(self, number: int, ended: Future[PartFacts]) -> BaseException | None:
+        """What ended the writing of a part for good; of a range whose bounds were guessed, any fault may be that of the guess."""
+        error = ended.exception() if ended.done() and not ended.cancelled() else None
+        is_guess = _is_guessed(self._units[number]) and isinstance(error, ClusterCoreError)
+        return None if is_guess or isinstance(error, SplitError) else error
+
+    def _drop(self, number: int) -> None:
+        """Remove what was written of a part."""
+        for name in (self._name(number), f"{self._name(number)}.facts"):
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(self._work, name))
+
+    def _begin(self) -> None:
+        """Make the folder; one of the same request is gone on with, any other begins anew."""
+        asked = os.path.join(self._work, "asked.json")
+        if os.path.isdir(self._work):
+            try:
+                with open(asked, encoding="utf-8") as file:
+                    if file.read() == self._asked:
+                        return
+            except FileNotFoundError:
+                pass
+            shutil.rmtree(self._work)
+        os.makedirs(self._work)
+        write_text(asked, self._asked)
+
+    def _name(self, number: int) -> str:
+        return f"part-{number:05d}{self._suffix}"
+
+    def _part(self, number: int, wanted: Wanted) -> PartFacts:
+        """Write one part, unless it is there."""
+        path = os.path.join(self._work, self._name(number))
+        told = f"{path}.facts"
+        if os.path.exists(told):
+            with open(told, encoding="utf-8") as file:
+                return PartFacts(**json.load(file))
+        if wanted.style == PARQUET:
+            from slotscope.sources.values.column_part import write_columns  # a third of a second that texts do not pay
+
+            facts = write_columns(self._units[number], wanted, path, folder=self._work)
+        else:
+            with open(path, "wb") as out:
+                if number == 0 or not self._is_one:
+                    out.write(HEADS.get(wanted.style, b""))
+                facts = write_part(self._units[number], wanted, out, folder=self._work)
+        write_text(told, json.dumps(asdict(facts)))
+        return facts
+
+    def _join(self, names: Sequence[str]) -> None:
+        """Put the parts behind each other into one file, and that into its place."""
+        first, *others = (os.path.join(self._work, name) for name in names)
+        if self._wanted.style == PARQUET and others:
+            from slotscope.sources.values.column_part import join_columns
+
+            whole = os.path.join(self._work, "whole")
+            join_columns([first, *others], whole)
+            first = whole
+        elif others:
+            os.unlink(f"{first}.facts")  # from here on it is no part
+            with open(first, "ab") as out:
+                for other in others:
+                    with open(other, "rb") as piece:
+                        shutil.copyfileobj(piece, out, 1 << 20)
+        os.replace(first, self._out)
+        shutil.rmtree(self._work)
+
+
+def _is_guessed(unit: Source) -> bool:
+    """Whether it is a range whose bounds are a guess."""
+    return isinstance(unit, RdbUnit) and unit.guessed
+
+
+def _refuse_place(shown: str, out: str, is_one: bool, files: Sequence[InputFile]) -> None:
+    """Refuse what would be lost by writing there."""
+    if is_uri(shown):
+        raise InputError(f"{shown}: exports are written to local folders and files")
+    if any(os.path.abspath(file.path) == out or file.path.startswith(out + os.sep) for file in files):
+        raise InputError(f"{shown}: a dump that is read lies there; choose another place")
+    if is_one and os.path.isdir(out):
+        raise InputError(f"{shown}: a folder is there, not a file; choose another name")
+    if not is_one and os.path.exists(out) and not os.path.exists(os.path.join(out, MANIFEST)):
+        if os.path.isdir(out) and not os.listdir(out):
+            return
+        raise InputError(f"{shown}: something is there that is no export; choose another folder")
+
+
+def _check_recorded(request: Request, facts: Sequence[PartFacts]) -> None:
+    """Refuse conditions on what the dumps do not hold."""
+    seen = sum(one.seen for one in facts)
+    for option, asked, known, policy in (
+        ("--idle", request.idle, sum(one.idle_known for one in facts), "allkeys-lru or volatile-lru"),
+        ("--freq", request.freq, sum(one.freq_known for one in facts), "allkeys-lfu or volatile-lfu"),
+    ):
+        if asked and seen and not known:
+            raise InputError(f"{option}: not recorded in these dumps; servers record it with maxmemory-policy {policy}")
+
+
+def _manifest(
+    request: Request, units: Sequence[Source], facts: Sequence[PartFacts], names: Sequence[str]
+) -> dict[str, Any]:
+    left_out: Counter[str] = Counter()
+    for one in facts:
+        left_out.update(one.left_out)
+    return {
+        "out": request.out,
+        "to": request.to,
+        "keys": sum(one.keys for one in facts),
+        "seen": sum(one.seen for one in facts),
+        "bytes": sum(one.bytes for one in facts),
+        "not_text": sum(one.not_text for one in facts),
+        "hollow": sum(one.hollow for one in facts),
+        "functions": sum(one.functions for one in facts),
+        "libraries": sum(one.libraries for one in facts),
+        "twin_keys": sum(one.twin_keys for one in facts),
+        "twins": [f"{unit.path}: {twin}" for unit, one in zip(units, facts, strict=True) for twin in one.twins],
+        "recorded": {"idle": any(one.idle_known for one in facts), "freq": any(one.freq_known for one in facts)},
+        "left_out": dict(sorted(left_out.items())),
+        "damaged": [{"source": unit.path, **one.bad} for unit, one in zip(units, facts, strict=True) if one.bad],
+        "parts": [
+            {"file": name, "source": unit.path, "keys": one.keys, "bytes": one.bytes}
+            for name, unit, one in zip(names, units, facts, strict=bool(names))
+        ],
+    }
+
+
+def say_to(manifest: dict[str, Any]) -> Any:
+    """Where the report of an export goes: beside data on the standard output it goes to the error stream."""
+    return sys.stderr if manifest["out"] == STDOUT else sys.stdout

@@ -1,0 +1,144 @@
+"""Snapshots of many clusters in one application: each is a run of its own, and one that fails stops no other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import fields, replace
+from typing import Final, NamedTuple
+
+from pyspark.sql import SparkSession
+
+from cluster_core.errors import ClusterCoreError
+from slotscope.pipelines.keys.inputs import check_request
+from slotscope.pipelines.keys.snapshot import JOB, count_keys
+from slotscope.reports.delivery import deliver
+from slotscope.reports.keyspace.tables import load_report
+from slotscope.requests.key_slots import Request
+from slotscope.requests.options import SnapshotOptions
+from slotscope.runtime.errors import InputError, TryAgainError
+from slotscope.runtime.failure import OK, PARTIAL, UNEXPECTED, Failure, describe
+from slotscope.runtime.progress import progress, silence
+from slotscope.runtime.storage.runs import running
+from slotscope.sources.manifest import PATHS, Options, read_manifest
+from slotscope.transforms.age_findings import with_age
+
+AT_ONCE: Final = 4
+"""Clusters that are read at a time: much of a small job is waiting for its commits."""
+OF_ALL: Final = frozenset(field.name for field in fields(SnapshotOptions)) - {"mode", "snapshot"} | {"manifest"}
+"""Options that one cluster cannot have of its own."""
+OF_ONE: Final = (*sorted(PATHS), "dump_node", "cluster", "html")
+"""Options that are meaningless for all clusters together."""
+
+
+class Counted(NamedTuple):
+    """What became of one cluster: its snapshot and the *page* about it, or why there is none."""
+
+    cluster: str
+    snapshot: str | None = None
+    state: str = "failed"
+    keys: int | None = None
+    input_bytes: int | None = None
+    page: str | None = None
+    failure: Failure | None = None
+
+    @property
+    def row(self) -> tuple[str | int | None, ...]:
+        """What is said of it, by `COLUMNS`."""
+        return (*self[:-1], self.failure.line if self.failure else None)
+
+
+COLUMNS: Final = (*Counted._fields[:-1], "reason")
+
+
+def requests_of(request: Request, parse: Callable[[Sequence[str]], Request]) -> list[Request]:
+    """What the manifest of *request* asks of each cluster, its own options over those of *request*; *parse* reads options as a command line does.
+
+    Raises InputError for what is no manifest, and for options that one cluster, or all together, cannot have.
+    """
+    manifest = request.manifest or ""
+    for name in OF_ONE:
+        if getattr(request, name):
+            raise InputError(
+                f"--{name.replace('_', '-')}: with --manifest that is said of each cluster, in the manifest"
+            )
+    found = []
+    for cluster, options in read_manifest(manifest).items():
+        where = f"{manifest}: {cluster}"
+        for name in options.keys() & OF_ALL:
+            raise InputError(f"{where}: {name}: one cluster cannot have that of its own")
+        asked = _parsed(options, where, parse)
+        own = {name: getattr(asked, name) for name in options}
+        snapshot = request.snapshot and f"{request.snapshot}-{cluster}"
+        found.append(replace(request, **{"snapshot": snapshot, "cluster": cluster, "manifest": None, **own}))
+    named = [one.snapshot for one in found if one.snapshot is not None]
+    if len(set(named)) < len(named):
+        raise InputError(f"{manifest}: two clusters write one snapshot: give each a name of its own")
+    return found
+
+
+def _parsed(options: Options, where: str, parse: Callable[[Sequence[str]], Request]) -> Request:
+    known = {field.name for field in fields(Request)}
+    words = []
+    for name, value in options.items():
+        if name not in known:
+            raise InputError(f"{where}: {name}: there is no such option (slotscope key-slots --help)")
+        for one in value if isinstance(value, list) else [value]:
+            if not isinstance(one, str | int | float):
+                raise InputError(f"{where}: {name}: write a text, a number, true or false, or a list of texts")
+            words.append(f"--{name.replace('_', '-')}={str(one).lower() if isinstance(one, bool) else one}")
+    try:
+        return parse(words)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+
+
+def count_clusters(spark: SparkSession, requests: Sequence[Request]) -> Iterator[Counted]:
+    """Read the inputs of each of *requests* into a snapshot with a page, several at a time; what became of them, as they end."""
+    done = 0
+    pool = ThreadPoolExecutor(AT_ONCE, "cluster")
+    with progress("reading clusters", lambda: f"{done} of {len(requests)}"):
+        pending = {pool.submit(_count, spark, request): request for request in requests}
+        try:
+            for ended in as_completed(pending):
+                done += 1
+                yield _told(pending[ended], ended)
+        finally:
+            if done < len(requests):  # interrupted
+                spark.sparkContext.cancelAllJobs()
+            pool.shutdown(cancel_futures=True)
+
+
+def _told(request: Request, ended: Future[str]) -> Counted:
+    """What became of one cluster; pages are written one after the other, since they share their list."""
+    cluster = str(request.cluster)
+    error = ended.exception()
+    if error is not None:
+        return Counted(cluster, failure=describe(error))
+    try:
+        report = with_age(load_report(request.root, ended.result()), time.time_ns() // 1_000_000)
+        page = deliver(report, root=request.root, html=request.html, stream=None)
+    except (ClusterCoreError, InputError, TryAgainError, OSError) as trouble:
+        return Counted(cluster, ended.result(), failure=describe(trouble))
+    state = "partial" if report.bad_records else "finished"
+    return Counted(cluster, report.snapshot_id, state, report.keys, sum(one.file_bytes for one in report.sources), page)
+
+
+def _count(spark: SparkSession, request: Request) -> str:
+    with silence():
+        try:
+            settings = request.settings()
+            check_request(request)
+        except (ClusterCoreError, InputError, OSError):
+            with running(request.root, JOB, request.snapshot, cluster=request.cluster):
+                raise
+        return count_keys(spark, request, settings)
+
+
+def exit_code(clusters: Sequence[Counted]) -> int:
+    """How a job over *clusters* ends: as all of them did, or with what says that something is missing."""
+    codes = {one.failure.code for one in clusters if one.failure is not None}
+    if all(one.failure is not None for one in clusters):
+        return codes.pop() if len(codes) == 1 else UNEXPECTED
+    return PARTIAL if codes or any(one.state == "partial" for one in clusters) else OK

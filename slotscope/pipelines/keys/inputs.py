@@ -1,0 +1,106 @@
+"""What ``key-slots`` is asked, checked before Spark starts, and turned into what its tasks need."""
+
+from __future__ import annotations
+
+from cluster_core.load.access_rate import LfuSettings
+from cluster_core.load.attribution import resolve_node
+from cluster_core.memory.allocators import ALLOCATORS
+from cluster_core.memory.layouts import LAYOUT_NAMES
+from cluster_core.memory.model import MemorySettings
+from cluster_core.topology.node import Topology
+from slotscope.requests.key_slots import Request
+from slotscope.runtime.errors import InputError
+from slotscope.runtime.settings import Settings
+from slotscope.runtime.storage.stores import is_live
+from slotscope.servers.dump_link import DumpOptions, check_live
+from slotscope.sources.inputs import find_inputs, load_topology
+from slotscope.sources.keys.lists import KeyListOptions
+from slotscope.sources.keys.partial_rows import TallyOptions
+from slotscope.sources.persistence_polls import read_persistence_polls
+
+APPENDFSYNC = ("always", "everysec", "no")
+"""What a server's ``appendfsync`` may be."""
+BYTES_PER_SECOND_MIN = 1000
+"""A server gives up a replica that takes too long."""
+LFU_SETTING_MAX = 65_535
+"""A larger ``lfu-decay-time`` is longer than the 16 bits of minutes that a server keeps."""
+
+
+def check_request(request: Request) -> None:
+    """Refuse what cannot work before Spark starts: nothing to read, missing files, a topology that is none."""
+    find_inputs(list(request.rdb), list(request.keys), request.key_format, request.aof)
+    if request.appendfsync is not None and request.appendfsync not in APPENDFSYNC:
+        raise InputError(f"--appendfsync {request.appendfsync}: {', '.join(APPENDFSYNC)}")
+    if request.allocator != "auto" and request.allocator not in ALLOCATORS:
+        raise InputError(f"--allocator {request.allocator}: auto, {', '.join(ALLOCATORS)}")
+    if request.server is not None and request.server not in LAYOUT_NAMES:
+        raise InputError(f"--server {request.server}: {', '.join(LAYOUT_NAMES)}")
+    if request.list_compress_depth < 0:
+        raise InputError(f"--list-compress-depth {request.list_compress_depth}: 0 or more")
+    for name in ("lfu_log_factor", "lfu_decay_time"):
+        if not 0 <= getattr(request, name) <= LFU_SETTING_MAX:
+            raise InputError(f"--{name.replace('_', '-')} {getattr(request, name)}: 0 to {LFU_SETTING_MAX}")
+    _check_live(request)
+    read_persistence_polls(list(request.info), bad=[] if request.permissive else None)
+    topology = load_topology(request.topology)
+    if request.snapshot == "":
+        raise InputError("the snapshot needs a name")
+    for words in request.dump_node:
+        if "=" not in words:
+            raise InputError(f"--dump-node {words}: write FILE=NODE")
+        if topology is None or resolve_node(words.rpartition("=")[2], topology) is None:
+            raise InputError(f"--dump-node {words}: no such node in the topology")
+
+
+def tally_options(request: Request, settings: Settings, topology: Topology | None) -> TallyOptions:
+    owners: tuple[int, ...] = ()
+    owner_ids: tuple[str, ...] = ()
+    if topology is not None:
+        owner_ids = tuple(node.id for node in topology.nodes)
+        numbers = {node.id: number for number, node in enumerate(topology.nodes, start=1)}
+        owners = tuple(numbers[owner] if owner else 0 for owner in topology.slot_map().owners())
+    return TallyOptions(
+        check_crc=not request.no_crc,
+        permissive=request.permissive,
+        load_truncated=not request.no_load_truncated,
+        top=settings.top,
+        top_per_slot=settings.top_per_slot,
+        groups_max=settings.groups_max,
+        separators=settings.separators.encode(),
+        prefix_depth=settings.prefix_depth,
+        owners=owners,
+        owner_ids=owner_ids,
+        topology=topology,
+        dump_nodes=tuple(request.dump_node),
+        deep=request.deep,
+        lists=KeyListOptions(request.key_column, request.size_column, request.ops_column, request.quoted),
+        memory=memory_settings(request, in_cluster=topology is not None),
+        lfu=LfuSettings(request.lfu_log_factor, request.lfu_decay_time),
+        live=_dump_options(request),
+    )
+
+
+def _dump_options(request: Request) -> DumpOptions:
+    access = request.access.with_password(request.access.password())
+    return DumpOptions(access, request.bytes_per_second, request.from_master)
+
+
+def _check_live(request: Request) -> None:
+    """Ask the servers whose dumps are wanted, before any of them makes one; raises InputError."""
+    live = [path for path in request.rdb if is_live(path)]
+    if not request.bytes_per_second >= BYTES_PER_SECOND_MIN:
+        raise InputError(f"--bytes-per-second {request.bytes_per_second:g}: {BYTES_PER_SECOND_MIN:,} or more")
+    for name in ("deep", "keep_keys"):
+        if live and getattr(request, name):
+            raise InputError(f"--{name.replace('_', '-')} reads dumps twice: save that of {live[0]} to a file first")
+    for path in live:
+        check_live(path, _dump_options(request))
+
+
+def memory_settings(request: Request, *, in_cluster: bool) -> MemorySettings | None:
+    """How keys are measured; None where they are not to be."""
+    if request.no_memory:
+        return None
+    return MemorySettings(
+        request.allocator, in_cluster, request.list_compress_depth, request.loaded, request.server or ""
+    )

@@ -1,0 +1,364 @@
+"""One snapshot of a key space, from its inputs to its tables: who calls what, in which order.
+
+``inputs → units → partial sums (Python workers) → attribution of dumps to nodes → tables → warnings``.  Partial sums are persisted
+once; every table is a small aggregate of them.  All are appended; figures that must agree are compared before the run is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial as bind
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cluster_core.errors import DecodeError
+from cluster_core.kinds import Severity
+from cluster_core.load.attribution import Attribution
+from cluster_core.load.persistence import Persistence
+from cluster_core.load.unread import WHOLE, FileUnread, Unread
+from cluster_core.slots.key_slot import SLOT_COUNT
+from cluster_core.topology.node import Topology
+from cluster_core.topology.nodes_text import write_nodes
+from schemas.aof import COMMAND_LOAD, LOG_SAVINGS, UNCERTAIN_KEYS, WRITE_KEYS, WRITE_LOAD
+from schemas.bronze import BAD_RECORDS, KEY_ROWS, KEYS, VALUE_FLAWS
+from schemas.caveats import Caveat
+from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, KEY_SIZES, KEY_TYPES, KEY_USE, NODE_LOAD, TTL_BUCKETS
+from schemas.interim import BAD, SLOT, UnitFacts, joined
+from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
+from schemas.table import Table
+from slotscope.pipelines.keys.inputs import tally_options
+from slotscope.runtime.progress import progress
+from slotscope.runtime.spark.session import how_far
+from slotscope.runtime.spark.spark_schema import spark_schema
+from slotscope.runtime.storage import tables
+from slotscope.runtime.storage.delta_files import as_table, read_rows
+from slotscope.runtime.storage.row_tables import table_arrow
+from slotscope.runtime.storage.runs import Run, running
+from slotscope.runtime.storage.tables import Change
+from slotscope.sources.inputs import Inputs, find_inputs, load_topology
+from slotscope.sources.keys.partial_rows import TallyOptions
+from slotscope.sources.keys.tally import Unit, read_keys
+from slotscope.sources.persistence_polls import read_persistence_polls
+from slotscope.transforms import (
+    age_findings,
+    findings,
+    key_distribution,
+    key_kinds,
+    log_findings,
+    log_load,
+    memory_findings,
+)
+from slotscope.transforms.findings import Foreign, SlotInDump, SuspiciousSlot
+from slotscope.transforms.key_distribution import Missed
+from slotscope.transforms.partial_sums import over_units, read_units
+from slotscope.transforms.unread_findings import find_partial, find_unread, share_by_node
+
+if TYPE_CHECKING:
+    from slotscope.requests.key_slots import Request
+    from slotscope.runtime.settings import Settings
+
+JOB = "key-slots"
+LOADS_KNOWN = ("serialized_bytes", "memory_bytes", "expires", "ops")
+"""Loads that a unit says it knows by its fact ``knows_NAME``."""
+
+
+@dataclass(slots=True)
+class KeySnapshot:
+    """The facts of one snapshot between reading and writing."""
+
+    request: Request
+    settings: Settings
+    topology: Topology | None
+    inputs: Inputs
+    options: TallyOptions
+    partial: DataFrame
+    units: list[UnitFacts]
+    bad_count: int
+    bad: list[tuple[str, int, str]]
+    owners: DataFrame
+    keys_by_owner: list[Foreign] = field(default_factory=list)
+    attributions: dict[str, Attribution] = field(default_factory=dict)
+    polls: list[Persistence] = field(default_factory=list)
+    bad_polls: list[DecodeError] = field(default_factory=list)
+    unread: Unread = WHOLE
+
+    @classmethod
+    def read(cls, spark: SparkSession, request: Request, settings: Settings) -> KeySnapshot:
+        """Read and tally the inputs; raises DecodeError for bad input in strict mode, and for missing files in both."""
+        topology = load_topology(request.topology)
+        inputs = find_inputs(
+            list(request.rdb), list(request.keys), request.key_format, request.aof, replay=not request.no_replay
+        )
+        options = tally_options(request, settings, topology)
+        with progress("reading", how_far(spark, "tasks", inputs.told)):
+            partial, units = read_units(spark, inputs, options, split=not request.no_split)
+        bad_rows = partial.where(F.col("kind") == BAD)
+        bad_count = bad_rows.count() if request.permissive else 0
+        listed = bad_rows.select("source", "offset", "text").limit(findings.LISTED_MAX).collect() if bad_count else []
+        bad_polls: list[DecodeError] = []
+        polls = read_persistence_polls(list(request.info), bad=bad_polls if request.permissive else None)
+        found = cls(
+            request=request, settings=settings, topology=topology, inputs=inputs, options=options, partial=partial,
+            units=units, bad_count=bad_count + len(bad_polls),
+            bad=[*((row[0], row[1], row[2]) for row in listed), *((e.source, e.offset, e.reason) for e in bad_polls)],
+            owners=_owners_frame(spark, topology), polls=polls, bad_polls=bad_polls,
+            unread=find_unread(units),
+        )  # fmt: skip
+        found.attributions = found._attribute()
+        return found
+
+    def _attribute(self) -> dict[str, Attribution]:
+        if self.topology:
+            rows = key_distribution.keys_by_owner(self.partial, logs_read=bool(self.inputs.logs)).collect()
+            self.keys_by_owner = [Foreign(row["source"], row["owner_id"], row["keys"]) for row in rows]
+        by_source: dict[str, dict[str | None, int]] = {}
+        for row in self.keys_by_owner:
+            by_source.setdefault(row.source, {})[row.owner_id] = row.keys
+        return {
+            unit.source: self.options.attribute(unit.source, by_source.get(unit.source, {}))
+            for unit in self.units
+            if unit.kind in ("rdb", "aof")
+        }
+
+    def write(self, spark: SparkSession, run: Run) -> None:
+        """Write every table; raises InputError where they contradict each other."""
+        attributed = [(source, found.node_id) for source, found in self.attributions.items()]
+        sources = _frame(spark, attributed, "source", "node_id") if self.topology else None
+        slots = key_distribution.slot_load(self.partial, sources, self.owners, known=self._known()).persist()
+        with ExitStack() as ended:
+            ended.callback(slots.unpersist)
+            ended.enter_context(progress("writing tables"))
+            if self.request.keep_keys:
+                self._write_keys(spark, run)
+            with ThreadPoolExecutor(1) as beside:
+                suspicious = beside.submit(self._suspicious_slots)
+                tables.apply_changes(self._changes(spark, slots, sources), run)
+            keys, size = check_sums(run)
+            row = self._snapshot_row(self._warnings(suspicious.result()), keys, size)
+            run.append(SNAPSHOTS, [row])
+            run.data_at, run.partial = row["taken_at"], row["partial"]
+
+    def sizes(self) -> dict[str, int]:
+        """The inputs and their bytes, as stored."""
+        return {unit.source: unit.file_bytes for unit in self.units}
+
+    def node_ids(self) -> list[str]:
+        """The nodes of the topology."""
+        return [node.id for node in self.topology.nodes] if self.topology else []
+
+    def _known(self) -> frozenset[str]:
+        """The loads that some input knows."""
+        return frozenset(name for name in LOADS_KNOWN if any(getattr(unit, f"knows_{name}") for unit in self.units))
+
+    def _known_uses(self) -> frozenset[str]:
+        """What some input says of how keys are used."""
+        return frozenset(
+            name for name in ("idle", "counters") if any(getattr(unit, f"knows_{name}") for unit in self.units)
+        )
+
+    def _changes(self, spark: SparkSession, slots: DataFrame, sources: DataFrame | None) -> list[Change]:
+        settings, partial = self.settings, self.partial
+        groups: dict[str, Any] = {"count": settings.groups_listed, "known": self._known()}
+        uses = groups | {"known": self._known() | self._known_uses()}
+        tops = {"top": settings.top, "top_per_slot": settings.top_per_slot}
+        nodes = _nodes_frame(spark, self.topology)
+        unread = share_by_node(self.unread, {source: found.node_id for source, found in self.attributions.items()})
+        tags, prefixes = self._missed("tag"), self._missed("prefix")
+        return [
+            self._change(lambda: slots, SLOT_LOAD),
+            self._change(lambda: key_distribution.node_load(slots, nodes, unread), NODE_LOAD),
+            self._change(lambda: key_distribution.big_keys(partial, sources, **tops), BIG_KEYS),
+            self._change(lambda: key_distribution.hash_tags(partial, missed=tags, **groups), HASH_TAGS),
+            self._change(lambda: key_distribution.key_prefixes(partial, missed=prefixes, **groups), KEY_PREFIXES),
+            self._change(lambda: key_kinds.key_types(partial, sources), KEY_TYPES),
+            self._change(lambda: key_kinds.key_sizes(partial, sources), KEY_SIZES),
+            self._change(lambda: key_kinds.ttl_buckets(partial, sources), TTL_BUCKETS),
+            self._change(lambda: key_distribution.key_use(partial, sources, missed=prefixes, **uses), KEY_USE),
+            self._change(lambda: self._bad_records(spark), BAD_RECORDS),
+            Change(self._source_rows(), SOURCES),
+            *([self._change(lambda: key_distribution.value_flaws(partial), VALUE_FLAWS)] if self.request.deep else []),
+            *(self._log_changes(sources) if self.inputs.logs else []),
+        ]
+
+    def _change(self, rows: Callable[[], DataFrame], table: Table, files: int | None = 1) -> Change:
+        """*rows* with what all rows of the snapshot say of it."""
+        return Change(lambda: rows().withColumn("partial", F.lit(bool(self.unread))), table, files=files)
+
+    def _bad_records(self, spark: SparkSession) -> DataFrame:
+        rows = key_distribution.bad_records(self.partial, JOB)
+        polls = [
+            {"job": JOB, "source": bad.source, "offset": bad.offset, "reason": bad.reason} for bad in self.bad_polls
+        ]
+        told = pa.Table.from_pylist(polls, schema=table_arrow(BAD_RECORDS))
+        return rows.unionByName(spark.createDataFrame(told)) if polls else rows
+
+    def _log_changes(self, sources: DataFrame | None) -> list[Change]:
+        """The tables of logs."""
+        partial, count = self.partial, self.settings.groups_listed
+        return [
+            self._change(lambda: log_load.write_load(partial, sources), WRITE_LOAD),
+            self._change(lambda: log_load.command_load(partial, sources), COMMAND_LOAD),
+            self._change(lambda: log_load.write_keys(partial, sources, count=count), WRITE_KEYS),
+            self._change(lambda: log_load.log_savings(partial, count=count), LOG_SAVINGS),
+            self._change(lambda: log_load.uncertain_keys(partial), UNCERTAIN_KEYS),
+        ]
+
+    def _missed(self, noun: str) -> Missed:
+        return Missed(
+            *(sum(getattr(unit, f"missed_{noun}_{what}") or 0 for unit in self.units) for what in Missed._fields)
+        )
+
+    def _write_keys(self, spark: SparkSession, run: Run) -> None:
+        units: list[Unit] = self.inputs.units(spark.sparkContext.defaultParallelism, split=False)
+        rows = over_units(spark, bind(read_keys, units=units, options=self.options), len(units), spark_schema(KEY_ROWS))
+        tables.apply_change(self._change(lambda: rows, KEYS, files=None), run)
+
+    def _source_rows(self) -> pa.Table:
+        merged: dict[str, UnitFacts] = {}
+        for unit in self.units:
+            known = merged.get(unit.source)
+            merged[unit.source] = unit if known is None else joined(known, unit)
+        unread = {file.source: file for file in self.unread.files}
+        return as_table(
+            SOURCES,
+            (
+                {
+                    "source": unit.source,
+                    "kind": unit.kind,
+                    "node_id": self._node_of(unit.source),
+                    "keys": unit.keys,
+                    "file_bytes": unit.file_bytes,
+                    "facts": list(unit.words().items()),
+                    **_unread_columns(unread.get(unit.source)),
+                }
+                for unit in merged.values()
+            ),
+        )
+
+    def _node_of(self, source: str) -> str | None:
+        found = self.attributions.get(source)
+        return found.node_id if found else None
+
+    def _suspicious_slots(self) -> list[SuspiciousSlot]:
+        declared = any(unit.slot_info for unit in self.units)
+        rows = key_distribution.suspicious_slots(self.partial).collect() if declared else []
+        return [SuspiciousSlot(row["slot"], [SlotInDump(*dump) for dump in row["dumps"]]) for row in rows]
+
+    def _warnings(self, slots: list[SuspiciousSlot]) -> list[Caveat]:
+        found = [
+            *findings.find_bad(self.bad, self.bad_count),
+            *find_partial(self.unread),
+            *findings.find_twins(self.units, self.attributions, self.topology),
+            *findings.find_shared(slots),
+            *findings.find_mismatches(slots),
+            *findings.find_unattributed(self.attributions, self.topology),
+            *findings.find_file_facts(self.units),
+            *findings.find_repeated(self.units),
+            *findings.find_hollow(self.units),
+            *findings.find_flawed(self.units),
+            *memory_findings.find_nearest(self.units),
+            *memory_findings.find_unmeasured(self.units),
+            *memory_findings.find_contradictions(self.units),
+            *log_findings.find_cuts(self.units),
+            *log_findings.find_uncertain(self.units),
+            *log_findings.find_loss(self.units, self.request.appendfsync),
+            *log_findings.find_savings(self.units, self._live_bytes()),
+            *age_findings.find_age(self.units, self.polls),
+            *age_findings.find_since(self.units, self.polls),
+            *age_findings.find_unsaved(self.polls),
+        ]
+        if self.topology is not None:
+            dumps = [row for row in self.keys_by_owner if row.source in self.attributions]
+            unowned = sum(row.keys for row in self.keys_by_owner if row.owner_id is None)
+            found += findings.find_foreign(dumps, self.attributions, self.topology)
+            found += findings.find_coverage(self.topology, unowned)
+        return sorted(found, key=lambda caveat: list(Severity).index(caveat.severity))
+
+    def _live_bytes(self) -> int | None:
+        """Bytes of a log that just makes the living keys of all logs; None if they were not replayed."""
+        states = [unit.source for unit in self.units if unit.role == "state"]
+        if not states:
+            return None
+        alive = self.partial.where((F.col("kind") == SLOT) & F.col("source").isin(states))
+        return alive.agg(F.sum("serialized_bytes")).collect()[0][0] or 0
+
+    def _snapshot_row(self, warnings: list[Caveat], keys: int, size: int | None) -> dict[str, Any]:
+        taken = [unit.ctime for unit in self.units if unit.ctime is not None]
+        basis = memory_findings.memory_basis(self.units)
+        return {
+            "taken_at": max(taken) * 1_000_000 if taken else None,
+            "keys": keys,
+            "serialized_bytes": size,
+            "bad_records": self.bad_count,
+            "warnings": [caveat._asdict() for caveat in warnings],
+            "topology": write_nodes(self.topology).decode() if self.topology else None,
+            "memory_model": basis.model if basis else None,
+            "memory_exactness": basis.exactness.value if basis else None,
+            "unmeasured_keys": basis.unmeasured_keys if basis else None,
+            "partial": bool(self.unread),
+            "file_bytes": self.unread.file_bytes,
+            "unread_bytes": self.unread.whole.unread_bytes,
+            "unread_share": self.unread.whole.share if self.unread else 0.0,
+            "written_at": datetime.now(UTC),
+        }
+
+
+def count_keys(spark: SparkSession, request: Request, settings: Settings) -> str:
+    """Read the inputs of *request* into a snapshot; its name.  Raises as `KeySnapshot.read`; the tables are then as they were."""
+    with ExitStack() as ended, running(request.root, JOB, request.snapshot, cluster=request.cluster) as run:
+        snapshot = KeySnapshot.read(spark, request, settings)
+        ended.callback(snapshot.partial.unpersist)
+        run.inputs = snapshot.sizes()
+        run.belongs_to(snapshot.node_ids())
+        snapshot.write(spark, run)
+    return run.name
+
+
+def check_sums(run: Run) -> tuple[int, int | None]:
+    """Keys of the snapshot, and their bytes, when all tables that *run* wrote agree on them; raises InputError where they do not."""
+    sums: dict[str, dict[str, int | None]] = {"keys": {}, "serialized_bytes": {}}
+    for table in (NODE_LOAD, SLOT_LOAD, KEY_TYPES):
+        columns = list(sums)
+        rows = read_rows(run.root, table, columns=columns, runs=run.counted, snapshot_id=run.name)
+        for name in columns:
+            known = [row[name] for row in rows if row[name] is not None]
+            sums[name][table.name] = sum(known) if known else None
+    rows = read_rows(run.root, SOURCES, columns=["keys"], runs=run.counted, snapshot_id=run.name)
+    sums["keys"][SOURCES.name] = sum(row["keys"] for row in rows)
+    for name, values in sums.items():
+        run.check(name, values)
+    return sums["keys"][NODE_LOAD.name] or 0, sums["serialized_bytes"][NODE_LOAD.name]
+
+
+def _unread_columns(file: FileUnread | None) -> dict[str, Any]:
+    """The columns of ``silver/sources`` from ``partial`` on."""
+    values: tuple[Any, ...] = (False, 0, 0, None, 0, 0.0)
+    if file is not None:
+        values = (True, file.bad_records, file.unread_bytes, file.records, file.unread_records, file.share)
+    names = ("partial", "bad_records", "unread_bytes", "records", "unread_records", "unread_share")
+    return dict(zip(names, values, strict=True))
+
+
+def _frame(spark: SparkSession, rows: Sequence[tuple[str | None, ...]], *names: str) -> DataFrame:
+    """A few *rows* of texts; they go to Spark as Arrow, since for a list it starts Python workers."""
+    columns = zip(*rows, strict=True) if rows else [()] * len(names)
+    return spark.createDataFrame(pa.table([pa.array(column, pa.string()) for column in columns], names=list(names)))
+
+
+def _owners_frame(spark: SparkSession, topology: Topology | None) -> DataFrame:
+    owners = topology.slot_map().owners() if topology else [None] * SLOT_COUNT
+    rows = pa.table({"slot": pa.array(range(SLOT_COUNT), pa.int32()), "owner_id": pa.array(owners, pa.string())})
+    return spark.createDataFrame(rows)
+
+
+def _nodes_frame(spark: SparkSession, topology: Topology | None) -> DataFrame:
+    masters = topology.masters() if topology else ()
+    rows = [(node.id, node.address) for node in masters]
+    return _frame(spark, rows, "node_id", "address")

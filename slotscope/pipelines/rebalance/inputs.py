@@ -1,0 +1,347 @@
+"""From what a user names (snapshots, files, a topology, a placement) to a problem for the planner."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from cluster_core.kinds import Severity
+from cluster_core.load.unread import WHOLE, FileUnread, Unread, together
+from cluster_core.memory.basis import Exactness, MemoryBasis
+from cluster_core.rebalance.goal.outlook import Growth
+from cluster_core.rebalance.goal.placement import NOTHING, masters_of, owners_of, read_placement
+from cluster_core.rebalance.goal.problem import Problem
+from cluster_core.rebalance.ordering import TimeModel
+from cluster_core.rebalance.stored_plan import PlannedNode
+from cluster_core.topology.node import Topology
+from cluster_core.topology.reader import read_topology
+from schemas.activity import SLOT_ACTIVITY
+from schemas.bronze import BAD_RECORDS
+from schemas.caveats import Caveat, Code
+from slotscope.pipelines.rebalance.plan import BYTES, TOLERANCES, Schedule
+from slotscope.reports.unread import unread_lines
+from slotscope.runtime.errors import InputError
+from slotscope.runtime.progress import progress
+from slotscope.runtime.storage.runs import running
+from slotscope.runtime.storage.snapshot_names import KEY_JOBS, cluster_of, find_name, finished_names
+from slotscope.sources.files import expand, open_raw
+from slotscope.sources.inputs import load_topology
+from slotscope.sources.node_polls import newest_topology
+from slotscope.sources.slot_files import ActivityOptions, plan_units
+from slotscope.sources.slot_weights import OPS_ESTIMATED, Weights, read_weights
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from slotscope.pipelines.slot_activity import Activity
+    from slotscope.requests.rebalance_plan import GoalOptions, Request
+
+JOB = "rebalance-plan"
+NO_SNAPSHOT = "none"
+"""What plans and activity are filed under that no snapshot of the key distribution belongs to."""
+PLACEMENT_BYTES_MAX = 16 << 20
+TOLERANCE = "0.02"
+SIZES = ("memory_bytes", "serialized_bytes")
+"""What a master's data takes; the first that is known is balanced unless the user says otherwise."""
+ACTIVITIES = ("ops", "cpu_usec")
+"""Measures of operations; the first that is known is balanced unless the user says otherwise."""
+SETSLOT_COST = 0.05
+"""Slot ranges that one more moved slot weighs where slots move key by key: each takes commands to every master."""
+SHORT = {"bytes": "serialized_bytes", "memory": "memory_bytes", "cpu": "cpu_usec"}
+"""Other words for resources."""
+_SHARE = re.compile(r"(\d+(?:\.\d*)?(?:e-?\d+)?|\.\d+)(%?)")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A problem, who its masters are, and what was noticed on the way: *unread* of its inputs; *others* are loads that are known, too."""
+
+    problem: Problem
+    nodes: list[PlannedNode]
+    schedule: Schedule
+    tolerances: Sequence[float]
+    snapshot_id: str
+    activity: Activity | None
+    combined: str
+    unread: Unread
+    others: dict[str, list[float]]
+    other_tolerance: dict[str, float]
+    warnings: list[Caveat]
+    time_limit_s: float | None = None
+    growth: Growth | None = None
+
+    def write(self, root: str) -> None:
+        """Write what the files about slots said, and what in them could not be read."""
+        if self.activity is None:
+            return
+        with running(root, JOB, self.snapshot_id, cluster=cluster_of(root, self.snapshot_id)) as run:
+            rows = ({**figure._asdict(), "combined": self.combined} for figure in self.activity.figures)
+            run.append(SLOT_ACTIVITY, rows)
+            run.append(BAD_RECORDS, ({"job": JOB, **record._asdict()} for record in self.activity.bad))
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What is known of a cluster, whoever told it: its topology, *loads* by resource and what *memory* of them rests on."""
+
+    topology: Topology
+    loads: Mapping[str, Sequence[float]]
+    memory: Sequence[MemoryBasis] = ()
+    snapshot_id: str = NO_SNAPSHOT
+    activity: Activity | None = None
+    combined: str = "last"
+    unread: Unread = WHOLE
+    warnings: Sequence[Caveat] = ()
+    growth: Growth | None = None
+
+
+def find_inputs(request: Request, spark: SparkSession | None) -> Found:
+    """Read everything that *request* names; raises DecodeError, PlanError and InputError in one line each."""
+    read_shares(request.compare_tolerances)
+    snapshots = _snapshots(request)
+    weights = read_weights(request.root, snapshots, how=request.combine, smoothing=request.smoothing)
+    topology = _topology(request, weights, snapshots)
+    activity = _activity(request, spark, topology)
+    loads = dict(weights.loads)
+    if activity is not None:
+        loads |= {metric: activity.loads(metric) for metric in activity.metrics()}
+    if "ops" in loads:
+        loads.pop(OPS_ESTIMATED, None)
+    if weights.unread and not request.allow_partial:
+        raise InputError(_refusal(weights.unread))
+    return state_problem(
+        request,
+        Inputs(
+            topology, loads, weights.memory, snapshots[-1] if snapshots else NO_SNAPSHOT, activity, request.combine,
+            together([weights.unread, _activity_unread(activity)]), _foreign(weights), weights.growth,
+        ),
+    )  # fmt: skip
+
+
+def state_problem(goal: GoalOptions, inputs: Inputs) -> Found:
+    """Return the problem that *goal* poses for the cluster of *inputs*; raises DecodeError, PlanError and InputError in one line each."""
+    compared = read_shares(goal.compare_tolerances)
+    placement = NOTHING if goal.placement is None else read_placement(_text(goal.placement), goal.placement)
+    loads = inputs.loads
+    capped = sorted({*placement.capacity, *(name for wish in placement.nodes for name in wish.capacity)})
+    resources = _resources(goal, loads, inputs.memory, capped)
+    cost = _cost(goal, resources)
+    others = {name: list(load) for name, load in loads.items() if name not in resources and any(load)}
+    tolerance = read_tolerance(goal.tolerance, [*resources, *others])
+    masters, nodes = masters_of(inputs.topology, placement, resources)
+    owners = owners_of(inputs.topology)
+    problem = Problem(
+        {name: loads[name] for name in resources}, owners, masters, cost=cost,
+        tolerance={name: tolerance[name] for name in resources}, pinned=placement.pinned,
+        headroom=_headroom(goal.headroom), bytes_budget=_share(goal.bytes_budget, "--bytes-budget"), slot_cost=SETSLOT_COST if goal.path == "setslot" else 0,
+        gain_min=goal.least_gain, zone_share_max=placement.zone_share_max, iterations=goal.iterations,
+    )  # fmt: skip
+    if goal.seed is not None:
+        problem = replace(problem, seed=goal.seed)
+    model = (
+        TimeModel() if goal.bytes_per_s is None else TimeModel(bytes_per_s=_positive(goal.bytes_per_s, "--bytes-per-s"))
+    )
+    warnings = [
+        *_memory_caveats(inputs.memory, resources), *_estimate_caveats(resources), *inputs.warnings,
+        *_silent(inputs.activity, masters_without(inputs.topology, nodes)), *_unchecked(capped, resources, loads),
+    ]  # fmt: skip
+    return Found(
+        problem, nodes, Schedule(goal.jobs, goal.zone_jobs, goal.job_slots, model),
+        TOLERANCES if compared is None else compared, inputs.snapshot_id, inputs.activity, inputs.combined, inputs.unread,
+        others, {name: tolerance[name] for name in others}, warnings,
+        None if goal.time_limit is None else _positive(goal.time_limit, "--time-limit"), inputs.growth,
+    )  # fmt: skip
+
+
+def _refusal(unread: Unread) -> str:
+    *files, whole = unread_lines(unread)
+    return (
+        f"the snapshot is partial: {'; '.join(files)}; {whole}. Loads would move into nodes whose keys were not read: read the inputs "
+        "again, or plan with what was read: --allow-partial"
+    )
+
+
+def _activity_unread(activity: Activity | None) -> Unread:
+    counts = Counter(record.source for record in activity.bad) if activity is not None else {}
+    return Unread(tuple(FileUnread(source, "", bad_records=count) for source, count in sorted(counts.items())))
+
+
+def _foreign(weights: Weights) -> list[Caveat]:
+    keys = weights.foreign_keys
+    words = f"{keys} keys lie on nodes that do not own their slots: they are not counted"
+    return [Caveat(Severity.WARNING, Code.FOREIGN_LOAD, words)] if keys else []
+
+
+def _estimate_caveats(resources: Sequence[str]) -> list[Caveat]:
+    words = f"{OPS_ESTIMATED}: accesses in 1,000 s, estimated from the LFU counters of the dumps; SLOT-STATS polls or MONITOR logs count them"
+    return [Caveat(Severity.WARNING, Code.OPS_ESTIMATED, words)] if OPS_ESTIMATED in resources else []
+
+
+def _memory_caveats(memory: Sequence[MemoryBasis], resources: Sequence[str]) -> list[Caveat]:
+    """What memory_bytes rests on, where it is balanced and not every key is measured by its own server's model."""
+    if "memory_bytes" not in resources:
+        return []
+    caveats = dict.fromkeys(basis.caveat for basis in memory)
+    return [Caveat(Severity.WARNING, Code.MEMORY_MODEL, f"memory_bytes: {caveat}") for caveat in caveats if caveat]
+
+
+def _unchecked(capped: Sequence[str], resources: Sequence[str], loads: Mapping[str, Sequence[float]]) -> list[Caveat]:
+    """Capacities of what is not balanced: nothing keeps the plan within them."""
+    return [
+        Caveat(
+            Severity.WARNING,
+            Code.CAPACITY_NOT_KEPT,
+            f"the capacity of {name} is not kept: {'it is known but not balanced' if name in loads else 'no load of it is known'}",
+        )
+        for name in capped
+        if name not in resources
+    ]
+
+
+def masters_without(topology: Topology, nodes: Sequence[PlannedNode]) -> list[str]:
+    """Return the masters of *topology* that are left out because they are gone and hold nothing."""
+    known = {node.id for node in nodes}
+    return [node.id for node in topology.masters() if node.id not in known]
+
+
+def _silent(activity: Activity | None, gone: Sequence[str]) -> list[Caveat]:
+    found = [
+        Caveat(Severity.WARNING, Code.GONE, f"master {node} holds no slots and is failed or unknown: left out")
+        for node in gone
+    ]
+    restarted = {figure.slot for figure in activity.figures if figure.restarted} if activity is not None else set()
+    if restarted:
+        words = f"{len(restarted)} slots moved or were reset between polls: those windows are left out"
+        found.append(Caveat(Severity.WARNING, Code.WINDOWS_LEFT_OUT, words))
+    return found
+
+
+def _snapshots(request: Request) -> tuple[str, ...]:
+    """The snapshots whose weights count, as far as they are there where polls alone are enough."""
+    names = request.snapshots
+    if request.can_do_without_snapshot and not finished_names(request.root, KEY_JOBS, request.cluster):
+        return ()
+    return tuple(find_name(request.root, name, KEY_JOBS, request.cluster) for name in names)
+
+
+def _topology(request: Request, weights: Weights, snapshots: Sequence[str]) -> Topology:
+    given = load_topology(request.topology)
+    if given is None and request.slot_stats:
+        given = newest_topology([file.path for file in expand(list(request.slot_stats))])
+    if given is not None:
+        return given
+    if weights.topology is None:
+        raise InputError("no topology: name CLUSTER NODES output with --topology, here or for key-slots")
+    return read_topology(weights.topology.encode(), source=f"topology of snapshot {snapshots[-1]}")
+
+
+def _activity(request: Request, spark: SparkSession | None, topology: Topology) -> Activity | None:
+    if not request.needs_spark:
+        return None
+    if spark is None:
+        raise InputError("reading files about slots needs a Spark session")
+    from slotscope.pipelines.slot_activity import read_activity
+
+    if not 0.001 <= request.window <= 86400 * 366:
+        raise InputError(f"--window {request.window}: seconds, from 0.001 to a year")
+    units = plan_units(request.slot_stats, request.monitor, request.counts)
+    replicas = [node for node in topology.nodes if not node.is_master]
+    names = frozenset(name for node in replicas for name in (node.id, node.address))
+    options = ActivityOptions(round(request.window * 1e9), request.permissive, names)
+    with progress("reading what slots do"):
+        return read_activity(spark, units, options, how=request.combine, smoothing=request.smoothing)
+
+
+def named_resources(goal: GoalOptions) -> list[str]:
+    """Return the resources that ``--resources`` names, in full."""
+    words = [word for entry in goal.resources for word in entry.split(",") if word]
+    return list(dict.fromkeys(SHORT.get(word, word) for word in words))
+
+
+def _resources(
+    goal: GoalOptions, loads: Mapping[str, Sequence[float]], memory: Sequence[MemoryBasis], capped: Sequence[str]
+) -> list[str]:
+    """What is balanced: what the user names, or memory (dump sizes where it is not known), keys, operations, and what has a capacity."""
+    if goal.resources:
+        names = named_resources(goal)
+        missing = [name for name in names if name not in loads]
+        if missing:
+            raise InputError(
+                f"--resources {missing[0]}: not known of this cluster; known are {', '.join(sorted(loads))}"
+            )
+        return names
+    vague = any(basis.exactness is Exactness.PARTIAL for basis in memory)
+    sized = [name for name in SIZES if name in loads and not (vague and name == "memory_bytes")][:1]
+    acting = [name for name in ACTIVITIES if any(loads.get(name, ()))][:1]
+    counted = ["keys"] if "keys" in loads else []
+    found = list(dict.fromkeys([*sized, *counted, *acting, *(name for name in capped if name in loads)]))
+    if not found:
+        raise InputError("no weights: name a snapshot, SLOT-STATS polls, MONITOR logs or counts")
+    return found
+
+
+def _cost(goal: GoalOptions, resources: Sequence[str]) -> str:
+    if goal.cost is not None:
+        return SHORT.get(goal.cost, goal.cost)
+    return next((name for name in (*BYTES, "keys") if name in resources), resources[0])
+
+
+def read_tolerance(words: Sequence[str], resources: Sequence[str]) -> dict[str, float]:
+    """Return the tolerance of every resource from ``0.02``, ``2%`` and ``keys=0.05``; InputError for other words."""
+    given = dict.fromkeys(resources, _share(TOLERANCE, "--tolerance"))
+    for word in (part for entry in words for part in entry.split(",") if part):
+        name, sign, value = word.rpartition("=")
+        if not sign:
+            given |= dict.fromkeys(resources, _share(value, "--tolerance"))
+    for word in (part for entry in words for part in entry.split(",") if "=" in part):
+        name, _, value = word.rpartition("=")
+        name = SHORT.get(name, name)
+        if name not in given:
+            raise InputError(f"--tolerance {word}: {name} is not balanced; {', '.join(resources)} are")
+        given[name] = _share(value, "--tolerance")
+    return given
+
+
+def read_shares(words: Sequence[str] | None) -> list[float] | None:
+    """Return shares like ``0.05`` or ``5%``; None for None, an empty list for no words and for ``none``."""
+    if words is None:
+        return None
+    parts = [part for entry in words for part in entry.split(",") if part]
+    return [] if parts == ["none"] else sorted({_share(part, "--compare-tolerances") for part in parts})
+
+
+def _share(word: str, option: str) -> float:
+    match = _SHARE.fullmatch(word)
+    if match is None:
+        raise InputError(f"{option} {word}: write a share as 0.02 or 2%")
+    value = float(match[1]) / (100 if match[2] else 1)
+    if not 0 <= value <= 1000:
+        raise InputError(f"{option} {word}: must be from 0 to 1000")
+    return value
+
+
+def _headroom(value: float) -> float:
+    if not 0 <= value <= 1:
+        raise InputError(f"--headroom {value}: must be from 0 to 1")
+    return value
+
+
+def _positive(value: float, option: str) -> float:
+    if not 0 < value < float("inf"):
+        raise InputError(f"{option} {value}: must be more than 0")
+    return value
+
+
+def _text(path: str) -> str:
+    (file,) = expand([path])[:1]
+    if file.size > PLACEMENT_BYTES_MAX:
+        raise InputError(f"{path}: {file.size} bytes are too many for a placement")
+    with open_raw(path) as raw:
+        data = raw.read(PLACEMENT_BYTES_MAX)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: offset {error.start}: not UTF-8 text") from error

@@ -1,0 +1,126 @@
+"""A live cluster balanced by one command: weights from its servers, a plan, a dry run or the moves themselves, an audit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from cluster_core.errors import DecodeError
+from cluster_core.rebalance.audit import Finding
+from cluster_core.rebalance.execution.journal import read_journal
+from cluster_core.rebalance.stored_plan import StoredPlan
+from cluster_core.topology.nodes_text import read_nodes
+from schemas.caveats import Caveat, Code
+from schemas.rebalance import PLAN_STEPS
+from slotscope.pipelines.rebalance.audit import audit_cluster
+from slotscope.pipelines.rebalance.execution import Executed, access_with_password, check_numbers, execute, tell
+from slotscope.pipelines.rebalance.inputs import Inputs, named_resources, state_problem
+from slotscope.pipelines.rebalance.rows import store_plan
+from slotscope.plans.stored_moves import read_unchanged_plan
+from slotscope.runtime.errors import InputError
+from slotscope.runtime.failure import OK
+from slotscope.runtime.priority import low_priority
+from slotscope.runtime.progress import progress
+from slotscope.runtime.storage.delta_files import exists, read_rows
+from slotscope.servers.cluster import parse_address
+from slotscope.servers.node_link import Access, Address, LinkError
+from slotscope.servers.plan_journal import PlanJournal
+from slotscope.servers.slot_weights import SlotWeights, weigh_slots
+
+if TYPE_CHECKING:
+    from slotscope.requests.rebalance import Request
+
+LIVE = "live"
+"""What plans are filed under whose weights are those of the servers themselves."""
+AUDIT_SAMPLE = 20
+"""Keys a slot whose size the audit asks for."""
+SECONDS_MAX = 3600.0
+RATE_MAX = 100_000.0
+
+
+class Chosen(NamedTuple):
+    """The plan to look at or to carry out; *is_new* if it was made now."""
+
+    stored: StoredPlan
+    is_new: bool
+
+
+def choose_plan(cluster: str, request: Request) -> Chosen:
+    """Return the plan that *request* names, the one that was begun and not ended, or a new one; raises InputError and PlanError."""
+    check_numbers(request)
+    if not 0 < request.seconds <= SECONDS_MAX or not 1 <= request.rate <= RATE_MAX or math.isnan(request.rate):
+        raise InputError(f"--seconds must be above 0 and up to {SECONDS_MAX:g}, --rate from 1 to {RATE_MAX:g}")
+    if not 0 <= request.window <= SECONDS_MAX:
+        raise InputError(f"--window must be from 0 to {SECONDS_MAX:g} seconds")
+    root, first = request.root, parse_address(cluster)
+    access = access_with_password(request.access, request)
+    if request.plan is not None or request.rollback:
+        return Chosen(read_unchanged_plan(root, request.plan or "latest"), is_new=False)
+    begun = None if request.new else _begun_plan(root, first, access)
+    if begun is not None:
+        tell(f"plan {begun.plan_id} was begun and not ended: going on with it; --new makes another")
+        return Chosen(begun, is_new=False)
+    with low_priority():
+        with progress("measuring what slots hold"):
+            weights = weigh_slots(
+                first,
+                access,
+                seconds=request.seconds,
+                rate=request.rate,
+                window_s=request.window,
+                memory=not request.resources or "memory_bytes" in named_resources(request),
+            )
+        inputs = Inputs(weights.topology, weights.loads, snapshot_id=LIVE, warnings=_memory_caveats(weights))
+        goal = request if weights.moves_by_jobs or request.path != "auto" else replace(request, path="setslot")
+        made = store_plan(root, state_problem(goal, inputs), join_ranges=request.defragment).made
+    return Chosen(made.stored, is_new=True)
+
+
+def carry_out_chosen(cluster: str, request: Request, stored: StoredPlan) -> tuple[Executed, list[Finding]]:
+    """Show what *stored* would do, or do it and audit it, as *request* says; findings are those of the audit."""
+    access = access_with_password(request.access, request)
+    done = execute(request.root, stored, cluster, access, request, as_json=request.json)
+    if not request.apply or request.rollback or done.code != OK:
+        return done, []
+    with progress("auditing"):
+        return done, audit_cluster(request.root, stored, cluster, access, sample=AUDIT_SAMPLE)
+
+
+def _begun_plan(root: str, first: Address, access: Access) -> StoredPlan | None:
+    """The plan of this cluster whose slots moved last, if it has not come to its end."""
+    if not exists(root, PLAN_STEPS):
+        return None
+    last = read_rows(root, PLAN_STEPS, columns=("plan_id",), order_by="ts DESC, seq DESC", limit=1)
+    if not last:
+        return None
+    journal = read_journal(PlanJournal(root, last[0]["plan_id"]).read())
+    if journal.is_empty or journal.has_ended:
+        return None
+    stored = read_unchanged_plan(root, last[0]["plan_id"])
+    return stored if {node.id for node in stored.nodes} & _nodes_listed_by(first, access) else None
+
+
+def _nodes_listed_by(first: Address, access: Access) -> set[str]:
+    """Ids of the nodes that *first* lists."""
+    try:
+        told = access.ask(first, "CLUSTER", "NODES")
+        return {node.id for node in read_nodes(told if isinstance(told, bytes) else b"", source=str(first)).nodes}
+    except LinkError as error:
+        raise InputError(f"{first}: {error}") from error
+    except DecodeError as error:
+        raise InputError(f"{first}: CLUSTER NODES: {error.reason}") from error
+
+
+def _memory_caveats(weights: SlotWeights) -> list[Caveat]:
+    """What the memory of slots rests on, where the servers do not count it by slot."""
+    estimates = weights.memory
+    if not estimates or all(one.measured >= one.keys for one in estimates):
+        return []
+    measured, keys = sum(one.measured for one in estimates), sum(one.keys for one in estimates)
+    words = (
+        f"memory_bytes is estimated from {measured:,} of {keys:,} keys (MEMORY USAGE), of a master to "
+        f"{max(one.error for one in estimates):.1%} in 95 of 100 cases"
+        + ("; masters' shares are corrected by used_memory_dataset" if weights.fitted else "")
+    )
+    return [Caveat.note(Code.MEMORY_SAMPLED, words)]

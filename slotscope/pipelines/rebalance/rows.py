@@ -1,0 +1,319 @@
+"""A made plan as rows of the gold/rebalance_* tables, and what makes its heavy slots heavy."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from cluster_core.rebalance.goal.outlook import Growth, look_ahead
+from cluster_core.rebalance.goal.problem import Scaled, exact
+from cluster_core.rebalance.goal.targets import HeavySlot, Targets
+from cluster_core.rebalance.plan import Plan, count_ranges, slot_ranges
+from cluster_core.rebalance.planner import pieces_of_tag
+from cluster_core.rebalance.search.ranges import never
+from cluster_core.rebalance.table_rows import CurveRow, HeavyRow, LoadRow, MoveRow, SlotRow, ToleranceRow
+from schemas.caveats import Caveat
+from schemas.gold import BIG_KEYS, HASH_TAGS
+from schemas.rebalance import (
+    REBALANCE_CURVE,
+    REBALANCE_HEAVY,
+    REBALANCE_LOAD,
+    REBALANCE_MOVES,
+    REBALANCE_PLANS,
+    REBALANCE_SLOTS,
+    REBALANCE_TOLERANCES,
+)
+from schemas.table import Table
+from slotscope.pipelines.rebalance.inputs import JOB, Found
+from slotscope.pipelines.rebalance.plan import BYTES, MadePlan, make_plan
+from slotscope.plans.stored_plans import plan_rows
+from slotscope.runtime.storage import delta_files
+from slotscope.runtime.storage.delta_files import read_rows
+from slotscope.runtime.storage.runs import running
+from slotscope.runtime.storage.snapshot_names import cluster_of
+from slotscope.sources.keys.text import key_text
+from slotscope.transforms.unread_findings import find_partial
+from slotscope.transforms.watched_findings import find_not_balanced, find_zone_majority
+
+PARTS_LISTED = 5
+"""Keys and hash tags listed of a heavy slot."""
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The plan that was made and stored, and what to know before trusting it."""
+
+    made: MadePlan
+    warnings: list[Caveat] = field(default_factory=list)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether something of its inputs could not be read."""
+        return bool(self.made.stored.unread)
+
+
+def store_plan(root: str, found: Found, *, join_ranges: bool, now_ms: int | None = None) -> Outcome:
+    """Make the plan for what was *found* and write its tables; the same plan made again keeps the time of the first."""
+    made = make_plan(
+        found.problem, found.nodes, snapshot_id=found.snapshot_id, schedule=found.schedule,
+        created_at_ms=round(time.time() * 1000) if now_ms is None else now_ms, join_ranges=join_ranges,
+        tolerances=found.tolerances, unread=found.unread, others=found.others, other_tolerance=found.other_tolerance,
+        stop=_until(found.time_limit_s),
+    )  # fmt: skip
+    made = made.created_first(_created_at_ms(root, made.stored.plan_id))
+    found.write(root)
+    parts = heavy_parts(root, found.snapshot_id, made.stored.plan.heavy)
+    warnings = [
+        *find_partial(found.unread),
+        *found.warnings,
+        *find_not_balanced(made.watched, list(found.problem.loads)),
+        *find_zone_majority(found.problem, made.stored.plan),
+    ]
+    write_plan(
+        root, made, parts=parts, bad_records=found.unread.whole.bad_records, warnings=warnings, growth=found.growth
+    )
+    return Outcome(made, warnings)
+
+
+def _until(seconds: float | None) -> Callable[[], bool]:
+    """Return what says that so many *seconds* have gone from now; None: never."""
+    if seconds is None:
+        return never
+    end = time.monotonic() + seconds
+    return lambda: time.monotonic() >= end
+
+
+def _created_at_ms(root: str, plan_id: str) -> int | None:
+    return next((round(r["created_at"].timestamp() * 1000) for r in plan_rows(root) if r["plan_id"] == plan_id), None)
+
+
+def write_plan(
+    root: str,
+    made: MadePlan,
+    *,
+    parts: Mapping[int, Sequence[Row]],
+    bad_records: int = 0,
+    warnings: Sequence[Caveat] = (),
+    growth: Growth | None = None,
+) -> None:
+    """Replace everything that the tables hold of the plan."""
+    partial = bool(made.stored.unread)
+    tables: list[tuple[Table, list[Row]]] = [
+        (REBALANCE_SLOTS, [row._asdict() for row in _slot_rows(made)]),
+        (REBALANCE_MOVES, [row._asdict() for row in _move_rows(made)]),
+        (REBALANCE_LOAD, [row._asdict() for row in _load_rows(made)]),
+        (REBALANCE_TOLERANCES, [row._asdict() for row in _tolerance_rows(made)]),
+        (REBALANCE_CURVE, [row._asdict() for row in _curve_rows(made.stored.plan)]),
+        (REBALANCE_HEAVY, _heavy_rows(made, parts)),
+        (REBALANCE_PLANS, [{**_plan_row(made, bad_records, warnings), **_outlook_columns(made, growth)}]),
+    ]
+    cluster = cluster_of(root, made.stored.snapshot_id)
+    with running(root, JOB, made.stored.plan_id, cluster=cluster, partial=partial) as run:
+        run.belongs_to(node.id for node in made.stored.nodes)
+        for table, rows in tables:
+            run.append(table, ({"partial": partial, **row} for row in rows))
+
+
+def _plan_row(made: MadePlan, bad_records: int, warnings: Sequence[Caveat]) -> Row:
+    stored, plan = made.stored, made.stored.plan
+    tolerance = made.scaled.tolerance
+    watched = made.watched.reach if made.watched is not None else ()
+    return {
+        "snapshot_id": stored.snapshot_id,
+        "created_at": datetime.fromtimestamp(stored.created_at_ms / 1000, UTC),
+        "verdict": plan.verdict,
+        "cost": plan.cost,
+        "moved_bytes": plan.moved // plan.unit,
+        "lower_bound_bytes": -(-plan.bound // plan.unit),
+        "gap": None if plan.gap is None else float(plan.gap),
+        "tolerance": dict(zip(stored.problem.loads, map(float, tolerance), strict=True)),
+        "max_over_mean_before": {reach.resource: float(reach.before) for reach in plan.reach},
+        "max_over_mean_after": {reach.resource: float(reach.after) for reach in plan.reach},
+        "limits": {reach.resource: float(reach.limit) for reach in plan.reach},
+        "floors": {reach.resource: float(reach.floor) for reach in plan.reach},
+        "moved_slots": len(plan.moves),
+        "ranges_before": plan.ranges_before,
+        "ranges_after": plan.ranges_after,
+        "ranges_bound": plan.ranges_bound,
+        "bytes_budget": float(plan.budget),
+        "batches": len(stored.batches),
+        "estimated_s": made.estimated_s,
+        "state_hash": stored.state_hash,
+        "bad_records": bad_records,
+        "document": made.document,
+        "warnings": [dict(zip(Caveat._fields, warning.columns(), strict=True)) for warning in warnings],
+        "watched_before": {reach.resource: float(reach.before) for reach in watched},
+        "watched_after": {reach.resource: float(reach.after) for reach in watched},
+        "watched_limits": {reach.resource: float(reach.limit) for reach in watched},
+    }
+
+
+def _outlook_columns(made: MadePlan, growth: Growth | None) -> Row:
+    """When the next plan is due, by resource; null where nothing is known of growth."""
+    if growth is None:
+        return {"capacity_due_s": None, "balance_due_s": None}
+    plan = made.stored.plan
+    limits = {reach.resource: reach.limit for reach in plan.reach}
+    ahead = look_ahead(made.stored.problem, plan.owners_after, growth, limits)
+    return {
+        "capacity_due_s": {name: due.seconds for name, due in ahead.capacity.items()},
+        "balance_due_s": {name: due.seconds for name, due in ahead.balance.items()},
+    }
+
+
+def _slot_rows(made: MadePlan) -> list[SlotRow]:
+    return [
+        SlotRow(
+            slot=slot,
+            owner=row.owner,
+            planned_owner=row.planned_owner,
+            loads={name: float(value) for name, value in row.loads.items()},
+        )
+        for slot, row in enumerate(made.slots)
+    ]
+
+
+def _move_rows(made: MadePlan) -> list[MoveRow]:
+    names = list(made.stored.problem.loads)
+    sized = next((names.index(name) for name in BYTES if name in names), None)
+    counted = names.index("keys") if "keys" in names else None
+    batch = {slot: b.number for b in made.stored.batches for job in b.jobs for slot in job.slots}
+    return [
+        MoveRow(
+            batch=batch[move.slot],
+            slot=move.slot,
+            source=move.source,
+            target=move.target,
+            bytes=None if sized is None else round(move.loads[sized]),
+            keys=None if counted is None else round(move.loads[counted]),
+        )
+        for move in made.stored.plan.moves
+    ]
+
+
+def _load_rows(made: MadePlan) -> list[LoadRow]:
+    watched = made.watched
+    others = [] if watched is None else _loads_of(made, watched.scaled, watched.targets, is_balanced=False)
+    return [*_loads_of(made, made.scaled, made.targets, is_balanced=True), *others]
+
+
+def _loads_of(made: MadePlan, scaled: Scaled, targets: Targets, *, is_balanced: bool) -> list[LoadRow]:
+    stored = made.stored
+    index = {master.id: n for n, master in enumerate(scaled.masters)}
+    after = tuple(index[name] for name in stored.plan.owners_after)
+    sums = scaled.totals(scaled.owner), scaled.totals(after)
+    slots = [_held(owner, len(scaled.masters)) for owner in (scaled.owner, after)]
+    rows = []
+    for n, (master, node) in enumerate(zip(scaled.masters, stored.nodes, strict=True)):
+        role = "drained" if master.drained else "excluded" if master.excluded else "stays" if slots[0][n] else "added"
+        for r, name in enumerate(scaled.resources):
+            unit = scaled.units[r]
+            capacity = master.capacity.get(name)
+            rows.append(
+                LoadRow(
+                    node_id=master.id,
+                    address=node.address,
+                    zone=node.zone,
+                    role=role,
+                    resource=name,
+                    balanced=is_balanced,
+                    before=sums[0][n][r] / unit,
+                    after=sums[1][n][r] / unit,
+                    fair=float(targets.fair[n][r] / unit),
+                    limit=targets.caps[n][r] / unit,
+                    capacity=None if capacity is None else float(exact(capacity, name)),
+                    slots_before=len(slots[0][n]),
+                    slots_after=len(slots[1][n]),
+                    ranges_before=len(slot_ranges(slots[0][n])),
+                    ranges_after=len(slot_ranges(slots[1][n])),
+                )
+            )
+    return rows
+
+
+def _held(owner: Sequence[int], masters: int) -> list[list[int]]:
+    held: list[list[int]] = [[] for _ in range(masters)]
+    for slot, n in enumerate(owner):
+        held[n].append(slot)
+    return held
+
+
+def _curve_rows(plan: Plan) -> list[CurveRow]:
+    """One row a budget; of plans that are alike the one of the smallest budget has the name."""
+    cheapest = min(plan.curve, key=lambda point: (point.moved, point.ranges), default=None)
+    fewest = min(plan.curve, key=lambda point: (point.ranges, point.moved), default=None)
+    return [
+        CurveRow(
+            number=number,
+            budget=None if point.budget is None else float(point.budget),
+            choice="recommended" if point.budget == plan.budget else "fewest bytes" if point is cheapest
+            else "fewest ranges" if point is fewest else None,
+            moved_bytes=point.moved // plan.unit,
+            over_bound=point.moved / plan.bound - 1 if plan.bound else None,
+            ranges=point.ranges,
+            moved_slots=point.slots,
+        )
+        for number, point in enumerate(plan.curve, 1)
+    ]  # fmt: skip
+
+
+def _tolerance_rows(made: MadePlan) -> list[ToleranceRow]:
+    def row(tolerance: float, plan: Plan, estimated_s: float) -> ToleranceRow:
+        return ToleranceRow(
+            tolerance=tolerance,
+            moved_bytes=plan.moved // plan.unit,
+            lower_bound_bytes=-(-plan.bound // plan.unit),
+            moved_slots=len(plan.moves),
+            ranges=count_ranges(plan.owners_after),
+            estimated_s=estimated_s,
+            max_over_mean=max(float(reach.after) for reach in plan.reach),
+            verdict=plan.verdict,
+        )
+
+    return [row(other.tolerance, other.plan, other.estimated_s) for other in made.alternatives]
+
+
+def heavy_parts(root: str, snapshot_id: str, heavy: Sequence[HeavySlot]) -> dict[int, list[Row]]:
+    """Return the heaviest hash tags and keys of the slots of *heavy*, as the snapshot's tables list them, heaviest first."""
+    slots = {h.slot for h in heavy}
+    if not slots or not snapshot_id or not delta_files.exists(root, HASH_TAGS):
+        return {}
+    parts: dict[int, list[Row]] = {}
+    for row in read_rows(root, HASH_TAGS, snapshot_id=snapshot_id):
+        if row["slot"] in slots and row["keys"] > 1:
+            part = {"hash_tag": row["hash_tag"], "key": None, "keys": row["keys"], "bytes": row["serialized_bytes"]}
+            parts.setdefault(row["slot"], []).append(part)
+    for row in read_rows(root, BIG_KEYS, snapshot_id=snapshot_id, scope="slot"):
+        if row["slot"] in slots:
+            part = {"hash_tag": row["hash_tag"], "key": row["key"], "keys": 1, "bytes": row["serialized_bytes"]}
+            parts.setdefault(row["slot"], []).append(part)
+    for listed in parts.values():
+        listed.sort(key=lambda part: (-(part["bytes"] or 0), -part["keys"], part["key"] or b""))
+    return parts
+
+
+def _heavy_rows(made: MadePlan, parts: Mapping[int, Sequence[Row]]) -> list[Row]:
+    problem, plan, scaled, targets = made.stored.problem, made.stored.plan, made.scaled, made.targets
+    index = {master.id: n for n, master in enumerate(scaled.masters)}
+    rows: list[Row] = []
+    for heavy in plan.heavy:
+        r = scaled.resources.index(heavy.resource)
+        n = index[plan.owners_after[heavy.slot]]
+        load = float(problem.loads[heavy.resource][heavy.slot])
+        target = (1 + scaled.tolerance[r]) * targets.fair[n][r] / scaled.units[r]
+        head = HeavyRow(heavy.slot, scaled.masters[n].id, heavy.resource, float(heavy.ratio), heavy.pieces)
+        listed = parts.get(heavy.slot, [])[:PARTS_LISTED]
+        rows += [head._asdict()] if not listed else []
+        for rank, part in enumerate(listed, 1):
+            weight = part["keys"] if heavy.resource == "keys" else part["bytes"] if heavy.resource in BYTES else None
+            share = weight / load if weight is not None and load else None
+            pieces = pieces_of_tag(weight, target) if weight is not None and target and part["key"] is None else None
+            texts = {f"{name}_text": key_text(part[name]) for name in ("hash_tag", "key") if part.get(name) is not None}
+            told = {"rank": rank, "share": share, "part_pieces": pieces}
+            rows.append({**head._asdict(), **part, **texts, **told})
+    return rows

@@ -1,0 +1,1 @@
+"""Spark as jobs use it: the session, its Java and jars, what executors get."""

@@ -1,0 +1,104 @@
+"""What snapshots are called, and which one is meant: by its name, or the latest of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from cluster_core.topology.nodes_text import NODE_ID
+from schemas.runs import CLUSTERS, RUNS
+from slotscope.runtime.errors import InputError
+from slotscope.runtime.program import LATEST
+from slotscope.runtime.storage.delta_files import any_of, append_rows, exists, read_rows
+
+KEY_JOBS: Final = ("key-slots",)
+"""Who writes snapshots of the key space."""
+REPLAY_JOBS: Final = ("bus-replay", "sentinel-replay")
+"""Who writes histories."""
+ID_DIGITS: Final = 8
+"""Of a node id, in the name of a cluster that nobody named."""
+
+
+def fresh_name(root: str, started_at: datetime, cluster: str | None) -> str:
+    """A name that no run has: the time, ``2026-11-23T020000Z``, with the name of the cluster where one was given."""
+    name = f"{started_at.astimezone(UTC):%Y-%m-%dT%H%M%SZ}" + (f"-{cluster}" if cluster else "")
+    where = f"starts_with(snapshot_id, '{name[:18]}')"  # the time; the rest is the user's
+    rows = read_rows(root, RUNS, columns=("snapshot_id",), where=where) if exists(root, RUNS) else []
+    taken = {row["snapshot_id"] for row in rows}
+    tries = (name, *(f"{name}-{number}" for number in range(2, len(taken) + 3)))
+    return next(one for one in tries if one not in taken)
+
+
+def find_name(root: str, name: str, jobs: Sequence[str], cluster: str | None = None) -> str:
+    """The name that *name* means: of ``latest`` that of the newest finished snapshot of *jobs*.
+
+    Raises InputError where there is none, or where there are several clusters and none is named.
+    """
+    if name != LATEST:
+        return name
+    runs = _finished(root, jobs, cluster)
+    if not runs:
+        of = f" of cluster {cluster}" if cluster else ""
+        raise InputError(
+            f"{root}: no finished snapshot{of} of {' or '.join(jobs)}; slotscope snapshots lists what is there"
+        )
+    known = {run["cluster"] for run in runs}
+    if len(known) > 1:
+        told = ", ".join(sorted(str(one) for one in known if one))
+        raise InputError(
+            f"{root} holds snapshots of several clusters: say which one with --cluster or --snapshot: {told}"
+        )
+    return str(runs[-1]["snapshot_id"])
+
+
+def name_before(root: str, name: str, jobs: Sequence[str]) -> str:
+    """The finished snapshot before *name*, of the same cluster; raises InputError where there is none."""
+    runs = _finished(root, jobs)
+    own = {run["cluster"] for run in runs if run["snapshot_id"] == name}
+    names = [run["snapshot_id"] for run in runs if run["cluster"] in own]
+    if name not in names[1:]:
+        raise InputError(f"{root}: no finished snapshot before {name}: name both; slotscope snapshots lists them")
+    return str(names[names.index(name) - 1])
+
+
+def finished_names(root: str, jobs: Sequence[str], cluster: str | None) -> list[str]:
+    """The finished snapshots of *jobs*, of one cluster or of all, the newest last."""
+    return [run["snapshot_id"] for run in _finished(root, jobs, cluster)]
+
+
+def _finished(root: str, jobs: Sequence[str], cluster: str | None = None) -> list[dict[str, Any]]:
+    if not exists(root, RUNS):
+        return []
+    columns = ("snapshot_id", "cluster", "data_at", "ended_at")
+    runs = read_rows(root, RUNS, columns=columns, where=any_of("job", jobs), state="complete")
+    return sorted((run for run in runs if cluster in (None, run["cluster"])), key=_age)
+
+
+def _age(run: dict[str, Any]) -> tuple[float, float, str]:
+    """In order of time: of the data, then of the run; what is not known comes first."""
+    data, ended = run["data_at"], run["ended_at"]
+    return data.timestamp() if data else 0.0, ended.timestamp() if ended else 0.0, run["snapshot_id"]
+
+
+def cluster_of(root: str, name: str) -> str | None:
+    """The cluster that the finished snapshot *name* is of; None where that is not known."""
+    runs = read_rows(root, RUNS, columns=("cluster",), snapshot_id=name, state="complete") if exists(root, RUNS) else []
+    return next((str(run["cluster"]) for run in runs if run["cluster"]), None)
+
+
+def recognise(root: str, node_ids: Iterable[str], given: str | None) -> str | None:
+    """The name of the cluster of these nodes: *given*, or the one that one of them was last seen in, or one made of an id; None without ids.
+
+    Nodes that were not known under that name are from now on.
+    """
+    ids = sorted({one for one in node_ids if NODE_ID.fullmatch(one)})
+    if not ids:
+        return given
+    rows = read_rows(root, CLUSTERS, where=any_of("node_id", ids), order_by="since") if exists(root, CLUSTERS) else []
+    name = given or (rows[-1]["cluster"] if rows else f"cluster-{ids[0][:ID_DIGITS]}")
+    known = {row["node_id"] for row in rows if row["cluster"] == name}
+    new = [{"cluster": name, "node_id": one, "since": datetime.now(UTC)} for one in ids if one not in known]
+    if new:
+        append_rows(root, CLUSTERS, new)
+    return name

@@ -1,0 +1,29 @@
+"""Whether a root can be written: asked before anything is read, which may take hours."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import Final
+
+from slotscope.runtime.errors import InputError
+from slotscope.runtime.storage import stores
+
+PROBE_BYTES: Final = 1 << 20
+"""Room that even the smallest snapshot takes."""
+
+
+def check_writable(root: str) -> None:
+    """Make the folder *root* and write a file that goes again, in an object store a small object; raises InputError where that fails."""
+    if "://" in root:
+        if stores.is_store(root):
+            stores.try_writing(root)
+        return
+    try:
+        os.makedirs(root, exist_ok=True)
+        with tempfile.TemporaryFile(dir=root) as probe:
+            probe.write(bytes(PROBE_BYTES))
+            probe.flush()
+            os.fsync(probe.fileno())
+    except OSError as error:
+        raise InputError(f"{root}: cannot be written: {error.strerror}") from error

@@ -1,0 +1,1 @@
+"""Keys and their loads, counted by the tasks that read them."""

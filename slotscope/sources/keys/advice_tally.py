@@ -1,0 +1,327 @@
+"""The tasks of `slotscope advise`: every value of a dump measured under all conditions, as sums that add up over dumps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial as bind
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cluster_core.advice.compression import VALUE_BYTES_MAX, TextSums, sample_shift
+from cluster_core.advice.conditions import conditions_for
+from cluster_core.advice.curves import LIST_SETTING, LIST_SIZES, SETTINGS, Setting
+from cluster_core.errors import DecodeError
+from cluster_core.formats.rdb.grammar import HASHTABLE, KEY_TYPES, LIST, SKIPLIST, STRING
+from cluster_core.kernels.keys.batch import KeyBatch
+from cluster_core.kernels.keys.group_tally import GroupTally
+from cluster_core.kernels.keys.use import add_by_slot
+from cluster_core.kernels.rdb import value_shapes as shapes
+from cluster_core.kernels.rdb.key_twins import key_hashes
+from cluster_core.kernels.values.compression import compressed_sizes, sampled_columns
+from cluster_core.kernels.values.measure import Measured, ValueMeasure, texts_of
+from cluster_core.memory.model import MemoryModel, MemorySettings, model_of
+from cluster_core.memory.packed_sizes import listpack_string_bytes
+from cluster_core.memory.strings import sds_bytes
+from cluster_core.slots.key_slot import SLOT_COUNT
+from schemas.interim import ADVICE_PARTIAL
+from slotscope.sources.keys.partial_rows import amount_lists
+from slotscope.sources.rdb.files import RdbUnit, RdbUnitReader
+from slotscope.sources.rdb.survey import RangeReader
+
+SPAN_BYTES = 32 << 20
+"""Records are read in pieces of about this many bytes; a larger record than `RECORD_BYTES_MAX` counts as it is now."""
+RECORD_BYTES_MAX = 256 << 20
+BUCKET_VALUE_MAX = BUCKET_FIELD_MAX = 64
+TEXT_MIN = 64
+"""Shorter values are not worth compressing, nor worth being shared."""
+SHORT_PREFIX = 2
+"""What a prefix could be: a letter and its separator."""
+SAMPLED_VALUES_MAX = 20_000
+_NAME_LENGTHS = 1024
+_ENTRY_OVERHEAD = 8
+"""What a server adds to an element when it asks whether a list's node has room for it (``SIZE_ESTIMATE_OVERHEAD``)."""
+_LISTPACK_HEAD_BYTES = 7
+
+BEHIND = (
+    "name_bytes", "bucket_keys", "bucket_now", "bucket_payload", "bucket_name_bytes", "lzf_saving", *TextSums._fields,
+)  # fmt: skip
+"""Amounts of a prefix: bytes now, under each condition, keys that count as now, what each condition saves of keys that a bucket would hold,
+and these.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceOptions:
+    """How keys are measured, and what ends a prefix."""
+
+    memory: MemorySettings
+    separators: bytes = b":"
+    groups_max: int = 65536
+    check_crc: bool = True
+    permissive: bool = False
+
+
+@dataclass(slots=True)
+class _Duplicates:
+    """Values by their hashes: copies and bytes of those whose hash is a multiple of ``1 << shift``; *held*: a row of hash, copies, bytes each."""
+
+    shift: int = 0
+    held: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 3), np.int64))
+
+    def add(self, hashes: NDArray[np.int64], sizes: NDArray[np.int64]) -> None:
+        new = np.column_stack((hashes, np.ones_like(hashes), sizes))
+        rows = np.concatenate((self.held, new[hashes & ((1 << self.shift) - 1) == 0]))
+        _, first, places, counts = np.unique(rows[:, 0], return_index=True, return_inverse=True, return_counts=True)
+        held = rows[first]
+        held[:, 1] = counts
+        before = places[: len(self.held)]  # each of these rows stood for more than one copy
+        held[before, 1] += self.held[:, 1] - 1
+        while len(held) > SAMPLED_VALUES_MAX:
+            self.shift += 1
+            held = held[held[:, 0] & ((1 << self.shift) - 1) == 0]
+        self.held = held
+
+
+class AdviceTally:
+    """The sums of one unit of *size* bytes."""
+
+    def __init__(
+        self, model: MemoryModel, measure: ValueMeasure, conditions: int, options: AdviceOptions, *, size: int = 0
+    ) -> None:
+        self._shift = sample_shift(size)
+        self._model, self._measure, self._options = model, measure, options
+        self._conditions = conditions
+        self._slots = np.zeros((SLOT_COUNT, conditions + 2), np.int64)
+        self._types = np.zeros((256, conditions + 2), np.int64)
+        self._prefixes = GroupTally(options.groups_max, 2 + 2 * conditions + len(BEHIND))
+        self._curves = {setting.name: np.zeros((len(setting.tried), 3 + conditions), np.int64) for setting in SETTINGS}
+        self._lists = np.zeros((len(LIST_SIZES), 3), np.int64)
+        self._duplicates = _Duplicates()
+        names = np.array([model.allocated(sds_bytes(length)) for length in range(_NAME_LENGTHS)])
+        self._name_bytes = names
+        self._separator = np.zeros(256, np.bool_)
+        self._separator[np.frombuffer(options.separators, np.uint8)] = True
+
+    def add(self, batch: KeyBatch, data: NDArray[np.uint8], begin: int) -> None:
+        """Measure the keys of *batch*, whose records are in *data*, which begins at *begin* in the file."""
+        assert batch.memory_bytes is not None
+        found = self._measure.measure(batch, data, begin)
+        now = np.maximum(batch.memory_bytes, 0)
+        is_known = (found.shapes[:, shapes.IS_KNOWN] > 0) & (batch.memory_bytes >= 0)
+        memory = found.memory
+        memory[~is_known] = now[~is_known, None]
+        both = np.column_stack((now, memory, ~is_known))
+        add_by_slot(batch.slot, both, self._slots)
+        add_by_slot(np.minimum(batch.type, 255), both, self._types)
+        saved = now[:, None] - memory
+        self._add_curves(batch, found, is_known, saved)
+        self._add_lists(batch, found, is_known)
+        self._add_prefixes(batch, found, is_known, saved, both, bind(texts_of, found, batch, data, begin))
+
+    def _add_curves(
+        self, batch: KeyBatch, found: Measured, is_known: NDArray[np.bool_], saved: NDArray[np.int64]
+    ) -> None:
+        """Count tables that a wider limit would pack: those that no other limit keeps from it."""
+        tables = is_known & np.isin(batch.encoding, (HASHTABLE, SKIPLIST))
+        rows = np.flatnonzero(tables)
+        if not len(rows):
+            return
+        shape, types = found.shapes[rows], batch.type[rows]
+        gain = shape[:, shapes.TABLE] - shape[:, shapes.PACKED]
+        limits = {(one.type, one.by_entries): one.usual for one in SETTINGS if not one.integers}
+        for setting in SETTINGS:
+            of_type = (types == KEY_TYPES.index(setting.type)) & ((shape[:, shapes.IS_KNOWN] == 2) == setting.integers)
+            counted, other = (
+                (shapes.ELEMENTS, shapes.LONGEST) if setting.by_entries else (shapes.LONGEST, shapes.ELEMENTS)
+            )
+            fits = shape[:, other] <= (limits[setting.type, not setting.by_entries] if not setting.integers else np.inf)
+            steps = np.searchsorted(setting.tried, shape[:, counted])
+            beyond = shape[:, counted] > (setting.usual if not setting.by_entries else 0)
+            chosen = of_type & fits & beyond & (steps < len(setting.tried)) & (gain > 0)
+            for step in np.unique(steps[chosen]).tolist():
+                there = chosen & (steps == step)
+                sums = self._curves[setting.name][step]
+                sums[0] += there.sum()
+                sums[1] += gain[there].sum()
+                sums[2] = max(sums[2], int(shape[there, shapes.ELEMENTS].max()))
+                sums[3:] += saved[rows[there]].sum(axis=0)
+
+    def _add_lists(self, batch: KeyBatch, found: Measured, is_known: NDArray[np.bool_]) -> None:
+        """Estimate lists of several nodes as if each node were as full as a larger limit allows."""
+        shape = found.shapes
+        chosen = is_known & (batch.type == LIST) & (shape[:, shapes.NODES] > 1)
+        chosen &= shape[:, shapes.LONGEST] < min(LIST_SIZES.values())
+        payload, count, held = (shape[chosen, at] for at in (shapes.PAYLOAD, shapes.ELEMENTS, shapes.PACKED))
+        for step, limit in enumerate(LIST_SIZES.values() if len(held) else ()):
+            filled = (
+                limit - _ENTRY_OVERHEAD - payload / np.maximum(count, 1) / 2
+            )  # half an element, at an average, finds no room
+            full = (payload // filled).astype(np.int64)
+            rest = np.maximum(payload - (full * filled).astype(np.int64), 0)
+            nodes = full * self._node_bytes(filled.astype(np.int64)) + np.where(rest > 0, self._node_bytes(rest), 0)
+            self._lists[step] = self._lists[step, 0] + len(held), self._lists[step, 1] + (held - nodes).sum(), limit
+
+    def _node_bytes(self, payload: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Bytes of a list's nodes whose elements take *payload*."""
+        whole = payload + _LISTPACK_HEAD_BYTES
+        layout = self._model.layout
+        return layout.list_node + (whole if layout.packed_exact else self._each(self._model.allocated, whole))
+
+    @staticmethod
+    def _each(measure: Callable[[int], int], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """What *measure* says of each of *sizes*, asked once for each that is different."""
+        different, places = np.unique(sizes, return_inverse=True)
+        return np.array([measure(size) for size in different.tolist()], np.int64)[places]
+
+    def _text_bytes(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Bytes of strings of *sizes* in memory."""
+        return self._each(lambda size: self._model.allocated(sds_bytes(size)), sizes)
+
+    def _add_prefixes(
+        self,
+        batch: KeyBatch,
+        found: Measured,
+        is_known: NDArray[np.bool_],
+        saved: NDArray[np.int64],
+        both: NDArray[np.int64],
+        texts_of_rows: Callable[[NDArray[np.bool_]], Iterator[memoryview]],
+    ) -> None:
+        lengths = np.diff(batch.key_offsets).astype(np.int64)
+        prefix = self._first_prefixes(batch, lengths)
+        raw, lzf = found.shapes[:, shapes.RAW_BYTES], found.shapes[:, shapes.LZF_BYTES]
+        is_text = is_known & (batch.type == STRING)
+        fields = lengths - prefix
+        buckets = (
+            is_text & (batch.expire_at_ms < 0) & (prefix > 0) & (raw <= BUCKET_VALUE_MAX) & (fields <= BUCKET_FIELD_MAX)
+        )
+        payload = _LISTPACK[np.minimum(fields, 64)] + _LISTPACK[np.minimum(raw, 64)]
+        name_bytes = np.where(
+            prefix > SHORT_PREFIX, self._names(lengths) - self._names(lengths - prefix + SHORT_PREFIX), 0
+        )
+        texts = is_text & (raw >= TEXT_MIN)
+        held, lzf_saving = np.zeros((2, len(batch)), np.int64)
+        held[texts] = self._text_bytes(raw[texts])
+        packed = texts & (lzf > 0)
+        lzf_saving[packed] = held[packed] - self._text_bytes(lzf[packed])
+        sampled = texts & ((key_hashes(batch) & np.uint64((1 << self._shift) - 1) == 0) | (held >= VALUE_BYTES_MAX))
+        sizes = np.array(compressed_sizes(texts_of_rows(sampled)), np.int64)
+        saved_by_zstd = np.maximum(held[sampled] - self._text_bytes(sizes), 0)
+        self._duplicates.add(found.shapes[texts, shapes.TEXT_HASH], raw[texts])
+        behind = both.shape[1] + saved.shape[1]
+        amounts = np.zeros((len(batch), behind + len(BEHIND)), np.int64)
+        amounts[:, : both.shape[1]] = both
+        amounts[buckets, both.shape[1] : behind] = saved[buckets]
+        in_bucket = np.column_stack((buckets, both[:, 0], payload, name_bytes))[buckets]
+        amounts[~buckets, behind] = name_bytes[~buckets]
+        amounts[buckets, behind + 1 : behind + 5] = in_bucket
+        amounts[:, behind + 5], amounts[:, behind + 6], amounts[:, behind + 7] = lzf_saving, texts, held
+        amounts[sampled, behind + 8 :] = sampled_columns(held[sampled], saved_by_zstd, self._shift)
+        self._prefixes.add_prefixes(batch, self._options.separators, 1, amounts)
+
+    def _names(self, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+        inside = self._name_bytes[np.clip(lengths, 0, _NAME_LENGTHS - 1)]
+        return np.where(lengths < _NAME_LENGTHS, inside, lengths)
+
+    def _first_prefixes(self, batch: KeyBatch, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the bytes of each key up to its first separator, 0 where it has none."""
+        data = batch.key_data[: int(batch.key_offsets[-1])]
+        places = np.flatnonzero(self._separator[data])
+        found = np.searchsorted(places, batch.key_offsets[:-1])
+        ends = np.append(places, len(data) + 1)[found] + 1 - batch.key_offsets[:-1]
+        return np.where(ends <= lengths, ends, 0).astype(np.int64)
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """Yield the sums as rows of `ADVICE_PARTIAL`."""
+        used = np.flatnonzero(self._slots.any(axis=1))
+        yield _rows("slot", used, self._slots[used])
+        types = np.flatnonzero(self._types.any(axis=1))
+        yield _rows("type", types, self._types[types])
+        yield _rows("prefix", self._prefixes.counts()[:, 0], self._prefixes.amounts(), self._prefixes.names())
+        for setting in SETTINGS:
+            yield _curve_rows(setting, self._curves[setting.name])
+        yield _rows(
+            "curve", np.array(list(LIST_SIZES)), self._lists, pa.array([LIST_SETTING.encode()] * len(LIST_SIZES))
+        )
+        held = self._duplicates.held
+        shifts = np.full(len(held), self._duplicates.shift)
+        yield _rows("value", held[:, 0], np.column_stack((shifts, held[:, 1:])))
+
+
+_LISTPACK = np.array([listpack_string_bytes(length) for length in range(BUCKET_VALUE_MAX + 1)])
+
+
+def _rows(
+    kind: str, numbers: NDArray[np.int64], amounts: NDArray[np.int64], names: pa.Array | None = None
+) -> pa.RecordBatch:
+    count = len(numbers)
+    columns = [
+        pa.array([kind] * count, pa.string()),
+        pa.array(numbers.astype(np.int64)),
+        pa.nulls(count, pa.binary()) if names is None else names.cast(pa.binary()),
+        amount_lists(np.ascontiguousarray(amounts)),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=ADVICE_PARTIAL)
+
+
+def _curve_rows(setting: Setting, sums: NDArray[np.int64]) -> pa.RecordBatch:
+    return _rows("curve", np.array(setting.tried), sums, pa.array([setting.name.encode()] * len(sums)))
+
+
+def advise_units(
+    numbers: Iterator[pa.RecordBatch], units: Sequence[RdbUnit], options: AdviceOptions
+) -> Iterator[pa.RecordBatch]:
+    """Measure the units that the rows of *numbers* index; yield the sums of each.
+
+    Raises DecodeError at the first bad byte; with ``options.permissive`` what stands before it counts.
+    """
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():
+            yield from advise_unit(units[number], options)
+
+
+def advise_unit(unit: RdbUnit, options: AdviceOptions) -> Iterator[pa.RecordBatch]:
+    """Measure one unit and yield its sums; a model knows its server."""
+    reader = RdbUnitReader(unit, check_crc=options.check_crc, memory=options.memory)
+    records = RangeReader(unit.path)
+    tally: AdviceTally | None = None
+    try:
+        for batch in reader:
+            head = reader.skimmer.head
+            model = model_of(head, options.memory)
+            assert model is not None
+            if tally is None:
+                conditions = conditions_for(model)
+                tally = AdviceTally(
+                    model,
+                    ValueMeasure(head, conditions),
+                    len(conditions),
+                    options,
+                    size=(unit.end or unit.size) - unit.start,
+                )
+            for part, begin, end in _spans(batch):
+                tally.add(part, np.frombuffer(records.read(begin, end - begin), np.uint8), begin)
+    except DecodeError:
+        if not options.permissive:
+            raise
+    finally:
+        records.close()
+    if tally is not None:
+        yield from tally.rows()
+
+
+def _spans(batch: KeyBatch) -> Iterator[tuple[KeyBatch, int, int]]:
+    """Yield *batch* in pieces of about `SPAN_BYTES`, each with where its records begin and end; collections without elements are left out."""
+    chosen = ~batch.hollow() & (batch.serialized_bytes <= RECORD_BYTES_MAX)
+    batch = batch if chosen.all() else batch.where(chosen)
+    ends = batch.offset + batch.serialized_bytes
+    first = 0
+    while first < len(batch):
+        within = int(np.searchsorted(ends, batch.offset[first] + SPAN_BYTES, side="right"))
+        last = max(within, first + 1)
+        mask = np.zeros(len(batch), np.bool_)
+        mask[first:last] = True
+        yield batch.where(mask), int(batch.offset[first]), int(ends[last - 1])
+        first = last

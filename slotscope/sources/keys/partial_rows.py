@@ -1,0 +1,182 @@
+"""What the tasks of the key distribution share: options, the rows that they return, and what a unit of each kind must bring."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cluster_core.errors import DecodeError
+from cluster_core.kernels.keys.batch import KeyBatch
+from cluster_core.kernels.keys.group_tally import GroupTally
+from cluster_core.load.access_rate import LfuSettings
+from cluster_core.load.attribution import Attribution, attribute
+from cluster_core.memory.model import MemorySettings
+from cluster_core.slots.key_slot import SLOT_COUNT
+from cluster_core.topology.node import Topology
+from schemas.interim import BAD, FACTS, PARTIAL, UNIT, UnitFacts
+from schemas.table import LONG, several
+from slotscope.servers.dump_link import DumpOptions
+from slotscope.sources.files import is_named
+from slotscope.sources.keys.lists import KeyListOptions
+from slotscope.sources.keys.text import key_texts
+from slotscope.sources.keys.unread_facts import note_unread
+
+BAD_ROWS_MAX = 10_000
+"""Bad records of one unit beyond this are counted in its last row, not listed."""
+_FACT_NAMES = frozenset(FACTS.names)
+
+
+@dataclass(frozen=True, slots=True)
+class TallyOptions:
+    """What to tally; *owners* is the number of each slot's owner in *owner_ids*, 0 for nobody (both empty without *topology*).
+
+    *dump_nodes* (``FILE=NODE``) are dumps whose node the user has named.
+    """
+
+    details: bool = True
+    check_crc: bool = True
+    permissive: bool = False
+    deep: bool = False
+    load_truncated: bool = True
+    top: int = 100
+    top_per_slot: int = 3
+    groups_max: int = 65536
+    separators: bytes = b":"
+    prefix_depth: int = 3
+    owners: tuple[int, ...] = ()
+    owner_ids: tuple[str, ...] = ()
+    topology: Topology | None = None
+    dump_nodes: tuple[str, ...] = ()
+    lists: KeyListOptions = field(default_factory=KeyListOptions)
+    memory: MemorySettings | None = None
+    lfu: LfuSettings = field(default_factory=LfuSettings)
+    live: DumpOptions = field(default_factory=DumpOptions, repr=False)
+
+    def attribute(self, source: str, keys_by_owner: Mapping[str | None, int]) -> Attribution:
+        """Say whose data *source* holds, of which *keys_by_owner* counts the keys by the owner of their slots."""
+        given = (words.rpartition("=") for words in self.dump_nodes)
+        node = next((node for file, _, node in given if is_named(file, source)), None)
+        return attribute(source, keys_by_owner, self.topology, node)
+
+
+def amount_lists(amounts: NDArray[np.int64]) -> pa.Array:
+    """Return a list a row of *amounts*."""
+    return pa.FixedSizeListArray.from_arrays(pa.array(amounts.ravel()), amounts.shape[1]).cast(several(LONG))
+
+
+class PartialRows:
+    """Makes the rows (`schemas.interim.PARTIAL`) of unit number *part*, which is a piece of *source*."""
+
+    def __init__(self, source: str, part: int, options: TallyOptions) -> None:
+        self._source = source
+        self._part = part
+        self.owner_of = np.array(options.owners or [0] * SLOT_COUNT, np.int64)
+        self._owner_ids = pa.array([None, *options.owner_ids], pa.string())
+
+    @property
+    def source(self) -> str:
+        """What rows say of their source that are not told another."""
+        return self._source
+
+    def owner_ids_of(self, numbers: NDArray[np.int64]) -> pa.Array:
+        """The node ids of owners by their numbers, null for nobody."""
+        return self._owner_ids.take(pa.array(numbers))
+
+    def of(self, kind: int, count: int, **columns: Any) -> pa.RecordBatch:
+        """A batch of *count* rows; a column not given is null."""
+        if "slot" in columns:
+            columns["owner_id"] = self.owner_ids_of(self.owner_of[columns["slot"].to_numpy()])
+        texts = {f"{name}_text": key_texts(columns[name]) for name in ("name", "hash_tag") if name in columns}
+        given = {
+            "kind": pa.array(np.full(count, kind, np.int32)),
+            "source": pa.array([self._source] * count, pa.string()),
+            "part": pa.array(np.full(count, self._part, np.int32)),
+            **columns,
+            **texts,
+        }
+        schema = PARTIAL
+        arrays = [
+            given[name].cast(type_) if name in given else pa.nulls(count, type_)
+            for name, type_ in zip(schema.names, schema.types, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def units(self, *units: UnitFacts) -> pa.RecordBatch:
+        """A row a unit, which says what it is; one that names no source is of ours."""
+        sources = [facts.source or self._source for facts in units]
+        said = [
+            {name: value for name, value in asdict(facts).items() if name in _FACT_NAMES}
+            | {"aux": list(facts.aux.items())}
+            for facts in units
+        ]
+        return self.of(
+            UNIT, len(units), source=pa.array(sources, pa.string()),
+            name=pa.array([source.encode("utf-8", "surrogateescape") for source in sources], pa.binary()),
+            keys=pa.array([facts.keys for facts in units], pa.int64()), text=pa.array([facts.kind for facts in units], pa.string()),
+            serialized_bytes=pa.array([facts.file_bytes for facts in units], pa.int64()), facts=pa.array(said, FACTS),
+        )  # fmt: skip
+
+    def bad(self, bad: list[DecodeError], skipped_bytes: int | None) -> pa.RecordBatch:
+        """What could not be read; *skipped_bytes* were passed over because of it."""
+        listed = bad[:BAD_ROWS_MAX]
+        reasons = [error.reason for error in listed]
+        if len(bad) > BAD_ROWS_MAX:
+            reasons[-1] = f"{len(bad) - BAD_ROWS_MAX + 1} further bad records are not listed"
+        return self.of(
+            BAD, len(listed), source=pa.array([error.source for error in listed], pa.string()),
+            offset=pa.array([error.offset for error in listed], pa.int64()), text=pa.array(reasons),
+            serialized_bytes=pa.array([skipped_bytes] * len(listed), pa.int64()),
+        )  # fmt: skip
+
+    def groups(self, kind: int, tally: GroupTally, count: str, **more: pa.Array) -> pa.RecordBatch:
+        """The heavy groups of *tally*, what is counted in the column *count*."""
+        counts, sizes, memory, expires, keys_error, bytes_error, memory_error, depth = tally.counts().T
+        columns = {count: pa.array(counts), **({"expires": pa.array(expires)} if count == "keys" else {}), **more}
+        return self.of(
+            kind, len(counts), name=tally.names(), serialized_bytes=pa.array(sizes), memory_bytes=pa.array(memory),
+            keys_error=pa.array(keys_error), bytes_error=pa.array(bytes_error), memory_error=pa.array(memory_error),
+            number=pa.array(depth), **columns,
+        )  # fmt: skip
+
+
+U = TypeVar("U")
+
+
+class UnitTally(ABC, Generic[U]):
+    """The task of one unit: a class a kind of unit.  `run` yields its partial rows, `keys_of` its keys as they are."""
+
+    def __init__(self, unit: U, part: int, options: TallyOptions) -> None:
+        self.unit = unit
+        self.options = options
+        self.facts = UnitFacts()
+        self.bad: list[DecodeError] = []
+        self.skipped_bytes: int | None = None
+        self.rows = PartialRows(self.source_of(unit), part, options)
+
+    @staticmethod
+    @abstractmethod
+    def source_of(unit: U) -> str:
+        """What names the input that *unit* is a piece of."""
+
+    @abstractmethod
+    def run(self) -> Iterator[pa.RecordBatch]:
+        """Read, tally and yield the rows; raises DecodeError in strict mode."""
+
+    @classmethod
+    def keys_of(cls, unit: U, options: TallyOptions) -> Iterator[tuple[str, KeyBatch]]:
+        """The keys of *unit*, and the file that they are from; none where it only says what was written."""
+        return iter(())
+
+    def note_bad(self, error: DecodeError, skipped_bytes: int | None) -> None:
+        """Keep what ended the reading and go on; in strict mode raise it."""
+        if not self.options.permissive:
+            raise error
+        self.bad.append(error)
+        self.skipped_bytes = skipped_bytes
+        note_unread(self.facts, self.bad, skipped_bytes)

@@ -1,0 +1,351 @@
+"""The sums of the keys of a task's inputs: per slot, the largest, heavy tags and prefixes, times to live."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cluster_core.formats.rdb.grammar import KEY_TYPES
+from cluster_core.kernels.columns import encoding_names, known, memory_columns, part_of, type_names
+from cluster_core.kernels.key_slots import key_slots
+from cluster_core.kernels.keys.batch import NONE, KeyBatch
+from cluster_core.kernels.keys.group_tally import GroupTally
+from cluster_core.kernels.keys.slot_tally import SlotTally, TtlTally, TypeTally
+from cluster_core.kernels.keys.top_keys import TopKeys
+from cluster_core.kernels.keys.use import USES, KeyUses, add_by_slot
+from cluster_core.load.access_rate import accesses_per_s
+from cluster_core.slots.key_slot import SLOT_COUNT
+from schemas.interim import (
+    DECLARED,
+    DECLARED_DUMPS_MAX,
+    OWNER,
+    PREFIX,
+    RANGE,
+    SLOT,
+    TAG,
+    TOP_OWNER,
+    TOP_SLOT,
+    TOP_TYPE,
+    TTL,
+    TYPE,
+    UnitFacts,
+)
+from slotscope.sources.keys.partial_rows import PartialRows, TallyOptions, amount_lists
+
+_UNKNOWN_TYPE = len(KEY_TYPES)
+_PLACE_BITS = 44
+"""A key's place among all inputs of a task: the input's number above, its offset, from 1, in so many bits (16 TB)."""
+_DECLARED_PENDING_MAX = 1 << 20
+
+
+@dataclass(slots=True)
+class Knows:
+    """Which loads of its keys an input knows."""
+
+    sizes: bool = False
+    expiry: bool = False
+    memory: bool = False
+
+
+class InputSums:
+    """What is summed of one input alone, since whose it is shows at its end.
+
+    *declared* is what slots are said to hold, *ops* what was done with them.
+    """
+
+    def __init__(self, source: str, options: TallyOptions, owners: int, knows: Knows) -> None:
+        self.source = source
+        self._options = options
+        self.knows = knows
+        self.keys = 0
+        self.untracked_before = 0
+        self.slots = SlotTally()
+        self.ops: NDArray[np.int64] | None = None
+        self.declared: NDArray[np.int64] | None = None
+        self.ttl: TtlTally | None = None
+        self.uses: KeyUses | None = None
+        self.slot_uses: NDArray[np.int64] = np.zeros((SLOT_COUNT, len(USES)), np.int64)
+        self.types = TypeTally()
+        self.top_type = TopKeys(_UNKNOWN_TYPE + 1, options.top if options.details else 0)
+        self.top_owner = TopKeys(owners, options.top if options.details and options.owners else 0)
+
+    def set_time(self, taken_at_ms: int) -> None:
+        """Say when the keys were as they are, from when on it is counted how long they stay."""
+        self.ttl = TtlTally(taken_at_ms)
+        self.uses = KeyUses(taken_at_ms, accesses_per_s(self._options.lfu))
+
+
+class NodeSums:
+    """What is summed of all inputs of one node; *source* is the first of them."""
+
+    def __init__(self, source: str, knows: Knows, options: TallyOptions) -> None:
+        self.source = source
+        self.knows = knows
+        self.slots = SlotTally()
+        self.ops: NDArray[np.int64] | None = None
+        self.slot_uses: NDArray[np.int64] = np.zeros((SLOT_COUNT, len(USES)), np.int64)
+        self.types = TypeTally()
+        self.ttl: NDArray[np.int64] | None = None
+        self.top = TopKeys(1, options.top if options.details and options.owners else 0)
+
+    def add(self, one: InputSums) -> None:
+        """Add the sums of one input."""
+        self.slots.merge(one.slots)
+        if one.uses is not None:
+            present = np.flatnonzero(one.slots.slots[:, 0])
+            self.slot_uses[present] += one.slot_uses[present]
+        self.types.merge(one.types)
+        if one.ttl is not None:
+            self.ttl = one.ttl.buckets if self.ttl is None else self.ttl + one.ttl.buckets
+        if one.ops is not None:
+            self.ops = one.ops if self.ops is None else self.ops + one.ops
+
+
+class KeySums:
+    """Sum the keys of one input after the other: `begin` it, `add` its batches, `end` it; then take the rows of all.
+
+    Inputs are read in the order of their names, so that of equally large keys the first of all stays.
+    """
+
+    def __init__(self, rows: PartialRows, options: TallyOptions) -> None:
+        self._rows = rows
+        self._options = options
+        self._owners = int(rows.owner_of.max()) + 1
+        self._sources: list[str] = []
+        self._nodes: dict[tuple[str | bool | None, ...], NodeSums] = {}
+        self._owned: list[tuple[str, NDArray[np.int64]]] = []
+        self._declared = np.zeros((0, 4), np.int64)
+        self._pending: list[NDArray[np.int64]] = []
+        if options.details:
+            self._top_slot = TopKeys(SLOT_COUNT, options.top_per_slot)
+            self._top_type = TopKeys(_UNKNOWN_TYPE + 1, options.top)
+            self._top_owner = TopKeys(self._owners, options.top if options.owners else 0)
+            self._tags = GroupTally(options.groups_max)
+            self._prefixes = GroupTally(options.groups_max, len(USES))
+
+    def begin(self, source: str, knows: Knows) -> InputSums:
+        """Begin an input, of which *knows* is what it knows so far."""
+        self._sources.append(source)
+        one = InputSums(source, self._options, self._owners, knows)
+        one.untracked_before = self._untracked()
+        return one
+
+    def add(self, one: InputSums, batch: KeyBatch) -> None:
+        """Count the keys of *batch*, which are of *one*."""
+        options = self._options
+        one.keys += len(batch)
+        one.slots.add(batch)
+        if not options.details or not len(batch):
+            return
+        if one.ttl is not None:
+            one.ttl.add(batch)
+        one.types.add(batch)
+        if one.knows.sizes:
+            placed = dataclasses.replace(batch, offset=batch.offset + ((len(self._sources) - 1 << _PLACE_BITS) + 1))
+            self._top_slot.add(placed, batch.slot.astype(np.int64))
+            one.top_type.add(placed, np.minimum(batch.type, _UNKNOWN_TYPE).astype(np.int64))
+            if options.owners:
+                one.top_owner.add(placed, self._rows.owner_of[batch.slot])
+        self._tags.add_tags(batch)
+        amounts = None if one.uses is None else one.uses.amounts(batch)
+        if amounts is not None:
+            add_by_slot(batch.slot, amounts, one.slot_uses)
+        self._prefixes.add_prefixes(batch, options.separators, options.prefix_depth, amounts)
+
+    def add_slots(self, one: InputSums, slots: NDArray[np.uint16], sizes: NDArray[np.int64] | None) -> None:
+        """Count keys of *one* of which only the slots are wanted."""
+        one.keys += len(slots)
+        one.slots.add_slots(slots, sizes)
+
+    def add_ops(self, one: InputSums, slots: NDArray[np.uint16], ops: NDArray[np.int64]) -> None:
+        """Count operations on keys of *slots*."""
+        if one.ops is None:
+            one.ops = np.zeros(SLOT_COUNT, np.int64)
+        np.add.at(one.ops, slots, np.maximum(ops, 0))
+
+    def keys_by_owner(self, one: InputSums) -> dict[str | None, int]:
+        """Count the keys of *one* by the owner of their slots, None for nobody."""
+        counts = self._owner_counts(one)
+        owners = np.flatnonzero(counts)
+        return dict(zip(self._rows.owner_ids_of(owners).to_pylist(), counts[owners].tolist(), strict=True))
+
+    def end(self, one: InputSums, facts: UnitFacts, node_id: str | None = None, *, is_whole: bool = False) -> None:
+        """Take in the sums of *one*, say in *facts* what they know, and how much of a group that is not listed all may have missed.
+
+        Inputs that are *whole* share their sums with the others of their node, or of no known node; another one, whose node shows
+        only when all its pieces are read, has its own.
+        """
+        knows = one.knows.sizes, one.knows.memory, one.ops is not None  # what one does not know is no sum of the others
+        key = (node_id, None if is_whole else one.source, *knows)
+        node = self._nodes.get(key)
+        if node is None:
+            node = self._nodes[key] = NodeSums(one.source, one.knows, self._options)
+        node.add(one)
+        if self._options.owners:
+            self._owned.append((one.source, self._owner_counts(one)))
+        self._add_declared(one)
+        self._note(one, facts)
+        if not self._options.details:
+            return
+        self._top_type.merge(one.top_type)
+        if self._options.owners and node_id is None:
+            self._top_owner.merge(one.top_owner)
+        if self._options.owners and not (is_whole and node_id is None):
+            node.top.merge(one.top_type, np.zeros(len(one.top_type.facts()), np.int64))
+
+    def _owner_counts(self, one: InputSums) -> NDArray[np.int64]:
+        counts = np.zeros(self._owners, np.int64)
+        np.add.at(counts, self._rows.owner_of, one.slots.slots[:, 0])
+        return counts
+
+    def _add_declared(self, one: InputSums) -> None:
+        """Remember what *one* declares and holds, as slot, input, keys and declared keys."""
+        if one.declared is None:
+            return
+        keys = one.slots.slots[:, 0]
+        slots = np.flatnonzero((one.declared != NONE) & ((keys > 0) | (one.declared > 0)))
+        number = np.full(len(slots), len(self._sources) - 1)
+        self._pending.append(np.column_stack([slots, number, keys[slots], one.declared[slots]]))
+        if sum(map(len, self._pending)) > _DECLARED_PENDING_MAX:
+            self._keep_declared()
+
+    def _keep_declared(self) -> None:
+        """Keep of each slot the first dumps that have it, and all in which it is not what they declare."""
+        rows = np.concatenate([self._declared, *self._pending])
+        self._pending.clear()
+        rows = rows[np.argsort(rows[:, 0], kind="stable")]
+        rank = np.arange(len(rows)) - np.searchsorted(rows[:, 0], rows[:, 0])
+        self._declared = rows[(rank < DECLARED_DUMPS_MAX) | (rows[:, 2] != rows[:, 3])]
+
+    def _untracked(self) -> int:
+        return int(self._tags.untracked_keys + self._prefixes.untracked_keys) if self._options.details else 0
+
+    def _note(self, one: InputSums, facts: UnitFacts) -> None:
+        facts.source = one.source
+        facts.keys = one.keys
+        facts.knows_serialized_bytes = one.knows.sizes
+        facts.knows_expires = one.knows.expiry
+        facts.knows_memory_bytes = one.knows.memory
+        facts.knows_ops = one.ops is not None
+        if one.uses is not None:
+            facts.knows_idle, facts.knows_counters = one.uses.knows_idle, one.uses.knows_counters
+        if self._options.details:
+            facts.untracked_keys = self._untracked() - one.untracked_before
+
+    def note_missed(self, facts: UnitFacts) -> None:
+        """Say in the *facts* of the first input, once all have ended, how much of a group that is not listed may have been missed."""
+        if self._options.details:
+            tags, prefixes = self._tags, self._prefixes
+            facts.missed_tag_keys, facts.missed_tag_bytes = tags.missed_keys, tags.missed_bytes
+            facts.missed_prefix_keys, facts.missed_prefix_bytes = prefixes.missed_keys, prefixes.missed_bytes
+            facts.missed_tag_memory, facts.missed_prefix_memory = tags.missed_memory, prefixes.missed_memory
+
+    def yield_rows(self) -> Iterator[pa.RecordBatch]:
+        """Keys and loads per slot and node, the keys of each input by owner, and the details: largest keys, heavy groups, times to live."""
+        for node in self._nodes.values():
+            yield self._slot_rows(node)
+        if self._owned:
+            yield self._owner_rows()
+        self._keep_declared()
+        if len(self._declared):
+            yield self._declared_rows()
+        if self._options.details:
+            yield from self._detail_rows()
+
+    def _slot_rows(self, node: NodeSums) -> pa.RecordBatch:
+        present = np.flatnonzero(node.slots.slots[:, 0])
+        keys, sizes, expires = (node.slots.slots[present, column] for column in range(3))
+        return self._rows.of(
+            SLOT, len(present),
+            source=_repeated(node.source, len(present)), slot=pa.array(present), keys=pa.array(keys),
+            **({"serialized_bytes": pa.array(sizes)} if node.knows.sizes else {}),
+            **({"expires": pa.array(expires)} if node.knows.expiry else {}),
+            **({"ops": pa.array(node.ops[present])} if node.ops is not None else {}),
+            **({"memory_bytes": pa.array(node.slots.memory[present])} if node.knows.memory else {}),
+            **({"amounts": amount_lists(node.slot_uses[present])} if self._options.details else {}),
+        )  # fmt: skip
+
+    def _owner_rows(self) -> pa.RecordBatch:
+        """Keys of each input by the owner of their slots."""
+        places = [np.flatnonzero(counts) for _, counts in self._owned]
+        sources = np.repeat(np.arange(len(places)), [len(found) for found in places])
+        owners = np.concatenate(places)
+        keys = np.concatenate([counts[found] for (_, counts), found in zip(self._owned, places, strict=True)])
+        names = pa.array([source for source, _ in self._owned], pa.string())
+        return self._rows.of(
+            OWNER, len(owners), source=names.take(pa.array(sources)), owner_id=self._rows.owner_ids_of(owners), keys=pa.array(keys)
+        )  # fmt: skip
+
+    def _declared_rows(self) -> pa.RecordBatch:
+        slot, source, keys, declared = self._declared.T
+        names = pa.array(self._sources, pa.string()).take(pa.array(source))
+        return self._rows.of(
+            DECLARED, len(slot), source=names, slot=pa.array(slot), keys=pa.array(keys), number=pa.array(declared)
+        )
+
+    def _detail_rows(self) -> Iterator[pa.RecordBatch]:
+        yield self._top_rows(TOP_SLOT, self._top_slot)
+        yield self._top_rows(TOP_TYPE, self._top_type)
+        for top in (self._top_owner, *(node.top for node in self._nodes.values())):
+            yield self._top_rows(TOP_OWNER, top)
+        for node in self._nodes.values():
+            yield self._type_rows(node)
+            yield self._range_rows(node)
+            if node.ttl is not None:
+                yield self._ttl_rows(node.source, node.ttl)
+        yield self._rows.groups(TAG, self._tags, "keys", slot=pa.array(key_slots(self._tags.names())))
+        yield self._rows.groups(PREFIX, self._prefixes, "keys", amounts=amount_lists(self._prefixes.amounts()))
+
+    def _ttl_rows(self, source: str, buckets: NDArray[np.int64]) -> pa.RecordBatch:
+        keys, sizes = buckets.T
+        return self._rows.of(
+            TTL, len(keys), source=_repeated(source, len(keys)),
+            number=pa.array(np.arange(len(keys))), keys=pa.array(keys), serialized_bytes=pa.array(sizes),
+        )  # fmt: skip
+
+    def _type_rows(self, node: NodeSums) -> pa.RecordBatch:
+        present = np.flatnonzero(node.types.counts[:, 0])
+        keys, sizes, expires, memory = node.types.counts[present].T
+        knows = node.knows
+        return self._rows.of(
+            TYPE, len(present), source=_repeated(node.source, len(present)), type=type_names(present), keys=pa.array(keys),
+            **({"serialized_bytes": pa.array(sizes)} if knows.sizes else {}),
+            **({"expires": pa.array(expires)} if knows.expiry else {}),
+            **({"memory_bytes": pa.array(memory)} if knows.memory else {}),
+        )  # fmt: skip
+
+    def _range_rows(self, node: NodeSums) -> pa.RecordBatch:
+        """Keys by size and by elements, each range twice as wide as the one before."""
+        measure, types, bits = np.nonzero(node.types.ranges[:, :, :, 0])
+        keys, sums = node.types.ranges[measure, types, bits].T
+        names = pa.array(["memory_bytes" if node.knows.memory else "serialized_bytes", "elements"])
+        return self._rows.of(
+            RANGE, len(keys), source=_repeated(node.source, len(keys)), type=type_names(types), number=pa.array(bits),
+            text=names.take(pa.array(measure)), keys=pa.array(keys), offset=pa.array(sums),
+        )  # fmt: skip
+
+    def _top_rows(self, kind: int, top: TopKeys) -> pa.RecordBatch:
+        facts = top.facts()
+        names = top.keys()
+        group, db, slot, tag_start, tag_length, type_, encoding, elements, size, expire, idle, freq, place = facts.T[
+            :13
+        ]
+        memory_bytes, estimate = memory_columns(facts.T[13], facts.T[14], len(facts))
+        offset = (place & ((1 << _PLACE_BITS) - 1)) - 1
+        return self._rows.of(
+            kind, len(facts), source=pa.array(self._sources, pa.string()).take(pa.array(place >> _PLACE_BITS)),
+            name=names, hash_tag=part_of(names, tag_start, tag_length), slot=pa.array(slot), db=pa.array(db), number=pa.array(group),
+            type=type_names(type_), encoding=encoding_names(encoding), elements=known(elements, pa.int64()),
+            serialized_bytes=known(size, pa.int64()), expire_at_ms=known(expire, pa.int64()),
+            idle_s=known(idle, pa.int64()), freq=known(freq, pa.int16()), offset=known(offset, pa.int64()),
+            memory_bytes=memory_bytes, estimate=estimate,
+        )  # fmt: skip
+
+
+def _repeated(text: str, count: int) -> pa.Array:
+    return pa.array([text], pa.string()).take(pa.array(np.zeros(count, np.int8)))

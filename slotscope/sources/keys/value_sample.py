@@ -1,0 +1,263 @@
+"""What would save memory, from the values of some keys: the tally of `slotscope advise` on what DUMP answered, and how far it may be off.
+
+The values of each master are dealt into `GROUPS` groups, each of which is a sample by itself.  What a change saves is computed from all of them
+and from all but one: how much these differ is its error (the delete-a-group jackknife; Wolter, *Introduction to Variance Estimation*, 4.2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from cluster_core.advice.changes import Change, rank_changes
+from cluster_core.advice.compression import TextSums
+from cluster_core.advice.conditions import Condition, conditions_for
+from cluster_core.advice.totals import WALKED, Totals
+from cluster_core.errors import DecodeError
+from cluster_core.formats.rdb.dumped_value import target_of_dump
+from cluster_core.formats.rdb.writer import RdbWriter
+from cluster_core.kernels.keys.batch import KeyBatch
+from cluster_core.kernels.rdb.skim import RdbSkimmer
+from cluster_core.kernels.values.measure import ValueMeasure
+from cluster_core.load.sampling import STANDARD_ERRORS, Estimate, Part, Value
+from cluster_core.memory.model import MemoryModel, MemorySettings, model_of
+from slotscope.sources.keys.advice_tally import AdviceOptions, AdviceTally
+
+GROUPS: Final = 10
+VALUES_MIN: Final = 100
+"""Fewer say nothing of what is left, unless they are all there are."""
+PREFIXES_MAX: Final = 4096
+_COMPRESSED: Final = TextSums._fields.index("sampled") - len(TextSums._fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """A part whose values were read, of a server that is in a cluster or not; *server* and *allocator* are its version and INFO's mem_allocator."""
+
+    part: Part
+    server: str
+    allocator: str
+    in_cluster: bool
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every key was read."""
+        return self.part.whole and len(self.part.values) == len(self.part.draws)
+
+    @property
+    def scale(self) -> float:
+        """Keys for each that was read."""
+        return 1.0 if self.is_whole else self.part.keys / (len(self.part.values) + len(self.part.unread))
+
+
+class Saving(NamedTuple):
+    """A change with its error."""
+
+    change: Change
+    saved_bytes: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Savings:
+    """What changes would save of *now_bytes*, of *values* that were read; *unclear* more may save something, within their errors.
+
+    *model_share* is what the memory model says of these keys, of what MEMORY USAGE told.
+    """
+
+    changes: Sequence[Saving]
+    now_bytes: Estimate
+    values: int
+    unread: int
+    unclear: int
+    model_share: float
+
+
+class NoSavingsError(Exception):
+    """Why nothing can be said."""
+
+
+def estimate_savings(samples: Iterable[Sampled], separators: bytes) -> Savings:
+    """Measure the values of *samples* and rank the changes; prefixes end in one of *separators*.
+
+    Raises NoSavingsError where too few were read, the servers differ, or no model knows them.
+    """
+    read = [one for one in samples if one.part.values]
+    values = sum(len(one.part.values) for one in read)
+    if not read or (values < VALUES_MIN and not all(one.is_whole for one in read)):
+        raise NoSavingsError(f"only {values} values were read, {VALUES_MIN} are needed")
+    if len({(one.server, one.allocator) for one in read}) > 1:
+        raise NoSavingsError("the masters are of different versions")
+    try:
+        return _estimate(read, separators)
+    except DecodeError as error:
+        raise NoSavingsError(f"a value cannot be read: {error.reason}") from error
+
+
+def _estimate(read: Sequence[Sampled], separators: bytes) -> Savings:
+    files = [[_File(one, one.part.values[group::GROUPS]) for group in range(GROUPS)] for one in read]
+    settings, model_share = _settings([file for groups in files for file in groups], read)
+    options = AdviceOptions(settings, separators, PREFIXES_MAX, check_crc=False)
+    model, fixed, groups = None, list[Totals](), [list[Totals]() for _ in range(GROUPS)]
+    for one, parts in zip(read, files, strict=True):
+        for number, file in enumerate(parts):
+            if file.batches(settings):
+                found, model = file.totals(options, one.scale)
+                (fixed if one.is_whole else groups[number]).append(found)
+        too_large = [draw.memory_bytes for draw in one.part.unread]
+        if too_large and model is not None:
+            fixed.append(_as_now(too_large, one.scale, conditions_for(model)))
+    assert model is not None
+    sums = [_added(group) for group in groups if group]
+    every = _added([*fixed, *sums])
+    others = [
+        _added([*fixed, _scaled(_added([one for one in sums if one is not left_out]), len(sums) / (len(sums) - 1))])
+        for left_out in sums
+        if len(sums) > 1
+    ]
+    told = [Saving(change, Estimate(change.saved_bytes, error)) for change, error in _with_errors(every, others, model)]
+    clear = [one for one in told if one.saved_bytes.value > one.saved_bytes.error]
+    now = Estimate(every.memory[0], _error([one.memory[0] for one in others]))
+    values, unread = (sum(len(getattr(one.part, name)) for one in read) for name in ("values", "unread"))
+    return Savings(clear, now, values, unread, len(told) - len(clear), model_share)
+
+
+def _with_errors(every: Totals, others: Sequence[Totals], model: MemoryModel) -> Iterable[tuple[Change, float]]:
+    again = [{(one.kind, one.subject): one.saved_bytes for one in rank_changes(other.sums(model))} for other in others]
+    for change in rank_changes(every.sums(model)):
+        yield change, _error([saved.get((change.kind, change.subject), 0) for saved in again])
+
+
+def _error(without_one: Sequence[int]) -> float:
+    """Half the range that holds the truth in 95 of 100 samples, from the figures without each group."""
+    if not without_one:
+        return 0.0
+    mean = sum(without_one) / len(without_one)
+    spread = sum((one - mean) ** 2 for one in without_one)
+    return STANDARD_ERRORS * math.sqrt(spread * (len(without_one) - 1) / len(without_one))
+
+
+class _File:
+    """The dump that a server would have written of some values."""
+
+    def __init__(self, sampled: Sampled, values: Sequence[Value]) -> None:
+        self.sampled = sampled
+        self.data = np.empty(0, np.uint8)
+        if values:
+            family, _, version = sampled.server.partition(" ")
+            writer = RdbWriter(target_of_dump(values[0].payload), checksum=False)
+            pieces = [writer.head({f"{family}-ver": version, "redis-bits": 64}), writer.database(0)]
+            pieces += [writer.dumped(one.key, one.payload, one.expire_at_ms) for one in values]
+            self.data = np.frombuffer(b"".join([*pieces, writer.end()]), np.uint8)
+
+    def batches(self, settings: MemorySettings) -> list[KeyBatch]:
+        """Its keys, measured."""
+        return self._skim(settings)[1]
+
+    def totals(self, options: AdviceOptions, scale: float) -> tuple[Totals, MemoryModel]:
+        """All conditions on its keys, each of which stands for *scale*."""
+        skimmer, batches = self._skim(options.memory)
+        model = model_of(skimmer.head, options.memory)
+        if model is None:
+            raise NoSavingsError(f"no model knows the memory of {self.sampled.server}")
+        conditions = conditions_for(model)
+        tally = AdviceTally(model, ValueMeasure(skimmer.head, conditions), len(conditions), options)
+        for batch in batches:
+            tally.add(batch, self.data, 0)
+        return _scaled(totals_of(tally, conditions), scale), model
+
+    def _skim(self, settings: MemorySettings) -> tuple[RdbSkimmer, list[KeyBatch]]:
+        skimmer = RdbSkimmer(self.sampled.part.sampled, check_crc=False, memory=settings)
+        found: list[KeyBatch] = []
+        at = 0
+        while at < len(self.data) and not skimmer.done:
+            room = skimmer.room()
+            count = min(len(room), len(self.data) - at)
+            room[:count] = self.data[at : at + count].data
+            skimmer.filled(count)
+            found += skimmer.batches()
+            at += count
+        return skimmer, found
+
+
+def _settings(files: Sequence[_File], read: Sequence[Sampled]) -> tuple[MemorySettings, float]:
+    """How keys are measured: with the allocator under which the model comes nearest to what MEMORY USAGE told; and how near."""
+    told = sum(sizes[value.key] for one in read for sizes in [_sizes(one.part)] for value in one.part.values)
+    names = ("libc",) if read[0].allocator.startswith("libc") else ("jemalloc", "jemalloc-16")
+    tried = [MemorySettings(name, read[0].in_cluster) for name in names]
+    shares = [sum(_held(file.batches(settings)) for file in files) / max(told, 1) for settings in tried]
+    nearest = min(range(len(tried)), key=lambda at: abs(shares[at] - 1))
+    return tried[nearest], shares[nearest]
+
+
+def _sizes(part: Part) -> dict[bytes, int]:
+    return {draw.key: draw.memory_bytes for draw in part.draws}
+
+
+def _held(batches: Iterable[KeyBatch]) -> int:
+    return sum(int(np.maximum(batch.memory_bytes, 0).sum()) for batch in batches if batch.memory_bytes is not None)
+
+
+def totals_of(tally: AdviceTally, conditions: Sequence[Condition]) -> Totals:
+    """The sums of *tally*, but for values that are there several times: a sample does not tell."""
+    memory = [0] * (2 + len(conditions))
+    found = Totals(conditions, memory, {}, {})
+    for rows in tally.rows():
+        for kind, number, name, sums in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+            if kind == "slot":
+                memory[:] = _sum(memory, sums)
+            elif kind == "prefix":
+                found.prefixes[name] = number, sums
+            elif kind == "curve":
+                found.curves[name.decode(), number] = sums
+    return found
+
+
+def _as_now(sizes: Sequence[int], scale: float, conditions: Sequence[Condition]) -> Totals:
+    """Keys too large to be read, which take under all conditions what they take now."""
+    held = round(sum(sizes) * scale)
+    return Totals(conditions, [held] * (1 + len(conditions)) + [round(len(sizes) * scale)], {}, {})
+
+
+def _scaled(totals: Totals, scale: float) -> Totals:
+    """*totals* as if there were *scale* times as many keys; the most elements that a command walks, and how many values were compressed, stay as they are."""
+
+    def times(sums: Sequence[int]) -> list[int]:
+        return [round(one * scale) for one in sums]
+
+    return Totals(
+        totals.conditions,
+        times(totals.memory),
+        {
+            name: (
+                round(keys * scale),
+                [*times(sums[:_COMPRESSED]), sums[_COMPRESSED], *times(sums[_COMPRESSED + 1 :])],
+            )
+            for name, (keys, sums) in totals.prefixes.items()
+        },
+        {at: [*times(sums[:WALKED]), sums[WALKED], *times(sums[WALKED + 1 :])] for at, sums in totals.curves.items()},
+    )
+
+
+def _added(several: Sequence[Totals]) -> Totals:
+    found = Totals(several[0].conditions, [0] * len(several[0].memory), {}, {})
+    for one in several:
+        found.memory = _sum(found.memory, one.memory)
+        for name, (keys, sums) in one.prefixes.items():
+            before = found.prefixes.get(name, (0, [0] * len(sums)))
+            found.prefixes[name] = before[0] + keys, _sum(before[1], sums)
+        for at, sums in one.curves.items():
+            old = found.curves.get(at, [0] * len(sums))
+            found.curves[at] = [
+                *_sum(old[:WALKED], sums[:WALKED]),
+                max(old[WALKED], sums[WALKED]),
+                *_sum(old[WALKED + 1 :], sums[WALKED + 1 :]),
+            ]
+    return found
+
+
+def _sum(old: Sequence[int], new: Sequence[int]) -> list[int]:
+    return [one + other for one, other in zip(old, new, strict=True)]
