@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from slotscope.pipelines.bus.inputs import Inputs
-    from slotscope.pipelines.bus_outcome import Outcome
+    from slotscope.pipelines.bus.outcome import Outcome
 
 
 def run(spark: SparkSession, request: Request, inputs: Inputs | None = None) -> Outcome:

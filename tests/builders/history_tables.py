@@ -37,8 +37,8 @@ from schemas.history import (
 from schemas.replication import REPLICATION_OFFSETS
 from schemas.table import Table
 from slotscope.pipelines.bus.findings import write_gold
+from slotscope.pipelines.bus.headers import Basis
 from slotscope.pipelines.bus.notes import LOGGED
-from slotscope.pipelines.bus_headers import Basis
 from slotscope.runtime.spark.spark_schema import spark_schema
 from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.row_tables import table_arrow

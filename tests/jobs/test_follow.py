@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from deltalake import DeltaTable
 
 from jobs import bus_replay
 from schemas import history, incidents
@@ -113,7 +114,8 @@ def test_files_that_come_one_after_the_other_and_go_give_the_tables_of_all(spark
     assert follow(spark, root, landing) == []
 
 
-def test_a_stream_goes_on_only_with_the_options_that_it_began_with(spark, tmp_path) -> None:
+def test_a_stream_goes_on_only_with_the_options_and_the_states_that_it_began_with(spark, tmp_path) -> None:
+    """It has the names of new files only: from nothing it would tell half a history."""
     files = landing_files(tmp_path / "landing", packets_max=600)
     put(files[:3])
     follow(spark, tmp_path / "root", tmp_path / "landing")
@@ -121,6 +123,9 @@ def test_a_stream_goes_on_only_with_the_options_that_it_began_with(spark, tmp_pa
 
     with pytest.raises(InputError, match="followed with other options"):
         follow(spark, tmp_path / "root", tmp_path / "landing", node_timeout_ms=2000)
+    DeltaTable(tmp_path / "root" / history.REPLAY_STATE.name).update({"version": "1"})
+    with pytest.raises(InputError, match="followed by another version"):
+        follow(spark, tmp_path / "root", tmp_path / "landing")
 
 
 class Process:

@@ -12,9 +12,9 @@ from cluster_core.incidents.history import OffsetSeen
 from cluster_core.incidents.traffic import Cost
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
 from schemas.table import Table
+from slotscope.pipelines.bus.headers import NO_STATES, Basis
 from slotscope.pipelines.bus.notes import collect_notes, history_of
 from slotscope.pipelines.bus.past_views import past_views
-from slotscope.pipelines.bus_headers import NO_STATES, Basis
 from slotscope.reports.history.html import render_history
 from slotscope.reports.history.tables import load_history, load_incidents
 from slotscope.requests.nodes import Request

@@ -1,6 +1,6 @@
 """From the tables of a replay to gold/incidents, gold/incident_steps and gold/findings.
 
-What headers came to is small (`slotscope.pipelines.bus_headers`).  It goes with the silver rows of the snapshot, which are changes and
+What headers came to is small (`slotscope.pipelines.bus.headers`).  It goes with the silver rows of the snapshot, which are changes and
 not messages, to `cluster_core.incidents` on the driver.
 """
 
@@ -25,8 +25,8 @@ from cluster_core.incidents.rows import (
 from cluster_core.incidents.story import name_all, step_text, summary_of
 from schemas.history import BUS_MESSAGES, LOG_EVENTS, NODE_POLLS
 from schemas.incidents import FINDINGS, INCIDENT_STEPS, INCIDENTS
+from slotscope.pipelines.bus.headers import NO_STATES, Basis, HeaderStates
 from slotscope.pipelines.bus.notes import collect_notes, history_of
-from slotscope.pipelines.bus_headers import NO_STATES, Basis, HeaderStates
 from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.delta_files import figures
 from slotscope.runtime.storage.row_tables import rows_table

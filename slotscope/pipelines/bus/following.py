@@ -22,7 +22,7 @@ from cluster_core.errors import ClusterCoreError
 from slotscope.pipelines.bus.history import Batch, HistoryReplay
 from slotscope.pipelines.bus.incident_news import Hooks, spread_news
 from slotscope.pipelines.bus.inputs import Inputs
-from slotscope.pipelines.bus_outcome import Outcome
+from slotscope.pipelines.bus.outcome import Outcome
 from slotscope.runtime.errors import InputError, PlaceError
 from slotscope.runtime.failure import describe
 from slotscope.sources.bus.point_series import RecordedInput, recorded_inputs

@@ -30,9 +30,9 @@ from schemas.bronze import BAD_RECORDS
 from schemas.caveats import Caveat, Code
 from schemas.table import Table
 from slotscope.pipelines.bus.findings import check_figures, write_gold
+from slotscope.pipelines.bus.headers import Basis, HeaderStates
 from slotscope.pipelines.bus.inputs import Inputs
-from slotscope.pipelines.bus_headers import Basis, HeaderStates
-from slotscope.pipelines.bus_outcome import Outcome, late_rows, outcome_of, replay_row
+from slotscope.pipelines.bus.outcome import Outcome, late_rows, outcome_of, replay_row
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
 from slotscope.runtime.spark.spark_schema import spark_schema
@@ -167,6 +167,10 @@ class HistoryReplay:
         if row is None:
             return None
         if row["version"] != STATE_VERSION:
+            if self._batch is not None:  # the stream names new files only, and would go on from nothing
+                raise InputError(
+                    f"{root}: {name} was followed by another version, whose states this one cannot read; use another --root"
+                )
             self._warnings.append(UNREADABLE)
             return None
         state = State(json.loads(row["options"]), bytes(row["state"]), row["settled_by"], row["messages"])

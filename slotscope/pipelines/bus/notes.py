@@ -34,7 +34,7 @@ from schemas.history import (
 )
 from schemas.replication import REPLICATION_OFFSETS, RESYNCS
 from schemas.table import Table
-from slotscope.pipelines.bus_headers import LARGEST, Basis, HeaderStates, read_headers
+from slotscope.pipelines.bus.headers import LARGEST, Basis, HeaderStates, read_headers
 from slotscope.runtime.storage import delta_files
 from slotscope.runtime.storage.runs import Run
 

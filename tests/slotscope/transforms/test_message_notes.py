@@ -7,7 +7,7 @@ from decimal import Decimal
 from cluster_core.incidents.thresholds import Thresholds
 from cluster_core.slots.node_flags import NodeFlags
 from schemas.history import BUS_MESSAGES
-from slotscope.pipelines.bus_headers import LARGEST, NOTE, Basis, HeaderStates, message_notes
+from slotscope.pipelines.bus.headers import LARGEST, NOTE, Basis, HeaderStates, message_notes
 from tests.builders.partial_rows import assert_rows, frame
 
 A, B, C = "a" * 40, "b" * 40, "c" * 40
