@@ -91,7 +91,7 @@ def test_slot_statistics_are_asked_when_the_user_wants_them(cluster, tmp_path):
     for node in cluster.nodes:
         node.call("CONFIG", "RESETSTAT")
 
-    run(f"127.0.0.1:{cluster.nodes[0].port}", "--out", str(out), "--duration", "2", "--slot-stats")
+    run(f"127.0.0.1:{cluster.nodes[0].port}", "--out", str(out), "--duration", "5", "--slot-stats")
     samples = [
         sample
         for line, raw in enumerate(out.read_bytes().splitlines(), 1)

@@ -16,6 +16,7 @@ from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from slotscope.runtime.conf import read_properties
 from slotscope.runtime.spark import code_zip
 from slotscope.runtime.storage.delta_files import read_rows
+from tests.benches.program import without_progress
 from tests.conftest import DATA
 
 pytestmark = pytest.mark.processes
@@ -55,7 +56,7 @@ def truth(name: str) -> int:
 
 def lines(done: subprocess.CompletedProcess[str]) -> list[str]:
     """The error stream less the news that a slow machine is still at work."""
-    return [line for line in done.stderr.splitlines() if not re.fullmatch(r"slotscope: \w[\w ]*, \d+ s so far", line)]
+    return without_progress(done.stderr)
 
 
 @pytest.mark.parametrize(
