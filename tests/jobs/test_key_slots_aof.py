@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -231,11 +232,11 @@ def test_a_log_that_is_cut_into_ranges_gives_the_same_tables(spark, tmp_path, mo
     log = tmp_path / "appendonly.aof"
     commands = [("SET", f"key:{number % 50}", "v" * (number % 40)) for number in range(400)]
     log.write_bytes(log_of(*commands, ("SET", "trap", log_of(*commands)), *commands))
-    request = Request(root=str(tmp_path / "whole"), aof=[str(log)])
+    request = Request(root=str(tmp_path / "whole"), snapshot="log", aof=[str(log)])
     run(spark, request, read_settings())
     monkeypatch.setattr(aof_files, "PART_BYTES_MIN", 1000)
 
-    run(spark, Request(root=str(tmp_path / "cut"), aof=[str(log)]), read_settings())
+    run(spark, replace(request, root=str(tmp_path / "cut")), read_settings())
 
     for table in (WRITE_LOAD, COMMAND_LOAD, WRITE_KEYS, SLOT_LOAD):
         whole, cut = (
