@@ -37,7 +37,7 @@ def fail(batches):
     raise DecodeError("not an RDB", offset=3, source="x.rdb")
     yield from batches
 
-def command(*, failing: bool = False, common: Common) -> None:
+def command(*, failing: bool = False, common: Common = Common()) -> None:
     spark = common.session("test")
     rows = spark.range(0, 2, 1, 2)
     found = rows.mapInArrow(fail if failing else where, "text string")
