@@ -20,6 +20,7 @@ def command(request: Request) -> None:
     """
     from slotscope.pipelines.bus.following import Followed, Follower
     from slotscope.pipelines.bus.incident_news import Hooks
+    from slotscope.reports.records import print_records
 
     if "://" not in request.landing and not os.path.isdir(request.landing):
         raise InputError(f"{request.landing}: no such folder; name the landing that record writes to with --landing")
@@ -27,7 +28,8 @@ def command(request: Request) -> None:
         raise InputError("--every must be more than 0, --lateness not negative")
 
     def tell(followed: Followed) -> None:
-        sys.stdout.write(f"{printable(followed.line())}\n")
+        lines = (printable(followed.line()),)
+        print_records(followed, lambda: lines, as_json=request.json, stream=sys.stdout)
         sys.stdout.flush()
 
     Hooks(request.on_incident, request.webhook).check()

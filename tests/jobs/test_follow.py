@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import subprocess
@@ -25,6 +26,7 @@ from slotscope.requests.bus_replay import Request as Replay
 from slotscope.requests.follow import Request
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage.delta_files import exists, read_rows
+from tests.benches.program import slotscope
 from tests.builders.landings import CLUSTER, Landed, landing_files
 
 LATENESS = timedelta(seconds=12)
@@ -112,6 +114,17 @@ def test_files_that_come_one_after_the_other_and_go_give_the_tables_of_all(spark
     assert rows_of(root, incidents.INCIDENTS)
     assert rows_of(root, history.LATE_FILES) == []
     assert follow(spark, root, landing) == []
+
+
+def test_as_json_each_batch_is_a_line_with_what_it_came_to(spark, tmp_path, capsys) -> None:
+    """And nothing else is on the output: what becomes of incidents goes to the error stream."""
+    put(landing_files(tmp_path / "landing", packets_max=600)[:3])
+
+    assert slotscope("follow", "--root", tmp_path / "root", "--landing", tmp_path / "landing", "--once", "--json") == 0
+
+    (told,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (told["batch"], told["files"]) == (0, 3)
+    assert told["outcome"]["messages"] > 0
 
 
 def test_a_stream_goes_on_only_with_the_options_and_the_states_that_it_began_with(spark, tmp_path) -> None:

@@ -135,9 +135,10 @@ class Follower:
         if not replay.is_done:
             outcome = replay.run()
             self._told(Followed(cluster, number, len(inputs.recorded), time.monotonic() - started, outcome))
+        news = sys.stderr if self._request.json else sys.stdout  # which then holds JSON only
         for line in spread_news(self._request.root, cluster, self._hooks):
-            sys.stdout.write(f"{line}\n")
-            sys.stdout.flush()
+            news.write(f"{line}\n")
+            news.flush()
 
 
 def _has_ended(query: StreamingQuery) -> bool:
