@@ -54,7 +54,7 @@ def folder(tmp_path_factory):
 def test_strict_mode_stops_with_one_line_that_names_file_offset_and_reason(spark, folder, tmp_path, capsys, name):
     code = slotscope("key-slots", "--root", tmp_path / "root", "--rdb", folder / name)
 
-    lines = [line for line in capsys.readouterr().err.splitlines() if "so far" not in line]
+    lines = without_progress(capsys.readouterr().err)
     assert (code, len(lines)) == (BAD_INPUT, 1), lines
     assert lines[0].startswith(f"slotscope: {folder / name}: offset ")
     assert BAD_DUMPS[name][1] in lines[0]

@@ -22,7 +22,7 @@ from slotscope.plans.stored_plans import read_stored_plan
 from slotscope.requests.rebalance_plan import Request
 from slotscope.runtime.failure import BAD_INPUT, IMPOSSIBLE, NEW_PLAN, OK, UNEXPECTED
 from slotscope.runtime.storage.delta_files import exists, read_rows
-from tests.benches.program import slotscope
+from tests.benches.program import slotscope, without_progress
 from tests.builders.rebalance_tables import node_id, topology, write_snapshot
 from tests.builders.stored_rows import store, without_run
 
@@ -256,7 +256,7 @@ def test_what_cannot_be_planned_ends_with_one_line_and_no_plan(
 
     code = slotscope("rebalance-plan", "--root", "root", "--iterations", "1000", *arguments)
 
-    lines = [line for line in capsys.readouterr().err.splitlines() if "so far" not in line]
+    lines = without_progress(capsys.readouterr().err)
     assert (code, len(lines)) == (BAD_INPUT, 1), lines
     assert said in lines[0]
     assert not exists("root", REBALANCE_PLANS)

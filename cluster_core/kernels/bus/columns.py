@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from cluster_core.formats.capture.bus_capture import INITIATOR, UNSEEN
 from cluster_core.formats.capture.link_layers import address_text
 from cluster_core.kernels.bus.batch import BusBatch, packed_address, text_of
+from cluster_core.kernels.columns import bits
 from cluster_core.wire.bus import HEADER_BYTES, LIGHT_HEADER_BYTES, TYPE_NAMES, type_name
 from cluster_core.wire.bus_extensions import NODE_ID_BYTES, SHARD_ID
 from cluster_core.wire.bus_message import MessageType
@@ -54,11 +55,7 @@ def address_of(row: NDArray[np.uint8]) -> str:
 
 def marks(valid: Mask | None) -> pa.Buffer | None:
     """A mask as Arrow's validity bits; None where nothing is null."""
-    return None if valid is None or valid.all() else _bits(valid)
-
-
-def _bits(mask: Mask) -> pa.Buffer:
-    return pa.py_buffer(np.packbits(mask, bitorder="little"))
+    return None if valid is None or valid.all() else bits(valid)
 
 
 class Dictionary(NamedTuple):
@@ -121,7 +118,7 @@ def integers(values: NDArray[Any], kind: pa.DataType, valid: pa.Buffer | None = 
 
 def booleans(values: Mask, valid: pa.Buffer | None = None) -> pa.Array:
     """Truth values."""
-    return pa.Array.from_buffers(pa.bool_(), len(values), [valid, _bits(values)])
+    return pa.Array.from_buffers(pa.bool_(), len(values), [valid, bits(values)])
 
 
 def message_columns(
@@ -217,7 +214,7 @@ def _shard_ids(batch: BusBatch) -> pa.Array:
     offsets = np.zeros(count + 1, dtype=np.int32)
     np.cumsum(valid, out=offsets[1:])
     offsets *= NODE_ID_BYTES
-    return pa.Array.from_buffers(pa.string(), count, [_bits(valid), pa.py_buffer(offsets), pa.py_buffer(ids)])
+    return pa.Array.from_buffers(pa.string(), count, [bits(valid), pa.py_buffer(offsets), pa.py_buffer(ids)])
 
 
 def _is_one_of(kinds: NDArray[np.int32], types: tuple[int, ...]) -> Mask:
@@ -244,7 +241,7 @@ def _channels(data: NDArray[np.uint8], ends: NDArray[np.int64], kinds: NDArray[n
     """Channels of PUBLISH and PUBLISHSHARD; null in other messages."""
     offsets = np.zeros(len(ends) + 1, dtype=np.int32)
     offsets[1:] = ends
-    valid = _bits(_is_one_of(kinds, _CHANNEL_TYPES))
+    valid = bits(_is_one_of(kinds, _CHANNEL_TYPES))
     return pa.Array.from_buffers(pa.binary(), len(ends), [valid, pa.py_buffer(offsets), pa.py_buffer(data.tobytes())])
 
 
