@@ -122,15 +122,14 @@ def concepts(page: str) -> str:
     return page
 
 
-def pages() -> dict[str, str]:
-    """Every page that is made, by its name."""
-    return {
-        "tables.md": tables_as_markdown(),
-        "rules.md": rules.as_markdown(),
-        "commands.md": commands(),
-        "api.md": api(),
-        "concepts.md": concepts((DOCS / "concepts.md").read_text(encoding="utf-8")),
-    }
+PAGES: dict[str, Callable[[], str]] = {
+    "tables.md": tables_as_markdown,
+    "rules.md": rules.as_markdown,
+    "commands.md": commands,
+    "api.md": api,
+    "concepts.md": lambda: concepts((DOCS / "concepts.md").read_text(encoding="utf-8")),
+}
+"""How each page is made, by its name."""
 
 
 def _mermaid(kind: str, lines: list[str]) -> str:
@@ -146,6 +145,6 @@ def _number(number: int) -> str:
 
 
 if __name__ == "__main__":
-    for name, text in pages().items():
-        (DOCS / name).write_text(text, encoding="utf-8")
+    for name, make in PAGES.items():
+        (DOCS / name).write_text(make(), encoding="utf-8")
         sys.stdout.write(f"docs/{name}\n")

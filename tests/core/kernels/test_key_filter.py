@@ -23,12 +23,10 @@ def named(names):
     return key_batch([(name, 10, -1) for name in names])
 
 
-BATCH = named(NAMES)
-
-
 def chosen(**conditions) -> list[bytes]:
     """The names that conditions choose."""
-    return [BATCH.key(row) for row in key_filter(**conditions).rows(BATCH, None)]
+    batch = named(NAMES)
+    return [batch.key(row) for row in key_filter(**conditions).rows(batch, None)]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import math
 import random
 import struct
 from contextlib import suppress
+from functools import cache
 
 import numpy as np
 import pytest
@@ -205,11 +206,12 @@ def test_a_value_that_is_not_what_its_header_says_is_an_error_with_its_place(sty
 
 
 ELEMENTS = [b"%07d" % number + b"\xff" * 30 for number in range(40_000)]
-TOO_MANY = build.length(2) + b"".join(
-    build.length(2) + build.string(build.listpack(words, count=count))
-    for words, count in ((ELEMENTS, None), (ELEMENTS[:9], 8))
-)
-"""Nodes of a list, of which the second counts fewer elements than it holds."""
+
+
+@cache
+def node_of_all() -> bytes:
+    """A node of a list with all of them."""
+    return build.length(2) + build.string(build.listpack(ELEMENTS))
 
 
 @pytest.mark.parametrize("style", [state.JSON, state.RESP, state.CSV])
@@ -219,8 +221,9 @@ def test_a_damaged_key_that_is_larger_than_a_piece_is_left_out_whole(style):
         build.key(b"before", 0, build.string(b"\xff")),
         build.key(b"after", 1, build.length(1) + build.string(b"v")),
     )
-    sound = build.key(b"large", 18, build.length(1) + build.length(2) + build.string(build.listpack(ELEMENTS)))
-    damaged = build.key(b"bad", 18, TOO_MANY)
+    too_few_counted = build.length(2) + build.string(build.listpack(ELEMENTS[:9], count=8))
+    sound = build.key(b"large", 18, build.length(1) + node_of_all())
+    damaged = build.key(b"bad", 18, build.length(2) + node_of_all() + too_few_counted)
     writers, texts = [], []
     for keys in ([before, damaged, sound, after], [before, sound, after]):
         out, writer = written_by(build.rdb(build.select(0), *keys), style, permissive=True, buffer_bytes=1 << 16)
