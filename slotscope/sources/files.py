@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from cluster_core.errors import DecodeError, MissingInputError
+from slotscope.runtime.errors import PlaceError
 from slotscope.runtime.storage import stores
 from slotscope.sources.byte_streams import CHUNK_BYTES, ByteStream, InflatedStream, PlainStream
 
@@ -154,6 +155,8 @@ def _expand_uri(uri: str, kind: Kind | None) -> list[InputFile]:
                 files.append(InputFile(named, info.size))
         return files
     except (OSError, ValueError) as error:
+        if stores.is_store(uri) and isinstance(error, OSError):
+            raise PlaceError(f"{uri}: cannot be read: {stores.reason(error)}") from error
         raise MissingInputError(stores.reason(error), source=uri) from error
 
 
@@ -192,16 +195,14 @@ def _matches(system: fs.FileSystem, folder: str, parts: list[str]) -> list[Any]:
 
 
 def open_raw(path: str) -> IO[bytes]:
-    """Open a file for reading bytes; raises DecodeError if that is refused."""
+    """Open a file for reading bytes; raises DecodeError if that is refused, PlaceError where a store fails."""
     if stores.is_live(path):
         raise MissingInputError(
             "the dump of a live server is read once, by key-slots alone: save it to a file first", source=path
         )
     try:
         if is_uri(path):
-            system, base = stores.file_system(path)
-            opened: IO[bytes] = system.open_input_file(base)
-            return opened
+            return stores.open_to_read(path)
         return open(path, "rb", buffering=0)
     except (OSError, ValueError) as error:
         raise DecodeError(stores.reason(error), offset=0, source=path) from error
@@ -213,7 +214,7 @@ def as_arrow(raw: Any) -> pa.NativeFile:
 
 
 def write_text(path: str, text: str) -> None:
-    """Write a small file as a whole: never half of it under its name; folders are made.  Raises DecodeError if refused."""
+    """Write a small file as a whole: never half of it under its name; folders are made.  Raises PlaceError if refused."""
     data = text.encode("utf-8", "surrogateescape")
     try:
         if is_uri(path):
@@ -228,13 +229,17 @@ def write_text(path: str, text: str) -> None:
             local.write(data)
         os.replace(partial, path)
     except (OSError, ValueError) as error:
-        raise DecodeError(stores.reason(error), offset=0, source=path) from error
+        raise PlaceError(f"{path}: cannot be written: {stores.reason(error)}") from error
 
 
 def compression_of(path: str) -> str | None:
     """Return ``gzip``, ``zstd`` or None, by the file's first bytes."""
     with open_raw(path) as raw:
-        head = raw.read(4) or b""
+        return _compression(raw)
+
+
+def _compression(raw: IO[bytes]) -> str | None:
+    head = raw.read(4) or b""
     if head.startswith(GZIP_MAGIC):
         return "gzip"
     return "zstd" if head == ZSTD_MAGIC else None
@@ -261,10 +266,10 @@ def zeros_at_end(path: str) -> int:
 
 def open_stream(path: str, *, start: int = 0) -> ByteStream:
     """Open a file for forward reading of its plain bytes from *start*, decompressing as needed."""
-    compression = compression_of(path)
     raw = open_raw(path)
+    compression = _compression(raw)
+    raw.seek(start if compression is None else 0)
     if compression is None:
-        raw.seek(start)
         return PlainStream(raw, path)
     stream = InflatedStream(as_arrow(raw), path, compression)
     stream.skip(start)

@@ -1,8 +1,11 @@
-"""A follower whose disk is full says so, tries again, and loses nothing."""
+"""A follower whose disk is full, or whose store fails, says so, tries again, and loses nothing."""
 
 from __future__ import annotations
 
 import errno
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -15,7 +18,9 @@ from jobs import bus_replay
 from slotscope.pipelines.bus.following import Followed, Follower
 from slotscope.requests.bus_replay import Request as Replay
 from slotscope.requests.follow import Request
-from slotscope.runtime.storage import delta_files
+from slotscope.runtime.storage import delta_files, stores
+from tests.benches.object_store import object_store
+from tests.benches.unreliable_store import failing_store
 from tests.builders.landings import CLUSTER, landing_files
 from tests.jobs.test_follow import LATENESS, Replayed, differences, put
 
@@ -78,3 +83,29 @@ def test_a_follower_whose_disk_is_full_says_so_waits_for_room_and_goes_on(
     (line, *_) = [line for line in "".join(said).splitlines() if "trying again" in line]
     assert "No space left on device" in line
     assert differences(root, landing, replayed) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+@pytest.mark.xdist_group("object store")
+def test_a_store_that_fails_one_request_in_ten_costs_time_and_no_row(spark, replayed, tmp_path, monkeypatch) -> None:
+    pytest.importorskip("moto", reason="moto is not installed")
+    landing, files = "s3://lake/landing", landing_files(tmp_path, packets_max=PACKETS)
+    put(files)
+    words = ["--root", "s3://lake/root", "--landing", landing, "--lateness", "12s", "--node-timeout-ms", "1000"]
+    with object_store("lake") as store:
+        for name, value in store.environment().items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(stores, "_told", {})
+        with failing_store(store, every=10) as failing:
+            for half in (files[::2], files[1::2]):
+                for file in half:
+                    store.put(f"lake/landing/{file.path.relative_to(tmp_path)}", file.path)
+                done = subprocess.run(
+                    [sys.executable, "-m", "jobs.main", "follow", "--once", "--master", "local[2]", *words],
+                    env={**os.environ, **failing.environment()}, capture_output=True, text=True, timeout=600,
+                )  # fmt: skip
+                assert done.returncode == 0, done.stderr
+
+            assert failing.troubles() > 50
+        assert differences("s3://lake/root", landing, replayed) == {}

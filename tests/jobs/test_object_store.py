@@ -7,7 +7,6 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from urllib.request import urlopen
 
 import pytest
 
@@ -21,15 +20,15 @@ from schemas.gold import NODE_LOAD
 from schemas.history import NODE_VIEWS
 from schemas.rebalance import PLAN_STEPS
 from schemas.runs import RUNS
-from slotscope.runtime.errors import InputError
+from slotscope.runtime.errors import InputError, PlaceError
 from slotscope.runtime.storage import stores
 from slotscope.runtime.storage.delta_files import append_rows, read_rows
 from slotscope.runtime.storage.runs import running
 from slotscope.sources.aof.files import find_logs
-from slotscope.sources.files import expand
+from slotscope.sources.files import exists, expand, open_stream, read_pieces
 from slotscope.sources.folder_kinds import DUMPS
-from tests.benches.losing_store import LOST, losing_store
 from tests.benches.object_store import KEY, SECRET, ObjectStore, object_store
+from tests.benches.unreliable_store import failing_store, losing_store
 
 pytestmark = [pytest.mark.processes, pytest.mark.xdist_group("object store")]
 PROJECT = Path(__file__).parents[2]
@@ -204,6 +203,26 @@ def test_spark_itself_writes_a_row_a_key_and_reads_captures_of_a_store(store: Ob
     assert len(read_rows("s3://lake/large", NODE_VIEWS, columns=("observer",), snapshot_id="bus")) > 0
 
 
+def test_an_object_shorter_than_the_words_of_a_refusal_is_read_again(store, monkeypatch):
+    store.client().put_object(Bucket="dumps", Key="short/word", Body=b"word")
+    with failing_store(store, every=2) as failing:
+        monkeypatch.setattr(stores, "_told", {})
+        monkeypatch.setenv("AWS_ENDPOINT_URL", failing.endpoint)
+
+        assert [b"".join(read_pieces("s3://dumps/short/word", 3)) for _ in range(3)] == [b"word"] * 3
+        assert failing.troubles() > 3
+
+
+def test_a_store_that_always_fails_is_not_taken_for_a_damaged_file_or_for_one_that_is_gone(store, monkeypatch):
+    with failing_store(store, every=1) as failing:
+        monkeypatch.setattr(stores, "_told", {})
+        monkeypatch.setenv("AWS_ENDPOINT_URL", failing.endpoint)
+
+        for ask in (exists, open_stream):
+            with pytest.raises(PlaceError, match=r"s3://dumps/bus/bus\.pcap\.gz: cannot be read"):
+                ask("s3://dumps/bus/bus.pcap.gz")
+
+
 @pytest.mark.parametrize("commit", [0, 1, 2])
 def test_rows_are_there_once_when_the_store_takes_a_commit_and_loses_its_answer(server, monkeypatch, commit):
     """The commit that makes the table, and those that add to it."""
@@ -215,9 +234,7 @@ def test_rows_are_there_once_when_the_store_takes_a_commit_and_loses_its_answer(
         with running(root, "key-slots", "a") as run:
             for node in "mn":
                 run.append(NODE_LOAD, [{"node_id": node, "slots": 1, "keys": 1}])
-        with urlopen(f"{store.endpoint}{LOST}") as answer:
-            lost = answer.read()
 
-        assert lost == b"1"
+        assert store.troubles() == 1
         assert sorted(row["node_id"] for row in read_rows(root, NODE_LOAD)) == ["m", "n"]
         assert [run["state"] for run in read_rows(root, RUNS)] == ["complete"]

@@ -8,18 +8,20 @@ page holds it.  Commits are conditional puts of delta-rs, so that writers of one
 
 from __future__ import annotations
 
+import io
 import os
 import re
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, unquote
 
-from slotscope.runtime.errors import InputError
+from slotscope.runtime.errors import InputError, PlaceError
 
 if TYPE_CHECKING:
-    from pyarrow import fs
+    from pyarrow import NativeFile, fs
 
 S3_SCHEMES: Final = frozenset(("s3", "s3a", "s3n"))
 OTHER_STORES: Final = frozenset(("gs", "gcs", "abfs", "abfss"))
@@ -27,6 +29,10 @@ LIVE: Final = "redis://"
 CONNECT_SECONDS: Final = 3
 REQUEST_SECONDS: Final = 60
 ATTEMPTS_MAX: Final = 4
+PAUSE_S: Final = 0.2
+"""Before a range is read again; twice as much each time."""
+READ_BYTES: Final = 1 << 20
+"""What is asked of a store at least: a request costs as much as so many bytes."""
 PROBE: Final = ".slotscope-may-write"
 """Object that is put and removed to see whether a root takes tables."""
 REASON_CHARS_MAX: Final = 200
@@ -185,6 +191,65 @@ def file_system(uri: str) -> tuple[fs.FileSystem, str]:
 
     found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(uri)
     return found
+
+
+def open_to_read(uri: str) -> IO[bytes]:
+    """Open an object; raises FileNotFoundError, `PlaceError` where a store fails, OSError or ValueError as pyarrow does elsewhere."""
+    try:
+        system, path = file_system(uri)
+        opened: Any = system.open_input_file(path)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        if not is_store(uri):
+            raise
+        raise PlaceError(f"{uri}: cannot be read: {reason(error)}") from error
+    return io.BufferedReader(StoredFile(uri, opened), READ_BYTES) if is_store(uri) else opened
+
+
+class StoredFile(io.RawIOBase):
+    """An object that is read again where its store fails; raises `PlaceError` where it always does, since the object itself is sound.
+
+    pyarrow tries again, too, but not for a range that is shorter than the words with which the store refuses it.
+    """
+
+    def __init__(self, uri: str, opened: NativeFile) -> None:
+        self._uri = uri
+        self._opened = opened
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Go to a place, without a request."""
+        return int(self._opened.seek(offset, whence))
+
+    def tell(self) -> int:
+        """The place where is read next."""
+        return int(self._opened.tell())
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill *buffer*; 0 at the end."""
+        at = self.tell()
+        for attempt in range(ATTEMPTS_MAX):
+            try:
+                return int(self._opened.readinto(buffer))
+            except OSError as error:
+                if attempt + 1 == ATTEMPTS_MAX:
+                    raise PlaceError(f"{self._uri}: cannot be read: {reason(error)}") from error
+                time.sleep(PAUSE_S * 2**attempt)
+                self.seek(at)
+        raise AssertionError("the last attempt returns or raises")
+
+    def close(self) -> None:
+        """Release it."""
+        self._opened.close()
+        super().close()
 
 
 @cache
