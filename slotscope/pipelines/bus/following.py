@@ -23,7 +23,7 @@ from slotscope.pipelines.bus.history import Batch, HistoryReplay
 from slotscope.pipelines.bus.incident_news import Hooks, spread_news
 from slotscope.pipelines.bus.inputs import Inputs
 from slotscope.pipelines.bus.outcome import Outcome
-from slotscope.runtime.errors import InputError, PlaceError
+from slotscope.runtime.errors import InputError, PlaceError, TryAgainError
 from slotscope.runtime.failure import describe
 from slotscope.sources.bus.point_series import RecordedInput, recorded_inputs
 
@@ -118,7 +118,7 @@ class Follower:
             found = recorded_inputs((_path_of(row["path"]), row["length"]) for row in files.collect())
             for cluster, mine in groupby(found, key=lambda file: file.place.cluster):
                 self._fold(cluster, list(mine), number)
-        except Exception as error:  # Spark tells of it as text only
+        except (InputError, TryAgainError, ClusterCoreError, OSError, PySparkException) as error:  # Spark tells of it as text only
             self._error = error
             raise
 
