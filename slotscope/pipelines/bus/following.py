@@ -118,7 +118,13 @@ class Follower:
             found = recorded_inputs((_path_of(row["path"]), row["length"]) for row in files.collect())
             for cluster, mine in groupby(found, key=lambda file: file.place.cluster):
                 self._fold(cluster, list(mine), number)
-        except (InputError, TryAgainError, ClusterCoreError, OSError, PySparkException) as error:  # Spark tells of it as text only
+        except (
+            InputError,
+            TryAgainError,
+            ClusterCoreError,
+            OSError,
+            PySparkException,
+        ) as error:  # Spark tells of it as text only
             self._error = error
             raise
 
