@@ -62,18 +62,17 @@ lint: $(SET_UP) ## ruff: rules and format
 types: $(SET_UP) ## mypy
 	@$(BIN)/mypy
 
-# Three processes: those of servers mostly wait.  What tests share they make once, and each process that needs one starts
-# its own JVM.
+# Four processes: two of them have a JVM, those of servers mostly wait.  What tests share they make once.
 PYTEST_RUN := $(BIN)/python -m pytest --dist loadgroup --durations 15 --durations-min 2
 
 check: lint types ## lint, types and the quick tests: no JVM, no servers, no browser, fewer examples
 	@$(PYTEST_RUN) -n 2 --hypothesis-profile check -m "not slow and not long and not processes and not spark and not servers and not browser" $(PYTEST)
 
 test: lint types ## set-up, lint, types and all tests but the slow ones
-	@$(PYTEST_RUN) -n 3 -m "not slow" $(PYTEST)
+	@$(PYTEST_RUN) -n 4 -m "not slow" $(PYTEST)
 
 test-all: lint types ## the same with the slow tests, and more examples
-	@$(PYTEST_RUN) -n 3 --hypothesis-profile all $(PYTEST)
+	@$(PYTEST_RUN) -n 4 --hypothesis-profile all $(PYTEST)
 
 demo: $(SET_UP) ## all of it on two recorded clusters: slotscope demo
 	@$(BIN)/slotscope demo --root build/demo

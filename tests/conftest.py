@@ -39,8 +39,10 @@ NEEDS = {
 """Marks by the fixtures that a test asks for; a test that starts a JVM, a server or a browser by itself carries the mark in its file."""
 
 
-GROUPS = {"tutorial": {"tutorial", "asked_root"}, "servers": set[str](), "browser": set[str]()}
-"""Tests that stay together in one process, by a fixture that takes long or by their mark: the tutorial is walked once, servers mostly wait, one browser serves all."""
+TUTORIAL = {"tutorial", "asked_root"}
+"""Fixtures for which the tutorial is walked, once: what asks for them stays together."""
+JVM = " spark"
+"""How the name of a group ends that needs a JVM."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -63,11 +65,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("servers")
         if no_browser and item.get_closest_marker("browser"):
             item.add_marker(pytest.mark.skip(reason=no_browser))  # here, so that the summary names the files
-        group = next((name for name, long in GROUPS.items() if asked & long or item.get_closest_marker(name)), None)
-        if group and not item.get_closest_marker("processes"):
-            item.add_marker(pytest.mark.xdist_group(group))
     files = {item.path for item in items if item.get_closest_marker("spark")}
-    items.sort(key=lambda item: (item.get_closest_marker("xdist_group") is None, item.path not in files))
+    for item in items:
+        if (name := _group_of(item, files)) and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(name))
+    items.sort(
+        key=lambda item: (item.get_closest_marker("xdist_group") is None, "tutorial" not in _group_of(item, files))
+    )
+
+
+def _group_of(item: pytest.Item, files: set[Path]) -> str:
+    """Which tests stay together in one process: those of the tutorial, of a file that needs a JVM, of servers, which mostly wait, of the browser."""
+    if TUTORIAL & {*getattr(item, "fixturenames", ()), *_named_by_parameters(item)}:
+        return f"tutorial{JVM}"
+    if item.path in files:
+        return f"{item.path.stem}{JVM}"
+    if item.get_closest_marker("processes"):
+        return ""
+    if item.get_closest_marker("servers"):
+        return "live" if "live" in item.path.parts else "servers"
+    return "browser" if item.get_closest_marker("browser") else ""
 
 
 def _named_by_parameters(item: pytest.Item) -> set[str]:
@@ -77,11 +94,31 @@ def _named_by_parameters(item: pytest.Item) -> set[str]:
 
 
 class FilesAndGroups(LoadGroupScheduling):
-    """Gives a process all tests of a file, as all of a group: what a file reads and compiles is read and compiled once."""
+    """Gives a process all tests of a file, as all of a group; the first two processes take those that need a JVM, which is warmed up in each."""
 
     def _split_scope(self, nodeid: str) -> str:
         scope: str = super()._split_scope(nodeid)
         return scope.split("::")[0]
+
+    def _reschedule(self, node: Any) -> None:
+        others_have_jvms = any(map(_has_jvm, self.nodes))
+        if self.workqueue and others_have_jvms and not _has_jvm(node) and all(map(_needs_jvm, self.workqueue)):
+            node.shutdown()
+        else:
+            super()._reschedule(node)
+
+    def _assign_work_unit(self, node: Any) -> None:
+        for scope in [scope for scope in self.workqueue if _needs_jvm(scope) != _has_jvm(node)]:
+            self.workqueue.move_to_end(scope)
+        super()._assign_work_unit(node)
+
+
+def _needs_jvm(scope: str) -> bool:
+    return scope.endswith(JVM)
+
+
+def _has_jvm(node: Any) -> bool:
+    return node.gateway.id in ("gw0", "gw1")
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesAndGroups | None:

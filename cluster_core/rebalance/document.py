@@ -72,8 +72,9 @@ def identify(document: str, rows: Sequence[SlotRow]) -> str:
     """Return the id of a plan: the beginning of the SHA-256 of all that it was made from and of what it says."""
     digest = hashlib.sha256(document.encode())
     for row in rows:
-        loads = [str(Fraction(value)) for value in row.loads.values()]
-        digest.update(f"{row.owner} {row.planned_owner} {' '.join(loads)}\n".encode())
+        ratios = (value.as_integer_ratio() for value in row.loads.values())
+        loads = " ".join(str(count) if part == 1 else f"{count}/{part}" for count, part in ratios)
+        digest.update(f"{row.owner} {row.planned_owner} {loads}\n".encode())
     return digest.hexdigest()[:ID_DIGITS]
 
 

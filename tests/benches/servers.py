@@ -28,7 +28,7 @@ STOP_SECONDS_MAX = 10.0
 PIPELINE_COMMANDS = 1000
 SLOT_COUNT = 16384
 BUS_PORT_STEP = 10000
-WORKER_PORTS = (range(11000, 15500), range(15500, 20000))
+WORKER_PORTS = tuple(range(first, first + 2200) for first in range(11000, 19800, 2200))
 """Ports of servers by test process: with their bus ports they stay below 32768, where outgoing connections begin."""
 
 

@@ -26,6 +26,7 @@ from slotscope.runtime.failure import PROMISE_BROKEN
 from slotscope.runtime.storage.delta_files import append_rows, read_rows
 from slotscope.servers.audit import ASKED
 from tests.benches.clusters import Cluster, running_cluster, topology_of
+from tests.benches.moving_cluster import owners_of
 from tests.benches.program import without_progress
 from tests.benches.servers import SLOT_COUNT, free_port, running_cluster_node, valkey_binary, wait_for
 from tests.builders.stored_rows import store
@@ -98,12 +99,8 @@ def carry_out(cluster: Cluster, stored: StoredPlan) -> None:
             bounds = [bound for pair in job.ranges for bound in pair]
             nodes[job.source].call("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", *bounds, "NODE", job.target)
             wait_for(lambda job=job: owner_of(nodes[job.source], job.slots[0]) == job.target, "a job to end")
-    last = [
-        (slot, owner) for slot, owner in enumerate(stored.plan.owners_after) if owner != stored.problem.owners[slot]
-    ]
-    wait_for(
-        lambda: all(owner_of(node, slot) == owner for node in cluster.nodes for slot, owner in last), "all to know", 30
-    )
+    planned = list(stored.plan.owners_after)
+    wait_for(lambda: all(owners_of(node) == planned for node in cluster.nodes), "all to know", 30)
 
 
 def owner_of(node: Any, slot: int) -> str:

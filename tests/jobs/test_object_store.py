@@ -30,7 +30,7 @@ from slotscope.sources.folder_kinds import DUMPS
 from tests.benches.object_store import KEY, SECRET, ObjectStore, object_store
 from tests.benches.unreliable_store import failing_store, losing_store
 
-pytestmark = [pytest.mark.processes, pytest.mark.xdist_group("object store")]
+pytestmark = [pytest.mark.processes, pytest.mark.xdist_group("object store spark")]
 PROJECT = Path(__file__).parents[2]
 
 

@@ -123,7 +123,7 @@ def assert_owned(cluster: Cluster, owners) -> None:
         assert owners_of(node) == list(owners)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
 def test_a_signal_pauses_it_and_it_goes_on_from_there(redis7, tmp_path, number):
     """Exit code 12, nothing open, what to do next; run again, it ends."""
     before = owners_of(redis7.masters[0])

@@ -72,7 +72,9 @@ def promotion_s(cluster: Cluster) -> float:
     return time.monotonic() - begin
 
 
-@pytest.mark.parametrize(("server", "profile"), [("redis", "redis-7.0"), ("valkey", "valkey-9.1")])
+@pytest.mark.parametrize(
+    ("server", "profile"), [pytest.param("redis", "redis-7.0", marks=pytest.mark.slow), ("valkey", "valkey-9.1")]
+)
 def test_joined_with_the_defaults_it_costs_no_failover(server, profile, tmp_path):
     """Its verdict is needed, and comes in the cluster's time, not after its own 15 s."""
     with cluster_of(server) as cluster:

@@ -54,6 +54,7 @@ def counters(member: LiveMember) -> dict[str, int]:
     return {name: int(value) for name, value in lines}
 
 
+@pytest.mark.slow  # that it joins is part of each test below
 @pytest.mark.parametrize("profile", SERVERS)
 def test_it_joins_and_stays_connected_and_unflagged(profile):
     """By MEET, in every node's list for ten node timeouts, with an answer to every ping."""

@@ -155,15 +155,8 @@ def grow_and_shrink(runs: Runs, cluster: Cluster, newcomers: list[Server], place
     assert_no_complaint(whole)
 
 
-@pytest.mark.parametrize(
-    ("kind", "keys"),
-    [
-        pytest.param("valkey", SMALL, marks=pytest.mark.slow),
-        ("redis", SMALL),
-        pytest.param("valkey", LARGE, marks=pytest.mark.slow),
-        pytest.param("redis", LARGE, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow  # its parts are shown on a small cluster by test_rebalance.py
+@pytest.mark.parametrize(("kind", "keys"), [("valkey", SMALL), ("redis", SMALL), ("valkey", LARGE), ("redis", LARGE)])
 def test_a_cluster_is_balanced_grown_and_shrunk_by_one_command(kind, keys, tmp_path, capsys):
     """To 1.02 in keys and memory; killed and gone on with; three empty masters filled and drained; nothing lost, and no tool complains."""
     binary = valkey_binary() if kind == "valkey" else redis_binary()

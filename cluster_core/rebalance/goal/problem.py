@@ -172,6 +172,7 @@ def _whole(name: str, loads: Sequence[Number], slots: int) -> tuple[int, tuple[i
     if len(loads) != slots:
         raise PlanError(f"{name}: {len(loads)} loads for {slots} slots")
     unit = 1
+    ratios = []
     for slot, value in enumerate(loads):
         if isinstance(value, bool) or not isinstance(value, int | float | Fraction):
             raise PlanError(
@@ -181,10 +182,11 @@ def _whole(name: str, loads: Sequence[Number], slots: int) -> tuple[int, tuple[i
             raise PlanError(f"{name} of slot {slot} is {value}")
         if value < 0:
             raise PlanError(f"{name} of slot {slot} is negative: {value}")
-        unit = math.lcm(unit, value.as_integer_ratio()[1])
+        ratios.append(value.as_integer_ratio())
+        unit = math.lcm(unit, ratios[-1][1])
         if unit.bit_length() > 2200:
             raise PlanError(f"{name}: the loads have no common unit (slot {slot})")
-    return unit, tuple(int(value * unit) if isinstance(value, int) else int(Fraction(value) * unit) for value in loads)
+    return unit, tuple(count * (unit // part) for count, part in ratios)
 
 
 def _tolerance(problem: Problem, resources: Iterable[str]) -> tuple[Fraction, ...]:

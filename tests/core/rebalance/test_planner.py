@@ -40,7 +40,7 @@ def test_an_even_cluster_is_left_alone(masters):
     assert found.moves == ()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_one_master_that_holds_everything_gives_away_no_more_than_it_must():
     """redis 4941: 201 masters, all slots on one; it keeps 83 (1.02 of 81.5), and all others stay at 83 or less."""
     cluster = replace(even(201), owners=["n0000"] * 16384)

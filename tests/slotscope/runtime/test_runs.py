@@ -308,6 +308,7 @@ def test_processes_that_begin_together_in_an_empty_root_all_end_right(tmp_path):
     assert [seen(tmp_path, f"c{number}") for number in range(4)] == [[[number]] * 3 for number in range(4)]
 
 
+@pytest.mark.slow  # threads and processes that begin together are in the tests above
 @pytest.mark.processes
 @pytest.mark.spark
 def test_of_two_command_lines_that_write_one_snapshot_one_wins_and_the_other_ends_with_75(tmp_path):
