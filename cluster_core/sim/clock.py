@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from heapq import heappop, heappush
 from typing import Any, Final
 
@@ -28,14 +29,22 @@ class Clock:
         heappush(self.heap, (at_us, self.sequence, action, first, second))
 
     def run_to(self, end_us: int) -> None:
-        """Let time pass until *end_us*; what events leave behind holds no cycles, so the collector rests meanwhile."""
-        heap, collects = self.heap, gc.isenabled()
-        gc.disable()
-        try:
+        """Let time pass until *end_us*."""
+        heap = self.heap
+        with collector_at_rest():
             while heap and heap[0][0] <= end_us:
                 self.now_us, _, action, first, second = heappop(heap)
                 action(first, second)
-        finally:
-            if collects:
-                gc.enable()
         self.now_us = end_us
+
+
+@contextmanager
+def collector_at_rest() -> Iterator[None]:
+    """What events leave behind holds no cycles: the garbage collector need not look for them meanwhile."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()

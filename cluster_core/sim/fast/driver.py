@@ -12,6 +12,7 @@ from cluster_core.node.agenda import put_back
 from cluster_core.node.events import SendMessage
 from cluster_core.node.links import open_link, recycle_link
 from cluster_core.node.reactions import react
+from cluster_core.sim.clock import collector_at_rest
 from cluster_core.sim.fast import gossip_fields as at
 from cluster_core.sim.fast.steady import LIFE_SHIFT, Steady
 from cluster_core.sim.network import Network
@@ -28,19 +29,27 @@ NEVER: Final = 1 << 62
 
 def run_to(steady: Steady, end_us: int) -> None:
     """Let time pass until *end_us*, as `World.run_to` does."""
+    with collector_at_rest():
+        _run_to(steady, end_us)
+    steady.world.now_us = end_us
+
+
+def _run_to(steady: Steady, end_us: int) -> None:
     world, store, heap = steady.world, steady.store, steady.world.heap
     listeners = steady.listeners = [watch for watch in world.senders if watch not in steady.book.listeners]
     store.control[at.STEPS] = bool(listeners)
     steady.refresh_hosts()
     while True:
         limit_us, limit_order = heap[0][:2] if heap else (NEVER, NEVER)
-        steady.enter()
-        asked = store.run(end_us, limit_us, limit_order)
-        now_us = store.control[at.NOW]
-        steady.leave()
-        if listeners:
-            world.now_us = now_us
-            _tell(steady, listeners)
+        asked = at.LIMIT
+        if store.has_before(limit_us, limit_order):
+            steady.enter()
+            asked = store.run(end_us, limit_us, limit_order)
+            now_us = store.control[at.NOW]
+            steady.leave()
+            if listeners:
+                world.now_us = now_us
+                _tell(steady, listeners)
         if asked == at.LIMIT:
             if not heap or heap[0][0] > end_us:
                 break
@@ -53,7 +62,6 @@ def run_to(steady: Steady, end_us: int) -> None:
         elif asked not in (at.STEPPED, at.ASK_FLUSH):
             world.now_us = now_us
             ANSWERS[asked](steady)
-    world.now_us = end_us
 
 
 def _tell(steady: Steady, listeners: list[Callable[[Host, SendMessage], None]]) -> None:

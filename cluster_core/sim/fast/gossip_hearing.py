@@ -93,7 +93,7 @@ def is_news(g: Arrays, r: int, s: int, m: NDArray[np.int64]) -> bool:
     known, said, master = g.hot[r, s, f.FLAGS], m[f.M_FLAGS], m[f.M_MASTER]
     if known & (HANDSHAKE | MEET | NOADDR) or master == f.UNKNOWN:
         return True
-    if m[f.M_CONFIG_EPOCH] > wide[r, s, f.EPOCH] and (master == f.NONE or rows[f.REPLICAS_RAISE, r]):
+    if raises_epoch(g, r, s, m) and (master == f.NONE or g.control[f.KEEPS_CONFIGS]):
         return True
     if m[f.M_KIND] > PONG_KIND:
         return False
@@ -119,6 +119,12 @@ def is_news(g: Arrays, r: int, s: int, m: NDArray[np.int64]) -> bool:
             shard = narrow[r, narrow[r, s, f.MASTER_OF], f.SHARD]
         return shard != 0 and shard != narrow[r, s, f.SHARD]
     return False
+
+
+@njit(inline="always")
+def raises_epoch(g: Arrays, r: int, s: int, m: NDArray[np.int64]) -> bool:
+    """Whether a header raises the config epoch that *r* knows of *s* (learn_epochs)."""
+    return m[f.M_CONFIG_EPOCH] > g.wide[r, s, f.EPOCH] and (m[f.M_MASTER] == f.NONE or g.rows[f.REPLICAS_RAISE, r] != 0)
 
 
 @njit(inline="always")
@@ -164,7 +170,6 @@ def take_over(g: Arrays, r: int, s: int, m: NDArray[np.int64]) -> None:
     """A replica has become a master in the place of its own (become_master, take_claims)."""
     narrow = g.narrow
     old = narrow[r, s, f.MASTER_OF]
-    g.wide[r, s, f.EPOCH] = m[f.M_CONFIG_EPOCH]
     narrow[r, s, f.MASTER_OF] = f.NONE
     followed = False
     for h in range(g.rows.shape[1]):
@@ -233,7 +238,9 @@ def hear(g: Arrays, r: int, s: int, slot: int, now_ms: int, takes_over: bool) ->
         g.hot[r, s, f.FLAGS] |= EXTENSIONS_SUPPORTED
     rows[f.CURRENT_EPOCH, r] = max(rows[f.CURRENT_EPOCH, r], m[f.M_EPOCH])
     wide[r, s, f.OFFSET] = m[f.M_OFFSET]
-    changed, pong = False, f.NONE
+    changed, pong = raises_epoch(g, r, s, m), f.NONE
+    if changed:
+        wide[r, s, f.EPOCH] = m[f.M_CONFIG_EPOCH]
     if kind == PING:
         rows[f.HEARD_PING, r] += 1
         pong = build_message(g, r, PONG_KIND, s, o, a, 1)
@@ -248,7 +255,7 @@ def hear(g: Arrays, r: int, s: int, slot: int, now_ms: int, takes_over: bool) ->
                 changed = True
     if kind == FAIL_KIND:
         rows[f.HEARD_FAIL, r] += 1
-        changed = hear_verdict(g, r, m[f.M_SUBJECT], now_ms)
+        changed = hear_verdict(g, r, m[f.M_SUBJECT], now_ms) or changed
     else:
         if takes_over:
             take_over(g, r, s, m)

@@ -23,6 +23,7 @@ from cluster_core.sim.fast.gossip_fields import (
     FREE_LIST,
     GENERATION,
     HOT_FIELDS,
+    IDLE,
     INBOUND,
     KNOWN,
     M_ACCEPTOR,
@@ -37,6 +38,7 @@ from cluster_core.sim.fast.gossip_fields import (
     OUTBOUND,
     PATH_BACK,
     PATH_OUT,
+    PHASE,
     REPORTS,
     ROW_PLANES,
     SCRATCH_ROWS,
@@ -90,16 +92,30 @@ class Store:
         self.due = _flat(self.g.due)
         self.narrow = _fields_of(self.g.narrow)
         self._orders: dict[bytes, int] = {}
+        self._loop: Callable[[Arrays, int, int, int], int] | None = None
         self.rows = [_flat(row) for row in self.g.rows]
         self.control = _flat(self.g.control)
         self._view()
 
     def _view(self) -> None:
         self.scratch = [_flat(row) for row in self.g.scratch]
+        self._times, self._order = (_flat(row) for row in self.g.events[:2])
+
+    def has_before(self, at_us: int, order: int) -> bool:
+        """Whether the loop has something to do before an event of the plain world."""
+        control, first_us = self.control, self._times[0]
+        if control[PHASE] != IDLE:
+            return True
+        return control[EVENTS] > 0 and (first_us < at_us or (first_us == at_us and self._order[0] < order))
 
     def run(self, end_us: int, limit_us: int, limit_order: int) -> int:
-        """Handle events, see `run_events`."""
-        return int(run_events(self.g, end_us, limit_us, limit_order))
+        """Handle events, see `run_events`; its compiled form is called itself, which looks at no types."""
+        if self._loop is None:
+            loop: Any = run_events
+            loop(self.g, 0, -1, 0)  # compiles it
+            (compiled,) = loop.overloads.values()
+            self._loop = compiled.entry_point
+        return self._loop(self.g, end_us, limit_us, limit_order)
 
     def place(self, at_us: int, order: int, what: int) -> None:
         """Plan an event."""
