@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from cluster_core.kernels.compiled import njit
+from cluster_core.kernels.compiled import borrowing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +25,7 @@ LOWER: Final = 0x7FFFFFFF
 MATRIX: Final = 0x9908B0DF
 
 
-@njit()
+@borrowing()
 def twist(own: NDArray[np.uint32]) -> None:
     """Make the next 624 words."""
     upper, lower, matrix, one = np.uint32(UPPER), np.uint32(LOWER), np.uint32(MATRIX), np.uint32(1)
@@ -40,7 +40,7 @@ def twist(own: NDArray[np.uint32]) -> None:
     own[WORDS] = 0
 
 
-@njit()
+@borrowing()
 def ready(own: NDArray[np.uint32], doubles: NDArray[np.float64]) -> None:
     """Temper the words in pairs into the numbers that `draw` gives."""
     for k in range(WORDS // 2):
@@ -49,7 +49,7 @@ def ready(own: NDArray[np.uint32], doubles: NDArray[np.float64]) -> None:
         doubles[k] *= 1.0 / 9007199254740992.0
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def temper(word: int) -> int:
     """What is drawn for a word of the state."""
     one = np.uint32(word)
@@ -59,7 +59,7 @@ def temper(word: int) -> int:
     return four ^ (four >> np.uint32(18))
 
 
-@njit()
+@borrowing()
 def draw_word(own: NDArray[np.uint32], doubles: NDArray[np.float64]) -> int:
     """32 bits by chance from the state *own*, uint32[625]: `getrandbits(32)`."""
     if own[WORDS] >= WORDS:
@@ -70,7 +70,7 @@ def draw_word(own: NDArray[np.uint32], doubles: NDArray[np.float64]) -> int:
     return np.int64(temper(own[at]))
 
 
-@njit()
+@borrowing()
 def draw(own: NDArray[np.uint32], doubles: NDArray[np.float64]) -> float:
     """A number from 0 to 1 from the state *own*, with its *doubles* made `ready`: `random()` with its 53 bits."""
     at = np.int64(own[WORDS])

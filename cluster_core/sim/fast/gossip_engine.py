@@ -21,7 +21,7 @@ from cluster_core.gossip.flags import (
     NOADDR,
     PFAIL,
 )
-from cluster_core.kernels.compiled import njit
+from cluster_core.kernels.compiled import borrowing
 from cluster_core.node.cron import RANDOM_PING_CRONS, RANDOM_PING_DRAWS
 from cluster_core.sim.fast import gossip_fields as f
 from cluster_core.sim.fast.gossip_chance import draw
@@ -42,7 +42,7 @@ from cluster_core.sim.fast.gossip_parts import (
 LIFE_SHIFT = 32
 
 
-@njit()
+@borrowing()
 def run_events(g: Arrays, end_us: int, limit_us: int, limit_order: int) -> int:
     """Handle events up to *end_us* and before (*limit_us*, *limit_order*); returns what is wanted, LIMIT if nothing is.
 
@@ -78,7 +78,7 @@ def run_events(g: Arrays, end_us: int, limit_us: int, limit_order: int) -> int:
 # -- ticks -------------------------------------------------------------------------------------------------------
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def begin_tick(g: Arrays, what: int) -> int:
     """A tick is due (World._tick, run_cron up to the reconnections)."""
     control, rows = g.control, g.rows
@@ -98,14 +98,14 @@ def begin_tick(g: Arrays, what: int) -> int:
     return 0
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def pong_ms(g: Arrays, i: int, h: int) -> int:
     """When *i* last heard a PONG of *h*, 0 for never."""
     pong = g.hot[i, h, f.PONG]
     return 0 if pong == f.NEVER else pong + g.control[f.BASE_MS]
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def take_due(g: Arrays, i: int, now_ms: int) -> None:
     """List the nodes that are worth a look, those that we doubt and those without a link (take_due, _reconnect)."""
     control, narrow, rows = g.control, g.narrow, g.rows
@@ -140,7 +140,7 @@ def take_due(g: Arrays, i: int, now_ms: int) -> None:
     control[f.DUE_COUNT], control[f.LOST_COUNT] = count, lost
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def tick(g: Arrays) -> int:
     """Go on with a tick; 0 when it is over, else what is wanted first."""
     control, rows = g.control, g.rows
@@ -177,7 +177,7 @@ def tick(g: Arrays) -> int:
     return 0
 
 
-@njit()
+@borrowing()
 def note_fitness(g: Arrays, i: int) -> None:
     """See whether all nodes can be gossiped about (note_fitness)."""
     rows, narrow = g.rows, g.narrow
@@ -192,7 +192,7 @@ def note_fitness(g: Arrays, i: int) -> None:
     rows[f.FIT, i] = rows[f.VERSION, i]
 
 
-@njit()
+@borrowing()
 def ping_at_random(g: Arrays, i: int, now_ms: int) -> int:
     """Every tenth cron: of five drawn nodes ping the one that was heard the longest ago (ping_at_random)."""
     rows, narrow = g.rows, g.narrow
@@ -222,7 +222,7 @@ def ping_at_random(g: Arrays, i: int, now_ms: int) -> int:
     return send_ping(g, i, oldest, now_ms) if oldest != f.NONE else 0
 
 
-@njit()
+@borrowing()
 def send_ping(g: Arrays, i: int, h: int, now_ms: int) -> int:
     """Ping a node; ASK_SEND if the connection is none of ours (send_ping)."""
     g.wide[i, h, f.PING_SENT] = now_ms
@@ -239,7 +239,7 @@ def send_ping(g: Arrays, i: int, h: int, now_ms: int) -> int:
     return f.ASK_SEND
 
 
-@njit()
+@borrowing()
 def look_around(g: Arrays, i: int, now_ms: int) -> int:
     """What is due about each node (_look_at, next_look_ms)."""
     control, wide, narrow, rows = g.control, g.wide, g.narrow, g.rows
@@ -277,7 +277,7 @@ def look_around(g: Arrays, i: int, now_ms: int) -> int:
     return 0
 
 
-@njit()
+@borrowing()
 def misses_us(g: Arrays, i: int, h: int, now_ms: int) -> bool:
     """Whether a node that does not connect to us is to be met again (repair_membership)."""
     flags, wide = g.hot[i, h, f.FLAGS], g.wide
@@ -288,7 +288,7 @@ def misses_us(g: Arrays, i: int, h: int, now_ms: int) -> bool:
     return silent_ms > limit_ms and limit_ms < now_ms - wide[i, h, f.MEET_SENT]
 
 
-@njit()
+@borrowing()
 def verdict_follows(g: Arrays, i: int, h: int, now_ms: int) -> bool:
     """Whether our doubt makes a quorum, or drops old reports: the machine decides (doubt_if_silent)."""
     verdict = g.rows[f.VERDICT, i]
@@ -307,7 +307,7 @@ def verdict_follows(g: Arrays, i: int, h: int, now_ms: int) -> bool:
     return would_agree(g, i, h, 0, now_ms)
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def next_look_ms(g: Arrays, i: int, h: int, now_ms: int) -> int:
     """When a node is worth the next look (next_look_ms)."""
     wide, narrow, rows = g.wide, g.narrow, g.rows
@@ -322,7 +322,7 @@ def next_look_ms(g: Arrays, i: int, h: int, now_ms: int) -> int:
     return min(max(g.wide[i, h, f.PING_SENT], wide[i, h, f.DATA]) + half_ms, latest_ms) + 1
 
 
-@njit()
+@borrowing()
 def replica_acts(g: Arrays, i: int) -> bool:
     """Whether the cron of a replica has anything to do (run_replica_cron)."""
     rows, narrow = g.rows, g.narrow
@@ -339,7 +339,7 @@ def replica_acts(g: Arrays, i: int) -> bool:
     return rows[f.SPARE, i] != 0
 
 
-@njit()
+@borrowing()
 def has_spares(g: Arrays, i: int, master: int) -> bool:
     """Whether a master needs a replica and ours could do without one (replication_of, is_spare)."""
     narrow, counts, nodes = g.narrow, g.scratch[f.COUNTS], g.rows.shape[1]
@@ -357,7 +357,7 @@ def has_spares(g: Arrays, i: int, master: int) -> bool:
     return False
 
 
-@njit()
+@borrowing()
 def greet(g: Arrays, i: int, h: int, now_ms: int) -> bool:
     """Our connection to a node is up: ping it, but a ping that is pending stays so (link_opened); true if the state of the
     cluster changes, which is left to the machine.

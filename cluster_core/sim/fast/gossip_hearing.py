@@ -24,7 +24,7 @@ from cluster_core.gossip.flags import (
     ROLES,
 )
 from cluster_core.gossip.gossip_section import CLOCK_SLACK_MS
-from cluster_core.kernels.compiled import njit
+from cluster_core.kernels.compiled import borrowing
 from cluster_core.sim.fast import gossip_fields as f
 from cluster_core.sim.fast.gossip_messages import FAIL_KIND, PING, PONG_KIND, build_message, carry, free_message
 from cluster_core.sim.fast.gossip_parts import (
@@ -45,7 +45,7 @@ WHOLE_SECONDS_MS = 2_000_000_000
 """Makes every time since BASE_MS positive, so that its rest is found without signs."""
 
 
-@njit()
+@borrowing()
 def deliver(g: Arrays, slot: int) -> int:
     """A message arrives (Network._deliver, Node._on_message)."""
     control, narrow, rows = g.control, g.narrow, g.rows
@@ -86,7 +86,7 @@ def deliver(g: Arrays, slot: int) -> int:
     return hear(g, r, s, slot, now_ms, takes_over)
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def is_news(g: Arrays, r: int, s: int, m: NDArray[np.int64]) -> bool:
     """Whether a header says of *s* what *r* does not know (_note_sender, _on_gossip but for the gossip)."""
     wide, narrow, rows = g.wide, g.narrow, g.rows
@@ -121,13 +121,13 @@ def is_news(g: Arrays, r: int, s: int, m: NDArray[np.int64]) -> bool:
     return False
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def raises_epoch(g: Arrays, r: int, s: int, m: NDArray[np.int64]) -> bool:
     """Whether a header raises the config epoch that *r* knows of *s* (learn_epochs)."""
     return m[f.M_CONFIG_EPOCH] > g.wide[r, s, f.EPOCH] and (m[f.M_MASTER] == f.NONE or g.rows[f.REPLICAS_RAISE, r] != 0)
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def may_take_over(g: Arrays, r: int, s: int, m: NDArray[np.int64]) -> bool:
     """Whether a replica of another shard tells that it has taken its master's place, with all slots, and nothing else follows for
     *r* (learn_role, read_claims).
@@ -165,7 +165,7 @@ def may_take_over(g: Arrays, r: int, s: int, m: NDArray[np.int64]) -> bool:
     return not (g.hot[r, r, f.FLAGS] & MASTER and wide[r, r, f.EPOCH] == epoch and r < s)
 
 
-@njit()
+@borrowing()
 def take_over(g: Arrays, r: int, s: int, m: NDArray[np.int64]) -> None:
     """A replica has become a master in the place of its own (become_master, take_claims)."""
     narrow = g.narrow
@@ -183,7 +183,7 @@ def take_over(g: Arrays, r: int, s: int, m: NDArray[np.int64]) -> None:
     g.rows[f.STALE, r] = 1
 
 
-@njit()
+@borrowing()
 def verdict_is_news(g: Arrays, r: int, subject: int) -> bool:
     """Whether more follows from a FAIL than a flag (_on_fail, _health_changed)."""
     if not g.narrow[r, subject, f.KNOWN]:
@@ -193,7 +193,7 @@ def verdict_is_news(g: Arrays, r: int, subject: int) -> bool:
     return g.control[f.KEEPS_CONFIGS] != 0 or g.narrow[r, r, f.MASTER_OF] == subject
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def gossip_is_news(g: Arrays, r: int, s: int, slot: int, now_ms: int, trusted: bool) -> bool:
     """Whether gossip makes a verdict, names strangers or other addresses (hear_gossip)."""
     beliefs, entries = g.hot[r], g.entries[slot]
@@ -212,7 +212,7 @@ def gossip_is_news(g: Arrays, r: int, s: int, slot: int, now_ms: int, trusted: b
     return False
 
 
-@njit()
+@borrowing()
 def doubt_decides(g: Arrays, r: int, s: int, h: int, now_ms: int) -> bool:
     """Whether a quorum agrees once *s*, too, has reported *h* (take_report)."""
     block, place = g.narrow[r, h, f.REPORTS], g.scratch[f.REPORTER_OF, s]
@@ -220,7 +220,7 @@ def doubt_decides(g: Arrays, r: int, s: int, h: int, now_ms: int) -> bool:
     return would_agree(g, r, h, 1 if more else 0, now_ms)
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def hear(g: Arrays, r: int, s: int, slot: int, now_ms: int, takes_over: bool) -> int:
     """Follow a message that has been found to be harmless, and answer it (Node._on_message)."""
     control, wide, rows = g.control, g.wide, g.rows
@@ -271,7 +271,7 @@ def hear(g: Arrays, r: int, s: int, slot: int, now_ms: int, takes_over: bool) ->
     return answer_heard(g)
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def answer_heard(g: Arrays) -> int:
     """The end of a message: the state of the cluster (Node._before_sleep)."""
     control, r = g.control, g.control[f.ROW]
@@ -281,7 +281,7 @@ def answer_heard(g: Arrays) -> int:
     return 0
 
 
-@njit()
+@borrowing()
 def hear_verdict(g: Arrays, r: int, subject: int, now_ms: int) -> bool:
     """Somebody has decided that *subject* is FAIL (mark_failed)."""
     flags = g.hot[r, subject, f.FLAGS]
@@ -295,7 +295,7 @@ def hear_verdict(g: Arrays, r: int, subject: int, now_ms: int) -> bool:
     return True
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def hear_gossip(g: Arrays, r: int, s: int, slot: int, now_ms: int) -> bool:
     """Follow gossip without news, entry by entry; whether reports came or went (hear_gossip)."""
     rows, beliefs, entries = g.rows, g.hot[r], g.entries[slot]
@@ -327,14 +327,14 @@ def hear_gossip(g: Arrays, r: int, s: int, slot: int, now_ms: int) -> bool:
     return changed
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def has_reports(g: Arrays, r: int, h: int) -> bool:
     """Whether somebody has reported *h*."""
     block = g.narrow[r, h, f.REPORTS]
     return block != 0 and g.report_counts[block, 0] > 0
 
 
-@njit()
+@borrowing()
 def hear_doubt(g: Arrays, r: int, s: int, h: int, now_ms: int, trusted: bool) -> bool:
     """*s* holds *h* for failing (take_report, fail_if_agreed)."""
     flags = g.hot[r, h, f.FLAGS]
@@ -346,7 +346,7 @@ def hear_doubt(g: Arrays, r: int, s: int, h: int, now_ms: int, trusted: bool) ->
     return changed
 
 
-@njit()
+@borrowing()
 def hear_well(g: Arrays, r: int, s: int, h: int, now_ms: int) -> bool:
     """*s* holds *h* for well (withdraw_report)."""
     if not drop_report(g, r, h, s):
@@ -355,7 +355,7 @@ def hear_well(g: Arrays, r: int, s: int, h: int, now_ms: int) -> bool:
     return True
 
 
-@njit()
+@borrowing()
 def drop_old(g: Arrays, r: int, h: int, now_ms: int) -> bool:
     """Reports expire; whether there were such (live_reports)."""
     limit = now_ms - g.control[f.BASE_MS] + FIRST_MS - REPORT_VALIDITY_FACTOR * g.rows[f.TIMEOUT, r]

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from cluster_core.gossip.flags import EXTENSIONS_SUPPORTED, HANDSHAKE, MASTER, NOADDR, PFAIL
-from cluster_core.kernels.compiled import njit
+from cluster_core.kernels.compiled import borrowing
 from cluster_core.node.pings import GOSSIP_MIN, SPARE_DRAWS
 from cluster_core.sim.fast import gossip_fields as f
 from cluster_core.sim.fast.gossip_chance import WORDS, draw, ready, twist
@@ -20,21 +20,21 @@ PING, PONG_KIND, FAIL_KIND = 0, 1, 3
 UNFIT = HANDSHAKE | NOADDR
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def take_message(g: Arrays) -> int:
     """A free message."""
     g.control[f.FREE] -= 1
     return g.scratch[f.FREE_LIST, g.control[f.FREE]]
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def free_message(g: Arrays, slot: int) -> None:
     """Give a message back."""
     g.scratch[f.FREE_LIST, g.control[f.FREE]] = slot
     g.control[f.FREE] += 1
 
 
-@njit()
+@borrowing()
 def write_entry(g: Arrays, slot: int, count: int, i: int, h: int) -> None:
     """What *i* says about *h* (entry_of)."""
     entries = g.entries
@@ -43,7 +43,7 @@ def write_entry(g: Arrays, slot: int, count: int, i: int, h: int) -> None:
     entries[slot, count, f.E_FLAGS] = g.hot[i, h, f.FLAGS]
 
 
-@njit()
+@borrowing()
 def write_pings(g: Arrays, slot: int, i: int) -> None:
     """When *i* pinged those of whom it speaks: only who listens to messages wants to know."""
     for k in range(g.messages[slot, f.M_COUNT]):
@@ -51,7 +51,7 @@ def write_pings(g: Arrays, slot: int, i: int) -> None:
         g.entries[slot, k, f.E_PING] = ping_ms - g.control[f.BASE_MS] if ping_ms else f.NEVER
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def choose_entries(g: Arrays, i: int, slot: int, receiver: int) -> int:
     """Draw nodes to gossip about into message *slot* and return how many (choose_entries).
 
@@ -97,7 +97,7 @@ def choose_entries(g: Arrays, i: int, slot: int, receiver: int) -> int:
     return count
 
 
-@njit()
+@borrowing()
 def choose_fit(g: Arrays, i: int, slot: int, wanted: int, draws: int) -> int:
     """The same where some nodes must be passed over (_choose_fit)."""
     rows, seen, tables, hot = g.rows, g.scratch[f.SEEN], g.tables, g.hot
@@ -119,7 +119,7 @@ def choose_fit(g: Arrays, i: int, slot: int, wanted: int, draws: int) -> int:
     return count
 
 
-@njit()
+@borrowing()
 def doubted_entries(g: Arrays, i: int, slot: int, count: int) -> int:
     """Add every node that *i* doubts, as many as its last cron counted (doubted_entries)."""
     rows, tables, hot = g.rows, g.tables, g.hot
@@ -136,7 +136,7 @@ def doubted_entries(g: Arrays, i: int, slot: int, count: int) -> int:
     return count
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def build_message(g: Arrays, i: int, kind: int, receiver: int, opener: int, acceptor: int, back: int) -> int:
     """A PING or PONG of node *i* to *receiver* over a connection, as it is now (build_ping, header_of)."""
     rows, narrow = g.rows, g.narrow
@@ -174,7 +174,7 @@ def build_message(g: Arrays, i: int, kind: int, receiver: int, opener: int, acce
     return slot
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def carry(g: Arrays, slot: int) -> bool:
     """Put a message on its way (Network.send); false if its connection is none that the arrays know well.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cluster_core.gossip.failure_detection import REPORT_VALIDITY_FACTOR
 from cluster_core.gossip.flags import FAIL, FAILURES, MASTER
-from cluster_core.kernels.compiled import njit
+from cluster_core.kernels.compiled import borrowing
 from cluster_core.sim.fast import gossip_fields as f
 from cluster_core.slots.key_slot import SLOT_COUNT
 
@@ -65,7 +65,7 @@ class Arrays(NamedTuple):
 # -- events ------------------------------------------------------------------------------------------------------
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def push_event(g: Arrays, at_us: int, what: int) -> None:
     """Plan an event behind what is planned for its time (World.call_at)."""
     control = g.control
@@ -73,7 +73,7 @@ def push_event(g: Arrays, at_us: int, what: int) -> None:
     place_event(g, at_us, control[f.SEQUENCE], what)
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def place_event(g: Arrays, at_us: int, order: int, what: int) -> None:
     """Plan an event that has its place in the order already."""
     events, control = g.events, g.control
@@ -88,7 +88,7 @@ def place_event(g: Arrays, at_us: int, order: int, what: int) -> None:
     events[0, k], events[1, k], events[2, k] = at_us, order, what
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def drop_event(g: Arrays) -> None:
     """Take the first event off the heap."""
     events, control = g.events, g.control
@@ -116,7 +116,7 @@ def drop_event(g: Arrays) -> None:
 # -- reports -----------------------------------------------------------------------------------------------------
 
 
-@njit()
+@borrowing()
 def live_reports(g: Arrays, block: int, limit: int) -> int:
     """How many reports are not older than *limit* (live_reports, without dropping the others)."""
     if block == 0:
@@ -138,7 +138,7 @@ def live_reports(g: Arrays, block: int, limit: int) -> int:
     return live
 
 
-@njit()
+@borrowing()
 def expire_reports(g: Arrays, block: int, limit: int) -> bool:
     """Drop reports older than *limit*; whether there were any (live_reports)."""
     if block == 0:
@@ -160,7 +160,7 @@ def expire_reports(g: Arrays, block: int, limit: int) -> bool:
     return True
 
 
-@njit()
+@borrowing()
 def reporter_place(g: Arrays, node: int) -> int:
     """The column of a reporter: given out in the order of first words, so that few pages are touched."""
     place = g.scratch[f.REPORTER_OF, node]
@@ -170,7 +170,7 @@ def reporter_place(g: Arrays, node: int) -> int:
     return place - 1
 
 
-@njit()
+@borrowing()
 def add_report(g: Arrays, i: int, subject: int, reporter: int, at: int) -> bool:
     """Note what *reporter* says of *subject*; whether it is news (take_report)."""
     g.rows[f.REPORTED, i] = 1
@@ -189,7 +189,7 @@ def add_report(g: Arrays, i: int, subject: int, reporter: int, at: int) -> bool:
     return not known
 
 
-@njit()
+@borrowing()
 def drop_report(g: Arrays, i: int, subject: int, reporter: int) -> bool:
     """Take a report back; whether there was one."""
     block = g.narrow[i, subject, f.REPORTS]
@@ -204,7 +204,7 @@ def drop_report(g: Arrays, i: int, subject: int, reporter: int) -> bool:
 # -- state of the cluster ----------------------------------------------------------------------------------------
 
 
-@njit()
+@borrowing()
 def read_coverage(g: Arrays, i: int) -> None:
     """Sum up the table of node *i* (coverage_of), once for each version of it."""
     rows, narrow = g.rows, g.narrow
@@ -226,7 +226,7 @@ def read_coverage(g: Arrays, i: int) -> None:
     rows[f.COVERAGE_VERSION, i] = rows[f.VERSION, i]
 
 
-@njit()
+@borrowing()
 def settle_state(g: Arrays, i: int, now_ms: int) -> bool:
     """Evaluate the cluster state (update_state); true if it changes, which is left to the machine."""
     rows = g.rows
@@ -255,13 +255,13 @@ def settle_state(g: Arrays, i: int, now_ms: int) -> bool:
     return False
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def is_voter(g: Arrays, i: int, h: int) -> bool:
     """Whether *h* is a master with slots as *i* sees it (Peer.votes)."""
     return (g.hot[i, h, f.FLAGS] & MASTER) != 0 and g.slot_counts[g.narrow[i, h, f.SLOTS]] > 0
 
 
-@njit(inline="always")
+@borrowing(inline="always")
 def may_report(g: Arrays, i: int, h: int) -> bool:
     """Whose word about failures counts (may_report)."""
     if not g.hot[i, h, f.FLAGS] & MASTER:
@@ -269,7 +269,7 @@ def may_report(g: Arrays, i: int, h: int) -> bool:
     return g.rows[f.REPORTER_NEEDS_SLOTS, i] == 0 or g.slot_counts[g.narrow[i, h, f.SLOTS]] > 0
 
 
-@njit()
+@borrowing()
 def would_agree(g: Arrays, i: int, subject: int, more: int, now_ms: int) -> bool:
     """Whether a quorum holds *subject* for failed with *more* new reports (fail_if_agreed)."""
     limit = now_ms - REPORT_VALIDITY_FACTOR * g.rows[f.TIMEOUT, i] - g.control[f.BASE_MS] + FIRST_MS
