@@ -99,7 +99,7 @@ class Connections:
             or rows[at.RUNS][row] != at.RUNNING
             or not narrow[at.KNOWN][cell]
             or narrow[at.OUTBOUND][cell] != stream.link
-            or store.hot[at.FLAGS][cell] & MEET
+            or store.flags[cell] & MEET
         )
         asleep = not plain and store.greet(row, peer, world.wall_ms(stream.source))
         self.steady.leave()

@@ -23,6 +23,8 @@ SHIFT: Final = 397
 UPPER: Final = 0x80000000
 LOWER: Final = 0x7FFFFFFF
 MATRIX: Final = 0x9908B0DF
+UPPER_BITS: Final = 27
+UPPER_MASK: Final = (1 << UPPER_BITS) - 1
 
 
 @borrowing()
@@ -41,12 +43,10 @@ def twist(own: NDArray[np.uint32]) -> None:
 
 
 @borrowing()
-def ready(own: NDArray[np.uint32], doubles: NDArray[np.float64]) -> None:
-    """Temper the words in pairs into the numbers that `draw` gives."""
+def ready(own: NDArray[np.uint32], draws: NDArray[np.uint32]) -> None:
+    """Temper the first word of each pair: the upper bits of what `draw` gives, which are nearly always enough for `place_of`."""
     for k in range(WORDS // 2):
-        doubles[k] = (temper(own[2 * k]) >> 5) * 67108864.0 + (temper(own[2 * k + 1]) >> 6)
-    for k in range(WORDS // 2):
-        doubles[k] *= 1.0 / 9007199254740992.0
+        draws[k] = temper(own[2 * k]) >> 5
 
 
 @borrowing(inline="always")
@@ -60,27 +60,29 @@ def temper(word: int) -> int:
 
 
 @borrowing()
-def draw_word(own: NDArray[np.uint32], doubles: NDArray[np.float64]) -> int:
+def draw_word(own: NDArray[np.uint32], draws: NDArray[np.uint32]) -> int:
     """32 bits by chance from the state *own*, uint32[625]: `getrandbits(32)`."""
     if own[WORDS] >= WORDS:
         twist(own)
-        ready(own, doubles)
+        ready(own, draws)
     at = np.int64(own[WORDS])
     own[WORDS] = at + 1
     return np.int64(temper(own[at]))
 
 
 @borrowing()
-def draw(own: NDArray[np.uint32], doubles: NDArray[np.float64]) -> float:
-    """A number from 0 to 1 from the state *own*, with its *doubles* made `ready`: `random()` with its 53 bits."""
-    at = np.int64(own[WORDS])
-    if at >= WORDS:
-        twist(own)
-        ready(own, doubles)
-        at = np.int64(0)
-    if at & 1:
-        high = draw_word(own, doubles) >> 5
-        low = draw_word(own, doubles) >> 6
-        return (high * 67108864.0 + low) * (1.0 / 9007199254740992.0)
-    own[WORDS] = at + 2
-    return doubles[at >> 1]
+def draw(own: NDArray[np.uint32], draws: NDArray[np.uint32]) -> float:
+    """A number from 0 to 1 from the state *own*, with its *draws* made `ready`: `random()` with its 53 bits."""
+    high = draw_word(own, draws) >> 5
+    low = draw_word(own, draws) >> 6
+    return (high * 67108864.0 + low) * (1.0 / 9007199254740992.0)
+
+
+@borrowing(inline="always")
+def place_of(own: NDArray[np.uint32], draws: NDArray[np.uint32], at: int, size: int) -> int:
+    """`int(random() * size)` of the words at *at*, an even place; the lower word is looked at only if it may decide."""
+    product = np.int64(draws[at >> 1]) * size
+    if (product & UPPER_MASK) + size <= UPPER_MASK:
+        return product >> UPPER_BITS
+    high, low = np.int64(temper(own[at]) >> 5), np.int64(temper(own[at + 1]) >> 6)
+    return int((high * 67108864.0 + low) * (1.0 / 9007199254740992.0) * size)

@@ -9,6 +9,8 @@ leaves, untouched, to its caller, who asks the plain machine: so a wrong "no" co
 
 from __future__ import annotations
 
+import numpy as np
+
 from cluster_core.gossip.failure_detection import REPORT_VALIDITY_FACTOR
 from cluster_core.gossip.flags import (
     FAIL,
@@ -28,15 +30,17 @@ from cluster_core.sim.fast.gossip_chance import draw
 from cluster_core.sim.fast.gossip_hearing import answer_heard, deliver
 from cluster_core.sim.fast.gossip_messages import PING, build_message, carry
 from cluster_core.sim.fast.gossip_parts import (
-    FIRST_MS,
     Arrays,
+    change_flags,
     drop_event,
     is_voter,
     live_reports,
     push_event,
     read_coverage,
+    see_well,
     settle_state,
     would_agree,
+    write_marks,
 )
 
 LIFE_SHIFT = 32
@@ -91,7 +95,12 @@ def begin_tick(g: Arrays, what: int) -> int:
         return f.ASK_TICK
     rows[f.ITERATION, i] += 1
     control[f.TOUCHED] = control[f.CHANGED] = control[f.AT] = 0
-    take_due(g, i, (control[f.NOW] + rows[f.SHIFT_US, i]) // 1000)
+    if not rows[f.WELL, i]:
+        see_well(g, i)
+    control[f.DUE_COUNT] = control[f.LOST_COUNT] = rows[f.DOUBTS, i] = 0
+    now_ms = (control[f.NOW] + rows[f.SHIFT_US, i]) // 1000
+    if now_ms >= rows[f.NEXT_DUE, i]:
+        take_due(g, i, now_ms)
     control[f.PHASE] = f.RECONNECTED
     if control[f.LOST_COUNT]:
         return f.ASK_OPEN
@@ -101,8 +110,8 @@ def begin_tick(g: Arrays, what: int) -> int:
 @borrowing(inline="always")
 def pong_ms(g: Arrays, i: int, h: int) -> int:
     """When *i* last heard a PONG of *h*, 0 for never."""
-    pong = g.hot[i, h, f.PONG]
-    return 0 if pong == f.NEVER else pong + g.control[f.BASE_MS]
+    pong = g.pongs[i, h] & f.PONG_BITS
+    return pong - f.FIRST_MS + g.control[f.BASE_MS] if pong else 0
 
 
 @borrowing(inline="always")
@@ -113,19 +122,24 @@ def take_due(g: Arrays, i: int, now_ms: int) -> None:
     latest_ms = now_ms + min(interval_ms, rows[f.TIMEOUT, i] // 2)
     due = g.due
     count = lost = doubts = 0
+    next_ms = np.int64(f.NO_TIME)
     for h in range(rows.shape[1]):
-        if due[i, h] > now_ms or h == i or not narrow[i, h, f.KNOWN]:
+        if due[i, h] > now_ms:
+            next_ms = min(next_ms, due[i, h])
             continue
-        flags, linked = g.hot[i, h, f.FLAGS], narrow[i, h, f.OUTBOUND] != f.NONE
+        if h == i or not narrow[i, h, f.KNOWN]:
+            continue
+        flags, linked = g.flags[i, h], narrow[i, h, f.OUTBOUND] != f.NONE
         pong_due_ms = pong_ms(g, i, h) + interval_ms
         if (
             pong_due_ms >= now_ms
-            and not flags & f.PINGED
+            and not g.pongs[i, h] & f.PINGED
             and linked
             and narrow[i, h, f.INBOUND] != f.NONE
             and not flags & (PFAIL | HANDSHAKE | NOADDR | MEET)
         ):
             due[i, h] = min(pong_due_ms, latest_ms) + 1
+            next_ms = min(next_ms, due[i, h])
             continue
         g.scratch[f.DUE_LIST, count] = h
         count += 1
@@ -136,7 +150,7 @@ def take_due(g: Arrays, i: int, now_ms: int) -> None:
         if not linked:
             g.scratch[f.LOST_LIST, lost] = h
             lost += 1
-    rows[f.DOUBTS, i] = doubts
+    rows[f.DOUBTS, i], rows[f.NEXT_DUE, i] = doubts, next_ms
     control[f.DUE_COUNT], control[f.LOST_COUNT] = count, lost
 
 
@@ -164,7 +178,7 @@ def tick(g: Arrays) -> int:
             rows[f.VERSION, i] += 1
     if control[f.PHASE] == f.LOOKED:
         control[f.PHASE] = f.SLEEPING
-        if not g.hot[i, i, f.FLAGS] & MASTER and replica_acts(g, i):
+        if not g.flags[i, i] & MASTER and replica_acts(g, i):
             return f.ASK_REPLICA
     if control[f.PHASE] == f.SLEEPING:
         control[f.PHASE] = f.PLANNING
@@ -172,7 +186,7 @@ def tick(g: Arrays) -> int:
             return f.ASK_SLEEP
     control[f.PHASE] = f.IDLE
     if rows[f.RUNS, i] == f.RUNNING:
-        wait_us = control[f.TICK_US] + int(draw(g.chance[i], g.doubles[i]) * control[f.TICK_JITTER_US])
+        wait_us = control[f.TICK_US] + int(draw(g.chance[i], g.draws[i]) * control[f.TICK_JITTER_US])
         push_event(g, control[f.NOW] + wait_us, -1 - i - (rows[f.LIFE, i] << LIFE_SHIFT))
     return 0
 
@@ -184,7 +198,7 @@ def note_fitness(g: Arrays, i: int) -> None:
     for h in range(rows.shape[1]):
         if not narrow[i, h, f.KNOWN]:
             continue
-        if g.hot[i, h, f.FLAGS] & (HANDSHAKE | NOADDR | PFAIL) or (
+        if g.flags[i, h] & (HANDSHAKE | NOADDR | PFAIL) or (
             narrow[i, h, f.OUTBOUND] == f.NONE and h != i and g.slot_counts[narrow[i, h, f.SLOTS]] == 0
         ):
             rows[f.FIT, i] = -1
@@ -209,15 +223,10 @@ def ping_at_random(g: Arrays, i: int, now_ms: int) -> int:
     rows[f.REPORTED, i] = reported
     oldest = f.NONE
     for _ in range(RANDOM_PING_DRAWS):
-        h = g.tables[rows[f.TABLE, i], int(draw(g.chance[i], g.doubles[i]) * rows[f.COUNT, i])]
-        if (
-            narrow[i, h, f.OUTBOUND] == f.NONE
-            or g.wide[i, h, f.PING_SENT]
-            or h == i
-            or g.hot[i, h, f.FLAGS] & HANDSHAKE
-        ):
+        h = g.tables[rows[f.TABLE, i], int(draw(g.chance[i], g.draws[i]) * rows[f.COUNT, i])]
+        if narrow[i, h, f.OUTBOUND] == f.NONE or g.wide[i, h, f.PING_SENT] or h == i or g.flags[i, h] & HANDSHAKE:
             continue
-        if oldest == f.NONE or g.hot[i, h, f.PONG] < g.hot[i, oldest, f.PONG]:
+        if oldest == f.NONE or g.pongs[i, h] < g.pongs[i, oldest]:
             oldest = h
     return send_ping(g, i, oldest, now_ms) if oldest != f.NONE else 0
 
@@ -226,11 +235,13 @@ def ping_at_random(g: Arrays, i: int, now_ms: int) -> int:
 def send_ping(g: Arrays, i: int, h: int, now_ms: int) -> int:
     """Ping a node; ASK_SEND if the connection is none of ours (send_ping)."""
     g.wide[i, h, f.PING_SENT] = now_ms
-    g.hot[i, h, f.FLAGS] |= f.PINGED
+    g.pongs[i, h] |= f.PINGED
     slot = build_message(g, i, PING, h, i, h, 0)
     if carry(g, slot):
         return 0
     control = g.control
+    if not g.messages[slot, f.M_MARKED]:
+        write_marks(g, slot, i)
     if g.narrow[i, h, f.WAITING] == g.narrow[i, h, f.OUTBOUND] and not control[f.STEPS]:
         g.scratch[f.WAIT_LIST, control[f.WAITS]] = slot
         control[f.WAITS] += 1
@@ -257,7 +268,7 @@ def look_around(g: Arrays, i: int, now_ms: int) -> int:
             and now_ms - wide[i, h, f.DATA] > half_ms
         ):
             return f.ASK_CLOSE
-        flags = g.hot[i, h, f.FLAGS]
+        flags = g.flags[i, h]
         if rows[f.MEETS_AGAIN, i] and linked and narrow[i, h, f.INBOUND] == f.NONE and misses_us(g, i, h, now_ms):
             control[f.AT] += 1
             return f.ASK_LOOK
@@ -267,10 +278,11 @@ def look_around(g: Arrays, i: int, now_ms: int) -> int:
         elif ping_ms and not flags & FAILURES and min(now_ms - ping_ms, now_ms - wide[i, h, f.DATA]) > timeout_ms:
             if verdict_follows(g, i, h, now_ms):
                 return f.ASK_DOUBT
-            g.hot[i, h, f.FLAGS] = flags | PFAIL
+            change_flags(g, i, h, flags | PFAIL)
             rows[f.STALE, i] = 1
             control[f.CHANGED] = max(control[f.CHANGED], 1)
         g.due[i, h] = next_look_ms(g, i, h, now_ms)
+        rows[f.NEXT_DUE, i] = min(rows[f.NEXT_DUE, i], g.due[i, h])
         control[f.AT] += 1
         if asked:
             return asked
@@ -280,7 +292,7 @@ def look_around(g: Arrays, i: int, now_ms: int) -> int:
 @borrowing()
 def misses_us(g: Arrays, i: int, h: int, now_ms: int) -> bool:
     """Whether a node that does not connect to us is to be met again (repair_membership)."""
-    flags, wide = g.hot[i, h, f.FLAGS], g.wide
+    flags, wide = g.flags[i, h], g.wide
     if flags & (HANDSHAKE | NOADDR | MEET) or not flags & LIGHT_HEADER_MODULE:
         return False
     limit_ms = max(g.rows[f.TIMEOUT, i], 1000)
@@ -294,14 +306,14 @@ def verdict_follows(g: Arrays, i: int, h: int, now_ms: int) -> bool:
     verdict = g.rows[f.VERDICT, i]
     if verdict == f.NOBODY:
         return False
-    trusted = (g.hot[i, i, f.FLAGS] & MASTER) != 0 if verdict == f.LONE_MASTER else is_voter(g, i, i)
+    trusted = (g.flags[i, i] & MASTER) != 0 if verdict == f.LONE_MASTER else is_voter(g, i, i)
     if not trusted:
         return False
     if verdict != f.EVERY_VOTER:
         read_coverage(g, i)
         return g.rows[f.SIZE, i] == 1
     block = g.narrow[i, h, f.REPORTS]
-    limit = now_ms - REPORT_VALIDITY_FACTOR * g.rows[f.TIMEOUT, i] - g.control[f.BASE_MS] + FIRST_MS
+    limit = now_ms - REPORT_VALIDITY_FACTOR * g.rows[f.TIMEOUT, i] - g.control[f.BASE_MS] + f.FIRST_MS
     if block and live_reports(g, block, limit) != g.report_counts[block, 0]:
         return True
     return would_agree(g, i, h, 0, now_ms)
@@ -311,7 +323,7 @@ def verdict_follows(g: Arrays, i: int, h: int, now_ms: int) -> bool:
 def next_look_ms(g: Arrays, i: int, h: int, now_ms: int) -> int:
     """When a node is worth the next look (next_look_ms)."""
     wide, narrow, rows = g.wide, g.narrow, g.rows
-    if narrow[i, h, f.OUTBOUND] == f.NONE or g.hot[i, h, f.FLAGS] & (PFAIL | HANDSHAKE | NOADDR):
+    if narrow[i, h, f.OUTBOUND] == f.NONE or g.flags[i, h] & (PFAIL | HANDSHAKE | NOADDR):
         return 0
     if rows[f.MEETS_AGAIN, i] and narrow[i, h, f.INBOUND] == f.NONE:
         return 0
@@ -329,7 +341,7 @@ def replica_acts(g: Arrays, i: int) -> bool:
     master = narrow[i, i, f.MASTER_OF]
     if master < 0 or rows[f.REPLICATING, i] != master or rows[f.CAUSE, i]:
         return True
-    if g.hot[i, master, f.FLAGS] & FAIL and not rows[f.NO_FAILOVER, i]:
+    if g.flags[i, master] & FAIL and not rows[f.NO_FAILOVER, i]:
         return True
     if not rows[f.MIGRATES, i]:
         return False
@@ -346,12 +358,12 @@ def has_spares(g: Arrays, i: int, master: int) -> bool:
     counts[:nodes] = 0
     for h in range(nodes):
         of = narrow[i, h, f.MASTER_OF]
-        if narrow[i, h, f.KNOWN] and of >= 0 and not g.hot[i, h, f.FLAGS] & FAIL:
+        if narrow[i, h, f.KNOWN] and of >= 0 and not g.flags[i, h] & FAIL:
             counts[of] += 1
     if counts[master] < 2:
         return False
     for h in range(nodes):
-        flags = g.hot[i, h, f.FLAGS]
+        flags = g.flags[i, h]
         if narrow[i, h, f.KNOWN] and flags & MASTER and flags & MIGRATE_TO and not flags & FAIL and counts[h] == 0:
             return True
     return False
@@ -367,5 +379,5 @@ def greet(g: Arrays, i: int, h: int, now_ms: int) -> bool:
     if pending_ms:
         g.wide[i, h, f.PING_SENT] = pending_ms
     if g.due[i, h]:
-        g.due[i, h] = 0
+        g.due[i, h] = g.rows[f.NEXT_DUE, i] = 0
     return g.rows[f.STALE, i] != 0 and settle_state(g, i, now_ms)

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from typing import Final
 
-# int32 cells that each gossip entry touches: the time of the last pong, in milliseconds since BASE_MS (NEVER for none), and the flags in
-# the low half of a number whose high half is the address, negative for a node that is not known
-PONG, FLAGS, HOT_FIELDS = range(3)
+FIRST_MS: Final = 1 << 30
+"""Times of pongs and of reports are milliseconds since BASE_MS plus this, so that 0 is none: clocks may be 12 days off."""
+PINGED: Final = 1 << 31
+"""Beside the time of a pong: a ping is pending, PING_SENT says since when; no rumour is younger then."""
+PONG_BITS: Final = PINGED - 1
 NEVER: Final = -(1 << 31)
 FLAG_BITS: Final = 0x3FFF
-PINGED: Final = 1 << 15
-"""Beside the flags: a ping is pending, PING_SENT says since when."""
+"""Of the flags of a cell; the high half is the address, negative for a node that is not known."""
 
-# int64 cells: other clocks of a node's table, and of a connection
+# int64 cells: other clocks of a node's table, and of a connection; those that a message moves stand in the first line of the cache
 (
     PING_SENT,
     DATA,
@@ -29,8 +30,8 @@ PINGED: Final = 1 << 15
     CTIME,
     MEET_SENT,
     FAIL_TIME,
-    WIDE_FIELDS,
-) = range(12)
+) = range(11)
+WIDE_FIELDS: Final = 16
 
 # int32 cells; NONE where there is nothing, and UNKNOWN where a node's master is no node of the table
 (
@@ -53,6 +54,7 @@ PINGED: Final = 1 << 15
     NARROW_FIELDS,
 ) = range(17)
 """As many as fill a line of the processor's cache."""
+NO_TIME: Final = 1 << 62
 NONE: Final = -1
 UNKNOWN: Final = -2
 
@@ -120,8 +122,10 @@ UNKNOWN: Final = -2
     SETTLED,
     SHARD_JOINS,
     CHAINS_FOLD_EARLY,
+    WELL,
+    NEXT_DUE,
     ROW_PLANES,
-) = range(63)
+) = range(65)
 RUNNING, ELSEWHERE, DEAD = 1, 2, 0
 """Values of RUNS: events are handled at once; they wait, or the clock drifts; there is no process."""
 KNOWN_READERS, KNOWN_AND_ASKERS, EVERYBODY = range(3)
@@ -148,11 +152,15 @@ NOBODY, LONE_MASTER, LONE_VOTER, EVERY_VOTER = range(4)
     M_COUNT,
     M_BYTES,
     M_SUBJECT,
+    M_WELL,
+    M_MARKED,
     MESSAGE_COLUMNS,
-) = range(17)
+) = range(19)
+"""M_WELL: of a sender whose row is WELL, under which ADDRESSES; M_MARKED: its MARKS are written, else they are the sender's own still."""
 
-# int32 columns of a gossip entry: node, its ping and pong as PONG has it (the ping only if somebody listens), flags and address as FLAGS
-E_NODE, E_PING, E_PONG, E_FLAGS, ENTRY_COLUMNS = range(5)
+# rows of the gossip of a message: nodes and their pongs in whole seconds; their flags, and their pings if somebody listens
+NODES, PONGS, TOLD_ROWS = range(3)
+MARKS, PINGS, MARK_ROWS = range(3)
 ADDRESS_SHIFT: Final = 16
 ADDRESSES_MAX: Final = 1 << 15
 
@@ -184,8 +192,9 @@ ADDRESSES_MAX: Final = 1 << 15
     KEEPS_CONFIGS,
     WAITS,
     BINDS,
+    ADDRESSES,
     CONTROLS,
-) = range(27)
+) = range(28)
 
 # int32 scratch rows
 SEEN, COUNTS, DUE_LIST, LOST_LIST, SENT_LIST, FREE_LIST, REPORTER_OF, WAIT_LIST, BIND_LIST, SCRATCH_ROWS = range(10)

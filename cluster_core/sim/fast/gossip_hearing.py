@@ -28,21 +28,19 @@ from cluster_core.kernels.compiled import borrowing
 from cluster_core.sim.fast import gossip_fields as f
 from cluster_core.sim.fast.gossip_messages import FAIL_KIND, PING, PONG_KIND, build_message, carry, free_message
 from cluster_core.sim.fast.gossip_parts import (
-    FIRST_MS,
     Arrays,
     add_report,
+    change_flags,
     drop_report,
     expire_reports,
     may_report,
     settle_state,
     would_agree,
+    write_marks,
 )
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-WHOLE_SECONDS_MS = 2_000_000_000
-"""Makes every time since BASE_MS positive, so that its rest is found without signs."""
 
 
 @borrowing()
@@ -65,7 +63,7 @@ def deliver(g: Arrays, slot: int) -> int:
     if back:
         if narrow[r, s, f.OUTBOUND] != narrow[o, a, f.NEAR]:
             return f.ASK_DELIVER
-    elif narrow[r, s, f.INBOUND] == f.NONE and not g.hot[r, s, f.FLAGS] & HANDSHAKE:
+    elif narrow[r, s, f.INBOUND] == f.NONE and not g.flags[r, s] & HANDSHAKE:
         narrow[r, s, f.INBOUND] = narrow[o, a, f.FAR]
         g.scratch[f.BIND_LIST, control[f.BINDS]] = r * rows.shape[1] + s
         control[f.BINDS] += 1
@@ -73,24 +71,28 @@ def deliver(g: Arrays, slot: int) -> int:
         return f.ASK_DELIVER
     now_ms = (control[f.NOW] + rows[f.SHIFT_US, r]) // 1000
     takes_over = may_take_over(g, r, s, m)
+    clocks_only = m[f.M_WELL] == control[f.ADDRESSES] and rows[f.WELL, r] != 0 and rows[f.REPORTED, r] == 0
     if (m[f.M_KIND] == PING and back) or (not takes_over and is_news(g, r, s, m)):
         return f.ASK_DELIVER
     if m[f.M_KIND] == FAIL_KIND:
         if verdict_is_news(g, r, m[f.M_SUBJECT]):
             return f.ASK_DELIVER
-    elif gossip_is_news(g, r, s, slot, now_ms, takes_over or may_report(g, r, s)):
+    elif not clocks_only:
+        if not m[f.M_MARKED]:
+            write_marks(g, slot, s)
+        if gossip_is_news(g, r, s, slot, now_ms, takes_over or may_report(g, r, s)):
+            return f.ASK_DELIVER
+    ends_doubt = m[f.M_KIND] == PONG_KIND and back and g.flags[r, s] & FAILURES
+    if ends_doubt and (g.flags[r, s] & FAIL or control[f.KEEPS_CONFIGS]):
         return f.ASK_DELIVER
-    ends_doubt = m[f.M_KIND] == PONG_KIND and back and g.hot[r, s, f.FLAGS] & FAILURES
-    if ends_doubt and (g.hot[r, s, f.FLAGS] & FAIL or control[f.KEEPS_CONFIGS]):
-        return f.ASK_DELIVER
-    return hear(g, r, s, slot, now_ms, takes_over)
+    return hear(g, r, s, slot, now_ms, takes_over, clocks_only)
 
 
 @borrowing(inline="always")
 def is_news(g: Arrays, r: int, s: int, m: NDArray[np.int64]) -> bool:
     """Whether a header says of *s* what *r* does not know (_note_sender, _on_gossip but for the gossip)."""
     wide, narrow, rows = g.wide, g.narrow, g.rows
-    known, said, master = g.hot[r, s, f.FLAGS], m[f.M_FLAGS], m[f.M_MASTER]
+    known, said, master = g.flags[r, s], m[f.M_FLAGS], m[f.M_MASTER]
     if known & (HANDSHAKE | MEET | NOADDR) or master == f.UNKNOWN:
         return True
     if raises_epoch(g, r, s, m) and (master == f.NONE or g.control[f.KEEPS_CONFIGS]):
@@ -99,7 +101,7 @@ def is_news(g: Arrays, r: int, s: int, m: NDArray[np.int64]) -> bool:
         return False
     if (known ^ said) & NOFAILOVER:
         return True
-    if m[f.M_KIND] == PING and g.hot[r, s, f.FLAGS] >> f.ADDRESS_SHIFT != rows[f.MY_ADDRESS, s]:
+    if m[f.M_KIND] == PING and g.flags[r, s] >> f.ADDRESS_SHIFT != rows[f.MY_ADDRESS, s]:
         return True
     if master == f.NONE:
         if not known & MASTER:
@@ -109,7 +111,7 @@ def is_news(g: Arrays, r: int, s: int, m: NDArray[np.int64]) -> bool:
     if known & MASTER:
         if narrow[r, s, f.SLOTS] != m[f.M_SLOTS]:
             return True
-        if g.hot[r, r, f.FLAGS] & MASTER and wide[r, r, f.EPOCH] == m[f.M_CONFIG_EPOCH] and r < s:
+        if g.flags[r, r] & MASTER and wide[r, r, f.EPOCH] == m[f.M_CONFIG_EPOCH] and r < s:
             return True
     elif rows[f.REPLICAS_CLAIM, r] and narrow[r, master, f.SLOTS] != m[f.M_SLOTS]:
         return True
@@ -133,11 +135,11 @@ def may_take_over(g: Arrays, r: int, s: int, m: NDArray[np.int64]) -> bool:
     *r* (learn_role, read_claims).
     """
     wide, narrow, rows = g.wide, g.narrow, g.rows
-    known, epoch = g.hot[r, s, f.FLAGS], m[f.M_CONFIG_EPOCH]
+    known, epoch = g.flags[r, s], m[f.M_CONFIG_EPOCH]
     if m[f.M_KIND] > PONG_KIND or m[f.M_MASTER] != f.NONE or known & (MASTER | HANDSHAKE | MEET | NOADDR):
         return False
     old, mine = narrow[r, s, f.MASTER_OF], narrow[r, r, f.MASTER_OF]
-    if old < 0 or not narrow[r, old, f.KNOWN] or not g.hot[r, old, f.FLAGS] & MASTER:
+    if old < 0 or not narrow[r, old, f.KNOWN] or not g.flags[r, old] & MASTER:
         return False
     if old == r:
         return False
@@ -151,7 +153,7 @@ def may_take_over(g: Arrays, r: int, s: int, m: NDArray[np.int64]) -> bool:
     if rows[f.ELECTS, r] or not rows[f.SETTLED, r] or g.control[f.KEEPS_CONFIGS]:
         return False
     if (known ^ m[f.M_FLAGS]) & NOFAILOVER or (
-        m[f.M_KIND] == PING and g.hot[r, s, f.FLAGS] >> f.ADDRESS_SHIFT != rows[f.MY_ADDRESS, s]
+        m[f.M_KIND] == PING and g.flags[r, s] >> f.ADDRESS_SHIFT != rows[f.MY_ADDRESS, s]
     ):
         return False
     if rows[f.SHARD_IDS, r]:
@@ -160,9 +162,9 @@ def may_take_over(g: Arrays, r: int, s: int, m: NDArray[np.int64]) -> bool:
             rows[f.SHARD_JOINS, r] and shard != 0 and shard == narrow[r, r, f.SHARD]
         ):
             return False
-    if mine >= 0 and not rows[f.CHAINS_FOLD_EARLY, r] and g.hot[r, mine, f.FLAGS] & REPLICA:
+    if mine >= 0 and not rows[f.CHAINS_FOLD_EARLY, r] and g.flags[r, mine] & REPLICA:
         return False
-    return not (g.hot[r, r, f.FLAGS] & MASTER and wide[r, r, f.EPOCH] == epoch and r < s)
+    return not (g.flags[r, r] & MASTER and wide[r, r, f.EPOCH] == epoch and r < s)
 
 
 @borrowing()
@@ -177,8 +179,8 @@ def take_over(g: Arrays, r: int, s: int, m: NDArray[np.int64]) -> None:
             followed = True
             break
     if not followed:
-        g.hot[r, old, f.FLAGS] &= ~MIGRATE_TO
-    g.hot[r, s, f.FLAGS] = (g.hot[r, s, f.FLAGS] & ~ROLES) | MASTER | MIGRATE_TO
+        change_flags(g, r, old, g.flags[r, old] & ~MIGRATE_TO)
+    change_flags(g, r, s, (g.flags[r, s] & ~ROLES) | MASTER | MIGRATE_TO)
     narrow[r, old, f.SLOTS], narrow[r, s, f.SLOTS] = 0, m[f.M_SLOTS]
     g.rows[f.STALE, r] = 1
 
@@ -188,7 +190,7 @@ def verdict_is_news(g: Arrays, r: int, subject: int) -> bool:
     """Whether more follows from a FAIL than a flag (_on_fail, _health_changed)."""
     if not g.narrow[r, subject, f.KNOWN]:
         return True
-    if subject == r or g.hot[r, subject, f.FLAGS] & FAIL:
+    if subject == r or g.flags[r, subject] & FAIL:
         return False
     return g.control[f.KEEPS_CONFIGS] != 0 or g.narrow[r, r, f.MASTER_OF] == subject
 
@@ -196,10 +198,10 @@ def verdict_is_news(g: Arrays, r: int, subject: int) -> bool:
 @borrowing(inline="always")
 def gossip_is_news(g: Arrays, r: int, s: int, slot: int, now_ms: int, trusted: bool) -> bool:
     """Whether gossip makes a verdict, names strangers or other addresses (hear_gossip)."""
-    beliefs, entries = g.hot[r], g.entries[slot]
+    beliefs, nodes, marks = g.flags[r], g.told[slot, f.NODES], g.marks[slot, f.MARKS]
     for k in range(g.messages[slot, f.M_COUNT]):
-        h, said = np.uint32(entries[k, f.E_NODE]), entries[k, f.E_FLAGS]
-        known = beliefs[h, f.FLAGS]
+        h, said = nodes[k], marks[k]
+        known = beliefs[h]
         if known < 0:
             return True
         if not (known | said) & FAILURES or h == r:
@@ -221,7 +223,7 @@ def doubt_decides(g: Arrays, r: int, s: int, h: int, now_ms: int) -> bool:
 
 
 @borrowing(inline="always")
-def hear(g: Arrays, r: int, s: int, slot: int, now_ms: int, takes_over: bool) -> int:
+def hear(g: Arrays, r: int, s: int, slot: int, now_ms: int, takes_over: bool, clocks_only: bool) -> int:
     """Follow a message that has been found to be harmless, and answer it (Node._on_message)."""
     control, wide, rows = g.control, g.wide, g.rows
     m = g.messages[slot]
@@ -229,13 +231,15 @@ def hear(g: Arrays, r: int, s: int, slot: int, now_ms: int, takes_over: bool) ->
     rows[f.HEARD_BYTES, r] += m[f.M_BYTES]
     wide[r, s, f.DATA] = now_ms
     copied = rows[f.COPIES, r]
-    g.hot[r, s, f.FLAGS] = (g.hot[r, s, f.FLAGS] & ~copied) | (m[f.M_FLAGS] & copied)
+    flags = (g.flags[r, s] & ~copied) | (m[f.M_FLAGS] & copied)
     if rows[f.LEARNS_EXTENSIONS, r] and (
         m[f.M_SHARD] != 0
         or rows[f.SAYS_EXTENSIONS, s] == f.ALWAYS
         or (rows[f.SAYS_EXTENSIONS, s] == f.IN_GOSSIP and kind <= PONG_KIND)
     ):
-        g.hot[r, s, f.FLAGS] |= EXTENSIONS_SUPPORTED
+        flags |= EXTENSIONS_SUPPORTED
+    if flags != g.flags[r, s]:
+        change_flags(g, r, s, flags)
     rows[f.CURRENT_EPOCH, r] = max(rows[f.CURRENT_EPOCH, r], m[f.M_EPOCH])
     wide[r, s, f.OFFSET] = m[f.M_OFFSET]
     changed, pong = raises_epoch(g, r, s, m), f.NONE
@@ -247,10 +251,9 @@ def hear(g: Arrays, r: int, s: int, slot: int, now_ms: int, takes_over: bool) ->
     elif kind == PONG_KIND:
         rows[f.HEARD_PONG, r] += 1
         if back:
-            g.hot[r, s, f.PONG], wide[r, s, f.PING_SENT] = now_ms - control[f.BASE_MS], 0
-            g.hot[r, s, f.FLAGS] &= ~f.PINGED
-            if g.hot[r, s, f.FLAGS] & PFAIL:
-                g.hot[r, s, f.FLAGS] &= ~PFAIL
+            g.pongs[r, s], wide[r, s, f.PING_SENT] = now_ms - control[f.BASE_MS] + f.FIRST_MS, 0
+            if flags & PFAIL:
+                change_flags(g, r, s, flags & ~PFAIL)
                 rows[f.STALE, r] = 1
                 changed = True
     if kind == FAIL_KIND:
@@ -258,9 +261,14 @@ def hear(g: Arrays, r: int, s: int, slot: int, now_ms: int, takes_over: bool) ->
         changed = hear_verdict(g, r, m[f.M_SUBJECT], now_ms) or changed
     else:
         if takes_over:
+            if pong != f.NONE:
+                write_marks(g, pong, r)
             take_over(g, r, s, m)
             changed = True
-        changed = hear_gossip(g, r, s, slot, now_ms) or changed
+        if clocks_only:
+            hear_clocks(g, r, slot, now_ms)
+        else:
+            changed = hear_gossip(g, r, s, slot, now_ms) or changed
     if changed:
         rows[f.VERSION, r] += 1
     free_message(g, slot)
@@ -284,47 +292,56 @@ def answer_heard(g: Arrays) -> int:
 @borrowing()
 def hear_verdict(g: Arrays, r: int, subject: int, now_ms: int) -> bool:
     """Somebody has decided that *subject* is FAIL (mark_failed)."""
-    flags = g.hot[r, subject, f.FLAGS]
+    flags = g.flags[r, subject]
     if subject == r or flags & FAIL:
         return False
-    g.hot[r, subject, f.FLAGS] = flags & ~PFAIL | FAIL
+    change_flags(g, r, subject, flags & ~PFAIL | FAIL)
     g.wide[r, subject, f.FAIL_TIME] = now_ms
     g.rows[f.STALE, r] = 1
     if g.due[r, subject]:
-        g.due[r, subject] = 0
+        g.due[r, subject] = g.rows[f.NEXT_DUE, r] = 0
     return True
 
 
 @borrowing(inline="always")
 def hear_gossip(g: Arrays, r: int, s: int, slot: int, now_ms: int) -> bool:
     """Follow gossip without news, entry by entry; whether reports came or went (hear_gossip)."""
-    rows, beliefs, entries = g.rows, g.hot[r], g.entries[slot]
-    trusted, clean_only = may_report(g, r, s), rows[f.CLEAN_ONLY, r]
+    rows, flags, pongs = g.rows, g.flags[r], g.pongs[r]
+    nodes, told, marks = g.told[slot, f.NODES], g.told[slot, f.PONGS], g.marks[slot, f.MARKS]
+    trusted = may_report(g, r, s)
     withdraws = trusted or rows[f.ANYONE_WITHDRAWS, r] != 0
-    unclean, base_ms = f.PINGED | (HANDSHAKE | MEET | FAILURES if clean_only else 0), g.control[f.BASE_MS]
-    latest = now_ms + CLOCK_SLACK_MS - base_ms
-    into_second = base_ms % 1000 + WHOLE_SECONDS_MS
+    unclean = HANDSHAKE | MEET | FAILURES if rows[f.CLEAN_ONLY, r] else 0
+    latest = now_ms + CLOCK_SLACK_MS - g.control[f.BASE_MS] + f.FIRST_MS
     changed = False
     for k in range(g.messages[slot, f.M_COUNT]):
-        h = np.uint32(entries[k, f.E_NODE])
+        h = nodes[k]
         if h == r:
             continue
-        if entries[k, f.E_FLAGS] & FAILURES:
+        if marks[k] & FAILURES:
             changed = hear_doubt(g, r, s, h, now_ms, trusted) or changed
             continue
         reported = rows[f.REPORTED, r] != 0 and has_reports(g, r, h)
         if reported and withdraws:
             changed = hear_well(g, r, s, h, now_ms) or changed
-        pong = np.int64(entries[k, f.E_PONG])
-        if pong <= beliefs[h, f.PONG] or beliefs[h, f.FLAGS] & unclean:
+        if told[k] <= pongs[h] or flags[h] & unclean or told[k] > latest:
             continue
-        pong -= np.int64(np.uint32(pong + into_second) % np.uint32(1000))
-        if beliefs[h, f.PONG] < pong and pong <= latest:
-            if reported:
-                changed = drop_old(g, r, h, now_ms) or changed
-            if not reported or not has_reports(g, r, h):
-                beliefs[h, f.PONG] = pong
+        if reported:
+            changed = drop_old(g, r, h, now_ms) or changed
+        if not reported or not has_reports(g, r, h):
+            pongs[h] = told[k]
     return changed
+
+
+@borrowing(inline="always")
+def hear_clocks(g: Arrays, r: int, slot: int, now_ms: int) -> None:
+    """Follow gossip of a well node as a well one: only times of pongs are news (hear_gossip)."""
+    pongs, nodes, told = g.pongs[r], g.told[slot, f.NODES], g.told[slot, f.PONGS]
+    latest = np.uint32(now_ms + CLOCK_SLACK_MS - g.control[f.BASE_MS] + f.FIRST_MS)
+    mine = pongs[r]
+    for k in range(g.messages[slot, f.M_COUNT]):
+        known = pongs[nodes[k]]
+        pongs[nodes[k]] = told[k] if known < told[k] <= latest else known
+    pongs[r] = mine
 
 
 @borrowing(inline="always")
@@ -337,10 +354,10 @@ def has_reports(g: Arrays, r: int, h: int) -> bool:
 @borrowing()
 def hear_doubt(g: Arrays, r: int, s: int, h: int, now_ms: int, trusted: bool) -> bool:
     """*s* holds *h* for failing (take_report, fail_if_agreed)."""
-    flags = g.hot[r, h, f.FLAGS]
+    flags = g.flags[r, h]
     if not trusted or h == s or (g.rows[f.REPORTS_END, r] and flags & FAIL):
         return False
-    changed = add_report(g, r, h, s, now_ms - g.control[f.BASE_MS] + FIRST_MS)
+    changed = add_report(g, r, h, s, now_ms - g.control[f.BASE_MS] + f.FIRST_MS)
     if flags & PFAIL and not flags & FAIL:
         changed = drop_old(g, r, h, now_ms) or changed
     return changed
@@ -358,5 +375,5 @@ def hear_well(g: Arrays, r: int, s: int, h: int, now_ms: int) -> bool:
 @borrowing()
 def drop_old(g: Arrays, r: int, h: int, now_ms: int) -> bool:
     """Reports expire; whether there were such (live_reports)."""
-    limit = now_ms - g.control[f.BASE_MS] + FIRST_MS - REPORT_VALIDITY_FACTOR * g.rows[f.TIMEOUT, r]
+    limit = now_ms - g.control[f.BASE_MS] + f.FIRST_MS - REPORT_VALIDITY_FACTOR * g.rows[f.TIMEOUT, r]
     return expire_reports(g, g.narrow[r, h, f.REPORTS], limit)

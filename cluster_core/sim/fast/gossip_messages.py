@@ -10,12 +10,13 @@ from cluster_core.gossip.flags import EXTENSIONS_SUPPORTED, HANDSHAKE, MASTER, N
 from cluster_core.kernels.compiled import borrowing
 from cluster_core.node.pings import GOSSIP_MIN, SPARE_DRAWS
 from cluster_core.sim.fast import gossip_fields as f
-from cluster_core.sim.fast.gossip_chance import WORDS, draw, ready, twist
-from cluster_core.sim.fast.gossip_parts import Arrays, push_event
+from cluster_core.sim.fast.gossip_chance import WORDS, draw, place_of, ready, twist
+from cluster_core.sim.fast.gossip_parts import Arrays, push_event, write_marks
 from cluster_core.wire.bus import GOSSIP_BYTES, HEADER_BYTES
 
 RETRY_US = 200_000
 RETRY_US_MAX = 120_000_000
+MS_PER_S = 1000
 PING, PONG_KIND, FAIL_KIND = 0, 1, 3
 UNFIT = HANDSHAKE | NOADDR
 
@@ -34,21 +35,27 @@ def free_message(g: Arrays, slot: int) -> None:
     g.control[f.FREE] += 1
 
 
-@borrowing()
-def write_entry(g: Arrays, slot: int, count: int, i: int, h: int) -> None:
-    """What *i* says about *h* (entry_of)."""
-    entries = g.entries
-    entries[slot, count, f.E_NODE] = h
-    entries[slot, count, f.E_PONG] = g.hot[i, h, f.PONG]
-    entries[slot, count, f.E_FLAGS] = g.hot[i, h, f.FLAGS]
+@borrowing(inline="always")
+def write_gossip(g: Arrays, slot: int, i: int) -> None:
+    """What *i* says about those whom it has chosen (entry_of); of a well node the flags are its own until they change."""
+    m, known, nodes, pongs = g.messages[slot], g.pongs[i], g.told[slot, f.NODES], g.told[slot, f.PONGS]
+    into_second = (g.control[f.BASE_MS] - f.FIRST_MS) % MS_PER_S
+    for k in range(m[f.M_COUNT]):
+        pong = np.uint32(known[nodes[k]] & f.PONG_BITS)
+        pongs[k] = pong - np.uint32(pong + into_second) % np.uint32(MS_PER_S) if pong else 0
+    m[f.M_WELL], m[f.M_MARKED] = g.rows[f.WELL, i] * g.control[f.ADDRESSES], 0
+    if not g.rows[f.WELL, i]:
+        write_marks(g, slot, i)
+    if g.control[f.STEPS]:
+        write_pings(g, slot, i)
 
 
 @borrowing()
 def write_pings(g: Arrays, slot: int, i: int) -> None:
     """When *i* pinged those of whom it speaks: only who listens to messages wants to know."""
     for k in range(g.messages[slot, f.M_COUNT]):
-        ping_ms = g.wide[i, g.entries[slot, k, f.E_NODE], f.PING_SENT]
-        g.entries[slot, k, f.E_PING] = ping_ms - g.control[f.BASE_MS] if ping_ms else f.NEVER
+        ping_ms = g.wide[i, g.told[slot, f.NODES, k], f.PING_SENT]
+        g.marks[slot, f.PINGS, k] = ping_ms - g.control[f.BASE_MS] if ping_ms else f.NEVER
 
 
 @borrowing(inline="always")
@@ -57,8 +64,8 @@ def choose_entries(g: Arrays, i: int, slot: int, receiver: int) -> int:
 
     Places are unsigned: an index that may be negative costs a test each time.
     """
-    rows, control, seen, known, said = g.rows, g.control, g.scratch[f.SEEN], g.hot[i], g.entries[slot]
-    table, places, own, doubles = rows[f.COUNT, i], g.tables[rows[f.TABLE, i]], g.chance[i], g.doubles[i]
+    rows, control, seen, nodes = g.rows, g.control, g.scratch[f.SEEN], g.told[slot, f.NODES]
+    table, places, own, draws_made = rows[f.COUNT, i], g.tables[rows[f.TABLE, i]], g.chance[i], g.draws[i]
     at = np.int64(own[WORDS])
     is_even = at & 1 == 0
     wanted = max(0, min(max(table * rows[f.PERCENT, i] // 100, GOSSIP_MIN), table - 2))
@@ -76,21 +83,18 @@ def choose_entries(g: Arrays, i: int, slot: int, receiver: int) -> int:
         if is_even:
             if at >= WORDS:
                 twist(own)
-                ready(own, doubles)
+                ready(own, draws_made)
                 at = np.int64(0)
-            h = np.uint32(places[np.uint32(doubles[np.uint32(at >> 1)] * table)])
+            h = np.uint32(places[np.uint32(place_of(own, draws_made, at, table))])
             at += 2
         else:
-            h = np.uint32(places[np.uint32(draw(own, doubles) * table)])
+            h = np.uint32(places[np.uint32(draw(own, draws_made) * table)])
         if seen[h] == stamp:
             continue
         seen[h] = stamp
         found += 1
         if count < wanted:
-            at_entry = np.uint32(count)
-            said[at_entry, f.E_NODE] = h
-            said[at_entry, f.E_PONG] = known[h, f.PONG]
-            said[at_entry, f.E_FLAGS] = known[h, f.FLAGS]
+            nodes[np.uint32(count)] = h
             count += 1
     if is_even:
         own[WORDS] = at
@@ -100,21 +104,21 @@ def choose_entries(g: Arrays, i: int, slot: int, receiver: int) -> int:
 @borrowing()
 def choose_fit(g: Arrays, i: int, slot: int, wanted: int, draws: int) -> int:
     """The same where some nodes must be passed over (_choose_fit)."""
-    rows, seen, tables, hot = g.rows, g.scratch[f.SEEN], g.tables, g.hot
-    narrow, slot_counts, own, doubles = g.narrow, g.slot_counts, g.chance[i], g.doubles[i]
+    rows, seen, tables, known = g.rows, g.scratch[f.SEEN], g.tables, g.flags[i]
+    narrow, slot_counts, own, draws_made = g.narrow, g.slot_counts, g.chance[i], g.draws[i]
     table, order, stamp = rows[f.COUNT, i], rows[f.TABLE, i], g.control[f.STAMP]
     fresh, count = table - 2, 0
     for _ in range(draws):
         if fresh <= 0 or count >= wanted:
             break
-        h = tables[order, int(draw(own, doubles) * table)]
-        flags = hot[i, h, f.FLAGS]
+        h = tables[order, int(draw(own, draws_made) * table)]
+        flags = known[h]
         if seen[h] == stamp or flags & PFAIL:
             continue
         fresh -= 1
         if not flags & UNFIT and (narrow[i, h, f.OUTBOUND] != f.NONE or slot_counts[narrow[i, h, f.SLOTS]] > 0):
             seen[h] = stamp
-            write_entry(g, slot, count, i, h)
+            g.told[slot, f.NODES, count] = h
             count += 1
     return count
 
@@ -122,13 +126,13 @@ def choose_fit(g: Arrays, i: int, slot: int, wanted: int, draws: int) -> int:
 @borrowing()
 def doubted_entries(g: Arrays, i: int, slot: int, count: int) -> int:
     """Add every node that *i* doubts, as many as its last cron counted (doubted_entries)."""
-    rows, tables, hot = g.rows, g.tables, g.hot
+    rows, tables, known = g.rows, g.tables, g.flags[i]
     left, order = rows[f.DOUBTS, i], rows[f.TABLE, i]
     for place in range(rows[f.COUNT, i]):
         h = tables[order, place]
-        flags = hot[i, h, f.FLAGS]
+        flags = known[h]
         if flags & PFAIL and not flags & UNFIT:
-            write_entry(g, slot, count, i, h)
+            g.told[slot, f.NODES, count] = h
             count += 1
             left -= 1
             if left <= 0:
@@ -146,11 +150,11 @@ def build_message(g: Arrays, i: int, kind: int, receiver: int, opener: int, acce
         count = doubted_entries(g, i, slot, count)
     shard, size = 0, 0
     if rows[f.SHARD_IDS, i] != 0:
-        reads = g.hot[i, receiver, f.FLAGS] & EXTENSIONS_SUPPORTED
+        reads = g.flags[i, receiver] & EXTENSIONS_SUPPORTED
         told = rows[f.READERS, i]
         if reads or told == f.EVERYBODY or (told == f.KNOWN_AND_ASKERS and kind == PONG_KIND):
             shard, size = narrow[i, i, f.SHARD], rows[f.EXTENSION_BYTES, i]
-    flags = g.hot[i, i, f.FLAGS] & f.FLAG_BITS
+    flags = g.flags[i, i] & f.FLAG_BITS
     master = f.NONE if flags & MASTER else narrow[i, i, f.MASTER_OF]
     holder = i if master < 0 else master
     m = g.messages[slot]
@@ -163,8 +167,7 @@ def build_message(g: Arrays, i: int, kind: int, receiver: int, opener: int, acce
     )
     m[f.M_FLAGS], m[f.M_MASTER], m[f.M_SLOTS] = flags, master, narrow[i, holder, f.SLOTS]
     m[f.M_OK], m[f.M_SHARD], m[f.M_COUNT] = rows[f.OK, i], shard, count
-    if g.control[f.STEPS]:
-        write_pings(g, slot, i)
+    write_gossip(g, slot, i)
     m[f.M_BYTES] = HEADER_BYTES + count * GOSSIP_BYTES + size
     if kind == PING:
         rows[f.SENT_PING, i] += 1
@@ -189,10 +192,10 @@ def carry(g: Arrays, slot: int) -> bool:
     control[f.MESSAGES] += 1
     control[f.BYTES] += m[f.M_BYTES]
     network = g.chance.shape[0] - 1
-    own, doubles = g.chance[network], g.doubles[network]
-    at_us = control[f.NOW] + int(g.paths[path, 0]) + int(draw(own, doubles) * g.paths[path, 1])
+    own, draws = g.chance[network], g.draws[network]
+    at_us = control[f.NOW] + int(g.paths[path, 0]) + int(draw(own, draws) * g.paths[path, 1])
     loss, retry_us = g.paths[path, 2], RETRY_US
-    while loss > 0.0 and draw(own, doubles) < loss and retry_us < RETRY_US_MAX:
+    while loss > 0.0 and draw(own, draws) < loss and retry_us < RETRY_US_MAX:
         at_us += retry_us
         retry_us *= 2
     field = f.ARRIVAL_BACK if back else f.ARRIVAL_OUT

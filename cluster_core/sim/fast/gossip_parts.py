@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from cluster_core.gossip.failure_detection import REPORT_VALIDITY_FACTOR
-from cluster_core.gossip.flags import FAIL, FAILURES, MASTER
+from cluster_core.gossip.flags import FAIL, FAILURES, HANDSHAKE, MASTER, MEET, NOADDR
 from cluster_core.kernels.compiled import borrowing
 from cluster_core.sim.fast import gossip_fields as f
 from cluster_core.slots.key_slot import SLOT_COUNT
@@ -20,15 +20,17 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-FIRST_MS = 1 << 30
-"""Report times are kept as milliseconds since the start, plus this, so that 0 is "no report"."""
+
+UNSETTLED = FAILURES | HANDSHAKE | MEET | NOADDR
 
 
 class Arrays(NamedTuple):
     """Everything that the loop reads and writes."""
 
-    hot: NDArray[np.int32]
-    """[n, n, HOT_FIELDS]."""
+    pongs: NDArray[np.uint32]
+    """[n, n]: when node i knows node h to have answered last, in FIRST_MS terms, with PINGED."""
+    flags: NDArray[np.int32]
+    """[n, n]: flags and address; `change_flags` writes them."""
     wide: NDArray[np.int64]
     """[n, n, WIDE_FIELDS]."""
     due: NDArray[np.int64]
@@ -41,14 +43,16 @@ class Arrays(NamedTuple):
     """[ROW_PLANES, n]."""
     chance: NDArray[np.uint32]
     """[n + 1, 625]: the generators of the nodes, then that of the network."""
-    doubles: NDArray[np.float64]
+    draws: NDArray[np.uint32]
     """[n + 1, 312]: what they draw next, see `gossip_chance.ready`."""
     events: NDArray[np.int64]
     """[3, capacity]: a binary heap of time, order, and what: a message, or ``-1 - node - life * 2**32``, a tick."""
     messages: NDArray[np.int64]
     """[capacity, MESSAGE_COLUMNS]."""
-    entries: NDArray[np.int32]
-    """[capacity, most entries, ENTRY_COLUMNS]."""
+    told: NDArray[np.uint32]
+    """[capacity, TOLD_ROWS, most entries]."""
+    marks: NDArray[np.int32]
+    """[capacity, MARK_ROWS, most entries]."""
     paths: NDArray[np.float64]
     """[paths, 3]: delay and jitter in microseconds, loss."""
     slot_counts: NDArray[np.int64]
@@ -111,6 +115,51 @@ def drop_event(g: Arrays) -> None:
         events[0, k], events[1, k], events[2, k] = events[0, down], events[1, down], events[2, down]
         k = down
     events[0, k], events[1, k], events[2, k] = at_us, order, what
+
+
+# -- flags -------------------------------------------------------------------------------------------------------
+
+
+@borrowing()
+def change_flags(g: Arrays, i: int, h: int, flags: int) -> None:
+    """Write what node *i* holds of node *h*."""
+    settle_marks(g, i)
+    g.flags[i, h] = flags
+
+
+@borrowing()
+def settle_marks(g: Arrays, i: int) -> None:
+    """The flags of node *i* are about to change: write those that its messages on their way took for granted."""
+    if not g.rows[f.WELL, i]:
+        return
+    g.rows[f.WELL, i] = 0
+    for k in range(g.control[f.EVENTS]):
+        slot = g.events[2, k]
+        if slot >= 0 and not g.messages[slot, f.M_MARKED]:
+            sender = g.messages[slot, f.M_ACCEPTOR] if g.messages[slot, f.M_BACK] else g.messages[slot, f.M_OPENER]
+            if sender == i:
+                write_marks(g, slot, i)
+
+
+@borrowing()
+def write_marks(g: Arrays, slot: int, i: int) -> None:
+    """Write the flags of those of whom message *slot* of node *i* speaks."""
+    own, nodes, marks = g.flags[i], g.told[slot, f.NODES], g.marks[slot, f.MARKS]
+    for k in range(g.messages[slot, f.M_COUNT]):
+        marks[k] = own[nodes[k]]
+    g.messages[slot, f.M_MARKED] = 1
+
+
+@borrowing()
+def see_well(g: Arrays, i: int) -> None:
+    """See whether node *i* knows all others by their addresses and holds none for failing: then gossip among such is about clocks."""
+    own, addresses, odd = g.flags[i], g.rows[f.MY_ADDRESS], 0
+    mask = UNSETTLED | ~f.FLAG_BITS
+    for h in range(i):
+        odd |= (own[h] ^ (addresses[h] << f.ADDRESS_SHIFT)) & mask
+    for h in range(i + 1, own.size):
+        odd |= (own[h] ^ (addresses[h] << f.ADDRESS_SHIFT)) & mask
+    g.rows[f.WELL, i] = odd == 0
 
 
 # -- reports -----------------------------------------------------------------------------------------------------
@@ -215,7 +264,7 @@ def read_coverage(g: Arrays, i: int) -> None:
         count = g.slot_counts[narrow[i, h, f.SLOTS]]
         if count == 0 or not narrow[i, h, f.KNOWN]:
             continue
-        flags = g.hot[i, h, f.FLAGS]
+        flags = g.flags[i, h]
         if not flags & FAIL:
             covered += count
         if flags & MASTER:
@@ -234,7 +283,7 @@ def settle_state(g: Arrays, i: int, now_ms: int) -> bool:
     if first_ms < 0:
         return True
     was_ok = rows[f.OK, i] != 0
-    waits = not was_ok and (g.hot[i, i, f.FLAGS] & MASTER) != 0
+    waits = not was_ok and (g.flags[i, i] & MASTER) != 0
     if waits and now_ms - first_ms < 2000:
         rows[f.STALE, i] = 1
         return False
@@ -258,13 +307,13 @@ def settle_state(g: Arrays, i: int, now_ms: int) -> bool:
 @borrowing(inline="always")
 def is_voter(g: Arrays, i: int, h: int) -> bool:
     """Whether *h* is a master with slots as *i* sees it (Peer.votes)."""
-    return (g.hot[i, h, f.FLAGS] & MASTER) != 0 and g.slot_counts[g.narrow[i, h, f.SLOTS]] > 0
+    return (g.flags[i, h] & MASTER) != 0 and g.slot_counts[g.narrow[i, h, f.SLOTS]] > 0
 
 
 @borrowing(inline="always")
 def may_report(g: Arrays, i: int, h: int) -> bool:
     """Whose word about failures counts (may_report)."""
-    if not g.hot[i, h, f.FLAGS] & MASTER:
+    if not g.flags[i, h] & MASTER:
         return False
     return g.rows[f.REPORTER_NEEDS_SLOTS, i] == 0 or g.slot_counts[g.narrow[i, h, f.SLOTS]] > 0
 
@@ -272,11 +321,11 @@ def may_report(g: Arrays, i: int, h: int) -> bool:
 @borrowing()
 def would_agree(g: Arrays, i: int, subject: int, more: int, now_ms: int) -> bool:
     """Whether a quorum holds *subject* for failed with *more* new reports (fail_if_agreed)."""
-    limit = now_ms - REPORT_VALIDITY_FACTOR * g.rows[f.TIMEOUT, i] - g.control[f.BASE_MS] + FIRST_MS
+    limit = now_ms - REPORT_VALIDITY_FACTOR * g.rows[f.TIMEOUT, i] - g.control[f.BASE_MS] + f.FIRST_MS
     count = live_reports(g, g.narrow[i, subject, f.REPORTS], limit) + more
     if g.rows[f.OWN_DOUBT_NEEDS_SLOTS, i] != 0:
         count += is_voter(g, i, i)
     else:
-        count += (g.hot[i, i, f.FLAGS] & MASTER) != 0
+        count += (g.flags[i, i] & MASTER) != 0
     read_coverage(g, i)
     return count >= g.rows[f.SIZE, i] // 2 + 1

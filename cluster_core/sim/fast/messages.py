@@ -47,7 +47,7 @@ class MessageMaker:
         for node, ping, pong, rest in steady.store.entries_of(slot, m[at.M_COUNT]):
             ip, port, cport, pport = addresses[rest >> at.ADDRESS_SHIFT]
             ping_s = (ping + base_ms) // 1000 if ping != at.NEVER else 0
-            pong_s = (pong + base_ms) // 1000 if pong != at.NEVER else 0
+            pong_s = (pong - at.FIRST_MS + base_ms) // 1000 if pong else 0
             entries.append(GossipEntry(ids[node], ping_s, pong_s, ip, port, cport, rest & at.FLAG_BITS, pport))
         extensions = self.extensions(m[at.M_SHARD])
         settings = steady.hosts[sender].settings
@@ -130,9 +130,8 @@ class MessageMaker:
             if node is None:
                 return None
             address = number(entry.ip, entry.port, entry.cport, entry.pport)
-            ping, pong = (
-                second * 1000 - base_ms if second else at.NEVER for second in (entry.ping_sent_s, entry.pong_received_s)
-            )
+            ping = entry.ping_sent_s * 1000 - base_ms if entry.ping_sent_s else at.NEVER
+            pong = entry.pong_received_s * 1000 - base_ms + at.FIRST_MS if entry.pong_received_s else 0
             entries.append([node, ping, pong, entry.flags & at.FLAG_BITS | address << at.ADDRESS_SHIFT])
         columns[at.M_COUNT] = len(entries)
         return columns, entries

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from cluster_core.gossip.view import Peer, View
 from cluster_core.node.state import NodeState
 from cluster_core.sim.fast import gossip_fields as at
-from cluster_core.sim.fast.gossip_parts import FIRST_MS
 from cluster_core.sim.host import Stream
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ class Reports:
         self._steady, self._cell = steady, cell
 
     def _time_of(self, value: int) -> int:
-        return value - FIRST_MS + self._steady.base_ms
+        return value - at.FIRST_MS + self._steady.base_ms
 
     def _block(self) -> int:
         return self._steady.store.narrow[at.REPORTS][self._cell]
@@ -99,7 +98,7 @@ class Reports:
     def __setitem__(self, reporter: str, time_ms: int) -> None:
         row, subject = divmod(self._cell, self._steady.nodes)
         node = self._steady.index_of[reporter]
-        self._steady.store.add_report(row, subject, node, time_ms - self._steady.base_ms + FIRST_MS)
+        self._steady.store.add_report(row, subject, node, time_ms - self._steady.base_ms + at.FIRST_MS)
 
     def __delitem__(self, reporter: str) -> None:
         row, subject = divmod(self._cell, self._steady.nodes)
@@ -194,9 +193,9 @@ def peer_class(steady: SteadyState) -> type[CellPeer]:
     own: dict[str, Any] = {"__slots__": ()}
     for name, plane in WIDE.items():
         own[name] = number_field(wide[plane], where)
-    own["pong_received_ms"] = _pong_field(steady.store.hot[at.PONG], where, steady.base_ms)
-    own["ping_sent_ms"] = _ping_field(wide[at.PING_SENT], steady.store.hot[at.FLAGS], where)
-    own["flags"] = _flags_field(steady.store.hot[at.FLAGS], where)
+    own["pong_received_ms"] = _pong_field(steady.store.pongs, where, steady.base_ms)
+    own["ping_sent_ms"] = _ping_field(wide[at.PING_SENT], steady.store.pongs, where)
+    own["flags"] = _flags_field(steady, where)
     own["due_ms"] = number_field(steady.store.due, where)
     own["reports"] = property(lambda peer: Reports(steady, where(peer)))
     outbound, inbound, made = narrow[at.OUTBOUND], narrow[at.INBOUND], wide[at.MADE]
@@ -238,28 +237,35 @@ def _shadowed(slot: Any, where: Callable[[Any], int], note: Callable[[int, Any],
 
 def _pong_field(plane: memoryview, where: Callable[[Any], int], base_ms: int) -> property:
     def read(peer: Peer) -> int:
-        pong = plane[where(peer)]
-        return 0 if pong == at.NEVER else pong + base_ms
+        pong = plane[where(peer)] & at.PONG_BITS
+        return pong - at.FIRST_MS + base_ms if pong else 0
 
     def write(peer: Peer, time_ms: int) -> None:
-        plane[where(peer)] = time_ms - base_ms if time_ms else at.NEVER
+        cell = where(peer)
+        plane[cell] = plane[cell] & at.PINGED | (time_ms - base_ms + at.FIRST_MS if time_ms else 0)
 
     return property(read, write)
 
 
-def _flags_field(plane: memoryview, where: Callable[[Any], int]) -> property:
+def _flags_field(steady: SteadyState, where: Callable[[Any], int]) -> property:
+    plane, well, nodes = steady.store.flags, steady.store.rows[at.WELL], steady.nodes
+
     def write(peer: Peer, flags: int) -> None:
         cell = where(peer)
-        plane[cell] = plane[cell] & ~at.FLAG_BITS | flags & at.FLAG_BITS
+        new = plane[cell] & ~at.FLAG_BITS | flags & at.FLAG_BITS
+        if new != plane[cell]:
+            if well[cell // nodes]:
+                steady.store.settle_marks(cell // nodes)
+            plane[cell] = new
 
     return property(lambda peer: plane[where(peer)] & at.FLAG_BITS, write)
 
 
-def _ping_field(plane: memoryview, marks: memoryview, where: Callable[[Any], int]) -> property:
+def _ping_field(plane: memoryview, pongs: memoryview, where: Callable[[Any], int]) -> property:
     def write(peer: Peer, time_ms: int) -> None:
         cell = where(peer)
         plane[cell] = time_ms
-        marks[cell] = marks[cell] | at.PINGED if time_ms else marks[cell] & ~at.PINGED
+        pongs[cell] = pongs[cell] | at.PINGED if time_ms else pongs[cell] & at.PONG_BITS
 
     return property(lambda peer: plane[where(peer)], write)
 

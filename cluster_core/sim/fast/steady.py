@@ -94,7 +94,7 @@ class Steady(SteadyState):
             for plane, value in rules_of(settings).items():
                 store.rows[plane][row] = int(value)
             address = self.numbers.address(settings.announce_ip or host.ip, settings.port, settings.bus_port, 0)
-            store.rows[at.MY_ADDRESS][row] = address
+            store.address(row, address)
             for plane in COUNTERS:
                 store.rows[plane][row] = 0
         known, first = store.narrow[at.KNOWN], row * self.nodes
@@ -136,8 +136,10 @@ class Steady(SteadyState):
 
     def _readdress(self, cell: int, peer: Peer) -> None:
         number = self.numbers.address(peer.ip, peer.port, peer.cport, peer.pport)
-        marks = self.store.hot[at.FLAGS]
-        marks[cell] = number << at.ADDRESS_SHIFT | marks[cell] & LOW_HALF
+        flags = number << at.ADDRESS_SHIFT | self.store.flags[cell] & LOW_HALF
+        if flags != self.store.flags[cell]:
+            self.store.settle_marks(cell // self.nodes)
+            self.store.flags[cell] = flags
 
     def refresh(self, row: int) -> None:
         """The plain machine has handled an event of a node: see what the loop must know of it."""
@@ -159,6 +161,7 @@ class Steady(SteadyState):
                 if peer is not None:
                     self._readdress(cell, peer)
             self.moved.clear()
+        rows[at.NEXT_DUE][row] = 0
         myself = view.myself
         rows[at.FIRST_STATE][row] = -1 if view.first_state_ms is None else view.first_state_ms
         rows[at.REPLICATING][row] = self.index_of.get(state.replicating, at.NONE)

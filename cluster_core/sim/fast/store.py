@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -13,44 +14,59 @@ from cluster_core.sim.fast.gossip_chance import STATE, WORDS, draw, draw_word, r
 from cluster_core.sim.fast.gossip_engine import greet, run_events
 from cluster_core.sim.fast.gossip_fields import (
     ADDRESS_SHIFT,
+    ADDRESSES,
     CONTROLS,
     COUNT,
-    ENTRY_COLUMNS,
     EVENTS,
     FAR,
-    FLAGS,
     FREE,
     FREE_LIST,
     GENERATION,
-    HOT_FIELDS,
     IDLE,
     INBOUND,
     KNOWN,
     M_ACCEPTOR,
     M_BACK,
     M_GENERATION,
+    M_MARKED,
     M_OPENER,
+    M_WELL,
+    MARK_ROWS,
+    MARKS,
     MASTER_OF,
     MESSAGE_COLUMNS,
+    MY_ADDRESS,
     NARROW_FIELDS,
     NEAR,
+    NODES,
     NONE,
     OUTBOUND,
     PATH_BACK,
     PATH_OUT,
     PHASE,
+    PINGS,
+    PONGS,
     REPORTS,
     ROW_PLANES,
     SCRATCH_ROWS,
     SENT_COUNT,
     TABLE,
+    TOLD_ROWS,
     WIDE_FIELDS,
 )
 from cluster_core.sim.fast.gossip_messages import carry
-from cluster_core.sim.fast.gossip_parts import Arrays, add_report, drop_report, place_event
+from cluster_core.sim.fast.gossip_parts import (
+    Arrays,
+    add_report,
+    drop_report,
+    place_event,
+    settle_marks,
+    write_marks,
+)
 
 SETS: Final = 4096
 """Sets of slots and paths that are known at first."""
+LINE_BYTES: Final = 64
 NO_RESERVE: Final = 0x4000
 """MAP_NORESERVE of Linux: pages of reports exist once they are written."""
 
@@ -62,23 +78,25 @@ class Store:
         self.nodes = nodes
         most = nodes + nodes * gossip_percent // 100 + 8
         n, room = nodes, 2 * nodes + 64
-        narrow = np.zeros((n, n, NARROW_FIELDS), np.int32)
+        narrow = _in_lines((n, n, NARROW_FIELDS), np.int32)
         for field in (MASTER_OF, OUTBOUND, INBOUND, NEAR, FAR, PATH_OUT, PATH_BACK):
             narrow[:, :, field] = NONE
         scratch = np.zeros((SCRATCH_ROWS, 2 * room), np.int32)
         scratch[FREE_LIST, : 2 * room] = np.arange(2 * room)
         self.g = Arrays(
-            hot=np.zeros((n, n, HOT_FIELDS), np.int32),
-            wide=np.zeros((n, n, WIDE_FIELDS), np.int64),
+            pongs=np.zeros((n, n), np.uint32),
+            flags=np.zeros((n, n), np.int32),
+            wide=_in_lines((n, n, WIDE_FIELDS), np.int64),
             due=np.zeros((n, n), np.int64),
             narrow=narrow,
             tables=np.zeros((8, n), np.int32),
             rows=np.zeros((ROW_PLANES, n), np.int64),
             chance=np.zeros((n + 1, STATE), np.uint32),
-            doubles=np.zeros((n + 1, WORDS // 2), np.float64),
+            draws=np.zeros((n + 1, WORDS // 2), np.uint32),
             events=np.zeros((3, 4 * room), np.int64),
             messages=np.zeros((2 * room, MESSAGE_COLUMNS), np.int64),
-            entries=np.zeros((2 * room, most, ENTRY_COLUMNS), np.int32),
+            told=np.zeros((2 * room, TOLD_ROWS, most), np.uint32),
+            marks=np.zeros((2 * room, MARK_ROWS, most), np.int32),
             paths=np.zeros((SETS, 3), np.float64),
             slot_counts=np.zeros(SETS, np.int64),
             reports=_sparse(n * n + 1, n),
@@ -87,7 +105,8 @@ class Store:
             scratch=scratch,
         )
         self.g.control[FREE] = 2 * room
-        self.hot = _fields_of(self.g.hot)
+        self.g.control[ADDRESSES] = 1
+        self.pongs, self.flags = _flat(self.g.pongs), _flat(self.g.flags)
         self.wide = _fields_of(self.g.wide)
         self.due = _flat(self.g.due)
         self.narrow = _fields_of(self.g.narrow)
@@ -131,14 +150,16 @@ class Store:
         events[:, : g.events.shape[1]] = g.events
         messages = np.zeros((2 * room, MESSAGE_COLUMNS), np.int64)
         messages[:room] = g.messages
-        entries = np.zeros((2 * room, *g.entries.shape[1:]), np.int32)
-        entries[:room] = g.entries
+        told = np.zeros((2 * room, *g.told.shape[1:]), np.uint32)
+        told[:room] = g.told
+        marks = np.zeros((2 * room, *g.marks.shape[1:]), np.int32)
+        marks[:room] = g.marks
         scratch = np.zeros((SCRATCH_ROWS, max(g.scratch.shape[1], 2 * room)), np.int32)
         scratch[:, : g.scratch.shape[1]] = g.scratch
         free = int(g.control[FREE])
         scratch[FREE_LIST, free : free + room] = np.arange(room, 2 * room)
         g.control[FREE] = free + room
-        self.g = g._replace(events=events, messages=messages, entries=entries, scratch=scratch)
+        self.g = g._replace(events=events, messages=messages, told=told, marks=marks, scratch=scratch)
         self._view()
 
     def count_slots(self, number: int, count: int) -> None:
@@ -161,7 +182,7 @@ class Store:
     def seed(self, who: int, state: Sequence[int]) -> None:
         """Take over the state of a generator: 624 words and the place of the next."""
         self.g.chance[who] = np.array(state, np.int64)
-        ready(self.g.chance[who], self.g.doubles[who])
+        ready(self.g.chance[who], self.g.draws[who])
 
     def state_of(self, who: int) -> tuple[int, ...]:
         """The state of a generator."""
@@ -169,11 +190,11 @@ class Store:
 
     def chance_of(self, who: int) -> Callable[[], float]:
         """`random()` of a generator."""
-        return partial(draw, self.g.chance[who], self.g.doubles[who])
+        return partial(draw, self.g.chance[who], self.g.draws[who])
 
     def words_of(self, who: int) -> Callable[[], int]:
         """`getrandbits(32)` of a generator."""
-        return partial(draw_word, self.g.chance[who], self.g.doubles[who])
+        return partial(draw_word, self.g.chance[who], self.g.draws[who])
 
     # -- reports -------------------------------------------------------------------------------------------------
 
@@ -213,7 +234,7 @@ class Store:
 
     def carry_columns(self, columns: dict[int, int], entries: list[list[int]], cell: int, back: int) -> int:
         """Send a message that is known by its columns over the connection of *cell*; its slot, NONE if that cannot be."""
-        if len(entries) > self.g.entries.shape[1]:
+        if len(entries) > self.g.told.shape[2]:
             return NONE
         if self.g.control[FREE] < 2 or self.g.control[EVENTS] + 2 > self.g.events.shape[1]:
             self.grow()
@@ -225,8 +246,10 @@ class Store:
         row[M_OPENER], row[M_ACCEPTOR] = divmod(cell, self.nodes)
         row[M_BACK] = back
         row[M_GENERATION] = self.narrow[GENERATION][cell]
+        row[M_WELL], row[M_MARKED] = 0, 1
         if entries:
-            self.g.entries[slot, : len(entries)] = entries
+            told, marks, count = self.g.told[slot], self.g.marks[slot], len(entries)
+            told[NODES, :count], marks[PINGS, :count], told[PONGS, :count], marks[MARKS, :count] = np.array(entries).T
         sent = self.g.control[SENT_COUNT]
         if carry(self.g, slot):
             self.g.control[SENT_COUNT] = sent
@@ -271,8 +294,9 @@ class Store:
 
     def settle_row(self, row: int, order: Sequence[int]) -> None:
         """Say who stands where in the table of *row*; who is not KNOWN has no address."""
+        self.settle_marks(row)
         g = self.g
-        g.hot[row, g.narrow[row, :, KNOWN] == 0, FLAGS] |= NONE << ADDRESS_SHIFT
+        g.flags[row, g.narrow[row, :, KNOWN] == 0] |= NONE << ADDRESS_SHIFT
         places = np.full(self.nodes, NONE, np.int32)
         places[: len(order)] = order[: self.nodes]
         key = places.tobytes()
@@ -290,8 +314,23 @@ class Store:
         self.g.due[row] = 0
 
     def entries_of(self, slot: int, count: int) -> list[list[int]]:
-        """The gossip entries of a message on its way."""
-        return self.g.entries[slot, :count].tolist()  # type: ignore[no-any-return]
+        """The gossip entries of a message on its way: node, ping, pong, flags and address."""
+        m, told, marks = self.g.messages[slot], self.g.told[slot, :, :count], self.g.marks[slot, :, :count]
+        if not m[M_MARKED]:
+            write_marks(self.g, slot, m[M_ACCEPTOR] if m[M_BACK] else m[M_OPENER])
+        return np.column_stack((told[NODES], marks[PINGS], told[PONGS], marks[MARKS])).tolist()  # type: ignore[no-any-return]
+
+    def settle_marks(self, row: int) -> None:
+        """What node *row* holds of somebody is about to change, see `settle_marks`."""
+        settle_marks(self.g, row)
+
+    def address(self, row: int, number: int) -> None:
+        """Say how node *row* is to be reached."""
+        if self.rows[MY_ADDRESS][row] != number:
+            for other in range(self.nodes):
+                settle_marks(self.g, other)
+            self.rows[MY_ADDRESS][row] = number
+            self.g.control[ADDRESSES] += 1
 
 
 def _flat(numbers: Any) -> memoryview:
@@ -302,6 +341,14 @@ def _fields_of(cells: Any) -> list[memoryview]:
     """Each field of [n, n, fields], flat."""
     flat = cells.reshape(-1, cells.shape[2])
     return [memoryview(flat[:, field]) for field in range(cells.shape[2])]
+
+
+def _in_lines(shape: tuple[int, ...], kind: type) -> Any:
+    """Zeros that begin where a line of the processor's cache begins."""
+    size = math.prod(shape) * np.dtype(kind).itemsize
+    room = np.zeros(size + LINE_BYTES, np.uint8)
+    begin = -room.ctypes.data % LINE_BYTES
+    return room[begin : begin + size].view(kind).reshape(shape)
 
 
 def _sparse(rows: int, columns: int) -> Any:
