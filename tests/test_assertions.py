@@ -23,8 +23,16 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_bytes())
 
 
-def functions(tree: ast.AST) -> Iterator[Function]:
-    return (node for node in ast.walk(tree) if isinstance(node, Function))
+def statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """Every statement, and what holds some: no function is in an expression, and no import."""
+    for child in ast.iter_child_nodes(tree):
+        if not isinstance(child, ast.expr):
+            yield child
+            yield from statements(child)
+
+
+def functions(tree: ast.AST) -> list[Function]:
+    return [node for node in statements(tree) if isinstance(node, Function)]
 
 
 def called(node: ast.Call) -> str:
@@ -93,15 +101,15 @@ def sure_nodes(node: ast.AST) -> Iterator[ast.AST]:
 def asserting(path: Path) -> frozenset[str]:
     """Names that a module knows of functions that assert whenever they are called: its own, and those it has from other modules under tests."""
     known = set()
-    for node in ast.walk(tree(path)):
+    for node in statements(tree(path)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests."):
             source = TESTS.parent / f"{node.module.replace('.', '/')}.py"
             known |= {one.asname or one.name for one in node.names if source.exists() and one.name in asserting(source)}
-    while True:
-        found = {one.name for one in functions(tree(path)) if is_strong(one, frozenset(known))}
-        if found <= known:
-            return frozenset(known)
-        known |= found
+    left = functions(tree(path))
+    while found := [one for one in left if is_strong(one, frozenset(known))]:
+        known |= {one.name for one in found}
+        left = [one for one in left if one not in found]
+    return frozenset(known)
 
 
 def is_strong(node: ast.AST, asserting: frozenset[str]) -> bool:

@@ -73,12 +73,20 @@ def imported(tree: ast.AST, *, when_loaded: bool = False) -> Iterator[str]:
     """Dotted names that *tree* imports; with *when_loaded* only those that loading the module itself
     imports.
     """
-    for node in loaded_nodes(tree) if when_loaded else ast.walk(tree):
+    for node in loaded_nodes(tree) if when_loaded else statements(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield "." * node.level + (node.module or "")
             yield from (f"{node.module}.{alias.name}" for alias in node.names if node.module)
+
+
+def statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """Every statement, and what holds some: an import is in no expression."""
+    for child in ast.iter_child_nodes(tree):
+        if not isinstance(child, ast.expr):
+            yield child
+            yield from statements(child)
 
 
 def loaded_nodes(tree: ast.AST) -> Iterator[ast.AST]:
