@@ -47,6 +47,7 @@ def test_the_replayed_views_are_what_the_servers_answered(recordings, capsys, se
     assert " 0 do not" in told
 
 
+@pytest.mark.long
 def test_events_of_the_replay_are_those_of_the_logs_and_their_number_is_not_zero(recordings) -> None:
     recording = Recording(recordings / SERVERS[0])
     replayed = recording.replay()

@@ -53,6 +53,7 @@ def rows(folded: Fold) -> list[str]:
     return sorted(repr(row) for row, _ in folded.rows)
 
 
+@pytest.mark.long
 def test_points_that_end_their_files_at_own_moments_give_what_one_capture_gives(tmp_path, alone) -> None:
     files = landing_files(tmp_path, packets_max=PACKETS)
 
@@ -77,6 +78,7 @@ def test_in_how_many_runs_files_are_read_changes_no_row(tmp_path, seed) -> None:
     assert folded.facts["left_out"] == []
 
 
+@pytest.mark.long
 def test_clocks_that_are_hours_apart_are_brought_together_by_what_two_points_saw(tmp_path, alone) -> None:
     files = landing_files(tmp_path, packets_max=PACKETS, ahead_s={1: 3600.25, 3: -7200.5})
 
@@ -106,6 +108,7 @@ def test_a_file_that_comes_when_its_time_is_settled_is_left_out_and_said(tmp_pat
     assert rows(folded) == rows(without)
 
 
+@pytest.mark.long
 def test_files_that_are_gone_or_nonsense_are_said_and_the_others_are_read(tmp_path, alone) -> None:
     files = landing_files(tmp_path, packets_max=PACKETS)
     for file in files:
@@ -125,6 +128,7 @@ def test_files_that_are_gone_or_nonsense_are_said_and_the_others_are_read(tmp_pa
     assert [late[:2] for late in folded.facts["left_out"]] == [[str(gone), GONE]]
 
 
+@pytest.mark.long
 def test_two_recorders_under_one_name_lose_nothing_and_count_nothing_twice(tmp_path, alone) -> None:
     """Files of one folder that overlap in time are merged as those of several are."""
     files = landing_files(tmp_path, packets_max=PACKETS)
@@ -161,6 +165,7 @@ def test_packets_that_were_put_aside_come_back_as_they_were() -> None:
     assert back.turns_ns.tolist() == [packet.ts_ns for packet in packets]
 
 
+@pytest.mark.long
 def test_what_a_recorder_could_not_record_is_a_row_and_a_warning_also_when_it_said_so_long_ago(tmp_path) -> None:
     files = landing_files(tmp_path, packets_max=PACKETS)
     begun_ns = files[0].ended_ns // 1000 * 1000

@@ -258,6 +258,7 @@ def test_what_cannot_be_looked_at_is_one_line(words, says, capsys):
     assert err.count("\n") == 1
 
 
+@pytest.mark.long
 def test_commands_of_a_dry_run_are_ones_that_the_program_takes(capsys):
     """All recorded data: each printed command is parsed by the program itself, and nothing runs."""
     assert run(str(RECORDED), str(ROOT / "slotscope" / "demo_data"), "--dry-run", "--root", "somewhere") == 0

@@ -23,6 +23,7 @@ SHARE = "dumps/node-7002.rdb: at least 54 % of its keys (874 of 1,607) were not 
 QUICK = ("--iterations", 200_000, "--compare-tolerances", "none")
 
 
+@pytest.mark.long
 def test_a_partial_snapshot_is_refused_with_the_share_that_is_missing(tmp_path, capsys):
     """No plan is made, whatever the mode."""
     write_snapshot(tmp_path, THIRDS, HOT, unread=CUT)

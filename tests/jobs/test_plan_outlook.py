@@ -23,6 +23,7 @@ def planned(root, capsys, *arguments):
     return " ".join(capsys.readouterr().out.split()), read_rows(str(root), REBALANCE_PLANS)[-1]
 
 
+@pytest.mark.long
 def test_a_master_that_fills_its_maxmemory_is_told_with_the_days_that_are_left(tmp_path, capsys):
     """5,462 slots grow from 1,900 to 2,000 bytes in ten days; the first master may hold 400 more of each: forty days."""
     write_snapshot(tmp_path, THIRDS, {}, name="old", memory_by_slot=dict.fromkeys(range(16384), 1900), taken_at=FIRST)
@@ -36,6 +37,7 @@ def test_a_master_that_fills_its_maxmemory_is_told_with_the_days_that_are_left(t
     assert head["balance_due_s"] == {}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("taken_at", [None, FIRST])
 def test_without_two_dates_it_is_not_known(tmp_path, capsys, taken_at):
     """Two snapshots of one time, or of none."""

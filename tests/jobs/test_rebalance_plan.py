@@ -217,6 +217,7 @@ def snapshot_root(tmp_path_factory):
     return root
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

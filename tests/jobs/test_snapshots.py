@@ -42,6 +42,7 @@ def listed(root, capsys):
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
+@pytest.mark.long
 def test_snapshots_are_listed_with_their_job_inputs_and_state(root, capsys):
     """The youngest last; one that was never finished has no time and goes first."""
     rows = listed(root, capsys)

@@ -277,6 +277,7 @@ def test_keys_that_nobody_is_to_own_are_refused_or_in_a_part_of_their_own(tmp_pa
     assert rows_in(*parts.values()) == rows_in(*(path.read_bytes() for path in BEFORE))
 
 
+@pytest.mark.long
 def test_a_damaged_dump_is_not_cut_unless_permissive_then_its_good_keys_are(nodes, tmp_path, capsys):
     """Strict: one line with file and offset.  Permissive: exit code 3, a row in bronze/bad_records, a line in the report."""
     (tmp_path / "cut.rdb").write_bytes(GOOD[:150_000])

@@ -51,6 +51,7 @@ def test_a_dry_run_says_what_would_go_and_removes_nothing(root):
     assert names_in(root, SLOT_LOAD) == ["killed", "old", "renewed", "young"]
 
 
+@pytest.mark.long
 def test_what_is_older_goes_from_every_table_and_what_any_newer_job_wrote_to_stays(root):
     """A name that a replay used five days ago is not old, however old its dump is."""
     answer = forget(ForgetRequest(root=root, older_than="90d", apply=True), now=NOW)
@@ -62,6 +63,7 @@ def test_what_is_older_goes_from_every_table_and_what_any_newer_job_wrote_to_sta
     assert names_in(root, VOTES) == ["renewed"]
 
 
+@pytest.mark.long
 def test_a_snapshot_of_which_no_time_is_known_goes_by_its_name_only(root):
     forget(ForgetRequest(root=root, older_than="1m", apply=True), now=NOW)
     assert names_in(root, SLOT_LOAD) == ["killed"]
@@ -70,6 +72,7 @@ def test_a_snapshot_of_which_no_time_is_known_goes_by_its_name_only(root):
     assert names_in(root, SLOT_LOAD) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("request_of", "words"),
     [
@@ -89,6 +92,7 @@ def test_ages_are_days_hours_and_minutes():
     )  # fmt: skip
 
 
+@pytest.mark.long
 def test_maintain_joins_small_files_frees_space_and_names_what_was_never_finished(root, capsys):
     """Rows count as before."""
     before = len(list(Path(root).rglob("part-*.parquet")))
@@ -106,6 +110,7 @@ def test_maintain_joins_small_files_frees_space_and_names_what_was_never_finishe
     assert len(rows_before) == 6
 
 
+@pytest.mark.long
 def test_maintain_removes_what_a_killed_job_left_once_it_is_taken_for_dead(root):
     """Not before: the job may be at work."""
     early = maintain(MaintainRequest(root=root, abandoned_hours=2), now=NOW)

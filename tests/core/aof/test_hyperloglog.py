@@ -31,6 +31,7 @@ def test_elements_spread_over_registers_by_their_hash():
     assert {count for _, count in places} >= {1, 2, 3, 4, 5}
 
 
+@pytest.mark.long
 def test_elements_make_it_longer_until_it_is_dense():
     """Sparse up to 3000 bytes, then 12304 for good."""
     value = EMPTY
@@ -44,6 +45,7 @@ def test_elements_make_it_longer_until_it_is_dense():
     assert lengths[len(sparse) :] == [DENSE_BYTES] * (len(lengths) - len(sparse))
 
 
+@pytest.mark.long
 def test_sparse_and_dense_hold_the_same_registers():
     few = [b"e%d" % number for number in range(300)]
     sparse = add_to(EMPTY, few)

@@ -107,6 +107,7 @@ def test_more_connections_than_the_bound_are_given_up_alike() -> None:
     assert len(told) > 500
 
 
+@pytest.mark.long
 def test_tables_begin_anew_beyond_their_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Numbers of nodes, texts, bitmaps and addresses belong to their batch."""
     for name in ("NODES_MAX", "TEXTS_MAX", "BITMAPS_MAX", "ADDRESSES_MAX"):

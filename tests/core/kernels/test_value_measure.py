@@ -48,6 +48,7 @@ def test_the_first_condition_is_the_model_of_the_skim_for_every_key(name):
     assert known > 0.8 * count > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_mutations_of_a_dump_are_measured_or_left_out(seed):
     """Damage that a skim passes over may lie inside a packed value; sizes then mean nothing, but nothing breaks."""

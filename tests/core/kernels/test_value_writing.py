@@ -214,6 +214,7 @@ def node_of_all() -> bytes:
     return build.length(2) + build.string(build.listpack(ELEMENTS))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("style", [state.JSON, state.RESP, state.CSV])
 def test_a_damaged_key_that_is_larger_than_a_piece_is_left_out_whole(style):
     """Its sound elements come first, megabytes of them; what is written is what a dump without that key gives."""
@@ -238,6 +239,7 @@ def test_a_damaged_key_that_is_larger_than_a_piece_is_left_out_whole(style):
     assert writers[0].not_text == writers[1].not_text
 
 
+@pytest.mark.long
 def test_fields_that_a_server_cannot_hold_are_found_before_a_large_hash_is_begun():
     """The last of its fields expires."""
     stays, goes = struct.pack("<q", -1), struct.pack("<q", FIELD_EXPIRY_MS)
@@ -252,6 +254,7 @@ def test_fields_that_a_server_cannot_hold_are_found_before_a_large_hash_is_begun
     assert dict(writer.left_out) == {"hash: valkey-8.0 has no fields that expire": 1}
 
 
+@pytest.mark.long
 @given(
     st.floats(allow_nan=False)
     | st.integers(0, (1 << 64) - 1).map(lambda bits: struct.unpack("<d", struct.pack("<Q", bits))[0])
@@ -283,6 +286,7 @@ def test_any_bytes_come_back_from_their_json_string(data):
     assert bool(counts[state.NOT_TEXT]) == text.startswith("base64:")
 
 
+@pytest.mark.long
 def test_of_a_damaged_dump_only_whole_lines_are_written():
     """Damage that a skim passes over lies inside values: such keys are left out, wherever a piece ends."""
     rng, left_out, lines = random.Random(5), 0, 0

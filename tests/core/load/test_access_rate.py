@@ -27,6 +27,7 @@ def mean_counter(rate_per_min: float, settings: LfuSettings, begun: int) -> floa
 HITS = 150_000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("settings", [LfuSettings(), LfuSettings(log_factor=3), LfuSettings(decay_minutes=3)])
 def test_a_counter_stays_where_its_rate_holds_it(settings):
     rates = accesses_per_s(settings)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from cluster_core.load.sampling import Draw, Part
 from cluster_core.load.slot_memory import DATASET_BYTES_MIN, SlotMemory, estimate_slot_memory, fit_shares
 from cluster_core.slots.key_slot import key_slot
@@ -35,6 +37,7 @@ def test_keys_that_were_all_measured_are_summed():
     assert found.bytes_by_slot[key_slot(TAGS[0])] == sum(size for key, size in sizes.items() if key.startswith(TAGS[0]))
 
 
+@pytest.mark.long
 def test_slots_whose_keys_are_alike_get_the_mean_of_all_and_others_their_own():
     """Where slots do not differ a slot's few draws say nothing; where one holds ten times larger keys they do."""
     chance = random.Random(3)

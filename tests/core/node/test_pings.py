@@ -155,6 +155,7 @@ def test_every_doubted_node_is_in_every_ping(profile: Profile) -> None:
     assert [e.node for e in message.body.entries if e.flags & PFAIL] == [cluster.hosts[9].id]
 
 
+@pytest.mark.long
 @given(st.integers(2, 60), st.integers(0, 2**32), st.data())
 @settings(max_examples=examples(40), deadline=None)
 def test_gossip_names_each_fit_node_at_most_once(nodes: int, seed: int, data: st.DataObject) -> None:

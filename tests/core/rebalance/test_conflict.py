@@ -121,6 +121,7 @@ def test_a_capacity_and_a_tolerance_at_odds_are_named_with_the_least_tolerance()
     assert check_plan(cluster, replace(found, conflicts=())) != []
 
 
+@pytest.mark.long
 def test_keys_and_bytes_around_one_heavy_slot_cannot_be_met_together():
     """Its host may hold no other bytes, so that all keys there have to go where there is no room."""
     loads = {"serialized_bytes": [3000] + [10] * 1199, "keys": [10] * 1200}

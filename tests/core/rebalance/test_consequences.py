@@ -28,6 +28,7 @@ def planned():
     return stored_plan(SeenCluster(thirds(names), names), ())
 
 
+@pytest.mark.long
 def test_a_client_is_sent_one_entry_a_range_so_that_shreds_cost_bytes():
     stored = planned()
     whole = stored.problem.owners

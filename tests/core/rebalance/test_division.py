@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from cluster_core.rebalance.bound.check import check_plan
 from cluster_core.rebalance.goal.problem import Master, Problem, validate
 from cluster_core.rebalance.goal.targets import find_targets
@@ -32,6 +34,7 @@ def broken_up(seed: int, *, masters: int = 4, heavy: int = 6, light: int = 450) 
     return Problem(loads, owners, [Master(n) for n in names], tolerance=0.01, bytes_budget=0, iterations=200_000)
 
 
+@pytest.mark.long
 def test_limits_that_heavy_slots_fill_almost_wholly_are_kept() -> None:
     problem = broken_up(2)
 
@@ -41,6 +44,7 @@ def test_limits_that_heavy_slots_fill_almost_wholly_are_kept() -> None:
     assert check_plan(problem, found) == []
 
 
+@pytest.mark.long
 def test_two_masters_never_divide_what_they_hold_so_that_more_moves_or_limits_break() -> None:
     scaled = validate(broken_up(1))
     layout = Layout(ProblemArrays(scaled, find_targets(scaled)))

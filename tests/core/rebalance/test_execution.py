@@ -259,6 +259,7 @@ def test_a_job_that_fails_is_begun_again_and_then_it_pauses(path):
     assert cluster.owners() == list(stored.problem.owners)
 
 
+@pytest.mark.long
 def test_a_drained_master_turns_into_a_replica_and_the_plan_is_still_in_place():
     """redis 4592, 9223: its last slot is gone, it follows the receiver, and may not be told any more."""
     owners = [C if slot >= 16380 else (A, B)[slot // 8192] for slot in range(SLOT_COUNT)]
@@ -274,6 +275,7 @@ def test_a_drained_master_turns_into_a_replica_and_the_plan_is_still_in_place():
         assert f"{cluster.called(C)} is a replica now" in sentence
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", PATHS)
 @settings(max_examples=examples(4))
 @given(seed=st.integers(0, 10**6), kills=st.lists(st.integers(0, 60), max_size=3))
@@ -309,6 +311,7 @@ def test_with_many_masters_only_source_and_target_hear_of_a_slot():
     assert_all_right(cluster, stored.plan.owners_after)
 
 
+@pytest.mark.long
 def test_the_intent_is_written_before_anything_is_sent():
     """Whatever is open or has moved is named by an earlier row."""
     for path in PATHS:

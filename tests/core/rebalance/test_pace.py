@@ -47,6 +47,7 @@ def test_no_more_bytes_move_in_a_second_than_are_allowed(path):
     assert sum(step.step == "done" for step in cluster.journal) > 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", PROFILES)
 def test_clients_that_wait_too_long_are_given_time(path):
     """Where each look says too long, pieces shrink and rests grow; where clients are well nothing is slower, and the figure is told."""
@@ -121,6 +122,7 @@ def test_only_what_has_gone_wrong_since_the_run_began_holds_it_up():
     assert unwell(stored, full, well, ["c"]) == ""
 
 
+@pytest.mark.long
 def test_it_waits_while_the_cluster_is_not_well_and_then_goes_on():
     """A node that fails in the middle: said, waited for, ended; nothing begins meanwhile."""
     cluster = SimulatedCluster(thirds(IDS), IDS, profile="redis-7.0")

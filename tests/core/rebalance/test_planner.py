@@ -51,6 +51,7 @@ def test_one_master_that_holds_everything_gives_away_no_more_than_it_must():
     assert check_plan(cluster, found) == []
 
 
+@pytest.mark.long
 def test_a_drained_master_gives_everything_in_one_hop_and_gets_nothing():
     """redis-cli moves a slot to a master of weight 0."""
     cluster = replace(even(4, 400), masters=[Master(f"n{n:04d}", drained=n == 3) for n in range(4)])
@@ -62,6 +63,7 @@ def test_a_drained_master_gives_everything_in_one_hop_and_gets_nothing():
     assert plan(applied(cluster, found.owners_after)).moves == ()
 
 
+@pytest.mark.long
 @settings(max_examples=examples(25), deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 24), st.integers(0, 8), st.sampled_from([0.0, 0.3, 0.7, 1.0]))
 def test_a_plan_holds_what_it_says_and_comes_to_rest(seed, masters, empty, skew):
@@ -192,6 +194,7 @@ def test_capacity_and_weight_are_kept():
     assert max(held("a"), held("c")) <= 10  # 1.2 of the 8.5 that b leaves them
 
 
+@pytest.mark.long
 def test_scale_out_moves_long_runs():
     """Slots of even weight: as many ranges as masters, or nearly."""
     cluster = random_problem(3, 6, 1200, empty=3, skew=0.0, tolerance=0.05, iterations=SHORT)

@@ -71,6 +71,7 @@ def test_a_scale_out_of_ordinary_loads_takes_one_cut_a_donor():
     assert check_plan(cluster, found) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_no_range_begins_at_a_slot_without_load(seed):
     """They go with their neighbours."""
@@ -86,6 +87,7 @@ def test_no_range_begins_at_a_slot_without_load(seed):
     assert [run for run in runs if not any(keys[run[0] : run[1]])] == []
 
 
+@pytest.mark.long
 def test_a_larger_budget_never_gives_more_ranges():
     """The curve is what a user chooses from; the plan is a point of it."""
     cluster = random_problem(3, 6, 900, empty=2, skew=0.5, tolerance=0.03, iterations=SHORT)
@@ -118,6 +120,7 @@ def test_a_search_that_is_stopped_ends_with_a_plan_that_holds():
     assert check_plan(cluster, found) == []
 
 
+@pytest.mark.long
 def test_headroom_is_left_below_the_limit_and_a_master_within_the_limit_is_left_alone():
     """Planned to 1.5 % above the fair share, begun above 2 %."""
     cluster = problem([10] * 4000, "a" * 2200 + "b" * 1800, "ab", tolerance=0.02, headroom=0.25, iterations=SHORT)
@@ -139,6 +142,7 @@ def test_slots_that_are_dear_to_move_are_left():
     assert check_plan(cluster, by_hand) == []
 
 
+@pytest.mark.long
 def test_a_shredded_cluster_gets_few_ranges_at_no_worse_balance():
     """Whatever moves; the heaviest master does not get heavier."""
     chance = random.Random(3)

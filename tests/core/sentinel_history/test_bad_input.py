@@ -53,6 +53,7 @@ def mutated(data: bytes, rng: Random) -> bytes:
     return (data[:at] + data[at + 1 :], data[:at] + data[at : at + 9] * 2 + data[at:], data[:at])[kind - 1]
 
 
+@pytest.mark.long
 def test_every_prefix_of_a_capture_is_replayed() -> None:
     """A capture may end anywhere."""
     packets = small_packets()
@@ -227,6 +228,7 @@ def test_numbers_that_lie_do_no_harm() -> None:
     assert history.spans
 
 
+@pytest.mark.long
 def test_masters_without_end_are_given_up() -> None:
     """A fake that watches ten thousand masters is kept at a thousand."""
     items = [Told(at * MS_NS, "+monitor", f"master m{at} 10.0.0.1 {at} quorum 2") for at in range(1, 1200)]

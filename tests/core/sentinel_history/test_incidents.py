@@ -20,6 +20,7 @@ def told(name: str) -> list[tuple[Incident, str, list[str]]]:
     return [(one, summary_of(one, names), [step_text(step, names) for step in one.steps]) for one in found]
 
 
+@pytest.mark.long
 def test_a_failover_is_told_with_who_saw_agreed_voted_and_was_chosen() -> None:
     """A killed master: all three sentinels doubt it, one is elected by three votes, a replica is promoted for a reason."""
     one, summary, steps = told("redis-7.0")[0]

@@ -218,6 +218,7 @@ def test_a_larger_cluster_connects_and_settles_in_the_same_way():
     assert fast.end() == plain.end()
 
 
+@pytest.mark.long
 def test_a_world_goes_on_as_it_would_have_when_it_leaves_the_fast_path():
     """What was in the arrays, and in the loop's heap, is back in its objects; and it can enter again in the middle."""
     script: Script = [(5 * S, crash(1)), (7 * S + 123, None)]
@@ -233,6 +234,7 @@ def test_a_world_goes_on_as_it_would_have_when_it_leaves_the_fast_path():
     assert moved.end() == plain.end()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("profile", ["redis-7.0", "valkey-9.1"])
 def test_trials_have_the_same_outcome_on_both_engines(profile):
     """The engine says how, never what."""

@@ -18,6 +18,10 @@ from cluster_core.sim.scenario.text import read_scenario, with_trace
 
 FOLDER = Path(__file__).parents[2] / "scenarios"
 FILES = sorted(FOLDER.glob("*.txt"))
+LONG = {
+    "data-too-old", "manual-failover", "minority-partition", "power-cut", "sentinel-mixed-epochs", "sentinel-split-votes",
+    "several-masters-die", "several-masters-die-redis-7.0", "writes-without-wait",
+}  # fmt: skip
 
 
 def played(path: Path, seed: int | None = None) -> Played:
@@ -30,7 +34,7 @@ def command(path: Path) -> str:
 
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(path, marks=pytest.mark.long) if path.stem == "sentinel-split-votes" else path for path in FILES],
+    [pytest.param(path, marks=pytest.mark.long) if path.stem in LONG else path for path in FILES],
     ids=lambda path: path.stem,
 )
 def test_a_scenario_goes_as_it_should(path, request):

@@ -92,6 +92,7 @@ def test_a_capture_of_the_bus_is_not_to_be_had():
     assert b"sentinels have none" in done.stderr
 
 
+@pytest.mark.long
 def test_lines_are_counted_over_seeds():
     """What came of so many runs of one scenario."""
     done = subprocess.run(

@@ -165,6 +165,7 @@ def test_lengths_that_lie_and_values_within_values_are_counted_not_believed(data
     assert any(isinstance(item, Unread) for item in found)
 
 
+@pytest.mark.long
 def test_mutated_bytes_never_raise_and_are_all_accounted_for() -> None:
     """Seeded: every byte belongs to a value, a dump, its head, or is unread."""
     clean = b"+OK\r\n" + SET * 3 + b"+FULLRESYNC x 0\r\n$20\r\n" + bytes(20) + SET * 3 + b"$5\r\nhello\r\n:1\r\n"

@@ -112,6 +112,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(STEPS)
 def test_every_line_is_recorded_once_whatever_is_rotated_and_killed(tmp_path_factory, steps):

@@ -156,6 +156,7 @@ def test_the_trend_has_a_chart_of_all_masters_and_one_of_each_over_time() -> Non
     assert trend_charts(Trend("keys", points[:1])) == []
 
 
+@pytest.mark.long
 def test_the_map_holds_the_change_of_every_slot_and_no_size_that_is_not_known() -> None:
     """Less is below zero; the owner is that of the later snapshot."""
     before, after = keyspace_report(), keyspace_report(seed=9)

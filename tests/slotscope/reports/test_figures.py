@@ -62,6 +62,7 @@ def test_a_slot_is_explained_by_its_tag_where_no_key_holds_half() -> None:
     assert second.cause.share == 0.8
 
 
+@pytest.mark.long
 def test_without_sizes_slots_and_tags_weigh_by_keys() -> None:
     """A key list knows no sizes."""
     heaviest = heavy_slots(keyspace_report(sizes=False), 1)[0]

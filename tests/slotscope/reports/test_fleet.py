@@ -83,6 +83,7 @@ def root(tmp_path) -> str:
     return folder
 
 
+@pytest.mark.long
 def test_the_worst_cluster_comes_first(root):
     """Open incidents, then a failed last run, what was read in part, skew, age; a failure that a later run mended is none."""
     report = load_fleet(root, NOW_MS)
@@ -111,6 +112,7 @@ def test_the_worst_cluster_comes_first(root):
     }  # fmt: skip
 
 
+@pytest.mark.long
 def test_figures_are_those_of_the_newest_finished_snapshot(root):
     uneven = next(one for one in load_fleet(root, NOW_MS).clusters if one.cluster == "uneven")
     even = next(one for one in load_fleet(root, NOW_MS).clusters if one.cluster == "even")
@@ -131,6 +133,7 @@ def test_masters_are_compared_by_bytes_or_keys_where_memory_is_not_known(tmp_pat
     assert (one.cluster, one.skew, one.skew_by, one.size_bytes) == ("(no cluster named)", 1.0, "of bytes", 10)
 
 
+@pytest.mark.long
 def test_the_page_leads_to_those_of_its_clusters_and_the_list_of_pages_to_it(root):
     """Names are shown and do nothing."""
     hostile = "<script>alert(1)</script>\x1b[31m"
@@ -149,6 +152,7 @@ def test_the_page_leads_to_those_of_its_clusters_and_the_list_of_pages_to_it(roo
     assert index.count('href="fleet.html"') >= 2
 
 
+@pytest.mark.long
 def test_a_terminal_of_80_columns_shows_every_figure(root):
     stream = io.StringIO()
     render_fleet_terminal(load_fleet(root, NOW_MS), Console(file=stream, width=80), html_path="p.html")
@@ -161,6 +165,7 @@ def test_a_terminal_of_80_columns_shows_every_figure(root):
     assert next(line for line in lines if line.startswith("  burning")).endswith("2 min  2 open of 3")
 
 
+@pytest.mark.long
 def test_a_fleet_is_asked_without_spark_and_as_json(root, capsys):
     assert slotscope("fleet", "--root", root, "--json") == 0
     told = json.loads(capsys.readouterr().out)

@@ -6,6 +6,8 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from slotscope.reports.delivery import deliver
 from slotscope.reports.index import read_cards, render_index
 from slotscope.reports.keyspace.comparison import compare_reports
@@ -29,6 +31,7 @@ def names_of(*paths: str) -> list[str]:
     return [Path(path).name for path in paths]
 
 
+@pytest.mark.long
 def test_every_page_is_in_the_list_with_its_verdict_the_newest_first(tmp_path):
     """A page written again stands there once."""
     for report in (BEFORE, AFTER, BEFORE, compare_reports(BEFORE, AFTER), PLAN, history_report()):
@@ -44,6 +47,7 @@ def test_every_page_is_in_the_list_with_its_verdict_the_newest_first(tmp_path):
     )
 
 
+@pytest.mark.long
 def test_pages_about_one_snapshot_lead_to_each_other_also_when_the_other_comes_later(tmp_path):
     """The snapshot was written before there was a plan; nothing is linked that is not there."""
     root = str(tmp_path)

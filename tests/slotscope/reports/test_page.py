@@ -21,6 +21,7 @@ print(len(page.render_page("base.html", {})))
 """
 
 
+@pytest.mark.long
 def test_templates_are_read_from_a_zip(tmp_path: Path) -> None:
     """Executors and spark-submit import the code from one file."""
     archive = code_zip.build(tmp_path / "code.zip")

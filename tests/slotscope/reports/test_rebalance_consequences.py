@@ -61,6 +61,7 @@ def test_the_tables_say_what_a_plan_means(tmp_path: Path, made: MadePlan) -> Non
     assert [one.masters for one in meant.others] == [5, 3]
 
 
+@pytest.mark.long
 def test_the_speed_is_that_of_the_plan_that_was_carried_out_last(tmp_path: Path, made: MadePlan) -> None:
     root = str(tmp_path)
     write_plan(root, made, bad_records=0, parts={})
@@ -80,6 +81,7 @@ def test_of_each_target_the_moment_is_told_at_which_it_is_fullest() -> None:
     assert [(one.target, one.batch, one.peak) for one in fullest(peaks)] == [("b", 1, 10), ("a", 1, 9)]
 
 
+@pytest.mark.long
 def test_heavy_tags_and_keys_that_move_are_named(tmp_path: Path, made: MadePlan) -> None:
     root, moved = str(tmp_path), made.stored.plan.moves[0].slot
     stays = next(slot for slot in range(400) if slot not in {move.slot for move in made.stored.plan.moves})

@@ -75,6 +75,7 @@ def test_every_figure_of_the_plan_is_in_the_report(root: str, made: MadePlan) ->
     assert report.created_at_ms == MADE_MS
 
 
+@pytest.mark.long
 def test_a_tolerance_whose_plan_misses_its_limits_is_marked(tmp_path: Path, made: MadePlan) -> None:
     """Row of the table and point of the curve: what such a plan moves is not the price of the tolerance."""
     first, second = made.alternatives
@@ -124,6 +125,7 @@ def test_a_heavy_slot_comes_with_what_makes_it_heavy(root: str) -> None:
     assert "heavy-slots" in [warning.code for warning in report.warnings]
 
 
+@pytest.mark.long
 def test_what_the_run_warned_of_is_kept_with_the_plan_and_comes_first(root: str, made: MadePlan) -> None:
     """As severity, code, text and subject."""
     said = Caveat(Severity.ERROR, Code.GONE, "slot 3 has no keys", "3")
@@ -135,6 +137,7 @@ def test_what_the_run_warned_of_is_kept_with_the_plan_and_comes_first(root: str,
     ]
 
 
+@pytest.mark.long
 def test_history_tells_what_became_of_earlier_plans(root: str, made: MadePlan) -> None:
     """Carried out and kept, broken, never carried out; the newest audit counts, later plans are not history."""
     [row] = read_rows(root, REBALANCE_PLANS)
@@ -206,6 +209,7 @@ def test_a_plan_that_is_not_there_is_said_in_one_line(root: str, tmp_path: Path)
         load_rebalance_report(root, "abcdef")
 
 
+@pytest.mark.long
 def test_the_report_is_delivered_to_a_file_and_a_stream(root: str, tmp_path: Path, capsys: Any) -> None:
     """The page lies where it was asked for, or under ROOT/reports."""
     import sys

@@ -41,6 +41,7 @@ def test_names_in_pairs_and_figures_that_are_none_are_json_too():
     assert json.loads(json_text({("a", "b"): float("inf"), 3: {b"\xff"}})) == {"a b": None, "3": ["\\xff"]}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", REPORTS)
 def test_a_report_as_json_is_one_line_with_its_page_and_its_verdict(tmp_path, kind):
     """`jq` reads it; nothing else is on the stream."""

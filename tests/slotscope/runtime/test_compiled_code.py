@@ -18,6 +18,7 @@ def compiled() -> None:
     assert key_slots(pa.array([b"foo"])).tolist() == [12182]
 
 
+@pytest.mark.long
 def test_a_user_with_an_empty_cache_takes_what_set_up_has_packed(compiled, tmp_path, monkeypatch):
     packed, home = tmp_path / "packed", tmp_path / "home"
     count = compiled_code.pack_beside_programs(packed)
@@ -34,6 +35,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
+@pytest.mark.long
 def test_executors_get_the_same_as_a_cache_folder(compiled, tmp_path):
     packed = tmp_path / "packed"
     compiled_code.pack_beside_programs(packed)

@@ -59,6 +59,7 @@ def test_rows_count_when_their_run_is_complete_and_not_before(tmp_path):
     assert [row["keys"] for row in read_rows(str(tmp_path), SLOT_LOAD)] == [7]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("commit", range(1, 10))
 def test_a_run_that_fails_at_any_commit_leaves_the_old_or_the_new(tmp_path, monkeypatch, commit):
     """A disk that is full from that commit on: no reader sees a mix; the next run is whole, and alone in the tables."""
@@ -86,6 +87,7 @@ def test_a_run_that_fails_at_any_commit_leaves_the_old_or_the_new(tmp_path, monk
     assert [len(stored_values(str(tmp_path), table, "run_id")) for table in WRITTEN] == [1, 1, 1]
 
 
+@pytest.mark.long
 def test_a_run_that_is_complete_stays_so_whatever_happens_to_the_rows_that_it_replaced(tmp_path, monkeypatch):
     """The disk is full when they are to be removed: they do not count, and go another time."""
     write(tmp_path, "a", 1)
@@ -103,6 +105,7 @@ def test_a_run_that_is_complete_stays_so_whatever_happens_to_the_rows_that_it_re
     assert len(stored_values(str(tmp_path), SLOT_LOAD, "run_id")) == 1
 
 
+@pytest.mark.long
 def test_a_commit_that_seemed_to_fail_is_not_taken_for_another_run(tmp_path, monkeypatch):
     """The answer got lost, and the commit is made again."""
     write(tmp_path, "a", 1)
@@ -144,6 +147,7 @@ def test_rows_whose_commit_was_taken_and_whose_answer_was_lost_are_there_once(tm
     assert seen(tmp_path, "a") == [[1]] * 3
 
 
+@pytest.mark.long
 def test_a_killed_run_leaves_what_was_there_and_the_next_one_removes_its_rows(tmp_path):
     write(tmp_path, "a", 1)
     killed = Run(str(tmp_path), "key-slots", "a")
@@ -170,6 +174,7 @@ def fold(root, number, *, fails=False):
             raise OSError("killed")
 
 
+@pytest.mark.long
 def test_however_many_runs_a_snapshot_goes_on_for_it_counts_few(tmp_path, monkeypatch):
     """Lasting rows of many become those of one, and of many of these again; each row is there once, whatever fails in between."""
     monkeypatch.setattr(runs, "LASTING_MAX", 3)
@@ -218,6 +223,7 @@ def test_jobs_of_different_snapshots_all_end_right_in_an_empty_root(tmp_path):
     assert {row["state"] for row in read_rows(str(tmp_path), RUNS)} == {"complete"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("before", [False, True])
 def test_of_two_runs_of_one_snapshot_one_wins_and_the_other_is_told_to_try_again(tmp_path, before):
     """Whether there was a snapshot of that name or not: one line, an exit code of its own, and no row of the loser."""

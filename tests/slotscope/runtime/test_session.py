@@ -86,6 +86,7 @@ def test_only_local_masters_need_no_code_sent(master, one):
     assert is_one_process(master) is one
 
 
+@pytest.mark.long
 def test_the_zip_has_code_and_data_and_is_the_same_each_time(tmp_path):
     """What --py-files takes: packages, settings, templates; no caches."""
     first, second = code_zip.build(tmp_path / "a.zip"), code_zip.build(tmp_path / "b.zip")

@@ -40,6 +40,7 @@ def test_a_snapshot_without_a_name_is_called_by_its_time_and_the_cluster_that_wa
     assert unnamed(tmp_path) == "2026-11-23T020000Z-2"
 
 
+@pytest.mark.long
 def test_snapshots_without_names_of_one_second_get_different_ones(tmp_path):
     """Six jobs that one clock starts."""
     start = Barrier(6)
@@ -85,6 +86,7 @@ def test_of_several_clusters_one_has_to_be_named(tmp_path):
         find_name(str(tmp_path), "latest", KEY_JOBS, "north")
 
 
+@pytest.mark.long
 def test_a_cluster_is_known_again_by_any_of_its_nodes(tmp_path):
     """Given once, or made of an id; the last name that was given counts; nothing else is taken for a node's id."""
 

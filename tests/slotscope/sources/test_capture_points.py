@@ -78,6 +78,7 @@ def test_points_that_overlap_are_put_on_one_clock_by_the_segments_that_both_saw(
     assert "segments were seen at both and agree within 0.00 ms" in note
 
 
+@pytest.mark.long
 def test_the_clock_of_the_point_that_was_named_first_counts_whatever_its_name_and_its_times(
     packets: list[Packet], whole: Told, tmp_path: Path
 ) -> None:
@@ -90,6 +91,7 @@ def test_the_clock_of_the_point_that_was_named_first_counts_whatever_its_name_an
     assert "the clock of a.pcap is 2.000 s behind that of z.pcap" in clock_notes(told)[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", [by_connection, by_direction])
 def test_points_without_a_common_segment_are_put_on_one_clock_by_what_must_come_first(
     packets: list[Packet], whole: Told, tmp_path: Path, place
@@ -103,6 +105,7 @@ def test_points_without_a_common_segment_are_put_on_one_clock_by_what_must_come_
     assert "ahead of that of a.pcap: no segment was seen at both, but" in note
 
 
+@pytest.mark.long
 def test_a_point_that_overlaps_only_with_a_third_is_corrected_through_it(
     packets: list[Packet], whole: Told, tmp_path: Path
 ) -> None:
@@ -119,6 +122,7 @@ def test_a_point_that_overlaps_only_with_a_third_is_corrected_through_it(
     assert len(clock_notes(told)) == 2
 
 
+@pytest.mark.long
 def test_a_drift_is_followed(packets: list[Packet], whole: Told, tmp_path: Path) -> None:
     """A clock that gains two thousandths is 40 ms off after 20 s."""
     kept = [p for p in packets if sum(ports_of(p)) % 3 != 1]
@@ -133,6 +137,7 @@ def test_a_drift_is_followed(packets: list[Packet], whole: Told, tmp_path: Path)
     assert "so is its drift" in clock_notes(told)[0]
 
 
+@pytest.mark.long
 def test_a_clock_that_is_an_hour_off_is_found_where_the_files_seem_not_to_overlap(
     packets: list[Packet], whole: Told, tmp_path: Path
 ) -> None:

@@ -58,6 +58,7 @@ def by_logs(rows: list[ReplayRow]) -> list[Incident]:
     return find_incidents(history)
 
 
+@pytest.mark.long
 def test_the_first_bytes_of_messages_tell_of_elections_and_votes(whole: Told, cut: Path) -> None:
     """R3: type, sender and epochs stand in the first 80 bytes."""
     found, truth = failover(tell(cut).incidents), failover(whole.incidents)

@@ -37,6 +37,7 @@ def test_packets_lost_at_random_leave_the_story_as_it_is(
     assert any(note.code is Code.GAPS for note in told.notes)
 
 
+@pytest.mark.long
 def test_gaps_of_one_connection_leave_the_story_as_it_is(packets: list[Packet], whole: Told, tmp_path: Path) -> None:
     """Every third packet of the busiest connection is missing."""
     ends = [tuple(sorted(ports_of(packet))) for packet in packets]
@@ -64,6 +65,7 @@ def test_a_capture_that_begins_in_the_middle_tells_what_it_shows(
     assert not any(note.code is Code.GAPS for note in told.notes)
 
 
+@pytest.mark.long
 def test_a_failover_in_a_part_that_is_missing_is_uncertain_in_row_and_sentence(
     packets: list[Packet], whole: Told, tmp_path: Path
 ) -> None:
@@ -84,6 +86,7 @@ def test_a_failover_in_a_part_that_is_missing_is_uncertain_in_row_and_sentence(
     assert not any(one.rests_on_gap for one in whole.incidents)
 
 
+@pytest.mark.long
 def test_gaps_are_rows_with_the_nodes_at_both_ends(packets: list[Packet], tmp_path: Path) -> None:
     told = tell(write(tmp_path / "bus.pcap", with_loss(packets, 0.05, 2)))
 

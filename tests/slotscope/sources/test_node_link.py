@@ -45,6 +45,7 @@ def test_what_is_no_reply_is_an_error_with_its_reason(raw, said):
     assert told == Refused(Address("127.0.0.1", port), said)
 
 
+@pytest.mark.long
 def test_a_reply_without_end_is_cut_off(monkeypatch):
     """Bytes that are taken for one reply have a bound, whatever its parts are."""
     monkeypatch.setattr(node_link, "REPLY_BYTES_MAX", 1 << 20)

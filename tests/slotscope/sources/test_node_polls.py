@@ -93,6 +93,7 @@ def test_a_line_that_is_no_poll_says_why(raw, reason):
     assert (caught.value.offset, caught.value.source) == (7, "polls.jsonl")
 
 
+@pytest.mark.long
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(), lambda inner: st.lists(inner), max_leaves=5

@@ -111,6 +111,7 @@ def test_dumps_of_one_task_have_the_sums_that_each_has_alone(topology):
     assert len(by_node[0]) == (3 if topology else 0)
 
 
+@pytest.mark.long
 def test_what_each_dump_says_of_itself_stays_its_own():
     told = options(TOPOLOGY)
     facts = [
@@ -125,6 +126,7 @@ def test_what_each_dump_says_of_itself_stays_its_own():
     assert [fact["stored_crc"] for fact in facts[0].values()] == [fact["stored_crc"] for fact in facts[1].values()]
 
 
+@pytest.mark.long
 def test_each_slot_of_cluster_dumps_is_told_of_each_dump_that_has_it():
     told = options(None)
     declared = [

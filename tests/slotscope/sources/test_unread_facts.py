@@ -100,6 +100,7 @@ def test_rows_of_a_list_that_are_no_keys_are_counted_against_all_rows(tmp_path):
     assert 1 <= found["txt"][0] <= 2
 
 
+@pytest.mark.long
 def test_a_list_that_breaks_off_lacks_what_it_says_it_holds_or_nobody_knows(tmp_path):
     """Of JSON lines nobody says how many there are."""
     rows = b"".join(json.dumps({"key": f"k{n}"}).encode() + b"\n" for n in range(200_000))

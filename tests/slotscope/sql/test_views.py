@@ -127,6 +127,7 @@ def test_a_column_that_was_added_later_is_null_in_older_tables(tmp_path) -> None
     assert ask(slotscope.connect(str(tmp_path)), query).rows == [("old", None, True)]
 
 
+@pytest.mark.long
 def test_the_newest_snapshot_is_the_one_with_the_latest_dumps_and_of_these_the_last_written(tmp_path) -> None:
     def snapshot(name: str, taken: int | None, written: int | None) -> dict[str, Any]:
         times = {"taken_at": taken, "written_at": written}
@@ -176,6 +177,7 @@ def test_replicas_are_no_voters_and_a_vote_has_no_refusal(asked_root: str) -> No
     assert ask(connection, "SELECT granted, refusal FROM election_votes").rows == [(True, None), (True, None)]
 
 
+@pytest.mark.long
 def test_each_cluster_has_a_newest_snapshot_of_its_own(tmp_path) -> None:
     """Of two clusters in one root: loads of both, growth of neither against the other."""
     for name, cluster, day in (("e1", "east", 1), ("w1", "west", 2), ("e2", "east", 3)):

@@ -47,6 +47,7 @@ def test_every_prefix_of_a_record_is_an_error_or_a_value(data, dialect):
     assert {one.key for one in found} <= ({whole.key} if whole else {one.key for one in found})
 
 
+@pytest.mark.long
 def test_ten_thousand_mutations_are_errors_or_values():
     """Seeded; a changed byte, a removed piece, a length that lies."""
     chance = random.Random(20_261_122)

@@ -110,10 +110,12 @@ def test_a_sound_value_has_no_flaw(case: str):
     assert flaws(*SOUND[case])[1] == []
 
 
+@pytest.mark.long
 def test_a_sound_listpack_of_more_than_its_header_counts_has_no_flaw():
     assert flaws(20, build.string(build.listpack(range(70_000))))[1] == []
 
 
+@pytest.mark.long
 def test_no_value_that_a_server_saved_has_a_flaw():
     paths = sorted(DATA.glob("*/*.rdb")) + sorted(DATA.glob("*/before/*.rdb"))
     assert len(paths) == 6
