@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from typing import Any, Final
 
-from cluster_core.formats.landing import Gap, Kind, Reason, read_name, source_of
+from cluster_core.formats.landing import Gap, Kind, Reason, source_of
 from cluster_core.formats.server_log import LogReader, LogRow
 from slotscope.recording.log_rotation import is_rotated_name
 from slotscope.recording.logs import LogFollower, mark_of
 from slotscope.recording.point import Point
-from slotscope.recording.series import whole_members
 from slotscope.servers.node_link import Access, Address, LinkError
 from slotscope.sources.server_logs import owner_of
 
@@ -120,21 +119,9 @@ class LogRecorder:
     def _follow(self, path: str, source: str) -> None:
         if path in self.followers or len(self.followers) >= LOGS_MAX:
             return
-        mark = mark_of(self._saved.get(path), lambda name: self._plain_bytes(name))
+        mark = mark_of(self._saved.get(path), self.point.log_bytes)
         series = self.point.series(Kind.LOGS, source)
         self.followers[path] = LogFollower(path, series, self.point.gaps, self._save, mark, self.point.alive_ns or 0)
-
-    def _plain_bytes(self, name: str) -> int:
-        """Plain bytes of the file that was once begun as *name*."""
-        begun = read_name(name)
-        folder = self.point.folder / Kind.LOGS
-        if begun is None or not folder.is_dir():
-            return 0
-        for path in folder.iterdir():
-            recorded = read_name(path.name)
-            if recorded is not None and recorded._replace(to_ns=None) == begun:
-                return whole_members(path)[1]
-        return 0
 
     def _source(self, path: str) -> str:
         """Whose log it is, by its lines, its name, or because there is one node only; else its name."""

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from cluster_core.formats.landing import GAPS_FILE, Gap, Kind, Reason, read_name
+from cluster_core.formats.landing import GAPS_FILE, Gap, Kind, Reason, RecordedFile, read_name
 from slotscope.recording.gap_book import GapBook
 from slotscope.recording.retention import Bounds, Stored, files_to_delete
-from slotscope.recording.series import Recovered, Rotation, Series, recover
+from slotscope.recording.series import Recovered, Rotation, Series, recover, whole_members
 from slotscope.runtime.errors import InputError
 
 NAME: Final = re.compile(r"[A-Za-z0-9_][\w.-]{0,99}", re.ASCII)
@@ -48,6 +48,7 @@ class Point:
     alive_ns: int | None = None
     """When the recorder before was last alive; None if there was none."""
     _lock: int = -1
+    _log_bytes: dict[RecordedFile, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.gaps = GapBook(self.folder / GAPS_FILE, self.tell)
@@ -79,6 +80,24 @@ class Point:
                     begun = read_name(one.name)
                     from_ns = begun.from_ns if one.path is None and begun is not None else one.written_ns
                     self.gaps.add(Gap(kind, from_ns, max(one.written_ns, from_ns), Reason.TORN, one.name))
+
+        self._log_bytes = self._count_log_bytes()
+
+    def log_bytes(self, name: str) -> int:
+        """Plain bytes of the file of logs that was begun as *name*, when the point was opened: since then it may have gone to a store."""
+        begun = read_name(name)
+        return self._log_bytes.get(begun, 0) if begun is not None else 0
+
+    def _count_log_bytes(self) -> dict[RecordedFile, int]:
+        """Of the files that the recorder before was writing into when it was killed, as `read_state` names them."""
+        told = [saved.get("partial") for saved in self.read_state().values() if isinstance(saved, dict)]
+        begun = {read_name(name) for name in told if isinstance(name, str)}
+        files = [(read_name(Path(file.path).name), file.path) for file in self.stored()]
+        return {
+            unended: whole_members(Path(path))[1]
+            for name, path in files
+            if name is not None and (unended := name._replace(to_ns=None)) in begun
+        }
 
     def _partials(self, kind: Kind) -> list[Path]:
         folder = self.folder / kind

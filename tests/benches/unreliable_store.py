@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -28,8 +29,16 @@ COUNT = "/troubles"
 SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 
 
+@dataclass(frozen=True)
 class UnreliableStore(ObjectStore):
     """A store before which such a server stands."""
+
+    process: subprocess.Popen[bytes]
+
+    def go_away(self) -> None:
+        """Answer nobody any more."""
+        self.process.kill()
+        self.process.wait()
 
     def troubles(self) -> int:
         """How many answers were lost and requests failed."""
@@ -60,7 +69,7 @@ def _passing(*words: str) -> Iterator[UnreliableStore]:
     ) as process:
         try:
             await_port(port)
-            yield UnreliableStore(f"http://127.0.0.1:{port}")
+            yield UnreliableStore(f"http://127.0.0.1:{port}", process)
         finally:
             process.terminate()
 
