@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType
@@ -27,11 +28,11 @@ from benchmarks.result import Bar, Cell, Result, Table
 from cluster_core.kernels.key_slots import key_slots
 from cluster_core.slots.key_slot import SLOT_COUNT, key_slot
 from schemas.interim import SLOT
-from slotscope.pipelines.keys.snapshot import tally
 from slotscope.runtime.spark.java import find_java_home
 from slotscope.sources.inputs import find_inputs
-from slotscope.sources.keys.tally import TallyOptions
-from slotscope.transforms.key_distribution import slot_load
+from slotscope.sources.keys.partial_rows import TallyOptions
+from slotscope.transforms.partial_sums import read_units, tally
+from slotscope.transforms.snapshot_tables import SnapshotTables
 
 NAME = "spark_scale"
 MASTER = "local[2]"
@@ -121,7 +122,7 @@ def _measure_keys(result: Result, spark: SparkSession, options: Options) -> None
     )
     table = Way(
         "slotscope: the rows of silver/slot_load",
-        lambda: _counted(_slot_load(spark, _partial(spark, keys=paths, details=False))),
+        lambda: _slot_load(spark, paths),
         keys,
     )
     mapped = Way("slotscope kernel in mapInArrow over a DataFrame", lambda: _counted(_mapped_counts(frame)), keys)
@@ -201,12 +202,14 @@ def _slot_counts(partial: DataFrame) -> DataFrame:
     return partial.where(F.col("kind") == SLOT).groupBy("slot").agg(F.sum("keys").alias("n"))
 
 
-def _slot_load(spark: SparkSession, partial: DataFrame) -> DataFrame:
-    """Return the rows of ``silver/slot_load``, all 16384 of them, as for a cluster without topology."""
-    owners = spark.createDataFrame(
-        pa.table({"slot": pa.array(range(SLOT_COUNT), pa.int32()), "owner_id": pa.nulls(SLOT_COUNT, pa.string())})
-    )
-    return slot_load(partial, None, owners, known=frozenset()).withColumnRenamed("keys", "n")
+def _slot_load(spark: SparkSession, paths: list[Path]) -> int:
+    """Make the rows of ``silver/slot_load``, all 16384 of them, as for a cluster without topology; how many keys they stand for."""
+    inputs = find_inputs([], [str(path) for path in paths], None)
+    partial, _ = read_units(spark, inputs, TallyOptions(details=False), split=True)
+    made = SnapshotTables(partial, None, frozenset(), top=0, top_per_slot=0, groups=0)
+    keys = pc.sum(made.slot_load([None] * SLOT_COUNT)["keys"]).as_py()
+    partial.release()
+    return int(keys)
 
 
 def _measure_dumps(result: Result, spark: SparkSession, options: Options) -> None:

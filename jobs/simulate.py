@@ -43,7 +43,7 @@ def run(
     except (TrialError, LayoutError) as error:
         raise InputError(str(error)) from error
     with progress("simulating", how_far(spark, "runs")), running(root, "simulate", snapshot) as job:
-        write_runs(run_grid(spark, grid, places), job)
+        write_runs(run_grid(spark, grid, places), grid, job)
     return read_report(root=root, snapshot=snapshot, start=words)
 
 

@@ -8,7 +8,10 @@ from collections.abc import Iterator, Sequence
 from functools import partial as bind
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -21,7 +24,8 @@ from schemas.table import several
 from slotscope.runtime.spark.spark_schema import spark_schema
 from slotscope.runtime.storage.row_tables import table_arrow
 from slotscope.runtime.storage.runs import Run
-from slotscope.runtime.storage.tables import Change, apply_changes
+from slotscope.runtime.storage.tables import SMALL_ROWS_MAX, Change, apply_changes
+from slotscope.transforms.pieces import stepped
 
 FIGURES = ("detected_ms", "elected_ms", "converged_ms", "lost", "unavailable", "bus_bytes", "elections")
 """Figures of which there are quantiles."""
@@ -35,6 +39,9 @@ _RUN = pa.schema(
     ]
 )
 """What a task returns: a row of gold/simulated_runs, its case, and its shards."""
+_KEYS = ["case", *(field.name for field in PARAMETERS)]
+_MEASURED = pa.schema([field for field in _RUN if field.name in (*_KEYS, *FIGURES)])
+QUANTILES = {"p10": 0.1, "p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
 def run_grid(spark: SparkSession, grid: Grid, places: Sequence[Place] = ()) -> DataFrame:
@@ -73,18 +80,28 @@ def _shape_of(places: Sequence[Place]) -> dict[str, int]:
     return {"shards": shards, "replicas": round(replicas / shards), "zones": len({place.zone for place in places})}
 
 
-def write_runs(runs: DataFrame, run: Run) -> None:
-    """Put *runs* of `run_grid` into the tables of *run*."""
+def write_runs(runs: DataFrame, grid: Grid, run: Run) -> None:
+    """Put *runs* of `run_grid` into the tables of *run*: few are brought here by one query, many are kept by Spark."""
+    if grid.runs <= SMALL_ROWS_MAX:
+        rows = runs.toArrow().sort_by("run")
+        apply_changes(
+            [
+                Change(rows, SIMULATED_RUNS),
+                Change(_shards(rows), SIMULATED_SHARDS),
+                Change(quantiles(rows.select(_MEASURED.names)), SIMULATED_QUANTILES),
+            ],
+            run,
+        )
+        return
     partitions = runs.sparkSession.sparkContext.defaultParallelism  # of the rows; the runs themselves were a task each
-    gathered = runs.repartition(partitions, "run")
-    kept = gathered.persist(StorageLevel.MEMORY_AND_DISK)
+    kept = runs.repartition(partitions, "run").persist(StorageLevel.MEMORY_AND_DISK)
+    by_case = kept.select(*_MEASURED.names).repartition(partitions, "case")
     try:
-        shards = kept.select("run", F.inline("failed_shards"))
         apply_changes(
             [
                 Change(in_order(kept, "run"), SIMULATED_RUNS),
-                Change(in_order(shards, "run", "master"), SIMULATED_SHARDS),
-                Change(quantiles(kept), SIMULATED_QUANTILES),
+                Change(in_order(kept.select("run", F.inline("failed_shards")), "run", "master"), SIMULATED_SHARDS),
+                Change(in_order(stepped(by_case, quantiles, _MEASURED), "case", "figure"), SIMULATED_QUANTILES),
             ],
             run,
         )
@@ -92,28 +109,31 @@ def write_runs(runs: DataFrame, run: Run) -> None:
         kept.unpersist()
 
 
-def quantiles(runs: DataFrame) -> DataFrame:
-    """How each figure is distributed over the runs of a case."""
-    keys = ["case", *(field.name for field in PARAMETERS)]
-    figures = F.array(
-        *(F.struct(F.lit(name).alias("figure"), F.col(name).cast("double").alias("value")) for name in FIGURES)
-    )
-    value = F.col("value")
-    found = (
-        runs.select(*keys, F.inline(figures))
-        .groupBy(*keys, "figure")
-        .agg(
-            F.count(F.lit(1)).alias("runs"),
-            F.count(value).alias("known"),
-            F.mean(value).alias("mean"),
-            *(
-                F.percentile(value, F.lit(share)).alias(name)
-                for name, share in (("p10", 0.1), ("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
-            ),
-            F.max(value).alias("worst"),
-        )
-    )
-    return in_order(found, "case", "figure")
+def _shards(rows: pa.Table) -> pa.Table:
+    """A row a shard that failed, from rows of runs in their order."""
+    lists = rows["failed_shards"].combine_chunks()
+    shards = pa.Table.from_struct_array(lists.flatten())
+    owners = rows["run"].combine_chunks().take(pc.list_parent_indices(lists))
+    return shards.append_column("run", owners).sort_by([("run", "ascending"), ("master", "ascending")])
+
+
+def quantiles(runs: pa.Table) -> pa.Table:
+    """How each figure is distributed over the runs of a case, of which all are in *runs*."""
+    rows = []
+    keys = runs.select(_KEYS).group_by(_KEYS).aggregate([]).sort_by("case").to_pylist()
+    for key in keys:
+        mine = runs.filter(pc.field("case") == key["case"])
+        for figure in sorted(FIGURES):
+            values = np.asarray(mine[figure].drop_null(), np.float64)
+            rows.append({**key, "figure": figure, "runs": len(mine), "known": len(values), **_spread(values)})
+    return pa.Table.from_pylist(rows, table_arrow(SIMULATED_QUANTILES))
+
+
+def _spread(values: NDArray[np.float64]) -> dict[str, float]:
+    if not len(values):
+        return {}
+    shares = zip(QUANTILES, np.quantile(values, list(QUANTILES.values())).tolist(), strict=True)
+    return {"mean": float(values.mean()), **dict(shares), "worst": float(values.max())}
 
 
 def in_order(rows: DataFrame, *columns: str) -> DataFrame:

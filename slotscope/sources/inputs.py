@@ -39,8 +39,18 @@ class Inputs:
     @property
     def told(self) -> str:
         """How many files there are, and their bytes."""
-        files = [*self.rdb, *self.keys, *(file for log in self.logs for file in log.files)]
+        files = self._files
         return f"{text.plural(len(files), 'file')}, {text.size(sum(file.size for file in files))}"
+
+    @property
+    def file_bytes(self) -> int | None:
+        """The bytes of all files as stored; None where one does not say, as a pipe does not."""
+        sizes = [file.size for file in self._files]
+        return sum(sizes) if all(sizes) else None
+
+    @property
+    def _files(self) -> list[InputFile]:
+        return [*self.rdb, *self.keys, *(file for log in self.logs for file in log.files)]
 
     def units(self, parallelism: int, *, split: bool) -> list[Unit]:
         """Return the units of work of all files, largest first."""

@@ -1,47 +1,39 @@
-"""Keys by their kind: type, size, elements, time to live."""
+"""Keys by their kind: type, size, elements, time to live; Arrow tables as in `key_distribution`."""
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from cluster_core.load.ttl import TTL_LABELS
-from schemas.interim import RANGE, TTL, TYPE
-from slotscope.transforms.key_distribution import with_node
+from slotscope.transforms.arrow_sums import sums, with_node
+
+_KIND = ("node_id", "type", "number", "text")
+_FIGURES = ("keys", "serialized_bytes", "memory_bytes", "expires", "offset")
 
 
-def key_types(partial: DataFrame, sources: DataFrame | None) -> DataFrame:
-    """Keys and loads per node and type."""
-    return (
-        with_node(partial.where(F.col("kind") == TYPE), sources)
-        .groupBy("node_id", "type")
-        .agg(*(F.sum(name).alias(name) for name in ("keys", "serialized_bytes", "memory_bytes", "expires")))
-    )
+def by_kind(rows: pa.Table, nodes: Mapping[str, str | None] | None) -> pa.Table:
+    """Sums of rows of kind `TYPE`, `RANGE` or `TTL` by node and kind."""
+    return sums(with_node(rows, nodes), _KIND, _FIGURES)
 
 
-def key_sizes(partial: DataFrame, sources: DataFrame | None) -> DataFrame:
-    """Keys per node, type and range of sizes or elements."""
-    return (
-        with_node(partial.where(F.col("kind") == RANGE), sources)
-        .groupBy("node_id", "type", F.col("text").alias("measure"), "number")
-        .agg(F.sum("keys").alias("keys"), F.sum("offset").alias("total"))
-        .select(
-            "node_id",
-            "type",
-            "measure",
-            F.expr("if(number = 0, 0L, shiftleft(1L, number - 1))").alias("at_least"),
-            "keys",
-            "total",
-        )
-    )
+def key_types(found: pa.Table) -> pa.Table:
+    """Keys and loads per node and type, from `by_kind`."""
+    return sums(found, ("node_id", "type"), _FIGURES[:-1])
 
 
-def ttl_buckets(partial: DataFrame, sources: DataFrame | None) -> DataFrame:
-    """Keys and bytes per node and remaining time to live."""
-    labels = F.array(*(F.lit(label) for label in TTL_LABELS))
-    return (
-        with_node(partial.where(F.col("kind") == TTL), sources)
-        .groupBy("node_id", F.col("number").alias("bucket"))
-        .agg(F.sum("keys").alias("keys"), F.sum("serialized_bytes").alias("serialized_bytes"))
-        .select("node_id", "bucket", labels[F.col("bucket")].alias("label"), "keys", "serialized_bytes")
-    )
+def key_sizes(found: pa.Table) -> pa.Table:
+    """Keys per node, type and range of sizes or elements, from `by_kind`."""
+    ranges = sums(found, _KIND, ("keys", "offset")).rename_columns({"text": "measure", "offset": "total"})
+    digits = np.asarray(ranges["number"], np.int64)
+    least = pa.array(np.where(digits == 0, 0, np.left_shift(1, np.maximum(digits - 1, 0))))
+    return ranges.append_column("at_least", least).drop_columns(["number"])
+
+
+def ttl_buckets(found: pa.Table) -> pa.Table:
+    """Keys and bytes per node and remaining time to live, from `by_kind`."""
+    buckets = sums(found, ("node_id", "number"), ("keys", "serialized_bytes")).rename_columns({"number": "bucket"})
+    return buckets.append_column("label", pc.take(pa.array(TTL_LABELS, pa.string()), buckets["bucket"]))

@@ -1,4 +1,4 @@
-"""From partial sums to the tables of append-only logs; every function takes and returns DataFrames (`key_distribution`)."""
+"""From partial sums to the tables of append-only logs; every function takes and returns DataFrames, *partial* with the ``node_id`` of its rows."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from pyspark.sql import functions as F
 
 from schemas.aof import LOG_SAVINGS
 from schemas.interim import LOG_COMMAND, LOG_DOUBT, LOG_KEY, LOG_PREFIX, LOG_SLOT, PREFIX, SLOT, UNIT
-from slotscope.transforms.key_distribution import with_node
+
+KINDS = (LOG_SLOT, LOG_COMMAND, LOG_KEY, LOG_PREFIX, LOG_DOUBT, SLOT, PREFIX, UNIT)
+"""Of the partial rows those that are looked at."""
 
 
 def _begin() -> Column:
     return F.timestamp_seconds(F.col("offset"))
 
 
-def write_load(partial: DataFrame, sources: DataFrame | None) -> DataFrame:
+def write_load(partial: DataFrame) -> DataFrame:
     """Writes per slot, node and hour; a base is no write."""
     writes = partial.where((F.col("kind") == LOG_SLOT) & (F.col("number") == 0))
-    return (
-        with_node(writes, sources)
-        .groupBy("slot", "node_id", _begin().alias("hour"))
-        .agg(F.sum("ops").alias("ops"), F.sum("serialized_bytes").alias("log_bytes"))
+    return writes.groupBy("slot", "node_id", _begin().alias("hour")).agg(
+        F.sum("ops").alias("ops"), F.sum("serialized_bytes").alias("log_bytes")
     )
 
 
-def command_load(partial: DataFrame, sources: DataFrame | None) -> DataFrame:
+def command_load(partial: DataFrame) -> DataFrame:
     """Commands by name, node and minute."""
     return (
-        with_node(partial.where(F.col("kind") == LOG_COMMAND), sources)
+        partial.where(F.col("kind") == LOG_COMMAND)
         .groupBy("node_id", F.col("text").alias("command"), _begin().alias("minute"))
         .agg(
             F.sum("ops").alias("commands"),
@@ -44,11 +44,11 @@ def _missed(partial: DataFrame, *facts: str) -> DataFrame:
     return units.select("source", "part", *(F.coalesce(F.col("facts")[fact], F.lit(0)).alias(fact) for fact in facts))
 
 
-def write_keys(partial: DataFrame, sources: DataFrame | None, *, count: int) -> DataFrame:
+def write_keys(partial: DataFrame, *, count: int) -> DataFrame:
     """The *count* keys with most writes and the *count* with most bytes; a unit that does not list one may have missed it."""
     missed = _missed(partial, "missed_log_keys", "missed_log_bytes")
     total = missed.agg(*(F.sum(name).alias(f"all_{name}") for name in ("missed_log_keys", "missed_log_bytes")))
-    rows = with_node(partial.where(F.col("kind") == LOG_KEY), sources)
+    rows = partial.where(F.col("kind") == LOG_KEY)
     keys = (
         rows.join(F.broadcast(missed), ["source", "part"], how="left")
         .groupBy(F.col("name").alias("key"))

@@ -1,25 +1,77 @@
-"""The partial sums of units, each read by a Spark task: where nothing is known of a file but its bytes, its ranges are guesses."""
+"""The partial sums of units, each read by a Spark task: where nothing is known of a file but its bytes, its ranges are guesses.
+
+Of small inputs they come to the driver at once, which adds them up in milliseconds where a Spark query takes a second; of others the same functions
+run in tasks over pieces of them, and over what these leave.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial as bind
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from cluster_core.slots.key_slot import SLOT_COUNT
 from schemas.interim import PARTIAL, UNIT, UnitFacts
-from slotscope.runtime.spark.spark_schema import spark_schema
+from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
 from slotscope.runtime.storage import stores
 from slotscope.sources.inputs import Inputs
 from slotscope.sources.keys.partial_rows import TallyOptions
 from slotscope.sources.keys.tally import Unit, tally_rows, tally_units
+from slotscope.transforms.arrow_sums import with_node
+from slotscope.transforms.pieces import Batches, Step, stepped
 
-Batches = Iterator[pa.RecordBatch]
+_NARROW = pa.schema([field for field in PARTIAL if field.name != "facts"])
+"""The columns of rows that are no `UNIT`."""
+ROWS_HERE_MAX = 1 << 20
+"""Partial rows that the driver takes as they are, some 600 bytes each."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartialSums:
+    """What the tasks returned (`PARTIAL`): here, or, where that may be much, kept by Spark in so many *pieces*.
+
+    *told* are the rows of kind `UNIT`.
+    """
+
+    rows: pa.Table | DataFrame
+    told: pa.Table
+    pieces: int = 1
+
+    def of(self, *kinds: int, step: Step, by: str) -> pa.Table:
+        """What *step* leaves of the rows of *kinds*; those with the same *by* are in one piece."""
+        if isinstance(self.rows, pa.Table):
+            return step(_of_kinds(self.rows, kinds).drop_columns(["facts"]))
+        found = self.rows.where(F.col("kind").isin(*kinds)).drop("facts").repartition(self.pieces, by)
+        return stepped(found, step, _NARROW).toArrow()
+
+    def frame(self, spark: SparkSession, nodes: Mapping[str, str | None] | None, *kinds: int) -> DataFrame:
+        """The rows of *kinds* with their ``node_id`` (`with_node`)."""
+        add = bind(with_node, nodes=nodes)
+        if isinstance(self.rows, pa.Table):
+            return spark_frame(spark, add(_of_kinds(self.rows, kinds)))
+        return stepped(self.rows.where(F.col("kind").isin(*kinds)), add, PARTIAL)
+
+    def without(self, spark: SparkSession, sources: Sequence[str]) -> DataFrame:
+        """The rows of other inputs than *sources*."""
+        rows = spark_frame(spark, self.rows) if isinstance(self.rows, pa.Table) else self.rows
+        return rows.where(~F.col("source").isin(list(sources)))
+
+    def release(self) -> None:
+        """Let Spark forget what it keeps."""
+        if isinstance(self.rows, DataFrame):
+            self.rows.unpersist()
+
+
+def _of_kinds(rows: pa.Table, kinds: tuple[int, ...]) -> pa.Table:
+    return rows.filter(pc.is_in(rows["kind"], pa.array(kinds, pa.int32())))
 
 
 def over_units(spark: SparkSession, task: Callable[[Batches], Batches], count: int, schema: StructType) -> DataFrame:
@@ -29,7 +81,10 @@ def over_units(spark: SparkSession, task: Callable[[Batches], Batches], count: i
 
 def tally(spark: SparkSession, inputs: Inputs, options: TallyOptions, *, split: bool = True) -> DataFrame:
     """Return the partial sums (`schemas.interim.PARTIAL`) of all *inputs*; nothing is read before an action asks for it."""
-    units: list[Unit] = inputs.units(spark.sparkContext.defaultParallelism, split=split)
+    return _tally(spark, inputs, options, inputs.units(spark.sparkContext.defaultParallelism, split=split))
+
+
+def _tally(spark: SparkSession, inputs: Inputs, options: TallyOptions, units: list[Unit]) -> DataFrame:
     partial = over_units(spark, bind(tally_units, units=units, options=options), len(units), spark_schema(PARTIAL))
     for path in inputs.delta:
         rows = spark.read.format("delta").load(stores.spark_uri(path))
@@ -37,34 +92,59 @@ def tally(spark: SparkSession, inputs: Inputs, options: TallyOptions, *, split: 
     return partial
 
 
+def are_few(inputs: Inputs, options: TallyOptions, units: int) -> bool:
+    """Whether *units* of *inputs* return few rows: not more than there are bytes, or than slots and groups let a unit that is no log."""
+    if inputs.delta:
+        return False
+    bounds = [inputs.file_bytes] if inputs.file_bytes is not None else []
+    if not inputs.logs:
+        bounds.append(units * (2 * options.groups_max + SLOT_COUNT * (2 + options.top_per_slot)))
+    return min(bounds, default=ROWS_HERE_MAX + 1) <= ROWS_HERE_MAX
+
+
 def read_units(
     spark: SparkSession, inputs: Inputs, options: TallyOptions, *, split: bool
-) -> tuple[DataFrame, list[UnitFacts]]:
+) -> tuple[PartialSums, list[UnitFacts]]:
     """Tally *inputs* and keep the result; the second value is what each unit says of itself.
 
     With *split* large files are read in ranges; those that cannot be, and only those, are read once more, whole.
     """
-    partial, units = _read(tally(spark, inputs, options, split=split))
-    failed = {unit.source for unit in units if unit.split_failed is not None}
+    planned = inputs.units(spark.sparkContext.defaultParallelism, split=split)
+    few = are_few(inputs, options, len(planned))
+    sums = _read(_tally(spark, inputs, options, planned), few, len(planned))
+    units = facts_of(sums.told)
+    failed = sorted({unit.source for unit in units if unit.split_failed is not None})
     if failed:
-        ranges, good = partial, partial.where(~F.col("source").isin(sorted(failed)))
         whole = tally(spark, inputs.only(failed), options, split=False)
+        ranges = sums
         try:
-            partial, units = _read(good.unionByName(whole))
+            good = ranges.without(spark, failed)
+            sums = _read(good.unionByName(whole), few, len(planned))
         finally:
-            ranges.unpersist()
-    return partial, sorted(units, key=lambda unit: (unit.source, unit.kind, unit.keys, unit.file_bytes))
+            ranges.release()
+        units = facts_of(sums.told)
+    return sums, sorted(units, key=lambda unit: (unit.source, unit.kind, unit.keys, unit.file_bytes))
 
 
-def _read(sums: DataFrame) -> tuple[DataFrame, list[UnitFacts]]:
-    """Keep *sums*, unless they cannot be read: other snapshots may follow in the same session."""
-    partial = sums.persist(StorageLevel.MEMORY_AND_DISK)
-    told = partial.where(F.col("kind") == UNIT).select("source", "text", "keys", "serialized_bytes", "facts")
+def _read(partial: DataFrame, few: bool, pieces: int) -> PartialSums:
+    """Have *partial* read, and keep it unless it cannot be: other snapshots may follow in the same session."""
+    if few:
+        rows = partial.toArrow()
+        return PartialSums(rows, _of_kinds(rows, (UNIT,)))
+    kept = partial.persist(StorageLevel.MEMORY_AND_DISK)
     with ExitStack() as failed:
-        failed.callback(partial.unpersist)
-        rows = told.collect()
+        failed.callback(kept.unpersist)
+        told = kept.where(F.col("kind") == UNIT).toArrow()
         failed.pop_all()
-    return partial, [
-        UnitFacts(source=source, kind=kind, keys=keys, file_bytes=file_bytes, **facts.asDict())
-        for source, kind, keys, file_bytes, facts in rows
-    ]
+    return PartialSums(kept, told, pieces)
+
+
+def facts_of(told: pa.Table) -> list[UnitFacts]:
+    """What the rows *told*, of kind `UNIT`, say."""
+    return [
+        UnitFacts(
+            source=row["source"], kind=row["text"], keys=row["keys"], file_bytes=row["serialized_bytes"],
+            **row["facts"] | {"aux": dict(row["facts"]["aux"])},
+        )
+        for row in told.select(["source", "text", "keys", "serialized_bytes", "facts"]).to_pylist()
+    ]  # fmt: skip

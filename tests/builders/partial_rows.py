@@ -14,8 +14,12 @@ from slotscope.runtime.spark.spark_schema import spark_schema
 
 
 def partial(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:
-    """Partial sums; what a row does not say is null, its source ``a.rdb`` and its part 0."""
-    return frame(spark, PARTIAL, *({"source": "a.rdb", "part": 0, **row} for row in rows))
+    """Partial sums with the nodes of their rows; what a row does not say is null, its source ``a.rdb`` and its part 0."""
+    return frame(
+        spark,
+        PARTIAL.append(pa.field("node_id", pa.string())),
+        *({"source": "a.rdb", "part": 0, **row} for row in rows),
+    )
 
 
 def frame(spark: SparkSession, schema: Any, *rows: dict[str, Any] | tuple[Any, ...]) -> DataFrame:

@@ -19,6 +19,7 @@ from cluster_core.errors import DecodeError
 from jobs import compare, key_slots
 from schemas.bronze import BAD_RECORDS, KEYS, VALUE_FLAWS
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, KEY_TYPES, NODE_LOAD, TTL_BUCKETS
+from schemas.interim import SLOT
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from slotscope.pipelines.keys.snapshot import KeySnapshot
 from slotscope.reports.keyspace.tables import load_report
@@ -31,7 +32,6 @@ from slotscope.sources.inputs import find_inputs
 from slotscope.sources.keys.tally import TallyOptions
 from slotscope.sources.keys.text import key_text
 from slotscope.sources.rdb import files as rdb_files
-from slotscope.transforms.key_distribution import slot_counts
 from slotscope.transforms.partial_sums import read_units, tally
 from tests.benches.program import slotscope
 from tests.builders import rdb_builder as build
@@ -430,6 +430,15 @@ def unquote(line: bytes) -> bytes:
     return ast.literal_eval(f"b{line.decode('ascii')}")
 
 
+def keys_by_slot(partial):
+    """Keys by slot over all units, of partial sums."""
+    found = Counter()
+    for row in partial.to_pylist():
+        if row["kind"] == SLOT:
+            found[row["slot"]] += row["keys"]
+    return found
+
+
 @pytest.mark.parametrize("name", KEYS_BY_FORMAT)
 def test_key_lists_of_every_format_give_the_slots_of_their_keys(spark, name):
     path = DATA / "key-lists" / name
@@ -438,7 +447,7 @@ def test_key_lists_of_every_format_give_the_slots_of_their_keys(spark, name):
 
     partial = tally(spark, find_inputs([], [str(path)], None), TallyOptions(details=False))
 
-    assert {row["slot"]: row["keys"] for row in slot_counts(partial).collect()} == dict(expected)
+    assert keys_by_slot(partial.toArrow()) == expected
     assert expected.total() > 100
 
 
@@ -491,7 +500,7 @@ def test_only_the_dump_that_was_cut_at_the_wrong_place_is_read_again(spark, tmp_
     inputs = find_inputs([str(plain), node], [], None)
 
     partial, units = read_units(spark, inputs, TallyOptions(details=False), split=True)
-    slots = {row["slot"]: row["keys"] for row in slot_counts(partial).collect()}
+    slots = keys_by_slot(partial.rows)
 
     assert Counter(unit.source for unit in units) == {str(plain): 1, node: 2}
     assert sum(slots.values()) == 10 + len(truth(BEFORE[0]))

@@ -1,13 +1,12 @@
 """One snapshot of a key space, from its inputs to its tables: who calls what, in which order.
 
-``inputs → units → partial sums (Python workers) → attribution of dumps to nodes → tables → warnings``.  Partial sums are persisted
-once; every table is a small aggregate of them.  All are appended; figures that must agree are compared before the run is complete.
+``inputs → units → partial sums (Python workers) → attribution of dumps to nodes → tables → warnings``.  Every table is a small aggregate of the
+partial sums.  All are appended; figures that must agree are compared before the run is complete.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -30,13 +29,13 @@ from schemas.aof import COMMAND_LOAD, LOG_SAVINGS, UNCERTAIN_KEYS, WRITE_KEYS, W
 from schemas.bronze import BAD_RECORDS, KEY_ROWS, KEYS, VALUE_FLAWS
 from schemas.caveats import Caveat
 from schemas.gold import BIG_KEYS, HASH_TAGS, KEY_PREFIXES, KEY_SIZES, KEY_TYPES, KEY_USE, NODE_LOAD, TTL_BUCKETS
-from schemas.interim import BAD, SLOT, UnitFacts, joined
+from schemas.interim import BAD, FLAW, SLOT, UnitFacts, joined
 from schemas.silver import SLOT_LOAD, SNAPSHOTS, SOURCES
 from schemas.table import Table
 from slotscope.pipelines.keys.inputs import tally_options
 from slotscope.runtime.progress import progress
 from slotscope.runtime.spark.session import how_far
-from slotscope.runtime.spark.spark_schema import spark_schema
+from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
 from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.delta_files import as_table, read_rows
 from slotscope.runtime.storage.row_tables import table_arrow
@@ -50,14 +49,15 @@ from slotscope.transforms import (
     age_findings,
     findings,
     key_distribution,
-    key_kinds,
+    key_groups,
     log_findings,
     log_load,
     memory_findings,
+    snapshot_tables,
 )
-from slotscope.transforms.findings import Foreign, SlotInDump, SuspiciousSlot
-from slotscope.transforms.key_distribution import Missed
-from slotscope.transforms.partial_sums import over_units, read_units
+from slotscope.transforms.findings import Foreign, SuspiciousSlot
+from slotscope.transforms.partial_sums import PartialSums, over_units, read_units
+from slotscope.transforms.snapshot_tables import SnapshotTables
 from slotscope.transforms.unread_findings import find_partial, find_unread, share_by_node
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ if TYPE_CHECKING:
     from slotscope.runtime.settings import Settings
 
 JOB = "key-slots"
-LOADS_KNOWN = ("serialized_bytes", "memory_bytes", "expires", "ops")
-"""Loads that a unit says it knows by its fact ``knows_NAME``."""
+KNOWN = ("serialized_bytes", "memory_bytes", "expires", "ops", "idle", "counters")
+"""Loads, and uses of keys, that a unit says it knows by its fact ``knows_NAME``."""
 
 
 @dataclass(slots=True)
@@ -78,11 +78,10 @@ class KeySnapshot:
     topology: Topology | None
     inputs: Inputs
     options: TallyOptions
-    partial: DataFrame
+    partial: PartialSums
     units: list[UnitFacts]
     bad_count: int
     bad: list[tuple[str, int, str]]
-    owners: DataFrame
     keys_by_owner: list[Foreign] = field(default_factory=list)
     attributions: dict[str, Attribution] = field(default_factory=dict)
     polls: list[Persistence] = field(default_factory=list)
@@ -99,25 +98,21 @@ class KeySnapshot:
         options = tally_options(request, settings, topology)
         with progress("reading", how_far(spark, "tasks", inputs.told)):
             partial, units = read_units(spark, inputs, options, split=not request.no_split)
-        bad_rows = partial.where(F.col("kind") == BAD)
-        bad_count = bad_rows.count() if request.permissive else 0
-        listed = bad_rows.select("source", "offset", "text").limit(findings.LISTED_MAX).collect() if bad_count else []
+        bad = partial.of(BAD, step=key_distribution.first_bad, by="source").to_pylist() if request.permissive else []
         bad_polls: list[DecodeError] = []
         polls = read_persistence_polls(list(request.info), bad=bad_polls if request.permissive else None)
         found = cls(
             request=request, settings=settings, topology=topology, inputs=inputs, options=options, partial=partial,
-            units=units, bad_count=bad_count + len(bad_polls),
-            bad=[*((row[0], row[1], row[2]) for row in listed), *((e.source, e.offset, e.reason) for e in bad_polls)],
-            owners=_owners_frame(spark, topology), polls=polls, bad_polls=bad_polls,
-            unread=find_unread(units),
+            units=units, bad_count=sum(row["count"] for row in bad) + len(bad_polls),
+            bad=[*((row["source"], row["offset"], row["text"]) for row in bad), *((e.source, e.offset, e.reason) for e in bad_polls)],
+            polls=polls, bad_polls=bad_polls, unread=find_unread(units),
         )  # fmt: skip
         found.attributions = found._attribute()
         return found
 
     def _attribute(self) -> dict[str, Attribution]:
         if self.topology:
-            rows = key_distribution.keys_by_owner(self.partial, logs_read=bool(self.inputs.logs)).collect()
-            self.keys_by_owner = [Foreign(row["source"], row["owner_id"], row["keys"]) for row in rows]
+            self.keys_by_owner = snapshot_tables.keys_by_owner(self.partial)
         by_source: dict[str, dict[str | None, int]] = {}
         for row in self.keys_by_owner:
             by_source.setdefault(row.source, {})[row.owner_id] = row.keys
@@ -129,21 +124,21 @@ class KeySnapshot:
 
     def write(self, spark: SparkSession, run: Run) -> None:
         """Write every table; raises InputError where they contradict each other."""
-        attributed = [(source, found.node_id) for source, found in self.attributions.items()]
-        sources = _frame(spark, attributed, "source", "node_id") if self.topology else None
-        slots = key_distribution.slot_load(self.partial, sources, self.owners, known=self._known()).persist()
-        with ExitStack() as ended:
-            ended.callback(slots.unpersist)
-            ended.enter_context(progress("writing tables"))
+        with progress("writing tables"):
             if self.request.keep_keys:
                 self._write_keys(spark, run)
-            with ThreadPoolExecutor(1) as beside:
-                suspicious = beside.submit(self._suspicious_slots)
-                tables.apply_changes(self._changes(spark, slots, sources), run)
+            tables.apply_changes(self._changes(spark), run)
             keys, size = check_sums(run)
-            row = self._snapshot_row(self._warnings(suspicious.result()), keys, size)
+            row = self._snapshot_row(self._warnings(self._suspicious_slots()), keys, size)
             run.append(SNAPSHOTS, [row])
             run.data_at, run.partial = row["taken_at"], row["partial"]
+
+    @property
+    def _nodes(self) -> dict[str, str | None] | None:
+        """Whose data each dump and log holds."""
+        if self.topology is None:
+            return None
+        return {source: found.node_id for source, found in self.attributions.items()}
 
     def sizes(self) -> dict[str, int]:
         """The inputs and their bytes, as stored."""
@@ -154,66 +149,61 @@ class KeySnapshot:
         return [node.id for node in self.topology.nodes] if self.topology else []
 
     def _known(self) -> frozenset[str]:
-        """The loads that some input knows."""
-        return frozenset(name for name in LOADS_KNOWN if any(getattr(unit, f"knows_{name}") for unit in self.units))
+        """The loads that some input knows, and what it says of how keys are used."""
+        return frozenset(name for name in KNOWN if any(getattr(unit, f"knows_{name}") for unit in self.units))
 
-    def _known_uses(self) -> frozenset[str]:
-        """What some input says of how keys are used."""
-        return frozenset(
-            name for name in ("idle", "counters") if any(getattr(unit, f"knows_{name}") for unit in self.units)
+    def _changes(self, spark: SparkSession) -> list[Change]:
+        settings, topology = self.settings, self.topology
+        made = SnapshotTables(
+            self.partial, self._nodes, self._known(), settings.top, settings.top_per_slot, settings.groups_listed
         )
-
-    def _changes(self, spark: SparkSession, slots: DataFrame, sources: DataFrame | None) -> list[Change]:
-        settings, partial = self.settings, self.partial
-        groups: dict[str, Any] = {"count": settings.groups_listed, "known": self._known()}
-        uses = groups | {"known": self._known() | self._known_uses()}
-        tops = {"top": settings.top, "top_per_slot": settings.top_per_slot}
-        nodes = _nodes_frame(spark, self.topology)
+        slots = made.slot_load(topology.slot_map().owners() if topology else [None] * SLOT_COUNT)
+        masters = {node.id: node.address for node in topology.masters()} if topology else {}
         unread = share_by_node(self.unread, {source: found.node_id for source, found in self.attributions.items()})
-        tags, prefixes = self._missed("tag"), self._missed("prefix")
+        prefixes = made.prefixes()
         return [
             self._change(lambda: slots, SLOT_LOAD),
-            self._change(lambda: key_distribution.node_load(slots, nodes, unread), NODE_LOAD),
-            self._change(lambda: key_distribution.big_keys(partial, sources, **tops), BIG_KEYS),
-            self._change(lambda: key_distribution.hash_tags(partial, missed=tags, **groups), HASH_TAGS),
-            self._change(lambda: key_distribution.key_prefixes(partial, missed=prefixes, **groups), KEY_PREFIXES),
-            self._change(lambda: key_kinds.key_types(partial, sources), KEY_TYPES),
-            self._change(lambda: key_kinds.key_sizes(partial, sources), KEY_SIZES),
-            self._change(lambda: key_kinds.ttl_buckets(partial, sources), TTL_BUCKETS),
-            self._change(lambda: key_distribution.key_use(partial, sources, missed=prefixes, **uses), KEY_USE),
+            self._change(lambda: key_distribution.node_load(slots, masters, unread), NODE_LOAD),
+            self._change(made.big_keys, BIG_KEYS),
+            self._change(made.hash_tags, HASH_TAGS),
+            self._change(lambda: key_groups.key_prefixes(prefixes), KEY_PREFIXES),
+            self._change(made.key_types, KEY_TYPES),
+            self._change(made.key_sizes, KEY_SIZES),
+            self._change(made.ttl_buckets, TTL_BUCKETS),
+            self._change(lambda: made.key_use(prefixes), KEY_USE),
             self._change(lambda: self._bad_records(spark), BAD_RECORDS),
             Change(self._source_rows(), SOURCES),
-            *([self._change(lambda: key_distribution.value_flaws(partial), VALUE_FLAWS)] if self.request.deep else []),
-            *(self._log_changes(sources) if self.inputs.logs else []),
+            *([self._change(lambda: self._value_flaws(spark), VALUE_FLAWS)] if self.request.deep else []),
+            *(self._log_changes(spark) if self.inputs.logs else []),
         ]
 
-    def _change(self, rows: Callable[[], DataFrame], table: Table, files: int | None = 1) -> Change:
+    def _change(self, rows: Callable[[], DataFrame | pa.Table], table: Table, files: int | None = 1) -> Change:
         """*rows* with what all rows of the snapshot say of it."""
-        return Change(lambda: rows().withColumn("partial", F.lit(bool(self.unread))), table, files=files)
+        return Change(lambda: _with_partial(rows(), bool(self.unread)), table, files=files)
 
-    def _bad_records(self, spark: SparkSession) -> DataFrame:
-        rows = key_distribution.bad_records(self.partial, JOB)
+    def _bad_records(self, spark: SparkSession) -> DataFrame | pa.Table:
         polls = [
             {"job": JOB, "source": bad.source, "offset": bad.offset, "reason": bad.reason} for bad in self.bad_polls
         ]
         told = pa.Table.from_pylist(polls, schema=table_arrow(BAD_RECORDS))
-        return rows.unionByName(spark.createDataFrame(told)) if polls else rows
+        if self.bad_count == len(polls):
+            return told
+        rows = key_distribution.bad_records(self.partial.frame(spark, None, BAD), JOB)
+        return rows.unionByName(spark_frame(spark, told)) if polls else rows
 
-    def _log_changes(self, sources: DataFrame | None) -> list[Change]:
+    def _value_flaws(self, spark: SparkSession) -> DataFrame:
+        return key_distribution.value_flaws(self.partial.frame(spark, None, FLAW))
+
+    def _log_changes(self, spark: SparkSession) -> list[Change]:
         """The tables of logs."""
-        partial, count = self.partial, self.settings.groups_listed
+        partial, count = self.partial.frame(spark, self._nodes, *log_load.KINDS), self.settings.groups_listed
         return [
-            self._change(lambda: log_load.write_load(partial, sources), WRITE_LOAD),
-            self._change(lambda: log_load.command_load(partial, sources), COMMAND_LOAD),
-            self._change(lambda: log_load.write_keys(partial, sources, count=count), WRITE_KEYS),
+            self._change(lambda: log_load.write_load(partial), WRITE_LOAD),
+            self._change(lambda: log_load.command_load(partial), COMMAND_LOAD),
+            self._change(lambda: log_load.write_keys(partial, count=count), WRITE_KEYS),
             self._change(lambda: log_load.log_savings(partial, count=count), LOG_SAVINGS),
             self._change(lambda: log_load.uncertain_keys(partial), UNCERTAIN_KEYS),
         ]
-
-    def _missed(self, noun: str) -> Missed:
-        return Missed(
-            *(sum(getattr(unit, f"missed_{noun}_{what}") or 0 for unit in self.units) for what in Missed._fields)
-        )
 
     def _write_keys(self, spark: SparkSession, run: Run) -> None:
         units: list[Unit] = self.inputs.units(spark.sparkContext.defaultParallelism, split=False)
@@ -248,8 +238,7 @@ class KeySnapshot:
 
     def _suspicious_slots(self) -> list[SuspiciousSlot]:
         declared = any(unit.slot_info for unit in self.units)
-        rows = key_distribution.suspicious_slots(self.partial).collect() if declared else []
-        return [SuspiciousSlot(row["slot"], [SlotInDump(*dump) for dump in row["dumps"]]) for row in rows]
+        return snapshot_tables.suspicious_slots(self.partial) if declared else []
 
     def _warnings(self, slots: list[SuspiciousSlot]) -> list[Caveat]:
         found = [
@@ -286,8 +275,8 @@ class KeySnapshot:
         states = [unit.source for unit in self.units if unit.role == "state"]
         if not states:
             return None
-        alive = self.partial.where((F.col("kind") == SLOT) & F.col("source").isin(states))
-        return alive.agg(F.sum("serialized_bytes")).collect()[0][0] or 0
+        sizes = self.partial.of(SLOT, step=key_distribution.source_sizes, by="source").to_pylist()
+        return sum(row["serialized_bytes"] or 0 for row in sizes if row["source"] in states)
 
     def _snapshot_row(self, warnings: list[Caveat], keys: int, size: int | None) -> dict[str, Any]:
         taken = [unit.ctime for unit in self.units if unit.ctime is not None]
@@ -314,7 +303,7 @@ def count_keys(spark: SparkSession, request: Request, settings: Settings) -> str
     """Read the inputs of *request* into a snapshot; its name.  Raises as `KeySnapshot.read`; the tables are then as they were."""
     with ExitStack() as ended, running(request.root, JOB, request.snapshot, cluster=request.cluster) as run:
         snapshot = KeySnapshot.read(spark, request, settings)
-        ended.callback(snapshot.partial.unpersist)
+        ended.callback(snapshot.partial.release)
         run.inputs = snapshot.sizes()
         run.belongs_to(snapshot.node_ids())
         snapshot.write(spark, run)
@@ -346,19 +335,8 @@ def _unread_columns(file: FileUnread | None) -> dict[str, Any]:
     return dict(zip(names, values, strict=True))
 
 
-def _frame(spark: SparkSession, rows: Sequence[tuple[str | None, ...]], *names: str) -> DataFrame:
-    """A few *rows* of texts; they go to Spark as Arrow, since for a list it starts Python workers."""
-    columns = zip(*rows, strict=True) if rows else [()] * len(names)
-    return spark.createDataFrame(pa.table([pa.array(column, pa.string()) for column in columns], names=list(names)))
-
-
-def _owners_frame(spark: SparkSession, topology: Topology | None) -> DataFrame:
-    owners = topology.slot_map().owners() if topology else [None] * SLOT_COUNT
-    rows = pa.table({"slot": pa.array(range(SLOT_COUNT), pa.int32()), "owner_id": pa.array(owners, pa.string())})
-    return spark.createDataFrame(rows)
-
-
-def _nodes_frame(spark: SparkSession, topology: Topology | None) -> DataFrame:
-    masters = topology.masters() if topology else ()
-    rows = [(node.id, node.address) for node in masters]
-    return _frame(spark, rows, "node_id", "address")
+def _with_partial(rows: DataFrame | pa.Table, partial: bool) -> DataFrame | pa.Table:
+    if isinstance(rows, DataFrame):
+        return rows.withColumn("partial", F.lit(partial))
+    names = [name for name in rows.column_names if name != "partial"]
+    return rows.select(names).append_column("partial", pa.repeat(pa.scalar(partial), len(rows)))

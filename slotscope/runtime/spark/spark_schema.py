@@ -1,10 +1,11 @@
-"""Columns as Spark has them, from what `schemas` declares."""
+"""Columns as Spark has them, from what `schemas` declares, and Arrow tables as frames."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
@@ -23,6 +24,11 @@ def spark_type(kind: pa.DataType) -> DataType:
     if pa.types.is_struct(kind):
         return spark_schema(kind)
     return from_arrow_type(kind)
+
+
+def spark_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """*rows* as Spark's; in one piece, since of several it reads those before the first empty one."""
+    return spark.createDataFrame(rows.combine_chunks())
 
 
 def _field(column: pa.Field) -> StructField:

@@ -23,7 +23,7 @@ from schemas.runs import RUNS
 from schemas.table import Table
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.spark.session import running_session
-from slotscope.runtime.spark.spark_schema import spark_schema
+from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
 from slotscope.runtime.storage import delta_files, stores
 from slotscope.runtime.storage.delta_files import OLDER, commit_mark, counted_runs, holds, location, missing, tried
 from slotscope.runtime.storage.runs import LASTING, Lasting, Run, State
@@ -105,12 +105,12 @@ def _stored(spark: SparkSession, table: Table, root: str) -> DataFrame:
 class Change:
     """*rows* are what a run adds to *table*; of those some may be *lasting* (`Lasting`).
 
-    Rows that the driver has made are an Arrow table, and no query; a function makes a query when its turn comes, beside those of other
-    tables: that takes as long as to run it.  *files* is how many files the rows may take; None leaves their
+    Rows that the driver has made are an Arrow table, and no query; a function makes either when its turn comes, beside those of other
+    tables: to make a query takes as long as to run it.  *files* is how many files the rows may take; None leaves their
     partitions as they are (tables with a row per key).
     """
 
-    rows: DataFrame | pa.Table | Callable[[], DataFrame]
+    rows: DataFrame | pa.Table | Callable[[], DataFrame | pa.Table]
     table: Table
     lasting: Lasting = None
     files: int | None = 1
@@ -128,7 +128,7 @@ def apply_change(change: Change, run: Run) -> None:
         run.append(change.table, rows, change.lasting)
         return
     if isinstance(rows, pa.Table):
-        rows = spark.createDataFrame(run.stamp(rows, change.table, change.lasting))
+        rows = spark_frame(spark, run.stamp(rows, change.table, change.lasting))
     else:
         rows = _stamped(rows, change, run)
     _append(_as_declared(rows, change.table), change, run)

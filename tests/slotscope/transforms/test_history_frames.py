@@ -6,16 +6,17 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from schemas import history
 from schemas.caveats import Code
 from slotscope.pipelines.simulation import FIGURES, PARAMETERS, quantiles
-from slotscope.runtime.spark.spark_schema import spark_schema
 from slotscope.runtime.storage.row_tables import table_arrow
 from slotscope.sources.bus import captured
 from slotscope.sources.bus.blobs import packed_table
 from slotscope.transforms.history_frames import clock_warnings, logged_events, unpacked, with_times
 from tests.builders.partial_rows import assert_rows, frame
+from tests.builders.partial_tables import assert_rows as assert_table
 
 T0_NS = 1_700_000_000_123_456_789
 TOLD = "observer string, ts_ns bigint, kind string, subject string, epoch bigint"
@@ -164,22 +165,18 @@ def test_a_log_whose_clock_is_an_hour_ahead_is_said_and_one_that_agrees_is_not(s
     assert clock_warnings(frame(spark, TOLD), events) == []
 
 
-def test_figures_of_a_case_are_known_in_the_runs_that_have_them(spark):
-    """Two runs of one case; in one of them nobody was elected."""
+def test_figures_of_a_case_are_known_in_the_runs_that_have_them():
+    """Three runs of one case; in one of them nobody was elected."""
     figure = FIGURES[0]
-    parameters = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in spark_schema(PARAMETERS))
-    runs = frame(
-        spark, f"case int, {parameters}, {', '.join(f'{name} double' for name in FIGURES)}",
-        {"case": 0, figure: 10.0}, {"case": 0, figure: 30.0}, {"case": 0},
-        {"case": 1},
-    )  # fmt: skip
+    schema = pa.schema([("case", pa.int32()), *PARAMETERS, *((name, pa.int64()) for name in FIGURES)])
+    runs = pa.Table.from_pylist([{"case": 0, figure: 10}, {"case": 0, figure: 30}, {"case": 0}, {"case": 1}], schema)
 
-    found = quantiles(runs).where(f"figure = '{figure}'")
+    found = quantiles(runs).filter(pc.field("figure") == figure)
 
-    assert_rows(
+    assert_table(
         found,
-        "case int, runs bigint, known bigint, mean double, p50 double, worst double",
-        (0, 3, 2, 20.0, 20.0, 30.0),
-        (1, 1, 0, None, None, None),
+        "case, runs, known, mean, p10, p50, worst",
+        (0, 3, 2, 20.0, 12.0, 20.0, 30.0),
+        (1, 1, 0, None, None, None, None),
     )
-    assert quantiles(runs.limit(0)).isEmpty()
+    assert len(quantiles(runs.slice(0, 0))) == 0

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
 from cluster_core.load.ttl import TTL_LABELS
 from schemas.interim import (
     BAD,
@@ -19,119 +23,123 @@ from schemas.interim import (
     TTL,
     UNIT,
 )
-from slotscope.transforms import key_distribution, key_kinds
-from slotscope.transforms.key_distribution import Missed
-from tests.builders.partial_rows import assert_rows, frame, partial
+from slotscope.runtime.spark.spark_schema import spark_frame
+from slotscope.transforms import key_distribution, key_groups, snapshot_tables
+from slotscope.transforms.arrow_sums import LOADS, with_node
+from slotscope.transforms.findings import Foreign, SlotInDump, SuspiciousSlot
+from slotscope.transforms.partial_sums import PartialSums
+from slotscope.transforms.snapshot_tables import SnapshotTables
+from tests.builders import partial_rows
+from tests.builders.partial_tables import assert_rows, partial_table
 
 A, B = "a" * 40, "b" * 40
-OWNERS = "slot int, owner_id string"
-SOURCES = "source string, node_id string"
-NODES = "node_id string, address string"
-LOADS = "keys bigint, serialized_bytes bigint, memory_bytes bigint, expires bigint, ops bigint"
-SLOTS = f"slot int, node_id string, owner_id string, {LOADS}"
+SLOTS = ", ".join(("slot", "node_id", "owner_id", *LOADS))
 HOSTILE = (b"\xff\x00", b"\x1b[2J", b"<script>", b"")
+
+
+@pytest.fixture(params=["here", pytest.param("kept by Spark", marks=pytest.mark.spark)])
+def sums(request):
+    """What holds the rows: the driver, or Spark in two pieces; every test that asks for it runs both ways."""
+    spark = None if request.param == "here" else request.getfixturevalue("spark")
+
+    def hold(rows):
+        told = rows.filter(pc.equal(rows["kind"], UNIT))
+        return PartialSums(rows if spark is None else spark_frame(spark, rows), told, pieces=2)
+
+    return hold
+
+
+@pytest.fixture
+def tables(sums):
+    """What makes the tables of rows."""
+
+    def make(rows, nodes=None, known=(), top=5, top_per_slot=1, groups=5):
+        return SnapshotTables(sums(rows), nodes, frozenset(known), top, top_per_slot, groups)
+
+    return make
+
+
+def slot_loads(*rows):
+    """Rows of ``silver/slot_load``, in the order of `SLOTS`."""
+    types = [pa.int32(), pa.string(), pa.string(), *[pa.int64()] * len(LOADS)]
+    schema = pa.schema(list(zip(SLOTS.split(", "), types, strict=True)))
+    return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
 
 
 # -- whose data a row is -----------------------------------------------------------------------------------------------
 
 
-def test_a_row_belongs_to_the_node_of_its_file_else_to_the_owner_of_its_slot(spark):
-    rows = partial(
-        spark, {"kind": SLOT, "slot": 1, "owner_id": B}, {"kind": SLOT, "slot": 2, "owner_id": B, "source": "list.txt"},
+def test_a_row_belongs_to_the_node_of_its_file_else_to_the_owner_of_its_slot():
+    rows = partial_table(
+        {"kind": SLOT, "slot": 1, "owner_id": B}, {"kind": SLOT, "slot": 2, "owner_id": B, "source": "list.txt"},
         {"kind": SLOT, "slot": 3, "source": "list.txt"},
     )  # fmt: skip
-    sources = frame(spark, SOURCES, ("a.rdb", A), ("list.txt", None))
+    found = with_node(rows, {"a.rdb": A, "list.txt": None})
 
-    found = key_distribution.with_node(rows, sources)
-
-    assert_rows(found, "slot int, node_id string", (1, A), (2, B), (3, None))
+    assert_rows(found, "slot, node_id", (1, A), (2, B), (3, None))
 
 
-def test_without_a_topology_no_row_has_a_node(spark):
-    rows = partial(spark, {"kind": SLOT, "slot": 1, "owner_id": B})
+def test_without_a_topology_no_row_has_a_node():
+    rows = partial_table({"kind": SLOT, "slot": 1, "owner_id": B})
 
-    assert_rows(key_distribution.with_node(rows, None), "slot int, node_id string", (1, None))
+    assert_rows(with_node(rows, None), "slot, node_id", (1, None))
 
 
 # -- slots -------------------------------------------------------------------------------------------------------------
 
 
-def test_keys_are_summed_where_they_lie_and_idle_slots_have_a_row_of_their_owner(spark):
+def test_keys_are_summed_where_they_lie_and_idle_slots_have_a_row_of_their_owner(tables):
     """Slot 1 in two parts, slot 2 on a node that does not own it, slot 3 without keys, slot 4 of nobody."""
-    rows = partial(
-        spark, {"kind": SLOT, "slot": 1, "owner_id": A, "keys": 2, "serialized_bytes": 10, "expires": 1},
+    rows = partial_table(
+        {"kind": SLOT, "slot": 1, "owner_id": A, "keys": 2, "serialized_bytes": 10, "expires": 1},
         {"kind": SLOT, "slot": 1, "owner_id": A, "keys": 3, "serialized_bytes": 5, "expires": 0, "part": 1},
         {"kind": SLOT, "slot": 2, "owner_id": B, "keys": 1, "serialized_bytes": 7, "expires": 0},
     )  # fmt: skip
-    sources = frame(spark, SOURCES, ("a.rdb", A))
-    owners = frame(spark, OWNERS, (1, A), (2, B), (3, B), (4, None))
-
-    found = key_distribution.slot_load(rows, sources, owners, known=frozenset({"serialized_bytes", "expires"}))
+    found = tables(rows, {"a.rdb": A}, ("serialized_bytes", "expires")).slot_load([A, A, B, B, None])
 
     assert_rows(
         found, SLOTS, (1, A, A, 5, 15, None, 1, None), (2, A, B, 1, 7, None, 0, None), (2, B, B, 0, 0, None, 0, None),
-        (3, B, B, 0, 0, None, 0, None), (4, None, None, 0, 0, None, 0, None),
+        (3, B, B, 0, 0, None, 0, None), (0, A, A, 0, 0, None, 0, None), (4, None, None, 0, 0, None, 0, None),
     )  # fmt: skip
 
 
-def test_the_empty_row_of_nobody_goes_when_somebody_holds_the_slot(spark):
-    rows = partial(spark, {"kind": SLOT, "slot": 4, "keys": 1, "serialized_bytes": 9})
-    sources, owners = frame(spark, SOURCES, ("a.rdb", A)), frame(spark, OWNERS, (4, None))
+def test_the_empty_row_of_nobody_goes_when_somebody_holds_the_slot(tables):
+    rows = partial_table({"kind": SLOT, "slot": 0, "keys": 1, "serialized_bytes": 9})
+    found = tables(rows, {"a.rdb": A}, ("serialized_bytes",)).slot_load([None])
 
-    found = key_distribution.slot_load(rows, sources, owners, known=frozenset({"serialized_bytes"}))
-
-    assert_rows(found, SLOTS, (4, A, None, 1, 9, None, None, None))
+    assert_rows(found, SLOTS, (0, A, None, 1, 9, None, None, None))
 
 
-def test_writes_of_a_log_are_operations_and_their_bytes_no_size_of_keys(spark):
+def test_writes_of_a_log_are_operations_and_their_bytes_no_size_of_keys(tables):
     """A slot that was only written has no keys; one of a base without writes has no row of its own."""
-    rows = partial(
-        spark, {"kind": LOG_SLOT, "slot": 1, "owner_id": A, "ops": 4, "serialized_bytes": 400},
-        {"kind": LOG_SLOT, "slot": 2, "owner_id": A, "ops": 0, "serialized_bytes": 100},
+    rows = partial_table(
+        {"kind": LOG_SLOT, "slot": 0, "owner_id": A, "ops": 4, "serialized_bytes": 400},
+        {"kind": LOG_SLOT, "slot": 1, "owner_id": A, "ops": 0, "serialized_bytes": 100},
     )  # fmt: skip
-    owners = frame(spark, OWNERS, (1, A), (2, A))
+    found = tables(rows, {"a.rdb": A}, ("ops",)).slot_load([A, A])
 
-    found = key_distribution.slot_load(rows, frame(spark, SOURCES, ("a.rdb", A)), owners, known=frozenset({"ops"}))
-
-    assert_rows(found, SLOTS, (1, A, A, 0, None, None, None, 4), (2, A, A, 0, None, None, None, 0))
+    assert_rows(found, SLOTS, (0, A, A, 0, None, None, None, 4), (1, A, A, 0, None, None, None, 0))
 
 
-def test_without_any_keys_every_slot_is_idle(spark):
-    owners = frame(spark, OWNERS, (0, A), (1, A))
-
-    found = key_distribution.slot_load(partial(spark), frame(spark, SOURCES), owners, known=frozenset())
+def test_without_any_keys_every_slot_is_idle(tables):
+    found = tables(partial_table(), {}).slot_load([A, A])
 
     assert_rows(found, SLOTS, (0, A, A, 0, None, None, None, None), (1, A, A, 0, None, None, None, None))
 
 
-def test_slot_counts_add_up_over_files_and_leave_other_kinds_out(spark):
-    rows = partial(
-        spark, {"kind": SLOT, "slot": 1, "keys": 2, "serialized_bytes": 10},
-        {"kind": SLOT, "slot": 1, "keys": 3, "source": "b.rdb"}, {"kind": TAG, "slot": 1, "keys": 99},
-    )  # fmt: skip
-
-    assert_rows(key_distribution.slot_counts(rows), "slot int, keys bigint, serialized_bytes bigint", (1, 5, 10))
-    assert_rows(key_distribution.slot_counts(partial(spark)), "slot int, keys bigint, serialized_bytes bigint")
-
-
 # -- nodes -------------------------------------------------------------------------------------------------------------
 
-NODE_LOADS = (
-    "node_id string, address string, slots int, keys bigint, keys_share double, keys_over_mean double, bytes_share double, "
-    "bytes_over_mean double, unread_share double"
-)
+NODE_LOADS = "node_id, address, slots, keys, keys_share, keys_over_mean, bytes_share, bytes_over_mean, unread_share"
 
 
-def test_a_node_has_the_sums_of_its_slots_and_its_share_of_all(spark):
+def test_a_node_has_the_sums_of_its_slots_and_its_share_of_all():
     """B holds a key of a slot that A owns: the key counts for B, the slot for A; C holds nothing."""
-    slots = frame(
-        spark,
-        SLOTS,
+    slots = slot_loads(
         (1, A, A, 6, 30, None, None, None),
         (2, B, B, 1, 8, None, None, None),
         (1, B, A, 1, 2, None, None, None),
     )
-    nodes = frame(spark, NODES, (A, "h:1"), (B, "h:2"), ("c", "h:3"))
+    nodes = {A: "h:1", B: "h:2", "c": "h:3"}
 
     found = key_distribution.node_load(slots, nodes, {B: 0.25, "c": None})
 
@@ -141,40 +149,44 @@ def test_a_node_has_the_sums_of_its_slots_and_its_share_of_all(spark):
     )  # fmt: skip
 
 
-def test_one_node_has_everything_and_without_sizes_no_share_of_bytes(spark):
-    slots = frame(spark, SLOTS, (1, A, A, 3, None, None, None, None))
+def test_one_node_has_everything_and_without_sizes_no_share_of_bytes():
+    slots = slot_loads((1, A, A, 3, None, None, None, None))
 
-    found = key_distribution.node_load(slots, frame(spark, NODES, (A, "h:1")), {})
+    found = key_distribution.node_load(slots, {A: "h:1"}, {})
 
     assert_rows(found, NODE_LOADS, (A, "h:1", 1, 3, 1.0, 1.0, None, None, 0.0))
 
 
-def test_a_cluster_without_keys_has_no_shares(spark):
+def test_a_cluster_without_keys_has_no_shares():
     """Nothing is divided by zero."""
-    slots = frame(spark, SLOTS, (1, A, A, 0, 0, None, None, None), (2, B, B, 0, 0, None, None, None))
+    slots = slot_loads((1, A, A, 0, 0, None, None, None), (2, B, B, 0, 0, None, None, None))
 
-    found = key_distribution.node_load(slots, frame(spark, NODES, (A, "h:1"), (B, "h:2")), {})
+    found = key_distribution.node_load(slots, {A: "h:1", B: "h:2"}, {})
 
     assert_rows(found, NODE_LOADS, *((n, a, 1, 0, 0.0, 0.0, 0.0, 0.0, 0.0) for n, a in ((A, "h:1"), (B, "h:2"))))
 
 
 # -- the largest -------------------------------------------------------------------------------------------------------
 
-BIG = "scope string, scope_value string, rank int, key binary, serialized_bytes bigint, db int"
+BIG = "scope, scope_value, rank, key, serialized_bytes, db"
 
 
 def top(kind, name, size, **more):
     return {"kind": kind, "name": name, "serialized_bytes": size, "slot": 1, "owner_id": A, "type": "string", **more}
 
 
-def test_big_keys_are_ranked_in_the_cluster_and_in_each_node_slot_and_type(spark):
+def in_cluster(found):
+    return found.filter(pc.equal(found["scope"], "cluster"))
+
+
+def test_big_keys_are_ranked_in_the_cluster_and_in_each_node_slot_and_type(tables):
     """A key that is listed for its type and for its owner is ranked once a node."""
-    rows = partial(
-        spark, top(TOP_TYPE, b"s", 9, offset=1), top(TOP_TYPE, b"h", 5, type="hash", offset=2, db=3), top(TOP_OWNER, b"s", 9, offset=1),
+    rows = partial_table(
+        top(TOP_TYPE, b"s", 9, offset=1), top(TOP_TYPE, b"h", 5, type="hash", offset=2, db=3), top(TOP_OWNER, b"s", 9, offset=1),
         top(TOP_SLOT, b"s", 9, offset=1),
     )  # fmt: skip
 
-    found = key_distribution.big_keys(rows, frame(spark, SOURCES, ("a.rdb", A)), top=2, top_per_slot=1)
+    found = tables(rows, {"a.rdb": A}, top=2).big_keys()
 
     assert_rows(
         found, BIG, ("cluster", "", 1, b"s", 9, 0), ("cluster", "", 2, b"h", 5, 3), ("node", A, 1, b"s", 9, 0), ("node", A, 2, b"h", 5, 3),
@@ -182,25 +194,25 @@ def test_big_keys_are_ranked_in_the_cluster_and_in_each_node_slot_and_type(spark
     )  # fmt: skip
 
 
-def test_of_equals_the_first_in_the_files_is_larger_and_a_key_without_size_is_not_ranked(spark):
-    rows = partial(
-        spark, top(TOP_TYPE, b"late", 7, offset=8), top(TOP_TYPE, b"early", 7, offset=2), top(TOP_TYPE, b"other file", 7, source="b.rdb", offset=1),
+def test_of_equals_the_first_in_the_files_is_larger_and_a_key_without_size_is_not_ranked(tables):
+    rows = partial_table(
+        top(TOP_TYPE, b"late", 7, offset=8), top(TOP_TYPE, b"early", 7, offset=2), top(TOP_TYPE, b"other file", 7, source="b.rdb", offset=1),
         top(TOP_TYPE, b"unknown", None, offset=0),
     )  # fmt: skip
 
-    found = key_distribution.big_keys(rows, None, top=2, top_per_slot=1).where("scope = 'cluster'")
+    found = in_cluster(tables(rows, top=2).big_keys())
 
     assert_rows(found, BIG, ("cluster", "", 1, b"early", 7, 0), ("cluster", "", 2, b"late", 7, 0))
 
 
-def test_without_keys_nothing_is_large(spark):
-    assert_rows(key_distribution.big_keys(partial(spark), None, top=5, top_per_slot=1), BIG)
+def test_without_keys_nothing_is_large(tables):
+    assert_rows(tables(partial_table()).big_keys(), BIG)
 
 
-def test_hostile_keys_stay_the_bytes_that_they_are(spark):
-    rows = partial(spark, *(top(TOP_TYPE, name, 9 - at, offset=at) for at, name in enumerate(HOSTILE)))
+def test_hostile_keys_stay_the_bytes_that_they_are(tables):
+    rows = partial_table(*(top(TOP_TYPE, name, 9 - at, offset=at) for at, name in enumerate(HOSTILE)))
 
-    found = key_distribution.big_keys(rows, None, top=9, top_per_slot=1).where("scope = 'cluster'")
+    found = in_cluster(tables(rows, top=9).big_keys())
 
     assert_rows(found, BIG, *(("cluster", "", at + 1, name, 9 - at, 0) for at, name in enumerate(HOSTILE)))
 
@@ -228,13 +240,12 @@ def unit(noun, keys, size, **more):
 
 
 SIZED = ("serialized_bytes",)
-TAGS = "hash_tag binary, keys bigint, serialized_bytes bigint, keys_error bigint, bytes_error bigint, rank_keys int, rank_bytes int"
+TAGS = "hash_tag, keys, serialized_bytes, keys_error, bytes_error, rank_keys, rank_bytes"
 
 
-def test_a_tag_that_a_part_does_not_list_may_have_been_missed_there(spark):
+def test_a_tag_that_a_part_does_not_list_may_have_been_missed_there(tables):
     """Both parts list t; u is listed by the second alone, so the first may have up to its bound more of it."""
-    rows = partial(
-        spark,
+    rows = partial_table(
         group(TAG, b"t", 5, 50),
         group(TAG, b"t", 5, 50, part=1),
         group(TAG, b"u", 3, 900, part=1),
@@ -242,14 +253,13 @@ def test_a_tag_that_a_part_does_not_list_may_have_been_missed_there(spark):
         unit("tag", 1, 10, part=1),
     )
 
-    found = key_distribution.hash_tags(rows, missed=Missed(3, 30, 60), count=5, known=SIZED)
+    found = tables(rows, known=SIZED, groups=5).hash_tags()
 
     assert_rows(found, TAGS, (b"t", 10, 100, 0, 0, 1, 2), (b"u", 3, 900, 2, 20, 2, 1))
 
 
-def test_the_heaviest_by_keys_and_the_heaviest_by_bytes_are_kept_and_ties_go_by_name(spark):
-    rows = partial(
-        spark,
+def test_the_heaviest_by_keys_and_the_heaviest_by_bytes_are_kept_and_ties_go_by_name(tables):
+    rows = partial_table(
         unit("tag", 0, 0),
         group(TAG, b"many", 9, 1),
         group(TAG, b"big", 1, 99),
@@ -257,86 +267,86 @@ def test_the_heaviest_by_keys_and_the_heaviest_by_bytes_are_kept_and_ties_go_by_
         group(TAG, b"small", 1, 1),
     )
 
-    found = key_distribution.hash_tags(rows, missed=Missed(), count=1, known=SIZED)
+    found = tables(rows, known=SIZED, groups=1).hash_tags()
 
     assert_rows(found, TAGS, (b"many", 9, 1, 0, 0, 1, 2), (b"big", 1, 99, 0, 0, 2, 1))
 
 
-def test_where_memory_is_known_tags_and_prefixes_are_ranked_by_it(spark):
+def test_where_memory_is_known_tags_and_prefixes_are_ranked_by_it(tables):
     """A small record can be large in memory; what a part may have missed of a group is said in memory, too."""
-    rows = partial(
-        spark, unit("tag", 0, 0), unit("tag", 1, 10, part=1),
+    rows = partial_table(
+        unit("tag", 0, 0), unit("tag", 1, 10, part=1),
         group(TAG, b"packed", 1, 99, memory_bytes=10), group(TAG, b"spread", 1, 1, memory_bytes=500),
         group(PREFIX, b"p:", 1, 99, memory_bytes=10, number=1), group(PREFIX, b"s:", 1, 1, memory_bytes=500, number=1),
     )  # fmt: skip
     known = (*SIZED, "memory_bytes")
 
-    tags = key_distribution.hash_tags(rows, missed=Missed(1, 10, 20), count=5, known=known)
-    prefixes = key_distribution.key_prefixes(rows, missed=Missed(), count=5, known=known)
+    tags = tables(rows, known=known, groups=5).hash_tags()
+    prefixes = key_groups.key_prefixes(tables(rows, known=known, groups=5).prefixes())
 
-    columns = "hash_tag binary, memory_bytes bigint, memory_error bigint, rank_bytes int"
+    columns = "hash_tag, memory_bytes, memory_error, rank_bytes"
     assert_rows(tags, columns, (b"spread", 500, 20, 1), (b"packed", 10, 20, 2))
-    assert_rows(prefixes, "prefix binary, memory_bytes bigint, rank_bytes int", (b"s:", 500, 1), (b"p:", 10, 2))
+    assert_rows(prefixes, "prefix, memory_bytes, rank_bytes", (b"s:", 500, 1), (b"p:", 10, 2))
 
 
-def test_tags_of_a_list_have_no_bytes(spark):
-    rows = partial(spark, unit("tag", 0, 0), group(TAG, b"t", 2, None), group(TAG, b"u", 1, None))
+def test_tags_of_a_list_have_no_bytes(tables):
+    rows = partial_table(unit("tag", 0, 0), group(TAG, b"t", 2, None), group(TAG, b"u", 1, None))
 
-    found = key_distribution.hash_tags(rows, missed=Missed(), count=5, known=())
+    found = tables(rows, known=(), groups=5).hash_tags()
 
     assert_rows(found, TAGS, (b"t", 2, None, 0, 0, 1, 1), (b"u", 1, None, 0, 0, 2, 2))
 
 
-def test_prefixes_are_ranked_by_depth_and_one_key_is_no_group_but_at_the_top(spark):
-    rows = partial(
-        spark, unit("prefix", 0, 0), group(PREFIX, b"a:", 3, 30, number=1), group(PREFIX, b"b:", 1, 10, number=1),
+def test_prefixes_are_ranked_by_depth_and_one_key_is_no_group_but_at_the_top(tables):
+    rows = partial_table(
+        unit("prefix", 0, 0), group(PREFIX, b"a:", 3, 30, number=1), group(PREFIX, b"b:", 1, 10, number=1),
         group(PREFIX, b"a:x:", 2, 20, number=2), group(PREFIX, b"a:y:", 1, 99, number=2),
     )  # fmt: skip
 
-    found = key_distribution.key_prefixes(rows, missed=Missed(), count=5, known=SIZED)
+    found = key_groups.key_prefixes(tables(rows, known=SIZED, groups=5).prefixes())
 
     assert_rows(
         found,
-        "prefix binary, depth int, keys bigint, rank_bytes int",
+        "prefix, depth, keys, rank_bytes",
         (b"a:", 1, 3, 1),
         (b"b:", 1, 1, 2),
         (b"a:x:", 2, 2, 1),
     )
 
 
-def test_without_groups_there_are_no_tags_and_no_prefixes(spark):
-    assert_rows(key_distribution.hash_tags(partial(spark), missed=Missed(), count=5, known=SIZED), TAGS)
-    assert_rows(key_distribution.key_prefixes(partial(spark), missed=Missed(), count=5, known=SIZED), "prefix binary")
+def test_without_groups_there_are_no_tags_and_no_prefixes(tables):
+    assert_rows(tables(partial_table(), known=SIZED, groups=5).hash_tags(), TAGS)
+    assert_rows(key_groups.key_prefixes(tables(partial_table(), known=SIZED, groups=5).prefixes()), "prefix")
 
 
 # -- the rest ----------------------------------------------------------------------------------------------------------
 
 
-def test_times_to_live_add_up_by_node_and_bucket(spark):
-    rows = partial(
-        spark, {"kind": TTL, "number": 0, "keys": 2, "serialized_bytes": 4, "owner_id": A},
+def test_times_to_live_add_up_by_node_and_bucket(tables):
+    rows = partial_table(
+        {"kind": TTL, "number": 0, "keys": 2, "serialized_bytes": 4, "owner_id": A},
         {"kind": TTL, "number": 0, "keys": 3, "owner_id": A, "part": 1}, {"kind": TTL, "number": 1, "keys": 1, "owner_id": B},
     )  # fmt: skip
-    sources = frame(spark, SOURCES, ("a.rdb", None))
+    found = tables(rows, {"a.rdb": None}).ttl_buckets()
 
-    found = key_kinds.ttl_buckets(rows, sources)
-
-    columns = "node_id string, bucket int, label string, keys bigint, serialized_bytes bigint"
+    columns = "node_id, bucket, label, keys, serialized_bytes"
     assert_rows(found, columns, (A, 0, TTL_LABELS[0], 5, 4), (B, 1, TTL_LABELS[1], 1, None))
-    assert_rows(key_kinds.ttl_buckets(partial(spark), sources), columns)
+    assert_rows(tables(partial_table(), {}).ttl_buckets(), columns)
 
 
 def test_what_could_not_be_read_keeps_its_place_and_reason(spark):
-    rows = partial(spark, {"kind": BAD, "offset": 7, "text": "ends", "serialized_bytes": 3}, {"kind": SLOT, "slot": 1})
+    rows = partial_rows.partial(
+        spark, {"kind": BAD, "offset": 7, "text": "ends", "serialized_bytes": 3}, {"kind": SLOT, "slot": 1}
+    )
 
     found = key_distribution.bad_records(rows, "key-slots")
 
     columns = "job string, source string, offset bigint, reason string, skipped_bytes bigint"
-    assert_rows(found, columns, ("key-slots", "a.rdb", 7, "ends", 3))
+    partial_rows.assert_rows(found, columns, ("key-slots", "a.rdb", 7, "ends", 3))
 
 
 def test_a_flaw_says_what_is_counted_and_what_is_there(spark):
-    rows = partial(
+    rows = partial_rows.partial(
         spark, {"kind": FLAW, "name": b"\x1b", "name_text": "\\x1b", "slot": 5, "type": "hash", "offset": 9, "elements": 4, "keys": 3,
                 "text": "lies", "flaw": "count"},
     )  # fmt: skip
@@ -344,48 +354,47 @@ def test_a_flaw_says_what_is_counted_and_what_is_there(spark):
     found = key_distribution.value_flaws(rows)
 
     columns = "key binary, key_text string, flaw string, header_count bigint, real_count bigint, detail string"
-    assert_rows(found, columns, (b"\x1b", "\\x1b", "count", 4, 3, "lies"))
+    partial_rows.assert_rows(found, columns, (b"\x1b", "\\x1b", "count", 4, 3, "lies"))
 
 
-def test_writes_stand_for_keys_only_where_a_log_is_not_replayed(spark):
+def test_writes_stand_for_keys_only_where_a_log_is_not_replayed(sums):
     """A log with keys of its own was replayed: its writes are no keys."""
-    rows = partial(
-        spark, {"kind": OWNER, "owner_id": A, "keys": 2}, {"kind": LOG_SLOT, "slot": 1, "owner_id": A, "ops": 50},
+    rows = partial_table(
+        {"kind": OWNER, "owner_id": A, "keys": 2}, {"kind": LOG_SLOT, "slot": 1, "owner_id": A, "ops": 50},
         {"kind": LOG_SLOT, "slot": 2, "owner_id": B, "ops": 7, "source": "b.aof"}, {"kind": OWNER, "keys": 1},
     )  # fmt: skip
 
-    found = key_distribution.keys_by_owner(rows)
+    found = snapshot_tables.keys_by_owner(sums(rows))
 
-    columns = "source string, owner_id string, keys bigint"
-    assert_rows(found, columns, ("a.rdb", A, 2), ("a.rdb", None, 1), ("b.aof", B, 7))
+    assert sorted(found, key=str) == sorted(
+        [Foreign("a.rdb", A, 2), Foreign("a.rdb", None, 1), Foreign("b.aof", B, 7)], key=str
+    )
 
 
-def test_slots_that_declare_another_number_or_are_in_two_dumps_are_suspicious(spark):
+def test_slots_that_declare_another_number_or_are_in_two_dumps_are_suspicious(sums):
     """Slot 1 lies, slot 2 is whole in one dump and empty in another, slot 3 is in two."""
-    rows = partial(
-        spark, {"kind": DECLARED, "slot": 1, "keys": 2, "number": 3}, {"kind": DECLARED, "slot": 2, "keys": 2, "number": 2},
+    rows = partial_table(
+        {"kind": DECLARED, "slot": 1, "keys": 2, "number": 3}, {"kind": DECLARED, "slot": 2, "keys": 2, "number": 2},
         {"kind": DECLARED, "slot": 2, "keys": 0, "number": 0, "source": "b.rdb"}, {"kind": DECLARED, "slot": 3, "keys": 1, "number": 1},
         {"kind": DECLARED, "slot": 3, "keys": 1, "number": 1, "source": "b.rdb"},
     )  # fmt: skip
 
-    found = key_distribution.suspicious_slots(rows)
-
-    assert_rows(
-        found, "slot int, dumps array<struct<source string, keys bigint, declared bigint>>", (1, [("a.rdb", 2, 3)]),
-        (3, [("a.rdb", 1, 1), ("b.rdb", 1, 1)]),
-    )  # fmt: skip
+    assert snapshot_tables.suspicious_slots(sums(rows)) == [
+        SuspiciousSlot(1, [SlotInDump("a.rdb", 2, 3)]),
+        SuspiciousSlot(3, [SlotInDump("a.rdb", 1, 1), SlotInDump("b.rdb", 1, 1)]),
+    ]
 
 
-def test_ranges_of_sizes_add_up_by_node_type_and_measure(spark):
+def test_ranges_of_sizes_add_up_by_node_type_and_measure(tables):
     one = {"kind": RANGE, "type": "list", "text": "elements", "owner_id": A}
-    rows = partial(
-        spark, one | {"number": 0, "keys": 2, "offset": 0}, one | {"number": 4, "keys": 3, "offset": 30},
+    rows = partial_table(
+        one | {"number": 0, "keys": 2, "offset": 0}, one | {"number": 4, "keys": 3, "offset": 30},
         one | {"number": 4, "keys": 1, "offset": 8, "part": 1}, one | {"number": 4, "keys": 7, "offset": 70, "text": "memory_bytes"},
     )  # fmt: skip
 
-    found = key_kinds.key_sizes(rows, frame(spark, SOURCES, ("a.rdb", None)))
+    found = tables(rows, {"a.rdb": None}).key_sizes()
 
-    columns = "node_id string, type string, measure string, at_least bigint, keys bigint, total bigint"
+    columns = "node_id, type, measure, at_least, keys, total"
     assert_rows(
         found,
         columns,

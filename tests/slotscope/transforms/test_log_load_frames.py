@@ -6,13 +6,12 @@ from datetime import datetime
 
 from schemas.interim import LOG_COMMAND, LOG_DOUBT, LOG_KEY, LOG_PREFIX, LOG_SLOT, PREFIX, SLOT, UNIT
 from slotscope.transforms import log_load
-from tests.builders.partial_rows import assert_rows, frame, partial
+from tests.builders.partial_rows import assert_rows, partial
 
 A = "a" * 40
-SOURCES = "source string, node_id string"
 HOUR_S = 1_700_000_000 // 3600 * 3600
 HOUR = datetime.fromtimestamp(HOUR_S)
-LOG, BASE = {"source": "a.aof"}, {"source": "a.base.rdb"}
+LOG = {"source": "a.aof", "node_id": A}
 
 
 def log_unit(**facts):
@@ -28,11 +27,11 @@ def test_writes_add_up_by_slot_node_and_hour_and_a_base_is_no_write(spark):
         {"kind": LOG_SLOT, "slot": 1, "ops": 9, "serialized_bytes": 90, "number": 1, **LOG},
     )  # fmt: skip
 
-    found = log_load.write_load(rows, frame(spark, SOURCES, ("a.aof", A)))
+    found = log_load.write_load(rows)
 
     columns = "slot int, node_id string, hour timestamp, ops bigint, log_bytes bigint"
     assert_rows(found, columns, (1, A, HOUR, 5, 50), (1, A, None, 1, 9))
-    assert_rows(log_load.write_load(partial(spark), None), columns)
+    assert_rows(log_load.write_load(partial(spark)), columns)
 
 
 def test_commands_are_known_when_any_log_shows_that_servers_have_them(spark):
@@ -42,10 +41,10 @@ def test_commands_are_known_when_any_log_shows_that_servers_have_them(spark):
         {"kind": LOG_COMMAND, "text": "set", "ops": 1, "serialized_bytes": 10, "number": 1, "part": 1, **LOG},
     )  # fmt: skip
 
-    found = log_load.command_load(rows, None)
+    found = log_load.command_load(rows)
 
     columns = "node_id string, command string, minute timestamp, commands bigint, log_bytes bigint, known boolean"
-    assert_rows(found, columns, (None, "set", None, 3, 30, True), (None, "bf.add", None, 1, 5, False))
+    assert_rows(found, columns, (A, "set", None, 3, 30, True), (A, "bf.add", None, 1, 5, False))
 
 
 def key(name, ops, size, **more):
@@ -71,13 +70,13 @@ def test_keys_written_most_are_ranked_by_writes_and_by_bytes_with_what_parts_may
         key(b"k", 9, 9), key(b"\xff", 1, 99), key(b"\xff", 1, 1, part=1), key(b"\x00", 2, 2, part=1),
     )  # fmt: skip
 
-    found = log_load.write_keys(rows, None, count=2)
+    found = log_load.write_keys(rows, count=2)
 
     assert_rows(found, KEYS, (b"k", 9, 9, 2, 7, 1, 2), (b"\xff", 2, 100, 0, 0, 2, 1))
 
 
 def test_a_log_without_keys_has_none_written_most(spark):
-    assert_rows(log_load.write_keys(partial(spark), None, count=2), KEYS)
+    assert_rows(log_load.write_keys(partial(spark), count=2), KEYS)
 
 
 SAVINGS = (
