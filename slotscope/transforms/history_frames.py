@@ -35,6 +35,19 @@ def of_kind(rows: Rows, column: str, kind: int) -> Any:
     return rows.filter(pc.field(column) == kind) if isinstance(rows, pa.Table) else rows.where(F.col(column) == kind)
 
 
+def blobs_of(rows: Rows) -> list[tuple[str, bytes]]:
+    """The parts and blobs of *rows*."""
+    found = rows.select(["part", "blob"])
+    table = found if isinstance(found, pa.Table) else found.toArrow()
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def forget(rows: Rows) -> None:
+    """Let Spark not keep *rows* any longer."""
+    if isinstance(rows, DataFrame):
+        rows.unpersist()
+
+
 def with_times(rows: Rows, table: Table) -> Any:
     """The columns of *table* without what the run stamps: every time as a timestamp, too."""
     names = [name for name in table.columns if name not in table.labels]
@@ -96,9 +109,9 @@ def logged_events(read: DataFrame) -> DataFrame:
     )
 
 
-def clock_warnings(logged: DataFrame, events: DataFrame) -> list[Caveat]:
+def clock_warnings(logged: Rows, events: Rows) -> list[Caveat]:
     """Observers whose logs and packets tell the same events at other times (a wrong clock or time zone)."""
-    ours, theirs = _told(logged.where(F.col("observer").isNotNull())), _told(events)
+    ours, theirs = _told(logged), _told(events)
     differences = {node: compare_clocks(told, theirs.get(node, [])) for node, told in sorted(ours.items())}
     return [
         Caveat.warning(Code.LOG_CLOCK, f"{node}: {d.warning}", node)
@@ -107,10 +120,16 @@ def clock_warnings(logged: DataFrame, events: DataFrame) -> list[Caveat]:
     ]
 
 
-def _told(events: DataFrame) -> dict[str, list[Told]]:
-    rows = events.where(F.col("kind").isin(*PAIRED_KINDS)).limit(COMPARED_MAX)
+def _told(events: Rows) -> dict[str, list[Told]]:
+    columns = ["observer", "ts_ns", "kind", "subject", "epoch"]
+    if isinstance(events, pa.Table):
+        kinds = pc.field("kind").isin([str(kind) for kind in PAIRED_KINDS])
+        rows = events.filter(kinds & pc.field("observer").is_valid()).slice(0, COMPARED_MAX).select(columns)
+    else:
+        paired = events.where(F.col("kind").isin(*PAIRED_KINDS) & F.col("observer").isNotNull())
+        rows = paired.limit(COMPARED_MAX).select(columns).toArrow()
     found: dict[str, list[Told]] = {}
-    for row in rows.select("observer", "ts_ns", "kind", "subject", "epoch").collect():
+    for row in rows.to_pylist():
         told = Told(row["ts_ns"], row["kind"], row["subject"] or "", int(row["epoch"] or 0))
         found.setdefault(row["observer"], []).append(told)
     return found

@@ -109,9 +109,10 @@ def read_units(
 
     With *split* large files are read in ranges; those that cannot be, and only those, are read once more, whole.
     """
-    planned = inputs.units(spark.sparkContext.defaultParallelism, split=split)
-    few = are_few(inputs, options, len(planned))
-    sums = _read(_tally(spark, inputs, options, planned), few, len(planned))
+    parallelism = spark.sparkContext.defaultParallelism
+    planned = inputs.units(parallelism, split=split)
+    few, pieces = are_few(inputs, options, len(planned)), max(len(planned), parallelism)
+    sums = _read(_tally(spark, inputs, options, planned), few, pieces)
     units = facts_of(sums.told)
     failed = sorted({unit.source for unit in units if unit.split_failed is not None})
     if failed:
@@ -119,7 +120,7 @@ def read_units(
         ranges = sums
         try:
             good = ranges.without(spark, failed)
-            sums = _read(good.unionByName(whole), few, len(planned))
+            sums = _read(good.unionByName(whole), few, pieces)
         finally:
             ranges.release()
         units = facts_of(sums.told)

@@ -1,7 +1,7 @@
 """A replay from its inputs to its tables: who calls what, in which order.
 
 ``captures, polls, logs → one task: messages, evidence → one task a process: beliefs, events → tables``.  Results of both
-tasks are persisted once; every table is a selection of them.  A fold continues the states in silver/replay_state when
+tasks come here where the files are small, else Spark keeps them; every table is a selection of them.  A fold continues the states in silver/replay_state when
 the files that they hold are the first of those that are named now; else everything is read from the start.  Rows that
 are not settled are replaced, settled ones last (`slotscope.runtime.storage.runs`).
 """
@@ -35,7 +35,7 @@ from slotscope.pipelines.bus.inputs import Inputs
 from slotscope.pipelines.bus.outcome import Outcome, late_rows, outcome_of, replay_row
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
-from slotscope.runtime.spark.spark_schema import spark_schema
+from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
 from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.delta_files import as_table, exists, few_rows, read_rows
 from slotscope.runtime.storage.runs import running
@@ -49,7 +49,16 @@ from slotscope.sources.bus.files import OVERLAP_NS, CaptureFile, survey
 from slotscope.sources.bus.observers import REPLAYED, STATE_PHASE, ReplayOptions, replay_task
 from slotscope.sources.bus.point_series import LATENESS_NS
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs
-from slotscope.transforms.history_frames import Rows, clock_warnings, logged_events, of_kind, unpacked, with_times
+from slotscope.transforms.history_frames import (
+    Rows,
+    blobs_of,
+    clock_warnings,
+    forget,
+    logged_events,
+    of_kind,
+    unpacked,
+    with_times,
+)
 from slotscope.transforms.ownership import DERIVED, MEMBER, OWNED, VIEW_COLUMNS, derive_task
 
 if TYPE_CHECKING:
@@ -58,6 +67,8 @@ if TYPE_CHECKING:
 CAPTURE_PART = "capture"
 HEADERS_PART = "headers of "
 """Before the id of a node: what its headers came to."""
+BYTES_HERE_MAX = 8 << 20
+"""Files whose messages and evidence the driver holds, rather than ask Spark for them again and again."""
 ALL = 1 << 62
 """A bound that no number of lines or packets comes to."""
 UNREADABLE = Caveat(
@@ -137,23 +148,24 @@ class HistoryReplay:
             read, found, facts, state = self._follow(None)
         with progress("writing tables"):
             outcome = self._write(read, found, facts, state)
-        found.unpersist()
-        read.unpersist()
+        forget(found)
+        forget(read)
         return outcome
 
-    def _follow(self, state: State | None) -> tuple[DataFrame, DataFrame, dict[str, Any], State | None]:
+    def _follow(self, state: State | None) -> tuple[Rows, Rows, dict[str, Any], State | None]:
         """Read and replay from *state* on, or from the start where packets came late: what was read, found and is known, and the state."""
         with progress("reading captures"):
             read, facts = self._read(state)
             if facts.get("late") or (state is not None and self._batch is None and facts["left_out"]):
-                read.unpersist()
+                forget(read)
                 state = None
                 read, facts = self._read(None)
         with progress("replaying"):
-            found = self._replay(read, facts, state).persist(StorageLevel.MEMORY_AND_DISK)
-            self._found = (
-                found.count()
-            )  # all processes at once: a table that is written into one file would run one after the other
+            beliefs = self._replay(read, facts, state)
+            if isinstance(read, pa.Table):
+                return read, beliefs.toArrow(), facts, state
+            found = beliefs.persist(StorageLevel.MEMORY_AND_DISK)
+            self._found = found.count()  # all processes at once: for a table of one file they would run one by one
         return read, found, facts, state
 
     # -- reading -----------------------------------------------------------------------------------------------------
@@ -227,7 +239,7 @@ class HistoryReplay:
             "lateness_ns": self._lateness_ns if self._inputs.recorded else 0,
         }
 
-    def _read(self, state: State | None) -> tuple[DataFrame, dict[str, Any]]:
+    def _read(self, state: State | None) -> tuple[Rows, dict[str, Any]]:
         request = self._request
         known = state.options["files"] if state is not None else {}
         statements = PollsAndLogs(
@@ -250,15 +262,18 @@ class HistoryReplay:
             self._lateness_ns,
         )
         task = self._spark.range(0, 1, 1, 1).mapInArrow(bind(capture_task, options=options), spark_schema(CAPTURED))
-        read = task.persist(StorageLevel.MEMORY_AND_DISK)
-        rows = read.where(F.col("kind") == captured.META).select("blob").collect()
-        return read, json.loads(bytes(rows[0]["blob"]))
+        is_small = self._inputs.captures and sum(self._inputs.sizes().values()) <= BYTES_HERE_MAX
+        read = task.toArrow() if is_small and not request.gossip else task.persist(StorageLevel.MEMORY_AND_DISK)
+        ((_, meta),) = blobs_of(of_kind(read, "kind", captured.META))
+        return read, json.loads(meta)
 
     # -- replaying ---------------------------------------------------------------------------------------------------
 
-    def _replay(self, read: DataFrame, facts: dict[str, Any], state: State | None) -> DataFrame:
+    def _replay(self, read: Rows, facts: dict[str, Any], state: State | None) -> DataFrame:
         request, spark = self._request, self._spark
-        pieces = read.where(F.col("kind") == captured.EVIDENCE).select("part", "phase", "number", "blob")
+        pieces = of_kind(read, "kind", captured.EVIDENCE).select(["part", "phase", "number", "blob"])
+        if isinstance(pieces, pa.Table):
+            pieces = spark_frame(spark, pieces)
         if state is not None:
             saved = tables.read_snapshot(spark, history.REPLAY_STATE, request.root, self._run.name, self._run.before)
             saved = saved.where((F.col("part") != CAPTURE_PART) & ~F.col("part").startswith(HEADERS_PART))
@@ -269,11 +284,12 @@ class HistoryReplay:
         options = ReplayOptions(facts["node_timeout_ms"], start_ns, request.profile, facts["settled_by"] > 0)
         partitions = 2 * spark.sparkContext.defaultParallelism
         by_process = pieces.repartition(partitions, "part").sortWithinPartitions("part", "phase", "number")
-        return by_process.mapInArrow(bind(replay_task, options=options), spark_schema(REPLAYED))
+        found: DataFrame = by_process.mapInArrow(bind(replay_task, options=options), spark_schema(REPLAYED))
+        return found
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
-    def _write(self, read: DataFrame, found: DataFrame, facts: dict[str, Any], state: State | None) -> Outcome:
+    def _write(self, read: Rows, found: Rows, facts: dict[str, Any], state: State | None) -> Outcome:
         """All tables; the states when these are complete, and last the row that says so."""
         run, request = self._run, self._request
         run.belongs_to(node for _, _, node in facts["processes"])
@@ -288,14 +304,14 @@ class HistoryReplay:
             changes = []
         derived = self._derived(beliefs, state)
         for table, kind in ((history.SLOT_OWNERS, OWNED), (history.MEMBERSHIPS, MEMBER)):
-            changes.append(Change(self._as(of_kind(derived, "row_kind", kind), table), table))
+            changes.append(Change(with_times(of_kind(derived, "row_kind", kind), table), table))
         tables.apply_changes(changes, run)
         if isinstance(derived, DataFrame):
             derived.unpersist()
         clocks: list[Caveat] = []
         if self._inputs.captures and self._inputs.logs:
-            logged = self._unpacked(read, captured.LOGS, history.LOG_EVENTS)
-            clocks = clock_warnings(logged, found.where(F.col("row_kind") == replayed.EVENT))
+            logged = unpacked(read, captured.LOGS, history.LOG_EVENTS)
+            clocks = clock_warnings(logged, of_kind(found, "row_kind", replayed.EVENT))
         basis = Basis(facts["node_timeout_ms"], facts["first_ns"] or 0, facts["last_ns"] or 0)
         gold = write_gold(self._spark, run, basis, self._header_states(facts, state))
         check_figures(run, facts, state.messages if state is not None else 0, gold)
@@ -307,8 +323,10 @@ class HistoryReplay:
         run.partial = bool(outcome.bad_records)
         return outcome
 
-    def _answers(self, read: DataFrame, found: DataFrame, facts: dict[str, Any]) -> tuple[Rows, Rows]:
+    def _answers(self, read: Rows, found: Rows, facts: dict[str, Any]) -> tuple[Rows, Rows]:
         """What was read, without the evidence and without messages that are many, and found: two answers in place of twenty queries."""
+        if isinstance(read, pa.Table):
+            return read, found
         bulk = (captured.EVIDENCE, *((captured.MESSAGE,) if _is_many(facts) else ()))
         seen = read if self._request.gossip else read.where(~F.col("kind").isin(*bulk)).toArrow()
         return seen, found if self._found > tables.SMALL_ROWS_MAX else found.toArrow()
@@ -317,18 +335,18 @@ class HistoryReplay:
         """The tables of the captures; the next fold has messages that are not settled again."""
         lasting = ("message_id", facts["settled_messages"] - 1)
         files = None if _is_many(facts) else 1  # they come of one task
-        yield Change(self._as(messages, history.BUS_MESSAGES), history.BUS_MESSAGES, lasting, files)
-        yield Change(self._unpacked(read, captured.BITMAPS, history.SLOT_BITMAPS), history.SLOT_BITMAPS, lasting)
-        yield Change(self._unpacked(read, captured.BAD, BAD_RECORDS), BAD_RECORDS)
-        yield Change(self._unpacked(read, captured.LINK_ROWS, history.LINKS), history.LINKS)
-        yield Change(self._unpacked(read, captured.GAP_ROWS, history.GAPS), history.GAPS)
+        yield Change(with_times(messages, history.BUS_MESSAGES), history.BUS_MESSAGES, lasting, files)
+        yield Change(unpacked(read, captured.BITMAPS, history.SLOT_BITMAPS), history.SLOT_BITMAPS, lasting)
+        yield Change(unpacked(read, captured.BAD, BAD_RECORDS), BAD_RECORDS)
+        yield Change(unpacked(read, captured.LINK_ROWS, history.LINKS), history.LINKS)
+        yield Change(unpacked(read, captured.GAP_ROWS, history.GAPS), history.GAPS)
         if self._inputs.recorded:
-            yield Change(self._unpacked(read, captured.UNRECORDED_ROWS, history.UNRECORDED), history.UNRECORDED)
+            yield Change(unpacked(read, captured.UNRECORDED_ROWS, history.UNRECORDED), history.UNRECORDED)
         if self._request.gossip:
-            gossip = self._unpacked(read, captured.GOSSIP, history.GOSSIP_ENTRIES)
+            gossip = unpacked(read, captured.GOSSIP, history.GOSSIP_ENTRIES)
             yield Change(gossip, history.GOSSIP_ENTRIES, lasting, files=None)
 
-    def _believed(self, read: DataFrame, found: Rows, facts: dict[str, Any]) -> Iterator[Change]:
+    def _believed(self, read: Rows, found: Rows, facts: dict[str, Any]) -> Iterator[Change]:
         """The tables of the machines; the next fold has what is not settled again."""
         lasting = ("settled_by", facts["settled_by"])
         kinds = (
@@ -353,13 +371,7 @@ class HistoryReplay:
             rows = rows.set_column(rows.column_names.index("source"), "source", bus)
         elif table is history.EVENTS:
             rows = rows.withColumn("source", F.lit("bus"))
-        return self._as(rows, table)
-
-    def _as(self, rows: Rows, table: Table) -> Any:
         return with_times(rows, table)
-
-    def _unpacked(self, read: Rows, kind: int, table: Table) -> Any:
-        return unpacked(read, kind, table)
 
     def _told(self, read: Rows) -> Iterator[Change]:
         """Polls and log events of new files: they last, since a fold goes on only where all older files are named again, or were taken."""
@@ -368,7 +380,7 @@ class HistoryReplay:
             (self._inputs.logs, captured.LOGS, history.LOG_EVENTS),
         ):
             if files or self._inputs.recorded:
-                yield Change(self._unpacked(read, kind, table), table, ("line", ALL))
+                yield Change(unpacked(read, kind, table), table, ("line", ALL))
 
     def _derived(self, found: Rows, state: State | None) -> Rows:
         run, views = self._run, of_kind(found, "row_kind", replayed.VIEW)
@@ -413,8 +425,8 @@ class HistoryReplay:
             "messages": facts["settled_messages"],
             "options": json.dumps(options),
         }
-        capture = [(CAPTURE_PART, blob) for _, blob in _blobs(of_kind(read, "kind", captured.STATE))]
-        processes = _blobs(of_kind(found, "row_kind", replayed.SAVED))
+        capture = [(CAPTURE_PART, blob) for _, blob in blobs_of(of_kind(read, "kind", captured.STATE))]
+        processes = blobs_of(of_kind(found, "row_kind", replayed.SAVED))
         nodes = [(f"{HEADERS_PART}{node}", blob) for node, blob in headers.items()]
         rows = [{"part": part, "state": blob, **common} for part, blob in (*capture, *processes, *nodes)]
         return as_table(history.REPLAY_STATE, rows)
@@ -423,10 +435,3 @@ class HistoryReplay:
 def _is_many(facts: dict[str, Any]) -> bool:
     """Whether the messages of a fold are more than the driver should hold."""
     return bool(facts["fresh_messages"] > tables.SMALL_ROWS_MAX)
-
-
-def _blobs(rows: Rows) -> list[tuple[str, bytes]]:
-    """The parts and blobs of *rows*."""
-    found = rows.select(["part", "blob"])
-    table = found if isinstance(found, pa.Table) else found.toArrow()
-    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))

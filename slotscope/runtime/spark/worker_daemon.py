@@ -12,7 +12,7 @@ from typing import Final
 
 from pyspark import daemon
 
-SHARED: Final = ("numba", "pandas", "pyspark.worker", "cluster_core.kernels.columns")
+SHARED: Final = ("numba", "pyspark.worker", "cluster_core.kernels.columns")
 """What all tasks import."""
 
 
