@@ -32,7 +32,7 @@ def vote_refusal(view: View, candidate: Peer, header: Header, now_ms: int) -> Re
     if view.profile.vote_spacing and master.voted_time_ms and now_ms - master.voted_time_ms < spacing_ms:
         return Refusal.TOO_SOON
     claimed = slot_bits(header.myslots) & ~view.unclaimed
-    if any(owner.slots & claimed and owner.config_epoch > header.config_epoch for owner in view.nodes.values()):
+    if any(owner.config_epoch > header.config_epoch and owner.slots & claimed for owner in view.nodes.values()):
         return Refusal.GREATER_SLOT_EPOCH
     return Refusal.NONE
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from cluster_core.errors import ClusterCoreError
 from cluster_core.gossip.profile import PROFILES, VALKEY_9_1
 from cluster_core.node.settings import NodeSettings
-from cluster_core.sim.clock import US_PER_S
+from cluster_core.sim.clock import US_PER_S, collector_at_rest
 from cluster_core.sim.experiment.outcomes import Outcome, OutcomeWatch
 from cluster_core.sim.host import Host
 from cluster_core.sim.layouts import Layout, Place, check_layout, places_of
@@ -102,6 +102,11 @@ def settings_for(trial: Trial) -> NodeSettings:
 def run_trial(trial: Trial, make_rng: Callable[[str], Random], places: Sequence[Place] = ()) -> Outcome:
     """Run *trial* on a cluster of its own, or on *places* (a recorded state), and return what came of it."""
     check_trial(trial)
+    with collector_at_rest():
+        return _run(trial, make_rng, places)
+
+
+def _run(trial: Trial, make_rng: Callable[[str], Random], places: Sequence[Place]) -> Outcome:
     rng = make_rng(f"{trial.seed}/trial")
     settings = settings_for(trial)
     chosen = tuple(places) or places_of(layout_of(trial), lambda name: settings, make_rng(f"{trial.seed}/places"))

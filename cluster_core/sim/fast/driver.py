@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from cluster_core.sim.host import Host
 
 NEVER: Final = 1 << 62
+FIRST: Final = 0
+"""The order of an event that was in hand already."""
 
 
 def run_to(steady: Steady, end_us: int) -> None:
@@ -116,9 +118,14 @@ def carry_out(steady: Steady, row: int, host: Host, state: NodeState) -> None:
 
 def do_tick(steady: Steady) -> None:
     row, host, state = in_hand(steady)
+    steady.refresh(row)
+    rows = steady.store.rows
+    if rows[at.HOT][row] and rows[at.RUNS][row] == at.RUNNING:  # since an event that is not followed up
+        steady.store.place(steady.world.now_us, FIRST, -1 - row - (host.life << LIFE_SHIFT))
+        return
     state.agenda_nodes = 0
     steady.world._tick(host, host.life)
-    steady.store.rows[at.SHIFT_US][row] = host.shift_us
+    rows[at.SHIFT_US][row] = host.shift_us
     steady.refresh(row)
     steady.refresh_touched()
 

@@ -176,7 +176,6 @@ class Steady(SteadyState):
             and not view.blacklist
             and not state.todo
             and not state.out
-            and not (view.state_stale and view.first_state_ms is None)
         )
 
     def refresh_hosts(self) -> None:

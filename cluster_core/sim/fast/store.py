@@ -111,7 +111,7 @@ class Store:
         self.due = _flat(self.g.due)
         self.narrow = _fields_of(self.g.narrow)
         self._orders: dict[bytes, int] = {}
-        self._loop: Callable[[Arrays, int, int, int], int] | None = None
+        self._loop, self._carry, self._greet = direct(run_events), direct(carry), direct(greet)
         self.rows = [_flat(row) for row in self.g.rows]
         self.control = _flat(self.g.control)
         self._view()
@@ -128,13 +128,8 @@ class Store:
         return control[EVENTS] > 0 and (first_us < at_us or (first_us == at_us and self._order[0] < order))
 
     def run(self, end_us: int, limit_us: int, limit_order: int) -> int:
-        """Handle events, see `run_events`; its compiled form is called itself, which looks at no types."""
-        if self._loop is None:
-            loop: Any = run_events
-            loop(self.g, 0, -1, 0)  # compiles it
-            (compiled,) = loop.overloads.values()
-            self._loop = compiled.entry_point
-        return self._loop(self.g, end_us, limit_us, limit_order)
+        """Handle events, see `run_events`."""
+        return int(self._loop(self.g, end_us, limit_us, limit_order))
 
     def place(self, at_us: int, order: int, what: int) -> None:
         """Plan an event."""
@@ -251,7 +246,7 @@ class Store:
             told, marks, count = self.g.told[slot], self.g.marks[slot], len(entries)
             told[NODES, :count], marks[PINGS, :count], told[PONGS, :count], marks[MARKS, :count] = np.array(entries).T
         sent = self.g.control[SENT_COUNT]
-        if carry(self.g, slot):
+        if self._carry(self.g, slot):
             self.g.control[SENT_COUNT] = sent
             return slot
         self.free(slot)
@@ -263,7 +258,7 @@ class Store:
             self.grow()
         row, sent = self.g.messages[slot], self.g.control[SENT_COUNT]
         row[M_GENERATION] = self.g.narrow[row[M_OPENER], row[M_ACCEPTOR], GENERATION]
-        if not carry(self.g, slot):
+        if not self._carry(self.g, slot):
             raise RuntimeError("a connection that is up cannot be written to")
         self.g.control[SENT_COUNT] = sent
 
@@ -271,7 +266,7 @@ class Store:
         """Ping a node over a new connection, see `greet`."""
         if self.g.control[FREE] < 2 or self.g.control[EVENTS] + 2 > self.g.events.shape[1]:
             self.grow()
-        return bool(greet(self.g, i, h, now_ms))
+        return bool(self._greet(self.g, i, h, now_ms))
 
     def planned(self) -> list[list[int]]:
         """All events: time, order, and what."""
@@ -331,6 +326,20 @@ class Store:
                 settle_marks(self.g, other)
             self.rows[MY_ADDRESS][row] = number
             self.g.control[ADDRESSES] += 1
+
+
+def direct(function: Any) -> Callable[..., Any]:
+    """What is compiled of *function* for the arguments of the first call: to look at the types of all arrays costs more than most steps."""
+    found: list[Callable[..., Any]] = []
+
+    def call(*values: Any) -> Any:
+        if found:
+            return found[0](*values)
+        answer = function(*values)
+        found.append(next(iter(function.overloads.values())).entry_point)
+        return answer
+
+    return call
 
 
 def _flat(numbers: Any) -> memoryview:
