@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cluster_core.sim.host import Host
 
 NEVER: Final = 1 << 62
+NO_SPARES: Final = (0, 0, 0)
 FIRST: Final = 0
 """The order of an event that was in hand already."""
 
@@ -43,22 +44,24 @@ def _run_to(steady: Steady, end_us: int) -> None:
     steady.refresh_hosts()
     while True:
         limit_us, limit_order = heap[0][:2] if heap else (NEVER, NEVER)
-        asked = at.LIMIT
-        if store.has_before(limit_us, limit_order):
-            steady.enter()
-            asked = store.run(end_us, limit_us, limit_order)
-            now_us = store.control[at.NOW]
-            steady.leave()
-            if listeners:
-                world.now_us = now_us
-                _tell(steady, listeners)
-        if asked == at.LIMIT:
-            if not heap or heap[0][0] > end_us:
+        if not store.has_before(limit_us, limit_order):
+            if limit_us > end_us:
                 break
             world.now_us, order, action, first, second = heappop(heap)
             _act(steady, order, action, first, second)
             if listeners:
                 _tell(steady, listeners)
+            continue
+        steady.enter()
+        asked = store.run(end_us, limit_us, limit_order)
+        now_us = store.control[at.NOW]
+        steady.leave()
+        if listeners:
+            world.now_us = now_us
+            _tell(steady, listeners)
+        if asked == at.LIMIT:
+            if limit_us > end_us:
+                break
         elif asked == at.ASK_GROW:
             store.grow()
         elif asked not in (at.STEPPED, at.ASK_FLUSH):
@@ -205,6 +208,8 @@ def do_react(steady: Steady) -> None:
 
 def do_replica(steady: Steady) -> None:
     row, host, state = in_hand(steady)
+    if not steady.store.may_be_spare(row):
+        state.orphans, state.orphans_version = NO_SPARES, state.view.version
     cron.run_replica_cron(state)
     steady.store.control[at.TOUCHED] = 1
     carry_out(steady, row, host, state)
@@ -212,7 +217,11 @@ def do_replica(steady: Steady) -> None:
 
 def do_sleep(steady: Steady) -> None:
     row, host, state = in_hand(steady)
-    if state.todo or state.view.state_stale:
+    view, rows = state.view, steady.store.rows
+    if rows[at.COVERAGE_VERSION][row] == view.version:
+        view.coverage = (bool(rows[at.UNCOVERED][row]), rows[at.SIZE][row], rows[at.REACHABLE][row])
+        view.coverage_version = view.version
+    if state.todo or view.state_stale:
         host.node._before_sleep()
     carry_out(steady, row, host, state)
 

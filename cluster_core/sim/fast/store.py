@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from cluster_core.sim.fast.gossip_chance import STATE, WORDS, draw, draw_word, ready
-from cluster_core.sim.fast.gossip_engine import greet, run_events
+from cluster_core.sim.fast.gossip_engine import greet, has_spares, run_events
 from cluster_core.sim.fast.gossip_fields import (
     ADDRESS_SHIFT,
     ADDRESSES,
@@ -112,6 +112,7 @@ class Store:
         self.narrow = _fields_of(self.g.narrow)
         self._orders: dict[bytes, int] = {}
         self._loop, self._carry, self._greet = direct(run_events), direct(carry), direct(greet)
+        self._has_spares = direct(has_spares)
         self.rows = [_flat(row) for row in self.g.rows]
         self.control = _flat(self.g.control)
         self._view()
@@ -267,6 +268,11 @@ class Store:
         if self.g.control[FREE] < 2 or self.g.control[EVENTS] + 2 > self.g.events.shape[1]:
             self.grow()
         return bool(self._greet(self.g, i, h, now_ms))
+
+    def may_be_spare(self, row: int) -> bool:
+        """Whether replica *row* could be the one that moves to another master, see `has_spares`."""
+        master = self.narrow[MASTER_OF][row * self.nodes + row]
+        return master < 0 or bool(self._has_spares(self.g, row, master))
 
     def planned(self) -> list[list[int]]:
         """All events: time, order, and what."""
