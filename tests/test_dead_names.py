@@ -21,6 +21,7 @@ USED_ELSEWHERE = {
     "get_cache_path": "numba asks where code is kept by this name",
     "compress_type": "zipfile reads it of an entry",
     "external_attr": "zipfile reads it of an entry",
+    "seekable": "io asks a file for it",
     "pushFilters": "Spark calls it of a reader",
     "story_command": "jobs.main names it as text",
     "forget_command": "jobs.main names it as text",

@@ -26,6 +26,13 @@ class ByteStream(Protocol):
         """Release the file."""
 
 
+class FileStream(ByteStream, Protocol):
+    """One of a file, and not of a live server."""
+
+    def stored_bytes(self) -> int:
+        """How much of the file, as it is stored, was read so far."""
+
+
 class PlainStream:
     """An uncompressed file."""
 
@@ -47,6 +54,10 @@ class PlainStream:
         self._raw.seek(at + passed)
         return passed
 
+    def stored_bytes(self) -> int:
+        """How much of the file was read so far."""
+        return int(self._raw.tell())
+
     def close(self) -> None:
         """Release the file."""
         self._raw.close()
@@ -59,6 +70,7 @@ class InflatedStream:
         self._path = path
         self._compression = compression
         self._offset = 0
+        self._raw = raw
         self._stream = pa.CompressedInputStream(raw, compression)
 
     def readinto(self, buffer: memoryview) -> int:
@@ -78,6 +90,10 @@ class InflatedStream:
         while left and (read := self.readinto(room[: min(left, len(room))])):
             left -= read
         return count - left
+
+    def stored_bytes(self) -> int:
+        """How much of the compressed file was read so far."""
+        return int(self._raw.tell())
 
     def close(self) -> None:
         """Release the file."""

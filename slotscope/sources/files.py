@@ -21,7 +21,7 @@ from pyarrow import fs
 from cluster_core.errors import DecodeError, MissingInputError
 from slotscope.runtime.errors import PlaceError
 from slotscope.runtime.storage import stores
-from slotscope.sources.byte_streams import CHUNK_BYTES, ByteStream, InflatedStream, PlainStream
+from slotscope.sources.byte_streams import CHUNK_BYTES, FileStream, InflatedStream, PlainStream
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -264,7 +264,7 @@ def zeros_at_end(path: str) -> int:
     return count
 
 
-def open_stream(path: str, *, start: int = 0) -> ByteStream:
+def open_stream(path: str, *, start: int = 0) -> FileStream:
     """Open a file for forward reading of its plain bytes from *start*, decompressing as needed."""
     raw = open_raw(path)
     compression = _compression(raw)

@@ -33,8 +33,10 @@ from slotscope.pipelines.bus.findings import check_figures, write_gold
 from slotscope.pipelines.bus.headers import Basis, HeaderStates
 from slotscope.pipelines.bus.inputs import Inputs
 from slotscope.pipelines.bus.outcome import Outcome, late_rows, outcome_of, replay_row
+from slotscope.runtime import text
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
+from slotscope.runtime.spark.session import how_far, is_one_process
 from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
 from slotscope.runtime.storage import tables
 from slotscope.runtime.storage.delta_files import as_table, exists, few_rows, read_rows
@@ -49,6 +51,7 @@ from slotscope.sources.bus.files import OVERLAP_NS, CaptureFile, survey
 from slotscope.sources.bus.observers import REPLAYED, STATE_PHASE, ReplayOptions, replay_task
 from slotscope.sources.bus.point_series import LATENESS_NS
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs
+from slotscope.sources.bus.reading import Reading
 from slotscope.transforms.history_frames import (
     Rows,
     blobs_of,
@@ -154,13 +157,12 @@ class HistoryReplay:
 
     def _follow(self, state: State | None) -> tuple[Rows, Rows, dict[str, Any], State | None]:
         """Read and replay from *state* on, or from the start where packets came late: what was read, found and is known, and the state."""
-        with progress("reading captures"):
-            read, facts = self._read(state)
-            if facts.get("late") or (state is not None and self._batch is None and facts["left_out"]):
-                forget(read)
-                state = None
-                read, facts = self._read(None)
-        with progress("replaying"):
+        read, facts = self._read(state)
+        if facts.get("late") or (state is not None and self._batch is None and facts["left_out"]):
+            forget(read)
+            state = None
+            read, facts = self._read(None)
+        with progress("replaying", how_far(self._spark, "tasks")):
             beliefs = self._replay(read, facts, state)
             if isinstance(read, pa.Table):
                 return read, beliefs.toArrow(), facts, state
@@ -240,6 +242,17 @@ class HistoryReplay:
         }
 
     def _read(self, state: State | None) -> tuple[Rows, dict[str, Any]]:
+        """Read what is new, and say how far that is."""
+        known = state.options["files"] if state is not None else {}
+        new = [file for file in self._inputs.captures if file.path not in known]
+        size = sum(file.size for file in new)
+        is_here = is_one_process(str(self._spark.conf.get("spark.master")))
+        with Reading(size, is_here=is_here) as reading:
+            told = how_far(self._spark, "tasks", f"{text.plural(len(new), 'file')}, {text.size(size)}", reading.share)
+            with progress("reading captures", told):
+                return self._read_into(state, reading.path)
+
+    def _read_into(self, state: State | None, meter: str) -> tuple[Rows, dict[str, Any]]:
         request = self._request
         known = state.options["files"] if state is not None else {}
         statements = PollsAndLogs(
@@ -260,6 +273,7 @@ class HistoryReplay:
             state.capture if state is not None else None,
             recorded,
             self._lateness_ns,
+            meter,
         )
         task = self._spark.range(0, 1, 1, 1).mapInArrow(bind(capture_task, options=options), spark_schema(CAPTURED))
         is_small = self._inputs.captures and sum(self._inputs.sizes().values()) <= BYTES_HERE_MAX

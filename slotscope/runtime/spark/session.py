@@ -90,19 +90,28 @@ def named_jobs(spark: SparkSession, words: str) -> Iterator[None]:
         spark.sparkContext.setLocalProperty(JOB_NAME, before or "")
 
 
-def how_far(spark: SparkSession, noun: str, about: str = "") -> Callable[[], str]:
-    """What `progress` says of the jobs of *spark*: *about* (files and bytes), tasks that are done, by *noun*, their share, the time left at that pace."""
+def how_far(
+    spark: SparkSession, noun: str, about: str = "", share: Callable[[], float] | None = None
+) -> Callable[[], str]:
+    """What `progress` says of the jobs of *spark*: *about* (files and bytes), tasks that are done, by *noun*, their share, the time left at that pace.
+
+    With *share* that part of the work is told in place of tasks.
+    """
     begun = time.monotonic()
 
+    def left(done: float) -> str:
+        return f"about {text.span(round((time.monotonic() - begun) * (1 - done) / done))} left" if done else ""
+
     def words() -> str:
+        if share is not None:
+            part = share()
+            return ", ".join(filter(None, [about, f"{part:.0%}".replace("%", " %") if part else "", left(part)]))
         tracker = spark.sparkContext.statusTracker()
         found = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
         stage = max((one for one in found if one is not None), key=lambda one: one.numTasks, default=None)
         done, count = (stage.numCompletedTasks, stage.numTasks) if stage is not None else (0, 0)
         parts = [about, f"{done} of {count} {noun}, {100 * done // count} %" if count > 1 else ""]
-        if done:
-            parts.append(f"about {text.span(round((time.monotonic() - begun) * (count - done) / done))} left")
-        return ", ".join(filter(None, parts))
+        return ", ".join(filter(None, [*parts, left(done / count) if count else ""]))
 
     return words
 

@@ -59,6 +59,7 @@ from slotscope.sources.bus.files import CaptureFile
 from slotscope.sources.bus.outbox import Outbox
 from slotscope.sources.bus.point_series import CLOCK, GONE, LATE, LATENESS_NS, Late, PointSeries, RecordedInput, Turns
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs, Told, read_polls_and_logs, times
+from slotscope.sources.bus.reading import metered
 from slotscope.sources.bus.series import BatchTexts, BitmapNumbers, Release, series_batches
 from slotscope.sources.bus.series_clocks import measure_clocks, unknown_clock
 from slotscope.sources.bus.unrecorded import Unrecorded
@@ -80,7 +81,7 @@ class CaptureOptions:
     """What to read and how; *state* is that of the last fold, None to begin.
 
     *recorded* are files of a landing, of which the times may overlap with what was read before by *lateness_ns*; else these are
-    *files* and *statements*.
+    *files* and *statements*.  *meter* is the file of a `slotscope.sources.bus.reading.Reading`.
     """
 
     files: tuple[CaptureFile, ...]
@@ -91,6 +92,7 @@ class CaptureOptions:
     state: bytes | None = None
     recorded: tuple[RecordedInput, ...] = ()
     lateness_ns: int = LATENESS_NS
+    meter: str = ""
 
 
 def capture_task(batches: Iterator[pa.RecordBatch], options: CaptureOptions) -> Iterator[pa.RecordBatch]:
@@ -99,7 +101,8 @@ def capture_task(batches: Iterator[pa.RecordBatch], options: CaptureOptions) -> 
     Raises DecodeError at the first bad input unless permissive.
     """
     if sum(batch.num_rows for batch in batches):
-        yield from CaptureTask(options).run()
+        with metered(options.meter):
+            yield from CaptureTask(options).run()
 
 
 class CaptureTask:

@@ -26,6 +26,7 @@ from cluster_core.kernels.bus.capture_segments import SegmentReader, Segments, s
 from cluster_core.kernels.bus.decoder import BusDecoder
 from cluster_core.kernels.bus.packets import PACKETS_PER_CHUNK
 from slotscope.sources.bus.capture_points import Point, PointClocks
+from slotscope.sources.bus.reading import note_read
 from slotscope.sources.byte_streams import ByteStream
 from slotscope.sources.files import InputFile, expand, open_stream
 from slotscope.sources.folder_kinds import CAPTURES
@@ -165,12 +166,17 @@ def _chain(first: memoryview, pieces: Iterator[memoryview]) -> Iterator[memoryvi
     yield from pieces
 
 
-def _batches(path: str, decoder: BusDecoder) -> Iterator[BusBatch]:
-    """The batches of one file, read where the decoder wants its bytes; raises DecodeError where it is damaged."""
+def _batches(path: str, decoder: BusDecoder, *, is_noted: bool = False) -> Iterator[BusBatch]:
+    """The batches of one file, read where the decoder wants its bytes; raises DecodeError where it is damaged.
+
+    *is_noted* where it is read for the replay, and not for its clock.
+    """
     stream = open_stream(path)
     try:
         while True:
             count, damage = _filled(stream, decoder.room())
+            if is_noted:
+                note_read(path, stream)
             yield from decoder.take(count)
             if damage is not None:
                 raise damage
@@ -194,13 +200,18 @@ def _filled(stream: ByteStream, room: memoryview) -> tuple[int, DecodeError | No
     return filled, None
 
 
-def _pieces(path: str, window_bytes: int = WINDOW_BYTES) -> Iterator[memoryview]:
-    """The plain bytes of a file in windows, each good until the next; raises DecodeError where it is damaged."""
+def _pieces(path: str, window_bytes: int = WINDOW_BYTES, *, is_noted: bool = False) -> Iterator[memoryview]:
+    """The plain bytes of a file in windows, each good until the next; raises DecodeError where it is damaged.
+
+    *is_noted* as in `_batches`.
+    """
     stream = open_stream(path)
     try:
         room = memoryview(bytearray(window_bytes))
         while True:
             filled, damage = _filled(stream, room)
+            if is_noted:
+                note_read(path, stream)
             if filled:
                 yield room[:filled]
             if damage is not None:
@@ -219,7 +230,7 @@ def read_bundle(
     if len(bundle) == 1 and not any(offsets[bundle[0].path].ahead_ns):
         path = bundle[0].path
         try:
-            for batch in _batches(path, decoder):
+            for batch in _batches(path, decoder, is_noted=True):
                 yield path, batch
         except DecodeError as error:
             yield path, _told(decoder, CaptureProblem(error.offset, error.reason, None))
@@ -266,7 +277,7 @@ def _packets(path: str, problems: list[tuple[str, CaptureProblem]], offset: Offs
     """The packets of a file at corrected times."""
     reader = CaptureReader()
     try:
-        for piece in _pieces(path):
+        for piece in _pieces(path, is_noted=True):
             found = reader.feed(bytes(piece))
             packets = [item for item in found if isinstance(item, Packet)]
             problems += [(path, item) for item in found if not isinstance(item, Packet)]
@@ -283,7 +294,7 @@ def _packets(path: str, problems: list[tuple[str, CaptureProblem]], offset: Offs
 def read_lines(file: CaptureFile) -> Iterator[Row | DecodeError]:
     """The rows of a file of JSON lines; what is none is an error whose offset is its line."""
     try:
-        for line, raw in _lines(_pieces(file.path), file.path):
+        for line, raw in _lines(_pieces(file.path, is_noted=True), file.path):
             if not raw.strip():
                 continue
             try:

@@ -23,7 +23,8 @@ from cluster_core.kernels.bus.batch import BusBatch
 from cluster_core.kernels.bus.decoder import BusDecoder
 from cluster_core.kernels.bus.packet_order import NO_PACKETS, PacketReader, Packets, merged, placed, unpacked
 from slotscope.sources.bus.clues import BadRows
-from slotscope.sources.byte_streams import ByteStream
+from slotscope.sources.bus.reading import note_read
+from slotscope.sources.byte_streams import FileStream
 from slotscope.sources.files import exists, open_stream
 
 LATENESS_NS: Final = 90_000_000_000
@@ -95,7 +96,7 @@ class _Stream:
         self.is_gone = self.is_over = False
         self._reader = reader
         self._watermark_ns = watermark_ns
-        self._stream: ByteStream | None = None
+        self._stream: FileStream | None = None
         self._buffered: list[Packets] = []
 
     @property
@@ -146,6 +147,7 @@ class _Stream:
             count = self._stream.readinto(room)
             for batch in self._reader.feed(room[:count]):
                 self.problems += [row for row in batch.rows if isinstance(row, CaptureProblem)]
+            note_read(self.file.path, self._stream)
         except DecodeError as error:
             if self._stream is None and not exists(self.file.path):
                 self.is_gone = True

@@ -181,3 +181,13 @@ def test_progress_of_jobs_has_files_bytes_tasks_share_and_time_left(spark):
         re.fullmatch(r"3 files, 5\.60 GB, [1-5] of 6 tasks, (16|33|50|66|83) %, about \d+ (s|min) left", one)
         for one in told
     )
+
+
+def test_progress_of_a_job_that_knows_its_share_has_it_in_place_of_tasks(spark):
+    """As a replay, which reads its captures in one task."""
+    share = 0.0
+    words = how_far(spark, "tasks", "2 files, 1.00 GB", lambda: share)
+
+    assert words() == "2 files, 1.00 GB"
+    share = 0.5
+    assert re.fullmatch(r"2 files, 1\.00 GB, 50 %, about 0 s left", words())
