@@ -42,6 +42,8 @@ LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of the JVM that does nothing but write the command line of Spark's."""
 DELTA_CLASS = "io.delta.sql.DeltaSparkSessionExtension"
 JOB_NAME = "spark.job.description"
+ALL_READ = 0.995
+"""Of what is read; the last bytes may not be told."""
 EXECUTOR_CACHE = ".cache"
 """Folder in the working directory of an executor; what is compiled there stays with the application."""
 S3A_CLASS = "org.apache.hadoop.fs.s3a.S3AFileSystem"
@@ -95,23 +97,24 @@ def how_far(
 ) -> Callable[[], str]:
     """What `progress` says of the jobs of *spark*: *about* (files and bytes), tasks that are done, by *noun*, their share, the time left at that pace.
 
-    With *share* that part of the work is told in place of tasks.
+    With *share* that part of the bytes is told in place of tasks.
     """
     begun = time.monotonic()
 
     def left(done: float) -> str:
-        return f"about {text.span(round((time.monotonic() - begun) * (1 - done) / done))} left" if done else ""
+        return f"about {text.span(round((time.monotonic() - begun) * (1 - done) / done))} left"
 
     def words() -> str:
         if share is not None:
             part = share()
-            return ", ".join(filter(None, [about, f"{part:.0%}".replace("%", " %") if part else "", left(part)]))
+            known = "all read" if part > ALL_READ else f"{100 * part:.0f} % read, {left(part)} to read" if part else ""
+            return ", ".join(filter(None, [about, known]))
         tracker = spark.sparkContext.statusTracker()
         found = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
         stage = max((one for one in found if one is not None), key=lambda one: one.numTasks, default=None)
         done, count = (stage.numCompletedTasks, stage.numTasks) if stage is not None else (0, 0)
         parts = [about, f"{done} of {count} {noun}, {100 * done // count} %" if count > 1 else ""]
-        return ", ".join(filter(None, [*parts, left(done / count) if count else ""]))
+        return ", ".join(filter(None, [*parts, left(done / count) if done else ""]))
 
     return words
 
