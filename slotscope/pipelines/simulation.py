@@ -80,9 +80,9 @@ def _shape_of(places: Sequence[Place]) -> dict[str, int]:
     return {"shards": shards, "replicas": round(replicas / shards), "zones": len({place.zone for place in places})}
 
 
-def write_runs(runs: DataFrame, grid: Grid, run: Run) -> None:
-    """Put *runs* of `run_grid` into the tables of *run*: few are brought here by one query, many are kept by Spark."""
-    if grid.runs <= SMALL_ROWS_MAX:
+def write_runs(runs: DataFrame, grid: Grid, run: Run, *, here_max: int = SMALL_ROWS_MAX) -> None:
+    """Put *runs* of `run_grid` into the tables of *run*: up to *here_max* are brought here by one query, more are kept by Spark."""
+    if grid.runs <= here_max:
         rows = runs.toArrow().sort_by("run")
         apply_changes(
             [

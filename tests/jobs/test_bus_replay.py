@@ -160,6 +160,15 @@ def test_polls_and_logs_are_kept(tutorial) -> None:
 
 
 @pytest.mark.slow
+def test_what_spark_keeps_makes_the_same_tables_as_what_comes_here(spark, root, tmp_path) -> None:
+    """With gossip entries, which are many, Spark keeps what was read and found; without, of a small capture, the driver."""
+    run(spark, tmp_path, pcap=[str(CAPTURE)], node_timeout_ms=1000, gossip=True)
+
+    assert {table.name: rows(table, tmp_path) for table in TABLES} == {
+        table.name: rows(table, root) for table in TABLES
+    }
+
+
 def test_gossip_is_kept_when_asked_and_a_wrong_time_zone_is_seen(spark, tmp_path) -> None:
     logs = sorted(str(path) for path in (RECORDED / "logs").iterdir())
     given = {"pcap": [str(CAPTURE)], "polls": [str(RECORDED / "polls.jsonl.gz")], "log": logs}

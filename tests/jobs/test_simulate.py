@@ -15,12 +15,13 @@ from cluster_core.sim.scenario.play import play
 from cluster_core.sim.scenario.text import read_scenario
 from jobs import bus_replay, simulate
 from schemas.simulation import SIMULATED_QUANTILES, SIMULATED_RUNS, SIMULATED_SHARDS
-from slotscope.pipelines.simulation import run_grid
+from slotscope.pipelines.simulation import run_grid, write_runs
 from slotscope.pipelines.simulation_start import Start, read_zones
 from slotscope.reports.delivery import deliver
 from slotscope.runtime import cli
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.storage import tables
+from slotscope.runtime.storage.runs import running
 from tests.builders.stored_rows import without_run
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios"
@@ -57,12 +58,14 @@ def simulated(spark, tmp_path_factory):
 
 
 def test_a_simulation_writes_its_tables_once(spark, simulated):
-    """Run twice, the tables hold one simulation; cases, quantiles and shards fit the runs."""
+    """Run twice, the second time as if runs were many, the tables hold one simulation; cases, quantiles and shards fit the runs."""
     root, report = simulated
-    first = {table.name: rows_of(spark, table, root, "what if") for table in (SIMULATED_RUNS, SIMULATED_SHARDS)}
-    simulate.run(spark, GRID, root=root, snapshot="what if")
+    written = (SIMULATED_RUNS, SIMULATED_SHARDS, SIMULATED_QUANTILES)
+    first = {table.name: rows_of(spark, table, root, "what if") for table in written}
+    with running(root, "simulate", "what if") as again:
+        write_runs(run_grid(spark, GRID), GRID, again, here_max=0)
 
-    assert {t.name: rows_of(spark, t, root, "what if") for t in (SIMULATED_RUNS, SIMULATED_SHARDS)} == first
+    assert {table.name: rows_of(spark, table, root, "what if") for table in written} == first
     runs = first[SIMULATED_RUNS.name]
     assert [row["run"] for row in runs] == list(range(8))
     assert all(row["violations"] == 0 and row["shards_recovered"] == row["shards_hit"] for row in runs)
