@@ -111,6 +111,8 @@ _TAIL_OFFSET = 2250
 _EXT_DATA = int(MessageFlag.EXT_DATA)
 _ENTRIES_CACHED = 1 << 15
 """Entries repeat: a thousand nodes tell the same second of the same node; a value each, some hundred bytes."""
+_EXTENSIONS_BYTES_CACHED = 512
+"""Extensions that are longer are read each time: a hostile sender's would take room."""
 
 
 def peek_header(raw: bytes | memoryview) -> HeaderPeek:
@@ -267,8 +269,17 @@ def decode_gossip(header: Header, raw: bytes, end: int, start: int = HEADER_BYTE
     if not header.mflags[0] & _EXT_DATA:
         reason = f"{header.extensions} extensions without the EXT_DATA flag" if stop < end else ""
         return Gossip(entries), stop, reason
+    if end - stop <= _EXTENSIONS_BYTES_CACHED:
+        extensions, size, reason = _decode_extensions(raw[stop:end], header.extensions)
+        return Gossip(entries, extensions), stop + size, reason
     extensions, stop, reason = decode_extensions(raw, stop, end, header.extensions)
     return Gossip(entries, extensions), stop, reason
+
+
+@lru_cache(maxsize=_ENTRIES_CACHED)
+def _decode_extensions(raw: bytes, count: int) -> tuple[tuple[Extension, ...], int, str]:
+    """Those of a node, which are the same in nearly all of its messages."""
+    return decode_extensions(raw, 0, len(raw), count)
 
 
 def _decode_publish(raw: bytes, start: int, end: int) -> tuple[Body | None, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -24,6 +25,8 @@ OWNED, MEMBER = 0, 1
 NOBODY: Final = -1
 NO_ACCORD: Final = -2
 ROWS_PER_BATCH: Final = 20_000
+TEXTS_CACHED: Final = 1 << 10
+"""All observers name the same slots of a node; 32 kB at most each."""
 
 DERIVED = pa.schema([pa.field("row_kind", pa.int32(), nullable=False), *side_by_side((OwnerRow, MembershipRow))])
 
@@ -83,7 +86,7 @@ def owner_rows(beliefs: list[Belief]) -> list[dict[str, Any]]:
     at = 0
     while at < len(changes):
         ts_ns = changes[at][0]
-        touched: dict[str, list[tuple[int, NDArray[np.int64], bool]]] = {}
+        touched: dict[str, list[tuple[int, NDArray[np.uint16], bool]]] = {}
         while at < len(changes) and changes[at][0] == ts_ns:
             _, observer, node_id, slots, gained = changes[at]
             touched.setdefault(observer, []).append((numbers[node_id], slots, gained))
@@ -93,12 +96,12 @@ def owner_rows(beliefs: list[Belief]) -> list[dict[str, Any]]:
     return books.rows
 
 
-def _changes(beliefs: list[Belief]) -> list[tuple[int, str, str, NDArray[np.int64], bool]]:
+def _changes(beliefs: list[Belief]) -> list[tuple[int, str, str, NDArray[np.uint16], bool]]:
     """What nodes gained and lost in each view, in order of time; within an instant losses come first."""
     histories: dict[tuple[str, str], list[Belief]] = {}
     for belief in beliefs:
         histories.setdefault((belief.observer, belief.node_id), []).append(belief)
-    changes: list[tuple[int, str, str, NDArray[np.int64], bool]] = []
+    changes: list[tuple[int, str, str, NDArray[np.uint16], bool]] = []
     for (observer, node_id), history in sorted(histories.items()):
         history.sort(key=lambda belief: belief.valid_from_ns)
         held, until = "", None
@@ -108,7 +111,7 @@ def _changes(beliefs: list[Belief]) -> list[tuple[int, str, str, NDArray[np.int6
                 held = ""
             if belief.slots != held:
                 before, after = _slots_of(held), _slots_of(belief.slots)
-                lost, gained = np.setdiff1d(before, after), np.setdiff1d(after, before)
+                lost, gained = _without(before, after), _without(after, before)
                 if len(lost):
                     changes.append((belief.valid_from_ns, observer, node_id, lost, False))
                 if len(gained):
@@ -121,8 +124,15 @@ def _changes(beliefs: list[Belief]) -> list[tuple[int, str, str, NDArray[np.int6
     return changes
 
 
-def _slots_of(text: str) -> NDArray[np.int64]:
-    return np.array(list(SlotSet.parse(text)) if text else [], dtype=np.int64)
+@lru_cache(maxsize=TEXTS_CACHED)
+def _slots_of(text: str) -> NDArray[np.uint16]:
+    found = np.array(list(SlotSet.parse(text)) if text else [], dtype=np.uint16)
+    found.flags.writeable = False
+    return found
+
+
+def _without(slots: NDArray[np.uint16], others: NDArray[np.uint16]) -> NDArray[np.uint16]:
+    return np.setdiff1d(slots, others, assume_unique=True) if len(slots) and len(others) else slots
 
 
 class _Books:
@@ -134,7 +144,7 @@ class _Books:
         self._views: dict[str, Owners] = {}
         self._accord = Owners.empty(start_ns)
 
-    def apply(self, ts_ns: int, touched: dict[str, list[tuple[int, NDArray[np.int64], bool]]]) -> None:
+    def apply(self, ts_ns: int, touched: dict[str, list[tuple[int, NDArray[np.uint16], bool]]]) -> None:
         """Apply all changes of one instant."""
         changed = np.zeros(SLOT_COUNT, dtype=np.bool_)
         for observer, changes in touched.items():
@@ -157,12 +167,18 @@ class _Books:
         """What all observers that name an owner say of *slots*."""
         if not len(slots):
             return
-        told = np.sort(np.stack([view.owner[slots] for view in self._views.values()]), axis=0)
-        named = told != NOBODY
-        first = np.ones(told.shape, dtype=np.bool_)
-        first[1:] = told[1:] != told[:-1]
-        count = (first & named).sum(axis=0).astype(np.int32)
-        top = told[-1]
+        told = np.stack([view.owner[slots] for view in self._views.values()])
+        top = told.max(axis=0)
+        count = (top != NOBODY).astype(np.int32)
+        least = (
+            told.view(np.uint32).min(axis=0).view(np.int32)
+        )  # of those that are named: without a sign nobody comes last
+        disputed = np.flatnonzero(least != top)
+        if len(disputed):
+            several = np.sort(told[:, disputed], axis=0)
+            first = several != NOBODY
+            first[1:] &= several[1:] != several[:-1]
+            count[disputed] = first.sum(axis=0)
         owner, counts = self._accord.owner.copy(), self._accord.count.copy()
         owner[slots] = np.where(count > 1, NO_ACCORD, top)
         counts[slots] = count
