@@ -13,7 +13,7 @@ from cluster_core.sim.experiment.outcomes import OutcomeWatch
 from cluster_core.sim.fast import gossip_fields as at
 from cluster_core.sim.fast.connections import Greeting
 from cluster_core.sim.fast.driver import do_sleep, run_to
-from cluster_core.sim.fast.proxies import Reports
+from cluster_core.sim.fast.stand_ins import Reports
 from cluster_core.sim.fast.steady import Steady
 from cluster_core.sim.network import Network
 from cluster_core.sim.world import World

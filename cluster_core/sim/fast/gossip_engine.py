@@ -13,13 +13,11 @@ import numpy as np
 
 from cluster_core.gossip.failure_detection import REPORT_VALIDITY_FACTOR
 from cluster_core.gossip.flags import (
-    FAIL,
     FAILURES,
     HANDSHAKE,
     LIGHT_HEADER_MODULE,
     MASTER,
     MEET,
-    MIGRATE_TO,
     NOADDR,
     PFAIL,
 )
@@ -27,7 +25,7 @@ from cluster_core.kernels.compiled import borrowing
 from cluster_core.node.cron import RANDOM_PING_CRONS, RANDOM_PING_DRAWS
 from cluster_core.sim.fast import gossip_fields as f
 from cluster_core.sim.fast.gossip_chance import draw
-from cluster_core.sim.fast.gossip_hearing import answer_heard, deliver
+from cluster_core.sim.fast.gossip_hearing import answer_heard, deliver, fetch_early
 from cluster_core.sim.fast.gossip_messages import PING, build_message, carry
 from cluster_core.sim.fast.gossip_parts import (
     Arrays,
@@ -42,6 +40,7 @@ from cluster_core.sim.fast.gossip_parts import (
     would_agree,
     write_marks,
 )
+from cluster_core.sim.fast.gossip_replicas import replica_acts
 
 LIFE_SHIFT = 32
 
@@ -72,6 +71,8 @@ def run_events(g: Arrays, end_us: int, limit_us: int, limit_order: int) -> int:
             return f.ASK_GROW
         control[f.NOW] = at_us
         drop_event(g)
+        if events[2, 0] >= 0 and control[f.EVENTS] > 0:
+            fetch_early(g, events[2, 0])
         asked = begin_tick(g, what) if what < 0 else deliver(g, what)
         if asked:
             return asked
@@ -332,41 +333,6 @@ def next_look_ms(g: Arrays, i: int, h: int, now_ms: int) -> int:
     if not g.wide[i, h, f.PING_SENT]:
         return min(pong_ms(g, i, h) + interval_ms, latest_ms) + 1
     return min(max(g.wide[i, h, f.PING_SENT], wide[i, h, f.DATA]) + half_ms, latest_ms) + 1
-
-
-@borrowing()
-def replica_acts(g: Arrays, i: int) -> bool:
-    """Whether the cron of a replica has anything to do (run_replica_cron)."""
-    rows, narrow = g.rows, g.narrow
-    master = narrow[i, i, f.MASTER_OF]
-    if master < 0 or rows[f.REPLICATING, i] != master or rows[f.CAUSE, i]:
-        return True
-    if g.flags[i, master] & FAIL and not rows[f.NO_FAILOVER, i]:
-        return True
-    if not rows[f.MIGRATES, i]:
-        return False
-    if rows[f.SPARE_VERSION, i] != rows[f.VERSION, i]:
-        rows[f.SPARE_VERSION, i] = rows[f.VERSION, i]
-        rows[f.SPARE, i] = has_spares(g, i, master)
-    return rows[f.SPARE, i] != 0
-
-
-@borrowing()
-def has_spares(g: Arrays, i: int, master: int) -> bool:
-    """Whether a master needs a replica and ours could do without one (replication_of, is_spare)."""
-    narrow, counts, nodes = g.narrow, g.scratch[f.COUNTS], g.rows.shape[1]
-    counts[:nodes] = 0
-    for h in range(nodes):
-        of = narrow[i, h, f.MASTER_OF]
-        if narrow[i, h, f.KNOWN] and of >= 0 and not g.flags[i, h] & FAIL:
-            counts[of] += 1
-    if counts[master] < 2:
-        return False
-    for h in range(nodes):
-        flags = g.flags[i, h]
-        if narrow[i, h, f.KNOWN] and flags & MASTER and flags & MIGRATE_TO and not flags & FAIL and counts[h] == 0:
-            return True
-    return False
 
 
 @borrowing()

@@ -20,13 +20,13 @@ from cluster_core.sim.fast import gossip_fields as at
 from cluster_core.sim.fast.connections import Connections
 from cluster_core.sim.fast.messages import MessageMaker
 from cluster_core.sim.fast.proxies import (
-    ArrayRandom,
     moved_to,
     peer_class,
     state_class,
     view_class,
 )
 from cluster_core.sim.fast.rules import rules_of
+from cluster_core.sim.fast.stand_ins import ArrayRandom
 from cluster_core.sim.fast.state import SteadyState
 from cluster_core.sim.host import Host
 from cluster_core.sim.world import World
@@ -165,7 +165,7 @@ class Steady(SteadyState):
         myself = view.myself
         rows[at.FIRST_STATE][row] = -1 if view.first_state_ms is None else view.first_state_ms
         rows[at.REPLICATING][row] = self.index_of.get(state.replicating, at.NONE)
-        rows[at.ELECTS][row] = state.election.is_sent
+        rows[at.ELECTS][row] = state.election.is_sent and view.profile.rivals_end_elections
         rows[at.SETTLED][row] = not (view.unclaimed or view.migrating or view.importing)
         rows[at.CAUSE][row] = bool(state.election.cause)
         rows[at.FULL_COVERAGE][row] = view.full_coverage_required

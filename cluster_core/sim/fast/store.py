@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import mmap
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
@@ -11,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from cluster_core.sim.fast.gossip_chance import STATE, WORDS, draw, draw_word, ready
-from cluster_core.sim.fast.gossip_engine import greet, has_spares, run_events
+from cluster_core.sim.fast.gossip_engine import greet, run_events
 from cluster_core.sim.fast.gossip_fields import (
     ADDRESS_SHIFT,
     ADDRESSES,
@@ -63,12 +61,11 @@ from cluster_core.sim.fast.gossip_parts import (
     settle_marks,
     write_marks,
 )
+from cluster_core.sim.fast.gossip_replicas import has_spares
+from cluster_core.sim.fast.memory import direct, fields_of, flat, in_lines, sparse
 
 SETS: Final = 4096
 """Sets of slots and paths that are known at first."""
-LINE_BYTES: Final = 64
-NO_RESERVE: Final = 0x4000
-"""MAP_NORESERVE of Linux: pages of reports exist once they are written."""
 
 
 class Store:
@@ -78,7 +75,7 @@ class Store:
         self.nodes = nodes
         most = nodes + nodes * gossip_percent // 100 + 8
         n, room = nodes, 2 * nodes + 64
-        narrow = _in_lines((n, n, NARROW_FIELDS), np.int32)
+        narrow = in_lines((n, n, NARROW_FIELDS), np.int32)
         for field in (MASTER_OF, OUTBOUND, INBOUND, NEAR, FAR, PATH_OUT, PATH_BACK):
             narrow[:, :, field] = NONE
         scratch = np.zeros((SCRATCH_ROWS, 2 * room), np.int32)
@@ -86,7 +83,7 @@ class Store:
         self.g = Arrays(
             pongs=np.zeros((n, n), np.uint32),
             flags=np.zeros((n, n), np.int32),
-            wide=_in_lines((n, n, WIDE_FIELDS), np.int64),
+            wide=in_lines((n, n, WIDE_FIELDS), np.int64),
             due=np.zeros((n, n), np.int64),
             narrow=narrow,
             tables=np.zeros((8, n), np.int32),
@@ -99,27 +96,27 @@ class Store:
             marks=np.zeros((2 * room, MARK_ROWS, most), np.int32),
             paths=np.zeros((SETS, 3), np.float64),
             slot_counts=np.zeros(SETS, np.int64),
-            reports=_sparse(n * n + 1, n),
+            reports=sparse(n * n + 1, n),
             report_counts=np.zeros((n * n + 1, 2), np.int32),
             control=np.zeros(CONTROLS, np.int64),
             scratch=scratch,
         )
         self.g.control[FREE] = 2 * room
         self.g.control[ADDRESSES] = 1
-        self.pongs, self.flags = _flat(self.g.pongs), _flat(self.g.flags)
-        self.wide = _fields_of(self.g.wide)
-        self.due = _flat(self.g.due)
-        self.narrow = _fields_of(self.g.narrow)
+        self.pongs, self.flags = flat(self.g.pongs), flat(self.g.flags)
+        self.wide = fields_of(self.g.wide)
+        self.due = flat(self.g.due)
+        self.narrow = fields_of(self.g.narrow)
         self._orders: dict[bytes, int] = {}
         self._loop, self._carry, self._greet = direct(run_events), direct(carry), direct(greet)
         self._has_spares = direct(has_spares)
-        self.rows = [_flat(row) for row in self.g.rows]
-        self.control = _flat(self.g.control)
+        self.rows = [flat(row) for row in self.g.rows]
+        self.control = flat(self.g.control)
         self._view()
 
     def _view(self) -> None:
-        self.scratch = [_flat(row) for row in self.g.scratch]
-        self._times, self._order = (_flat(row) for row in self.g.events[:2])
+        self.scratch = [flat(row) for row in self.g.scratch]
+        self._times, self._order = (flat(row) for row in self.g.events[:2])
 
     def has_before(self, at_us: int, order: int) -> bool:
         """Whether the loop has something to do before an event of the plain world."""
@@ -211,7 +208,7 @@ class Store:
 
     def report_row(self, block: int) -> Any:
         """The times of block *block*, as a memoryview by reporter."""
-        return _flat(self.g.reports[block])
+        return flat(self.g.reports[block])
 
     def report_count(self, block: int) -> int:
         """How many reports a block has."""
@@ -332,45 +329,3 @@ class Store:
                 settle_marks(self.g, other)
             self.rows[MY_ADDRESS][row] = number
             self.g.control[ADDRESSES] += 1
-
-
-def direct(function: Any) -> Callable[..., Any]:
-    """What is compiled of *function* for the arguments of the first call: to look at the types of all arrays costs more than most steps."""
-    found: list[Callable[..., Any]] = []
-
-    def call(*values: Any) -> Any:
-        if found:
-            return found[0](*values)
-        answer = function(*values)
-        found.append(next(iter(function.overloads.values())).entry_point)
-        return answer
-
-    return call
-
-
-def _flat(numbers: Any) -> memoryview:
-    return memoryview(numbers.reshape(-1))
-
-
-def _fields_of(cells: Any) -> list[memoryview]:
-    """Each field of [n, n, fields], flat."""
-    flat = cells.reshape(-1, cells.shape[2])
-    return [memoryview(flat[:, field]) for field in range(cells.shape[2])]
-
-
-def _in_lines(shape: tuple[int, ...], kind: type) -> Any:
-    """Zeros that begin where a line of the processor's cache begins."""
-    size = math.prod(shape) * np.dtype(kind).itemsize
-    room = np.zeros(size + LINE_BYTES, np.uint8)
-    begin = -room.ctypes.data % LINE_BYTES
-    return room[begin : begin + size].view(kind).reshape(shape)
-
-
-def _sparse(rows: int, columns: int) -> Any:
-    """Zeros that take memory only where something is written."""
-    size = 4 * rows * columns
-    try:
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE
-        return np.frombuffer(mmap.mmap(-1, size, flags=flags), np.int32).reshape(rows, columns)
-    except (AttributeError, OSError, ValueError):
-        return np.zeros((rows, columns), np.int32)
