@@ -7,12 +7,16 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
+from cluster_core.gossip.flags import FAIL
 from cluster_core.gossip.profile import PROFILES
 from cluster_core.node.settings import NodeSettings
 from cluster_core.sim.experiment.runs import Trial, TrialError, check_trial, run_trial
+from cluster_core.sim.fast import gossip_fields as fields
 from cluster_core.sim.fast.fast_path import ArrayWorld, begin_steady, can_go, end_steady
+from cluster_core.sim.fast.gossip_chance import WORDS, draw, place_of
 from cluster_core.sim.layouts import Layout, places_of
 from cluster_core.sim.network_paths import Path
 from cluster_core.sim.scenario.stage import Stage
@@ -255,6 +259,36 @@ def test_most_of_steady_gossip_never_reaches_the_plain_machine():
     run.play([(9 * S, None)])
 
     assert run.stage.world.network.messages > before + 200
+
+
+def test_a_place_is_drawn_from_as_many_bits_as_decide_it():
+    """The upper 27 bits are nearly always enough; for sizes where they seldom are it is what `random` gives, too."""
+    for size in (3, 1000, 50_000_017):
+        rng = Random(size)
+        own, draws = np.array(rng.getstate()[1], np.uint32), np.zeros(WORDS // 2, np.uint32)
+        assert draw(own, draws) == rng.random()
+
+        drawn = [place_of(own, draws, at, size) for at in range(2, WORDS, 2)]
+
+        assert drawn == [int(rng.random() * size) for _ in drawn]
+
+
+def test_what_is_on_its_way_says_what_held_when_it_was_sent():
+    """The flags that a message of a well node tells are the node's own, until the node changes its mind."""
+    world: Any = Run("valkey-9.1", 4, 1, 3, Path(5000, 900), fast=True, listens=False).play([(5 * S, None)]).stage.world
+    store, slots = world.steady.store, list[int]()
+    while not slots and world.now_us < 9 * S:
+        world.run_to(world.now_us + 1000)
+        slots = [what for _, _, what in store.planned() if what >= 0 and not store.message(what)[fields.M_MARKED]]
+    message = store.message(slots[0])
+    sender = message[fields.M_ACCEPTOR if message[fields.M_BACK] else fields.M_OPENER]
+    nodes = store.g.told[slots[0], fields.NODES, : message[fields.M_COUNT]].tolist()
+    told = store.g.flags[sender, nodes].tolist()
+
+    world.steady.views[sender].nodes[world.steady.ids[nodes[0]]].flags |= FAIL
+
+    assert store.g.flags[sender, nodes].tolist() != told
+    assert [entry[-1] for entry in store.entries_of(slots[0], len(nodes))] == told
 
 
 def test_who_listens_to_everything_keeps_a_world_off_the_fast_path():
