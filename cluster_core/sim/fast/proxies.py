@@ -166,14 +166,13 @@ def _pong_field(plane: memoryview, where: Callable[[Any], int], base_ms: int) ->
 
 
 def _flags_field(steady: SteadyState, where: Callable[[Any], int]) -> property:
-    plane, well, nodes = steady.store.flags, steady.store.rows[at.WELL], steady.nodes
+    plane, settle_marks, nodes = steady.store.flags, steady.store.settle_marks, steady.nodes
 
     def write(peer: Peer, flags: int) -> None:
         cell = where(peer)
         new = plane[cell] & ~at.FLAG_BITS | flags & at.FLAG_BITS
         if new != plane[cell]:
-            if well[cell // nodes]:
-                steady.store.settle_marks(cell // nodes)
+            settle_marks(cell // nodes)
             plane[cell] = new
 
     return property(lambda peer: plane[where(peer)] & at.FLAG_BITS, write)

@@ -50,6 +50,7 @@ from cluster_core.sim.fast.gossip_fields import (
     SENT_COUNT,
     TABLE,
     TOLD_ROWS,
+    WELL,
     WIDE_FIELDS,
 )
 from cluster_core.sim.fast.gossip_messages import carry
@@ -320,12 +321,13 @@ class Store:
 
     def settle_marks(self, row: int) -> None:
         """What node *row* holds of somebody is about to change, see `settle_marks`."""
-        settle_marks(self.g, row)
+        if self.rows[WELL][row]:
+            settle_marks(self.g, row)
 
     def address(self, row: int, number: int) -> None:
         """Say how node *row* is to be reached."""
         if self.rows[MY_ADDRESS][row] != number:
             for other in range(self.nodes):
-                settle_marks(self.g, other)
+                self.settle_marks(other)
             self.rows[MY_ADDRESS][row] = number
             self.g.control[ADDRESSES] += 1
