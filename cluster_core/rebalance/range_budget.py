@@ -12,20 +12,18 @@ from cluster_core.rebalance.goal.problem import Scaled, exact
 from cluster_core.rebalance.goal.targets import Targets
 from cluster_core.rebalance.plan import CurvePoint, count_ranges
 from cluster_core.rebalance.search.arrays import ProblemArrays
-from cluster_core.rebalance.search.ranges import HOT, QUICK, SETTLE, THOROUGH, WARM, RangeSearch, Walk, never
+from cluster_core.rebalance.search.ranges import FIRM, HOT, QUICK, SETTLE, RangeSearch, Walk, never, thorough
 
 BUDGETS = (Fraction(0), Fraction(1, 100), Fraction(1, 50), Fraction(1, 20), Fraction(1, 10), Fraction(1, 5))
 """Budgets of the curve, above the bound; the problem's own and none at all are tried, too."""
-CURVE_EFFORT = 0.15
+CURVE_EFFORT = 0.1
 """Part of a walk that each other budget gets."""
 BOUND_PART = Fraction(1, 2)
 """Where the least that was found takes more than this part of a budget above the bound, the budget is meant above what was found."""
-SHREDDED, LEFT_MIN = 20, 0.25
-"""With more ranges a master than this, and this part of the budget left, limits are in the way, ..."""
-HELD = (60, 100)
-"""... and so many of the heaviest slots are left where they are, ..."""
-HELD_WALKS = (HOT._replace(price=0.4), WARM, SETTLE)
-"""... by walks for which limits are dearer."""
+SHREDDED = 20
+"""With more ranges a master than this, limits or the budget are in the way, ..."""
+AGAIN = ((0, FIRM._replace(steps=7_000_000, price=0.7, learn=1e6)), (100, HOT._replace(price=0.4)))
+"""... and these walks begin with the placement that moves least, so many of the heaviest slots left where that has them."""
 UNBOUNDED = float("inf")
 
 
@@ -68,28 +66,25 @@ class RangeBudget:
                 continue
             limit, walks = (self.amount(budget), QUICK) if budget else (self._least, (SETTLE,))
             at = chosen[budget] = self._find(at, limit, walks, CURVE_EFFORT)
-        at = self._find(at, self.amount(wanted) if wanted else self._least, THOROUGH)
-        chosen[wanted] = mine = at = self._hold_heaviest(at, self.amount(wanted))
+        at = self._find(at, self.amount(wanted) if wanted else self._least, thorough(len(self._arrays.takers)))
+        chosen[wanted] = mine = at = self._try_again(at, self.amount(wanted))
         for more in [*sorted(b for b in BUDGETS if b > wanted), None]:
-            at = chosen[more] = self._find(
-                at, UNBOUNDED if more is None else self.amount(more), (HOT, SETTLE), CURVE_EFFORT
-            )
+            at = chosen[more] = self._find(at, UNBOUNDED if more is None else self.amount(more), QUICK, CURVE_EFFORT)
         return Spent(mine, tuple(self._point(budget, found) for budget, found in chosen.items()))
 
-    def _hold_heaviest(self, at: tuple[int, ...], limit: int) -> tuple[int, ...]:
-        """Return what walks that leave heavy slots alone find, where limits rather than *limit* stopped those that may move all."""
-        for held in HELD:
-            shredded = count_ranges(at) > SHREDDED * len(self._arrays.takers)
-            if not shredded or self._search.cost_of(at) > limit - LEFT_MIN * (limit - self._least) or self._stop():
+    def _try_again(self, at: tuple[int, ...], limit: int) -> tuple[int, ...]:
+        """Return the fewest ranges of *at* and of what dearer walks find within *limit*, where *at* has many."""
+        for held, walk in AGAIN:
+            if count_ranges(at) <= SHREDDED * len(self._arrays.takers) or self._stop():
                 break
             search = RangeSearch(self._arrays, self.owner, closed=self._closed, held=held, stop=self._stop)
-            found = self._find(self.owner, limit, HELD_WALKS, search=search)
+            found = self._find(self.owner, limit, (walk, SETTLE), search=search)
             at = min(at, found, key=count_ranges)
         return at
 
     def unbound(self) -> tuple[int, ...]:
         """Return the placement of fewest ranges, whatever moves."""
-        return self._find(self.owner, UNBOUNDED, THOROUGH)
+        return self._find(self.owner, UNBOUNDED, thorough(len(self._arrays.takers)))
 
     def _find(
         self, at: Sequence[int], limit: float, walks: Sequence[Walk], effort: float = 1.0, *, search: RangeSearch | None = None

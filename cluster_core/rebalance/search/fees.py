@@ -81,15 +81,18 @@ class FeeSearch:
         if self._targets.heavy:
             return []
         loads = np.array(scaled.loads, float).T
-        fits = np.zeros(len(loads), int)
+        fits, rooms = np.zeros(len(loads), int), 0
         for n in self._takers:
             room = -np.array(self._needs[n], float)
             if (room >= 0).all():
                 fits += (loads <= room).all(1)
+                rooms += 1
         over = {n for n in self._takers if max(self._needs[n]) > 0}
         over |= {n for n, m in enumerate(scaled.masters) if m.drained}
         rest = [
-            s for s in np.flatnonzero(fits <= PLACES_MAX).tolist() if scaled.owner[s] in over and s not in scaled.fixed
+            s
+            for s in np.flatnonzero(fits <= min(PLACES_MAX, rooms - 1)).tolist()
+            if scaled.owner[s] in over and s not in scaled.fixed
         ]
         weight = (loads / loads.sum(0).clip(1)).max(1)
         return sorted(rest, key=lambda s: (-weight[s], s))[:BULKY_MAX]

@@ -60,23 +60,40 @@ def never() -> bool:
 
 class Walk(NamedTuple):
     """How a walk goes: steps; ranges that a step may cost at first, for six masters (fewer for more); price of a mean slot above a limit, in ranges
-    a master; by how much the price rises in all; by how much a limit's own rises that is broken all the while."""
+    a master; by how much the price rises in all; by how much a limit's own rises that is broken all the while; the part of the price that
+    limits (not the budget) begin with; whether it begins with the first placement rather than the best so far."""
 
     steps: int
     warm: float
     price: float
     rise: float
     learn: float
+    loose: float = 1.0
+    anew: bool = False
 
 
 FORGET = 0.25
 """How much slower the price of a limit falls than it rises."""
-HOT = Walk(6_000_000, 4.0, 0.2, 1.0, 1e8)
-WARM = Walk(3_000_000, 4.0, 3.0, 10.0, 1e3)
-COOL = Walk(3_000_000, 1.0, 6.0, 10.0, 1e3)
+HOT = Walk(4_000_000, 4.0, 0.2, 1.0, 1e8, anew=True)
+LOOSE = HOT._replace(steps=6_000_000, loose=0.05)
+"""Limits cheap at first, so that heavy slots change masters while it is hot, ..."""
+MELT = Walk(4_000_000, 4.0, 0.001, 300.0, 1e4, anew=True)
+"""... and the budget, too: what many masters need."""
+FIRM = HOT._replace(price=1.0, learn=1e5)
+"""Limits dear from the start: fewer ranges go, and limits and a small budget are kept in the end."""
+WARM = Walk(2_000_000, 2.0, 3.0, 10.0, 1e3)
 SETTLE = Walk(1_000_000, 0.1, 100.0, 1.0, 1.0)
-THOROUGH = (HOT, WARM, COOL, SETTLE)
-QUICK = (HOT, WARM, SETTLE)
+FEW_MASTERS = 32
+
+
+def thorough(masters: int) -> tuple[Walk, ...]:
+    """Return the walks of a search for so many masters that take slots."""
+    return HOT, LOOSE if masters <= FEW_MASTERS else MELT, FIRM, WARM, SETTLE
+
+
+QUICK = (HOT, LOOSE, FIRM, SETTLE)
+REPAIR_PART = 0.05
+"""Part of a budget above the start that walks leave for repairs."""
 LOOKS_MAX = 100_000
 """Pairs of slots that one repair looks at."""
 
@@ -133,16 +150,22 @@ class RangeSearch:
         return sorted(slots)
 
     def find(self, at: Sequence[int], budget: float, walks: Sequence[Walk], effort: float = 1.0) -> list[int]:
-        """Return the placement of fewest ranges found from *at* that costs at most *budget*; each of *walks* begins with the best so far
-        but for the first two, which both begin with *at*."""
+        """Return the placement of fewest ranges found from *at* that costs at most *budget*.
+
+        A walk that does not begin anew goes on from the best so far, or where none is better than *at* from where the last one ended.
+        """
+        first = best = self._with_glue([at[s] for s in self.slots], at)
         if len(self.arrays.takers) < 2 or not self.slots:
-            return self._with_glue([at[s] for s in self.slots], at)
-        best = self._with_glue([at[s] for s in self.slots], at)
+            return best
         rank = self._value(best) if self.cost_of(best) <= budget else math.inf
-        first = best
-        for number, course in enumerate(walks):
-            for found in self._go([(first if number < 2 else best)[s] for s in self.slots], budget, course, effort):
-                whole = self._with_glue(found, at)
+        spare = REPAIR_PART * max(0.0, budget - self.cost_of(first)) if budget < math.inf else 0.0
+        last = [first[s] for s in self.slots]
+        for course in walks:
+            begin_at = first if course.anew else best
+            start = last if begin_at is first and not course.anew else [begin_at[s] for s in self.slots]
+            found, last = self._go(start, budget - spare, course, effort)
+            for end in found:
+                whole = self._with_glue(end, at)
                 value = self._value(whole)
                 if value < rank and self.cost_of(whole) <= budget:
                     best, rank = whole, value
@@ -160,26 +183,30 @@ class RangeSearch:
         moved = sum(1 for s, n in enumerate(at) if n != self.arrays.scaled.owner[s])
         return count_ranges(at) + self.slot_cost * moved + 1e-9 * self.cost_of(at) / self.mean_cost / len(at)
 
-    def _go(self, at: Sequence[int], budget: float, course: Walk, effort: float) -> list[list[int]]:
-        """Walk once over the slots with load; return what was found: the best within limits and budget, else the end of the walk, repaired."""
+    def _go(self, at: Sequence[int], budget: float, course: Walk, effort: float) -> tuple[list[list[int]], list[int]]:
+        """Walk once over the slots with load; return what was found (the best within limits and budget, and the end of the walk, repaired, where
+        that has fewer ranges) and the end as it is."""
         wanted = self.arrays.scaled.problem.iterations or course.steps
         steps = min(wanted, course.steps, STEPS_A_SLOT * len(at)) * effort
         chunks = max(1, int(steps) // CHUNK)
         masters = len(self.arrays.takers)
         warm = max(course.warm * math.sqrt(6 / masters), COLD)
         self.turns += 1
-        row = self._row(at, warm, course.price * masters)
+        row = self._row(at, warm, course.price * masters, course.loose)
         cool, rise, learn = (factor ** (1 / chunks) for factor in (COLD / warm, course.rise, course.learn))
-        goal = Goal(budget - self._spent, self.slot_cost, self.mean_cost, cool, rise, learn, learn**-FORGET)
+        goal = Goal(
+            budget - self._spent, self.slot_cost, self.mean_cost, cool, rise, learn, learn**-FORGET, course.loose
+        )
         best = np.array(at)
         begin(row)
         for done in range(0, chunks, SLICE):
             walk(row, goal, min(SLICE, chunks - done), best)
             if self.stop():
                 break
-        if row.course[LEAST] < NONE_FOUND:
-            return [best.tolist()]
-        return self._mended(row.slots[AT, :-1].tolist())
+        found = [best.tolist()] if row.course[LEAST] < NONE_FOUND else []
+        if row.tally[BROKEN] and (row.tally[BORDER_COUNT] < np.count_nonzero(np.diff(best)) or not found):
+            found += self._mended(row.slots[AT, :-1].tolist())
+        return found, row.slots[AT, :-1].tolist()
 
     def _mended(self, at: Sequence[int]) -> list[list[int]]:
         """Return the placement *at* with its limits kept again, if single slots and exchanges do that."""
@@ -191,7 +218,7 @@ class RangeSearch:
         mend(board, GRAIN * self.arrays.mean_cost, LOOKS_MAX)
         return [] if board.tally[anneal.BROKEN] else [board.slots[anneal.AT, self.slots].tolist()]
 
-    def _row(self, at: Sequence[int], warm: float, price: float) -> Row:
+    def _row(self, at: Sequence[int], warm: float, price: float, loose: float) -> Row:
         arrays = self.arrays
         count, masters = len(at), len(arrays.held)
         slots = np.zeros((BORDERS + 1, count + 1), np.int64)
@@ -203,7 +230,7 @@ class RangeSearch:
         sums = np.zeros((len(self.rows), count + 1))
         sums[:, 1:] = np.cumsum(self.rows, axis=1)
         limits = np.zeros((masters * arrays.size, WEIGHT + 1))
-        limits[:, CAP], limits[:, SCALE], limits[:, WEIGHT] = self.caps, np.tile(self.scale, masters), 1.0
+        limits[:, CAP], limits[:, SCALE], limits[:, WEIGHT] = self.caps, np.tile(self.scale, masters), loose
         table = np.zeros((masters, 3), np.int64)
         table[:, KEEPS] = [TAKES_NOTHING if n in self._shut else keeps for n, keeps in enumerate(arrays.keeps)]
         takers = [n for n in arrays.takers if n not in self._shut] or arrays.takers

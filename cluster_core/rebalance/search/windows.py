@@ -75,6 +75,7 @@ class Goal(NamedTuple):
     rise: float
     learn: float
     forget: float
+    loose: float
 
 
 @njit()
@@ -260,7 +261,7 @@ def weigh(row: Row, goal: Goal) -> None:
     limits, course = row.limits, row.course
     for i in range(len(limits)):
         broken = limits[i, LOAD] > limits[i, CAP]
-        limits[i, WEIGHT] = max(limits[i, WEIGHT] * (goal.learn if broken else goal.forget), WEIGHT_MIN)
+        limits[i, WEIGHT] = max(limits[i, WEIGHT] * (goal.learn if broken else goal.forget), WEIGHT_MIN * goal.loose)
     course[COST_PRICE] = max(
         course[COST_PRICE] * (goal.learn if course[COST] > goal.budget else goal.forget), WEIGHT_MIN
     )

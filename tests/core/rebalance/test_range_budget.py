@@ -72,6 +72,23 @@ def test_a_scale_out_of_ordinary_loads_takes_one_cut_a_donor():
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("seed", range(2))
+def test_heavy_slots_change_masters_where_that_spares_ranges(seed):
+    """Three masters become six, a few slots are as heavy as a third of a master, and each resource has others: few ranges all the same."""
+    chance = random.Random(seed)
+    loads = {}
+    for name in ("serialized_bytes", "keys", "ops"):
+        weights = [1_000_000 // rank for rank in range(1, 2001)]
+        chance.shuffle(weights)
+        loads[name] = weights
+    cluster = problem(loads, ["abc"[s * 3 // 2000] for s in range(2000)], "abcdef", tolerance=0.03)
+    found = plan(replace(cluster, bytes_budget=0.05))
+
+    assert check_plan(cluster, found) == []
+    assert found.ranges_after <= 25
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_no_range_begins_at_a_slot_without_load(seed):
     """They go with their neighbours."""
