@@ -163,15 +163,17 @@ def test_a_recorder_that_is_killed_while_files_wait_is_started_again_and_brings_
     with failing_store(store, every=1 << 30) as way, log.open("ab", buffering=0) as server:
         command = [sys.executable, "-m", "jobs.main", "record", *words]
         recorder = subprocess.Popen(command, env={**os.environ, **way.environment()}, stderr=subprocess.DEVNULL)
-        wait_for(lambda: write() and folder.exists(), "the recorder to begin", 60)
-        way.go_away()
-        wait_for(
-            lambda: write() and waiting() and any(path.stat().st_size for path in folder.glob(".*.partial")),
-            "a file to wait and another one to be half-written",
-            30,
-        )
-        recorder.kill()
-        recorder.wait()
+        try:
+            wait_for(lambda: write() and folder.exists(), "the recorder to begin", 60)
+            way.go_away()
+            wait_for(
+                lambda: write() and waiting() and any(path.stat().st_size for path in folder.glob(".*.partial")),
+                "a file to wait and another one to be half-written",
+                30,
+            )
+        finally:
+            recorder.kill()
+            recorder.wait()
         left = {path.name: path.read_bytes() for path in waiting()}
         assert write()
 
