@@ -19,10 +19,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cluster_core.errors import ClusterCoreError
-from slotscope.pipelines.bus.history import Batch, HistoryReplay
+from slotscope.pipelines.bus.history import HistoryReplay
 from slotscope.pipelines.bus.incident_news import Hooks, spread_news
 from slotscope.pipelines.bus.inputs import Inputs
 from slotscope.pipelines.bus.outcome import Outcome
+from slotscope.pipelines.bus.states import Batch
 from slotscope.runtime.errors import InputError, PlaceError, TryAgainError
 from slotscope.runtime.failure import describe
 from slotscope.sources.bus.point_series import RecordedInput, recorded_inputs

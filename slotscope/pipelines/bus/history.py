@@ -9,11 +9,11 @@ are not settled are replaced, settled ones last (`slotscope.runtime.storage.runs
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial as bind
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -23,23 +23,22 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cluster_core.errors import DecodeError
-from cluster_core.kinds import Severity
-from cluster_core.replay.saving import STATE_SOURCE, STATE_VERSION
+from cluster_core.replay.saving import STATE_SOURCE
 from schemas import history
 from schemas.bronze import BAD_RECORDS
-from schemas.caveats import Caveat, Code
+from schemas.caveats import Caveat
 from schemas.table import Table
 from slotscope.pipelines.bus.findings import check_figures, write_gold
-from slotscope.pipelines.bus.headers import Basis, HeaderStates
+from slotscope.pipelines.bus.headers import Basis
 from slotscope.pipelines.bus.inputs import Inputs
 from slotscope.pipelines.bus.outcome import Outcome, late_rows, outcome_of, replay_row
+from slotscope.pipelines.bus.states import CAPTURE_PART, HEADERS_PART, UNREADABLE, Batch, State, States
 from slotscope.runtime import text
-from slotscope.runtime.errors import InputError
 from slotscope.runtime.progress import progress
 from slotscope.runtime.spark.session import how_far, is_one_process
 from slotscope.runtime.spark.spark_schema import spark_frame, spark_schema
 from slotscope.runtime.storage import tables
-from slotscope.runtime.storage.delta_files import as_table, exists, few_rows, read_rows
+from slotscope.runtime.storage.delta_files import few_rows
 from slotscope.runtime.storage.runs import running
 from slotscope.runtime.storage.snapshot_names import finished_names
 from slotscope.runtime.storage.tables import Change
@@ -47,7 +46,6 @@ from slotscope.sources.bus import captured
 from slotscope.sources.bus import observers as replayed
 from slotscope.sources.bus.captured import CAPTURED
 from slotscope.sources.bus.evidence import JOB, PRELUDE_NS, CaptureOptions, capture_task
-from slotscope.sources.bus.files import OVERLAP_NS, CaptureFile, survey
 from slotscope.sources.bus.observers import REPLAYED, STATE_PHASE, ReplayOptions, replay_task
 from slotscope.sources.bus.point_series import LATENESS_NS
 from slotscope.sources.bus.polls_and_logs import PollsAndLogs
@@ -67,34 +65,10 @@ from slotscope.transforms.ownership import DERIVED, MEMBER, OWNED, VIEW_COLUMNS,
 if TYPE_CHECKING:
     from slotscope.requests.bus_replay import Request
 
-CAPTURE_PART = "capture"
-HEADERS_PART = "headers of "
-"""Before the id of a node: what its headers came to."""
 BYTES_HERE_MAX = 8 << 20
 """Files whose messages and evidence the driver holds, rather than ask Spark for them again and again."""
 ALL = 1 << 62
 """A bound that no number of lines or packets comes to."""
-UNREADABLE = Caveat(
-    Severity.NOTE,
-    Code.STATE,
-    f"what the last run left in {STATE_SOURCE} cannot be read by this version of the program: all captures were replayed from the start",
-)
-
-
-class Batch(NamedTuple):
-    """A batch of a stream: it names new files only, and never the same twice, unless it is carried out again."""
-
-    stream: str
-    number: int
-
-
-class State(NamedTuple):
-    """Where the last fold stopped."""
-
-    options: dict[str, Any]
-    capture: bytes
-    settled_by: int
-    messages: int
 
 
 class HistoryReplay:
@@ -111,17 +85,16 @@ class HistoryReplay:
     ) -> None:
         self._batch = batch
         self._lateness_ns = lateness_ns
+        self._states = States(request, inputs, batch, lateness_ns)
         self._spark = spark
         self._request = request
         self._inputs = inputs
-        self._warnings: list[Caveat] = []
         self._found = 0
-        self._surveys: dict[tuple[bool, int], list[CaptureFile]] = {}
 
     @property
     def is_done(self) -> bool:
         """Whether the rows of this batch are there: it was carried out, and its stream was killed before it took note of that."""
-        state = self._last_state(str(self._request.snapshot))
+        state = self._states.last(str(self._request.snapshot))
         return state is not None and self._batch is not None and self._batch <= Batch(*state.options["batch"])
 
     def run(self) -> Outcome:
@@ -136,18 +109,18 @@ class HistoryReplay:
     def _continued(self, cluster: str | None) -> str | None:
         """The latest replay, of the cluster if one is named, where its files are the first of those of this one."""
         names = finished_names(self._request.root, (JOB,), cluster)
-        goes_on = bool(names) and self._last_state(names[-1]) is not None
-        self._warnings.clear()
+        goes_on = bool(names) and self._states.last(names[-1]) is not None
+        self._states.warnings.clear()
         return names[-1] if goes_on else None
 
     def _go_on(self) -> Outcome:
-        state = self._last_state(self._run.name, self._run.before)
+        state = self._states.last(self._run.name, self._run.before)
         try:
             read, found, facts, state = self._follow(state)
         except (PySparkException, Py4JError, DecodeError) as error:
             if state is None or STATE_SOURCE not in str(error):
                 raise
-            self._warnings.append(UNREADABLE)
+            self._states.warnings.append(UNREADABLE)
             read, found, facts, state = self._follow(None)
         with progress("writing tables"):
             outcome = self._write(read, found, facts, state)
@@ -171,75 +144,6 @@ class HistoryReplay:
         return read, found, facts, state
 
     # -- reading -----------------------------------------------------------------------------------------------------
-
-    def _last_state(self, name: str, runs: Sequence[str] | None = None) -> State | None:
-        """The state that the last fold of *name*, or *runs*, left, if what it holds is the beginning of what is asked for."""
-        root = self._request.root
-        if self._request.restart or not exists(root, history.REPLAY_STATE):
-            return None
-        row = next(iter(read_rows(root, history.REPLAY_STATE, runs=runs, snapshot_id=name, part=CAPTURE_PART)), None)
-        if row is None:
-            return None
-        if row["version"] != STATE_VERSION:
-            if self._batch is not None:  # the stream names new files only, and would go on from nothing
-                raise InputError(
-                    f"{root}: {name} was followed by another version, whose states this one cannot read; use another --root"
-                )
-            self._warnings.append(UNREADABLE)
-            return None
-        state = State(json.loads(row["options"]), bytes(row["state"]), row["settled_by"], row["messages"])
-        if self._batch is not None:
-            self._check_stream(state)
-            return state
-        return state if self._continues(state) else None
-
-    def _check_stream(self, state: State) -> None:
-        """Raise InputError where a stream cannot go on from *state*."""
-        request = self._request
-        if {name: state.options.get(name) for name in self._options()} != self._options():
-            raise InputError(
-                f"{request.root}: {request.snapshot} was followed with other options; use the same ones, or another --root"
-            )
-        if state.options["batch"][0] != self._batch_id()[0]:
-            raise InputError(
-                f"{request.root}: {request.snapshot} was followed from another landing, or its checkpoint is gone; use another --root"
-            )
-
-    def _batch_id(self) -> tuple[str, int]:
-        return self._batch or ("", 0)
-
-    def _continues(self, state: State) -> bool:
-        """Whether all old files are here unchanged, and the new captures are younger."""
-        if {name: state.options.get(name) for name in self._options()} != self._options():
-            return False
-        sizes = self._inputs.sizes()
-        if any(sizes.get(path) != size for path, size in state.options["files"].items()):
-            return False
-        if self._inputs.recorded:
-            return True
-        new = self._new_captures(state)
-        return all(file.first_ns > state.options["last_ns"] - OVERLAP_NS for file in new)
-
-    def _new_captures(self, state: State | None) -> list[CaptureFile]:
-        known = state.options["files"] if state is not None else {}
-        new = [file for file in self._inputs.captures if file.path not in known]
-        alone = state is None or not new
-        if (alone, len(new)) not in self._surveys:
-            self._surveys[alone, len(new)] = survey(new, alone=alone)
-        return self._surveys[alone, len(new)]
-
-    def _options(self) -> dict[str, Any]:
-        """What a state depends on besides its files."""
-        request = self._request
-        return {
-            "node_timeout_ms": request.node_timeout_ms,
-            "profile": request.profile,
-            "gossip": request.gossip,
-            "zone": request.log_zone,
-            "log_node": list(request.log_node),
-            "permissive": request.permissive,
-            "lateness_ns": self._lateness_ns if self._inputs.recorded else 0,
-        }
 
     def _read(self, state: State | None) -> tuple[Rows, dict[str, Any]]:
         """Read what is new, and say how far that is."""
@@ -265,7 +169,7 @@ class HistoryReplay:
         if recorded:
             statements = replace(statements, polls=(), logs=())
         options = CaptureOptions(
-            () if self._inputs.recorded else tuple(self._new_captures(state)),
+            () if self._inputs.recorded else tuple(self._states.new_captures(state)),
             statements,
             request.node_timeout_ms,
             request.gossip,
@@ -327,11 +231,11 @@ class HistoryReplay:
             logged = unpacked(read, captured.LOGS, history.LOG_EVENTS)
             clocks = clock_warnings(logged, of_kind(found, "row_kind", replayed.EVENT))
         basis = Basis(facts["node_timeout_ms"], facts["first_ns"] or 0, facts["last_ns"] or 0)
-        gold = write_gold(self._spark, run, basis, self._header_states(facts, state))
+        gold = write_gold(self._spark, run, basis, self._states.of_headers(run, facts, state))
         check_figures(run, facts, state.messages if state is not None else 0, gold)
-        tables.apply_change(Change(self._states(seen, beliefs, gold.states, facts), history.REPLAY_STATE), run)
+        tables.apply_change(Change(self._states.table(seen, beliefs, gold.states, facts), history.REPLAY_STATE), run)
         known = len(state.options["files"]) if state is not None else 0
-        outcome = outcome_of(request, self._inputs, facts, known, [*self._warnings, *clocks], run.name)
+        outcome = outcome_of(request, self._inputs, facts, known, [*self._states.warnings, *clocks], run.name)
         tables.apply_change(Change(replay_row(request, self._inputs, facts, outcome), history.REPLAYS), run)
         run.data_at = datetime.fromtimestamp(facts["last_ns"] / 1e9, UTC) if facts["last_ns"] else None
         run.partial = bool(outcome.bad_records)
@@ -418,32 +322,6 @@ class HistoryReplay:
             return pa.Table.from_batches(derive_task(iter(views.select(list(VIEW_COLUMNS)).to_batches())), DERIVED)
         rows = views.select(*VIEW_COLUMNS).coalesce(1).mapInArrow(derive_task, spark_schema(DERIVED))
         return rows.persist(StorageLevel.MEMORY_AND_DISK)
-
-    def _header_states(self, facts: dict[str, Any], state: State | None) -> HeaderStates:
-        """What headers came to before this fold; nothing is kept of them while the node timeout is not certain."""
-        settled = facts["settled_messages"] if facts["settled_by"] else -1
-        if state is None or not state.settled_by:
-            return HeaderStates(0, settled)
-        run, is_headers = self._run, f"part LIKE '{HEADERS_PART}%'"
-        rows = read_rows(run.root, history.REPLAY_STATE, where=is_headers, runs=run.before, snapshot_id=run.name)
-        kept = {row["part"].removeprefix(HEADERS_PART): bytes(row["state"]) for row in rows}
-        return HeaderStates(state.messages, settled, kept)
-
-    def _states(self, read: Rows, found: Rows, headers: dict[str, bytes], facts: dict[str, Any]) -> pa.Table:
-        """The states of this fold; none is kept of the processes while the node timeout is not certain."""
-        files = self._inputs.sizes() if self._batch is None else {}
-        options = self._options() | {"files": files, "last_ns": facts["last_ns"], "batch": self._batch_id()}
-        common = {
-            "version": STATE_VERSION,
-            "settled_by": facts["settled_by"],
-            "messages": facts["settled_messages"],
-            "options": json.dumps(options),
-        }
-        capture = [(CAPTURE_PART, blob) for _, blob in blobs_of(of_kind(read, "kind", captured.STATE))]
-        processes = blobs_of(of_kind(found, "row_kind", replayed.SAVED))
-        nodes = [(f"{HEADERS_PART}{node}", blob) for node, blob in headers.items()]
-        rows = [{"part": part, "state": blob, **common} for part, blob in (*capture, *processes, *nodes)]
-        return as_table(history.REPLAY_STATE, rows)
 
 
 def _is_many(facts: dict[str, Any]) -> bool:

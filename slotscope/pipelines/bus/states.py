@@ -1,0 +1,158 @@
+"""Where the last fold of a replay stopped (silver/replay_state), and whether this run goes on from there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from cluster_core.kinds import Severity
+from cluster_core.replay.saving import STATE_SOURCE, STATE_VERSION
+from schemas import history
+from schemas.caveats import Caveat, Code
+from slotscope.pipelines.bus.headers import HeaderStates
+from slotscope.pipelines.bus.inputs import Inputs
+from slotscope.runtime.errors import InputError
+from slotscope.runtime.storage.delta_files import as_table, exists, read_rows
+from slotscope.runtime.storage.runs import Run
+from slotscope.sources.bus import captured
+from slotscope.sources.bus import observers as replayed
+from slotscope.sources.bus.files import OVERLAP_NS, CaptureFile, survey
+from slotscope.transforms.history_frames import Rows, blobs_of, of_kind
+
+if TYPE_CHECKING:
+    from slotscope.requests.bus_replay import Request
+
+CAPTURE_PART = "capture"
+HEADERS_PART = "headers of "
+"""Before the id of a node: what its headers came to."""
+UNREADABLE = Caveat(
+    Severity.NOTE,
+    Code.STATE,
+    f"what the last run left in {STATE_SOURCE} cannot be read by this version of the program: all captures were replayed from the start",
+)
+
+
+class Batch(NamedTuple):
+    """A batch of a stream: it names new files only, and never the same twice, unless it is carried out again."""
+
+    stream: str
+    number: int
+
+
+class State(NamedTuple):
+    """Where the last fold stopped."""
+
+    options: dict[str, Any]
+    capture: bytes
+    settled_by: int
+    messages: int
+
+
+class States:
+    """States of one run's root: the last one, and those that it leaves; *warnings* say what could not be read of them."""
+
+    def __init__(self, request: Request, inputs: Inputs, batch: Batch | None, lateness_ns: int) -> None:
+        self._request = request
+        self._inputs = inputs
+        self._batch = batch
+        self._lateness_ns = lateness_ns
+        self._surveys: dict[tuple[bool, int], list[CaptureFile]] = {}
+        self.warnings: list[Caveat] = []
+
+    def last(self, name: str, runs: Sequence[str] | None = None) -> State | None:
+        """The state that the last fold of *name*, or *runs*, left, if what it holds is the beginning of what is asked for."""
+        root = self._request.root
+        if self._request.restart or not exists(root, history.REPLAY_STATE):
+            return None
+        row = next(iter(read_rows(root, history.REPLAY_STATE, runs=runs, snapshot_id=name, part=CAPTURE_PART)), None)
+        if row is None:
+            return None
+        if row["version"] != STATE_VERSION:
+            if self._batch is not None:  # the stream names new files only, and would go on from nothing
+                raise InputError(
+                    f"{root}: {name} was followed by another version, whose states this one cannot read; use another --root"
+                )
+            self.warnings.append(UNREADABLE)
+            return None
+        state = State(json.loads(row["options"]), bytes(row["state"]), row["settled_by"], row["messages"])
+        has_same_options = {name: state.options.get(name) for name in self._options()} == self._options()
+        if self._batch is not None:
+            self._check_stream(state, has_same_options)
+            return state
+        return state if has_same_options and self._continues(state) else None
+
+    def _check_stream(self, state: State, has_same_options: bool) -> None:
+        """Raise InputError where a stream cannot go on from *state*."""
+        request = self._request
+        if not has_same_options:
+            raise InputError(
+                f"{request.root}: {request.snapshot} was followed with other options; use the same ones, or another --root"
+            )
+        if state.options["batch"][0] != self._batch_id()[0]:
+            raise InputError(
+                f"{request.root}: {request.snapshot} was followed from another landing, or its checkpoint is gone; use another --root"
+            )
+
+    def _continues(self, state: State) -> bool:
+        """Whether all old files are here unchanged, and the new captures are younger."""
+        sizes = self._inputs.sizes()
+        if any(sizes.get(path) != size for path, size in state.options["files"].items()):
+            return False
+        if self._inputs.recorded:
+            return True
+        new = self.new_captures(state)
+        return all(file.first_ns > state.options["last_ns"] - OVERLAP_NS for file in new)
+
+    def new_captures(self, state: State | None) -> list[CaptureFile]:
+        """The captures that *state* does not hold, in their order."""
+        known = state.options["files"] if state is not None else {}
+        new = [file for file in self._inputs.captures if file.path not in known]
+        alone = state is None or not new
+        if (alone, len(new)) not in self._surveys:
+            self._surveys[alone, len(new)] = survey(new, alone=alone)
+        return self._surveys[alone, len(new)]
+
+    def of_headers(self, run: Run, facts: dict[str, Any], state: State | None) -> HeaderStates:
+        """What headers came to before this fold; nothing is kept of them while the node timeout is not certain."""
+        settled = facts["settled_messages"] if facts["settled_by"] else -1
+        if state is None or not state.settled_by:
+            return HeaderStates(0, settled)
+        is_headers = f"part LIKE '{HEADERS_PART}%'"
+        rows = read_rows(run.root, history.REPLAY_STATE, where=is_headers, runs=run.before, snapshot_id=run.name)
+        kept = {row["part"].removeprefix(HEADERS_PART): bytes(row["state"]) for row in rows}
+        return HeaderStates(state.messages, settled, kept)
+
+    def table(self, read: Rows, found: Rows, headers: dict[str, bytes], facts: dict[str, Any]) -> pa.Table:
+        """The states of this fold; none is kept of the processes while the node timeout is not certain."""
+        files = self._inputs.sizes() if self._batch is None else {}
+        options = self._options() | {"files": files, "last_ns": facts["last_ns"], "batch": self._batch_id()}
+        common = {
+            "version": STATE_VERSION,
+            "settled_by": facts["settled_by"],
+            "messages": facts["settled_messages"],
+            "options": json.dumps(options),
+        }
+        capture = [(CAPTURE_PART, blob) for _, blob in blobs_of(of_kind(read, "kind", captured.STATE))]
+        processes = blobs_of(of_kind(found, "row_kind", replayed.SAVED))
+        nodes = [(f"{HEADERS_PART}{node}", blob) for node, blob in headers.items()]
+        rows = [{"part": part, "state": blob, **common} for part, blob in (*capture, *processes, *nodes)]
+        return as_table(history.REPLAY_STATE, rows)
+
+    def _options(self) -> dict[str, Any]:
+        """What a state depends on besides its files."""
+        request = self._request
+        return {
+            "node_timeout_ms": request.node_timeout_ms,
+            "profile": request.profile,
+            "gossip": request.gossip,
+            "zone": request.log_zone,
+            "log_node": list(request.log_node),
+            "permissive": request.permissive,
+            "lateness_ns": self._lateness_ns if self._inputs.recorded else 0,
+        }
+
+    def _batch_id(self) -> tuple[str, int]:
+        return self._batch or ("", 0)
