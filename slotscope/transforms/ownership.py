@@ -127,7 +127,7 @@ def _changes(beliefs: list[Belief]) -> list[tuple[int, str, str, NDArray[np.uint
 @lru_cache(maxsize=TEXTS_CACHED)
 def _slots_of(text: str) -> NDArray[np.uint16]:
     found = np.array(list(SlotSet.parse(text)) if text else [], dtype=np.uint16)
-    found.flags.writeable = False
+    found.setflags(write=False)  # it is the same to all who ask
     return found
 
 
