@@ -26,6 +26,8 @@ from numba.core.runtime import nrt
 from numba.misc.appdirs import AppDirs
 
 OURS = "cluster_core"
+KNOWN_MODULES = "__known_modules__"
+"""Global of a function: modules that it does not import, and whose functions it calls all the same."""
 _CACHING: Any = caching
 _CONFIG: Any = numba.config
 _COMPILED: Any = compiler.CompileResult
@@ -47,7 +49,8 @@ class CodeCache:
 
         It is read when the function is first called, since its module is not yet complete when the function is made.
         """
-        return source_digest(*sorted({self._py_func.__module__, self._py_func.__globals__["__name__"]}))
+        seen = self._py_func.__globals__
+        return source_digest(*sorted({self._py_func.__module__, seen["__name__"], *seen.get(KNOWN_MODULES, ())}))
 
     @property
     def cache_path(self) -> str:

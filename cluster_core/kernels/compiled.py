@@ -9,7 +9,7 @@ from typing import Any
 
 import numba
 
-from cluster_core.kernels.code_cache import CodeCache
+from cluster_core.kernels.code_cache import KNOWN_MODULES, CodeCache
 
 if sys.byteorder != "little":
     raise ImportError("the kernels read words whose first byte is the lowest; this machine orders bytes the other way")
@@ -38,7 +38,9 @@ def compiled(module: ModuleType, *names: str, known: dict[str, Any] | None = Non
     Return what they see, with the compiled functions in the place of the plain ones; *known* are compiled functions of other
     modules that they call.
     """
-    seen = {**vars(module), **(known or {})}
+    others = known or {}
+    homes = {one.__module__ for one in others.values() if hasattr(one, "__module__")}
+    seen = {**vars(module), **others, KNOWN_MODULES: homes}
     for name in names:
         plain = seen[name]
         twin = FunctionType(plain.__code__, seen, name, plain.__defaults__)

@@ -21,7 +21,9 @@ _PLAIN = compiled(
     packed, "stated_count", "listpack_entry_bytes", "ziplist_entry_bytes", "zipmap_entry_bytes", "entry_bytes",
     known={"little_endian": little_endian, "big_endian": big_endian}, boundscheck=False, _nrt=False,
 )  # fmt: skip
-_stated_count, entry_bytes = _PLAIN["stated_count"], _PLAIN["entry_bytes"]
+_stated_count, entry_bytes, listpack_entry_bytes = (
+    _PLAIN[name] for name in ("stated_count", "entry_bytes", "listpack_entry_bytes")
+)
 
 
 @borrowing()

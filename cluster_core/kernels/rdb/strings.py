@@ -13,6 +13,7 @@ from cluster_core.formats.rdb.strings import INT_STRING, LZF_STRING
 from cluster_core.kernels.compiled import borrowing, compiled
 from cluster_core.kernels.rdb import skim_state as state
 from cluster_core.kernels.rdb.atoms import ask, digits_of, note_fault, pass_over, read_string, signed_integer
+from cluster_core.kernels.rdb.memory import copy_bytes
 
 
 @borrowing()
@@ -41,14 +42,27 @@ def is_whole(data: Any, at: int, stop: int, raw: int) -> bool:
     return at == stop and made == raw
 
 
+_LITERALS_MAX = 32
+"""Bytes that one control byte of LZF announces at most."""
+_WORD_BYTES = 8
+
+
 @borrowing(forceinline=True)
 def _copy_run(out: Any, put: int, data: Any, at: int, run: int) -> None:
+    """Copy a run of literals; where there is room, whole words, of which later runs write over what is too much."""
+    if put + _LITERALS_MAX <= out.size and at + _LITERALS_MAX <= data.size:
+        copy_bytes(out, put, data, at, _LITERALS_MAX)
+        return
     for i in range(run):
         out[put + i] = data[at + i]
 
 
 @borrowing(forceinline=True)
 def _repeat_run(out: Any, put: int, back: int, run: int) -> None:
+    if put - back >= _WORD_BYTES and put + run + _WORD_BYTES <= out.size:
+        for i in range(0, run, _WORD_BYTES):
+            copy_bytes(out, put + i, out, back + i, _WORD_BYTES)
+        return
     for i in range(run):
         out[put + i] = out[back + i]
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster_core.kernels.compiled import borrowing
+from cluster_core.kernels.rdb.memory import copy_bytes
 
 _POWER_MIN, _POWER_MAX = -292, 324
 _MANTISSA_BITS = 52
@@ -31,6 +32,8 @@ def _powers_of_ten() -> NDArray[np.uint64]:
 
 
 _POWERS = _powers_of_ten()
+_HUNDRED = np.uint64(100)
+_PAIRS = np.frombuffer(b"".join(b"%02d" % number for number in range(100)), np.uint8).copy()
 
 
 @borrowing()
@@ -53,10 +56,18 @@ def put_unsigned(out: Any, at: int, left: int) -> int:
     while left >= limit and count < 20:
         count += 1
         limit = limit * ten if count < 20 else np.uint64(0)
-    for i in range(count - 1, -1, -1):
-        out[at + i] = np.uint8(np.uint64(48) + left % ten)
-        left //= ten
-    return at + count
+    end = at + count
+    place = end
+    while left >= _HUNDRED:
+        rest = left // _HUNDRED
+        place -= 2
+        copy_bytes(out, place, _PAIRS, 2 * np.int64(left - rest * _HUNDRED), 2)
+        left = rest
+    if left >= ten:
+        copy_bytes(out, at, _PAIRS, 2 * np.int64(left), 2)
+    else:
+        out[at] = np.uint8(np.uint64(48) + left)
+    return end
 
 
 @borrowing(forceinline=True)

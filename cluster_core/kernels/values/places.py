@@ -68,6 +68,20 @@ def _signed(data: Any, at: int, count: int) -> int:
     return (value ^ top) - top
 
 
+@borrowing(forceinline=True)
+def listpack_integer(data: Any, at: int) -> tuple[bool, int]:
+    """Return whether the whole entry of a listpack at *at* is an integer, and it."""
+    first = np.int64(data[at])
+    if first < 0x80:
+        return True, first
+    if first > 0xF0:
+        return True, _signed(data, at + 1, 8 if first == 0xF4 else first - 0xF1 + 2)
+    if 0xC0 <= first < 0xE0:
+        value = (first & 31) << 8 | np.int64(data[at + 1])
+        return True, value - 8192 if value >= 4096 else value
+    return False, np.int64(0)
+
+
 @borrowing()
 def find_entry(data: Any, at: int, end: int, form: int, side: int, scratch: Any, free: int) -> Place:
     """Find the entry of a packed value of *form* at *at*, before *end*, its end mark; integers go to *scratch* at *free*.
@@ -83,18 +97,14 @@ def find_entry(data: Any, at: int, end: int, form: int, side: int, scratch: Any,
         return bad
     first = np.int64(data[at])
     if form == grammar.F_LISTPACK:
-        if first < 0x80:
-            return _number(scratch, free, first, after)
+        is_integer, value = listpack_integer(data, at)
+        if is_integer:
+            return _number(scratch, free, value, after)
         if first < 0xC0:
             return _word(at + 1, first & 63, after, free)
-        if first < 0xE0:
-            value = (first & 31) << 8 | np.int64(data[at + 1])
-            return _number(scratch, free, value - 8192 if value >= 4096 else value, after)
         if first < 0xF0:
             return _word(at + 2, (first & 15) << 8 | np.int64(data[at + 1]), after, free)
-        if first == 0xF0:
-            return _word(at + 5, little_endian(data, at + 1, 4), after, free)
-        return _number(scratch, free, _signed(data, at + 1, 8 if first == 0xF4 else first - 0xF1 + 2), after)
+        return _word(at + 5, little_endian(data, at + 1, 4), after, free)
     if form == grammar.F_ZIPMAP:
         head = np.int64(1 if first < 254 else 5)
         length = first if first < 254 else little_endian(data, at + 1, 4)

@@ -41,6 +41,7 @@ P_BEGIN, P_STRING, P_ELEMENTS, P_PACKED, P_NODES, P_STREAM, P_ENTRIES, P_END = r
     NODE_SEQ,
     FIELDS_AT,  # names of fields that the node's entries share
     FIELDS,
+    FIELDS_BYTES,  # of these names
     FIRST_INSIDE,  # the words of the element at hand: whether the first is in the scratch, where, its bytes
     FIRST_AT,
     FIRST_BYTES,
@@ -56,8 +57,8 @@ P_BEGIN, P_STRING, P_ELEMENTS, P_PACKED, P_NODES, P_STREAM, P_ENTRIES, P_END = r
     WORD_COUNT,
     NOT_TEXT,  # strings that were written as Base64
     BEGUN_NOT_TEXT,  # of those, the ones before the key at hand
-) = range(43)
-STATE_LENGTH = 43
+) = range(44)
+STATE_LENGTH = 44
 
 DIGITS_BYTES = 96
 """The first bytes of the scratch hold numbers in decimal: three thirds, one a word."""

@@ -13,44 +13,41 @@ from cluster_core.formats.rdb.stream_elements import DELETED, SAME_FIELDS
 from cluster_core.formats.rdb.strings import RAW_STRING
 from cluster_core.kernels.compiled import borrowing
 from cluster_core.kernels.rdb.atoms import big_endian, read_string
+from cluster_core.kernels.rdb.packed import listpack_entry_bytes
 from cluster_core.kernels.values import state
 from cluster_core.kernels.values.decimals import put_unsigned
-from cluster_core.kernels.values.places import find_entry, open_packed
+from cluster_core.kernels.values.places import find_entry, listpack_integer, open_packed
 from cluster_core.kernels.values.texts import put, put_bulk, put_json, put_line_end
 from cluster_core.kernels.values.writing import has_room, put_key
 
 _ID_BYTES = 16
 _WORD_FRAME_BYTES = 32
+"""What a word takes beyond the bytes of its entry: integers are written out."""
 _ENTRY_WORDS_MAX = 1 << 28
 _XADD = np.frombuffer(b"$4\r\nXADD\r\n", np.uint8).copy()
 _J_ID, _J_FIELDS = np.frombuffer(b'{"id":"', np.uint8).copy(), np.frombuffer(b'","fields":[', np.uint8).copy()
 
 
 @borrowing()
-def _integer_at(source: Any, at: int, stop: int, scratch: Any) -> tuple[bool, int, int]:
+def _integer_at(source: Any, at: int, stop: int) -> tuple[bool, int, int]:
     """Read the entry at *at* as an integer: whether it is one, it, the position after it."""
-    no = np.int64(0)
-    rc, inside, begin, size, after, _ = find_entry(source, at, stop, np.int64(F_LISTPACK), no, scratch, no)
-    if rc != state.GO or not inside:
-        return False, no, at
-    value = np.int64(0)
-    first = begin + (1 if scratch[begin] == 45 else 0)
-    for i in range(first, begin + size):
-        value = value * 10 + (np.int64(scratch[i]) - 48)
-    return True, (value if first == begin else -value), after
+    total, after = _pass_words(source, at, stop, np.int64(1))
+    if total < 0:
+        return False, np.int64(0), at
+    is_integer, value = listpack_integer(source, at)
+    return is_integer, value, after
 
 
 @borrowing()
-def _pass_words(source: Any, at: int, stop: int, count: int, scratch: Any) -> tuple[int, int]:
-    """Pass over *count* entries: return (their bytes as words, position after them), or -1 bytes where one is no entry."""
-    total = np.int64(0)
-    no = np.int64(0)
+def _pass_words(source: Any, at: int, stop: int, count: int) -> tuple[int, int]:
+    """Pass over *count* entries: return (their bytes, position after them), or -1 bytes where one is no entry."""
+    begin = at
     for _ in range(count):
-        rc, _, _, size, at, _ = find_entry(source, at, stop, np.int64(F_LISTPACK), no, scratch, no)
-        if rc != state.GO:
+        size = listpack_entry_bytes(source, at, stop) if at < stop else np.int64(0)
+        if size <= 0 or at + size > stop:
             return np.int64(-1), at
-        total += size
-    return total, at
+        at += size
+    return at - begin, at
 
 
 @borrowing()
@@ -69,15 +66,16 @@ def _open(data: Any, st: Any, scratch: Any) -> int:
     st[state.NODE_SEQ] = big_endian(data, start + 8, 8)
     source = scratch if st[state.IN_SCRATCH] else data
     stop = st[state.PACKED_END]
-    _, at = _pass_words(source, st[state.PACKED_AT], stop, np.int64(2), scratch)
-    is_known, fields, at = _integer_at(source, at, stop, scratch)
+    _, at = _pass_words(source, st[state.PACKED_AT], stop, np.int64(2))
+    is_known, fields, at = _integer_at(source, at, stop)
     if not is_known or fields < 0 or fields > _ENTRY_WORDS_MAX:
         return np.int64(state.FAULT)
     st[state.FIELDS_AT] = at
     st[state.FIELDS] = fields
-    total, at = _pass_words(source, at, stop, fields + 1, scratch)
+    total, at = _pass_words(source, at, stop, fields + 1)
     if total < 0:
         return np.int64(state.FAULT)
+    st[state.FIELDS_BYTES] = total
     st[state.PACKED_AT] = at
     st[state.NODES] -= 1
     st[state.PHASE] = state.P_ENTRIES
@@ -125,30 +123,25 @@ def _put_word(st: Any, out: Any, at: int, source: Any, from_: int, scratch: Any)
 def _write_entry(st: Any, out: Any, names: Any, source: Any, scratch: Any) -> int:
     """Write the entry at hand, unless it is deleted, and go behind it."""
     stop = st[state.PACKED_END]
-    is_flag, flags, at = _integer_at(source, st[state.PACKED_AT], stop, scratch)
-    is_ms, ms, at = _integer_at(source, at, stop, scratch)
-    is_seq, seq, at = _integer_at(source, at, stop, scratch)
+    is_flag, flags, at = _integer_at(source, st[state.PACKED_AT], stop)
+    is_ms, ms, at = _integer_at(source, at, stop)
+    is_seq, seq, at = _integer_at(source, at, stop)
     if not (is_flag and is_ms and is_seq):
         return np.int64(state.FAULT)
     fields = st[state.FIELDS]
     names_at = st[state.FIELDS_AT]
     shares = flags & SAME_FIELDS
-    name_bytes = np.int64(0)
-    if shares:
-        name_bytes, _ = _pass_words(source, names_at, stop, fields, scratch)
-    else:
-        is_known, fields, at = _integer_at(source, at, stop, scratch)
+    if not shares:
+        is_known, fields, at = _integer_at(source, at, stop)
         if not is_known or fields < 0 or fields > _ENTRY_WORDS_MAX:
             return np.int64(state.FAULT)
     values_at = at
-    word_bytes, at = _pass_words(source, at, stop, fields if shares else 2 * fields, scratch)
-    if word_bytes < 0 or name_bytes < 0:
+    word_bytes, at = _pass_words(source, at, stop, (fields if shares else 2 * fields) + 1)
+    if word_bytes < 0:
         return np.int64(state.FAULT)
-    total, at = _pass_words(source, at, stop, np.int64(1), scratch)
-    if total < 0:
-        return np.int64(state.FAULT)
+    word_bytes += st[state.FIELDS_BYTES] if shares else 0
     if not flags & DELETED:
-        if not has_room(st, out, name_bytes + word_bytes + 2 * _WORD_FRAME_BYTES * fields):
+        if not has_room(st, out, word_bytes + 2 * _WORD_FRAME_BYTES * fields):
             return np.int64(state.FULL)
         put_at = _begin_entry(st, out, names, scratch, st[state.NODE_MS] + ms, st[state.NODE_SEQ] + seq, fields)
         for field in range(fields):

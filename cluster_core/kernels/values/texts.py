@@ -24,7 +24,7 @@ JSON_BYTES_MAX = 6
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8).copy()
 _LETTERS = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8).copy()
 _MARK = np.frombuffer(BASE64_MARK, np.uint8).copy()
-_WORD_BYTES = 8
+_WORD_BYTES, _HALF_BYTES = 8, 4
 _ONES, _TOPS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
 _PLAIN, _UNICODE, _BEYOND_ASCII = 0, 1, 2
 
@@ -60,6 +60,12 @@ def put(out: Any, at: int, data: Any, begin: int, size: int) -> int:
     """Copy *size* bytes of *data* from *begin* on to *out*; return the place after them."""
     if size >= 2 * _WORD_BYTES:
         copy_bytes(out, at, data, begin, size)
+    elif size >= _WORD_BYTES:  # two words that overlap
+        copy_bytes(out, at, data, begin, _WORD_BYTES)
+        copy_bytes(out, at + size - _WORD_BYTES, data, begin + size - _WORD_BYTES, _WORD_BYTES)
+    elif size >= _HALF_BYTES:
+        copy_bytes(out, at, data, begin, _HALF_BYTES)
+        copy_bytes(out, at + size - _HALF_BYTES, data, begin + size - _HALF_BYTES, _HALF_BYTES)
     else:
         for i in range(size):
             out[at + i] = data[begin + i]
