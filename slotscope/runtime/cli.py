@@ -17,6 +17,7 @@ in ``slotscope/requests/<command>.py``.  The docstring of ``command`` is its hel
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import traceback
@@ -58,6 +59,8 @@ __all__ = [
 
 Asked = TypeVar("Asked")
 NAME = "slotscope"
+_NEW_OBJECTS = 100_000
+"""After so many Python looks for those that nothing holds."""
 FORMER_NAMES = frozenset({"--captures", "--logs", "--nodes"})
 """Names that options had once: they are still taken, and no help shows them."""
 
@@ -169,8 +172,16 @@ def read_options(kind: Callable[[], Asked], words: Sequence[str]) -> Asked:
 
 
 def main(program: App | Callable[..., int | None], argv: Sequence[str] | None = None) -> None:
-    """`run`, then leave Python with the exit code."""
-    sys.exit(run(program, argv))
+    """`run`, then leave Python with the exit code.
+
+    Python is spared to look through the hundreds of thousands of objects that a start makes and keeps, and numpy to start threads for
+    products of matrices, of which there are none.
+    """
+    gc.set_threshold(_NEW_OBJECTS)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    code = run(program, argv)
+    gc.freeze()
+    sys.exit(code)
 
 
 def _app(program: App | Callable[..., int | None]) -> App:

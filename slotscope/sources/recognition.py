@@ -11,15 +11,16 @@ import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cluster_core.errors import DecodeError
 from cluster_core.formats.aof.manifest import read_manifest
 from cluster_core.formats.monitor_log import read_monitor_line
 from cluster_core.formats.poll_lines import INFO_NAMES, TEXT_NAMES, TIME_NAMES
-from cluster_core.formats.server_log import LogReader, LogRow
-from cluster_core.topology.reader import read_topology
 from slotscope.sources.files import InputFile, compression_of, expand, is_uri, open_stream
+
+if TYPE_CHECKING:
+    from cluster_core.formats.server_log import LogRow
 
 HEAD_BYTES: Final = 1 << 20
 """Read of each file; a line of a poll of a thousand nodes takes a fifth of it."""
@@ -146,6 +147,8 @@ def _is_info(file: Beginning) -> bool:
 
 
 def _log_rows(file: Beginning) -> list[LogRow]:
+    from cluster_core.formats.server_log import LogReader, LogRow  # a fiftieth of a second that most files do not need
+
     told = LogReader().feed(b"\n".join(file.lines) + b"\n")
     rows = [row for row in told if isinstance(row, LogRow)]
     return rows if 2 * len(rows) > len(told) else []
@@ -158,6 +161,8 @@ def _is_monitor(file: Beginning) -> bool:
 
 
 def _is_topology(file: Beginning) -> bool:
+    from cluster_core.topology.reader import read_topology  # as above
+
     with suppress(DecodeError):
         data = file.data if file.whole else _read(file.path, TOPOLOGY_BYTES_MAX)
         return bool(read_topology(data, strict=False).nodes)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,10 +23,12 @@ from cluster_core.kernels.rdb.skim import RdbSkimmer
 from cluster_core.kernels.rdb.splits import find_record_splits, find_splits
 from cluster_core.memory.model import MemorySettings
 from slotscope.runtime.storage.stores import is_live
-from slotscope.servers.dump_link import DumpOptions, LiveDump
 from slotscope.sources.byte_streams import ByteStream
 from slotscope.sources.files import InputFile, compression_of, open_raw, open_stream, zeros_at_end
 from slotscope.sources.keys.file_shares import shared
+
+if TYPE_CHECKING:
+    from slotscope.servers.dump_link import DumpOptions
 
 PART_BYTES_MIN = 64 << 20
 """Smaller ranges than this are not worth a task of their own."""
@@ -142,7 +145,7 @@ class RdbUnitReader:
         live: DumpOptions | None = None,
     ) -> None:
         self.unit = unit
-        self._live = live or DumpOptions()
+        self._live = live
         self.facts: dict[str, str] = {}
         self.trailing_bytes = 0
         self._fed = 0
@@ -170,11 +173,7 @@ class RdbUnitReader:
 
     def _batches(self) -> Iterator[KeyBatch]:
         skimmer = self.skimmer
-        stream: ByteStream = (
-            LiveDump(self.unit.path, self._live)
-            if is_live(self.unit.path)
-            else open_stream(self.unit.path, start=self.unit.start)
-        )
+        stream = self._open()
         try:
             while not skimmer.done:
                 ahead = skimmer.skippable()
@@ -196,6 +195,13 @@ class RdbUnitReader:
         self.trailing_bytes += skimmer.trailing_bytes + self._zeros
         if self._check_parts:
             self._check_whole()
+
+    def _open(self) -> ByteStream:
+        if not is_live(self.unit.path):
+            return open_stream(self.unit.path, start=self.unit.start)
+        from slotscope.servers.dump_link import DumpOptions, LiveDump  # what talks to servers, only where there is one
+
+        return LiveDump(self.unit.path, self._live or DumpOptions())
 
     def _feed(self, stream: ByteStream) -> int:
         room = self.skimmer.room()
