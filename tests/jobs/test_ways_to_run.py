@@ -110,10 +110,14 @@ def test_a_bad_dump_is_one_line_with_file_offset_and_reason(dumps, tmp_path):
     ("options", "words"),
     [
         (["--rdb", "none.rdb"], "none.rdb: no such file"),
-        (["--rdb", "*.none"], "*.none: no file matches"),
-        ([], "nothing to read"),
+        pytest.param(["--rdb", "*.none"], "*.none: no file matches", marks=pytest.mark.slow),
+        pytest.param([], "nothing to read", marks=pytest.mark.slow),
         (["--rdb", "none.rdb", "--no-such-option"], "Unknown option: --no-such-option"),
-        (["--rdb", "none.rdb", "--conf-file", "none.toml"], "none.toml: No such file or directory"),
+        pytest.param(
+            ["--rdb", "none.rdb", "--conf-file", "none.toml"],
+            "none.toml: No such file or directory",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_what_cannot_work_is_one_line_before_spark_starts(tmp_path, options, words):

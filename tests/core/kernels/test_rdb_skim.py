@@ -261,7 +261,7 @@ def test_mutations_are_judged_alike_by_both_twins():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("claim", [1 << 62, (1 << 64) - 1])
+@pytest.mark.parametrize("claim", [pytest.param(1 << 62, marks=pytest.mark.slow), (1 << 64) - 1])
 def test_a_wild_length_at_any_place_is_judged_alike_by_both_twins(claim: int):
     wild = b"\x81" + claim.to_bytes(8, "big")
     damaged = [

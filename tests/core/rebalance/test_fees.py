@@ -150,7 +150,7 @@ def test_a_tree_that_leaves_out_a_case_or_names_what_is_not_there_proves_nothing
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_a_plan_carries_its_proof_by_fees_and_is_checked_with_it(seed):
     """Many masters of some slots each, a few of them too heavy for any room."""
     cluster = random_problem(seed, 12, 900, skew=0.75, tolerance=0.05, iterations=400_000)

@@ -72,7 +72,7 @@ def test_a_scale_out_of_ordinary_loads_takes_one_cut_a_donor():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_heavy_slots_change_masters_where_that_spares_ranges(seed):
     """Three masters become six, a few slots are as heavy as a third of a master, and each resource has others: few ranges all the same."""
     chance = random.Random(seed)

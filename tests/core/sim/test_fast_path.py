@@ -190,7 +190,7 @@ def test_a_failure_takes_the_same_course_on_the_fast_path(profile, script):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=[pytest.mark.slow] * (seed > 2)) for seed in range(6)])
 def test_runs_by_chance_are_the_same_on_the_fast_path(seed):
     """Any cluster of 4 to 12 nodes, any profile, any delay and loss, faults one after the other: the same messages, the same end."""
     rng = Random(f"fast path {seed}")

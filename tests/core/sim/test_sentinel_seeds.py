@@ -16,7 +16,7 @@ from cluster_core.sim.sentinels.checkers import MIXED
 from cluster_core.sim.sentinels.fuzz import random_sentinel_scenario
 
 FOLDER = Path(__file__).parents[2] / "scenarios"
-SEEDS = 8
+SEEDS = 4
 SEEDS_SLOW = 200
 ELECTIONS = 20
 
