@@ -16,6 +16,7 @@ from slotscope.requests.key_slots import Request
 from slotscope.runtime.errors import InputError
 from slotscope.runtime.settings import read_settings
 from slotscope.runtime.storage.delta_files import read_rows
+from slotscope.sources.rdb import files as rdb_files
 from tests.builders import rdb_builder as build
 from tests.conftest import DATA
 
@@ -88,6 +89,33 @@ def test_the_terminal_and_the_page_show_the_waterfall(advised):
     assert "could be saved" in stream.getvalue()
     assert "bucket small strings of a-long-prefix:" in stream.getvalue()
     assert "What would save memory" in render_html(report)
+
+
+@pytest.mark.parametrize("off_by", [0, 3])
+def test_a_dump_without_slot_info_is_measured_in_ranges_and_whole_where_one_cannot_be_read_alone(
+    spark, tmp_path, monkeypatch, off_by
+):
+    """Its cuts are guesses: each scope has the bytes that the snapshot has, whether they were right or not."""
+    dump, cuts = tmp_path / "plain.rdb", []
+    keys = [build.key(b"key:%06d" % number, 0, build.string(b"v" * 20)) for number in range(20_000)]
+    dump.write_bytes(build.rdb(build.aux("redis-ver", "7.0.15"), build.select(0), *keys))
+    guess = rdb_files.find_record_splits
+
+    def guessing(*asked):
+        cuts.append([at - off_by for at in guess(*asked)])
+        return cuts[-1]
+
+    monkeypatch.setattr(rdb_files, "PART_BYTES_MIN", 1 << 18)
+    monkeypatch.setattr(rdb_files, "find_record_splits", guessing)
+    advise.run(spark, Request(root=str(tmp_path / "root"), snapshot="s", rdb=(str(dump),)), read_settings())
+    rows = read_rows(str(tmp_path / "root"), MEMORY_CONDITIONS, snapshot_id="s")
+    loads = read_rows(str(tmp_path / "root"), SLOT_LOAD, snapshot_id="s")
+
+    assert len(cuts) == 2
+    assert all(map(len, cuts))
+    assert {row["now_bytes"] for row in rows if row["scope"] == "cluster"} == {
+        sum(row["memory_bytes"] for row in loads if row["memory_bytes"])
+    }
 
 
 def test_a_snapshot_that_is_not_there_is_one_line(spark, tmp_path):

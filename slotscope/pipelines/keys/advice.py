@@ -31,7 +31,7 @@ from slotscope.runtime.storage.delta_files import as_table, exists, read_rows
 from slotscope.runtime.storage.runs import running
 from slotscope.runtime.storage.snapshot_names import cluster_of
 from slotscope.sources.files import expand
-from slotscope.sources.keys.advice_tally import BEHIND, AdviceOptions, advise_units
+from slotscope.sources.keys.advice_tally import BEHIND, UNCUT, AdviceOptions, advise_units
 from slotscope.sources.keys.text import key_texts
 from slotscope.sources.rdb.files import plan_units, read_facts
 from slotscope.transforms.partial_sums import over_units
@@ -61,7 +61,7 @@ def advise(spark: SparkSession, request: Request, settings: Settings) -> None:
         memory, settings.separators.encode(), settings.groups_max, not request.no_crc, request.permissive
     )
     with progress("measuring"):
-        partial = _measure(spark, paths, options).persist()
+        partial = _measure(spark, paths, options)
         found = _Sums(partial, conditions, settings.groups_listed)
     changes = rank_changes(found.totals.sums(model))
     with progress("writing tables"):
@@ -103,9 +103,16 @@ def _model_of(paths: Sequence[str], memory: MemorySettings) -> MemoryModel:
 
 
 def _measure(spark: SparkSession, paths: Sequence[str], options: AdviceOptions) -> DataFrame:
-    units = plan_units(expand(list(paths)), parallelism=spark.sparkContext.defaultParallelism, split=True)
-    task = bind(advise_units, units=units, options=options)
-    return over_units(spark, task, len(units), spark_schema(ADVICE_PARTIAL))
+    """Measure the dumps in ranges, or whole where one of these cannot be read alone, and keep the sums."""
+    files = expand(list(paths))
+    for split in (True, False):
+        units = plan_units(files, parallelism=spark.sparkContext.defaultParallelism, split=split, guess=split)
+        task = bind(advise_units, units=units, options=options)
+        partial = over_units(spark, task, len(units), spark_schema(ADVICE_PARTIAL)).persist()
+        if len(units) == len(files) or partial.where(F.col("kind") == UNCUT).isEmpty():
+            break
+        partial.unpersist()
+    return partial
 
 
 class _Sums:

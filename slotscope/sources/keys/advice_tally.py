@@ -14,6 +14,7 @@ from cluster_core.advice.compression import VALUE_BYTES_MAX, TextSums, sample_sh
 from cluster_core.advice.conditions import conditions_for
 from cluster_core.advice.curves import LIST_SETTING, LIST_SIZES, SETTINGS, Setting
 from cluster_core.errors import DecodeError
+from cluster_core.formats.rdb.facts import SplitError
 from cluster_core.formats.rdb.grammar import HASHTABLE, KEY_TYPES, LIST, SKIPLIST, STRING
 from cluster_core.kernels.keys.batch import KeyBatch
 from cluster_core.kernels.keys.group_tally import GroupTally
@@ -40,6 +41,9 @@ TEXT_MIN = 64
 SHORT_PREFIX = 2
 """What a prefix could be: a letter and its separator."""
 SAMPLED_VALUES_MAX = 20_000
+UNCUT = "uncut"
+"""Kind of the row of a range that cannot be read alone: the dumps must be read whole."""
+_ONE = np.ones(1, np.int64)
 _NAME_LENGTHS = 1024
 _ENTRY_OVERHEAD = 8
 """What a server adds to an element when it asks whether a list's node has room for it (``SIZE_ESTIMATE_OVERHEAD``)."""
@@ -283,7 +287,7 @@ def advise_units(
 
 
 def advise_unit(unit: RdbUnit, options: AdviceOptions) -> Iterator[pa.RecordBatch]:
-    """Measure one unit and yield its sums; a model knows its server."""
+    """Measure one unit and yield its sums, of a range that cannot be read alone a row of kind `UNCUT`; a model knows its server."""
     reader = RdbUnitReader(unit, check_crc=options.check_crc, memory=options.memory)
     records = RangeReader(unit.path)
     tally: AdviceTally | None = None
@@ -303,6 +307,9 @@ def advise_unit(unit: RdbUnit, options: AdviceOptions) -> Iterator[pa.RecordBatc
                 )
             for part, begin, end in _spans(batch):
                 tally.add(part, np.frombuffer(records.read(begin, end - begin), np.uint8), begin)
+    except SplitError:
+        tally = None
+        yield _rows(UNCUT, _ONE, np.zeros((1, 1), np.int64))
     except DecodeError:
         if not options.permissive:
             raise
