@@ -128,7 +128,7 @@ def suspicious_slots(rows: pa.Table) -> list[SuspiciousSlot]:
 def first_bad(rows: pa.Table) -> pa.Table:
     """How many rows of kind `BAD` there are, told in the first, and the first of them."""
     head = rows.slice(0, LISTED_MAX).select(["source", "offset", "text"])
-    return head.append_column("count", pa.array([len(rows), 0, 0, 0, 0][: len(head)], LONG))
+    return head.append_column("count", pa.array([len(rows), *[0] * (LISTED_MAX - 1)][: len(head)], LONG))
 
 
 def bad_records(rows: DataFrame, job: str) -> DataFrame:
