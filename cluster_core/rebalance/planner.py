@@ -34,7 +34,7 @@ from cluster_core.rebalance.plan import Plan, count_ranges
 from cluster_core.rebalance.range_budget import RangeBudget
 from cluster_core.rebalance.search.arrays import MANY, ProblemArrays
 from cluster_core.rebalance.search.branching import WORK_MAX, Branching
-from cluster_core.rebalance.search.conflicts import find_conflicts
+from cluster_core.rebalance.search.conflicts import at_odds, find_conflicts
 from cluster_core.rebalance.search.dice import CHUNK
 from cluster_core.rebalance.search.fees import FeeSearch
 from cluster_core.rebalance.search.improvement import improve, usual_steps
@@ -82,7 +82,7 @@ def _aims(scaled: Scaled) -> list[Scaled]:
     """Return the problem with its headroom taken off the tolerance, where that is not proven impossible, and as it is."""
     part = 1 - exact(scaled.problem.headroom, "headroom")
     tight = replace(scaled, tolerance=tuple(own * part for own in scaled.tolerance))
-    if part == 1 or any(c.kind is ConflictKind.TOGETHER for c in find_conflicts(tight, find_targets(tight))):
+    if part == 1 or at_odds(tight):
         return [scaled]
     return [tight, scaled]
 

@@ -4,28 +4,32 @@ What is pinned, slots above every capacity and zones are sums.  For the rest (a 
 load on a master cost p[r] >= 0 a unit of resource r.  Wherever a slot goes, it costs at least what it costs where it is cheapest; if
 that adds up to more than all room at these prices, the room does not suffice (Farkas).  Masters with the same room are one *bin*: its
 room is their sum.  A heavy slot fills its host in its resource, and is put on one master of each kind in turn (`host_cases`).
+A slot counts only where it fits some master of a bin alone.  Where slots are whole and large, prices may not do: then the next slot of a list is
+put on one master of each kind of room in turn, and each of these cases has its own prices, or the next slot.
 Prices are a witness (`search.conflicts` finds them); `prove` repeats the argument in whole numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from typing import NamedTuple
 
-from cluster_core.rebalance.goal.problem import Scaled
+from cluster_core.rebalance.bound.room import cases_of, host_cases, make_bins, suffices
+from cluster_core.rebalance.goal.problem import Scaled, exact
 from cluster_core.rebalance.goal.targets import Targets, find_targets, fits, pinned_loads
 
-CASES_MAX = 64
-"""Most ways to put heavy slots on kinds of masters that are looked at."""
 NEAR_ENOUGH = Fraction(1, 2000)
 """The least tolerance is looked for until it is known as well as this."""
 TOLERANCE_MAX = 16384
 """At this tolerance one master may hold everything."""
 DIGITS = 10_000
 """Tolerances are tried in steps of one part of this."""
+PLACES_MAX = 4
+"""Large slots are counted of which a master holds up to so many."""
 
 
 class ConflictKind(StrEnum):
@@ -33,16 +37,23 @@ class ConflictKind(StrEnum):
 
     PINNED = "pinned slots"
     SLOT = "slots above every capacity"
+    PLACES = "more large slots than places for them"
     ZONES = "zones"
+    CAPACITY = "capacities with what is pinned, drained and in zones"
     TOGETHER = "limits together"
 
 
 class Proof(NamedTuple):
-    """Prices that prove it with every tolerance at least *tolerance*: a list a case, in it a price a bin (zones, *by_zone*) and resource."""
+    """Prices that prove it with every tolerance at least *tolerance* (None: by capacities and zones alone).
 
-    tolerance: Fraction
+    A list a case, in it a price a bin (zones, *by_zone*) and resource; an empty one stands for the cases that the next slot of *placed* makes of
+    it, which come at once.
+    """
+
+    tolerance: Fraction | None
     by_zone: bool
     prices: tuple[tuple[int, ...], ...]
+    placed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +61,7 @@ class Conflict:
     """Limits that cannot be kept together: of *resources*, on *nodes*, for *slots*.
 
     No tolerance below *least* helps, None: none at all; *share* is the least zone share.  Limits together have *proofs*, one for what is
-    asked, one for the least tolerance.
+    asked, one for the least tolerance; capacities have one.
     """
 
     kind: ConflictKind
@@ -62,28 +73,35 @@ class Conflict:
     proofs: tuple[Proof, ...] = ()
 
 
-class Bin(NamedTuple):
-    """Masters whose room counts as one."""
-
-    masters: tuple[int, ...]
-    room: tuple[int, ...]
-
-
 def at_tolerance(scaled: Scaled, tolerance: Fraction) -> Scaled:
     """Return the problem with every tolerance at least *tolerance*."""
     return replace(scaled, tolerance=tuple(max(own, tolerance) for own in scaled.tolerance))
 
 
+def limits_at(scaled: Scaled, tolerance: Fraction | None) -> Targets:
+    """Return the limits with every tolerance at least *tolerance*; None: only those that no tolerance changes, and the zones' share as asked."""
+    if tolerance is not None:
+        return find_targets(at_tolerance(scaled, tolerance))
+    targets = find_targets(scaled)
+    totals = [sum(load) for load in scaled.loads]
+    common = tuple(
+        tuple(
+            max(held, min(total, total if most is None else most))
+            for most, held, total in zip(*rows, totals, strict=True)
+        )
+        for rows in zip(targets.capacity, pinned_loads(scaled), strict=True)
+    )
+    asked = scaled.problem.zone_share_max
+    share = None if asked is None else exact(asked, "zone_share_max")
+    return replace(targets, common=common, caps=common, heavy=(), hosts=(), zone_share=share)
+
+
 def plain_conflicts(scaled: Scaled, targets: Targets) -> tuple[Conflict, ...]:
     """Return the conflicts that are mere sums."""
-    found = [*_pinned(scaled, targets), *_too_large(scaled, targets)]
+    found = [*_pinned(scaled, targets), *_too_large(scaled, targets), *_too_many(scaled, targets)]
     if targets.zone_relaxed:
         zones = {m.zone for m in scaled.masters if not m.drained and not m.excluded}
-        least = (
-            None
-            if len(zones) < 2
-            else least_tolerance(lambda t: find_targets(at_tolerance(scaled, t)).zone_relaxed, scaled)
-        )
+        least = least_tolerance(lambda t: find_targets(at_tolerance(scaled, t)).zone_relaxed, scaled)
         found.append(Conflict(ConflictKind.ZONES, (), tuple(sorted(zones)), (), least, targets.zone_share))
     return tuple(found)
 
@@ -132,6 +150,26 @@ def _too_large(scaled: Scaled, targets: Targets) -> list[Conflict]:
     return [Conflict(ConflictKind.SLOT, tuple(name for name in scaled.resources if name in names), (), tuple(slots))]
 
 
+def _too_many(scaled: Scaled, targets: Targets) -> list[Conflict]:
+    """Slots of at least some load each, more than all masters hold of that size (pigeonhole)."""
+    takers = [n for n, m in enumerate(scaled.masters) if not m.drained and not m.excluded]
+    rows = pinned_loads(scaled)
+    for r, name in enumerate(scaled.resources):
+        load = scaled.loads[r]
+        rooms = {n: most - rows[n][r] for n in takers if (most := targets.capacity[n][r]) is not None}
+        if len(rooms) < len(takers):
+            continue
+        counts = Counter(room for room in rooms.values() if room > 0)
+        free = sorted((s for s in range(len(load)) if s not in scaled.fixed), key=lambda s: (-load[s], s))
+        for count, s in enumerate(free[: PLACES_MAX * len(takers)], 1):
+            least = load[s]
+            if least and sum(room // least * masters for room, masters in counts.items()) < count:
+                nodes = tuple(scaled.masters[n].id for n, room in rooms.items() if room >= least)
+                if nodes:  # otherwise a slot fits no master
+                    return [Conflict(ConflictKind.PLACES, (name,), nodes, tuple(sorted(free[:count])))]
+    return []
+
+
 def least_tolerance(impossible: Callable[[Fraction], bool], scaled: Scaled) -> Fraction | None:
     """Return the largest tolerance that was found to be *impossible*, smaller ones being so; None where every tolerance is."""
     if impossible(Fraction(TOLERANCE_MAX)):
@@ -148,104 +186,39 @@ def least_tolerance(impossible: Callable[[Fraction], bool], scaled: Scaled) -> F
     return low
 
 
-def host_cases(scaled: Scaled, targets: Targets) -> list[dict[int, int]] | None:
-    """Return where heavy slots may be: one way for each kind of masters; None where there are too many ways, or none.
-
-    Masters of one kind have the same limits, capacities and pinned loads: which of them is a host makes no difference.  Two slots share a
-    host only if they are heavy in different resources.
-    """
-    resources: dict[int, set[str]] = {}
-    for h in targets.heavy:
-        resources.setdefault(h.slot, set()).add(h.resource)
-    fixed = pinned_loads(scaled)
-    kinds: dict[object, list[int]] = {}
-    for n, master in enumerate(scaled.masters):
-        if not master.drained and not master.excluded:
-            kinds.setdefault((targets.common[n], targets.capacity[n], tuple(fixed[n])), []).append(n)
-    cases: list[dict[int, int]] = [{}]
-    for s in sorted(resources, key=lambda s: (s not in scaled.fixed, s)):
-        longer = []
-        for hosts in cases:
-            used = set(hosts.values())
-            choices = [
-                *used,
-                *(free[0] for members in kinds.values() if (free := [n for n in members if n not in used])),
-            ]
-            for n in [scaled.owner[s]] if s in scaled.fixed else choices:
-                alone = all(m != n or not resources[t] & resources[s] for t, m in hosts.items())
-                if alone and fits(scaled, targets.capacity, s, n):
-                    longer.append({**hosts, s: n})
-        cases = longer
-        if not 0 < len(cases) <= CASES_MAX:
-            return None
-    return cases
-
-
-def make_bins(scaled: Scaled, targets: Targets, hosts: Mapping[int, int], *, by_zone: bool) -> list[Bin]:
-    """Return the room for the slots that may move and are not in *hosts*."""
-    rows = pinned_loads(scaled)
-    room = {
-        n: [cap - load for cap, load in zip(targets.common[n], rows[n], strict=True)]
-        for n, m in enumerate(scaled.masters)
-        if not m.drained and not m.excluded
-    }
-    heavy = {(h.slot, h.resource) for h in targets.heavy}
-    for s, n in hosts.items():
-        for r, name in enumerate(scaled.resources):
-            pinned = scaled.loads[r][s] if s in scaled.fixed else 0
-            fills = (s, name) in heavy
-            room[n][r] = (pinned - rows[n][r]) if fills else room[n][r] + pinned - scaled.loads[r][s]
-    groups: dict[object, list[int]] = {}
-    for n, row in room.items():
-        groups.setdefault(scaled.masters[n].zone if by_zone else tuple(row), []).append(n)
-    bins = []
-    for masters in groups.values():
-        sums = [sum(room[n][r] for n in masters) for r in range(len(scaled.resources))]
-        if by_zone and targets.zone_share is not None:
-            zone = scaled.masters[masters[0]].zone
-            for r, load in enumerate(scaled.loads):
-                held = sum(rows[n][r] for n, m in enumerate(scaled.masters) if m.zone == zone)
-                sums[r] = min(sums[r], int(targets.zone_share * sum(load)) - held)
-        bins.append(Bin(tuple(masters), tuple(sums)))
-    return bins
-
-
 def prove(scaled: Scaled, conflict: Conflict) -> bool:
     """Return whether *conflict* is one, in whole numbers."""
+    told = [proof.tolerance for proof in conflict.proofs]
+    if conflict.kind is ConflictKind.CAPACITY:
+        return told == [None] and conflict.least is None and all(_holds(scaled, proof) for proof in conflict.proofs)
     if conflict.kind is not ConflictKind.TOGETHER:
         return conflict in plain_conflicts(scaled, find_targets(scaled))
     least = Fraction(TOLERANCE_MAX) if conflict.least is None else conflict.least
-    told = [proof.tolerance for proof in conflict.proofs]
     return told == [0, least] and all(_holds(scaled, proof) for proof in conflict.proofs)
 
 
 def _holds(scaled: Scaled, proof: Proof) -> bool:
-    scaled = at_tolerance(scaled, proof.tolerance)
-    targets = find_targets(scaled)
+    if proof.tolerance is not None:
+        scaled = at_tolerance(scaled, proof.tolerance)
+    targets = limits_at(scaled, proof.tolerance)
     cases = host_cases(scaled, targets)
     zoned = targets.zone_share is not None and not targets.heavy
-    if cases is None or len(cases) != len(proof.prices) or (proof.by_zone and not zoned):
+    free = [s for s in proof.placed if 0 <= s < len(scaled.owner) and s not in scaled.fixed]
+    if (
+        cases is None
+        or (proof.by_zone and not zoned)
+        or (targets.heavy and proof.placed)
+        or len(set(free)) < len(proof.placed)
+    ):
         return False
-    return all(
-        suffices(scaled, hosts, make_bins(scaled, targets, hosts, by_zone=proof.by_zone), row)
-        for hosts, row in zip(cases, proof.prices, strict=True)
-    )
-
-
-def suffices(scaled: Scaled, hosts: Mapping[int, int], bins: Sequence[Bin], prices: Sequence[int]) -> bool:
-    """Return whether *prices* show that the slots that may move need more than the room of *bins*."""
-    size = len(scaled.resources)
-    if len(prices) != size * len(bins) or min(prices, default=0) < 0:
-        return False
-    rows = [prices[b * size : (b + 1) * size] for b in range(len(bins))]
-    room = sum(p * v for one, row in zip(bins, rows, strict=True) for p, v in zip(row, one.room, strict=True))
-    free = [s for s in range(len(scaled.owner)) if s not in scaled.fixed and s not in hosts]
-    costs = []
-    for row in dict.fromkeys(tuple(row) for row in rows):
-        paid = [0] * len(free)
-        for p, load in zip(row, scaled.loads, strict=True):
-            if p:
-                paid = [v + p * load[s] for v, s in zip(paid, free, strict=True)]
-        costs.append(paid)
-    least = sum(map(min, *costs)) if len(costs) > 1 else sum(costs[0])
-    return least > room
+    rows = iter(proof.prices)
+    cases.reverse()
+    while cases:
+        hosts, row = cases.pop(), next(rows, None)
+        if row is None or (not row and len(hosts) >= len(free)):
+            return False
+        if not row:
+            cases += cases_of(scaled, targets, hosts, free[len(hosts)])[::-1]
+        elif not suffices(scaled, hosts, make_bins(scaled, targets, hosts, by_zone=proof.by_zone), row):
+            return False
+    return next(rows, None) is None

@@ -1,7 +1,4 @@
-"""Prices that prove that limits cannot be kept together, from the linear program that spreads slots over masters by their room.
-
-Who owns a slot does not matter here, so masters with the same room are one bin, and the program has few rows.
-"""
+"""Limits that no placement can keep, and what proves it: prices for all slots at once, or one by one for the cases that large slots make."""
 
 from __future__ import annotations
 
@@ -10,36 +7,119 @@ from fractions import Fraction
 
 import numpy as np
 
-from cluster_core.kernels.placement_program import PlacementProgram
+from cluster_core.kernels.linear_program import Floats
 from cluster_core.rebalance.bound.conflict import (
-    Bin,
     Conflict,
     ConflictKind,
     Proof,
     at_tolerance,
-    host_cases,
     least_tolerance,
-    make_bins,
+    limits_at,
     plain_conflicts,
+)
+from cluster_core.rebalance.bound.room import (
+    cases_of,
+    host_cases,
+    make_bins,
+    rooms_left,
     suffices,
+    where_fits,
+    zones_left,
 )
 from cluster_core.rebalance.goal.problem import Scaled
 from cluster_core.rebalance.goal.targets import Targets, find_targets
-from cluster_core.rebalance.search.layout import bundle
+from cluster_core.rebalance.search.room_prices import find_prices
 
-BINS_EXACT = 8
-"""With more bins than this, slots are bundled before the linear program is solved."""
-BUNDLES = 512
 WORK_MAX = 4_000_000_000
 """Work of one program, in about nanoseconds."""
-NEGLIGIBLE = 1e-7
-"""Prices below this part of the highest are none."""
-PRICE_ONE = 1 << 40
+PLACED_MAX = 256
+"""The largest slots that are placed one by one."""
+LOOKS_MAX = 2_000_000
+"""Loads, of slots and masters, that are looked at for all cases together."""
+PROGRAMS_MAX = 256
+"""Programs for all cases together; the work of one is divided among them."""
+CASES_MAX = 4_096
 
 
 def find_conflicts(scaled: Scaled, targets: Targets) -> tuple[Conflict, ...]:
     """Return what is proven to contradict itself; where nothing is found, whether the limits can be kept is not known."""
-    return (*plain_conflicts(scaled, targets), *_together(scaled, targets))
+    plain = plain_conflicts(scaled, targets)
+    hard = [] if any(one.least is None for one in plain) else _beyond_capacity(scaled)
+    return (*plain, *hard, *(one for one in _together(scaled, targets) if not hard or one.least is not None))
+
+
+def at_odds(scaled: Scaled) -> bool:
+    """Return whether tolerances and other limits of *scaled* are proven to contradict each other."""
+    return _solve(scaled, Fraction(0)) is not None
+
+
+def _beyond_capacity(scaled: Scaled) -> list[Conflict]:
+    """Return the proof that no balance at all lets capacities and zones be kept with what is pinned and drained, if one is found."""
+    targets = limits_at(scaled, None)
+    if targets.zone_share is None and all(most is None for row in targets.capacity for most in row):
+        return []
+    wholes = [sum(load) or 1 for load in scaled.loads]
+    parts = np.array([[v / whole for v in load] for load, whole in zip(scaled.loads, wholes, strict=True)]).T
+    heaviest = parts.max(1).tolist()
+    order = sorted((s for s in range(len(heaviest)) if s not in scaled.fixed), key=lambda s: (-heaviest[s], s))
+    if any(_packs(scaled, targets, parts, order, stay=stay) for stay in (True, False)):
+        return []
+    for by_zone in (False, True) if targets.zone_share is not None else (False,):
+        prices = _refute(scaled, targets, order[:PLACED_MAX], by_zone=by_zone)
+        if prices is not None:
+            placed = tuple(order[:PLACED_MAX]) if () in prices else ()
+            return [_described(scaled, targets, Proof(None, by_zone, prices, placed))]
+    return []
+
+
+def _packs(scaled: Scaled, targets: Targets, parts: Floats, order: Sequence[int], *, stay: bool) -> bool:
+    """Return whether the slots find room in this *order*, each where most is left, or where it is if they *stay*.
+
+    *parts* [slot, resource] are their loads, as parts of all.
+    """
+    wholes = np.array([sum(load) or 1 for load in scaled.loads], float)
+    rooms, zones = rooms_left(scaled, targets, {}), zones_left(scaled, targets, {})
+    masters, names = list(rooms), list(zones)
+    left = np.array([rooms[n] for n in masters], float) / wholes
+    shared = np.array([zones[name] for name in names], float).reshape(-1, len(wholes)) / wholes
+    zone = [names.index(scaled.masters[n].zone) for n in masters] if zones else []
+    home = {n: k for k, n in enumerate(masters)}
+    for s in order:
+        spare = ((np.minimum(left, shared[zone]) if zones else left) - parts[s]).min(1)
+        k = home.get(scaled.owner[s], -1) if stay else -1
+        k = k if k >= 0 and spare[k] >= 0 else int(spare.argmax())
+        if spare[k] < 0:
+            return False
+        left[k] -= parts[s]
+        if zones:
+            shared[zone[k]] -= parts[s]
+    return True
+
+
+def _refute(
+    scaled: Scaled, targets: Targets, order: Sequence[int], *, by_zone: bool
+) -> tuple[tuple[int, ...], ...] | None:
+    """Return prices for all cases that slots placed in this *order* make, an empty row where the next is placed; None where that ends unproven."""
+    stack: list[dict[int, int]] = [{}]
+    rows: list[tuple[int, ...]] = []
+    looks, programs = LOOKS_MAX, PROGRAMS_MAX
+    slots, each = len(scaled.owner), len(scaled.masters) * len(scaled.resources)
+    while stack:
+        hosts = stack.pop()
+        cases = cases_of(scaled, targets, hosts, order[len(hosts)]) if len(hosts) < len(order) else None
+        looks -= each + len(hosts) * len(scaled.resources)
+        prices = None
+        if cases is None or len(cases) > 1 or not hosts:
+            looks, programs = looks - slots * each, programs - 1
+            bins = make_bins(scaled, targets, hosts, by_zone=by_zone)
+            prices = find_prices(scaled, hosts, bins, WORK_MAX // PROGRAMS_MAX if hosts else WORK_MAX)
+            if prices is not None and not suffices(scaled, hosts, bins, prices):
+                prices = None
+        if prices is None and (cases is None or min(looks, programs) < 0 or len(rows) >= CASES_MAX):
+            return None
+        rows.append(prices or ())
+        stack += [] if prices is not None or cases is None else cases[::-1]
+    return tuple(rows)
 
 
 def _together(scaled: Scaled, targets: Targets) -> list[Conflict]:
@@ -73,7 +153,7 @@ def _solve(scaled: Scaled, tolerance: Fraction) -> Proof | None:
         found = []
         for hosts in cases:
             bins = make_bins(scaled, targets, hosts, by_zone=by_zone)
-            prices = _prices(scaled, hosts, bins)
+            prices = find_prices(scaled, hosts, bins, WORK_MAX)
             if prices is None or not suffices(scaled, hosts, bins, prices):
                 break
             found.append(prices)
@@ -82,55 +162,9 @@ def _solve(scaled: Scaled, tolerance: Fraction) -> Proof | None:
     return None
 
 
-def _prices(scaled: Scaled, hosts: Mapping[int, int], bins: Sequence[Bin]) -> tuple[int, ...] | None:
-    """Return the prices of the linear program that spreads slots over *bins* with the least load above their room."""
-    size = len(scaled.resources)
-    for b, one in enumerate(bins):
-        for r, v in enumerate(one.room):
-            if v < 0:
-                return tuple(int(i == b * size + r) for i in range(len(bins) * size))
-    slots = [s for s in range(len(scaled.owner)) if s not in scaled.fixed and s not in hosts]
-    totals = [sum(load[s] for s in slots) for load in scaled.loads]
-    parts = [
-        min([v / Fraction(t) for v, t in zip(one.room, totals, strict=True) if t], default=Fraction(1)) for one in bins
-    ]
-    if sum(parts) >= 1 or not slots:
-        return None  # every slot divided alike fits
-    mean = [total / len(slots) or 1.0 for total in totals]
-    rows = np.array([[load[s] for load in scaled.loads] for s in range(len(scaled.owner))], float) / mean
-    columns = [[s] for s in slots]
-    if len(bins) > BINS_EXACT:
-        columns = bundle(slots, rows, BUNDLES)
-    at = _spread(columns, [float(part) for part in parts])
-    loads = np.array([rows[column].sum(0) for column in columns])
-    room = np.array([one.room for one in bins], float) / mean
-    program = PlacementProgram(loads, room, np.zeros((len(columns), len(bins))), np.array(at), 1.0)
-    found = program.solve({}, WORK_MAX).prices.tolist()
-    top = max(found)
-    if top <= 0.0:
-        return None
-    unit = max(mean)
-    return tuple(
-        int(p / top * unit / mean[i % size] * PRICE_ONE) if p > NEGLIGIBLE * top else 0 for i, p in enumerate(found)
-    )
-
-
-def _spread(columns: Sequence[Sequence[int]], parts: Sequence[float]) -> list[int]:
-    """Return a bin for every column, so that each gets its part of the slots."""
-    whole, slots = sum(parts) or 1.0, sum(map(len, columns))
-    left = [(part / whole or 1e-9) * slots for part in parts]
-    at = []
-    for column in columns:
-        b = max(range(len(left)), key=left.__getitem__)
-        left[b] -= len(column)
-        at.append(b)
-    return at
-
-
 def _named(scaled: Scaled, proof: Proof) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the resources, and the masters of capacity, that *proof* says are at odds."""
-    scaled = at_tolerance(scaled, proof.tolerance)
-    targets, size = find_targets(scaled), len(scaled.resources)
+    targets, size = limits_at(scaled, proof.tolerance), len(scaled.resources)
     names: set[str] = set()
     nodes: set[str] = set()
     for hosts, row in zip(host_cases(scaled, targets) or [], proof.prices, strict=True):
@@ -146,3 +180,30 @@ def _named(scaled: Scaled, proof: Proof) -> tuple[tuple[str, ...], tuple[str, ..
         for s in hosts:
             names |= {h.resource for h in targets.heavy if h.slot == s}
     return tuple(name for name in scaled.resources if name in names), tuple(sorted(nodes))
+
+
+def _described(scaled: Scaled, targets: Targets, proof: Proof) -> Conflict:
+    """Return what *proof* proves, with the resources, masters and slots that it speaks of: slots placed one by one, or that fit only there."""
+    size = len(scaled.resources)
+    cases: list[Mapping[int, int]] = [{}]
+    priced: set[int] = set()
+    among: set[int] = set()
+    slots: set[int] = set()
+    for row in proof.prices:
+        hosts = cases.pop()
+        if not row:
+            s = proof.placed[len(hosts)]
+            slots.add(s)
+            cases += cases_of(scaled, targets, hosts, s)[::-1]
+            continue
+        priced |= {i % size for i, p in enumerate(row) if p}
+        bins = make_bins(scaled, targets, hosts, by_zone=proof.by_zone)
+        dear = {b for b in range(len(bins)) if any(row[b * size : (b + 1) * size])}
+        among |= {n for b in dear for n in bins[b].masters}
+        free = [s for s in range(len(scaled.owner)) if s not in scaled.fixed and s not in hosts]
+        slots |= {free[k] for k, places in where_fits(scaled, bins, free).items() if dear.issuperset(places)}
+    limited = {n: {r for r, most in enumerate(row) if most is not None} for n, row in enumerate(targets.capacity)}
+    priced = priced or {r for row in limited.values() for r in row}
+    nodes = sorted(scaled.masters[n].id for n in among or limited if limited[n] & priced)
+    names = tuple(name for r, name in enumerate(scaled.resources) if r in priced)
+    return Conflict(ConflictKind.CAPACITY, names, tuple(nodes), tuple(sorted(slots)), None, None, (proof,))

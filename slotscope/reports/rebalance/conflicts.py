@@ -47,6 +47,10 @@ def conflict_words(stored: StoredPlan, one: Conflict) -> str:
     if one.kind is ConflictKind.SLOT:
         verb = "is" if len(one.slots) == 1 else "are each"
         return f"These limits cannot be met together, proven: slot {slots} {verb} larger than the capacity in {what} of any master, and cannot be divided."
+    if one.kind is ConflictKind.PLACES:
+        return f"These limits cannot be met together, proven: slots {slots} are {len(one.slots)} that only {names} can hold, and these have not room for so many of that size in {what}."
+    if one.kind is ConflictKind.CAPACITY:
+        return f"These limits cannot be met together, proven: {_hard_limits(stored, what, names, slots)}. No tolerance helps. The plan comes as close as the search did."
     if one.kind is ConflictKind.ZONES:
         asked = share_text(float(stored.problem.zone_share_max or 0), digits=1)
         helps = (
@@ -70,6 +74,17 @@ def conflict_words(stored: StoredPlan, one: Conflict) -> str:
     if _keeps(stored):
         return f"{words} The plan keeps {_percent(used)}; what is between the two is not known."
     return f"{words} The plan was made for {_percent(used)} and comes close; whether that can be met is not known."
+
+
+def _hard_limits(stored: StoredPlan, what: str, names: str, slots: str) -> str:
+    """Return the limits that no tolerance changes and that are at odds, as far as the request has them."""
+    problem = stored.problem
+    parts = [f"the capacity of {names} in {what}"] if names else []
+    parts += [f"the size of slot {slots}"] if slots else []
+    parts += ["what is pinned"] if problem.pinned else []
+    parts += ["what is drained"] if any(master.drained for master in problem.masters) else []
+    parts += ["the zones' share"] if problem.zone_share_max is not None else []
+    return _listed(parts)
 
 
 def _keeps(stored: StoredPlan) -> bool:

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from cluster_core.errors import PlanError
 from cluster_core.rebalance.bound.check import check_plan
-from cluster_core.rebalance.bound.conflict import ConflictKind
+from cluster_core.rebalance.bound.conflict import ConflictKind, prove
 from cluster_core.rebalance.goal.limits import above_capacity
 from cluster_core.rebalance.goal.problem import Master, Problem, validate
 from cluster_core.rebalance.goal.targets import find_targets
 from cluster_core.rebalance.plan import PlanVerdict
 from cluster_core.rebalance.planner import plan
+from cluster_core.rebalance.search.conflicts import find_conflicts
 from tests.builders.rebalance_problems import problem
 from tests.examples import examples
 
@@ -133,3 +134,94 @@ def test_keys_and_bytes_around_one_heavy_slot_cannot_be_met_together():
     assert found.conflicts[0].least == pytest.approx(1 / 11, abs=0.005)
     assert 0 <= found.bound <= found.moved
     assert check_plan(cluster, found) == []
+
+
+@st.composite
+def capacities(draw):
+    """Two to four masters with capacities near their share, six slots, pins, drains and zones."""
+    masters, slots = draw(st.integers(2, 4)), draw(st.integers(3, 6))
+    names = NAMES[: draw(st.integers(1, 2))]
+    loads = {name: draw(st.lists(st.integers(0, 20), min_size=slots, max_size=slots)) for name in names}
+    nodes = []
+    for n in range(masters):
+        parts = {m: draw(st.sampled_from([0, 0.8, 1, 1.1, 1.3, 2])) for m in names}
+        capacity = {m: int(sum(loads[m]) / masters * part) for m, part in parts.items() if part}
+        nodes.append(Master(str(n), 1, draw(st.sampled_from("xy")), capacity, draw(st.integers(0, 4)) == 0))
+    owners = [str(draw(st.integers(0, masters - 1))) for _ in range(slots)]
+    pinned = [s for s in range(slots) if not nodes[int(owners[s])].drained and draw(st.integers(0, 5)) == 0]
+    share = draw(st.sampled_from([None, None, 0.5, 0.6, 0.8]))
+    return Problem(loads, owners, nodes, tolerance=9, pinned=pinned, zone_share_max=share)
+
+
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
+@given(capacities())
+def test_capacities_pins_drains_and_zones_are_at_odds_just_where_no_placement_keeps_them(cluster):
+    """Against all placements: a conflict that no tolerance helps is said if and only if there is none, and its proof holds."""
+    try:
+        scaled = validate(cluster)
+    except PlanError:
+        assume(False)
+    targets = find_targets(scaled)
+    told = [one for one in find_conflicts(scaled, targets) if one.least is None]
+    takers = [n for n, m in enumerate(cluster.masters) if not m.drained]
+    ways = product(*([n] if s in scaled.fixed else takers for s, n in enumerate(scaled.owner)))
+    placed = any(within_hard_limits(scaled, targets, way) for way in ways)
+
+    assert bool(told) == (not placed)
+    assert [one for one in told if not prove(scaled, one)] == []
+
+
+def within_hard_limits(scaled, targets, placed):
+    """Whether a placement is within capacities and zones."""
+    sums = scaled.totals(placed)
+    above = [n for n in above_capacity(targets, sums) if not scaled.masters[n].drained]
+    share = scaled.problem.zone_share_max
+    zones = [
+        sum(row[r] for row, m in zip(sums, scaled.masters, strict=True) if m.zone == zone)
+        <= Fraction(repr(share or 1)) * sum(load)
+        for r, load in enumerate(scaled.loads)
+        for zone in "xy"
+    ]
+    return not above and all(zones)
+
+
+def test_slots_that_only_some_masters_can_hold_are_named_where_these_have_not_the_room():
+    """A slot of 60 fits a and b only, and then five of 45 have but four places: no balance helps, and the check finds any change of the proof."""
+    masters = [
+        Master(n, capacity={"serialized_bytes": most}) for n, most in zip("abcd", (100, 100, 50, 50), strict=True)
+    ]
+    cluster = problem([60, 45, 45, 45, 45, 45], "aaccdd", masters, iterations=4096)
+    found = plan(cluster)
+    (conflict,) = [one for one in found.conflicts if one.kind is ConflictKind.CAPACITY]
+    (proof,) = conflict.proofs
+
+    assert found.verdict is PlanVerdict.IMPOSSIBLE
+    assert set(conflict.slots) >= {0}
+    assert check_plan(cluster, found) == []
+    for spoiled in (
+        proof._replace(prices=proof.prices[:-1]),
+        proof._replace(prices=((0, 0),)),
+        proof._replace(placed=()),
+    ):
+        assert check_plan(cluster, replace(found, conflicts=(replace(conflict, proofs=(spoiled,)),))) != []
+
+
+def test_more_large_slots_than_places_for_them_are_counted():
+    """Three slots above half of the two masters that could hold one; a third has room for none."""
+    masters = [Master(n, capacity={"serialized_bytes": most}) for n, most in zip("abc", (111, 110, 50), strict=True)]
+    cluster = problem([60, 61, 62, 5, 5], "aabbc", masters, iterations=4096)
+    found = plan(cluster)
+    conflict = found.conflicts[0]
+
+    assert (conflict.kind, conflict.slots, conflict.nodes) == (ConflictKind.PLACES, (0, 1, 2), ("a", "b"))
+    assert check_plan(cluster, found) == []
+
+
+def test_slots_by_the_thousand_that_fit_are_not_said_to_be_at_odds():
+    """Capacities of a thousandth above what there is, in three zones that may hold no more than their third."""
+    masters = [Master(n, 1, zone, {"serialized_bytes": 1001}) for n, zone in zip("abcdef", "xyzxyz", strict=True)]
+    cluster = problem([1, 2, 3] * 1000, "a" * 2000 + "b" * 1000, masters, tolerance=0.02, zone_share_max=0.334)
+    scaled = validate(cluster)
+
+    assert sum(scaled.loads[0]) == 6000
+    assert find_conflicts(scaled, find_targets(scaled)) == ()
