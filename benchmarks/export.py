@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.data import cluster_dump, redis_dump
-from benchmarks.measure import RunError
+from benchmarks.measure import RunError, run_json
 from benchmarks.old_dump import cut_version_9
 from benchmarks.options import Options
 from benchmarks.peers import find_peers, rdbtools
@@ -139,13 +139,17 @@ def _two_threads(found: Result, title: str, dump: Path, folder: Path, rounds: in
     contestants = [_export(dump, "json", folder, threads) for threads in (1, 2)]
     take_turns(contestants, rounds)
     found.tables.append(Table(title[0].upper() + title[1:], programs_side_by_side(contestants, dump.stat().st_size)))
-    one, two = (contestant.best.get("wall_s") for contestant in contestants)
-    found.bars.append(
-        Bar(
-            f"{title}: two at once, times one, wall",
-            TIMES_TWO_THREADS,
-            one / two if one and two else None,
-            "×",
-            at_most=False,
+    halves = [
+        Contestant(title, "json", partial(run_json, "benchmarks.export_halves", dump, str(ranges), folder))
+        for ranges in (1, 2)
+    ]
+    take_turns(halves, rounds)
+    for clock, figure, pair in (
+        ("wall time of the whole program", "wall_s", contestants),
+        ("CPU time of the longer half, of finding the cut and of comparing keys", "critical_cpu_s", halves),
+    ):
+        one, two = (contestant.best.get(figure) for contestant in pair)
+        times = one / two if one and two else None
+        found.bars.append(
+            Bar(f"{title}: two at once, times one, {clock}", TIMES_TWO_THREADS, times, "×", at_most=False)
         )
-    )

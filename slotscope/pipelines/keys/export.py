@@ -13,6 +13,8 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from cluster_core.errors import ClusterCoreError
 from cluster_core.formats.rdb.facts import SplitError
 from cluster_core.kernels.keys.filter import key_filter
@@ -32,6 +34,8 @@ MANIFEST = "_export.json"
 """Written last: a folder without it is no export."""
 STDOUT = "-"
 PARTIAL = ".partial"
+HASHES = ".hashes.npy"
+"""What ends the name of a part's file of hashes of keys, which other parts may hold, too."""
 SUFFIXES = {
     "json": (".json", ".jsonl", ".ndjson"),
     "csv": (".csv",),
@@ -173,8 +177,7 @@ class _Folder:
                     raise error
             failed = {self._units[number].path for number, one in futures.items() if one.exception()}
             if not failed:
-                for path, size in {(unit.path, unit.size) for unit in self._units.values() if _is_guessed(unit)}:
-                    check_twins(path, size, self._wanted, folder=self._work)
+                self._check_twins()
                 return [one.result() for one in futures.values()]
             for number, unit in list(self._units.items()):
                 if isinstance(unit, RdbUnit) and unit.path in failed:
@@ -184,6 +187,15 @@ class _Folder:
                     else:
                         self._units[number] = RdbUnit(unit.path, unit.size)
 
+    def _check_twins(self) -> None:
+        """Raise DecodeError where two parts of a dump hold the same key."""
+        kept: dict[tuple[str, int], list[str]] = {}
+        for number, unit in self._units.items():
+            if _is_guessed(unit):
+                kept.setdefault((unit.path, unit.size), []).append(self._path(number) + HASHES)
+        for (path, size), names in kept.items():
+            check_twins(path, size, [np.load(name) for name in names if os.path.exists(name)])
+
     def _fatal(self, number: int, ended: Future[PartFacts]) -> BaseException | None:
         """What ended the writing of a part for good; of a range whose bounds were guessed, any fault may be that of the guess."""
         error = ended.exception() if ended.done() and not ended.cancelled() else None
@@ -192,9 +204,9 @@ class _Folder:
 
     def _drop(self, number: int) -> None:
         """Remove what was written of a part."""
-        for name in (self._name(number), f"{self._name(number)}.facts"):
+        for ending in ("", ".facts", HASHES):
             with suppress(FileNotFoundError):
-                os.unlink(os.path.join(self._work, name))
+                os.unlink(self._path(number) + ending)
 
     def _begin(self) -> None:
         """Make the folder; one of the same request is gone on with, any other begins anew."""
@@ -213,9 +225,12 @@ class _Folder:
     def _name(self, number: int) -> str:
         return f"part-{number:05d}{self._suffix}"
 
+    def _path(self, number: int) -> str:
+        return os.path.join(self._work, self._name(number))
+
     def _part(self, number: int, wanted: Wanted) -> PartFacts:
         """Write one part, unless it is there."""
-        path = os.path.join(self._work, self._name(number))
+        path = self._path(number)
         told = f"{path}.facts"
         if os.path.exists(told):
             with open(told, encoding="utf-8") as file:
@@ -229,6 +244,9 @@ class _Folder:
                 if number == 0 or not self._is_one:
                     out.write(HEADS.get(wanted.style, b""))
                 facts = write_part(self._units[number], wanted, out, folder=self._work)
+        if facts.hashes:
+            np.save(path + HASHES, np.concatenate(facts.hashes))
+            facts.hashes.clear()
         write_text(told, json.dumps(asdict(facts)))
         return facts
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any, TypeAlias, Union
@@ -15,7 +15,7 @@ from cluster_core.errors import DecodeError
 from cluster_core.formats.rdb.facts import SplitError
 from cluster_core.kernels.keys.batch import NONE, KeyBatch
 from cluster_core.kernels.keys.filter import KeyFilter
-from cluster_core.kernels.rdb.key_twins import key_hashes
+from cluster_core.kernels.rdb.key_twins import TwinSearch, key_hashes
 from cluster_core.kernels.values.rare import command_of
 from cluster_core.kernels.values.release import Release
 from cluster_core.kernels.values.state import CSV, JSON, RESP
@@ -40,7 +40,8 @@ STYLES = {"json": JSON, "csv": CSV, "resp": RESP, "parquet": PARQUET, "delta": P
 class PartFacts:
     """What one part holds, and what it leaves out: *left_out* counts values by type and reason, *hollow* keys without elements.
 
-    *functions* are libraries that were met, *libraries* those that were written; *twins* are some of the *twin_keys* that were written before.
+    *functions* are libraries that were met, *libraries* those that were written; *twins* are some of the *twin_keys* that were written before;
+    *hashes* are of the keys of a range without slots, which another range may hold, too.
     """
 
     source: str
@@ -57,6 +58,7 @@ class PartFacts:
     bytes: int = 0
     left_out: dict[str, int] = field(default_factory=dict)
     bad: dict[str, Any] | None = None
+    hashes: list[NDArray[np.uint64]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,18 +122,20 @@ class PartReader:
         self._find_twins()
 
     def _note_hashes(self, batch: KeyBatch, rows: NDArray[np.int64]) -> None:
-        if self._hashed < HASHES_MAX and not self._dump.guessed:
+        if self._hashed < HASHES_MAX:
             self._hashes.append(key_hashes(batch)[rows])
             self._hashed += len(rows)
 
     def _find_twins(self) -> None:
         """Look for keys that were written twice, which commands would add up to one; of ranges without slots `check_twins` looks in all at once."""
+        if self._dump.guessed:
+            self.facts.hashes = self._hashes
+            return
         found = find_twins([self._dump], self._hashes, listed_max=TWINS_LISTED)
         if found is None:
             return
         if not self._wanted.permissive:
-            reason = f"{told(found)[0]}: no server loads a dump that holds a key twice"
-            raise DecodeError(reason, offset=found.twins[0].second[1], source=self.facts.source)
+            raise _refusal(found, self.facts.source)
         self.facts.twin_keys = found.count
         self.facts.twins = told(found)
 
@@ -162,11 +166,16 @@ def local_dump(unit: Source, folder: str | None) -> Iterator[tuple[RdbUnit, dict
             yield replace(unit, path=path), {}
 
 
-def check_twins(path: str, size: int, wanted: Wanted, *, folder: str | None = None) -> None:
-    """Raise DecodeError where two ranges of a dump hold the same key: ranges that begin at a slot cannot."""
-    with local_dump(RdbUnit(path, size), folder) as (dump, _):
-        for _ in PartReader(path, dump, replace(wanted, check_crc=False)):
-            pass
+def check_twins(path: str, size: int, hashes: Sequence[NDArray[np.uint64]]) -> None:
+    """Raise DecodeError where two ranges of a dump hold the same key, of all of which these are the *hashes*: ranges that begin at a slot cannot."""
+    found = find_twins([RdbUnit(path, size)], hashes, listed_max=1)
+    if found is not None:
+        raise _refusal(found, path)
+
+
+def _refusal(found: TwinSearch, source: str) -> DecodeError:
+    reason = f"{told(found)[0]}: no server loads a dump that holds a key twice"
+    return DecodeError(reason, offset=found.twins[0].second[1], source=source)
 
 
 def write_part(unit: Source, wanted: Wanted, out: IO[bytes], *, folder: str | None = None) -> PartFacts:
