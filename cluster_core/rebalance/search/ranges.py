@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -115,6 +114,8 @@ class RangeSearch:
         self._held = self._heaviest(start, held)
         self.slots = self._loaded(start)
         loads = np.array([*arrays.shares, arrays.shares[scaled.cost]])
+        self._owner = np.array(scaled.owner)
+        self._glue = np.setdiff1d(np.arange(len(self._owner)), [*self.slots, *self._held])
         self.rows, mean = loads[:, self.slots], loads.sum(1) / max(len(scaled.owner), 1)
         self.mean_cost = float(mean[-1]) or 1.0
         self.scale = np.divide(1.0, mean[:-1], out=np.zeros(len(mean) - 1), where=mean[:-1] > 0)
@@ -222,7 +223,7 @@ class RangeSearch:
         arrays = self.arrays
         count, masters = len(at), len(arrays.held)
         slots = np.zeros((BORDERS + 1, count + 1), np.int64)
-        slots[0, :count] = np.array(arrays.scaled.owner)[self.slots]
+        slots[0, :count] = self._owner[self.slots]
         slots[1, :count] = at
         slots[OWNER_END], slots[PLACE] = count, -1
         fixed = [s in arrays.scaled.fixed or n in self._shut for s, n in zip(self.slots, at, strict=True)]
@@ -244,28 +245,23 @@ class RangeSearch:
 
     def _with_glue(self, found: Sequence[int], start: Sequence[int]) -> list[int]:
         """Return a placement of all slots: those without load belong to the master of the slot before or behind, as fewest move."""
-        owner, at = self.arrays.scaled.owner, list(start)
-        takes = set(self.arrays.takers) - self._shut
-        for s, n in zip(self.slots, found, strict=True):
-            at[s] = n
-        for s, n in self._held.items():
-            at[s] = n
-        ends = [-1, *self.slots, len(at)]
-        for k, (before, behind) in enumerate(pairwise(ends)):
-            sides = [found[k - 1] if k else -1, found[k] if k < len(found) else -1]
-            a, b = (n if n in takes else -1 for n in sides)
-            gap = [s for s in range(before + 1, behind) if s not in self._held]
-            if not gap or (a < 0 and b < 0):
-                continue
-            cut = before + 1
-            if a < 0 or b < 0:
-                cut = before + 1 if a < 0 else behind
-            elif a != b:
-                stay = best = 0
-                for s in gap:
-                    stay += (owner[s] == a) - (owner[s] == b)
-                    if stay > best:
-                        cut, best = s + 1, stay
-            for s in gap:
-                at[s] = a if s < cut else b
-        return at
+        at = np.array(start)
+        at[self.slots] = found
+        at[list(self._held)] = list(self._held.values())
+        takes = np.zeros(len(self.arrays.held) + 1, bool)
+        takes[sorted(set(self.arrays.takers) - self._shut)] = True
+        sides = np.array([-1, *found, -1])
+        sides[~takes[sides]] = -1
+        place = np.searchsorted(self.slots, self._glue)
+        before, behind = sides[place], sides[place + 1]
+        joined = np.where(before < 0, behind, before)
+        at[self._glue[joined >= 0]] = joined[joined >= 0]
+        for gap in np.unique(place[(before >= 0) & (behind >= 0) & (before != behind)]).tolist():
+            first, last = np.searchsorted(place, [gap, gap + 1]).tolist()
+            own = self._owner[self._glue[first:last]]
+            stay = np.cumsum((own == sides[gap]).astype(int) - (own == sides[gap + 1]))
+            most = int(stay.argmax())
+            cut = first + most + 1 if stay[most] > 0 else first
+            at[self._glue[cut:last]] = sides[gap + 1]
+        whole: list[int] = at.tolist()
+        return whole
