@@ -69,7 +69,7 @@ def savings(survey: Survey, separators: bytes) -> tuple[SavingsFigures | None, l
     whys = [f"{one.checkup.address}: {one.valueless}" for one in survey.masters if one.valueless and one.keys]
     if whys:
         return None, [f"what would save memory is not known: {whys[0]}; slotscope advise reads dumps"]
-    if not any(part.values for part in survey.parts):
+    if not any(part.draws for part in survey.parts):
         return None, []
     from slotscope.sources.keys.value_sample import NoSavingsError, Sampled, estimate_savings
 
