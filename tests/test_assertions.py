@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.syntax import statements
+
 TESTS = Path(__file__).parent
 FILES = sorted(TESTS.rglob("test_*.py"))
 WRAPPERS = {"enumerate", "zip", "sorted", "reversed", "list", "tuple", "set", "product", "permutations", "chain"}
@@ -21,14 +23,6 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 @cache
 def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_bytes())
-
-
-def statements(tree: ast.AST) -> Iterator[ast.AST]:
-    """Every statement, and what holds some: no function is in an expression, and no import."""
-    for child in ast.iter_child_nodes(tree):
-        if not isinstance(child, ast.expr):
-            yield child
-            yield from statements(child)
 
 
 def functions(tree: ast.AST) -> list[Function]:

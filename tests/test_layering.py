@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from cluster_core.door import read_stub
+from tests.builders.syntax import statements
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("cluster_core", "schemas", "slotscope", "jobs")
@@ -79,14 +80,6 @@ def imported(tree: ast.AST, *, when_loaded: bool = False) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             yield "." * node.level + (node.module or "")
             yield from (f"{node.module}.{alias.name}" for alias in node.names if node.module)
-
-
-def statements(tree: ast.AST) -> Iterator[ast.AST]:
-    """Every statement, and what holds some: an import is in no expression."""
-    for child in ast.iter_child_nodes(tree):
-        if not isinstance(child, ast.expr):
-            yield child
-            yield from statements(child)
 
 
 def loaded_nodes(tree: ast.AST) -> Iterator[ast.AST]:

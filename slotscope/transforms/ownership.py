@@ -170,9 +170,8 @@ class _Books:
         told = np.stack([view.owner[slots] for view in self._views.values()])
         top = told.max(axis=0)
         count = (top != NOBODY).astype(np.int32)
-        least = (
-            told.view(np.uint32).min(axis=0).view(np.int32)
-        )  # of those that are named: without a sign nobody comes last
+        # the least of those that are named: without a sign nobody comes last
+        least = told.view(np.uint32).min(axis=0).view(np.int32)
         disputed = np.flatnonzero(least != top)
         if len(disputed):
             several = np.sort(told[:, disputed], axis=0)
