@@ -2,7 +2,7 @@
 
 Who claims what: limits of packed values claim collections, buckets whole string keys, shorter names the names of keys that no bucket holds,
 compression and sharing the texts of values (the larger of both claims them).  An upgrade claims what is left: of keys that another change lays
-out anew it claims nothing.
+out anew it claims nothing; an allocator, which rounds names and texts otherwise, too, counts only where neither of them is to be changed.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ def rank_changes(sums: AdviceSums) -> list[Change]:
     buckets = _buckets(sums, claimed, least)
     bucketed = {change.subject for change in buckets}
     texts = [*_texts(sums, least), *_shared(sums, least)]
-    changes = [*settings, *buckets, *_names(sums, bucketed, least), *_larger_first(texts)]
-    changes += _conditions(sums, claimed, least)
+    strings = [*_names(sums, bucketed, least), *_larger_first(texts)]
+    changes = [*settings, *buckets, *strings, *_conditions(sums, claimed, least, rounds=not strings)]
     return sorted(changes, key=lambda one: (not one.counted, -one.saved_bytes, one.kind, one.subject))
 
 
@@ -183,7 +183,7 @@ def _texts(sums: AdviceSums, least: int) -> list[Change]:
         found.append(
             Change(
                 Kind.COMPRESS, one.name, told.saved_bytes, texts.texts,
-                f"compress values in the program before SET: zstd saves {share:.0f} % of {held:,} bytes ({known}){lzf}",
+                f"compress values{'' if one.name else ' of keys without a prefix'} in the program before SET: zstd saves {share:.0f} % of {held:,} bytes ({known}){lzf}",
                 "programs change; processor time; APPEND, GETRANGE and SETRANGE no longer work on them",
                 "write the values anew uncompressed",
             )
@@ -222,8 +222,8 @@ def _uncounted(change: Change) -> Change:
     )
 
 
-def _conditions(sums: AdviceSums, claimed: Sequence[int], least: int) -> list[Change]:
-    """A restart, another allocator, another version: all of them lay the same keys out anew, so one of them counts."""
+def _conditions(sums: AdviceSums, claimed: Sequence[int], least: int, *, rounds: bool) -> list[Change]:
+    """A restart, another allocator (if *rounds*), another version: all of them lay the same keys out anew, so one of them counts."""
     server, found = sums.conditions[0][0], []
     for at, (name, other) in enumerate(sums.conditions):
         saved = sums.now - sums.memory[at] - claimed[at]
@@ -231,12 +231,14 @@ def _conditions(sums: AdviceSums, claimed: Sequence[int], least: int) -> list[Ch
             continue
         kind = Kind.RESTART if at == 0 else Kind.ALLOCATOR if name == server else Kind.UPGRADE
         found.append(Change(kind, f"{name}, {other}".encode(), saved, sums.keys, *_WORDS[kind]))
-    found = [one for one in found if one.kind is not Kind.UPGRADE or _is_later(server, one.subject)] + [
-        _uncounted(one) for one in found if one.kind is Kind.UPGRADE and not _is_later(server, one.subject)
+    counting = [
+        one
+        for one in found
+        if (one.kind is not Kind.ALLOCATOR or rounds)
+        and (one.kind is not Kind.UPGRADE or _is_later(server, one.subject))
     ]
-    upgrades = [one for one in found if one.counted]
-    best = max(upgrades, key=lambda one: one.saved_bytes, default=None)
-    return [one if one is best or not one.counted else _uncounted(one) for one in found]
+    best = max(counting, key=lambda one: one.saved_bytes, default=None)
+    return [one if one is best else _uncounted(one) for one in found]
 
 
 _WORDS = {

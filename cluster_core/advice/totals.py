@@ -22,12 +22,13 @@ WALKED = 2
 class Totals:
     """Sums under *conditions*, the own one first.
 
-    *memory*: bytes now, under each condition, keys that count as now.  *prefixes*: keys, then the amounts of `PrefixSums` in their order,
+    *keys* in all.  *memory*: bytes now, under each condition, keys that count as now.  *prefixes*: keys, then the amounts of `PrefixSums` in their order,
     with keys that count as now after the conditions.  *curves*, by setting and value: keys, bytes saved, most elements walked, then what
     each condition saves of these keys.  *shared*: copies of values and their bytes.
     """
 
     conditions: Sequence[Condition]
+    keys: int
     memory: Sequence[int]
     prefixes: dict[bytes, tuple[int, Sequence[int]]]
     curves: dict[tuple[str, int], Sequence[int]]
@@ -56,18 +57,21 @@ class Totals:
             name: [
                 sum(values)
                 for values in zip(
-                    *(sums[3:] for (of, value), sums in self.curves.items() if of == name and value <= knee),
+                    *(
+                        sums[3:]
+                        for (of, value), sums in self.curves.items()
+                        if of == name and (value <= knee if name != LIST_SETTING else value == knee)
+                    ),
                     strict=True,
                 )
             ]
             for name, knee in knees.items()
-            if name != LIST_SETTING
         }
         count = len(self.conditions)
         prefixes = [_prefix_sums(name, keys, amounts, count) for name, (keys, amounts) in self.prefixes.items()]
         values, size = self.shared
         return AdviceSums(
-            self.memory[0], sum(one.keys for one in prefixes), [(one.server, one.allocator) for one in self.conditions],
+            self.memory[0], self.keys, [(one.server, one.allocator) for one in self.conditions],
             list(self.memory[1 : 1 + count]), points, claimed, prefixes, size, values, _bucket_bytes(model),
         )  # fmt: skip
 

@@ -127,6 +127,7 @@ class _Sums:
         heaviest = summed.orderBy(F.desc("a0"), "name").limit(groups_listed).collect()
         self.totals = Totals(
             conditions,
+            sum(row["number"] for row in partial.where(F.col("kind") == "keys").collect()),
             self.slots[:, 1:].sum(axis=0).tolist(),
             {bytes(row["name"]): (row["number"], list(row[2:])) for row in heaviest},
             _added_curves(partial),
@@ -220,7 +221,9 @@ def _condition_rows(found: _Sums, conditions: Sequence[Condition], owners: Mappi
             by_node[owner] = by_node.get(owner, np.zeros(len(row) - 1, np.int64)) + row[1:]
         scopes.append(("slot", str(row[0]).encode(), row[1:].tolist()))
     scopes += [("node", node.encode(), sums.tolist()) for node, sums in sorted(by_node.items())]
-    scopes += [("prefix", name, sums[: 2 + len(conditions)]) for name, (_, sums) in found.totals.prefixes.items()]
+    scopes += [
+        ("prefix", name, sums[: 2 + len(conditions)]) for name, (_, sums) in found.totals.prefixes.items() if name
+    ]
     texts = key_texts(pa.array([value for _, value, _ in scopes], pa.binary())).to_pylist()
     return as_table(
         MEMORY_CONDITIONS,

@@ -36,11 +36,13 @@ SPAN_BYTES = 32 << 20
 """Records are read in pieces of about this many bytes; a larger record than `RECORD_BYTES_MAX` counts as it is now."""
 RECORD_BYTES_MAX = 256 << 20
 BUCKET_VALUE_MAX = BUCKET_FIELD_MAX = 64
-TEXT_MIN = 64
-"""Shorter values are not worth compressing, nor worth being shared."""
+TEXT_MIN = BUCKET_VALUE_MAX + 1
+"""Shorter values are not worth compressing, nor worth being shared; what a bucket would hold is none of these."""
 SHORT_PREFIX = 2
 """What a prefix could be: a letter and its separator."""
 SAMPLED_VALUES_MAX = 20_000
+NO_PREFIX = b""
+"""What keys without a separator stand under."""
 UNCUT = "uncut"
 """Kind of the row of a range that cannot be read alone: the dumps must be read whole."""
 _ONE = np.ones(1, np.int64)
@@ -102,8 +104,10 @@ class AdviceTally:
         self._types = np.zeros((256, conditions + 2), np.int64)
         self._prefixes = GroupTally(options.groups_max, 2 + 2 * conditions + len(BEHIND))
         self._curves = {setting.name: np.zeros((len(setting.tried), 3 + conditions), np.int64) for setting in SETTINGS}
-        self._lists = np.zeros((len(LIST_SIZES), 3), np.int64)
+        self._lists = np.zeros((len(LIST_SIZES), 3 + conditions), np.int64)
         self._duplicates = _Duplicates()
+        self._keys = 0
+        self._keys_apart, self._apart = 0, np.zeros((1, 2 + 2 * conditions + len(BEHIND)), np.int64)
         names = np.array([model.allocated(sds_bytes(length)) for length in range(_NAME_LENGTHS)])
         self._name_bytes = names
         self._separator = np.zeros(256, np.bool_)
@@ -112,6 +116,7 @@ class AdviceTally:
     def add(self, batch: KeyBatch, data: NDArray[np.uint8], begin: int) -> None:
         """Measure the keys of *batch*, whose records are in *data*, which begins at *begin* in the file."""
         assert batch.memory_bytes is not None
+        self._keys += len(batch)
         found = self._measure.measure(batch, data, begin)
         now = np.maximum(batch.memory_bytes, 0)
         is_known = (found.shapes[:, shapes.IS_KNOWN] > 0) & (batch.memory_bytes >= 0)
@@ -122,7 +127,7 @@ class AdviceTally:
         add_by_slot(np.minimum(batch.type, 255), both, self._types)
         saved = now[:, None] - memory
         self._add_curves(batch, found, is_known, saved)
-        self._add_lists(batch, found, is_known)
+        self._add_lists(batch, found, is_known, saved)
         self._add_prefixes(batch, found, is_known, saved, both, bind(texts_of, found, batch, data, begin))
 
     def _add_curves(
@@ -153,7 +158,9 @@ class AdviceTally:
                 sums[2] = max(sums[2], int(shape[there, shapes.ELEMENTS].max()))
                 sums[3:] += saved[rows[there]].sum(axis=0)
 
-    def _add_lists(self, batch: KeyBatch, found: Measured, is_known: NDArray[np.bool_]) -> None:
+    def _add_lists(
+        self, batch: KeyBatch, found: Measured, is_known: NDArray[np.bool_], saved: NDArray[np.int64]
+    ) -> None:
         """Estimate lists of several nodes as if each node were as full as a larger limit allows."""
         shape = found.shapes
         chosen = is_known & (batch.type == LIST) & (shape[:, shapes.NODES] > 1)
@@ -166,7 +173,9 @@ class AdviceTally:
             full = (payload // filled).astype(np.int64)
             rest = np.maximum(payload - (full * filled).astype(np.int64), 0)
             nodes = full * self._node_bytes(filled.astype(np.int64)) + np.where(rest > 0, self._node_bytes(rest), 0)
-            self._lists[step] = self._lists[step, 0] + len(held), self._lists[step, 1] + (held - nodes).sum(), limit
+            self._lists[step, :2] += len(held), (held - nodes).sum()
+            self._lists[step, 2] = limit
+            self._lists[step, 3:] += saved[chosen].sum(axis=0)
 
     def _node_bytes(self, payload: NDArray[np.int64]) -> NDArray[np.int64]:
         """Bytes of a list's nodes whose elements take *payload*."""
@@ -224,6 +233,8 @@ class AdviceTally:
         amounts[:, behind + 5], amounts[:, behind + 6], amounts[:, behind + 7] = lzf_saving, texts, held
         amounts[sampled, behind + 8 :] = sampled_columns(held[sampled], saved_by_zstd, self._shift)
         self._prefixes.add_prefixes(batch, self._options.separators, 1, amounts)
+        self._apart += amounts[prefix == 0].sum(axis=0)
+        self._keys_apart += int((prefix == 0).sum())
 
     def _names(self, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
         inside = self._name_bytes[np.clip(lengths, 0, _NAME_LENGTHS - 1)]
@@ -243,7 +254,9 @@ class AdviceTally:
         yield _rows("slot", used, self._slots[used])
         types = np.flatnonzero(self._types.any(axis=1))
         yield _rows("type", types, self._types[types])
+        yield _rows("keys", _ONE * self._keys, np.zeros((1, 1), np.int64))
         yield _rows("prefix", self._prefixes.counts()[:, 0], self._prefixes.amounts(), self._prefixes.names())
+        yield _rows("prefix", _ONE * self._keys_apart, self._apart, pa.array([NO_PREFIX]))
         for setting in SETTINGS:
             yield _curve_rows(setting, self._curves[setting.name])
         yield _rows(

@@ -204,11 +204,13 @@ def _held(batches: Iterable[KeyBatch]) -> int:
 def totals_of(tally: AdviceTally, conditions: Sequence[Condition]) -> Totals:
     """The sums of *tally*, but for values that are there several times: a sample does not tell."""
     memory = [0] * (2 + len(conditions))
-    found = Totals(conditions, memory, {}, {})
+    found = Totals(conditions, 0, memory, {}, {})
     for rows in tally.rows():
         for kind, number, name, sums in zip(*(column.to_pylist() for column in rows.columns), strict=True):
             if kind == "slot":
                 memory[:] = _sum(memory, sums)
+            elif kind == "keys":
+                found.keys = number
             elif kind == "prefix":
                 found.prefixes[name] = number, sums
             elif kind == "curve":
@@ -219,7 +221,8 @@ def totals_of(tally: AdviceTally, conditions: Sequence[Condition]) -> Totals:
 def _as_now(sizes: Sequence[int], scale: float, conditions: Sequence[Condition]) -> Totals:
     """Keys too large to be read, which take under all conditions what they take now."""
     held = round(sum(sizes) * scale)
-    return Totals(conditions, [held] * (1 + len(conditions)) + [round(len(sizes) * scale)], {}, {})
+    keys = round(len(sizes) * scale)
+    return Totals(conditions, keys, [held] * (1 + len(conditions)) + [keys], {}, {})
 
 
 def _scaled(totals: Totals, scale: float) -> Totals:
@@ -230,6 +233,7 @@ def _scaled(totals: Totals, scale: float) -> Totals:
 
     return Totals(
         totals.conditions,
+        round(totals.keys * scale),
         times(totals.memory),
         {
             name: (
@@ -243,7 +247,7 @@ def _scaled(totals: Totals, scale: float) -> Totals:
 
 
 def _added(several: Sequence[Totals]) -> Totals:
-    found = Totals(several[0].conditions, [0] * len(several[0].memory), {}, {})
+    found = Totals(several[0].conditions, sum(one.keys for one in several), [0] * len(several[0].memory), {}, {})
     for one in several:
         found.memory = _sum(found.memory, one.memory)
         for name, (keys, sums) in one.prefixes.items():
